@@ -1,6 +1,5 @@
-//! How many transactions a second the client carries through, from submission to completion, in a
-//! tight loop that answers every request at once: the cost of the client itself, with nothing of a
-//! network's.
+//! How many transactions a second the client completes, in a tight loop that answers every request
+//! at once: the cost of the client itself, without a network.
 //!
 //! `cargo bench -p rsm-mad --bench client`
 

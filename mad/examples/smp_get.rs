@@ -1,4 +1,4 @@
-//! Asks the node at the end of a directed path for its NodeInfo, through the local MAD device.
+//! Gets the NodeInfo of the node at the end of a directed path, through the local MAD device.
 //!
 //! ```text
 //! cargo run -p rsm-mad --example smp_get -- 0          # this node
@@ -32,7 +32,7 @@ use rsm_mad::wire::smp::Smp;
 
 const WINDOW: u32 = 64;
 
-/// More than are ever out at a time.
+/// More than ever wait at a time.
 const INBOUND: usize = 1024;
 
 fn main() -> ExitCode {
@@ -66,7 +66,7 @@ fn run() -> Result<(), Box<dyn Error>> {
 
     let (sender, inbound) = sync_channel(INBOUND);
     let sink = Box::new(move |event| {
-        // Nobody listens any more when the program ends.
+        // When the program ends, the receiver is gone.
         let _ = sender.send(event);
     });
     let transport = umad::open(&UmadSelector::default(), sink)?;
@@ -84,7 +84,7 @@ fn parse_path(text: &str) -> Result<DirectedPath, Box<dyn Error>> {
     Ok(DirectedPath::from_hops(&ports?)?)
 }
 
-/// The shell around the client: the clock and the channel.
+/// The driver of the client: the clock and the channel.
 struct Driver {
     transport: UmadTransport,
     inbound: Receiver<Inbound>,
@@ -152,7 +152,7 @@ impl Driver {
         }
     }
 
-    /// Waits for what comes first, and takes all that came.
+    /// Waits for an event or the next deadline, and handles all events.
     fn wait(&mut self) -> Result<Vec<Completion<()>>, Box<dyn Error>> {
         let mut completions = Vec::new();
         let deadline = self.client.next_deadline().unwrap_or(Time::MAX);

@@ -1,4 +1,4 @@
-//! Names of things that only exist between a manager and the agents it talks to.
+//! Identifiers that only exist between a manager and its agents.
 
 use std::fmt;
 
@@ -124,7 +124,7 @@ impl Default for DirectedPath {
 }
 
 impl fmt::Display for DirectedPath {
-    /// As `smpquery -D` takes it: `0,1,5`; the leading 0 is the local node.
+    /// In the form of `smpquery -D`: `0,1,5`; the leading 0 is the local node.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("0")?;
         self.hops().iter().try_for_each(|hop| write!(f, ",{hop}"))
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn near_sorts_before_far() {
+    fn shorter_paths_sort_first() {
         let far = DirectedPath::from_hops(&[PortNum(1), PortNum(1)]).unwrap();
         let near = DirectedPath::from_hops(&[PortNum(36)]).unwrap();
         assert!(DirectedPath::new() < near && near < far);

@@ -13,7 +13,7 @@ pub struct Time(u64);
 impl Time {
     /// The origin.
     pub const ZERO: Time = Time(0);
-    /// Later than anything that happens.
+    /// Later than any event.
     pub const MAX: Time = Time(u64::MAX);
 
     /// The point `nanos` nanoseconds after the origin.

@@ -1,4 +1,4 @@
-//! The transaction client in its steady state asks for no memory.
+//! The transaction client in its steady state allocates no memory.
 
 #![allow(
     unsafe_code,
@@ -23,16 +23,16 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: all it adds to the system's allocator is a count, which itself allocates nothing.
+// SAFETY: it only adds a count to the system's allocator; counting allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller's guarantees hold for the system's allocator.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller's guarantees hold for the system's allocator.
         unsafe { System.dealloc(pointer, layout) }
     }
 }

@@ -12,7 +12,7 @@ use rsm_mad::wire::dissect;
 use rsm_mad::wire::smp::Smp;
 
 thread_local! {
-    /// How often this thread has asked for memory; other threads are the test harness's.
+    /// How often this thread has allocated memory; other threads belong to the test harness.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -35,7 +35,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Takes text and keeps nothing but its length.
+/// Counts the bytes of text written to it.
 struct Sink(usize);
 
 impl Write for Sink {

@@ -47,7 +47,7 @@ impl fmt::Debug for Gid {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a GID: expected an IPv6 address")]
 pub struct ParseGidError {
-    /// What was given.
+    /// The given text.
     pub text: String,
 }
 

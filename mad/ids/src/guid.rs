@@ -3,13 +3,13 @@ use std::str::FromStr;
 
 /// A 64-bit EUI-64 globally unique identifier of a node, port or system image (IBA 4.1.1).
 ///
-/// Zero is representable, because hardware reports it; it never names anything.
+/// Zero is representable, because hardware reports it; it never identifies an object.
 /// Its text form is `0x` and sixteen lower-case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Guid(pub u64);
 
 impl Guid {
-    /// What unprogrammed hardware reports: no GUID at all.
+    /// The GUID that unprogrammed hardware reports: no GUID at all.
     pub const ZERO: Guid = Guid(0);
 
     /// Whether this is the GUID of unprogrammed hardware.
@@ -34,7 +34,7 @@ impl fmt::Debug for Guid {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a GUID: expected 1 to 16 hexadecimal digits, with or without `0x`")]
 pub struct ParseGuidError {
-    /// What was given.
+    /// The given text.
     pub text: String,
 }
 
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_guid_is_refused() {
+    fn text_that_is_no_guid_is_refused() {
         for text in ["", "0x", "0x1ffffffffffffffff", "+1", "switch", "0x12 "] {
             assert!(text.parse::<Guid>().is_err(), "{text:?}");
         }

@@ -1,7 +1,7 @@
-//! Names of things in an InfiniBand subnet, shared by every layer.
+//! Identifiers of an InfiniBand subnet, shared by every layer.
 //!
 //! These types carry no behaviour beyond their own range and text form, so that the routing library
-//! (which knows no MAD) and the MAD layer (which knows no routing) speak of the same things.
+//! (without MADs) and the MAD layer (without routing) use the same types.
 
 mod gid;
 mod guid;

@@ -9,7 +9,7 @@ use std::str::FromStr;
 /// | `0x0000` | none assigned |
 /// | `0x0001..=0xBFFF` | unicast |
 /// | `0xC000..=0xFFFE` | multicast |
-/// | `0xFFFF` | permissive: whoever receives the packet |
+/// | `0xFFFF` | permissive: any port that receives the packet |
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Lid(pub u16);
 
@@ -57,9 +57,9 @@ impl fmt::Debug for Lid {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a LID: expected 0 to 65535, or 0x0 to 0xffff")]
 pub struct ParseLidError {
-    /// What was given.
+    /// The given text.
     pub text: String,
-    /// Why the number could not be read.
+    /// The reason why the number is invalid.
     #[source]
     pub source: ParseIntError,
 }

@@ -10,7 +10,7 @@ pub enum LinkWidth {
     X1,
     /// Two lanes.
     X2,
-    /// Four lanes, what nearly every cable has.
+    /// Four lanes, the width of nearly every cable.
     X4,
     /// Eight lanes.
     X8,
@@ -111,8 +111,8 @@ impl LinkSpeed {
         }
     }
 
-    /// What is left of a lane after line coding (8b/10b up to QDR, 64b/66b up to EDR, 256b/257b and
-    /// Reed-Solomon RS(544, 514) above), in kb/s.
+    /// The data rate of a lane after line coding (8b/10b up to QDR, 64b/66b up to EDR, 256b/257b
+    /// and Reed-Solomon RS(544, 514) above), in kb/s.
     pub const fn data_kbps(self) -> u32 {
         match self {
             LinkSpeed::Sdr => 2_000_000,
@@ -160,7 +160,7 @@ impl FromStr for LinkSpeed {
     }
 }
 
-/// What a link runs at: lanes and speed of each. Its text form is `4xHDR`.
+/// The rate of a link: lanes and speed of each. Its text form is `4xHDR`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LinkRate {
     /// The lanes.
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn text_form_is_the_tools() {
+    fn text_form_matches_ibnetdiscover() {
         let rate = LinkRate {
             width: LinkWidth::X12,
             speed: LinkSpeed::Fdr10,
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rate_is_refused() {
+    fn text_that_is_no_rate_is_refused() {
         assert_eq!(
             "4HDR".parse::<LinkRate>(),
             Err(ParseLinkError::Rate("4HDR".to_owned()))

@@ -1,5 +1,5 @@
-/// The codes that paths and groups state rates by (IBA 15.2.5.16), and what they stand for in
-/// tenths of Gb/s, the slowest first. Codes are not in the order of the rates.
+/// The rate codes of paths and groups (IBA 15.2.5.16) with their rates in tenths of Gb/s, the
+/// slowest first. Codes are not in the order of the rates.
 pub const RATES: [(u8, u16); 23] = [
     (2, 25),
     (5, 50),
@@ -26,7 +26,7 @@ pub const RATES: [(u8, u16); 23] = [
     (24, 12000),
 ];
 
-/// The code of exactly this rate in tenths of Gb/s; `None` where it has none.
+/// The code of exactly this rate in tenths of Gb/s; `None` if it has none.
 pub fn rate_code(tenth_gbps: u16) -> Option<u8> {
     let known = RATES.iter().find(|&&(_, rate)| rate == tenth_gbps);
     known.map(|&(code, _)| code)

@@ -1,5 +1,5 @@
 //! SMPs a second of processor time: NodeInfo of every switch of a fat tree, directed and by LID,
-//! with as many under way as a subnet manager has. Run with `cargo bench -p rsm-sim`.
+//! with as many in flight as a subnet manager has. Run with `cargo bench -p rsm-sim`.
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,
@@ -21,7 +21,7 @@ use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::{AttachId, Sim, SimConfig};
 
 const REQUESTS: usize = 2_000_000;
-/// How many requests are under way at once.
+/// How many requests are in flight at once.
 const WINDOW: usize = 256;
 
 fn directed(path: &DirectedPath, method: Method, attribute: AttrId, data: [u8; 64]) -> Datagram {
@@ -39,8 +39,7 @@ fn directed(path: &DirectedPath, method: Method, attribute: AttrId, data: [u8; 6
     }
 }
 
-/// A clock that stands still while others have the processor, where the operating system has one;
-/// the wall's elsewhere.
+/// A clock of the thread's processor time, if the operating system has one, else a wall clock.
 struct Stopwatch {
     started: Instant,
     on_cpu: Option<u64>,
@@ -68,7 +67,7 @@ impl Stopwatch {
     }
 }
 
-/// Sends all of them over and over, and returns answers a second.
+/// Sends all datagrams over and over, and returns answers a second.
 fn measure(sim: &mut Sim, client: AttachId, datagrams: &[Datagram]) -> f64 {
     let watch = Stopwatch::start();
     let (mut sent, mut answers) = (0, 0);
@@ -140,7 +139,7 @@ fn main() {
     println!("directed: {:.2} million SMPs a second", rate / 1e6);
     println!("  {:?} of virtual time", sim.now().since(Time::ZERO));
 
-    // One tree of routes from the host, for LIDs of the switches: enough to ask and to answer.
+    // One tree of routes from the host, for LIDs of the switches: enough for requests and answers.
     let mut info = PortInfo::default();
     info.set_lid(Lid(1)).set_port_state(PortState::NoChange);
     let set = directed(
@@ -205,7 +204,7 @@ fn run_one(sim: &mut Sim, client: AttachId, datagram: &Datagram) {
     }
 }
 
-/// As [`measure`], with no more under way than one agent's buffer holds.
+/// Like [`measure`], with no more in flight than one agent's buffer holds.
 fn measure_slow(sim: &mut Sim, client: AttachId, datagrams: &[Datagram]) -> f64 {
     let watch = Stopwatch::start();
     let mut answers = 0;

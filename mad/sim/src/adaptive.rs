@@ -1,4 +1,4 @@
-//! Adaptive routing, as far as it has a switch forward by another table than its linear one.
+//! Adaptive routing, modelled as far as a switch forwards by another table than its linear one.
 
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::ArInfo;
@@ -7,30 +7,30 @@ use crate::error::SimError;
 use crate::fabric::DROP;
 use crate::sim::Sim;
 
-/// What a Set of LinearForwardingTable does while adaptive routing is on. No public document says
-/// it, so that a subnet manager has to come through with either.
+/// The effect of a Set of LinearForwardingTable while adaptive routing is on. No public document
+/// specifies it, so that a subnet manager has to handle either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinearWrites {
-    /// It replaces the entries that the switch forwards by.
+    /// The Set replaces the entries that the switch forwards by.
     TakeEffect,
-    /// It is stored, and has no effect before adaptive routing is off.
+    /// The switch stores the block, without effect until adaptive routing is off.
     Wait,
 }
 
-/// Adaptive routing of one switch. It has ARInfo, and forwards by a table of its own while ARInfo.E
-/// is set.
+/// Adaptive routing of one switch. The switch has ARInfo, and forwards by a table of its own while
+/// ARInfo.E is set.
 #[derive(Debug, Clone)]
 pub(crate) struct AdaptiveRouting {
     pub(crate) info: ArInfo,
-    /// Exit port by LID; beyond is "drop". Each group has one port.
+    /// Exit port by LID; LIDs beyond are dropped. Each group has one port.
     pub(crate) entries: Vec<u8>,
     pub(crate) linear_writes: LinearWrites,
-    /// Set(ARInfo) is refused.
+    /// The agent refuses Set(ARInfo).
     pub(crate) locked: bool,
 }
 
 impl AdaptiveRouting {
-    /// The table that is in force, if it is not the linear one.
+    /// The table in force, if it is not the linear one.
     pub(crate) fn in_force(&self) -> Option<&[u8]> {
         self.info.enabled().then_some(&self.entries[..])
     }
@@ -50,8 +50,8 @@ impl AdaptiveRouting {
 
 impl Sim {
     /// Turns adaptive routing of a switch on, as another manager left it: the switch answers ARInfo
-    /// with E set, and forwards by `entries` (exit port by LID), whatever
-    /// Get(LinearForwardingTable) reads. A loss of power ends it.
+    /// with E set, and forwards by `entries` (exit port by LID), which Get(LinearForwardingTable)
+    /// does not show. A loss of power ends it.
     ///
     /// # Errors
     /// There is no such node, or it is no switch.
@@ -73,7 +73,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Has a switch with adaptive routing refuse Set(ARInfo), as firmware does that leaves it to
+    /// Makes a switch with adaptive routing refuse Set(ARInfo), like firmware that leaves it to
     /// another manager.
     ///
     /// # Errors

@@ -3,11 +3,11 @@ use std::time::Duration;
 use crate::error::SimError;
 use crate::personality::Devices;
 
-/// What the simulated hardware is like. The defaults describe a current fabric (HDR to NDR); every
-/// time is virtual.
+/// The properties of the simulated hardware. The defaults describe a current fabric (HDR to NDR);
+/// every time is virtual.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SimConfig {
-    /// What is particular about the nodes; polite agents unless said otherwise.
+    /// The nodes' personalities; polite agents by default.
     pub devices: Devices,
     /// From one end of a cable to the far side of the next switch's crossbar: 300 ns, 20 m of fibre
     /// and one switch.
@@ -18,22 +18,21 @@ pub struct SimConfig {
     /// From the arrival of a datagram at an adapter until the host's program has it: 2 µs, an
     /// interrupt and a copy.
     pub host_receive_latency: Duration,
-    /// How long an agent is busy with passing a directed-route SMP on: 400 ns; switches do it in
+    /// How long an agent is busy forwarding a directed-route SMP: 400 ns; switches do it in
     /// firmware.
     pub forward_time: Duration,
-    /// How long a switch's agent is busy with answering: 5 µs, the fast end of what switch
-    /// processors show.
+    /// How long a switch's agent is busy answering: 5 µs, as fast as the fastest switch processors.
     pub switch_service_time: Duration,
-    /// How long a channel adapter's or router's agent is busy with answering: 3 µs.
+    /// How long a channel adapter's or router's agent is busy answering: 3 µs.
     pub ca_service_time: Duration,
-    /// How many SMPs can wait at one agent, what is on the wire towards it included: 64. VL15 has
-    /// no flow control (IBA 7.6.4), so the next one is lost.
+    /// How many SMPs can wait at one agent, those on the wire towards it included: 64. VL15 has no
+    /// flow control (IBA 7.6.4), so the next one is lost.
     pub agent_buffer: u16,
-    /// From both ends being able until the link is up in Init: 20 ms. Copper at HDR takes about
-    /// that; long optics take seconds.
+    /// From both ends being able to train until the link is up in Init: 20 ms. Copper at HDR takes
+    /// about that; long optics take seconds.
     pub link_training: Duration,
     /// How long a rebooting node is dark before its links train again: 2 s. Real switches take a
-    /// minute; nobody watching a simulation wants to.
+    /// minute, too long for a simulation.
     pub reboot_time: Duration,
     /// How long an agent waits for TrapRepress before it sends a trap again: 4.096 µs · 2^18 = 1.07
     /// s, the interval that the usual SubnetTimeOut of 18 stands for (IBA 14.2.5.6, 14.4.5).
@@ -68,12 +67,12 @@ pub struct SimConfig {
     /// Whether switches take one SLtoVLMappingTable for all ports at once
     /// (OptimizedSLtoVLMappingProgramming).
     pub optimized_sl_to_vl: bool,
-    /// Whether ports begin with the LIDs and LMCs that the netlist saw on them, as ports of a
-    /// fabric do that another manager left running; false: as after power-on.
+    /// Whether ports begin with the LIDs and LMCs of the netlist, as in a fabric that another
+    /// manager left running; false: as after power-on.
     pub keep_lids: bool,
-    /// Whether a Set of PortState is refused until the port across the cable is at most one state
-    /// behind. The specification looks at the own port only (false); another well-known simulator
-    /// looks at both.
+    /// Whether an agent refuses a Set of PortState until the port across the cable is at most one
+    /// state behind. The specification considers the own port only (false); another well-known
+    /// simulator considers both.
     pub check_peer_state: bool,
 }
 

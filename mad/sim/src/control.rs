@@ -1,4 +1,4 @@
-//! What people do to the hardware, and what goes wrong by itself.
+//! Operations on the hardware, and faults.
 
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{CapabilityMask, LocalChanges, NodeDescription, Notice, NoticeType};
@@ -32,7 +32,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Puts the cable that was pulled from a port back. The link trains.
+    /// Plugs the cable that was pulled from a port in again. The link trains.
     ///
     /// # Errors
     /// There is no such port, or there never was a cable in it.
@@ -45,9 +45,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Exchanges the cables in two ports, as somebody does who plugs them the wrong way round: what
-    /// was behind one is behind the other. The links train. Nothing happens where both are ends of
-    /// one cable.
+    /// Exchanges the cables in two ports, a cabling mistake: each port gets the other's peer. The
+    /// links train. Nothing happens if both are ends of one cable.
     ///
     /// # Errors
     /// There is no such port, or no cable in it.
@@ -91,7 +90,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Takes the power from a node. It forgets what was programmed into it.
+    /// Takes the power from a node. It loses its programmed state.
     ///
     /// # Errors
     /// There is no such node.
@@ -128,7 +127,7 @@ impl Sim {
         }
     }
 
-    /// Adds a node that has power and no cables. Its ports can do what `rate` says, or 4x HDR.
+    /// Adds a node that has power and no cables. Its ports support `rate`, or 4x HDR.
     ///
     /// # Errors
     /// The node is not valid, or its GUID is taken.
@@ -137,7 +136,7 @@ impl Sim {
         node: &netlist::Node,
         rate: Option<(LinkWidth, LinkSpeed)>,
     ) -> Result<(), SimError> {
-        // The netlist knows what a valid node is.
+        // Netlist checks that the node is valid.
         Netlist::new(vec![node.clone()], Vec::new())?;
         if self.fabric.find_node(node.guid).is_ok() {
             return Err(SimError::GuidTaken { guid: node.guid });
@@ -179,8 +178,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Makes the cable in a port carry no more than this, as a damaged one does. The link trains
-    /// again.
+    /// Limits the cable in a port to this rate, as damage does. The link trains again.
     ///
     /// # Errors
     /// There is no such port, or no cable in it.
@@ -199,8 +197,8 @@ impl Sim {
         Ok(())
     }
 
-    /// How likely any packet is lost on its way, request or answer. Packets that stay at their node
-    /// are never lost.
+    /// Sets how likely any packet is lost on its way, request or answer. Packets that stay at their
+    /// node are never lost.
     ///
     /// # Errors
     /// Not a probability.
@@ -209,7 +207,7 @@ impl Sim {
         Ok(())
     }
 
-    /// How likely a packet with this attribute is lost, besides.
+    /// Sets how likely a packet with this attribute is lost, besides.
     ///
     /// # Errors
     /// Not a probability.
@@ -223,7 +221,8 @@ impl Sim {
         Ok(())
     }
 
-    /// How likely a packet is lost each time it crosses the link at a port, in either direction.
+    /// Sets how likely a packet is lost each time it crosses the link at a port, in either
+    /// direction.
     ///
     /// # Errors
     /// Not a probability, no such port, or no cable in it.
@@ -241,8 +240,8 @@ impl Sim {
         Ok(())
     }
 
-    /// How likely a packet is lost each time it reaches a node's agent, to be answered or passed
-    /// on.
+    /// Sets how likely a packet is lost each time it reaches a node's agent, to be answered or
+    /// forwarded.
     ///
     /// # Errors
     /// Not a probability, or no such node.
@@ -253,7 +252,7 @@ impl Sim {
         Ok(())
     }
 
-    /// How likely an agent's answer is sent twice.
+    /// Sets how likely an agent's answer is sent twice.
     ///
     /// # Errors
     /// Not a probability.
@@ -262,7 +261,7 @@ impl Sim {
         Ok(())
     }
 
-    /// How likely an agent's answer is late, by up to [`late_by`](crate::SimConfig::late_by).
+    /// Sets how likely an agent's answer is late, by up to [`late_by`](crate::SimConfig::late_by).
     ///
     /// # Errors
     /// Not a probability.
@@ -271,7 +270,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Makes a node's agent fail to do its work, or do it again.
+    /// Makes a node's agent silent, or ends its silence.
     ///
     /// # Errors
     /// There is no such node.
@@ -281,8 +280,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Gives a node a personality in place of the one it has, as far as a node of its kind can have
-    /// it. States and what is programmed stay; links run at what both ends can do now.
+    /// Replaces the personality of a node, as far as a node of its kind can have it. States and
+    /// programmed tables stay; links run at the best common rate of both ends now.
     ///
     /// # Errors
     /// There is no such node.
@@ -297,8 +296,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Gives an end port an M_Key and a protection level (IBA 14.2.4), as a manager before may have
-    /// left them.
+    /// Gives an end port an M_Key and a protection level (IBA 14.2.4), as an earlier manager may
+    /// have left them.
     ///
     /// # Errors
     /// There is no such port.
@@ -325,7 +324,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Changes a node's description, which its ports tell the manager of by trap 144.
+    /// Changes a node's description; its ports report the change to the manager by trap 144.
     ///
     /// # Errors
     /// There is no such node, or the description has more than 64 bytes.
@@ -351,9 +350,9 @@ impl Sim {
         Ok(())
     }
 
-    /// Makes a node report other GUIDs than it has, as clones and unprogrammed hardware do:
-    /// `node_guid` in NodeInfo, and `port_guid` at each of its ports. For operations on the model
-    /// it keeps the GUID it has.
+    /// Makes a node report other GUIDs than its own, as clones and unprogrammed hardware do:
+    /// `node_guid` in NodeInfo, and `port_guid` at each of its ports. Operations on the model use
+    /// its own GUID.
     ///
     /// # Errors
     /// There is no such node.
@@ -372,7 +371,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Sets or clears IsSM in the CapabilityMask of a client's port, which is told by trap 144.
+    /// Sets or clears IsSM in the CapabilityMask of a client's port, which reports it by trap 144.
     pub fn set_is_sm(&mut self, client: AttachId, on: bool) {
         let Some(port) = self.client_port(client) else {
             return;
@@ -391,8 +390,8 @@ impl Sim {
         }
     }
 
-    /// Makes the agent at an end port send a trap, as often as it takes. Sent by a port without a
-    /// LID or without a manager's LID it goes nowhere.
+    /// Makes the agent at an end port send a trap until it is repressed. A port without a LID or
+    /// without a manager's LID sends nothing.
     ///
     /// # Errors
     /// There is no such port, or it has no address.

@@ -2,11 +2,11 @@ use std::fmt;
 
 use rsm_mad::wire::header::{AttrId, Method};
 
-/// Why a packet was lost.
+/// The reason why a packet was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum DropReason {
-    /// A fault that was asked for: loss on the fabric, an attribute, a link or a node.
+    /// An injected fault: loss on the fabric, an attribute, a link or a node.
     Loss,
     /// The exit port has no link that is up.
     LinkDown,
@@ -32,12 +32,12 @@ pub enum DropReason {
     Silent,
     /// The M_Key did not match (IBA 14.2.4).
     MKey,
-    /// The port that it left or reached is no member of its partition, or both ends are limited
-    /// ones (IBA 10.9.3).
+    /// The port that the packet left or reached is no member of its partition, or both ends are
+    /// limited members (IBA 10.9.3).
     PKey,
-    /// Nothing at the destination takes this kind of datagram.
+    /// No agent or client at the destination takes this kind of datagram.
     NoClient,
-    /// An answer or a trap had no way back: the LID it should go to, or its own, is not set.
+    /// An answer or a trap had no way back: its destination LID, or its own, is not set.
     NoAddress,
     /// A response came after the time-out of its request, or without one.
     TooLate,
@@ -45,9 +45,9 @@ pub enum DropReason {
     VirtualLane,
     /// The packet is larger than the link's MTU.
     Mtu,
-    /// More packets under way than the configuration allows.
+    /// More packets in flight than the configuration allows.
     FabricFull,
-    /// The client has not polled for too long.
+    /// The output queue is full, because nothing polled it.
     ClientFull,
 }
 
@@ -106,7 +106,7 @@ impl fmt::Display for DropReason {
     }
 }
 
-/// Attributes that are counted by name; all others share one more slot.
+/// Attributes with a counter of their own; all others share one more slot.
 const COUNTED: [AttrId; 15] = [
     AttrId::NOTICE,
     AttrId::NODE_DESCRIPTION,
@@ -136,7 +136,7 @@ const fn slot(attribute: AttrId) -> usize {
     COUNTED.len()
 }
 
-/// What happened on the fabric so far.
+/// Counters of the fabric.
 ///
 /// Every packet that was ever made is accounted for:
 /// `sent + traps + duplicates == delivered + consumed + dropped() + in_flight`.
@@ -146,13 +146,13 @@ pub struct Counters {
     pub sent: u64,
     /// Traps that agents sent, repetitions included.
     pub traps: u64,
-    /// Answers that were doubled by a fault.
+    /// Answers that a fault duplicated.
     pub duplicates: u64,
     /// Datagrams that clients received.
     pub delivered: u64,
     /// Datagrams that agents received and that have no answer: TrapRepress.
     pub consumed: u64,
-    /// Packets under way.
+    /// Packets in flight.
     pub in_flight: u64,
     /// Requests that agents answered.
     pub answered: u64,
@@ -192,7 +192,7 @@ impl Counters {
         self.dropped.iter().sum()
     }
 
-    /// What is not zero of the requests received: attribute, Gets, Sets. Attributes without a name
+    /// The requests received that are not zero: attribute, Gets, Sets. Attributes without a name
     /// come last, as `None`.
     pub fn by_attribute(&self) -> impl Iterator<Item = (Option<AttrId>, u64, u64)> + '_ {
         (0..=COUNTED.len())

@@ -1,15 +1,15 @@
-//! How one node treats a directed-route SMP (IBA 14.2.2).
+//! The processing of a directed-route SMP at one node (IBA 14.2.2).
 //!
 //! Both ends of the route have to be permissive: a directed-route SMP with a LID-routed part before
-//! or after (DrSLID or DrDLID set) is refused as [`DropReason::MixedRoute`], for no subnet manager
-//! of today sends one.
+//! or after (DrSLID or DrDLID set) is refused as [`DropReason::MixedRoute`], for no current subnet
+//! manager sends one.
 
 use rsm_ids::{Lid, PortNum};
 use rsm_mad::wire::smp::Smp;
 
 use crate::counters::DropReason;
 
-/// What becomes of the packet at this node.
+/// The next step of the packet at this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// It leaves by this port.
@@ -50,7 +50,7 @@ pub(crate) fn originate(smp: &mut Smp) -> Step {
     }
 }
 
-/// Whether a packet that comes in is on its last hop, before [`arrive`] says so.
+/// Whether an arriving packet is on its last hop, before [`arrive`] advances it.
 pub(crate) fn ends_here(smp: &Smp) -> bool {
     if smp.is_returning() {
         smp.hop_pointer() <= 1
@@ -105,7 +105,7 @@ fn refused(smp: &Smp) -> Option<DropReason> {
 }
 
 fn exit(port: u8) -> Step {
-    // Port 0 is no way out of anything.
+    // No packet leaves by port 0.
     match port {
         0 => Step::Discard(DropReason::BadPath),
         _ => Step::Exit(PortNum(port)),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn no_hops_stay_at_home() {
+    fn a_path_without_hops_stays_at_its_node() {
         let mut smp = request(&[]);
         assert_eq!(originate(&mut smp), Step::Here);
         smp.make_response(Status::OK);
@@ -185,7 +185,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_survived(bytes: [u8; 32], pointer: u8, count: u8, switch: bool, entry: u8) {
+        fn any_bytes_do_not_panic(bytes: [u8; 32], pointer: u8, count: u8, switch: bool, entry: u8) {
             let mut mad = [0; 256];
             for (index, byte) in mad.iter_mut().enumerate() {
                 *byte = bytes[index % 32].wrapping_add(index as u8);

@@ -1,13 +1,13 @@
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::netlist::NetlistError;
 
-/// An operation on the simulated fabric that cannot be done. The fabric is as it was.
+/// An operation on the simulated fabric that failed. The fabric is unchanged.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SimError {
     /// No node has this GUID.
     #[error("no node has the GUID {guid}")]
     NoSuchNode {
-        /// What was asked for.
+        /// The given GUID.
         guid: Guid,
     },
     /// No node has this name.
@@ -15,15 +15,15 @@ pub enum SimError {
         "no node is called `{name}`: expected a GUID, S-, H- or R- with a GUID, or a description"
     )]
     NoSuchName {
-        /// What was asked for.
+        /// The given name.
         name: String,
     },
     /// Several nodes have this description.
     #[error("`{name}` describes {count} nodes: name one by its GUID")]
     AmbiguousName {
-        /// What was asked for.
+        /// The given name.
         name: String,
-        /// How many nodes are called so.
+        /// How many nodes have this description.
         count: usize,
     },
     /// The node has no such port.
@@ -31,12 +31,12 @@ pub enum SimError {
     NoSuchPort {
         /// The node.
         guid: Guid,
-        /// What was asked for.
+        /// The given port.
         port: PortNum,
         /// How many external ports there are.
         num_ports: u8,
     },
-    /// The port has no address of its own, so nothing can be attached to it or sent from it.
+    /// The port has no address of its own: no client can attach to it, and it sends nothing.
     #[error("port {port} of node {guid} is not an end port")]
     NotAnEndPort {
         /// The node.
@@ -58,7 +58,7 @@ pub enum SimError {
         /// The port.
         port: PortNum,
     },
-    /// There is a cable in the port already.
+    /// The port has a cable already.
     #[error("port {port} of node {guid} is cabled already")]
     AlreadyCabled {
         /// The node.
@@ -66,7 +66,7 @@ pub enum SimError {
         /// The port.
         port: PortNum,
     },
-    /// Something is attached to the port already.
+    /// The port has a client already.
     #[error("port {port} of node {guid} has a client already")]
     AlreadyAttached {
         /// The node.
@@ -92,17 +92,17 @@ pub enum SimError {
     /// Not a probability.
     #[error("{value} is not a probability: expected 0 to 1")]
     NotAProbability {
-        /// What was given.
+        /// The given value.
         value: f64,
     },
-    /// A value of the configuration is outside what the attributes can hold.
+    /// A value of the configuration is out of range for its attribute.
     #[error("configuration: {field} is {value}, expected {expected}")]
     Config {
         /// The field of [`SimConfig`](crate::SimConfig).
         field: &'static str,
-        /// What was given.
+        /// The given value.
         value: u64,
-        /// What it can be.
+        /// The allowed values.
         expected: &'static str,
     },
     /// More ports than the model can number.

@@ -4,21 +4,21 @@ use rsm_mad::wire::header::{AttrId, MadHeader};
 
 use crate::rng::{Chance, Rng};
 
-/// Faults that concern the fabric as a whole.
+/// Faults of the whole fabric.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Faults {
-    /// Any packet is lost.
+    /// Loss of any packet.
     pub(crate) loss: Chance,
-    /// Packets with these attributes are lost, besides.
+    /// Additional loss of packets with these attributes.
     pub(crate) attribute_loss: BTreeMap<AttrId, Chance>,
-    /// An answer is doubled.
+    /// Duplication of an answer.
     pub(crate) duplicate: Chance,
-    /// An answer is late.
+    /// Delay of an answer.
     pub(crate) late: Chance,
 }
 
 impl Faults {
-    /// Whether a packet with this header is lost somewhere on its way.
+    /// Whether a fault loses a packet with this header on its way.
     pub(crate) fn lose(&self, rng: &mut Rng, header: &MadHeader) -> bool {
         rng.happens(self.loss)
             || self

@@ -7,24 +7,24 @@ use rsm_mad::wire::smp::SMP_DATA_LEN;
 
 /// A Set that took effect.
 ///
-/// Replayed in order on the state that a recording began with, entries give every state that was
-/// ever in the fabric.
+/// Replayed in order on the state at the start of the recording, entries give every state that the
+/// fabric ever had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JournalEntry {
-    /// When.
+    /// The time when it took effect.
     pub time: Time,
-    /// When it was sent. One that a slow device held back can take effect after others that were
-    /// sent later.
+    /// The time when it was sent. One that a slow device held back can take effect after Sets that
+    /// were sent later.
     pub sent: Time,
-    /// The node whose agent took it.
+    /// The node whose agent executed it.
     pub node: Guid,
-    /// The port it came in by; 0 at a switch.
+    /// The port where it came in; 0 at a switch.
     pub port: PortNum,
-    /// What was set.
+    /// The attribute.
     pub attribute: AttrId,
-    /// Which part of it: port or block.
+    /// The attribute modifier: port or block.
     pub modifier: u32,
-    /// The attribute as the agent has it afterwards, which is also what its answer says.
+    /// The attribute as the agent has it afterwards, which is also the data of its answer.
     pub data: [u8; SMP_DATA_LEN],
 }
 
@@ -33,7 +33,7 @@ pub struct JournalEntry {
 pub struct Journal {
     entries: VecDeque<JournalEntry>,
     capacity: usize,
-    /// How many entries were lost, because there were more than fit. The oldest go first.
+    /// How many entries were lost for lack of capacity. The oldest go first.
     pub overwritten: u64,
 }
 
@@ -56,7 +56,7 @@ impl Journal {
         self.entries.push_back(entry);
     }
 
-    /// What there is, which leaves an empty journal of the same capacity.
+    /// Takes the entries, leaving an empty journal of the same capacity.
     pub(crate) fn take(&mut self) -> Journal {
         let empty = Journal::with_capacity(self.capacity);
         std::mem::replace(self, empty)
@@ -72,7 +72,7 @@ impl Journal {
         self.entries.len()
     }
 
-    /// Whether nothing was set.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

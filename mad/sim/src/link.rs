@@ -1,4 +1,4 @@
-//! Links that come and go (IBA 5.6.4, 7.2.7), and what follows from what agents did.
+//! Link training and failure (IBA 5.6.4, 7.2.7), and the effects of agents.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use crate::trap;
 const SELF_ACTIVATION: Duration = Duration::from_micros(5);
 
 impl Sim {
-    /// Does what agents left to be done.
+    /// Executes the effects that agents left.
     pub(crate) fn take_effects(&mut self) {
-        // An effect can leave nothing further: agents are not involved.
+        // No effect leaves a further effect: agents are not involved.
         let mut effects = std::mem::take(&mut self.effects);
         for effect in effects.drain(..) {
             match effect {
@@ -40,7 +40,7 @@ impl Sim {
         self.effects = effects;
     }
 
-    /// A port was armed. Where both ends of its link are, those that go on by themselves will.
+    /// A port was armed. If both ends of its link are, those that activate by themselves do so.
     fn note_armed(&mut self, port: u32) {
         let peer = self.fabric.port(port).peer;
         if peer == NONE || self.fabric.port(peer).info.port_state() < PortState::Armed {
@@ -66,7 +66,7 @@ impl Sim {
         }
     }
 
-    /// Whether this end of a link would train.
+    /// Whether this end of a link can train.
     fn able(&self, port: u32) -> bool {
         let state = self.fabric.port(port);
         self.fabric.node_of(port).powered
@@ -103,8 +103,8 @@ impl Sim {
         }
     }
 
-    /// Brings the link at a port up, if it is down and can be. Returns its ends if it did, each
-    /// once.
+    /// Brings the link at a port up, if it is down and both ends can. Returns its ends if it did,
+    /// each once.
     pub(crate) fn bring_up(&mut self, port: u32) -> Option<Vec<u32>> {
         let peer = self.fabric.port(port).peer;
         if peer == NONE || self.fabric.port(port).is_up() || !self.able(port) || !self.able(peer) {
@@ -126,8 +126,8 @@ impl Sim {
         Some(ends)
     }
 
-    /// Takes the link at a port down and lets it train again where it can. `by_set` is the port
-    /// whose manager asked for it: the switch there does not count it as a change of its own (IBA
+    /// Takes the link at a port down and lets it train again if it can. `by_set` is the port whose
+    /// manager requested it: the switch there does not count it as a change of its own (IBA
     /// 14.2.5.4).
     pub(crate) fn take_down(&mut self, port: u32, by_set: Option<u32>) {
         let peer = self.fabric.port(port).peer;
@@ -149,7 +149,7 @@ impl Sim {
         self.train(port);
     }
 
-    /// The state of a port changed without a manager's asking.
+    /// The state of a port changed without a Set.
     fn note_change(&mut self, port: u32, event: PortEvent) {
         let node_index = self.fabric.port(port).node;
         let node = self.fabric.node_mut(node_index);

@@ -1,10 +1,10 @@
-//! A simulated fabric in real time, behind the trait that hardware is behind.
+//! A simulated fabric in real time, behind the same trait as hardware.
 //!
 //! A thread owns the [`Sim`] and lets it follow the clock. Clients send through a bounded channel;
-//! what reaches a client goes to its sink on the simulation's thread, so that a slow sink stops the
-//! simulation, as a full receive queue would. Sending never waits for the simulation, so that a
-//! client that handles what it receives on the thread that sends cannot lock itself up. The thread
-//! ends when the last [`SimHandle`] and [`SimTransport`] are dropped.
+//! the simulation's thread calls their sinks, so that a slow sink stops the simulation, as a full
+//! receive queue would. Sending never waits for the simulation, so that a client that sends and
+//! receives on one thread cannot deadlock. The thread ends when the last [`SimHandle`] and
+//! [`SimTransport`] are dropped.
 
 use std::io;
 use std::sync::Arc;
@@ -24,15 +24,15 @@ use rsm_mad::transport::{
 use crate::error::SimError;
 use crate::sim::{AttachId, Sim};
 
-/// How many commands can wait for the simulation: 4096 datagrams, 1.3 MB. Beyond, datagrams are
-/// refused as a full send queue of an operating system refuses them; operations wait.
+/// How many commands can wait for the simulation: 4096 datagrams, 1.3 MB. Beyond, the channel
+/// refuses datagrams like a full send queue of an operating system; operations wait.
 const MAX_COMMANDS: usize = 4096;
 
-/// How many commands are taken before the simulation goes on, so that senders cannot hold it up.
+/// How many commands the thread takes in one turn, so that senders cannot hold the simulation up.
 const COMMANDS_AT_ONCE: usize = 256;
 
-/// The shortest time to sleep for: below it the thread yields instead, for the operating system
-/// would oversleep.
+/// The shortest time to sleep: for less the thread yields instead, for the operating system would
+/// oversleep.
 const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
 
 type Operation = Box<dyn FnOnce(&mut Sim) + Send>;
@@ -43,7 +43,7 @@ enum Command {
         datagram: Datagram,
         timeout: Duration,
     },
-    /// As [`Command::Send`], with nothing kept of it: responses are delivered whenever they come.
+    /// Like [`Command::Send`], without matching: all responses are delivered, at any time.
     Pass {
         client: AttachId,
         datagram: Datagram,
@@ -60,7 +60,7 @@ enum Command {
 /// The simulation's thread cannot be started, or a client cannot be attached.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
-    /// The operating system has no thread to give.
+    /// The operating system could not start a thread.
     #[error("cannot start the thread of the simulated fabric")]
     Thread(#[source] io::Error),
     /// The port cannot have a client.
@@ -70,7 +70,7 @@ pub enum LiveError {
         node: Guid,
         /// The port.
         port: PortNum,
-        /// Why.
+        /// The reason.
         source: SimError,
     },
     /// The simulation's thread has ended, because a sink panicked.
@@ -100,8 +100,8 @@ pub struct SimHandle {
 }
 
 impl SimHandle {
-    /// Does something with the fabric on its own thread, and returns what came of it: an operation
-    /// of [`Sim`] such as [`Sim::unlink`], or a look at its state. Blocks until it is done; must
+    /// Runs an operation on the fabric on the fabric's own thread, and returns its result: a method
+    /// of [`Sim`] such as [`Sim::unlink`], or a reading of its state. Blocks until it is done; must
     /// not be called from a sink.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ impl SimHandle {
     ) -> Result<R, LiveError> {
         let (answer, result) = sync_channel(1);
         let operation = Box::new(move |sim: &mut Sim| {
-            // Whoever asked waits below, or is gone and does not care.
+            // The caller waits below, or is gone and needs no answer.
             let _ = answer.send(operation(sim));
         });
         self.commands
@@ -153,7 +153,7 @@ impl SimHandle {
     }
 }
 
-/// One client's way into a simulated fabric that runs in real time. Dropping it detaches the
+/// One client's transport into a simulated fabric that runs in real time. Dropping it detaches the
 /// client.
 #[derive(Debug)]
 pub struct SimTransport {
@@ -168,8 +168,7 @@ impl SimTransport {
         self.client
     }
 
-    /// The sending half of the SA. The client stays attached as long as the
-    /// transport is there.
+    /// The sending half of the SA. The client stays attached as long as the transport exists.
     pub fn sa(&self) -> SimSaPort {
         SimSaPort {
             commands: self.commands.clone(),
@@ -183,8 +182,8 @@ impl SimTransport {
         device(&self.local)
     }
 
-    /// Sends as the adapter does that knows nothing of requests and responses: whatever comes is
-    /// delivered, whenever it comes, as long as [`Transport::send`] is never used. Waits for room;
+    /// Sends like an adapter, without matching responses to requests: every datagram for the client
+    /// is delivered, at any time, as long as [`Transport::send`] is never used. Waits for room;
     /// must not be called from a sink.
     ///
     /// # Errors
@@ -197,7 +196,7 @@ impl SimTransport {
         self.commands.send(command).map_err(|_| LiveError::Stopped)
     }
 
-    /// Operates the fabric.
+    /// The handle of the fabric.
     pub fn handle(&self) -> SimHandle {
         SimHandle {
             commands: self.commands.clone(),
@@ -256,8 +255,8 @@ impl Transport for SimTransport {
     }
 }
 
-/// The sending half of the SA of a [`SimTransport`], usable from any thread. It does
-/// no RMPP. Once the transport is gone, what it sends goes nowhere.
+/// The sending half of the SA of a [`SimTransport`], usable from any thread. It does no RMPP.
+/// Datagrams sent after the transport is dropped are lost.
 #[derive(Debug, Clone)]
 pub struct SimSaPort {
     commands: SyncSender<Command>,
@@ -298,7 +297,7 @@ impl SaPort for SimSaPort {
 
 impl Drop for SimTransport {
     fn drop(&mut self) {
-        // Where the channel is full, the runner sees by the shared port that nobody is left.
+        // If the channel is full, the runner finds the shared port without other owners.
         let _ = self.commands.try_send(Command::Detach(self.client));
     }
 }
@@ -314,7 +313,7 @@ struct Runner {
     sim: Sim,
     outlets: Vec<Outlet>,
     started: Instant,
-    /// The simulation's time when it was started.
+    /// The simulation's time at the start.
     origin: Time,
 }
 
@@ -404,8 +403,8 @@ impl Runner {
         }
     }
 
-    /// Lets everything happen that happens up to now. Operations happen at the simulation's time,
-    /// which is behind the clock after a sleep.
+    /// Runs all events up to now. Operations take place at the simulation's time, which is behind
+    /// the clock after a sleep.
     fn catch_up(&mut self) {
         let now = self.now();
         while let Some((client, inbound)) = self.sim.poll(now) {
@@ -415,7 +414,7 @@ impl Runner {
 
     fn hand_out(&mut self, client: AttachId, inbound: Inbound) {
         if matches!(inbound, Inbound::Port(_)) {
-            // Whoever hears of a change finds it done.
+            // A client that receives a port event must find the port already changed.
             self.refresh();
         }
         let outlet = self
@@ -427,7 +426,7 @@ impl Runner {
         }
     }
 
-    /// Lets the transports know how their ports are, and detaches clients whose transport is gone.
+    /// Updates the transports' ports, and detaches clients whose transport is gone.
     fn refresh(&mut self) {
         let sim = &mut self.sim;
         self.outlets.retain(|outlet| {

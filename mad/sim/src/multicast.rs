@@ -10,28 +10,28 @@ use crate::probe::PAYLOAD;
 use crate::route::{self, Traffic};
 use crate::sim::Sim;
 
-/// What became of the copies of a multicast packet.
+/// The result for the copies of a multicast packet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MulticastProbe {
-    /// How many copies came to each end port: port 0 of a switch, the ports of others.
+    /// How many copies reached each end port: port 0 of a switch, the ports of other nodes.
     pub delivered: BTreeMap<(Guid, PortNum), u32>,
-    /// Ports by which a copy should have left, and could not.
+    /// Ports that could not forward a copy, with the reason.
     pub dropped: Vec<(Guid, PortNum, DropReason)>,
-    /// Whether copies go round and round.
+    /// Whether copies loop.
     pub loops: bool,
 }
 
-/// How many copies are followed before they are taken to have no end. A tree makes one for each
-/// link of the largest fabric at most; what goes round soon makes more.
+/// The bound on copies before they count as a loop. A tree makes at most one for each link of the
+/// largest fabric; a loop soon makes more.
 const MAX_COPIES: usize = 1 << 17;
 
 impl Sim {
-    /// Sends a multicast data packet of 256 bytes from an end port, and says what becomes of its
+    /// Sends a multicast data packet of 256 bytes from an end port, and returns the result for its
     /// copies. It takes no time and changes nothing.
     ///
-    /// Switches pass it on by their multicast forwarding tables up to MulticastFDBTop, by every
-    /// port but the one that it came in by, over links that carry data (see [`Sim::probe`]).
-    /// Partitions and loss are not looked at.
+    /// Switches forward it by their multicast forwarding tables up to MulticastFDBTop, by every
+    /// port but the entry port, over links that carry data (see [`Sim::probe`]). Partitions and
+    /// loss are not considered.
     ///
     /// # Errors
     /// The source does not exist or has no address.
@@ -47,7 +47,7 @@ impl Sim {
             payload: PAYLOAD,
         };
         let mut probe = MulticastProbe::default();
-        // Ports at which copies come in, each with the links that it crossed.
+        // The entry ports of copies, each with the number of links crossed.
         let mut copies = VecDeque::new();
         if self.fabric.node_of(start).is_switch() {
             copies.push_back((start, 0));
@@ -105,7 +105,7 @@ impl Sim {
     }
 }
 
-/// The ports by which a switch passes packets to a multicast LID on.
+/// The ports by which a switch forwards packets to a multicast LID.
 fn exits(node: &Node, switch: &Switch, mlid: Lid) -> impl Iterator<Item = u32> {
     let in_effect = switch.multicast_in_effect(mlid);
     let place = MulticastForwardingTable::block_and_index_of(mlid).filter(|_| in_effect);

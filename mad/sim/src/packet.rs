@@ -1,4 +1,4 @@
-//! Packets under way.
+//! Packets in flight.
 
 use rsm_ids::Lid;
 use rsm_mad::Time;
@@ -11,7 +11,7 @@ use rsm_mad::wire::smp::Smp;
 use crate::directed;
 use crate::fabric::NONE;
 
-/// A management datagram with what its packet headers say, and where it is.
+/// A management datagram with its packet headers, and its place.
 #[derive(Debug, Clone)]
 pub(crate) struct Packet {
     pub(crate) mad: MadBytes,
@@ -19,23 +19,23 @@ pub(crate) struct Packet {
     pub(crate) slid: Lid,
     /// [`Lid::PERMISSIVE`] in directed-route SMPs.
     pub(crate) dlid: Lid,
-    /// Index of the port it starts from, came in by, or is at.
+    /// Index of the port where it starts, came in, or is.
     pub(crate) at: u32,
     /// The epoch of the node whose agent has it.
     pub(crate) epoch: u32,
     pub(crate) sl: u8,
-    /// The P_Key of what is no SMP.
+    /// The P_Key, if it is no SMP.
     pub(crate) p_key: PKey,
     /// When a client sent it, if one did.
     pub(crate) sent: Time,
     /// Whether it has not left the node it starts from.
     pub(crate) origin: bool,
-    /// Whether it answers a request that never left this node, whatever LIDs it has.
+    /// Whether it answers a request that never left this node; its LIDs do not matter then.
     pub(crate) home: bool,
 }
 
 impl Packet {
-    /// A packet that is nowhere yet, addressed to whoever gets it.
+    /// A packet with no place and no address yet.
     pub(crate) fn new(mad: MadBytes) -> Packet {
         Packet {
             mad,
@@ -71,18 +71,18 @@ impl Packet {
         self.header().class().is_subnet_management()
     }
 
-    /// Whether the agent of the node that it reaches passes it on.
+    /// Whether the agent of the node that it reaches forwards it.
     pub(crate) fn passes(&self) -> bool {
         self.is_directed() && !self.origin && !directed::ends_here(self.smp())
     }
 
-    /// Whether it is a packet of a longer message, which RMPP puts together (IBA 13.6).
+    /// Whether it is a packet of RMPP, which carries longer messages (IBA 13.6).
     pub(crate) fn is_segment(&self) -> bool {
         self.header().class() == Class::SUBNET_ADMINISTRATION
             && RmppHeader::of(&self.mad).is_active()
     }
 
-    /// Whether an agent rather than a client is the first to look at it at its destination.
+    /// Whether an agent rather than a client handles it first at its destination.
     pub(crate) fn is_for_agent(&self) -> bool {
         let method = self.header().method();
         self.is_smp()
@@ -91,7 +91,7 @@ impl Packet {
     }
 }
 
-/// Packets by index; slots are used again.
+/// Packets by index; slots are reused.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Packets {
     slots: Vec<Packet>,
@@ -113,7 +113,7 @@ impl Packets {
         }
     }
 
-    /// Gives a slot back. Every index is given back once, by whoever ends the packet's way.
+    /// Frees a slot. Every index is freed once, when the packet ends.
     pub(crate) fn remove(&mut self, index: u32) {
         self.free.push(index);
     }

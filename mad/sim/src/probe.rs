@@ -5,7 +5,7 @@ use crate::error::SimError;
 use crate::route::{self, Traffic};
 use crate::sim::Sim;
 
-/// What became of a data packet.
+/// The result for a data packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probe {
     /// It reached the port that holds the LID.
@@ -21,14 +21,14 @@ pub enum Probe {
     Dropped {
         /// The node that dropped it, or whose link did not take it.
         node: Guid,
-        /// The port it should have left by, or came in by where there was no way out.
+        /// The port it should have left by, or its entry port if it had no exit.
         port: PortNum,
         /// How many links it crossed before.
         hops: u32,
-        /// Why.
+        /// The reason.
         why: DropReason,
     },
-    /// It goes round and round.
+    /// It is in a forwarding loop.
     Loop {
         /// A switch on the loop.
         node: Guid,
@@ -42,15 +42,15 @@ impl Probe {
     }
 }
 
-/// The payload of a probe where none is stated: 256 bytes, a management datagram.
+/// The default payload of a probe: 256 bytes, a management datagram.
 pub(crate) const PAYLOAD: u16 = 256;
 
 impl Sim {
-    /// Sends a data packet of 256 bytes from an end port to a LID, and says what becomes of it. It
-    /// takes no time and changes nothing.
+    /// Sends a data packet of 256 bytes from an end port to a LID, and returns the result. It takes
+    /// no time and changes nothing.
     ///
     /// A packet needs Active ports, entries in the forwarding tables up to LinearFDBTop, virtual
-    /// lanes in operation, and NeighborMTU. Partitions and loss are not looked at.
+    /// lanes in operation, and NeighborMTU. Partitions and loss are not considered.
     ///
     /// # Errors
     /// The source does not exist or has no address.
@@ -58,7 +58,7 @@ impl Sim {
         self.probe_with(source, dlid, sl, PAYLOAD)
     }
 
-    /// As [`probe`](Sim::probe), with a payload of so many bytes.
+    /// Like [`probe`](Sim::probe), with a payload of this many bytes.
     ///
     /// # Errors
     /// The source does not exist or has no address.

@@ -1,4 +1,4 @@
-//! What will happen, in order of time and then of being scheduled.
+//! Future events, in order of time and then of scheduling.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -8,10 +8,10 @@ use rsm_mad::wire::header::Class;
 
 use crate::wheel::Wheel;
 
-/// Something that will happen.
+/// A future event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// The agent that holds this packet is done with it.
+    /// The agent that holds this packet has finished it.
     AgentDone(u32),
     /// This packet leaves the agent that holds it.
     Depart(u32),
@@ -23,9 +23,9 @@ pub(crate) enum Event {
     SelfActivate { port: u32, generation: u32 },
     /// The node's power comes back, unless its epoch has changed.
     PowerUp { node: u32, epoch: u32 },
-    /// A trap was not repressed in time, unless it was.
+    /// A trap is due for repetition, unless it was repressed.
     TrapDue { node: u32, serial: u32 },
-    /// A client's request has no response, unless it has.
+    /// A client's request times out, unless it has a response.
     SendTimeout {
         client: u32,
         class: Class,
@@ -36,7 +36,7 @@ pub(crate) enum Event {
     LeaseEnd { port: u32, generation: u32 },
 }
 
-/// When an event happens: ties of time keep the order of scheduling.
+/// The time of an event: ties keep the order of scheduling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment {
     pub(crate) time: Time,
@@ -49,8 +49,8 @@ pub(crate) struct Entry<E> {
     pub(crate) event: E,
 }
 
-/// The earliest is the greatest, as the heap wants it. Moments are unique, so that events need not
-/// be compared.
+/// The earliest is the greatest, for the max-heap. Moments are unique, so that events need not be
+/// compared.
 impl<E> Ord for Entry<E> {
     fn cmp(&self, other: &Self) -> Ordering {
         other.moment.cmp(&self.moment)
@@ -71,7 +71,7 @@ impl<E> PartialEq for Entry<E> {
 
 impl<E> Eq for Entry<E> {}
 
-/// What happens to a packet next.
+/// The next step of a packet.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     AgentDone,
@@ -79,7 +79,7 @@ enum Step {
     Deliver,
 }
 
-/// Events to come: those of packets, which are many and near, in a calendar; all others in a heap.
+/// Future events: those of packets, which are many and near, in a calendar; all others in a heap.
 #[derive(Debug, Clone)]
 pub(crate) struct EventQueue {
     packets: Wheel<(Step, u32)>,
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn both_heaps_are_one_order() {
+    fn packets_and_other_events_share_one_order() {
         let mut queue = EventQueue::new();
         let at = Time::from_nanos;
         let up = |port| Event::LinkUp {

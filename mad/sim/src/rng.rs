@@ -1,4 +1,4 @@
-//! The simulator's own source of chance: the same seed gives the same run, on every machine and in
+//! The simulator's own random numbers: the same seed gives the same run, on every machine and in
 //! every version of every dependency.
 
 /// xoshiro256++ (Blackman and Vigna, 2019), seeded by SplitMix64.
@@ -36,8 +36,8 @@ impl Rng {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Whether an event of this chance happens. A chance of zero draws nothing, so that faults that
-    /// are off do not change the course of a run.
+    /// Whether an event of this chance happens. A chance of zero draws no number, so that disabled
+    /// faults do not change a run.
     pub(crate) fn happens(&mut self, chance: Chance) -> bool {
         chance.0 != 0 && (self.next_u64() >> 32) < chance.0
     }
@@ -85,14 +85,14 @@ mod tests {
     }
 
     #[test]
-    fn never_draws_nothing() {
+    fn a_chance_of_zero_draws_no_number() {
         let mut rng = Rng::new(7);
         assert!(!rng.happens(Chance::NEVER));
         assert_eq!(rng.next_u64(), Rng::new(7).next_u64());
     }
 
     #[test]
-    fn what_is_no_probability_is_refused() {
+    fn values_outside_0_to_1_are_no_chance() {
         for bad in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
             assert_eq!(Chance::new(bad), None);
         }

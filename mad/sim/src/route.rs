@@ -1,4 +1,4 @@
-//! The way of a packet that is routed by LID, through whatever is programmed into the switches.
+//! The route of a LID-routed packet, by the tables of the switches.
 
 use rsm_ids::Lid;
 use rsm_mad::wire::attr::PortState;
@@ -6,11 +6,11 @@ use rsm_mad::wire::attr::PortState;
 use crate::counters::DropReason;
 use crate::fabric::{Fabric, NONE};
 
-/// How many switches a packet crosses before it is taken to be in a loop. The hardware would let it
-/// go round until a time-out of the switch ends it.
+/// How many switches a packet may cross before it counts as looping. Hardware would forward it
+/// until a time-out of the switch.
 pub(crate) const MAX_SWITCHES: u32 = 64;
 
-/// What travels.
+/// The kind of traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Traffic {
     /// An SMP: VL15, which passes wherever a link is up.
@@ -19,11 +19,11 @@ pub(crate) enum Traffic {
     Data { sl: u8, payload: u16 },
 }
 
-/// Where a packet ended up, or was lost.
+/// The end of a packet's route, delivered or lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Way {
-    /// The port that holds the DLID, or the one at which the packet was lost: the exit port of the
-    /// node if it was found, the entry port otherwise.
+    /// The port that holds the DLID, or the one at which the packet was lost: the exit port if the
+    /// node had one, else the entry port.
     pub(crate) port: u32,
     /// How many links it crossed.
     pub(crate) hops: u32,
@@ -32,7 +32,7 @@ pub(crate) struct Way {
 
 /// Follows a packet from an end port to the port that holds `dlid`.
 ///
-/// `cross` is asked at each link, with the port that the packet leaves by, whether it gets across.
+/// `cross` decides at each link, with the port that the packet leaves by, whether it gets across.
 pub(crate) fn follow(
     fabric: &Fabric,
     start: u32,
@@ -89,8 +89,8 @@ pub(crate) fn follow(
     }
 }
 
-/// Whether a packet that came in by `entry` of a node can leave by `exit` and be taken at the other
-/// end.
+/// Whether a packet that came in by `entry` of a node can leave by `exit` and be accepted at the
+/// other end.
 pub(crate) fn pass(
     fabric: &Fabric,
     entry: u32,
@@ -104,7 +104,7 @@ pub(crate) fn pass(
     let Traffic::Data { sl, payload } = traffic else {
         return Ok(());
     };
-    // Data leaves Active ports and is taken by Armed and Active ones (IBA 7.2.7).
+    // Data leaves by Active ports and enters by Armed and Active ones (IBA 7.2.7).
     let far = fabric.port(port.peer).info.port_state();
     if port.info.port_state() != PortState::Active
         || !matches!(far, PortState::Armed | PortState::Active)

@@ -24,26 +24,26 @@ use crate::rng::Rng;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AttachId(pub(crate) u32);
 
-/// A program behind a port: what a host's kernel keeps for it.
+/// A program behind a port: the state that a host's kernel keeps for it.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     pub(crate) port: u32,
-    /// When the host is done with handing over what it was given to send.
+    /// When the host has passed on all datagrams given to it.
     send_free: Time,
-    /// Whether responses are only for requests that wait for one.
+    /// Whether only responses to waiting requests are delivered.
     matches: bool,
-    /// Requests that wait, by their class and the low half of their transaction. Only ever looked
-    /// up, never walked.
+    /// Waiting requests, by their class and the low half of their transaction. For look-ups only,
+    /// never iterated.
     waiting: HashMap<(Class, u32), u64>,
     serial: u64,
 }
 
-/// A simulated fabric: nodes, cables and what goes on between them, in virtual time.
+/// A simulated fabric: nodes, cables and packets, in virtual time.
 ///
-/// It does nothing by itself. Datagrams go in by [`send`](Sim::send); everything up to a time
-/// happens in [`poll`](Sim::poll), which also hands out what reaches the clients;
-/// [`next_event`](Sim::next_event) says how long nothing will happen. Operations on the hardware,
-/// like [`unlink`](Sim::unlink), happen at [`now`](Sim::now).
+/// It does nothing by itself. Datagrams go in by [`send`](Sim::send); [`poll`](Sim::poll) runs all
+/// events up to a time and returns the datagrams and events of clients;
+/// [`next_event`](Sim::next_event) returns the time of the next event. Operations on the hardware,
+/// like [`unlink`](Sim::unlink), take place at [`now`](Sim::now).
 ///
 /// A run is a function of the netlist, the configuration, the seed and the calls with their times.
 #[derive(Clone)]
@@ -59,13 +59,13 @@ pub struct Sim {
     pub(crate) rng: Rng,
     pub(crate) now: Time,
     output: VecDeque<(AttachId, Inbound)>,
-    /// What agents left to be done; kept for its memory.
+    /// The effects that agents left; kept for its memory.
     pub(crate) effects: Vec<Effect>,
 }
 
 impl Sim {
-    /// The fabric of a netlist, as it is after power-on: every link whose both ends are cabled is
-    /// up and in Init, and nothing is programmed.
+    /// The fabric of a netlist, as after power-on: every link with both ends cabled is up and in
+    /// Init, and no tables are programmed.
     ///
     /// # Errors
     /// [`SimError::Config`] where a value of the configuration does not fit its attribute,
@@ -114,8 +114,7 @@ impl Sim {
         Ok(id)
     }
 
-    /// Detaches a client: nothing more reaches it, and its port no longer says that a manager is
-    /// behind it.
+    /// Detaches a client: it receives nothing more, and its port clears IsSM.
     pub fn detach(&mut self, client: AttachId) {
         if let Some(index) = self.client_port(client) {
             self.set_is_sm(client, false);
@@ -125,10 +124,10 @@ impl Sim {
         }
     }
 
-    /// Sends a datagram from a client at `now`. Responses are delivered whenever they come.
+    /// Sends a datagram from a client at `now`. Its responses are delivered at any time.
     ///
-    /// What is addressed to the client's own port (no hops, or its own LID) is answered by that
-    /// node's agent.
+    /// The node's own agent answers requests addressed to the client's own port (no hops, or its
+    /// own LID).
     pub fn send(&mut self, client: AttachId, datagram: &Datagram, now: Time) {
         let Some(port) = self.client_port(client) else {
             return;
@@ -152,11 +151,11 @@ impl Sim {
         }
     }
 
-    /// Sends a datagram as an operating system does: where `timeout` is not zero a response is
-    /// waited for, and when it does not come in time the client is told [`Inbound::SendFailed`].
+    /// Sends a datagram like an operating system: with a non-zero `timeout` the host waits for a
+    /// response, and without one in time the client receives [`Inbound::SendFailed`].
     ///
-    /// From the first use on, responses that nothing waits for do not reach this client; they are
-    /// counted as [`DropReason::TooLate`].
+    /// From the first use on, responses without a waiting request do not reach this client; they
+    /// are counted as [`DropReason::TooLate`].
     pub fn send_with_timeout(
         &mut self,
         client: AttachId,
@@ -185,8 +184,8 @@ impl Sim {
         self.send(client, datagram, now);
     }
 
-    /// Lets everything happen that happens up to `now`, or up to the next thing that reaches a
-    /// client, which it returns. Call it until there is nothing.
+    /// Runs all events up to `now`, or up to the next output for a client, which it returns. Call
+    /// it until there is none.
     pub fn poll(&mut self, now: Time) -> Option<(AttachId, Inbound)> {
         loop {
             if let Some(output) = self.output.pop_front() {
@@ -205,7 +204,7 @@ impl Sim {
         }
     }
 
-    /// When [`poll`](Sim::poll) has something to do next; `None` while nothing is under way.
+    /// The time of the next event for [`poll`](Sim::poll); `None` if there is none.
     pub fn next_event(&self) -> Option<Time> {
         if self.output.is_empty() {
             self.queue.next_time()
@@ -214,30 +213,30 @@ impl Sim {
         }
     }
 
-    /// How far the simulation has come.
+    /// The present virtual time.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// What the hardware is like.
+    /// The properties of the hardware.
     pub fn config(&self) -> &SimConfig {
         &self.config
     }
 
-    /// What happened so far.
+    /// The counters so far.
     pub fn counters(&self) -> Counters {
         let mut counters = self.counters.clone();
         counters.in_flight = self.packets.len() as u64;
         counters
     }
 
-    /// Records every Set that takes effect from now on, the last `capacity` of them. A recording
-    /// that runs ends.
+    /// Records every Set that takes effect from now on, the last `capacity` of them. It replaces a
+    /// running recording.
     pub fn start_journal(&mut self, capacity: usize) {
         self.journal = Some(Journal::with_capacity(capacity));
     }
 
-    /// Takes what was recorded; recording goes on. `None` where it was not started.
+    /// Takes the recorded Sets; recording goes on. `None` if it was never started.
     pub fn take_journal(&mut self) -> Option<Journal> {
         self.journal.as_mut().map(Journal::take)
     }
@@ -278,13 +277,13 @@ impl Sim {
         if self.packets.len() < self.config.max_in_flight {
             return Some(self.packets.insert(packet));
         }
-        // It counts as sent and lost; nobody else knows of it.
+        // It counts as sent and lost; no other counter includes it.
         self.counters.sent += 1;
         self.counters.count_drop(DropReason::FabricFull);
         None
     }
 
-    /// The end of a packet's way.
+    /// Ends a packet that is lost.
     pub(crate) fn lose(&mut self, index: u32, reason: DropReason) {
         self.counters.count_drop(reason);
         self.packets.remove(index);
@@ -295,9 +294,8 @@ impl Sim {
         (port != NONE).then_some(port)
     }
 
-    /// Whether a response may reach a client: one that nothing waits for may not, where the
-    /// client's host looks. A segment of a longer response may, for what it belongs to is known to
-    /// whoever puts it together.
+    /// Whether a response may reach a client: not without a waiting request, if the client's host
+    /// matches responses. A segment of a longer response may: the client's RMPP knows its transfer.
     pub(crate) fn claim_response(
         &mut self,
         client: u32,
@@ -323,7 +321,7 @@ impl Sim {
         }
     }
 
-    /// Tells the client at a port, if there is one.
+    /// Sends the event to the client at a port, if there is one.
     pub(crate) fn tell_host(&mut self, port: u32, event: PortEvent) {
         let client = self.fabric.port(port).client;
         if client != NONE {
@@ -331,7 +329,7 @@ impl Sim {
         }
     }
 
-    /// Hands something to a client. Whether there was room for it.
+    /// Queues an event for a client. Returns whether there was room for it.
     pub(crate) fn put_out(&mut self, client: u32, inbound: Inbound) -> bool {
         let room = self.output.len() < self.config.max_output;
         if room {

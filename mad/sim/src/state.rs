@@ -1,4 +1,4 @@
-//! What is programmed where, for tests and displays.
+//! The programmed state of nodes and ports, for tests and displays.
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::transport::LocalPort;
@@ -12,11 +12,11 @@ use crate::personality::Personality;
 use crate::sim::{AttachId, Sim};
 
 impl Sim {
-    /// The node that people call `name`: its GUID, its identifier (`S-0002c90300001234`), or its
-    /// description where no other node has the same.
+    /// The node called `name`: its GUID, its identifier (`S-0002c90300001234`), or its description
+    /// if no other node has the same.
     ///
     /// # Errors
-    /// There is no such node, or several are described so.
+    /// There is no such node, or several have this description.
     pub fn find(&self, name: &str) -> Result<Guid, SimError> {
         let index = self.fabric.find_name(name)?;
         Ok(self.fabric.node(index).guid)
@@ -33,7 +33,7 @@ impl Sim {
     }
 
     /// All ports with addresses of their own, node by node: port 0 of switches, external ports of
-    /// others. Those without a cable are among them.
+    /// others; ports without a cable included.
     pub fn end_ports(&self) -> impl Iterator<Item = (Guid, PortNum)> + '_ {
         self.fabric.nodes.iter().flat_map(|node| {
             let numbers = if node.is_switch() {
@@ -62,7 +62,7 @@ impl Sim {
         Ok(self.fabric.node(index).description.text())
     }
 
-    /// A node's NodeInfo, without what depends on the port it is asked by.
+    /// A node's NodeInfo, without the fields that depend on the port of the request.
     ///
     /// # Errors
     /// There is no such node.
@@ -70,7 +70,7 @@ impl Sim {
         Ok(self.fabric.node(self.fabric.find_node(node)?).info)
     }
 
-    /// What is particular about a node.
+    /// The personality of a node.
     ///
     /// # Errors
     /// There is no such node.
@@ -138,7 +138,7 @@ impl Sim {
     }
 
     /// A switch's forwarding table: the exit port by LID, 255 for "drop". It ends with the last
-    /// block that was ever written; beyond is "drop". LinearFDBTop is in
+    /// block ever written; LIDs beyond are dropped. LinearFDBTop is in
     /// [`switch_info`](Sim::switch_info).
     ///
     /// # Errors
@@ -148,7 +148,7 @@ impl Sim {
     }
 
     /// The blocks of a switch's multicast forwarding table that were ever written, by the
-    /// attribute's modifier; the others lead nowhere. How far they count is in
+    /// attribute's modifier; the others have no ports. MulticastFDBTop is in
     /// [`switch_info`](Sim::switch_info).
     ///
     /// # Errors
@@ -158,7 +158,7 @@ impl Sim {
         Ok(mft.iter().map(|(&modifier, data)| (modifier, data)))
     }
 
-    /// Whether a switch passes packets to a multicast LID on to a port.
+    /// Whether a switch forwards packets to a multicast LID to a port.
     ///
     /// # Errors
     /// There is no such node, or it is no switch.
@@ -208,7 +208,7 @@ impl Sim {
     }
 
     /// The virtual lane of each service level at a port, for packets that came into the switch by
-    /// `input` (0 on what is no switch).
+    /// `input` (0 on other nodes).
     ///
     /// # Errors
     /// There is no such port.
@@ -229,7 +229,7 @@ impl Sim {
         Some(&self.fabric.port(self.client_port(client)?).info)
     }
 
-    /// What a client knows of its own port. `None` for a client that was detached.
+    /// The local port as a client sees it. `None` for a detached client.
     pub fn local_port(&self, client: AttachId) -> Option<LocalPort> {
         let port = self.fabric.port(self.client_port(client)?);
         let info = &port.info;

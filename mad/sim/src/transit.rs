@@ -1,4 +1,4 @@
-//! The life of a packet: it departs, crosses links, waits for agents, is answered or delivered.
+//! The life of a packet: departure, links, agents, answer or delivery.
 
 use std::time::Duration;
 
@@ -20,12 +20,12 @@ use crate::queue::Event;
 use crate::route::{self, Traffic};
 use crate::sim::Sim;
 
-/// What an agent has to do with a packet.
+/// The work of an agent on a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
-    /// Pass a directed-route SMP on.
+    /// Forward a directed-route SMP.
     Forward,
-    /// Answer.
+    /// Answer a request.
     Request,
 }
 
@@ -39,7 +39,7 @@ const PAUSE_PERIOD: Duration = Duration::from_secs(20);
 /// How long it pauses.
 const PAUSE: Duration = Duration::from_secs(3);
 
-/// When the agent of a node has done its work with a packet that reaches it at `arrival`.
+/// When the agent of a node has finished its work on a packet that reaches it at `arrival`.
 fn done_at(node: &mut Node, arrival: Time, work: Work, config: &SimConfig) -> Time {
     let free = match node.personality.has(Habit::Pauses) {
         true => after_pause(node.guid, arrival),
@@ -58,7 +58,7 @@ fn done_at(node: &mut Node, arrival: Time, work: Work, config: &SimConfig) -> Ti
     node.busy_until
 }
 
-/// `time`, or the end of the pause that the node of this GUID makes then.
+/// `time`, or the end of the pause of the node with this GUID at that time.
 fn after_pause(guid: Guid, time: Time) -> Time {
     let period = PAUSE_PERIOD.as_nanos() as u64;
     // Any fixed number that differs from node to node will do.
@@ -73,8 +73,8 @@ fn after_pause(guid: Guid, time: Time) -> Time {
 impl Sim {
     /// A packet leaves the port it starts from.
     ///
-    /// What is routed by LID crosses the whole fabric in this instant, as it is now, and only
-    /// arrives later: a few microseconds of difference, against an event for every switch.
+    /// A LID-routed packet crosses the whole fabric at this instant, by the present tables, and
+    /// only arrives later: a difference of a few microseconds, against an event for every switch.
     pub(crate) fn depart(&mut self, index: u32) {
         let packet = self.packets.get_mut(index);
         let node = self.fabric.node_of(packet.at);
@@ -87,7 +87,7 @@ impl Sim {
         let is_switch = node.is_switch();
         let own = self.fabric.port(packet.at).number;
         match directed::originate(packet.smp_mut()) {
-            // An adapter's port is a node to itself: the way out is the port that the client has.
+            // An adapter's port is a node to itself: the only exit is the client's port.
             Step::Exit(exit) if !is_switch && exit.0 != own => {
                 self.lose(index, DropReason::BadPath);
             }
@@ -145,7 +145,7 @@ impl Sim {
             }
             Ok(())
         });
-        // A data packet makes the Armed port that takes it Active (IBA 7.2.7).
+        // A data packet activates the Armed port that it enters (IBA 7.2.7).
         for port in armed.into_iter().filter(|&port| port != NONE) {
             self.fabric
                 .port_mut(port)
@@ -179,8 +179,8 @@ impl Sim {
         self.reach(index, self.config.hop_latency);
     }
 
-    /// A packet will be at the node of its port after `delay`: the agent has to pass it on or to
-    /// answer it, or a client gets it.
+    /// A packet will be at the node of its port after `delay`: the agent forwards or answers it, or
+    /// a client receives it.
     fn reach(&mut self, index: u32, delay: Duration) {
         let packet = self.packets.get_mut(index);
         let is_switch = self.fabric.node_of(packet.at).is_switch();
@@ -194,7 +194,7 @@ impl Sim {
                 match directed::arrive(packet.smp_mut(), entry, is_switch) {
                     Step::Here => {}
                     Step::Discard(reason) => return self.lose(index, reason),
-                    // `ends_here` said that there is no further hop.
+                    // `ends_here` returned that there is no further hop.
                     Step::Exit(_) => return self.lose(index, DropReason::BadPath),
                 }
             }
@@ -204,8 +204,8 @@ impl Sim {
         self.queue_at_agent(index, delay, work);
     }
 
-    /// Puts a packet into the buffer of the agent it is on its way to. It holds its place from now
-    /// on, so that the wire is part of the buffer.
+    /// Puts a packet into the buffer of the agent that it travels to. It takes up room from now on,
+    /// so that the wire is part of the buffer.
     fn queue_at_agent(&mut self, index: u32, delay: Duration, work: Work) {
         let packet = self.packets.get_mut(index);
         let arrival = self.now + delay;
@@ -227,7 +227,7 @@ impl Sim {
         self.queue.push(due, Event::AgentDone(index));
     }
 
-    /// An agent is done with a packet.
+    /// The agent has finished a packet.
     pub(crate) fn agent_done(&mut self, index: u32) {
         let packet = self.packets.get_mut(index);
         let port = &self.fabric.ports[packet.at as usize];
@@ -252,7 +252,7 @@ impl Sim {
         }
     }
 
-    /// A request or TrapRepress is at the agent that it is for.
+    /// Handles a request or TrapRepress at its destination agent.
     fn at_destination(&mut self, index: u32) {
         let packet = self.packets.get_mut(index);
         let node_index = self.fabric.port(packet.at).node;
@@ -322,7 +322,7 @@ impl Sim {
         }
     }
 
-    /// Turns a request around.
+    /// Turns a request into its answer.
     fn answer(&mut self, index: u32, status: Status) {
         let packet = self.packets.get_mut(index);
         packet.smp_mut().make_response(status);
@@ -350,10 +350,10 @@ impl Sim {
         }
     }
 
-    /// A packet has reached `port`, at which there is no client. A Get or a Set of a general
-    /// service is answered: no agent here has its class, method and attribute (IBA 13.4.7).
-    /// Anything else is lost, and so are requests to the SA, which comes and goes with its process:
-    /// whether that is there at the moment is not this node's to say.
+    /// A packet has reached `port`, which has no client. The node answers a Get or a Set of a
+    /// general service: no agent here has its class, method and attribute (IBA 13.4.7). Other
+    /// packets are lost, and so are requests to the SA, which comes and goes with its process: the
+    /// node does not know whether it runs.
     fn refuse(&mut self, index: u32, port: u32) {
         let packet = self.packets.get(index);
         let header = packet.header();
@@ -367,7 +367,7 @@ impl Sim {
         self.answer(index, Status::UNSUPPORTED_METHOD_ATTRIBUTE);
     }
 
-    /// A packet is handed to the client at its port.
+    /// Delivers a packet to the client at its port.
     pub(crate) fn deliver(&mut self, index: u32) {
         let packet = self.packets.get(index);
         let port = self.fabric.address_port(packet.at);

@@ -1,4 +1,4 @@
-//! Traps: how agents tell the manager that something happened (IBA 13.4.9, 14.2.5.1).
+//! Traps: reports of agents to the manager (IBA 13.4.9, 14.2.5.1).
 
 use rsm_ids::Lid;
 use rsm_mad::ids::Tid;
@@ -16,8 +16,8 @@ use crate::personality::Habit;
 use crate::queue::Event;
 use crate::sim::Sim;
 
-/// How many different traps one node keeps until they are repressed. More are not sent; real agents
-/// have one queue of a few entries too.
+/// How many different traps one node keeps until they are repressed. Further ones are not sent;
+/// real agents have one queue of a few entries too.
 const MAX_OUTSTANDING: usize = 16;
 
 /// A generic notice from the agent at `port`.
@@ -59,8 +59,8 @@ pub(crate) fn local_change(fabric: &Fabric, port: u32, changes: LocalChanges) ->
 }
 
 impl Sim {
-    /// Begins a trap: sends it now and again until it is repressed. Nothing is sent by a port that
-    /// has no LID or knows no manager.
+    /// Begins a trap: sends it now and again until it is repressed. A port without a LID or without
+    /// a manager's LID sends nothing.
     pub(crate) fn raise(&mut self, port: u32, notice: Notice) {
         let info = &self.fabric.port(port).info;
         if info.lid() == Lid::NONE || info.master_sm_lid() == Lid::NONE {
@@ -152,8 +152,8 @@ impl Sim {
         }
     }
 
-    /// A manager has taken note of a trap. Whether the node knew of it: if not, the answer is for a
-    /// client of the port.
+    /// A manager has repressed a trap. Returns whether the node knows the trap: if not, the packet
+    /// is for a client of the port.
     pub(crate) fn repress(&mut self, node_index: u32, smp: &Smp) -> bool {
         let traps = &mut self.fabric.node_mut(node_index).traps;
         let notice = Notice::from_data(smp.data());

@@ -1,16 +1,16 @@
 //! A calendar of the near future: constant time for each event, where a heap would take most of a
-//! simulation's.
+//! simulation's time.
 
 use crate::queue::Entry;
 
-/// A slot is 256 ns: with a window's worth of packets under way a few events are in each.
+/// A slot is 256 ns: with a window's worth of packets in flight a few events are in each.
 const SHIFT: u32 = 8;
-/// The number of slots, which reach 262 µs ahead: further than any packet's next step that is not
-/// late on purpose.
+/// The number of slots, which reach 262 µs ahead: further than any packet's next step without an
+/// injected delay.
 const SLOTS: u64 = 1024;
 const WORDS: usize = (SLOTS / 64) as usize;
 
-/// Events of less than [`SLOTS`] slots, taken out in order.
+/// Events within [`SLOTS`] slots, taken out in order.
 #[derive(Debug, Clone)]
 pub(crate) struct Wheel<E> {
     /// The events of each slot, by the slot's number modulo [`SLOTS`]. Those of the slot `first`
@@ -35,14 +35,14 @@ impl<E: Copy> Wheel<E> {
         }
     }
 
-    /// Adds an event; gives it back when it is too far ahead.
+    /// Adds an event; returns it if it is too far ahead.
     pub(crate) fn push(&mut self, entry: Entry<E>) -> Result<(), Entry<E>> {
         let mut slot = entry.moment.time.as_nanos() >> SHIFT;
         if self.len == 0 {
             self.first = slot;
             self.sorted = false;
         }
-        // The first slot also takes what is before it: it is sorted, and all others are later.
+        // The first slot also takes earlier events: it is sorted, and all others are later.
         slot = slot.max(self.first);
         if slot - self.first >= SLOTS {
             return Err(entry);
@@ -71,7 +71,7 @@ impl<E: Copy> Wheel<E> {
         }
     }
 
-    /// The earliest event, its slot put in order so that [`Wheel::pop`] finds it at once.
+    /// The earliest event, with its slot sorted for [`Wheel::pop`].
     pub(crate) fn prepare(&mut self) -> Option<&Entry<E>> {
         let slot = self.earliest()?;
         let events = &mut self.slots[(slot % SLOTS) as usize];
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_far_comes_back() {
+    fn an_event_too_far_ahead_is_returned() {
         let mut wheel = Wheel::new();
         assert!(wheel.push(entry(1 << 40, 0)).is_ok());
         assert!(wheel.push(entry((1 << 40) + (SLOTS << SHIFT), 1)).is_err());

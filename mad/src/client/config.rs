@@ -2,49 +2,48 @@ use std::time::Duration;
 
 use super::MAX_PENDING;
 
-/// What the operator may change about the client. [`Default`] says why each value is what it is.
+/// The operator's settings of the client. [`Default`] explains each value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientConfig {
     /// How many requests may be out at the start.
     pub initial_window: u32,
-    /// Below how many the window never shrinks, 1 or more.
+    /// The minimum of the window, 1 or more.
     pub min_window: u32,
-    /// Above how many the window never grows, up to [`MAX_PENDING`].
+    /// The maximum of the window, up to [`MAX_PENDING`].
     pub max_window: u32,
     /// How many requests may be out to one target, 1 or more.
     pub target_cap: u16,
-    /// How often a request is sent again before it is given up, up to
+    /// How many times the client resends a request before it fails, up to
     /// [`ClientConfig::MAX_RETRIES`].
     pub retries: u8,
-    /// How long the first attempt of a request is waited for before any answer has shown how long
-    /// that takes.
+    /// The timeout of a request's first attempt before any answer has shown a round trip.
     pub initial_timeout: Duration,
-    /// The least that an attempt is waited for.
+    /// The shortest timeout of an attempt.
     pub timeout_floor: Duration,
-    /// The most that an attempt is waited for.
+    /// The longest timeout of an attempt.
     pub timeout_ceiling: Duration,
-    /// How long to leave a target alone that answered BUSY, doubled with every further attempt;
-    /// also how long to wait after the transport failed to send. Not above the ceiling.
+    /// How long to leave a target alone after a BUSY answer, doubled with every further attempt;
+    /// also how long to wait after the transport failed to send. At most the ceiling.
     pub busy_delay: Duration,
     /// The generation before the first of transaction identifiers. A process that starts at a
-    /// random one is not confused by answers to its predecessor.
+    /// random one does not mistake answers to its predecessor for its own.
     pub first_generation: u16,
 }
 
 impl ClientConfig {
     /// The largest window on a port of this host. The send queue of QP0 that Linux gives the MAD
     /// layer holds 128 (`ib_core`, IB_MAD_QP_SEND_SIZE) for all programs and the kernel's own
-    /// answers: 32 are left to those. What exceeds the queue waits in the kernel, where its timeout
-    /// runs already.
+    /// answers, which keep 32. Requests beyond the queue wait in the kernel while their timeouts
+    /// already run.
     pub const UMAD_WINDOW: u32 = 96;
 
-    /// The most retries: with more, doubled timeouts would outlast any patience.
+    /// The most retries: with more, doubled timeouts would take too long.
     pub const MAX_RETRIES: u8 = 30;
 
     /// Whether the values are in range and agree.
     ///
     /// # Errors
-    /// The first rule that is broken.
+    /// The first broken rule.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let windows = [self.min_window, self.initial_window, self.max_window];
         if self.min_window == 0 || !windows.is_sorted() || self.max_window as usize > MAX_PENDING {
@@ -85,12 +84,12 @@ impl Default for ClientConfig {
     ///   thousand answers a second; 4 always make progress beside a few silent ones. More would not
     ///   fit into the kernel's send queue ([`UMAD_WINDOW`](ClientConfig::UMAD_WINDOW)), and ibsim
     ///   stops for good when a client has some 160 on the way.
-    /// * Two out to one target: the next is there when an agent has answered one, and its receive
+    /// * Two out to one target: an agent has the next request when it answers one, and its receive
     ///   queue, which may hold as few as four, has room for traps and the other subnet manager's
     ///   requests.
     /// * Timeouts from 25 ms to 1 s, 100 ms before anything is known: 25 ms are 25 slow answers and
     ///   longer than a scheduler delays this process, but a lost SMP costs little more than
-    ///   noticing it; a switch whose processor boots, or programs tables, is deaf for up to
+    ///   noticing it; a switch whose processor boots, or programs tables, is silent for up to
     ///   seconds, which six retries with doubled timeouts outlast (25, 50, 100, 200, 400, 800, 1000
     ///   ms: 2.6 s in all). A timeout that was too short harms little, because an answer to an
     ///   earlier attempt counts as well and lifts the estimate.

@@ -20,14 +20,14 @@ use crate::wire::MadBytes;
 use crate::wire::header::{MadHeader, Method};
 use crate::wire::smp::{Smp, SmpRequest};
 
-/// Where a request is.
+/// The state of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// In the scheduler's queues: never sent, or to be sent again.
+    /// In the scheduler's queues: never sent, or due for another attempt.
     Waiting,
     /// Out, with a timer, counted by the window and by its target.
     Out,
-    /// Put off, with a timer, counted by its target only: a busy target is not asked anything else
+    /// Deferred, with a timer, counted by its target only: a busy target gets no other request
     /// meanwhile.
     Deferred,
 }
@@ -39,21 +39,21 @@ struct Transaction<C> {
     place: Place,
     /// Attempts sent.
     attempts: u8,
-    /// Its slot among the transaction identifiers, once it was sent.
+    /// Its slot among the transaction identifiers, once the first attempt was sent.
     slot: Option<u16>,
     /// When the last attempt was sent.
     sent: Time,
-    /// When the attempt before was.
+    /// When the attempt before it was sent.
     sent_before: Time,
-    /// When the last attempt was sent that timed out, until it is known whether it was lost.
+    /// When the last timed-out attempt was sent, until the client knows whether it was lost.
     unanswered: Option<Time>,
-    /// The window's epoch that `timeouts` are counted in.
+    /// The window's epoch of the count in `timeouts`.
     epoch: Time,
     /// Attempts sent in that epoch that timed out.
     timeouts: u8,
 }
 
-/// What became of a datagram given to [`Client::handle`].
+/// The result of [`Client::handle`] for a datagram.
 #[derive(Debug, Clone)]
 #[expect(
     clippy::large_enum_variant,
@@ -62,16 +62,16 @@ struct Transaction<C> {
 pub enum Handled<C> {
     /// It answers a request, which is complete.
     Completed(Completion<C>),
-    /// The target is busy. The request will be sent again.
+    /// The target is busy. The client will send the request again.
     Deferred,
-    /// It is a response, but to nothing that is pending; it is counted and otherwise ignored.
+    /// A response to no pending request; the client counts and otherwise ignores it.
     Stale,
-    /// It is no response to a subnet management request: a trap, another subnet manager's request,
-    /// another class. It is the caller's.
+    /// No response to a subnet management request but a trap, another subnet manager's request or
+    /// another class: the caller handles it.
     Unsolicited,
 }
 
-/// The transaction client. See the [module](super) for what it does.
+/// The transaction client, described in the [module](super).
 #[derive(Debug)]
 pub struct Client<C> {
     config: ClientConfig,
@@ -80,14 +80,14 @@ pub struct Client<C> {
     timers: Timers,
     tids: Tids,
     window: Window,
-    /// Of all targets that are no outliers.
+    /// The round trip of all targets that are no outliers.
     round_trip: RoundTrip,
     outliers: Outliers,
     loss: LossRate,
     completions: VecDeque<Completion<C>>,
     in_flight: u32,
     last_answer: Option<Time>,
-    /// Only the counters; the rest is filled in by [`Client::stats`].
+    /// Only the counters; [`Client::stats`] fills in the rest.
     counters: ClientStats,
 }
 
@@ -117,11 +117,11 @@ impl<C> Client<C> {
         }
     }
 
-    /// Takes a request on.
+    /// Accepts a request.
     ///
     /// # Errors
-    /// [`MAX_PENDING`] requests are pending: the request comes back, and can be submitted after a
-    /// completion.
+    /// [`MAX_PENDING`] requests are pending: the error returns the request, and the caller may
+    /// submit it again after a completion.
     pub fn submit(&mut self, request: Request<C>) -> Result<(), Rejected<C>> {
         if self.transactions.len() >= MAX_PENDING {
             self.counters.rejected += 1;
@@ -194,7 +194,7 @@ impl<C> Client<C> {
         Some(Transmit { datagram, timeout })
     }
 
-    /// Takes a datagram that arrived.
+    /// Takes an inbound datagram.
     pub fn handle(&mut self, mad: &MadBytes, now: Time) -> Handled<C> {
         let header = MadHeader::of(mad);
         if !header.class().is_subnet_management() || !header.method().is_response() {
@@ -239,8 +239,8 @@ impl<C> Client<C> {
         Handled::Completed(self.answered(index, age, mad, now))
     }
 
-    /// The transport failed to send what was handed out with the transaction identifier `tid`, or
-    /// gave up waiting for its answer. Completions are left for [`Client::poll_completion`].
+    /// The transport failed to send the datagram with the transaction identifier `tid`, or gave up
+    /// waiting for its answer. [`Client::poll_completion`] returns any completion.
     pub fn handle_send_failed(&mut self, tid: Tid, kind: SendFailure, now: Time) {
         // Only the present attempt matters, and only while it is out.
         let Owner::Live { index, age: 0 } = self.tids.owner(tid.low()) else {
@@ -262,7 +262,7 @@ impl<C> Client<C> {
         self.completions.extend(completion);
     }
 
-    /// Does all that is due at `now`. Completions are left for [`Client::poll_completion`].
+    /// Handles all timers due at `now`. [`Client::poll_completion`] returns any completions.
     pub fn handle_deadline(&mut self, now: Time) {
         while let Some(index) = self.timers.pop_due(now) {
             let transaction = &mut self.transactions[index];
@@ -277,18 +277,18 @@ impl<C> Client<C> {
         }
     }
 
-    /// When [`Client::handle_deadline`] has something to do next. Set anew after every other call.
+    /// The next time to call [`Client::handle_deadline`]. Every other call may change it.
     pub fn next_deadline(&self) -> Option<Time> {
         self.timers.next()
     }
 
-    /// The next completion that came about otherwise than by [`Client::handle`].
+    /// The next completion that [`Client::handle`] did not return.
     pub fn poll_completion(&mut self) -> Option<Completion<C>> {
         self.completions.pop_front()
     }
 
-    /// Takes back the requests that were never sent and whose context `unwanted` says so of; they
-    /// get no completion. Returns how many.
+    /// Cancels the requests that were never sent and whose context satisfies `unwanted`; they get
+    /// no completion. Returns how many.
     pub fn cancel_queued(&mut self, mut unwanted: impl FnMut(&C) -> bool) -> usize {
         let before = self.transactions.len();
         for index in 0..self.transactions.end() {
@@ -306,9 +306,9 @@ impl<C> Client<C> {
         cancelled
     }
 
-    /// Takes back the requests whose context `unwanted` says so of, however far they are: they get
-    /// no further attempt and no completion, and an answer to them counts as late. In the order of
-    /// their submission as far as slots tell it.
+    /// Withdraws the requests whose context satisfies `unwanted`, sent or not: they get no further
+    /// attempt and no completion, and an answer to them counts as late. Ordered by slab index,
+    /// roughly the order of submission.
     pub fn withdraw(&mut self, mut unwanted: impl FnMut(&C) -> bool) -> Vec<Withdrawn<C>> {
         let mut withdrawn = Vec::new();
         for index in 0..self.transactions.end() {
@@ -340,12 +340,12 @@ impl<C> Client<C> {
         })
     }
 
-    /// How many requests are pending: waiting, out, or put off.
+    /// How many requests are pending: waiting, out, or deferred.
     pub fn pending(&self) -> usize {
         self.transactions.len()
     }
 
-    /// Whether there is nothing to do and nothing to fetch.
+    /// Whether no request is pending and no completion waits.
     pub fn is_idle(&self) -> bool {
         self.pending() == 0 && self.completions.is_empty()
     }
@@ -365,13 +365,13 @@ impl<C> Client<C> {
         }
     }
 
-    /// The attempt that `age` others followed was answered.
+    /// The target answered the attempt that `age` later attempts followed.
     fn answered(&mut self, index: u32, age: u8, mad: &MadBytes, now: Time) -> Completion<C> {
         let transaction = &self.transactions[index];
         let (sent, known) = match age {
             0 => (transaction.sent, true),
             1 => (transaction.sent_before, true),
-            // When it was sent is forgotten; it was before this.
+            // Its sending time is no longer known; it was before this.
             _ => (transaction.sent_before, false),
         };
         let rtt = now.since(sent);
@@ -404,7 +404,8 @@ impl<C> Client<C> {
         self.finish(index, age, Ok(Response::new(mad)), rtt)
     }
 
-    /// The present attempt was answered; those before were lost, the last of them sent at `sent`.
+    /// The target answered the present attempt; those before were lost, the last of them sent at
+    /// `sent`.
     fn lost(&mut self, index: u32, sent: Time, now: Time) {
         self.counters.losses += 1;
         let transaction = &self.transactions[index];
@@ -423,7 +424,7 @@ impl<C> Client<C> {
         }
     }
 
-    /// How long attempt number `attempt`, from 0, to the target `key` is waited for.
+    /// The timeout of attempt number `attempt`, from 0, to the target `key`.
     fn patience(&self, key: u64, attempt: u8) -> Duration {
         let in_round = attempt % (self.config.retries + 1);
         match self.outliers.round_trip(key) {
@@ -435,20 +436,20 @@ impl<C> Client<C> {
         }
     }
 
-    /// How often a request that allows so many rounds is sent at most, by the losses of late.
+    /// The most attempts of a request with `rounds`, given the recent loss rate.
     fn most_attempts(&self, rounds: u8) -> u8 {
         let attempts = self.config.retries + 1;
         let rounds = self.loss.rounds(u32::from(attempts), rounds);
         attempts.saturating_mul(rounds)
     }
 
-    /// The present attempt, whose timer is gone, was not answered.
+    /// The present attempt, whose timer has fired, was not answered.
     fn timed_out(&mut self, index: u32, now: Time) -> Option<Completion<C>> {
         self.counters.timeouts += 1;
         let transaction = &mut self.transactions[index];
         let sent = transaction.sent;
-        // That this one stays silent may be its own matter. If nobody has answered since, and the
-        // window was in use, the fabric is taken to be flooded.
+        // The silence may be this target's alone. With no answer from any target since, and the
+        // window in use, the client takes the fabric to be flooded.
         let silence = self.last_answer.is_none_or(|answer| answer < sent);
         if silence && self.in_flight.saturating_mul(2) >= self.window.size() {
             self.window.flooded(sent, self.in_flight, now);
@@ -474,8 +475,8 @@ impl<C> Client<C> {
         None
     }
 
-    /// Puts the request off whose present attempt is out, or ends it with `failure` if it was the
-    /// last.
+    /// Defers the request whose present attempt is out, or ends it with `failure` if that was the
+    /// last attempt.
     fn defer(&mut self, index: u32, failure: Failure, now: Time) -> Option<Completion<C>> {
         let rounds = self.transactions[index].request.rounds;
         let most = self.most_attempts(rounds);
@@ -499,7 +500,7 @@ impl<C> Client<C> {
         None
     }
 
-    /// Ends a request that was sent with `outcome`.
+    /// Ends a request that was sent, with `outcome`.
     fn finish(
         &mut self,
         index: u32,
@@ -521,7 +522,7 @@ impl<C> Client<C> {
         }
     }
 
-    /// Takes a request out, wherever it is, and counts it out.
+    /// Removes a request in any state and updates the counts.
     fn retire(&mut self, index: u32, answered: bool) -> Transaction<C> {
         let transaction = self.transactions.remove(index);
         match transaction.place {

@@ -1,6 +1,6 @@
 use super::slab::NONE;
 
-/// One list's ends. The links between are in a [`Links`] that many lists share.
+/// The ends of one list. Many lists share one [`Links`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct List {
     head: u32,

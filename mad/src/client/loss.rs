@@ -1,13 +1,13 @@
 use crate::Time;
 
-/// How many resolved attempts the moving share of lost ones goes back.
+/// How many resolved attempts the moving share of lost ones covers.
 const MEMORY: f64 = 512.0;
 
-/// Attempts that have to be resolved before their share of losses says anything.
+/// Resolved attempts needed before their share of losses counts.
 const ENOUGH: u32 = 32;
 
-/// Losses that say enough if they are half of all attempts: no load could explain them with the
-/// smallest window.
+/// Losses that are enough evidence if they are half of all attempts: no load could explain them
+/// with the smallest window.
 const TELLING: u32 = 12;
 
 /// Attempts after which an epoch counts for half, so that it follows a fabric that changes.
@@ -17,15 +17,14 @@ const EPOCH: u32 = 512;
 /// congestion: with three, one epoch in 700 is wrong.
 const DEVIATIONS: f64 = 3.0;
 
-/// With the smallest window, fewer losses than this share are no more than what a larger window had
-/// left behind.
+/// With the smallest window, a smaller share of losses may be left over from a larger window.
 const NOTICEABLE: f64 = 0.02;
 
-/// The chance that is left to a guess.
+/// The probability below which chance no longer explains silence.
 const DOUBT: f64 = 0.02;
 
-/// The share of attempts that were lost of late, over all requests that were answered in the end.
-/// Of a target that never answers nothing is known to be lost.
+/// The recent share of lost attempts, over all requests that were answered in the end. The silence
+/// of a target that never answers does not count as loss.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LossRate {
     rate: f64,
@@ -74,30 +73,30 @@ impl LossRate {
     }
 }
 
-/// Which losses a smaller window would save, and which not.
+/// Tells congestion, which a smaller window reduces, from other losses.
 ///
 /// Losses from congestion become rarer as the window shrinks; those of bad cables and busy
-/// processors do not. So what gets lost while the window is at its minimum is *tolerated*: a larger
-/// window is shrunk again only by losses that exceed it.
+/// processors do not. So the losses while the window is at its minimum are *tolerated*: only losses
+/// beyond them shrink a larger window again.
 #[derive(Debug)]
 pub(super) struct Tolerance {
     tolerated: f64,
-    /// How many attempts that was measured with.
+    /// The number of attempts behind `tolerated`.
     measured: u32,
-    /// Attempts sent since this time are counted.
+    /// Attempts sent since this time count.
     since: Time,
     answered: u32,
     lost: u32,
 }
 
-/// What an epoch shows.
+/// The finding of an epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Too little yet.
+    /// Too few attempts yet.
     Undecided,
-    /// A smaller window saves what is lost.
+    /// A smaller window reduces the losses.
     Congestion,
-    /// As much gets lost with the smallest window.
+    /// The smallest window loses as much.
     Random,
 }
 
@@ -118,12 +117,12 @@ impl Tolerance {
         (self.answered, self.lost) = (0, 0);
     }
 
-    /// When the attempts that count began.
+    /// The start of the attempts that count.
     pub(super) fn since(&self) -> Time {
         self.since
     }
 
-    /// An attempt was answered, `lost` others of this epoch were not.
+    /// An attempt was answered after `lost` others of this epoch were lost.
     pub(super) fn resolved(&mut self, lost: u32) {
         self.answered += 1;
         self.lost += lost;
@@ -134,10 +133,10 @@ impl Tolerance {
         }
     }
 
-    /// Knows better by a whole epoch.
+    /// Refines the tolerated rate by a whole epoch.
     fn refine(&mut self) {
         if self.covers_loss() && self.measured < 2 * ENOUGH {
-            // It was no more than a guess.
+            // The previous rate was a guess from few attempts.
             self.tolerated = self.rate();
         } else {
             // The fabric may have become better.
@@ -156,24 +155,24 @@ impl Tolerance {
         f64::from(self.lost) / f64::from(self.total().max(1))
     }
 
-    /// How far two rates measured with so many attempts stray from each other by chance.
+    /// How far two rates measured with so many attempts differ by chance.
     fn slack(&self) -> f64 {
         let weight = 1.0 / f64::from(self.total().max(1)) + 1.0 / f64::from(self.measured);
         DEVIATIONS * (self.tolerated * (1.0 - self.tolerated) * weight).sqrt()
     }
 
-    /// Whether a loss is one of those that no smaller window would save.
+    /// Whether a loss is within the tolerated rate, which no smaller window reduces.
     pub(super) fn covers_loss(&self) -> bool {
         self.tolerated > 0.0
             && (self.total() < ENOUGH || self.rate() <= self.tolerated + self.slack())
     }
 
-    /// Whether it can be chance that none of `out` attempts was answered.
+    /// Whether chance can explain that none of `out` attempts was answered.
     pub(super) fn covers_silence(&self, out: u32) -> bool {
         power(self.tolerated, out) > DOUBT
     }
 
-    /// Judges what was lost since the window is at its minimum.
+    /// The finding from the losses since the window reached its minimum.
     pub(super) fn verdict(&mut self, now: Time) -> Verdict {
         let most_are_lost = self.lost >= TELLING && self.lost >= self.answered;
         if self.total() < 2 * ENOUGH && self.lost < ENOUGH && !most_are_lost {
@@ -190,7 +189,7 @@ impl Tolerance {
         Verdict::Random
     }
 
-    /// How many retries of a request are no sign of anything but the tolerated losses.
+    /// How many retries of a request the tolerated losses alone explain.
     pub(super) fn plain_retries(&self, most: u8) -> u8 {
         let mut chance = self.tolerated;
         let mut retries = 0;
@@ -202,7 +201,7 @@ impl Tolerance {
     }
 }
 
-/// `base`, from 0 to 1, to the power of `exponent`; by multiplication, which gives the same on
+/// `base`, from 0 to 1, to the power of `exponent`; by multiplication, with the same result on
 /// every machine.
 fn power(base: f64, exponent: u32) -> f64 {
     (0..exponent.min(1024)).fold(1.0, |product, _| product * base)

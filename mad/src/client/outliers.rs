@@ -4,30 +4,29 @@ use super::ClientConfig;
 use super::rtt::RoundTrip;
 use crate::Time;
 
-/// How many targets are remembered for being slow or for losing requests. Beyond it the one that
-/// was heard of least recently is forgotten, and learned anew when it is asked again. At 100 bytes
-/// each that is 100 kB.
+/// How many slow or lossy targets the table holds. Beyond it the client drops the least recently
+/// active one and learns it anew later. At 100 bytes each that is 100 kB.
 const REMEMBERED: usize = 1024;
 
-/// Losses after which a target is taken to drop what comes too fast for it.
+/// Losses after which the client takes a target to drop requests that come too fast.
 const LOSSES_TELLING: u8 = 2;
 
-/// A target is slow when its answers take so many times as long as those of others, and longer than
-/// half the shortest timeout.
+/// A target is slow when its answers take this many times as long as those of others, and longer
+/// than half the shortest timeout.
 const SLOW_FACTOR: u32 = 4;
 
 /// Prompt answers in a row after which a target is like any other again.
 const CALM: u8 = 32;
 
-/// Share of lost attempts over all targets, in permille, from which on a loss says nothing of its
-/// target.
+/// Share of lost attempts over all targets, in permille, from which on a loss is no evidence about
+/// its target.
 const GENERAL_LOSS: u32 = 50;
 
-/// What sets one target apart.
+/// The history of one slow or lossy target.
 #[derive(Debug)]
 struct Outlier {
     target: u64,
-    /// Its own round trips, once an answer came later than other targets' do.
+    /// Its own round trips, once an answer came later than those of other targets.
     round_trip: Option<RoundTrip>,
     /// Attempts lost since it was last calm.
     losses: u8,
@@ -43,8 +42,8 @@ impl Outlier {
 }
 
 /// Targets that answer later than others, or drop requests that others take: each has a timeout of
-/// its own and is asked one thing at a time, and neither their round trips nor their losses are
-/// held against the fabric.
+/// its own and gets one request at a time, and neither their round trips nor their losses affect
+/// the estimates of the fabric.
 #[derive(Debug)]
 pub(super) struct Outliers {
     /// In the order of their numbers; allocated once.
@@ -66,24 +65,24 @@ impl Outliers {
         }
     }
 
-    /// How many targets are remembered.
+    /// The number of targets in the table.
     pub(super) fn len(&self) -> usize {
         self.targets.len()
     }
 
-    /// The round trips by which to wait for `target`: its own, if it is slow.
+    /// The round trips that set the timeouts of `target`: its own, if it is slow.
     pub(super) fn round_trip(&self, target: u64) -> Option<&RoundTrip> {
         self.get(target)?.round_trip.as_ref()
     }
 
-    /// Whether `target` is to be asked one thing at a time.
+    /// Whether `target` gets one request at a time.
     pub(super) fn takes_one(&self, target: u64) -> bool {
         self.get(target).is_some_and(Outlier::takes_one)
     }
 
-    /// An answer of `target` took `round_trip`, `overdue` if longer than it was waited for; others
-    /// take `usual`. Returns whether it says something of the fabric: the target is not slow, or
-    /// most of them are.
+    /// An answer of `target` took `round_trip`, `overdue` if longer than its timeout; others take
+    /// `usual`. Returns whether it is evidence about the fabric: the target is not slow, or most
+    /// targets are.
     pub(super) fn answered(
         &mut self,
         target: u64,
@@ -123,8 +122,8 @@ impl Outliers {
         !is_slow
     }
 
-    /// An attempt to `target` was lost. Returns whether it says something of the fabric: it is not
-    /// this target alone that loses attempts.
+    /// An attempt to `target` was lost. Returns whether it is evidence about the fabric: this
+    /// target is not the only one to lose attempts.
     pub(super) fn lost(&mut self, target: u64, general_loss: u32, now: Time) -> bool {
         if general_loss >= GENERAL_LOSS && self.get(target).is_none() {
             return true;
@@ -169,7 +168,7 @@ impl Outliers {
         outlier
     }
 
-    /// Where `target` is, or would be.
+    /// The index of `target`, or where to insert it.
     fn place(&self, target: u64) -> Result<usize, usize> {
         self.targets
             .binary_search_by_key(&target, |outlier| outlier.target)
@@ -215,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn where_most_answers_are_late_they_say_something_of_the_fabric() {
+    fn mostly_late_answers_are_evidence_about_the_fabric() {
         let config = ClientConfig::default();
         let mut outliers = Outliers::new(&config);
         assert!(outliers.answered(1, SLOW, true, None, &config, at(1)));

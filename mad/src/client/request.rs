@@ -9,16 +9,16 @@ use crate::wire::MadBytes;
 use crate::wire::header::{AttrId, Class, Method, Status};
 use crate::wire::smp::{SMP_DATA_LEN, Smp, SmpRequest};
 
-/// How urgent a request is. Higher ones always go first.
+/// The urgency of a request. Higher priorities always go first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(u8)]
 pub enum Priority {
-    /// What somebody waits for: the reaction to a trap, the election of a subnet manager.
+    /// Reactions to traps, and the election of a subnet manager.
     Urgent,
     /// Sweeping and programming.
     #[default]
     Normal,
-    /// What may take its time: audits of what is programmed.
+    /// Audits of programmed tables, which may wait.
     Background,
 }
 
@@ -27,17 +27,18 @@ impl Priority {
     pub const ALL: [Priority; 3] = [Priority::Urgent, Priority::Normal, Priority::Background];
 }
 
-/// A way to a target.
+/// A path to a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Route {
-    /// Hop by hop, as long as switches on the way are not programmed.
+    /// Directed, hop by hop: works before the switches on the path are programmed.
     Directed(DirectedPath),
-    /// By the tables of the switches on the way: only the target's processor is involved.
+    /// LID-routed, by the tables of the switches on the path: only the target's processor is
+    /// involved.
     Lid(Lid),
 }
 
 impl Route {
-    /// The class of datagrams that take this route.
+    /// The class of datagrams on this route.
     pub const fn class(&self) -> Class {
         match self {
             Route::Directed(_) => Class::SUBNET_DIRECTED,
@@ -69,7 +70,7 @@ impl From<Lid> for Route {
     }
 }
 
-/// The ways to a target: one, and what to try when it stays silent. Each retry takes the next in
+/// The routes to a target: one, and alternates for a silent target. Each retry takes the next in
 /// turn.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Routes {
@@ -78,11 +79,11 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// The most ways. With the fourth, the chance that it shares no link with the first three is
-    /// small, and every queued request carries all of them.
+    /// The most routes. The chance that a fourth shares no link with the first three is small, and
+    /// every queued request carries all of them.
     pub const MAX: usize = 3;
 
-    /// The only way so far.
+    /// The routes with `primary` only.
     pub fn new(primary: impl Into<Route>) -> Routes {
         Routes {
             routes: [primary.into(); Routes::MAX],
@@ -90,8 +91,7 @@ impl Routes {
         }
     }
 
-    /// Adds a way to try next; `false` when there are [`Routes::MAX`] already, and nothing was
-    /// added.
+    /// Adds an alternate; `false`, with nothing added, when there are [`Routes::MAX`] already.
     pub fn push(&mut self, alternate: impl Into<Route>) -> bool {
         match self.routes.get_mut(usize::from(self.len)) {
             Some(slot) => {
@@ -103,12 +103,12 @@ impl Routes {
         }
     }
 
-    /// The ways in the order they are tried; never empty.
+    /// The routes in the order of attempts; never empty.
     pub fn as_slice(&self) -> &[Route] {
         &self.routes[..usize::from(self.len)]
     }
 
-    /// Which of [`Routes::as_slice`] attempt number `attempt`, from 0, takes.
+    /// The index in [`Routes::as_slice`] of the route of attempt number `attempt`, from 0.
     pub(super) fn index_of_attempt(&self, attempt: u8) -> usize {
         usize::from(attempt % self.len)
     }
@@ -130,13 +130,13 @@ impl fmt::Debug for Routes {
     }
 }
 
-/// A Get or Set that wants an answer.
+/// A Get or Set that expects an answer.
 #[derive(Debug, Clone)]
 pub struct Request<C> {
-    /// Whom it goes to, as far as the number of requests out to one agent is concerned: the node
-    /// GUID where it is known, a hash of the path where it is not.
+    /// The key for the cap on requests to one agent: the node GUID if known, else a hash of the
+    /// path.
     pub target: u64,
-    /// The ways there.
+    /// The routes to it.
     pub routes: Routes,
     /// [`Method::GET`] or [`Method::SET`].
     pub method: Method,
@@ -144,21 +144,21 @@ pub struct Request<C> {
     pub attribute: AttrId,
     /// The attribute modifier.
     pub modifier: u32,
-    /// The management key; 0 where none is set.
+    /// The management key; 0 if none is set.
     pub m_key: u64,
-    /// The attribute as it shall be; zeroes in a Get.
+    /// The attribute to set; zeroes in a Get.
     pub data: [u8; SMP_DATA_LEN],
-    /// How urgent it is.
+    /// Its urgency.
     pub priority: Priority,
-    /// How many times over the [retries](super::ClientConfig::retries) may be spent, 1 or more: as
-    /// long as the losses of late alone explain that no attempt was answered.
+    /// How many times over the client may spend the [retries](super::ClientConfig::retries), 1 or
+    /// more: as long as recent losses alone explain that no attempt was answered.
     pub rounds: u8,
-    /// What the caller wants back with the [`Completion`].
+    /// The caller's value that the [`Completion`] returns.
     pub context: C,
 }
 
 impl<C> Request<C> {
-    /// Asks for an attribute, at normal priority and without a key.
+    /// Gets an attribute, at normal priority and without a key.
     pub fn get(
         target: u64,
         routes: impl Into<Routes>,
@@ -180,7 +180,7 @@ impl<C> Request<C> {
         }
     }
 
-    /// Changes an attribute, at normal priority and without a key.
+    /// Sets an attribute, at normal priority and without a key.
     pub fn set(
         target: u64,
         routes: impl Into<Routes>,
@@ -197,17 +197,17 @@ impl<C> Request<C> {
     }
 }
 
-/// The client has [`MAX_PENDING`](super::MAX_PENDING) requests already; here is this one back.
+/// The client has [`MAX_PENDING`](super::MAX_PENDING) requests already; returns the request.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{max} requests are pending already", max = super::MAX_PENDING)]
 pub struct Rejected<C>(pub Box<Request<C>>);
 
-/// A request that was taken back by [`Client::withdraw`](super::Client::withdraw).
+/// A request that [`Client::withdraw`](super::Client::withdraw) took back.
 #[derive(Debug, Clone)]
 pub struct Withdrawn<C> {
     /// The request. Submitted again, it starts anew.
     pub request: Request<C>,
-    /// How often it was sent. After the first time it may have been carried out.
+    /// How often the client sent it. If at least once, the target may have executed it.
     pub attempts: u8,
 }
 
@@ -216,32 +216,32 @@ pub struct Withdrawn<C> {
 pub struct Transmit {
     /// The datagram.
     pub datagram: Datagram,
-    /// How long its response is of use, for [`Transport::send`](crate::transport::Transport::send):
-    /// longer than the client waits before it tries again, because an answer to an earlier attempt
-    /// counts as well.
+    /// The useful time of its response, for [`Transport::send`](crate::transport::Transport::send):
+    /// longer than the timeout of the attempt, because an answer to an earlier attempt counts as
+    /// well.
     pub timeout: Duration,
 }
 
 /// The end of a request.
 #[derive(Debug, Clone)]
 pub struct Completion<C> {
-    /// What the caller gave with the request.
+    /// The caller's value from the request.
     pub context: C,
-    /// The response, or why there is none.
+    /// The response, or the reason why there is none.
     pub outcome: Result<Response, Failure>,
-    /// How often it was sent, 1 or more.
+    /// How often the client sent it, 1 or more.
     pub attempts: u8,
-    /// Which of the request's routes the answered attempt took; the last attempt's when there is no
+    /// The index of the answered attempt's route in the request; the last attempt's if there is no
     /// answer.
     pub route_index: usize,
-    /// The time between the answered attempt and its answer; between the last attempt and now when
+    /// The time between the answered attempt and its answer; between the last attempt and now if
     /// there is none.
     pub rtt: Duration,
     /// The attribute modifier of the request.
     pub modifier: u32,
 }
 
-/// What the target said. It may have refused: see [`Response::status`].
+/// The target's response. Its status may be an error: see [`Response::status`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Response {
     /// The attribute.
@@ -269,7 +269,7 @@ impl fmt::Debug for Response {
     }
 }
 
-/// Why a request has no response after all its attempts.
+/// The reason why a request has no response after all its attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Failure {
     /// The target stayed silent.

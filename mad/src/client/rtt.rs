@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use super::ClientConfig;
 
-/// The smoothed round trip and how far round trips stray from it, as TCP keeps them (RFC 6298): of
-/// one slow target, or of all that are not.
+/// The smoothed round trip and its variation, as in TCP (RFC 6298): of one slow target, or of all
+/// other targets.
 ///
-/// Targets differ in distance and speed; what they differ by is part of the variation, and so of
-/// the timeout.
+/// Targets differ in distance and speed; their differences are part of the variation, and so of the
+/// timeout.
 #[derive(Debug)]
 pub(super) struct RoundTrip {
     /// Nanoseconds; `None` before the first answer.
@@ -53,8 +53,8 @@ impl RoundTrip {
         self.smoothed
     }
 
-    /// How long attempt number `attempt`, from 0, is waited for: doubled with every attempt, up to
-    /// the ceiling.
+    /// The timeout of attempt number `attempt`, from 0: doubled with every attempt, up to the
+    /// ceiling.
     pub(super) fn timeout(&self, attempt: u8) -> Duration {
         let first = match self.smoothed {
             None => self.initial_timeout,

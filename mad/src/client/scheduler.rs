@@ -6,12 +6,12 @@ use super::slab::Slab;
 
 const PRIORITIES: usize = Priority::ALL.len();
 
-/// What one target has waiting and out.
+/// The waiting and outstanding requests of one target.
 #[derive(Debug)]
 struct Target {
     key: u64,
     outstanding: u16,
-    /// How many requests may be out to it.
+    /// The most requests out to it.
     cap: u16,
     /// Requests that wait, for each priority, next first.
     waiting: [List; PRIORITIES],
@@ -19,17 +19,16 @@ struct Target {
     ready: [bool; PRIORITIES],
 }
 
-/// Decides which request goes next.
+/// Selects the next request.
 ///
 /// Higher priorities go first; within one, targets take turns, and requests to one target keep
-/// their order. A target with as many requests out as it may have is in no ready list, so that what
-/// is parked behind it costs nothing to pass over. Requests and targets are small indices; all
-/// lists are intrusive.
+/// their order. A target with as many requests out as its cap is in no ready list, so that its
+/// waiting requests cost nothing. Requests and targets are small indices; all lists are intrusive.
 #[derive(Debug)]
 pub(super) struct Scheduler {
     cap: u16,
     targets: Slab<Target>,
-    /// Never iterated, so that its order shows nowhere.
+    /// Never iterated, so that its order has no effect.
     index: HashMap<u64, u32>,
     requests: Links,
     /// Links of the ready lists, by target; one set for each priority, for a target can be in all
@@ -57,7 +56,7 @@ impl Scheduler {
         self.waiting
     }
 
-    /// Queues a new request last of its target's, and returns the target.
+    /// Queues a new request as the last of its target, and returns the target.
     pub(super) fn enqueue(&mut self, key: u64, priority: Priority, request: u32) -> u32 {
         let target = match self.index.get(&key) {
             Some(&target) => target,
@@ -81,7 +80,7 @@ impl Scheduler {
         target
     }
 
-    /// Lets `target` have one request out at a time, or as many as any other.
+    /// Caps `target` at one request out, or at the common cap.
     pub(super) fn take_one(&mut self, target: u32, one: bool) {
         let state = &mut self.targets[target];
         let cap = if one { 1 } else { self.cap };
@@ -99,7 +98,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes the request to send next; its target's place is taken until [`Scheduler::release`].
+    /// Takes the next request to send; it counts against its target until [`Scheduler::release`].
     pub(super) fn take(&mut self) -> Option<u32> {
         for level in 0..PRIORITIES {
             let Some(target) = self.ready[level].head() else {
@@ -123,7 +122,7 @@ impl Scheduler {
         None
     }
 
-    /// Gives a place of `target` back.
+    /// Ends an outstanding request of `target`.
     pub(super) fn release(&mut self, target: u32) {
         self.targets[target].outstanding -= 1;
         for level in 0..PRIORITIES {
@@ -132,7 +131,7 @@ impl Scheduler {
         self.forget_if_idle(target);
     }
 
-    /// Gives the place of `request` back and queues it again before all else of its target and
+    /// Ends the outstanding `request` and queues it again before all others of its target and
     /// priority.
     pub(super) fn requeue(&mut self, target: u32, priority: Priority, request: u32) {
         let level = priority as usize;
@@ -140,7 +139,7 @@ impl Scheduler {
         state.outstanding -= 1;
         self.requests.push_front(&mut state.waiting[level], request);
         self.waiting += 1;
-        // A retry has waited for a timeout already: its target's turn is now.
+        // A retry has waited for a timeout already: its target goes first.
         self.remove_ready(target, level);
         self.make_ready(target, level, true);
         for level in 0..PRIORITIES {
@@ -160,7 +159,7 @@ impl Scheduler {
         self.forget_if_idle(target);
     }
 
-    /// Lists `target` as ready if it is and was not.
+    /// Puts `target` into the ready list if it is ready and not in it.
     fn make_ready(&mut self, target: u32, level: usize, first: bool) {
         let state = &mut self.targets[target];
         if state.ready[level] || state.outstanding >= state.cap || state.waiting[level].is_empty() {

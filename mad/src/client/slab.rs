@@ -1,4 +1,4 @@
-/// "No index", where an index is stored in a field.
+/// "No index", in a field for an index.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// Values at stable small indices. The index freed last is used first, so that a steady state stays
@@ -31,10 +31,10 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Takes the value at `index` out.
+    /// Removes the value at `index`.
     ///
     /// # Panics
-    /// Nothing is there: the caller kept an index beyond its value's life.
+    /// There is no value: the caller kept an index beyond its value's life.
     pub(super) fn remove(&mut self, index: u32) -> T {
         let value = self.values[index as usize].take();
         self.free.push(index);

@@ -13,21 +13,21 @@ const INITIAL_SLOTS: u16 = 4096;
 /// retry.
 const SPARE_SLOTS: usize = 1024;
 
-/// Who a transaction identifier belongs to.
+/// The transaction of an identifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
     /// The transaction at this index of the slab, which is not complete; `age` attempts were sent
     /// after this one.
     Live { index: u32, age: u8 },
-    /// A transaction that was answered already.
+    /// A transaction that was already answered.
     Answered,
-    /// A transaction that was given up, or one too long ago to tell.
+    /// A transaction that failed, or one too old to tell.
     Gone,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Slot {
-    /// The generation sent last.
+    /// The last generation sent.
     generation: u16,
     /// How many generations up to that one belong to the slot's present or last transaction.
     attempts: u8,
@@ -36,12 +36,12 @@ struct Slot {
     index: u32,
 }
 
-/// Hands out transaction identifiers and tells whose an answer is.
+/// Allocates transaction identifiers and finds the transaction of an answer.
 ///
-/// An identifier is 32 bits, for the kernel takes the other 32: the low 16 name a slot, the high 16
-/// are the slot's generation, one for each datagram sent. So every attempt has an identifier of its
-/// own: a retry is never taken for a duplicate by the kernel, an answer tells which attempt it
-/// answers, and what comes late meets a newer generation.
+/// An identifier is 32 bits, for the kernel takes the other 32: the low 16 are a slot, the high 16
+/// the slot's generation, one for each datagram sent. So every attempt has an identifier of its
+/// own: the kernel never takes a retry for a duplicate, an answer identifies its attempt, and a
+/// late answer meets a newer generation.
 #[derive(Debug)]
 pub(super) struct Tids {
     slots: Vec<Slot>,
@@ -80,8 +80,8 @@ impl Tids {
         }
     }
 
-    /// A slot for the transaction at `index` of the slab. The client bounds those to half of what
-    /// there can be.
+    /// A slot for the transaction at `index` of the slab. The client holds at most half as many
+    /// transactions as slots can exist.
     pub(super) fn open(&mut self, index: u32) -> u16 {
         if self.free.len() <= SPARE_SLOTS {
             self.grow(INITIAL_SLOTS);

@@ -1,7 +1,7 @@
 use super::slab::NONE;
 use crate::Time;
 
-/// When something is due for an index, and the order it was asked for in, which settles ties.
+/// The time of a timer, and its order of setting, which settles ties.
 #[derive(Debug, Clone, Copy)]
 struct Timer {
     at: Time,
@@ -15,8 +15,8 @@ impl Timer {
     }
 }
 
-/// One timer for each index at most, in a binary heap that knows where each is, so that a timer can
-/// be taken back: nearly all of them are, because nearly every request is answered before its
+/// At most one timer for each index, in a binary heap with the position of each, so that a timer
+/// can be cancelled: nearly all of them are, because nearly every request is answered before its
 /// deadline.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
@@ -48,7 +48,7 @@ impl Timers {
         self.rise(place);
     }
 
-    /// Takes back the timer of `index`, if it has one.
+    /// Cancels the timer of `index`, if it has one.
     pub(super) fn cancel(&mut self, index: u32) {
         let Some(&place) = self.position.get(index as usize) else {
             return;
@@ -74,7 +74,7 @@ impl Timers {
         self.position[removed.index as usize] = NONE;
         if let Some(moved) = self.heap.get(place) {
             self.position[moved.index as usize] = place as u32;
-            // What was last may belong above or below the gap it fills.
+            // The last timer may belong above or below the gap it fills.
             self.rise(place);
             self.sink(place);
         }

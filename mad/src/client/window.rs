@@ -2,30 +2,30 @@ use super::ClientConfig;
 use super::loss::{Tolerance, Verdict};
 use crate::Time;
 
-/// Round trips count as flat up to this multiple of the lowest smoothed one, …
+/// Round trips count as flat up to this multiple of the lowest smoothed one.
 const FLAT_FACTOR: u64 = 2;
-/// … or as long as they are no more than this many nanoseconds above it: scheduling noise of the
-/// local host.
+/// Round trips also count as flat up to this many nanoseconds above the lowest: scheduling noise of
+/// the local host.
 const FLAT_SLACK: u64 = 50_000;
-/// The lowest round trip is forgotten by this fraction of the difference with every answer, so that
-/// a fabric that became slower for good, by a longer way or a slower adapter, counts as flat again
-/// after some thousand answers.
+/// With every answer, the lowest round trip rises by this fraction (a shift) of the difference, so
+/// that a fabric that became slower for good, by a longer path or a slower adapter, counts as flat
+/// again after some thousand answers.
 const FORGET_SHIFT: u32 = 12;
 
 /// How many requests may be out at a time, over all targets.
 ///
-/// SMPs travel on VL 15, which has no flow control (IBA 7.6.4): too many at a place are dropped
-/// there. The window grows while answers come as fast as ever: by one with every answer at first,
-/// and by one with every window full of answers after the first loss or the first slow round trip.
-/// A loss halves it, but only once for all that was sent before it was last halved, because those
-/// are one and the same congestion.
+/// SMPs travel on VL 15, which has no flow control (IBA 7.6.4): ports drop those beyond their
+/// buffers. The window grows while round trips stay flat: by one with every answer at first, and by
+/// one with every window full of answers after the first loss or the first slow round trip. A loss
+/// halves it, but only once for all attempts sent before the last halving, because their losses are
+/// one and the same congestion.
 ///
-/// What counts as a loss is decided outside: a request that a later attempt got an answer to. A
-/// node that never answers says nothing of the fabric's load, and must not slow the rest down.
+/// The client decides which attempts are lost: those followed by an answered attempt of the same
+/// request. A node that never answers is no evidence about load, and must not slow the others down.
 ///
-/// Losses that have nothing to do with load, of bad cables for one, would keep the window at its
-/// minimum for good. At the minimum they are counted: what gets lost even there is tolerated from
-/// then on, and only what is lost beyond it halves the window ([`Tolerance`]).
+/// Losses without load, of bad cables for one, would keep the window at its minimum for good. So
+/// the window counts losses at the minimum and tolerates that rate from then on; only losses beyond
+/// it halve the window ([`Tolerance`]).
 #[derive(Debug)]
 pub(super) struct Window {
     size: u32,
@@ -37,13 +37,13 @@ pub(super) struct Window {
     answers: u32,
     last_halved: Option<Time>,
     tolerance: Tolerance,
-    /// No more than the minimum may be out before it is known what gets lost then.
+    /// The limit is the minimum until the loss rate there is known.
     measuring_loss: bool,
-    /// Its size before it was halved for the first time since it was last measured.
+    /// The size before the first halving since the last measurement.
     peak: Option<u32>,
     /// The lowest smoothed round trip in nanoseconds.
     base: u64,
-    /// Something had to wait for the window since it last grew.
+    /// A request had to wait for the window since it last grew.
     limited: bool,
     halvings: u64,
 }
@@ -79,7 +79,7 @@ impl Window {
         }
     }
 
-    /// How often it was halved.
+    /// How often the window was halved.
     pub(super) fn halvings(&self) -> u64 {
         self.halvings
     }
@@ -89,14 +89,14 @@ impl Window {
         self.limited = true;
     }
 
-    /// An answer came; `smoothed` is the smoothed round trip in nanoseconds with it.
+    /// An answer came; `smoothed` is the smoothed round trip in nanoseconds, including it.
     pub(super) fn answered(&mut self, smoothed: u64) {
         if smoothed < self.base {
             self.base = smoothed;
         } else {
             self.base += (smoothed - self.base) >> FORGET_SHIFT;
         }
-        // A window that nothing waits for proves nothing by its answers.
+        // Answers prove nothing about a window that no request waits for.
         if self.measuring_loss || !self.limited || self.size >= self.max {
             return;
         }
@@ -117,15 +117,15 @@ impl Window {
         }
     }
 
-    /// What was sent at `sent` was lost.
+    /// An attempt sent at `sent` was lost.
     pub(super) fn lost(&mut self, sent: Time, now: Time) {
         if !self.tolerance.covers_loss() {
             self.halve(sent, now);
         }
     }
 
-    /// What was sent at `sent` was lost, although `out` requests are out. No window makes them
-    /// fewer than the minimum: if they are that few, what gets lost is measured at once.
+    /// An attempt sent at `sent` was lost while `out` requests are out. If those are no more than
+    /// the minimum, a smaller window would not help: measure the loss rate at once.
     pub(super) fn lost_among(&mut self, out: u32, sent: Time, now: Time) {
         if out <= self.min && !self.measuring_loss && !self.tolerance.covers_loss() {
             self.halve(sent, now);
@@ -136,14 +136,14 @@ impl Window {
         }
     }
 
-    /// Of `out` requests on the way none was answered since `sent`.
+    /// None of `out` outstanding requests was answered since `sent`.
     pub(super) fn flooded(&mut self, sent: Time, out: u32, now: Time) {
         if !self.tolerance.covers_silence(out) {
             self.halve(sent, now);
         }
     }
 
-    /// Attempts sent from then on are counted together.
+    /// The start of the attempts that are counted together.
     pub(super) fn epoch(&self) -> Time {
         self.tolerance.since()
     }
@@ -168,7 +168,7 @@ impl Window {
         self.peak = None;
     }
 
-    /// How many retries of a request are sent without waiting longer each time.
+    /// How many retries of a request have no longer timeout than the first attempt.
     pub(super) fn plain_retries(&self, most: u8) -> u8 {
         self.tolerance.plain_retries(most)
     }
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn it_grows_with_every_answer_to_its_maximum_while_round_trips_stay_flat() {
+    fn the_window_grows_with_every_answer_while_round_trips_stay_flat() {
         let mut window = window();
         answers(&mut window, 100, 100 * MICROSECOND);
         assert_eq!(window.size(), 132);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_when_nothing_waits_for_it_or_round_trips_rise() {
+    fn the_window_stays_without_waiting_requests_or_with_rising_round_trips() {
         let mut window = window();
         for _ in 0..1000 {
             window.answered(100 * MICROSECOND);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_before_a_halving_are_part_of_it() {
+    fn losses_of_attempts_before_a_halving_halve_only_once() {
         let mut window = window();
         let [sent, now, later] = [10, 20, 30].map(Time::from_nanos);
         window.lost(sent, now);
@@ -247,8 +247,8 @@ mod tests {
         assert_eq!(window.size(), 4);
     }
 
-    /// Sends what the window holds and answers it `rounds` times, each time after `lost` losses in
-    /// ten attempts.
+    /// Sends a full window and answers it `rounds` times, each time after `lost` losses in ten
+    /// attempts.
     fn rounds(window: &mut Window, now: &mut u64, rounds: u32, lost_of_ten: impl Fn(u32) -> u32) {
         for _ in 0..rounds {
             let lost = lost_of_ten(window.size());
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_loss_it_grows_by_one_with_every_window_full() {
+    fn after_a_loss_the_window_grows_by_one_per_window_of_answers() {
         let mut window = window();
         window.lost(Time::from_nanos(1), Time::from_nanos(2));
         answers(&mut window, 16, 100 * MICROSECOND);

@@ -10,7 +10,7 @@ use crate::wire::header::Class;
 /// The Q_Key of QP 1 that every general-service agent listens with (IBA 10.2.4).
 pub const GENERAL_SERVICE_QKEY: u32 = 0x8001_0000;
 
-/// One management datagram and the other end it goes to or came from.
+/// One management datagram and the address of its remote end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Datagram {
     /// The 256 bytes on the wire.
@@ -30,33 +30,33 @@ impl fmt::Debug for Datagram {
     }
 }
 
-/// What a datagram's packet headers say about the other end (IBA 7.7, 9.2).
+/// The remote address in a datagram's packet headers (IBA 7.7, 9.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RemoteAddress {
-    /// The LID; [`Lid::PERMISSIVE`] for directed-route datagrams, whose way is inside the datagram.
+    /// The LID; [`Lid::PERMISSIVE`] for directed-route datagrams, which carry their path inside.
     pub lid: Lid,
     /// The queue pair: 0 for subnet management, 1 for general services, 24 bits.
     pub qpn: u32,
     /// The Q_Key; QP 0 has none and ignores it.
     pub qkey: u32,
-    /// The service level, 0 to 15; subnet management ignores it, for it travels on VL 15.
+    /// The service level, 0 to 15; subnet management, on VL 15, ignores it.
     pub sl: u8,
     /// The index of the partition key in the local port's P_Key table.
     pub pkey_index: u16,
-    /// Which of the local port's 2^LMC LIDs is used, as an offset from its base LID, 0 to 127.
+    /// The offset of the local port's LID in use from its base LID, 0 to 127.
     pub path_bits: u8,
-    /// The global route header, where there is one: what arrived with one is answered with one.
+    /// The global route header, if the packet has one; an answer then carries one too.
     pub grh: Option<Grh>,
 }
 
-/// What a global route header says about the other end (IBA 8.3).
+/// The remote address in a global route header (IBA 8.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Grh {
     /// The GID of the other end.
     pub gid: Gid,
-    /// The index of the GID in the local port's table that is used here.
+    /// The index of the local GID in use in the local port's GID table.
     pub gid_index: u8,
-    /// How many routers it may pass.
+    /// The maximum number of routers on the path.
     pub hop_limit: u8,
     /// The traffic class.
     pub traffic_class: u8,
@@ -97,40 +97,40 @@ impl RemoteAddress {
     }
 }
 
-/// What a transport delivers to its [`Sink`](super::Sink).
+/// An event that a transport delivers to its [`Sink`](super::Sink).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly all of them are datagrams; a box each would cost more than the copy"
 )]
 pub enum Inbound {
-    /// A datagram arrived: a response, or something nobody here asked for.
+    /// A datagram arrived: a response or an unsolicited datagram.
     Mad(Datagram),
-    /// The transport gave up on a request it was asked to send.
+    /// The transport gave up on a request.
     SendFailed {
         /// The class of the request.
         class: Class,
         /// The transaction of the request. Match on [`Tid::low`].
         tid: Tid,
-        /// Why.
+        /// The reason.
         kind: SendFailure,
     },
     /// Something happened to the local port.
     Port(PortEvent),
 }
 
-/// Why a request that the transport accepted has no response.
+/// The reason why a request that the transport accepted has no response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SendFailure {
     /// The timeout given with the request passed.
     TimedOut,
-    /// The send queue was emptied, because the port went down or the transport closed.
+    /// The kernel flushed the send queue: the port went down or the transport closed.
     Flushed,
     /// Anything else, as the operating system's error number.
     Other(i32),
 }
 
-/// What happened to the local port.
+/// A change of the local port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PortEvent {
     /// The link came up: the port left Down.
@@ -138,14 +138,14 @@ pub enum PortEvent {
     /// The link went down. The transport stays open; sends fail or time out until
     /// [`PortEvent::Up`].
     Down,
-    /// The port fell back from Armed or Active to Init without having been seen Down: its link
-    /// trained again between two looks at it, and the node at the other end may have been reset.
+    /// The port fell from Armed or Active to Init without a reading of Down between: its link
+    /// trained again, and the node at the other end may have been reset.
     Retrained,
     /// The device vanished. Nothing more arrives until the transport is opened again.
     Gone,
     /// The port's base LID or LMC changed.
     LidChanged,
-    /// The LID or service level of the subnet manager that the port is told of changed.
+    /// The LID or service level of the port's subnet manager (PortInfo) changed.
     SmChanged,
     /// The subnet manager asked clients to register again (IBA 14.4.11).
     ClientReregister,
@@ -166,8 +166,8 @@ pub struct LocalPort {
     pub port_guid: Guid,
     /// The base LID; [`Lid::NONE`] before a subnet manager assigned one.
     pub lid: Lid,
-    /// The LID of the subnet manager that the port is told of; [`Lid::NONE`] before there was one.
+    /// The LID of the port's subnet manager (PortInfo); [`Lid::NONE`] before one set it.
     pub sm_lid: Lid,
-    /// What the link lets through.
+    /// The PortState of the link.
     pub state: PortState,
 }

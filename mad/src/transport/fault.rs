@@ -1,4 +1,4 @@
-//! A transport that misbehaves on purpose, the same way for the same seed.
+//! A transport with injected faults, reproducible by seed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,42 +21,42 @@ impl Chance {
     /// Always.
     pub const ALWAYS: Chance = Chance(1_000_000);
 
-    /// `percent` out of a hundred; more than a hundred is always.
+    /// `percent` out of a hundred; values above a hundred count as always.
     pub fn percent(percent: u8) -> Chance {
         Chance(u32::from(percent.min(100)) * 10_000)
     }
 
-    /// `millionths` out of a million; more than that is always.
+    /// `millionths` out of a million; values above a million count as always.
     pub fn millionths(millionths: u32) -> Chance {
         Chance(millionths.min(Self::ALWAYS.0))
     }
 }
 
-/// What happens to datagrams.
+/// The chance of each fault for one datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FaultRates {
-    /// Outgoing ones vanish.
+    /// An outgoing datagram is lost.
     pub drop_out: Chance,
-    /// Incoming ones vanish.
+    /// An incoming datagram is lost.
     pub drop_in: Chance,
-    /// Outgoing ones go twice.
+    /// An outgoing datagram is sent twice.
     pub duplicate_out: Chance,
-    /// Incoming ones come twice.
+    /// An incoming datagram is delivered twice.
     pub duplicate_in: Chance,
-    /// Incoming ones are held back until [`FaultPlan::hold`] others have come.
+    /// An incoming datagram waits until [`FaultPlan::hold`] others have arrived.
     pub delay_in: Chance,
 }
 
-/// What happens to which datagrams.
+/// Fault rates by attribute, and the seed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FaultPlan {
     /// The same seed gives the same faults for the same datagrams in the same order.
     pub seed: u64,
     /// Rates for datagrams of one attribute; the first entry for an attribute counts.
     pub by_attribute: Vec<(AttrId, FaultRates)>,
-    /// Rates for all others.
+    /// Rates for all other attributes.
     pub others: FaultRates,
-    /// How many datagrams overtake one that is held back. While nothing comes, it stays.
+    /// How many datagrams overtake a delayed one; it stays while none arrives.
     pub hold: u32,
 }
 
@@ -67,22 +67,22 @@ impl FaultPlan {
     }
 }
 
-/// How often what happened.
+/// Counters of datagrams and faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FaultCounts {
     /// Outgoing datagrams, before any fault.
     pub sent: u64,
     /// Incoming datagrams, before any fault.
     pub received: u64,
-    /// Outgoing datagrams that vanished.
+    /// Outgoing datagrams that were lost.
     pub dropped_out: u64,
-    /// Incoming datagrams that vanished.
+    /// Incoming datagrams that were lost.
     pub dropped_in: u64,
-    /// Outgoing datagrams that went twice.
+    /// Outgoing datagrams that were sent twice.
     pub duplicated_out: u64,
-    /// Incoming datagrams that came twice.
+    /// Incoming datagrams that were delivered twice.
     pub duplicated_in: u64,
-    /// Incoming datagrams that were held back.
+    /// Incoming datagrams that were delayed.
     pub delayed: u64,
 }
 
@@ -101,7 +101,7 @@ fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// SplitMix64. Each half has its own, so that what one half does never depends on the other's
+/// SplitMix64. Each half has its own, so that the faults of one half never depend on the other's
 /// timing.
 #[derive(Debug)]
 struct Random(u64);
@@ -117,7 +117,7 @@ impl Random {
     }
 }
 
-/// Faults to wrap both halves of a transport in.
+/// Faults that wrap both halves of a transport.
 #[derive(Debug, Clone)]
 pub struct Faults {
     plan: Arc<FaultPlan>,
@@ -155,7 +155,7 @@ impl Faults {
         }
     }
 
-    /// How often what is sent goes.
+    /// How many copies of an outgoing datagram to send: 0, 1 or 2.
     fn copies(&self, attribute: AttrId, random: &mut Random) -> usize {
         let counters = &self.counters;
         count(&counters.sent);
@@ -173,7 +173,7 @@ impl Faults {
         }
     }
 
-    /// How often what happened so far.
+    /// The counters so far.
     pub fn counts(&self) -> FaultCounts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         FaultCounts {
@@ -188,12 +188,12 @@ impl Faults {
     }
 }
 
-/// The receiving half of whatever kind of datagram or message.
+/// The receiving half, for datagrams or messages.
 #[derive(Debug)]
 struct InboundHalf<T> {
     faults: Faults,
     random: Random,
-    /// Held back, with how many are still to overtake each. Few: each leaves after `hold` others.
+    /// Delayed items, each with the number of items still to overtake it; each leaves after `hold`.
     held: Vec<(u32, T)>,
 }
 
@@ -206,11 +206,11 @@ impl<T: Clone> InboundHalf<T> {
         }
     }
 
-    /// Passes on what came, as the rates for it have it.
+    /// Applies `rates` to one incoming item and passes on the copies and delayed items now due.
     fn take(&mut self, what: T, rates: FaultRates, mut pass: impl FnMut(T)) {
         let counters = &self.faults.counters;
         count(&counters.received);
-        // All are drawn every time, so that one rate does not change what another does.
+        // Draw all three every time, so that one rate does not change the effect of another.
         let [dropped, duplicated, delayed] =
             [rates.drop_in, rates.duplicate_in, rates.delay_in].map(|rate| self.random.hits(rate));
         let hold = self.faults.plan.hold;
@@ -239,7 +239,7 @@ impl<T: Clone> InboundHalf<T> {
     }
 }
 
-/// A transport that loses and doubles what it sends.
+/// A transport that loses and duplicates outgoing datagrams.
 #[derive(Debug)]
 pub struct Faulty<T> {
     transport: T,
@@ -248,20 +248,20 @@ pub struct Faulty<T> {
 }
 
 impl<T> Faulty<T> {
-    /// The transport that is wrapped.
+    /// The wrapped transport.
     pub fn get_mut(&mut self) -> &mut T {
         &mut self.transport
     }
 
-    /// How often what happened so far, in both halves.
+    /// The counters of both halves so far.
     pub fn counts(&self) -> FaultCounts {
         self.faults.counts()
     }
 }
 
 impl<T: Transport> Transport for Faulty<T> {
-    /// A datagram that vanishes counts as sent, and no [`Inbound::SendFailed`] follows: the
-    /// sender's own timeouts tell.
+    /// A lost datagram counts as sent, and no [`Inbound::SendFailed`] follows: the sender relies on
+    /// its own timeouts.
     fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError> {
         let attribute = MadHeader::of(&datagram.mad).attribute();
         for _ in 0..self.faults.copies(attribute, &mut self.random) {

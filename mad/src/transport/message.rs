@@ -1,4 +1,4 @@
-//! Messages of the SA: as long as they need to be, whoever cuts them into datagrams.
+//! Messages of the SA, of any length, independent of which layer does RMPP.
 
 use std::fmt;
 
@@ -9,13 +9,13 @@ use crate::wire::header::MadHeader;
 use crate::wire::rmpp::RmppHeader;
 pub use crate::wire::sa::{SA_DATA_LEN, SA_HEADER_LEN};
 
-/// One message of the SA and the other end it goes to or came from.
+/// One message of the SA and the address of its remote end.
 ///
-/// A message is the headers of its first datagram and the data of all of them: what the Linux MAD
-/// layer reads and writes where it does RMPP. Whether RMPP carries it, the header says: where the
-/// flag ACTIVE is set, the data may have any length, and the sender of the message fills in nothing
-/// else of the RMPP header. Where it is clear, the message is a single datagram, and data shorter
-/// than [`SA_DATA_LEN`] is followed by zeroes.
+/// A message is the headers of its first datagram and the data of all of them: the form in which
+/// the Linux MAD layer reads and writes it where the kernel does RMPP. With the RMPP flag ACTIVE
+/// set, the data may have any length, and the sender of the message fills in no other field of the
+/// RMPP header. With ACTIVE clear, the message is a single datagram, and zeroes follow data shorter
+/// than [`SA_DATA_LEN`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
     /// Headers and data, [`SA_HEADER_LEN`] bytes or more.
@@ -25,7 +25,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// The message that one datagram is.
+    /// The message made of one datagram.
     pub fn of(datagram: &Datagram) -> Message {
         Message {
             bytes: datagram.mad.to_vec(),
@@ -33,7 +33,7 @@ impl Message {
         }
     }
 
-    /// The common header; `None` where not even that is there.
+    /// The common header; `None` if the bytes are too short for one.
     pub fn header(&self) -> Option<&MadHeader> {
         Some(MadHeader::ref_from_prefix(&self.bytes).ok()?.0)
     }
@@ -72,21 +72,21 @@ pub(crate) fn is_rmpp(bytes: &[u8]) -> bool {
         .is_some_and(|(rmpp, _)| rmpp.is_active())
 }
 
-/// Data that is made while it is sent, so that an answer of any length takes the memory of one
+/// Data made while the message is sent, so that an answer of any length takes the memory of one
 /// window.
 pub trait Source: Send {
-    /// Writes the next bytes into `room`, which is not empty. It may come back with few or none
-    /// before the data ends, so that others have their turn where much work brings little.
+    /// Writes the next bytes into `room`, which is not empty. It may return few or no bytes before
+    /// the data ends, so that other messages have their turn when much work yields few bytes.
     fn fill(&mut self, room: &mut [u8]) -> Filled;
 
-    /// How many bytes are still to come, where that is known without making them.
+    /// How many bytes remain, if known without making them.
     fn remaining(&self) -> Option<u64>;
 }
 
-/// What a call of [`Source::fill`] brought.
+/// The result of a call of [`Source::fill`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Filled {
-    /// How many bytes were written, from the front.
+    /// The number of bytes written, from the front.
     pub bytes: usize,
     /// Whether those were the last ones.
     pub ended: bool,
@@ -95,7 +95,7 @@ pub struct Filled {
 /// An iterator over records of one length, as the data of a message.
 pub struct Records<I, const LEN: usize> {
     records: I,
-    /// The record that was last taken, and how much of it is used.
+    /// The current record, of which the first `used` bytes are used.
     current: [u8; LEN],
     used: usize,
 }
@@ -143,7 +143,7 @@ impl<I: Iterator<Item = [u8; LEN]> + Send, const LEN: usize> Source for Records<
     }
 }
 
-/// The data of a message that is there as a whole.
+/// The data of a message that is complete in memory.
 pub(crate) struct Whole {
     bytes: Vec<u8>,
     used: usize,
@@ -173,17 +173,17 @@ impl Source for Whole {
     }
 }
 
-/// What is given to be sent.
+/// A message to send.
 #[derive(Debug)]
 pub enum Outgoing {
-    /// A message that is there.
+    /// A message that is complete in memory.
     Whole(Message),
     /// A message whose data is made while it is sent.
     Streamed(Streamed),
 }
 
 impl Outgoing {
-    /// Where it goes.
+    /// The destination.
     pub fn remote(&self) -> &RemoteAddress {
         match self {
             Outgoing::Whole(message) => &message.remote,
@@ -191,7 +191,7 @@ impl Outgoing {
         }
     }
 
-    /// The common header; `None` where not even that is there.
+    /// The common header; `None` if the bytes are too short for one.
     pub fn header(&self) -> Option<&MadHeader> {
         match self {
             Outgoing::Whole(message) => message.header(),
@@ -208,7 +208,7 @@ impl From<Message> for Outgoing {
     }
 }
 
-/// A message whose data is made while it is sent. RMPP carries it, whatever its header says.
+/// A message whose data is made while it is sent. RMPP carries it even if its header lacks ACTIVE.
 pub struct Streamed {
     /// The headers.
     pub header: [u8; SA_HEADER_LEN],
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_cut_wherever_the_room_ends() {
+    fn records_continue_in_the_next_room() {
         let mut source = Records::new((0..4u8).map(|value| [value; 5]));
         let mut got = Vec::new();
         for size in [3, 0, 9, 7, 7] {

@@ -13,45 +13,45 @@ use crate::ids::Tid;
 use crate::wire::rmpp::RmppFlags;
 use crate::wire::{MAD_LEN, header::MadHeader};
 
-/// The longest message that is given to a transport that does RMPP, which needs it as a whole: 64
-/// MiB, a million PathRecords. The kernel takes about twice as much for it while it sends.
+/// The longest message for a transport that does RMPP, which needs it as a whole: 64 MiB, a million
+/// PathRecords. The kernel takes about twice as much for it while it sends.
 pub const MAX_WHOLE: usize = 64 << 20;
 
-/// How much of such messages is made at the same time: 256 MiB.
+/// How many bytes of such messages may be in memory at the same time: 256 MiB.
 pub const MAX_MAKING: usize = 256 << 20;
 
-/// How many of such messages are made at the same time, and for one LID: a host runs one or two.
+/// How many such messages are made at the same time, in all and per LID: a host runs one or two.
 const MAX_MADE: [usize; 2] = [1024, 16];
 
-/// How much of such a message is made before others have their turn, in bytes.
+/// How many bytes of such a message are made in one turn.
 const CHUNK: usize = 16 << 10;
 
-/// How long to wait where the transport had no room.
+/// How long to wait when the transport has no room.
 const CONGESTION: Duration = Duration::from_micros(200);
 
-/// What a messenger delivers.
+/// An event that a messenger delivers.
 #[derive(Debug)]
 pub enum Delivery {
     /// A message arrived.
     Message(Message),
-    /// A request that was sent has no answer.
+    /// A request has no answer.
     Unanswered {
         /// Its transaction. Match on [`Tid::low`].
         tid: Tid,
     },
-    /// A message that was taken is longer than can be sent; see [`MAX_WHOLE`].
+    /// A message is too long to send; see [`MAX_WHOLE`].
     TooLong {
         /// Its headers.
         header: [u8; SA_HEADER_LEN],
-        /// Where it should have gone.
+        /// Its destination.
         remote: RemoteAddress,
     },
 }
 
-/// A message was not taken.
+/// The messenger did not take a message.
 #[derive(Debug, thiserror::Error)]
 pub enum NotSent {
-    /// There is no room for it, or it is malformed.
+    /// The messenger has no room for it, or it is malformed.
     #[error(transparent)]
     Refused(#[from] Refused),
     /// The transport did not take it.
@@ -59,46 +59,45 @@ pub enum NotSent {
     Transport(#[from] SendError),
 }
 
-/// What [`Messenger::transmit`] left.
+/// The work that [`Messenger::transmit`] left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Left {
-    /// Nothing before something arrives, or the next deadline.
+    /// No work before the next inbound event or deadline.
     Nothing,
-    /// More of the same: call it again, after a look at what arrived.
+    /// More datagrams or parts: call it again, after handling inbound messages.
     More,
-    /// The transport has no room until the next deadline. Who takes on more meanwhile will have to
-    /// refuse it.
+    /// The transport has no room until the next deadline. The messenger refuses further messages
+    /// once its own room is full.
     Blocked,
 }
 
-/// Messages of the SA over a port, whoever does RMPP: the transport, or [`Rmpp`]
-/// here.
+/// Messages of the SA over a port; the transport does RMPP, or else [`Rmpp`] here.
 ///
-/// It is driven as [`Rmpp`] is, but sends by itself.
+/// It is driven like [`Rmpp`], but sends by itself.
 pub struct Messenger {
     port: Arc<dyn SaPort>,
     way: Way,
     deliveries: VecDeque<Delivery>,
-    /// Messages that the transport did not take after they had been taken here.
+    /// Messages that the messenger took and the transport then refused.
     lost: u64,
 }
 
 enum Way {
-    /// RMPP is done here.
+    /// The messenger does RMPP.
     Here {
         rmpp: Box<Rmpp>,
-        /// What the transport had no room for, and when to try again.
+        /// The datagram that the transport had no room for, and when to try again.
         held: Option<(Box<Transmit>, Time)>,
     },
-    /// The transport does it.
+    /// The transport does RMPP.
     There {
         making: VecDeque<Making>,
-        /// How much of them is there.
+        /// The bytes of these messages made so far.
         made: usize,
     },
 }
 
-/// A message that is put together for a transport that needs it as a whole.
+/// A message under construction for a transport that needs it as a whole.
 struct Making {
     streamed: Streamed,
     bytes: Vec<u8>,
@@ -106,7 +105,7 @@ struct Making {
 }
 
 impl Messenger {
-    /// Messages over `port`. `config` is for where the port does no RMPP.
+    /// Messages over `port`. `config` applies if the port does no RMPP.
     pub fn new(port: Arc<dyn SaPort>, config: RmppConfig) -> Messenger {
         let way = if port.does_rmpp() {
             Way::There {
@@ -132,7 +131,7 @@ impl Messenger {
         &self.port
     }
 
-    /// What RMPP did; zero where the transport does it.
+    /// The RMPP counters; zero where the transport does RMPP.
     pub fn stats(&self) -> RmppStats {
         match &self.way {
             Way::Here { rmpp, .. } => rmpp.stats(),
@@ -140,12 +139,12 @@ impl Messenger {
         }
     }
 
-    /// How many messages the transport did not take after they had been taken here.
+    /// How many messages the messenger took and the transport then refused.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Takes what arrived.
+    /// Takes an inbound event of the port.
     pub fn handle(&mut self, inbound: SaInbound, now: Time) {
         match (&mut self.way, inbound) {
             (Way::Here { rmpp, .. }, SaInbound::Datagram(datagram)) => {
@@ -158,7 +157,7 @@ impl Messenger {
             (_, SaInbound::Message(message)) => {
                 self.deliveries.push_back(Delivery::Message(message));
             }
-            // What is done here is waited for here.
+            // The timers of `Rmpp` decide when a request is unanswered.
             (Way::Here { .. }, SaInbound::SendFailed { .. }) => {}
             (Way::There { .. }, SaInbound::SendFailed { tid, .. }) => {
                 self.deliveries.push_back(Delivery::Unanswered { tid });
@@ -166,9 +165,9 @@ impl Messenger {
         }
     }
 
-    /// Takes a message to send. A request that is given a time to wait has one
-    /// [`Delivery::Message`] or one [`Delivery::Unanswered`]; zero for what has no answer, and for
-    /// answers.
+    /// Takes a message to send. A request with a timeout ends in one [`Delivery::Message`] or one
+    /// [`Delivery::Unanswered`]; the timeout is zero for answers and for messages without an
+    /// answer.
     ///
     /// # Errors
     /// See [`NotSent`].
@@ -204,10 +203,10 @@ impl Messenger {
         }
     }
 
-    /// Sends what may be sent, at most `most` datagrams or parts of a message.
+    /// Sends at most `most` datagrams or parts of a message, as windows and room allow.
     ///
     /// # Errors
-    /// [`SendError::Closed`]: the transport takes nothing any more.
+    /// [`SendError::Closed`]: the transport is closed.
     pub fn transmit(&mut self, most: usize, now: Time) -> Result<Left, SendError> {
         for _ in 0..most {
             let went_on = match &mut self.way {
@@ -228,7 +227,7 @@ impl Messenger {
         })
     }
 
-    /// The next message that arrived, or what else there is to know.
+    /// The next delivery, if there is one.
     pub fn poll(&mut self) -> Option<Delivery> {
         if let Some(delivery) = self.deliveries.pop_front() {
             return Some(delivery);
@@ -246,7 +245,7 @@ impl Messenger {
             })
     }
 
-    /// When [`Messenger::handle_deadline`] has something to do next.
+    /// The next time to call [`Messenger::handle_deadline`].
     pub fn next_deadline(&self) -> Option<Time> {
         match &self.way {
             Way::Here { rmpp, held } => {
@@ -257,15 +256,15 @@ impl Messenger {
         }
     }
 
-    /// Does all that is due at `now`; [`Messenger::transmit`] sends it.
+    /// Handles all timers due at `now`; [`Messenger::transmit`] sends the results.
     pub fn handle_deadline(&mut self, now: Time) {
         if let Way::Here { rmpp, .. } = &mut self.way {
             rmpp.handle_deadline(now);
         }
     }
 
-    /// Makes a part of the first message that is being made, and sends it once it is whole. Whether
-    /// there was one.
+    /// Makes a part of the first message under construction, and sends it once it is whole. Returns
+    /// whether there was one.
     fn make_one(&mut self) -> bool {
         let Way::There { making, made } = &mut self.way else {
             return false;
@@ -280,7 +279,7 @@ impl Messenger {
         *made += message.bytes.len() - before;
         let too_long = message.bytes.len() > MAX_WHOLE || *made > MAX_MAKING;
         if !too_long && !filled.ended {
-            // Others have their turn.
+            // Let the other messages have their turn.
             making.push_back(message);
             return true;
         }
@@ -301,7 +300,7 @@ impl Messenger {
     }
 }
 
-/// Sends a datagram. Whether there was one, and room for it.
+/// Sends a datagram. Returns whether there was one, and room for it.
 fn transmit_one(
     port: &dyn SaPort,
     rmpp: &mut Rmpp,

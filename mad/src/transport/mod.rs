@@ -34,8 +34,7 @@ pub use messenger::{Delivery, Left, MAX_MAKING, MAX_WHOLE, Messenger, NotSent};
 
 use crate::wire::header::Class;
 
-/// The receiving half: called for everything that arrives, in order, on the transport's receive
-/// thread.
+/// The receiving half: the transport's receive thread calls it for every arrival, in order.
 ///
 /// It may block; the transport then stops reading, and the kernel's receive queue takes the load.
 pub type Sink = Box<dyn FnMut(Inbound) + Send>;
@@ -44,23 +43,23 @@ pub type Sink = Box<dyn FnMut(Inbound) + Send>;
 pub trait Transport: Send {
     /// Sends one datagram.
     ///
-    /// `timeout` is how long a response is of use: until then it is delivered, and when it passes
-    /// without one, [`Inbound::SendFailed`] is. Zero means that no response is expected, as for
-    /// responses, TrapRepress and Send; a response that came nevertheless would be lost. The upper
-    /// 32 bits of the transaction identifier are the transport's, except in responses.
+    /// A response within `timeout` is delivered; without one, [`Inbound::SendFailed`] follows. Zero
+    /// means that no response is expected, as for responses, TrapRepress and Send; a response to
+    /// such a datagram is lost. The transport owns the upper 32 bits of the transaction identifier,
+    /// except in responses.
     ///
     /// # Errors
-    /// Nothing was sent; no [`Inbound::SendFailed`] follows.
+    /// The datagram was not sent; no [`Inbound::SendFailed`] follows.
     fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError>;
 
-    /// The port it sends from, as last known.
+    /// The port that the transport sends from, as last known.
     fn local_port(&self) -> LocalPort;
 
     /// Sets or clears the IsSM bit in the CapabilityMask of the local port (IBA 14.2.5.6), by which
-    /// other subnet managers find this one. It is cleared when the transport closes.
+    /// other subnet managers find this one. Closing the transport clears it.
     ///
     /// # Errors
-    /// The bit is as it was.
+    /// The bit keeps its value.
     fn set_is_sm(&mut self, on: bool) -> Result<(), IsSmError>;
 }
 
@@ -76,12 +75,12 @@ pub enum SendError {
     /// The transport is closed, because the device vanished or it was shut down.
     #[error("the transport is closed")]
     Closed,
-    /// The operating system refused.
+    /// The operating system refused the datagram.
     #[error("cannot send a datagram through {device}")]
     Io {
         /// Adapter and port: `mlx5_0:1`.
         device: String,
-        /// What it said.
+        /// The operating system's error.
         source: io::Error,
     },
 }
@@ -89,14 +88,14 @@ pub enum SendError {
 /// The IsSM bit of the local port could not be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum IsSmError {
-    /// The device that stands for the bit has no path, or could not be opened or closed.
+    /// The device file for the bit has no path, or could not be opened or closed.
     #[error("cannot {} IsSM on {device}", if *.on { "set" } else { "clear" })]
     Io {
         /// Adapter and port: `mlx5_0:1`.
         device: String,
-        /// Whether it was to be set.
+        /// Whether the bit was to be set.
         on: bool,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
     /// The transport is closed.

@@ -1,8 +1,8 @@
-//! The SA's own way through a port, beside that of subnet management.
+//! The SA's halves of a transport, beside those of subnet management.
 //!
-//! What arrives for it goes to a sink of its own, and it sends by a half of its own, from whatever
-//! thread it likes: no question of a host waits for the manager of the subnet, and the manager
-//! waits for no host.
+//! Datagrams of the SA arrive at a sink of their own and leave by a sending half of their own, from
+//! any thread: a host's request never waits for the subnet manager, nor the subnet manager for a
+//! host.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,28 +11,28 @@ use super::{Datagram, Inbound, LocalPort, Message, RemoteAddress, SendError, Sen
 use crate::ids::Tid;
 use crate::wire::header::{Class, MadHeader};
 
-/// What a transport delivers for the SA.
+/// An event that a transport delivers for the SA.
 #[derive(Debug, Clone)]
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly all of them are datagrams; a box each would cost more than the copy"
 )]
 pub enum SaInbound {
-    /// A datagram as it came, a segment of a longer message perhaps: the transport does no RMPP.
+    /// A single datagram, perhaps a segment of a longer message: the transport does no RMPP.
     Datagram(Datagram),
-    /// A message, put together by the transport where it had many segments.
+    /// A whole message: the transport does RMPP.
     Message(Message),
     /// The transport gave up on a request.
     SendFailed {
         /// The transaction of the request. Match on [`Tid::low`].
         tid: Tid,
-        /// Why.
+        /// The reason.
         kind: SendFailure,
     },
 }
 
 impl SaInbound {
-    /// The common header of what arrived.
+    /// The common header of the datagram or message.
     pub fn header(&self) -> Option<&MadHeader> {
         match self {
             SaInbound::Datagram(datagram) => Some(MadHeader::of(&datagram.mad)),
@@ -41,7 +41,7 @@ impl SaInbound {
         }
     }
 
-    /// Where it came from.
+    /// Its source.
     pub fn remote(&self) -> Option<&RemoteAddress> {
         match self {
             SaInbound::Datagram(datagram) => Some(&datagram.remote),
@@ -51,15 +51,15 @@ impl SaInbound {
     }
 }
 
-/// The receiving half of the SA: called on the transport's receive thread. It must
-/// not block, for subnet management is received by the same thread.
+/// The receiving half of the SA: called on the transport's receive thread. It must not block, for
+/// the same thread receives subnet management.
 pub type SaSink = Box<dyn FnMut(SaInbound) + Send>;
 
 /// The receiving halves of a transport.
 pub struct Sinks {
-    /// For everything else.
+    /// For all other classes.
     pub others: Sink,
-    /// For the SA; where there is none, its datagrams go to the others'.
+    /// For the SA; without it, its datagrams go to `others`.
     pub sa: Option<SaSink>,
 }
 
@@ -76,7 +76,7 @@ impl<F: FnMut(Inbound) + Send + 'static> From<Box<F>> for Sinks {
 }
 
 impl Sinks {
-    /// Hands on what arrived to the half it is for.
+    /// Delivers an event to the half it is for.
     pub fn deliver(&mut self, inbound: Inbound) {
         let for_sa = match (&inbound, &self.sa) {
             (Inbound::Mad(datagram), Some(_))
@@ -94,9 +94,8 @@ impl Sinks {
         self.deliver_to_sa(for_sa);
     }
 
-    /// Hands on what is for the SA. Without a sink for it a message of one datagram
-    /// goes to the others'; there is no other form for a longer one, and who does not deliver_to_sa
-    /// has not asked for it.
+    /// Delivers an event of the SA. Without a sink for the SA, a message of one datagram goes to
+    /// `others`; a longer message has no form there and is dropped.
     pub fn deliver_to_sa(&mut self, for_sa: SaInbound) {
         match (&mut self.sa, for_sa) {
             (Some(sink), for_sa) => sink(for_sa),
@@ -126,13 +125,13 @@ pub trait SaPort: Send + Sync {
     /// whole messages arrive; otherwise both are datagrams, and the caller does RMPP.
     fn does_rmpp(&self) -> bool;
 
-    /// Sends a datagram of 256 bytes, or where the transport does RMPP a whole [`Message`].
+    /// Sends a datagram of 256 bytes, or, if the transport does RMPP, a whole [`Message`].
     ///
-    /// `timeout` is what it is in [`Transport::send`](super::Transport::send).
+    /// `timeout` is as in [`Transport::send`](super::Transport::send).
     ///
     /// # Errors
-    /// Nothing was sent. [`SendError::Io`] with [`WouldBlock`](std::io::ErrorKind::WouldBlock) says
-    /// that there will be room in a moment.
+    /// The datagram or message was not sent. [`SendError::Io`] with
+    /// [`WouldBlock`](std::io::ErrorKind::WouldBlock): there will be room in a moment.
     fn send(
         &self,
         bytes: &[u8],
@@ -140,7 +139,7 @@ pub trait SaPort: Send + Sync {
         timeout: Duration,
     ) -> Result<(), SendError>;
 
-    /// The port it sends from, as last known.
+    /// The port that the half sends from, as last known.
     fn local_port(&self) -> LocalPort;
 }
 

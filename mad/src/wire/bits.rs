@@ -1,9 +1,9 @@
-//! The accessor macro of the wire views, and the two traits it stands on.
+//! The accessor macro of the wire views, and its two traits.
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use zerocopy::byteorder::network_endian::{U16, U32, U64};
 
-/// A number as it lies on the wire: what a field of a view is cut from.
+/// A number on the wire, which fields of a view are cut from.
 pub(crate) trait Word: Copy {
     /// The number of bits.
     const WIDTH: u32;
@@ -14,9 +14,9 @@ pub(crate) trait Word: Copy {
     fn store(value: u64) -> Self;
 }
 
-/// A value as callers see it: what a field of a view is turned into.
+/// A value in the interface, which a field of a view is turned into.
 ///
-/// `to_bits(from_bits(x))` gives back the bits that were in the field, whatever they were.
+/// `to_bits(from_bits(x))` returns the bits of the field unchanged, for any bits.
 pub(crate) trait Field: Copy {
     fn from_bits(bits: u64) -> Self;
     fn to_bits(self) -> u64;

@@ -1,5 +1,5 @@
-//! Makers of the small types that fields are turned into: enumerations that keep unknown codes, and
-//! bit masks that print by name.
+//! Macros for the small types of fields: enumerations that keep unknown codes, and bit masks that
+//! print by name.
 
 /// An enumeration over a code of up to 8 bits. A code without a name is `Unknown`, which keeps it.
 macro_rules! code_enum {
@@ -8,13 +8,13 @@ macro_rules! code_enum {
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub enum $name {
             $($(#[$vdoc])* $variant,)*
-            /// A code that the specification gives no name. Never holds one that has a name when it
-            /// comes from [`Self::from_code`].
+            /// A code without a name in the specification. [`Self::from_code`] never returns one
+            /// that has a name.
             Unknown(u8),
         }
 
         impl $name {
-            /// What `code` stands for.
+            /// The value of `code`.
             pub const fn from_code(code: u8) -> Self {
                 match code {
                     $($code => Self::$variant,)*
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_print_what_they_know_and_what_they_do_not() {
+    fn masks_print_names_and_the_rest_in_hexadecimal() {
         assert_eq!(LinkSpeed::NONE.to_string(), "0");
         assert_eq!((LinkSpeed::SDR | LinkSpeed::QDR).to_string(), "SDR|QDR");
         assert_eq!(LinkSpeed(0x9).to_string(), "SDR|0x8");

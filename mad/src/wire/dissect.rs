@@ -9,10 +9,10 @@ use super::header::{AttrId, Class, MadHeader};
 use super::sa::{Record, SaMad};
 use super::smp::Smp;
 
-/// All that a datagram says, a field to a line; made by [`dissect`].
+/// All fields of a datagram, one to a line; made by [`dissect`].
 ///
-/// The first line is the header. Of classes other than subnet management and the SA
-/// nothing more is shown; of a table the first record.
+/// The first line is the header. Of classes other than subnet management and the SA it shows
+/// nothing more; of a table the first record.
 #[derive(Clone, Copy)]
 pub struct Dissection<'a> {
     mad: &'a MadBytes,

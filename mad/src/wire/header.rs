@@ -1,4 +1,4 @@
-//! The header that all management datagrams begin with (IBA 13.4.3).
+//! The header of all management datagrams (IBA 13.4.3).
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::bits::newtype_fields;
 use super::{MadBytes, bits};
 use crate::ids::Tid;
 
-/// The only base version there is (IBA 13.4.3).
+/// The only base version (IBA 13.4.3).
 pub const BASE_VERSION: u8 = 1;
 
 /// The common MAD header (IBA 13.4.3), the first 24 bytes of every datagram.
@@ -68,12 +68,12 @@ bits! { MadHeader {
     tid, set_tid: Tid = tid;
     /// The attribute.
     attribute, set_attribute: AttrId = attribute;
-    /// What the attribute needs besides: a block or port number, a control code.
+    /// Further data of the attribute: a block or port number, a control code.
     modifier, set_modifier: u32 = modifier;
 } }
 
 impl MadHeader {
-    /// The header in one line, with `status` in the place of its own, which may hold D besides.
+    /// The header in one line, with `status` in place of its own, which may include D.
     pub(super) fn write_with(&self, status: Status, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -114,7 +114,7 @@ impl Class {
     pub const SNMP: Class = Class(0x08);
     /// Congestion control.
     pub const CONGESTION_CONTROL: Class = Class(0x21);
-    /// Subnet management, routed hop by hop.
+    /// Subnet management, directed route.
     pub const SUBNET_DIRECTED: Class = Class(0x81);
 
     /// Whether datagrams of this class are SMPs, which travel on VL15 between QPs 0.
@@ -128,25 +128,25 @@ impl Class {
 pub struct Method(pub u8);
 
 impl Method {
-    /// Asks for an attribute.
+    /// Requests an attribute.
     pub const GET: Method = Method(0x01);
     /// Changes an attribute.
     pub const SET: Method = Method(0x02);
-    /// A datagram that asks for no response.
+    /// A datagram without a response.
     pub const SEND: Method = Method(0x03);
-    /// Something happened at the sender.
+    /// Reports an event at the sender.
     pub const TRAP: Method = Method(0x05);
     /// A trap, passed on to a subscriber.
     pub const REPORT: Method = Method(0x06);
     /// Asks the sender of a trap not to repeat it.
     pub const TRAP_REPRESS: Method = Method(0x07);
-    /// The SA (IBA 15.2.2): asks for all records that match.
+    /// The SA (IBA 15.2.2): requests all records that match.
     pub const GET_TABLE: Method = Method(0x12);
-    /// The SA: asks for the nodes along a path.
+    /// The SA: requests the nodes along a path.
     pub const GET_TRACE_TABLE: Method = Method(0x13);
-    /// The SA: asks for records by a question of several packets.
+    /// The SA: requests records by a request of several packets.
     pub const GET_MULTI: Method = Method(0x14);
-    /// The SA: takes back what a Set brought.
+    /// The SA: revokes an earlier Set.
     pub const DELETE: Method = Method(0x15);
     /// The response to [`Method::GET`] and to [`Method::SET`].
     pub const GET_RESPONSE: Method = Method(0x81);
@@ -159,7 +159,7 @@ impl Method {
     /// The response to [`Method::DELETE`].
     pub const DELETE_RESPONSE: Method = Method(0x95);
 
-    /// R, the top bit: set in responses. TrapRepress answers a Trap without carrying it.
+    /// R, the top bit: set in responses. TrapRepress answers a Trap without it.
     pub const RESPONSE_BIT: u8 = 0x80;
 
     /// Whether the R bit is set.
@@ -167,7 +167,7 @@ impl Method {
         self.0 & Self::RESPONSE_BIT != 0
     }
 
-    /// The method that answers this one, where the specification names one.
+    /// The method of the response to this one; `None` if the specification has none.
     pub const fn response(self) -> Option<Method> {
         match self {
             Self::GET | Self::SET => Some(Self::GET_RESPONSE),
@@ -189,9 +189,9 @@ pub struct Status(pub u16);
 impl Status {
     /// No error.
     pub const OK: Status = Status(0);
-    /// The request was dropped for lack of time; it may be sent again.
+    /// The agent dropped the request for lack of time; the requester may send it again.
     pub const BUSY: Status = Status(0x0001);
-    /// Another agent would have answered (general services only).
+    /// Another agent is responsible (general services only).
     pub const REDIRECT: Status = Status(0x0002);
     /// The agent does not know this class or version.
     pub const BAD_VERSION: Status = Status(0x0004);
@@ -213,17 +213,17 @@ impl Status {
         self.0 == 0
     }
 
-    /// Whether the agent asks for the request to be sent again.
+    /// Whether the agent requests that the request be sent again.
     pub const fn is_busy(self) -> bool {
         self.0 & Self::BUSY.0 != 0
     }
 
-    /// Bits 2 to 4: the code of what is invalid, as one of the constants above.
+    /// Bits 2 to 4: the code of the invalid part, as one of the constants above.
     pub const fn code(self) -> Status {
         Status(self.0 & Self::CODE_MASK)
     }
 
-    /// Bits 8 to 15: what the class adds.
+    /// Bits 8 to 15: the status of the class.
     pub const fn class_specific(self) -> u8 {
         (self.0 >> Self::CLASS_SHIFT) as u8
     }
@@ -239,15 +239,15 @@ impl Status {
 pub struct AttrId(pub u16);
 
 impl AttrId {
-    /// What a class agent can do (general services only).
+    /// The capabilities of a class agent (general services only).
     pub const CLASS_PORT_INFO: AttrId = AttrId(0x0001);
-    /// What a trap, a report and their answers carry.
+    /// The content of a trap, a report and their answers.
     pub const NOTICE: AttrId = AttrId(0x0002);
     /// A subscription to reports.
     pub const INFORM_INFO: AttrId = AttrId(0x0003);
-    /// A name for people.
+    /// A text for people.
     pub const NODE_DESCRIPTION: AttrId = AttrId(0x0010);
-    /// What kind of node, and which port the request came in by.
+    /// The kind of node, and the port where the request came in.
     pub const NODE_INFO: AttrId = AttrId(0x0011);
     /// Capacities and flags of a switch.
     pub const SWITCH_INFO: AttrId = AttrId(0x0012);
@@ -257,17 +257,17 @@ impl AttrId {
     pub const PORT_INFO: AttrId = AttrId(0x0015);
     /// The partitions of a port.
     pub const P_KEY_TABLE: AttrId = AttrId(0x0016);
-    /// Which virtual lane a service level takes.
+    /// The virtual lane of each service level.
     pub const SL_TO_VL_MAPPING: AttrId = AttrId(0x0017);
-    /// How virtual lanes share a link.
+    /// The shares of virtual lanes in a link.
     pub const VL_ARBITRATION: AttrId = AttrId(0x0018);
-    /// Where a switch sends unicast packets, indexed by LID.
+    /// The exit ports of unicast packets at a switch, indexed by LID.
     pub const LINEAR_FORWARDING_TABLE: AttrId = AttrId(0x0019);
-    /// Where a switch sends unicast packets, as LID and port pairs.
+    /// The exit ports of unicast packets at a switch, as LID and port pairs.
     pub const RANDOM_FORWARDING_TABLE: AttrId = AttrId(0x001A);
-    /// Where a switch sends multicast packets.
+    /// The exit ports of multicast packets at a switch.
     pub const MULTICAST_FORWARDING_TABLE: AttrId = AttrId(0x001B);
-    /// Who manages the subnet.
+    /// The state of a subnet manager.
     pub const SM_INFO: AttrId = AttrId(0x0020);
     /// Vendor diagnostics.
     pub const VENDOR_DIAG: AttrId = AttrId(0x0030);

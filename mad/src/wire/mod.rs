@@ -1,11 +1,11 @@
-//! Management datagrams as they are on the wire: views over bytes, never copies into other shapes.
+//! Management datagrams on the wire: views over bytes, never copies into other shapes.
 //!
 //! # Contract
 //!
-//! * **No panic.** Whatever 256 bytes arrive, every view of them can be taken and every accessor of
-//!   every view returns. Lengths that a datagram states are clamped to what it holds.
-//! * **No allocation.** Views borrow; text forms write into the formatter they are given.
-//! * **Nothing is rejected, nothing is lost.** A value without a name here is kept as it came, and
+//! * **No panic.** For any 256 bytes, every view of them can be taken and every accessor of every
+//!   view returns. Lengths in a datagram are clamped to its size.
+//! * **No allocation.** Views borrow; text forms write into the caller's formatter.
+//! * **Nothing is rejected, nothing is lost.** A value without a name here is kept unchanged, and
 //!   a reserved bit survives a read-modify-write.
 //! * **Setters stay inside their field.** A value wider than its field loses its upper bits rather
 //!   than spilling into the neighbours.

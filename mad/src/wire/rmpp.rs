@@ -9,19 +9,19 @@ use super::codes::{bit_mask, code_enum};
 use super::header::MadHeader;
 use super::{MAD_LEN, MadBytes, bits};
 
-/// The only version of the protocol there is (IBA 13.6.2).
+/// The only version of the protocol (IBA 13.6.2).
 pub const RMPP_VERSION: u8 = 1;
 
 code_enum! {
-    /// What a packet of the protocol is (IBA 13.6.2.1).
+    /// The type of a packet of the protocol (IBA 13.6.2.1).
     RmppType {
         /// Not a packet of the protocol: the datagram is a whole message.
         None = 0 "none",
         /// A segment of a message.
         Data = 1 "DATA",
-        /// The receiver says what it has and how far the sender may go.
+        /// The receiver acknowledges segments and opens the window of the sender.
         Ack = 2 "ACK",
-        /// The receiver has run out of something; the sender is to give up.
+        /// The receiver lacks resources; the sender is to give up.
         Stop = 3 "STOP",
         /// Either side gives up.
         Abort = 4 "ABORT",
@@ -31,8 +31,7 @@ code_enum! {
 bit_mask! {
     /// The three flags of a packet (IBA 13.6.2.1).
     RmppFlags(u8) {
-        /// The datagram takes part in the protocol; clear in a message of one datagram that does
-        /// not.
+        /// The datagram belongs to the protocol; clear in a message of one datagram without it.
         ACTIVE = 0x1 "ACTIVE",
         /// The first segment of a message.
         FIRST = 0x2 "FIRST",
@@ -42,10 +41,10 @@ bit_mask! {
 }
 
 code_enum! {
-    /// Why a transfer ended (IBA 13.6.2.1): in STOP and ABORT. 128 to 191 belong to the class, 192
-    /// to 255 to vendors.
+    /// The reason why a transfer ended (IBA 13.6.2.1): in STOP and ABORT. 128 to 191 belong to the
+    /// class, 192 to 255 to vendors.
     RmppStatus {
-        /// Nothing is wrong.
+        /// No error.
         Normal = 0 "normal",
         /// STOP: the sender of the packet has no room left.
         ResourcesExhausted = 1 "resources exhausted",
@@ -55,7 +54,7 @@ code_enum! {
         InconsistentLast = 119 "inconsistent last and PayloadLength",
         /// ABORT: the first segment has a number other than 1, or the other way round.
         InconsistentFirst = 120 "inconsistent first and SegmentNumber",
-        /// ABORT: a type that there is not.
+        /// ABORT: an unknown type.
         BadType = 121 "bad RMPPType",
         /// ABORT: NewWindowLast is below SegmentNumber.
         NewWindowLastTooSmall = 122 "NewWindowLast too small",
@@ -63,11 +62,11 @@ code_enum! {
         SegmentNumberTooBig = 123 "SegmentNumber too big",
         /// ABORT: a status that does not belong to the type.
         IllegalStatus = 124 "illegal status",
-        /// ABORT: a version that there is not.
+        /// ABORT: an unknown version.
         UnsupportedVersion = 125 "unsupported version",
         /// ABORT: segments went unacknowledged too often.
         TooManyRetries = 126 "too many retries",
-        /// ABORT: something else.
+        /// ABORT: any other reason.
         Unspecified = 127 "unspecified",
     }
 }
@@ -96,7 +95,7 @@ pub struct RmppHeader {
 
 const _: () = assert!(size_of::<RmppHeader>() == RmppHeader::LEN);
 
-/// Where the header is in a datagram.
+/// The place of the header in a datagram.
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Packet {
@@ -106,23 +105,23 @@ struct Packet {
 }
 
 bits! { RmppHeader {
-    /// The version of the protocol: 1, or 0 where it is not used.
+    /// The version of the protocol: 1, or 0 if it is not used.
     version, set_version: u8 = version;
-    /// What the packet is.
+    /// The type of the packet.
     rmpp_type, set_rmpp_type: RmppType = kind;
-    /// How long the sender of the packet takes to answer, as 4.096 µs × 2^value; 31 says nothing
-    /// about it.
+    /// How long the sender of the packet takes to answer, as 4.096 µs × 2^value; 31 if not given.
     resp_time, set_resp_time: u8 = resp_time_and_flags[7, 3];
     /// The flags.
     flags, set_flags: RmppFlags = resp_time_and_flags[2, 0];
-    /// Why the transfer ended; 0 in DATA and ACK.
+    /// The reason why the transfer ended; 0 in DATA and ACK.
     status, set_status: RmppStatus = status;
     /// The number of the segment, from 1; in ACK the last one received in order.
     segment_number, set_segment_number: u32 = data1;
     /// In DATA: the bytes of the message behind the class's header as they count for the protocol.
-    /// In the first segment of all segments together or 0, in the last of that segment alone.
+    /// In the first segment those of all segments together or 0, in the last those of that segment
+    /// alone.
     payload_length, set_payload_length: u32 = data2;
-    /// In ACK: the last segment that may be sent before the next ACK.
+    /// In ACK: the last segment that the sender may send before the next ACK.
     new_window_last, set_new_window_last: u32 = data2;
 } }
 
@@ -130,7 +129,7 @@ impl RmppHeader {
     /// The length in bytes.
     pub const LEN: usize = 12;
 
-    /// RRespTime that says nothing about how long an answer takes.
+    /// RRespTime that gives no time.
     pub const RESP_TIME_NONE: u8 = 31;
 
     /// The header of a datagram of a class that uses the protocol.
@@ -139,7 +138,7 @@ impl RmppHeader {
         &packet.rmpp
     }
 
-    /// Whether the datagram takes part in the protocol.
+    /// Whether the datagram belongs to the protocol.
     pub fn is_active(&self) -> bool {
         self.flags().contains(RmppFlags::ACTIVE)
     }

@@ -1,4 +1,4 @@
-//! Subnet management packets, routed by LID or hop by hop (IBA 14.2.1).
+//! Subnet management packets, LID-routed or directed-route (IBA 14.2.1).
 
 use std::fmt;
 
@@ -49,7 +49,7 @@ pub struct Smp {
 
 const _: () = assert!(size_of::<Smp>() == MAD_LEN);
 
-/// What a request says, apart from the way it goes.
+/// The content of a request, apart from its route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SmpRequest {
     /// The method, usually Get or Set.
@@ -61,7 +61,7 @@ pub struct SmpRequest {
     pub modifier: u32,
     /// The transaction.
     pub tid: Tid,
-    /// The management key the target's port checks; 0 where none is set.
+    /// The management key that the target's port checks; 0 if none is set.
     pub m_key: u64,
     /// The attribute, or zeroes in a Get.
     pub data: [u8; SMP_DATA_LEN],
@@ -83,7 +83,7 @@ impl Smp {
         smp
     }
 
-    /// A packet that travels `path`, with neither end LID-routed (IBA 14.2.2).
+    /// A packet on the directed route `path`, with no LID-routed part at either end (IBA 14.2.2).
     pub fn directed(path: &DirectedPath, request: &SmpRequest) -> Smp {
         let mut smp = Smp::new(Class::SUBNET_DIRECTED, request);
         smp.set_dr_slid(Lid::PERMISSIVE)
@@ -97,12 +97,12 @@ impl Smp {
         Smp::new(Class::SUBNET_LID_ROUTED, request)
     }
 
-    /// The packet in `bytes`. Whether it is one at all, its [class](MadHeader::class) tells.
+    /// The packet in `bytes`. Its [class](MadHeader::class) shows whether it is one at all.
     pub fn from_bytes(bytes: &MadBytes) -> &Smp {
         zerocopy::transmute_ref!(bytes)
     }
 
-    /// The packet in `bytes`, to be changed in place.
+    /// The packet in `bytes`, mutable in place.
     pub fn from_bytes_mut(bytes: &mut MadBytes) -> &mut Smp {
         zerocopy::transmute_mut!(bytes)
     }
@@ -112,12 +112,12 @@ impl Smp {
         zerocopy::transmute_ref!(self)
     }
 
-    /// The header that all management datagrams share.
+    /// The common header of all management datagrams.
     pub fn header(&self) -> &MadHeader {
         &self.header
     }
 
-    /// The header, to be changed in place.
+    /// The header, mutable in place.
     pub fn header_mut(&mut self) -> &mut MadHeader {
         &mut self.header
     }
@@ -127,12 +127,12 @@ impl Smp {
         &self.data
     }
 
-    /// The attribute, to be changed in place.
+    /// The attribute, mutable in place.
     pub fn data_mut(&mut self) -> &mut [u8; SMP_DATA_LEN] {
         &mut self.data
     }
 
-    /// Whether the packet is routed hop by hop.
+    /// Whether this is a directed-route packet.
     pub fn is_directed(&self) -> bool {
         self.header.class() == Class::SUBNET_DIRECTED
     }
@@ -181,8 +181,8 @@ impl Smp {
         self
     }
 
-    /// The way out that a directed-route packet states, HopCount hops of it; never more than the
-    /// packet can hold.
+    /// The initial path of a directed-route packet, up to HopCount; never more than the packet can
+    /// hold.
     pub fn path(&self) -> DirectedPath {
         let mut path = DirectedPath::new();
         for &port in self
@@ -191,7 +191,7 @@ impl Smp {
             .skip(1)
             .take(usize::from(self.hop_count()))
         {
-            // Entries 1 to 63 are what a path can hold.
+            // A path can hold entries 1 to 63.
             if path.push(PortNum(port)).is_err() {
                 break;
             }
@@ -210,7 +210,7 @@ impl Smp {
         self.set_hop_pointer(0).set_hop_count(path.len() as u8)
     }
 
-    /// HopPointer: which entry of the path the packet is at.
+    /// HopPointer: the present entry of the path.
     pub fn hop_pointer(&self) -> u8 {
         self.header.class_specific().to_be_bytes()[0]
     }
@@ -223,7 +223,8 @@ impl Smp {
         self
     }
 
-    /// HopCount: how many entries of the path are used. Valid up to 63; what arrives may say more.
+    /// HopCount: the number of used entries of the path. Valid up to 63; received packets may
+    /// exceed it.
     pub fn hop_count(&self) -> u8 {
         self.header.class_specific().to_be_bytes()[1]
     }
@@ -241,18 +242,18 @@ impl Smp {
         &self.initial_path
     }
 
-    /// The entry ports that nodes on the way wrote down, which are the exit ports on the way back.
+    /// The entry ports that nodes on the path recorded: the exit ports on the way back.
     pub fn return_path(&self) -> &[u8; 64] {
         &self.return_path
     }
 
-    /// The return path, to be changed in place.
+    /// The return path, mutable in place.
     pub fn return_path_mut(&mut self) -> &mut [u8; 64] {
         &mut self.return_path
     }
 
-    /// Turns a request in place into its response: the method's answer with `status`, D set where
-    /// routed hop by hop. Everything else, including HopPointer, stays. A method that has no answer
+    /// Turns a request in place into its response: the method's answer with `status`, and D set if
+    /// on a directed route. All other fields, HopPointer included, stay. A method without an answer
     /// gets the R bit.
     pub fn make_response(&mut self, status: Status) -> &mut Self {
         let method = self.header.method();
@@ -270,9 +271,9 @@ impl Smp {
 bits! { Smp {
     /// The management key (IBA 14.2.4).
     m_key, set_m_key: u64 = m_key;
-    /// Where the LID-routed part before the directed part began; permissive when there is none.
+    /// The start of the LID-routed part before the directed part; permissive when there is none.
     dr_slid, set_dr_slid: Lid = dr_slid;
-    /// Where the LID-routed part after the directed part ends; permissive when there is none.
+    /// The end of the LID-routed part after the directed part; permissive when there is none.
     dr_dlid, set_dr_dlid: Lid = dr_dlid;
 } }
 

@@ -1,4 +1,4 @@
-//! What the transaction client makes of single answers.
+//! The transaction client and single answers.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ fn an_answer_completes_its_request() {
 
     let mut response = answer(&transmit.datagram.mad, Status::INVALID_FIELD);
     Smp::from_bytes_mut(&mut response).data_mut()[0] = 9;
-    // The kernel gives back another upper half.
+    // The kernel returns another upper half.
     let tid = Tid(0x1234_0000_0000_0000 | u64::from(smp.header().tid().low()));
     Smp::from_bytes_mut(&mut response).header_mut().set_tid(tid);
     let completion = completed(client.handle(&response, START + Duration::from_micros(70)));
@@ -78,7 +78,7 @@ fn an_answer_completes_its_request() {
 }
 
 #[test]
-fn only_what_was_asked_for_is_an_answer() {
+fn a_mismatched_response_completes_no_request() {
     let mut client = client();
     client.submit(port_info("a")).unwrap();
     let request = client.poll_transmit(START).unwrap().datagram.mad;
@@ -114,7 +114,7 @@ fn only_what_was_asked_for_is_an_answer() {
 }
 
 #[test]
-fn what_is_no_answer_is_left_to_the_caller() {
+fn unsolicited_datagrams_go_to_the_caller() {
     let mut client = client();
     client.submit(port_info("a")).unwrap();
     let request = client.poll_transmit(START).unwrap().datagram.mad;
@@ -230,7 +230,7 @@ fn a_busy_target_is_left_alone_for_a_while() {
 }
 
 #[test]
-fn what_could_not_be_sent_is_tried_again_after_a_delay() {
+fn a_failed_send_is_retried_after_a_delay() {
     let mut client = Client::new(ClientConfig {
         retries: 1,
         ..ClientConfig::default()
@@ -262,7 +262,7 @@ fn a_timeout_that_the_transport_reports_counts_at_once() {
 }
 
 #[test]
-fn only_what_was_never_sent_is_taken_back() {
+fn cancel_queued_takes_back_only_unsent_requests() {
     let mut client = client();
     for context in ["sent", "sent", "kept", "dropped", "dropped"] {
         client.submit(port_info(context)).unwrap();
@@ -309,7 +309,7 @@ fn a_client_refuses_a_config_that_is_out_of_range() {
 }
 
 #[test]
-fn when_nobody_answers_at_all_the_window_halves_once_a_round() {
+fn total_silence_halves_the_window_once_a_round() {
     let mut client = client();
     for target in 0..64 {
         let request = Request::get(target, path(&[1]), AttrId::NODE_INFO, 0, "a");

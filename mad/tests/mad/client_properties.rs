@@ -1,4 +1,4 @@
-//! Rules that hold for the transaction client whatever the network does.
+//! Rules of the transaction client in any network.
 
 use crate::client_network;
 
@@ -62,8 +62,8 @@ fn run(config: &ClientConfig, faults: &Faults, seed: u64, targets: &[u64]) -> Ne
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Every request completes exactly once, with its own answer; bounds and deadlines hold all
-    /// along.
+    /// Every request completes exactly once, with its own answer; bounds and deadlines hold
+    /// throughout.
     #[test]
     fn every_request_completes_exactly_once(
         config in config(),
@@ -100,9 +100,9 @@ proptest! {
         prop_assert_eq!(first.client.stats(), second.client.stats());
     }
 
-    /// A network that loses nothing sees every request once.
+    /// A network without loss sees every request once.
     #[test]
-    fn nothing_is_sent_twice_without_need(
+    fn without_loss_every_request_is_sent_once(
         config in config(),
         jitter in 0_u64..20,
         targets in prop::collection::vec(0_u64..12, 1..150),
@@ -150,7 +150,7 @@ fn a_silent_target_neither_shrinks_the_window_nor_holds_others_up() {
 }
 
 #[test]
-fn with_a_fifth_lost_all_are_answered_nevertheless() {
+fn with_a_fifth_lost_all_requests_are_answered() {
     let faults = Faults {
         loss: 20,
         ..Faults::none()

@@ -1,4 +1,4 @@
-//! What slow, overrun and lossy fabrics cost the transaction client.
+//! The cost of slow, overrun and lossy fabrics to the transaction client.
 
 use crate::client_network;
 
@@ -27,7 +27,7 @@ fn failed(network: &Network) -> usize {
 }
 
 #[test]
-fn a_target_of_40_ms_an_answer_is_asked_once_and_slows_nobody_else() {
+fn a_target_with_40_ms_answers_gets_each_request_once_and_slows_no_other() {
     let faults = Faults {
         slow_targets: 1,
         service: Duration::from_millis(40),
@@ -85,7 +85,7 @@ fn a_pause_of_three_seconds_is_no_reason_to_wait_longer_for_others() {
     assert_eq!(stats.window_halvings, 0, "{stats:?}");
 }
 
-/// With three of four attempts lost, as where half of all SMPs get lost, on the way there or back.
+/// With three of four attempts lost, as when half of all SMPs are lost in each direction.
 #[test]
 fn random_loss_neither_shrinks_the_window_to_its_minimum_nor_ends_requests() {
     for (loss, rate) in [(36, 3000.0), (58, 1500.0), (75, 700.0)] {

@@ -1,4 +1,4 @@
-//! The decorators around a transport that keeps what it is given.
+//! The decorators around a transport that records the datagrams sent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -140,7 +140,7 @@ fn the_same_seed_gives_the_same_faults_at_about_the_rate_asked_for() {
 }
 
 #[test]
-fn what_is_held_back_is_overtaken_by_as_many_as_planned() {
+fn a_delayed_datagram_is_overtaken_by_hold_others() {
     let delayed = FaultRates {
         delay_in: Chance::ALWAYS,
         ..FaultRates::default()
@@ -203,7 +203,7 @@ fn both_directions_are_recorded() {
     assert_eq!(found.count(), 2);
 }
 
-/// Wireshark's own opinion of a capture.
+/// Wireshark's dissection of a capture.
 #[test]
 #[allow(clippy::print_stdout, reason = "tests say why they did nothing")]
 fn wireshark_reads_a_capture_as_subnet_management() {
@@ -306,7 +306,7 @@ fn datagrams_of_the_sa_suffer_the_same_faults() {
     assert_eq!(sent.tids().len() as u64, left);
     let arrived = came.tids();
     let all = COUNT - counts.dropped_in + counts.duplicated_in;
-    // Some of the last ones are still held back.
+    // Some of the last ones are still delayed.
     assert!((all - 3..=all).contains(&(arrived.len() as u64)));
     assert!(arrived.is_sorted_by(|&a, &b| a <= b + 4) && !arrived.is_sorted());
     for (count, percent) in [
@@ -317,7 +317,7 @@ fn datagrams_of_the_sa_suffer_the_same_faults() {
         let expected = COUNT * percent / 100;
         assert!(count.abs_diff(expected) < expected / 3, "{counts:?}");
     }
-    // That a request was given up is no packet.
+    // A failure of a request is no packet.
     let failures = Arc::new(AtomicU64::new(0));
     let mut sink = {
         let failures = Arc::clone(&failures);

@@ -1,7 +1,7 @@
 //! The MAD device, as ibsim imitates it below libibumad.
 //!
-//! The tests named `inside_…` run in a process of their own with the simulator's library loaded
-//! before all others; they are ignored unless the test above each starts them there.
+//! The tests named `inside_…` run in a process of their own with the simulator's library preloaded;
+//! they are ignored unless the test above each starts them there.
 
 #![allow(clippy::print_stdout, reason = "tests say why they did nothing")]
 
@@ -20,7 +20,7 @@ use rsm_mad::wire::smp::{Smp, SmpRequest};
 use transport_ibsim::{Ibsim, available, inside};
 
 const TIMEOUT: Duration = Duration::from_millis(500);
-/// Longer than anything takes that works.
+/// Longer than any working operation takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn request(method: Method, attribute: AttrId, tid: u32) -> SmpRequest {
@@ -69,7 +69,7 @@ fn exchange(
 }
 
 #[test]
-fn nodes_answer() {
+fn nodes_of_ibsim_answer_requests() {
     if available() {
         let sim = Ibsim::start();
         sim.spawn("Hca1", "transport_umad::inside_nodes_answer")
@@ -114,7 +114,7 @@ fn inside_nodes_answer() {
 }
 
 #[test]
-fn the_is_sm_bit_is_set_as_long_as_it_is_wanted() {
+fn is_sm_can_be_set_and_survives_reopening() {
     if available() {
         let sim = Ibsim::start();
         sim.spawn("Hca1", "transport_umad::inside_is_sm_and_reopening")
@@ -155,7 +155,7 @@ fn inside_is_sm_and_reopening() {
 
 /// The port's state is read a few times meanwhile.
 #[test]
-fn a_port_that_is_there_stays_open_while_its_state_is_read() {
+fn a_port_stays_open_while_its_state_is_read() {
     if available() {
         let sim = Ibsim::start();
         sim.spawn("Hca1", "transport_umad::inside_stays_open")

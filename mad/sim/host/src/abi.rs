@@ -1,54 +1,53 @@
 //! The kernel's interface for management datagrams, version 5 (`rdma/ib_user_mad.h`).
 //!
-//! Numbers are native but for the fields that say otherwise: they stand in packet headers.
+//! Numbers are native, except for the big-endian fields, as in packet headers.
 
 use zerocopy::byteorder::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// What `/sys/class/infiniband_mad/abi_version` says.
+/// The content of `/sys/class/infiniband_mad/abi_version`.
 pub const ABI_VERSION: u32 = 5;
 
 /// How many agents an open device can have; they are numbered from 0 (IB_UMAD_MAX_AGENTS).
 pub const MAX_AGENTS: u32 = 32;
 
-/// What comes before a datagram in `read` and `write`: `struct ib_user_mad_hdr`.
+/// The header before a datagram in `read` and `write`: `struct ib_user_mad_hdr`.
 #[derive(Debug, Clone, Copy, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct UserMadHeader {
     /// The number of the agent on this open device.
     pub id: u32,
-    /// 0 for what arrived; the number of an error for what was sent and comes back.
+    /// 0 for an arrival; an error number for a sent datagram that comes back.
     pub status: u32,
-    /// How long to wait for a response, in milliseconds; 0 where none is expected.
+    /// How long to wait for a response, in milliseconds; 0 if none is expected.
     pub timeout_ms: u32,
-    /// How often to send again what had no response.
+    /// How often to resend without a response.
     pub retries: u32,
     /// In `read`, the length of header and message in bytes.
     pub length: u32,
-    /// The other end's queue pair.
+    /// The remote queue pair.
     pub qpn: U32,
-    /// The other end's Q_Key; only heeded in `write`.
+    /// The remote Q_Key; only used in `write`.
     pub qkey: U32,
-    /// The other end's LID.
+    /// The remote LID.
     pub lid: U16,
     /// The service level.
     pub sl: u8,
-    /// Which of the port's own LIDs, as an offset from the first.
+    /// The port's own LID, as an offset from its base LID.
     pub path_bits: u8,
     /// Whether there is a GRH; never here.
     pub grh_present: u8,
-    /// Of the GRH.
+    /// GIDIndex of the GRH.
     pub gid_index: u8,
-    /// Of the GRH.
+    /// HopLmt of the GRH.
     pub hop_limit: u8,
-    /// Of the GRH.
+    /// TClass of the GRH.
     pub traffic_class: u8,
-    /// Of the GRH.
+    /// The remote GID of the GRH.
     pub gid: [u8; 16],
-    /// Of the GRH.
+    /// FlowLabel of the GRH.
     pub flow_label: U32,
-    /// The index of the P_Key in the port's table. The first field that [`OLD_HEADER_LEN`] leaves
-    /// out.
+    /// The index of the P_Key in the port's table. The first field beyond [`OLD_HEADER_LEN`].
     pub pkey_index: u16,
     /// Reserved.
     pub reserved: [u8; 6],
@@ -57,7 +56,7 @@ pub struct UserMadHeader {
 /// The length of [`UserMadHeader`] in bytes.
 pub const HEADER_LEN: usize = size_of::<UserMadHeader>();
 
-/// Its length for programs that did not ask for P_Keys ([`ENABLE_PKEY`]):
+/// Its length for programs that did not enable P_Keys ([`ENABLE_PKEY`]):
 /// `struct ib_user_mad_hdr_old`.
 pub const OLD_HEADER_LEN: usize = 56;
 
@@ -69,20 +68,19 @@ const _: () = assert!(HEADER_LEN == 64);
 pub struct RegisterRequest {
     /// Set by the kernel: the agent's number.
     pub id: u32,
-    /// One bit for each method that the agent wants without having asked, in native words of 64
-    /// bits.
+    /// One bit for each method of unsolicited datagrams for the agent, in native words of 64 bits.
     pub method_mask: [u8; 16],
     /// 0 or 1.
     pub qpn: u8,
-    /// 0 for an agent that wants nothing unasked.
+    /// 0 for an agent without unsolicited datagrams.
     pub mgmt_class: u8,
     /// The version of the class.
     pub mgmt_class_version: u8,
     /// The vendor, of classes 0x30 to 0x4F.
     pub oui: [u8; 3],
-    /// 1 where the kernel is to segment and to put together; 0 where it is not.
+    /// 1 if the kernel does RMPP for the agent, else 0.
     pub rmpp_version: u8,
-    /// Fills the structure up.
+    /// Padding.
     pub padding: u8,
 }
 
@@ -96,13 +94,13 @@ pub struct RegisterRequest2 {
     pub id: u32,
     /// 0 or 1.
     pub qpn: u32,
-    /// 0 for an agent that wants nothing unasked.
+    /// 0 for an agent without unsolicited datagrams.
     pub mgmt_class: u8,
     /// The version of the class.
     pub mgmt_class_version: u8,
     /// Ignored.
     pub res: u16,
-    /// [`USER_RMPP`] or nothing. Where something else is set the kernel says here what it knows.
+    /// [`USER_RMPP`] or 0. For other flags the kernel fails and sets the flags it knows.
     pub flags: u32,
     /// As [`RegisterRequest::method_mask`].
     pub method_mask: [u8; 16],
@@ -116,7 +114,7 @@ pub struct RegisterRequest2 {
 
 const _: () = assert!(size_of::<RegisterRequest2>() == 40);
 
-/// The program does RMPP by itself although it registers with a version.
+/// The program does RMPP itself although it registers with a version.
 pub const USER_RMPP: u32 = 1;
 
 /// The requests of `ioctl`: direction, length of the argument, the letter of the subsystem, number.
@@ -136,7 +134,7 @@ pub const ENABLE_PKEY: u32 = request(NOTHING, 0, 3);
 /// IB_USER_MAD_REGISTER_AGENT2.
 pub const REGISTER_AGENT2: u32 = request(IN_AND_OUT, size_of::<RegisterRequest2>(), 4);
 
-/// The length of the argument of a request; `None` where it is none of those above.
+/// The length of the argument of a request; `None` for other requests than the above.
 pub const fn argument_len(request: u32) -> Option<usize> {
     match request {
         REGISTER_AGENT | REGISTER_AGENT2 | UNREGISTER_AGENT | ENABLE_PKEY => {
@@ -151,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_what_the_header_makes_of_them() {
+    fn ioctl_numbers_match_the_kernel_header() {
         assert_eq!(REGISTER_AGENT, 0xC01C_1B01);
         assert_eq!(UNREGISTER_AGENT, 0x4004_1B02);
         assert_eq!(ENABLE_PKEY, 0x1B03);

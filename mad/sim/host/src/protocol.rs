@@ -1,16 +1,16 @@
-//! What the shim and the server say to each other, over a Unix socket of type SEQPACKET.
+//! The protocol between the shim and the server, over a Unix socket of type SEQPACKET.
 //!
-//! A connection begins with a [`Hello`] and its [`Answer`]. If it asked for a device, the
+//! A connection begins with a [`Hello`] and its [`Answer`]. If the Hello opened a device, the
 //! connection then is the open device: the shim sends [`Call`]s, the server [`Parcel`]s. Both are
 //! on one machine, so that numbers are native.
 //!
-//! A packet of a Unix socket has a limit, a message has none; what is longer than [`MAX_INLINE`]
+//! A packet of a Unix socket has a limit, a message has none; a message longer than [`MAX_INLINE`]
 //! goes in a memory file beside the packet. The answer to an `ioctl` comes by a socket of its own,
 //! which the call carries, so that it can neither wait behind parcels nor reach another thread.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// The version of what is in this module; both ends state it.
+/// The version of this protocol; both ends state it.
 pub const VERSION: u32 = 1;
 
 /// The longest body of a packet in bytes, header of the message included: well below the usual send
@@ -28,19 +28,19 @@ pub const MAX_MESSAGE: usize = 256 * 1024 * 1024;
 pub const MAX_NAME: usize = 128;
 
 /// The name of the environment variable with the path of the server's socket. Without it the shim
-/// does nothing.
+/// is inactive.
 pub const SOCKET_VARIABLE: &str = "RSM_SIM_SOCKET";
-/// The name of the environment variable with the node that the process runs on: its GUID or its
-/// description. Without it the server says.
+/// The name of the environment variable with the node of the process: its GUID or its description.
+/// Without it the server chooses.
 pub const NODE_VARIABLE: &str = "RSM_SIM_NODE";
 /// The name of the environment variable with the number of the only port that the process sees.
-/// Without it, all of the node's.
+/// Without it, it sees all ports of the node.
 pub const PORT_VARIABLE: &str = "RSM_SIM_PORT";
 
 /// Every port of the node, in [`Hello::port`].
 pub const ALL_PORTS: u32 = u32::MAX;
 
-/// The first packet, from the shim. The name of the node follows; no name is the server's choice.
+/// The first packet, from the shim. The name of the node follows; with none the server chooses.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Hello {
@@ -48,27 +48,27 @@ pub struct Hello {
     pub version: u32,
     /// [`ASK_TREE`], [`OPEN_UMAD`] or [`OPEN_ISSM`].
     pub what: u32,
-    /// Of a device: its number, as in `umad0`.
+    /// For a device: its number, as in `umad0`.
     pub device: u32,
     /// The only port that the process sees, or [`ALL_PORTS`].
     pub port: u32,
-    /// 1 where `open` must not wait.
+    /// 1 if `open` must not wait.
     pub nonblocking: u32,
 }
 
-/// Where the node's sysfs is. It is brought up to date before the answer, whose body is the path.
+/// Requests the node's sysfs. The server updates it before the answer, whose body is the path.
 pub const ASK_TREE: u32 = 0;
-/// A device for datagrams.
+/// Opens a device for datagrams.
 pub const OPEN_UMAD: u32 = 1;
-/// The device whose being open is IsSM.
+/// Opens the device that sets IsSM while it is open.
 pub const OPEN_ISSM: u32 = 2;
 
-/// What came of a [`Hello`] or of an `ioctl`. A body follows: what was asked for; or, where a
-/// [`Hello`] failed, the reason as text.
+/// The result of a [`Hello`] or of an `ioctl`. A body follows: the requested data, or the reason as
+/// text for a failed [`Hello`].
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Answer {
-    /// 0, or the number of an error.
+    /// 0, or an error number.
     pub errno: u32,
 }
 
@@ -82,17 +82,17 @@ pub struct Call {
     pub len: u32,
 }
 
-/// The body is what `write` was given. No `ioctl` has this number.
+/// The body is the buffer of a `write`. No `ioctl` has this number.
 pub const WRITE: u32 = 0;
 
-/// From the server on an open device: what one `read` returns. The body follows.
+/// From the server on an open device: the result of one `read`. The body follows.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Parcel {
     /// The length of the body in bytes. Beyond [`MAX_INLINE`] it is in the memory file, and the
     /// packet has its first `least` bytes.
     pub total: u32,
-    /// How many bytes `read` must have room for. Where it has, but not for all, it gets that many
+    /// The least room for `read`. With this room but not enough for all, it gets that many bytes
     /// and ENOSPC.
     pub least: u32,
 }

@@ -1,4 +1,4 @@
-//! The server, by the words of the shim and by others.
+//! The server, with valid and invalid clients.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -29,7 +29,7 @@ use rustix::net::{
 use tempfile::TempDir;
 use zerocopy::IntoBytes;
 
-/// Far more than anything here takes.
+/// Far longer than any test takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Fabric {
@@ -123,7 +123,7 @@ fn send(socket: &OwnedFd, parts: &[&[u8]], carried: Option<BorrowedFd<'_>>) {
     rustix::net::sendmsg(socket, &parts, &mut control, SendFlags::NOSIGNAL).unwrap();
 }
 
-/// The next packet; `None` where none comes in time. An empty one is the end.
+/// The next packet; `None` if none comes in time. An empty one is the end.
 fn receive_within(socket: &OwnedFd, patience: Duration) -> Option<(Vec<u8>, Option<OwnedFd>)> {
     let mut ready = [PollFd::new(socket, PollFlags::IN)];
     let patience = Timespec::try_from(patience).unwrap();
@@ -224,7 +224,7 @@ impl Device {
         send(&self.0, &[call.as_bytes()], Some(file.as_fd()));
     }
 
-    /// What `read` would return, and how much room it wants at least.
+    /// The result of `read`, and the least room for it.
     fn read(&self) -> (UserMadHeader, Vec<u8>, u32) {
         let (packet, carried) = receive(&self.0).expect("something to read");
         let (parcel, inline) = split::<Parcel>(&packet).unwrap();
@@ -243,7 +243,7 @@ impl Device {
         (header, message.to_vec(), parcel.least)
     }
 
-    /// Asks the node at the end of a directed route.
+    /// Sends a request to the node at the end of a directed route.
     fn ask(&self, id: u32, request: &SmpRequest) {
         let smp = Smp::directed(&DirectedPath::new(), request);
         let header = UserMadHeader {
@@ -312,7 +312,7 @@ fn the_mirror_of_sysfs_follows_the_port() {
     assert_eq!(fabric.tree(""), tree);
     assert_eq!(line(&tree, &format!("{port}/lid")), "0x2a\n");
     assert_eq!(line(&tree, &format!("{port}/sm_lid")), "0x7\n");
-    // Another node has another, and a switch has port 0.
+    // Another node has another directory, and a switch has port 0.
     let other = fabric.tree(&fabric.hosts[1].to_string());
     assert_ne!(other, tree);
     assert_eq!(line(&other, &format!("{port}/lid")), "0x0\n");
@@ -367,7 +367,7 @@ fn one_process_is_the_subnet_manager_at_a_time() {
     at_once.nonblocking = 1;
     let (_, errno, _) = fabric.ask(&at_once, "");
     assert_eq!(errno, Errno::AGAIN.raw_os_error() as u32);
-    // One that can wait does, another that gives up is forgotten.
+    // A blocking open waits; a closed one is forgotten.
     let (waiting, fickle) = (fabric.connect(), fabric.connect());
     for socket in [&fickle, &waiting] {
         send(socket, &[hello(OPEN_ISSM).as_bytes()], None);
@@ -379,13 +379,13 @@ fn one_process_is_the_subnet_manager_at_a_time() {
     assert_eq!(split::<Answer>(&packet).unwrap().0.errno, 0);
     assert!(fabric.is_sm(0));
     drop(waiting);
-    // The server hears of it before it answers the next question.
+    // The server sees the close before it answers the next request.
     fabric.tree("");
     assert!(!fabric.is_sm(0));
 }
 
 #[test]
-fn what_cannot_be_had_is_said_why() {
+fn a_refused_hello_gets_an_error_and_a_reason() {
     let fabric = Fabric::new();
     let refused = |hello: &Hello, name: &str| {
         let (socket, errno, reason) = fabric.ask(hello, name);
@@ -413,7 +413,7 @@ fn what_cannot_be_had_is_said_why() {
 }
 
 #[test]
-fn who_talks_nonsense_is_shut_out_alone() {
+fn an_invalid_packet_closes_only_its_connection() {
     let fabric = Fabric::new();
     let device = Device::open(&fabric, "");
     let id = device.register(0x81, 1, 0, 0);
@@ -422,8 +422,8 @@ fn who_talks_nonsense_is_shut_out_alone() {
     assert!(is_closed(&short));
     let call = |what, len| Call { what, len };
     for (call, body) in [
-        // Not a call; an ioctl that says nowhere where the answer goes; a message that is nowhere,
-        // and one too long.
+        // No call; an ioctl without a socket for the answer; a message without a memory file, and
+        // one too long.
         (&b"no"[..], &[][..]),
         (call(REGISTER_AGENT, 28).as_bytes(), &[0; 28][..]),
         (call(WRITE, 100_000).as_bytes(), &[][..]),
@@ -434,7 +434,7 @@ fn who_talks_nonsense_is_shut_out_alone() {
         send(&socket, &[call, body], None);
         assert!(is_closed(&socket));
     }
-    // A strange ioctl and a message too short are refused, and the device stays.
+    // An unknown ioctl and a message too short are refused, and the device stays open.
     assert_eq!(
         device.control(0x5401, &[]).0,
         Errno::NOTTY.raw_os_error() as u32
@@ -449,7 +449,7 @@ fn who_talks_nonsense_is_shut_out_alone() {
 }
 
 #[test]
-fn who_does_not_read_holds_up_nobody() {
+fn a_client_that_does_not_read_blocks_no_other() {
     const MANY: u64 = 3_000;
     let fabric = Fabric::new();
     let (lazy, keen) = (Device::open(&fabric, ""), Device::open(&fabric, ""));
@@ -482,7 +482,7 @@ fn a_socket_has_one_server_and_a_dead_one_s_is_taken_over() {
     );
     fabric.tree("");
     drop(fabric.server.take());
-    // Nothing is left.
+    // No file is left.
     assert_eq!(
         std::fs::read_dir(fabric.directory.path()).unwrap().count(),
         0

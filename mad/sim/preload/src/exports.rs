@@ -1,8 +1,8 @@
-//! The functions of the C library that the shim stands in for.
+//! The functions of the C library that the shim interposes.
 //!
 //! `open`, `openat` and `ioctl` are declared with a variable number of arguments, which Rust cannot
-//! define. On the machines this is built for, a caller passes their last argument, if any, as it
-//! passes a fixed one; where there is none whatever is read is only passed on.
+//! define. On the machines this is built for, a caller passes their last argument, if any, like a
+//! fixed one; without one the shim passes on an arbitrary value that is not used.
 
 #![allow(unsafe_code)] // What a C program passes are raw pointers, and what it calls are symbols by name.
 
@@ -43,7 +43,7 @@ fn fail<T>(error: Errno, value: T) -> T {
     value
 }
 
-/// What a path is to the shim. A null pointer is for the C library to refuse.
+/// The place of a path. A null pointer goes to the C library, which refuses it.
 ///
 /// # Safety
 /// `path` is null or a C string.
@@ -51,12 +51,12 @@ unsafe fn place_of(path: *const c_char) -> Place {
     if path.is_null() {
         return Place::Elsewhere;
     }
-    // SAFETY: it is a C string, which the caller answers for.
+    // SAFETY: it is a C string, which the caller guarantees.
     place(unsafe { CStr::from_ptr(path) })
 }
 
-/// Functions that take a path and open no device: sysfs is at another place, anything else where it
-/// is.
+/// Functions that take a path and open no device: paths of sysfs lead to the mirror, other paths
+/// stay.
 macro_rules! functions_of_paths {
     ($($name:ident([$($before:ident: $before_type:ty,)*] path $(, $after:ident: $after_type:ty)*)
         -> $result:ty, or $failed:expr;)*) => {$(
@@ -108,7 +108,7 @@ functions_of_paths! {
     statx([directory: c_int,] path, flags: c_int, mask: c_uint, status: *mut c_void) -> c_int, or -1;
 }
 
-/// Functions that open what a path names: a device, too.
+/// Functions that open a file or a device.
 macro_rules! functions_that_open {
     ($($name:ident([$($before:ident: $before_type:ty,)*] path, flags $(, $after:ident: $after_type:ty)*);)*) => {$(
         /// # Safety
@@ -164,7 +164,7 @@ fn borrow(descriptor: c_int) -> BorrowedFd<'static> {
 /// As the C library's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn close(descriptor: c_int) -> c_int {
-    // Before, for afterwards the number may be another thread's.
+    // First, because afterwards another thread may get the number.
     table::remove(descriptor);
     match next!(close: unsafe extern "C" fn(c_int) -> c_int) {
         // SAFETY: the argument is the caller's.
@@ -191,7 +191,7 @@ pub unsafe extern "C" fn read(descriptor: c_int, room: *mut c_void, count: size_
     }
 }
 
-/// `read` of programs that were compiled to have their buffers checked.
+/// `read` of programs compiled with buffer checks.
 ///
 /// # Safety
 /// As the C library's function of this name.
@@ -222,7 +222,7 @@ unsafe fn read_umad(descriptor: c_int, room: *mut c_void, count: size_t) -> ssiz
     if room.is_null() {
         return fail(Errno::FAULT, -1);
     }
-    // SAFETY: the caller answers for it. What is in it is only written to.
+    // SAFETY: the caller guarantees it. The content is only written to.
     let room = unsafe { std::slice::from_raw_parts_mut(room.cast::<u8>(), count) };
     match umad::read(borrow(descriptor), entry, room) {
         Ok(read) => read as ssize_t,
@@ -240,7 +240,7 @@ pub unsafe extern "C" fn write(descriptor: c_int, bytes: *const c_void, count: s
             let Some(entry) = table::umad(descriptor) else {
                 return fail(Errno::BADF, -1);
             };
-            // SAFETY: the caller answers for it.
+            // SAFETY: the caller guarantees it.
             let message = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), count) };
             match umad::write(borrow(descriptor), entry, message) {
                 Ok(written) => written as ssize_t,
@@ -266,7 +266,7 @@ pub unsafe extern "C" fn ioctl(
     request: c_ulong,
     argument: *mut c_void,
 ) -> c_int {
-    // What is for any kind of file, such as FIONBIO, works on a socket as well.
+    // Requests for any kind of file, such as FIONBIO, work on a socket as well.
     let entry = table::umad(descriptor).filter(|_| request >> 8 & 0xFF == MAGIC);
     let Some(entry) = entry else {
         return match next!(ioctl: unsafe extern "C" fn(c_int, c_ulong, *mut c_void) -> c_int) {
@@ -275,7 +275,7 @@ pub unsafe extern "C" fn ioctl(
             None => fail(Errno::NOSYS, -1),
         };
     };
-    // The kernel looks at 32 bits, too.
+    // The kernel uses 32 bits, too.
     let request = request as u32;
     let Some(len) = argument_len(request) else {
         return fail(Errno::NOTTY, -1);
@@ -286,7 +286,7 @@ pub unsafe extern "C" fn ioctl(
     let mut nothing = [];
     let argument = match len {
         0 => &mut nothing[..],
-        // SAFETY: the request says that this many bytes are there.
+        // SAFETY: the request's number gives the length of its argument.
         _ => unsafe { std::slice::from_raw_parts_mut(argument.cast::<u8>(), len) },
     };
     match umad::control(borrow(descriptor), entry, request, argument) {

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use rustix::io::Errno;
 
-/// A function that the shim's own stands in front of. `F` is the type of a C function.
+/// A C library function behind an interposed one. `F` is the type of a C function.
 pub(crate) struct Next<F> {
     name: &'static CStr,
-    /// Null until it was looked up.
+    /// Null until the first look-up.
     found: AtomicPtr<c_void>,
     function: PhantomData<F>,
 }
@@ -20,7 +20,7 @@ impl<F: Copy> Next<F> {
     /// The function of this name.
     ///
     /// # Safety
-    /// `F` is what the C library declares it as.
+    /// `F` is the type of the C library's declaration.
     pub(crate) const unsafe fn new(name: &'static CStr) -> Next<F> {
         assert!(size_of::<F>() == size_of::<*mut c_void>());
         Next {
@@ -30,7 +30,7 @@ impl<F: Copy> Next<F> {
         }
     }
 
-    /// The function; `None` where the C library has none of this name.
+    /// The function; `None` if the C library has none of this name.
     pub(crate) fn get(&self) -> Option<F> {
         let mut found = self.found.load(Ordering::Acquire);
         if found.is_null() {
@@ -38,13 +38,13 @@ impl<F: Copy> Next<F> {
             found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
             self.found.store(found, Ordering::Release);
         }
-        // SAFETY: `new` was told that this is what is found under the name, and the sizes are the
-        // same.
+        // SAFETY: the caller of `new` guarantees that this is the type of the function of this
+        // name, and the sizes are the same.
         (!found.is_null()).then(|| unsafe { std::mem::transmute_copy(&found) })
     }
 }
 
-/// Says why a function failed.
+/// Sets errno.
 pub(crate) fn set_errno(error: Errno) {
     // SAFETY: it is this thread's own.
     unsafe { *libc::__errno_location() = error.raw_os_error() };

@@ -1,4 +1,4 @@
-//! Which paths are the shim's, and where they lead.
+//! The paths that the shim redirects, and their targets.
 
 use std::ffi::{CStr, CString};
 use std::time::{Duration, Instant};
@@ -9,39 +9,39 @@ use rustix::io::Errno;
 
 use crate::setting::{Setting, setting};
 
-/// For how long what the server said of the node is taken to be so. Linux keeps such attributes in
-/// a cache, which it brings up to date a moment after they change.
+/// How long the shim relies on the server's last answer about the node. Linux caches such
+/// attributes and updates them a moment after they change.
 const FRESH_FOR: Duration = Duration::from_millis(1);
 
-/// Directories that the server mirrors; what is before the names of its own.
+/// Directories that the server mirrors.
 const MIRRORED: [&[u8]; 2] = [b"/sys/class/infiniband", b"/sys/class/infiniband_mad"];
 const CLASS: &[u8] = b"/sys/class/";
 
 const DEVICES: &[u8] = b"/dev/infiniband/";
 
-/// A device of the shim's.
+/// A device that the shim provides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Device {
     Umad(u32),
     IsSm(u32),
 }
 
-/// What a path is to the shim.
+/// The place of a path.
 pub(crate) enum Place {
-    /// Nothing.
+    /// A path that the shim leaves alone.
     Elsewhere,
     /// A device.
     Device(Device),
-    /// Sysfs, which is at this path.
+    /// Sysfs; the path in the mirror.
     Mirrored(CString),
-    /// Sysfs or a device, which cannot be had.
+    /// Sysfs or a device that is not available.
     Missing(Errno),
 }
 
-/// Looks at a path.
+/// The place of `path`.
 pub(crate) fn place(path: &CStr) -> Place {
     let bytes = path.to_bytes();
-    // Nearly all paths are none of these.
+    // Nearly all paths are elsewhere.
     if !bytes.starts_with(CLASS) && !bytes.starts_with(DEVICES) {
         return Place::Elsewhere;
     }

@@ -1,4 +1,4 @@
-//! What the environment says, and the first words with the server.
+//! The environment variables, and the start of a connection to the server.
 
 use std::ffi::OsString;
 use std::io::IoSlice;
@@ -18,14 +18,14 @@ use rustix::net::{
 };
 use zerocopy::IntoBytes as _;
 
-/// What the environment says.
+/// The values of the environment variables.
 pub(crate) struct Setting {
     socket: OsString,
     node: OsString,
     port: u32,
 }
 
-/// The setting; `None` where the shim has nothing to do.
+/// The setting; `None` if the shim is inactive.
 pub(crate) fn setting() -> Option<&'static Setting> {
     static SETTING: OnceLock<Option<Setting>> = OnceLock::new();
     SETTING
@@ -37,7 +37,7 @@ pub(crate) fn setting() -> Option<&'static Setting> {
                 node: std::env::var_os(NODE_VARIABLE).unwrap_or_default(),
                 port: match port {
                     None => ALL_PORTS,
-                    // What is no number is no port either, which the server says.
+                    // A port that is no number does not exist either, which the server reports.
                     Some(port) => port
                         .to_str()
                         .and_then(|port| port.parse::<u8>().ok())
@@ -49,7 +49,7 @@ pub(crate) fn setting() -> Option<&'static Setting> {
 }
 
 impl Setting {
-    /// Asks the server for something. Returns the connection, and what it answered.
+    /// Sends a Hello to the server. Returns the connection, and the body of the answer.
     pub(crate) fn ask(
         &self,
         what: u32,
@@ -86,7 +86,7 @@ impl Setting {
             0 => Ok((connection, body.to_vec())),
             errno => {
                 let error = Errno::from_raw_os_error(errno as i32);
-                // A device that is taken is no mistake in the setting.
+                // A device in use is no mistake in the setting.
                 if error != Errno::AGAIN && error != Errno::NOENT {
                     complain(&String::from_utf8_lossy(body));
                 }
@@ -108,12 +108,12 @@ impl Setting {
     }
 }
 
-/// Tells the person at the terminal, once, for the program only knows that a device is not there.
+/// Prints the reason on the terminal, once, for the program only learns that a device is missing.
 fn complain(reason: &str) {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed) {
         let line = format!("rsm-sim-preload: {reason}\n");
-        // Nobody is left to be told of a failure.
+        // A failure here cannot be reported.
         let _ = rustix::io::write(rustix::stdio::stderr(), line.as_bytes());
     }
 }

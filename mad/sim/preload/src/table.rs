@@ -1,4 +1,4 @@
-//! Which descriptors are open devices.
+//! The descriptors of open devices.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
@@ -7,30 +7,30 @@ use parking_lot::Mutex;
 /// Descriptors from here on cannot be devices; the usual limit of a process is 1024.
 pub(crate) const MAX_DESCRIPTORS: usize = 4096;
 
-/// What a descriptor is.
+/// The kind of a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// Nothing of the shim's.
+    /// No device of the shim.
     Other = 0,
     /// A device for datagrams.
     Umad = 1,
-    /// A device that is IsSM.
+    /// A device that sets IsSM.
     IsSm = 2,
 }
 
-/// What the shim knows of a descriptor.
+/// The shim's state of a descriptor.
 pub(crate) struct Entry {
     kind: AtomicU8,
     /// Headers have a P_Key index.
     pub(crate) has_pkey: AtomicBool,
-    /// An agent was registered, so that `has_pkey` stays as it is.
+    /// An agent was registered, so that `has_pkey` is fixed.
     pub(crate) used: AtomicBool,
     /// A bit for each agent.
     pub(crate) agents: AtomicU32,
-    /// A bit for each agent whose messages are segmented for it.
+    /// A bit for each agent that the server does RMPP for.
     pub(crate) segmented: AtomicU32,
-    /// Held while a message is taken, which takes two system calls.
+    /// Held while a message is read, which takes two system calls.
     pub(crate) reading: Mutex<()>,
 }
 
@@ -49,7 +49,7 @@ fn entry(descriptor: i32) -> Option<&'static Entry> {
     TABLE.get(usize::try_from(descriptor).ok()?)
 }
 
-/// What `descriptor` is.
+/// The kind of `descriptor`.
 pub(crate) fn kind(descriptor: i32) -> Kind {
     match entry(descriptor).map(|entry| entry.kind.load(Ordering::Acquire)) {
         Some(1) => Kind::Umad,
@@ -58,12 +58,12 @@ pub(crate) fn kind(descriptor: i32) -> Kind {
     }
 }
 
-/// What is known of an open device for datagrams.
+/// The state of an open device for datagrams.
 pub(crate) fn umad(descriptor: i32) -> Option<&'static Entry> {
     entry(descriptor).filter(|_| kind(descriptor) == Kind::Umad)
 }
 
-/// `descriptor` is a device from now on. Whether there is a place for it.
+/// Makes `descriptor` a device. Returns whether the table has room for it.
 pub(crate) fn insert(descriptor: i32, kind: Kind) -> bool {
     let Some(entry) = entry(descriptor) else {
         return false;
@@ -76,7 +76,7 @@ pub(crate) fn insert(descriptor: i32, kind: Kind) -> bool {
     true
 }
 
-/// `descriptor` is about to be closed.
+/// Removes `descriptor`, before it is closed.
 pub(crate) fn remove(descriptor: i32) {
     if let Some(entry) = entry(descriptor) {
         entry.kind.store(Kind::Other as u8, Ordering::Release);

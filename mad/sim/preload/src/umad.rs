@@ -25,12 +25,12 @@ use crate::table::Entry;
 const MAD_LEN: usize = 256;
 const RMPP_HEADER_LEN: usize = 36;
 
-/// Where a datagram says whether its RMPP header means anything, and with which bit.
+/// The byte of the RMPP flags, and the bit for an active RMPP header.
 const RMPP_FLAGS: usize = 26;
 const RMPP_ACTIVE: u8 = 1;
 
-/// Takes the next message, as Linux does: where there is room for a part of it only, that part is
-/// given, the call fails with ENOSPC, and the message stays.
+/// Takes the next message, like Linux: with room for a part of it only, the call gives that part
+/// and fails with ENOSPC, and the message stays.
 pub(crate) fn read(device: BorrowedFd<'_>, entry: &Entry, room: &mut [u8]) -> Result<usize, Errno> {
     let _alone = entry.reading.lock();
     let mut head = [0; size_of::<Parcel>()];
@@ -88,7 +88,7 @@ fn receive(
     Ok((received.bytes, file))
 }
 
-/// Sends a message. What can be known here to be wrong is refused here.
+/// Sends a message. Errors that the shim can detect fail here.
 pub(crate) fn write(device: BorrowedFd<'_>, entry: &Entry, message: &[u8]) -> Result<usize, Errno> {
     let header_len = if entry.has_pkey.load(Ordering::Relaxed) {
         HEADER_LEN
@@ -128,7 +128,7 @@ pub(crate) fn write(device: BorrowedFd<'_>, entry: &Entry, message: &[u8]) -> Re
     Ok(message.len())
 }
 
-/// Sends a packet; waits where there is no room, for a device always has some.
+/// Sends a packet; waits for room, for a device always has some.
 fn send(
     device: BorrowedFd<'_>,
     call: &Call,
@@ -157,7 +157,7 @@ fn send(
     }
 }
 
-/// Does an `ioctl` whose argument is `argument`, which it changes.
+/// Executes an `ioctl` with `argument`, which it changes.
 pub(crate) fn control(
     device: BorrowedFd<'_>,
     entry: &Entry,
@@ -175,7 +175,7 @@ pub(crate) fn control(
         len: argument.len() as u32,
     };
     send(device, &call, argument, Some(there.as_fd()))?;
-    // If the server goes, its end closes, and this one hears of it.
+    // If the server goes, its end closes, and this end notices.
     drop(there);
     let mut buffer = [0; 256];
     let received = rustix::io::retry_on_intr(|| {
@@ -193,7 +193,7 @@ pub(crate) fn control(
     Ok(())
 }
 
-/// Remembers what [`write`] wants to know.
+/// Records the state that [`write`] needs.
 fn note(entry: &Entry, request: u32, argument: &[u8]) {
     let registered = match request {
         ENABLE_PKEY => {

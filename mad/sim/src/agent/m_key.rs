@@ -9,8 +9,8 @@ use super::{Effect, Request};
 use crate::personality::Habit;
 use crate::trap::notice_of;
 
-/// Whether a request that states `key` gets through (IBA 14.2.4.1): everything does where no key is
-/// set, and Gets do without one up to protection level 1.
+/// Whether a request with `key` passes the M_Key check (IBA 14.2.4.1): every request without a key
+/// set, and Gets without the key up to protection level 1.
 pub(crate) fn allows(info: &PortInfo, method: Method, key: u64) -> bool {
     info.m_key() == 0
         || info.m_key() == key
@@ -18,13 +18,13 @@ pub(crate) fn allows(info: &PortInfo, method: Method, key: u64) -> bool {
 }
 
 impl Request<'_> {
-    /// Whether an agent that checks TrapRepress finds the right key in it.
+    /// Whether the agent accepts TrapRepress: one that checks it requires the right key.
     pub(crate) fn repress_allowed(&mut self, smp: &Smp, slid: Lid) -> bool {
         !self.has(Habit::ChecksRepress) || self.m_key_matches(smp, slid)
     }
 
-    /// Checks the key. A right one stops the countdown of the lease; a wrong one is counted, told
-    /// of, and starts it.
+    /// Checks the key. A right one stops the countdown of the lease; the agent counts a wrong one,
+    /// sends a trap, and starts the countdown.
     pub(super) fn m_key_matches(&mut self, smp: &Smp, slid: Lid) -> bool {
         let method = smp.header().method();
         let address = self.address;

@@ -1,8 +1,8 @@
-//! What a node's subnet management agent answers (IBA 14.2.5), one file for each group of
+//! The answers of a node's subnet management agent (IBA 14.2.5), one file for each group of
 //! attributes.
 //!
-//! An agent changes the fabric's tables by itself. What takes time or concerns others (links that
-//! go down, traps, events for the host) it leaves as [`Effect`]s to whoever called it.
+//! An agent changes the fabric's tables itself. It returns changes that take time or concern other
+//! nodes (links that go down, traps, events for the host) to its caller as [`Effect`]s.
 
 mod adaptive;
 mod forwarding;
@@ -22,27 +22,27 @@ use crate::counters::DropReason;
 use crate::fabric::{Fabric, NONE};
 use crate::personality::{Habit, Personality};
 
-/// Something that follows from what an agent did.
+/// A consequence of an agent's work.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Effect {
-    /// The manager took the link at this port down. Where both ends can, it trains again.
+    /// The manager took the link at this port down. The link trains again if both ends can.
     LinkDown(u32),
     /// Both ends of the link at this port may be able to train now.
     Train(u32),
     /// This port was armed.
     Armed(u32),
-    /// The host at this port is told.
+    /// An event for the host at this port.
     Event(u32, PortEvent),
     /// The countdown of this port's M_Key lease starts.
     LeaseStart(u32),
-    /// The agent tells the manager.
+    /// The agent sends a trap to the manager.
     Trap(u32, Notice),
 }
 
-/// What becomes of a request.
+/// The result of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The data is the answer's.
+    /// The data is the answer.
     Answer(Status),
     /// There is no answer.
     Discard(DropReason),
@@ -63,7 +63,7 @@ pub(crate) struct Request<'a> {
     pub(crate) address: u32,
 }
 
-/// What a handler has to say: the data is the answer, or the status is.
+/// The result of a handler: the data is the answer, or the status is.
 type Handled = Result<(), Status>;
 
 impl<'a> Request<'a> {
@@ -86,8 +86,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Handles a Get or a Set; the answer's data replaces the request's. `lids` are the packet's
-    /// SLID and DLID, for the trap that a wrong key raises.
+    /// Handles a Get or a Set; the answer's data replaces the request's. `slid` is the packet's
+    /// SLID, for the trap that a wrong key raises.
     pub(crate) fn handle(&mut self, smp: &mut Smp, slid: rsm_ids::Lid) -> Outcome {
         let header = *smp.header();
         if !self.m_key_matches(smp, slid) {
@@ -162,8 +162,8 @@ impl<'a> Request<'a> {
         self.fabric.node(self.node).is_switch()
     }
 
-    /// The port that `number` means in a modifier: on a switch any of its ports, elsewhere the port
-    /// that received the request, whatever the number.
+    /// The port of `number` in a modifier: on a switch any of its ports, on other nodes always the
+    /// port that received the request.
     fn table_port(&self, number: u8) -> Result<u32, Status> {
         if self.is_switch() {
             self.fabric

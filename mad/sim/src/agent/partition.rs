@@ -48,7 +48,7 @@ impl Request<'_> {
 
     pub(super) fn set_p_keys(&mut self, modifier: u32, data: &mut [u8; SMP_DATA_LEN]) -> Handled {
         let (port, block, len) = self.p_key_block(modifier)?;
-        // What is beyond the table is not kept.
+        // The agent does not keep keys beyond the table.
         data[len..].fill(0);
         let before = self
             .fabric

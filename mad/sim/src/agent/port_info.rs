@@ -14,14 +14,14 @@ use super::{Effect, Handled, Request};
 use crate::fabric::NONE;
 use crate::personality::{Habit, PortFields, Taken};
 
-/// In LinkSpeedExtEnabled2: whatever LinkSpeedExtSupported2 has.
+/// In LinkSpeedExtEnabled2: all speeds of LinkSpeedExtSupported2.
 const ALL_EXT2: LinkSpeedExt2 = LinkSpeedExt2(7);
 
 /// The vendor's identity in NodeInfo.
 const MELLANOX: u32 = 0x02C9;
 
 impl Request<'_> {
-    /// The port that the modifier names. On adapters 0 is the port that received the request.
+    /// The port of the modifier. On adapters 0 is the port that received the request.
     fn info_port(&self, modifier: u32) -> Result<u32, Status> {
         let number = PortInfo::modifier_port(modifier).0;
         if PortInfo::modifier_extended_speeds(modifier) && self.has(Habit::NoExtendedSpeeds) {
@@ -48,7 +48,8 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// Mellanox devices say here which links are FDR10. None is: such a cable carries QDR.
+    /// The attribute of Mellanox devices that marks FDR10 links. It marks none: such a cable
+    /// carries QDR.
     pub(super) fn get_mlnx_ext_port_info(
         &mut self,
         modifier: u32,
@@ -62,10 +63,10 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// `info` of a port as a requester that states `key` sees it.
+    /// `info` of a port as shown to a requester with `key`.
     fn shown(&self, port: u32, mut info: PortInfo, key: u64) -> PortInfo {
         info.set_local_port_num(PortNum(self.fabric.port(self.entry).number));
-        // From protection level 1 on, the key is for those who know it (IBA 14.2.4.1).
+        // From protection level 1 on, only requesters with the key see it (IBA 14.2.4.1).
         if info.m_key_protect_bits() != 0 && key != info.m_key() {
             info.set_m_key(0);
         }
@@ -79,7 +80,7 @@ impl Request<'_> {
         let modifier = smp.header().modifier();
         let port = self.info_port(modifier)?;
         if !self.is_switch() && port != self.entry {
-            // A port of an adapter is set through itself.
+            // A port of an adapter takes Sets through itself only.
             return Err(Status::INVALID_FIELD);
         }
         let wanted = *PortInfo::from_data(smp.data());
@@ -112,7 +113,7 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// Makes the answer to a Set show the old values that the device shows there.
+    /// Makes the answer to a Set show old values for the fields that the device mishandles so.
     fn show_old(&mut self, port: u32, old: &PortInfo, answer: &mut PortInfo) {
         let personality = self.personality();
         let shown = self.fabric.port(port).shown_old;
@@ -123,7 +124,7 @@ impl Request<'_> {
         personality.old_always().copy(answer, old);
     }
 
-    /// The fields that only ports with an address have.
+    /// Sets the fields that only ports with an address have.
     fn set_address(&self, new: &mut PortInfo, wanted: &PortInfo) -> Handled {
         let lid = wanted.lid();
         if lid != Lid::NONE && !lid.is_unicast() {
@@ -145,7 +146,7 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// Changes of state that the manager may ask for: to Armed from Init, to Active from Armed, to
+    /// Changes the state as the manager may request: to Armed from Init, to Active from Armed, to
     /// Down from any.
     fn set_state(
         &self,
@@ -156,7 +157,7 @@ impl Request<'_> {
     ) -> Handled {
         let (state, physical) = (wanted.port_state(), wanted.port_physical_state());
         if !has_link {
-            // Port 0 is always Active; saying so again is no change.
+            // Port 0 is always Active; a Set of Active is no change.
             let nothing = matches!(state, PortState::NoChange | PortState::Active)
                 && matches!(
                     physical,
@@ -203,7 +204,7 @@ impl Request<'_> {
             || (peer != NONE && self.fabric.port(peer).info.port_state() >= least)
     }
 
-    /// Tells the host behind the port what changed.
+    /// Reports the changes to the host behind the port.
     fn tell(&mut self, port: u32, old: &PortInfo, new: &PortInfo, wanted: &PortInfo) {
         if port != self.address {
             return;
@@ -225,7 +226,7 @@ impl Request<'_> {
         }
     }
 
-    /// What the request does to the link.
+    /// Takes the link down or up as the request requires.
     fn move_link(&mut self, port: u32, old: &PortInfo, wanted: &PortInfo) {
         let goes_down = wanted.port_state() == PortState::Down
             || wanted.port_physical_state() != PortPhysicalState::NoChange;
@@ -240,7 +241,7 @@ impl Request<'_> {
     }
 }
 
-/// The fields of a link.
+/// Sets the fields of a link.
 fn set_link(new: &mut PortInfo, wanted: &PortInfo, extended: bool) -> Handled {
     set_enabled(new, wanted, extended)?;
     match wanted.neighbor_mtu() {
@@ -273,7 +274,7 @@ fn set_link(new: &mut PortInfo, wanted: &PortInfo, extended: bool) -> Handled {
     Ok(())
 }
 
-/// What the link may train to the next time.
+/// Sets the widths and speeds for the next training.
 fn set_enabled(new: &mut PortInfo, wanted: &PortInfo, extended: bool) -> Handled {
     let widths = new.link_width_supported();
     match wanted.link_width_enabled() {
@@ -326,7 +327,7 @@ fn set_enabled(new: &mut PortInfo, wanted: &PortInfo, extended: bool) -> Handled
     Ok(())
 }
 
-/// Counters of violations go back to zero when zero is written, and take no other value.
+/// A written zero resets a counter of violations; other values have no effect.
 fn clear_violations(new: &mut PortInfo, wanted: &PortInfo) {
     if wanted.m_key_violations() == 0 {
         new.set_m_key_violations(0);

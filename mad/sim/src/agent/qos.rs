@@ -14,7 +14,7 @@ type Data = [u8; SMP_DATA_LEN];
 const MAPPING_LEN: usize = SlToVlMapping::ENTRIES / 2;
 
 impl Request<'_> {
-    /// Whether port 0 of this switch sends packets of its own, so that it has tables for them.
+    /// Whether port 0 of this switch sends data packets of its own, so that it has tables for them.
     fn has_enhanced_port0(&self) -> bool {
         let switch = &self.fabric.node(self.node).switch;
         switch
@@ -29,7 +29,7 @@ impl Request<'_> {
             .is_some_and(|switch| switch.info.optimized_sl_to_vl_mapping_programming() != 0)
     }
 
-    /// The port numbers that a part of a modifier stands for.
+    /// The port numbers for a part of a modifier.
     fn mapping_ports(
         &self,
         named: Option<PortNum>,
@@ -120,7 +120,7 @@ impl Request<'_> {
 
     pub(super) fn set_vl_arbitration(&mut self, modifier: u32, data: &mut Data) -> Handled {
         let (port, block, len) = self.arbitration_block(modifier)?;
-        // What is beyond the table is not kept.
+        // The agent does not keep entries beyond the table.
         data[len..].fill(0);
         let tables = self.fabric.port_mut(port).tables_mut();
         tables.vl_arbitration.insert(block, *data);

@@ -1,4 +1,4 @@
-//! From a netlist to hardware as it is after power-on.
+//! Builds the hardware of a netlist, as after power-on.
 
 use std::collections::BTreeMap;
 
@@ -18,17 +18,17 @@ use crate::error::SimError;
 use crate::personality::{Habit, Personality, PortFields};
 use crate::rng::Chance;
 
-/// What the ports of a node can do that no cable says anything about: 4x HDR.
+/// The rate of a node's ports if none of its cables has a rate: 4x HDR.
 pub(crate) const USUAL: (netlist::LinkWidth, LinkSpeed) = (netlist::LinkWidth::X4, LinkSpeed::Hdr);
 
-/// NeighborMTU after power-on: 256 bytes, the least there is, so that a manager that forgets it is
-/// found out.
+/// NeighborMTU after power-on: 256 bytes, the minimum, so that data is lost if a manager forgets
+/// it.
 const FIRST_MTU: Mtu = Mtu::Bytes256;
 
 impl Fabric {
     pub(crate) fn build(netlist: &Netlist, config: &SimConfig) -> Result<Fabric, SimError> {
         let mut fabric = Fabric::default();
-        // Every port of a node can do what its best cable does.
+        // Every port of a node supports the rate of its best cable.
         let mut best = vec![None; netlist.nodes().len()];
         for cable in netlist.cables() {
             for (node, _) in [cable.a, cable.b] {
@@ -127,7 +127,7 @@ impl Fabric {
         }
     }
 
-    /// Gives a node a personality. Links keep their states and run at what both ends can do now.
+    /// Gives a node a personality. Links keep their states and run at the best common rate now.
     pub(crate) fn set_personality(
         &mut self,
         index: u32,
@@ -163,7 +163,7 @@ impl Fabric {
         }
     }
 
-    /// Makes a node as it is after power-on: no tables, no LIDs, no keys. Its links are down.
+    /// Resets a node to its state after power-on: no tables, no LIDs, no keys. Its links are down.
     pub(crate) fn reset_node(&mut self, index: u32, config: &SimConfig) {
         let node = &mut self.nodes[index as usize];
         if let Some(switch) = &mut node.switch {
@@ -184,14 +184,14 @@ impl Fabric {
             port.lease_generation += 1;
             port.shown_old = PortFields::NONE;
             reset_port(port, node, config);
-            // Whether a manager runs here is the host's affair.
+            // IsSM stays: whether a manager runs here depends on the host.
             let capabilities = port.info.capability_mask() | is_sm;
             port.info.set_capability_mask(capabilities);
         }
     }
 }
 
-/// What a personality takes from a port's abilities, copied from a fresh port.
+/// Sets the abilities that a personality affects, copied from a fresh port.
 fn copy_abilities(to: &mut PortInfo, fresh: &PortInfo) {
     let is_sm = to.capability_mask() & CapabilityMask::IS_SM;
     let vls = to.operational_vls().min(fresh.vl_cap());
@@ -221,7 +221,7 @@ pub(crate) fn rate_up_to(width: netlist::LinkWidth, speed: LinkSpeed) -> Rate {
     let highest = match speed {
         LinkSpeed::Sdr => 0x01,
         LinkSpeed::Ddr => 0x02,
-        // FDR10 is QDR to everything but a vendor's attribute.
+        // FDR10 is QDR in all but a vendor's attribute.
         LinkSpeed::Qdr | LinkSpeed::Fdr10 => 0x04,
         LinkSpeed::Fdr => 0x08,
         LinkSpeed::Edr => 0x10,
@@ -275,7 +275,7 @@ fn blank_switch(enhanced_port0: bool, config: &SimConfig) -> Switch {
     }
 }
 
-/// Makes a port as it is after power-on.
+/// Resets a port to its state after power-on.
 fn reset_port(port: &mut Port, node: &Node, config: &SimConfig) {
     port.info = fresh_info(node, port.number, config);
 }
@@ -356,8 +356,8 @@ fn fresh_info(node: &Node, number: u8, config: &SimConfig) -> PortInfo {
             0
         });
     if port0 {
-        // A base port 0 is no more than the management interface; it has no link that could be down
-        // (IBA 18.2.4.1).
+        // A base port 0 is the management interface only; it has no link that could be down (IBA
+        // 18.2.4.1).
         info.set_port_state(PortState::Active)
             .set_port_physical_state(PortPhysicalState::LinkUp)
             .set_neighbor_mtu(Mtu::from_code(config.mtu_cap));

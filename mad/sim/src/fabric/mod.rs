@@ -1,4 +1,4 @@
-//! Nodes, ports and cables with all that is programmed into them; no packets, no time.
+//! Nodes, ports and cables with their programmed state; no packets, no time.
 
 mod build;
 mod node;
@@ -26,7 +26,7 @@ pub(crate) struct Fabric {
     pub(crate) nodes: Vec<Node>,
     /// Ports of all nodes, each node's from port 0 up.
     pub(crate) ports: Vec<Port>,
-    /// Only ever looked up, never walked.
+    /// For look-ups only, never iterated.
     by_guid: HashMap<Guid, u32>,
 }
 
@@ -100,13 +100,13 @@ impl Fabric {
         }
     }
 
-    /// The lower end of a port's cable, which stands for the link. The port has a cable.
+    /// The lower port index of a port's cable, which stands for the link. The port has a cable.
     pub(crate) fn link_of(&self, port: u32) -> u32 {
         port.min(self.port(port).peer)
     }
 
-    /// The node that people call `name`: its GUID, its identifier (`S-…`, `H-…`, `R-…`), or its
-    /// description where no other node has the same.
+    /// The node called `name`: its GUID, its identifier (`S-…`, `H-…`, `R-…`), or its description
+    /// if no other node has the same.
     pub(crate) fn find_name(&self, name: &str) -> Result<u32, SimError> {
         let letter = name
             .chars()

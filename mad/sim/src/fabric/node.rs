@@ -13,16 +13,16 @@ use crate::adaptive::AdaptiveRouting;
 use crate::personality::{Personality, Role};
 use crate::rng::Chance;
 
-/// How a node's agent fails to do its work.
+/// How far a node's agent is silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Silence {
-    /// It does its work.
+    /// The agent works.
     #[default]
     None,
-    /// It passes directed-route SMPs on but answers none.
+    /// The agent forwards directed-route SMPs but answers none.
     Answers,
-    /// It does nothing, so that directed routes through the node are broken too. What is routed by
-    /// LID still passes: that is the hardware's work.
+    /// The agent does nothing, so that directed routes through the node fail too. LID-routed
+    /// packets still pass: the hardware forwards them.
     Everything,
 }
 
@@ -36,32 +36,32 @@ pub(crate) struct Node {
     pub(crate) first_port: u32,
     /// The number of external ports.
     pub(crate) num_ports: u8,
-    /// What is particular about it.
+    /// Its habits and mishandled fields.
     pub(crate) personality: Personality,
-    /// What its ports can do, but for what its personality takes away.
+    /// The rate of its ports, before its personality reduces it.
     pub(crate) supported: Rate,
     pub(crate) powered: bool,
     pub(crate) silence: Silence,
-    /// How many more requests are answered with BUSY.
+    /// How many more requests the agent answers with BUSY.
     pub(crate) busy_answers: u32,
     /// How likely a packet that reaches the agent is lost.
     pub(crate) loss: Chance,
-    /// Counts losses of power: what was in the agent before is gone.
+    /// Counts losses of power: packets in the agent before the last one are lost.
     pub(crate) epoch: u32,
-    /// When the agent is done with everything it has.
+    /// When the agent has finished all its packets.
     pub(crate) busy_until: Time,
-    /// When a [slow processor](crate::Habit::SlowProcessor) is done with the requests it has.
+    /// When a [slow processor](crate::Habit::SlowProcessor) has finished its requests.
     pub(crate) answers_until: Time,
-    /// How many requests wait for the processor, which counts where its buffer is small.
+    /// How many requests wait for the processor, for the limit of a small buffer.
     pub(crate) requests: u16,
     /// How many packets the agent has, those on the wire to it included.
     pub(crate) queued: u16,
     /// Sets that took effect.
     pub(crate) sets: u64,
-    /// What Get(NodeInfo) answers, but for the port.
+    /// The answer to Get(NodeInfo), except for the port.
     pub(crate) info: NodeInfo,
     pub(crate) description: NodeDescription,
-    /// What only a switch has.
+    /// The state of a switch; `None` on other nodes.
     pub(crate) switch: Option<Box<Switch>>,
     /// Traps sent and not repressed.
     pub(crate) traps: Vec<Outstanding>,
@@ -69,16 +69,15 @@ pub(crate) struct Node {
     pub(crate) traps_begun: u32,
 }
 
-/// What only a switch has.
+/// The state that only a switch has.
 #[derive(Debug, Clone)]
 pub(crate) struct Switch {
     pub(crate) info: SwitchInfo,
-    /// Exit port by LID, as far as it was ever written; beyond is "drop".
+    /// Exit port by LID, up to the highest block ever written; LIDs beyond are dropped.
     pub(crate) lft: Vec<u8>,
-    /// Blocks of the multicast table by modifier, as far as they were ever written; beyond is
-    /// "nowhere".
+    /// Blocks of the multicast table by modifier, if ever written; other blocks have no ports.
     pub(crate) mft: BTreeMap<u32, [u8; 64]>,
-    /// Adaptive routing, where another manager turned it on.
+    /// Adaptive routing, if another manager turned it on.
     pub(crate) adaptive: Option<AdaptiveRouting>,
 }
 
@@ -94,13 +93,13 @@ pub(crate) struct Outstanding {
     pub(crate) port: u32,
     pub(crate) notice: Notice,
     pub(crate) repeats_left: u16,
-    /// The same happened again since it was sent, so that another trap follows when this one is
-    /// repressed.
+    /// The same event happened again since the trap was sent, so that another trap follows once
+    /// this one is repressed.
     pub(crate) again: bool,
 }
 
 impl Node {
-    /// What a port of it is to the device.
+    /// The role of one of its ports for the device.
     pub(crate) fn role(&self, port: u8) -> Role {
         match &self.switch {
             None => Role::End,
@@ -131,7 +130,7 @@ impl Node {
 }
 
 impl Switch {
-    /// Where a packet to this LID leaves; `None` where it is dropped.
+    /// The exit port of a packet to this LID; `None` if it is dropped.
     pub(crate) fn exit(&self, lid: rsm_ids::Lid) -> Option<u8> {
         if lid > self.info.linear_fdb_top() {
             return None;
@@ -155,7 +154,7 @@ impl Switch {
             && (top == rsm_ids::Lid::NONE || mlid <= top)
     }
 
-    /// What was written to the multicast table for a block and position, at `index`.
+    /// The multicast table's mask for a block and position, at `index`; `None` if never written.
     pub(crate) fn multicast_mask(&self, modifier: u32, index: usize) -> Option<u16> {
         MulticastForwardingTable::from_data(self.mft.get(&modifier)?).mask(index)
     }

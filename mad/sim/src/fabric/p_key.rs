@@ -12,8 +12,8 @@ impl Port {
         key_at(self.tables.as_deref(), index)
     }
 
-    /// The index of the key that lets a packet with `key` in: the first of the same partition,
-    /// unless both are of limited members.
+    /// The index of the key that admits a packet with `key`: the first of the same partition,
+    /// unless both are limited members.
     pub(crate) fn p_key_index(&self, key: PKey) -> Option<u16> {
         index_for(self.tables.as_deref(), key)
     }
@@ -33,14 +33,13 @@ fn key_at(tables: Option<&PortTables>, index: u16) -> PKey {
 }
 
 fn index_for(tables: Option<&PortTables>, key: PKey) -> Option<u16> {
-    // Blocks that were not written hold no key, but for the first.
+    // Blocks that were never written hold no key, except for the first.
     let written = tables
         .iter()
         .flat_map(|tables| tables.p_keys.keys().copied());
     let blocks = std::iter::once(0).chain(written.filter(|&block| block != 0));
     blocks
-        // Whoever wrote a block checked that the table reaches that far, which has at most 65,535
-        // entries.
+        // The agent checked each written block against the table's size of at most 65,535 entries.
         .flat_map(|block| (0..ENTRIES).map(move |entry| block * ENTRIES + entry))
         .find(|&index| {
             let own = key_at(tables, index);

@@ -11,20 +11,20 @@ use crate::rng::Chance;
 /// No port, no client, no node: the niche of the model's 32-bit indices.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// One port: 120 bytes, for there are a quarter of a million of them in a fabric of 45,056 hosts.
+/// One port: 120 bytes, for a fabric of 45,056 hosts has a quarter of a million of them.
 #[derive(Debug, Clone)]
 pub(crate) struct Port {
-    /// What Get(PortInfo) answers.
+    /// The answer to Get(PortInfo).
     pub(crate) info: PortInfo,
     /// The port's GUID; the node's on a switch.
     pub(crate) guid: Guid,
-    /// What was written to the port's tables; `None` while all of them are as after power-on.
+    /// The written tables of the port; `None` while all of them are as after power-on.
     pub(crate) tables: Option<Box<PortTables>>,
     /// The port across the cable, or [`NONE`]. A port can be cabled to itself.
     pub(crate) peer: u32,
     /// The node it belongs to.
     pub(crate) node: u32,
-    /// Counts what happened to the link, so that a training that was overtaken by events is
+    /// Counts the events of the link, so that a training made obsolete by later events is
     /// recognised. Kept at the lower of the two ends.
     pub(crate) link_generation: u32,
     /// Counts starts and stops of the M_Key lease countdown.
@@ -41,17 +41,17 @@ pub(crate) struct Port {
     pub(crate) lease_running: bool,
     /// The fields whose old value an answer has shown once since power-on.
     pub(crate) shown_old: PortFields,
-    /// What the cable can carry; the same at both ends.
+    /// The rate of the cable; the same at both ends.
     pub(crate) cable: Rate,
 }
 
-/// What was written to a port's tables. Empty parts are as after power-on.
+/// The written tables of a port. Empty parts are as after power-on.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PortTables {
     pub(crate) p_keys: BTreeMap<u16, [u8; 64]>,
     pub(crate) guids: BTreeMap<u32, [u8; 64]>,
     pub(crate) vl_arbitration: BTreeMap<u8, [u8; 64]>,
-    /// By input port, 0 on what is not a switch's external port.
+    /// By input port, 0 except on external ports of switches.
     pub(crate) sl_to_vl: BTreeMap<u8, [u8; 8]>,
 }
 
@@ -63,9 +63,9 @@ pub(crate) struct Rate {
     pub(crate) speeds: u8,
 }
 
-/// Where the bits of LinkSpeedExt begin among the ranked ones.
+/// The lowest bit of LinkSpeedExt among the ranked ones.
 const EXT_SHIFT: u32 = 3;
-/// Where the bit of LinkSpeedExt2 is among the ranked ones.
+/// The bit of LinkSpeedExt2 among the ranked ones.
 const EXT2_SHIFT: u32 = 7;
 
 impl Rate {
@@ -81,7 +81,7 @@ impl Rate {
         LinkSpeedExt2(self.speeds >> EXT2_SHIFT)
     }
 
-    /// The best of what both have.
+    /// The best rate that both have.
     fn best_with(self, other: Rate) -> Rate {
         // From the widest to the narrowest; the bits are not in the order of the lanes.
         const WIDEST_FIRST: [LinkWidth; 5] = [
@@ -109,7 +109,7 @@ fn ranked(base: LinkSpeed, ext: LinkSpeedExt, ext2: LinkSpeedExt2) -> u8 {
 }
 
 impl Port {
-    /// What the port's enabled widths and speeds allow.
+    /// The rates that the port's enabled widths and speeds allow.
     fn enabled(&self) -> Rate {
         let info = &self.info;
         let ext = match info.link_speed_ext_enabled() {
@@ -123,8 +123,8 @@ impl Port {
         }
     }
 
-    /// What a link between two ports comes up with; `None` where they have no width or no speed in
-    /// common.
+    /// The rate at which a link between two ports comes up; `None` if they have no width or no
+    /// speed in common.
     pub(crate) fn train_with(&self, peer: &Port) -> Option<Rate> {
         let common = Rate {
             widths: self.enabled().widths & self.cable.widths,
@@ -134,7 +134,7 @@ impl Port {
         (!rate.widths.is_empty() && rate.speeds != 0).then_some(rate)
     }
 
-    /// The link came up.
+    /// Brings the link up.
     pub(crate) fn come_up(&mut self, rate: Rate) {
         self.info
             .set_port_state(PortState::Init)
@@ -142,7 +142,7 @@ impl Port {
         self.run_at(rate);
     }
 
-    /// The link runs at this rate.
+    /// Sets the active rate of the link.
     pub(crate) fn run_at(&mut self, rate: Rate) {
         self.info
             .set_link_width_active(rate.widths)
@@ -151,7 +151,7 @@ impl Port {
             .set_link_speed_ext_active2(rate.ext2());
     }
 
-    /// The link went down. A disabled port stays disabled.
+    /// Takes the link down. A disabled port stays disabled.
     pub(crate) fn go_down(&mut self) {
         self.info.set_port_state(PortState::Down);
         if self.info.port_physical_state() != PortPhysicalState::Disabled {
@@ -174,13 +174,13 @@ impl Port {
         base != 0 && lid.0.wrapping_sub(base) < self.info.lmc().lids()
     }
 
-    /// The tables, to be written to.
+    /// The tables, for writing.
     pub(crate) fn tables_mut(&mut self) -> &mut PortTables {
         self.tables.get_or_insert_default()
     }
 
-    /// The VL for a service level; `input` is the port a packet came into the switch by, 0
-    /// elsewhere.
+    /// The VL for a service level; `input` is the port where a packet came into the switch, 0 on
+    /// other nodes.
     pub(crate) fn virtual_lane(&self, input: u8, sl: u8) -> u8 {
         let sl = sl & 0xF;
         let row = self
@@ -197,7 +197,7 @@ impl Port {
     }
 }
 
-/// SLtoVLMapping after power-on: the service levels around the eight lanes most ports have.
+/// SLtoVLMapping after power-on: service levels modulo the eight lanes of most ports.
 pub(crate) const fn default_lane(sl: u8) -> u8 {
     sl % 8
 }

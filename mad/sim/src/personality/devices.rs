@@ -1,4 +1,4 @@
-//! Which devices a fabric is made of.
+//! The personalities of a fabric's devices.
 
 use rsm_ids::Guid;
 use rsm_routing::netlist::NodeKind;
@@ -9,7 +9,7 @@ use crate::rng::Rng;
 /// The devices of a fabric. The default is polite ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Devices {
-    /// Every node has as much of this as a node of its kind can have.
+    /// Every node has the part of this that a node of its kind can have.
     Alike(Personality),
     /// Every node has habits of its own, drawn from this seed and its GUID.
     Mixed(u64),
@@ -21,7 +21,7 @@ impl Default for Devices {
     }
 }
 
-/// `devices=` names something that is not there.
+/// A part of `devices=` is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`devices={text}`: `{part}` is no device: expected {expected}")]
 pub struct DevicesError {
@@ -30,26 +30,26 @@ pub struct DevicesError {
     expected: String,
 }
 
-/// What a device is like that mishandles fields in one of the ways there are.
+/// The personality of a device that mishandles these fields in one way.
 type Mishandles = fn(PortFields) -> Personality;
 
-/// What stands before the value in a specification.
+/// The key of the devices in a specification.
 const KEY: &str = "devices=";
-/// The fields of PortInfo that a device of a mix can drop for good: those that traffic does not
-/// depend on.
+/// The fields of PortInfo that a device of a mix can drop for good: those without effect on
+/// traffic.
 const HARMLESS: [PortField; 4] = [
     PortField::MasterSmSl,
     PortField::HoqLife,
     PortField::VlStallCount,
     PortField::ErrorThresholds,
 ];
-/// One in so many nodes of a mix shows old values in answers, for each of the ways there are.
+/// One in this many nodes of a mix shows old values in answers, for each of the ways.
 const ONE_IN_SHOWS_OLD: u64 = 6;
 
 impl Devices {
     /// Takes `devices=…` out of the specification of a fabric, a generator's or a file's name:
-    /// `ring:6,devices=mix:7`, `fabric.topo,devices=qib+slow-processor`. Returns what is left, and
-    /// the devices.
+    /// `ring:6,devices=mix:7`, `fabric.topo,devices=qib+slow-processor`. Returns the rest, and the
+    /// devices.
     ///
     /// # Errors
     /// A part of the value is neither a habit nor a model nor a field's name.
@@ -89,7 +89,7 @@ impl Devices {
         Ok(Devices::Alike(all))
     }
 
-    /// What [`parse`](Devices::parse) takes, in a line.
+    /// A line listing the text that [`parse`](Devices::parse) accepts.
     pub fn names() -> String {
         let models = MODELS.iter().map(|model| model.name);
         let habits = HABITS.iter().map(|info| info.name);
@@ -102,7 +102,7 @@ impl Devices {
         )
     }
 
-    /// What the node of this kind and GUID is like.
+    /// The personality of the node of this kind and GUID.
     pub fn of(self, kind: NodeKind, guid: Guid) -> Personality {
         match self {
             Devices::Alike(personality) => personality.fitting(kind),
@@ -129,7 +129,7 @@ fn parse_part(part: &str) -> Option<Personality> {
     }
 }
 
-/// Draws the habits of a node. A node has the same ones whatever else is in the fabric.
+/// Draws the habits of a node. They do not depend on the other nodes of the fabric.
 fn mixed(seed: u64, kind: NodeKind, guid: Guid) -> Personality {
     let mut rng = Rng::new(seed ^ guid.0.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let mut one_in = |count: u64| count > 0 && rng.below(count) == 0;

@@ -1,4 +1,4 @@
-//! How a personality shows in PortInfo.
+//! The effects of a personality on PortInfo.
 
 use rsm_mad::wire::attr::{
     CapabilityMask, CapabilityMask2, LinkSpeed, LinkSpeedExt, LinkSpeedExt2, LinkWidth, Mtu,
@@ -7,7 +7,7 @@ use rsm_mad::wire::attr::{
 
 use super::{Habit, Personality};
 
-/// What a port is to its device.
+/// The role of a port for its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// A port of an adapter or router.
@@ -19,8 +19,7 @@ pub(crate) enum Role {
 }
 
 impl Personality {
-    /// Takes from a fresh PortInfo what the device cannot do. Applied twice it changes nothing
-    /// more.
+    /// Removes the capabilities that the device lacks from a fresh PortInfo. Idempotent.
     pub(crate) fn dress(self, info: &mut PortInfo, role: Role) {
         if self.has(Habit::NoExtendedSpeeds) {
             let capabilities = info.capability_mask();
@@ -54,7 +53,7 @@ impl Personality {
         }
     }
 
-    /// Makes of what the port holds what an answer shows.
+    /// Turns the port's PortInfo into the one that an answer shows.
     pub(crate) fn show(self, info: &mut PortInfo, role: Role) {
         let extended =
             !info.link_speed_ext_active().is_empty() || !info.link_speed_ext_active2().is_empty();

@@ -1,4 +1,4 @@
-//! The fields of PortInfo that a Set can change: how an agent takes each, and what a device can
+//! The fields of PortInfo that a Set can change: how an agent takes each, and which a device can
 //! mishandle.
 
 use std::ops::BitOr;
@@ -7,14 +7,14 @@ use rsm_mad::wire::attr::PortInfo;
 
 type Copy = fn(&mut PortInfo, &PortInfo);
 
-/// Where an agent takes a field as it comes.
+/// The ports at which an agent takes a field unchecked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taken {
     /// At ports with an address: those of adapters, and a switch's port 0.
     Address,
     /// At ports with a link.
     Link,
-    /// Nowhere: the agent looks at the value first.
+    /// At no port: the agent checks the value first.
     Checked,
 }
 
@@ -32,17 +32,17 @@ macro_rules! port_fields {
             /// All of them.
             pub const ALL: &'static [PortField] = &[$(PortField::$variant),*];
 
-            /// How a command line names it.
+            /// Its name on the command line.
             pub const fn name(self) -> &'static str {
                 match self { $(PortField::$variant => $name),* }
             }
 
-            /// Where an agent takes it as it comes.
+            /// The ports at which an agent takes it unchecked.
             const fn taken(self) -> Taken {
                 match self { $(PortField::$variant => Taken::$taken),* }
             }
 
-            /// Gives `to` the value that `from` has.
+            /// Copies the value of `from` to `to`.
             fn copier(self) -> Copy {
                 match self {
                     $(PortField::$variant => |to, from| { $(to.$set(from.$get());)+ }),*
@@ -101,7 +101,7 @@ impl PortFields {
         fields.filter(move |&field| self.0 & PortFields::of(field).0 != 0)
     }
 
-    /// Those that an agent takes there as they come.
+    /// The fields that an agent takes unchecked `there`.
     pub(crate) fn taken(there: Taken) -> PortFields {
         let fields = PortField::ALL.iter().copied();
         fields
@@ -109,7 +109,7 @@ impl PortFields {
             .fold(PortFields::NONE, |all, field| all | PortFields::of(field))
     }
 
-    /// Gives `to` these fields of `from`. Returns those that it had other values of.
+    /// Copies these fields of `from` to `to`. Returns the fields that changed.
     pub(crate) fn copy(self, to: &mut PortInfo, from: &PortInfo) -> PortFields {
         self.iter().fold(PortFields::NONE, |changed, field| {
             let before = *to;

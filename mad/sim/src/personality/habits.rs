@@ -4,7 +4,7 @@ use rsm_routing::netlist::NodeKind;
 
 use super::Personality;
 
-/// Which nodes can have a habit.
+/// The kinds of nodes that can have a habit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeKinds {
     /// Switches.
@@ -31,21 +31,21 @@ impl NodeKinds {
 pub struct HabitInfo {
     /// The habit.
     pub habit: Habit,
-    /// How a command line names it.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// Which nodes can have it.
+    /// The nodes that can have it.
     pub nodes: NodeKinds,
-    /// One in so many nodes has it where devices are mixed; 0: none.
+    /// One in this many nodes of a mix has it; 0: none.
     pub one_in: u64,
-    /// What the device does.
+    /// The behaviour of the device.
     pub does: &'static str,
-    /// Where it was seen, or why it is legal.
+    /// Where it was observed, or why it is legal.
     pub source: &'static str,
 }
 
 macro_rules! habits {
     ($($habit:ident: $name:literal, $nodes:ident, $one_in:literal, $does:literal, $source:literal;)*) => {
-        /// Something that a device does in its own way.
+        /// A peculiarity of a device.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum Habit { $(
@@ -130,18 +130,18 @@ impl Habit {
     }
 }
 
-/// A device that is known by a name, as a line of [`MODELS`].
+/// A device with a name, as a line of [`MODELS`].
 #[derive(Debug, Clone, Copy)]
 pub struct Model {
-    /// How a command line names it.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// What it is.
+    /// A description of it.
     pub is: &'static str,
     habits: &'static [Habit],
 }
 
 impl Model {
-    /// What is particular about it.
+    /// Its personality.
     pub fn personality(&self) -> Personality {
         let polite = Personality::POLITE;
         self.habits
@@ -150,7 +150,7 @@ impl Model {
     }
 }
 
-/// Devices that are known by a name.
+/// The devices with names.
 pub const MODELS: &[Model] = &[
     Model {
         name: "qib",
@@ -192,14 +192,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_stand_in_the_order_of_their_habits() {
+    fn each_habit_finds_its_own_line() {
         for info in HABITS {
             assert_eq!(info.habit.info(), info);
         }
     }
 
     #[test]
-    fn no_name_means_two_things() {
+    fn names_of_habits_and_models_are_unique() {
         let mut names: Vec<_> = HABITS.iter().map(|info| info.name).collect();
         names.extend(MODELS.iter().map(|model| model.name));
         names.sort_unstable();

@@ -1,8 +1,8 @@
-//! What devices do that the specification does not ask for, or that polite agents do not do.
+//! Behaviour of devices beyond the specification, or different from that of polite agents.
 //!
 //! A [`Personality`] is a set of [`Habit`]s and of PortInfo fields that a device mishandles. Every
-//! node has one; the default is polite. [`HABITS`] says what each habit is and where it was seen,
-//! and [`Devices`] gives a whole fabric its personalities.
+//! node has one; the default is polite. [`HABITS`] lists each habit with its source, and
+//! [`Devices`] gives a whole fabric its personalities.
 
 mod devices;
 mod dress;
@@ -17,8 +17,8 @@ pub(crate) use fields::Taken;
 pub use fields::{PortField, PortFields};
 pub use habits::{HABITS, Habit, HabitInfo, MODELS, Model, NodeKinds};
 
-/// What is particular about a device. The default is an agent that does what the specification
-/// says, at once.
+/// The peculiarities of a device. The default is an agent that follows the specification, without
+/// delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Personality {
     habits: u32,

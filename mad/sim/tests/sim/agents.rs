@@ -1,4 +1,4 @@
-//! What agents answer.
+//! Answers of agents.
 
 use crate::common;
 
@@ -45,7 +45,7 @@ fn a_client_asks_its_own_node_with_no_hops() {
 }
 
 #[test]
-fn what_is_not_supported_has_its_status() {
+fn unsupported_requests_get_their_status() {
     let mut hand = hand();
     let status = |answer: Option<Smp>| answer.unwrap().status();
     let unsupported = Status::UNSUPPORTED_METHOD_ATTRIBUTE;
@@ -89,7 +89,7 @@ fn what_is_not_supported_has_its_status() {
 }
 
 #[test]
-fn mellanox_devices_have_no_fdr10_link_to_tell_of() {
+fn mellanox_ext_port_info_shows_no_fdr10() {
     let mut hand = hand();
     for (modifier, status) in [(1, Status::OK), (4, Status::OK), (5, Status::INVALID_FIELD)] {
         let answer = hand.get(&[1], AttrId::MLNX_EXT_PORT_INFO, modifier);
@@ -124,7 +124,7 @@ fn port_states_move_only_as_the_specification_allows() {
 }
 
 #[test]
-fn the_peer_can_be_made_to_count() {
+fn with_peer_check_a_port_waits_for_its_peer_to_be_armed() {
     let config = SimConfig {
         check_peer_state: true,
         ..SimConfig::default()
@@ -208,7 +208,7 @@ fn read_only_fields_stay_and_written_ones_are_kept() {
         .set_link_width_enabled(LinkWidth::X1)
         .set_link_speed_ext_enabled(LinkSpeedExt::FDR);
     assert_eq!(after.as_data(), expected.as_data());
-    // What is enabled counts at the next training.
+    // The enabled rates count at the next training.
     hand.set_port_state(&[1], 2, PortState::Down);
     hand.wait(Duration::from_secs(1));
     let trained = hand.sim.port_info(S2, PortNum(2)).unwrap();
@@ -323,7 +323,7 @@ fn set_key(hand: &mut Hand, protect: u8, lease: u16) {
 }
 
 #[test]
-fn a_key_protects_as_far_as_it_is_told_to() {
+fn a_key_protects_by_its_protection_level() {
     let way = &[1, 2, 1];
     for (protect, readable, key_shown) in [
         (0, true, true),
@@ -378,7 +378,7 @@ fn a_lease_ends_protection_unless_the_key_is_shown_in_time() {
 }
 
 #[test]
-fn the_host_is_told_what_a_manager_does_to_its_port() {
+fn a_set_of_port_info_sends_events_to_the_host() {
     let mut hand = hand();
     let status = hand.change_port(&[], 0, |info| {
         info.set_lid(Lid(4))

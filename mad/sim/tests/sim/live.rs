@@ -31,7 +31,7 @@ fn datagram(hops: &[u8], method: Method, attribute: AttrId, data: [u8; 64]) -> D
 }
 
 #[test]
-fn a_transport_asks_and_hears() {
+fn a_live_transport_delivers_answers_and_port_events() {
     let sim = Sim::new(&common::netlist(), SimConfig::default(), 1).unwrap();
     let handle = live::spawn(sim).unwrap();
     let (sink, inbound) = mpsc::channel();
@@ -75,7 +75,7 @@ fn a_transport_asks_and_hears() {
     let mut rest = inbound.iter();
     assert!(rest.any(|inbound| inbound == Inbound::Port(PortEvent::Down)));
 
-    // Room for another client, once this one is gone.
+    // The port takes another client once this one is gone.
     assert!(handle.attach(H1, PortNum(1), Box::new(|_| ())).is_err());
     drop(transport);
     handle.attach(H1, PortNum(1), Box::new(|_| ())).unwrap();

@@ -1,4 +1,4 @@
-//! The simulator: agents, personalities, ways of packets, the SA.
+//! The simulator: agents, personalities, routes of packets, the SA.
 
 mod agents;
 mod common;

@@ -1,4 +1,4 @@
-//! What agents with habits do, one test for each habit.
+//! The behaviour of agents with habits, one test for each habit.
 
 use crate::common;
 
@@ -22,7 +22,7 @@ fn hand_of(node: Guid, personality: impl Into<Personality>) -> Hand {
     hand
 }
 
-/// Sets PortInfo without the claim to know extended speeds. Returns the answer's status and data.
+/// Sets PortInfo without the bit for extended speeds. Returns the answer's status and data.
 fn set_port(
     hand: &mut Hand,
     hops: &[u8],
@@ -124,7 +124,7 @@ fn trap_on_first_change_is_silent_until_the_bit_is_cleared() {
     assert_eq!(link_changes(&mut hand), 2);
 }
 
-/// Represses what the two switches have told of so far: they number their traps from 1.
+/// Represses the traps of the two switches so far: they number their traps from 1.
 fn repress_all(hand: &mut Hand) {
     for (lid, serial) in [4, 5].into_iter().flat_map(|lid| [(lid, 1), (lid, 2)]) {
         let smp = Smp::lid_routed(&SmpRequest {
@@ -413,7 +413,7 @@ fn personalities_of_a_fabric_survive_a_reboot() {
         ..SimConfig::default()
     };
     let mut hand = hand_with(config, 1);
-    // Switches have what switches can have, adapters the rest.
+    // Switches have the habits of switches, adapters the rest.
     assert!(!hand.sim.personality(H2).unwrap().has(Habit::BlankBasePort0));
     hand.sim.reboot(H2).unwrap();
     hand.sim.reboot(S2).unwrap();

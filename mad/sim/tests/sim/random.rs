@@ -1,4 +1,4 @@
-//! Random operations: nothing panics, the books balance, and the same seed gives the same run.
+//! Random operations: no panic, balanced counters, and the same run for the same seed.
 
 use crate::common;
 
@@ -117,7 +117,7 @@ fn run(seed: u64, actions: &[Action]) -> (Log, Sim) {
                     log.push((sim.now(), to, inbound));
                 }
             }
-            // Operations on what is not there are errors, and no more.
+            // Operations on missing nodes, ports or cables only return errors.
             Action::Unlink(node, port) => drop(sim.unlink(node, PortNum(port))),
             Action::Relink(node, port) => drop(sim.relink(node, PortNum(port))),
             Action::Reboot(node) => drop(sim.reboot(node)),
@@ -164,7 +164,7 @@ fn run(seed: u64, actions: &[Action]) -> (Log, Sim) {
             }
         }
     }
-    // Everything ends.
+    // All packets and traps end.
     now += Duration::from_secs(100);
     while let Some((to, inbound)) = sim.poll(now) {
         log.push((sim.now(), to, inbound));
@@ -175,7 +175,7 @@ fn run(seed: u64, actions: &[Action]) -> (Log, Sim) {
 
 proptest! {
     #[test]
-    fn anything_goes_and_goes_the_same_again(
+    fn random_operations_balance_counters_and_repeat_by_seed(
         seed: u64,
         actions in prop::collection::vec(action(), 1..60),
     ) {
@@ -186,7 +186,7 @@ proptest! {
     }
 
     #[test]
-    fn a_probe_ends(lft in prop::collection::vec(0u8..6, 64), lid in 0u16..70, sl: u8) {
+    fn a_probe_always_ends(lft in prop::collection::vec(0u8..6, 64), lid in 0u16..70, sl: u8) {
         let mut hand = common::hand();
         hand.program();
         for hops in [&[1][..], &[1, 2]] {

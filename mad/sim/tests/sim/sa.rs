@@ -63,7 +63,7 @@ fn set_p_keys(hand: &mut Hand, hops: &[u8], keys: &[u16]) {
 }
 
 #[test]
-fn a_datagram_is_let_in_by_its_partition() {
+fn a_datagram_needs_a_common_partition() {
     let mut hand = hand();
     hand.program();
     let there = hand.sim.attach(H2, PortNum(1)).unwrap();
@@ -124,7 +124,7 @@ fn a_general_service_without_an_agent_is_answered_with_a_status() {
 }
 
 #[test]
-fn segments_reach_a_host_after_the_first_ended_its_waiting() {
+fn later_segments_reach_a_host_without_a_waiting_request() {
     let mut hand = hand();
     hand.program();
     let there = hand.sim.attach(H2, PortNum(1)).unwrap();
@@ -220,7 +220,7 @@ impl Post {
         self.messenger.send(outgoing, patience, now).unwrap();
     }
 
-    /// Waits for something.
+    /// Waits for a delivery.
     fn next(&mut self) -> Delivery {
         loop {
             let now = self.now();
@@ -250,7 +250,7 @@ fn record(number: u32) -> [u8; 64] {
     record
 }
 
-/// Answers one question with a table that is made while it is sent.
+/// Answers one request with a table made while it is sent.
 fn serve(mut post: Post) {
     let Delivery::Message(question) = post.next() else {
         panic!("a question");
@@ -262,7 +262,7 @@ fn serve(mut post: Post) {
         remote: question.remote,
     };
     post.send(Outgoing::Streamed(table), Duration::ZERO);
-    // A last question ends it.
+    // Another request ends it.
     let Delivery::Message(last) = post.next() else {
         panic!("another question");
     };

@@ -1,4 +1,4 @@
-//! How packets travel, and how they are lost.
+//! Routes and losses of packets.
 
 use crate::common;
 
@@ -13,7 +13,7 @@ use rsm_mad::wire::header::{AttrId, Class, MadHeader, Method, Status};
 use rsm_mad::wire::smp::Smp;
 use rsm_sim::{DropReason, Probe, Silence, SimConfig};
 
-/// Asks for NodeInfo by LID.
+/// Gets NodeInfo by LID.
 fn node_info_at(hand: &mut Hand, lid: u16) -> Option<NodeInfo> {
     let request = hand.request(Method::GET, AttrId::NODE_INFO, 0);
     let smp = Smp::lid_routed(&request);
@@ -26,7 +26,7 @@ fn dropped(hand: &Hand, reason: DropReason) -> u64 {
 }
 
 #[test]
-fn lid_routes_follow_what_is_programmed() {
+fn lid_routes_follow_the_programmed_tables() {
     let mut hand = hand();
     assert!(node_info_at(&mut hand, 2).is_none());
     assert_eq!(dropped(&hand, DropReason::NoAddress), 1);
@@ -38,7 +38,7 @@ fn lid_routes_follow_what_is_programmed() {
     assert!(node_info_at(&mut hand, 6).is_none());
     assert_eq!(dropped(&hand, DropReason::NoRoute), 1);
 
-    // A wrong entry is a packet at the wrong door; an entry above the top is none.
+    // A packet with a wrong entry arrives at the wrong port; an entry above the top does not count.
     let mut block: LinearForwardingTable = hand.get_as(&[1], 0);
     block.ports_mut()[2] = 4;
     hand.set(&[1], 0, &block);
@@ -55,7 +55,7 @@ fn lid_routes_follow_what_is_programmed() {
 }
 
 #[test]
-fn a_probe_says_where_data_ends() {
+fn a_probe_reports_where_data_is_lost() {
     let mut hand = hand();
     let from = (H1, PortNum(1));
     hand.program();
@@ -121,7 +121,7 @@ fn a_probe_says_where_data_ends() {
     assert_eq!(probe(&hand, 2, 0), lost(S2, 1, 2, DropReason::VirtualLane));
 }
 
-/// The traps of one kind that client 1 got.
+/// The traps of one kind that client 1 received.
 fn traps(hand: &mut Hand, number: Trap) -> Vec<Datagram> {
     hand.take_mads()
         .into_iter()
@@ -210,7 +210,7 @@ fn repetition_is_bounded() {
 }
 
 #[test]
-fn a_wrong_key_and_a_threshold_are_told() {
+fn a_wrong_key_and_a_threshold_send_traps() {
     let mut hand = hand();
     hand.program();
     hand.change_port(&[1, 2, 1], 0, |info| {
@@ -266,7 +266,7 @@ fn clients_talk_to_each_other_over_active_links() {
     };
     assert_eq!(hand.take_mads(), [(second, arrived)]);
 
-    // SMInfo is the other client's to answer.
+    // SMInfo goes to the other client.
     let request = hand.request(Method::GET, AttrId::SM_INFO, 0);
     let smp = Smp::directed(&path(&[1, 2, 1]), &request);
     let remote = RemoteAddress::directed();
@@ -362,7 +362,7 @@ fn nodes_can_be_added_while_it_runs() {
 }
 
 #[test]
-fn faults_do_what_they_say() {
+fn injected_faults_occur_at_their_rates() {
     let mut hand = hand();
     let count = |hand: &mut Hand, asks: usize, hops: &[u8]| {
         (0..asks)
@@ -434,7 +434,7 @@ fn a_burst_overflows_the_buffer_of_one_agent() {
 }
 
 #[test]
-fn a_host_waits_for_answers_only_so_long() {
+fn an_unanswered_request_fails_after_its_timeout() {
     let mut hand = hand();
     hand.sim.set_silence(S2, Silence::Answers).unwrap();
     for hops in [&[1][..], &[1, 2]] {
@@ -458,7 +458,7 @@ fn a_host_waits_for_answers_only_so_long() {
 }
 
 #[test]
-fn the_journal_has_what_took_effect() {
+fn the_journal_records_sets_that_took_effect() {
     let mut hand = hand();
     hand.sim.start_journal(2);
     let description = NodeDescription::new(b"x");

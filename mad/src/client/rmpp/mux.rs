@@ -15,16 +15,16 @@ use crate::wire::header::{MadHeader, Method};
 use crate::wire::rmpp::{RmppStatus, RmppType};
 use crate::wire::{MAD_LEN, MadBytes};
 
-/// RMPP for one port. See the [module](super) for what it does.
+/// RMPP for one port, described in the [module](super).
 #[derive(Debug)]
 pub struct Rmpp {
     config: Arc<RmppConfig>,
     transfers: Transfers,
-    /// Whole datagrams: what RMPP does not carry, and packets other than DATA.
+    /// Whole datagrams: those without RMPP, and packets other than DATA.
     control: VecDeque<Transmit>,
     /// Transfers with segments to send, in turn.
     ready: VecDeque<TransactionKey>,
-    /// Questions of one datagram that were handed out last, until their answers come.
+    /// The last delivered requests of one datagram, until their answers.
     asked: VecDeque<(TransactionKey, Box<MadBytes>)>,
     messages: VecDeque<Message>,
     failures: VecDeque<Failed>,
@@ -46,12 +46,12 @@ impl Rmpp {
         }
     }
 
-    /// Takes a message to send. A request (R clear) that is given a time to wait ends in one
-    /// message or one failure; `patience` counts from when the request has arrived. Zero for what
-    /// has no answer, and for answers.
+    /// Takes a message to send. A request (R clear) with a timeout ends in one message or one
+    /// failure; `patience` counts from the arrival of the request. Zero for answers, and for
+    /// messages without an answer.
     ///
     /// # Errors
-    /// Nothing was sent; see [`Refused`].
+    /// The message was not sent; see [`Refused`].
     pub fn send(
         &mut self,
         outgoing: impl Into<Outgoing>,
@@ -142,7 +142,7 @@ impl Rmpp {
 
     /// The next datagram to send, if one may be sent now. Call it until there is none.
     ///
-    /// Its timeout is for the transport: what of segments is answered by whom, only this knows.
+    /// Its timeout is for the transport, which does not know which segments have answers.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
         if let Some(transmit) = self.control.pop_front() {
             return Some(transmit);
@@ -174,29 +174,29 @@ impl Rmpp {
         None
     }
 
-    /// Whether [`Rmpp::poll_transmit`] will have something without anything else happening, also
-    /// where it had nothing just now: the data of a message is being made. The owner looks at what
-    /// arrived meanwhile and goes on.
+    /// Whether [`Rmpp::poll_transmit`] may have something without any new event, even if it had
+    /// nothing just now: a source is still making data. The owner handles inbound datagrams and
+    /// goes on.
     pub fn is_working(&self) -> bool {
         !self.ready.is_empty() || !self.control.is_empty()
     }
 
-    /// The next message that arrived.
+    /// The next received message.
     pub fn poll_message(&mut self) -> Option<Message> {
         self.messages.pop_front()
     }
 
-    /// The next transfer that failed, or request that has no answer.
+    /// The next transfer that failed, or request without an answer.
     pub fn poll_failure(&mut self) -> Option<Failed> {
         self.failures.pop_front()
     }
 
-    /// When [`Rmpp::handle_deadline`] has something to do next. Set anew after every other call.
+    /// The next time to call [`Rmpp::handle_deadline`]. Every other call may change it.
     pub fn next_deadline(&self) -> Option<Time> {
         self.transfers.next_deadline()
     }
 
-    /// What happened so far.
+    /// The counters so far.
     pub fn stats(&self) -> RmppStats {
         RmppStats {
             transactions: self.transfers.len(),
@@ -204,12 +204,12 @@ impl Rmpp {
         }
     }
 
-    /// Takes a datagram that arrived.
+    /// Takes an inbound datagram.
     ///
-    /// A question that comes again while its answer is on its way is dropped. Another question in
-    /// the same transaction is a new one, and nobody waits for the old answer any more: programs
-    /// that end and start again begin their numbers anew. So is the same question, where nothing of
-    /// the answer was acknowledged for a while.
+    /// A repeated request is dropped while its answer is being sent. Another request in the same
+    /// transaction is a new one, and makes the old answer useless: restarted programs begin their
+    /// transaction identifiers anew. The same request also counts as new if the answer had no
+    /// acknowledgement for a while.
     pub fn handle(&mut self, datagram: &Datagram, now: Time) {
         let segment = Segment::of(&datagram.mad);
         let key = key_of(
@@ -228,7 +228,7 @@ impl Rmpp {
         self.settle(key, now);
     }
 
-    /// Does all that is due at `now`.
+    /// Handles all timers due at `now`.
     pub fn handle_deadline(&mut self, now: Time) {
         while let Some(key) = self.transfers.due(now) {
             let Some(transfer) = self.transfers.get_mut(&key) else {
@@ -246,7 +246,7 @@ impl Rmpp {
         }
     }
 
-    /// A datagram that RMPP does not carry: a message by itself.
+    /// A datagram without RMPP: a message by itself.
     fn single(&mut self, datagram: &Datagram, key: TransactionKey) {
         let transfer = self.transfers.get(&key);
         match transfer.map(|transfer| &transfer.phase) {
@@ -254,11 +254,11 @@ impl Rmpp {
                 let is_other = |question: &MadBytes| *question != datagram.mad;
                 let question = transfer.and_then(|transfer| transfer.question.as_deref());
                 if !sender.is_stalled() && !question.is_some_and(is_other) {
-                    // The answer is on its way.
+                    // The answer is being sent.
                     self.stats.repeated += 1;
                     return;
                 }
-                // Its sender is not told: he would take it for an end of what he asks now.
+                // No ABORT: the requester would take it for the end of its new request.
                 self.transfers.remove(&key);
             }
             Some(Phase::Sending(_) | Phase::Awaiting { .. }) => {
@@ -276,13 +276,13 @@ impl Rmpp {
         self.messages.push_back(Message::of(datagram));
     }
 
-    /// The question of one datagram that an answer with this key is to.
+    /// The request of one datagram that an answer with this key is to.
     fn question_of(&mut self, key: &TransactionKey) -> Option<Box<MadBytes>> {
         let last = self.asked.iter().rposition(|(asked, _)| asked == key)?;
         self.asked.remove(last).map(|(_, question)| question)
     }
 
-    /// A packet of a transfer that is there.
+    /// A packet of a known transfer.
     fn packet(&mut self, key: TransactionKey, segment: &Segment, now: Time) {
         let Some(transfer) = self.transfers.get_mut(&key) else {
             return;
@@ -302,12 +302,12 @@ impl Rmpp {
                 }
             }
             Phase::Sending(_) if is_data && key.answers => {
-                // The last acknowledgement of the question was lost.
+                // The last acknowledgement of the request was lost.
                 reply = transfer.question_ack.as_deref().copied();
             }
             Phase::Sending(_) if is_data => {
-                // The answer begins: the question arrived, whatever became of its last
-                // acknowledgement.
+                // The answer begins, so the request has arrived, even if its last acknowledgement
+                // was lost.
                 let receiver = Receiver::start(Arc::clone(&self.config), segment, 1, now);
                 transfer.phase = Phase::Receiving(Box::new(receiver));
             }
@@ -318,8 +318,8 @@ impl Rmpp {
                 transfer.phase = Phase::Receiving(Box::new(receiver));
             }
             Phase::Awaiting { turn, .. } => match kind {
-                // The last acknowledgement of the question again: what turned the transfer was
-                // lost.
+                // The last acknowledgement of the request again: the packet that turned the
+                // transfer round was lost.
                 RmppType::Ack => reply = turn.as_deref().copied(),
                 RmppType::Stop => self.fail(key, Failure::Stopped),
                 RmppType::Abort => self.fail(key, Failure::Aborted(segment.rmpp.status())),
@@ -335,7 +335,7 @@ impl Rmpp {
     fn stray(&mut self, key: TransactionKey, segment: &Segment, remote: RemoteAddress, now: Time) {
         let kind = segment.rmpp.rmpp_type();
         if matches!(kind, RmppType::Ack | RmppType::Stop | RmppType::Abort) {
-            // No packet of these is answered, or two sides could go on for ever.
+            // These packets get no answer, or two sides could go on for ever.
             self.stats.stray += 1;
             return;
         }
@@ -344,7 +344,7 @@ impl Rmpp {
         let refusal = match segment.fault() {
             Some(fault) => (RmppType::Abort, fault),
             None if is_first != begins => (RmppType::Abort, RmppStatus::InconsistentFirst),
-            // Nobody waits for this answer, or the question it belongs to was given up.
+            // No request waits for this answer, or the requester gave it up.
             None if !key.answers || !begins => (RmppType::Abort, RmppStatus::Unspecified),
             None => {
                 let receiver = Receiver::start(Arc::clone(&self.config), segment, 1, now);
@@ -361,7 +361,7 @@ impl Rmpp {
         self.reply(Datagram { mad, remote });
     }
 
-    /// Draws the conclusions after something happened to a transfer.
+    /// Finishes, fails or continues a transfer after an event.
     fn settle(&mut self, key: TransactionKey, now: Time) {
         let Some(transfer) = self.transfers.get_mut(&key) else {
             return;
@@ -382,7 +382,7 @@ impl Rmpp {
         }
     }
 
-    /// A transfer is not at its end.
+    /// Continues a transfer that has not ended.
     fn go_on(&mut self, key: TransactionKey) {
         if let Some(transfer) = self.transfers.get_mut(&key)
             && let Phase::Sending(sender) = &transfer.phase
@@ -395,7 +395,7 @@ impl Rmpp {
         self.transfers.refresh(&key);
     }
 
-    /// A message has arrived whole, here or there.
+    /// A message was received or acknowledged as a whole.
     fn finish(&mut self, key: TransactionKey, control: Option<MadBytes>, now: Time) {
         let Some(transfer) = self.transfers.remove(&key) else {
             return;
@@ -406,7 +406,7 @@ impl Rmpp {
                 self.stats.received += 1;
                 let bytes = receiver.into_bytes();
                 self.messages.push_back(Message { bytes, remote });
-                // The end of a message is acknowledged in the moment it arrives.
+                // The last segment is acknowledged as soon as it arrives.
                 control.map(|ack| Phase::Received {
                     ack: Box::new(ack),
                     window: 1,
@@ -428,7 +428,7 @@ impl Rmpp {
             Phase::Received { .. } | Phase::Awaiting { .. } => None,
         };
         if let Some(phase) = next {
-            // It takes the place that it had a moment ago.
+            // It takes the room that it had before.
             let bounds = [usize::MAX; 2];
             let inserted = self
                 .transfers
@@ -458,7 +458,7 @@ impl Rmpp {
     }
 }
 
-/// Whether questions with this method are answered with a message of many segments.
+/// Whether requests with this method have answers of many segments.
 fn has_long_answer(method: Method) -> bool {
     matches!(
         method,

@@ -9,20 +9,19 @@ use crate::transport::SA_DATA_LEN;
 use crate::wire::MadBytes;
 use crate::wire::rmpp::{RmppStatus, RmppType};
 
-/// The receiving side of one transfer (IBA 13.6.6.3): puts segments together in their order and
+/// The receiving side of one transfer (IBA 13.6.6.3): puts segments together in order and
 /// acknowledges every half window.
 ///
-/// A segment that comes too early is not kept: on one path packets do not overtake each other, so
-/// that a gap is a loss, and acknowledgements that say the same again make the sender begin again
-/// at the gap.
+/// It drops a segment that comes too early: on one path packets do not overtake each other, so a
+/// gap is a loss, and repeated acknowledgements make the sender go back to the gap.
 pub(super) struct Receiver {
     config: Arc<RmppConfig>,
-    /// Of the message: those of its first segment.
+    /// The headers of the message, from its first segment.
     headers: Headers,
-    /// Of what goes back.
+    /// The headers of packets to the sender.
     headers_back: Headers,
     data: Vec<u8>,
-    /// PayloadLength of the first segment, 0 where it says nothing.
+    /// PayloadLength of the first segment, 0 if not given.
     announced: u32,
     received: u32,
     acked: u32,
@@ -35,8 +34,8 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// The receiver of a message whose first segment arrived. `open` is how many segments the
-    /// sender may send without an acknowledgement.
+    /// The receiver of a message, from its first segment. `open` is how many segments the sender
+    /// may send without an acknowledgement.
     pub(super) fn start(
         config: Arc<RmppConfig>,
         first: &Segment,
@@ -62,18 +61,17 @@ impl Receiver {
         receiver
     }
 
-    /// How it ended, once it has.
+    /// The result, once the transfer has ended.
     pub(super) fn outcome(&self) -> Option<Result<(), Failure>> {
         self.outcome
     }
 
-    /// The next packet to send: ACK, STOP or ABORT. A later one takes the place of one that was not
-    /// fetched.
+    /// The next packet to send: ACK, STOP or ABORT. A later one replaces one not yet taken.
     pub(super) fn take_control(&mut self) -> Option<MadBytes> {
         self.control.take()
     }
 
-    /// The message, as [`Message`](crate::transport::Message) has it. It is complete when the
+    /// The message in the form of [`Message`](crate::transport::Message). It is complete if the
     /// outcome is `Ok`.
     pub(super) fn into_bytes(mut self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.headers.len() + self.data.len());
@@ -96,7 +94,7 @@ impl Receiver {
             RmppType::Abort => {
                 self.outcome = Some(Err(Failure::Aborted(segment.rmpp.status())));
             }
-            // An acknowledgement goes the other way.
+            // ACK goes the other way.
             _ => {}
         }
     }
@@ -110,8 +108,8 @@ impl Receiver {
             return self.violated(RmppStatus::SegmentNumberTooBig);
         }
         if number != self.received + 1 {
-            // An old one: the acknowledgement was lost, or is on its way. One too early: the sender
-            // learns of the gap from acknowledgements that say the same again.
+            // An old segment: the acknowledgement was lost, or is on its way. One too early:
+            // repeated acknowledgements report the gap to the sender.
             return self.acknowledge();
         }
         let payload = segment.rmpp.payload_length();
@@ -148,12 +146,12 @@ impl Receiver {
             || number == self.window_last
             || number - self.acked >= self.config.window.div_ceil(2)
         {
-            // The first one too: its sender may know of no wider window than that.
+            // The first one too: its sender may have a window of that one segment.
             self.acknowledge();
         }
     }
 
-    /// Whether what has arrived is not what the first segment announced.
+    /// Whether the received length differs from the length that the first segment announced.
     fn contradicts(&self, ended: bool) -> bool {
         if self.announced == 0 {
             return false;
@@ -168,7 +166,7 @@ impl Receiver {
         }
     }
 
-    /// Says what is there and, before the end, how far the sender may go.
+    /// Acknowledges the received segments and, before the end, opens the window.
     fn acknowledge(&mut self) {
         if self.outcome.is_none() {
             let ahead = self.received.saturating_add(self.config.window.max(1));
@@ -196,12 +194,12 @@ impl Receiver {
         self.outcome = Some(Err(failure));
     }
 
-    /// When [`Receiver::handle_deadline`] has something to do.
+    /// The next time to call [`Receiver::handle_deadline`].
     pub(super) fn next_deadline(&self) -> Option<Time> {
         (self.outcome.is_none()).then(|| self.deadline.min(self.give_up_at))
     }
 
-    /// Does what is due at `now`.
+    /// Handles the timers due at `now`.
     pub(super) fn handle_deadline(&mut self, now: Time) {
         if self.outcome.is_some() {
             return;

@@ -1,7 +1,7 @@
 use super::transfers::Full;
 use crate::transport::{SA_DATA_LEN, SA_HEADER_LEN};
 
-/// Why a message was not taken.
+/// The reason why RMPP refused a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// There are [`RmppConfig::max_transactions`](super::RmppConfig::max_transactions) transfers.
@@ -11,7 +11,7 @@ pub enum Refused {
     /// this LID.
     #[error("there are too many transfers with this LID")]
     ClientFull,
-    /// A message of this transaction is being sent.
+    /// A message of this transaction is still being sent.
     #[error("a message of this transaction is being sent")]
     UnderWay,
     /// The headers are not complete.
@@ -20,7 +20,7 @@ pub enum Refused {
     /// RMPP does not carry the message, and it is longer than a datagram.
     #[error("a message that RMPP does not carry has at most {SA_DATA_LEN} bytes of data")]
     TooLong,
-    /// Too many datagrams wait to be fetched.
+    /// Too many datagrams wait for [`Rmpp::poll_transmit`](super::Rmpp::poll_transmit).
     #[error("too many datagrams wait to be sent")]
     Congested,
 }

@@ -5,8 +5,8 @@ use crate::wire::header::{MadHeader, Method};
 use crate::wire::rmpp::{RMPP_VERSION, RmppFlags, RmppHeader, RmppStatus, RmppType};
 use crate::wire::{MAD_LEN, MadBytes};
 
-/// What PayloadLength counts in every segment besides the data: SM_Key, AttributeOffset and
-/// ComponentMask (IBA 13.6.2.1).
+/// The bytes that PayloadLength counts in every segment besides the data: SM_Key, AttributeOffset
+/// and ComponentMask (IBA 13.6.2.1).
 pub(super) const CLASS_HEADER_LEN: u32 = 20;
 
 /// The highest PayloadLength of one segment.
@@ -15,7 +15,7 @@ pub(super) const MAX_PAYLOAD: u32 = CLASS_HEADER_LEN + SA_DATA_LEN as u32;
 /// Headers of a message, the RMPP header among them.
 pub(super) type Headers = [u8; SA_HEADER_LEN];
 
-/// A datagram of the SA as RMPP sees it.
+/// A datagram of the SA with its RMPP header.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct Segment {
@@ -65,7 +65,7 @@ impl Segment {
     }
 
     /// DATA, the `number`th segment of a message that announces `announced` as the PayloadLength of
-    /// them all.
+    /// all segments.
     pub(super) fn data(
         headers: &Headers,
         number: u32,
@@ -100,7 +100,7 @@ impl Segment {
         headers
     }
 
-    /// The headers of what goes back: the same transaction, with R turned round.
+    /// The headers of a packet to the other side: the same transaction, with R inverted.
     pub(super) fn headers_back(&self) -> Headers {
         let mut back = *self;
         let method = Method(self.header.method().0 ^ Method::RESPONSE_BIT);
@@ -120,7 +120,7 @@ impl Segment {
         self.rmpp.flags().contains(RmppFlags::LAST)
     }
 
-    /// What is wrong with the packet by itself: its version, type, or a status that does not belong
+    /// The fault of the packet by itself: its version, its type, or a status that does not belong
     /// to its type.
     pub(super) fn fault(&self) -> Option<RmppStatus> {
         if self.rmpp.version() != RMPP_VERSION {
@@ -137,8 +137,7 @@ impl Segment {
     }
 }
 
-/// The segments of a message that RMPP carries, as they are sent. None where the headers are not
-/// complete.
+/// The segments of a message with RMPP, in sending order. None if the headers are incomplete.
 pub fn segments(message: &[u8]) -> impl Iterator<Item = MadBytes> + '_ {
     let headers = message.first_chunk::<SA_HEADER_LEN>();
     let data = message.get(SA_HEADER_LEN..).unwrap_or_default();
@@ -154,7 +153,7 @@ pub fn segments(message: &[u8]) -> impl Iterator<Item = MadBytes> + '_ {
     })
 }
 
-/// Gives a message the RMPP header of its first segment, as whoever sends only that one would.
+/// Gives a message the RMPP header of its first segment, as if that one were sent alone.
 pub(crate) fn complete_header(message: &mut [u8]) {
     let first = segments(message).next();
     if let (Some(first), Some(headers)) = (first, message.first_chunk_mut::<SA_HEADER_LEN>()) {
@@ -162,7 +161,7 @@ pub(crate) fn complete_header(message: &mut [u8]) {
     }
 }
 
-/// PayloadLength of all segments that `bytes` of data make together; 0 where it does not fit.
+/// PayloadLength of all segments of `bytes` of data together; 0 if it does not fit.
 pub(super) fn payload_of_all(bytes: u64) -> u32 {
     let segments = bytes.div_ceil(SA_DATA_LEN as u64).max(1);
     let payload = bytes.checked_add(segments * u64::from(CLASS_HEADER_LEN));
@@ -171,7 +170,7 @@ pub(super) fn payload_of_all(bytes: u64) -> u32 {
         .unwrap_or(0)
 }
 
-/// How much data segments with this PayloadLength altogether hold.
+/// How many bytes of data segments with this total PayloadLength hold.
 pub(super) fn data_of(payload: u32) -> u64 {
     let segments = u64::from(payload.div_ceil(MAX_PAYLOAD));
     u64::from(payload).saturating_sub(segments * u64::from(CLASS_HEADER_LEN))

@@ -17,7 +17,7 @@ struct Piece {
     len: usize,
 }
 
-/// What [`Sender::poll_transmit`] has.
+/// The result of [`Sender::poll_transmit`].
 #[expect(
     clippy::large_enum_variant,
     reason = "it is taken apart where it is returned"
@@ -25,38 +25,38 @@ struct Piece {
 pub(super) enum Polled {
     /// A segment.
     Segment(MadBytes),
-    /// The data of the next segment is being made; ask again, after others had their turn.
+    /// The source is making the data of the next segment; poll again after other transfers.
     Working,
     /// Nothing may be sent now.
     Nothing,
 }
 
 /// The sending side of one transfer (IBA 13.6.6.2): cuts a message into segments and sends as many
-/// as the receiver's window allows; sends again from the first unacknowledged one when an
+/// as the receiver's window allows; resends from the first unacknowledged one when an
 /// acknowledgement is late.
 pub(super) struct Sender {
     config: Arc<RmppConfig>,
     headers: Headers,
     source: Box<dyn Source>,
-    /// PayloadLength of the first segment: all segments together, 0 where that is not known.
+    /// PayloadLength of the first segment: all segments together, 0 if unknown.
     announced: u32,
     /// Segments from `acked` + 1 on.
     window: VecDeque<Piece>,
-    /// Data of the segments after those. A segment is the last one where nothing follows, so that
-    /// one more is looked at.
+    /// Data after the window. A segment is the last one if no data follows, so there is room for
+    /// one more.
     made: [u8; 2 * SA_DATA_LEN],
     filled: usize,
-    /// The source has no more than that.
+    /// The source has no more data than that.
     ended: bool,
-    /// The number of the last segment, once it has been made.
+    /// The number of the last segment, once known.
     last: Option<u32>,
     acked: u32,
-    /// The segment that was sent last, before those that are to be sent again.
+    /// The last segment sent, before those to be sent again.
     sent: u32,
-    /// The highest segment that was ever sent.
+    /// The highest segment ever sent.
     highest: u32,
     window_last: u32,
-    /// What `acked` was when a repeated acknowledgement last made segments go again.
+    /// The value of `acked` when a repeated acknowledgement last caused resending.
     repeated_at: Option<u32>,
     retries: u8,
     deadline: Time,
@@ -67,7 +67,7 @@ pub(super) struct Sender {
 
 impl Sender {
     /// The sender of a message with these headers and this data, to a receiver that takes `window`
-    /// segments unasked: 1, or what it said when the transfer turned round.
+    /// segments without an acknowledgement: 1, or its number when the transfer turned round.
     pub(super) fn new(
         config: Arc<RmppConfig>,
         headers: Headers,
@@ -106,12 +106,12 @@ impl Sender {
         &self.headers
     }
 
-    /// Whether it goes on being sent again without any progress.
+    /// Whether it keeps resending without progress.
     pub(super) fn is_stalled(&self) -> bool {
         self.retries >= STALLED
     }
 
-    /// How it ended, once it has.
+    /// The result, once the transfer has ended.
     pub(super) fn outcome(&self) -> Option<Result<(), Failure>> {
         self.outcome
     }
@@ -121,7 +121,7 @@ impl Sender {
         self.control.take()
     }
 
-    /// Whether [`Sender::poll_transmit`] has something.
+    /// Whether the window allows another segment.
     pub(super) fn can_send(&self) -> bool {
         let next = self.sent.saturating_add(1);
         let limit = self
@@ -150,8 +150,8 @@ impl Sender {
         Polled::Segment(segment.mad())
     }
 
-    /// Puts the next segment into the window, after one call of the source. Whether there was
-    /// enough for it.
+    /// Puts the next segment into the window, after one call of the source. Returns whether there
+    /// was enough data for it.
     fn produce(&mut self) -> bool {
         if !self.ended && self.filled <= SA_DATA_LEN {
             let filled = self.source.fill(&mut self.made[self.filled..]);
@@ -167,7 +167,7 @@ impl Sender {
         data[..len].copy_from_slice(&self.made[..len]);
         self.made.copy_within(len..self.filled, 0);
         self.filled -= len;
-        // The numbers end before the data does: a message that is sent for years is not finished.
+        // The numbers end before the data does: a message sent for years is not finished.
         if self.ended && self.filled == 0 || number == u32::MAX {
             self.last = Some(number);
         }
@@ -189,7 +189,7 @@ impl Sender {
             RmppType::Abort => {
                 self.outcome = Some(Err(Failure::Aborted(segment.rmpp.status())));
             }
-            // DATA goes the other way; whoever owns both ways has looked at it before.
+            // DATA goes the other way; the caller has handled it.
             _ => {}
         }
     }
@@ -206,7 +206,7 @@ impl Sender {
             return self.violated(RmppStatus::SegmentNumberTooBig);
         }
         if number < self.acked {
-            // Overtaken by a later one.
+            // A later acknowledgement has overtaken it.
             return;
         }
         let (progress, opened) = (number > self.acked, window_last > self.window_last);
@@ -222,7 +222,8 @@ impl Sender {
             self.retries = 0;
             self.deadline = now + self.config.patience(0);
         } else if self.sent > self.acked && self.repeated_at != Some(number) {
-            // The receiver says again what it has while more is out: the next segment is missing.
+            // The receiver repeats its acknowledgement while more is out: the next segment is
+            // missing.
             self.repeated_at = Some(number);
             self.sent = self.acked;
         }
@@ -238,12 +239,12 @@ impl Sender {
         self.outcome = Some(Err(failure));
     }
 
-    /// When [`Sender::handle_deadline`] has something to do.
+    /// The next time to call [`Sender::handle_deadline`].
     pub(super) fn next_deadline(&self) -> Option<Time> {
         (self.outcome.is_none()).then(|| self.deadline.min(self.give_up_at))
     }
 
-    /// Does what is due at `now`.
+    /// Handles the timers due at `now`.
     pub(super) fn handle_deadline(&mut self, now: Time) {
         if self.outcome.is_some() {
             return;
@@ -252,7 +253,7 @@ impl Sender {
             self.abort(RmppStatus::TotalTimeTooLong, Failure::TotalTime);
         } else if now >= self.deadline {
             if self.sent == self.acked && self.can_send() {
-                // The other side has all there was; the rest is being made.
+                // The other side has all segments so far; the source is making the rest.
                 self.deadline = now + self.config.patience(0);
                 return;
             }

@@ -1,7 +1,7 @@
-/// What happened so far.
+/// Counters of RMPP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RmppStats {
-    /// Transfers and requests that are there now.
+    /// Present transfers and requests.
     pub transactions: usize,
     /// Messages that were received whole.
     pub received: u64,
@@ -13,9 +13,9 @@ pub struct RmppStats {
     pub stray: u64,
     /// Requests that came again while their answer was being sent.
     pub repeated: u64,
-    /// Questions of many segments that were stopped for want of room.
+    /// Requests of many segments that this side stopped for lack of room.
     pub stopped: u64,
-    /// Packets that were dropped because nobody fetched them; see
+    /// Packets dropped because the owner did not poll them; see
     /// [`MAX_CONTROL`](super::MAX_CONTROL).
     pub dropped: u64,
 }

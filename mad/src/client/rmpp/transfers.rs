@@ -9,44 +9,44 @@ use crate::Time;
 use crate::transport::RemoteAddress;
 use crate::wire::MadBytes;
 
-/// Where a transfer is.
+/// The state of a transfer.
 #[derive(Debug)]
 pub(super) enum Phase {
-    /// A message is on its way to here.
+    /// This side is receiving a message.
     Receiving(Box<Receiver>),
-    /// A message has arrived; its last acknowledgement is repeated where it was lost.
+    /// A message has arrived; this side repeats its last acknowledgement if that was lost.
     Received {
         /// The acknowledgement.
         ack: Box<MadBytes>,
-        /// How many segments of the answer the other side takes unasked.
+        /// How many segments of the answer the other side takes without an acknowledgement.
         window: u32,
-        /// When it is forgotten.
+        /// When this side forgets it.
         until: Time,
     },
-    /// A message is on its way from here.
+    /// This side is sending a message.
     Sending(Box<Sender>),
-    /// A request is out; its answer is waited for.
+    /// A request is out and waits for its answer.
     Awaiting {
-        /// Until when.
+        /// Its deadline.
         until: Time,
-        /// What turned the transfer round, where the request had segments; repeated where it was
-        /// lost.
+        /// The packet that turned the transfer round, if the request had segments; repeated if it
+        /// was lost.
         turn: Option<Box<MadBytes>>,
     },
 }
 
-/// A transfer, or a request that waits.
+/// A transfer, or a request that waits for its answer.
 #[derive(Debug)]
 pub(super) struct Transfer {
     pub(super) remote: RemoteAddress,
     pub(super) phase: Phase,
-    /// How long the answer is waited for, where this side asks.
+    /// The timeout of the answer to a request of this side.
     pub(super) patience: std::time::Duration,
-    /// The last acknowledgement of a question of many segments, while its answer is sent.
+    /// The last acknowledgement of a request of many segments, while its answer is sent.
     pub(super) question_ack: Option<Box<MadBytes>>,
-    /// The question of one datagram, while its answer is sent, where it is known.
+    /// The request of one datagram, while its answer is sent, if known.
     pub(super) question: Option<Box<MadBytes>>,
-    /// Whether it stands in the queue of those that have something to send.
+    /// Whether it is in the queue of transfers with segments to send.
     pub(super) queued: bool,
     timer: Option<Time>,
 }
@@ -86,7 +86,7 @@ pub(super) struct Transfers {
     by_key: BTreeMap<TransactionKey, Transfer>,
     per_client: BTreeMap<Lid, usize>,
     timers: BTreeSet<(Time, TransactionKey)>,
-    /// Those that are only remembered, oldest first: they make room for others.
+    /// Finished transfers that linger, oldest first: they make room for others.
     remembered: BTreeSet<(Time, TransactionKey)>,
 }
 
@@ -103,8 +103,7 @@ impl Transfers {
         self.by_key.get_mut(key)
     }
 
-    /// Adds a transfer, or replaces it. Room is made by forgetting the oldest that is only
-    /// remembered.
+    /// Adds or replaces a transfer. To make room, it forgets the oldest that only lingers.
     pub(super) fn insert(
         &mut self,
         key: TransactionKey,
@@ -126,7 +125,7 @@ impl Transfers {
         Ok(())
     }
 
-    /// The oldest transfer with `lid` that is only remembered. There are few with one LID.
+    /// The oldest lingering transfer with `lid`. There are few with one LID.
     fn oldest_of(&self, lid: Lid) -> Option<TransactionKey> {
         let from = TransactionKey {
             lid,
@@ -161,7 +160,7 @@ impl Transfers {
         Some(transfer)
     }
 
-    /// Sets the timer of a transfer as its phase now has it.
+    /// Sets the timer of a transfer by its phase.
     pub(super) fn refresh(&mut self, key: &TransactionKey) {
         let Some(transfer) = self.by_key.get_mut(key) else {
             return;
@@ -185,7 +184,7 @@ impl Transfers {
         self.timers.first().map(|&(time, _)| time)
     }
 
-    /// The first transfer with something due at `now`.
+    /// The first transfer with a timer due at `now`.
     pub(super) fn due(&self, now: Time) -> Option<TransactionKey> {
         let &(time, key) = self.timers.first()?;
         (time <= now).then_some(key)

@@ -8,8 +8,7 @@ use crate::transport::{LocalPort, RemoteAddress, SaPort, SaSink, SendError};
 use crate::wire::header::{AttrId, MadHeader};
 
 impl Faults {
-    /// Wraps the receiving half of the SA. That a request was given up is always
-    /// told.
+    /// Wraps the receiving half of the SA. Failures of requests always pass.
     pub fn sa_sink(&self, mut sink: SaSink) -> SaSink {
         let mut half = InboundHalf::new(self);
         let faults = self.clone();
@@ -32,17 +31,17 @@ impl Faults {
     }
 }
 
-/// A sending half of the SA that loses and doubles what it sends.
+/// A sending half of the SA that loses and duplicates outgoing datagrams.
 #[derive(Debug)]
 pub struct FaultySaPort<P> {
     port: P,
     faults: Faults,
-    /// It is sent from any thread.
+    /// Behind a lock: any thread may send.
     random: Mutex<Random>,
 }
 
 impl<P> FaultySaPort<P> {
-    /// How often what happened so far, in both halves.
+    /// The counters of both halves so far.
     pub fn counts(&self) -> FaultCounts {
         self.faults.counts()
     }
@@ -53,7 +52,7 @@ impl<P: SaPort> SaPort for FaultySaPort<P> {
         self.port.does_rmpp()
     }
 
-    /// What vanishes counts as sent: the sender's own timeouts tell.
+    /// A lost datagram counts as sent: the sender relies on its own timeouts.
     fn send(
         &self,
         bytes: &[u8],

@@ -8,7 +8,7 @@ use crate::wire::header::Method;
 use crate::wire::rmpp::RmppHeader;
 use zerocopy::FromBytes as _;
 
-/// A port that keeps what it is given, as one does that does RMPP itself.
+/// A port that does RMPP and records the messages sent.
 #[derive(Default)]
 struct Kernel {
     sent: Mutex<Vec<Vec<u8>>>,
@@ -79,7 +79,7 @@ fn a_transport_that_does_rmpp_is_given_whole_messages() {
     assert_eq!(kernel.sent.lock().pop().unwrap().len(), MAD_LEN);
 }
 
-/// As much as there is room for, for ever.
+/// A source that fills any room and never ends.
 struct Endless;
 
 impl Source for Endless {
@@ -96,7 +96,7 @@ impl Source for Endless {
 }
 
 #[test]
-fn what_is_too_long_comes_back() {
+fn a_stream_beyond_the_longest_message_returns_too_long() {
     let (kernel, mut messenger) = post();
     let now = Time::ZERO;
     messenger
@@ -108,7 +108,7 @@ fn what_is_too_long_comes_back() {
     };
     assert_eq!((header, remote.lid), (headers(), Lid(2)));
     assert!(kernel.sent.lock().is_empty());
-    // Nothing is left behind.
+    // No message stays under construction.
     let Way::There { making, made } = &messenger.way else {
         unreachable!("the transport does RMPP");
     };

@@ -5,7 +5,7 @@
 //! attributes, without any preference set; `infiniband.mad.attributeid == 0x15` filters one
 //! attribute. A datagram takes 352 bytes.
 //!
-//! Both halves of a transport are wrapped:
+//! A trace wraps both halves of a transport:
 //!
 //! ```no_run
 //! # use rsm_mad::transport::{Sink, umad, trace::{PcapngWriter, Trace}};
@@ -39,10 +39,10 @@ use crate::Time;
 use crate::client::rmpp::segments;
 use crate::wire::{MAD_LEN, MadBytes};
 
-/// What both halves write to. A clone writes to the same capture.
+/// The capture that both halves write to. A clone writes to the same capture.
 ///
-/// A capture that cannot be written must not stop a subnet manager: after the first error nothing
-/// more is written, the error is logged and handed to [`Trace::on_error`].
+/// A capture that cannot be written must not stop a subnet manager: the first error ends the
+/// capture, is logged and handed to [`Trace::on_error`].
 #[derive(Clone)]
 pub struct Trace {
     shared: Arc<Shared>,
@@ -57,7 +57,7 @@ struct State {
     /// `None` after an error.
     writer: Option<PcapngWriter<Box<dyn Write + Send>>>,
     local_lid: Lid,
-    /// Told of the error that ends the capture.
+    /// Called with the error that ends the capture.
     on_error: Option<ErrorHandler>,
 }
 
@@ -75,8 +75,8 @@ impl State {
 }
 
 impl Trace {
-    /// Records to `writer`, with times from `clock`, whose origin should be 1970 for them to mean
-    /// something to people.
+    /// Records to `writer`, with times from `clock`, whose origin should be 1970 for readable
+    /// times.
     pub fn new(
         writer: PcapngWriter<impl Write + Send + 'static>,
         clock: impl Fn() -> Time + Send + Sync + 'static,
@@ -131,8 +131,8 @@ impl Trace {
 
     /// Wraps the sending half of the SA.
     ///
-    /// Where the transport does RMPP, only whole messages are seen here: their segments are
-    /// recorded one after the other, and acknowledgements not at all.
+    /// Where the transport does RMPP, the trace sees whole messages only: it records their segments
+    /// one after the other, and no acknowledgements.
     pub fn sa<P: SaPort>(&self, port: P) -> TracedSaPort<P> {
         TracedSaPort {
             port,
@@ -154,7 +154,7 @@ impl Trace {
         self.shared.state.lock().on_error = Some(Box::new(handler));
     }
 
-    /// Hands on what the output has buffered.
+    /// Flushes the output.
     ///
     /// # Errors
     /// Those of the output, which end the capture.
@@ -202,8 +202,8 @@ impl Trace {
     }
 }
 
-/// The sending half of the SA, which records what it is given to send, whether it
-/// succeeds or not.
+/// The sending half of the SA, which records outgoing datagrams and messages, sent successfully or
+/// not.
 pub struct TracedSaPort<P> {
     port: P,
     trace: Trace,
@@ -230,14 +230,14 @@ impl<P: SaPort> SaPort for TracedSaPort<P> {
     }
 }
 
-/// A transport that records what it is given to send, whether it succeeds or not.
+/// A transport that records outgoing datagrams, sent successfully or not.
 pub struct Traced<T> {
     transport: T,
     trace: Trace,
 }
 
 impl<T> Traced<T> {
-    /// The transport that is wrapped.
+    /// The wrapped transport.
     pub fn get_mut(&mut self) -> &mut T {
         &mut self.transport
     }
@@ -245,7 +245,7 @@ impl<T> Traced<T> {
 
 impl<T: Transport> Transport for Traced<T> {
     fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError> {
-        // Before it is sent, or its answer might be recorded first.
+        // Record it before sending, or its answer might be recorded first.
         self.trace.record(Direction::Outbound, datagram);
         self.transport.send(datagram, timeout)
     }

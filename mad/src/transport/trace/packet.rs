@@ -4,12 +4,12 @@ use crate::transport::Datagram;
 use crate::wire::MAD_LEN;
 use crate::wire::header::MadHeader;
 
-/// Which way a datagram went.
+/// The direction of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// It arrived here.
+    /// Received by the local port.
     Inbound,
-    /// It was sent from here.
+    /// Sent by the local port.
     Outbound,
 }
 
@@ -29,12 +29,11 @@ const NEXT_IS_BTH: u8 = 2;
 const VL15: u8 = 15;
 /// "Unreliable datagram, send only".
 const OPCODE_UD_SEND_ONLY: u8 = 0x64;
-/// What the device does not tell.
+/// The default partition; the device does not report the packet's P_Key.
 const DEFAULT_PKEY: u16 = 0xFFFF;
 
-/// The packet that carries `datagram` on the wire (IBA 5.2, 7.7, 9.2, 9.3), as far as it is known
-/// here: the partition key is the default one, the packet sequence number and both check sums are
-/// zero.
+/// The packet that carries `datagram` on the wire (IBA 5.2, 7.7, 9.2, 9.3), from the known fields:
+/// the partition key is the default one, the packet sequence number and both check sums are zero.
 pub(super) fn packet(
     direction: Direction,
     datagram: &Datagram,

@@ -36,8 +36,8 @@ const NANOSECONDS: u8 = 9;
 
 /// Writes datagrams as a pcapng capture of InfiniBand packets, times in nanoseconds.
 ///
-/// Wireshark and tshark show them down to the fields of SMPs. Packet headers are made up from what
-/// is known about the other end; check sums are zero.
+/// Wireshark and tshark show them down to the fields of SMPs. Packet headers are built from the
+/// remote address; check sums are zero.
 #[derive(Debug)]
 pub struct PcapngWriter<W> {
     out: W,
@@ -107,7 +107,7 @@ impl<W: Write> PcapngWriter<W> {
         self.end_block(ENHANCED_PACKET)
     }
 
-    /// Hands on what the output has buffered.
+    /// Flushes the output.
     ///
     /// # Errors
     /// Those of the output.

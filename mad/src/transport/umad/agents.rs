@@ -7,9 +7,9 @@ use crate::wire::header::{Class, Method};
 struct AgentSpec {
     class: Class,
     version: u8,
-    /// 1 where the kernel cuts messages into segments and puts them together.
+    /// 1 if the kernel does RMPP: it segments and reassembles messages.
     rmpp_version: u8,
-    /// Unsolicited methods to be given; the kernel gives each to one agent of a port only.
+    /// Unsolicited methods to receive; the kernel gives each to one agent of a port only.
     methods: &'static [u8],
 }
 
@@ -21,7 +21,7 @@ const MANAGER_METHODS: &[u8] = &[
     Method::TRAP_REPRESS.0,
 ];
 
-/// What a subnet manager needs. In performance management it only asks.
+/// The classes of a subnet manager. In performance management it only sends requests.
 const MANAGER: &[AgentSpec] = &[
     AgentSpec {
         class: Class::SUBNET_DIRECTED,
@@ -59,8 +59,8 @@ const MANAGER: &[AgentSpec] = &[
     },
 ];
 
-/// What asks switches and hosts needs, beside a subnet manager that may have all methods of the
-/// port.
+/// The classes of an observer of switches and hosts, beside a subnet manager that may have all
+/// methods of the port.
 const OBSERVER: &[AgentSpec] = &[
     AgentSpec {
         class: Class::SUBNET_DIRECTED,
@@ -76,17 +76,17 @@ const OBSERVER: &[AgentSpec] = &[
     },
 ];
 
-/// As what a port is opened.
+/// The purpose for which a port is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Presence {
-    /// As a subnet manager: traps, and questions of hosts and other managers arrive.
+    /// As a subnet manager: traps and requests of hosts and other managers arrive.
     Manager,
-    /// As one that asks: responses arrive, and nothing else.
+    /// As a requester: only responses arrive.
     Observer,
 }
 
-/// The classes of `ibping` and `ibsysstat`. ibsim's client library crashes the process that one of
-/// them asks unless it registered for the class; a kernel delivers nothing to an agent without
+/// The classes of `ibping` and `ibsysstat`. ibsim's client library crashes a process that receives
+/// such a request without registering for its class; a kernel delivers nothing to an agent without
 /// methods.
 const TOOL_CLASSES: [u8; 2] = [0x32, 0x33];
 const TOOL_OUI: [u8; 3] = [0x00, 0x14, 0x05];

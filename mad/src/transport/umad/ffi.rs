@@ -1,8 +1,8 @@
-//! libibumad, bound by hand to the dozen functions that are needed, and loaded when first used.
+//! libibumad, bound by hand to the dozen functions in use, and loaded at first use.
 //!
-//! The only module here with unsafe code; what it exports is safe. Every call goes through the
-//! library to `open`, `read`, `write`, `ioctl` and `poll` of the C library, which a simulator may
-//! have put its own in front of.
+//! The only module here with unsafe code; its exports are safe. Every call goes through the library
+//! to `open`, `read`, `write`, `ioctl` and `poll` of the C library, which a simulator may
+//! interpose.
 
 #![allow(unsafe_code)]
 
@@ -28,14 +28,14 @@ const MAX_DEVICES: usize = 128;
 const STATE_FILE_LEN: usize = 64;
 /// UMAD_CA_MAX_PORTS, port 0 included.
 const MAX_PORTS: usize = 10;
-/// The longest path of a device file this asks for.
+/// The longest path of a device file.
 const PATH_LEN: usize = 256;
-/// Methods in a mask, as a mask of the kernel's has them (IB_MGMT_MAX_METHODS rounded up).
+/// Methods in a mask, as in the kernel's masks (IB_MGMT_MAX_METHODS rounded up).
 const METHODS: usize = 128;
 const WORD_BITS: usize = c_long::BITS as usize;
 /// The longest header the library puts before a datagram: `sizeof(struct ib_user_mad)`.
 const MAX_HEADER: usize = 64;
-/// Room behind structures that the library fills in, should a newer one have longer ones.
+/// Spare room behind structures that the library fills in; a newer library may have longer ones.
 const SPARE_WORDS: usize = 32;
 
 /// `struct ib_mad_addr`; the fields marked so are big-endian.
@@ -120,7 +120,7 @@ impl Buffer {
     }
 }
 
-/// A header and `length` bytes, aligned for the header: for what is longer than a datagram.
+/// A header and `length` bytes, aligned for the header: for messages longer than a datagram.
 struct LongBuffer(Vec<u64>);
 
 impl LongBuffer {
@@ -133,7 +133,7 @@ impl LongBuffer {
     }
 }
 
-/// What the system says of a port.
+/// The attributes of a port, from the library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PortAttributes {
     pub(super) port_guid: Guid,
@@ -154,35 +154,35 @@ pub(super) struct Pair {
     pub(super) gsi: (String, PortNum),
 }
 
-/// What the system says of a channel adapter.
+/// The attributes of a channel adapter, from the library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CaAttributes {
     pub(super) node_guid: Guid,
     pub(super) ports: Vec<PortNum>,
 }
 
-/// What was read from an open port.
+/// A message or a failed send, read from an open port.
 #[derive(Debug)]
 pub(super) struct Received {
-    /// Zero for what arrived; an error number for what was sent and had no response.
+    /// Zero for an arrival; an error number for a sent request without a response.
     pub(super) status: i32,
     /// The message, or as much as there is room for in one datagram.
     pub(super) datagram: Datagram,
     /// The length of the message; less than that of a datagram where RMPP carried it.
     pub(super) length: usize,
-    /// What of the message is beyond the datagram.
+    /// The bytes of the message beyond the datagram.
     pub(super) rest: Vec<u8>,
 }
 
-/// What reading brought.
+/// The result of reading.
 enum Read {
-    /// A message of so many bytes.
+    /// A message of this many bytes.
     Taken(usize),
     /// There is none.
     Nothing,
-    /// A message of so many bytes is there, for which there was no room.
+    /// A message of this many bytes is there, longer than the room.
     Longer(usize),
-    /// The device is of no use any more.
+    /// The device has failed.
     Failed(io::Error),
 }
 
@@ -305,8 +305,7 @@ impl Umad {
         })
     }
 
-    /// The names of the channel adapters. One of them may be a guess of the library's that cannot
-    /// be opened.
+    /// The names of the channel adapters. The library may guess one that cannot be opened.
     pub(super) fn ca_names(&self) -> Vec<String> {
         let mut names = [[0; NAME_LEN]; MAX_DEVICES];
         // SAFETY: there is room for as many names as the second argument says.
@@ -336,7 +335,7 @@ impl Umad {
         Ok(CaAttributes { node_guid, ports })
     }
 
-    /// What `read` takes out of a port's attributes, which the library owns meanwhile.
+    /// The result of `read` on a port's attributes, which the library owns meanwhile.
     fn read_port<T>(
         &self,
         ca: &str,
@@ -370,8 +369,7 @@ impl Umad {
         })
     }
 
-    /// Whether the port has IsSMDisabled (CapabilityMask bit 10): its QP 0 is behind another
-    /// device.
+    /// Whether the port has IsSMDisabled (CapabilityMask bit 10): another device has its QP 0.
     pub(super) fn is_smi_disabled(&self, ca: &str, port: PortNum) -> io::Result<bool> {
         self.read_port(ca, port, |raw| {
             let mask = CapabilityMask(u32::from_be(raw.capmask_be));
@@ -379,7 +377,7 @@ impl Umad {
         })
     }
 
-    /// The devices of a port, where the library knows of pairs and finds one with both interfaces.
+    /// The devices of a port, if the library knows of pairs and finds one with both interfaces.
     pub(super) fn pair(&self, ca: &str, port: PortNum) -> Option<Pair> {
         let get_pair = self.functions.get_pair?;
         let name = c_name(ca).ok()?;
@@ -433,8 +431,8 @@ impl Umad {
         if id < 0 {
             return Err(returned_error(id));
         }
-        // SAFETY: takes nothing. It depends on what opening negotiated with the kernel, and so
-        // comes after it.
+        // SAFETY: takes no arguments. Called after opening: the size depends on what opening
+        // negotiated with the kernel.
         let header = unsafe { (self.functions.size)() };
         let port = OpenPort { umad: self, id };
         if header > MAX_HEADER {
@@ -445,7 +443,7 @@ impl Umad {
 }
 
 /// The beginning of a small text file, through the C library's functions, which a simulator may
-/// stand in for.
+/// interpose.
 pub(super) fn read_file(path: &str) -> io::Result<String> {
     let path = CString::new(path).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     // SAFETY: the path is terminated, and the flags need no mode.
@@ -480,7 +478,7 @@ pub(super) fn wait_for_either(ports: [&OpenPort; 2], timeout_ms: u16) {
     };
 }
 
-/// IsSM is set as long as this lives.
+/// Keeps IsSM set until dropped.
 ///
 /// Not an `OwnedFd`: a simulator hands out numbers that the kernel does not know.
 #[derive(Debug)]
@@ -502,9 +500,9 @@ pub(super) struct OpenPort {
 }
 
 impl OpenPort {
-    /// Registers for a class: for responses to what is sent with the agent that is returned, and
-    /// for unsolicited datagrams of `methods`. With `rmpp_version` 1 the kernel does RMPP, with 0
-    /// nobody does.
+    /// Registers for a class: for responses to datagrams of the agent that is returned, and for
+    /// unsolicited datagrams of `methods`. The kernel does RMPP if `rmpp_version` is 1, not if it
+    /// is 0.
     pub(super) fn register(
         &self,
         class: u8,
@@ -543,9 +541,9 @@ impl OpenPort {
         u32::try_from(agent).map_err(|_| last_error(libc::EPERM))
     }
 
-    /// Sends a datagram or, with an agent for which the kernel does RMPP, a message of any length,
-    /// and has the kernel wait `timeout_ms` for its response; 0 for not at all. `retries` is how
-    /// often the kernel sends again what was not answered or acknowledged.
+    /// Sends a datagram or, with an agent for which the kernel does RMPP, a message of any length.
+    /// The kernel waits `timeout_ms` for its response; 0: not at all. It sends unanswered or
+    /// unacknowledged packets again, `retries` times.
     pub(super) fn send(
         &self,
         agent: u32,
@@ -608,7 +606,7 @@ impl OpenPort {
     /// Takes the next datagram or message if there is one.
     ///
     /// # Errors
-    /// The device is of no use any more.
+    /// The device has failed.
     pub(super) fn receive(&self) -> io::Result<Option<Received>> {
         let mut buffer = Buffer::zeroed();
         let umad = buffer.as_mut_ptr();
@@ -627,12 +625,12 @@ impl OpenPort {
     fn receive_long(&self, length: usize) -> io::Result<Option<Received>> {
         let mut buffer = LongBuffer::zeroed(length);
         let umad = buffer.as_mut_ptr();
-        // SAFETY: the buffer holds the header and so many bytes.
+        // SAFETY: the buffer holds the header and `length` bytes.
         match unsafe { self.receive_into(umad, length) } {
             // SAFETY: it was filled in just now, and no further than there is room.
             Read::Taken(taken) => Ok(Some(unsafe { self.received(umad, taken.min(length)) })),
             Read::Nothing => Ok(None),
-            // The length was the library's own; nothing that works says another one now.
+            // The library itself gave the length; a working library does not give another one now.
             Read::Longer(_) => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
             Read::Failed(error) => Err(error),
         }
@@ -651,7 +649,7 @@ impl OpenPort {
         if result >= 0 {
             return Read::Taken(length);
         }
-        // The simulator returns the number without setting it.
+        // The simulator returns the error number without setting errno.
         if result == -libc::EWOULDBLOCK {
             return Read::Nothing;
         }
@@ -665,7 +663,7 @@ impl OpenPort {
         }
     }
 
-    /// What was read into `umad`.
+    /// The message that was read into `umad`.
     ///
     /// # Safety
     /// The library filled the header in, and `length` bytes behind it or a whole datagram,
@@ -713,9 +711,9 @@ impl OpenPort {
         }
     }
 
-    /// Waits until there may be something to receive, `timeout_ms` at most. Whether there is, and
-    /// whether the device still works, [`OpenPort::receive`] tells: a simulator wakes up for
-    /// nothing and calls it an error.
+    /// Waits until there may be something to receive, `timeout_ms` at most. The result of the poll
+    /// does not count, since a simulator wakes up for nothing and calls it an error:
+    /// [`OpenPort::receive`] finds out.
     pub(super) fn wait(&self, timeout_ms: u16) {
         // SAFETY: takes numbers only.
         unsafe { (self.umad.functions.poll)(self.id, c_int::from(timeout_ms)) };

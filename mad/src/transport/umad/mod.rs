@@ -1,15 +1,15 @@
 //! The Linux MAD device, through libibumad.
 //!
-//! The library is loaded when first used, so that a program built with this runs where it is
-//! missing, as long as it opens nothing. One thread waits and reads; the caller's thread writes.
+//! The library is loaded at first use, so that a program built with this module runs without it as
+//! long as it opens no port. One thread waits and reads; the caller's thread writes.
 //!
 //! # When the device vanishes
 //!
-//! A link that goes down leaves the port open: it is an event, and so is its coming back. When
-//! reading fails because the adapter was removed, or its driver reset, the thread reports
+//! A link that goes down leaves the port open; going down and coming up are events. When reading
+//! fails because the adapter was removed, or its driver reset, the thread reports
 //! [`PortEvent::Gone`](super::PortEvent::Gone) and ends; from then on sending fails with
-//! [`SendError::Closed`]. The owner calls [`UmadTransport::reopen`], as often and as seldom as its
-//! own clock tells it to, until that succeeds.
+//! [`SendError::Closed`]. The owner calls [`UmadTransport::reopen`], at intervals of its own
+//! choice, until that succeeds.
 
 mod agents;
 mod ffi;
@@ -41,15 +41,15 @@ pub use sa::UmadSaPort;
 /// A port could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum UmadError {
-    /// The library is not there, or not the one it is taken for.
+    /// The library is missing or lacks a function.
     #[error("cannot load libibumad.so.3 (package libibumad3)")]
     Library(#[source] libloading::Error),
-    /// No port is like the one that was asked for.
+    /// No port matches the selector.
     #[error("no InfiniBand port matches {wanted}; there are: {seen}")]
     NoPort {
-        /// The selector, `*` for what it leaves open.
+        /// The selector, `*` for open fields.
         wanted: String,
-        /// The ports that there are, with their states.
+        /// The ports of this host, with their states.
         seen: String,
     },
     /// The port could not be opened.
@@ -57,10 +57,10 @@ pub enum UmadError {
     Open {
         /// Adapter and port: `mlx5_0:1`.
         device: String,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// Another process, most likely another subnet manager, has the class.
+    /// Another process, most likely another subnet manager, has registered for the class.
     #[error(
         "cannot register for datagrams of class {class} on {device}; is another subnet manager running here?"
     )]
@@ -69,7 +69,7 @@ pub enum UmadError {
         device: String,
         /// The class.
         class: Class,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
     /// The receive thread could not be started.
@@ -77,10 +77,10 @@ pub enum UmadError {
     Thread {
         /// Adapter and port: `mlx5_0:1`.
         device: String,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// The sink panicked, and nothing can be delivered any more.
+    /// The sink panicked, and the transport can deliver no more.
     #[error("the receive thread of {device} panicked")]
     SinkLost {
         /// Adapter and port: `mlx5_0:1`.
@@ -88,7 +88,7 @@ pub enum UmadError {
     },
 }
 
-/// The InfiniBand ports of this host, whatever their state.
+/// The InfiniBand ports of this host, in any state.
 ///
 /// # Errors
 /// [`UmadError::Library`].
@@ -96,7 +96,7 @@ pub fn list_ports() -> Result<Vec<LocalPort>, UmadError> {
     Ok(ports::list(Umad::load().map_err(UmadError::Library)?))
 }
 
-/// Opens the port that `selector` asks for, and delivers to `sinks` on a thread of its own.
+/// Opens the port that `selector` selects, and delivers to `sinks` on a thread of its own.
 ///
 /// # Errors
 /// See [`UmadError`]. When several ports are suitable, the error is the last one's.
@@ -104,8 +104,8 @@ pub fn open(selector: &UmadSelector, sinks: impl Into<Sinks>) -> Result<UmadTran
     open_as(selector, Presence::Manager, sinks.into())
 }
 
-/// As [`open`], to ask only: responses are delivered and nothing else, so that a subnet manager can
-/// run on the same port.
+/// Like [`open`], for a requester: only responses are delivered, so that a subnet manager can run
+/// on the same port.
 ///
 /// # Errors
 /// As [`open`].
@@ -165,7 +165,7 @@ fn first_that_registers(
     })
 }
 
-/// What `attempt` makes of the first candidate that it can use; else the last candidate's error.
+/// The result of `attempt` for the first candidate that succeeds; else the last candidate's error.
 fn first_that_works<T>(
     candidates: Vec<LocalPort>,
     mut attempt: impl FnMut(&LocalPort) -> Result<T, UmadError>,
@@ -187,7 +187,7 @@ fn first_that_works<T>(
     Err(last.expect("there is a candidate, or there was an error before"))
 }
 
-/// Opens the device of a port, or both where its QP 0 and QP 1 are behind two.
+/// Opens the device of a port, or both devices if its QP 0 and QP 1 are on two.
 fn open_ports(umad: &'static Umad, local: &LocalPort) -> Result<OpenPorts, UmadError> {
     let (smi, gsi) = devices(
         umad.pair(&local.ca, local.port),
@@ -207,7 +207,7 @@ fn open_ports(umad: &'static Umad, local: &LocalPort) -> Result<OpenPorts, UmadE
 
 type Device = (String, PortNum);
 
-/// Where QP 0 is, and where QP 1 is if that is another device.
+/// The device of QP 0, and the device of QP 1 if it is another one.
 fn devices(pair: Option<Pair>, own: Device) -> (Device, Option<Device>) {
     match pair {
         Some(pair) if pair.smi == pair.gsi => (pair.smi, None),
@@ -220,12 +220,12 @@ fn devices(pair: Option<Pair>, own: Device) -> (Device, Option<Device>) {
 pub struct UmadTransport {
     umad: &'static Umad,
     presence: Presence,
-    /// As it was when it was last opened.
+    /// The port as of the last opening.
     local: LocalPort,
     opened: Option<Opened>,
     /// The receiving halves, while no thread has them.
     sinks: Option<Sinks>,
-    /// What the SA sends through, while the port is open.
+    /// The agent that the SA sends through, while the port is open.
     sa: Arc<RwLock<Option<Agent>>>,
     is_sm: Option<IsSm>,
 }
@@ -237,7 +237,7 @@ struct Opened {
 }
 
 impl UmadTransport {
-    /// Starts the threads of an open port. The sinks are there.
+    /// Starts the threads of an open port. The caller has put the sinks back.
     fn start(&mut self, ready: Ready) -> Result<(), UmadError> {
         let device = device(&self.local);
         let Ready { ports, agents } = ready;
@@ -291,14 +291,15 @@ impl UmadTransport {
         self.sinks = opened.thread.join().ok();
     }
 
-    /// Opens the port again, wherever the same port GUID now is; IsSM is set again if it was.
+    /// Opens the port again, on any adapter that now has the same port GUID, and sets IsSM again if
+    /// it was set.
     ///
-    /// It may be called in any state, but not while the sink waits for the caller: it waits for the
-    /// receive thread. What was sent before and not answered is lost without notice; the caller's
-    /// own timeouts tell.
+    /// Any state allows it, but the sink must not be waiting for the caller: this waits for the
+    /// receive thread. Requests without a response so far are lost without notice; the caller
+    /// relies on its own timeouts.
     ///
     /// # Errors
-    /// See [`UmadError`]; the transport is then closed, and another attempt may be made.
+    /// See [`UmadError`]; the transport is then closed, and the caller may try again.
     pub fn reopen(&mut self) -> Result<(), UmadError> {
         self.stop();
         let was_sm = self.is_sm.take().is_some();
@@ -319,7 +320,7 @@ impl UmadTransport {
         Ok(())
     }
 
-    /// The sending half of the SA; it goes on when the port is opened again.
+    /// The sending half of the SA; it stays usable after the port is opened again.
     pub fn sa(&self) -> UmadSaPort {
         UmadSaPort {
             agent: Arc::clone(&self.sa),
@@ -399,7 +400,7 @@ impl Drop for UmadTransport {
             }
             std::thread::sleep(CLOSE_STEP);
         }
-        // The port closes when the sink returns.
+        // The receive thread closes the port once the sink returns.
         tracing::warn!(
             device = device(&self.local),
             "the receive thread is held up by its sink"
@@ -440,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_whose_classes_another_process_has_is_passed_over() {
+    fn a_port_with_classes_in_use_is_skipped() {
         let taken = |local: &LocalPort| UmadError::Register {
             device: device(local),
             class: Class::SUBNET_DIRECTED,
@@ -484,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_never_becomes_none() {
+    fn a_short_timeout_rounds_up_to_a_millisecond() {
         assert_eq!(whole_milliseconds(Duration::ZERO), 0);
         assert_eq!(whole_milliseconds(Duration::from_nanos(1)), 1);
         assert_eq!(whole_milliseconds(Duration::from_millis(25)), 25);

@@ -7,7 +7,7 @@ use super::ffi::{PortAttributes, Umad};
 use crate::transport::LocalPort;
 use crate::wire::attr::PortState;
 
-/// Which port to open.
+/// The port to open.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UmadSelector {
     /// The name of the channel adapter; the first with a suitable port when absent.
@@ -18,7 +18,7 @@ pub struct UmadSelector {
 }
 
 impl fmt::Display for UmadSelector {
-    /// `mlx5_0:1`, with `*` for what is left open.
+    /// `mlx5_0:1`, with `*` for open fields.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.ca.as_deref().unwrap_or("*"))?;
         match self.port {
@@ -40,7 +40,7 @@ impl PortAttributes {
         )
     }
 
-    /// Older kernels do not say and have no other.
+    /// Older kernels do not report the link layer and have no other.
     fn is_infiniband(&self) -> bool {
         matches!(self.link_layer.as_str(), "" | "IB" | "InfiniBand")
     }
@@ -63,9 +63,9 @@ pub(super) fn local_port(
     }
 }
 
-/// The InfiniBand ports of this host, adapters in the library's order, ports in ascending order.
-/// What cannot be asked is left out with a warning: the library may name an adapter that is not
-/// there.
+/// The InfiniBand ports of this host, adapters in the library's order, ports in ascending order. An
+/// adapter or port that cannot be read is left out with a warning: the library may name an adapter
+/// that does not exist.
 pub(super) fn list(umad: &Umad) -> Vec<LocalPort> {
     let mut ports = Vec::new();
     for name in umad.ca_names() {
@@ -91,8 +91,8 @@ pub(super) fn list(umad: &Umad) -> Vec<LocalPort> {
     ports
 }
 
-/// Whether subnet management packets can leave through the port: by itself, or through the device
-/// that it is paired with.
+/// Whether subnet management packets can leave through the port itself or through its paired
+/// device.
 fn has_smi(umad: &Umad, ca: &str, port: PortNum) -> bool {
     let disabled = umad.is_smi_disabled(ca, port).unwrap_or(false);
     if disabled && umad.pair(ca, port).is_none() {
@@ -106,7 +106,7 @@ fn has_smi(umad: &Umad, ca: &str, port: PortNum) -> bool {
     true
 }
 
-/// The ports that `selector` admits, the one to try first first.
+/// The ports that `selector` admits, in order of preference.
 pub(super) fn candidates(
     selector: &UmadSelector,
     ports: Vec<LocalPort>,
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_is_in_the_error() {
+    fn an_error_for_no_match_lists_the_ports() {
         let selector = UmadSelector {
             ca: Some("mlx5_7".to_owned()),
             port: None,

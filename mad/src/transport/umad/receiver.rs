@@ -14,21 +14,21 @@ use crate::wire::MAD_LEN;
 use crate::wire::attr::PortState;
 use crate::wire::header::{Class, MadHeader, Method};
 
-/// How long the thread waits for a datagram before it looks whether it shall end.
+/// How long the thread waits for a datagram before it checks whether to end.
 const WAIT_MS: u16 = 50;
 
-/// Read errors in a row after which the device is gone, unless the first one says so.
+/// Read errors in a row after which the device is gone, unless an error is final.
 const READ_FAILURES_TOLERATED: u32 = 8;
 
-/// Datagrams in a row that the device did not take, after which it is gone: more than fail while a
-/// driver is busy.
+/// Datagrams in a row that the device refuses, after which it is gone: more than a busy driver
+/// refuses.
 const SEND_FAILURES_TOLERATED: u32 = 16;
 
 /// The open ports of one device, or of the two that a port of a multi-plane adapter has.
 pub(super) struct OpenPorts {
-    /// Where QP 0 is.
+    /// The device with QP 0.
     pub(super) smi: OpenPort,
-    /// Where QP 1 is, if that is another device.
+    /// The device with QP 1, if it is another one.
     pub(super) gsi: Option<OpenPort>,
 }
 
@@ -53,19 +53,19 @@ impl OpenPorts {
     }
 }
 
-/// What the sending half and the thread share.
+/// The state that the sending half and the thread share.
 pub(super) struct Shared {
     pub(super) ports: OpenPorts,
     pub(super) local: RwLock<LocalPort>,
     pub(super) closing: AtomicBool,
     /// The device vanished.
     pub(super) gone: AtomicBool,
-    /// Datagrams in a row that the device did not take.
+    /// Datagrams in a row that the device refused.
     pub(super) send_failures: AtomicU32,
 }
 
 impl Shared {
-    /// Counts what became of a datagram that was given to the device.
+    /// Counts the result of giving a datagram to the device.
     pub(super) fn sent(&self, result: &io::Result<()>) {
         match result {
             Ok(()) => self.send_failures.store(0, Ordering::Relaxed),
@@ -82,7 +82,7 @@ impl Shared {
     }
 }
 
-/// Whether an error of reading says that the device is gone, and no other attempt is worth making.
+/// Whether an error of reading means that the device is gone and further attempts are useless.
 fn is_final(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -90,7 +90,7 @@ fn is_final(error: &io::Error) -> bool {
     )
 }
 
-/// Reads until told to end or until the device vanishes, and gives the sinks back.
+/// Reads until told to end or until the device vanishes, and returns the sinks.
 pub(super) fn run(
     shared: &Arc<Shared>,
     mut known: PortAttributes,
@@ -151,7 +151,7 @@ fn deliver(sinks: &mut Sinks, received: Received) {
     }
 }
 
-/// Tells what differs from the state before.
+/// Delivers an event for each difference from the state before.
 fn take_state(
     shared: &Shared,
     known: &mut PortAttributes,
@@ -167,14 +167,13 @@ fn take_state(
 }
 
 impl Received {
-    /// Whether it arrived and is the SA's, where the kernel makes messages of
-    /// datagrams.
+    /// Whether it is an SA message that arrived and the kernel does RMPP.
     fn is_message(&self) -> bool {
         self.status == 0
             && MadHeader::of(&self.datagram.mad).class() == Class::SUBNET_ADMINISTRATION
     }
 
-    /// All of it. What has not even headers is a datagram of zeroes behind what it has.
+    /// The whole message. One shorter than the headers becomes a datagram padded with zeroes.
     fn into_message(self) -> Message {
         let mut bytes = self.datagram.mad.to_vec();
         if (SA_HEADER_LEN..MAD_LEN).contains(&self.length) {
@@ -192,8 +191,8 @@ fn classify(received: &Received) -> Option<Inbound> {
     if received.status == 0 {
         return Some(Inbound::Mad(received.datagram));
     }
-    // What was sent comes back. Only requests wait for something; the identifier of anything else
-    // is another's.
+    // The kernel returns sent datagrams. Only requests wait for a response; the transaction
+    // identifier of any other datagram belongs to the remote end.
     let header = MadHeader::of(&received.datagram.mad);
     let method = header.method();
     if method.is_response() || method == Method::TRAP_REPRESS {

@@ -9,7 +9,7 @@ use super::{device, whole_milliseconds};
 use crate::transport::{LocalPort, RemoteAddress, SaPort, SendError, is_rmpp};
 use crate::wire::header::Class;
 
-/// How often the kernel sends a segment again that is not acknowledged. It waits 2 s each time.
+/// How often the kernel resends an unacknowledged segment. It waits 2 s each time.
 const RMPP_RETRIES: u8 = 4;
 
 /// The agent of the SA on an open port.
@@ -19,15 +19,15 @@ pub(super) struct Agent {
     pub(super) shared: Arc<Shared>,
 }
 
-/// The sending half of the SA of a [`UmadTransport`](super::UmadTransport): usable
-/// from any thread, and closed while that is.
+/// The sending half of the SA of a [`UmadTransport`](super::UmadTransport): usable from any thread,
+/// and closed while the transport is.
 ///
-/// The kernel does RMPP: messages go and come whole. ibsim stands in for a kernel that does not: of
-/// a longer message the first datagram goes, and of a datagram 224 bytes arrive. Nothing is done
-/// about that; tools that ask for no more than fits into one datagram have their answers.
+/// The kernel does RMPP: it sends and delivers whole messages. ibsim stands in for a kernel without
+/// RMPP: it sends only the first datagram of a longer message, and delivers 224 bytes of a
+/// datagram. This half does not work around that; responses of one datagram still arrive.
 pub struct UmadSaPort {
     pub(super) agent: Arc<RwLock<Option<Agent>>>,
-    /// The port as it was when this was made.
+    /// The port as it was when this half was made.
     pub(super) known: LocalPort,
 }
 
@@ -42,7 +42,7 @@ impl SaPort for UmadSaPort {
         remote: &RemoteAddress,
         timeout: Duration,
     ) -> Result<(), SendError> {
-        // A copy, so that opening the port again never waits for a long message to be copied.
+        // A copy, so that reopening the port never waits while the kernel copies a long message.
         let agent = self.agent.read().clone().ok_or(SendError::Closed)?;
         if agent.shared.gone.load(Ordering::Acquire) {
             return Err(SendError::Closed);

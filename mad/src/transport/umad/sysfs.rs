@@ -1,4 +1,4 @@
-//! What the kernel says of a port, from the few small files that change.
+//! The kernel's state of a port, from the few small files that change.
 
 use std::io;
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use rsm_ids::{Lid, PortNum};
 
 use super::ffi::{self, PortAttributes};
 
-/// Where the kernel has channel adapters.
+/// The directory of channel adapters in sysfs.
 const ROOT: &str = "/sys/class/infiniband";
 
-/// How often the files are read. Hardware tells the device at once (feature `verbs`); this is for
-/// where that is not built in, and costs five small files.
+/// How often the files are read. With feature `verbs`, hardware reports changes at once; without
+/// it, this poll costs five small files.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often in a row the files cannot be read before the device counts as gone.
+/// How many failed readings in a row are allowed before the device counts as gone.
 const FAILURES_TOLERATED: u32 = 3;
 
 /// States that wait for the receive thread, which looks every 50 ms.
 const QUEUE: usize = 16;
 
-/// What was found.
+/// The result of one reading of the files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Reading {
     /// The port, as it is now.
     Port(PortAttributes),
-    /// The files are not there any more.
+    /// The files no longer exist.
     Gone,
 }
 
@@ -36,7 +36,7 @@ pub(super) enum Reading {
 #[derive(Debug, Clone)]
 pub(super) struct PortFiles {
     directory: String,
-    /// What does not change while the device is there.
+    /// The attributes that do not change while the device exists.
     fixed: PortAttributes,
 }
 
@@ -80,12 +80,12 @@ fn parse(text: &str) -> Option<u32> {
     }
 }
 
-/// Reads the files of a port again and again, on a thread of its own: a driver in trouble may hold
-/// up whoever reads them.
+/// Reads the files of a port again and again, on a thread of its own: a driver in trouble may block
+/// the reading thread.
 #[derive(Debug)]
 pub(super) struct PortWatch {
     readings: Receiver<Reading>,
-    /// Dropped, it ends the thread; that one is not waited for, because it may be held up.
+    /// Dropping it ends the thread; it is not joined, because a driver may block it.
     _running: Sender<()>,
     gone: Arc<AtomicBool>,
 }
@@ -132,7 +132,7 @@ fn watch(
         match files.read() {
             Ok(attributes) => {
                 failures = 0;
-                // A receive thread that is held up by its sink hears of a later state.
+                // A receive thread blocked by its sink gets a later state.
                 drop(readings.try_send(Reading::Port(attributes)));
             }
             Err(error) => {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn five_files_tell_what_changes_and_the_rest_stays_as_known() {
+    fn a_reading_takes_five_files_and_keeps_the_fixed_attributes() {
         let root = tree("read");
         let read = files(&root).read().unwrap();
         let expected = PortAttributes {
@@ -208,7 +208,7 @@ mod tests {
         std::fs::remove_dir_all(root).unwrap();
     }
 
-    /// The first reading that is as wanted.
+    /// Waits for the first reading that `wanted` accepts.
     #[expect(clippy::disallowed_methods, reason = "the watch runs in real time")]
     fn wait(watch: &PortWatch, wanted: impl Fn(&Reading) -> bool) -> bool {
         let start = Instant::now();

@@ -1,5 +1,5 @@
-//! libibverbs, by way of rdma-sys. The only module of this feature with unsafe code; what it
-//! exports is safe.
+//! libibverbs, through rdma-sys. The only module of this feature with unsafe code; its exports are
+//! safe.
 
 #![allow(unsafe_code)]
 
@@ -14,8 +14,8 @@ use super::{Device, DevicePort};
 use crate::ids::Gid;
 use crate::wire::attr::PortState;
 
-/// IBV_LINK_LAYER_ETHERNET; the others are InfiniBand and "unspecified", which is what InfiniBand
-/// drivers say.
+/// IBV_LINK_LAYER_ETHERNET; the others are InfiniBand and "unspecified", which InfiniBand drivers
+/// report.
 const LINK_LAYER_ETHERNET: u8 = 2;
 
 /// The devices of this host, listed once.
@@ -182,7 +182,7 @@ impl Context {
         Ok(())
     }
 
-    /// The next event, if there is one: its number and, where it is a port's, the port.
+    /// The next event, if there is one: its number and, for a port event, the port.
     pub(super) fn event(&self) -> io::Result<Option<(u32, c_int)>> {
         let mut event = MaybeUninit::<rdma_sys::ibv_async_event>::zeroed();
         // SAFETY: the context is open; the structure is filled in, and given back below.
@@ -216,7 +216,7 @@ impl Drop for Context {
     }
 }
 
-/// The error number that most of the library returns.
+/// The error number that most functions of the library return.
 fn check(result: c_int) -> io::Result<()> {
     match result {
         0 => Ok(()),
@@ -225,7 +225,7 @@ fn check(result: c_int) -> io::Result<()> {
     }
 }
 
-/// The devices of this host; one that cannot be asked is left out with a warning.
+/// The devices of this host; a device that cannot be queried is left out with a warning.
 pub(super) fn devices() -> io::Result<Vec<Device>> {
     let Some(list) = DeviceList::new()? else {
         return Ok(Vec::new());

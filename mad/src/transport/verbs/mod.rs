@@ -1,10 +1,10 @@
 //! The local adapter's own view of its ports, through libibverbs (feature `verbs`).
 //!
-//! The MAD device says nothing of the port's fate but what its owner finds out by looking once a
-//! second. The adapter tells at once when its port goes down, when its LID, its subnet manager's
-//! LID or its P_Key table changes, and when clients are to register again. One thing it does not
-//! tell: that a link came up to Init, for only Active counts as up here. Both sources together are
-//! what a subnet manager wants; an event from both is harmless.
+//! The MAD device reports no port events; its owner polls the port once a second. The adapter
+//! reports at once when its port goes down, when its LID, its subnet manager's LID or its P_Key
+//! table changes, and when clients are to register again. It does not report that a link came up to
+//! Init, for only Active counts as up here. A subnet manager uses both sources; an event from both
+//! is harmless.
 
 mod ffi;
 
@@ -20,7 +20,7 @@ use super::{Inbound, PortEvent, Sink};
 use crate::ids::Gid;
 use crate::wire::attr::PortState;
 
-/// How long the thread waits for an event before it looks whether it shall end.
+/// How long the thread waits for an event before it checks whether to end.
 const WAIT_MS: u16 = 100;
 
 /// A channel adapter.
@@ -41,7 +41,7 @@ pub struct DevicePort {
     pub port: PortNum,
     /// Whether its link is InfiniBand rather than Ethernet.
     pub infiniband: bool,
-    /// What the link lets through.
+    /// The PortState of the link.
     pub state: PortState,
     /// The base LID.
     pub lid: Lid,
@@ -53,10 +53,10 @@ pub struct DevicePort {
     pub gids: Vec<Gid>,
 }
 
-/// The adapters could not be asked.
+/// The adapters could not be queried.
 #[derive(Debug, thiserror::Error)]
 pub enum VerbsError {
-    /// The list of devices is not to be had.
+    /// The list of devices could not be read.
     #[error("cannot list the RDMA devices")]
     List(#[source] io::Error),
     /// No device has the name.
@@ -70,7 +70,7 @@ pub enum VerbsError {
     Open {
         /// Its name.
         ca: String,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
     /// The thread that waits for events could not be started.
@@ -78,7 +78,7 @@ pub enum VerbsError {
     Thread {
         /// The device's name.
         ca: String,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
 }
@@ -91,10 +91,8 @@ pub fn list_devices() -> Result<Vec<Device>, VerbsError> {
     ffi::devices().map_err(VerbsError::List)
 }
 
-/// Delivers [`Inbound::Port`] to `sink` for what happens to `port` of the device `ca`, until the
-/// value that is returned is dropped.
-///
-/// After [`PortEvent::Gone`] nothing more comes.
+/// Delivers [`Inbound::Port`] to `sink` for the events of `port` of the device `ca`, until the
+/// caller drops the returned value. [`PortEvent::Gone`] is the last event.
 ///
 /// # Errors
 /// See [`VerbsError`].
@@ -122,7 +120,7 @@ pub fn watch(ca: &str, port: PortNum, sink: Sink) -> Result<EventWatch, VerbsErr
     })
 }
 
-/// Events are delivered as long as this lives.
+/// Delivers events until dropped.
 #[derive(Debug)]
 pub struct EventWatch {
     closing: Arc<AtomicBool>,
@@ -134,7 +132,7 @@ impl Drop for EventWatch {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
-            // A panic in the sink was reported where it happened.
+            // The panic hook has already reported a panic in the sink.
             let _ = thread.join();
         }
     }
@@ -163,7 +161,7 @@ fn run(context: &Context, port: PortNum, closing: &AtomicBool, mut sink: Sink) {
     }
 }
 
-/// What event `number`, of the port `of_port` if of any, means to the owner of `port`.
+/// The meaning of event `number`, of port `of_port` for port events, to the owner of `port`.
 fn classify(number: u32, of_port: i32, port: PortNum) -> Option<PortEvent> {
     use rdma_sys::ibv_event_type as kind;
 
@@ -220,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_without_the_device_says_so() {
+    fn an_unknown_device_is_an_error() {
         let devices = list_devices().unwrap();
         assert!(devices.iter().all(|device| device.name != "absent0"));
         let error = watch("absent0", PortNum(1), Box::new(|_| {})).unwrap_err();

@@ -1,7 +1,7 @@
 use crate::wire::codes::bit_mask;
 
 bit_mask! {
-    /// What a port can do: PortInfo.CapabilityMask (IBA 14.2.5.6). Bit 0 is reserved.
+    /// Capabilities of a port: PortInfo.CapabilityMask (IBA 14.2.5.6). Bit 0 is reserved.
     CapabilityMask(u32) {
         /// A subnet manager runs behind this port.
         IS_SM = 0x0000_0002 "IsSM",
@@ -29,9 +29,9 @@ bit_mask! {
         IS_P_KEY_SWITCH_EXTERNAL_PORT_TRAP_SUPPORTED = 0x0000_1000 "IsP_KeySwitchExternalPortTrapSupported",
         /// There is a CableInfo.
         IS_CABLE_INFO_SUPPORTED = 0x0000_2000 "IsCableInfoSupported",
-        /// LinkSpeedExtActive, -Supported and -Enabled mean something.
+        /// LinkSpeedExtActive, -Supported and -Enabled are valid.
         IS_EXTENDED_SPEEDS_SUPPORTED = 0x0000_4000 "IsExtendedSpeedsSupported",
-        /// CapabilityMask2 means something.
+        /// CapabilityMask2 is valid.
         IS_CAPABILITY_MASK2_SUPPORTED = 0x0000_8000 "IsCapabilityMask2Supported",
         /// Communication management is answered.
         IS_COMMUNICATION_MANAGEMENT_SUPPORTED = 0x0001_0000 "IsCommunicationManagementSupported",
@@ -53,7 +53,7 @@ bit_mask! {
         IS_LINK_ROUND_TRIP_LATENCY_SUPPORTED = 0x0100_0000 "IsLinkRoundTripLatencySupported",
         /// ClientReregister is heeded.
         IS_CLIENT_REREGISTRATION_SUPPORTED = 0x0200_0000 "IsClientReregistrationSupported",
-        /// Trap 144 tells of changes other than the capability mask.
+        /// Trap 144 reports changes other than the capability mask.
         IS_OTHER_LOCAL_CHANGES_NOTICE_SUPPORTED = 0x0400_0000 "IsOtherLocalChangesNoticeSupported",
         /// There is a LinkSpeedWidthPairsTable.
         IS_LINK_SPEED_WIDTH_PAIRS_TABLE_SUPPORTED = 0x0800_0000 "IsLinkSpeedWidthPairsTableSupported",
@@ -69,7 +69,7 @@ bit_mask! {
 }
 
 bit_mask! {
-    /// What else a port can do: PortInfo.CapabilityMask2 (IBA 14.2.5.6); meaningful where
+    /// Further capabilities of a port: PortInfo.CapabilityMask2 (IBA 14.2.5.6); meaningful where
     /// [`CapabilityMask::IS_CAPABILITY_MASK2_SUPPORTED`] is set.
     CapabilityMask2(u16) {
         /// Set(NodeDescription) is answered.
@@ -86,7 +86,7 @@ bit_mask! {
         IS_LINK_SPEED_HDR_SUPPORTED = 0x0020 "IsLinkSpeedHDRSupported",
         /// NDR is possible.
         IS_LINK_SPEED_NDR_SUPPORTED = 0x0400 "IsLinkSpeedNDRSupported",
-        /// LinkSpeedExtActive2, -Supported2 and -Enabled2 mean something.
+        /// LinkSpeedExtActive2, -Supported2 and -Enabled2 are valid.
         IS_EXTENDED_SPEEDS2_SUPPORTED = 0x0800 "IsExtendedSpeeds2Supported",
         /// XDR is possible.
         IS_LINK_SPEED_XDR_SUPPORTED = 0x1000 "IsLinkSpeedXDRSupported",

@@ -8,7 +8,7 @@ use crate::wire::codes::bit_mask;
 
 bit_mask! {
     /// Link widths as a set; LinkWidthActive has one bit. In LinkWidthEnabled 0 changes nothing and
-    /// [`LinkWidth::ALL_SUPPORTED`] enables what is supported.
+    /// [`LinkWidth::ALL_SUPPORTED`] enables all supported widths.
     LinkWidth(u8) {
         /// One lane.
         X1 = 0x01 "1x",
@@ -24,7 +24,7 @@ bit_mask! {
 }
 
 impl LinkWidth {
-    /// In LinkWidthEnabled: whatever LinkWidthSupported has.
+    /// In LinkWidthEnabled: all widths of LinkWidthSupported.
     pub const ALL_SUPPORTED: LinkWidth = LinkWidth(0xFF);
 
     /// The only width in the set; `None` unless exactly one named bit is set.
@@ -43,7 +43,7 @@ impl LinkWidth {
 bit_mask! {
     /// Link speeds of the original four bits as a set; LinkSpeedActive has one bit, or none on an
     /// extended speed. In LinkSpeedEnabled 0 changes nothing and [`LinkSpeed::ALL_SUPPORTED`]
-    /// enables what is supported.
+    /// enables all supported speeds.
     LinkSpeed(u8) {
         /// 2.5 Gb/s a lane.
         SDR = 0x1 "SDR",
@@ -55,7 +55,7 @@ bit_mask! {
 }
 
 impl LinkSpeed {
-    /// In LinkSpeedEnabled: whatever LinkSpeedSupported has.
+    /// In LinkSpeedEnabled: all speeds of LinkSpeedSupported.
     pub const ALL_SUPPORTED: LinkSpeed = LinkSpeed(0xF);
 }
 
@@ -76,7 +76,7 @@ bit_mask! {
 impl LinkSpeedExt {
     /// In LinkSpeedExtEnabled: no extended speed.
     pub const DISABLED: LinkSpeedExt = LinkSpeedExt(30);
-    /// In LinkSpeedExtEnabled: whatever LinkSpeedExtSupported has.
+    /// In LinkSpeedExtEnabled: all speeds of LinkSpeedExtSupported.
     pub const ALL_SUPPORTED: LinkSpeedExt = LinkSpeedExt(31);
 }
 
@@ -91,8 +91,8 @@ bit_mask! {
 }
 
 /// The speed of an active link from PortInfo's three fields. A later extension takes precedence,
-/// for the fields before it are then zero. `None` when the highest one that is set has a value
-/// without a name, or none is set.
+/// for the fields before it are then zero. `None` if the last non-zero field has a value without a
+/// name, or all are zero.
 pub(super) const fn active_speed(
     base: LinkSpeed,
     ext: LinkSpeedExt,
@@ -111,7 +111,7 @@ pub(super) const fn active_speed(
     }
 }
 
-/// What a link can carry.
+/// The rate of a link: lanes and speed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LinkRate {
     /// The number of lanes: 1, 2, 4, 8 or 12.
@@ -121,7 +121,7 @@ pub struct LinkRate {
 }
 
 impl LinkRate {
-    /// What is left of the link after line coding, in Mb/s, rounded down.
+    /// The data rate of the link after line coding, in Mb/s, rounded down.
     pub const fn data_mbps(self) -> u32 {
         // 12 lanes of XDR are 2.4e9 kb/s, which fits.
         self.speed.data_kbps() * self.lanes as u32 / 1000
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_extension_takes_precedence_over_what_it_extends() {
+    fn an_extended_speed_takes_precedence() {
         let speed = active_speed;
         let (base, ext, ext2) = (LinkSpeed::QDR, LinkSpeedExt::NDR, LinkSpeedExt2::XDR);
         assert_eq!(speed(base, ext, ext2), Some(Speed::Xdr));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_those_on_the_box() {
+    fn data_rates_follow_line_coding() {
         let rate = |lanes, speed| LinkRate { lanes, speed }.data_mbps();
         assert_eq!(rate(4, Speed::Qdr), 32_000);
         assert_eq!(rate(4, Speed::Ndr), 400_000);

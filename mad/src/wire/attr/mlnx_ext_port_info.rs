@@ -41,7 +41,7 @@ pub struct MlnxExtPortInfo {
 attribute!(MlnxExtPortInfo, MLNX_EXT_PORT_INFO, "MlnxExtPortInfo");
 
 bits! { MlnxExtPortInfo {
-    /// Which of the fields a Set changes.
+    /// The mask of the fields that a Set changes.
     state_change_enable, set_state_change_enable: u8 = state_change_enable;
     /// The speeds that the port can train to.
     link_speed_supported, set_link_speed_supported: MlnxLinkSpeed = link_speed_supported;
@@ -57,7 +57,7 @@ impl MlnxExtPortInfo {
         port.0 as u32
     }
 
-    /// What a speed from PortInfo really is: FDR10 shows there as QDR.
+    /// The true speed behind one from PortInfo, which shows FDR10 as QDR.
     pub fn refine(&self, speed: Speed) -> Speed {
         let fdr10 = self.link_speed_active().contains(MlnxLinkSpeed::FDR10);
         if fdr10 && speed == Speed::Qdr {

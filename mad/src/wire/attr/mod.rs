@@ -53,10 +53,10 @@ pub trait Attribute: Copy + Default {
     /// The specification's name.
     const NAME: &'static str;
 
-    /// The attribute in `data`. Any bytes are one.
+    /// The attribute in `data`. Any bytes are valid.
     fn from_data(data: &[u8; SMP_DATA_LEN]) -> &Self;
 
-    /// The attribute in `data`, to be changed in place.
+    /// The attribute in `data`, mutable in place.
     fn from_data_mut(data: &mut [u8; SMP_DATA_LEN]) -> &mut Self;
 
     /// The bytes as they are sent.

@@ -4,8 +4,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::attribute;
 
-/// One block of a MulticastForwardingTable (IBA 14.2.5.12): for 32 consecutive multicast LIDs,
-/// which of 16 consecutive ports pass packets on.
+/// One block of a MulticastForwardingTable (IBA 14.2.5.12): for 32 consecutive multicast LIDs, the
+/// ports among 16 consecutive ones that forward packets.
 ///
 /// ```text
 /// byte 2 × i .. 2 × i + 1  PortMask of LID 0xC000 + 32 × block + i; bit p is port 16 × position + p
@@ -29,7 +29,7 @@ impl MulticastForwardingTable {
     pub const PORTS_PER_POSITION: u8 = 16;
     /// The number of positions, which cover 256 ports.
     pub const POSITIONS: u8 = 16;
-    /// The number of blocks that nine bits can name.
+    /// The number of blocks in nine bits.
     pub const BLOCKS: u16 = 512;
 
     const POSITION_SHIFT: u32 = 28;

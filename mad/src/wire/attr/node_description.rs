@@ -2,8 +2,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::attribute;
 
-/// NodeDescription (IBA 14.2.5.2): a name for people, UTF-8 by the specification and anything at
-/// all in practice.
+/// NodeDescription (IBA 14.2.5.2): a text for people, UTF-8 by the specification and any bytes in
+/// practice.
 ///
 /// ```text
 /// byte 0 .. 63  NodeString, padded with NUL; not terminated when all 64 bytes are used

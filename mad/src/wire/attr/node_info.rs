@@ -7,7 +7,7 @@ use crate::wire::bits::bits;
 use crate::wire::codes::code_enum;
 
 code_enum! {
-    /// What a node is (IBA 14.2.5.3).
+    /// The kind of a node (IBA 14.2.5.3).
     NodeType {
         /// A channel adapter.
         Ca = 1 "CA",
@@ -18,7 +18,8 @@ code_enum! {
     }
 }
 
-/// NodeInfo (IBA 14.2.5.3): what kind of node answered, and through which of its ports. Read only.
+/// NodeInfo (IBA 14.2.5.3): the kind of node that answered, and the port that received the request.
+/// Read only.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -55,15 +56,15 @@ bits! { NodeInfo {
     base_version, set_base_version: u8 = base_version;
     /// The subnet management class version that the node supports.
     class_version, set_class_version: u8 = class_version;
-    /// What the node is.
+    /// The kind of the node.
     node_type, set_node_type: NodeType = node_type;
     /// The number of physical ports, without a switch's port 0.
     num_ports, set_num_ports: u8 = num_ports;
-    /// What nodes of one enclosure under one supervision share; zero when not supported.
+    /// The GUID common to nodes of one enclosure under one supervision; zero when not supported.
     system_image_guid, set_system_image_guid: Guid = system_image_guid;
-    /// The node itself.
+    /// The GUID of the node itself.
     node_guid, set_node_guid: Guid = node_guid;
-    /// The port that received the request; on a switch, port 0 whichever it was.
+    /// The GUID of the port that received the request; on a switch always that of port 0.
     port_guid, set_port_guid: Guid = port_guid;
     /// The number of P_KeyTable entries of each CA or router port, or of switch port 0.
     partition_cap, set_partition_cap: u16 = partition_cap;

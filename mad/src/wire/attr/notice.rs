@@ -10,11 +10,11 @@ use crate::wire::bits::{bits, newtype_fields};
 use crate::wire::codes::code_enum;
 
 code_enum! {
-    /// How much a notice matters (IBA 13.4.8.2).
+    /// The urgency of a notice (IBA 13.4.8.2).
     NoticeType {
-        /// Something is broken.
+        /// A failure.
         Fatal = 0x00 "fatal",
-        /// Something changed that needs action.
+        /// A change that needs action.
         Urgent = 0x01 "urgent",
         /// A key was wrong.
         Security = 0x02 "security",
@@ -27,8 +27,8 @@ code_enum! {
     }
 }
 
-/// What kind of node a generic notice comes from (IBA 13.4.8.2); 24 bits. Values without a name are
-/// kept.
+/// The kind of node that a generic notice comes from (IBA 13.4.8.2); 24 bits. Values without a name
+/// are kept.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ProducerType(pub u32);
 
@@ -82,7 +82,7 @@ impl Trap {
     pub const BUFFER_OVERRUN: Trap = Trap(130);
     /// A port's peer has not sent credits in time.
     pub const FLOW_CONTROL_WATCHDOG: Trap = Trap(131);
-    /// The capability mask or something else of a port's own changed.
+    /// The capability mask or another local attribute of a port changed.
     pub const LOCAL_CHANGE: Trap = Trap(144);
     /// A node's system image GUID changed.
     pub const SYSTEM_IMAGE_GUID_CHANGED: Trap = Trap(145);
@@ -110,8 +110,8 @@ impl fmt::Debug for Trap {
 
 newtype_fields!(ProducerType: u32, Trap: u16);
 
-/// Notice (IBA 13.4.8.2): what a Trap, a Report and their answers carry. In the 64 data bytes of an
-/// SMP there is no room for the IssuerGID, which follows in the SA.
+/// Notice (IBA 13.4.8.2): the content of a Trap, a Report and their answers. The 64 data bytes of
+/// an SMP have no room for the IssuerGID, which follows in the SA.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -136,13 +136,13 @@ attribute!(Notice, NOTICE, "Notice");
 bits! { Notice {
     /// Whether the trap is one of the specification rather than of a vendor.
     is_generic, set_is_generic: bool = type_and_producer[31, 31];
-    /// How much it matters.
+    /// Its urgency.
     notice_type, set_notice_type: NoticeType = type_and_producer[30, 24];
-    /// In a generic notice: what it comes from.
+    /// In a generic notice: the kind of its source.
     producer_type, set_producer_type: ProducerType = type_and_producer[23, 0];
     /// In a vendor's notice: the vendor, as the IEEE counts; 24 bits.
     vendor_id, set_vendor_id: u32 = type_and_producer[23, 0];
-    /// In a generic notice: what happened.
+    /// In a generic notice: the trap.
     trap_number, set_trap_number: Trap = trap_number;
     /// In a vendor's notice: the device, as the vendor counts.
     device_id, set_device_id: u16 = trap_number;
@@ -158,9 +158,9 @@ impl Notice {
     /// The length of the details in bytes.
     pub const DETAILS_LEN: usize = 54;
 
-    /// A generic notice that says `details`.
+    /// A generic notice with `details`.
     ///
-    /// `trap` is one of those that the type of `details` is for; the pairing is the caller's.
+    /// The caller pairs `trap` with the type of `details`.
     pub fn generic<D: Details>(
         notice_type: NoticeType,
         producer: ProducerType,
@@ -186,12 +186,12 @@ impl Notice {
         &self.data_details
     }
 
-    /// The details, to be changed in place.
+    /// The details, mutable in place.
     pub fn data_details_mut(&mut self) -> &mut [u8; Self::DETAILS_LEN] {
         &mut self.data_details
     }
 
-    /// The details in the shape that the trap number gives them.
+    /// The details in the form of the trap number.
     pub fn details(&self) -> TrapDetails<'_> {
         TrapDetails::new(self.is_generic(), self.trap_number(), &self.data_details)
     }

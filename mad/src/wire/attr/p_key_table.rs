@@ -26,7 +26,7 @@ impl PKey {
         self.0 & !Self::FULL
     }
 
-    /// Whether the member is a full one. Limited members cannot talk to each other.
+    /// Whether the member is a full one. Limited members cannot communicate with each other.
     pub const fn is_full(self) -> bool {
         self.0 & Self::FULL != 0
     }

@@ -11,7 +11,7 @@ use crate::wire::bits::bits;
 use crate::wire::codes::code_enum;
 
 code_enum! {
-    /// PortState: what the link layer lets through (IBA 7.2).
+    /// PortState: the packets that the link layer accepts and sends (IBA 7.2).
     PortState {
         /// In a Set: leave it as it is.
         NoChange = 0 "no change",
@@ -21,7 +21,7 @@ code_enum! {
         Init = 2 "Init",
         /// As Init, and data packets come in.
         Armed = 3 "Armed",
-        /// Everything.
+        /// All packets.
         Active = 4 "Active",
     }
 }
@@ -77,7 +77,7 @@ code_enum! {
 }
 
 impl Mtu {
-    /// The payload in bytes, if the code stands for one.
+    /// The payload in bytes, if the code has one.
     pub const fn bytes(self) -> Option<u16> {
         match self.code() {
             code @ 1..=5 => Some(128 << code),
@@ -105,7 +105,7 @@ code_enum! {
 }
 
 impl VlCap {
-    /// The number of data VLs, if the code stands for one.
+    /// The number of data VLs, if the code has one.
     pub const fn data_vls(self) -> Option<u8> {
         match self {
             Self::Vl0 => Some(1),
@@ -118,7 +118,7 @@ impl VlCap {
     }
 }
 
-/// PortInfo (IBA 14.2.5.6): addresses, state and abilities of a port.
+/// PortInfo (IBA 14.2.5.6): addresses, state and capabilities of a port.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -188,7 +188,7 @@ pub struct PortInfo {
 attribute!(PortInfo, PORT_INFO, "PortInfo");
 
 bits! { PortInfo {
-    /// The management key that writers must state; 0 for none.
+    /// The management key that Sets must carry; 0 for none.
     m_key, set_m_key: u64 = m_key;
     /// The upper half of the port's GIDs.
     gid_prefix, set_gid_prefix: u64 = gid_prefix;
@@ -196,7 +196,7 @@ bits! { PortInfo {
     lid, set_lid: Lid = lid;
     /// The LID of the master subnet manager, where traps go.
     master_sm_lid, set_master_sm_lid: Lid = master_sm_lid;
-    /// What the port can do. Read only.
+    /// The capabilities of the port. Read only.
     capability_mask, set_capability_mask: CapabilityMask = capability_mask;
     /// Diagnostics; 0 when all is well (IBA 14.2.5.6.1). Read only.
     diag_code, set_diag_code: u16 = diag_code;
@@ -212,13 +212,13 @@ bits! { PortInfo {
     link_width_active, set_link_width_active: LinkWidth = link_width_active;
     /// The original speeds that the port can train to. Read only.
     link_speed_supported, set_link_speed_supported: LinkSpeed = speed_supported_and_state[7, 4];
-    /// What the link layer lets through.
+    /// The state of the link layer.
     port_state, set_port_state: PortState = speed_supported_and_state[3, 0];
     /// The state of link training.
     port_physical_state, set_port_physical_state: PortPhysicalState = physical_state_and_default[7, 4];
     /// Where link training starts from.
     link_down_default_state, set_link_down_default_state: LinkDownDefault = physical_state_and_default[3, 0];
-    /// How far the M_Key protects, 0 to 3 (IBA 14.2.4.1).
+    /// The protection level of the M_Key, 0 to 3 (IBA 14.2.4.1).
     m_key_protect_bits, set_m_key_protect_bits: u8 = protect_bits_and_lmc[7, 6];
     /// The LID mask control.
     lmc, set_lmc: Lmc = protect_bits_and_lmc[2, 0];
@@ -233,7 +233,7 @@ bits! { PortInfo {
     master_sm_sl, set_master_sm_sl: u8 = neighbor_mtu_and_sm_sl[3, 0];
     /// The virtual lanes that the port has. Read only.
     vl_cap, set_vl_cap: VlCap = vl_cap_and_init_type[7, 4];
-    /// What the port asks to be initialised, 4 bits (IBA 14.2.5.6). Read only.
+    /// The initialisation that the port requests, 4 bits (IBA 14.2.5.6). Read only.
     init_type, set_init_type: u8 = vl_cap_and_init_type[3, 0];
     /// How many blocks of 4 KiB of high priority may go out before one of low priority; 255 for no
     /// limit.
@@ -242,7 +242,7 @@ bits! { PortInfo {
     vl_arbitration_high_cap, set_vl_arbitration_high_cap: u8 = vl_arbitration_high_cap;
     /// The number of entries in the low-priority arbitration table, 0 to 64. Read only.
     vl_arbitration_low_cap, set_vl_arbitration_low_cap: u8 = vl_arbitration_low_cap;
-    /// What the manager initialised, 4 bits.
+    /// The initialisation that the manager performed, 4 bits.
     init_type_reply, set_init_type_reply: u8 = init_type_reply_and_mtu_cap[7, 4];
     /// The largest payload that the port can take. Read only.
     mtu_cap, set_mtu_cap: Mtu = init_type_reply_and_mtu_cap[3, 0];
@@ -261,11 +261,11 @@ bits! { PortInfo {
     filter_raw_inbound, set_filter_raw_inbound: bool = operational_vls_and_filters[1, 1];
     /// Whether raw packets that go out are dropped.
     filter_raw_outbound, set_filter_raw_outbound: bool = operational_vls_and_filters[0, 0];
-    /// How many packets stated a wrong M_Key; stays at its highest value.
+    /// How many packets had a wrong M_Key; stays at its highest value.
     m_key_violations, set_m_key_violations: u16 = m_key_violations;
-    /// How many packets stated a wrong P_Key; stays at its highest value.
+    /// How many packets had a wrong P_Key; stays at its highest value.
     p_key_violations, set_p_key_violations: u16 = p_key_violations;
-    /// How many packets stated a wrong Q_Key; stays at its highest value.
+    /// How many packets had a wrong Q_Key; stays at its highest value.
     q_key_violations, set_q_key_violations: u16 = q_key_violations;
     /// The number of GUIDInfo entries. Read only.
     guid_cap, set_guid_cap: u8 = guid_cap;
@@ -273,7 +273,7 @@ bits! { PortInfo {
     client_reregister, set_client_reregister: bool = reregister_and_timeout[7, 7];
     /// Whether trap 257 or 258 is withheld for multicast packets, 2 bits.
     multicast_p_key_trap_suppression_enabled, set_multicast_p_key_trap_suppression_enabled: u8 = reregister_and_timeout[6, 5];
-    /// The longest way through the subnet: 4.096 µs × 2^value; 0 to 31.
+    /// The longest time through the subnet: 4.096 µs × 2^value; 0 to 31.
     subnet_timeout, set_subnet_timeout: u8 = reregister_and_timeout[4, 0];
     /// The longest time until the port answers a MAD: 4.096 µs × 2^value; 0 to 31. Read only.
     resp_time_value, set_resp_time_value: u8 = resp_time[4, 0];
@@ -283,15 +283,15 @@ bits! { PortInfo {
     overrun_errors, set_overrun_errors: u8 = error_thresholds[3, 0];
     /// The most credits that the peer ever needs to advertise; 0 when unknown. Read only.
     max_credit_hint, set_max_credit_hint: u16 = max_credit_hint;
-    /// The second set of extended speeds: what the link has trained to. Read only.
+    /// The second set of extended speeds: the speed that the link has trained to. Read only.
     link_speed_ext_active2, set_link_speed_ext_active2: LinkSpeedExt2 = ext2_and_latency[30, 29];
-    /// The second set of extended speeds: what the port can train to. Read only.
+    /// The second set of extended speeds: the speeds that the port can train to. Read only.
     link_speed_ext_supported2, set_link_speed_ext_supported2: LinkSpeedExt2 = ext2_and_latency[28, 27];
-    /// The second set of extended speeds: what the link may train to.
+    /// The second set of extended speeds: the speeds that the link may train to.
     link_speed_ext_enabled2, set_link_speed_ext_enabled2: LinkSpeedExt2 = ext2_and_latency[26, 24];
-    /// How long the way to the peer and back takes; 24 bits. Read only.
+    /// The round-trip time to the peer; 24 bits. Read only.
     link_round_trip_latency, set_link_round_trip_latency: u32 = ext2_and_latency[23, 0];
-    /// What else the port can do. Read only.
+    /// Further capabilities of the port. Read only.
     capability_mask2, set_capability_mask2: CapabilityMask2 = capability_mask2;
     /// The extended speed that the link has trained to; no bit when it is an original one. Read
     /// only.
@@ -328,8 +328,8 @@ impl PortInfo {
         modifier & Self::EXTENDED_SPEEDS != 0
     }
 
-    /// The speed that the link has trained to, from whichever field states it; `None` when none
-    /// does, as on a link that is down, or with a value that has no name.
+    /// The speed that the link has trained to, from the field that gives it; `None` if none does,
+    /// as on a link that is down, or with a value that has no name.
     ///
     /// The capability masks are not consulted: those of a switch's external ports are not filled
     /// in, and a port that lacks an extension has zeroes there. FDR10 reads as QDR; see
@@ -342,7 +342,7 @@ impl PortInfo {
         )
     }
 
-    /// What the link can carry, if it is trained and its width and speed have names.
+    /// The rate of the link, if it is trained and its width and speed have names.
     pub fn link_rate(&self) -> Option<LinkRate> {
         Some(LinkRate {
             lanes: self.link_width_active().single()?.lanes(),

@@ -38,9 +38,9 @@ impl SlToVlMapping {
         (input.0 as u32) << 8 | output.0 as u32
     }
 
-    /// The attribute modifier that sets one table from every input to every output at once, where
+    /// The attribute modifier that sets one table from every input to every output at once, if
     /// [`SwitchInfo::optimized_sl_to_vl_mapping_programming`](super::SwitchInfo::optimized_sl_to_vl_mapping_programming)
-    /// says that it can.
+    /// is non-zero.
     pub const fn modifier_all_ports() -> u32 {
         Self::ALL_INPUTS | Self::ALL_OUTPUTS
     }

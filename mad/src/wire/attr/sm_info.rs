@@ -9,9 +9,9 @@ use crate::wire::bits::bits;
 use crate::wire::codes::code_enum;
 
 code_enum! {
-    /// What a subnet manager is doing (IBA 14.4.1).
+    /// The state of a subnet manager (IBA 14.4.1).
     SmState {
-        /// Told to do nothing.
+        /// Disabled by another manager.
         NotActive = 0 "NOTACTIVE",
         /// Looking for nodes and for other managers.
         Discovering = 1 "DISCOVERING",
@@ -22,15 +22,15 @@ code_enum! {
     }
 }
 
-/// The attribute modifier of SMInfo: in a Set, what one manager tells another (IBA 14.4.1). Values
-/// without a name are kept.
+/// The attribute modifier of SMInfo: in a Set, the command of one manager to another (IBA 14.4.1).
+/// Values without a name are kept.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SmControl(pub u32);
 
 impl SmControl {
     /// In a Get.
     pub const NONE: SmControl = SmControl(0);
-    /// The sender was the master, and the receiver is to be.
+    /// The sender was the master; the receiver is to become it.
     pub const HANDOVER: SmControl = SmControl(1);
     /// The sender has become the master after a handover.
     pub const ACKNOWLEDGE: SmControl = SmControl(2);
@@ -62,7 +62,7 @@ impl fmt::Debug for SmControl {
     }
 }
 
-/// SMInfo (IBA 14.2.5.13): who manages, or would.
+/// SMInfo (IBA 14.2.5.13): a subnet manager, its state and priority.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -86,12 +86,12 @@ attribute!(SmInfo, SM_INFO, "SMInfo");
 bits! { SmInfo {
     /// The port behind which the manager runs.
     guid, set_guid: Guid = guid;
-    /// What managers show each other to be trusted; 0 towards those that are not.
+    /// The key by which managers trust each other; 0 for untrusted receivers.
     sm_key, set_sm_key: u64 = sm_key;
     /// Counts up while the manager lives.
     act_count, set_act_count: u32 = act_count;
     /// 0 to 15; the highest becomes the master, and of equals the one with the lowest GUID.
     priority, set_priority: u8 = priority_and_state[7, 4];
-    /// What the manager is doing.
+    /// The manager's state.
     sm_state, set_sm_state: SmState = priority_and_state[3, 0];
 } }

@@ -49,18 +49,18 @@ bits! { SwitchInfo {
     multicast_fdb_cap, set_multicast_fdb_cap: u16 = multicast_fdb_cap;
     /// The highest LID whose linear forwarding entry counts; packets to LIDs above are dropped.
     linear_fdb_top, set_linear_fdb_top: Lid = linear_fdb_top;
-    /// Where a random forwarding table sends what it does not list.
+    /// The port for LIDs that a random forwarding table does not list.
     default_port, set_default_port: PortNum = default_port;
-    /// Where multicast packets without an entry go that came in by another port.
+    /// The exit port of multicast packets without an entry that came in by another port.
     default_multicast_primary_port, set_default_multicast_primary_port: PortNum = default_multicast_primary_port;
-    /// Where multicast packets without an entry go that came in by the primary port.
+    /// The exit port of multicast packets without an entry that came in by the primary port.
     default_multicast_not_primary_port, set_default_multicast_not_primary_port: PortNum = default_multicast_not_primary_port;
-    /// LifeTimeValue: packets are dropped that have been in the switch for more than 4.096 µs ×
-    /// 2^value; above 19 they never are. 0 to 31.
+    /// LifeTimeValue: the switch drops packets that it has held for more than 4.096 µs × 2^value;
+    /// never if above 19. 0 to 31.
     life_time_value, set_life_time_value: u8 = life_time_and_flags[7, 3];
     /// Whether some port's state has changed since this was last cleared; writing 1 clears it.
     port_state_change, set_port_state_change: bool = life_time_and_flags[2, 2];
-    /// OptimizedSLtoVLMappingProgramming: nonzero where one SLtoVLMappingTable can be set for many
+    /// OptimizedSLtoVLMappingProgramming: nonzero if one SLtoVLMappingTable can be set for many
     /// ports at once; see
     /// [`SlToVlMapping::modifier_all_ports`](super::SlToVlMapping::modifier_all_ports). 0 to 3.
     /// Read only.
@@ -78,7 +78,7 @@ bits! { SwitchInfo {
     filter_raw_inbound_cap, set_filter_raw_inbound_cap: bool = flags[5, 5];
     /// Whether raw packets that go out can be filtered. Read only.
     filter_raw_outbound_cap, set_filter_raw_outbound_cap: bool = flags[4, 4];
-    /// Whether port 0 is an enhanced one, which does all that a CA port does. Read only.
+    /// Whether port 0 is an enhanced one, with all functions of a CA port. Read only.
     enhanced_port0, set_enhanced_port0: bool = flags[3, 3];
     /// The highest multicast LID whose forwarding entry counts; 0 for all the table, 0xBFFF for
     /// none of it. Heeded where

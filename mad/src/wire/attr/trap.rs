@@ -1,4 +1,4 @@
-//! What the generic traps say: the 54 bytes DataDetails of a Notice, trap by trap (IBA 14.2.5.1).
+//! The details of generic traps: the 54 bytes DataDetails of a Notice, trap by trap (IBA 14.2.5.1).
 
 use rsm_ids::{Guid, Lid, PortNum};
 use zerocopy::byteorder::network_endian::{U16, U32, U64};
@@ -14,7 +14,7 @@ use crate::wire::header::{AttrId, Method};
 
 /// A shape of the 54 bytes DataDetails.
 pub trait Details: Copy + Default {
-    /// The details in `bytes`. Any bytes are some.
+    /// The details in `bytes`. Any bytes are valid.
     fn from_details(bytes: &[u8; Notice::DETAILS_LEN]) -> &Self;
 
     /// The bytes as they are sent.
@@ -73,12 +73,12 @@ pub enum TrapDetails<'a> {
     BadKeys(&'a BadKeys),
     /// Trap 259.
     BadPKeyAtSwitch(&'a BadPKeyAtSwitch),
-    /// Any other generic trap, and all of vendors.
+    /// Any other generic trap, and all traps of vendors.
     Other(&'a [u8; Notice::DETAILS_LEN]),
 }
 
 impl<'a> TrapDetails<'a> {
-    /// `bytes` in the shape that the trap number gives them.
+    /// `bytes` in the form of the trap number.
     pub(super) fn new(generic: bool, trap: Trap, bytes: &'a [u8; Notice::DETAILS_LEN]) -> Self {
         if !generic {
             return Self::Other(bytes);
@@ -154,7 +154,7 @@ bits! { LinkStateChange {
     lid, set_lid: Lid = lid;
 } }
 
-/// Traps 129, 130 and 131: a port met a threshold of errors.
+/// Traps 129, 130 and 131: a port reached a threshold of errors.
 ///
 /// ```text
 /// byte  0  -                 | LIDADDR
@@ -179,7 +179,7 @@ bits! { PortThreshold {
 } }
 
 bit_mask! {
-    /// What changed, in trap 144 with OtherLocalChanges.
+    /// The changes, in trap 144 with OtherLocalChanges.
     LocalChanges(u16) {
         /// NodeDescription.
         NODE_DESCRIPTION = 0x0001 "NodeDescription",
@@ -196,7 +196,7 @@ bit_mask! {
     }
 }
 
-/// Trap 144: something of a port's own changed.
+/// Trap 144: a local attribute of a port changed.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -225,11 +225,11 @@ pub struct LocalChange {
 bits! { LocalChange {
     /// The port.
     lid, set_lid: Lid = lid;
-    /// Whether [`Self::changes`] says what changed; otherwise it was the capability mask.
+    /// Whether [`Self::changes`] lists the changes; otherwise the capability mask changed.
     other_local_changes, set_other_local_changes: bool = flags[0, 0];
     /// The capability mask as it is now.
     capability_mask, set_capability_mask: CapabilityMask = capability_mask;
-    /// What changed.
+    /// The changes.
     changes, set_changes: LocalChanges = changes;
     /// The second capability mask as it is now.
     capability_mask2, set_capability_mask2: CapabilityMask2 = capability_mask2;
@@ -293,7 +293,7 @@ pub struct BadMKey {
 }
 
 bits! { BadMKey {
-    /// Who sent the packet, if it was routed by LID.
+    /// The sender of the packet, if it was LID-routed.
     lid, set_lid: Lid = lid;
     /// DrSLID of the packet.
     dr_slid, set_dr_slid: Lid = dr_slid;
@@ -305,7 +305,7 @@ bits! { BadMKey {
     modifier, set_modifier: u32 = modifier;
     /// The M_Key of the packet.
     m_key, set_m_key: u64 = m_key;
-    /// Whether the packet was routed hop by hop.
+    /// Whether it was a directed-route packet.
     dr_notice, set_dr_notice: bool = route[7, 7];
     /// Whether [`Self::return_path`] is only the beginning.
     dr_path_truncated, set_dr_path_truncated: bool = route[6, 6];
@@ -319,7 +319,7 @@ impl BadMKey {
         &self.return_path
     }
 
-    /// The return path, to be changed in place.
+    /// The return path, mutable in place.
     pub fn return_path_mut(&mut self) -> &mut [u8; 30] {
         &mut self.return_path
     }
@@ -354,17 +354,17 @@ pub struct BadKeys {
 }
 
 bits! { BadKeys {
-    /// Where the packet came from.
+    /// The source LID of the packet.
     lid1, set_lid1: Lid = lid1;
-    /// Where the packet went to.
+    /// The destination LID of the packet.
     lid2, set_lid2: Lid = lid2;
     /// The Q_Key of the packet, or its P_Key in the low 16 bits.
     key, set_key: u32 = key;
     /// The service level of the packet; 0 to 15.
     sl, set_sl: u8 = sl_and_qp1[31, 28];
-    /// The queue pair that the packet came from; 24 bits.
+    /// The source queue pair of the packet; 24 bits.
     qp1, set_qp1: u32 = sl_and_qp1[23, 0];
-    /// The queue pair that the packet went to; 24 bits.
+    /// The destination queue pair of the packet; 24 bits.
     qp2, set_qp2: u32 = qp2[23, 0];
 } }
 
@@ -401,17 +401,17 @@ pub struct BadPKeyAtSwitch {
 bits! { BadPKeyAtSwitch {
     /// Which of the other fields the switch filled in (IBA 14.2.5.1).
     data_valid, set_data_valid: u16 = data_valid;
-    /// Where the packet came from.
+    /// The source LID of the packet.
     lid1, set_lid1: Lid = lid1;
-    /// Where the packet went to.
+    /// The destination LID of the packet.
     lid2, set_lid2: Lid = lid2;
     /// The P_Key of the packet.
     p_key, set_p_key: PKey = p_key;
     /// The service level of the packet; 0 to 15.
     sl, set_sl: u8 = sl_and_qp1[31, 28];
-    /// The queue pair that the packet came from; 24 bits.
+    /// The source queue pair of the packet; 24 bits.
     qp1, set_qp1: u32 = sl_and_qp1[23, 0];
-    /// The queue pair that the packet went to; 24 bits.
+    /// The destination queue pair of the packet; 24 bits.
     qp2, set_qp2: u32 = qp2[23, 0];
     /// The switch.
     switch_lid, set_switch_lid: Lid = switch_lid;
@@ -419,11 +419,11 @@ bits! { BadPKeyAtSwitch {
     port_num, set_port_num: PortNum = port;
 } }
 
-/// Accessors of the two GIDs that a packet names.
+/// Accessors of the two GIDs of a packet.
 macro_rules! gid_pair {
     ($($view:ident),*) => {$(
         impl $view {
-            /// The port that the packet came from.
+            /// The source port of the packet.
             pub fn gid1(&self) -> Gid {
                 Gid(u128::from_be_bytes(self.gid1))
             }
@@ -434,7 +434,7 @@ macro_rules! gid_pair {
                 self
             }
 
-            /// The port that the packet went to.
+            /// The destination port of the packet.
             pub fn gid2(&self) -> Gid {
                 Gid(u128::from_be_bytes(self.gid2))
             }

@@ -45,7 +45,7 @@ bits! { VlArbitrationEntry {
     weight, set_weight: u8 = weight;
 } }
 
-/// Which 32 entries of the two arbitration tables an attribute modifier names.
+/// The 32 entries of the two arbitration tables that an attribute modifier selects.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u16)]
 pub enum VlArbitrationBlock {
@@ -97,7 +97,7 @@ impl VlArbitration {
         PortNum(modifier as u8)
     }
 
-    /// The block that a modifier names, if there is such a one.
+    /// The block of a modifier; `None` if there is none of its number.
     pub const fn modifier_block(modifier: u32) -> Option<VlArbitrationBlock> {
         match modifier >> 16 {
             1 => Some(VlArbitrationBlock::LowPriorityLower),
@@ -113,7 +113,7 @@ impl VlArbitration {
         &self.entries
     }
 
-    /// The entries, to be changed in place.
+    /// The entries, mutable in place.
     pub fn entries_mut(&mut self) -> &mut [VlArbitrationEntry; Self::ENTRIES] {
         &mut self.entries
     }

@@ -1,4 +1,4 @@
-//! Where each field lies, as data: name, bit offset, width.
+//! The place of each field, as data: name, bit offset, width.
 //!
 //! The tables are written from the figures of the specification, apart from the views in
 //! [`attr`](super::attr) and in another form, so that each checks the other. They drive
@@ -34,7 +34,7 @@ pub struct FieldSpec {
     show: Show,
 }
 
-/// How a value is written.
+/// The text form of a value.
 #[derive(Clone, Copy)]
 enum Show {
     Decimal,
@@ -76,7 +76,7 @@ const fn text(name: &'static str, offset: u16, width: u16) -> FieldSpec {
     field(name, offset, width, Show::Text)
 }
 
-/// A field that is written as `T` writes itself.
+/// A field with the text form of `T`.
 const fn named<T: super::bits::Field + fmt::Display>(
     name: &'static str,
     offset: u16,
@@ -107,15 +107,14 @@ impl FieldSpec {
         })
     }
 
-    /// The field's bytes, for one that is made of whole bytes; those that `data` does not have are
-    /// left out.
+    /// The field's bytes, for a field of whole bytes; bytes beyond `data` are left out.
     fn slice<'a>(&self, data: &'a [u8]) -> &'a [u8] {
         let start = usize::from(self.offset / 8).min(data.len());
         let end = (start + usize::from(self.width / 8)).min(data.len());
         &data[start..end]
     }
 
-    /// The field's value in `data`, to be written.
+    /// The field's value in `data`, for display.
     pub fn value<'a>(&'a self, data: &'a [u8]) -> impl fmt::Display + 'a {
         Value { field: self, data }
     }
@@ -173,8 +172,8 @@ impl fmt::Display for Value<'_> {
     }
 }
 
-/// The fields of an attribute in the 64 data bytes of an SMP, in wire order; `None` for one that is
-/// not known.
+/// The fields of an attribute in the 64 data bytes of an SMP, in wire order; `None` for an unknown
+/// one.
 pub const fn of_attribute(attribute: AttrId) -> Option<&'static [FieldSpec]> {
     match attribute {
         AttrId::NOTICE => Some(attributes::NOTICE),
@@ -195,8 +194,7 @@ pub const fn of_attribute(attribute: AttrId) -> Option<&'static [FieldSpec]> {
     }
 }
 
-/// The layout of a record or of another attribute of the SA; `None` for one that is
-/// not known.
+/// The layout of a record or of another attribute of the SA; `None` for an unknown one.
 pub fn of_record(attribute: AttrId) -> Option<&'static RecordLayout> {
     match attribute.0 {
         0x0001 => Some(&records::CLASS_PORT_INFO),
@@ -224,7 +222,7 @@ pub fn of_record(attribute: AttrId) -> Option<&'static RecordLayout> {
 }
 
 /// The fields of a generic trap in the 54 bytes DataDetails of a Notice, in wire order; `None` for
-/// one that is not known.
+/// an unknown one.
 pub const fn of_trap(trap: Trap) -> Option<&'static [FieldSpec]> {
     match trap.0 {
         64..=67 => Some(details::GID_CHANGE),

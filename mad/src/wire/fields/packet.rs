@@ -17,10 +17,11 @@ pub const HEADER: &[FieldSpec] = &[
     hex("AttributeModifier", 160, 32),
 ];
 
-/// What both kinds of SMP add (IBA 14.2.1.1).
+/// The fields that both kinds of SMP add (IBA 14.2.1.1).
 pub const SMP: &[FieldSpec] = &[hex("M_Key", 192, 64)];
 
-/// What directed-route SMPs add (IBA 14.2.1.2). D and its 15-bit status share a word of [`HEADER`].
+/// The fields that directed-route SMPs add (IBA 14.2.1.2). D and its 15-bit status share a word of
+/// [`HEADER`].
 pub const DIRECTED: &[FieldSpec] = &[
     dec("D", 32, 1),
     named::<Status>("DrStatus", 33, 15),
@@ -32,8 +33,8 @@ pub const DIRECTED: &[FieldSpec] = &[
     bytes("ReturnPath", 1536, 512),
 ];
 
-/// What classes with multi-packet transactions add (IBA 13.6.2). NewWindowLast of an ACK lies where
-/// PayloadLength of DATA does.
+/// The fields that classes with multi-packet transactions add (IBA 13.6.2). NewWindowLast of an ACK
+/// has the place of PayloadLength of DATA.
 pub const RMPP: &[FieldSpec] = &[
     dec("RMPPVersion", 192, 8),
     named::<RmppType>("RMPPType", 200, 8),
@@ -44,7 +45,7 @@ pub const RMPP: &[FieldSpec] = &[
     dec("PayloadLength/NewWindowLast", 256, 32),
 ];
 
-/// What the SA adds (IBA 15.2.1.1).
+/// The fields that the SA adds (IBA 15.2.1.1).
 pub const SA: &[FieldSpec] = &[
     hex("SM_Key", 288, 64),
     dec("AttributeOffset", 352, 16),

@@ -6,13 +6,13 @@ use super::{FieldSpec, bytes, dec, gid, hex, named, text};
 use crate::wire::attr::{Mtu, NodeType, ProducerType};
 use crate::wire::sa::{JoinState, Rate, SaCapabilityMask, SaCapabilityMask2, Selector};
 
-/// A record: its own fields, and the attributes of subnet management that lie in it.
+/// A record: its own fields, and its embedded attributes of subnet management.
 pub struct RecordLayout {
     /// The specification's name.
     pub name: &'static str,
     /// The fields that belong to the record itself, or all of them.
     pub fields: &'static [FieldSpec],
-    /// An attribute: the bit at which it begins, and its fields.
+    /// Embedded attributes: the bit at which each begins, and its fields.
     pub embedded: &'static [(u16, &'static [FieldSpec])],
 }
 

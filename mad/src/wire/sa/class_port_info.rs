@@ -14,7 +14,7 @@ bit_mask! {
         TRAP = 0x0001 "IsTrapSupported",
         /// Answers Get and Set of Notice.
         NOTICE = 0x0002 "IsGetSetNoticeSupported",
-        /// Answers all optional records but those named by the bits below.
+        /// Answers all optional records except those of the bits below.
         OPTIONAL_RECORDS = 0x0100 "IsSubnetOptionalRecordsSupported",
         /// Manages multicast groups.
         UD_MULTICAST = 0x0200 "IsUDMulticastSupported",
@@ -32,7 +32,7 @@ bit_mask! {
     SaCapabilityMask2(u32) {
         /// Knows QoS classes.
         QOS = 0x002 "IsQoSSupported",
-        /// Says in paths which P_Key serves the way back.
+        /// Gives in paths the P_Key for the way back.
         REVERSE_PATH_P_KEY = 0x004 "IsReversePathPKeySupported",
         /// Sets MulticastFDBTop.
         MULTICAST_FDB_TOP = 0x008 "IsMulticastFDBTopSupported",
@@ -57,8 +57,8 @@ bit_mask! {
     }
 }
 
-/// ClassPortInfo (IBA 13.4.8.1) as the SA uses it: what the SA can do.
-/// The redirection is never used here, the trap fields by nobody.
+/// ClassPortInfo (IBA 13.4.8.1) of the SA: its capabilities. This SA never redirects, and the trap
+/// fields are unused.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -103,48 +103,48 @@ bits! { ClassPortInfo {
     base_version, set_base_version: u8 = base_version;
     /// The class version that it knows.
     class_version, set_class_version: u8 = class_version;
-    /// What it can do.
+    /// Its capabilities.
     capability_mask, set_capability_mask: SaCapabilityMask = capability_mask;
-    /// What it can do besides.
+    /// Its further capabilities.
     capability_mask2, set_capability_mask2: SaCapabilityMask2 = capability_mask2_and_resp_time[31, 5];
     /// How long it takes to answer: 4.096 µs × 2^value.
     resp_time_value, set_resp_time_value: u8 = capability_mask2_and_resp_time[4, 0];
-    /// Where requests should go instead: TClass.
+    /// The redirection of requests: TClass.
     redirect_tc, set_redirect_tc: u8 = redirect_tc_sl_fl[31, 24];
-    /// Where requests should go instead: service level.
+    /// The redirection of requests: service level.
     redirect_sl, set_redirect_sl: u8 = redirect_tc_sl_fl[23, 20];
-    /// Where requests should go instead: FlowLabel.
+    /// The redirection of requests: FlowLabel.
     redirect_fl, set_redirect_fl: u32 = redirect_tc_sl_fl[19, 0];
-    /// Where requests should go instead: LID.
+    /// The redirection of requests: LID.
     redirect_lid, set_redirect_lid: Lid = redirect_lid;
-    /// Where requests should go instead: P_Key.
+    /// The redirection of requests: P_Key.
     redirect_p_key, set_redirect_p_key: PKey = redirect_p_key;
-    /// Where requests should go instead: queue pair.
+    /// The redirection of requests: queue pair.
     redirect_qp, set_redirect_qp: u32 = redirect_qp[23, 0];
-    /// Where requests should go instead: Q_Key.
+    /// The redirection of requests: Q_Key.
     redirect_q_key, set_redirect_q_key: u32 = redirect_q_key;
-    /// Where traps go: TClass.
+    /// The destination of traps: TClass.
     trap_tc, set_trap_tc: u8 = trap_tc_sl_fl[31, 24];
-    /// Where traps go: service level.
+    /// The destination of traps: service level.
     trap_sl, set_trap_sl: u8 = trap_tc_sl_fl[23, 20];
-    /// Where traps go: FlowLabel.
+    /// The destination of traps: FlowLabel.
     trap_fl, set_trap_fl: u32 = trap_tc_sl_fl[19, 0];
-    /// Where traps go: LID.
+    /// The destination of traps: LID.
     trap_lid, set_trap_lid: Lid = trap_lid;
-    /// Where traps go: P_Key.
+    /// The destination of traps: P_Key.
     trap_p_key, set_trap_p_key: PKey = trap_p_key;
-    /// Where traps go: HopLimit.
+    /// The destination of traps: HopLimit.
     trap_hl, set_trap_hl: u8 = trap_hl_qp[31, 24];
-    /// Where traps go: queue pair.
+    /// The destination of traps: queue pair.
     trap_qp, set_trap_qp: u32 = trap_hl_qp[23, 0];
-    /// Where traps go: Q_Key.
+    /// The destination of traps: Q_Key.
     trap_q_key, set_trap_q_key: u32 = trap_q_key;
 } }
 
 gids! { ClassPortInfo {
-    /// Where requests should go instead: GID.
+    /// The redirection of requests: GID.
     redirect_gid, set_redirect_gid = redirect_gid;
-    /// Where traps go: GID.
+    /// The destination of traps: GID.
     trap_gid, set_trap_gid = trap_gid;
 } }
 

@@ -3,8 +3,8 @@ use std::ops::{BitAnd, BitOr};
 
 use crate::wire::bits::newtype_fields;
 
-/// ComponentMask (IBA 15.2.1.4): which components of a record a query means. Bit n stands for the
-/// n-th component in the order of the record's layout, reserved ones counted.
+/// ComponentMask (IBA 15.2.1.4): the components of a record that count in a query. Bit n is the
+/// n-th component in the order of the record's layout, reserved ones included.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ComponentMask(pub u64);
 
@@ -73,7 +73,7 @@ impl fmt::Debug for ComponentMask {
     }
 }
 
-/// A component of a record: a bit of the mask, and the bits of the record that it stands for.
+/// A component of a record: a bit of the mask, and its bits of the record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Component {
     /// The specification's name.

@@ -7,8 +7,8 @@ use crate::wire::attr::GuidInfo;
 use crate::wire::bits::bits;
 use crate::wire::sa::ComponentMask;
 
-/// GUIDInfoRecord (IBA 15.2.5.18): a block of a port's GUIDs. In Set and Delete the mask says which
-/// of them are meant.
+/// GUIDInfoRecord (IBA 15.2.5.18): a block of a port's GUIDs. In Set and Delete the mask selects
+/// the GUIDs.
 ///
 /// ```text
 /// byte  0  LID             | BlockNum | -
@@ -61,7 +61,7 @@ impl GuidInfoRecord {
         &self.guid_info
     }
 
-    /// The block, to be changed in place.
+    /// The block, mutable in place.
     pub fn guid_info_mut(&mut self) -> &mut GuidInfo {
         &mut self.guid_info
     }

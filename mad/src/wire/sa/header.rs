@@ -18,7 +18,7 @@ pub const SA_HEADER_LEN: usize = 56;
 /// The bytes of data in one datagram.
 pub const SA_DATA_LEN: usize = MAD_LEN - SA_HEADER_LEN;
 
-/// What every datagram of the SA begins with (IBA 15.2.1.1).
+/// The header of every datagram of the SA (IBA 15.2.1.1).
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -45,16 +45,16 @@ pub struct SaHeader {
 const _: () = assert!(size_of::<SaHeader>() == SA_HEADER_LEN);
 
 bits! { SaHeader {
-    /// What a trusted requester shows; 0 for the others.
+    /// The key of a trusted requester; 0 for others.
     sm_key, set_sm_key: u64 = sm_key;
     /// In a table: the distance from one record to the next in units of 8 bytes.
     attribute_offset, set_attribute_offset: u16 = attribute_offset;
-    /// Which components of the record count.
+    /// The components of the record that count.
     component_mask, set_component_mask: ComponentMask = component_mask;
 } }
 
 impl SaHeader {
-    /// The header of a request for `R`, with nothing in its mask.
+    /// The header of a request for `R`, with an empty mask.
     pub fn request<R: Record>(method: Method, tid: Tid) -> SaHeader {
         let mut header = SaHeader::default();
         header
@@ -68,13 +68,12 @@ impl SaHeader {
         header
     }
 
-    /// The header that `message` begins with, and the data behind it; `None` when it is too short
-    /// for one.
+    /// The header of `message`, and the data behind it; `None` if it is too short for one.
     pub fn split(message: &[u8]) -> Option<(&SaHeader, &[u8])> {
         SaHeader::ref_from_prefix(message).ok()
     }
 
-    /// The header that `message` begins with, to be changed in place, and the data behind it.
+    /// The header of `message`, mutable in place, and the data behind it.
     pub fn split_mut(message: &mut [u8]) -> Option<(&mut SaHeader, &mut [u8])> {
         SaHeader::mut_from_prefix(message).ok()
     }
@@ -84,33 +83,31 @@ impl SaHeader {
         zerocopy::transmute_ref!(self)
     }
 
-    /// The header that all management datagrams share.
+    /// The common header of all management datagrams.
     pub fn mad(&self) -> &MadHeader {
         &self.mad
     }
 
-    /// The header that all management datagrams share, to be changed in place.
+    /// The common header of all management datagrams, mutable in place.
     pub fn mad_mut(&mut self) -> &mut MadHeader {
         &mut self.mad
     }
 
-    /// The header of multi-packet transactions.
+    /// The RMPP header.
     pub fn rmpp(&self) -> &RmppHeader {
         &self.rmpp
     }
 
-    /// The header of multi-packet transactions, to be changed in place.
+    /// The RMPP header, mutable in place.
     pub fn rmpp_mut(&mut self) -> &mut RmppHeader {
         &mut self.rmpp
     }
 
-    /// The header of the response to this request: the method's answer with `status`, and nothing
-    /// of the request's RMPP. The SM_Key is not sent back, for the answer may be read by others
-    /// than the one who knows it.
+    /// The header of the response to this request: the method's answer with `status`, and an empty
+    /// RMPP header. It leaves out the SM_Key, for requesters without the key may read the answer.
     pub fn response(&self, status: Status) -> SaHeader {
         let method = self.mad.method();
-        // TrapRepress, which answers a trap elsewhere, says that one was taken; there are none
-        // here.
+        // Not TrapRepress: it answers traps, and the SA receives none.
         let answer = method
             .response()
             .filter(|answer| answer.is_response())
@@ -126,7 +123,7 @@ impl SaHeader {
         header
     }
 
-    /// The name of the attribute in this class; the number where it has none.
+    /// The name of the attribute in this class; the number if it has none.
     pub fn attribute_name(&self) -> impl fmt::Display {
         AttributeName(self.mad.attribute())
     }
@@ -159,7 +156,7 @@ impl fmt::Display for AttributeName {
     }
 }
 
-/// A datagram of the SA: a message that fits into one, or a segment of one.
+/// A datagram of the SA: a message in one datagram, or a segment of a longer one.
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct SaMad {
@@ -172,7 +169,7 @@ pub struct SaMad {
 const _: () = assert!(size_of::<SaMad>() == MAD_LEN);
 
 impl SaMad {
-    /// A request that carries `record`, of which `mask` counts.
+    /// A request with `record`, of which the components in `mask` count.
     pub fn request<R: Record>(method: Method, tid: Tid, mask: ComponentMask, record: &R) -> SaMad {
         let mut header = SaHeader::request::<R>(method, tid);
         header.set_component_mask(mask);
@@ -186,7 +183,7 @@ impl SaMad {
         zerocopy::transmute_ref!(bytes)
     }
 
-    /// The datagram in `bytes`, to be changed in place.
+    /// The datagram in `bytes`, mutable in place.
     pub fn from_bytes_mut(bytes: &mut MadBytes) -> &mut SaMad {
         zerocopy::transmute_mut!(bytes)
     }
@@ -236,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shorter_than_a_header_is_none() {
+    fn bytes_shorter_than_a_header_are_none() {
         assert!(SaHeader::split(&[0; SA_HEADER_LEN - 1]).is_none());
         let (_, data) = SaHeader::split(&[0; SA_HEADER_LEN]).unwrap();
         assert!(data.is_empty());

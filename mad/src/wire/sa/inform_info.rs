@@ -6,7 +6,7 @@ use super::{components, gids, record};
 use crate::wire::attr::{ProducerType, Trap};
 use crate::wire::bits::bits;
 
-/// InformInfo (IBA 13.4.8.3): what a subscriber wants reports of, or no longer.
+/// InformInfo (IBA 13.4.8.3): a subscription to reports, or the end of one.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -37,43 +37,43 @@ pub struct InformInfo {
 record!(InformInfo, 0x0003, "InformInfo");
 
 bits! { InformInfo {
-    /// The first of the LIDs whose notices are meant; [`Self::LID_RANGE_ALL`] for all.
+    /// The first LID whose notices to report; [`Self::LID_RANGE_ALL`] for all.
     lid_range_begin, set_lid_range_begin: Lid = lid_range_begin;
-    /// The last of them; 0 for just one.
+    /// The last LID; 0 for just one.
     lid_range_end, set_lid_range_end: Lid = lid_range_end;
     /// 1 for generic notices, 0 for those of a vendor.
     is_generic, set_is_generic: u8 = is_generic;
-    /// 1 to subscribe, 0 to take it back.
+    /// 1 to subscribe, 0 to unsubscribe.
     subscribe, set_subscribe: u8 = subscribe;
-    /// The type of notices, as a [`NoticeType`](crate::wire::attr::NoticeType) has it;
-    /// [`Self::ALL`] for all.
+    /// The type of notices, as in [`NoticeType`](crate::wire::attr::NoticeType); [`Self::ALL`] for
+    /// all.
     notice_type, set_notice_type: u16 = notice_type;
-    /// Of generic notices: the trap; [`Self::ALL`] for all.
+    /// In generic notices: the trap; [`Self::ALL`] for all.
     trap_number, set_trap_number: Trap = trap_number;
-    /// Of a vendor's notices: the device; [`Self::ALL`] for all.
+    /// In a vendor's notices: the device; [`Self::ALL`] for all.
     device_id, set_device_id: u16 = trap_number;
-    /// The queue pair that reports go to; 24 bits.
+    /// The destination queue pair of reports; 24 bits.
     qpn, set_qpn: u32 = qpn_and_resp_time[31, 8];
     /// How long the subscriber takes to answer a report: 4.096 µs × 2^value.
     resp_time_value, set_resp_time_value: u8 = qpn_and_resp_time[4, 0];
-    /// Of generic notices: what they come from; [`Self::ALL_PRODUCERS`] for all.
+    /// In generic notices: the kind of their source; [`Self::ALL_PRODUCERS`] for all.
     producer_type, set_producer_type: ProducerType = producer[23, 0];
-    /// Of a vendor's notices: the vendor, as the IEEE counts; 24 bits. [`Self::ALL_PRODUCERS`] for
+    /// In a vendor's notices: the vendor, as the IEEE counts; 24 bits. [`Self::ALL_PRODUCERS`] for
     /// all.
     vendor_id, set_vendor_id: u32 = producer[23, 0];
 } }
 
 gids! { InformInfo {
-    /// The port whose notices are meant; 0 leaves it to the LIDs.
+    /// The port whose notices to report; with 0 the LIDs select.
     gid, set_gid = gid;
 } }
 
 impl InformInfo {
-    /// LIDRangeBegin that means all ports.
+    /// LIDRangeBegin for all ports.
     pub const LID_RANGE_ALL: Lid = Lid(0xFFFF);
-    /// Type, TrapNumber or DeviceID that means all.
+    /// Type, TrapNumber or DeviceID for all.
     pub const ALL: u16 = 0xFFFF;
-    /// ProducerType or VendorID that means all.
+    /// ProducerType or VendorID for all.
     pub const ALL_PRODUCERS: u32 = 0xFF_FFFF;
 
     const USED: usize = 36;
@@ -127,7 +127,7 @@ components! { InformInfoRecord {
 } }
 
 impl InformInfoRecord {
-    /// What the subscription is to.
+    /// The InformInfo of the subscription.
     pub fn inform_info(&self) -> InformInfo {
         let mut info = InformInfo::default();
         let (used, _) = info.as_mut_bytes().split_at_mut(InformInfo::USED);

@@ -8,7 +8,7 @@ use crate::wire::bits::bits;
 use crate::wire::codes::bit_mask;
 
 bit_mask! {
-    /// How a port takes part in a multicast group (IBA 15.2.5.17); 4 bits.
+    /// The membership of a port in a multicast group (IBA 15.2.5.17); 4 bits.
     JoinState(u8) {
         /// Sends and receives; keeps the group alive.
         FULL_MEMBER = 0x1 "full",
@@ -21,7 +21,7 @@ bit_mask! {
     }
 }
 
-/// MCMemberRecord (IBA 15.2.5.17): a multicast group, or a port that takes part in one.
+/// MCMemberRecord (IBA 15.2.5.17): a multicast group, or the membership of a port in one.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -60,7 +60,7 @@ bits! { McMemberRecord {
     q_key, set_q_key: u32 = q_key;
     /// The multicast LID of the group.
     mlid, set_mlid: Lid = mlid;
-    /// In a request: how MTU is compared.
+    /// In a request: the comparison for MTU.
     mtu_selector, set_mtu_selector: Selector = mtu[7, 6];
     /// The largest payload in the group.
     mtu, set_mtu: Mtu = mtu[5, 0];
@@ -68,11 +68,11 @@ bits! { McMemberRecord {
     t_class, set_t_class: u8 = t_class;
     /// The partition of the group.
     p_key, set_p_key: PKey = p_key;
-    /// In a request: how the rate is compared.
+    /// In a request: the comparison for the rate.
     rate_selector, set_rate_selector: Selector = rate[7, 6];
     /// The rate of the group.
     rate, set_rate: Rate = rate[5, 0];
-    /// In a request: how the packet life time is compared.
+    /// In a request: the comparison for the packet life time.
     packet_life_time_selector, set_packet_life_time_selector: Selector = packet_life_time[7, 6];
     /// How long a packet may be on its way: 4.096 µs × 2^value.
     packet_life_time, set_packet_life_time: u8 = packet_life_time[5, 0];
@@ -82,18 +82,18 @@ bits! { McMemberRecord {
     flow_label, set_flow_label: u32 = sl_flow_hop[27, 8];
     /// HopLimit of the global route header.
     hop_limit, set_hop_limit: u8 = sl_flow_hop[7, 0];
-    /// How far the group reaches, as in the MGID; 4 bits.
+    /// The scope of the group, as in the MGID; 4 bits.
     scope, set_scope: u8 = scope_and_join_state[7, 4];
-    /// How the port takes part.
+    /// The membership of the port.
     join_state, set_join_state: JoinState = scope_and_join_state[3, 0];
-    /// Whether the port was joined by somebody else.
+    /// Whether another port joined this port.
     proxy_join, set_proxy_join: bool = proxy[7, 7];
 } }
 
 gids! { McMemberRecord {
     /// The group.
     mgid, set_mgid = mgid;
-    /// The port that takes part.
+    /// The member port.
     port_gid, set_port_gid = port_gid;
 } }
 

@@ -1,9 +1,9 @@
 //! The SA: its datagrams, and its records, one file each (IBA 15.2).
 //!
-//! A message is an [`SaHeader`] and what follows: one record, or as many as RMPP carries. In a
-//! table every record begins at a multiple of 8 bytes, which is why the views here have the padding
-//! at their end. A record that comes with a query is a template, of which the component mask says
-//! what counts.
+//! A message is an [`SaHeader`] and its data: one record, or as many as RMPP carries. In a table
+//! every record begins at a multiple of 8 bytes, so the views here include the padding at their
+//! end. The record of a query is a template, whose components count if they are in the component
+//! mask.
 
 mod class_port_info;
 mod component;
@@ -61,7 +61,7 @@ use super::attr::Attribute;
 use super::header::AttrId;
 use super::smp::SMP_DATA_LEN;
 
-/// A view of a record, or of another attribute of the class, as it lies in a message.
+/// A view of a record, or of another attribute of the class, in a message.
 pub trait Record: Copy + Default {
     /// The identifier that names the record in the header. The numbers are the class's own: 0x0011
     /// is NodeRecord here, NodeInfo in subnet management.
@@ -72,13 +72,13 @@ pub trait Record: Copy + Default {
     const LEN: usize;
     /// The length in the units of AttributeOffset, 8 bytes.
     const WORDS: u16 = (Self::LEN / 8) as u16;
-    /// What the bits of the component mask stand for; empty where the attribute is no record.
+    /// The components of the record; empty for an attribute that is no record.
     const COMPONENTS: &'static [Component];
 
-    /// The record that `data` begins with; `None` when it is shorter than [`Record::LEN`].
+    /// The record at the start of `data`; `None` if shorter than [`Record::LEN`].
     fn from_prefix(data: &[u8]) -> Option<&Self>;
 
-    /// The record that `data` begins with, to be changed in place.
+    /// The record at the start of `data`, mutable in place.
     fn from_prefix_mut(data: &mut [u8]) -> Option<&mut Self>;
 
     /// The bytes as they are sent.
@@ -151,14 +151,14 @@ macro_rules! gids {
 }
 use gids;
 
-/// The attribute of subnet management whose used bytes are `bytes`.
+/// The attribute of subnet management with the used bytes `bytes`.
 fn widen<A: Attribute, const N: usize>(bytes: &[u8; N]) -> A {
     let mut data = [0; SMP_DATA_LEN];
     data[..N].copy_from_slice(bytes);
     *A::from_data(&data)
 }
 
-/// The first `N` bytes of an attribute of subnet management: those that it uses.
+/// The first `N` bytes of an attribute of subnet management: its used bytes.
 fn narrow<A: Attribute, const N: usize>(attribute: &A) -> [u8; N] {
     std::array::from_fn(|index| attribute.as_data()[index])
 }

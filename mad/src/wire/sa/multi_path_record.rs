@@ -6,9 +6,9 @@ use crate::ids::Gid;
 use crate::wire::attr::{Mtu, PKey};
 use crate::wire::bits::bits;
 
-/// MultiPathRecord (IBA 15.2.5.20): a question for paths from any of several ports to any of
-/// several others. The GIDs follow this fixed part, those of the sources first; the answer is made
-/// of PathRecords.
+/// MultiPathRecord (IBA 15.2.5.20): a query for paths from any of several ports to any of several
+/// others. The GIDs follow this fixed part, those of the sources first; the answer consists of
+/// PathRecords.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -43,7 +43,7 @@ pub struct MultiPathRecord {
 record!(MultiPathRecord, 0x003A, "MultiPathRecord");
 
 bits! { MultiPathRecord {
-    /// Whether packets are raw ones, which carry no transport of InfiniBand's.
+    /// Whether packets are raw ones, without an InfiniBand transport.
     raw_traffic, set_raw_traffic: bool = raw_flow_hop[31, 31];
     /// FlowLabel of the global route header; 20 bits.
     flow_label, set_flow_label: u32 = raw_flow_hop[27, 8];
@@ -51,31 +51,31 @@ bits! { MultiPathRecord {
     hop_limit, set_hop_limit: u8 = raw_flow_hop[7, 0];
     /// TClass of the global route header.
     t_class, set_t_class: u8 = t_class;
-    /// Whether packets may be sent back the same way round.
+    /// Whether packets can go back on the same path.
     reversible, set_reversible: bool = reversible_and_numb_path[7, 7];
     /// How many paths at most; 0 to 127.
     numb_path, set_numb_path: u8 = reversible_and_numb_path[6, 0];
-    /// The partition in which the ends can talk.
+    /// The partition common to the ends.
     p_key, set_p_key: PKey = p_key;
     /// The QoS class; 12 bits.
     qos_class, set_qos_class: u16 = qos_class_and_sl[15, 4];
     /// The service level; 0 to 15.
     sl, set_sl: u8 = qos_class_and_sl[3, 0];
-    /// How MTU is compared.
+    /// The comparison for MTU.
     mtu_selector, set_mtu_selector: Selector = mtu[7, 6];
-    /// The payload that is asked for.
+    /// The requested MTU.
     mtu, set_mtu: Mtu = mtu[5, 0];
-    /// How the rate is compared.
+    /// The comparison for the rate.
     rate_selector, set_rate_selector: Selector = rate[7, 6];
-    /// The rate that is asked for.
+    /// The requested rate.
     rate, set_rate: Rate = rate[5, 0];
-    /// How the packet life time is compared.
+    /// The comparison for the packet life time.
     packet_life_time_selector, set_packet_life_time_selector: Selector = packet_life_time[7, 6];
-    /// The packet life time that is asked for: 4.096 µs × 2^value.
+    /// The requested packet life time: 4.096 µs × 2^value.
     packet_life_time, set_packet_life_time: u8 = packet_life_time[5, 0];
     /// The first byte of the ServiceID.
     service_id_8_msb, set_service_id_8_msb: u8 = service_id_msb;
-    /// Whether paths should share as little as can be: 1; the other values have no meaning.
+    /// 1 if paths should share as little as possible; other values have no meaning.
     independence_selector, set_independence_selector: u8 = independence[7, 6];
     /// The number of sources.
     sgid_count, set_sgid_count: u8 = sgid_count;
@@ -123,8 +123,8 @@ impl MultiPathRecord {
         self
     }
 
-    /// The GIDs of sources and of destinations in `data`, which begins with this record; `None`
-    /// when it is shorter than the counts say.
+    /// The GIDs of sources and of destinations in `data`, which begins with this record; `None` if
+    /// it is shorter than the counts require.
     pub fn gids<'a>(
         &self,
         data: &'a [u8],

@@ -51,7 +51,7 @@ impl MulticastForwardingTableRecord {
         &self.table
     }
 
-    /// The block, to be changed in place.
+    /// The block, mutable in place.
     pub fn table_mut(&mut self) -> &mut MulticastForwardingTable {
         &mut self.table
     }

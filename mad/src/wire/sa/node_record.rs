@@ -60,7 +60,7 @@ impl NodeRecord {
         self
     }
 
-    /// The name of the node.
+    /// The description of the node.
     pub fn node_description(&self) -> &NodeDescription {
         &self.node_description
     }

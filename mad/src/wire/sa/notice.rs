@@ -3,8 +3,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::{gids, narrow, record, widen};
 use crate::wire::attr::Notice;
 
-/// Notice as the SA reports it (IBA 13.4.8.2): with the GID of the port that it
-/// comes from, for which there is no room in subnet management.
+/// Notice in the SA (IBA 13.4.8.2): with the GID of its sender, for which SMPs have no room.
 ///
 /// ```text
 /// byte  0  Notice, 64 bytes
@@ -27,7 +26,7 @@ gids! { SaNotice {
 impl SaNotice {
     const COMPONENT_TABLE: &'static [super::Component] = &[];
 
-    /// What happened.
+    /// The notice without the GID.
     pub fn notice(&self) -> Notice {
         widen(&self.notice)
     }

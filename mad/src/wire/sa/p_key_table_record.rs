@@ -46,7 +46,7 @@ impl PKeyTableRecord {
         &self.table
     }
 
-    /// The block, to be changed in place.
+    /// The block, mutable in place.
     pub fn table_mut(&mut self) -> &mut PKeyTable {
         &mut self.table
     }

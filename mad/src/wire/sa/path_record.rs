@@ -6,7 +6,7 @@ use super::{ComponentMask, Rate, Selector, components, gids, record};
 use crate::wire::attr::{Mtu, PKey};
 use crate::wire::bits::bits;
 
-/// PathRecord (IBA 15.2.5.16): how packets get from one port to another, or to a multicast group.
+/// PathRecord (IBA 15.2.5.16): a path from one port to another, or to a multicast group.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -47,11 +47,11 @@ record!(PathRecord, 0x0035, "PathRecord");
 bits! { PathRecord {
     /// The service that the path is for.
     service_id, set_service_id: u64 = service_id;
-    /// Where packets go to.
+    /// The destination LID.
     dlid, set_dlid: Lid = dlid;
-    /// Where packets come from.
+    /// The source LID.
     slid, set_slid: Lid = slid;
-    /// Whether packets are raw ones, which carry no transport of InfiniBand's.
+    /// Whether packets are raw ones, without an InfiniBand transport.
     raw_traffic, set_raw_traffic: bool = raw_flow_hop[31, 31];
     /// FlowLabel of the global route header; 20 bits.
     flow_label, set_flow_label: u32 = raw_flow_hop[27, 8];
@@ -59,36 +59,36 @@ bits! { PathRecord {
     hop_limit, set_hop_limit: u8 = raw_flow_hop[7, 0];
     /// TClass of the global route header.
     t_class, set_t_class: u8 = t_class;
-    /// Whether packets may be sent back the same way round, with source and destination exchanged.
+    /// Whether packets can go back on the same path, with source and destination exchanged.
     reversible, set_reversible: bool = reversible_and_numb_path[7, 7];
     /// In a query: how many paths at most; 0 to 127.
     numb_path, set_numb_path: u8 = reversible_and_numb_path[6, 0];
-    /// The partition in which both ends can talk.
+    /// The partition common to both ends.
     p_key, set_p_key: PKey = p_key;
     /// The QoS class; 12 bits.
     qos_class, set_qos_class: u16 = qos_class_and_sl[15, 4];
     /// The service level; 0 to 15.
     sl, set_sl: u8 = qos_class_and_sl[3, 0];
-    /// In a query: how MTU is compared.
+    /// In a query: the comparison for MTU.
     mtu_selector, set_mtu_selector: Selector = mtu[7, 6];
-    /// The largest payload that every link on the way takes.
+    /// The largest payload that every link of the path takes.
     mtu, set_mtu: Mtu = mtu[5, 0];
-    /// In a query: how the rate is compared.
+    /// In a query: the comparison for the rate.
     rate_selector, set_rate_selector: Selector = rate[7, 6];
-    /// The rate of the slowest link on the way.
+    /// The rate of the slowest link of the path.
     rate, set_rate: Rate = rate[5, 0];
-    /// In a query: how the packet life time is compared.
+    /// In a query: the comparison for the packet life time.
     packet_life_time_selector, set_packet_life_time_selector: Selector = packet_life_time[7, 6];
     /// How long a packet may be on its way: 4.096 µs × 2^value.
     packet_life_time, set_packet_life_time: u8 = packet_life_time[5, 0];
-    /// Of several paths in a table, that with the lowest value is the best.
+    /// Of several paths in a table, the one with the lowest value is the best.
     preference, set_preference: u8 = preference;
 } }
 
 gids! { PathRecord {
-    /// The port or group that packets go to.
+    /// The destination port or group.
     dgid, set_dgid = dgid;
-    /// The port that packets come from.
+    /// The source port.
     sgid, set_sgid = sgid;
 } }
 

@@ -30,8 +30,8 @@ bits! { PortInfoRecord {
     end_port_lid, set_end_port_lid: Lid = end_port_lid;
     /// The number of the port.
     port_num, set_port_num: PortNum = port;
-    /// Options of the query. The top bit asks for extended link speeds and CapabilityMask2 as they
-    /// are.
+    /// Options of the query. The top bit requests extended link speeds and CapabilityMask2
+    /// unchanged.
     options, set_options: u8 = options;
 } }
 
@@ -93,19 +93,19 @@ components! { PortInfoRecord {
 } }
 
 impl PortInfoRecord {
-    /// In the attribute modifier of a query: of CapabilityMask and CapabilityMask2, only those bits
-    /// count that are set in the query (IBA 15.4.4).
+    /// In the attribute modifier of a query: of CapabilityMask and CapabilityMask2, only the bits
+    /// set in the query count (IBA 15.4.4).
     pub const CAPABILITY_MASK_MATCH: u32 = 1 << 31;
 
-    /// In Options: who asks knows extended link speeds.
+    /// In Options: the requester knows extended link speeds.
     pub const EXTENDED_SPEEDS: u8 = 0x80;
 
-    /// What the port says of itself.
+    /// The PortInfo of the port.
     pub fn port_info(&self) -> &PortInfo {
         &self.port_info
     }
 
-    /// What the port says of itself, to be changed in place.
+    /// The PortInfo of the port, mutable in place.
     pub fn port_info_mut(&mut self) -> &mut PortInfo {
         &mut self.port_info
     }

@@ -5,8 +5,8 @@ use rsm_ids::RATES;
 use crate::wire::attr::{LinkRate, Speed};
 use crate::wire::bits::newtype_fields;
 
-/// A rate as paths and groups state it (IBA 15.2.5.16): a code of six bits. Codes are not in the
-/// order of the rates; compare [`Rate::tenth_gbps`].
+/// A rate of paths and groups (IBA 15.2.5.16): a code of six bits. Codes are not in the order of
+/// the rates; compare [`Rate::tenth_gbps`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Rate(pub u8);
 
@@ -23,15 +23,15 @@ impl Rate {
     pub const GBPS_200: Rate = Rate(17);
     /// 400 Gb/s.
     pub const GBPS_400: Rate = Rate(21);
-    /// 1200 Gb/s, the fastest that there is a code for.
+    /// 1200 Gb/s, the fastest with a code.
     pub const GBPS_1200: Rate = Rate(24);
 
-    /// Every code that stands for a rate, the slowest first.
+    /// Every code with a rate, the slowest first.
     pub fn all() -> impl DoubleEndedIterator<Item = Rate> {
         RATES.iter().map(|&(code, _)| Rate(code))
     }
 
-    /// The nominal rate in units of 100 Mb/s; `None` for a code that stands for none.
+    /// The nominal rate in units of 100 Mb/s; `None` for an unknown code.
     pub fn tenth_gbps(self) -> Option<u16> {
         let known = RATES.iter().find(|&&(code, _)| code == self.0);
         known.map(|&(_, rate)| rate)
@@ -45,7 +45,7 @@ impl Rate {
         Some(Rate(*code))
     }
 
-    /// The rate of a link, as its ports state width and speed. FDR10 counts as QDR, and what is
+    /// The rate of a link, from the width and speed of its ports. FDR10 counts as QDR, and a rate
     /// beyond the fastest code as that.
     pub fn of_link(link: LinkRate) -> Rate {
         let lane: u32 = match link.speed {

@@ -1,8 +1,8 @@
 use crate::wire::codes::code_enum;
 
 code_enum! {
-    /// How a value in a query compares with that of a path (IBA 15.2.5.16): two bits beside MTU,
-    /// rate and packet life time.
+    /// The comparison of a path's value with a query's (IBA 15.2.5.16): two bits beside MTU, rate
+    /// and packet life time.
     Selector {
         /// Above the value.
         GreaterThan = 0 ">",
@@ -10,14 +10,14 @@ code_enum! {
         LessThan = 1 "<",
         /// The value.
         Exactly = 2 "=",
-        /// The largest there is; for packet life time the smallest. The value is not looked at.
+        /// The largest available; for packet life time the smallest. The value does not count.
         Extreme = 3 "extreme",
     }
 }
 
 impl Selector {
-    /// Whether `value` is what a query with `wanted` asks for. The extreme is left to the caller,
-    /// for it depends on what else there is.
+    /// Whether `value` satisfies a query with `wanted`. The caller handles the extreme, which
+    /// depends on the other paths.
     pub fn accepts<T: Ord>(self, value: T, wanted: T) -> bool {
         match self {
             Self::GreaterThan => value > wanted,

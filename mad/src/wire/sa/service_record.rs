@@ -94,7 +94,7 @@ impl ServiceRecord {
     /// The components of all the data.
     pub const SERVICE_DATA: ComponentMask = ComponentMask::range(7, 36);
 
-    /// The key under which the service was registered; zero towards those that are not trusted.
+    /// The key of the service's registration; zero for untrusted requesters.
     pub fn service_key(&self) -> &[u8; 16] {
         &self.service_key
     }
@@ -116,7 +116,7 @@ impl ServiceRecord {
         self
     }
 
-    /// The data of all widths, as they lie in the record.
+    /// The data of all widths, in the order of the record.
     pub fn service_data(&self) -> &[u8; 64] {
         &self.service_data
     }

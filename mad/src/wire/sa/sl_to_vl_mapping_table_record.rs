@@ -29,9 +29,9 @@ record!(SlToVlMappingTableRecord, 0x0013, "SLtoVLMappingTableRecord");
 bits! { SlToVlMappingTableRecord {
     /// The LID of the end port; of a switch that of its port 0.
     lid, set_lid: Lid = lid;
-    /// On a switch: where packets come in by. Reserved on others.
+    /// On a switch: the port where packets come in. Reserved on others.
     input_port_num, set_input_port_num: PortNum = input_port;
-    /// On a switch: where packets leave by. Reserved on others.
+    /// On a switch: the port where packets leave. Reserved on others.
     output_port_num, set_output_port_num: PortNum = output_port;
 } }
 

@@ -39,7 +39,7 @@ components! { SmInfoRecord {
 } }
 
 impl SmInfoRecord {
-    /// What the manager says of itself.
+    /// The SMInfo of the manager.
     pub fn sm_info(&self) -> SmInfo {
         widen(&self.sm_info)
     }

@@ -7,22 +7,22 @@ use crate::wire::header::Status;
 pub struct SaStatus;
 
 impl SaStatus {
-    /// ERR_NO_RESOURCES: there is no room for what the request would bring.
+    /// ERR_NO_RESOURCES: the SA has no room for the result of the request.
     pub const NO_RESOURCES: Status = Status(0x0100);
-    /// ERR_REQ_INVALID: the request contradicts itself or what is there.
+    /// ERR_REQ_INVALID: the request contradicts itself or the state of the SA.
     pub const REQ_INVALID: Status = Status(0x0200);
-    /// ERR_NO_RECORDS: nothing matches a Get.
+    /// ERR_NO_RECORDS: no record matches a Get.
     pub const NO_RECORDS: Status = Status(0x0300);
     /// ERR_TOO_MANY_RECORDS: more than one record matches a Get.
     pub const TOO_MANY_RECORDS: Status = Status(0x0400);
-    /// ERR_REQ_INVALID_GID: a GID in the request names no port, or one that the requester may not
-    /// speak for.
+    /// ERR_REQ_INVALID_GID: a GID in the request belongs to no port, or to one that the requester
+    /// may not act for.
     pub const REQ_INVALID_GID: Status = Status(0x0500);
-    /// ERR_REQ_INSUFFICIENT_COMPONENTS: a component is missing that the request needs.
+    /// ERR_REQ_INSUFFICIENT_COMPONENTS: a required component is missing.
     pub const REQ_INSUFFICIENT_COMPONENTS: Status = Status(0x0600);
-    /// ERR_REQ_DENIED: the requester is not allowed to.
+    /// ERR_REQ_DENIED: the requester lacks permission.
     pub const REQ_DENIED: Status = Status(0x0700);
-    /// ERR_REQ_PRIORITY_SUGGESTED: the request could be met at another QoS priority.
+    /// ERR_REQ_PRIORITY_SUGGESTED: another QoS priority could satisfy the request.
     pub const REQ_PRIORITY_SUGGESTED: Status = Status(0x0800);
 
     /// The text form of `status` in a datagram of this class.

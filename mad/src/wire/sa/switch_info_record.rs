@@ -50,7 +50,7 @@ components! { SwitchInfoRecord {
 } }
 
 impl SwitchInfoRecord {
-    /// What the switch says of itself.
+    /// The SwitchInfo of the switch.
     pub fn switch_info(&self) -> SwitchInfo {
         widen(&self.switch_info)
     }

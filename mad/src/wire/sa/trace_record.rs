@@ -6,8 +6,8 @@ use super::{components, record};
 use crate::wire::attr::NodeType;
 use crate::wire::bits::bits;
 
-/// TraceRecord (IBA 15.2.5.19): a node on the way of a path. A table of them comes for the
-/// PathRecord of a GetTraceTable.
+/// TraceRecord (IBA 15.2.5.19): a node on a path. A table of them answers the PathRecord of a
+/// GetTraceTable.
 ///
 /// ```text
 /// byte  0  GIDPrefix
@@ -41,9 +41,9 @@ bits! { TraceRecord {
     gid_prefix, set_gid_prefix: u64 = gid_prefix;
     /// Counts how often the meaning of the identifiers changed.
     id_generation, set_id_generation: u16 = id_generation;
-    /// What the node is.
+    /// The kind of the node.
     node_type, set_node_type: NodeType = node_type;
-    /// The node; disguised where the SA does not want to tell.
+    /// The node; disguised if the SA conceals it.
     node_id, set_node_id: Guid = node_id;
     /// The chassis that it is in; 0 where unknown.
     chassis_id, set_chassis_id: Guid = chassis_id;

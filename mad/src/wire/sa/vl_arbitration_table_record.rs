@@ -6,7 +6,7 @@ use super::{components, record};
 use crate::wire::attr::VlArbitration;
 use crate::wire::bits::bits;
 
-/// VLArbitrationTableRecord (IBA 15.2.5.9): a block of how lanes share a link.
+/// VLArbitrationTableRecord (IBA 15.2.5.9): a block of a port's VLArbitrationTable.
 ///
 /// ```text
 /// byte  0  LID             | OutputPortNum | BlockNum
@@ -46,7 +46,7 @@ impl VlArbitrationTableRecord {
         &self.table
     }
 
-    /// The block, to be changed in place.
+    /// The block, mutable in place.
     pub fn table_mut(&mut self) -> &mut VlArbitration {
         &mut self.table
     }

@@ -1,5 +1,5 @@
-//! A network in virtual time for the transaction client to be tested against, and the rules it is
-//! held to.
+//! A network in virtual time for tests of the transaction client, with checks of the client's
+//! rules.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -14,7 +14,7 @@ use rsm_mad::wire::MadBytes;
 use rsm_mad::wire::header::{AttrId, Status};
 use rsm_mad::wire::smp::Smp;
 
-/// What the network does to datagrams, in percent.
+/// The faults of the network, in percent.
 #[derive(Debug, Clone)]
 pub(crate) struct Faults {
     pub(crate) loss: u32,
@@ -30,9 +30,9 @@ pub(crate) struct Faults {
     pub(crate) jitter: Duration,
     /// Targets below this never answer.
     pub(crate) silent_targets: u64,
-    /// Targets below this work on one request at a time.
+    /// Targets below this execute one request at a time.
     pub(crate) slow_targets: u64,
-    /// How long a slow target works on a request.
+    /// How long a slow target takes for a request.
     pub(crate) service: Duration,
     /// How many requests a slow target holds; the next one is lost.
     pub(crate) buffer: u32,
@@ -83,12 +83,12 @@ enum Event {
     Failed(u32, bool),
 }
 
-/// What the observer outside knows about a request.
+/// An outside observer's record of a request.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
     at: Time,
     tid: u32,
-    /// Whether anything came back that may have ended the attempt.
+    /// Whether an answer or failure that may have ended the attempt came back.
     touched: bool,
 }
 
@@ -106,13 +106,12 @@ pub(crate) struct Network {
     targets: BTreeMap<u64, u64>,
     /// Requests that are still to be submitted.
     backlog: VecDeque<u64>,
-    /// By the attribute modifier, which the requests of a run do not share, and which is their
-    /// context.
+    /// By the attribute modifier, which is unique to a request and is its context.
     sent: BTreeMap<u64, Sent>,
     tids: BTreeSet<u32>,
     /// How many times over its retries a request may be sent.
     pub(crate) rounds: u8,
-    /// When slow targets will be done with each request that they hold.
+    /// When slow targets will finish each request that they hold.
     working: BTreeMap<u64, VecDeque<Time>>,
 }
 
@@ -164,7 +163,7 @@ impl Network {
 
     /// Runs until every request is complete.
     pub(crate) fn run(&mut self) {
-        // Every attempt at its longest, one request after the other: nothing may take longer.
+        // Every attempt at its longest, one request after the other: no run may take longer.
         let attempts = (u32::from(self.config.retries) + 2) * u32::from(self.rounds);
         let patience = self.config.timeout_ceiling * attempts * 2;
         let limit = self.now + patience * (self.targets.len() as u32 + 1);
@@ -229,8 +228,8 @@ impl Network {
         }
     }
 
-    /// Counts what is certainly out: sent less than the shortest timeout ago, and nothing came back
-    /// since.
+    /// Counts the requests that are certainly out: sent less than the shortest timeout ago, without
+    /// an answer or failure since.
     fn check_bounds(&self, id: u64) {
         let certainly_out = |(other, sent): (&u64, &Sent)| {
             let out = !sent.touched
@@ -277,7 +276,7 @@ impl Network {
         }
     }
 
-    /// How long the target takes until it answers; `None` where it has no room for the request.
+    /// How long the target takes to answer; `None` if it has no room for the request.
     fn queue_at_target(&mut self, target: u64) -> Option<Duration> {
         if target >= self.faults.slow_targets {
             return Some(Duration::ZERO);

@@ -1,4 +1,4 @@
-//! Packets of any kind in any order: nothing panics, nothing grows, everything ends.
+//! Packets of any kind in any order: no panic, no growth, and every transfer ends.
 
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_packets_are_survived(steps in prop::collection::vec(step(), 1..200)) {
+    fn any_packets_end_without_panic_or_growth(steps in prop::collection::vec(step(), 1..200)) {
         let config = RmppConfig { max_transactions: 5, max_per_client: 3, ..RmppConfig::default() };
         let mut rmpp = Rmpp::new(config);
         let mut now = Time::ZERO;
@@ -131,7 +131,7 @@ proptest! {
             }
             while rmpp.poll_failure().is_some() {}
         }
-        // Left alone, everything ends.
+        // Without further packets, every transfer ends.
         for _ in 0..1_000 {
             while rmpp.poll_transmit(now).is_some() {}
             let Some(next) = rmpp.next_deadline() else { break };

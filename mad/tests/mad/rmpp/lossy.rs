@@ -1,4 +1,4 @@
-//! Whole messages through a link that loses, doubles and reorders packets.
+//! Whole messages through a link that loses, duplicates and reorders packets.
 
 use std::time::Duration;
 
@@ -20,8 +20,7 @@ fn link() -> impl Strategy<Value = Link> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
-    /// A question has its whole answer, or the client is told that it has none, and both ends
-    /// forget about it.
+    /// A request has its whole answer, or the client a failure, and both ends forget the transfer.
     #[test]
     fn every_question_ends_once_and_an_answer_is_whole(
         link in link(),
@@ -45,8 +44,7 @@ proptest! {
             let failures = world.failures.iter()
                 .filter(|(lid, failed)| *lid == CLIENT && failed.key.tid.0 == tid && !failed.key.answers)
                 .count();
-            // The end of the answer may be lost to the client in no way: what is acknowledged is
-            // whole.
+            // A request ends once: with its whole answer, or with a failure.
             prop_assert_eq!(answers.len() + failures, 1);
             if let Some((_, answer)) = answers.first() {
                 prop_assert_eq!(answer.data(), &pattern(length as usize)[..]);
@@ -63,8 +61,7 @@ proptest! {
         }
         prop_assert_eq!(world.server.stats().transactions, 0);
         prop_assert_eq!(world.clients[&CLIENT].stats().transactions, 0);
-        // A lost question is waited for as long as was said, and each way takes no longer than it
-        // may.
+        // A request waits for `PATIENCE`, and each direction takes no longer than `total_time`.
         let most = PATIENCE + config.total_time * 2 + config.linger;
         prop_assert!(world.now.since(Time::ZERO) <= most + Duration::from_secs(1));
     }

@@ -1,4 +1,4 @@
-//! Packets as the specification draws them (IBA 13.6.2), and what each wrong one is answered with.
+//! Packets in the form of the specification (IBA 13.6.2), and the answers to wrong ones.
 
 use std::time::Duration;
 
@@ -124,7 +124,7 @@ fn acknowledgements_go_back_in_the_other_direction() {
     assert_eq!((rmpp.segment_number(), rmpp.new_window_last()), (17, 49));
 }
 
-/// What a server that has sent three of its segments says to `wrong`.
+/// The answer to `wrong` of a server that has sent three of its segments.
 fn sender_says_to(wrong: MadBytes) -> (Option<RmppStatus>, Option<Failure>) {
     let mut server = server_that_answers(2_000);
     all(&mut server, NOW);
@@ -134,7 +134,7 @@ fn sender_says_to(wrong: MadBytes) -> (Option<RmppStatus>, Option<Failure>) {
     says(&mut server)
 }
 
-/// What a server that has received two segments says to `wrong`.
+/// The answer to `wrong` of a server that has received two segments.
 fn receiver_says_to(wrong: MadBytes) -> (Option<RmppStatus>, Option<Failure>) {
     let mut server = Rmpp::new(RmppConfig::default());
     server.handle(&from_client(data(1, FIRST, 0)), NOW);
@@ -169,7 +169,7 @@ fn ended_by(mad: MadBytes, kind: RmppType, status: RmppStatus) -> MadBytes {
 }
 
 #[test]
-fn a_sender_answers_what_is_wrong_with_its_status() {
+fn a_sender_aborts_on_a_wrong_packet_with_its_status() {
     use RmppStatus::*;
     let version = with(ack(1, 3), |rmpp| {
         rmpp.set_version(2);
@@ -198,7 +198,7 @@ fn a_sender_answers_what_is_wrong_with_its_status() {
 }
 
 #[test]
-fn a_receiver_answers_what_is_wrong_with_its_status() {
+fn a_receiver_aborts_on_a_wrong_packet_with_its_status() {
     use RmppStatus::*;
     let version = with(data(3, MIDDLE, 0), |rmpp| {
         rmpp.set_version(0);
@@ -242,7 +242,7 @@ fn an_announced_length_is_held_to() {
     assert_eq!(lengths(271, &[(2, LAST, 50)]), (None, inconsistent));
     assert_eq!(lengths(440, &[(2, MIDDLE, 0)]), (None, inconsistent));
     assert_eq!(lengths(220, &[]), (None, inconsistent));
-    // More than the server takes, seen at once and at the end.
+    // More than the server takes, detected at once and at the end.
     let bound = RmppConfig::default().max_received as u32;
     assert_eq!(lengths(2 * bound, &[]), (None, Some(Failure::TooLong)));
     let endless: Vec<_> = (2..)
@@ -270,7 +270,7 @@ fn stop_and_abort_end_a_transfer_without_an_answer() {
 }
 
 #[test]
-fn what_belongs_to_nothing_is_answered_only_where_it_has_data() {
+fn a_stray_packet_is_answered_only_if_it_is_data() {
     let mut server = Rmpp::new(RmppConfig::default());
     let mut said = |mad| {
         server.handle(&from_client(mad), NOW);
@@ -292,7 +292,7 @@ fn what_belongs_to_nothing_is_answered_only_where_it_has_data() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused() {
+fn an_invalid_or_repeated_message_is_refused() {
     let mut rmpp = Rmpp::new(RmppConfig::default());
     let send = |rmpp: &mut Rmpp, message| rmpp.send(message, Duration::ZERO, NOW);
     let mut short = message(Method::GET, 1, &[], SERVER, false);

@@ -1,5 +1,4 @@
-//! Transactions whose numbers come again: a program has ended, and its successor counts from the
-//! start.
+//! Reused transaction identifiers: a program has ended, and its successor counts from the start.
 
 use std::time::Duration;
 
@@ -31,8 +30,8 @@ fn acknowledge(server: &mut Rmpp, segment: u32, now: Time) {
     server.handle(&Datagram { mad, remote }, now);
 }
 
-/// A server that sends the answer to `asked`, of which the client has acknowledged two segments
-/// before it went away.
+/// A server that is sending the answer to `asked`, of which the client acknowledged two segments
+/// before it ended.
 fn answering(asked: &Datagram) -> Rmpp {
     let mut server = Rmpp::new(RmppConfig::default());
     server.handle(asked, NOW);
@@ -44,7 +43,7 @@ fn answering(asked: &Datagram) -> Rmpp {
     server
 }
 
-/// Has the question that waits answered. The segment that goes first.
+/// Answers the waiting request. Returns the first segment.
 fn answer(server: &mut Rmpp, now: Time) -> MadBytes {
     let question = server.poll_message().expect("a question has come");
     let tid = question.header().unwrap().tid().0;
@@ -67,7 +66,7 @@ fn another_question_in_the_same_transaction_is_answered_at_once() {
     server.handle(&datagram(&question(1, 7_000, None)), NOW);
     let first = answer(&mut server, NOW);
     assert_eq!(rmpp_of(&first).segment_number(), 1);
-    // What is acknowledged now is the new one.
+    // The acknowledgement is for the new answer.
     acknowledge(&mut server, 1, NOW);
     let second = server.poll_transmit(NOW).unwrap().datagram.mad;
     assert_eq!(rmpp_of(&second).segment_number(), 2);
@@ -76,7 +75,7 @@ fn another_question_in_the_same_transaction_is_answered_at_once() {
 }
 
 #[test]
-fn the_same_question_is_a_repetition_while_somebody_takes_the_answer() {
+fn the_same_request_is_a_repetition_while_its_answer_progresses() {
     let asked = datagram(&question(1, 5_000, None));
     let mut server = answering(&asked);
     server.handle(&asked, NOW);
@@ -88,7 +87,7 @@ fn the_same_question_is_a_repetition_while_somebody_takes_the_answer() {
 }
 
 #[test]
-fn the_same_question_is_a_new_one_where_nobody_took_the_answer() {
+fn the_same_request_is_new_once_its_answer_stalls() {
     let asked = datagram(&question(1, 5_000, None));
     let mut server = answering(&asked);
     let mut now = NOW;

@@ -1,4 +1,4 @@
-//! Turning round, bounds, and patience.
+//! Turning round, bounds, and timeouts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -60,7 +60,7 @@ fn stalled(method: Method, tid: u64) -> Outgoing {
     message(method, tid, &pattern(100_000), CLIENT, true).into()
 }
 
-/// Runs a server alone to the end of its deadlines. When that is, and what it sent.
+/// Runs a server alone to the end of its deadlines. Returns the time and the sent packets.
 fn alone(server: &mut Rmpp) -> (Time, Vec<MadBytes>) {
     let mut now = NOW;
     let mut sent = Vec::new();
@@ -148,7 +148,7 @@ fn transfers_are_bounded_for_each_client_and_altogether() {
     }
     assert_eq!(send(14, 0), Err(Refused::Full));
 
-    // A question of many segments is told at once that there is no room for it.
+    // A request of many segments gets STOP at once if there is no room for it.
     let mad = packet(Method::GET_MULTI, 9, |rmpp| {
         rmpp.set_rmpp_type(RmppType::Data)
             .set_flags(RmppFlags::ACTIVE | RmppFlags::FIRST)
@@ -166,7 +166,7 @@ fn transfers_are_bounded_for_each_client_and_altogether() {
 }
 
 #[test]
-fn what_is_only_remembered_makes_room() {
+fn lingering_transfers_make_room() {
     let config = RmppConfig {
         max_transactions: 6,
         max_per_client: 2,
@@ -218,7 +218,7 @@ fn the_last_acknowledgement_is_repeated() {
     assert_eq!(ask(&mut server), (1, false));
 }
 
-/// Endless data that counts what was made of it.
+/// Endless data that counts the bytes made.
 struct Counted(Arc<AtomicUsize>);
 
 impl Source for Counted {
@@ -341,7 +341,7 @@ impl Source for Sparse {
 }
 
 #[test]
-fn data_that_takes_its_time_holds_nobody_up() {
+fn a_slow_source_blocks_no_other_transfer() {
     let mut server = Rmpp::new(RmppConfig::default());
     let streamed = Outgoing::Streamed(Streamed {
         header: headers(Method::GET_TABLE_RESPONSE, 1, true),
@@ -355,7 +355,7 @@ fn data_that_takes_its_time_holds_nobody_up() {
     let answer = message(Method::GET_TABLE_RESPONSE, 2, &[7], CLIENT, true);
     server.send(answer, Duration::ZERO, NOW).unwrap();
     assert!(server.poll_transmit(NOW).is_none() && server.is_working());
-    // The other one has its turn after one call.
+    // The other transfer has its turn after one call.
     let other = server.poll_transmit(NOW).unwrap().datagram.mad;
     assert_eq!(MadHeader::of(&other).tid().0, 2);
     let ack = |tid| {
@@ -369,7 +369,7 @@ fn data_that_takes_its_time_holds_nobody_up() {
     };
     server.handle(&ack(2), NOW);
 
-    // Nothing was sent yet, so that nobody can be silent.
+    // No segment was sent yet, so that no acknowledgement is due.
     let later = NOW + Duration::from_secs(30);
     server.handle_deadline(later);
     let mut calls = 1;
@@ -394,7 +394,7 @@ fn data_that_takes_its_time_holds_nobody_up() {
 }
 
 #[test]
-fn what_waits_to_be_sent_is_work() {
+fn queued_datagrams_count_as_work() {
     let mut server = Rmpp::new(RmppConfig::default());
     assert!(!server.is_working());
     for tid in 0..3 {

@@ -1,4 +1,4 @@
-//! A server and its clients with a link between them that loses, doubles and reorders packets.
+//! A server and its clients with a link between them that loses, duplicates and reorders packets.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -49,14 +49,14 @@ pub(crate) fn message(method: Method, tid: u64, data: &[u8], lid: Lid, by_rmpp: 
     }
 }
 
-/// Data of which no two stretches are alike.
+/// Data without repeated stretches.
 pub(crate) fn pattern(length: usize) -> Vec<u8> {
     (0..length)
         .map(|at| (at ^ ((at >> 8) * 31)) as u8)
         .collect()
 }
 
-/// A question that says how long the answer shall be, in `extra` bytes more than that takes.
+/// A request that contains the length of its answer, with `extra` further bytes.
 pub(crate) fn question(tid: u64, answer: u32, extra: Option<usize>) -> Message {
     let mut data = answer.to_be_bytes().to_vec();
     let method = match extra {
@@ -92,7 +92,7 @@ impl Random {
     }
 }
 
-/// What the link does, in percent, and how much it lets packets overtake each other.
+/// The faults of the link, in percent, and its reordering.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Link {
     pub(crate) loss: u32,
@@ -114,12 +114,12 @@ pub(crate) struct World {
     pub(crate) now: Time,
     pub(crate) server: Rmpp,
     pub(crate) clients: BTreeMap<Lid, Rmpp>,
-    /// What reached the clients.
+    /// The answers that reached the clients.
     pub(crate) answers: Vec<(Lid, Message)>,
     pub(crate) failures: Vec<(Lid, Failed)>,
-    /// What reached the server.
+    /// The requests that reached the server.
     pub(crate) questions: Vec<Message>,
-    /// Every packet that was sent, with who sent it.
+    /// Every packet that was sent, with its sender.
     pub(crate) transcript: Vec<(Time, Lid, MadBytes)>,
     /// The server makes its answers while it sends them.
     pub(crate) streams: bool,
@@ -131,7 +131,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(config: RmppConfig, link: Link, seed: u64) -> World {
-        // Only what a server is sent is bounded here; clients take tables.
+        // The bound is for the server only; clients receive tables.
         let client = RmppConfig {
             max_received: 64 << 20,
             ..config.clone()
@@ -157,7 +157,7 @@ impl World {
         client.send(question, PATIENCE, self.now).unwrap();
     }
 
-    /// Runs until nothing is left to happen.
+    /// Runs until no event is left.
     pub(crate) fn run(&mut self) {
         for _ in 0..10_000_000u32 {
             self.transmit();
@@ -213,7 +213,7 @@ impl World {
         }
     }
 
-    /// Lets the next thing happen that happens up to `end`. Whether there was one.
+    /// Runs the next event up to `end`. Returns whether there was one.
     fn step(&mut self, end: Time) -> bool {
         let arrival = self.flights.peek().map(|Reverse((time, ..))| *time);
         let deadlines = self.clients.values().filter_map(Rmpp::next_deadline);
@@ -282,7 +282,7 @@ impl World {
         } else {
             message(method, tid, &data, remote.lid, true).into()
         };
-        // A question that comes again is refused while its answer is on its way.
+        // RMPP refuses the answer to a repeated request while the first answer is being sent.
         let _ = self.server.send(answer, Duration::ZERO, self.now);
     }
 }

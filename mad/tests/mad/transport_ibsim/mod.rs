@@ -1,4 +1,4 @@
-//! An ibsim of one's own, and this test binary run again inside it.
+//! An ibsim instance, and this test binary run again inside it.
 
 #![allow(clippy::print_stdout, reason = "tests say why they did nothing")]
 
@@ -17,16 +17,16 @@ const NET: &str = "/usr/share/doc/ibsim-utils/net-examples/net.2sw2path4hca";
 /// Set in the processes that run inside the simulator.
 const INSIDE: &str = "RSM_INSIDE_IBSIM";
 
-/// Whether this process runs inside the simulator; a test that must and does not has been asked for
-/// by mistake.
+/// Whether this process runs inside the simulator; an `inside_…` test outside it was started by
+/// mistake.
 pub(crate) fn inside() -> bool {
     std::env::var_os(INSIDE).is_some()
 }
 
-/// Whether ibsim is there.
+/// Whether ibsim is installed.
 ///
 /// # Panics
-/// It is not, and `RSM_REQUIRE_PEERS=1` says it must be.
+/// It is not, and `RSM_REQUIRE_PEERS=1` requires it.
 pub(crate) fn available() -> bool {
     if Path::new(IBSIM).exists() && Path::new(NET).exists() {
         return true;
@@ -122,7 +122,7 @@ impl Inside {
         }
     }
 
-    /// Waits until it is done, and checks that it ran and passed.
+    /// Waits until it has finished, and checks that it ran and passed.
     pub(crate) fn passes(mut self) {
         let mut output = String::new();
         std::io::Read::read_to_string(&mut self.output, &mut output).unwrap();

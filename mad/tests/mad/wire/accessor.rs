@@ -1,4 +1,4 @@
-//! Checks that the accessors of a view and the table of its fields say the same.
+//! Checks that the accessors of a view and the table of its fields agree.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ pub(crate) struct Accessor {
 pub(crate) trait Raw {
     fn raw(self) -> u128;
 
-    /// The value that `bits` stand for, of which the upper ones may not fit.
+    /// The value of `bits`, whose upper bits may not fit.
     fn from_raw(bits: u128) -> Self;
 }
 
@@ -173,7 +173,7 @@ fn check_one(len: usize, field: &FieldSpec, accessor: &Accessor) {
     }
 }
 
-/// Puts the low bits of `value` where the table says, a bit at a time.
+/// Writes the low bits of `value` to the place in the table, a bit at a time.
 pub(crate) fn write_bits(data: &mut [u8], field: &FieldSpec, index: u16, value: u128) {
     for place in 0..usize::from(field.width) {
         let bit = field.offset_of(index) + usize::from(field.width) - 1 - place;

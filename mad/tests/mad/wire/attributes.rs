@@ -169,7 +169,7 @@ fn view<A: Attribute>(data: &[u8]) -> &A {
 }
 
 #[test]
-fn guid_info() {
+fn guid_info_accessors_match_the_field_table() {
     check_attribute::<GuidInfo>(&[Accessor {
         name: "GUID",
         get: |data, index| view::<GuidInfo>(data).guid(index.into()).unwrap().0.into(),
@@ -185,7 +185,7 @@ fn guid_info() {
 }
 
 #[test]
-fn p_key_table() {
+fn p_key_table_accessors_match_the_field_table() {
     check_attribute::<PKeyTable>(&[Accessor {
         name: "P_Key",
         get: |data, index| {
@@ -207,7 +207,7 @@ fn p_key_table() {
 }
 
 #[test]
-fn sl_to_vl_mapping() {
+fn sl_to_vl_mapping_accessors_match_the_field_table() {
     check_attribute::<SlToVlMapping>(&[Accessor {
         name: "SLtoVL",
         get: |data, index| view::<SlToVlMapping>(data).vls()[usize::from(index)].into(),
@@ -222,7 +222,7 @@ fn sl_to_vl_mapping() {
 }
 
 #[test]
-fn vl_arbitration() {
+fn vl_arbitration_accessors_match_the_field_table() {
     check_attribute::<VlArbitration>(&[
         Accessor {
             name: "VL",
@@ -252,7 +252,7 @@ fn vl_arbitration() {
 }
 
 #[test]
-fn linear_forwarding_table() {
+fn linear_forwarding_table_accessors_match_the_field_table() {
     check_attribute::<LinearForwardingTable>(&[Accessor {
         name: "Port",
         get: |data, index| {
@@ -275,7 +275,7 @@ fn linear_forwarding_table() {
 }
 
 #[test]
-fn multicast_forwarding_table() {
+fn multicast_forwarding_table_accessors_match_the_field_table() {
     check_attribute::<MulticastForwardingTable>(&[Accessor {
         name: "PortMask",
         get: |data, index| {
@@ -342,8 +342,8 @@ fn modifiers_are_put_together_and_taken_apart() {
     assert_eq!(MlnxExtPortInfo::modifier(port), 0xAB);
 }
 
-/// Capabilities and sizes belong to the switch; what follows from the groups of another manager
-/// does not stay.
+/// Capabilities and sizes belong to the switch and stay; the bits that forward by groups of another
+/// manager are cleared.
 #[test]
 fn disabled_ar_info_forwards_by_no_group_and_keeps_the_rest() {
     let all = ArInfo::from_data(&[0xFF; 64]);
@@ -360,7 +360,7 @@ fn disabled_ar_info_forwards_by_no_group_and_keeps_the_rest() {
 }
 
 #[test]
-fn fdr10_hides_behind_qdr_only() {
+fn only_qdr_refines_to_fdr10() {
     let mut ext = MlnxExtPortInfo::default();
     assert_eq!(ext.refine(Speed::Qdr), Speed::Qdr);
     ext.set_link_speed_active(MlnxLinkSpeed::FDR10);

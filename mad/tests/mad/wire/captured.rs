@@ -7,7 +7,7 @@ use rsm_mad::wire::header::{AttrId, Method};
 use rsm_mad::wire::smp::{Smp, SmpRequest};
 use rsm_mad::wire::{MadBytes, dissect};
 
-/// The bytes that hexadecimal `text` stands for, filled up with zeroes.
+/// The bytes of hexadecimal `text`, padded with zeroes.
 pub(crate) fn bytes<const N: usize>(text: &str) -> [u8; N] {
     let mut out = [0; N];
     assert!(
@@ -20,7 +20,7 @@ pub(crate) fn bytes<const N: usize>(text: &str) -> [u8; N] {
     out
 }
 
-/// libibmad asks for PortInfo of port 3 of the switch one hop away.
+/// libibmad requests PortInfo of port 3 of the switch one hop away.
 const GET_PORT_INFO: &str = "0181010100000001000000123456701500150000800000030000000000000000\
     ffffffff00000000000000000000000000000000000000000000000000000000\
     0000000000000000000000000000000000000000000000000000000000000000\
@@ -36,14 +36,14 @@ const PORT_INFO_RESPONSE: &str = "0181018180000001000000003456701500150000800000
     0000000000000000000000000000000000000000000000000000000000000000\
     0101";
 
-/// libibmad asks for PortInfo of port 3 of the switch two hops away.
+/// libibmad requests PortInfo of port 3 of the switch two hops away.
 const GET_PORT_INFO_TWO_HOPS: &str = "0181010100000002000000123456703500150000000000030000000000000000\
     ffffffff00000000000000000000000000000000000000000000000000000000\
     0000000000000000000000000000000000000000000000000000000000000000\
     0000000000000000000000000000000000000000000000000000000000000000\
     000103";
 
-/// libibmad asks for NodeInfo, routed by LID.
+/// libibmad requests NodeInfo, routed by LID.
 const GET_NODE_INFO_BY_LID: &str = "010101010000000000000012345670390011";
 
 /// The data bytes of ibsim's other answers, after OpenSM had configured the subnet.
@@ -106,7 +106,7 @@ fn our_requests_are_the_bytes_of_libibmad() {
 }
 
 #[test]
-fn a_response_reads_as_what_was_asked() {
+fn a_captured_response_reads_as_port_info() {
     let mad: MadBytes = bytes(PORT_INFO_RESPONSE);
     let smp = Smp::from_bytes(&mad);
     assert!(smp.is_directed() && smp.is_response() && smp.is_returning());
@@ -114,7 +114,7 @@ fn a_response_reads_as_what_was_asked() {
     assert_eq!(smp.header().method(), Method::GET_RESPONSE);
     assert_eq!(smp.header().attribute(), PortInfo::ID);
     assert_eq!(smp.path().hops(), [PortNum(1)]);
-    // ibsim, like the Linux MAD layer, keeps no more of the transaction than its low half.
+    // ibsim, like the Linux MAD layer, keeps only the low half of the transaction.
     assert_eq!(smp.header().tid().low(), 0x3456_7015);
 
     let info = PortInfo::from_data(smp.data());
@@ -138,7 +138,7 @@ fn assert_builds<A: Attribute + std::fmt::Debug>(captured: &str, build: impl FnO
 }
 
 #[test]
-fn node_info() {
+fn setters_build_the_captured_node_info() {
     assert_builds(data::NODE_INFO_OF_CA, |info: &mut NodeInfo| {
         info.set_base_version(1)
             .set_class_version(1)
@@ -166,14 +166,14 @@ fn node_info() {
 }
 
 #[test]
-fn node_description() {
+fn the_captured_description_is_its_text() {
     let captured: [u8; 64] = bytes(data::NODE_DESCRIPTION);
     assert_eq!(NodeDescription::from_data(&captured).text(), b"Switch1");
     assert_eq!(NodeDescription::new(b"Switch1").as_data(), &captured);
 }
 
 #[test]
-fn switch_info() {
+fn setters_build_the_captured_switch_info() {
     assert_builds(data::SWITCH_INFO, |info: &mut SwitchInfo| {
         info.set_linear_fdb_cap(0x7800)
             .set_multicast_fdb_cap(0x0400)
@@ -186,7 +186,7 @@ fn switch_info() {
 }
 
 #[test]
-fn port_info_of_an_active_port() {
+fn setters_build_the_captured_port_info() {
     assert_builds(data::PORT_INFO_OF_CA, |info: &mut PortInfo| {
         info.set_gid_prefix(0xFE80_0000_0000_0000)
             .set_lid(Lid(1))
@@ -231,7 +231,7 @@ fn port_info_of_an_active_port() {
 }
 
 #[test]
-fn tables() {
+fn setters_build_the_captured_tables() {
     assert_builds(data::GUID_INFO, |info: &mut GuidInfo| {
         let mut guids = info.guids();
         guids[0] = Guid(0x0010_0001);
@@ -261,7 +261,7 @@ fn tables() {
 }
 
 #[test]
-fn a_dissection_names_what_the_bytes_say() {
+fn a_dissection_lists_the_fields_of_a_datagram() {
     let mad: MadBytes = bytes(PORT_INFO_RESPONSE);
     let text = dissect(&mad).to_string();
     for line in [

@@ -1,4 +1,4 @@
-//! Arbitrary bytes: nothing panics, and taking a view changes nothing.
+//! Arbitrary bytes: no panic, and taking a view changes nothing.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use rsm_mad::wire::smp::Smp;
 use rsm_mad::wire::{MAD_LEN, MadBytes, dissect};
 
 fn any_mad() -> impl Strategy<Value = MadBytes> {
-    // Real identifiers now and then, or hardly an attribute would ever be met.
+    // Real identifiers now and then, or the test would hardly ever reach an attribute.
     let class = prop_oneof![Just(0x01u8), Just(0x81), Just(0x03), any::<u8>()];
     let attribute = prop_oneof![0x00u16..0x40, Just(0xFF90), Just(0x00F3), any::<u16>()];
     let trap = prop_oneof![Just(None), prop::sample::select(TRAPS).prop_map(Some)];
@@ -116,7 +116,7 @@ proptest! {
         let smp = Smp::from_bytes_mut(&mut mad);
         smp.make_response(rsm_mad::wire::header::Status(status));
         prop_assert_eq!(smp.is_returning(), smp.is_directed() || status & 0x8000 != 0);
-        // All but method and status are as they came.
+        // All but method and status are unchanged.
         prop_assert_eq!(&mad[..3], &before[..3]);
         prop_assert_eq!(&mad[6..], &before[6..]);
     }

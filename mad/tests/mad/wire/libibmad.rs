@@ -1,5 +1,5 @@
-//! What libibmad, an independent implementation, reads from blocks of random bytes: that of
-//! rdma-core 44, and for XDR, which it does not know, that of August 2026.
+//! The values that libibmad, an independent implementation, reads from blocks of random bytes: that
+//! of rdma-core 44, and for XDR, which it does not know, that of August 2026.
 
 use rsm_ids::Lid;
 use rsm_mad::wire::attr::{Attribute, CapabilityMask, Details, LocalChange, Notice};
@@ -8,7 +8,7 @@ use rsm_mad::wire::header::AttrId;
 
 use crate::wire::captured::bytes;
 
-/// An attribute, 64 bytes of it, and what libibmad reads there, by the specification's names.
+/// An attribute, 64 bytes of it, and libibmad's values of its fields, by the specification's names.
 struct Sample {
     attribute: AttrId,
     data: &'static str,

@@ -26,7 +26,7 @@ macro_rules! header_accessors {
 }
 
 #[test]
-fn mad_header() {
+fn mad_header_accessors_match_the_field_table() {
     check_layout(24, HEADER);
     check(
         MAD_LEN,
@@ -45,14 +45,14 @@ fn mad_header() {
     );
 }
 
-/// The fields of `table` with those that need a class of their own left out.
+/// The fields of `table` without those of other classes.
 fn without(table: &[FieldSpec], names: &[&str]) -> Vec<FieldSpec> {
     let keep = |field: &&FieldSpec| !names.contains(&field.name);
     table.iter().filter(keep).copied().collect()
 }
 
 #[test]
-fn smp() {
+fn smp_accessors_match_the_field_table() {
     let both = [SMP, DIRECTED].concat();
     check_layout(MAD_LEN, &both);
     check(

@@ -1,4 +1,4 @@
-//! The records of the SA: views, field tables and components say the same.
+//! The records of the SA: views, field tables and components agree.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -29,8 +29,7 @@ fn check_record<R: Record>(accessors: &[Accessor]) {
     check_components::<R>();
 }
 
-/// Every component is a field of the record or of what is embedded in it, and they come in the
-/// order of both.
+/// Every component is a field of the record or of an embedded attribute, in the order of both.
 fn check_components<R: Record>() {
     let layout = fields::of_record(R::ID).unwrap();
     let own = layout.fields.iter().map(|field| (0, field));
@@ -306,7 +305,7 @@ macro_rules! service_data {
 }
 
 #[test]
-fn service_record() {
+fn service_record_accessors_match_the_field_table() {
     let mut all = Vec::from(accessors! { ServiceRecord, view, Record::as_bytes;
         "ServiceID": service_id, set_service_id;
         "ServiceGID": service_gid, set_service_gid;
@@ -334,8 +333,8 @@ fn service_record() {
     assert_eq!(record.service_name(), &[b'n'; 64]);
 }
 
-/// Whatever the bytes: the attribute in `R` is bytes `at..at + len` of it, and setting it changes
-/// those and no others.
+/// For any bytes: the attribute in `R` is bytes `at..at + len` of it, and setting it changes those
+/// and no others.
 fn check_embedded<R: Record>(
     at: usize,
     len: usize,
@@ -506,7 +505,7 @@ macro_rules! header_accessors {
 }
 
 #[test]
-fn rmpp_header() {
+fn rmpp_accessors_match_the_field_table() {
     check_layout(36, RMPP);
     let accessors = header_accessors! { rmpp;
         "RMPPVersion": version, set_version;
@@ -524,7 +523,7 @@ fn rmpp_header() {
 }
 
 #[test]
-fn sa_header() {
+fn sa_accessors_match_the_field_table() {
     check_layout(56, SA);
     check_layout(SA_HEADER_LEN, &[fields::HEADER, RMPP, SA].concat());
     let accessors = accessors! { SaHeader, split, SaHeader::as_bytes;

@@ -96,7 +96,7 @@ fn the_return_path_of_trap_256_is_its_last_30_bytes() {
 }
 
 #[test]
-fn a_trap_nobody_knows_keeps_its_bytes() {
+fn an_unknown_trap_keeps_its_bytes() {
     let mut notice = Notice::default();
     notice.set_is_generic(true).set_trap_number(Trap(1234));
     notice.data_details_mut()[53] = 7;

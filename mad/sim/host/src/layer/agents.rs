@@ -1,4 +1,4 @@
-//! Who sends, and who gets what nobody asked for.
+//! Agents, and the destination of unsolicited datagrams.
 
 use std::collections::BTreeMap;
 
@@ -9,28 +9,28 @@ use rustix::io::Errno;
 
 use super::{FileId, class};
 
-/// The highest version of a class that can be registered for (MAX_MGMT_VERSION).
+/// The highest class version that an agent can register for (MAX_MGMT_VERSION).
 const MAX_CLASS_VERSION: u8 = 0x82;
-/// The highest class that can be registered for, directed-route subnet management aside
+/// The highest class that an agent can register for, except directed-route subnet management
 /// (MAX_MGMT_CLASS).
 const MAX_CLASS: u8 = 0x4F;
 
-/// What a program registers an agent for.
+/// A program's registration of an agent.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Registration {
     /// 0 or 1.
     pub qpn: u32,
-    /// The class of unsolicited datagrams; 0 where none are wanted.
+    /// The class of unsolicited datagrams; 0 for none.
     pub class: u8,
     /// The version of the class.
     pub version: u8,
     /// A bit for each method of unsolicited datagrams.
     pub methods: u128,
-    /// The vendor, where the class has one.
+    /// The vendor, if the class has one.
     pub oui: [u8; 3],
     /// 1 for RMPP, else 0.
     pub rmpp_version: u8,
-    /// The program does RMPP by itself.
+    /// The program does RMPP itself.
     pub user_rmpp: bool,
 }
 
@@ -49,11 +49,11 @@ pub(super) struct Agent {
     pub(super) file: FileId,
     /// Its number on the open device.
     pub(super) id: u32,
-    /// Whether the layer segments and puts together for it.
+    /// Whether the layer does RMPP for it.
     pub(super) rmpp: bool,
 }
 
-/// The number that stands in the upper half of transaction identifiers.
+/// The number in the upper half of transaction identifiers.
 pub(super) type AgentId = u32;
 
 /// The agents of a port.
@@ -65,7 +65,7 @@ pub(super) struct Agents {
 }
 
 impl Agents {
-    /// Nobody, after `registered` others.
+    /// No agents, after `registered` earlier ones.
     pub(super) fn after(registered: u32) -> Agents {
         Agents {
             registered,
@@ -73,7 +73,7 @@ impl Agents {
         }
     }
 
-    /// How many there were, wrapping.
+    /// How many agents were ever registered, wrapping.
     pub(super) fn registered(&self) -> u32 {
         self.registered
     }
@@ -104,7 +104,7 @@ impl Agents {
         if interests().any(|interest| self.interests.contains_key(&interest)) {
             return Err(Errno::INVAL);
         }
-        // Numbers are used again after four billion registrations, unless they are still in use.
+        // Numbers are reused after four billion registrations, unless still in use.
         let agent = loop {
             self.registered = self.registered.wrapping_add(1).max(1);
             if !self.agents.contains_key(&self.registered) {
@@ -127,7 +127,8 @@ impl Agents {
         self.agents.get(&agent).copied()
     }
 
-    /// The agent that a datagram goes to: the one that asked, or the one that wants what it is.
+    /// The destination of a datagram: the agent of its transaction for a response, else the agent
+    /// that registered for its class and method.
     pub(super) fn addressee(&self, mad: &MadBytes) -> Option<(AgentId, Agent)> {
         let header = MadHeader::of(mad);
         let id = if class::is_response(header) {

@@ -1,4 +1,4 @@
-//! What depends on a datagram's class and header.
+//! Properties of a datagram's class and header.
 
 use rsm_mad::wire::MadBytes;
 use rsm_mad::wire::header::{Class, MadHeader, Method};
@@ -6,7 +6,7 @@ use rsm_mad::wire::header::{Class, MadHeader, Method};
 /// The common header of all datagrams (IBA 13.4.3).
 pub(super) const MAD_HEADER_LEN: usize = 24;
 
-/// That and the RMPP header (IBA 13.6.2), which the classes with RMPP have.
+/// The length of the common and the RMPP header (IBA 13.6.2), in the classes with RMPP.
 pub(super) const RMPP_HEADER_LEN: usize = 36;
 
 /// Classes that have an RMPP header: device management, the SA, boot management and
@@ -19,7 +19,7 @@ pub(super) fn has_rmpp(class: Class) -> bool {
     ) || has_oui(class)
 }
 
-/// The second range of vendors' classes, whose datagrams name the vendor (IBA 16.5).
+/// The second range of vendor classes, whose datagrams contain an OUI (IBA 16.5).
 pub(super) fn has_oui(class: Class) -> bool {
     (0x30..=0x4F).contains(&class.0)
 }
@@ -38,13 +38,13 @@ pub(super) fn data_offset(class: Class) -> usize {
     }
 }
 
-/// The vendor that a datagram of a vendor's second range names.
+/// The OUI in a datagram of the second vendor range.
 pub(super) fn oui(mad: &MadBytes) -> [u8; 3] {
     [mad[37], mad[38], mad[39]]
 }
 
-/// Whether a datagram answers another one, as Linux has it: the R bit, TrapRepress, or baseboard
-/// management's own bit.
+/// Whether a datagram answers another one, by the rules of Linux: the R bit, TrapRepress, or
+/// baseboard management's own bit.
 pub(super) fn is_response(header: &MadHeader) -> bool {
     header.method().is_response()
         || header.method() == Method::TRAP_REPRESS

@@ -1,10 +1,10 @@
-//! The MAD layer of one port: what lies between open devices and the wire.
+//! The MAD layer of one port, between open devices and the wire.
 //!
-//! It is a state machine without I/O. What programs do comes in by [`open`](MadLayer::open),
-//! [`register`](MadLayer::register), [`write`](MadLayer::write) and so on, what arrives by
-//! [`receive`](MadLayer::receive), and the passing of time by [`tick`](MadLayer::tick); what
-//! follows comes out of [`poll_effect`](MadLayer::poll_effect). It behaves as Linux does (`ib_mad`,
-//! `ib_umad`): see the [crate].
+//! It is a state machine without I/O. The server calls [`open`](MadLayer::open),
+//! [`register`](MadLayer::register), [`write`](MadLayer::write) and so on for programs,
+//! [`receive`](MadLayer::receive) for arriving datagrams and [`tick`](MadLayer::tick) for
+//! time-outs; [`poll_effect`](MadLayer::poll_effect) returns the results. It behaves like Linux
+//! (`ib_mad`, `ib_umad`): see the [crate].
 
 mod agents;
 mod class;
@@ -28,21 +28,21 @@ use multi::ReceptionKey;
 use rmpp::Reception;
 use send::{Pending, SendKey};
 
-/// How many requests and multi-packet messages can be under way from one port; one more is refused
-/// with ENOMEM. Linux has no bound but memory; a subnet manager that does not wait for answers has
-/// some thousands under way.
+/// How many requests and multi-packet messages can be pending at one port; one more fails with
+/// ENOMEM. Linux has no bound but memory; a subnet manager that does not wait for answers has some
+/// thousands pending.
 pub const MAX_SENDS: usize = 1 << 16;
 
-/// How many multi-packet messages can be coming in to one port or have come in the last 10 s; one
-/// more is stopped with RMPPStatus "resources exhausted". Linux has no bound but memory. Sixteen
-/// clients with 5,000 tables a second each come near it.
+/// How many multi-packet messages can be arriving at one port or have arrived in the last 10 s; the
+/// layer stops one more with RMPPStatus "resources exhausted". Linux has no bound but memory.
+/// Sixteen clients with 5,000 tables a second each come near it.
 pub const MAX_RECEPTIONS: usize = 1 << 20;
 
 /// An open device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub u32);
 
-/// What follows from what happened.
+/// An output of the layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::large_enum_variant,
@@ -51,23 +51,23 @@ pub struct FileId(pub u32);
 pub enum Effect {
     /// A datagram leaves by the port.
     Send(Datagram),
-    /// Something can be read from an open device.
+    /// A program can read a message from an open device.
     Deliver(FileId, Delivery),
 }
 
-/// What one `read` returns.
+/// The result of one `read`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
     /// Header and message.
     pub bytes: Vec<u8>,
-    /// How much of it `read` must have room for: header and first segment.
+    /// The least room for `read`: header and first segment.
     pub least: usize,
 }
 
 #[derive(Debug, Default)]
 struct File {
     has_pkey: bool,
-    /// Something was registered, so that [`File::has_pkey`] stays as it is.
+    /// An agent was registered, so that [`File::has_pkey`] is fixed.
     used: bool,
     agents: [Option<AgentId>; MAX_AGENTS as usize],
 }
@@ -94,26 +94,26 @@ pub struct MadLayer {
     files: BTreeMap<FileId, File>,
     opened: u32,
     agents: Agents,
-    /// What waits for a response or an acknowledgement.
+    /// Sends that wait for a response or an acknowledgement.
     sends: BTreeMap<SendKey, Pending>,
     serial: u64,
     receptions: BTreeMap<ReceptionKey, Reception>,
     timers: BTreeSet<(Time, Timer)>,
-    /// When each timer is due, so that it can be taken back.
+    /// When each timer is due, so that it can be stopped.
     due: BTreeMap<Timer, Time>,
     effects: VecDeque<Effect>,
 }
 
 impl MadLayer {
-    /// A layer that nobody has open.
+    /// A layer without open devices.
     pub fn new() -> MadLayer {
         MadLayer::default()
     }
 
-    /// A layer that nobody has open, after one at the same port in which `registered` agents were:
-    /// theirs get other numbers, as a kernel gives none twice. The number stands in transaction
-    /// identifiers, and what goes on at the other end of a transaction of an agent that is gone
-    /// would be taken for a new one's.
+    /// A layer without open devices, after one at the same port with `registered` agents: new
+    /// agents get other numbers, as a kernel never reuses one. The number is in transaction
+    /// identifiers; with a reused one, the remote end's datagrams for an old agent would reach the
+    /// new one.
     pub fn after(registered: u32) -> MadLayer {
         MadLayer {
             agents: Agents::after(registered),
@@ -121,7 +121,7 @@ impl MadLayer {
         }
     }
 
-    /// How many agents were registered, and in the layers before.
+    /// How many agents were registered, earlier layers included.
     pub fn registered(&self) -> u32 {
         self.agents.registered()
     }
@@ -134,7 +134,7 @@ impl MadLayer {
         id
     }
 
-    /// Closes it: its agents are gone, and with them everything they waited for.
+    /// Closes it: its agents and their pending sends are gone.
     pub fn close(&mut self, file: FileId) {
         let closed = self.files.remove(&file).unwrap_or_default();
         for agent in closed.agents.into_iter().flatten() {
@@ -142,15 +142,15 @@ impl MadLayer {
         }
     }
 
-    /// Whether nobody has it open.
+    /// Whether no device is open.
     pub fn is_idle(&self) -> bool {
         self.files.is_empty()
     }
 
-    /// Makes the header of `file` the one with a P_Key index.
+    /// Makes `file` use the header with a P_Key index.
     ///
     /// # Errors
-    /// EINVAL once an agent was registered, EBADF where the file is not open.
+    /// EINVAL once an agent was registered, EBADF if the file is not open.
     pub fn enable_pkey(&mut self, file: FileId) -> Result<(), Errno> {
         let file = self.files.get_mut(&file).ok_or(Errno::BADF)?;
         if file.used {
@@ -164,8 +164,8 @@ impl MadLayer {
     /// a P_Key index if this is the first agent.
     ///
     /// # Errors
-    /// EINVAL where the registration cannot be, or another agent of the port has one of the
-    /// methods; ENOMEM where the file has 32 agents; EBADF where it is not open.
+    /// EINVAL if the registration is invalid, or another agent of the port has one of the methods;
+    /// ENOMEM if the file has 32 agents; EBADF if it is not open.
     pub fn register(
         &mut self,
         file: FileId,
@@ -188,10 +188,10 @@ impl MadLayer {
         Ok(id)
     }
 
-    /// Unregisters an agent. What it waits for is forgotten.
+    /// Unregisters an agent. Its pending sends are dropped.
     ///
     /// # Errors
-    /// EINVAL where there is no such agent, EBADF where the file is not open.
+    /// EINVAL if there is no such agent, EBADF if the file is not open.
     pub fn unregister(&mut self, file: FileId, id: u32) -> Result<(), Errno> {
         let file = self.files.get_mut(&file).ok_or(Errno::BADF)?;
         let slot = file.agents.get_mut(id as usize);
@@ -214,17 +214,17 @@ impl MadLayer {
         }
     }
 
-    /// What is to be done next.
+    /// The next output.
     pub fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
     }
 
-    /// When [`tick`](MadLayer::tick) has something to do.
+    /// The next time to call [`tick`](MadLayer::tick).
     pub fn next_deadline(&self) -> Option<Time> {
         self.timers.first().map(|(due, _)| *due)
     }
 
-    /// Does what is due.
+    /// Handles the timers due at `now`.
     pub fn tick(&mut self, now: Time) {
         while let Some(&(due, timer)) = self.timers.first()
             && due <= now
@@ -249,7 +249,7 @@ impl MadLayer {
         }
     }
 
-    /// Hands `message` to a file that is open, with `header` before it.
+    /// Delivers `message`, after `header`, to a file if it is open.
     fn deliver(&mut self, file: FileId, mut header: UserMadHeader, message: &[u8]) {
         let Some(state) = self.files.get(&file) else {
             return;

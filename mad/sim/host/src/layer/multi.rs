@@ -1,4 +1,4 @@
-//! Messages in segments, both ways (IBA 13.6).
+//! RMPP messages in both directions (IBA 13.6).
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use super::rmpp::{
 use super::send::Sending;
 use super::{MAX_RECEPTIONS, MadLayer, Timer};
 
-/// How long a message may take to arrive.
+/// The longest time for a message to arrive.
 const ARRIVE_WITHIN: Duration = Duration::from_secs(40);
 
-/// How long a message that arrived is known, so that its segments are acknowledged again.
+/// How long a received message is kept, to acknowledge its segments again.
 const REMEMBER_FOR: Duration = Duration::from_secs(10);
 
-/// A message that comes in: to whom, from whom, and which.
+/// The key of an arriving message: agent, sender and transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ReceptionKey {
     agent: AgentId,
@@ -84,8 +84,8 @@ impl ReceptionKey {
 }
 
 impl MadLayer {
-    /// A datagram with an active RMPP header arrived for an agent that has it done for it. Returns
-    /// the message if it is whole now.
+    /// A datagram with an active RMPP header arrived for an agent that the layer does RMPP for.
+    /// Returns the message if it is complete now.
     pub(super) fn segment_arrived(
         &mut self,
         agent: AgentId,
@@ -181,7 +181,7 @@ impl MadLayer {
         let Some((key, pending)) = found.and_then(|key| Some((key, self.sends.get_mut(&key)?)))
         else {
             if segment == 0 {
-                // The other end is ready for the answer to a message that arrived here.
+                // The other end is ready for the answer to a message received here.
                 let reception = self.receptions.get_mut(&ReceptionKey::of(agent, datagram));
                 if let Some(reception) = reception.filter(|reception| reception.is_complete()) {
                     reception.answer_window = window;
@@ -226,7 +226,7 @@ impl MadLayer {
         self.emit(ack, datagram.remote);
     }
 
-    /// What the other end refuses is no longer sent. The program is not told, as on Linux.
+    /// Stops sending a message that the other end refused. The program gets no error, as on Linux.
     fn abandon(&mut self, agent: AgentId, datagram: &Datagram) {
         let Some(key) = self.answered(agent, datagram) else {
             return;
@@ -242,13 +242,13 @@ impl MadLayer {
         }
     }
 
-    /// The other end does what cannot be: the transaction ends at both ends.
+    /// The other end broke the protocol: the transaction ends at both ends.
     fn break_off(&mut self, agent: AgentId, datagram: &Datagram, status: u8) {
         self.abandon(agent, datagram);
         self.end(&datagram.mad, datagram.remote, Kind::ABORT, status);
     }
 
-    /// Tells the other end that the transaction is over.
+    /// Sends the other end the packet that ends the transaction.
     fn end(&mut self, mad: &MadBytes, remote: RemoteAddress, kind: u8, status: u8) {
         let mut end = turned(mad);
         RmppHeader {
@@ -262,7 +262,7 @@ impl MadLayer {
         self.emit(end, remote);
     }
 
-    /// A message took too long to arrive, or arrived long enough ago to be forgotten.
+    /// A message took too long to arrive, or a received one expires.
     pub(super) fn reception_is_due(&mut self, key: &ReceptionKey) {
         let Some(reception) = self.receptions.remove(key) else {
             return;
@@ -278,8 +278,8 @@ impl MadLayer {
         }
     }
 
-    /// How many segments of a message may be sent at first: one, unless it answers a message in
-    /// segments whose sender said more.
+    /// How many segments of a message the layer may send at first: one, unless it answers a
+    /// segmented message whose sender opened a wider window.
     pub(super) fn answer_window(&self, agent: AgentId, first: &MadBytes, to: Lid) -> u32 {
         let header = MadHeader::of(first);
         if !header.method().is_response() {

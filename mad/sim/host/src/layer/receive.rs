@@ -1,4 +1,4 @@
-//! What arrives at the port.
+//! Datagrams that arrive at the port.
 
 use rsm_mad::Time;
 use rsm_mad::transport::{Datagram, RemoteAddress};
@@ -13,7 +13,8 @@ use super::{MadLayer, class};
 use crate::abi::UserMadHeader;
 
 impl MadLayer {
-    /// A datagram arrived. It goes to an agent, or is refused if it asks for something, or is lost.
+    /// Handles an arriving datagram: it goes to an agent, is refused if it is a request, or is
+    /// lost.
     pub fn receive(&mut self, datagram: &Datagram, now: Time) {
         let Datagram { mad, remote } = datagram;
         let header = MadHeader::of(mad);
@@ -31,14 +32,14 @@ impl MadLayer {
             }
             return;
         }
-        // A program that does RMPP by itself gets segments whether or not a request waits for them.
+        // A program that does RMPP itself gets segments with or without a waiting request.
         if in_segments && class::is_response(header) && self.answered(id, datagram).is_none() {
             return self.hand_over(agent, remote, mad);
         }
         self.complete(id, agent, datagram, mad);
     }
 
-    /// A whole message arrived: a response ends the waiting of a request, without which it is lost.
+    /// A whole message arrived: a response completes its waiting request, and is lost without one.
     fn complete(&mut self, id: AgentId, agent: Agent, datagram: &Datagram, message: &[u8]) {
         if class::is_response(MadHeader::of(&datagram.mad)) {
             let Some(key) = self.answered(id, datagram) else {
@@ -62,7 +63,7 @@ impl MadLayer {
         self.deliver(agent.file, header, message);
     }
 
-    /// What was sent that this is the answer to, or the acknowledgement of.
+    /// The pending send that this datagram answers or acknowledges.
     pub(super) fn answered(&self, agent: AgentId, datagram: &Datagram) -> Option<SendKey> {
         let header = MadHeader::of(&datagram.mad);
         let response = class::is_response(header);
@@ -78,7 +79,7 @@ impl MadLayer {
             .map(|(key, _)| *key)
     }
 
-    /// Says that nobody here answers a Get or a Set; anything else is lost.
+    /// Answers a Get or a Set without an agent with an error status; other datagrams are lost.
     fn refuse(&mut self, mad: &MadBytes, remote: RemoteAddress) {
         let method = MadHeader::of(mad).method();
         if !matches!(method, Method::GET | Method::SET) {

@@ -1,4 +1,4 @@
-//! What programs send, and what becomes of it when nothing comes back.
+//! Sends of programs, their retries and time-outs.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::protocol::MAX_MESSAGE;
 /// The longest time to wait for an acknowledgement.
 const ACKNOWLEDGE_WITHIN: Duration = Duration::from_secs(2);
 
-/// Something that was sent and is not done: by agent, transaction, and order.
+/// The key of a pending send: agent, transaction, and order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SendKey {
     pub(super) agent: AgentId,
@@ -43,20 +43,20 @@ impl SendKey {
     }
 }
 
-/// Something that was sent and is not done.
+/// A pending send.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) file: FileId,
-    /// As the program wrote it.
+    /// The header that the program wrote.
     header: UserMadHeader,
     pub(super) remote: RemoteAddress,
     pub(super) kind: Sending,
-    /// How long to wait for a response; zero where none is expected.
+    /// How long to wait for a response; zero if none is expected.
     pub(super) timeout: Duration,
     pub(super) retries_left: u32,
 }
 
-/// How it goes.
+/// The form of a send.
 #[derive(Debug)]
 pub(super) enum Sending {
     /// In one datagram.
@@ -66,7 +66,7 @@ pub(super) enum Sending {
         sender: Sender,
         /// The common header.
         head: [u8; MAD_HEADER_LEN],
-        /// The timer runs until more can be sent, not for an acknowledgement.
+        /// The timer runs until the next burst, not for an acknowledgement.
         pausing: bool,
     },
 }
@@ -90,12 +90,12 @@ impl Pending {
         Class(self.kind.head()[1])
     }
 
-    /// Whether this answers something itself.
+    /// Whether this is a response.
     pub(super) fn is_response(&self) -> bool {
         class::is_response(&header_of(&self.kind.head()))
     }
 
-    /// How often the program wanted it to be sent again.
+    /// The retries that the program requested.
     pub(super) fn retries_at_first(&self) -> u32 {
         self.header.retries
     }
@@ -116,7 +116,7 @@ fn header_of(head: &[u8; MAD_HEADER_LEN]) -> MadHeader {
     *MadHeader::of(&mad)
 }
 
-/// The other end that a header names. There are no GRHs.
+/// The remote address in a header. There are no GRHs.
 fn address(header: &UserMadHeader) -> RemoteAddress {
     let mut remote = RemoteAddress::gsi(Lid(header.lid.get()), header.sl & 0xF);
     remote.qpn = header.qpn.get();
@@ -127,12 +127,12 @@ fn address(header: &UserMadHeader) -> RemoteAddress {
 }
 
 impl MadLayer {
-    /// Sends what a program wrote: header and message.
+    /// Sends the header and message that a program wrote.
     ///
     /// # Errors
-    /// EINVAL where it is too short, too long for a datagram and not to be segmented, from no agent
-    /// of the file, or in a transaction that is under way; ENOMEM beyond [`MAX_SENDS`] and
-    /// [`MAX_MESSAGE`]; EBADF where the file is not open.
+    /// EINVAL if it is too short, too long for a datagram without RMPP, from no agent of the file,
+    /// or in a transaction that is pending; ENOMEM beyond [`MAX_SENDS`] and [`MAX_MESSAGE`]; EBADF
+    /// if the file is not open.
     pub fn write(&mut self, file: FileId, bytes: &[u8], now: Time) -> Result<(), Errno> {
         let state = self.files.get(&file).ok_or(Errno::BADF)?;
         let header_len = state.header_len();
@@ -228,8 +228,8 @@ impl MadLayer {
         key
     }
 
-    /// Sends the segments that can go, and waits for an acknowledgement or for the time to send
-    /// more.
+    /// Sends the segments that the window allows, and starts the timer for an acknowledgement or
+    /// the next burst.
     pub(super) fn send_more(&mut self, key: SendKey, now: Time) {
         let Some(pending) = self.sends.get_mut(&key) else {
             return;
@@ -250,7 +250,7 @@ impl MadLayer {
         self.start_timer(Timer::Send(key), due);
     }
 
-    /// What was sent has waited long enough: it is sent again, or comes back.
+    /// The timer of a send has fired: send it again, or return it to the program.
     pub(super) fn send_is_due(&mut self, key: SendKey, now: Time) {
         let Some(pending) = self.sends.get_mut(&key) else {
             return;
@@ -258,7 +258,7 @@ impl MadLayer {
         if let Sending::Multi { pausing: true, .. } = pending.kind {
             return self.send_more(key, now);
         }
-        // Where everything arrived, it is the answer that did not come.
+        // If all segments arrived, the answer is missing.
         let is_over = match &pending.kind {
             Sending::Multi { sender, .. } => sender.is_acknowledged(),
             Sending::Single(_) => false,
@@ -284,8 +284,8 @@ impl MadLayer {
         }
     }
 
-    /// Lets a program read what it wrote and [`write`](MadLayer::write) refused, for one that did
-    /// not wait to be told. What is too short to be told apart from anything else is forgotten.
+    /// Returns a datagram that [`write`](MadLayer::write) refused, with the error, to a program
+    /// that did not wait for the result of the write. One too short for an identity is dropped.
     pub fn refuse_write(&mut self, file: FileId, bytes: &[u8], error: Errno) {
         let Some(header_len) = self.files.get(&file).map(super::File::header_len) else {
             return;
@@ -299,14 +299,14 @@ impl MadLayer {
         }
     }
 
-    /// It is done.
+    /// Ends a pending send.
     pub(super) fn finish(&mut self, key: SendKey) -> Option<Pending> {
         self.stop_timer(Timer::Send(key));
         self.sends.remove(&key)
     }
 
-    /// Lets the program read what it wrote: the header, with the error, and the common header of
-    /// the datagram.
+    /// Returns a datagram to the program: the header, with the error, and the common header of the
+    /// datagram.
     fn give_back(
         &mut self,
         file: FileId,
@@ -323,11 +323,10 @@ impl MadLayer {
             .push_back(Effect::Send(Datagram { mad, remote }));
     }
 
-    /// Whether the file has the same transaction under way: a request, or a response to the same
-    /// end.
+    /// Whether the file has the same transaction pending: a request, or a response to the same end.
     fn is_under_way(&self, agent: AgentId, kind: &Agent, new: &Pending, first: &MadBytes) -> bool {
         let class = new.class();
-        // Who does RMPP by himself sends many datagrams in a transaction.
+        // A program that does RMPP itself sends many datagrams in a transaction.
         if !kind.rmpp && class::has_rmpp(class) && RmppHeader::of(first).has(Flags::ACTIVE) {
             return false;
         }

@@ -1,4 +1,4 @@
-//! What programs do with open devices: `write` and `ioctl`.
+//! Calls of programs on open devices: `write` and `ioctl`.
 
 use std::os::fd::BorrowedFd;
 
@@ -35,7 +35,7 @@ impl EventLoop {
             return false;
         };
         if call.what != WRITE {
-            // The answer goes where the caller waits, who may be gone.
+            // The answer goes to the caller's own socket; the caller may be gone.
             let Some(back) = carried else {
                 return false;
             };
@@ -68,7 +68,7 @@ impl EventLoop {
     }
 }
 
-/// Does an `ioctl`. What its argument then is, with or without an error.
+/// Executes an `ioctl`. Returns the argument afterwards, with or without an error.
 fn control(
     layer: &mut MadLayer,
     file: FileId,

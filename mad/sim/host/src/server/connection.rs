@@ -1,4 +1,4 @@
-//! One connection: an open device, or a question.
+//! One connection: an open device, or a request for sysfs.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,23 +12,23 @@ use super::port::PortKey;
 use crate::layer::{Delivery, FileId};
 use crate::protocol::{Answer, MAX_INLINE, Parcel};
 
-/// How many messages can wait to be read from an open device, as on Linux
-/// (MAX_UMAD_RECV_LIST_SIZE). More are lost.
+/// How many messages can wait for `read` on an open device, as on Linux (MAX_UMAD_RECV_LIST_SIZE).
+/// More are lost.
 const MAX_UNREAD: usize = 200_000;
 
 /// How many bytes can wait to be read, 512 MiB: twice the longest message.
 const MAX_UNREAD_BYTES: usize = 512 * 1024 * 1024;
 
-/// What a connection is.
+/// The purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// It has not said.
+    /// No Hello yet.
     Unknown,
     /// An open device for datagrams.
     Umad(PortKey, FileId),
-    /// An open device that is IsSM.
+    /// An open device that sets IsSM.
     IsSm(PortKey),
-    /// It waits until another one closes that.
+    /// It waits until another connection closes IsSM.
     WaitsForIsSm(PortKey),
 }
 
@@ -37,10 +37,10 @@ pub(super) enum Purpose {
 pub(super) struct Connection {
     socket: OwnedFd,
     pub(super) purpose: Purpose,
-    /// What did not fit the socket.
+    /// Messages that did not fit into the socket.
     unread: VecDeque<Delivery>,
     unread_bytes: usize,
-    /// Messages lost because they were not read.
+    /// Messages lost for lack of room.
     pub(super) lost: u64,
     /// Whether the loop waits for room in the socket.
     pub(super) waits_for_room: bool,
@@ -58,13 +58,13 @@ impl Connection {
         }
     }
 
-    /// Answers the question that a connection begins with.
+    /// Answers the Hello of a connection.
     pub(super) fn answer(&self, errno: u32, body: &[u8]) -> io::Result<()> {
         // The socket is empty.
         packet::send(self.as_fd(), &[Answer { errno }.as_bytes(), body], None).map(drop)
     }
 
-    /// Lets something be read.
+    /// Queues a message for the program to read.
     pub(super) fn deliver(&mut self, delivery: Delivery) -> io::Result<()> {
         if self.unread.is_empty() && send(self.as_fd(), &delivery)? {
             return Ok(());
@@ -79,7 +79,7 @@ impl Connection {
         Ok(())
     }
 
-    /// There is room in the socket.
+    /// Fills the socket after it has room again.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         while let Some(next) = self.unread.front() {
             if !send(self.as_fd(), next)? {
@@ -91,7 +91,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether the other end is closed; something may still be there to be read.
+    /// Whether the other end is closed; packets may still be unread.
     pub(super) fn is_over(&self) -> bool {
         let mut ends = [PollFd::new(&self.socket, PollFlags::empty())];
         let at_once = Timespec::default();
@@ -101,7 +101,7 @@ impl Connection {
                 .intersects(PollFlags::HUP | PollFlags::ERR)
     }
 
-    /// Whether something waits for room in the socket.
+    /// Whether a message waits for room in the socket.
     pub(super) fn is_full(&self) -> bool {
         !self.unread.is_empty()
     }

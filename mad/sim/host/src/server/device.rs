@@ -1,4 +1,4 @@
-//! What a process may ask for, and which node it is on.
+//! The devices and the node of a process.
 
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -10,11 +10,11 @@ use super::port::PortKey;
 use super::tree::NodeFacts;
 use crate::protocol::{ALL_PORTS, Hello, MAX_NAME, VERSION};
 
-/// Why a process does not get what it asks for.
+/// The reason why a process gets an error.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) errno: Errno,
-    /// For people; the shim prints it.
+    /// For the operator; the shim prints it.
     pub(super) reason: String,
 }
 
@@ -26,13 +26,13 @@ impl Refusal {
         }
     }
 
-    /// The fabric or the server is broken.
+    /// The fabric or the server has failed.
     pub(super) fn broken(error: &dyn std::error::Error) -> Refusal {
         Refusal::new(Errno::IO, error.to_string())
     }
 }
 
-/// What a process sees of the fabric: a node, and the ports whose devices it has, `umad0` first.
+/// A process's view of the fabric: a node, and the ports whose devices it has, `umad0` first.
 #[derive(Debug)]
 pub(super) struct DeviceView {
     pub(super) node: Guid,
@@ -40,7 +40,7 @@ pub(super) struct DeviceView {
 }
 
 impl DeviceView {
-    /// Finds the node that `hello` names.
+    /// Finds the node of `hello`.
     pub(super) fn find(
         sim: &SimHandle,
         default: Guid,
@@ -105,7 +105,7 @@ impl DeviceView {
         }
     }
 
-    /// What sysfs says of it.
+    /// The node's content of sysfs.
     pub(super) fn facts(&self, sim: &SimHandle) -> Result<NodeFacts, Refusal> {
         let (node, ports) = (self.node, self.ports.clone());
         match sim.with(move |sim| NodeFacts::of(sim, node, &ports)) {
@@ -115,7 +115,7 @@ impl DeviceView {
         }
     }
 
-    /// The name of its directory.
+    /// The name of its sysfs directory.
     pub(super) fn directory(&self) -> String {
         let mut name = format!("{:016x}", self.node.0);
         for port in &self.ports {
@@ -125,7 +125,7 @@ impl DeviceView {
     }
 }
 
-/// The bytes of a path as they go to the shim.
+/// The bytes of a path, for the shim.
 pub(super) fn path_bytes(path: &std::path::Path) -> &[u8] {
     path.as_os_str().as_bytes()
 }

@@ -22,48 +22,48 @@ use super::tree::Tree;
 use crate::layer::Effect;
 use crate::protocol::MAX_PACKET;
 
-/// How many connections there can be: as many open devices as a large test has. One more is closed
-/// at once.
+/// The most connections: as many open devices as a large test has. The server closes one more at
+/// once.
 const MAX_CONNECTIONS: usize = 4096;
 
-/// How many packets are taken from one connection before the others have their turn.
+/// How many packets the loop takes from one connection before the next one.
 const PACKETS_AT_ONCE: usize = 64;
 
-/// How many events are taken at once.
+/// How many events the loop takes at once.
 const EVENTS_AT_ONCE: usize = 64;
 
-/// How many datagrams from the simulation are handled before the connections have their turn.
+/// How many datagrams from the simulation the loop handles before the connections.
 const ARRIVALS_AT_ONCE: usize = 1024;
 
 const LISTENER: u64 = u64::MAX;
 const WAKE: u64 = u64::MAX - 1;
 
-/// Everything that is served.
+/// The state of the server's thread.
 pub(super) struct EventLoop {
     pub(super) sim: SimHandle,
     listener: OwnedFd,
     pub(super) wake: Arc<Wake>,
     waiter: OwnedFd,
     pub(super) directory: PathBuf,
-    /// The node that processes are on that do not say.
+    /// The node of processes that do not choose one.
     pub(super) default: Guid,
     pub(super) connections: BTreeMap<u64, Connection>,
     accepted: u64,
     pub(super) ports: BTreeMap<PortKey, Port>,
-    /// How many agents there were at ports that nobody has open now: a number for each port of the
-    /// fabric at most.
+    /// How many agents were registered at ports with no open device now: at most a number for each
+    /// port of the fabric.
     pub(super) registered: BTreeMap<PortKey, u32>,
     pub(super) trees: BTreeMap<String, Tree>,
     pub(super) arrivals: Arrivals,
-    /// Ports that something happened at.
+    /// Ports with outputs to handle.
     pub(super) touched: BTreeSet<PortKey>,
     started: Instant,
     buffer: Vec<u8>,
-    /// Connections that are over are being closed.
+    /// The loop is closing connections that are over.
     burying: bool,
 }
 
-/// Why the loop ends before it is told to.
+/// The reason why the loop ends by itself.
 #[derive(Debug, thiserror::Error)]
 enum Broken {
     #[error("the operating system refused")]
@@ -113,7 +113,7 @@ impl EventLoop {
         Time::ZERO + self.started.elapsed()
     }
 
-    /// Serves until it is told to stop or the fabric does.
+    /// Serves until the server or the fabric stops.
     pub(super) fn run(mut self) {
         while !self.wake.is_stopping() {
             if let Err(error) = self.turn() {
@@ -130,7 +130,7 @@ impl EventLoop {
         }
     }
 
-    /// Waits for something and does what follows.
+    /// Waits for events and handles them.
     fn turn(&mut self) -> Result<(), Broken> {
         let deadlines = self
             .ports
@@ -172,8 +172,7 @@ impl EventLoop {
             let socket = match rustix::net::accept_with(&self.listener, flags) {
                 Ok(socket) => socket,
                 Err(Errno::AGAIN) => return Ok(()),
-                // Whoever it was is gone, or there are no descriptors now; the next turn tries
-                // again.
+                // The client is gone, or there are no descriptors now; the next turn tries again.
                 Err(error) => {
                     tracing::debug!(%error, "a connection was not accepted");
                     return Ok(());
@@ -191,7 +190,7 @@ impl EventLoop {
         }
     }
 
-    /// Something happened on a connection.
+    /// Handles an event of a connection.
     fn attend(&mut self, id: u64, flags: epoll::EventFlags) -> Result<(), Broken> {
         if flags.contains(epoll::EventFlags::OUT)
             && let Some(connection) = self.connections.get_mut(&id)
@@ -210,9 +209,9 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Handles what a connection has to say.
+    /// Handles the packets of a connection.
     fn read_from(&mut self, id: u64) {
-        // Within itself, by way of `bury`, it needs another one.
+        // `bury` may call this again, which needs another buffer.
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.resize(MAX_PACKET, 0);
         for _ in 0..PACKETS_AT_ONCE {
@@ -234,7 +233,7 @@ impl EventLoop {
         self.buffer = buffer;
     }
 
-    /// Handles a packet. Whether the connection stays open.
+    /// Handles a packet. Returns whether the connection stays open.
     fn packet(&mut self, id: u64, packet: &[u8], carried: Option<BorrowedFd<'_>>) -> bool {
         let Some(connection) = self.connections.get(&id) else {
             return false;
@@ -242,15 +241,16 @@ impl EventLoop {
         match connection.purpose {
             Purpose::Unknown => self.hello(id, packet),
             Purpose::Umad(port, file) => self.call(port, file, packet, carried),
-            // Nothing can be done with these but closing them.
+            // Such packets are invalid: close the connection.
             Purpose::IsSm(_) | Purpose::WaitsForIsSm(_) => false,
         }
     }
 
-    /// Closes what programs have closed at a port. To them it is done when `close` returns, so that
-    /// it must be seen before whatever they ask for next, by another connection.
+    /// Closes the devices that programs have closed at a port. For a program the device is closed
+    /// when `close` returns, so the server must close it before its next request, on another
+    /// connection.
     pub(super) fn bury(&mut self, key: PortKey) {
-        // What is read from one that is over may lead here again.
+        // Reading from a connection that is over may lead here again.
         if std::mem::replace(&mut self.burying, true) {
             return;
         }
@@ -259,7 +259,7 @@ impl EventLoop {
         let open: Vec<u64> = port.map(open).unwrap_or_default();
         for id in open {
             while self.connections.get(&id).is_some_and(Connection::is_over) {
-                // What was sent before the end is still there, and then the end.
+                // Packets sent before the end are still there, and then the end.
                 self.read_from(id);
             }
         }
@@ -281,7 +281,7 @@ impl EventLoop {
         self.wake.wake();
     }
 
-    /// Carries out what the layers want.
+    /// Executes the outputs of the layers.
     fn settle(&mut self) -> Result<(), Broken> {
         while let Some(key) = self.touched.pop_first() {
             let mut gone = Vec::new();
@@ -317,7 +317,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Waits for room in the socket exactly while something needs it.
+    /// Watches for room in the socket exactly while a message needs it.
     fn watch_room(&mut self, id: u64) -> io::Result<()> {
         let Some(connection) = self.connections.get_mut(&id) else {
             return Ok(());
@@ -332,7 +332,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// A connection ends, and with it what it had open.
+    /// Ends a connection, and closes its device.
     fn close(&mut self, id: u64) {
         let Some(connection) = self.connections.remove(&id) else {
             return;
@@ -372,7 +372,7 @@ impl EventLoop {
                 key
             }
         };
-        // What the layer still wants sent goes first.
+        // Send the layer's remaining datagrams first.
         let idle = self.ports.get(&key).is_some_and(Port::is_idle);
         if idle && let Err(error) = self.settle() {
             tracing::debug!(%error, "nothing more can be sent");

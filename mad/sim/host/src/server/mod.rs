@@ -1,6 +1,6 @@
 //! Serves a simulated fabric to programs that were started with the shim.
 //!
-//! One thread waits for everything: connections, datagrams from the simulation, time-outs. It hands
+//! One thread waits for connections, datagrams from the simulation, and time-outs. It passes
 //! datagrams to the simulation's thread, which never waits for it.
 
 mod calls;
@@ -24,16 +24,16 @@ use rustix::net::SocketAddrUnix;
 use event_loop::EventLoop;
 use packet::Wake;
 
-/// What is served, and where.
+/// The options of a server.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The path of the socket.
     pub socket: PathBuf,
-    /// The node that programs run on that do not say.
+    /// The node of programs that do not choose one.
     pub node: Guid,
 }
 
-/// A fabric cannot be served.
+/// A fabric could not be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// Another server answers at this path.
@@ -47,15 +47,15 @@ pub enum ServerError {
     Listen {
         /// The path.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// The directory for what stands in for sysfs could not be made.
+    /// The directory that stands in for sysfs could not be made.
     #[error("cannot make the directory {path}")]
     Directory {
         /// The path.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
     /// The thread could not be started.
@@ -63,7 +63,7 @@ pub enum ServerError {
     Thread(#[source] io::Error),
 }
 
-/// A fabric that is served, until this is dropped.
+/// A running server; dropping it stops it.
 #[derive(Debug)]
 pub struct Server {
     wake: Arc<Wake>,
@@ -90,7 +90,7 @@ pub fn serve(sim: SimHandle, options: &Options) -> Result<Server, ServerError> {
                 path: socket.clone(),
             });
         }
-        // What a server left behind that was killed.
+        // A killed server left it behind.
         std::fs::remove_file(socket).map_err(listen)?;
     }
     let directory = directory_beside(socket);
@@ -120,7 +120,7 @@ pub fn serve(sim: SimHandle, options: &Options) -> Result<Server, ServerError> {
     })
 }
 
-/// One that nobody else has: the path of the socket with the number of this process.
+/// A path that no other server has: the path of the socket with the number of this process.
 fn directory_beside(socket: &Path) -> PathBuf {
     let mut path = socket.as_os_str().to_owned();
     path.push(format!(".{}", std::process::id()));
@@ -133,7 +133,7 @@ impl Server {
         &self.socket
     }
 
-    /// Whether it still serves: not after the simulation or the thread has failed.
+    /// Whether it is still running: not after the simulation or the thread has failed.
     pub fn is_running(&self) -> bool {
         self.thread
             .as_ref()

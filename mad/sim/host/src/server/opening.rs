@@ -1,4 +1,4 @@
-//! What a connection begins with: a question, or a device to be opened.
+//! The start of a connection: a request for sysfs, or the opening of a device.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -34,8 +34,7 @@ impl EventLoop {
         answered.is_ok() && stays
     }
 
-    /// Does what a connection begins with; returns the body of the answer, `None` where it comes
-    /// later.
+    /// Handles the Hello of a connection; returns the body of the answer, `None` if it comes later.
     fn open(
         &mut self,
         id: u64,
@@ -58,7 +57,7 @@ impl EventLoop {
         }
     }
 
-    /// Brings a node's sysfs up to date; returns its path.
+    /// Updates a node's sysfs; returns its path.
     fn tree(&mut self, device_view: &DeviceView) -> Result<Vec<u8>, Refusal> {
         let facts = device_view.facts(&self.sim)?;
         let name = device_view.directory();
@@ -69,7 +68,7 @@ impl EventLoop {
         Ok(path_bytes(tree.root()).to_vec())
     }
 
-    /// The port, attached to if nobody had anything of it open.
+    /// The port, attached to the fabric on first use.
     fn port(&mut self, key: PortKey) -> Result<&mut Port, Refusal> {
         if !self.ports.contains_key(&key) {
             let attached = self.arrivals.attach(&self.sim, key, &self.wake);

@@ -1,4 +1,4 @@
-//! Packets of Unix sockets, and the way to wake the thread that waits for them.
+//! Packets of Unix sockets, and the wake-up of the waiting thread.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -13,10 +13,10 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
-/// How many connections can wait to be accepted; those after them wait in `connect`.
+/// How many connections can wait for accept; further ones wait in `connect`.
 const BACKLOG: i32 = 128;
 
-/// A socket of the type that both ends use.
+/// A socket of the type of both ends.
 pub(super) fn socket() -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(
         AddressFamily::UNIX,
@@ -33,8 +33,8 @@ pub(super) fn listen(address: &SocketAddrUnix) -> io::Result<OwnedFd> {
     Ok(listener)
 }
 
-/// Receives one packet into `buffer`, with the descriptor that it carries. `None` where there is
-/// none now; an empty packet is the end.
+/// Receives one packet into `buffer`, with the descriptor that it carries. `None` if there is none
+/// now; an empty packet is the end.
 pub(super) fn receive<'a>(
     from: BorrowedFd<'_>,
     buffer: &'a mut [u8],
@@ -61,7 +61,7 @@ pub(super) fn receive<'a>(
     Ok(Some((&buffer[..len], carried)))
 }
 
-/// Sends one packet, with a descriptor if there is one. False where there is no room now.
+/// Sends one packet, with a descriptor if there is one. False if there is no room now.
 pub(super) fn send(
     to: BorrowedFd<'_>,
     parts: &[&[u8]],
@@ -110,11 +110,11 @@ pub(super) fn read_file(file: BorrowedFd<'_>, len: usize) -> io::Result<Vec<u8>>
     Ok(bytes)
 }
 
-/// Wakes the thread that waits.
+/// Wakes the waiting thread.
 #[derive(Debug)]
 pub(super) struct Wake {
     event: OwnedFd,
-    /// It was woken and has not looked.
+    /// The thread was woken and has not looked yet.
     woken: AtomicBool,
     stopping: AtomicBool,
 }
@@ -128,15 +128,15 @@ impl Wake {
         })
     }
 
-    /// There is something for it.
+    /// Wakes the thread.
     pub(super) fn wake(&self) {
         if !self.woken.swap(true, Ordering::AcqRel) {
-            // The counter has room for 2^64 - 2, and at most one is in it.
+            // The counter has room for 2^64 - 2, and holds at most one.
             let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
         }
     }
 
-    /// It is to end.
+    /// Makes the thread end.
     pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake();
@@ -146,9 +146,9 @@ impl Wake {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Everything that was there before this call is looked at after it.
+    /// Clears the wake-up, before the thread checks its queues.
     pub(super) fn look(&self) {
-        // Nothing to be read is as good.
+        // An empty counter is fine too.
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
         self.woken.store(false, Ordering::Release);
     }

@@ -16,7 +16,7 @@ use crate::layer::{FileId, MadLayer};
 pub(super) type PortKey = (Guid, PortNum);
 
 /// How many datagrams from the simulation can wait for the loop: 2^16, as many as can wait to leave
-/// it. More are lost, as they are where a receive queue is full.
+/// it. More are lost, as with a full receive queue.
 const MAX_ARRIVED: usize = 1 << 16;
 
 /// A port that programs have open.
@@ -26,20 +26,20 @@ pub(super) struct Port {
     pub(super) wire: SimTransport,
     /// The connection of each open device.
     pub(super) files: BTreeMap<FileId, u64>,
-    /// The connection that is IsSM.
+    /// The connection that set IsSM.
     pub(super) is_sm: Option<u64>,
-    /// Those that wait to be it.
+    /// Connections that wait for IsSM.
     pub(super) want_is_sm: VecDeque<u64>,
 }
 
 impl Port {
-    /// Whether no program has anything of it open.
+    /// Whether no program has a device of it open.
     pub(super) fn is_idle(&self) -> bool {
         self.layer.is_idle() && self.is_sm.is_none() && self.want_is_sm.is_empty()
     }
 }
 
-/// What arrived at all ports.
+/// Datagrams that arrived at all ports.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     sender: SyncSender<(PortKey, Datagram)>,
@@ -57,12 +57,12 @@ impl Arrivals {
         }
     }
 
-    /// How many datagrams were lost for want of room.
+    /// How many datagrams were lost for lack of room.
     pub(super) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Attaches to a port of the fabric. What arrives there is received here, and `wake` is told.
+    /// Attaches to a port of the fabric. Its datagrams are queued here, and wake the loop.
     pub(super) fn attach(
         &self,
         sim: &SimHandle,
@@ -75,7 +75,7 @@ impl Arrivals {
             Arc::clone(wake),
         );
         let sink = Box::new(move |inbound| {
-            // Time-outs are the layer's own, and what happens to the port is in its sysfs.
+            // The layer has time-outs of its own, and the port's events show in its sysfs.
             let Inbound::Mad(datagram) = inbound else {
                 return;
             };

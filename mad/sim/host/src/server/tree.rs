@@ -1,4 +1,4 @@
-//! What stands in for a node's part of sysfs: a directory that mirrors `/sys/class`.
+//! The stand-in for a node's part of sysfs: a directory that mirrors `/sys/class`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,10 +16,10 @@ use crate::abi::ABI_VERSION;
 /// The name of every simulated adapter; a node has one.
 const ADAPTER: &str = "rsm0";
 
-/// The P_Key of a table that nothing was written to.
+/// The P_Key of a table that was never written.
 const DEFAULT_P_KEY: PKey = PKey(0xFFFF);
 
-/// What sysfs says of a node.
+/// The content of sysfs for a node.
 #[derive(Debug)]
 pub(super) struct NodeFacts {
     info: NodeInfo,
@@ -27,7 +27,7 @@ pub(super) struct NodeFacts {
     ports: Vec<PortFacts>,
 }
 
-/// What sysfs says of a port.
+/// The content of sysfs for a port.
 #[derive(Debug)]
 struct PortFacts {
     number: PortNum,
@@ -37,7 +37,7 @@ struct PortFacts {
 }
 
 impl NodeFacts {
-    /// Looks at `ports` of a node.
+    /// Reads the facts of `ports` of a node.
     pub(super) fn of(sim: &Sim, node: Guid, ports: &[PortNum]) -> Result<NodeFacts, SimError> {
         let facts = |&number: &PortNum| {
             Ok::<_, SimError>(PortFacts {
@@ -54,7 +54,7 @@ impl NodeFacts {
         })
     }
 
-    /// The files with what they hold, by their path below `/sys/class`.
+    /// The files with their contents, by their path below `/sys/class`.
     fn files(&self) -> BTreeMap<String, String> {
         let mut files = BTreeMap::new();
         let mut file = |path: String, line: String| files.insert(path, line + "\n");
@@ -123,7 +123,7 @@ impl PortFacts {
     }
 }
 
-/// 64 bits as sysfs writes them: four groups of four digits.
+/// 64 bits in the format of sysfs: four groups of four digits.
 fn colons(bits: u64) -> String {
     let mut text = String::new();
     for shift in [48, 32, 16, 0] {
@@ -185,7 +185,7 @@ fn rate(info: &PortInfo) -> String {
     format!("{}{half} Gb/sec ({}X{name})", tenths / 10, rate.lanes)
 }
 
-/// The directory of a node, and what is in it.
+/// The directory of a node, and its content.
 #[derive(Debug)]
 pub(super) struct Tree {
     root: PathBuf,
@@ -193,7 +193,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// One with nothing in it, which will be at `root`.
+    /// An empty directory, which will be at `root`.
     pub(super) fn new(root: PathBuf) -> Tree {
         Tree {
             root,
@@ -201,13 +201,13 @@ impl Tree {
         }
     }
 
-    /// Where it is.
+    /// Its path.
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Makes it say what `facts` do. A file is replaced, never written to, so that who reads it
-    /// reads one state.
+    /// Writes the content of `facts`. It replaces files and never writes to them, so that a reader
+    /// sees one state.
     pub(super) fn update(&mut self, facts: &NodeFacts) -> io::Result<()> {
         let files = facts.files();
         for (path, text) in &files {

@@ -1,4 +1,4 @@
-//! Who may register for what, and who gets what.
+//! Registration, and the agents that receive a datagram.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn a_method_of_a_class_has_one_agent() {
     assert_eq!(layer.register(other, &older, false), Ok(0));
     assert_eq!(layer.register(other, &sa(1 << 2), false), Ok(1));
     assert_eq!(layer.register(other, &sa(0), false), Ok(2));
-    // What was given up, by hand or by closing, is free.
+    // Methods are free after the agent is unregistered or its file closed.
     layer.unregister(one, 0).unwrap();
     assert_eq!(layer.unregister(one, 0), Err(Errno::INVAL));
     assert_eq!(layer.register(other, &sa(1 << GET), false), Ok(3));
@@ -62,7 +62,7 @@ fn vendors_are_told_apart() {
 }
 
 #[test]
-fn what_no_kernel_registers_is_refused() {
+fn invalid_registrations_are_refused() {
     let mut layer = MadLayer::new();
     let file = layer.open();
     let good = sa(SERVES);
@@ -113,7 +113,7 @@ fn the_header_is_chosen_before_the_first_agent() {
     layer.register(old, &sa(0), false).unwrap();
     assert_eq!(layer.enable_pkey(old), Err(Errno::INVAL));
     layer.register(new, &sa(0), true).unwrap();
-    // 36 bytes of message are the least.
+    // 36 bytes of message are the minimum.
     for (file, len) in [(old, OLD_HEADER_LEN), (new, HEADER_LEN)] {
         assert_eq!(
             layer.write(file, &vec![0; len + 35], rsm_mad::Time::ZERO),
@@ -127,7 +127,7 @@ fn the_header_is_chosen_before_the_first_agent() {
 }
 
 #[test]
-fn a_response_goes_to_who_asked_and_to_nobody_else() {
+fn a_response_reaches_only_the_requesting_agent() {
     let mut world = World::new();
     let (server, serving) = world.agent(1, &sa(SERVES));
     let (one, id) = world.agent(0, &sa(0));
@@ -159,7 +159,7 @@ fn a_response_goes_to_who_asked_and_to_nobody_else() {
         retries: 0,
     };
     let answer = answer.bytes(&message(GET_RESP, tid_of(&request), 200, false));
-    // The second one is not asked for any more.
+    // The second response has no waiting request.
     world.write(1, server, &answer);
     world.write(1, server, &answer);
     world.run_for(Duration::from_millis(200));
@@ -196,7 +196,7 @@ fn the_same_transaction_twice_is_refused_while_it_runs() {
 }
 
 #[test]
-fn what_has_no_answer_comes_back_after_its_retries() {
+fn an_unanswered_request_returns_after_its_retries() {
     let mut world = World::new();
     world.fate = Box::new(|_, _| 0);
     let (file, id) = world.agent(0, &sa(0));
@@ -220,7 +220,7 @@ fn what_has_no_answer_comes_back_after_its_retries() {
 }
 
 #[test]
-fn what_expects_no_answer_is_sent_and_forgotten() {
+fn a_send_without_timeout_is_not_pending() {
     let mut world = World::new();
     let (file, id) = world.agent(0, &sa(0));
     let send = Written {
@@ -237,7 +237,7 @@ fn what_expects_no_answer_is_sent_and_forgotten() {
 }
 
 #[test]
-fn a_get_that_nobody_serves_is_refused() {
+fn a_get_without_an_agent_is_refused() {
     let mut world = World::new();
     let (file, id) = world.agent(0, &sa(0));
     let ask = Written {
@@ -250,7 +250,7 @@ fn a_get_that_nobody_serves_is_refused() {
     world.run_for(Duration::from_millis(1));
     let (_, answer) = world.only_read(0);
     assert_eq!((answer[3], &answer[4..6]), (GET_RESP, &[0, 0x0C][..]));
-    // A Send, or something of another queue pair, is not.
+    // A Send, or a datagram for another queue pair, gets no answer.
     let mut layer = MadLayer::new();
     let mut wrong = arrived(padded(&message(GET, 5, 200, false)));
     wrong.remote.qpn = 0;
@@ -261,7 +261,7 @@ fn a_get_that_nobody_serves_is_refused() {
 }
 
 #[test]
-fn closing_forgets_what_was_asked() {
+fn closing_a_file_drops_its_pending_sends() {
     let mut world = World::new();
     let (file, id) = world.agent(0, &sa(0));
     let ask = Written {
@@ -279,10 +279,10 @@ fn closing_forgets_what_was_asked() {
     assert_eq!(world.hosts[0].next_deadline(), None);
 }
 
-/// A port that nobody has open for a while: what its last program left undone is nothing to the
-/// next one's.
+/// Another program uses a port later: the pending sends of the port's last program must not affect
+/// the new one's.
 #[test]
-fn no_agent_is_numbered_as_one_before() {
+fn a_new_layer_reuses_no_agent_number() {
     let mut layer = MadLayer::new();
     let mut numbers = Vec::new();
     for _ in 0..3 {

@@ -1,5 +1,4 @@
-//! Messages in segments: whole at the other end whatever the wire does, and over in time where it
-//! does too much.
+//! RMPP messages arrive whole over a faulty wire, and end in time if the wire is too faulty.
 
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use crate::world::{
 use rsm_mad::transport::Datagram;
 use rsm_sim_host::layer::{FileId, Registration};
 
-/// A client that has asked for a table, and a server that has read the question.
+/// A client that has sent a GetTable, and a server that has read it.
 fn asked(retries: u32) -> (World, FileId, Written, u64) {
     let mut world = World::new();
     let (server, serving) = world.agent(1, &sa(SERVES));
@@ -37,7 +36,7 @@ fn is_data(datagram: &Datagram) -> bool {
     datagram.mad[25] == 1
 }
 
-/// Lengths around every boundary arrive as they were sent, with the lengths that the header states.
+/// Lengths around every boundary arrive unchanged, with the lengths that the header states.
 #[test]
 fn messages_of_every_length_arrive() {
     for len in [
@@ -67,8 +66,7 @@ fn messages_of_every_length_arrive() {
         assert_eq!(header.length as usize, 64 + table.len());
         assert_eq!(got.len(), table.len());
         assert!(got[56..] == table[56..], "{len}");
-        // The receiver acknowledges the first one, then each time that its window is used up, and
-        // the end.
+        // The receiver acknowledges the first segment, then each used-up window, and the end.
         let acks = world.sent[0].len();
         let expected = if segments == 1 {
             1
@@ -76,8 +74,8 @@ fn messages_of_every_length_arrive() {
             2 + (segments - 2) / 64
         };
         assert_eq!(acks, expected, "{segments} segments");
-        // The client's timer is gone, and the server's; what is left remembers the message for 10
-        // s.
+        // The timers of client and server are gone; only the record of the received message remains
+        // for 10 s.
         world.run_for(Duration::from_secs(11));
         assert!(
             world
@@ -89,7 +87,7 @@ fn messages_of_every_length_arrive() {
     }
 }
 
-/// A small generator of numbers; the same seed, the same wire.
+/// A small random number generator; the same seed gives the same faults.
 struct Dice(u64);
 
 impl Dice {
@@ -102,7 +100,7 @@ impl Dice {
 }
 
 #[test]
-fn loss_and_doubling_cost_time_and_nothing_else() {
+fn messages_arrive_whole_despite_loss_and_duplication() {
     for seed in 1..200 {
         let (mut world, server, answer, tid) = asked(10);
         let mut dice = Dice(seed * 0x9E37_79B9);
@@ -121,7 +119,7 @@ fn loss_and_doubling_cost_time_and_nothing_else() {
 }
 
 #[test]
-fn what_is_never_acknowledged_comes_back() {
+fn an_unacknowledged_message_returns_after_its_retries() {
     let (mut world, server, answer, tid) = asked(2);
     world.fate = Box::new(|_, datagram| usize::from(is_data(datagram)));
     world.write(
@@ -131,7 +129,7 @@ fn what_is_never_acknowledged_comes_back() {
     );
     world.run_for(Duration::from_millis(5_999));
     assert!(world.read[1].is_empty());
-    // Only the first segment, thrice: the window was never opened.
+    // Only the first segment, three times: the window never opened.
     assert_eq!(world.sent[1].len(), 3);
     world.run_for(Duration::from_millis(1));
     let (header, head) = world.only_read(1);
@@ -139,7 +137,7 @@ fn what_is_never_acknowledged_comes_back() {
 }
 
 #[test]
-fn what_does_not_arrive_whole_is_given_up() {
+fn an_incomplete_message_is_aborted_after_40_s() {
     let (mut world, server, answer, tid) = asked(0);
     let mut seen = 0;
     world.fate = Box::new(move |_, datagram| {
@@ -152,14 +150,14 @@ fn what_does_not_arrive_whole_is_given_up() {
         &answer.bytes(&message(GET_TABLE_RESP, tid, 30_000, true)),
     );
     world.run_for(Duration::from_secs(41));
-    // The receiver says so after 40 s: ABORT, total time too long.
+    // The receiver reports it after 40 s: ABORT, total time too long.
     let abort = &world.sent[0].last().unwrap().mad;
     assert_eq!((abort[25], abort[27]), (4, 118));
     assert!(world.read[0].is_empty());
 }
 
 #[test]
-fn an_abort_ends_it_in_silence() {
+fn an_abort_ends_a_send_without_an_answer() {
     let (mut world, server, answer, tid) = asked(5);
     world.fate = Box::new(|_, datagram| usize::from(!is_data(datagram)));
     world.write(
@@ -180,10 +178,10 @@ fn an_abort_ends_it_in_silence() {
     assert_eq!(world.sent[1].len(), 1);
 }
 
-/// An acknowledgement of what was never sent, a window that is too small, an unknown type, another
+/// An acknowledgement of a segment never sent, a window that is too small, an unknown type, another
 /// version.
 #[test]
-fn nonsense_is_answered_with_its_reason() {
+fn an_invalid_packet_is_aborted_with_its_status() {
     let cases = [
         ([2, 1, 0], 9, 70, 123),
         ([2, 1, 0], 5, 4, 122),
@@ -219,7 +217,7 @@ fn nonsense_is_answered_with_its_reason() {
 
 /// A request in segments whose answer is in segments, as for MultiPathRecord.
 #[test]
-fn both_ways_in_segments() {
+fn a_segmented_request_gets_a_segmented_answer() {
     const GET_MULTI: u8 = 0x14;
     let mut world = World::new();
     let (server, serving) = world.agent(1, &sa(1 << GET_MULTI));
@@ -249,9 +247,9 @@ fn both_ways_in_segments() {
     assert!(got[56..] == table[56..]);
 }
 
-/// An agent without RMPP gets and sends segments as they are.
+/// An agent without RMPP receives and sends segments unchanged.
 #[test]
-fn who_does_it_by_himself_gets_every_segment() {
+fn an_agent_without_kernel_rmpp_gets_every_segment() {
     for by_himself in [
         Registration {
             rmpp_version: 0,
@@ -285,7 +283,7 @@ fn who_does_it_by_himself_gets_every_segment() {
         world.run_for(LATENCY);
         let (header, first) = world.only_read(0);
         assert_eq!((header.length, first[25], first[31]), (64 + 256, 1, 1));
-        // He acknowledges it, and the rest comes although nothing waits for it.
+        // The agent acknowledges it, and the rest comes although no request waits for it.
         let mut ack = first[..56].to_vec();
         ack[3] = GET_TABLE;
         ack[25] = 2;
@@ -304,7 +302,7 @@ fn who_does_it_by_himself_gets_every_segment() {
 }
 
 #[test]
-fn whatever_arrives_nothing_panics() {
+fn random_datagrams_do_not_panic() {
     let mut dice = Dice(42);
     let mut world = World::new();
     let (file, id) = world.agent(0, &sa(SERVES));
@@ -313,7 +311,7 @@ fn whatever_arrives_nothing_panics() {
         for byte in &mut mad[..60] {
             *byte = dice.roll(256) as u8;
         }
-        // Mostly what comes far: the right class, an agent that is there, small numbers.
+        // Mostly plausible datagrams: the right class, a registered agent, small numbers.
         mad[..3].copy_from_slice(&[1, 3, 2]);
         mad[3] = [0x01, 0x12, 0x81, 0x92, 0x07][dice.roll(5) as usize];
         mad[8..16].copy_from_slice(&(1 << 32 | dice.roll(4)).to_be_bytes());
@@ -330,7 +328,7 @@ fn whatever_arrives_nothing_panics() {
             };
             let segments = dice.roll(2) == 0;
             let bytes = write.bytes(&message(mad[3], dice.roll(4), 2_000, segments));
-            // Most are under way already, or too long.
+            // Most are pending already, or too long.
             let _ = world.hosts[0].write(file, &bytes, world.now);
         }
         while world.hosts[0].poll_effect().is_some() {}

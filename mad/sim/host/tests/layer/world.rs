@@ -20,7 +20,7 @@ pub(super) const GET_TABLE_RESP: u8 = 0x92;
 /// How long a datagram is on the wire.
 pub(super) const LATENCY: Duration = Duration::from_micros(10);
 
-/// What the wire does to the nth datagram that is put on it.
+/// How often the nth datagram on the wire arrives.
 pub(super) type Fate = Box<dyn FnMut(usize, &Datagram) -> usize>;
 
 /// Two ports, with LIDs 1 and 2.
@@ -29,9 +29,9 @@ pub(super) struct World {
     pub(super) now: Time,
     wire: VecDeque<(Time, usize, Datagram)>,
     put_on: usize,
-    /// How often a datagram arrives: 1 where nothing goes wrong.
+    /// How often a datagram arrives: 1 without faults.
     pub(super) fate: Fate,
-    /// What programs can read, by host.
+    /// The unread messages of programs, by host.
     pub(super) read: [Vec<(FileId, Delivery)>; 2],
     /// Every datagram that was put on the wire, by sender.
     pub(super) sent: [Vec<Datagram>; 2],
@@ -63,7 +63,7 @@ impl World {
         self.settle();
     }
 
-    /// Carries out what the layers want.
+    /// Executes the outputs of the layers.
     pub(super) fn settle(&mut self) {
         for host in 0..2 {
             while let Some(effect) = self.hosts[host].poll_effect() {
@@ -84,7 +84,7 @@ impl World {
         }
     }
 
-    /// Lets time pass until nothing more happens, or it is `until`.
+    /// Advances time until nothing more happens, or until `until`.
     pub(super) fn run(&mut self, until: Time) {
         loop {
             let deadlines = self.hosts.iter().filter_map(MadLayer::next_deadline);
@@ -114,7 +114,7 @@ impl World {
         self.run(self.now + time);
     }
 
-    /// The one thing that can be read at a host.
+    /// The only message to read at a host.
     pub(super) fn only_read(&mut self, host: usize) -> (UserMadHeader, Vec<u8>) {
         let (_, delivery) = self.read[host].pop().unwrap();
         assert!(self.read[host].is_empty(), "{:?}", self.read[host]);
@@ -122,7 +122,7 @@ impl World {
     }
 }
 
-/// What an agent of the SA registers for; a client where there are no methods.
+/// The registration of an agent of the SA; a client if there are no methods.
 pub(super) fn sa(methods: u128) -> Registration {
     Registration {
         qpn: 1,
@@ -136,7 +136,7 @@ pub(super) fn sa(methods: u128) -> Registration {
 
 pub(super) const SERVES: u128 = 1 << GET | 1 << GET_TABLE;
 
-/// What a program writes.
+/// A message that a program writes.
 #[derive(Clone, Copy)]
 pub(super) struct Written {
     pub(super) id: u32,

@@ -1,4 +1,4 @@
-//! A small fabric with a hand that programs it, for the tests.
+//! A small fabric and a client that programs it, for the tests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -65,12 +65,12 @@ pub(crate) fn netlist() -> Netlist {
 /// LIDs that [`Hand::program`] gives.
 pub(crate) const LIDS: [(Guid, u16); 5] = [(H1, 1), (H2, 2), (H3, 3), (S1, 4), (S2, 5)];
 
-/// A client at host 1 that asks and waits.
+/// A client at host 1 that sends requests and waits for answers.
 pub(crate) struct Hand {
     pub(crate) sim: Sim,
     pub(crate) client: AttachId,
     pub(crate) now: Time,
-    /// What came in besides answers.
+    /// Events other than answers.
     pub(crate) other: Vec<(AttachId, Inbound)>,
     pub(crate) m_key: u64,
     tid: u64,
@@ -203,7 +203,7 @@ impl Hand {
         }
     }
 
-    /// Takes the datagrams that came in besides answers.
+    /// Takes the received datagrams other than answers.
     pub(crate) fn take_mads(&mut self) -> Vec<(AttachId, Datagram)> {
         let other = std::mem::take(&mut self.other);
         other
@@ -215,7 +215,7 @@ impl Hand {
             .collect()
     }
 
-    /// Where the nodes are, seen from host 1.
+    /// The paths to the nodes from host 1.
     pub(crate) const WAYS: [(Guid, &'static [u8]); 5] = [
         (H1, &[]),
         (S1, &[1]),

@@ -26,7 +26,7 @@ const OFFSET: usize = 24;
 
 impl RmppHeader {
     pub(in crate::layer) fn of(mad: &MadBytes) -> RmppHeader {
-        // 12 bytes are in 256 at any offset below 244.
+        // 12 bytes fit into 256 at any offset below 244.
         RmppHeader::read_from_prefix(&mad[OFFSET..])
             .map(|(header, _)| header)
             .unwrap_or_default()

@@ -1,6 +1,6 @@
-//! Reliable multi-packet transactions, version 1 (IBA 13.6), as Linux does them: a window of 64
-//! segments that is opened when it is used up, 2 s for an acknowledgement, 40 s for a message to
-//! arrive, and 10 s in which a message that arrived is acknowledged again.
+//! Reliable multi-packet transactions, version 1 (IBA 13.6), as in Linux: a window of 64 segments
+//! that opens again when it is used up, 2 s for an acknowledgement, 40 s for a message to arrive,
+//! and 10 s in which a received message is acknowledged again.
 
 mod header;
 mod receiver;
@@ -10,6 +10,6 @@ pub(super) use header::{ABORT_CODES, Flags, Kind, RmppHeader, Status};
 pub(super) use receiver::{Reception, Taken, turned};
 pub(super) use sender::{Acknowledged, BURST_PAUSE, Sender};
 
-/// The length of a segment without the common and the RMPP header, in bytes: what PayloadLength
-/// counts.
+/// The length of a segment without the common and the RMPP header, in bytes, as PayloadLength
+/// counts it.
 const PAYLOAD_LEN: usize = 220;

@@ -8,47 +8,46 @@ use super::{Flags, Kind, PAYLOAD_LEN, RmppHeader};
 use crate::layer::class;
 use crate::protocol::MAX_MESSAGE;
 
-/// By how many segments the window is opened: an eighth of a receive queue of 512.
+/// By how many segments the window opens: an eighth of a receive queue of 512.
 const WINDOW: u32 = 64;
 
-/// A message that comes in, or came in a moment ago.
+/// A message that is arriving, or arrived recently.
 #[derive(Debug)]
 pub(in crate::layer) struct Reception {
     pub(in crate::layer) remote: RemoteAddress,
-    /// The first segment as it came, then the data of the following ones. Empty once it was handed
-    /// on.
+    /// The first segment as received, then the data of the following ones. Empty once delivered.
     message: Vec<u8>,
-    /// The first segment, which acknowledgements are made from.
+    /// The first segment, the basis of acknowledgements.
     first: MadBytes,
     /// How many segments are in the message.
     segments: u32,
-    /// Segments beyond a gap, as they came; less than [`WINDOW`].
+    /// Segments beyond a gap, as received; less than [`WINDOW`].
     ahead: BTreeMap<u32, MadBytes>,
     /// The last segment that was acknowledged.
     acknowledged: u32,
-    /// The last segment that may come.
+    /// The last segment that the sender may send.
     window: u32,
     complete: bool,
-    /// How many segments of the answer may come at first: what the other end said when it
-    /// acknowledged in turn.
+    /// How many segments of the answer may be sent at first: the other end's window when it turned
+    /// the transfer round.
     pub(in crate::layer) answer_window: u32,
 }
 
-/// What a segment led to.
+/// The result of a segment.
 #[derive(Debug)]
 pub(in crate::layer) enum Taken {
-    /// Nothing is to be done.
+    /// Nothing to do.
     Nothing,
-    /// This is to be sent.
+    /// An acknowledgement to send.
     Acknowledge(MadBytes),
-    /// The message is complete; the acknowledgement is to be sent.
+    /// The message is complete; an acknowledgement to send, and the message.
     Complete(MadBytes, Vec<u8>),
-    /// There is no room for more.
+    /// The message is too long.
     TooLong,
 }
 
 impl Reception {
-    /// The beginning, with the first segment.
+    /// Starts a reception with the first segment.
     pub(in crate::layer) fn start(first: &MadBytes, remote: RemoteAddress) -> (Reception, Taken) {
         let mut reception = Reception {
             remote,
@@ -75,7 +74,7 @@ impl Reception {
         self.complete
     }
 
-    /// A segment that comes after the first one, or again.
+    /// Takes a later segment, or a repeated one.
     pub(in crate::layer) fn take(&mut self, mad: &MadBytes) -> Taken {
         let header = RmppHeader::of(mad);
         let number = header.segment.get();
@@ -120,14 +119,14 @@ impl Reception {
         self.complete = true;
         self.ahead.clear();
         let mut message = std::mem::take(&mut self.message);
-        // A length that cannot be is taken for a full segment, as Linux takes it.
+        // An invalid length counts as a full segment, as in Linux.
         let payload = last.length_or_window.get() as usize;
         let padding = PAYLOAD_LEN.saturating_sub(payload);
         message.truncate(message.len() - padding);
         Taken::Complete(self.acknowledgement(&self.first.clone()), message)
     }
 
-    /// The acknowledgement of everything up to now, by what the header of `mad` says.
+    /// The acknowledgement of all segments so far, with the headers of `mad`.
     fn acknowledgement(&mut self, mad: &MadBytes) -> MadBytes {
         self.acknowledged = self.segments;
         let mut ack = turned(mad);
@@ -143,13 +142,13 @@ impl Reception {
         ack
     }
 
-    /// The first segment, which an ABORT is made from when the time is up.
+    /// The first segment, the basis of the ABORT when the time is up.
     pub(in crate::layer) fn first(&self) -> &MadBytes {
         &self.first
     }
 }
 
-/// The headers of a datagram as they stand in what goes back for it; no data.
+/// The headers of a datagram, turned for a packet to its sender; no data.
 pub(in crate::layer) fn turned(mad: &MadBytes) -> MadBytes {
     let header = MadHeader::of(mad);
     let offset = class::data_offset(header.class());

@@ -5,14 +5,14 @@ use rsm_mad::wire::MadBytes;
 
 use super::{Flags, Kind, PAYLOAD_LEN, RmppHeader, Status};
 
-/// How many segments leave at once at most, however far the other end opens its window: a kernel's
+/// How many segments leave at once at most, even if the other end opens a wider window: a kernel's
 /// send queue.
 const MAX_BURST: u32 = 64;
 
-/// How long the next ones wait then: what the simulated adapter takes for them.
+/// How long the next ones wait after a burst: the simulated adapter's time for it.
 pub(in crate::layer) const BURST_PAUSE: Duration = Duration::from_micros(64);
 
-/// A message that goes out in segments.
+/// A message to send in segments.
 #[derive(Debug)]
 pub(in crate::layer) struct Sender {
     /// The message: all headers, then the data.
@@ -29,24 +29,24 @@ pub(in crate::layer) struct Sender {
     window: u32,
 }
 
-/// What an acknowledgement means.
+/// The meaning of an acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::layer) enum Acknowledged {
-    /// Nothing: it is an old one.
+    /// No news: an old acknowledgement.
     Nothing,
-    /// More can be sent. `progress` says whether anything was acknowledged that was not before.
+    /// More can be sent. `progress`: whether it acknowledges new segments.
     More { progress: bool },
-    /// Everything arrived.
+    /// All segments arrived.
     All,
-    /// Everything had arrived before; the other end has not heard that this end knows.
+    /// All segments had arrived before; this end's reply to the last acknowledgement was lost.
     AllAgain,
-    /// It cannot be, for this reason.
+    /// The acknowledgement is invalid; the status for the ABORT.
     Wrong(u8),
 }
 
 impl Sender {
     /// `message` begins with the headers of its class, `offset` bytes. `window` is 1 unless the
-    /// other end said more.
+    /// other end opened a wider one.
     pub(in crate::layer) fn new(message: Vec<u8>, offset: usize, window: u32) -> Sender {
         let data = message.len() - offset;
         Sender {
@@ -65,7 +65,7 @@ impl Sender {
         self.acknowledged == self.count
     }
 
-    /// The segments that can go now, and whether more could, but for [`MAX_BURST`].
+    /// The segments to send now, and whether more could follow but for [`MAX_BURST`].
     pub(in crate::layer) fn burst(&mut self) -> (Vec<MadBytes>, bool) {
         let last = self.window.min(self.count);
         let until = last.min(self.sent.saturating_add(MAX_BURST));
@@ -74,8 +74,8 @@ impl Sender {
         (segments, until < last)
     }
 
-    /// Everything that was not acknowledged is to be sent again: the other end acknowledges a
-    /// segment that it has only if it has acknowledged it before.
+    /// Marks all unacknowledged segments for resending: the other end repeats an acknowledgement
+    /// only for a segment that it has acknowledged before.
     pub(in crate::layer) fn rewind(&mut self) {
         self.sent = self.acknowledged;
     }
@@ -116,7 +116,8 @@ impl Sender {
         let mut length = 0;
         if n == 1 {
             flags |= Flags::FIRST.0;
-            // What all segments carry together, the class's own header in each of them included.
+            // The payload of all segments together, the class's own header in each of them
+            // included.
             length = PAYLOAD_LEN * self.count as usize - padding;
         }
         if n == self.count {
