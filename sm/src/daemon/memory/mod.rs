@@ -33,9 +33,7 @@ use crate::publish::Clock as UnixClock;
 use crate::sa;
 use crate::store::io::Disk;
 use crate::store::journal::Journal;
-use crate::store::{
-    ChangeSet, LidClaim, MemoryStore, Namespace, Persisted, SledStore, Store, StoreError,
-};
+use crate::store::{ChangeSet, LidClaim, MemoryStore, Persisted, SledStore, Store, StoreError};
 
 /// The table of fields that kinds of devices do not keep.
 const NOT_KEPT: &str = "not-kept";
@@ -399,41 +397,23 @@ fn changes(
 }
 
 /// The entries of a table by device kind.
-fn by_kind(persisted: &Persisted, table: &str) -> Vec<(DeviceKind, u32)> {
-    let namespace = Namespace::new(table).ok();
-    let records = namespace.and_then(|namespace| persisted.records.get(&namespace));
-    let mut kinds = Vec::new();
-    for (key, value) in records.into_iter().flatten() {
-        match (decode_kind(key), decode_bits(value)) {
-            (Some(kind), Some(bits)) => kinds.push((kind, bits)),
-            _ => tracing::warn!(
-                ?key,
-                ?value,
-                "a record of {table} is not readable; left out"
-            ),
-        }
-    }
-    kinds
+fn by_kind(persisted: &Persisted, name: &'static str) -> Vec<(DeviceKind, u32)> {
+    table::read(persisted, name, |key, value| {
+        Some((decode_kind(key)?, decode_bits(value)?))
+    })
 }
 
-/// Adds the changes that make a table hold these bits by device kind. Other kinds stay.
+/// Adds the changes that make a table hold these bits by device kind, and no others: what a device
+/// refused before a reload, and takes since, must not come back with a restart.
 fn keep_by_kind(
     persisted: &Persisted,
-    table: &str,
+    name: &'static str,
     kinds: impl Iterator<Item = (DeviceKind, u32)>,
     changes: &mut ChangeSet,
 ) {
-    let Ok(namespace) = Namespace::new(table) else {
-        return;
-    };
-    let known = persisted.records.get(&namespace);
-    for (kind, bits) in kinds {
-        let (key, value) = (encode_kind(kind), bits.to_be_bytes());
-        let same = known.is_some_and(|known| known.get(&key[..]).is_some_and(|v| v[..] == value));
-        if !same && let Err(error) = changes.set_record(&namespace, &key, &value) {
-            tracing::error!(error = &error as &dyn std::error::Error, "cannot remember");
-        }
-    }
+    let row =
+        |(kind, bits): (DeviceKind, u32)| (encode_kind(kind).to_vec(), bits.to_be_bytes().to_vec());
+    table::replace(persisted, name, &kinds.map(row).collect(), changes);
 }
 
 /// Vendor, device, revision, role: big-endian, 11 bytes.
@@ -510,6 +490,25 @@ mod tests {
             changes(&persisted, None, &after, &Clock::start()).is_empty(),
             "nothing is written twice"
         );
+    }
+
+    #[test]
+    fn habits_that_a_reload_forgets_are_forgotten_by_the_store() {
+        let kind = DeviceKind {
+            vendor: 0x2c9,
+            device: 4129,
+            revision: 3,
+            role: PortRole::External,
+        };
+        let mut learned = claimed();
+        learned.not_kept.learn(kind, FieldMask(0x81));
+        learned.habits.restore(kind, 1);
+        let mut persisted = Persisted::default();
+        persisted.apply(&changes(&persisted, None, &learned, &Clock::start()));
+        persisted.apply(&changes(&persisted, None, &claimed(), &Clock::start()));
+        let after = remembered(&persisted);
+        assert_eq!(after.not_kept, NotKept::default());
+        assert_eq!(after.habits, DeviceHabits::default());
     }
 
     fn claimed() -> Remembered {
