@@ -142,7 +142,7 @@ fn a_refused_plan_shows_what_the_routes_in_force_do_now() {
         (verification.reachable_pairs, verification.unreachable_pairs),
         (40, 9)
     );
-    // Where nothing is known, nothing is shown: not the proof of the plan before.
+    // Where the reachability is not known, none is shown: not the proof of the plan before.
     snapshot.refused_plan = Some(Arc::new(RefusedPlan {
         error: error(),
         in_force: None,
