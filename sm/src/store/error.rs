@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use super::io::Operation;
 
-/// Why the store could not do what it was asked.
+/// Why an operation of the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another daemon holds the state directory.
@@ -17,9 +17,9 @@ pub enum StoreError {
     /// A file operation failed.
     #[error("cannot {operation} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         operation: Operation,
-        /// On which file or directory.
+        /// Its file or directory.
         path: PathBuf,
         /// Why it failed.
         #[source]
@@ -49,7 +49,7 @@ pub enum StoreError {
     Panicked {
         /// The database's directory.
         path: PathBuf,
-        /// What the panic said.
+        /// The message of the panic.
         message: String,
     },
     /// The store was closed.
