@@ -13,7 +13,7 @@ pub(super) fn description(out: &mut dyn Write, bytes: &[u8]) -> io::Result<()> {
     out.write_all(&shown)
 }
 
-/// What OpenSM calls this kind of node.
+/// OpenSM's name for this kind of node.
 pub(super) fn kind(kind: NodeKind) -> &'static str {
     match kind {
         NodeKind::Switch => "Switch",

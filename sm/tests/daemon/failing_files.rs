@@ -1,5 +1,5 @@
-//! `rsm --once` where a file that it is to write cannot be written: the subnet is up, and a script
-//! learns of the file.
+//! `rsm --once` with an output file that cannot be written: the subnet is up, and the exit code
+//! shows the failure to scripts.
 
 use std::process::{Command, Output};
 
