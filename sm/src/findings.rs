@@ -45,13 +45,13 @@ pub enum FindingKind {
     ZeroGuid,
     /// A cable joins two ports of one switch.
     LoopbackCable,
-    /// A port hears itself: a loop-back plug, or a cable that reflects.
+    /// A port receives its own packets: a loop-back plug, or a cable that reflects.
     SelfCabled,
     /// The link is up, but no node answers behind it.
     Unanswering,
     /// A node answers some attributes and not others, or with an error.
     Incomplete,
-    /// A part of all SMPs or of their answers gets lost on the way.
+    /// A part of all SMPs or of their answers gets lost.
     SmpLoss,
     /// A port holds an M_Key other than the configured one, and ignores requests.
     MKeyMismatch,

@@ -191,7 +191,7 @@ fn killed_at_any_time_soak() {
     kill_rounds(300);
 }
 
-/// A file size limit is what a full disk looks like to the process.
+/// To the process, a file size limit looks like a full disk.
 #[test]
 fn a_full_disk_is_an_error_and_no_loss() {
     let _alone = ONE_AT_A_TIME.lock();

@@ -19,7 +19,7 @@ pub(super) struct Field {
     pub(super) kind: Kind,
     /// Shown, commented out, where the default is that it is not set.
     pub(super) example: &'static str,
-    /// OpenSM's name for it, and how OpenSM's value becomes ours.
+    /// OpenSM's name for it, and the conversion of OpenSM's value.
     pub(super) opensm: Option<(&'static str, Convert)>,
     pub(super) place: Place,
 }

@@ -11,7 +11,7 @@ use super::opensm_keys::OTHER_KEYS;
 use super::schema::fields;
 use super::{Config, Enforcement};
 
-/// How OpenSM's value becomes ours.
+/// The conversion of OpenSM's value to rsm's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Convert {
     /// A number, as C writes numbers.
@@ -114,7 +114,7 @@ fn unquoted(value: &str) -> &str {
         .unwrap_or(value)
 }
 
-/// Our key for OpenSM's, and how its value becomes ours.
+/// The key of rsm for OpenSM's, and the conversion of its value.
 fn counterpart(key: &str) -> Option<(&'static Field, Convert)> {
     fields().iter().find_map(|field| {
         let (theirs, convert) = field.opensm?;

@@ -36,7 +36,7 @@ macro_rules! kind {
     };
 }
 
-/// The name that OpenSM has for a key, where it has one.
+/// OpenSM's name for a key, if it has one.
 macro_rules! opensm {
     () => {
         None

@@ -9,7 +9,7 @@ pub enum Takeover {
     /// Those of switches that route adaptively.
     #[default]
     Auto,
-    /// Those, and those of all switches whose last manager was another.
+    /// Also those of all switches whose last manager was another.
     Rewrite,
     /// None.
     Trust,

@@ -82,7 +82,7 @@ fn up_down_hops_leave_out_illegal_turns() {
         text(lid_matrix, &shortest).lines().nth(6),
         Some("0x0002: 00 02 02 ff # portguid 0x0000000000000020")
     );
-    // LEAF lies above OTHER: from SPINE, LEAF is not reached by way of OTHER.
+    // LEAF lies above OTHER: no legal path leads from SPINE over OTHER to LEAF.
     let order = [SPINE, LEAF, OTHER];
     let ranked = DumpSource::new(triangle(), Lid(4), HopRule::UpDown(&order)).unwrap();
     let shown = text(lid_matrix, &ranked);

@@ -187,8 +187,8 @@ impl Control for Controller {
             None => Accept::All,
             Some(name) => missing_at(&published, &name)?,
         };
-        // Counted in the published snapshot; the core applies the command to its state of that
-        // moment.
+        // Counted in the published snapshot; the core applies the command to its state at its
+        // arrival.
         let accepted = Expected::clone(&published.snapshot.expected).accept(accept);
         if accepted == 0 {
             let reason = "nothing is missing there: `rsmctl expect` lists what is".to_owned();

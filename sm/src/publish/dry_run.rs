@@ -92,7 +92,7 @@ pub struct FieldChange {
 }
 
 impl DryRunReport {
-    /// The report of `sets`, which were foreseen for the subnet of `inventory` and `snapshot`.
+    /// The report of `sets`, which are predicted for the subnet of `inventory` and `snapshot`.
     pub fn of(sets: &[Foreseen], inventory: &Inventory, snapshot: &Snapshot) -> DryRunReport {
         let mut nodes: BTreeMap<Guid, NodeChanges> = BTreeMap::new();
         let mut entries = Vec::with_capacity(sets.len());

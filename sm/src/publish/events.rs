@@ -164,7 +164,7 @@ impl Differences<'_> {
         }
     }
 
-    /// A port shows what it is cabled to, so that links count as well.
+    /// A port shows its peer, so that links count as well.
     fn tell_ports(&self, delta: &Delta, changes: &mut Vec<Change>) {
         let (old, new) = (self.old.api_view(), self.new.api_view());
         let mut touched: BTreeSet<PortKey> = delta.ports_changed.iter().copied().collect();

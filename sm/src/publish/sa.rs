@@ -25,7 +25,7 @@ pub trait SaStateSource: Send + Sync + 'static {
     /// The snapshot that it answers from, or is about to.
     fn sa_snapshot(&self) -> SaSnapshot;
 
-    /// What hosts have registered, at the time of the call or a little later. The caller drops the
+    /// The registrations of hosts, at the time of the call or a little later. The caller drops the
     /// result soon.
     fn holdings(&self) -> BoxFuture<'_, Result<Holdings, SaError>>;
 }

@@ -123,8 +123,8 @@ impl OnceReport {
         }
     }
 
-    /// Whether every port whose link is up, and whose peer is managed, is Active, routes fit the
-    /// fabric, and all Sets were acknowledged. Never for a subnet that could not be read.
+    /// Whether every port whose link is up, and whose peer is managed, is Active, no plan was
+    /// refused, all files were written and M_Keys match. Never for a subnet that could not be read.
     pub fn is_complete(&self) -> bool {
         self.complete
     }

@@ -166,7 +166,7 @@ impl Directory {
         &self.ends[ix.index()]
     }
 
-    /// The port that holds `lid`, be it its base LID or another.
+    /// The port that holds `lid`, its base LID or another.
     pub fn by_lid(&self, lid: Lid) -> Option<EndIx> {
         match self.by_lid.get(lid.index()) {
             None | Some(&NOBODY) => None,

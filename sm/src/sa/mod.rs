@@ -113,7 +113,7 @@ pub struct Sa {
     seen: Option<Arc<Directory>>,
     /// When the last group set went to the core, and how many memberships it had to look at.
     told: Option<(Time, u32)>,
-    /// When there was last something to save.
+    /// When [`Sa::poll_save`] last returned something.
     saved: Option<Time>,
     /// Changes by requests since the last [`Sa::take_touched`].
     touched: Vec<Touched>,

@@ -56,7 +56,7 @@ pub(super) struct Sentinel {
     pub(super) generation: u64,
     /// How many records there are, the sentinel not counted.
     pub(super) count: u64,
-    /// Sum of the checksums of all records, modulo 2^64: tells a mixture of old and new pages.
+    /// Sum of the checksums of all records, modulo 2^64: reveals a mixture of old and new pages.
     pub(super) digest: u64,
     pub(super) plan_generation: u64,
 }

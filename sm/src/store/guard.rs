@@ -19,7 +19,7 @@ const OPEN_ATTEMPTS: u32 = 3;
 /// Key of each record → checksum of its value.
 pub(super) type Sums = BTreeMap<Vec<u8>, u64>;
 
-/// An open database and what is in it.
+/// An open database and its contents.
 pub(super) struct Opened {
     pub(super) database: Database,
     pub(super) sentinel: Sentinel,
@@ -128,7 +128,7 @@ fn check_schema(found: u16, path: PathBuf) -> Result<(), StoreError> {
     })
 }
 
-/// Opens a database that is there; the inner error says why it cannot be trusted.
+/// Opens a present database; the inner error is the reason not to trust it.
 fn open_existing(
     disk: &Disk,
     layout: &Layout,

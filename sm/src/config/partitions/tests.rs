@@ -16,7 +16,7 @@ fn said(text: &str) -> Vec<String> {
     read(text).1.iter().map(Finding::to_string).collect()
 }
 
-/// Everything that a file says, a line each.
+/// All definitions of a file, a line each.
 fn dump(partitions: &Partitions) -> String {
     let mut out = String::new();
     for Partition {

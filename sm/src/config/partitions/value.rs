@@ -49,8 +49,8 @@ pub(super) fn mgid(text: &str) -> Option<Gid> {
     gid.is_multicast().then_some(gid)
 }
 
-/// The one of `names` that `word` is, or the only one that it begins. OpenSM takes abbreviations,
-/// too.
+/// The one of `names` that `word` is, or the only one that it abbreviates. OpenSM takes
+/// abbreviations, too.
 pub(super) fn keyword(word: &str, names: &[&'static str]) -> Option<&'static str> {
     if let Some(name) = names.iter().find(|name| **name == word) {
         return Some(name);

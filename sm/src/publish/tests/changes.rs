@@ -189,7 +189,7 @@ fn the_same_snapshot_again_has_no_events() {
     assert_eq!(world.view.status().generation, 2);
 }
 
-/// A fabric of `count` nodes that say nothing.
+/// A fabric of `count` nodes without ports.
 fn fabric_of(count: u64) -> Fabric {
     let mut inventory = Inventory::default();
     for number in 1..=count {

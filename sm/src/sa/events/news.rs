@@ -11,7 +11,7 @@ use crate::sa::directory::Directory;
 use crate::sa::ends::EndIx;
 use crate::sa::partitions::can_talk;
 
-/// A notice on its way to subscribers.
+/// A notice for subscribers.
 #[derive(Clone, Debug)]
 pub struct News {
     /// As it is reported.
@@ -135,7 +135,7 @@ impl News {
     }
 }
 
-/// Whether a generic trap tells of a wrong key.
+/// Whether a generic trap reports a wrong key.
 pub(super) fn is_of_keys(trap: Trap) -> bool {
     (Trap::BAD_M_KEY..=Trap::BAD_P_KEY_AT_SWITCH).contains(&trap)
 }

@@ -1,4 +1,4 @@
-//! Ports that come and go, be they subscribers or not.
+//! Ports that come and go, those of subscribers and others.
 
 use rsm_ids::Guid;
 use rsm_mad::Time;

@@ -83,7 +83,7 @@ impl Subscription {
     }
 }
 
-/// What to do with a notice for a subscription.
+/// The treatment of a notice for a subscription.
 pub(super) enum Verdict {
     Tell,
     Nothing,

@@ -1,4 +1,4 @@
-//! Joining a group, and making it where there is none (IBA 15.2.5.17.2).
+//! Joining a group, and creating it if it does not exist (IBA 15.2.5.17.2).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

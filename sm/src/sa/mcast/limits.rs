@@ -17,7 +17,7 @@ pub const MAX_ALIASES_PER_GROUP: usize = 256;
 /// Events that wait to be polled.
 pub const MAX_EVENTS: usize = 1 << 12;
 
-/// Versions of all groups that answers in progress hold: each keeps a copy of what has changed
+/// Versions of all groups that answers in progress hold: each keeps a copy of the groups changed
 /// since. A table is fetched within milliseconds, so that there are hardly ever two; a requester
 /// that starts thousands of transfers and fetches none, while members come and go, could otherwise
 /// hold as many.

@@ -70,9 +70,9 @@ impl View {
         })
     }
 
-    /// The next record after `cursor` that Get or GetTable with `record` and `mask` asks for. At
-    /// most `work` groups and members are looked at. Returns the record, if one was found, and
-    /// where to go on; `None` for the latter when there is no more.
+    /// The next record after `cursor` that matches a Get or GetTable with `record` and `mask`.
+    /// Looks at `work` groups and members at most. Returns the record, if one was found, and where
+    /// to go on; `None` for the latter at the end.
     ///
     /// A requester sees the groups of its own partitions; a trusted one sees all, with their
     /// members: a record for each member, or one for a group without any. For others PortGID,

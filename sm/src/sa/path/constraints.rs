@@ -24,12 +24,12 @@ pub(in crate::sa) struct PathConstraints {
     packet_life_time: Option<(Selector, u8)>,
 }
 
-/// The largest packet life time that six bits can say.
+/// The largest packet life time in six bits.
 const LIFE_TIME_MAX: u8 = 63;
 
 impl PathConstraints {
-    /// The constraints in the components `mask` of `record`. A value without its selector, or the other
-    /// way round, asks for nothing.
+    /// The constraints in the components `mask` of `record`. A value without its selector, or the
+    /// other way round, does not count.
     ///
     /// # Errors
     /// ERR_REQ_INSUFFICIENT_COMPONENTS for half a ServiceID; ERR_REQ_INVALID for an MTU or a rate

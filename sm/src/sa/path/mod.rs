@@ -127,7 +127,7 @@ pub enum NoPath {
         "there is no partition in which the two ports can talk: both in it, and one of them as a full member"
     )]
     NoPartition,
-    /// As above, in the partition that is asked for.
+    /// As above, in the requested partition.
     #[error("the two ports cannot talk in the partition {:#06x}: both have to be in it, and one of them as a full member", .0.0)]
     NotInPartition(PKey),
     /// No path has the requested MTU.

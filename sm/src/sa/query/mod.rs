@@ -226,8 +226,8 @@ impl<R: Record> Query<R> {
         })
     }
 
-    /// The end ports to look at where `component` is their LID: the one that holds `lid`, be it its
-    /// base LID or another, or all of them.
+    /// The end ports to look at if `component` is their LID: the one that holds `lid`, its base LID
+    /// or another, or all of them.
     fn ends(&self, component: ComponentMask, lid: Lid) -> Range<u32> {
         if !self.mask.contains(component) {
             return 0..self.directory.len() as u32;

@@ -69,7 +69,7 @@ impl Query<PortInfoRecord> {
         self.options() & PortInfoRecord::EXTENDED_SPEEDS != 0
     }
 
-    /// Whether `info` has every capability that is asked for, and maybe others.
+    /// Whether `info` has every requested capability, and maybe others.
     fn has_capabilities(&self, info: &PortInfo) -> bool {
         let wanted = self.record.port_info();
         let first = !self.mask.contains(PortInfoRecord::CAPABILITY_MASK)

@@ -36,7 +36,7 @@ pub(super) fn candidates(
 }
 
 impl Query<SlToVlMappingTableRecord> {
-    /// The planned row between two ports of a switch; `None` where the routes need no VLs.
+    /// The planned row between two ports of a switch; `None` where none is planned.
     fn planned(&self, ix: EndIx, input: PortNum, output: PortNum) -> Option<[u8; 16]> {
         let plan = &self.directory.plan;
         let (node, _) = self.directory.port(ix);

@@ -108,7 +108,7 @@ fn lids_of_a_port_give_as_many_paths() {
         let some = world.table(GIDS | PathRecord::NUMB_PATH, &wanted);
         assert_eq!(some[..], all[..all.len().min(count.into())]);
     }
-    // A Get is for one path, whatever NumbPath says.
+    // A Get is for one path, with any NumbPath.
     wanted.set_numb_path(0);
     let one = world.get(GIDS | PathRecord::NUMB_PATH, &wanted).unwrap();
     assert_eq!(one, all[0]);

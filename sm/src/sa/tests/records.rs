@@ -219,7 +219,7 @@ fn ports_have_records_of_guids_sl2vl_and_vl_arbitration() {
     assert_eq!(world.get(both, &lanes).unwrap(), lanes);
 
     let mut shares = VlArbitrationTableRecord::default();
-    // The number of a host's port is reserved, whatever it says.
+    // The number of a host's port is reserved: any value matches.
     shares
         .set_lid(host)
         .set_block_num(3)

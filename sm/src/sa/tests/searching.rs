@@ -1,4 +1,4 @@
-//! No call takes longer than a turn's worth of candidates, whatever the query.
+//! For any query, no call takes longer than a turn's worth of candidates.
 
 use rsm_mad::ids::Tid;
 use rsm_mad::wire::header::{Method, Status};

@@ -92,7 +92,7 @@ fn scatter(fabric: &mut Fabric, seed: u64) {
     }
 }
 
-/// Every pair of ports: the path is what a packet meets on its way, both ways.
+/// Every pair of ports: the path has the limits that a packet meets, in both directions.
 fn check_all_pairs(world: &mut World) -> Result<usize, TestCaseError> {
     let fabric = world.snapshot.fabric.clone();
     let plan = world.snapshot.plan.clone().unwrap();
