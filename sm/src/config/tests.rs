@@ -64,7 +64,7 @@ fn every_key_belongs_to_a_section_and_is_there_once() {
 }
 
 #[test]
-fn both_ends_of_every_range_are_taken_and_what_is_past_them_is_not() {
+fn both_ends_of_every_range_are_taken_and_values_past_them_refused() {
     for field in fields() {
         let (Kind::Number { min, max } | Kind::Hexadecimal { min, max }) = field.kind else {
             continue;

@@ -24,7 +24,7 @@ use crate::expected::{Accept, Expected};
 use crate::sweep::inventory::PortKey;
 
 /// How many callers may wait at the same time: more than operators and scripts of one site, far
-/// fewer than a loop gone wild makes. They all wait for the same sweep anyhow.
+/// fewer than a script in an endless loop makes. They all wait for the same sweep anyhow.
 pub const MAX_WAITING: usize = 64;
 
 type Answer = Result<model::Convergence, ControlError>;

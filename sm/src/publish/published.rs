@@ -21,8 +21,7 @@ use crate::plan::Plan;
 use crate::plan::policy::PortPolicy;
 use crate::sweep::inventory;
 
-/// A snapshot as readers see it. Immutable but for the index of names, which is built at its first
-/// use.
+/// A snapshot as readers see it. Immutable but for the index of names, which its first use builds.
 pub(super) struct Published {
     pub(super) generation: u64,
     pub(super) snapshot: Arc<Snapshot>,

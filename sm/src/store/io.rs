@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copied_directory_replaces_what_was_there() {
+    fn a_copied_directory_replaces_the_one_before() {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("a"), dir.path().join("b"));
         fs::create_dir_all(from.join("sub")).unwrap();

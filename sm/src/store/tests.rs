@@ -352,7 +352,7 @@ fn an_export_that_ends_in_a_torn_commit_serves_up_to_the_commit_before() {
 }
 
 #[test]
-fn an_export_grows_by_what_commits_change_and_is_written_anew_at_twice_its_size() {
+fn an_export_grows_by_the_changes_and_is_rewritten_at_twice_its_size() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = SledStore::open(dir.path()).unwrap();
     store.commit(&claims(1..=PORTS)).unwrap();

@@ -159,7 +159,7 @@ fn a_host_that_goes_dark_is_reported_with_its_description() {
 }
 
 #[test]
-fn a_link_that_is_damped_has_changed() {
+fn damping_a_link_changes_the_link() {
     let world = World::up();
     let view = blank_view();
     view.replace(Arc::new(world.snapshot()));

@@ -165,7 +165,7 @@ fn a_path_is_the_one_that_the_host_gets() {
 }
 
 #[test]
-fn partitions_and_service_levels_are_as_asked_for() {
+fn paths_have_the_requested_partition_and_service_level() {
     let world = divided();
     let shown = shown(&world);
     // Hosts 1 and 4 are full members of 0x10, which has service level 3; host 2 is a limited one,

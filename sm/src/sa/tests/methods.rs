@@ -56,7 +56,7 @@ fn is_silence(method: u8) -> bool {
 }
 
 #[test]
-fn every_pair_is_answered_or_has_its_silence() {
+fn every_method_and_attribute_is_answered_or_silent_as_specified() {
     let mut world = World::new(SMALL);
     let attributes = (0..=0x100).chain([0x1000, 0xFF90, 0xFFFF]);
     for (attribute, method) in attributes.flat_map(|attribute| {

@@ -169,7 +169,7 @@ fn rails_decide_which_lid_comes_first() {
 }
 
 #[test]
-fn a_partition_is_that_of_both_ends() {
+fn the_p_key_of_a_path_is_one_of_both_ends() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     let mut wanted = between(hosts[0], hosts[1]);

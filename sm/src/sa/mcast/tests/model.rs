@@ -201,7 +201,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn requests_in_any_order_leave_what_the_model_says(
+    fn requests_in_any_order_agree_with_the_model(
         steps in proptest::collection::vec(step(), 1..60),
     ) {
         let mut subnet = Subnet::of(HOSTS);

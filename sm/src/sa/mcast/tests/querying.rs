@@ -68,7 +68,7 @@ fn trusted_requesters_see_members_and_others_only_their_groups() {
 }
 
 #[test]
-fn components_narrow_what_is_found() {
+fn components_of_a_query_narrow_its_records() {
     let subnet = peopled();
     let count = |trusted, record: &McMemberRecord, mask| {
         let found = ask(&subnet, 2, trusted, record, mask, 1);
