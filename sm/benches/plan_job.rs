@@ -1,5 +1,5 @@
-//! What a fault costs to plan, from the model to the stages of its tables:
-//! `cargo bench -p rsm --bench plan_job [-- SPEC]`.
+//! The cost of planning after a fault, from the model to the stages of its tables: `cargo bench -p
+//! rsm --bench plan_job [-- SPEC]`.
 //!
 //! Prints medians in milliseconds: the first plan, and for a cable of a leaf switch, one further up
 //! and one of a host the plan without it and the plan when it is back.
@@ -25,7 +25,7 @@ const FIRST_RUNS: usize = 1;
 /// How often the plan after a fault is made.
 const RUNS: usize = 25;
 
-/// The median in milliseconds, and what the last of `runs` runs made.
+/// The median in milliseconds, and the plan of the last of `runs` runs.
 fn median(job: &Job, runs: usize) -> (f64, Arc<Plan>) {
     let mut times = Vec::with_capacity(runs);
     let mut made = None;
@@ -83,8 +83,8 @@ fn faults(fabric: &Fabric, plan: &Plan) -> Vec<(&'static str, PortKey)> {
             wanted(a, b)
         });
         let links: Vec<_> = links.collect();
-        // Not the cable whose place among its like is that of the leaf, which carries what leads to
-        // the leaf itself too.
+        // Not the cable whose place among its like is that of the leaf: it also carries the traffic
+        // to the leaf itself.
         links.get(links.len() / 2 + 5).map(|&(a, _)| fabric.key(a))
     };
     let is_leaf = |a: usize, b: usize| a.max(b) > 0;

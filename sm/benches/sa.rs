@@ -1,6 +1,5 @@
-//! How many requests a second the SA answers, one after the other on one thread,
-//! from the bytes of the request to the bytes of the answer: the cost of the SA itself,
-//! with nothing of a network's.
+//! How many requests a second the SA answers, one after the other on one thread, from the bytes of
+//! the request to the bytes of the answer: the cost of the SA itself, without a network.
 //!
 //! `cargo bench -p rsm --bench sa [-- FABRIC]`, FABRIC being anything that `rsm plan`
 //! takes; without one a small fabric and one of 45,056 hosts.
@@ -161,7 +160,7 @@ impl Bench {
         );
     }
 
-    /// One record that no LID leads to, the only one with so rare a value, from the question to the
+    /// A search for the only record with so rare a value, without a LID, from the request to the
     /// answer.
     fn search<R: Record>(&mut self, name: &str, mask: ComponentMask, record: &R) {
         let mad = SaMad::request(Method::GET, Tid(1), mask, record);
@@ -304,7 +303,7 @@ fn run(spec: &str, links: &str, snapshot: Snapshot) {
     );
 }
 
-/// Gets that name no LID.
+/// Gets without a LID.
 fn searches(bench: &mut Bench) {
     let last = bench.hosts.last().expect("there are hosts");
     let guid = last.gid.guid();

@@ -1,4 +1,4 @@
-//! What is wrong with the subnet, named.
+//! Findings about the subnet, by kind.
 
 use rsm_ids::{Guid, PortKey};
 use serde::Serialize;
@@ -15,7 +15,7 @@ pub enum Severity {
     Error,
 }
 
-/// What a finding is about.
+/// The subject of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Subject {
     /// The subnet as a whole.
@@ -45,15 +45,15 @@ pub enum FindingKind {
     ZeroGuid,
     /// A cable joins two ports of one switch.
     LoopbackCable,
-    /// A port hears itself: a loop-back plug, or a cable that reflects.
+    /// A port receives its own packets: a loop-back plug, or a cable that reflects.
     SelfCabled,
-    /// The link is up, but nobody answers behind it.
+    /// The link is up, but no node answers behind it.
     Unanswering,
     /// A node answers some attributes and not others, or with an error.
     Incomplete,
-    /// A part of all SMPs or of their answers gets lost on the way.
+    /// A part of all SMPs or of their answers gets lost.
     SmpLoss,
-    /// A port holds an M_Key other than the configured one, and ignores what it is told.
+    /// A port holds an M_Key other than the configured one, and ignores requests.
     MKeyMismatch,
     /// There are more ports than unicast LIDs.
     LidSpaceExhausted,
@@ -67,15 +67,15 @@ pub enum FindingKind {
     RootsAbsent,
     /// Ports that are cabled together cannot reach each other.
     Unreachable,
-    /// A switch that was there is not.
+    /// A switch that was present is missing.
     SwitchMissing,
-    /// A cable that was there is not.
+    /// A cable that was present is missing.
     CableMissing,
-    /// A channel adapter or router that was there is not.
+    /// A channel adapter or router that was present is missing.
     HostMissing,
     /// Members of multicast groups get no packets.
     MulticastUnserved,
-    /// Multicast trees did not stand the proof.
+    /// The proof refused multicast trees.
     MulticastRefused,
     /// A Set was refused or never answered.
     SetFailed,
@@ -85,7 +85,7 @@ pub enum FindingKind {
     LinkErrors,
     /// A port reports key violations (traps 256 to 259).
     KeyViolation,
-    /// The port that this subnet manager sits at is down, or trained again.
+    /// The local port of this subnet manager is down, or trained again.
     LocalPort,
     /// Another subnet manager is master: this one stands by, or is master as well.
     OtherMaster,
@@ -94,13 +94,13 @@ pub enum FindingKind {
     /// A switch routes adaptively as another manager left it, by tables that are not those in
     /// force.
     AdaptiveRouting,
-    /// Devices of a kind refuse or ignore something, and are managed in another way.
+    /// Devices of a kind refuse or ignore requests, and are managed in another way.
     DeviceHabit,
     /// An Active link has an MTU or a number of VLs that is not as planned.
     LinkMismatch,
     /// The store or a file could not be read or written.
     Storage,
-    /// A configuration was refused; that in force stays.
+    /// A configuration was refused; the one in force stays.
     ConfigRefused,
     /// A port is a member of more partitions than its table, or that of the switch port it is
     /// cabled to, can hold.
@@ -162,16 +162,16 @@ impl Serialize for Subject {
     }
 }
 
-/// One thing that is wrong, about one subject.
+/// One finding about one subject.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 pub struct Finding {
-    /// What kind of thing.
+    /// Its kind.
     pub kind: FindingKind,
-    /// About what.
+    /// Its subject.
     pub subject: Subject,
     /// How much it matters.
     pub severity: Severity,
-    /// One sentence for the operator: what, where, and what it means.
+    /// One sentence for the operator: the fact, the place, and the meaning.
     pub text: String,
 }
 

@@ -1,11 +1,11 @@
-//! What kinds of devices do in their own way, as their answers showed.
+//! Habits: deviations of kinds of devices from the specification, as their answers showed.
 //!
-//! Where a device refuses what the specification allows, it is asked another way. That is learned
-//! for its kind (vendor, device, revision, role of the port), so that the refusal costs one
-//! question and not one in every sweep; it is kept in the store, and shown as an info finding. A
-//! new habit is a line in [`HABITS`], a call of [`DeviceHabits::learn`] where the answer shows it,
-//! and a call of [`DeviceHabits::has`] where it changes what is sent. A reload of the configuration
-//! forgets all of them, so that a device with new firmware is tried anew.
+//! Where a device refuses a request that the specification allows, it gets another one. That is
+//! learned for its kind (vendor, device, revision, role of the port), so that the refusal costs one
+//! request and not one in every sweep; the store keeps it, and an info finding shows it. A new
+//! habit is a line in [`HABITS`], a call of [`DeviceHabits::learn`] where the answer shows it, and
+//! a call of [`DeviceHabits::has`] where it changes a request. A reload of the configuration
+//! forgets all habits, so that a device with new firmware is tried anew.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ use rsm_mad::wire::attr::{NodeInfo, NodeType};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::inventory::{Inventory, NodeRecord};
 
-/// How many kinds of devices are remembered: far more than a subnet has. Those beyond it are asked
-/// both ways each time.
+/// How many kinds of devices have habits: far more than a subnet has. Kinds beyond it get both
+/// requests each time.
 const KINDS_MAX: usize = 1024;
 
-/// What a port is to its device: agents treat the three differently.
+/// The role of a port in its device: agents treat the three differently.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum PortRole {
     /// A port of a channel adapter or router.
@@ -30,7 +30,7 @@ pub enum PortRole {
     External,
 }
 
-/// A kind of device, as far as its agent's habits go.
+/// A kind of device with common habits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DeviceKind {
     /// VendorID of NodeInfo, 24 bits.
@@ -39,13 +39,13 @@ pub struct DeviceKind {
     pub device: u16,
     /// Revision of NodeInfo.
     pub revision: u32,
-    /// What the port is to the device.
+    /// The role of the port.
     pub role: PortRole,
 }
 
 impl DeviceKind {
-    /// The kind of the port `port` of the node that answered `info`. What concerns a switch as a
-    /// whole is learned for port 0.
+    /// The kind of the port `port` of the node that answered `info`. Habits of a switch as a whole
+    /// are learned for port 0.
     pub fn of(info: &NodeInfo, port: PortNum) -> DeviceKind {
         let role = match (info.node_type(), port) {
             (NodeType::Switch, PortNum::ZERO) => PortRole::Management,
@@ -70,8 +70,7 @@ impl DeviceKind {
     }
 }
 
-/// Something that a kind of device does in its own way. The number is the bit by which the store
-/// knows it: it never changes.
+/// A deviation of a kind of device. The number is its bit in the store: it never changes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Habit {
@@ -87,9 +86,9 @@ pub enum Habit {
 pub struct HabitInfo {
     /// The habit.
     pub habit: Habit,
-    /// What such devices do, after "They".
+    /// The deviation of such devices, after "They".
     pub does: &'static str,
-    /// What the subnet manager does instead, and what that means.
+    /// The subnet manager's way around it, and the effect.
     pub instead: &'static str,
 }
 
@@ -133,7 +132,7 @@ impl DeviceHabits {
             .is_some_and(|bits| bits & habit.bit() != 0)
     }
 
-    /// Learns that devices of `kind` have the habit. Returns whether that is news.
+    /// Learns that devices of `kind` have the habit. Returns whether it is new.
     pub fn learn(&mut self, kind: DeviceKind, habit: Habit) -> bool {
         let full = self.kinds.len() >= KINDS_MAX && !self.kinds.contains_key(&kind);
         if full || self.has(kind, habit) {
@@ -144,13 +143,13 @@ impl DeviceHabits {
         true
     }
 
-    /// Whether anything was learned since the last call: then it is to be remembered.
+    /// Whether any habit was learned, and is to be saved, since the last call.
     pub fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.news)
     }
 
-    /// Takes back what was remembered of a kind, in the form of [`DeviceHabits::bits`]. Bits that
-    /// stand for no habit of this version are left out.
+    /// Takes back the saved habits of a kind, in the form of [`DeviceHabits::bits`]. Bits without a
+    /// habit in this version are left out.
     pub fn restore(&mut self, kind: DeviceKind, bits: u32) {
         let known = HABITS
             .iter()
@@ -160,12 +159,12 @@ impl DeviceHabits {
         }
     }
 
-    /// Every kind that has habits, and those as bits, for the store.
+    /// Every kind with its habits as bits, for the store.
     pub fn bits(&self) -> impl Iterator<Item = (DeviceKind, u32)> + '_ {
         self.kinds.iter().map(|(&kind, &bits)| (kind, bits))
     }
 
-    /// What devices in the subnet do in their own way, for the operator.
+    /// Findings about the habits of devices in the subnet, for the operator.
     pub fn findings(&self, inventory: &Inventory) -> Vec<Finding> {
         let mut findings = Vec::new();
         for (&kind, &bits) in &self.kinds {
@@ -201,7 +200,7 @@ impl Devices {
         })
     }
 
-    /// What they do (after "they"), and what is done about it.
+    /// The finding about their deviation (after "they"), and the way around it.
     pub fn finding(&self, does: &str, instead: &str) -> Finding {
         let DeviceKind {
             vendor,
@@ -244,7 +243,7 @@ mod tests {
     };
 
     #[test]
-    fn habit_is_news_once_and_returns_from_its_bits() {
+    fn a_habit_is_learned_once_and_restored_from_its_bits() {
         let mut habits = DeviceHabits::default();
         assert!(!habits.has(KIND, Habit::RefusesExtendedSpeeds));
         assert!(habits.learn(KIND, Habit::RefusesExtendedSpeeds));

@@ -1,9 +1,9 @@
 //! A subnet manager for InfiniBand.
 //!
-//! One pipeline, a folder for each stage: [`sweep`] asks the hardware, [`fabric`] models what it
-//! said, [`plan`] decides what should be, [`diff`] finds what differs, [`push`] writes it. [`core`]
-//! takes events through the stages; everything that touches a clock, a socket or a file is outside
-//! of it.
+//! One pipeline, a folder for each stage: [`sweep`] reads the hardware, [`fabric`] models its
+//! answers, [`plan`] decides the intended state, [`diff`] finds the differences, [`push`] writes
+//! them. [`core`] takes events through the stages; everything that touches a clock, a socket or a
+//! file is outside of it.
 
 pub mod cli;
 pub mod config;

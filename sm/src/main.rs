@@ -1,4 +1,4 @@
-//! The daemon, and what else `rsm` does on the command line.
+//! The daemon, and the other commands of `rsm`.
 
 use std::process::ExitCode;
 

@@ -18,12 +18,12 @@ use crate::sweep::inventory::{Inventory, NodeRecord, PortKey, PortRecord, Switch
 /// The largest fabric file that is read, in bytes: a full subnet of 49,151 LIDs is a tenth of it.
 const FILE_MAX: u64 = 256 * 1024 * 1024;
 
-/// What `spec` states: a file in ibnetdiscover's format if there is one of that name, else a
+/// The fabric of `spec`: a file in ibnetdiscover's format if there is one of that name, else a
 /// generator's specification.
 ///
 /// # Errors
-/// The file cannot be read, or says something that is no fabric (with file and line); or the
-/// specification is wrong (with what was expected where).
+/// The file cannot be read, or holds no fabric (with file and line); or the specification is wrong
+/// (with the expected text and its place).
 pub fn load(spec: &str) -> anyhow::Result<Netlist> {
     let path = Path::new(spec);
     if !path.is_file() {
@@ -47,11 +47,11 @@ pub fn load(spec: &str) -> anyhow::Result<Netlist> {
     Ok(parsed.netlist)
 }
 
-/// The fabric to simulate and what its hardware is like: what [`load`] takes, with `devices=…` for
-/// devices that do things in their own way (`ring:6,devices=mix:7`, `fabric.txt,devices=qib`).
+/// The fabric to simulate and its hardware: `spec` as for [`load`], with `devices=…` for devices
+/// with habits (`ring:6,devices=mix:7`, `fabric.txt,devices=qib`).
 ///
 /// # Errors
-/// As [`load`]; or `devices=` names something that is none (with the names there are).
+/// As [`load`]; or `devices=` has an unknown name (with the known ones).
 pub fn simulated(spec: &str) -> anyhow::Result<(Netlist, SimConfig)> {
     let (spec, devices) = Devices::split(spec)?;
     let config = SimConfig {
@@ -75,7 +75,7 @@ pub fn fabric(netlist: &Netlist) -> Fabric {
                 bring_up(info, cable);
             }
         }
-        // A cable that leads back to its own node is no way to anywhere.
+        // A cable back to its own node leads to no other node.
         if a.node != b.node {
             inventory.join(a, b);
         }
@@ -117,7 +117,7 @@ fn record(node: &Node) -> NodeRecord {
             let stated = node.port(PortNum(number));
             let mut port = PortInfo::default();
             if !is_switch || number == 0 {
-                // A LID that no port can hold is no LID.
+                // A LID that no port can hold is left out.
                 let usable = stated.lid.is_unicast() && stated.lmc.aligns(stated.lid);
                 port.set_lid(if usable { stated.lid } else { Lid::NONE });
                 port.set_lmc(stated.lmc);

@@ -1,8 +1,7 @@
-//! What would become of the subnet if a cable or a node went: planned as if it had happened, and
-//! compared.
+//! Predicts the effect of losing a cable or a node: plans as if it had happened, and compares.
 //!
-//! Nothing is sent. The answer comes from the same planning, with the same proof, that would
-//! follow.
+//! No packet is sent. The answer comes from the same planning, with the same proof, as after a real
+//! loss.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use crate::fabric::{Fabric, PortRef};
 use crate::plan::{self, Job, Plan};
 use crate::sweep::inventory::PortKey;
 
-/// What goes.
+/// The cable or node to lose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loss {
     /// The cable at a port.
@@ -25,18 +24,19 @@ pub enum Loss {
     Node(Guid),
 }
 
-/// What would follow.
+/// The consequences of a loss.
 #[derive(Clone, Debug, Default)]
 pub struct Consequence {
-    /// Cables that go.
+    /// Lost cables.
     pub cables: Vec<(PortKey, PortKey)>,
     /// Ports with a LID that the subnet manager would not reach any more, those of a removed node
     /// included, by GUID.
     pub cut_off: Vec<PortKey>,
-    /// Ordered pairs of the ports that stay whose packets are lost until the new tables are in
+    /// Ordered pairs of the remaining ports whose packets are lost until the new tables are in
     /// force.
     pub broken_pairs: u64,
-    /// Of those that stay, ordered pairs that cables would still join and the new tables would not.
+    /// Ordered pairs of the remaining ports that cables would still join and the new tables would
+    /// not.
     pub unreachable_pairs: u64,
     /// Why no new plan would be put into force; the counts below are 0 then.
     pub refused: Option<String>,
@@ -59,14 +59,14 @@ pub struct Consequence {
 }
 
 impl Consequence {
-    /// SMPs that would be sent to put the new tables into force, without those that find out what
-    /// happened.
+    /// SMPs that would be sent to put the new tables into force, without those that detect the
+    /// loss.
     pub fn smps(&self) -> usize {
         self.blocks + self.blocks_before + self.switch_infos
     }
 }
 
-/// Why there is no answer.
+/// Why there is no prediction.
 #[derive(Debug, thiserror::Error)]
 pub enum WhatIfError {
     /// The port has no cable.
@@ -86,10 +86,10 @@ pub enum WhatIfError {
     OwnPort,
 }
 
-/// What would follow if `loss` happened to the subnet that `plan` is in force in.
+/// The consequences of `loss` for the subnet that `plan` is in force in.
 ///
 /// # Errors
-/// What is to go is not there, or the subnet manager itself would be cut off.
+/// The cable or node does not exist, or the subnet manager itself would be cut off.
 pub fn what_if(plan: &Arc<Plan>, loss: Loss) -> Result<Consequence, WhatIfError> {
     let cables = cables(&plan.fabric, loss)?;
     let cut: BTreeSet<PortKey> = cables.iter().map(|&(near, _)| near).collect();
@@ -124,7 +124,7 @@ pub fn what_if(plan: &Arc<Plan>, loss: Loss) -> Result<Consequence, WhatIfError>
     Ok(consequence)
 }
 
-/// The cables that go, each from the end that is named or of the node that goes.
+/// The lost cables, each from its named end or from the lost node.
 fn cables(fabric: &Fabric, loss: Loss) -> Result<Vec<(PortKey, PortKey)>, WhatIfError> {
     let cable = |at: PortRef| Some((fabric.key(at), fabric.port(at).peer?));
     match loss {
@@ -172,7 +172,7 @@ fn kept_out(plan: &Plan) -> BTreeSet<PortKey> {
 fn cut_off(plan: &Plan, fabric: &Fabric) -> Vec<PortKey> {
     let keys = plan.lids.lids.keys().copied();
     keys.filter(|&key| {
-        // A host whose cable went is no longer found; a switch is as long as one of its cables is
+        // A host without its cable is no longer found; a switch is, as long as one of its cables is
         // left.
         let found = fabric.find_port(key);
         found.is_none_or(|at| key.port.0 != 0 && fabric.port(at).peer.is_none())
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_between_switches_cuts_nobody_off_and_costs_what_its_plan_writes() {
+    fn losing_a_link_between_switches_cuts_no_port_off() {
         let plan = planned("pgft:2;4,4;1,2;1,1");
         let port = port_to(&plan, NodeType::Switch);
         let found = what_if(&plan, Loss::Cable(port)).unwrap();
@@ -266,8 +266,8 @@ mod tests {
         assert!(found.broken_pairs > 0 && found.unreachable_pairs == 0);
         assert!(found.refused.is_none() && found.credit_loop_free);
         assert!(found.entries > 0 && found.switches > 0);
-        // All LIDs of so small a fabric are in one block, which some need before the others as
-        // well.
+        // All LIDs of so small a fabric are in one block, which some switches write for an interim
+        // table as well.
         assert!(found.smps() >= found.switches && found.smps() <= 2 * found.switches);
         assert_eq!(found.smps(), found.blocks + found.blocks_before);
         assert!(found.max_load.1 > found.max_load.0);
@@ -289,12 +289,12 @@ mod tests {
     }
 
     #[test]
-    fn a_leaf_takes_its_hosts_with_it_and_a_spine_nobody() {
+    fn losing_a_leaf_cuts_its_hosts_off_and_a_spine_only_itself() {
         let plan = planned("pgft:2;4,4;1,2;1,1");
         let (mut leaves, mut spines) = (0, 0);
         for (_, node) in plan.fabric.switches() {
             let Ok(found) = what_if(&plan, Loss::Node(node.guid)) else {
-                // The leaf that the subnet manager's host hangs off.
+                // The leaf of the subnet manager's host.
                 leaves += 1;
                 continue;
             };
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_cannot_go() {
+    fn losses_of_unknown_or_own_ports_are_refused() {
         let plan = planned("ring:4");
         let nobody = Guid(0xdead);
         assert!(matches!(
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn planning_again_what_stays_changes_nothing() {
+    fn planning_the_same_fabric_again_changes_nothing() {
         let plan = planned("superpod:su=1");
         let again = job(&plan, plan.fabric.clone());
         let next = plan::plan(&again).plan().expect("it is not refused");

@@ -1,17 +1,17 @@
-//! Stages that were computed for the whole subnet, and why not only for what changed.
+//! Stages that were computed for the whole subnet, and why not only for the changes.
 
 use std::fmt;
 
-/// A part of a pass that follows what changed where it can.
+/// A stage that follows changes where it can.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Step {
     /// Directed paths to all nodes.
     Paths,
-    /// Who gets which LID.
+    /// The LIDs of ports.
     Lids,
     /// The switch graph that is routed.
     Graph,
-    /// What routes are spread by: categories and the order of host ports.
+    /// The categories and the host order that routes are spread by.
     Order,
     /// Data VLs and port states of the links between switches.
     Links,
@@ -21,11 +21,11 @@ pub enum Step {
     Proof,
     /// The interim tables between the tables in force and the planned ones.
     Interim,
-    /// Who is in which partition.
+    /// Members of partitions.
     Partitions,
     /// The trees of multicast groups.
     Multicast,
-    /// Where ports differ from the plan.
+    /// Differences between ports and the plan.
     Difference,
 }
 
@@ -47,12 +47,12 @@ impl fmt::Display for Step {
     }
 }
 
-/// A step that took all of the subnet into account.
+/// A step that was computed for the whole subnet.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Whole {
-    /// Which.
+    /// The step.
     pub step: Step,
-    /// Why, in a few words.
+    /// The reason, in a few words.
     pub why: String,
 }
 

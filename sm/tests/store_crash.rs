@@ -1,4 +1,4 @@
-//! Kills a process that writes to the store, at every place, and looks at what is left.
+//! Kills a process that writes to the store, at every place, and inspects the files left.
 //!
 //! This test binary runs itself again as the process to be killed; an environment variable tells
 //! the two apart. It is a program of its own: a child of any other test would hold the lock of a
@@ -18,8 +18,8 @@ const DIR: &str = "RSM_TEST_STORE_DIR";
 const COMMITS: &str = "RSM_TEST_STORE_COMMITS";
 const DIE_AT: &str = "RSM_TEST_STORE_DIE_AT";
 
-/// What commit `n` (from 1) changes: a few claims, one of them moved later and one removed, and
-/// two records. Every commit changes something of an earlier one.
+/// The changes of commit `n` (from 1): a few claims, one of them moved later and one removed, and
+/// two records. Every commit changes a record of an earlier one.
 fn changes(n: u64) -> ChangeSet {
     let mut set = ChangeSet::new();
     for i in 0..40 {
@@ -73,7 +73,7 @@ fn child() {
             Ok(()) => say("acknowledged", &n.to_string()),
             Err(error) => {
                 say("commit-failed", &error.to_string());
-                // The store is still there to be asked, and what it says is what it has.
+                // The store still answers, with the state that it has committed.
                 assert_eq!(store.load().unwrap().0, after(n - 1));
                 assert!(store.commit(&changes(n)).is_err());
                 return;
@@ -100,11 +100,11 @@ fn command(dir: &Path) -> Command {
 }
 
 /// Held by each test that starts children. A child that is forked while another test has a store
-/// open holds that store's lock, too, until it executes its program; the next one to open the store
-/// would be told that it is in use.
+/// open holds that store's lock, too, until it executes its program; the next process to open the
+/// store would find it in use.
 static ONE_AT_A_TIME: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
 
-/// What the child said, line by line as it says it.
+/// The child's lines, as it prints them.
 fn words(child: &mut Child) -> impl Iterator<Item = (String, String)> + use<> {
     let out = BufReader::new(child.stdout.take().unwrap());
     out.lines().map_while(Result::ok).filter_map(|line| {
@@ -122,8 +122,8 @@ fn acknowledged(said: impl Iterator<Item = (String, String)>) -> u64 {
         .unwrap_or(0)
 }
 
-/// Opens what is left. It must be the state after some commit, not before the last acknowledged
-/// one.
+/// Opens the store left behind. It must be in the state after some commit, not before the last
+/// acknowledged one.
 fn inspect(dir: &Path, acknowledged: u64) -> (u64, LoadReport) {
     let mut store = SledStore::open(dir).unwrap();
     let (state, report) = store.load().unwrap();
@@ -139,7 +139,7 @@ fn inspect(dir: &Path, acknowledged: u64) -> (u64, LoadReport) {
 }
 
 #[test]
-fn every_step_may_be_the_last() {
+fn a_crash_at_any_step_loses_no_acknowledged_commit() {
     let _alone = ONE_AT_A_TIME.lock();
     let dir = tempfile::tempdir().unwrap();
     for die_at in 0.. {
@@ -191,7 +191,7 @@ fn killed_at_any_time_soak() {
     kill_rounds(300);
 }
 
-/// A file size limit is what a full disk looks like to the process.
+/// To the process, a file size limit looks like a full disk.
 #[test]
 fn a_full_disk_is_an_error_and_no_loss() {
     let _alone = ONE_AT_A_TIME.lock();

@@ -135,10 +135,10 @@ struct ServeArgs {
     log_json: bool,
 }
 
-/// Runs what the command line says.
+/// Runs the command line.
 ///
 /// # Errors
-/// What kept it from being done; the caller prints it.
+/// The cause of the failure; the caller prints it.
 pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Some(Command::Plan(args)) => plan::run(&args),

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-/// Writes with `write` to standard output. A reader that went away (`| head`) has what it wanted.
+/// Writes with `write` to standard output. A reader that went away (`| head`) is no error.
 pub(super) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     match write(&mut out).and_then(|()| out.flush()) {

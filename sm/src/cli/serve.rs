@@ -75,7 +75,7 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         .context("cannot start the runtime")
 }
 
-/// Prints what would be set.
+/// Prints the Sets that a run would send.
 fn dry_run(options: DryRunOptions, detail: Detail, format: Format) -> anyhow::Result<ExitCode> {
     let report = runtime()?.block_on(daemon::dry_run(options))?;
     match format {
@@ -88,8 +88,8 @@ fn dry_run(options: DryRunOptions, detail: Detail, format: Format) -> anyhow::Re
     })
 }
 
-/// A simulated fabric, or a single pass: nothing is worth being remembered unless a directory is
-/// named.
+/// Whether the fabric is simulated, or the run a single pass: no state is worth keeping unless a
+/// directory is named.
 fn is_passing(args: &ServeArgs) -> bool {
     args.once || matches!(args.fabric, FabricSpec::Sim(_))
 }
@@ -119,7 +119,7 @@ fn start_log(args: &ServeArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the command line says on top of a configuration file.
+/// The settings of the command line, which override the configuration file.
 fn overrides(args: &ServeArgs) -> anyhow::Result<daemon::Overrides> {
     let listen = match args.listen.as_deref() {
         None => None,

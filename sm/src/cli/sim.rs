@@ -1,4 +1,4 @@
-//! `rsm sim`: a simulated fabric for programs that know nothing of it.
+//! `rsm sim`: a simulated fabric for programs written for real hardware.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -112,7 +112,7 @@ fn run_there(args: &RunArgs) -> anyhow::Result<ExitCode> {
 
 const SHIM: &str = "librsm_sim_preload.so";
 
-/// The shim and what else was to be loaded.
+/// The shim, and the libraries already in LD_PRELOAD.
 fn preloads(given: Option<&Path>) -> OsString {
     let beside = || {
         let program = std::env::current_exe().ok()?;

@@ -1,5 +1,5 @@
-//! Reads the file that says what ports are for: on each line a port GUID and a category, `#` begins
-//! a comment. What follows on the line is a name for people.
+//! Reads the file of port categories: on each line a port GUID and a category, `#` begins a
+//! comment. The rest of the line is a name for operators.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use rsm_routing::engine::{Categories, Category};
 
 use super::finding::{Finding, Findings, Severity};
 
-/// The categories of a file, and what is to be said about it. Of use only if no finding is an
-/// error: a port in the wrong category disturbs the traffic of all others.
+/// The categories of a file, and the findings about it. Of use only if no finding is an error: a
+/// port in the wrong category disturbs the traffic of all others.
 pub fn parse_categories(file: &Path, text: &str) -> (Categories, Vec<Finding>) {
     let mut findings = Findings::new(file, text);
     let mut categories = Categories::new();
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_comments_and_names() {
+    fn ports_comments_and_names_are_read() {
         let text = "# GUID category\n0x10 storage store-1\n\n\t0x11\tmanagement # head node\n0x12 compute\n";
         let (categories, findings) = parse_categories(Path::new("categories"), text);
         assert_eq!(findings, []);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn every_slip_is_named_with_its_place() {
+    fn every_mistake_is_reported_with_its_place() {
         let text = "0x10\nhost storage\n0x0 storage\n  0x11 disk\n0x12 compute\n0x12 storage\n0x13 compute\n0x13 compute\n";
         let (_, findings) = parse_categories(Path::new("categories"), text);
         let said: Vec<_> = findings

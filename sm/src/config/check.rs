@@ -11,7 +11,7 @@ use super::{
 /// The kinds of files that [`check`] knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
-    /// A configuration of ours.
+    /// A configuration of rsm.
     Toml,
     /// OpenSM's configuration.
     OpensmConf,
@@ -19,7 +19,7 @@ pub enum FileKind {
     Guid2Lid,
     /// A list of GUIDs.
     GuidFile,
-    /// What ports are for.
+    /// Categories of ports.
     Categories,
     /// OpenSM's definitions of partitions.
     Partitions,
@@ -39,7 +39,7 @@ impl fmt::Display for FileKind {
 }
 
 impl FileKind {
-    /// What kind of file this is, by its name and its first line that is not a comment.
+    /// The kind of a file, by its name and its first line that is not a comment.
     pub fn recognise(file: &Path, text: &str) -> FileKind {
         if file.extension().is_some_and(|e| e == "toml") {
             return FileKind::Toml;
@@ -75,16 +75,16 @@ impl FileKind {
     }
 }
 
-/// What [`check`] found.
+/// The result of [`check`].
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The file.
     pub file: PathBuf,
-    /// What kind it was taken for.
+    /// The kind that it was taken for.
     pub kind: FileKind,
-    /// Everything there is to say, in the order of the file; then about the files it names.
+    /// All findings, in the order of the file; then those about the files it names.
     pub findings: Vec<Finding>,
-    /// How many entries are of use: keys, claims or GUIDs.
+    /// How many entries are usable: keys, claims or GUIDs.
     pub entries: usize,
 }
 
@@ -118,11 +118,11 @@ impl fmt::Display for Report {
     }
 }
 
-/// Reads a file of any kind that an operator may have, and says what would become of it.
+/// Reads a file of any kind that an operator may have, and reports how rsm would take it.
 ///
 /// # Errors
 ///
-/// Only when the file cannot be read; what is wrong with its contents is in the report.
+/// Only when the file cannot be read; errors in its contents are in the report.
 pub fn check(file: &Path) -> Result<Report, ConfigError> {
     let text = read_text(file)?;
     let kind = FileKind::recognise(file, &text);
@@ -167,7 +167,7 @@ pub fn check(file: &Path) -> Result<Report, ConfigError> {
     })
 }
 
-/// Adds what is to be said about the files that the configuration names.
+/// Adds the findings about the files that the configuration names.
 fn with_files(config: &Config, mut findings: Vec<Finding>) -> Vec<Finding> {
     if let Some(roots) = &config.routing.root_guid_file {
         match read_text(roots) {

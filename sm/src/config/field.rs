@@ -1,4 +1,4 @@
-//! One key of the configuration: how it is written, what it may be, where it goes.
+//! One key of the configuration: its form in a file, its values and its place.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,12 +14,12 @@ use super::{Config, Enforcement, Takeover};
 pub(super) struct Field {
     pub(super) section: &'static str,
     pub(super) key: &'static str,
-    /// What it does, a line each; blanks at their ends do not count.
+    /// Its effect, a line each; blanks at their ends do not count.
     pub(super) doc: &'static [&'static str],
     pub(super) kind: Kind,
     /// Shown, commented out, where the default is that it is not set.
     pub(super) example: &'static str,
-    /// OpenSM's name for it, and how OpenSM's value becomes ours.
+    /// OpenSM's name for it, and the conversion of OpenSM's value.
     pub(super) opensm: Option<(&'static str, Convert)>,
     pub(super) place: Place,
 }
@@ -40,7 +40,7 @@ impl Place {
     }
 }
 
-/// What may be written.
+/// The values that a file may give.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     /// An integer in a range, both ends included.
@@ -68,11 +68,11 @@ pub(super) enum Given<'a> {
     Number(u64),
     Text(&'a str),
     Flag(bool),
-    /// Something that no key takes; negative numbers are among it.
+    /// A value that no key takes, such as a negative number.
     Other,
 }
 
-/// The value is not what the key takes.
+/// The key does not take the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Refused;
 
@@ -86,14 +86,14 @@ pub(super) enum Held {
 
 /// A type that a key can have.
 pub(super) trait Value {
-    /// Takes what a file states; a number is in the range of the key already.
+    /// Takes a value from a file; a number is in the range of the key already.
     fn set(&mut self, given: Given<'_>) -> Result<(), Refused>;
 
     /// The value; `None` when it is not set.
     fn held(&self) -> Option<Held>;
 }
 
-/// A type of which all keys take the same.
+/// A type whose keys all take the same values.
 pub(super) trait Takes {
     const KIND: Kind;
 }
@@ -267,7 +267,7 @@ impl Field {
         self.place.of(config).set(self.kind.read(given)?)
     }
 
-    /// What the key takes, for a person.
+    /// The values that the key takes, in words.
     pub(super) fn expected(&self) -> String {
         match self.kind {
             Kind::Number { min, max } => format!("an integer from {min} to {max}"),
@@ -308,8 +308,8 @@ impl Field {
 }
 
 impl Kind {
-    /// What is given, with the digits of a number read; a number out of range is refused, and a
-    /// number as well where none is taken.
+    /// The given value, with the digits of a number read; refuses a number out of range, and
+    /// another value for a key that takes a number.
     fn read(self, given: Given<'_>) -> Result<Given<'_>, Refused> {
         let (min, max, number) = match (self, given) {
             (Kind::Number { min, max }, Given::Number(number)) => (min, max, number),

@@ -22,7 +22,7 @@ impl fmt::Display for Severity {
     }
 }
 
-/// One thing to say about one place of a file.
+/// One message about one place of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The file.
@@ -33,9 +33,9 @@ pub struct Finding {
     pub column: usize,
     /// How much it matters.
     pub severity: Severity,
-    /// What is there.
+    /// The text found there.
     pub found: String,
-    /// What should be there, or what becomes of it.
+    /// The text expected, or the effect of the text found.
     pub expected: String,
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Collects what is to be said about one file.
+/// Collects the findings about one file.
 #[derive(Debug)]
 pub(super) struct Findings {
     file: PathBuf,
@@ -73,7 +73,7 @@ impl Findings {
         }
     }
 
-    /// Says something about the byte `offset` of `text`.
+    /// Adds a finding about the byte `offset` of `text`.
     pub(super) fn at(
         &mut self,
         text: &str,
@@ -95,7 +95,7 @@ impl Findings {
         });
     }
 
-    /// Everything said, in the order of the file.
+    /// All findings, in the order of the file.
     pub(super) fn finish(mut self) -> Vec<Finding> {
         self.all.sort_by_key(|f| (f.line, f.column));
         self.all

@@ -19,8 +19,8 @@ pub struct Guid2Lid {
 }
 
 /// Reads `text`, which `file` holds. Of several entries that claim one LID or name one port, the
-/// first stays; what is no valid claim is dropped. Both are warnings: one bad entry must not cost
-/// the others their LIDs.
+/// first stays; an invalid claim is dropped. Both are warnings: one bad entry must not cost other
+/// ports their LIDs.
 pub fn parse_guid2lid(file: &Path, text: &str) -> Guid2Lid {
     let mut findings = Findings::new(file, text);
     let mut claims: BTreeMap<Guid, LidClaim> = BTreeMap::new();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_dropped_and_named() {
+    fn invalid_entries_are_dropped_and_reported() {
         let cases = [
             ("0x0 0x1 0x1", "not zero"),
             ("0x1 0x0 0x0", "MINLID"),

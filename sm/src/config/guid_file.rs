@@ -1,5 +1,5 @@
-//! Reads a root GUID file: a GUID on each line, `#` begins a comment. What follows the GUID on its
-//! line is a name for people.
+//! Reads a root GUID file: a GUID on each line, `#` begins a comment. The rest of the line is a
+//! name for operators.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,8 +8,8 @@ use rsm_ids::Guid;
 
 use super::finding::{Finding, Findings, Severity};
 
-/// The GUIDs of a file, and what is to be said about it. Of use only if no finding is an error: a
-/// root that is missing because of a slip would change every route.
+/// The GUIDs of a file, and the findings about it. Of use only if no finding is an error: a root
+/// that is missing because of a slip would change every route.
 pub fn parse_guid_file(file: &Path, text: &str) -> (BTreeSet<Guid>, Vec<Finding>) {
     let mut findings = Findings::new(file, text);
     let mut guids = BTreeSet::new();
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn guids_comments_and_names() {
+    fn guids_comments_and_names_are_read() {
         let text = "# roots\n0x0002c90300001234 spine 1\n\n  0x10 # spine 2\n";
         let (guids, findings) = parse_guid_file(Path::new("roots"), text);
         assert_eq!(findings, []);
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn every_slip_is_named() {
+    fn every_mistake_is_reported() {
         let text = "0x10\nspine\n0x0\n0x10\n";
         let (_, findings) = parse_guid_file(Path::new("roots"), text);
         let said: Vec<_> = findings.iter().map(|f| (f.line, f.severity)).collect();

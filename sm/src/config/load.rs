@@ -8,7 +8,7 @@ use super::{Config, FileKind, opensm_conf, toml_file};
 /// The largest file that is read, in bytes. A `guid2lid` of a full subnet is two megabytes.
 pub const FILE_MAX: u64 = 16 * 1024 * 1024;
 
-/// A file that could not be used. Nothing of it was.
+/// A file that rsm does not use, not even in part.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// It could not be read.
@@ -20,7 +20,7 @@ pub enum ConfigError {
         #[source]
         source: io::Error,
     },
-    /// It is no text, or none that a person wrote.
+    /// It is longer than any configuration, or not UTF-8 text.
     #[error("{} is not a configuration: expected at most {FILE_MAX} bytes of UTF-8 text", path.display())]
     NotText {
         /// The file.
@@ -31,13 +31,13 @@ pub enum ConfigError {
     Kind {
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// Its kind.
         kind: FileKind,
     },
     /// It has errors. Its `Display` has a line for each.
     #[error("{}", lines(findings))]
     Invalid {
-        /// All of them, and what else there is to say, in the order of the file.
+        /// All of them, with warnings and notes, in the order of the file.
         findings: Vec<Finding>,
     },
 }
@@ -50,7 +50,7 @@ fn lines(findings: &[Finding]) -> String {
         .join("\n")
 }
 
-/// A configuration that can be put in force, and what there is to say about its file.
+/// A configuration that can be put in force, and the findings about its file.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// The configuration.

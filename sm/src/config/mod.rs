@@ -1,7 +1,7 @@
-//! The configuration: our own TOML, and the files that operators of OpenSM already have.
+//! The configuration: rsm's own TOML, and the files that operators of OpenSM already have.
 //!
-//! A file is read as a whole, every error in it is reported with its place, what was found and
-//! what is expected; with one error nothing of it is used. [`Config::sample`] documents every key.
+//! A file is read as a whole, every error in it is reported with its place, the text found and the
+//! text expected; with one error nothing of it is used. [`Config::sample`] documents every key.
 
 mod categories_file;
 mod check;

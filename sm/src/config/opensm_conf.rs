@@ -1,5 +1,5 @@
 //! Reads the `opensm.conf` an operator already has: a key and a value on each line, `#` begins a
-//! comment, `(null)` is "not set". What has a counterpart here is taken, the rest is named.
+//! comment, `(null)` is "not set". Keys with a counterpart here are taken, others are reported.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::opensm_keys::OTHER_KEYS;
 use super::schema::fields;
 use super::{Config, Enforcement};
 
-/// How OpenSM's value becomes ours.
+/// The conversion of OpenSM's value to rsm's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Convert {
     /// A number, as C writes numbers.
@@ -28,15 +28,14 @@ pub(super) enum Convert {
     Engines,
     /// A word that means the same here.
     Text,
-    /// A mask that means "leave the hardware alone" if it is zero, and "whatever is supported",
-    /// which is what hardware has anyway, if it is this.
+    /// A mask: 0 leaves the hardware alone; this value enables everything supported, which is the
+    /// hardware's default.
     Mask(u64),
 }
 
 const UNSET: &str = "(null)";
 
-/// A key of OpenSM's that is not recommended any more: if it is TRUE, `part_enforce` does not
-/// count.
+/// A deprecated key of OpenSM: if it is TRUE, `part_enforce` does not count.
 const NO_ENFORCEMENT: &str = "no_partition_enforcement";
 
 /// Reads `text`; the configuration is of use only if no finding is an error.
@@ -99,7 +98,7 @@ pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<Finding>) {
     (config, findings.finish())
 }
 
-/// The entry as a finding quotes it; findings are logged, and keys are secrets.
+/// The entry as a finding quotes it, without secret keys: findings are logged.
 fn shown(key: &str, value: &str) -> String {
     if key.ends_with("_key") {
         return format!("{key} is set");
@@ -115,7 +114,7 @@ fn unquoted(value: &str) -> &str {
         .unwrap_or(value)
 }
 
-/// Our key for OpenSM's, and how its value becomes ours.
+/// The key of rsm for OpenSM's, and the conversion of its value.
 fn counterpart(key: &str) -> Option<(&'static Field, Convert)> {
     fields().iter().find_map(|field| {
         let (theirs, convert) = field.opensm?;
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_a_counterpart_is_taken() {
+    fn keys_with_a_counterpart_are_taken() {
         let (config, findings) = read(
             "# comment\n\nguid 0x0002c90300001234\nlmc 2 # two\nlmc_esp0 TRUE\n\
              head_of_queue_lifetime 0x11\nleaf_vl_stall_count 05\nsweep_interval 30\n\
@@ -249,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_none_is_named_with_its_line() {
+    fn keys_without_a_counterpart_are_reported_with_their_line() {
         let (_, findings) = read("lmc 0\nqos FALSE\n  lcm 1\nrouting_engine ftree,updn\n");
         let said: Vec<_> = findings
             .iter()
@@ -267,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_not_repeated() {
+    fn secret_keys_are_not_in_findings() {
         let (_, findings) = read("sa_key 0x1234567\nm_key 0x1234567x\n");
         assert_eq!(findings.len(), 2);
         assert!(findings.iter().all(|f| !f.to_string().contains("1234567")));
@@ -289,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn partitions_are_taken() {
+    fn partition_keys_are_taken() {
         let (config, findings) = read(
             "partition_config_file /etc/opensm/partitions.conf\npart_enforce in\nallow_both_pkeys TRUE\n\
              no_partition_enforcement FALSE\n",

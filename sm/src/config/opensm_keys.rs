@@ -1,5 +1,4 @@
-//! The keys that OpenSM has and that have no counterpart here. They tell a key that is merely
-//! ignored from one that is misspelt.
+//! OpenSM's keys without a counterpart here. They distinguish an ignored key from a misspelt one.
 
 /// In alphabetical order.
 pub(super) const OTHER_KEYS: &[&str] = &[

@@ -4,7 +4,7 @@ use super::Config;
 use super::schema::{SECTIONS, fields};
 
 impl Config {
-    /// A configuration file with every key, what it means, and its default.
+    /// A configuration file with every key, its effect, and its default.
     ///
     /// Read back, it is [`Config::default`].
     pub fn sample() -> String {

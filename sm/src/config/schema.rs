@@ -26,7 +26,7 @@ const fn hexadecimal(min: u64, max: u64) -> Kind {
     Kind::Hexadecimal { min, max }
 }
 
-/// What a key takes: as it says itself, or as its type does.
+/// The kind of a key: its own, or that of its type.
 macro_rules! kind {
     ($type:ty) => {
         <$type as Takes>::KIND
@@ -36,7 +36,7 @@ macro_rules! kind {
     };
 }
 
-/// The name that OpenSM has for a key, where it has one.
+/// OpenSM's name for a key, if it has one.
 macro_rules! opensm {
     () => {
         None
@@ -47,9 +47,9 @@ macro_rules! opensm {
 }
 
 /// Declares the sections, and of each its keys: text for the operator and for readers of the code,
-/// name, type and default; then, where it needs it, the numbers that it takes, an example for a key
-/// that is not set by default, and OpenSM's name for it with how its values become ours. What
-/// follows without a key is in the section, and not in files.
+/// name, type and default; then, where the key needs them, its range of numbers, an example for a
+/// key that is not set by default, and OpenSM's name for it with the conversion of its values.
+/// Fields under `without a key` are in the section, and not in files.
 macro_rules! sections {
     ($(
         #[doc = $about:literal]
@@ -66,7 +66,7 @@ macro_rules! sections {
             $unwritten:ident: $unwritten_type:ty = $unwritten_default:expr;
         })?
     )+) => {
-        /// Everything an operator can set. What a field means, its range and its unit are also in
+        /// All settings of an operator. The meaning of a field, its range and its unit are also in
         /// [`Config::sample`], which is made from the same table that reads a file.
         #[derive(Clone, Debug, PartialEq, Eq, Default)]
         pub struct Config {
@@ -91,7 +91,7 @@ macro_rules! sections {
             }
         )+
 
-        /// A section and what it is about.
+        /// The sections, each with its subject.
         pub(super) const SECTIONS: &[(&str, &str)] = &[$((stringify!($section), $about)),+];
 
         const KEYS: &[Field] = &[$($(Field {
@@ -268,7 +268,7 @@ sections! {
         /// How many blocks of forwarding tables, each an SMP, one such step may write.
         rebalance_blocks: u32 = 256, takes number(1, 1_000_000);
     } without a key {
-        /// What the engines declare themselves, each a key of this section; see
+        /// The options that the engines declare, each a key of this section; see
         /// [`Engine::options`](rsm_routing::engine::Engine::options).
         engine_options: EngineOptions = EngineOptions::default();
     }
@@ -287,8 +287,7 @@ sections! {
         /// membership of `both` in the file counts as full.
         allow_both: bool = false, opensm "allow_both_pkeys" as Flag;
     } without a key {
-        /// Whether it is as well if there is no such file: OpenSM writes the name of one into every
-        /// configuration.
+        /// Whether the file may be missing: OpenSM writes the name of one into every configuration.
         file_may_be_missing: bool = false;
     }
 

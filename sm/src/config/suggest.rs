@@ -1,8 +1,8 @@
-//! What a misspelt word was probably meant to be.
+//! Suggestions for misspelt words.
 
 use strsim::levenshtein;
 
-/// Names what there is, and first of all what was probably meant.
+/// Lists the valid words, the one that was probably meant first.
 pub(super) fn one_of(given: &str, names: &[&str]) -> String {
     let near = names
         .iter()

@@ -15,7 +15,7 @@ const TABLES_MAX: u64 = 1 << 30;
 ///
 /// # Errors
 ///
-/// If the file cannot be read, or is none of forwarding tables.
+/// If the file cannot be read, or does not hold forwarding tables.
 pub fn load_tables(file: &Path) -> Result<Dump, ConfigError> {
     let unread = |source| ConfigError::Read {
         path: file.to_owned(),
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn errors_are_reported_with_their_line() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("tables");
         assert!(matches!(load_tables(&file), Err(ConfigError::Read { .. })));

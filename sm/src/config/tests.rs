@@ -32,7 +32,7 @@ fn nothing_and_the_sample_are_the_default() {
 }
 
 #[test]
-fn the_examples_of_what_is_not_set_can_be_set() {
+fn examples_of_unset_keys_can_be_set() {
     let sample: Vec<String> = Config::sample()
         .lines()
         .map(|line| match line.strip_prefix('#') {
@@ -64,7 +64,7 @@ fn every_key_belongs_to_a_section_and_is_there_once() {
 }
 
 #[test]
-fn both_ends_of_every_range_are_taken_and_what_is_past_them_is_not() {
+fn both_ends_of_every_range_are_taken_and_values_past_them_refused() {
     for field in fields() {
         let (Kind::Number { min, max } | Kind::Hexadecimal { min, max }) = field.kind else {
             continue;
@@ -77,7 +77,7 @@ fn both_ends_of_every_range_are_taken_and_what_is_past_them_is_not() {
         for value in [min, max] {
             let mut config = match parse(&set(u128::from(value))) {
                 Ok(loaded) => loaded.config,
-                // Only what contradicts another key's default may refuse an end of a range.
+                // Only a contradiction to another key's default may refuse an end of a range.
                 Err(_) if field.key.starts_with("timeout_") => continue,
                 Err(error) => panic!("{error}"),
             };
@@ -163,7 +163,7 @@ fn keys_of_64_bits_are_read_in_both_forms() {
 }
 
 #[test]
-fn what_is_odd_but_usable_is_a_warning() {
+fn odd_but_usable_values_are_warnings() {
     let loaded = parse(
         "[sm]\nm_key_protection_level = 1\n[api]\ninsecure_admin = true\nlisten = \"0.0.0.0:1\"\n",
     )

@@ -1,4 +1,4 @@
-//! Reads the TOML form, and says everything that is wrong with it at once.
+//! Reads the TOML form, and reports all its errors at once.
 //!
 //! Not through serde: its deserialiser stops at the first error.
 
@@ -35,7 +35,7 @@ struct Reader<'a> {
     text: &'a str,
     findings: Findings,
     config: Config,
-    /// Where each key that was set stands.
+    /// The byte offset of each key that was set.
     places: Vec<(&'static str, &'static str, usize)>,
 }
 
@@ -111,7 +111,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What the values are to each other.
+    /// Checks values against each other.
     fn together(&mut self) {
         let sweep = &self.config.sweep;
         let (floor, initial, ceiling) = (
@@ -163,7 +163,7 @@ impl Reader<'_> {
             .at(self.text, offset, Severity::Warning, found, expected);
     }
 
-    /// Where the first of `keys` that the file sets stands.
+    /// The byte offset of the first of `keys` that the file sets.
     fn place(&self, section: &str, keys: &[&str]) -> usize {
         let of = |key: &&str| {
             let found = self

@@ -2,21 +2,21 @@
 
 use std::fmt;
 
-/// Which forwarding tables are written anew where another manager may have left others in force
+/// Which forwarding tables rsm writes anew, because another manager may have left others in force
 /// than those read back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Takeover {
     /// Those of switches that route adaptively.
     #[default]
     Auto,
-    /// Those, and those of all switches whose last manager was another.
+    /// Also those of all switches whose last manager was another.
     Rewrite,
     /// None.
     Trust,
 }
 
 impl Takeover {
-    /// All there are.
+    /// All values.
     pub const ALL: [Takeover; 3] = [Takeover::Auto, Takeover::Rewrite, Takeover::Trust];
 
     /// As the configuration writes it.
@@ -29,24 +29,24 @@ impl Takeover {
     }
 }
 
-/// At which side of its ports that lead to a CA or router a switch drops packets whose P_Key the
+/// The direction in which a switch, at its ports to a CA or router, drops packets whose P_Key the
 /// port does not have (IBA 14.2.5.6). It does not where every port is a full member of the default
 /// partition and of no other: nothing would be dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Enforcement {
-    /// What comes in and what goes out.
+    /// Inbound and outbound packets.
     #[default]
     Both,
-    /// What comes in.
+    /// Inbound packets.
     In,
-    /// What goes out.
+    /// Outbound packets.
     Out,
-    /// Nothing.
+    /// No packets.
     Off,
 }
 
 impl Enforcement {
-    /// All there are.
+    /// All values.
     pub const ALL: [Enforcement; 4] = [
         Enforcement::Both,
         Enforcement::In,
@@ -64,12 +64,12 @@ impl Enforcement {
         }
     }
 
-    /// Whether what comes in is checked.
+    /// Whether inbound packets are checked.
     pub const fn inbound(self) -> bool {
         matches!(self, Enforcement::Both | Enforcement::In)
     }
 
-    /// Whether what goes out is checked.
+    /// Whether outbound packets are checked.
     pub const fn outbound(self) -> bool {
         matches!(self, Enforcement::Both | Enforcement::Out)
     }

@@ -5,10 +5,10 @@ use rsm_ids::{Lid, PortNum};
 use super::hops::NO_PATH;
 use super::source::DumpSource;
 
-/// Says "drop" in a forwarding table.
+/// The entry of a forwarding table that drops packets.
 const DROP: u8 = 0xff;
 
-/// Writes `opensm.fdbs`: where each switch sends each LID, and whether that is as short as it gets.
+/// Writes `opensm.fdbs`: where each switch sends each LID, and whether by a shortest path.
 pub fn fdbs(source: &DumpSource<'_>, out: &mut dyn Write) -> io::Result<()> {
     for (switch, node, tables) in source.switches() {
         writeln!(out, "dump_ucast_routes: Switch {}", node.guid)?;
@@ -32,7 +32,7 @@ pub fn fdbs(source: &DumpSource<'_>, out: &mut dyn Write) -> io::Result<()> {
 struct Target {
     /// The switch it is, or is attached to; `None` where it is attached to none.
     switch: Option<usize>,
-    /// The port of that switch that leads to it, for what is attached.
+    /// The port of that switch that leads to it; `None` for the switch itself.
     leaf_port: Option<PortNum>,
 }
 
@@ -71,7 +71,7 @@ fn entry(
     let Some(to) = target.switch.filter(|_| hops != NO_PATH) else {
         return writeln!(out, "{:03}  : HOPS UNKNOWN", port.0);
     };
-    // The last hop, from the leaf to what is attached to it.
+    // The last hop, from the leaf to the end node.
     let last = u8::from(target.leaf_port.is_some());
     let least = source.hops.least(switch, to);
     write!(

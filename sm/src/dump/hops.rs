@@ -9,8 +9,8 @@ use super::source::{DumpNode, index_of};
 pub enum HopRule<'a> {
     /// All.
     Shortest,
-    /// Those that never go up after they went down. The switches are listed from the highest to
-    /// the lowest; those that are not listed are below all others, by GUID.
+    /// Legal up*/down* paths, which never turn up after going down. The switches are listed from
+    /// the highest to the lowest; unlisted ones are below all others, by GUID.
     UpDown(&'a [Guid]),
 }
 
@@ -203,8 +203,8 @@ impl Hops {
     }
 }
 
-/// Takes the nearer of the two queues' heads; both are sorted by distance, because what is found
-/// is one hop farther than what found it.
+/// Takes the nearer of the two queues' heads; both are sorted by distance, because each switch is
+/// one hop farther than the switch that it was found from.
 fn nearest(
     distance: &[u8],
     known: &mut VecDeque<usize>,

@@ -31,7 +31,7 @@ pub fn lfts(source: &DumpSource<'_>, out: &mut dyn Write) -> io::Result<()> {
                 None => writeln!(out, "unknown node and type")?,
             }
         }
-        // Not how many were written: the highest one.
+        // The highest LID, as OpenSM writes it, not the number of entries.
         writeln!(out, "{max} lids dumped")?;
     }
     Ok(())

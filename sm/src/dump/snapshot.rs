@@ -1,4 +1,4 @@
-//! From the published snapshot to what the files show.
+//! Converts the published snapshot to the source of the dump files.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -119,7 +119,7 @@ fn link(port: &Port) -> Option<DumpLink> {
     })
 }
 
-/// The fabric as nodes and cables. Cables whose width or speed nobody tells are left out.
+/// The fabric as nodes and cables. Cables without a known width or speed are left out.
 fn netlist(fabric: &Fabric) -> Result<Netlist, rsm_routing::netlist::NetlistError> {
     let nodes = fabric.nodes().map(net_node).collect();
     let cables = fabric

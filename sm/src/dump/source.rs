@@ -6,13 +6,13 @@ use rsm_routing::tables::Lft;
 
 use super::hops::{HopRule, Hops};
 
-/// The fabric as the dump files show it. Whatever order the nodes are given in, files list them
-/// in the one that OpenSM lists them in.
+/// The fabric as the dump files show it. Files list the nodes in OpenSM's order, however they are
+/// given.
 #[derive(Debug)]
 pub struct DumpSource<'a> {
     pub(super) nodes: Vec<DumpNode<'a>>,
     pub(super) sm_lid: Lid,
-    /// Who owns each LID, by LID: index of the node and its port.
+    /// The owner of each LID, by LID: index of the node and its port.
     pub(super) owners: Vec<Option<(usize, PortNum)>>,
     pub(super) hops: Hops,
 }
@@ -20,7 +20,7 @@ pub struct DumpSource<'a> {
 /// A node.
 #[derive(Clone, Debug)]
 pub struct DumpNode<'a> {
-    /// What it is.
+    /// Switch, channel adapter or router.
     pub kind: NodeKind,
     /// NodeInfo.NodeGUID (IBA 14.2.5.3).
     pub guid: Guid,
@@ -38,7 +38,7 @@ pub struct DumpNode<'a> {
     pub num_ports: u8,
     /// By number; for a switch with port 0, which holds its GUID and LID.
     pub ports: BTreeMap<PortNum, DumpPort>,
-    /// What a switch forwards; `None` for other nodes.
+    /// The tables of a switch; `None` for other nodes.
     pub tables: Option<DumpTables>,
 }
 
@@ -51,7 +51,7 @@ pub struct DumpPort {
     pub lid: Lid,
     /// It answers to 2^LMC LIDs.
     pub lmc: Lmc,
-    /// What its cable leads to.
+    /// The other end of its cable.
     pub link: Option<DumpLink>,
 }
 
@@ -92,7 +92,7 @@ pub struct DumpTables {
     pub multicast: BTreeMap<Lid, Vec<PortNum>>,
 }
 
-/// What was given contradicts itself.
+/// The nodes contradict each other.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
     /// Two nodes have one GUID.
@@ -168,13 +168,13 @@ impl<'a> DumpSource<'a> {
     }
 }
 
-/// What nodes are sorted by: the GUID with its last byte first. OpenSM compares GUIDs as they lie
-/// in memory, in network order; in the same order its files and ours can be compared line by line.
+/// The sort key of nodes: the GUID with its last byte first. OpenSM compares GUIDs as they lie in
+/// memory, in network order; in the same order its files and rsm's can be compared line by line.
 fn place(guid: Guid) -> u64 {
     guid.0.swap_bytes()
 }
 
-/// Where the node is among `nodes`, which are sorted.
+/// The index of the node among `nodes`, which are sorted.
 pub(super) fn index_of(nodes: &[DumpNode<'_>], guid: Guid) -> Option<usize> {
     nodes
         .binary_search_by_key(&place(guid), |node| place(node.guid))

@@ -82,7 +82,7 @@ const fn width_text(width: LinkWidth) -> &'static str {
     }
 }
 
-/// OpenSM writes `??` for what it does not know; the speeds that came after it follow its pattern.
+/// OpenSM writes `??` for unknown speeds; later speeds follow its pattern here.
 const fn speed_text(speed: LinkSpeed) -> &'static str {
     match speed {
         LinkSpeed::Sdr => "2.5",

@@ -76,13 +76,13 @@ fn text(write: Writer, source: &DumpSource<'_>) -> String {
 }
 
 #[test]
-fn up_down_hops_leave_out_what_turns_up_again() {
+fn up_down_hops_leave_out_illegal_turns() {
     let shortest = DumpSource::new(triangle(), Lid(4), HopRule::Shortest).unwrap();
     assert_eq!(
         text(lid_matrix, &shortest).lines().nth(6),
         Some("0x0002: 00 02 02 ff # portguid 0x0000000000000020")
     );
-    // LEAF lies above OTHER: from SPINE, LEAF is not reached by way of OTHER.
+    // LEAF lies above OTHER: no legal path leads from SPINE over OTHER to LEAF.
     let order = [SPINE, LEAF, OTHER];
     let ranked = DumpSource::new(triangle(), Lid(4), HopRule::UpDown(&order)).unwrap();
     let shown = text(lid_matrix, &ranked);
@@ -107,7 +107,7 @@ fn up_down_hops_leave_out_what_turns_up_again() {
             "0x0003: 00 02 02 ff",
         ]
     );
-    // What nobody ranked is at the bottom.
+    // Unlisted switches are at the bottom.
     let partly = DumpSource::new(triangle(), Lid(4), HopRule::UpDown(&order[..1])).unwrap();
     assert_eq!(text(lid_matrix, &partly), shown);
 }
@@ -218,7 +218,7 @@ fn a_port_with_several_lids_owns_each() {
 }
 
 #[test]
-fn multicast_tables_list_only_what_goes_somewhere() {
+fn multicast_tables_list_only_groups_with_ports() {
     let mut nodes = triangle();
     let groups = [
         (Lid(0xC000), vec![PortNum(2), PortNum(3)]),
@@ -251,7 +251,7 @@ fn contradictions_are_refused() {
 }
 
 #[test]
-fn no_fabric_is_no_error() {
+fn an_empty_fabric_gives_empty_files() {
     let source = DumpSource::new(Vec::new(), Lid::NONE, HopRule::Shortest).unwrap();
     for write in [subnet_lst, fdbs, mcfdbs, lfts, lid_matrix, guid2lid] {
         assert_eq!(text(write, &source), "");

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{DumpSource, fdbs, guid2lid, lfts, lid_matrix, mcfdbs, subnet_lst};
 
-/// A dump file could not be written. The one of the time before is still there.
+/// A dump file could not be written. The one written before is still there.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {}", path.display())]
 pub struct DumpError {
@@ -21,7 +21,7 @@ type Writer = fn(&DumpSource<'_>, &mut dyn Write) -> io::Result<()>;
 const FILES: [(&str, Writer); 6] = [
     ("opensm-subnet.lst", subnet_lst),
     ("opensm.fdbs", fdbs),
-    // ibdmchk wants it, if only empty.
+    // ibdmchk needs the file, even if empty.
     ("opensm.mcfdbs", mcfdbs),
     ("opensm-lfts.dump", lfts),
     ("opensm-lid-matrix.dump", lid_matrix),
@@ -40,7 +40,7 @@ pub fn write_all(dir: &Path, source: &DumpSource<'_>) -> Result<(), DumpError> {
     Ok(())
 }
 
-/// Writes one file to `dir`: whoever reads it meanwhile sees all of the old or all of the new one.
+/// Writes one file to `dir`: a reader sees all of the old file or all of the new one.
 ///
 /// It is not flushed to the disk: the next convergence writes it again.
 ///
@@ -62,7 +62,7 @@ pub fn write_file(
         fs::rename(&temporary, &path)
     })();
     result.map_err(|source| {
-        // The next attempt replaces it anyway; that it cannot be removed is no news.
+        // The next attempt replaces it, so that a failed removal does not matter.
         let _ = fs::remove_file(&temporary);
         DumpError { path, source }
     })

@@ -1,5 +1,5 @@
-//! What is missing, grouped as it fails: a switch with all its cables and the hosts behind it is
-//! one thing.
+//! Missing nodes and cables, grouped by failure: a switch with all its cables and the hosts behind
+//! it is one entry.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,33 +11,33 @@ use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::inventory::PortKey;
 
-/// How many missing things are findings of their own; the rest are one finding. A dead rack of
-/// switches fits.
+/// How many entries have findings of their own; the rest share one finding. A dead rack of switches
+/// fits.
 const FINDINGS: usize = 64;
 
-/// What kind of thing is missing.
+/// The kinds of missing entries.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum MissingKind {
     /// A switch, with its cables and the hosts behind it.
     Switch,
-    /// Cables between switches that are there.
+    /// Cables between switches that are present.
     Cable,
     /// A channel adapter or router.
     Host,
-    /// Cables of a host that is there.
+    /// Cables of a host that is present.
     HostCable,
 }
 
-/// One thing that is missing.
+/// One entry: a missing node, or missing cables of a present one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Missing {
     /// Its key: the port for a single cable, port 0 of the node for anything else.
     pub key: PortKey,
-    /// What it is.
+    /// Its kind.
     pub kind: MissingKind,
     /// The name of the node.
     pub name: String,
-    /// When it went; of several cables the first.
+    /// When it went missing; of several cables the first.
     pub at: LostAt,
     /// The state of its (first) port before.
     pub state: PortState,
@@ -45,11 +45,11 @@ pub struct Missing {
     pub cables: Vec<(PortKey, PortKey)>,
     /// The names of the nodes at the other ends, in the same order.
     pub peers: Vec<String>,
-    /// How many hosts are missing because they hang off it.
+    /// How many hosts are missing because they are attached to it.
     pub hosts_behind: usize,
-    /// How many ways of packets were led elsewhere, where that was counted.
+    /// How many routes, from a switch to a LID, were moved, where that was counted.
     pub moved: Option<u64>,
-    /// What redundancy is left, for the operator; empty where none was lost.
+    /// The redundancy left, for the operator; empty where none was lost.
     pub left: String,
 }
 
@@ -61,7 +61,7 @@ struct Links {
 }
 
 impl Expected {
-    /// What is missing, ascending by key.
+    /// The missing entries, ascending by key.
     pub fn missing(&self, fabric: &Fabric) -> Vec<Missing> {
         let behind = self.hosts_behind();
         let of_nodes = self
@@ -131,7 +131,7 @@ impl Expected {
         }
     }
 
-    /// Missing cables between nodes that are there, each by the end at whose node more are missing.
+    /// Missing cables between present nodes, each under the end whose node misses more.
     fn cables_by_node(&self, fabric: &Fabric) -> BTreeMap<Guid, Vec<(PortKey, PortKey)>> {
         let mut cables = BTreeSet::new();
         let mut count: BTreeMap<Guid, usize> = BTreeMap::new();
@@ -147,7 +147,7 @@ impl Expected {
         let mut groups: BTreeMap<Guid, Vec<(PortKey, PortKey)>> = BTreeMap::new();
         for (a, b) in cables {
             let is_host = |end: PortKey| !self.is_switch(fabric, end.node);
-            // The cable of a host is the host's.
+            // A host's cable is listed under the host.
             let (near, far) = match (is_host(a), is_host(b)) {
                 (true, false) => (a, b),
                 (false, true) => (b, a),
@@ -187,7 +187,7 @@ impl Expected {
         }
     }
 
-    /// What is the same for nodes and cables.
+    /// The fields common to nodes and cables.
     fn described(&self, fabric: &Fabric, key: PortKey, cables: Vec<(PortKey, PortKey)>) -> Missing {
         let ends = cables.iter().flat_map(|(near, far)| [near, far]);
         let ports: Vec<LostPort> = ends
@@ -261,12 +261,12 @@ impl Expected {
         }
     }
 
-    /// A port as people name it: `leaf-03 port 7`.
+    /// The name of a port for operators: `leaf-03 port 7`.
     pub fn port_name(&self, fabric: &Fabric, port: PortKey) -> String {
         format!("{} port {}", self.name(fabric, port.node), port.port)
     }
 
-    /// The findings about what is missing; the first [`FINDINGS`], and one about the rest.
+    /// The findings about missing entries; the first [`FINDINGS`], and one about the rest.
     pub fn findings(&self, fabric: &Fabric) -> Vec<Finding> {
         let mut missing = self.missing(fabric);
         missing.sort_by_key(|missing| (missing.kind, missing.key));
@@ -292,7 +292,7 @@ impl Expected {
 }
 
 impl Missing {
-    /// Where the thing was: `leaf-03 port 7 and 3 more`.
+    /// Its former place: `leaf-03 port 7 and 3 more`.
     pub fn place(&self) -> String {
         let first = self.cables.first().zip(self.peers.first());
         let Some(((_, far), name)) = first else {

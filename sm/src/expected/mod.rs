@@ -1,9 +1,10 @@
-//! The expected fabric: what was cabled while both ends answered, and is not there now.
+//! The expected fabric: nodes and cables that were present while both ends answered, and are
+//! missing.
 //!
-//! What is there is the present [`Fabric`]. [`Expected`] holds only what is missing from it, port
-//! by port, so that a convergence changes as much of it as the fabric changed, and a snapshot
-//! shares it. A missing port is expected until it is cabled again, or an operator
-//! [accepts](Expected::accept) that it is gone for good.
+//! [`Expected`] holds only the parts missing from the present [`Fabric`], port by port, so that a
+//! convergence changes as much of it as the fabric changed, and a snapshot shares it. A missing
+//! port is expected until it is cabled again, or an operator [accepts](Expected::accept) that it is
+//! gone for good.
 
 mod missing;
 
@@ -20,16 +21,16 @@ use crate::fabric::{Delta, Fabric, Node, Port};
 use crate::sweep::inventory::PortKey;
 
 /// How many ports can be missing at once: more than a fabric that uses up the LID space has (45,056
-/// hosts under 64-port switches have 270,336). What is beyond is not expected, and counted.
+/// hosts under 64-port switches have 270,336). Ports beyond are not expected, but counted.
 pub const MAX_LOST_PORTS: usize = 1 << 20;
 
 /// How many nodes can be missing at once: as many as can have LIDs.
 pub const MAX_LOST_NODES: usize = Lid::UNICAST_LAST.0 as usize;
 
-/// When something went.
+/// When a node or cable went missing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LostAt {
-    /// While no subnet manager that remembers was running.
+    /// While no subnet manager with this state was running.
     Unknown,
     /// In an earlier run, in milliseconds since the Unix epoch.
     Unix(u64),
@@ -42,12 +43,12 @@ pub enum LostAt {
 pub struct LostPort {
     /// The other end of the cable that was there.
     pub peer: PortKey,
-    /// When it was no longer there.
+    /// When the cable went missing.
     pub at: LostAt,
     /// The port's state before.
     pub state: PortState,
-    /// How many ways of packets, from a switch to a LID, the next plan led elsewhere; `None` where
-    /// that was not counted.
+    /// How many routes, from a switch to a LID, the next plan moved; `None` where that was not
+    /// counted.
     pub moved: Option<u64>,
 }
 
@@ -58,9 +59,9 @@ pub struct LostNode {
     pub kind: NodeType,
     /// Its description.
     pub description: String,
-    /// When it was no longer there.
+    /// When it went missing.
     pub at: LostAt,
-    /// Its ports that held LIDs, with what they were addressed by.
+    /// Its end ports, with their addresses.
     pub ends: Vec<LostEnd>,
 }
 
@@ -75,37 +76,37 @@ pub struct LostEnd {
     pub lid: Lid,
 }
 
-/// What an operator gives up for good.
+/// The missing entries that an operator gives up for good.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accept {
-    /// Everything that is missing now.
+    /// All entries missing now.
     All,
-    /// A node that is gone, or what is missing at one that is there.
+    /// A missing node, or all cables missing at a present one.
     Node(Guid),
     /// The cable of a port.
     Port(PortKey),
 }
 
-/// What is missing from the present fabric.
+/// The nodes and cables missing from the present fabric.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Expected {
     ports: BTreeMap<PortKey, LostPort>,
     nodes: BTreeMap<Guid, LostNode>,
-    /// Ports and nodes that there was no room for.
+    /// Ports and nodes beyond the limits.
     dropped: u64,
 }
 
-/// What a run leaves to the next one: a cable of either is expected.
+/// The cabling that a run leaves to the next one: cables of both parts are expected.
 #[derive(Clone, Default, Debug)]
 pub struct Cabling {
-    /// What was there at its end.
+    /// The fabric at its end.
     pub fabric: Arc<Fabric>,
-    /// What was missing.
+    /// The nodes and cables missing at its end.
     pub missing: Arc<Expected>,
 }
 
 impl Cabling {
-    /// Nodes of which something else is to be kept than of `earlier`.
+    /// Nodes whose kept record differs from that in `earlier`.
     pub fn differing(&self, earlier: &Cabling) -> BTreeSet<Guid> {
         let nodes = earlier.fabric.differing_nodes(&self.fabric);
         let mut differing: BTreeSet<Guid> = nodes.map(|node| node.guid).collect();
@@ -118,7 +119,7 @@ impl Cabling {
         differing
     }
 
-    /// What is kept of a node, if anything is.
+    /// The record of a node, if one is kept.
     pub fn node(&self, guid: Guid) -> Option<LostNode> {
         let there = || Some(LostNode::of(self.fabric.node_of(guid)?, LostAt::Unknown));
         self.missing.node(guid).cloned().or_else(there)
@@ -143,7 +144,7 @@ impl Cabling {
         cables
     }
 
-    /// All nodes of which something is kept.
+    /// All nodes with a kept record.
     pub fn nodes(&self) -> BTreeSet<Guid> {
         let there = self.fabric.nodes().map(|node| node.guid);
         let missing = self.missing.ports.keys().map(|port| port.node);
@@ -153,7 +154,7 @@ impl Cabling {
             .collect()
     }
 
-    /// Everything as missing, before the first sweep: what that finds no longer is.
+    /// All of it as missing, before the first sweep, which takes out the parts that it finds.
     pub fn recalled(&self) -> Expected {
         let mut expected = Expected::default();
         for guid in self.nodes() {
@@ -164,7 +165,7 @@ impl Cabling {
                 expected.lose_port(key, port);
             }
         }
-        // Times of the run that ended mean nothing in the next one.
+        // Times of the run that ended have no meaning in the next one.
         let forget = |at: &mut LostAt| {
             if let LostAt::Run(_) = at {
                 *at = LostAt::Unknown;
@@ -183,7 +184,7 @@ impl Cabling {
 }
 
 impl LostNode {
-    /// What is kept of `node`.
+    /// The record of `node`.
     pub fn of(node: &Node, at: LostAt) -> LostNode {
         let ends = node.end_ports();
         LostNode {
@@ -257,7 +258,7 @@ impl Expected {
         }
     }
 
-    /// Takes in, at `now`, the difference between two fabrics.
+    /// Takes in the difference between two fabrics, at `now`.
     pub fn update(&mut self, delta: &Delta, old: &Fabric, new: &Fabric, now: Time) {
         let at = LostAt::Run(now);
         for &guid in &delta.nodes_vanished {
@@ -289,8 +290,8 @@ impl Expected {
         }
     }
 
-    /// A port is cabled. A host's port that was moved to another switch port is not missed where it
-    /// was; a switch port that another cable is in leaves the one that was in it expected at its
+    /// A port is cabled. A host's port that was moved to another switch port is not missed at the
+    /// old one; a switch port with another cable leaves the old cable expected at the old cable's
     /// other end.
     fn find(&mut self, key: PortKey, new: &Fabric) {
         let Some(lost) = self.ports.remove(&key) else {
@@ -305,12 +306,12 @@ impl Expected {
         }
     }
 
-    /// Whether a cable that went at `at` is missing.
+    /// Whether a cable that went missing at `at` is still missing.
     pub fn has_lost_at(&self, at: Time) -> bool {
         self.ports.values().any(|port| port.at == LostAt::Run(at))
     }
 
-    /// Records that the plan after the losses at `at` led `ways` elsewhere.
+    /// Records that the plan after the losses at `at` moved `ways` routes.
     pub fn note_moved(&mut self, at: Time, ways: u64) {
         let fresh = self
             .ports
@@ -319,7 +320,7 @@ impl Expected {
         fresh.for_each(|port| port.moved = Some(ways));
     }
 
-    /// Expects no longer what `accept` names. Returns how many nodes and ports that were.
+    /// Stops expecting the entries of `accept`. Returns how many nodes and ports those were.
     pub fn accept(&mut self, accept: Accept) -> usize {
         let before = self.ports.len() + self.nodes.len();
         match accept {

@@ -1,4 +1,4 @@
-//! Names that ports have beside their own as the API shows them.
+//! Alias GUIDs of ports as the API shows them.
 
 use std::ops::Bound;
 
@@ -10,7 +10,7 @@ use super::published::Published;
 use super::subnet::page;
 use crate::plan::guids::AliasGuids;
 
-/// The names behind `after`, of `port` alone where one is given.
+/// The alias GUIDs behind `after`, of `port` alone where one is given.
 pub(super) fn aliases(
     published: &Published,
     names: &AliasGuids,

@@ -1,4 +1,4 @@
-//! Measuring the routes in force, and foreseeing others.
+//! Measures the routes in force, and predicts the effect of losses.
 
 use std::sync::Arc;
 
@@ -17,20 +17,20 @@ use crate::plan::Plan;
 use crate::sweep::inventory::PortKey;
 use crate::whatif::{self, what_if};
 
-/// How many requests may wait: more than people ask at a time, and few enough that each is answered
-/// in a minute at the largest fabrics. One is computed at a time, so that managing the subnet keeps
-/// its processors.
+/// How many requests may wait: more than operators make at a time, and few enough that each is
+/// answered in a minute at the largest fabrics. One is computed at a time, so that managing the
+/// subnet keeps its processors.
 const MAX_WAITING: usize = 16;
 
 /// Answers from the snapshot in force, one computation at a time.
 pub struct RouteAnalyst {
     view: Arc<View>,
     places: Semaphore,
-    /// The last result; held while something is computed.
+    /// The last result; locked while something is computed.
     last: Mutex<Option<Measured>>,
 }
 
-/// Of which plan and seed.
+/// The quality of one plan with one seed.
 struct Measured {
     plan: Arc<Plan>,
     seed: u64,
@@ -38,7 +38,7 @@ struct Measured {
 }
 
 impl RouteAnalyst {
-    /// Measures what `view` shows.
+    /// Measures the routes that `view` shows.
     pub fn new(view: Arc<View>) -> RouteAnalyst {
         RouteAnalyst {
             view,
@@ -56,7 +56,7 @@ fn plan_of(published: &Published) -> Result<Arc<Plan>, RoutingError> {
         .ok_or(RoutingError::NoRoutes)
 }
 
-/// Runs what takes long on a thread of its own.
+/// Runs a long computation on a thread of its own.
 async fn compute<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, RoutingError> {
@@ -148,7 +148,7 @@ fn measure(plan: &Plan, seed: u64) -> quality::Quality {
     quality::measure(&plan.topology, &plan.routing.tables, &settings)
 }
 
-/// A port, and what its node is called.
+/// A port, and the description of its node.
 fn named(fabric: &Fabric, key: PortKey) -> (Option<v1::PortKey>, String) {
     let node = fabric.find(key.node).map(|node| fabric.node(node));
     let description = node.map(|node| node.description.clone());

@@ -1,4 +1,4 @@
-//! From the model of the fabric to what the API speaks of.
+//! Converts the model of the fabric to that of the API.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,8 @@ pub(super) fn core_key(key: model::PortKey) -> inventory::PortKey {
     inventory::PortKey::new(key.node, key.number)
 }
 
-/// What neither forwards nor joins subnets is an end node, whatever type it states.
+/// A node that is neither a switch nor a router counts as a channel adapter, even if it states
+/// another type.
 pub(super) fn kind(node: &Node) -> NodeKind {
     match node.kind() {
         NodeType::Switch => NodeKind::Switch,
@@ -57,7 +58,7 @@ pub(super) fn state(port: &Port) -> PortState {
     shown_state(port.state())
 }
 
-/// What states nothing counts as down.
+/// A port that states no known state counts as down.
 pub(super) fn shown_state(state: attr::PortState) -> PortState {
     match state {
         attr::PortState::Init => PortState::Init,
@@ -69,7 +70,7 @@ pub(super) fn shown_state(state: attr::PortState) -> PortState {
     }
 }
 
-/// Port 0 of a switch may state none, for it has no link: it is as good as its logical state.
+/// Port 0 of a switch may state none, for it has no link: its logical state decides.
 fn physical_state(port: &Port) -> PhysicalState {
     let stated = port.info.as_ref().map(PortInfo::port_physical_state);
     match stated {
@@ -90,8 +91,7 @@ fn physical_state(port: &Port) -> PhysicalState {
     }
 }
 
-/// What is known of a port whose link is up; what a port that is down states is left over from
-/// before.
+/// The PortInfo of a port whose link is up; that of a port that is down is left over from before.
 fn info_if_up(port: &Port) -> Option<&PortInfo> {
     port.info.as_ref().filter(|_| port.up)
 }
@@ -176,7 +176,7 @@ impl ApiView<'_> {
         }
     }
 
-    /// The link at `at`, if there is one, seen from whichever end comes first.
+    /// The link at `at`, if there is one, seen from the end that comes first.
     pub(super) fn link(&self, at: PortRef) -> Option<Link> {
         let there = self.fabric.peer(at)?;
         let (a, b) = (at.min(there), at.max(there));

@@ -1,4 +1,4 @@
-//! Requests to the core, and who waits for them.
+//! Requests to the core, and the callers that wait for them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ use crate::core::{Activity, Command, Event, Progress};
 use crate::expected::{Accept, Expected};
 use crate::sweep::inventory::PortKey;
 
-/// How many callers may wait at the same time: more than people and scripts of one site, far fewer
-/// than a loop gone wild makes. They all wait for the same sweep anyhow.
+/// How many callers may wait at the same time: more than operators and scripts of one site, far
+/// fewer than a script in an endless loop makes. They all wait for the same sweep anyhow.
 pub const MAX_WAITING: usize = 64;
 
 type Answer = Result<model::Convergence, ControlError>;
@@ -34,7 +34,7 @@ type Answer = Result<model::Convergence, ControlError>;
 /// The daemon calls [`Controller::done`] on `Effect::Done`, after it has handed the snapshot that
 /// was published before it to the [`View`]; [`Controller::recheck`] after every other change of the
 /// view; and [`Controller::stop`] when it ends. A resweep has no time limit, for a huge fabric may
-/// take long: who does not care any more drops the future.
+/// take long: a caller that gives up drops the future.
 pub struct Controller {
     events: mpsc::Sender<Event>,
     view: Arc<View>,
@@ -50,8 +50,8 @@ struct Waiting {
 }
 
 impl Controller {
-    /// Sends requests to the core through `events`; a full channel refuses them, nobody waits for
-    /// room.
+    /// Sends requests to the core through `events`; a full channel refuses them, no caller waits
+    /// for room.
     pub fn new(events: mpsc::Sender<Event>, view: Arc<View>) -> Controller {
         Controller {
             events,
@@ -61,12 +61,12 @@ impl Controller {
         }
     }
 
-    /// What the core is doing, to be told to those who ask from now on.
+    /// Shows the core's progress to callers from now on.
     pub fn show(&self, progress: Progress) {
         *self.progress.lock() = progress;
     }
 
-    /// What `ticket` asked for is done by `convergence`. Tickets of callers that have left are
+    /// `convergence` has done the request of `ticket`. Tickets of callers that have left are
     /// ignored.
     pub fn done(&self, ticket: Ticket, convergence: &Arc<Convergence>) {
         let Some(caller) = self.waiting.lock().callers.remove(&ticket) else {
@@ -78,12 +78,12 @@ impl Controller {
             .ok_or_else(|| ControlError::Failed {
                 reason: "its record is no longer kept".to_owned(),
             });
-        // A caller that left at this very moment does not care.
+        // A caller that left at this very moment needs no answer.
         let _ = caller.send(answer);
     }
 
-    /// What `ticket` asked for is not going to be done, and why. Tickets of callers that have left
-    /// are ignored.
+    /// The core will not do the request of `ticket`, for `reason`. Tickets of callers that have
+    /// left are ignored.
     pub fn declined(&self, ticket: Ticket, reason: String) {
         if let Some(caller) = self.waiting.lock().callers.remove(&ticket) {
             // As in `done`.
@@ -91,14 +91,14 @@ impl Controller {
         }
     }
 
-    /// Tells everybody who waits where the snapshot in force says that nothing will come of it.
+    /// Refuses all waiting callers if the snapshot in force rules their requests out.
     pub fn recheck(&self) {
         if let Err(error) = self.check() {
             self.refuse_all(&error);
         }
     }
 
-    /// Tells everybody who waits, and whoever comes later, that the subnet manager is stopping.
+    /// Refuses all callers, waiting and later ones: the subnet manager is stopping.
     pub fn stop(&self) {
         self.waiting.lock().stopping = true;
         self.refuse_all(&ControlError::Stopping);
@@ -143,7 +143,7 @@ impl Controller {
         }
         waiting.last += 1;
         let ticket = waiting.last;
-        // The ticket is entered before the core can answer it, for the lock is held.
+        // The lock is held: the ticket is entered before the core can answer it.
         self.events
             .try_send(Event::Command(command(ticket)))
             .map_err(unsent)?;
@@ -187,8 +187,8 @@ impl Control for Controller {
             None => Accept::All,
             Some(name) => missing_at(&published, &name)?,
         };
-        // Counted on what is shown: what the core is told applies to what it knows when it hears of
-        // it.
+        // Counted in the published snapshot; the core applies the command to its state at its
+        // arrival.
         let accepted = Expected::clone(&published.snapshot.expected).accept(accept);
         if accepted == 0 {
             let reason = "nothing is missing there: `rsmctl expect` lists what is".to_owned();
@@ -250,8 +250,8 @@ fn unsent(error: TrySendError<Event>) -> ControlError {
     }
 }
 
-/// The missing node or cable that `name` names; a node that is there stands for what is missing at
-/// it.
+/// The missing node or cable that `name` names; a node that is present stands for everything
+/// missing at it.
 fn missing_at(published: &Published, name: &Selector) -> Result<Accept, ControlError> {
     let (node, port) = match published.names.find_gone(name) {
         Some(found) => found,
@@ -263,7 +263,7 @@ fn missing_at(published: &Published, name: &Selector) -> Result<Accept, ControlE
     })
 }
 
-/// Somebody who waits. Leaves the table when dropped, answered or not.
+/// A waiting caller. Leaves the table when dropped, answered or not.
 struct Caller<'a> {
     controller: &'a Controller,
     ticket: Ticket,
@@ -287,7 +287,7 @@ impl Drop for Caller<'_> {
         if waited {
             let ticket = self.ticket;
             let withdraw = Event::Command(Command::Withdraw { ticket });
-            // Where there is no room it is done for nobody.
+            // Without room in the channel the core does the work for no caller.
             let _ = self.controller.events.try_send(withdraw);
         }
     }

@@ -1,4 +1,4 @@
-//! What rsm would set, as `rsm --dry-run` prints it.
+//! The Sets that rsm would send, as `rsm --dry-run` prints them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,10 +15,10 @@ use crate::core::snapshot::Snapshot;
 use crate::push::{Foreseen, Step, Task};
 use crate::sweep::inventory::{Inventory, LFT_BLOCK, PortKey};
 
-/// Exit code of `rsm --dry-run` where something would be set.
+/// Exit code of `rsm --dry-run` where it would send any Set.
 pub const WOULD_SET: u8 = 3;
 
-/// The Sets that would bring a subnet to what rsm plans for it, and how it is.
+/// The Sets that would bring a subnet to rsm's plan for it, and the subnet's state.
 #[derive(Clone, Debug, Serialize)]
 pub struct DryRunReport {
     /// How many Sets there would be.
@@ -31,7 +31,7 @@ pub struct DryRunReport {
     pub subnet: OnceReport,
 }
 
-/// What would be written to one device.
+/// The Sets for one device, counted.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct NodeChanges {
     /// Its node GUID.
@@ -44,7 +44,7 @@ pub struct NodeChanges {
     pub port_info: usize,
     /// Blocks of its linear forwarding table, interim ones not counted.
     pub lft_blocks: usize,
-    /// Entries of that table that would be others.
+    /// Entries of that table that would change.
     pub lft_entries: usize,
     /// Blocks with interim entries, which keep old and new routes from closing a credit loop
     /// together.
@@ -72,11 +72,11 @@ pub struct SetEntry {
     pub attribute: String,
     /// The attribute modifier.
     pub modifier: u32,
-    /// What the modifier names: `block 0`, `port 3`; empty for the whole device.
+    /// The part that the modifier selects: `block 0`, `port 3`; empty for the whole device.
     pub part: String,
     /// Why it would be set.
     pub reason: &'static str,
-    /// The fields or entries that would be others.
+    /// The fields or entries that would change.
     pub changes: Vec<FieldChange>,
 }
 
@@ -85,14 +85,14 @@ pub struct SetEntry {
 pub struct FieldChange {
     /// The specification's name of the field, or `LID 5`, `MLID 0xc001`, `index 0`.
     pub field: String,
-    /// What the device holds; null where that is not known.
+    /// The value that the device holds; null where that is not known.
     pub from: Option<String>,
-    /// What would be set.
+    /// The value that the Set would write.
     pub to: String,
 }
 
 impl DryRunReport {
-    /// The report of `sets`, which were foreseen for the subnet of `inventory` and `snapshot`.
+    /// The report of `sets`, which are predicted for the subnet of `inventory` and `snapshot`.
     pub fn of(sets: &[Foreseen], inventory: &Inventory, snapshot: &Snapshot) -> DryRunReport {
         let mut nodes: BTreeMap<Guid, NodeChanges> = BTreeMap::new();
         let mut entries = Vec::with_capacity(sets.len());
@@ -124,7 +124,7 @@ impl DryRunReport {
         }
     }
 
-    /// The report for people: a line for each device; with `details` a line for each Set and each
+    /// The report as text: a line for each device; with `details` a line for each Set and each
     /// change as well.
     pub fn text(&self, details: bool) -> impl fmt::Display + '_ {
         Text {
@@ -228,7 +228,7 @@ impl fmt::Display for Text<'_> {
     }
 }
 
-/// What of a device a Set is about.
+/// The part of a device that a Set is about.
 fn part(task: Task) -> String {
     match task {
         Task::Block { block, .. } => format!("block {block}"),
@@ -270,7 +270,7 @@ fn reason(set: &Foreseen) -> &'static str {
     }
 }
 
-/// What would be other than before, field by field or entry by entry.
+/// The changes that a Set would make, field by field or entry by entry.
 fn changes(set: &Foreseen) -> Vec<FieldChange> {
     match set.order.task {
         Task::Block { block, .. } => entries(set, LFT_BLOCK, |data, index| {
@@ -319,8 +319,7 @@ fn changes(set: &Foreseen) -> Vec<FieldChange> {
     }
 }
 
-/// The entries of a table that would be others; of a block that is not known all that are to be
-/// something.
+/// The entries of a table that would change; all entries of a block that is not known.
 fn entries(
     set: &Foreseen,
     count: usize,

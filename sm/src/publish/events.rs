@@ -1,4 +1,4 @@
-//! What distinguishes one snapshot from the one before, as watchers are told.
+//! Differences between a snapshot and the one before, as watchers receive them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,24 +15,24 @@ use crate::fabric::{Delta, Fabric};
 use crate::plan::Plan;
 use crate::sweep::inventory::PortKey;
 
-/// Above how many changes of nodes, ports, links and findings a snapshot is summed up in one
-/// sentence instead: a quarter of the journal, so that a fabric that comes up, or half of one that
-/// goes dark, does not push out everything that led to it. The restart of a large switch stays well
-/// below.
+/// The most changes of nodes, ports, links and findings that are listed; a snapshot with more is
+/// summed up in one sentence. A quarter of the journal, so that a fabric that comes up, or half of
+/// one that goes dark, does not push out the events that led to it. The restart of a large switch
+/// stays well below.
 pub const MAX_CHANGES: usize = limits::EVENT_JOURNAL / 4;
 
-/// What came with the new snapshot besides the subnet itself.
+/// Findings and convergences that came with the new snapshot.
 pub(super) struct News {
     pub(super) findings: FindingNews,
     pub(super) finished: Vec<Arc<Logged>>,
 }
 
-/// The changes in the order in which they are told: the state, what is there, the routes, the
-/// findings, what was done about it.
+/// The changes in the order in which watchers receive them: the state, nodes and links, the routes,
+/// the findings, the convergences.
 ///
-/// The first fabric, and one that differs in more than [`MAX_CHANGES`] things, is told as one
-/// change of state whose reason gives the numbers; who keeps a copy lists anew. A switch's rank and
-/// a node's distance are no event of their own.
+/// The first fabric, and one that differs in more than [`MAX_CHANGES`] things, is one change of
+/// state whose reason gives the numbers; a watcher that keeps a copy lists anew. A switch's rank
+/// and a node's distance have no event of their own.
 pub(super) fn between(old: &Published, new: &Published, news: News) -> Vec<Change> {
     let delta = Delta::between(old.fabric(), new.fabric());
     let first = old.fabric().is_empty() && !new.fabric().is_empty();
@@ -79,7 +79,7 @@ fn extent(delta: &Delta, findings: &FindingNews) -> usize {
         + findings.cleared.len()
 }
 
-/// What the first sweep found.
+/// The numbers of nodes and links that the first sweep found.
 fn found(new: &Published) -> String {
     let inventory = &new.counts.inventory;
     format!(
@@ -103,7 +103,7 @@ fn sum_up(delta: &Delta, findings: &FindingNews) -> String {
     )
 }
 
-/// Why the state is what it is, or else what was done last.
+/// The reason for the state, or else the cause of the last convergence.
 fn reason(new: &Published, news: &News) -> String {
     if !new.reason.is_empty() || new.state == SubnetState::Standby {
         return new.reason.clone();
@@ -112,7 +112,7 @@ fn reason(new: &Published, news: &News) -> String {
     last.map_or_else(String::new, |logged| logged.shown.cause.clone())
 }
 
-/// Tells differences of nodes, ports and links, each in the form that readers are shown.
+/// Differences of nodes, ports and links, each in the form that readers see.
 struct Differences<'a> {
     old: &'a Published,
     new: &'a Published,
@@ -164,7 +164,7 @@ impl Differences<'_> {
         }
     }
 
-    /// A port shows what it is cabled to, so that links count as well.
+    /// A port shows its peer, so that links count as well.
     fn tell_ports(&self, delta: &Delta, changes: &mut Vec<Change>) {
         let (old, new) = (self.old.api_view(), self.new.api_view());
         let mut touched: BTreeSet<PortKey> = delta.ports_changed.iter().copied().collect();

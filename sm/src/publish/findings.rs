@@ -7,12 +7,11 @@ use rsm_api::model;
 
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 
-/// What makes a finding of one snapshot the same as one of the next: its wording may count on. The
-/// number tells several of one kind about one subject apart, in the order in which snapshots list
-/// them.
+/// Identifies a finding across snapshots, while its wording may change. The number distinguishes
+/// several of one kind about one subject, in the order in which snapshots list them.
 type Identity = (FindingKind, Subject, Severity, usize);
 
-/// What the latest snapshot raised and cleared.
+/// The findings that the latest snapshot raised and cleared.
 #[derive(Default, Debug)]
 pub(super) struct FindingNews {
     pub(super) raised: Vec<Arc<model::Finding>>,
@@ -27,8 +26,8 @@ pub(super) struct FindingBook {
 }
 
 impl FindingBook {
-    /// Makes `findings` those that hold. One that held before keeps its identifier and is counted
-    /// once more.
+    /// Takes `findings` as those that hold. One that held before keeps its identifier and counts
+    /// one more occurrence.
     pub(super) fn update(
         &mut self,
         findings: &[Finding],

@@ -1,4 +1,4 @@
-//! Who has which address.
+//! End ports by LID and GUID.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use rsm_ids::{Guid, Lid};
 use super::api_view::{end_port_numbers, holds_lid};
 use crate::fabric::{Fabric, PortRef};
 
-/// Finds end ports by what they are addressed by.
+/// Finds end ports by LID or GUID.
 pub(super) struct Index {
     /// By LID, up to the highest one that is held.
     by_lid: Vec<Option<PortRef>>,

@@ -25,7 +25,7 @@ pub(super) struct ConvergenceLog {
 }
 
 impl ConvergenceLog {
-    /// Takes over what `history`, oldest first, has beyond the entries so far, and returns it.
+    /// Takes over the entries of `history`, oldest first, beyond the known ones, and returns them.
     /// `stamp` gives generation and Unix time for the end of a convergence.
     pub(super) fn update(
         &mut self,

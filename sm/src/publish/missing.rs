@@ -1,4 +1,4 @@
-//! What was there before and is missing, as it is shown and looked up.
+//! Missing nodes and cables, as they are shown and looked up.
 
 use rsm_api::model::{Keyed, MissingKind, PortKey, Selector};
 use rsm_api::{LookupError, timestamp, v1};
@@ -9,7 +9,7 @@ use super::api_view::{api_key, shown_state};
 use crate::core::snapshot::Snapshot;
 use crate::expected::{self, LostAt, LostEnd};
 
-/// A node that is not there any more, with what it was called.
+/// A missing node, with its description.
 pub(super) struct Gone {
     guid: Guid,
     description: String,
@@ -39,7 +39,7 @@ impl Gone {
         }
     }
 
-    /// What is told of it instead of what was asked.
+    /// The answer to a lookup of the node.
     pub(super) fn error(&self, selector: &Selector) -> LookupError {
         LookupError::Gone {
             selector: selector.to_string(),
@@ -49,7 +49,7 @@ impl Gone {
     }
 }
 
-/// Every node that is missing. `unix_ms` says what a time of this run is in the world.
+/// Every missing node. `unix_ms` converts a time of this run to Unix time.
 pub(super) fn gone(snapshot: &Snapshot, unix_ms: &dyn Fn(Time) -> u64) -> Vec<Gone> {
     let (expected, fabric) = (&snapshot.expected, &snapshot.fabric);
     let nodes = expected
@@ -73,7 +73,7 @@ pub(super) fn gone(snapshot: &Snapshot, unix_ms: &dyn Fn(Time) -> u64) -> Vec<Go
         .collect()
 }
 
-/// Everything that is missing, by ascending key.
+/// Every missing node and cable, by ascending key.
 pub(super) fn shown(
     snapshot: &Snapshot,
     unix_ms: &dyn Fn(Time) -> u64,

@@ -1,10 +1,10 @@
-//! What people and programs see: the traits of [`rsm_api`] over the core's snapshots.
+//! The API's view of the core: the traits of [`rsm_api`] over the core's snapshots.
 //!
 //! The daemon hands every [`Snapshot`](crate::core::snapshot::Snapshot) that the core publishes to
-//! a [`View`], which answers all readers from it and tells watchers what changed. [`Controller`]
-//! carries requests to the core and its answers back; [`PublishedSa`] shows what hosts told the
-//! SA; [`Simulator`] operates a simulated fabric. Nothing here changes the subnet, and
-//! no reader ever waits for it.
+//! a [`View`], which answers all readers from it and sends watchers its changes. [`Controller`]
+//! carries requests to the core and its answers back; [`PublishedSa`] shows what hosts have
+//! registered with the SA; [`Simulator`] operates a simulated fabric. Nothing here changes the
+//! subnet, and no reader ever waits for it.
 
 mod aliases;
 mod analysis;

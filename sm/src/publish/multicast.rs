@@ -1,5 +1,5 @@
-//! Multicast groups as the API shows them: who takes part by what the SA holds,
-//! trees by the plan in force.
+//! Multicast groups as the API shows them: members as the SA holds them, trees by the plan in
+//! force.
 
 use std::ops::Bound;
 
@@ -29,7 +29,7 @@ pub(super) fn groups(
     limit: usize,
     filter: &MulticastGroupFilter,
 ) -> Page<MulticastGroup> {
-    // A port that has gone since it was looked up takes part in nothing.
+    // A port that has gone since the lookup is in no group.
     let port = filter.port.map(|key| {
         let at = published.fabric().find_port(core_key(key));
         at.map(|at| published.fabric().port(at).guid)
@@ -86,7 +86,7 @@ pub(super) fn group(published: &Published, group: &Group) -> MulticastGroup {
         mlid: group.mlid,
         p_key: parameters.p_key.0,
         q_key: parameters.q_key,
-        // A group is only made with an MTU and a rate that there are.
+        // A group has an MTU and a rate that exist.
         mtu_bytes: parameters.mtu.bytes().unwrap_or(0),
         rate_tenth_gbps: parameters.rate.tenth_gbps().unwrap_or(0),
         service_level: parameters.sl,
@@ -131,7 +131,7 @@ pub(super) fn members(
     page(published, shown, limit)
 }
 
-/// The switches behind `after` that pass packets for a multicast LID on.
+/// The switches behind `after` that forward packets for a multicast LID.
 pub(super) fn switches(
     published: &Published,
     mlid: Lid,
@@ -164,7 +164,7 @@ fn tree(published: &Published, mlid: Lid) -> Option<(&Plan, &Tree)> {
     Some((plan, trees.by_mlid.get(&mlid)?))
 }
 
-/// Whether `tree` joins the port with others.
+/// Whether `tree` connects the port with others.
 fn is_served(published: &Published, plan: &Plan, tree: &Tree, at: PortRef) -> bool {
     let Some(place) = place(published, plan, at) else {
         return false;
@@ -175,7 +175,7 @@ fn is_served(published: &Published, plan: &Plan, tree: &Tree, at: PortRef) -> bo
     })
 }
 
-/// The switch that an end port hangs off, and by which of its ports; port 0 for the switch itself.
+/// The switch and port that an end port is attached to; port 0 for the switch itself.
 fn place(published: &Published, plan: &Plan, at: PortRef) -> Option<(SwitchIdx, PortNum)> {
     let fabric = published.fabric();
     let is_switch = fabric.node(at.node).is_switch();

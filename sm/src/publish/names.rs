@@ -1,4 +1,4 @@
-//! A fabric as a place where names are looked up.
+//! Lookup of nodes and ports of a fabric by name.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,13 +12,13 @@ use super::index::Index;
 use super::missing::Gone;
 use crate::fabric::Fabric;
 
-/// Finds nodes and ports of a fabric by what people call them.
+/// Finds nodes and ports of a fabric by the names that operators use.
 pub struct Names {
     fabric: Arc<Fabric>,
     prefix: u64,
-    /// Nodes that were there and are not.
+    /// Missing nodes.
     gone: Vec<Gone>,
-    /// Built by the first who needs it.
+    /// Built at its first use.
     index: OnceLock<Index>,
 }
 
@@ -33,12 +33,12 @@ impl Names {
         }
     }
 
-    /// These names, which also tell of nodes that are gone.
+    /// These names, with missing nodes.
     pub(super) fn with_gone(self, gone: Vec<Gone>) -> Names {
         Names { gone, ..self }
     }
 
-    /// The node that is gone and had this name, with the port where the name is one's.
+    /// The missing node that had this name, with the port where the name is one's.
     pub(super) fn find_gone(&self, selector: &Selector) -> Option<(Guid, Option<PortNum>)> {
         self.gone.iter().find_map(|gone| gone.named(selector))
     }
@@ -69,7 +69,7 @@ impl Directory for Names {
     }
 
     fn port_of_gid(&self, gid: Gid) -> Option<PortKey> {
-        /// That every subnet has for itself (IBA 4.1.1).
+        /// The prefix that every subnet has for itself (IBA 4.1.1).
         const LINK_LOCAL: u64 = 0xFE80_0000_0000_0000;
         let here = [self.prefix, LINK_LOCAL].contains(&gid.prefix());
         here.then(|| self.port_of_guid(gid.guid())).flatten()

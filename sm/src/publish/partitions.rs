@@ -80,8 +80,8 @@ pub(super) fn members(
     Ok(page(published, members, limit))
 }
 
-/// The tables of ports that are members, in the order of their keys. Ports of switches that enforce
-/// partitions are not.
+/// The tables of ports that are members, in the order of their keys. Switch ports that enforce
+/// partitions are no members.
 fn end_ports(plan: &Plan) -> impl Iterator<Item = (inventory::PortKey, &[PKey])> {
     let is_end = |port: inventory::PortKey| {
         let node = plan.fabric.node_of(port.node);
@@ -93,7 +93,7 @@ fn end_ports(plan: &Plan) -> impl Iterator<Item = (inventory::PortKey, &[PKey])>
         .map(|(port, table)| (port, &table[..]))
 }
 
-/// What the holder of `table` is in a partition, and at which index it has the key that says so.
+/// The membership of the holder of `table` in a partition, and the index of its key.
 fn membership(table: &[PKey], p_key: PKey) -> Option<(Membership, u16)> {
     let find = |full: bool| {
         let wanted = |key: &PKey| key.base() == p_key.base() && key.is_full() == full;

@@ -1,4 +1,4 @@
-//! Paths as hosts are told of them, for people to see.
+//! Paths as hosts get them, for operators to see.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ fn shown(directory: &Arc<Directory>, path: &TracedPath) -> Path {
         destination_lid: record.dlid(),
         p_key: record.p_key().0,
         service_level: record.sl(),
-        // Paths are made of what ports state in the codes that there are.
+        // MTU and rate of a path have codes that exist.
         mtu_bytes: record.mtu().bytes().unwrap_or(0),
         rate_tenth_gbps: record.rate().tenth_gbps().unwrap_or(0),
         packet_life_time: record.packet_life_time(),
@@ -86,7 +86,7 @@ fn shown(directory: &Arc<Directory>, path: &TracedPath) -> Path {
     }
 }
 
-/// A node on the way; port 0 stands for none.
+/// A node on the path; port 0 stands for none.
 fn hop(directory: &Directory, trace: &TraceRecord) -> Option<Hop> {
     let node = directory
         .fabric

@@ -1,4 +1,4 @@
-//! One snapshot, with what readers need beside it.
+//! One snapshot, with the data that readers need beside it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,8 +21,7 @@ use crate::plan::Plan;
 use crate::plan::policy::PortPolicy;
 use crate::sweep::inventory;
 
-/// A snapshot as it is shown. Immutable but for the index of names, which the first reader who
-/// needs it builds.
+/// A snapshot as readers see it. Immutable but for the index of names, which its first use builds.
 pub(super) struct Published {
     pub(super) generation: u64,
     pub(super) snapshot: Arc<Snapshot>,
@@ -33,7 +32,7 @@ pub(super) struct Published {
     pub(super) damped: BTreeSet<inventory::PortKey>,
     /// By ascending identifier.
     pub(super) findings: Vec<Arc<Finding>>,
-    /// What is missing, by ascending key.
+    /// Missing nodes and cables, by ascending key.
     pub(super) missing: Vec<Keyed<PortKey, v1::Missing>>,
     /// Oldest first.
     pub(super) convergences: Vec<Arc<Logged>>,
@@ -68,7 +67,7 @@ impl Published {
         }
     }
 
-    /// What is shown before the first snapshot.
+    /// The view before the first snapshot.
     pub(super) fn nothing() -> Published {
         let nothing = Arc::new(Snapshot::nothing());
         let counts = Counts::default();
@@ -125,7 +124,8 @@ impl Published {
         }
     }
 
-    /// The GUID of an end port, as far as that leads to it; none where it is not in the fabric.
+    /// The GUID of an end port, if it leads back to the port; none where the port is not in the
+    /// fabric.
     pub(super) fn guid_of(&self, port: PortKey) -> Option<Guid> {
         let at = self.fabric().find_port(core_key(port))?;
         let guid = self.fabric().port(at).guid;
@@ -143,7 +143,7 @@ fn prefix(snapshot: &Snapshot) -> u64 {
         .unwrap_or(PortPolicy::default().subnet_prefix)
 }
 
-/// Links are named by one of their ends; both are marked, so that either finds the link.
+/// A finding names one end of a link; both are marked, so that either finds the link.
 fn damped_ends(snapshot: &Snapshot) -> BTreeSet<inventory::PortKey> {
     let fabric = &snapshot.fabric;
     let mut ends = BTreeSet::new();

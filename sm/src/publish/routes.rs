@@ -1,4 +1,4 @@
-//! Forwarding tables, and the ways that lead along them.
+//! Forwarding tables, and the routes along them.
 
 use std::collections::BTreeSet;
 
@@ -187,7 +187,7 @@ impl Walk<'_> {
         Step::Dropped(format!("it does not hold LID {}", self.lid))
     }
 
-    /// What is at the other end of the cable; data passes Active ports only.
+    /// The port at the other end of the cable; data passes Active ports only.
     fn through(&self, exit: PortRef) -> Step {
         let fabric = self.published.fabric();
         let Some(port) = fabric.node(exit.node).ports.get(exit.port.index()) else {
@@ -221,7 +221,7 @@ impl Walk<'_> {
     }
 }
 
-/// What becomes of the packet at a node.
+/// The next step of the packet at a node.
 enum Step {
     Delivered,
     Dropped(String),

@@ -17,27 +17,27 @@ use super::view::View;
 use super::{aliases, multicast, paths, services, subscriptions};
 use crate::sa::{Counters, Holdings, LatencyCounts, SaSnapshot};
 
-/// Where the SA, which is busy elsewhere, can be asked about itself.
+/// Access to the state of the SA, which runs on another thread.
 pub trait SaStateSource: Send + Sync + 'static {
-    /// What it was asked since the start.
+    /// Its counters since the start.
     fn counters(&self) -> Counters;
 
-    /// What it answers from, or is about to.
+    /// The snapshot that it answers from, or is about to.
     fn sa_snapshot(&self) -> SaSnapshot;
 
-    /// What hosts have told it, as it is when this is called or a little later. What comes of it is
-    /// to be let go soon.
+    /// The registrations of hosts, at the time of the call or a little later. The caller drops the
+    /// result soon.
     fn holdings(&self) -> BoxFuture<'_, Result<Holdings, SaError>>;
 }
 
-/// Answers readers from what the SA holds, and from the snapshot in force.
+/// Answers readers from the state of the SA, and from the snapshot in force.
 pub struct PublishedSa {
     view: Arc<View>,
     state_source: Arc<dyn SaStateSource>,
 }
 
 impl PublishedSa {
-    /// What is known at `state_source`, in the subnet of `view`.
+    /// Shows the SA behind `state_source`, in the subnet of `view`.
     pub fn new(view: Arc<View>, state_source: Arc<dyn SaStateSource>) -> PublishedSa {
         PublishedSa { view, state_source }
     }
@@ -155,7 +155,7 @@ impl SaQueries for PublishedSa {
     }
 }
 
-/// What stands for everything that has no name.
+/// The name of unknown attributes, methods and statuses.
 const OTHER: &str = "other";
 
 /// The counters by name.

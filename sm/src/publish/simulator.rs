@@ -22,7 +22,7 @@ impl Simulator {
         Simulator { handle, netlist }
     }
 
-    /// The operation, once the names in it have led to something.
+    /// The operation, with its names looked up.
     fn operation(&self, action: SimulationAction) -> Result<Operation, SimulationError> {
         let floor = Floor(&self.netlist);
         let node = |selector: &Selector| resolve_node(&floor, selector);
@@ -85,7 +85,7 @@ impl Simulation for Simulator {
     }
 }
 
-/// The simulation knows better than the netlist where its fabric was changed after it was built.
+/// Converts an error of the simulation, whose fabric may differ from the netlist by now.
 fn refused(error: SimError) -> SimulationError {
     match error {
         SimError::NotCabled { guid, port } => SimulationError::NoCable {
@@ -112,7 +112,7 @@ fn refused(error: SimError) -> SimulationError {
     }
 }
 
-/// The netlist as a place where names are looked up.
+/// Looks names up in the netlist.
 struct Floor<'a>(&'a Netlist);
 
 impl Floor<'_> {
@@ -142,12 +142,12 @@ impl Directory for Floor<'_> {
         })
     }
 
-    /// LIDs are the subnet manager's, not the hardware's.
+    /// The subnet manager assigns LIDs; a netlist has none.
     fn port_of_lid(&self, _: Lid) -> Option<PortKey> {
         None
     }
 
-    /// The prefix of GIDs is the subnet manager's as well.
+    /// The subnet manager sets the prefix of GIDs as well.
     fn port_of_gid(&self, _: Gid) -> Option<PortKey> {
         None
     }

@@ -1,4 +1,4 @@
-//! What the subnet manager is doing, in one word.
+//! The state of the subnet manager, in one word.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::fabric::{Fabric, Node, Port};
 use crate::findings::{FindingKind, Severity};
 use crate::plan::{RefusedPlan, lids_in_use};
 
-/// How many of each there are.
+/// Numbers of nodes, links, ports, LIDs and findings.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct Counts {
     pub(super) inventory: Inventory,
@@ -23,13 +23,13 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Of `snapshot`.
+    /// The counts of `snapshot`.
     pub(super) fn of(snapshot: &Snapshot) -> Counts {
         Counts::follow(&Snapshot::nothing(), &Counts::default(), snapshot)
     }
 
-    /// Of `snapshot`, given those of the snapshot `before`. Nodes that the two share are not
-    /// counted again.
+    /// The counts of `snapshot`, given those of the snapshot `before`. Nodes that the two share are
+    /// not counted again.
     pub(super) fn follow(before: &Snapshot, counted: &Counts, snapshot: &Snapshot) -> Counts {
         let mut counts = Counts {
             findings: FindingCounts::default(),
@@ -61,7 +61,7 @@ impl Counts {
             let manages = |node: Option<&Node>| node.map(|node| !node.unmanageable);
             let nodes = [pair.0, pair.1].into_iter().flatten();
             changed.extend(nodes.clone().map(|node| node.guid));
-            // Whether a port is to be Active depends on who is at the other end.
+            // Whether a port is to be Active depends on the node at the other end.
             if manages(pair.0) != manages(pair.1) {
                 changed.extend(nodes.flat_map(Node::cables).map(|(_, peer)| peer.node));
             }
@@ -76,7 +76,7 @@ impl Counts {
         }
     }
 
-    /// Adds or takes away what a node has.
+    /// Adds or subtracts the counts of a node.
     fn count(&mut self, fabric: &Fabric, node: &Node, by: fn(u64, u64) -> u64) {
         let inventory = &mut self.inventory;
         let of_kind = match kind(node) {
@@ -100,7 +100,7 @@ impl Counts {
 }
 
 /// Whether the port's link is up between two managed nodes, and the port is not Active. Loop-back
-/// plugs, and links that nobody answers behind, stay as they are.
+/// plugs, and links without an answering peer, stay as they are.
 fn is_unfinished(fabric: &Fabric, node: &Node, port: &Port) -> bool {
     port.up
         && port.state() != PortState::Active
@@ -111,14 +111,14 @@ fn is_unfinished(fabric: &Fabric, node: &Node, port: &Port) -> bool {
             .is_some_and(|node| !node.unmanageable)
 }
 
-/// The state, and why, in a few words; empty where there is nothing to say.
+/// The state, and its reason in a few words; empty where there is none.
 pub(super) fn of(snapshot: &Snapshot, counts: &Counts) -> (SubnetState, String) {
     if !snapshot.port_up {
         return (SubnetState::NotActive, "the local port is down".to_owned());
     }
     if snapshot.fabric.local.is_none() {
-        // The core names what it found amiss; before it has looked there is nothing. A disk has no
-        // part in this.
+        // Findings of the core give the reason; before its first sweep there are none. Findings
+        // about storage do not count here.
         let mut findings = snapshot.findings.iter();
         return match findings.find(|finding| finding.kind != FindingKind::Storage) {
             Some(finding) => (SubnetState::NotActive, finding.text.clone()),
@@ -151,7 +151,7 @@ fn discovering() -> (SubnetState, String) {
     )
 }
 
-/// What is wrong with routes that no later plan could replace.
+/// The reason while a later plan was refused: the faults of the routes in force.
 fn outdated(refused: &RefusedPlan) -> String {
     format!(
         "the last plan was refused; of the routes in force: {}",

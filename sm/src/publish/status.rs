@@ -9,8 +9,7 @@ use super::published::Published;
 use crate::core::role::Role;
 use crate::fabric::Port;
 
-/// The status as far as the snapshot knows it: the fabric's name and the time up are the view's to
-/// fill in.
+/// The status as far as the snapshot has it: the view fills in the fabric's name and the uptime.
 pub(super) fn of(published: &Published) -> Status {
     let snapshot = &*published.snapshot;
     let local = snapshot.fabric.local.map(|at| snapshot.fabric.port(at));
@@ -42,7 +41,7 @@ pub(super) fn of(published: &Published) -> Status {
         }),
         verification: snapshot.reachability().map(|report| Verification {
             reachable_pairs: report.reachable_pairs,
-            // Whether for want of cables or of entries: nothing gets through.
+            // For lack of cables or of entries, no packet gets through.
             unreachable_pairs: report.unreachable_pairs + report.disconnected_pairs,
             loop_free: report.loop_free,
             credit_loop_free: report.credit_loop_free,

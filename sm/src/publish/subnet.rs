@@ -1,5 +1,5 @@
-//! What readers are answered from the snapshot in force. Pages of lists are from behind a key on,
-//! as many as are wanted, without building the rest.
+//! Answers to readers from the snapshot in force. A page of a list starts behind a key and builds
+//! only its own items.
 
 use std::sync::Arc;
 
@@ -178,7 +178,7 @@ fn ports(
 ) -> Page<Port> {
     let fabric = published.fabric();
     let of_kind = |node| filter.node_kind.is_none_or(|wanted| wanted == node);
-    // What most ports fail is looked at before a port is built.
+    // The filters that most ports fail come before a port is built.
     let ports = ports_from(fabric, after, filter.node, of_kind)
         .filter(|&at| {
             let port = fabric.port(at);

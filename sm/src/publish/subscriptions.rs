@@ -1,4 +1,4 @@
-//! What hosts asked to be told of as the API shows it.
+//! Subscriptions of hosts as the API shows them.
 
 use rsm_api::model::{Page, PortKey, Subscription, SubscriptionKey, SubscriptionSources};
 

@@ -1,4 +1,4 @@
-//! What one run brought about: the report of `rsm --once`.
+//! The result of one run: the report of `rsm --once`.
 
 use std::fmt;
 use std::time::Duration;
@@ -26,16 +26,16 @@ pub struct OnceReport {
     pub ports_active: u64,
     /// Physical ports with a link that are not Active.
     pub ports_not_active: u64,
-    /// Who made the routes; null where there are none.
+    /// The routing engine; null where there are no routes.
     pub engine: Option<Engine>,
     /// Pairs of ports whose packets do not arrive by the routes in force; null where that is not
     /// known.
     pub unreachable_pairs: Option<u64>,
-    /// What was sent in the run.
+    /// Packets sent in the run.
     pub smps: Smps,
     /// How long it took, over all convergences of the run.
     pub timing_ms: TimingMs,
-    /// What the operator should know, the worst first.
+    /// Findings for the operator, the worst first.
     pub findings: Vec<Finding>,
     #[serde(skip)]
     complete: bool,
@@ -61,8 +61,8 @@ pub struct Smps {
     pub retries: u64,
     /// Attempts that were not answered in time.
     pub timeouts: u64,
-    /// Requests that were sent and taken back before they were answered or given up: overdue ones,
-    /// to be asked anew when the rest is done, and those of a stage that began again.
+    /// Requests that were sent and withdrawn before they were answered or given up: overdue ones,
+    /// to be sent anew when the rest is done, and those of a stage that began again.
     pub withdrawn: u64,
 }
 
@@ -123,15 +123,14 @@ impl OnceReport {
         }
     }
 
-    /// Whether every port whose link is up, and whose peer is managed, is Active, routes fit the
-    /// fabric, and everything was written that was to be written. Never for a subnet that could not
-    /// be seen.
+    /// Whether every port whose link is up, and whose peer is managed, is Active, no plan was
+    /// refused, all files were written and M_Keys match. Never for a subnet that could not be read.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
 }
 
-/// Whether a script that relies on the run must learn of the finding from its exit code.
+/// Whether the finding makes the run fail, for scripts that rely on its exit code.
 fn fails_the_run(finding: &Finding) -> bool {
     matches!(
         finding.kind,

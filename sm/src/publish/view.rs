@@ -1,4 +1,4 @@
-//! The snapshot in force, for everybody who reads.
+//! The snapshot in force, for all readers.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::published::Published;
 use crate::core::convergence;
 use crate::core::snapshot::Snapshot;
 
-/// What the time is. Only the daemon knows; a test makes it up.
+/// A clock. The daemon's is real; a test's is made up.
 pub trait Clock: Send + Sync {
     /// Now, on the clock that the core's events are stamped with.
     fn now(&self) -> Time;
@@ -23,7 +23,7 @@ pub trait Clock: Send + Sync {
     fn unix_ms(&self, at: Time) -> u64;
 }
 
-/// Answers readers from the latest snapshot, and tells watchers what distinguishes it from the one
+/// Answers readers from the latest snapshot, and sends watchers its differences from the one
 /// before.
 ///
 /// Before the first snapshot there is an empty subnet of generation 0, in which the state is
@@ -40,7 +40,7 @@ pub struct View {
     pub(super) journal: Journal,
 }
 
-/// What outlives a snapshot. Only [`View::replace`] touches it.
+/// State that outlives a snapshot. Only [`View::replace`] touches it.
 #[derive(Default)]
 struct Memory {
     findings: FindingBook,
@@ -48,8 +48,8 @@ struct Memory {
 }
 
 impl View {
-    /// A view of nothing yet, of the fabric that `--fabric` names `fabric`. The time up counts from
-    /// here.
+    /// A view without a snapshot, of the fabric that `--fabric` names `fabric`. The uptime counts
+    /// from here.
     pub fn new(fabric: String, simulated: bool, clock: Box<dyn Clock>) -> View {
         View {
             fabric,
@@ -62,11 +62,11 @@ impl View {
         }
     }
 
-    /// Shows `snapshot` from now on, and publishes what distinguishes it from the one before.
+    /// Shows `snapshot` from now on, and publishes its differences from the one before.
     ///
-    /// To be called with the snapshots in their order. Readers see the snapshot before watchers are
-    /// told of it. It takes as long as comparing two fabrics and, where there is a new plan, its
-    /// tables: some ten milliseconds for 45,000 hosts.
+    /// To be called with the snapshots in their order. Readers see the snapshot before watchers
+    /// receive its changes. It takes as long as comparing two fabrics and, where there is a new
+    /// plan, its tables: some ten milliseconds for 45,000 hosts.
     pub fn replace(&self, snapshot: Arc<Snapshot>) {
         let mut memory = self.memory.lock();
         let old = self.published();
@@ -109,7 +109,7 @@ impl View {
         self.clock.unix_ms(self.clock.now())
     }
 
-    /// How readers are shown a convergence of the snapshot in force; none where it is not (or no
+    /// A convergence of the snapshot in force as readers see it; none where it is not (or no
     /// longer) in its history.
     pub fn convergence(&self, done: &Arc<convergence::Convergence>) -> Option<Convergence> {
         let published = self.published();
@@ -119,7 +119,7 @@ impl View {
             .map(|logged| logged.shown.clone())
     }
 
-    /// What the time is.
+    /// The current time.
     pub(super) fn now(&self) -> Time {
         self.clock.now()
     }

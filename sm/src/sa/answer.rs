@@ -1,4 +1,4 @@
-//! What goes back to a requester.
+//! Answers of the SA to requests: one record, or a table produced while it is sent.
 
 use std::fmt;
 
@@ -11,39 +11,39 @@ use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::NodeRecord;
 use rsm_mad::wire::sa::{Record, SA_DATA_LEN, SaHeader, SaMad, SaStatus, TraceRecord};
 
-/// How many candidates one [`Answer::pull`] looks at before it comes back: so few that it takes
-/// less than a millisecond, whatever is asked, and so many that the call itself costs nothing.
+/// Number of candidates that one [`Answer::pull`] examines before it returns: few enough to take
+/// less than a millisecond for any query, and enough to make the call's own cost negligible.
 pub const WORK_PER_PULL: usize = 1024;
 
 /// The answer to a request.
 pub struct Answer {
-    /// Where it goes.
+    /// The requester's address.
     pub remote: RemoteAddress,
     header: SaHeader,
     body: Body,
 }
 
-/// What follows the header.
+/// The data behind the SA header.
 pub(super) enum Body {
     /// One record.
     Record([u8; SA_DATA_LEN]),
-    /// One record that is still looked for.
+    /// One record, not found yet.
     Search(Search<Box<dyn Source>>),
-    /// Any number of records, produced while they are taken.
+    /// Any number of records, produced while they are sent.
     Table(Table),
 }
 
-/// Looks for the one record that a Get is answered with.
+/// Searches for the one record that answers a Get.
 pub(super) struct Search<S> {
     source: S,
     wanted: Wanted,
     found: Option<[u8; SA_DATA_LEN]>,
 }
 
-/// Which record a Get is answered with.
+/// Which of the matching records answers a Get.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Wanted {
-    /// The only one: there must be no other.
+    /// The only one: a second match is ERR_TOO_MANY_RECORDS.
     Only,
     /// The first one.
     First,
@@ -54,16 +54,16 @@ pub(super) struct Table {
     /// The length of a record in units of 8 bytes.
     words: u16,
     source: Box<dyn Source>,
-    /// A record of which a part is left.
+    /// The record of which a part is not sent yet.
     rest: [u8; SA_DATA_LEN],
-    /// What is left of it.
+    /// The unsent part of `rest`.
     range: std::ops::Range<usize>,
     ended: bool,
 }
 
 /// Looks at one candidate after the other.
 pub(super) trait Source: Send {
-    /// Puts the next candidate's record into `out`, if there is one to put.
+    /// Writes the next candidate's record into `out`, if the candidate is part of the answer.
     fn step(&mut self, out: &mut [u8; SA_DATA_LEN]) -> Step;
 }
 
@@ -116,21 +116,21 @@ impl<S: Source> Search<S> {
     }
 }
 
-/// What a [`Answer::pull`] brought.
+/// The result of one [`Answer::pull`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pulled {
-    /// How many bytes were written.
+    /// Number of bytes written.
     pub bytes: usize,
-    /// Whether that was all. Otherwise there is more, or more has to be looked at; call again,
-    /// after others had their turn.
+    /// Whether the table has ended. Otherwise records or candidates are left; call again after
+    /// other requests had their turn.
     pub ended: bool,
 }
 
-/// A table is longer than whoever carries it can take.
+/// A table is longer than the transport can carry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the answer has more than {limit} bytes")]
 pub struct TooLong {
-    /// The longest that can be taken, in bytes.
+    /// The longest message that the transport carries, in bytes.
     pub limit: usize,
 }
 
@@ -142,7 +142,7 @@ impl Body {
         Body::Record(data)
     }
 
-    /// The record, where it is one and known.
+    /// The record, if the body is one record and it is known.
     pub(super) fn only<R: Record>(&self) -> Option<R> {
         match self {
             Body::Record(data) => R::from_prefix(data).copied(),
@@ -150,11 +150,11 @@ impl Body {
         }
     }
 
-    /// The wanted one of the records among `candidates`. Where it is not known after the first
-    /// [`WORK_PER_PULL`] of them, the rest is looked at later.
+    /// Searches `candidates` for the `wanted` record. If the first [`WORK_PER_PULL`] candidates do
+    /// not decide, the search goes on later.
     ///
     /// # Errors
-    /// ERR_NO_RECORDS or ERR_TOO_MANY_RECORDS, where it is known.
+    /// ERR_NO_RECORDS or ERR_TOO_MANY_RECORDS, if the first candidates decide it.
     pub(super) fn search<R, I>(candidates: I, wanted: Wanted) -> Result<Body, Status>
     where
         R: Record,
@@ -226,7 +226,7 @@ impl Answer {
             header.set_attribute_offset(table.words);
         }
         if request.mad().method() == Method::GET_TRACE_TABLE {
-            // Asked for with a PathRecord, and answered with these.
+            // The request carries a PathRecord, the answer TraceRecords.
             header.mad_mut().set_attribute(TraceRecord::ID);
         }
         Answer {
@@ -245,24 +245,23 @@ impl Answer {
         }
     }
 
-    /// The header. Of a table it says nothing about RMPP, which is for whoever carries it.
+    /// The header. For a table, the transport fills in the RMPP fields.
     pub fn header(&self) -> &SaHeader {
         &self.header
     }
 
-    /// How it went; of an answer that is [open](Answer::is_open) how it goes.
+    /// The status; it may change while the answer is [open](Answer::is_open).
     pub fn status(&self) -> Status {
         self.header.mad().status()
     }
 
-    /// Whether its record is still looked for: call
-    /// [`Sa::go_on`](super::Sa::go_on), after others had their turn.
+    /// Whether the search for its record goes on: call [`Sa::go_on`](super::Sa::go_on) after other
+    /// requests had their turn.
     pub fn is_open(&self) -> bool {
         matches!(self.body, Body::Search(_))
     }
 
-    /// Looks at [`WORK_PER_PULL`] more candidates for the record. Whether there is nothing more to
-    /// look for.
+    /// Examines [`WORK_PER_PULL`] more candidates. Returns whether the search has ended.
     pub(super) fn go_on(&mut self) -> bool {
         let Body::Search(search) = &mut self.body else {
             return true;
@@ -306,7 +305,7 @@ impl Answer {
         }
     }
 
-    /// The whole message, header and data, for those who can only carry it as a whole.
+    /// The whole message, header and data, for a transport that cannot send it in pieces.
     ///
     /// # Errors
     /// [`TooLong`] as soon as it is longer than `limit` bytes; see [`Answer::too_long`].
@@ -332,7 +331,7 @@ impl Answer {
         }
     }
 
-    /// What to answer instead of a table that is too long to carry: ERR_NO_RESOURCES.
+    /// The answer in place of a table that is too long to carry: status ERR_NO_RESOURCES.
     pub fn too_long(remote: RemoteAddress, mut header: SaHeader) -> Answer {
         header.mad_mut().set_status(SaStatus::NO_RESOURCES);
         header.set_attribute_offset(0);
@@ -352,7 +351,7 @@ impl fmt::Debug for Answer {
 
 #[cfg(test)]
 impl Answer {
-    /// An answer to a Get for which so many candidates have to be looked at, in vain.
+    /// An answer to a Get whose search examines so many candidates without a match.
     pub(crate) fn searched(remote: RemoteAddress, tid: Tid, candidates: usize) -> Answer {
         let request = SaHeader::request::<NodeRecord>(Method::GET, tid);
         let candidates = std::iter::repeat_n(None::<NodeRecord>, candidates);

@@ -1,4 +1,4 @@
-//! Who is where: a snapshot, arranged for the questions that hosts ask.
+//! Directory of the subnet's ports by LID, GUID and path: a snapshot arranged for queries of hosts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,40 +16,40 @@ use crate::core::snapshot::Snapshot;
 use crate::fabric::{Fabric, Node, Port, PortRef};
 use crate::plan::Plan;
 
-/// A hole in `by_lid`.
+/// Entry of `by_lid` for a LID that no port holds.
 const NOBODY: u32 = u32::MAX;
 
-/// The rail of ports that are on none.
+/// Entry of `rails` for a port on no rail.
 const NO_RAIL: u16 = u16::MAX;
 
-/// A snapshot of the subnet, by LID, by GUID and by path. Immutable; answers that are being
-/// produced hold on to the one that they began with. A clone shares everything of size.
+/// A snapshot of the subnet, by LID, by GUID and by path. Immutable; an answer in progress keeps
+/// the directory that it began with. A clone shares all large parts.
 #[derive(Clone, Debug)]
 pub struct Directory {
     /// The subnet.
     pub fabric: Arc<Fabric>,
     /// The plan in force.
     pub plan: Arc<Plan>,
-    /// By what this subnet manager is known to others.
+    /// The identity that other subnet managers know this one by.
     pub identity: Identity,
-    /// GUID of the port it sits at.
+    /// GUID of the port that this subnet manager uses.
     pub own_guid: Guid,
-    /// In the order of nodes and ports; only those that have a LID.
+    /// End ports that have a LID, in the order of nodes and ports.
     ends: Arc<[EndPort]>,
     by_lid: Arc<[u32]>,
     by_guid: Arc<HashMap<Guid, EndIx>>,
-    /// GUIDs of ports that others can talk to, in their order.
+    /// GUIDs of the ports in service, ascending.
     in_service: Arc<[Guid]>,
-    /// The rail of each end port, [`NO_RAIL`] for those that have none; empty where nobody has one.
+    /// The rail of each end port, [`NO_RAIL`] for a port on none; empty if no port is on a rail.
     rails: Arc<[u16]>,
     pub(super) memberships: Arc<Memberships>,
     pub(super) minima: Arc<Minima>,
-    /// Names that ports have beside their own.
+    /// Alias GUIDs of the ports.
     names: Names,
 }
 
 impl Directory {
-    /// The directory of `snapshot`: `previous` where nothing that matters has changed, `None` where
+    /// The directory of `snapshot`: `previous` if fabric, plan and identity are the same, `None` if
     /// there is no plan.
     pub(super) fn of(
         snapshot: &Snapshot,
@@ -135,7 +135,7 @@ impl Directory {
         }
     }
 
-    /// The same, with these names beside ports' own.
+    /// The same directory with these alias GUIDs.
     pub(super) fn with_names(&self, names: &Names) -> Directory {
         Directory {
             names: names.clone(),
@@ -143,7 +143,7 @@ impl Directory {
         }
     }
 
-    /// Names that ports have beside their own.
+    /// Alias GUIDs of the ports.
     pub(super) fn names(&self) -> &Names {
         &self.names
     }
@@ -153,7 +153,7 @@ impl Directory {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Whether there is no end port.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -166,7 +166,7 @@ impl Directory {
         &self.ends[ix.index()]
     }
 
-    /// The port that holds `lid`, be it its base LID or another.
+    /// The port that holds `lid`, its base LID or another.
     pub fn by_lid(&self, lid: Lid) -> Option<EndIx> {
         match self.by_lid.get(lid.index()) {
             None | Some(&NOBODY) => None,
@@ -179,26 +179,25 @@ impl Directory {
         self.by_guid.get(&guid).copied()
     }
 
-    /// The port with this GUID, its own or an alias.
+    /// The port with this GUID, its own or an alias GUID.
     pub fn by_name(&self, guid: Guid) -> Option<EndIx> {
         let alias = || self.by_guid(self.names.owner(guid)?);
         self.by_guid(guid).or_else(alias)
     }
 
-    /// The port with this GID, which may be an alias, of this subnet or with the prefix that every
-    /// subnet has for itself.
+    /// The port with this GID, of its own or an alias GUID, with the prefix of the subnet or the
+    /// link-local one.
     pub fn by_gid(&self, gid: Gid) -> Option<EndIx> {
         const LINK_LOCAL: u64 = 0xFE80_0000_0000_0000;
         let here = gid.prefix() == self.prefix() || gid.prefix() == LINK_LOCAL;
         here.then(|| self.by_name(gid.guid())).flatten()
     }
 
-    /// By which of `lids` LIDs the second port is best reached from the first: their distance in
-    /// rails, 0 where either is on none.
+    /// Index of the LID, among `lids`, by which the first port best reaches the second: the
+    /// distance of their rails modulo `lids`, 0 if either is on no rail.
     ///
-    /// Traffic within a rail, of which there is most, keeps to base LIDs, whose routes are spread
-    /// so that it meets nowhere. What comes from other rails has LIDs, and with them ways, of its
-    /// own.
+    /// Most traffic stays within a rail and uses base LIDs, whose routes are spread without
+    /// contention. Traffic from other rails has LIDs, and so routes, of its own.
     pub(super) fn rails_apart(&self, from: EndIx, to: EndIx, lids: usize) -> usize {
         let rail = |end: EndIx| self.rails.get(end.index()).copied();
         match (rail(from), rail(to)) {
@@ -209,8 +208,8 @@ impl Directory {
         }
     }
 
-    /// The GUIDs of the ports that others can talk to, in their order: those of channel adapters
-    /// that are Active, and of switches.
+    /// The GUIDs, ascending, of the ports in service: Active ports of channel adapters, and
+    /// switches.
     pub(super) fn in_service(&self) -> &[Guid] {
         &self.in_service
     }
@@ -231,8 +230,8 @@ impl Directory {
         (self.fabric.node(at.node), self.fabric.port(at))
     }
 
-    /// The LID by which a port is named in records: of a switch's ports that of its port 0, of
-    /// others their own. `None` where there is none.
+    /// The LID that records give for a port: for a switch port that of port 0, for others their
+    /// own. `None` if there is none.
     pub fn lid_of(&self, at: PortRef) -> Option<Lid> {
         let node = self.fabric.node(at.node);
         let number = if node.is_switch() {

@@ -1,4 +1,4 @@
-//! What is due, and what there is for others: groups and names for the core, records for the disk.
+//! The SA's due work: deadlines, groups and alias GUIDs for the core, records for the disk.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use super::{Looked, Sa, mcast};
 use crate::plan::groups::GroupSet;
 use crate::plan::guids::AliasGuids;
 
-/// The least time between two times that the core is told who takes part in multicast: thousands
-/// that join at once are told of together, and nobody waits noticeably.
+/// Shortest time between two group sets for the core: thousands of ports that join at once share
+/// one, without a noticeable delay.
 const GROUPS_PAUSE: Duration = Duration::from_millis(20);
 
-/// How much longer it is for every membership of the groups that were told of: ten times what it
-/// takes to tell of it, so that a whole subnet that joins one group is still answered meanwhile.
+/// Added to [`GROUPS_PAUSE`] for every membership of the groups in the last set: ten times the cost
+/// of building it, so that the SA still answers while a whole subnet joins one group.
 const PAUSE_PER_MEMBER: Duration = Duration::from_micros(2);
 
-/// The least time between two times that something is to be remembered: each costs a write of the
-/// disk, and a copy of what changes while it is made.
+/// Shortest time between two saves: each costs a write of the disk, and a copy of the state that
+/// changes during the write.
 const SAVE_PAUSE: Duration = Duration::from_millis(250);
 
 impl Sa {
-    /// Does what is due at `now`, a turn's worth. Call it after each [`Sa::answer_from`] too.
+    /// Does the work due at `now`, one turn's worth. Call it after each [`Sa::answer_from`] too.
     pub fn handle_deadline(&mut self, now: Time) {
         let SaSnapshot {
             directory,
@@ -41,7 +41,7 @@ impl Sa {
                 self.services.ports_changed(directory, now);
                 self.guids.ports_changed(directory, now);
                 self.events.ports_changed(directory, now);
-                // What there is when it begins is news to nobody.
+                // The first directory gives no notices: there is none before to compare it with.
                 if let Some(before) = self.seen.replace(directory.clone()) {
                     self.events.compare(&before, directory, now);
                 }
@@ -74,8 +74,7 @@ impl Sa {
         }
     }
 
-    /// When there is something to do next: for [`Sa::handle_deadline`], or to ask for
-    /// groups.
+    /// The next time for [`Sa::handle_deadline`], or to poll for groups, alias GUIDs and saves.
     pub fn next_deadline(&self) -> Option<Time> {
         let groups = self.multicast.is_stale().then(|| self.next_telling());
         let unsaved = self.multicast.is_unsaved()
@@ -104,7 +103,7 @@ impl Sa {
         .min()
     }
 
-    /// Whether there are ports to be looked at.
+    /// Whether ports are left to look through.
     fn is_looking(&self) -> bool {
         let SaSnapshot {
             directory,
@@ -113,8 +112,8 @@ impl Sa {
         self.looked != Looked::AtAll && directory.is_some() && *is_master
     }
 
-    /// Who takes part in multicast, if that has changed, for the core to plan for. Changes that
-    /// follow each other closely are told together.
+    /// The members of multicast groups, if they have changed, for the core to plan for. Changes in
+    /// quick succession share one set.
     pub fn poll_groups(&mut self, now: Time) -> Option<Arc<GroupSet>> {
         if !self.multicast.is_stale() || now < self.next_telling() {
             return None;
@@ -123,8 +122,7 @@ impl Sa {
         Some(self.multicast.group_set())
     }
 
-    /// The names that ports are to have beside their own, if they have changed, for the core to
-    /// write.
+    /// The alias GUIDs of all ports, if they have changed, for the core to write.
     pub fn poll_guids(&mut self) -> Option<Arc<AliasGuids>> {
         self.guids.take_pending()
     }
@@ -134,7 +132,7 @@ impl Sa {
         self.reregister.take()
     }
 
-    /// What there is to be remembered, if anything of it is new.
+    /// The state to save, if any part of it has changed.
     pub fn poll_save(&mut self, now: Time) -> Option<Unsaved> {
         if now < self.next_saving() {
             return None;

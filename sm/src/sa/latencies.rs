@@ -17,16 +17,16 @@ const MAX_VALUE_POWER: u8 = 36;
 #[derive(Debug)]
 pub struct Latencies {
     bounded: AtomicHistogram,
-    /// How many took 2^[`MAX_VALUE_POWER`] ns or more.
+    /// Number of times of 2^[`MAX_VALUE_POWER`] ns or more.
     beyond: AtomicU64,
     sum_nanos: AtomicU64,
 }
 
-/// What a histogram held at one moment.
+/// The counts of a histogram at one moment.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct LatencyCounts {
-    /// How many took less than so many nanoseconds, and no less than the bucket before it would
-    /// allow; ascending, without those that are empty. The last one may have no bound.
+    /// Exclusive upper bound in nanoseconds and count of each bucket that is not empty, ascending.
+    /// The last one may have no bound.
     pub buckets: Vec<(Option<u64>, u64)>,
     /// All times together in nanoseconds.
     pub sum_nanos: u64,
@@ -54,7 +54,7 @@ impl Latencies {
         self.sum_nanos.fetch_add(nanos, Ordering::Relaxed);
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn counts(&self) -> LatencyCounts {
         let bounded = self.bounded.load();
         let bounded = bounded
@@ -72,7 +72,7 @@ impl Latencies {
 }
 
 impl LatencyCounts {
-    /// How many there are.
+    /// Number of times counted.
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|(_, count)| count).sum()
     }

@@ -1,4 +1,4 @@
-//! What multicast has to know of the ports of a directory.
+//! Ports of a directory as members of multicast groups.
 
 use rsm_ids::Guid;
 use rsm_mad::ids::Gid;
@@ -25,8 +25,7 @@ impl Ports for Directory {
 }
 
 impl Directory {
-    /// An end port as one that may take part in multicast; `None` while it has not told what it can
-    /// do.
+    /// An end port as a possible member of multicast groups; `None` while its PortInfo is unknown.
     pub(super) fn member(&self, ix: EndIx) -> Option<Port<'_>> {
         let (node, port) = self.port(ix);
         let info = port.info.as_ref()?;
@@ -59,7 +58,7 @@ impl Directory {
         capacities.filter(|&cap| cap > 0).min().unwrap_or(u16::MAX)
     }
 
-    /// The groups that exist whether or not anybody takes part.
+    /// The groups that exist even without members.
     pub(super) fn well_known_groups(&self) -> Vec<Parameters> {
         let policy = &self.plan.policy;
         let life_time = policy.ports.links.packet_life_time;

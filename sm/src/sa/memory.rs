@@ -1,4 +1,4 @@
-//! What the SA knows that nobody else can tell it again, across restarts.
+//! State of the SA that only it holds, kept across restarts.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use super::services::{self, SavedService};
 use super::{SavedGroup, View};
 use crate::plan::guids::AliasGuids;
 
-/// What was remembered, to be taken back at the start.
+/// Saved state, to be taken back at the start.
 #[derive(Clone, Default, Debug)]
 pub struct Remembered {
     /// Multicast groups with their members.
     pub groups: Vec<SavedGroup>,
-    /// Services with what is left of their leases.
+    /// Services with the rest of their leases.
     pub services: Vec<SavedService>,
     /// Alias GUIDs of ports.
     pub guids: AliasGuids,
@@ -23,7 +23,7 @@ pub struct Remembered {
     pub subscriptions: Vec<SavedSubscription>,
 }
 
-/// What a request has changed that is acknowledged to whoever made it.
+/// A change that the SA has acknowledged to its requester.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Touched {
     /// A port takes part in a group, or no longer does.
@@ -41,7 +41,7 @@ pub enum Touched {
     Subscriptions(Guid),
 }
 
-/// What is to be remembered from now on: those parts that have changed, each whole.
+/// The state to save: those parts that have changed, each whole.
 #[derive(Clone, Default, Debug)]
 pub struct Unsaved {
     /// Multicast groups with their members.
@@ -55,7 +55,7 @@ pub struct Unsaved {
 }
 
 impl Unsaved {
-    /// Whether there is nothing.
+    /// Whether there is nothing to save.
     pub fn is_empty(&self) -> bool {
         self.groups.is_none()
             && self.services.is_none()
@@ -63,7 +63,7 @@ impl Unsaved {
             && self.subscriptions.is_none()
     }
 
-    /// Takes over what `newer` has; keeps what it does not have.
+    /// Takes over the parts that `newer` has; keeps the others.
     pub fn update(&mut self, newer: Unsaved) {
         let Unsaved {
             groups,

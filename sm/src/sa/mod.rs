@@ -1,9 +1,9 @@
-//! The SA: hosts get their answers (IBA 15).
+//! The SA: answers to the requests of hosts (IBA 15).
 //!
-//! A state machine without I/O: [`Sa::handle`] takes a message and gives the answer to
-//! it, from what was last handed over with [`Sa::replace`]. It never waits for a sweep
-//! or for planning, and neither waits for it. An answer that is a table is produced while it is
-//! sent, record by record, however long it is.
+//! A state machine without I/O: [`Sa::handle`] takes a message and returns the answer to it, from
+//! the snapshot last given to [`Sa::replace`]. It never waits for a sweep or for planning, and
+//! neither waits for it. A table is produced while it is sent, record by record, however long it
+//! is.
 
 mod answer;
 mod directory;
@@ -55,8 +55,8 @@ use self::reregister::Reregister;
 use crate::core::snapshot::Snapshot;
 use crate::plan::guids::AliasGuids;
 
-/// How long members that were remembered count although nobody has seen their ports: longer than a
-/// large subnet takes to be swept and brought up.
+/// How long saved members count before a sweep has seen their ports: longer than a large subnet
+/// takes to be swept and brought up.
 const RESTORED_FOR: Duration = Duration::from_secs(300);
 
 /// A message that arrived.
@@ -64,36 +64,36 @@ const RESTORED_FOR: Duration = Duration::from_secs(300);
 pub struct Request<'a> {
     /// Header and data, as many as came.
     pub bytes: &'a [u8],
-    /// Who sent it.
+    /// The sender's address.
     pub requester: RemoteAddress,
 }
 
-/// What the SA decides by.
+/// Configuration of the SA.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// The SM_Key that trusted requesters show; 0: nobody is trusted.
+    /// The SM_Key that trusted requesters show; 0: no requester is trusted.
     pub sm_key: u64,
 }
 
-/// How far ports were looked through.
+/// How far the ports of a directory were looked through.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Looked {
-    /// Up to this one; `None`: not begun.
+    /// Up to this port; `None`: not begun.
     UpTo(Option<Guid>),
     AtAll,
 }
 
-/// What hosts have told the SA, at one moment. Holding on to it costs a copy of what
-/// changes meanwhile.
+/// The state that hosts have registered with the SA, at one moment. Holding it costs a copy of each
+/// part that changes meanwhile.
 #[derive(Clone, Debug, Default)]
 pub struct Holdings {
     /// Multicast groups and their members.
     pub groups: View,
     /// Services that ports offer.
     pub services: services::View,
-    /// Who subscribed to what.
+    /// Subscriptions to notices.
     pub subscriptions: events::View,
-    /// The names that ports have beside their own.
+    /// Alias GUIDs of ports.
     pub names: Arc<AliasGuids>,
 }
 
@@ -109,13 +109,13 @@ pub struct Sa {
     looked: Looked,
     events: Events,
     reregister: Reregister,
-    /// What was last looked through.
+    /// The directory that was last looked through.
     seen: Option<Arc<Directory>>,
-    /// When it last told who takes part in multicast, and how many memberships it had to look at.
+    /// When the last group set went to the core, and how many memberships it had to look at.
     told: Option<(Time, u32)>,
-    /// When that was last to be remembered.
+    /// When [`Sa::poll_save`] last returned something.
     saved: Option<Time>,
-    /// What requests have changed since [`Sa::take_touched`].
+    /// Changes by requests since the last [`Sa::take_touched`].
     touched: Vec<Touched>,
     statistics: Arc<Statistics>,
 }
@@ -145,16 +145,16 @@ impl Sa {
         self.sa_snapshot.in_force().is_some()
     }
 
-    /// Answers from `snapshot` from now on. Answers that are being produced stay with what they
-    /// began with.
+    /// Answers from `snapshot` from now on. An answer in progress keeps the snapshot that it began
+    /// with.
     pub fn replace(&mut self, snapshot: &Snapshot) {
         self.answer_from(SaSnapshot::of(snapshot, Some(&self.sa_snapshot)));
     }
 
-    /// As [`Sa::replace`], with what was made of a snapshot elsewhere.
+    /// As [`Sa::replace`], with a snapshot prepared elsewhere.
     pub fn answer_from(&mut self, sa_snapshot: SaSnapshot) {
-        // While members come by the thousand, each of whom changes the plan, ports and partitions
-        // stay what they are.
+        // While members join by the thousand, each join changes the plan, but neither ports nor
+        // partitions.
         let same = sa_snapshot.has_ports_of(&self.sa_snapshot);
         self.sa_snapshot = sa_snapshot;
         self.name_ports();
@@ -163,7 +163,7 @@ impl Sa {
         }
         self.looked = Looked::UpTo(None);
         if !self.sa_snapshot.is_master {
-            // What another one told of meanwhile is no news.
+            // The other master has reported the changes meanwhile.
             self.seen = None;
         }
         if let Some(directory) = self.sa_snapshot.directory.as_ref() {
@@ -174,20 +174,19 @@ impl Sa {
                 ..mcast::Config::default()
             });
             registry.set_capacity(directory.multicast_capacity());
-            // What has no room is told of by nobody who asks for it: there is always room for the
-            // first ones.
+            // Groups beyond the limits are not made; the first ones always have room.
             registry.set_well_known(&directory.well_known_groups());
         }
     }
 
-    /// Has the directory know the names that ports have beside their own.
+    /// Gives the directory the alias GUIDs of ports.
     fn name_ports(&mut self) {
         if let Some(directory) = &mut self.sa_snapshot.directory {
             *directory = Arc::new(directory.with_names(self.guids.names()));
         }
     }
 
-    /// A port has reported something to the subnet manager: subscribers are told.
+    /// Takes a notice that a port has sent to the subnet manager; subscribers get reports of it.
     pub fn notice(&mut self, notice: &Notice, now: Time) {
         let Some(directory) = self.sa_snapshot.in_force() else {
             return;
@@ -198,24 +197,24 @@ impl Sa {
         }
     }
 
-    /// The next report to be sent to a subscriber. Call it until there is none; while
-    /// [`Sa::next_deadline`] has come there will be more, after others had their turn.
+    /// The next report to send to a subscriber. Call it until there is none; if
+    /// [`Sa::next_deadline`] has come even then, more follow after other work had its turn.
     pub fn poll_report(&mut self, now: Time) -> Option<Report> {
         let directory = self.sa_snapshot.in_force()?;
         self.events.poll_report(directory, now)
     }
 
-    /// The transport has waited in vain for the answer to what was sent with this transaction.
+    /// The transport gave up waiting for the answer to the report with this transaction ID.
     pub fn unanswered(&mut self, tid: Tid) {
         self.events.unanswered(tid);
     }
 
-    /// Who subscribed to what.
+    /// Subscriptions to notices.
     pub fn events(&self) -> &Events {
         &self.events
     }
 
-    /// Takes back what was remembered, at the start. Returns how many records could not be.
+    /// Takes back saved state, at the start. Returns how many records were left out.
     pub fn restore(&mut self, remembered: Remembered, now: Time) -> usize {
         let Remembered {
             groups,
@@ -224,7 +223,8 @@ impl Sa {
             subscriptions,
         } = remembered;
         if groups.is_empty() {
-            // There is always one, that of IP over InfiniBand, so that nothing was remembered.
+            // The broadcast group of IP over InfiniBand always exists: no group means that nothing
+            // was saved.
             self.multicast.remember_nothing();
         }
         let until = now + RESTORED_FOR;
@@ -237,13 +237,12 @@ impl Sa {
         left_out.into_iter().sum()
     }
 
-    /// What the requests have changed that were answered since the last call. Call it after each
-    /// [`Sa::handle`].
+    /// The changes by the requests answered since the last call. Call it after each [`Sa::handle`].
     pub fn take_touched(&mut self) -> Vec<Touched> {
         std::mem::take(&mut self.touched)
     }
 
-    /// What hosts have told, as it is now.
+    /// The state that hosts have registered, as it is now.
     pub fn holdings(&self) -> Holdings {
         Holdings {
             groups: self.multicast.view(),
@@ -268,14 +267,14 @@ impl Sa {
         &self.guids
     }
 
-    /// Counts in `statistics` from now on, which others may count in and read.
+    /// Counts in `statistics` from now on, which other threads may count in and read.
     #[must_use]
     pub fn counting_in(mut self, statistics: Arc<Statistics>) -> Sa {
         self.statistics = statistics;
         self
     }
 
-    /// What was asked so far, and what became of it.
+    /// The counters of requests and answers so far.
     pub fn counters(&self) -> Counters {
         self.statistics.counters()
     }

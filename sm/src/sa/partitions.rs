@@ -1,4 +1,4 @@
-//! Who may talk to whom, and so who may know of whom.
+//! Partitions of ports: which ports can talk to each other, and so may know of each other.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::ends::{EndIx, EndPort};
 use crate::fabric::Fabric;
 use crate::plan::Plan;
 
-/// What a port holds that has no table to write to (IBA 10.9.2): full membership in the default
+/// The P_Keys of a port that has no table to write to (IBA 10.9.2): full membership in the default
 /// partition.
 const DEFAULT_P_KEYS: [PKey; 1] = [PKey::DEFAULT_FULL];
 
@@ -21,8 +21,8 @@ pub(super) struct Memberships {
 }
 
 impl Memberships {
-    /// As planned. A port that the plan does not know yet is in no partition until there is one
-    /// that does.
+    /// The tables as planned. A port that the plan does not know yet is in no partition until a
+    /// later plan knows it.
     pub(super) fn of(fabric: &Arc<Fabric>, plan: &Plan, ends: &[EndPort]) -> Memberships {
         let default: Arc<[PKey]> = Arc::new(DEFAULT_P_KEYS);
         let none: Arc<[PKey]> = Arc::new([]);
@@ -74,7 +74,7 @@ pub(super) fn can_talk(these: &[PKey], those: &[PKey]) -> bool {
 
 #[cfg(test)]
 impl Memberships {
-    /// Has the port hold `table`.
+    /// Gives the port the P_Keys of `table`.
     pub(super) fn set(&mut self, ix: EndIx, table: &[u16]) {
         self.tables[ix.0 as usize] = table.iter().copied().map(PKey).collect();
     }

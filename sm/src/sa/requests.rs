@@ -1,4 +1,4 @@
-//! Requests and what they are answered.
+//! Requests and their answers.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use super::trust::Trust;
 use super::{Request, Sa, Touched, guids, query, services};
 
 impl Sa {
-    /// Answers `request`, which arrived at `now`, in bounded time: what takes longer is
+    /// Answers `request`, which arrived at `now`, in bounded time: an answer that takes longer is
     /// [open](Answer::is_open), or a table. `None` for responses, for bytes that are no message of
-    /// the class, and for a wrong SM_Key, which is not to be found out by trying. `None` as well
-    /// while this SM is not master or has no plan, and for a LID that the directory does not have
-    /// yet: clients turn any status into an error at once, and ask again where there is silence.
+    /// the class, and for a wrong SM_Key, so that trying keys reveals nothing. `None` as well while
+    /// this SM is not master or has no plan, and for a LID that the directory does not have yet:
+    /// clients turn any status into an error at once, and repeat requests that get no answer.
     pub fn handle(&mut self, request: Request<'_>, now: Time) -> Option<Answer> {
         let Some((header, data)) = SaHeader::split(request.bytes).filter(|(header, _)| {
             let mad = header.mad();
@@ -55,8 +55,8 @@ impl Sa {
         Some(answer)
     }
 
-    /// Goes on looking for the record of an answer that is [open](Answer::is_open), for as long as
-    /// [`Answer::pull`] takes. Whether there is nothing more to look for.
+    /// Continues the search of an answer that is [open](Answer::is_open), for as long as
+    /// [`Answer::pull`] takes. Returns whether the search has ended.
     pub fn go_on(&mut self, answer: &mut Answer) -> bool {
         let was_open = answer.is_open();
         let settled = answer.go_on();
@@ -168,7 +168,7 @@ impl Sa {
         })
     }
 
-    /// Takes the answer to a report, if that is what came.
+    /// Takes the message if it answers a report. Returns whether it does.
     fn report_answered(&mut self, request: Request<'_>) -> bool {
         let Some((header, _)) = SaHeader::split(request.bytes) else {
             return false;
@@ -192,7 +192,7 @@ impl Sa {
     }
 }
 
-/// Whether a message with this method is one that is answered.
+/// Whether the SA answers messages with this method.
 fn expects_answer(method: Method) -> bool {
     // TrapRepress has no R bit and is a response all the same; a Send is by its meaning not
     // answered.

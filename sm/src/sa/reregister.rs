@@ -1,8 +1,8 @@
-//! Hosts that are to register anew (IBA 14.4.11): those whose memberships and subscriptions ended
-//! while they were gone, and who may not know.
+//! Hosts that must register anew (IBA 14.4.11): those whose memberships and subscriptions ended
+//! while their ports were gone.
 //!
-//! A host that was reset asks anew by itself. One whose port stayed up while the way to it was cut
-//! does not.
+//! A host that was reset registers anew by itself. One whose port stayed up while the path to it
+//! was cut does not.
 
 use std::collections::BTreeSet;
 
@@ -10,21 +10,21 @@ use rsm_ids::Guid;
 
 use super::directory::Directory;
 
-/// How many ports that are gone are remembered: every port of a large subnet. The ones beyond it
-/// ask anew only when they are reset or told by hand.
+/// How many ports that are gone are kept: every port of a large subnet. Hosts beyond it register
+/// anew only after a reset or by hand.
 const MAX_LOST: usize = 1 << 16;
 
-/// Ports that are to be told, at once or when they are back.
+/// Ports whose hosts must register anew, at once or when they are back.
 #[derive(Debug, Default)]
 pub(super) struct Reregister {
     lost: BTreeSet<Guid>,
     due: BTreeSet<Guid>,
-    /// Ports that there was no room for.
+    /// Ports beyond [`MAX_LOST`].
     forgotten: u64,
 }
 
 impl Reregister {
-    /// What these ports had registered has ended.
+    /// The registrations of these ports have ended.
     pub(super) fn lost(&mut self, ports: impl IntoIterator<Item = Guid>) {
         for port in ports {
             if self.lost.len() < MAX_LOST || self.lost.contains(&port) {
@@ -35,7 +35,7 @@ impl Reregister {
         }
     }
 
-    /// The subnet has changed: those who are back are due.
+    /// The subnet has changed: lost ports that are back are due.
     pub(super) fn ports_changed(&mut self, directory: &Directory) {
         let is_back = |port: &Guid| directory.by_guid(*port).is_some();
         let back: Vec<Guid> = self.lost.iter().copied().filter(is_back).collect();
@@ -45,12 +45,12 @@ impl Reregister {
         self.due.extend(back);
     }
 
-    /// Whether somebody is to be told.
+    /// Whether any port is due.
     pub(super) fn is_due(&self) -> bool {
         !self.due.is_empty()
     }
 
-    /// Who is to be told now, once.
+    /// The ports that are due, each once.
     pub(super) fn take(&mut self) -> Option<BTreeSet<Guid>> {
         self.is_due().then(|| std::mem::take(&mut self.due))
     }

@@ -1,4 +1,4 @@
-//! What questions are answered from.
+//! The snapshot that the SA answers from.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use super::directory::Directory;
 use crate::core::role::Role;
 use crate::core::snapshot::Snapshot;
 
-/// What is answered from: a snapshot, arranged. Making it takes some milliseconds for a large
-/// subnet, which is why it can be made elsewhere than where questions are answered.
+/// A snapshot arranged for queries. Making it takes some milliseconds for a large subnet, so that
+/// another thread than the SA's may make it.
 #[derive(Clone, Debug, Default)]
 pub struct SaSnapshot {
     /// `None` until the first plan is in force.
@@ -16,7 +16,7 @@ pub struct SaSnapshot {
 }
 
 impl SaSnapshot {
-    /// What `snapshot` says; parts of `previous` are kept where nothing has changed.
+    /// Made of `snapshot`; parts of `previous` are kept where nothing has changed.
     pub fn of(snapshot: &Snapshot, previous: Option<&SaSnapshot>) -> SaSnapshot {
         let previous = previous.and_then(|previous| previous.directory.as_ref());
         SaSnapshot {
@@ -25,22 +25,22 @@ impl SaSnapshot {
         }
     }
 
-    /// What questions are answered from; `None` while they are not.
+    /// The directory to answer from; `None` while the SA does not answer.
     pub(super) fn in_force(&self) -> Option<&Arc<Directory>> {
         self.directory.as_ref().filter(|_| self.is_master)
     }
 
-    /// Who is where; `None` until the first plan is in force.
+    /// The directory of ports; `None` until the first plan is in force.
     pub fn directory(&self) -> Option<&Arc<Directory>> {
         self.directory.as_ref()
     }
 
-    /// Whether this subnet manager is the master, so that hosts are answered.
+    /// Whether this subnet manager is the master, so that the SA answers.
     pub fn is_master(&self) -> bool {
         self.is_master
     }
 
-    /// Whether ports, partitions and what the operator decides are the same.
+    /// Whether ports, partitions, policy and mastership are the same.
     pub(super) fn has_ports_of(&self, other: &SaSnapshot) -> bool {
         match (&self.directory, &other.directory) {
             (Some(mine), Some(theirs)) => {
@@ -53,9 +53,9 @@ impl SaSnapshot {
         }
     }
 
-    /// Computes ahead of time what questions for paths would else compute bit by bit. Takes seconds
-    /// for thousands of switches with links of several kinds, and nothing where all are alike; for
-    /// any thread, while questions are answered.
+    /// Computes ahead of time the columns that path queries would else compute one by one. Takes
+    /// seconds for thousands of switches with links of several kinds, and nothing where all are
+    /// alike; any thread may call it while the SA answers.
     pub fn prepare(&self) {
         if let Some(directory) = &self.directory {
             directory.minima.prepare();

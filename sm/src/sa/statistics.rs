@@ -1,4 +1,4 @@
-//! What the SA was asked, and what became of it.
+//! Counters of requests to the SA and of its answers.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use rsm_mad::wire::sa::SaStatus;
 use super::latencies::{Latencies, LatencyCounts};
 use super::query::{ATTRIBUTES, METHODS};
 
-/// The statuses that are told apart: those of all classes, and those of this one (IBA 15.2.3).
+/// The statuses that are counted apart: those of all classes, and those of this one (IBA 15.2.3).
 const STATUSES: [Status; 15] = [
     Status::OK,
     Status::BUSY,
@@ -29,7 +29,7 @@ const STATUSES: [Status; 15] = [
     SaStatus::REQ_PRIORITY_SUGGESTED,
 ];
 
-/// Counters since the start, for all threads that take part and for whoever reads them meanwhile.
+/// Counters since the start; several threads count, and others may read them meanwhile.
 #[derive(Debug)]
 pub struct Statistics {
     /// By place in [`ATTRIBUTES`] and [`METHODS`].
@@ -48,31 +48,30 @@ pub struct Statistics {
     unserved: AtomicU64,
 }
 
-/// The counters at one moment. Each is right by itself; together they are not of one moment.
+/// A reading of the counters. Each is right by itself; together they are not of one moment.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Counters {
-    /// Requests that were let in, by attribute and method; those that there are none of count under
-    /// [`Counters::OTHER`]. Only what is not zero.
+    /// Accepted requests, by attribute and method; unknown ones count under [`Counters::OTHER`].
+    /// Without zeroes.
     pub requests: BTreeMap<(AttrId, Method), u64>,
-    /// What was decided to answer them with, by status. Only what is not zero.
+    /// Answers, by status. Without zeroes.
     pub answers: BTreeMap<Status, u64>,
-    /// The time from the arrival of a request to when its answer was handed on: the datagram, or
-    /// the first of a table.
+    /// The time from the arrival of a request until its answer is handed on: the datagram, or the
+    /// first of a table.
     pub latencies: LatencyCounts,
-    /// Requests that were refused for want of room, with BUSY, before they were looked at; and
-    /// tables that there was no room for.
+    /// Requests refused with BUSY for lack of room before they were looked at, and tables refused
+    /// for lack of room.
     pub busy: u64,
-    /// What arrived and was dropped without an answer for want of room: packets of longer messages,
-    /// which come again, and answers. Also refusals that could not be sent.
+    /// Messages dropped without an answer for lack of room: packets of longer messages, which come
+    /// again, and answers. Also refusals that could not be sent.
     pub dropped: u64,
     /// Answers that could not be sent.
     pub failed: u64,
-    /// What needed no answer, or could have none: responses, and bytes that are no message of the
-    /// class.
+    /// Messages that get no answer: responses, and bytes that are no message of the class.
     pub ignored: u64,
     /// Requests with an SM_Key that is not the right one, which get no answer.
     pub wrong_keys: u64,
-    /// Traps of ports that nobody knows, which nobody is told of.
+    /// Traps of ports that the directory does not have, which no subscriber gets.
     pub unknown_issuers: u64,
     /// Requests that got no answer because this SM is not master, has no plan yet, or does not have
     /// the requester's LID in its directory yet.
@@ -80,11 +79,11 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Under what unknown attributes and methods are counted, so that nobody can fill the table
-    /// with numbers.
+    /// Unknown attributes and methods count under this key, so that a requester cannot fill the
+    /// table with numbers.
     pub const OTHER: (AttrId, Method) = (AttrId(0), Method(0));
 
-    /// Under what a status is counted that the class does not have.
+    /// Statuses that the class does not have count under this key.
     pub const OTHER_STATUS: Status = Status(u16::MAX);
 }
 
@@ -120,7 +119,7 @@ impl Default for Statistics {
 }
 
 impl Statistics {
-    /// A request was let in.
+    /// Counts an accepted request.
     pub fn asked(&self, attribute: AttrId, method: Method) {
         let row = ATTRIBUTES.iter().position(|&known| known == attribute);
         let column = METHODS.iter().position(|&known| known == method);
@@ -130,53 +129,53 @@ impl Statistics {
         });
     }
 
-    /// It was decided what to answer.
+    /// Counts an answer by its status.
     pub fn decided(&self, status: Status) {
         let place = STATUSES.iter().position(|&known| known == status);
         add(place.map_or(&self.other_answers, |place| &self.answers[place]));
     }
 
-    /// An answer was handed on, so long after its request arrived.
+    /// Counts an answer handed on, so long after its request arrived.
     pub fn answered(&self, latency: Duration) {
         self.latencies.add(latency);
     }
 
-    /// There was no room for a request.
+    /// Counts a request refused for lack of room.
     pub fn busy(&self) {
         add(&self.busy);
     }
 
-    /// Something was dropped without an answer.
+    /// Counts a message dropped without an answer.
     pub fn dropped(&self) {
         add(&self.dropped);
     }
 
-    /// An answer could not be sent.
+    /// Counts an answer that could not be sent.
     pub fn failed(&self) {
         add(&self.failed);
     }
 
-    /// Something needed no answer.
+    /// Counts a message that gets no answer.
     pub fn ignored(&self) {
         add(&self.ignored);
     }
 
-    /// Somebody tried an SM_Key.
+    /// Counts a request with a wrong SM_Key.
     pub fn wrong_key(&self) {
         add(&self.wrong_keys);
     }
 
-    /// A port that nobody knows has reported something.
+    /// Counts a trap of an unknown port.
     pub fn unknown_issuer(&self) {
         add(&self.unknown_issuers);
     }
 
-    /// A request came that is not answered as yet.
+    /// Counts a request that the SA cannot answer yet.
     pub fn unserved(&self) {
         add(&self.unserved);
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn counters(&self) -> Counters {
         let rows = ATTRIBUTES.into_iter().zip(&self.requests);
         let known = rows.flat_map(|(attribute, row)| {
@@ -210,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_place_shares_one() {
+    fn unknown_attributes_and_statuses_are_counted_together() {
         let statistics = Statistics::default();
         assert_eq!(statistics.counters(), Counters::default());
         let path = AttrId(0x35);

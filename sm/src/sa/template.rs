@@ -6,10 +6,10 @@ use rsm_mad::wire::sa::{ComponentMask, Record, SA_DATA_LEN, SaStatus};
 /// The bytes of one unit of comparison.
 const UNIT: usize = 8;
 
-/// A record of which only some components count (IBA 15.4.4): what a query asks for.
+/// A record of which only some components count (IBA 15.4.4): the pattern of a query.
 ///
-/// The component mask is turned into a mask of the record's bits once, so that matching a record is
-/// a comparison of a few words whatever was asked.
+/// The component mask is turned into a mask of the record's bits once, so that any query compares a
+/// few words of each record.
 #[derive(Clone, Debug)]
 pub(super) struct Template {
     mask: [u64; SA_DATA_LEN / UNIT],
@@ -48,7 +48,7 @@ impl Template {
         Ok(Template { mask, wanted })
     }
 
-    /// Whether `record` has what is wanted.
+    /// Whether `record` has the wanted components.
     pub(super) fn matches<R: Record>(&self, record: &R) -> bool {
         let (units, _) = record.as_bytes().as_chunks::<UNIT>();
         units
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_mask_names_counts() {
+    fn components_outside_the_mask_do_not_count() {
         let mut record = LinkRecord::default();
         record.set_from_lid(Lid(5)).set_to_port(PortNum(3));
         let mask = LinkRecord::FROM_LID | LinkRecord::TO_PORT;
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn components_that_there_are_not_are_refused_and_reserved_ones_ignored() {
+    fn unknown_components_are_refused_and_reserved_ones_ignored() {
         let record = NodeRecord::default();
         let reserved = ComponentMask(0b10);
         assert!(Template::new(&record, reserved, ComponentMask::NONE).is_ok());

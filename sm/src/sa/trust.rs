@@ -1,19 +1,19 @@
-//! Who is shown what.
+//! Trust in requesters: which keys and records they see.
 
 use rsm_mad::wire::attr::PortInfo;
 
-/// How much a requester is shown, by the SM_Key of its request (IBA 15.4.1).
+/// The trust in a requester, by the SM_Key of its request (IBA 15.4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trust {
-    /// It showed the key: keys are given out, and records that only the trusted may see.
+    /// It showed the key: it sees keys, and records that are for trusted requesters only.
     Trusted,
     /// It showed none: keys read as 0.
     Untrusted,
 }
 
 impl Trust {
-    /// What `shown` is worth where `sm_key` is the right one; `None` for a wrong key, whose request
-    /// is discarded. Where `sm_key` is 0 nobody is.
+    /// The trust that `shown` gives if `sm_key` is the right key; `None` for a wrong key, whose
+    /// request is discarded. If `sm_key` is 0, no requester is trusted.
     pub fn of(shown: u64, sm_key: u64) -> Option<Trust> {
         match shown {
             0 => Some(Trust::Untrusted),
@@ -27,8 +27,8 @@ impl Trust {
         self == Trust::Trusted
     }
 
-    /// Hides from the untrusted what `info` has for the trusted only: the M_Key. It is hidden
-    /// before the record is matched, so that the key cannot be guessed by asking for it either.
+    /// Hides the M_Key of `info` from an untrusted requester, before the record is matched, so that
+    /// no query can find the key out.
     pub fn conceal(self, info: &mut PortInfo) {
         if !self.is_trusted() {
             info.set_m_key(0);
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_key_is_worse_than_none() {
+    fn requests_with_a_wrong_key_are_discarded() {
         assert_eq!(Trust::of(0, 7), Some(Trust::Untrusted));
         assert_eq!(Trust::of(7, 7), Some(Trust::Trusted));
         assert_eq!(Trust::of(8, 7), None);

@@ -1,8 +1,8 @@
 /// A 64-bit FNV-1a hash, the checksum of everything the store writes.
 ///
-/// Each step is a bijection of the state, so two inputs of one length that differ in a single
-/// byte never collide. It guards against accidents (torn pages, bit rot, a truncated copy), not
-/// against somebody who forges a store: whoever can write there can also stop the daemon.
+/// Each step is a bijection of the state, so two inputs of one length that differ in a single byte
+/// never collide. It guards against accidents (torn pages, bit rot, a truncated copy), not against
+/// forgery: a process that can write there can also stop the daemon.
 #[derive(Clone, Copy, Debug)]
 pub struct Checksum(u64);
 
@@ -24,7 +24,7 @@ impl Checksum {
         self
     }
 
-    /// The value of what was taken in.
+    /// The checksum so far.
     pub const fn value(self) -> u64 {
         self.0
     }
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn published_vectors() {
+    fn fnv_1a_gives_the_published_values() {
         assert_eq!(Checksum::of(b""), 0xcbf2_9ce4_8422_2325);
         assert_eq!(Checksum::of(b"a"), 0xaf63_dc4c_8601_ec8c);
         assert_eq!(Checksum::of(b"foobar"), 0x8594_4171_f739_67e8);

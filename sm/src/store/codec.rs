@@ -1,4 +1,4 @@
-//! How records look inside the database.
+//! The encoding of records in the database.
 //!
 //! A key is one byte that names the table, then the record's own key, numbers big-endian, so
 //! that the database's order is ours. A value is
@@ -10,7 +10,7 @@
 //! └─────────┴──────────────┴─────────────────────────────────┘
 //! ```
 //!
-//! Decoding never panics and never guesses: what does not fit is [`Damaged`].
+//! Decoding never panics and never guesses: bytes that do not fit are [`Damaged`].
 
 use rsm_ids::{Guid, Lid, Lmc};
 
@@ -44,11 +44,11 @@ pub(super) enum Record {
 pub(super) struct Damaged {
     /// The key in hexadecimal.
     pub(super) key: String,
-    /// What is wrong with it.
+    /// The damage.
     pub(super) reason: &'static str,
 }
 
-/// What the database says about itself; written in the same batch as the records it speaks of.
+/// The database's own description; written in the same batch as the records it describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(super) struct Sentinel {
     pub(super) schema: u16,
@@ -56,7 +56,7 @@ pub(super) struct Sentinel {
     pub(super) generation: u64,
     /// How many records there are, the sentinel not counted.
     pub(super) count: u64,
-    /// Sum of the checksums of all records, modulo 2^64: tells a mixture of old and new pages.
+    /// Sum of the checksums of all records, modulo 2^64: reveals a mixture of old and new pages.
     pub(super) digest: u64,
     pub(super) plan_generation: u64,
 }
@@ -115,7 +115,7 @@ pub(super) fn decode_sentinel(value: &[u8]) -> Result<Sentinel, Damaged> {
         })
     })();
     match sentinel {
-        // A later schema may have more to say; all that matters of it is its number.
+        // A later schema may have more fields; only its number matters.
         Some(s) if fields.0.is_empty() || s.schema != SCHEMA => Ok(s),
         _ => Err(damaged(&SENTINEL_KEY, "has the wrong length")),
     }

@@ -1,9 +1,9 @@
-//! sled, behind a wall: whatever it does on damaged files, the daemon lives on.
+//! sled in isolation: the daemon survives its failures on damaged files.
 //!
 //! sled 0.34 panics on some damaged files, and on others opens empty without a word. The first is
-//! caught here; the second is found by [`guard`](super::guard), which compares what was opened
-//! with what was committed. `flush()` alone is not durable (it ends in `sync_file_range`, which
-//! leaves the disk's own cache alone), so each commit ends in `sync_data` on sled's file.
+//! caught here; [`guard`](super::guard) finds the second by comparing the contents with the last
+//! commit. `flush()` alone is not durable (it ends in `sync_file_range`, which leaves the disk's
+//! own cache alone), so each commit ends in `sync_data` on sled's file.
 
 use std::any::Any;
 use std::io::{self, ErrorKind};
@@ -44,7 +44,7 @@ pub(super) struct Database {
 
 /// Why a database did not open.
 pub(super) enum OpenFailure {
-    /// Its files are damaged; the text says how that showed.
+    /// Its files are damaged; the text describes the damage.
     Damaged(String),
     /// The files may be fine, the system around them is not.
     System(StoreError),
@@ -59,7 +59,7 @@ impl Database {
             .name("store-open".into())
             .spawn(move || {
                 let opened = catch_unwind(|| open_and_read(&path)).map_err(panic_text);
-                // Fails when nobody waits any more; then the database is dropped, which closes it.
+                // Fails after the timeout; then the database is dropped, which closes it.
                 let _ = sender.send(opened);
             });
         if let Err(source) = spawned {
@@ -104,7 +104,7 @@ impl Database {
         disk.sync_data(&self.dir.join("db"))
     }
 
-    /// Writes what is left to write and closes the files.
+    /// Writes all pending changes and closes the files.
     pub(super) fn close(self) -> Result<(), StoreError> {
         self.guarded(|| self.db.flush()).map(drop)
     }
@@ -151,7 +151,7 @@ fn classify(dir: &Path, error: sled::Error) -> OpenFailure {
     let sled::Error::Io(source) = &error else {
         return OpenFailure::Damaged(error.to_string());
     };
-    // Ours is taken by now, so this is somebody who opened the database behind our back.
+    // This process holds the store's lock, so another process has opened the database without it.
     if is_locked(source) {
         return OpenFailure::System(StoreError::Locked {
             dir: dir.to_owned(),

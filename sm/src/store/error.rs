@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use super::io::Operation;
 
-/// Why the store could not do what it was asked.
+/// Why an operation of the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another daemon holds the state directory.
@@ -17,9 +17,9 @@ pub enum StoreError {
     /// A file operation failed.
     #[error("cannot {operation} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         operation: Operation,
-        /// On which file or directory.
+        /// Its file or directory.
         path: PathBuf,
         /// Why it failed.
         #[source]
@@ -28,14 +28,14 @@ pub enum StoreError {
     /// The store was written by another version of this program. Nothing of it was changed.
     #[error("{} has store schema {found}, this version reads {supported}: run the version that wrote it, or move the directory away to start anew", path.display())]
     Schema {
-        /// The file that says so.
+        /// The file that names the schema.
         path: PathBuf,
         /// The schema it names.
         found: u16,
         /// The schema this version reads and writes.
         supported: u16,
     },
-    /// The database refused a batch. What was committed before is intact.
+    /// The database refused a batch. Earlier commits are intact.
     #[error("cannot commit to the database in {}", path.display())]
     Database {
         /// The database's directory.
@@ -44,12 +44,12 @@ pub enum StoreError {
         #[source]
         source: sled::Error,
     },
-    /// The database panicked. What was committed before is intact.
+    /// The database panicked. Earlier commits are intact.
     #[error("the database in {} panicked: {message}", path.display())]
     Panicked {
         /// The database's directory.
         path: PathBuf,
-        /// What the panic said.
+        /// The message of the panic.
         message: String,
     },
     /// The store was closed.

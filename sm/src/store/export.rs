@@ -24,7 +24,7 @@ use super::layout::Layout;
 use super::records::{LidClaim, Namespace, RECORD_KEY_MAX, RECORD_VALUE_MAX};
 use super::{ChangeSet, Checksum, Persisted, StoreError};
 
-/// What an export holds.
+/// The contents of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Export {
     /// The store's generation it was taken at.
@@ -102,7 +102,7 @@ impl Export {
         lines.close(Checksum::new())
     }
 
-    /// What `changes` add to a file whose bytes have the checksum `before`.
+    /// The lines that `changes` add to a file whose bytes have the checksum `before`.
     fn commit_to_bytes(sentinel: &Sentinel, changes: &ChangeSet, before: Checksum) -> Vec<u8> {
         let mut lines = Lines::default();
         lines.push(&Line::Commit {
@@ -145,7 +145,7 @@ impl Export {
     }
 }
 
-/// Up to where every checksum line is that of the bytes before it.
+/// The length of the part in which every checksum line is that of the bytes before it.
 fn whole_commits(bytes: &[u8]) -> Result<usize, ExportError> {
     let mut whole = Err(ExportError::Truncated);
     let mut sum = Checksum::new();
@@ -210,7 +210,7 @@ impl Lines {
         push(&mut self.bytes, &gone);
     }
 
-    /// Ends the part with the checksum of what precedes it; `before` is that of the parts before.
+    /// Ends the part with the checksum of all bytes before; `before` is that of the earlier parts.
     fn close(mut self, before: Checksum) -> Vec<u8> {
         let sum = before.with(&self.bytes).value();
         self.push(&Line::Checksum(hex::encode(sum.to_be_bytes())));
@@ -228,11 +228,11 @@ impl Lines {
 /// or a file that has grown to twice its size. Any other is appended.
 #[derive(Default)]
 pub(super) struct Exporter {
-    /// `None` where it is not known what the file holds.
+    /// `None` where the contents of the file are not known.
     file: Option<Written>,
 }
 
-/// What the file holds.
+/// The state of the file.
 #[derive(Clone, Copy)]
 struct Written {
     sum: Checksum,
@@ -241,10 +241,10 @@ struct Written {
     base: usize,
 }
 
-/// What is to be published when the database has taken a commit.
+/// A part to publish when the database has taken a commit.
 pub(super) struct PreparedExport {
     part: Part,
-    /// What the file holds then.
+    /// The state of the file after it.
     then: Written,
 }
 
@@ -256,7 +256,7 @@ enum Part {
 }
 
 impl Exporter {
-    /// Makes ready what `changes` add to `state`, with which the store is as `sentinel` says. A
+    /// Prepares the part for `changes` of `state`; `sentinel` describes the store after them. A
     /// whole file is written under a temporary name.
     pub(super) fn prepare(
         &self,
@@ -289,7 +289,7 @@ impl Exporter {
         })
     }
 
-    /// Makes it part of the file, durably. After an error the next one is written as a whole.
+    /// Makes the part durable in the file. After an error the next one is written as a whole.
     pub(super) fn publish(
         &mut self,
         (disk, layout): (&Disk, &Layout),
@@ -383,7 +383,7 @@ fn take(line: &[u8], export: &mut Export) -> Option<()> {
             export.generation = generation;
             state.plan_generation = plan_generation;
         }
-        // Its value is what let the line be read.
+        // `whole_commits` has checked its value.
         Line::Checksum(_) => {}
         Line::Record {
             namespace,
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn it_reads_what_it_wrote() {
+    fn an_export_reads_back_what_it_wrote() {
         let bytes = Export::to_bytes(5, &state());
         let expected = Export {
             generation: 5,

@@ -1,4 +1,4 @@
-//! Opens the database so that what comes out is either what was committed, or said not to be.
+//! Opens the database so that its contents are either as committed, or reported as not.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ const OPEN_ATTEMPTS: u32 = 3;
 /// Key of each record → checksum of its value.
 pub(super) type Sums = BTreeMap<Vec<u8>, u64>;
 
-/// An open database and what is in it.
+/// An open database and its contents.
 pub(super) struct Opened {
     pub(super) database: Database,
     pub(super) sentinel: Sentinel,
@@ -28,7 +28,7 @@ pub(super) struct Opened {
     pub(super) report: LoadReport,
 }
 
-/// What is known of the store without its database.
+/// The state of the store as its other files have it.
 struct Witness {
     sidecar: Option<Sidecar>,
     /// The newest export that can be read.
@@ -128,7 +128,7 @@ fn check_schema(found: u16, path: PathBuf) -> Result<(), StoreError> {
     })
 }
 
-/// Opens a database that is there; the inner error says why it cannot be trusted.
+/// Opens a present database; the inner error is the reason not to trust it.
 fn open_existing(
     disk: &Disk,
     layout: &Layout,
@@ -137,7 +137,7 @@ fn open_existing(
     let path = layout.database();
     let clean = witness.sidecar.is_some_and(|s| s.clean);
     if !clean {
-        // Opening truncates what sled does not recognise, so what was there is kept first.
+        // Opening truncates parts that sled does not recognise, so the files are copied first.
         disk.copy_dir(&path, &layout.as_found())?;
     }
     let attempts = read_attempts(disk, layout)?;
@@ -183,8 +183,8 @@ fn open_existing(
     Ok(Ok(opened))
 }
 
-/// Starts a new database from the last export, or from nothing. `why` says what was wrong with
-/// the one before, if there was one.
+/// Starts a new database from the last export, or from nothing. `why` is the fault of the one
+/// before, if there was one.
 fn create(
     disk: &Disk,
     layout: &Layout,

@@ -199,7 +199,7 @@ impl Disk {
         })
     }
 
-    /// Copies a directory and what is in it; what `to` held before is gone.
+    /// Copies a directory with its contents; the former contents of `to` are removed.
     pub(super) fn copy_dir(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
         self.remove_dir(to)?;
         self.run(Operation::Copy, from, || copy_tree(from, to))
@@ -218,7 +218,7 @@ impl Disk {
         }
     }
 
-    /// Removes a directory and what is in it; none is fine.
+    /// Removes a directory with its contents; none is fine.
     pub(super) fn remove_dir(&self, path: &Path) -> Result<(), StoreError> {
         self.run(Operation::Remove, path, || match fs::remove_dir_all(path) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -238,7 +238,8 @@ pub(super) struct Prepared {
 impl Drop for Prepared {
     fn drop(&mut self) {
         if !self.published {
-            // Nobody reads a temporary file, and the next write replaces it: a failure is harmless.
+            // No process reads a temporary file, and the next write replaces it: a failure is
+            // harmless.
             let _ = fs::remove_file(&self.temporary);
         }
     }
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copied_directory_replaces_what_was_there() {
+    fn a_copied_directory_replaces_the_one_before() {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("a"), dir.path().join("b"));
         fs::create_dir_all(from.join("sub")).unwrap();

@@ -1,9 +1,9 @@
-//! What was acknowledged to hosts and is not in the database yet.
+//! Changes acknowledged to hosts that are not in the database yet.
 //!
 //! A commit of the database compares whole tables and flushes several files: too slow to wait for
-//! with every answer. Rows that change are appended here first, many at once, and flushed; the
-//! answers go then. The database follows, and with each commit says how far it has come: what it
-//! has is dropped here.
+//! with every answer. Changed rows are appended here first, many at once, and flushed; then the
+//! answers leave. The database follows, and each commit gives the last entry that it holds: the
+//! journal drops entries up to it.
 //!
 //! ```text
 //! journal.0, journal.1   entries: length (4) checksum (8) number (8) rows; one file is written while the other waits to
@@ -44,17 +44,17 @@ pub enum RowChange {
         /// Its value.
         value: Vec<u8>,
     },
-    /// All records go whose keys begin like this; a whole key is one record, for the keys of a
-    /// table are of one length.
+    /// Removes all records whose keys begin with `prefix`; a whole key is one record, for the keys
+    /// of a table are of one length.
     Clear {
         /// The table.
         table: Namespace,
-        /// How the keys begin.
+        /// The beginning of the keys.
         prefix: Vec<u8>,
     },
 }
 
-/// Changes that were made together.
+/// Changes made together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
     /// Entries are numbered one after the other over the store's whole life.
@@ -137,7 +137,7 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
 struct Half {
     path: PathBuf,
     file: File,
-    /// How much of it is whole.
+    /// Length of its whole entries.
     bytes: u64,
     /// The number of its last entry; 0: none.
     last: u64,
@@ -242,7 +242,7 @@ impl Journal {
         }
     }
 
-    /// The database has everything up to entry `number`: files without anything later are emptied.
+    /// The database has everything up to entry `number`: files without a later entry are emptied.
     ///
     /// # Errors
     /// The file system's; the entries are still there then, and change nothing when they are read
@@ -347,7 +347,7 @@ mod tests {
             let expected: &[u64] = if at < first.len() { &[] } else { &[1] };
             assert_eq!(read(dir.path()), expected, "changed at {at}");
         }
-        // What is written next follows what was whole.
+        // The next entry follows the last whole one.
         std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
         let (mut journal, _) = Journal::open(dir.path(), Disk::new()).unwrap();
         append(&mut journal, [2]);
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_append_leaves_what_was_there() {
+    fn a_failed_append_leaves_the_entries_before() {
         let dir = tempfile::tempdir().unwrap();
         let full = Arc::new(AtomicBool::new(false));
         let disk = Disk::with_fault({

@@ -3,10 +3,10 @@ use std::path::{Path, PathBuf};
 use super::StoreError;
 use super::io::Disk;
 
-/// How many quarantined databases are kept for whoever looks into them; the oldest go first.
+/// How many quarantined databases are kept for inspection; the oldest go first.
 pub(super) const QUARANTINE_KEEP: usize = 3;
 
-/// Where everything is inside the state directory.
+/// Paths inside the state directory.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     dir: PathBuf,
@@ -24,7 +24,7 @@ impl Layout {
         self.dir.join("db")
     }
 
-    /// Stands there while a new database is not complete.
+    /// Present while a new database is not complete.
     pub(super) fn unfinished(&self) -> PathBuf {
         self.dir.join("db.unfinished")
     }
@@ -49,12 +49,12 @@ impl Layout {
         self.dir.join("export.prev.jsonl")
     }
 
-    /// Says how many times in a row opening the database began and did not end.
+    /// Counts how many times in a row opening the database began and did not end.
     pub(super) fn attempts(&self) -> PathBuf {
         self.dir.join("opening")
     }
 
-    /// Moves the database, and what it was before it was opened, out of the way.
+    /// Moves the database, and its copy from before it was opened, out of the way.
     pub(super) fn quarantine(&self, disk: &Disk) -> Result<PathBuf, StoreError> {
         let shelf = self.dir.join("quarantine");
         disk.create_dir(&shelf)?;

@@ -29,8 +29,8 @@ impl Lock {
                 Err(TryLockError::Error(error)) => return Err(error),
             }
             file.set_len(0)?;
-            // Only for the message to whoever comes second: a full disk must not keep us from
-            // running.
+            // Only for the error message of a second process: a full disk must not keep this one
+            // from running.
             let _ = writeln!(file, "{}", std::process::id());
             Ok(Ok(file))
         })?;
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_one_is_told_who_was_first() {
+    fn a_second_lock_is_refused_with_the_pid_of_the_holder() {
         let dir = tempfile::tempdir().unwrap();
         let disk = Disk::new();
         let first = Lock::take(&disk, dir.path()).unwrap();

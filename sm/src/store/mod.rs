@@ -1,11 +1,11 @@
-//! What survives a restart.
+//! State that survives a restart.
 //!
-//! The store is a *cache of claims*: which port holds which LIDs, what hosts have
-//! registered, how far the generations have counted. Losing it costs a sweep,
-//! never correctness, because what ports hold wins over what the disk says. So whatever happens to
-//! the files, [`SledStore::open`] ends in one of three ways: with everything that was committed;
-//! with the last export and a report that says why; or with an error that says what to do, and
-//! nothing touched. It never ends in silence with less than was there.
+//! The store is a *cache of claims*: which port holds which LIDs, what hosts have registered, how
+//! far the generations have counted. Losing it costs a sweep, never correctness, because the LIDs
+//! that ports hold win over those on disk. However damaged the files are, [`SledStore::open`] ends
+//! in one of three ways: with everything that was committed; with the last export and a report of
+//! the reason; or with an error that tells the operator what to do, and nothing touched. It never
+//! ends in silence with less than was there.
 //!
 //! Order of a commit: a whole export and the sidecar are written under temporary names, then the
 //! database takes the batch and is flushed, then the names are made final, or the commit is
@@ -40,9 +40,9 @@ pub use records::{
 pub use report::{LoadReport, Origin, Quarantined};
 pub use sled_store::SledStore;
 
-/// Keeps what must survive a restart. One task owns it and is the only one to write.
+/// Keeps the state that must survive a restart. One task owns it and is the only one to write.
 pub trait Store: Send {
-    /// Everything that was committed, and what happened when the store was opened.
+    /// Everything that was committed, and the report of the opening.
     fn load(&mut self) -> Result<(Persisted, LoadReport), StoreError>;
 
     /// Makes all changes or none; they are durable when it returns.

@@ -64,8 +64,8 @@ impl fmt::Display for Namespace {
 
 /// Everything that survives a restart.
 ///
-/// It is a cache of facts that the fabric can be asked for again: what ports hold wins over
-/// what is written here.
+/// It is a cache of facts that a sweep can read again: the LIDs that ports hold win over those
+/// stored here.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Persisted {
     /// Port GUID → the LIDs it holds.
@@ -121,7 +121,7 @@ impl Persisted {
     }
 }
 
-/// What one commit changes. A later change of the same record replaces an earlier one.
+/// The changes of one commit. A later change of the same record replaces an earlier one.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ChangeSet {
     pub(super) claims: BTreeMap<Guid, Option<LidClaim>>,
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_is_refused_by_name() {
+    fn too_large_records_and_invalid_namespaces_are_refused() {
         let table = Namespace::new("services").unwrap();
         let mut changes = ChangeSet::new();
         assert!(
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_later_counts_where_changes_are_merged() {
+    fn merging_changes_keeps_the_later_ones() {
         let table = Namespace::new("mcast").unwrap();
         let mut first = ChangeSet::new();
         first.set_record(&table, b"a", b"1").unwrap();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 /// Where the contents of an opened store came from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
-    /// There was nothing.
+    /// The directory held no store.
     #[default]
     Fresh,
     /// The database, closed properly.
@@ -21,11 +21,11 @@ pub enum Origin {
 pub struct Quarantined {
     /// Where it was moved to; `None` if nothing of it was left.
     pub path: Option<PathBuf>,
-    /// What was wrong with it.
+    /// The fault.
     pub reason: String,
 }
 
-/// What happened when the store was opened.
+/// The report of opening the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadReport {
     /// Where the contents come from.
@@ -40,14 +40,13 @@ pub struct LoadReport {
 }
 
 impl LoadReport {
-    /// Whether something may be missing that was committed. A file beside the database that was
-    /// damaged alone does not say so: the database holds, by its own count and digest, all of one
-    /// commit.
+    /// Whether committed records may be missing. Damage to another file alone does not mean so: the
+    /// database holds, by its own count and digest, all of one commit.
     pub fn may_lack_records(&self) -> bool {
         self.quarantined.is_some() || matches!(self.origin, Origin::Export(_))
     }
 
-    /// Whether an operator should hear of it.
+    /// Whether an operator should know of it.
     pub fn is_alarming(&self) -> bool {
         self.quarantined.is_some() || !self.notes.is_empty()
     }

@@ -1,13 +1,13 @@
 use super::Checksum;
 use super::codec::Sentinel;
 
-/// `store.meta`: what the database must at least hold, kept outside of it.
+/// `store.meta`: the least that the database must hold, kept outside of it.
 ///
-/// A database that opens empty or old says nothing about it; this file does. It is one line of
-/// `key=value` words, the last of them a checksum of what precedes it.
+/// A database that opens empty or old does not show it; this file does. It is one line of
+/// `key=value` words, the last of them a checksum of the bytes before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sidecar {
-    /// What the database's sentinel held when this was written.
+    /// The database's sentinel at the time of writing.
     pub(super) sentinel: Sentinel,
     /// Whether the database was closed, rather than left.
     pub(super) clean: bool,
@@ -34,10 +34,10 @@ impl Sidecar {
         format!("{body}{SUM}{sum}\n").into_bytes()
     }
 
-    /// `None` for what this program did not write, or what was damaged since.
+    /// `None` for text that this program did not write, or that was damaged since.
     ///
-    /// The line of a later schema is read as far as its schema number, which is all one may know of
-    /// it.
+    /// The line of a later schema is read only as far as its schema number: its other fields are
+    /// not known.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Sidecar> {
         let text = std::str::from_utf8(bytes).ok()?.strip_suffix('\n')?;
         let (body, sum) = text.rsplit_once(SUM)?;
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn it_reads_what_it_wrote_and_nothing_else() {
+    fn a_sidecar_reads_back_and_a_damaged_one_is_refused() {
         let bytes = sample().to_bytes();
         assert_eq!(Sidecar::from_bytes(&bytes), Some(sample()));
         for cut in 0..bytes.len() {

@@ -29,7 +29,7 @@ pub struct SledStore {
     path: PathBuf,
     /// `None` after a failed commit, until the next one opens it again.
     database: Option<Database>,
-    /// What the last successful commit left.
+    /// The state after the last successful commit.
     sentinel: Sentinel,
     sums: Sums,
     state: Persisted,
@@ -95,7 +95,7 @@ impl SledStore {
         self.disk.publish(prepared)
     }
 
-    /// The changes of `changes` that change something.
+    /// The changes of `changes` that differ from the committed state.
     fn effective(&self, changes: &ChangeSet) -> Vec<Change> {
         let mut encoded: Vec<Change> = Vec::new();
         for (&guid, claim) in &changes.claims {
@@ -153,8 +153,8 @@ impl SledStore {
         Ok(())
     }
 
-    /// Opens the database after a failed commit, with the changes that make it what this process
-    /// knows to be committed: the failed batch may be in it, in part or as a whole.
+    /// Opens the database after a failed commit, with the changes that restore the committed state:
+    /// the failed batch may be in it, in part or as a whole.
     fn reopen(&mut self) -> Result<(Database, Vec<Change>), StoreError> {
         let wanted = codec::encode_all(&self.state);
         match Database::open(&self.path) {
@@ -193,7 +193,7 @@ impl Store for SledStore {
         let generation = self.sentinel.generation + u64::from(changed);
         let sentinel = self.sentinel_after(&effective, generation, plan_generation);
 
-        // What may fail for want of space comes first, under temporary names.
+        // Steps that may fail for want of space come first, under temporary names.
         let files = (&self.disk, &self.layout);
         let export = (!effective.is_empty() || self.unpublished.export)
             .then(|| {
@@ -239,7 +239,7 @@ impl Store for SledStore {
         self.closed = true;
         match self.database.take() {
             Some(database) => database.close()?,
-            // The last commit failed: what is on disk is for the next start to decide about.
+            // The last commit failed: the next start decides about the files on disk.
             None => return Ok(()),
         }
         self.publish_sidecar(true)
@@ -248,8 +248,8 @@ impl Store for SledStore {
 
 impl Drop for SledStore {
     fn drop(&mut self) {
-        // Whoever wants to know calls `close`; an unclean stop is no more than a copy at the next
-        // start.
+        // A caller that needs the result calls `close`; an unclean stop is no more than a copy at
+        // the next start.
         let _ = self.close();
     }
 }

@@ -1,4 +1,4 @@
-//! What the store does when its files are not what it wrote.
+//! The store on files that differ from those it wrote.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -191,7 +191,7 @@ fn a_store_of_another_schema_is_refused_and_left_as_it_is() {
     assert_eq!(contents(dir.path()), before);
 }
 
-/// Every file but the lock, which says who asked last.
+/// Every file but the lock, which names the last process.
 fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut all = BTreeMap::new();
     let mut pending = vec![dir.to_owned()];
@@ -216,7 +216,7 @@ fn assert_restored(dir: &Path, before: &Persisted) -> Quarantined {
     assert_eq!(state.claims, before.claims);
     assert_eq!(state.records, before.records);
     assert_eq!(state.plan_generation, before.plan_generation);
-    // It is a whole store again: the next start has nothing to say.
+    // It is a whole store again: the next start reports nothing.
     let (again, report) = load(dir);
     assert_eq!((again, report.origin), (state, Origin::Clean));
     assert!(report.quarantined.is_none());
@@ -244,7 +244,7 @@ fn a_missing_database_is_restored() {
 }
 
 #[test]
-fn an_empty_database_is_not_taken_for_the_truth() {
+fn an_empty_database_is_restored_from_the_export() {
     let dir = tempfile::tempdir().unwrap();
     let before = filled(dir.path());
     fs::remove_dir_all(dir.path().join("db")).unwrap();
@@ -254,7 +254,7 @@ fn an_empty_database_is_not_taken_for_the_truth() {
 }
 
 #[test]
-fn an_older_database_is_not_taken_for_the_truth() {
+fn an_older_database_is_restored_from_the_export() {
     let dir = tempfile::tempdir().unwrap();
     let old = dir.path().join("old");
     let live = dir.path().join("live");
@@ -283,7 +283,7 @@ fn open_sled(path: &Path) -> sled::Db {
 }
 
 #[test]
-fn a_record_changed_behind_our_back_is_noticed() {
+fn a_record_changed_outside_the_store_is_detected() {
     let dir = tempfile::tempdir().unwrap();
     let before = filled(dir.path());
     let key = codec::claim_key(Guid(0x0002_c903_0000_0007));
@@ -352,7 +352,7 @@ fn an_export_that_ends_in_a_torn_commit_serves_up_to_the_commit_before() {
 }
 
 #[test]
-fn an_export_grows_by_what_commits_change_and_is_written_anew_at_twice_its_size() {
+fn an_export_grows_by_the_changes_and_is_rewritten_at_twice_its_size() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = SledStore::open(dir.path()).unwrap();
     store.commit(&claims(1..=PORTS)).unwrap();
@@ -436,7 +436,7 @@ fn a_copy_of_a_live_database_never_loses_claims_silently() {
         let (state, report) = load(&torn);
         assert_eq!(state.claims, store.load().unwrap().0.claims, "{report}");
         restored += usize::from(report.quarantined.is_some());
-        // The database alone, without sidecar and exports: nothing to restore from, but to say.
+        // The database alone, without sidecar and exports: nothing to restore from, but to report.
         let alone = dir.path().join(format!("alone-{round}"));
         copy(&live.join("db"), &alone.join("db"));
         let (state, report) = load(&alone);
@@ -520,7 +520,7 @@ fn any_one_operation_may_fail() {
         let before = filled(&path);
         let (disk, count) = failing_once(at, ErrorKind::StorageFull);
         let Ok(mut store) = SledStore::open_on(&path, disk) else {
-            // Nothing was lost by trying.
+            // The attempt lost nothing.
             assert_eq!(load(&path).0, before, "operation {at}");
             failed += 1;
             continue;

@@ -1,7 +1,7 @@
-//! Holds the dump files against OpenSM's own, and against the tool that reads them.
+//! Compares the dump files with OpenSM's own, and checks them with the tool that reads them.
 //!
-//! OpenSM brings a simulated fabric up and writes its files; what they say is read back into a
-//! source, written again by us, and must be the same bytes.
+//! OpenSM brings a simulated fabric up and writes its files; the test reads them back into a
+//! source, writes that again, and compares the bytes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -38,7 +38,7 @@ fn have(programs: &[(&str, &str)]) -> bool {
     true
 }
 
-/// Ended with the test.
+/// Killed at the end of the test.
 struct Running(Child);
 
 impl Drop for Running {
@@ -48,7 +48,7 @@ impl Drop for Running {
     }
 }
 
-/// Has OpenSM bring `net` up from `host`, and write its files to `dir`.
+/// Lets OpenSM bring `net` up from `host`, and write its files to `dir`.
 fn run_opensm(net: &Path, host: &str, engine: &str, dir: &Path) {
     let socket = format!("rsm-dump-{}-{}", std::process::id(), dir.display());
     let socket = socket.replace('/', "-");
@@ -69,7 +69,7 @@ fn run_opensm(net: &Path, host: &str, engine: &str, dir: &Path) {
         line.clear();
         assert_ne!(out.read_line(&mut line).unwrap(), 0, "ibsim ended");
     }
-    // Somebody must go on reading, or the simulator blocks on a full pipe.
+    // A thread must go on reading, or the simulator blocks on a full pipe.
     let drain = std::thread::spawn(move || out.read_to_end(&mut Vec::new()));
     let status = Command::new("ibsim-run")
         .args(["opensm", "-o", "-D", "0x43", "-R", engine, "-f", "osm.log"])
@@ -144,7 +144,7 @@ fn end(text: &str) -> End {
     }
 }
 
-/// Reads what OpenSM wrote.
+/// Reads OpenSM's files.
 fn read_dir(dir: &Path) -> (Vec<DumpNode<'static>>, Lid) {
     let mut nodes: BTreeMap<Guid, DumpNode<'static>> = BTreeMap::new();
     let mut sm_lid = Lid::NONE;
@@ -254,7 +254,7 @@ fn ranked(nodes: &[DumpNode<'_>], top: impl Fn(&DumpNode<'_>) -> bool) -> Vec<Gu
     order
 }
 
-/// A line of theirs, with the far end's device where it belongs: OpenSM swaps its 16 bits as 32.
+/// A line of OpenSM's, with the far end's device where it belongs: OpenSM swaps its 16 bits as 32.
 fn unshifted(line: &str) -> String {
     let Some((before, after)) = line.rsplit_once(" DevID:") else {
         return line.to_owned();
@@ -313,7 +313,7 @@ fn compare(
     ours
 }
 
-/// Runs ibdmchk on files of ours, and gives back what it says.
+/// Runs ibdmchk on rsm's files, and returns its output.
 fn ibdmchk(dir: &Path) -> String {
     let output = Command::new("ibdmchk")
         .args(["-v", "-s", "opensm-subnet.lst", "-f", "opensm.fdbs"])
@@ -321,7 +321,7 @@ fn ibdmchk(dir: &Path) -> String {
         .current_dir(dir)
         .output()
         .unwrap();
-    // Its exit code says nothing: some builds crash on the way out, after the last word.
+    // Its exit code does not count: some builds crash at exit, after the last line.
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(!said.contains("-E-"), "{said}");
     assert!(said.contains("-I- no credit loops found"), "{said}");
@@ -335,7 +335,7 @@ const OPENSM: [(&str, &str); 3] = [
 ];
 
 #[test]
-fn the_same_bytes_as_opensm_on_the_examples_of_ibsim() {
+fn dumps_of_ibsim_examples_equal_those_of_opensm() {
     if !have(&OPENSM) {
         return;
     }
@@ -393,7 +393,7 @@ fn tree() -> String {
 }
 
 #[test]
-fn the_same_bytes_as_opensm_by_up_down_routes() {
+fn dumps_of_up_down_routes_equal_those_of_opensm() {
     if !have(&OPENSM) {
         return;
     }
@@ -458,7 +458,7 @@ fn ring(speed: LinkSpeed, tables: [&'static [u8]; 4]) -> Vec<DumpNode<'static>> 
 }
 
 #[test]
-fn ibdmchk_reads_our_files() {
+fn ibdmchk_accepts_dump_files() {
     if !have(&[("ibdmchk", "ibutils")]) {
         return;
     }
@@ -482,7 +482,7 @@ fn ibdmchk_reads_our_files() {
 }
 
 #[test]
-fn ibdmchk_sees_a_credit_loop_in_our_files() {
+fn ibdmchk_finds_a_credit_loop_in_dump_files() {
     if !have(&[("ibdmchk", "ibutils")]) {
         return;
     }
@@ -509,7 +509,7 @@ fn ibdmchk_sees_a_credit_loop_in_our_files() {
 
 #[test]
 #[ignore = "compares with the files of an OpenSM run by minhop in the directory that RSM_TEST_OPENSM_DIR names"]
-fn the_same_bytes_as_opensm_on_a_fabric_of_ones_own() {
+fn dumps_of_a_given_fabric_equal_those_of_opensm() {
     let dir = PathBuf::from(std::env::var_os("RSM_TEST_OPENSM_DIR").unwrap());
     let (nodes, sm_lid) = read_dir(&dir);
     compare(&dir, nodes, sm_lid, HopRule::Shortest);

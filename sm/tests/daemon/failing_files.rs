@@ -1,5 +1,5 @@
-//! `rsm --once` where a file that it is to write cannot be written: the subnet is up, and a script
-//! learns of the file.
+//! `rsm --once` with an output file that cannot be written: the subnet is up, and the exit code
+//! shows the failure to scripts.
 
 use std::process::{Command, Output};
 
@@ -77,8 +77,8 @@ fn a_dump_folder_that_cannot_be_written_is_a_finding_and_fails_the_run() {
 fn a_trace_that_has_to_end_is_a_finding_and_fails_the_run() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("trace.pcapng");
-    // Files end at 16 KiB, far below what the datagrams of the run take. Where the signal is
-    // ignored, writes fail.
+    // Files end at 16 KiB, far below the datagrams of the run. The signal is ignored, so that
+    // writes fail.
     let limited = "trap '' XFSZ; ulimit -f 16; exec \"$@\"";
     let mut rsm = Command::new("sh");
     rsm.args(["-c", limited, "sh", env!("CARGO_BIN_EXE_rsm")]);

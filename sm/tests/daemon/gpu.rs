@@ -145,7 +145,7 @@ fn one_matrix_stands_for_every_host() {
 }
 
 #[test]
-fn faults_are_named_and_make_the_exit_code() {
+fn faults_are_reported_and_set_the_exit_code() {
     let dir = tempfile::tempdir().expect("a folder");
     let netlist = generate("superpod:su=1").expect("a published fabric");
     let faults = Faults {
@@ -179,7 +179,7 @@ fn faults_are_named_and_make_the_exit_code() {
 }
 
 #[test]
-fn what_is_no_inventory_is_refused_with_file_and_line() {
+fn invalid_inventories_are_refused_with_file_and_line() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("dgx.txt");
     fs::write(&file, matrix().replacen("PIX", "PIY", 1)).expect("room");
@@ -218,7 +218,7 @@ fn several_sources_of_one_host_become_one_inventory() {
     let host = host.expect("our own format");
     assert_eq!(host.hca_ports[3].gbps, Some(400));
     assert_eq!(host.links_between(0, 7), 18);
-    // What the second source says otherwise is told, and the first one holds.
+    // Contradictions of the second source are reported, and the first one holds.
     let other = put("other.txt", &matrix().replace("PIX", "PXB"));
     let output = rsm(&["gpu", "import", &links, &other]);
     assert!(output.status.success());
@@ -226,7 +226,7 @@ fn several_sources_of_one_host_become_one_inventory() {
 }
 
 #[test]
-fn routes_follow_hosts_and_rails_unless_somebody_says_otherwise() {
+fn routes_follow_hosts_and_rails_unless_options_say_otherwise() {
     let dir = tempfile::tempdir().expect("a folder");
     let order = |arguments: &[&str]| {
         let text = printed(&[&["plan", "superpod:su=2", "--format", "json"], arguments].concat());
@@ -248,7 +248,7 @@ fn routes_follow_hosts_and_rails_unless_somebody_says_otherwise() {
     fs::write(&matrix_file, matrix()).expect("room");
     let matrix_file = matrix_file.display().to_string();
     assert_eq!(order(&["--gpu", &matrix_file])["categories"], 512);
-    // Two ports are said to be for something else.
+    // Two ports have other categories.
     let netlist = generate("superpod:su=2").expect("a published fabric");
     let guids: Vec<String> = netlist
         .nodes()

@@ -1,4 +1,4 @@
-//! `rsm plan` as a process: what it measures, compares, foresees and draws.
+//! `rsm plan` as a process: measurements, comparisons, predictions and pictures.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -172,7 +172,7 @@ fn losses_are_foreseen_by_name() {
 }
 
 #[test]
-fn a_picture_is_drawn() {
+fn the_svg_option_draws_a_picture() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("fabric.svg");
     text(&["superpod:su=1", "--svg", file.to_str().unwrap()]);

@@ -1,5 +1,5 @@
-//! A plan that follows a proved one is proved by what changed, and its report is that of the proof
-//! of everything.
+//! A plan that follows a proved one is proved by its changes, with the same report as a proof of
+//! the whole.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ fn planned(job: &Job) -> Arc<Plan> {
     plan
 }
 
-/// The job of the plan after `before`, when all switches hold what that wanted.
+/// The job of the plan after `before`, when all switches hold the tables of `before`.
 fn next(before: &Arc<Plan>, fabric: Fabric) -> Job {
     Job {
         groups: before.multicast.as_ref().map(|of| of.groups.clone()),
@@ -62,7 +62,7 @@ fn by_changes(plan: &Plan) -> bool {
 }
 
 #[test]
-fn links_that_go_and_come_back_are_proved_by_what_changed() {
+fn losing_and_restoring_links_is_proved_by_changes() {
     let whole = offline::fabric(&generate("pgft:3;4,4,4;1,4,4;1,1,1").unwrap());
     for with_groups in [false, true] {
         let policy = Arc::new(Policy::default());
@@ -86,7 +86,7 @@ fn links_that_go_and_come_back_are_proved_by_what_changed() {
 }
 
 #[test]
-fn what_cannot_be_told_by_changes_is_proved_as_a_whole() {
+fn other_engines_and_routes_over_lanes_are_proved_as_a_whole() {
     let whole = offline::fabric(&generate("pgft:3;4,4,4;1,4,4;1,1,1").unwrap());
     let first = planned(&Job::first(
         Arc::new(whole.clone()),

@@ -9,14 +9,14 @@ use rsm_gdr::hosts::Inventory;
 use rsm_gdr::import::{Format, MAX_BYTES, import};
 use rsm_gdr::inventory::HostInventory;
 
-/// What a file is called whose machine stands in for every host without a file of its own.
+/// The name, without extension, of the file for all hosts without a file of their own.
 const DEFAULT: &str = "default";
 
 /// The inventories at `path`: a folder with a file for each host, named after it, `default.*` being
 /// the machine that other hosts are like; or one file, which all hosts are like.
 ///
-/// Formats go by the ends of names: `.json` (rsm's own), `.tsv` (a snapshot of /sys), `.xml`
-/// (hwloc's export, or NCCL's topology), anything else is what `nvidia-smi topo -m` prints.
+/// The extension gives the format: `.json` (rsm's own), `.tsv` (a snapshot of /sys), `.xml`
+/// (hwloc's export, or NCCL's topology), anything else is the output of `nvidia-smi topo -m`.
 ///
 /// # Errors
 /// A file that cannot be read, or is no inventory: with its name, line and reason.
@@ -68,7 +68,7 @@ pub(super) fn merged(files: &[std::path::PathBuf]) -> anyhow::Result<HostInvento
     let mut host = self::host(first)?;
     for file in rest {
         for conflict in host.merge(&self::host(file)?) {
-            // With nowhere left to complain to, the inventory is still right.
+            // Even if standard error is closed, the inventory is right.
             drop(writeln!(
                 std::io::stderr(),
                 "{}: {} of {} is {}: {} holds",

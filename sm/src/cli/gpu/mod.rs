@@ -1,4 +1,4 @@
-//! `rsm gpu`: what can be said about GPUs without hardware.
+//! `rsm gpu`: analysis of GPU hosts without hardware.
 
 mod load;
 mod report;
@@ -32,7 +32,7 @@ use crate::plan::policy::Policy;
 
 pub(super) use report::Summary;
 
-/// The MTU that every port is taken to have: nothing in a file tells.
+/// The MTU assumed for every port: no file states one.
 const MTU: u16 = 4096;
 
 #[derive(Args, Debug)]
@@ -132,7 +132,7 @@ fn host_exporters() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 impl Command {
-    /// The fabric that it is about.
+    /// The fabric that the command is about.
     fn fabric(&self) -> Option<&str> {
         match self {
             Command::Import { .. } => None,

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::cli::Format;
 use crate::cli::output::{print, print_json};
 
-/// Units and rails, and what is wrong.
+/// Units, rails and findings.
 #[derive(Serialize)]
 pub(in crate::cli) struct Summary {
     hosts: usize,

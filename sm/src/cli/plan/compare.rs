@@ -22,9 +22,9 @@ struct Comparison {
 
 #[derive(Serialize)]
 struct Contender {
-    /// What was asked for.
+    /// The requested engine.
     asked: &'static str,
-    /// What routed: for `auto` the engine that it chose.
+    /// The engine that routed: for `auto` the one that it chose.
     name: Option<&'static str>,
     /// Its reason; or why it gave no tables.
     reason: String,
@@ -33,7 +33,7 @@ struct Contender {
     quality: Option<QualityPart>,
 }
 
-/// What was asked for, and what came of it.
+/// The requested engine, and its result.
 type Outcome = (&'static str, anyhow::Result<Measured>);
 
 /// Prints the comparison; success when every engine gave sound tables.

@@ -1,4 +1,4 @@
-//! `--whatif`: what would follow.
+//! `--whatif`: the consequences of a loss.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ use crate::publish::Names;
 use crate::sweep::inventory::PortKey;
 use crate::whatif::{Consequence, Loss, what_if};
 
-/// What is to go, by name.
+/// The cable or node to lose, by name.
 #[derive(Clone, Debug)]
 pub(super) enum LossSpec {
     Unlink(Selector),
@@ -62,7 +62,7 @@ struct Foreseen {
     credit_loop_free: bool,
 }
 
-/// Prints what would follow; success when a new plan would be put into force.
+/// Prints the consequences; success when a new plan would be put into force.
 pub(super) fn run(bench: &Bench, spec: &LossSpec, format: Format) -> anyhow::Result<ExitCode> {
     let fabric = Arc::new(bench.fabric.clone());
     let names = Names::new(fabric.clone(), bench.policy.ports.subnet_prefix);
@@ -128,7 +128,7 @@ fn foreseen(bench: &Bench, fabric: &Fabric, loss: Loss, found: &Consequence) -> 
     }
 }
 
-/// Names of a list up to which it is printed for people; programs get all.
+/// The most names of a list in the text; JSON has all.
 const SHOWN: usize = 8;
 
 fn list(names: &[String]) -> String {

@@ -112,12 +112,12 @@ struct Bench {
     model: Duration,
 }
 
-/// Tables, and what is known of them.
+/// Tables, with their proof and measurements.
 struct Measured {
     tables: Tables,
-    /// Who made them.
+    /// The engine that made them.
     engine: &'static str,
-    /// What there is to say about how they came about.
+    /// The engine's reason, or the source of the tables.
     reason: String,
     /// The level of each switch, where they follow levels.
     ranks: Option<Vec<u8>>,
@@ -242,7 +242,7 @@ fn route(bench: &Bench, kind: EngineKind, quality: bool) -> anyhow::Result<Measu
 }
 
 impl Measured {
-    /// Tables that took `route` to make, or to read, on the lanes that they need.
+    /// Measures tables that took `route` to make, or to read, on the lanes that they need.
     fn of(
         bench: &Bench,
         tables: Tables,

@@ -1,4 +1,4 @@
-//! `--svg`: the picture.
+//! `--svg`: a drawing of the fabric.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What was planned, for people and programs.
+//! The result of `rsm plan`, for people and programs.
 
 use std::io::{self, Write};
 
@@ -40,13 +40,13 @@ struct EnginePart {
     reason: String,
 }
 
-/// Of what routes are spread in the order of hosts and rails.
+/// The order of hosts and rails that routes are spread by.
 #[derive(Serialize)]
 struct OrderPart {
     compute_ports: usize,
     leaves: usize,
     places_per_leaf: u32,
-    /// Ports of which is known what they are for.
+    /// Ports with a known category.
     categories: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Time and memory of what a command does.
+//! Time and memory that a command takes.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ pub(super) fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// The most memory that this process had resident so far, if the system tells.
+/// The most memory that this process had resident so far, if the system states it.
 pub(super) fn memory_peak() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status

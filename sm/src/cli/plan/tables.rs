@@ -44,7 +44,7 @@ pub(super) fn measure(bench: &Bench, file: &Path, quality: bool) -> anyhow::Resu
     })
 }
 
-/// What of the file and of the fabric does not belong together.
+/// Mismatches between the file and the fabric.
 fn misfits(fit: &Fit) -> Vec<String> {
     let counts = [
         (fit.without_table.len(), "switches have no table in it"),

@@ -1,4 +1,4 @@
-//! From definitions to partitions.
+//! Builds partitions from definitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -20,7 +20,7 @@ const NAME_MAX: usize = 128;
 
 const DEFAULT_NAME: &str = "Default";
 
-/// Without a file everybody can talk to everybody, also over IP.
+/// Without a file all ports can talk to each other, also over IP.
 pub(super) fn without_file() -> Partitions {
     let mut builder = Builder::new(Membership::Full, false);
     let flags = Flags {
@@ -31,7 +31,7 @@ pub(super) fn without_file() -> Partitions {
     builder.finish(None)
 }
 
-/// What `definitions` say; what is wrong with one of them is reported and left out.
+/// The partitions of `definitions`; errors in a definition are reported and left out.
 pub(super) fn build(
     file: &Path,
     definitions: &[Definition<'_>],
@@ -97,7 +97,7 @@ fn head<'a>(item: Item<'a>, report: &mut Report<'_>) -> Option<(&'a str, Option<
     }
 }
 
-/// What an entry of a list of members says; `None` where it says nothing.
+/// The rule of an entry of a list of members; `None` where it makes none.
 fn rule(
     item: Item<'_>,
     p_key: PKey,
@@ -157,7 +157,7 @@ fn members(word: Word<'_>, report: &mut Report<'_>) -> Option<Members> {
     })
 }
 
-/// The partitions while they are put together.
+/// The partitions under construction.
 struct Builder {
     list: BTreeMap<u16, Partition>,
     names: BTreeMap<String, PKey>,
@@ -169,7 +169,7 @@ struct Builder {
 }
 
 impl Builder {
-    /// With the default partition, in which everybody is what `everybody` says.
+    /// With the default partition, in which all ports have the membership `everybody`.
     fn new(everybody: Membership, allow_both: bool) -> Builder {
         let p_key = PKey::DEFAULT_LIMITED;
         let rule = |members, membership| Rule {
@@ -198,7 +198,7 @@ impl Builder {
         }
     }
 
-    /// Adds a partition, or goes on with one that was defined before. Returns its P_Key.
+    /// Adds a partition, or continues one that was defined before. Returns its P_Key.
     fn define(
         &mut self,
         name: &str,
@@ -237,7 +237,7 @@ impl Builder {
             groups: Vec::new(),
         });
         if flags.group.sl != 0 {
-            // A definition that states none does not change that of another.
+            // A definition without a service level keeps that of an earlier one.
             partition.sl = flags.group.sl;
         }
         partition.ipoib |= flags.ipoib;

@@ -1,4 +1,4 @@
-//! What a definition, or a line about a group, says besides its members.
+//! Flags of a definition, or of a line about a group.
 
 use rsm_mad::wire::attr::Mtu;
 
@@ -8,10 +8,10 @@ use super::report::{Report, quoted};
 use super::syntax::{Item, Word};
 use super::value;
 
-/// Longer words are not compared with what they may have been meant to be.
+/// Longer words get no suggestion.
 const SUGGEST_MAX: usize = 32;
 
-/// What a definition says of its partition and of its groups.
+/// Flags of a definition, about its partition and its groups.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flags {
     pub(super) ipoib: bool,
@@ -20,7 +20,7 @@ pub(super) struct Flags {
     pub(super) group: GroupFlags,
 }
 
-/// What is said of a group.
+/// Flags of a group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GroupFlags {
     pub(super) mtu: Mtu,
@@ -97,7 +97,7 @@ pub(super) fn definition_flags(
 /// The flags that a group takes.
 const GROUP_FLAGS: [&str; 7] = ["mtu", "rate", "scope", "Q_Key", "TClass", "sl", "FlowLabel"];
 
-/// Which flag `word` is: one of `more`, or one of a group.
+/// The flag that `word` is: one of `more`, or one of a group.
 pub(super) fn flag_name(
     word: Word<'_>,
     more: &[&'static str],

@@ -1,4 +1,4 @@
-//! Multicast groups as a file names them.
+//! Multicast groups of a partitions file.
 
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::PKey;
@@ -12,13 +12,13 @@ pub(super) const IPOIB_Q_KEY: u32 = 0x0b1b;
 /// The group that IPoIB broadcasts go to, without P_Key.
 pub(super) const BROADCAST: Gid = Gid(0xff12_401b_0000_0000_0000_0000_ffff_ffff);
 
-/// Where the P_Key is in the MGID of an IP group (RFC 4391, 4).
+/// Bit offset of the P_Key in the MGID of an IP group (RFC 4391, 4).
 pub(super) const P_KEY_SHIFT: u32 = 80;
 
-/// Where the scope is in an MGID (IBA 4.1.1).
+/// Bit offset of the scope in an MGID (IBA 4.1.1).
 const SCOPE_SHIFT: u32 = 112;
 
-/// The broadcast group of whatever partition it is named in.
+/// Stands for the broadcast group of any partition that names it.
 pub(super) const ANY_BROADCAST: Gid = Gid(BROADCAST.0 | 0xffff << P_KEY_SHIFT);
 
 pub(super) fn full(p_key: PKey) -> PKey {
@@ -30,7 +30,7 @@ pub(super) fn is_ip(gid: Gid) -> bool {
     matches!((gid.0 >> 96) as u16, 0x401b | 0x601b)
 }
 
-/// The group in each of its scopes; link-local where none is named, whatever `gid` has.
+/// The group in each of its scopes; link-local if the flags name none, even if `gid` has another.
 pub(super) fn in_scopes(gid: Gid, p_key: PKey, flags: &GroupFlags) -> impl Iterator<Item = Group> {
     let flags = *flags;
     let scopes = match flags.scopes {

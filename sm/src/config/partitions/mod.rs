@@ -1,15 +1,14 @@
-//! OpenSM's `partitions.conf`: which partitions there are, who is in them, and which multicast
-//! groups they bring along.
+//! OpenSM's `partitions.conf`: partitions, their members, and their multicast groups.
 //!
 //! ```text
 //! NAME[=P_KEY][, FLAG[=VALUE]]… : MEMBER[=full|limited|both], … ;
 //! ```
 //!
 //! A definition ends with `;`, `#` begins a comment, and a line of members that begins with `mgid=`
-//! is a multicast group. What OpenSM takes is taken, with the same effect, but for what it guesses
-//! at: where it assumes a value, leaves a word out, or drops the rest of the file and opens every
-//! partition, there is an error here, and with one error nothing of the file is used. Rates and
-//! MTUs can be written as people do, too: `rate=400G`, `mtu=4096`.
+//! is a multicast group. All of OpenSM's syntax is taken, with the same effect, but for its
+//! guesses: where OpenSM assumes a value, leaves a word out, or drops the rest of the file and
+//! opens every partition, there is an error here, and with one error nothing of the file is used.
+//! Rates and MTUs can also be written in units: `rate=400G`, `mtu=4096`.
 
 mod build;
 mod flags;
@@ -46,7 +45,7 @@ pub fn parse_partitions(file: &Path, text: &str, allow_both: bool) -> (Partition
     (partitions, report.finish())
 }
 
-/// Reads the file that `config` names; without one, everybody is a full member of the default
+/// Reads the file that `config` names; without one, every port is a full member of the default
 /// partition.
 ///
 /// # Errors

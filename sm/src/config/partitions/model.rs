@@ -6,18 +6,18 @@ use rsm_ids::Guid;
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::{Mtu, PKey};
 
-/// Which partitions there are, and who is in them.
+/// Partitions and their members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Partitions {
-    /// Where it is from; `None` where there is no file: then everybody is a full member of the
-    /// default partition, and nobody of another one.
+    /// The file that defines them; `None` without one: then every port is a full member of the
+    /// default partition, and no port is in another one.
     pub file: Option<PathBuf>,
     /// By ascending P_Key. The default partition is always among them.
     pub list: Vec<Partition>,
-    /// Who is a member of what, in the order of the file: of two rules for one port in one
-    /// partition the later counts.
+    /// Memberships, in the order of the file: of two rules for one port in one partition the later
+    /// counts.
     ///
-    /// Whatever they say, the port of the subnet manager is a full member of the default partition:
+    /// Despite all rules, the port of the subnet manager is a full member of the default partition:
     /// limited members could not reach the SA otherwise.
     pub rules: Vec<Rule>,
     /// Whether a port can hold both keys of a partition. Where it cannot, [`Membership::Both`]
@@ -63,25 +63,25 @@ impl Partitions {
 pub struct Partition {
     /// Its P_Key without the membership bit: 0x0001 to 0x7fff.
     pub p_key: PKey,
-    /// What its first definition calls it; its P_Key where that does not.
+    /// Its name in its first definition; its P_Key without one.
     pub name: String,
     /// Service level of its packets, 0 to 15.
     pub sl: u8,
     /// Whether IP over InfiniBand is to run in it, so that its broadcast group is among
     /// [`Partition::groups`].
     pub ipoib: bool,
-    /// Multicast groups that exist whether or not anybody joins them.
+    /// Multicast groups that exist even without members.
     pub groups: Vec<Group>,
 }
 
-/// Says of some ports that they are members of a partition.
+/// Makes some ports members of a partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rule {
     /// The partition's P_Key without the membership bit.
     pub p_key: PKey,
     /// Which ports.
     pub members: Members,
-    /// What they are.
+    /// Their membership.
     pub membership: Membership,
     /// Whether the key is to be at index 0 of their tables; without such a rule the default
     /// partition's is.
@@ -101,16 +101,16 @@ pub enum Members {
     Routers,
     /// The ports of virtual channel adapters; this subnet manager knows none.
     VirtualAdapters,
-    /// The port that the subnet manager sits at.
+    /// The port of the subnet manager.
     Own,
     /// One port.
     Port(Guid),
 }
 
-/// What a member of a partition may do (IBA 10.9.3).
+/// The rights of a member of a partition (IBA 10.9.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Membership {
-    /// Talk to everybody in the partition.
+    /// Talk to all members of the partition.
     Full,
     /// Talk to full members.
     Limited,
@@ -145,7 +145,7 @@ impl Group {
     /// Scope of groups that do not leave the subnet.
     pub const LINK_LOCAL: u8 = 2;
 
-    /// Over how many routers packets to the group may go.
+    /// How many routers packets to the group may pass.
     pub const fn hop_limit(&self) -> u8 {
         if self.scope == Self::LINK_LOCAL {
             0

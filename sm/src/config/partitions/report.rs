@@ -8,7 +8,7 @@ pub(super) const FINDINGS_MAX: usize = 100;
 /// The most characters of the file that a finding quotes.
 const QUOTED_MAX: usize = 60;
 
-/// What is to be said about one file, up to a bound.
+/// The findings about one file, up to a bound.
 pub(super) struct Report<'a> {
     text: &'a str,
     findings: Findings,
@@ -27,7 +27,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// The byte `offset` keeps the file from being used.
+    /// Reports an error at the byte `offset`, which keeps the file from being used.
     pub(super) fn error(
         &mut self,
         offset: usize,
@@ -37,7 +37,7 @@ impl<'a> Report<'a> {
         self.say(offset, Severity::Error, found.into(), expected.into());
     }
 
-    /// What is at the byte `offset` may not be meant so.
+    /// Reports text at the byte `offset` that may not be meant so.
     pub(super) fn warning(
         &mut self,
         offset: usize,
@@ -47,7 +47,7 @@ impl<'a> Report<'a> {
         self.say(offset, Severity::Warning, found.into(), expected.into());
     }
 
-    /// Something worth knowing about what is at the byte `offset`.
+    /// Reports a note about the text at the byte `offset`.
     pub(super) fn note(
         &mut self,
         offset: usize,

@@ -1,4 +1,4 @@
-//! From text to definitions, which are still words.
+//! Splits the text into definitions, which are still words.
 
 use super::report::{Report, quoted};
 
@@ -50,7 +50,7 @@ pub(super) fn without_comments(text: &str) -> String {
     clean
 }
 
-/// The definitions of `clean`, a text without comments. What is none is left out, with an error.
+/// The definitions of `clean`, a text without comments. Other text is left out, with an error.
 pub(super) fn definitions<'a>(clean: &'a str, report: &mut Report<'_>) -> Vec<Definition<'a>> {
     let mut definitions = Vec::new();
     let mut offset = 0;

@@ -16,7 +16,7 @@ fn said(text: &str) -> Vec<String> {
     read(text).1.iter().map(Finding::to_string).collect()
 }
 
-/// Everything that a file says, a line each.
+/// All definitions of a file, a line each.
 fn dump(partitions: &Partitions) -> String {
     let mut out = String::new();
     for Partition {
@@ -62,7 +62,7 @@ fn dump(partitions: &Partitions) -> String {
 }
 
 #[test]
-fn a_file_with_everything_in_it() {
+fn a_file_with_every_feature_gives_the_golden_partitions() {
     let (partitions, findings) = read(include_str!("samples/cluster.conf"));
     assert_eq!(dump(&partitions), include_str!("samples/cluster.golden"));
     let said: Vec<_> = findings.iter().map(Finding::to_string).collect();
@@ -78,7 +78,7 @@ fn a_file_with_everything_in_it() {
 }
 
 #[test]
-fn without_a_file_everybody_is_in_one_partition() {
+fn without_a_file_all_ports_are_in_one_partition() {
     let expected = "\
 0x7fff Default sl=0 ipoib
   group ff12:401b:ffff::ffff:ffff mtu=2048 rate=3 sl=0 scope=2 q_key=0xb1b t_class=0 flow_label=0x0 hops=0
@@ -126,7 +126,7 @@ fn keys_are_chosen_where_none_is_given() {
 }
 
 #[test]
-fn every_error_is_named_with_its_place() {
+fn every_error_is_reported_with_its_place() {
     let text = "\
 Default=0x7fff : ALL=full
 A=0x10 : 0x1=full ;
@@ -172,7 +172,7 @@ just words ;
 }
 
 #[test]
-fn what_is_odd_but_usable_is_a_warning() {
+fn odd_but_usable_text_is_a_warning() {
     let text = "A=0x10,,ipo : ALL_VCAS, 0x1=l\n mgid=ff12:401b:ffff::ffff:ffff,sl=2\n mgid=ff12::7\n mgid=ff13::7, Q";
     let expected = [
         "p.conf:1:8: warning: nothing between two commas: left out",

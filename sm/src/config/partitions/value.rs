@@ -49,7 +49,7 @@ pub(super) fn mgid(text: &str) -> Option<Gid> {
     gid.is_multicast().then_some(gid)
 }
 
-/// What `word` stands for among `names`: itself, or the only one that it begins. OpenSM takes
+/// The one of `names` that `word` is, or the only one that it abbreviates. OpenSM takes
 /// abbreviations, too.
 pub(super) fn keyword(word: &str, names: &[&'static str]) -> Option<&'static str> {
     if let Some(name) = names.iter().find(|name| **name == word) {
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_by_code_and_by_speed() {
+    fn rates_are_read_by_code_and_by_speed() {
         let cases = [
             ("3", Some(3)),
             ("0x15", Some(21)),
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn mtus_by_code_and_by_size() {
+    fn mtus_are_read_by_code_and_by_size() {
         assert_eq!(mtu("4"), Some(Mtu::Bytes2048));
         assert_eq!(mtu("2048"), Some(Mtu::Bytes2048));
         assert_eq!(mtu("4096"), Some(Mtu::Bytes4096));
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn an_abbreviation_has_to_be_one_of_one_word() {
+    fn ambiguous_abbreviations_are_refused() {
         let names = ["ALL", "ALL_CAS", "ALL_SWITCHES", "SELF"];
         assert_eq!(keyword("ALL", &names), Some("ALL"));
         assert_eq!(keyword("ALL_S", &names), Some("ALL_SWITCHES"));

@@ -20,7 +20,7 @@ use crate::publish::{Controller, MAX_WAITING, Simulator};
 use crate::sweep::inventory::PortKey;
 
 #[tokio::test]
-async fn a_resweep_is_answered_with_the_convergence_that_came_of_it() {
+async fn a_resweep_returns_its_convergence() {
     let mut world = World::up();
     let (sender, mut events) = mpsc::channel(4);
     let controller = Arc::new(Controller::new(sender, world.view.clone()));
@@ -45,7 +45,7 @@ async fn a_resweep_is_answered_with_the_convergence_that_came_of_it() {
 }
 
 #[tokio::test]
-async fn a_caller_that_leaves_is_forgotten() {
+async fn requests_of_callers_that_leave_are_withdrawn() {
     let world = World::up();
     let (sender, mut events) = mpsc::channel(4);
     let controller = Controller::new(sender, world.view.clone());
@@ -60,7 +60,7 @@ async fn a_caller_that_leaves_is_forgotten() {
         assert_eq!(controller.waiting(), 1);
     }
     assert_eq!(controller.waiting(), 0);
-    // The core is told as well.
+    // The request is withdrawn from the core as well.
     let withdrawn = events.try_recv();
     assert!(matches!(
         withdrawn,
@@ -69,7 +69,7 @@ async fn a_caller_that_leaves_is_forgotten() {
 }
 
 #[tokio::test]
-async fn callers_can_learn_what_they_wait_for() {
+async fn activity_shows_the_progress_of_the_core() {
     let world = World::up();
     let (sender, _events) = mpsc::channel(4);
     let controller = Controller::new(sender, world.view.clone());
@@ -103,7 +103,7 @@ async fn callers_can_learn_what_they_wait_for() {
 }
 
 #[tokio::test]
-async fn requests_that_lead_nowhere_are_refused_at_once() {
+async fn requests_that_cannot_succeed_are_refused_at_once() {
     let world = World::up();
     let (sender, mut events) = mpsc::channel(1);
     let controller = Arc::new(Controller::new(sender, world.view.clone()));
@@ -117,7 +117,7 @@ async fn requests_that_lead_nowhere_are_refused_at_once() {
     // The channel is full.
     assert_eq!(controller.resweep(false).await, Err(ControlError::Busy));
     events.recv().await.unwrap();
-    // Another master is found while somebody waits.
+    // Another master appears while a caller waits.
     let master = Other {
         port: PortKey::new(HOSTS[1], PortNum(1)),
         guid: HOSTS[1],
@@ -154,7 +154,7 @@ async fn requests_that_lead_nowhere_are_refused_at_once() {
 }
 
 #[tokio::test]
-async fn not_more_wait_than_are_meant_to() {
+async fn callers_beyond_max_waiting_are_refused() {
     let world = World::up();
     let (sender, events) = mpsc::channel(MAX_WAITING + 2);
     let controller = Arc::new(Controller::new(sender, world.view.clone()));
@@ -198,7 +198,7 @@ async fn a_simulated_fabric_is_operated_by_name() {
         .await
         .unwrap();
     assert!(!powered());
-    // It still has its name.
+    // A node without power still has its name.
     simulator
         .act(SimulationAction::PowerOn { node: leaf() })
         .await

@@ -1,4 +1,4 @@
-//! What watchers are told.
+//! Changes as watchers receive them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::publish::{MAX_CHANGES, View};
 use crate::sweep::inventory::{Inventory, NodeRecord};
 
-/// A copy that is kept up to date by events alone.
+/// A copy that events alone keep up to date.
 #[derive(PartialEq, Debug)]
 struct Mirror {
     nodes: BTreeMap<Guid, Node>,
@@ -66,7 +66,7 @@ impl Mirror {
 }
 
 #[test]
-fn a_fabric_that_comes_up_is_told_in_a_few_events() {
+fn a_fabric_that_comes_up_takes_a_few_events() {
     let world = World::up();
     let told = world.told_after(0);
     let kinds: Vec<_> = told.iter().map(|event| kind_of(&event.change)).collect();
@@ -91,7 +91,7 @@ fn a_fabric_that_comes_up_is_told_in_a_few_events() {
 }
 
 #[test]
-fn a_lost_link_is_told_as_such_and_events_keep_a_copy_true() {
+fn a_lost_link_has_its_event_and_events_keep_a_copy_true() {
     let mut world = World::up();
     let mut mirror = Mirror::of(&world.view);
     let before = world.last_told();
@@ -141,7 +141,7 @@ fn a_lost_link_is_told_as_such_and_events_keep_a_copy_true() {
 }
 
 #[test]
-fn a_host_that_goes_dark_is_told_with_its_last_form() {
+fn a_host_that_goes_dark_is_reported_with_its_description() {
     let mut world = World::up();
     let mut mirror = Mirror::of(&world.view);
     let before = world.last_told();
@@ -159,7 +159,7 @@ fn a_host_that_goes_dark_is_told_with_its_last_form() {
 }
 
 #[test]
-fn a_link_that_is_damped_has_changed() {
+fn damping_a_link_changes_the_link() {
     let world = World::up();
     let view = blank_view();
     view.replace(Arc::new(world.snapshot()));
@@ -181,7 +181,7 @@ fn a_link_that_is_damped_has_changed() {
 }
 
 #[test]
-fn the_same_snapshot_again_is_no_news() {
+fn the_same_snapshot_again_has_no_events() {
     let world = World::up();
     let before = world.last_told();
     world.view.replace(Arc::new(world.snapshot()));
@@ -189,7 +189,7 @@ fn the_same_snapshot_again_is_no_news() {
     assert_eq!(world.view.status().generation, 2);
 }
 
-/// A fabric of `count` nodes that say nothing.
+/// A fabric of `count` nodes without ports.
 fn fabric_of(count: u64) -> Fabric {
     let mut inventory = Inventory::default();
     for number in 1..=count {
@@ -213,7 +213,7 @@ fn fabric_of(count: u64) -> Fabric {
 }
 
 #[test]
-fn what_would_push_everything_else_out_is_summed_up() {
+fn changes_beyond_max_changes_are_summed_up() {
     let base = World::up().snapshot();
     let view = blank_view();
     let mut seen = 0;

@@ -1,4 +1,4 @@
-//! What keeps its number from snapshot to snapshot.
+//! Findings and convergences keep their numbers from snapshot to snapshot.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn a_finding_keeps_its_number_as_long_as_it_holds() {
     assert_eq!((held.id, held.generation, held.raised_unix_ms), (1, 1, 100));
     assert_eq!((held.occurrences, held.message.as_str()), (2, "11 times"));
     assert_eq!((held.node, held.port), (Some(Guid(1)), Some(PortNum(1))));
-    // What comes back is raised anew.
+    // A finding that comes back is raised anew.
     let news = book.update(&[errors("12 times"), other], 3, 300);
     assert_eq!(news.raised[0].id, 3);
     let ids: Vec<_> = book.held().iter().map(|finding| finding.id).collect();
@@ -42,7 +42,7 @@ fn a_finding_keeps_its_number_as_long_as_it_holds() {
 }
 
 #[test]
-fn findings_alike_are_told_apart() {
+fn findings_of_one_kind_and_subject_have_different_numbers() {
     let mut book = FindingBook::default();
     let [one, two] = ["one", "two"].map(|text| finding(FindingKind::SetFailed, 1, text));
     assert_eq!(

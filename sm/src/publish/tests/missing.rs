@@ -1,4 +1,4 @@
-//! Asking for what is not there any more.
+//! Lookups of missing nodes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn without_a_host() -> World {
 }
 
 #[test]
-fn a_host_that_is_gone_is_told_with_its_place_and_time() {
+fn lookups_of_a_missing_host_give_its_place_and_time() {
     let world = without_a_host();
     let node_guid = Selector::guid(HOSTS[1]);
     for name in ["host-2".parse().unwrap(), node_guid] {
@@ -57,7 +57,7 @@ fn a_host_that_is_gone_is_told_with_its_place_and_time() {
 }
 
 #[test]
-fn only_what_is_missing_can_be_accepted() {
+fn only_missing_nodes_and_cables_can_be_accepted() {
     let mut world = without_a_host();
     let (sender, mut events) = mpsc::channel(4);
     let controller = Controller::new(sender, Arc::clone(&world.view));

@@ -50,8 +50,8 @@ fn saved(mgid: Gid, mlid: u16, members: &[(Guid, Bits)]) -> SavedGroup {
     }
 }
 
-/// The small fabric with three groups: the first and the third host, one of which only sends, and
-/// somebody who has gone in one; the second host in two others, which share a multicast LID.
+/// The small fabric with three groups: the first and the third host, one of which only sends, and a
+/// port that has gone in one; the second host in two others, which share a multicast LID.
 fn gathered() -> (World, PublishedSa) {
     let mut world = World::up();
     let guid = |host: usize| {
@@ -92,7 +92,7 @@ fn port(host: usize) -> PortKey {
 }
 
 #[test]
-fn groups_are_listed_with_what_is_known_of_them() {
+fn groups_are_listed_with_parameters_and_counts() {
     let (_world, shown) = gathered();
     let list = |after, limit, filter| now(shown.multicast_groups(after, limit, filter)).unwrap();
     let all = MulticastGroupFilter::default();
@@ -107,7 +107,7 @@ fn groups_are_listed_with_what_is_known_of_them() {
         (SHARING, 0xC001, 1, 1),
     ];
     assert_eq!(told, expected);
-    // Two leaves and a spine; a group of one port has nobody to pass anything on to.
+    // Two leaves and a spine; the group of a single port needs no switch.
     assert_eq!(groups[1].switches, 3);
     assert!(groups[1].well_known && !groups[0].well_known);
     let broadcast = &groups[1];
@@ -176,7 +176,7 @@ fn members_and_trees_are_those_of_the_group() {
 }
 
 #[test]
-fn a_name_leads_to_one_group() {
+fn group_selectors_find_one_group_or_fail() {
     let (_world, shown) = gathered();
     let find = |group| now(shown.multicast_group(group));
     let found = find(GroupSelector::Mgid(SHARING)).unwrap();

@@ -1,4 +1,4 @@
-//! Partitions, and who is in them.
+//! Partitions and their members.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub(super) fn divided() -> World {
 }
 
 #[test]
-fn without_a_file_there_is_one() {
+fn without_a_partitions_file_there_is_one_partition() {
     let world = World::up();
     let page = world.view.partitions(None, usize::MAX);
     let [partition] = &page.items[..] else {

@@ -1,4 +1,4 @@
-//! Lists, names, tables and ways.
+//! Lists, names, tables and routes.
 
 use std::sync::Arc;
 
@@ -118,7 +118,7 @@ fn pages_put_together_are_the_list() {
 }
 
 #[test]
-fn ports_and_links_say_what_the_hardware_says() {
+fn ports_and_links_show_the_state_of_the_hardware() {
     let world = World::up();
     let port = world.view.port(&named("leaf-1:3")).unwrap();
     assert_eq!(port.state, PortState::Active);
@@ -165,7 +165,7 @@ fn every_name_of_a_port_leads_to_it() {
 }
 
 #[test]
-fn a_way_is_what_a_packet_takes() {
+fn a_route_is_the_path_that_packets_take() {
     let world = World::up();
     for from in HOSTS {
         for to in HOSTS.into_iter().chain([SPINE_A, SPINE_B, LEAF_1, LEAF_2]) {
@@ -218,7 +218,7 @@ fn with_tables(world: &World, change: impl FnOnce(&Plan, &mut Plan)) -> View {
 }
 
 #[test]
-fn a_way_that_ends_early_says_where_and_why() {
+fn a_route_that_ends_early_shows_where_and_why() {
     let world = World::up();
     let destination = named(&HOSTS[3].to_string());
     let lid = world.view.port(&destination).unwrap().lid;

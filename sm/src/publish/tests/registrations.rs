@@ -1,4 +1,4 @@
-//! What hosts asked to be told of, and the names that their ports have beside their own.
+//! Subscriptions of hosts, and the alias GUIDs of their ports.
 
 use rsm_api::SaQueries as _;
 use rsm_api::model::{AliasGuidKey, PortKey, SubscriptionKey, SubscriptionSources};
@@ -33,7 +33,7 @@ fn host(world: &World) -> (PortKey, Guid) {
     (key, snapshot.fabric.node(at).ports[1].guid)
 }
 
-/// The small fabric as it is shown where this is remembered.
+/// The small fabric as it is shown with this saved state.
 fn remembering(world: &World, remembered: Remembered) -> PublishedSa {
     let mut sa = Sa::new(Config { sm_key: 0 });
     assert_eq!(sa.restore(remembered, Time::ZERO), 0);
@@ -140,7 +140,7 @@ fn subscriptions_are_listed_by_port_and_number() {
         ..all[2].key
     };
     assert_eq!(list(Some(last), 9, None), []);
-    // A switch's port that no packet is addressed to has subscribed to nothing.
+    // An external port of a switch has no address, and no subscription.
     let external = PortKey {
         node: LEAF_1,
         number: PortNum(1),
@@ -149,7 +149,7 @@ fn subscriptions_are_listed_by_port_and_number() {
 }
 
 #[test]
-fn names_are_listed_by_port_and_index() {
+fn alias_guids_are_listed_by_port_and_index() {
     let world = World::up();
     let (key, port) = host(&world);
     let mut guids = AliasGuids::default();

@@ -9,7 +9,7 @@ use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::publish::summary::OnceReport;
 
 #[test]
-fn the_report_has_what_scripts_read() {
+fn the_report_has_the_fields_that_scripts_read() {
     let snapshot = Snapshot {
         findings: Arc::from([Finding::new(
             FindingKind::SelfCabled,
@@ -90,7 +90,7 @@ fn complete_means_that_every_managed_port_is_active() {
     let report = with_port(&armed);
     assert!(!report.is_complete());
     assert_eq!((report.state, report.ports_not_active), ("degraded", 1));
-    // Nobody manages what is at the other end.
+    // The node at the other end is not managed.
     let report = with_port(&|port| {
         armed(port);
         port.peer = None;

@@ -1,4 +1,4 @@
-//! What the SA was asked, and the paths that it tells of.
+//! Counters of the SA, and the paths that it returns.
 
 use rsm_api::model::{Path, PathQuestion, Paths};
 use rsm_api::{LookupError, SaError, SaQueries as _};
@@ -111,9 +111,9 @@ fn paths(shown: &PublishedSa, question: &PathQuestion) -> Result<Vec<Path>, Stri
     shown.paths(question).unwrap().paths
 }
 
-/// What a host is told is what is shown, component by component.
+/// The API shows the path that a host gets, component by component.
 #[test]
-fn a_path_is_what_the_host_would_get() {
+fn a_path_is_the_one_that_the_host_gets() {
     let world = World::up();
     let shown = shown(&world);
     let (from, to) = (lid(&world, 0), lid(&world, 2));
@@ -165,7 +165,7 @@ fn a_path_is_what_the_host_would_get() {
 }
 
 #[test]
-fn partitions_and_service_levels_are_as_asked_for() {
+fn paths_have_the_requested_partition_and_service_level() {
     let world = divided();
     let shown = shown(&world);
     // Hosts 1 and 4 are full members of 0x10, which has service level 3; host 2 is a limited one,
@@ -191,7 +191,7 @@ fn partitions_and_service_levels_are_as_asked_for() {
 }
 
 #[test]
-fn why_there_is_no_path() {
+fn pairs_without_a_path_show_the_reason() {
     let world = divided();
     let host = |host: usize| HOSTS[host].to_string();
     // Two limited members of the only partition that they share.
@@ -213,7 +213,7 @@ fn why_there_is_no_path() {
         SaError::Lookup(LookupError::NotFound { .. })
     ));
 
-    // Before there is a plan, and where another is the master, hosts are asked for patience.
+    // Before there is a plan, and under another master, the SA does not answer hosts.
     let mut held = Held::of(&sa(&world), &world.snapshot());
     held.sa_snapshot = SaSnapshot::default();
     let question = between("host-1", "host-2");

@@ -37,7 +37,7 @@ fn service(id: u64, port: Guid, p_key: u16, name: &[u8], lease_s: Option<u64>) -
     }
 }
 
-/// The small fabric with two services of the first host and one of somebody who has gone.
+/// The small fabric with two services of the first host and one of a port that has gone.
 fn offered() -> (World, PublishedSa) {
     let world = World::up();
     let snapshot = world.snapshot();
@@ -53,14 +53,14 @@ fn offered() -> (World, PublishedSa) {
         ..Remembered::default()
     };
     let mut sa = Sa::new(Config { sm_key: 0 });
-    // What is shown is of the time of the world: two seconds later.
+    // Leases are shown as of the time of the world: two seconds later.
     assert_eq!(sa.restore(remembered, Time::ZERO), 0);
     let shown = Held::of(&sa, &snapshot).shown(&world);
     (world, shown)
 }
 
 #[test]
-fn services_are_listed_by_what_tells_them_apart() {
+fn services_are_listed_by_identifier() {
     let (_world, shown) = offered();
     let list = |after, limit, filter| now(shown.services(after, limit, filter)).unwrap().items;
     let all = list(None, usize::MAX, ServiceFilter::default());

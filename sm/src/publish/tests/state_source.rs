@@ -1,4 +1,4 @@
-//! The SA that stands still.
+//! A state of the SA that does not change.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::core::snapshot::Snapshot;
 use crate::publish::{PublishedSa, SaStateSource};
 use crate::sa::{Counters, Holdings, Sa, SaSnapshot};
 
-/// What it was like once.
+/// The state of an SA at one moment.
 pub(super) struct Held {
     pub(super) counters: Counters,
     pub(super) holdings: Holdings,
@@ -25,7 +25,7 @@ impl Held {
         }
     }
 
-    /// It, as the API shows it.
+    /// This state, as the API shows it.
     pub(super) fn shown(self, world: &World) -> PublishedSa {
         PublishedSa::new(world.view.clone(), Arc::new(self))
     }
@@ -45,7 +45,7 @@ impl SaStateSource for Held {
     }
 }
 
-/// Waits for what is there already.
+/// The result of a future that is ready.
 pub(super) fn now<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.unwrap().block_on(future)

@@ -42,7 +42,7 @@ fn finding(severity: Severity) -> Arc<[Finding]> {
 }
 
 #[test]
-fn each_state_is_told_from_the_others() {
+fn each_subnet_state_has_its_status() {
     let up = World::up().snapshot();
     let state = |snapshot: Snapshot| {
         let view = blank_view();
@@ -120,7 +120,7 @@ fn a_port_that_is_not_active_leaves_the_subnet_degraded() {
 }
 
 #[test]
-fn a_refused_plan_shows_what_the_routes_in_force_do_now() {
+fn a_refused_plan_shows_the_reachability_of_the_routes_in_force() {
     let mut snapshot = World::up().snapshot();
     let error = || PlanError::NoLocalLid;
     snapshot.refused_plan = Some(Arc::new(RefusedPlan {
@@ -142,7 +142,7 @@ fn a_refused_plan_shows_what_the_routes_in_force_do_now() {
         (verification.reachable_pairs, verification.unreachable_pairs),
         (40, 9)
     );
-    // Where nothing is known, nothing is shown: not the proof of the plan before.
+    // Where the reachability is not known, none is shown: not the proof of the plan before.
     snapshot.refused_plan = Some(Arc::new(RefusedPlan {
         error: error(),
         in_force: None,

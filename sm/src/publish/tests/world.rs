@@ -94,7 +94,7 @@ pub(super) struct World {
     pub(super) core: Core,
     pub(super) sim: Sim,
     pub(super) view: Arc<View>,
-    /// Tickets that were answered.
+    /// Tickets that the core answered.
     pub(super) done: Vec<(Ticket, Arc<Convergence>)>,
     pub(super) declined: Vec<(Ticket, String)>,
     client: AttachId,
@@ -214,7 +214,7 @@ impl World {
     }
 }
 
-/// What the local port tells of Sets that the core itself made. They may set off a convergence of
+/// Traps of the local port about Sets that the core itself made. They may set off a convergence of
 /// their own, and the tests count convergences.
 fn is_echo(inbound: &Inbound) -> bool {
     matches!(
@@ -223,7 +223,7 @@ fn is_echo(inbound: &Inbound) -> bool {
     )
 }
 
-/// A view of nothing yet, whose clock stands still.
+/// A view without a snapshot, whose clock stands still.
 pub(super) fn blank_view() -> View {
     View::new(
         "sim:test".to_owned(),
@@ -236,7 +236,7 @@ pub(super) fn named(text: &str) -> Selector {
     text.parse().unwrap()
 }
 
-/// What kind of change, for comparing lists of them.
+/// The kind of change, for comparing lists of them.
 pub(super) fn kind_of(change: &Change) -> &'static str {
     match change {
         Change::StateChanged { .. } => "state changed",

@@ -1,10 +1,10 @@
-//! What a subscriber wants to hear of (IBA 13.4.8.3).
+//! The notices that a subscription asks for (IBA 13.4.8.3).
 
 use rsm_ids::Lid;
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::sa::{InformInfo, SaNotice};
 
-/// The ports whose notices are meant.
+/// The ports whose notices match.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sources {
     /// All.
@@ -15,14 +15,14 @@ pub enum Sources {
     Lids(Lid, Lid),
 }
 
-/// Which notices: two requests that mean the same are equal.
+/// The notices that a subscription matches; two requests with the same meaning are equal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interest {
-    /// What they come from.
+    /// The ports that issue them.
     pub sources: Sources,
     /// Generic ones, or those of a vendor.
     pub generic: bool,
-    /// Their type; `None` for all, as in what follows.
+    /// Their type; `None` for all, as in the next two fields.
     pub notice_type: Option<u16>,
     /// TrapNumber, or a vendor's DeviceID.
     pub trap_or_device: Option<u16>,
@@ -31,9 +31,9 @@ pub struct Interest {
 }
 
 impl Interest {
-    /// What a request says. `None` where it says what cannot be: a LID that no port has, a range
-    /// that ends before it begins, a flag that is neither 0 nor 1. A range that was left empty is
-    /// nobody's, which is what osmtest asks for.
+    /// The meaning of a request. `None` if it is impossible: a LID that no port can have, a range
+    /// that ends before it begins, a flag that is neither 0 nor 1. An empty range matches no port;
+    /// osmtest sends it.
     pub fn of(info: &InformInfo) -> Option<Interest> {
         let sources = if info.gid() != Gid(0) {
             Sources::Port(info.gid())
@@ -65,7 +65,7 @@ impl Interest {
         })
     }
 
-    /// Whether `notice` is one of those.
+    /// Whether `notice` matches.
     pub fn includes(&self, notice: &SaNotice) -> bool {
         let issuer_gid = notice.issuer_gid();
         let notice = notice.notice();

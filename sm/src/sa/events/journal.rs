@@ -1,13 +1,12 @@
-//! What happened, for subscribers to be told at their own pace.
+//! The journal of notices; each subscriber reads it at its own pace.
 //!
-//! There is one list for all of them, and each remembers how far it has been told: that takes the
-//! memory of the list whatever the number of subscribers, and of those who do not answer. Two rules
-//! keep it short:
+//! One list serves all subscribers, and each has a position in it: its memory depends neither on
+//! the number of subscribers nor on how many do not answer. Two rules keep it short:
 //!
-//! * After something was said of a thing, nothing is said of it for [`QUIET`]; then only the last
-//!   of what happened meanwhile.
-//! * A notice that is not the last about its thing is taken out; who has not been told of it hears
-//!   the last one.
+//! * After a notice about a subject, further ones about it are held back for [`QUIET`]; then only
+//!   the last of them is added.
+//! * A later notice about the same subject replaces an earlier one; a subscriber that has not
+//!   received the earlier one receives the later.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -17,14 +16,14 @@ use rsm_mad::Time;
 use super::limits::{MAX_NOTICES, MAX_QUIET, QUIET};
 use super::news::{News, Subject};
 
-/// The list of what happened.
+/// The list of notices.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
-    /// From `start` on; those that were overtaken are gone.
+    /// Notices from number `start` on; `None` where a later notice replaced one.
     list: VecDeque<Option<Arc<News>>>,
     start: u64,
     latest: BTreeMap<Subject, u64>,
-    /// What was spoken of a moment ago, and what is to be said of it next.
+    /// Subjects in their quiet time: when it ends, and the notice to add then.
     quiet: BTreeMap<Subject, (Time, Option<News>)>,
     timers: BTreeSet<(Time, Subject)>,
     coalesced: u64,
@@ -32,7 +31,7 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Takes what happened at `now`. Whether it is to be told now.
+    /// Takes a notice at `now`. Returns whether it was added to the list.
     pub(super) fn take(&mut self, news: News, now: Time) -> bool {
         let subject = news.subject();
         if let Some((_, next)) = self.quiet.get_mut(&subject) {
@@ -44,7 +43,7 @@ impl Journal {
         true
     }
 
-    /// Says what was held back for long enough. Whether anything is to be told.
+    /// Adds the notices whose quiet time has ended. Returns whether there were any.
     pub(super) fn handle_deadline(&mut self, now: Time) -> bool {
         let mut spoken = false;
         while let Some(&(due, subject)) = self.timers.first()
@@ -101,18 +100,18 @@ impl Journal {
         self.start + self.list.len() as u64
     }
 
-    /// The notice with this number; `None` where it is kept no more, or was overtaken.
+    /// The notice with this number; `None` if it was dropped or replaced.
     pub(super) fn get(&self, number: u64) -> Option<&Arc<News>> {
         let index = number.checked_sub(self.start)?;
         self.list.get(usize::try_from(index).ok()?)?.as_ref()
     }
 
-    /// Notices that nobody was told, because a later one says all there is to know.
+    /// Notices that a later one about the same subject replaced.
     pub(super) fn coalesced(&self) -> u64 {
         self.coalesced
     }
 
-    /// Notices that are kept no more, although somebody may not have been told of them.
+    /// Notices dropped for lack of room, which slow subscribers may have missed.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped
     }

@@ -1,4 +1,4 @@
-//! What events hold at most, and how long they wait.
+//! Limits of events: numbers and waiting times.
 
 use std::time::Duration;
 
@@ -6,38 +6,37 @@ use std::time::Duration;
 /// with five each, about 300 bytes each.
 pub const MAX_SUBSCRIPTIONS: usize = 1 << 18;
 
-/// Subscriptions of one port. A host asks for a notice or two for each program that cares; a
-/// subscriber whose number grows without end has this many.
+/// Subscriptions of one port. A host needs one or two for each interested program; a subscriber
+/// whose number grows without end stops here.
 pub const MAX_PER_PORT: usize = 64;
 
-/// Notices that are kept for subscribers who are behind: enough for every port of a large subnet to
-/// go at once. About 300 bytes each.
+/// Notices kept for slow subscribers: enough for every port of a large subnet to go at once. About
+/// 300 bytes each.
 pub const MAX_NOTICES: usize = 1 << 16;
 
-/// How many things are remembered that something was said of a moment ago. Of more than these
-/// everything is said at once.
+/// Subjects in their quiet time. Beyond this number, notices are added at once.
 pub const MAX_QUIET: usize = 1 << 16;
 
-/// Reports that are under way at the same time, to all subscribers; one to each of them. Thousands
-/// a second where they are answered, and few enough that answers to questions are not held up.
+/// Reports in flight to all subscribers, one to each. Thousands a second if subscribers answer, and
+/// few enough not to delay answers to queries.
 pub const MAX_REPORTS: usize = 256;
 
-/// How many subscriptions are held against notices before others have their turn: well below a
+/// Number of subscriptions compared with notices before other work has its turn: well below a
 /// millisecond.
 pub const WORK_PER_POLL: usize = 4096;
 
 /// How often a report is sent before its subscriber counts as gone.
 pub const ATTEMPTS: u32 = 4;
 
-/// The shortest wait for the answer to a report, whatever the subscriber says of itself: a busy
-/// host does not schedule the program for as long as that.
+/// The shortest wait for the answer to a report, even if the subscriber states a shorter response
+/// time: a busy host may not schedule the program for so long.
 pub const SHORTEST_WAIT: Duration = Duration::from_secs(1);
 
-/// The longest, whatever it says: RespTimeValue goes up to more than two hours.
+/// The longest such wait: RespTimeValue goes up to more than two hours.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(4);
 
-/// How long nothing more is said of a thing of which something was just said: what happens to it
-/// meanwhile is told in the end as it is then.
+/// How long further notices about a subject are held back after one; then the last of them is
+/// reported.
 pub const QUIET: Duration = Duration::from_secs(1);
 
 /// How long the subscriptions of a port that is gone are kept: as long as its memberships in

@@ -1,14 +1,14 @@
 //! Events: hosts subscribe to notices and get reports of them (IBA 13.4.8.3, 13.4.9, 15.2.5.12).
 //!
 //! [`Events`] is a state machine without I/O. It takes the requests of InformInfo, `Events::set`,
-//! and shows subscriptions to queries in a [`View`]; takes what happens, [`Events::take`]; and says
-//! what is to be sent, `Events::poll_report`.
+//! and shows subscriptions to queries in a [`View`]; takes notices, [`Events::take`]; and returns
+//! the reports to send, `Events::poll_report`.
 //!
-//! A report is sent to each queue pair that subscribed, once for each notice however many of its
-//! subscriptions it matches, and one after the other: the next one goes when the last was answered.
-//! One that is not answered is sent again, and after [`limits::ATTEMPTS`] its subscriptions end.
-//! Who is slow is told less, not later: see `journal`. While a port is gone nothing is sent to it,
-//! and after [`limits::KEEP`] its subscriptions end.
+//! A report goes to each queue pair that subscribed, once for each notice however many of its
+//! subscriptions match, and one after the other: the next one leaves when the last was answered. A
+//! report without answer is sent again, and after [`limits::ATTEMPTS`] its subscriptions end. A
+//! slow subscriber gets fewer reports, not later ones: see `journal`. While a port is gone nothing
+//! is sent to it, and after [`limits::KEEP`] its subscriptions end.
 
 mod interest;
 mod journal;
@@ -37,14 +37,14 @@ pub(in crate::sa) use self::subscribe::Requester;
 pub use self::subscription::{SubscriberId, Subscription, SubscriptionId};
 pub use self::view::View;
 
-/// What became of events so far.
+/// Counters of notices and reports.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counters {
-    /// Things that happened.
+    /// Notices taken.
     pub notices: u64,
-    /// Of them those that nobody was told, because a later one says all there is to know.
+    /// Of them, those that a later one about the same subject replaced.
     pub coalesced: u64,
-    /// Of them those that are kept no more, although somebody who is slow may not have been told.
+    /// Of them, those dropped for lack of room, which slow subscribers may have missed.
     pub dropped: u64,
     /// Reports that were sent, the repeated ones not counted.
     pub reports: u64,
@@ -52,32 +52,32 @@ pub struct Counters {
     pub repeated: u64,
     /// Reports that were answered.
     pub answered: u64,
-    /// Answers to reports that nobody waits for: late, or from somebody else.
+    /// Answers that match no pending report: late, or from another port.
     pub stray: u64,
-    /// Reports that were never answered, for which subscriptions ended.
+    /// Reports that were never answered, which ended their subscriptions.
     pub unanswered: u64,
 }
 
-/// All subscriptions, and what their subscribers are told.
+/// All subscriptions, and the reports to their subscribers.
 #[derive(Debug, Default)]
 pub struct Events {
-    /// Shared with views, and copied where one is still looked at when something changes.
+    /// Shared with views; a change copies it while a view holds it.
     subscriptions: Arc<BTreeMap<SubscriptionId, Subscription>>,
     journal: Journal,
     reports: Reports,
     /// Subscribing ports that are gone, and when their subscriptions end.
     gone: BTreeMap<Guid, Time>,
-    /// Changed since somebody last took what is to be remembered.
+    /// Changed since the last [`Events::take_unsaved`].
     unsaved: bool,
     counters: Counters,
 }
 
 impl Events {
-    /// Something happened.
+    /// Takes a notice.
     pub fn take(&mut self, news: News, now: Time) {
         self.counters.notices += 1;
         if self.reports.is_empty() {
-            // Nobody would be told.
+            // There is no subscriber.
             return;
         }
         if self.journal.take(news, now) {
@@ -85,7 +85,7 @@ impl Events {
         }
     }
 
-    /// All subscriptions as they are now, for as long as somebody looks.
+    /// All subscriptions as they are now.
     pub fn view(&self) -> View {
         View::of(self.subscriptions.clone())
     }
@@ -95,12 +95,12 @@ impl Events {
         self.subscriptions.len()
     }
 
-    /// Whether there is none.
+    /// Whether there is no subscription.
     pub fn is_empty(&self) -> bool {
         self.subscriptions.is_empty()
     }
 
-    /// What became of events so far.
+    /// Counters of notices and reports.
     pub fn counters(&self) -> Counters {
         Counters {
             coalesced: self.journal.coalesced(),
@@ -109,12 +109,12 @@ impl Events {
         }
     }
 
-    /// Whether anything has changed that is to be remembered.
+    /// Whether there are changes to save.
     pub fn is_unsaved(&self) -> bool {
         self.unsaved
     }
 
-    /// Whether anything has changed that is to be remembered, since this was last asked.
+    /// Whether there are changes to save since the last call.
     pub fn take_unsaved(&mut self) -> bool {
         std::mem::take(&mut self.unsaved)
     }

@@ -1,4 +1,4 @@
-//! Something that happened, and who may hear of it.
+//! A notice for subscribers, and the ports that may receive it.
 
 use std::sync::Arc;
 
@@ -11,28 +11,28 @@ use crate::sa::directory::Directory;
 use crate::sa::ends::EndIx;
 use crate::sa::partitions::can_talk;
 
-/// A notice on its way to subscribers.
+/// A notice for subscribers.
 #[derive(Clone, Debug)]
 pub struct News {
     /// As it is reported.
     pub notice: SaNotice,
-    /// Who may hear of it.
+    /// The ports that may receive it.
     pub audience: Audience,
 }
 
-/// Who may hear of a notice (o13-17.1.1): those in a partition with what it is about.
+/// The ports that may receive a notice (o13-17.1.1): those in a partition with its subject.
 #[derive(Clone, Debug)]
 pub enum Audience {
-    /// It is about the port that it comes from, which has these P_Keys.
+    /// The notice is about its issuer, which has these P_Keys.
     Issuer(Arc<[PKey]>),
-    /// It is about a port with these P_Keys, and comes from the subnet manager.
+    /// The subnet manager issues the notice, about a port with these P_Keys.
     Port(Arc<[PKey]>),
     /// It is about a multicast group of this partition.
     Group(PKey),
 }
 
 impl Audience {
-    /// Whether a port with these P_Keys is among them.
+    /// Whether a port with these P_Keys may receive the notice.
     pub fn includes(&self, p_keys: &[PKey]) -> bool {
         match self {
             Audience::Issuer(theirs) | Audience::Port(theirs) => can_talk(p_keys, theirs),
@@ -44,8 +44,7 @@ impl Audience {
     }
 }
 
-/// What a notice is about: of several notices about the same thing only the last matters to who has
-/// heard of none.
+/// The subject of a notice: of several notices about one subject, a subscriber needs only the last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Subject {
     generic: bool,
@@ -76,7 +75,7 @@ impl News {
         News::of_gid(directory, trap, mgid, Audience::Group(p_key))
     }
 
-    /// What a port reported to the subnet manager; `None` where nobody knows the port.
+    /// The forwarded trap of a port; `None` if no port has the issuer's LID.
     pub fn of_trap(directory: &Directory, notice: &Notice) -> Option<News> {
         let issuer = directory.by_lid(notice.issuer_lid())?;
         let mut forwarded = SaNotice::default();
@@ -89,7 +88,7 @@ impl News {
         })
     }
 
-    /// What the subnet manager itself has to say of a GID.
+    /// A notice that the subnet manager itself issues about a GID.
     fn of_gid(directory: &Directory, trap: Trap, gid: Gid, audience: Audience) -> News {
         let mut details = GidChange::default();
         details.set_gid(gid);
@@ -110,7 +109,7 @@ impl News {
         }
     }
 
-    /// What it is about.
+    /// The subject of the notice.
     pub fn subject(&self) -> Subject {
         let notice = self.notice.notice();
         let trap = match notice.trap_number() {
@@ -127,8 +126,8 @@ impl News {
         }
     }
 
-    /// Whether it is for the trusted alone (C15-0.2-1.16): of wrong keys, whose details tell which
-    /// would be right for whom.
+    /// Whether only trusted subscribers may receive it (C15-0.2-1.16): it is about a wrong key, and
+    /// its details help to find the right one.
     pub fn is_security(&self) -> bool {
         let notice = self.notice.notice();
         notice.notice_type() == NoticeType::Security
@@ -136,7 +135,7 @@ impl News {
     }
 }
 
-/// Whether a generic trap tells of a wrong key.
+/// Whether a generic trap reports a wrong key.
 pub(super) fn is_of_keys(trap: Trap) -> bool {
     (Trap::BAD_M_KEY..=Trap::BAD_P_KEY_AT_SWITCH).contains(&trap)
 }

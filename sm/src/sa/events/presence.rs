@@ -1,4 +1,4 @@
-//! Ports that come and go, be they subscribers or not.
+//! Ports that come and go, those of subscribers and others.
 
 use rsm_ids::Guid;
 use rsm_mad::Time;
@@ -8,8 +8,8 @@ use super::{Events, News};
 use crate::sa::directory::Directory;
 
 impl Events {
-    /// The subnet has changed. Subscribers who are gone are told nothing, and lose their
-    /// subscriptions when they do not come back in time; those who are back are told what they
+    /// The subnet has changed. A subscriber whose port is gone gets no reports, and loses its
+    /// subscriptions unless the port is back in time; one that is back gets the reports that it
     /// missed.
     pub(in crate::sa) fn ports_changed(&mut self, directory: &Directory, now: Time) {
         for port in self.ports() {
@@ -21,7 +21,7 @@ impl Events {
         }
     }
 
-    /// Tells of ports that came or went between two directories: traps 64 and 65.
+    /// Takes notices of ports that came or went between two directories: traps 64 and 65.
     pub(in crate::sa) fn compare(&mut self, before: &Directory, after: &Directory, now: Time) {
         let (old, new) = (before.in_service(), after.in_service());
         let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
@@ -48,8 +48,8 @@ impl Events {
         }
     }
 
-    /// Does what is due at `now`. Returns the ports that lost their subscriptions because they were
-    /// gone for too long.
+    /// Does the work due at `now`. Returns the ports that lost their subscriptions because they
+    /// were gone for too long.
     pub(in crate::sa) fn handle_deadline(&mut self, now: Time) -> Vec<Guid> {
         if self.journal.handle_deadline(now) {
             self.reports.wake_all(&self.journal);

@@ -1,4 +1,4 @@
-//! Telling subscribers, and waiting for their answers (IBA 13.4.9).
+//! Reports to subscribers, and their answers (IBA 13.4.9).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
@@ -21,8 +21,7 @@ use super::{Events, SubscriberId, Subscription, SubscriptionId};
 use crate::sa::directory::Directory;
 use crate::sa::ends::EndIx;
 
-/// How much longer than the transport the answer to a report is waited for, so that it is the
-/// transport that gives up.
+/// Added to the transport's wait for the answer to a report, so that the transport gives up first.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// A report to be sent.
@@ -30,19 +29,19 @@ const GRACE: Duration = Duration::from_millis(100);
 pub struct Report {
     /// The datagram.
     pub mad: MadBytes,
-    /// Where it goes.
+    /// The subscriber's address.
     pub remote: RemoteAddress,
-    /// How long its answer is waited for.
+    /// How long the transport waits for its answer.
     pub patience: Duration,
 }
 
-/// Who is told, how far, and who has yet to answer.
+/// The subscribers, the position of each in the journal, and the reports in flight.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
     subscribers: BTreeMap<SubscriberId, Subscriber>,
-    /// Those who may be behind, in turn.
+    /// Subscribers that may have notices to receive, in turn.
     ready: VecDeque<SubscriberId>,
-    /// Those whose report is to be sent again.
+    /// Subscribers whose report is to be sent again.
     again: VecDeque<SubscriberId>,
     by_tid: BTreeMap<u32, SubscriberId>,
     timers: BTreeSet<(Time, SubscriberId)>,
@@ -56,10 +55,10 @@ struct Subscriber {
     patience: Duration,
     /// Its subscriptions.
     numbers: BTreeSet<u16>,
-    /// The first notice that it has not been told.
+    /// Number of the next notice to examine.
     next: u64,
     pending: Option<Pending>,
-    /// It stands in `ready`.
+    /// It is in `ready`.
     queued: bool,
 }
 
@@ -67,16 +66,16 @@ struct Subscriber {
 #[derive(Debug)]
 struct Pending {
     tid: u32,
-    /// Of the notice.
+    /// Number of the notice.
     number: u64,
     news: Arc<News>,
     attempts: u32,
-    /// It was sent, and this is how long its answer is waited for.
+    /// When the wait for its answer ends; `None` while it waits to be sent.
     until: Option<Time>,
 }
 
 impl Reports {
-    /// Whether nobody subscribed.
+    /// Whether there is no subscriber.
     pub(super) fn is_empty(&self) -> bool {
         self.subscribers.is_empty()
     }
@@ -86,7 +85,7 @@ impl Reports {
         self.subscribers.keys().map(|id| id.port)
     }
 
-    /// Somebody subscribes, and is told of what happens from now on.
+    /// A queue pair subscribes, and receives notices from now on.
     pub(super) fn subscribe(
         &mut self,
         subscription: &Subscription,
@@ -128,12 +127,12 @@ impl Reports {
         removed.map_or_else(BTreeSet::new, |subscriber| subscriber.numbers)
     }
 
-    /// Something is to be told to all subscribers.
+    /// Queues all idle subscribers that have notices to examine.
     pub(super) fn wake_all(&mut self, journal: &Journal) {
         self.wake(&all_of(Guid(0), Guid(u64::MAX)), journal);
     }
 
-    /// The same to those of one port.
+    /// The same for the subscribers of one port.
     pub(super) fn wake_port(&mut self, port: Guid, journal: &Journal) {
         self.wake(&all_of(port, port), journal);
     }
@@ -154,7 +153,7 @@ impl Reports {
         own.map(|(&id, _)| id).collect()
     }
 
-    /// Zero where there is something to be sent now.
+    /// Zero if a report can be sent now.
     pub(super) fn next_deadline(&self) -> Option<Time> {
         let room = self.by_tid.len() < MAX_REPORTS;
         let now = !self.again.is_empty() || room && !self.ready.is_empty();
@@ -164,7 +163,7 @@ impl Reports {
         self.timers.first().map(|&(due, _)| due)
     }
 
-    /// Nobody waits for the answer of this subscriber any more.
+    /// Ends the wait for the answer of this subscriber.
     fn release(&mut self, id: SubscriberId) -> Option<Pending> {
         let pending = self.subscribers.get_mut(&id)?.pending.take()?;
         self.by_tid.remove(&pending.tid);
@@ -174,7 +173,7 @@ impl Reports {
         Some(pending)
     }
 
-    /// Lets a subscriber have its turn.
+    /// Queues a subscriber for its turn.
     fn queue(&mut self, id: SubscriberId) {
         if let Some(subscriber) = self.subscribers.get_mut(&id)
             && !subscriber.queued
@@ -191,7 +190,7 @@ impl Reports {
         pending.is_some_and(|pending| pending.until.is_none())
     }
 
-    /// A transaction that is not in use.
+    /// A transaction ID that is not in use.
     fn free_tid(&mut self) -> u32 {
         loop {
             self.last_tid = self.last_tid.wrapping_add(1);
@@ -233,8 +232,8 @@ impl Reports {
 }
 
 impl Events {
-    /// The next report to be sent. Call it until there is none; while [`Events::next_deadline`] has
-    /// come there will be more, after others had their turn.
+    /// The next report to send. Call it until there is none; if [`Events::next_deadline`] has come
+    /// even then, more follow after other work had its turn.
     pub(in crate::sa) fn poll_report(
         &mut self,
         directory: &Directory,
@@ -260,7 +259,7 @@ impl Events {
             };
             subscriber.queued = false;
             let Some(at) = directory.by_guid(id.port) else {
-                // It has its turn when it is back.
+                // Its turn comes when the port is back.
                 continue;
             };
             match self.look_for(id, at, directory, &mut work) {
@@ -286,7 +285,7 @@ impl Events {
         None
     }
 
-    /// The next notice that a subscriber wants and may hear of.
+    /// The next notice that a subscriber asked for and may receive.
     fn look_for(
         &mut self,
         id: SubscriberId,
@@ -330,7 +329,7 @@ impl Events {
         found
     }
 
-    /// Somebody answered a report. `from` is his port, and `qpn` his queue pair.
+    /// The subscriber at queue pair `qpn` of port `from` answered a report.
     pub(in crate::sa) fn answered(&mut self, tid: Tid, from: Guid, qpn: u32) {
         let id = SubscriberId { port: from, qpn };
         if self.reports.by_tid.get(&tid.low()) != Some(&id) {
@@ -342,14 +341,14 @@ impl Events {
         self.reports.queue(id);
     }
 
-    /// The transport has waited for the answer to a report for as long as it was told.
+    /// The transport gave up waiting for the answer to a report.
     pub(in crate::sa) fn unanswered(&mut self, tid: Tid) {
         if let Some(&id) = self.reports.by_tid.get(&tid.low()) {
             self.try_again(id);
         }
     }
 
-    /// Does what is due for reports.
+    /// Does the due work for reports.
     pub(super) fn handle_reports(&mut self, now: Time) {
         while let Some(&(due, id)) = self.reports.timers.first()
             && due <= now
@@ -379,7 +378,7 @@ impl Events {
         }
     }
 
-    /// A report that cannot be sent is sent when its port is back.
+    /// Takes back a report that cannot be sent; the subscriber receives it when its port is back.
     fn postpone(&mut self, id: SubscriberId) {
         if let Some(pending) = self.reports.release(id)
             && let Some(subscriber) = self.reports.subscribers.get_mut(&id)
@@ -395,7 +394,8 @@ fn all_of(first: Guid, last: Guid) -> RangeInclusive<SubscriberId> {
     id(first, 0)..=id(last, u32::MAX)
 }
 
-/// How long to wait for an answer that a subscriber takes 4.096 µs × 2^`resp_time_value` for.
+/// The wait for an answer of a subscriber that states a response time of 4.096 µs ×
+/// 2^`resp_time_value`.
 fn wait_of(resp_time_value: u8) -> Duration {
     // The longest is 2^31 × 4.096 µs, which fits.
     let said = Duration::from_nanos(4096u64 << resp_time_value.min(31));

@@ -1,4 +1,4 @@
-//! What survives a restart.
+//! Subscriptions as saved across restarts.
 
 use std::sync::Arc;
 
@@ -11,25 +11,25 @@ use rsm_mad::wire::sa::InformInfo;
 use super::limits::{MAX_PER_PORT, MAX_SUBSCRIPTIONS};
 use super::{Events, Interest, Subscription, SubscriptionId, View};
 
-/// A subscription, to be kept elsewhere.
+/// A subscription as it is saved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SavedSubscription {
     /// GUID of the subscriber's port.
     pub port: Guid,
-    /// What tells it from the port's others.
+    /// Distinguishes it from the port's other subscriptions.
     pub number: u16,
     /// The subscriber's GID.
     pub gid: Gid,
     /// Where reports go.
     pub address: RemoteAddress,
-    /// Its subscriber showed the SM_Key.
+    /// The subscriber showed the SM_Key.
     pub trusted: bool,
-    /// What it is to.
+    /// The request.
     pub info: InformInfo,
 }
 
 impl View {
-    /// All subscriptions, to be remembered.
+    /// All subscriptions, to be saved.
     pub fn save(&self) -> impl ExactSizeIterator<Item = SavedSubscription> {
         self.iter().map(save)
     }
@@ -55,12 +55,12 @@ fn save((id, subscription): (SubscriptionId, &Subscription)) -> SavedSubscriptio
 }
 
 impl Events {
-    /// Takes back what was saved, at the start. Every port counts as gone until
+    /// Takes back saved subscriptions, at the start. Every port counts as gone until
     /// `Events::ports_changed` finds it, and has all of `until` for that: a sweep of a large subnet
     /// takes its time.
     ///
-    /// What contradicts what is there, or itself, is left out: bytes on a disk are no more to be
-    /// trusted than a request. Returns how many were.
+    /// Records that contradict themselves or present ones are left out: bytes on a disk are no more
+    /// to be trusted than a request. Returns how many were left out.
     pub fn restore(
         &mut self,
         saved: impl IntoIterator<Item = SavedSubscription>,

@@ -1,4 +1,4 @@
-//! Subscribing, and taking it back (IBA 13.4.8.3).
+//! Subscribing and unsubscribing (IBA 13.4.8.3).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::sa::directory::Directory;
 use crate::sa::ends::EndIx;
 use crate::sa::trust::Trust;
 
-/// Who asks.
+/// The requester.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sa) struct Requester {
     /// Its port.
@@ -26,8 +26,8 @@ pub(in crate::sa) struct Requester {
 }
 
 impl Events {
-    /// Answers Set of InformInfo: somebody subscribes, or takes it back. Subscribing to the same
-    /// once more only says again where reports go and how long their answers take.
+    /// Answers Set of InformInfo: subscribes or unsubscribes. Repeating a subscription only updates
+    /// where its reports go and how long their answers take.
     ///
     /// # Errors
     /// The status to answer with; nothing has changed then.
@@ -39,7 +39,7 @@ impl Events {
     ) -> Result<(), Status> {
         let mut interest = Interest::of(info).ok_or(SaStatus::REQ_INVALID)?;
         if let Sources::Port(gid) = interest.sources {
-            // By the one name that it has in notices.
+            // Notices carry only one GID of the port.
             let known = directory.by_gid(gid).map(|ix| directory.gid(ix));
             interest.sources = Sources::Port(known.unwrap_or(gid));
         }
@@ -57,8 +57,8 @@ impl Events {
         requester: &Requester,
         directory: &Directory,
     ) -> Result<(), Status> {
-        // C15-0.2-1.16: who is not trusted hears nothing of wrong keys, and is told so where he
-        // asks for nothing else.
+        // C15-0.2-1.16: an untrusted subscriber gets no notices of wrong keys; a request for these
+        // alone is refused.
         let of_keys = interest.generic && is_of_keys(info.trap_number());
         if of_keys && !requester.trust.is_trusted() {
             return Err(SaStatus::REQ_INVALID);
@@ -95,7 +95,7 @@ impl Events {
         directory: &Directory,
     ) -> Result<(), Status> {
         let port = directory.end(requester.port).guid;
-        // The request says whose reports are meant (o13-2.1.1); who leaves that out means his own.
+        // The request names the queue pair (o13-2.1.1); 0 means the requester's own.
         let qpn = match info.qpn() {
             0 => requester.address.qpn,
             qpn => qpn,
@@ -122,8 +122,8 @@ impl Events {
     }
 }
 
-/// Whether there is anything among `sources` that the requester can talk to (o13-14.1.1). What it
-/// cannot talk to is to it as if it were not there.
+/// Checks that the requester can talk to a port among `sources` (o13-14.1.1). To the requester, a
+/// port that it cannot talk to does not exist.
 fn check_sources(
     sources: Sources,
     requester: &Requester,
@@ -137,7 +137,7 @@ fn check_sources(
             let seen = port.is_some_and(visible);
             seen.then_some(()).ok_or(SaStatus::REQ_INVALID_GID)
         }
-        // It is to hear of nobody.
+        // This range matches no port.
         Sources::Lids(Lid::NONE, Lid::NONE) => Ok(()),
         Sources::Lids(first, last) => {
             let mut ports = (first.0..=last.0).filter_map(|lid| directory.by_lid(Lid(lid)));

@@ -1,4 +1,4 @@
-//! Who wants to hear of what.
+//! Subscriptions and their identifiers.
 
 use rsm_ids::Guid;
 use rsm_mad::ids::Gid;
@@ -28,23 +28,23 @@ pub struct SubscriberId {
     pub qpn: u32,
 }
 
-/// What somebody wants to hear of.
+/// A subscription to notices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Subscription {
     /// The subscriber's GID.
     pub gid: Gid,
-    /// Where reports go; the LID is the one that the port has when they do.
+    /// Where reports go; they use the port's LID at the time of sending.
     pub address: RemoteAddress,
-    /// Its subscriber showed the SM_Key, and may hear of wrong keys.
+    /// The subscriber showed the SM_Key, and may receive notices of wrong keys.
     pub trusted: bool,
-    /// As it was asked for, with the queue pair that reports go to.
+    /// The request, with the queue pair that reports go to.
     pub info: InformInfo,
-    /// What that means.
+    /// The meaning of the request.
     pub interest: Interest,
 }
 
 impl Subscription {
-    /// Where its reports go.
+    /// The queue pair that its reports go to.
     pub fn subscriber(&self, id: SubscriptionId) -> SubscriberId {
         SubscriberId {
             port: id.port,
@@ -52,7 +52,7 @@ impl Subscription {
         }
     }
 
-    /// What becomes of a notice for a subscriber with these P_Keys.
+    /// How to treat a notice for a subscriber with these P_Keys.
     pub(super) fn verdict(&self, news: &News, p_keys: &[PKey]) -> Verdict {
         if !self.interest.includes(&news.notice) {
             return Verdict::Nothing;
@@ -83,10 +83,10 @@ impl Subscription {
     }
 }
 
-/// What to do with a notice for a subscription.
+/// The treatment of a notice for a subscription.
 pub(super) enum Verdict {
     Tell,
     Nothing,
-    /// What it is to cannot be talked to any more; the subscription ends (o13-17.1.2).
+    /// The subscriber can no longer talk to the sources; the subscription ends (o13-17.1.2).
     Barred,
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Subscription, SubscriptionId};
 
-/// All subscriptions at one moment. Whoever holds on to it makes the next change copy them.
+/// All subscriptions at one moment. While a view exists, the next change copies them.
 #[derive(Clone, Debug, Default)]
 pub struct View(Arc<BTreeMap<SubscriptionId, Subscription>>);
 
@@ -29,7 +29,7 @@ impl View {
         rest.map(|(&id, subscription)| (id, subscription))
     }
 
-    /// Those behind `last`, in the same order; all where there is none.
+    /// Those behind `last`, in the same order; all if `last` is `None`.
     pub fn behind(
         &self,
         last: Option<SubscriptionId>,

@@ -1,4 +1,4 @@
-//! Giving a port names, and taking them back (IBA 15.2.5.18).
+//! Assigning and releasing alias GUIDs (IBA 15.2.5.18).
 
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::{GuidInfo, PortInfo};
@@ -12,17 +12,17 @@ use crate::sa::mcast;
 use crate::sa::template::Template;
 use crate::sa::trust::Trust;
 
-/// What names a block of a port.
+/// The components that identify a block of a port.
 const NAMED: ComponentMask = ComponentMask(GuidInfoRecord::LID.0 | GuidInfoRecord::BLOCK_NUM.0);
 
-/// The upper half of names that are made up: locally inbound, which no manufacturer gives, and
-/// then `RSM`.
+/// The upper half of generated alias GUIDs: locally administered, which no manufacturer assigns,
+/// and then `RSM`.
 const ASSIGNED: u64 = 0x0252_534D << 32;
 
-/// How many names are tried. One is free unless a host has asked for such names on purpose.
+/// How many generated GUIDs are tried. One is free unless a host has asked for such on purpose.
 const NAMES_TRIED: usize = 1000;
 
-/// Who asks, and what has to be known to answer.
+/// The requester, and the state needed to answer it.
 #[derive(Clone, Copy)]
 pub(in crate::sa) struct Asker<'a> {
     pub(in crate::sa) directory: &'a Directory,
@@ -31,7 +31,7 @@ pub(in crate::sa) struct Asker<'a> {
     pub(in crate::sa) multicast: &'a mcast::Registry,
 }
 
-/// The names that a request is about.
+/// The alias GUIDs that a request is about.
 struct Places {
     /// The GUID of the port.
     port: Guid,
@@ -41,9 +41,9 @@ struct Places {
 }
 
 impl Registry {
-    /// Answers Set of GUIDInfoRecord: gives a port the names that the mask means; one of 0 asks for
-    /// any, and keeps that which is there. A name that another port has is refused: in the answer
-    /// is the block as it is then.
+    /// Answers Set of GUIDInfoRecord: gives a port the alias GUIDs that the mask selects. A GUID of
+    /// 0 asks for any, and keeps a present one. A GUID that another port has is refused: the answer
+    /// holds the block as it is then.
     ///
     /// # Errors
     /// The status to answer with; nothing has changed then.
@@ -80,7 +80,7 @@ impl Registry {
         Ok(self.answer(record, &places))
     }
 
-    /// Answers Delete of GUIDInfoRecord: takes the names back that the mask means.
+    /// Answers Delete of GUIDInfoRecord: releases the alias GUIDs that the mask selects.
     ///
     /// # Errors
     /// The status to answer with; nothing has changed then.
@@ -104,7 +104,7 @@ impl Registry {
         self.names.aliases.by_port.get(&port)?.get(&index).copied()
     }
 
-    /// A name by which a port takes part in a multicast group stays.
+    /// Refuses to change an alias GUID by which the port takes part in a multicast group.
     fn check_unused(&self, places: &Places, index: u8, asker: &Asker<'_>) -> Result<(), Status> {
         let name = self.name(places.port, index);
         match name {
@@ -131,11 +131,11 @@ impl Registry {
     }
 }
 
-/// What a request is about.
+/// The port, block and indices that a request is about.
 ///
 /// # Errors
-/// ERR_NO_RECORDS for a port or a block that is not there; ERR_REQ_DENIED where it is not the port
-/// itself that asks, nor somebody trusted; ERR_REQ_INVALID for the port's own GUID, and for what is
+/// ERR_NO_RECORDS for a port or a block that does not exist; ERR_REQ_DENIED if the requester is
+/// neither the port itself nor trusted; ERR_REQ_INVALID for the port's own GUID, and for indices
 /// beyond GUIDCap.
 fn places(
     record: &GuidInfoRecord,
@@ -145,7 +145,7 @@ fn places(
     if !mask.contains(NAMED) {
         return Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS);
     }
-    // Whether there are components that no record has.
+    // Refuses components that no record has.
     Template::new(record, mask, ComponentMask(u64::MAX))?;
     let directory = asker.directory;
     let trusted = asker.trust.is_trusted();

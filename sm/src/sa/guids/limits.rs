@@ -1,5 +1,5 @@
-//! What the registry holds at most. Beyond it requests are answered with ERR_NO_RESOURCES; how many
-//! names one port has its GUIDCap says.
+//! Limits of the registry. Beyond them requests are answered with ERR_NO_RESOURCES; GUIDCap limits
+//! the alias GUIDs of one port.
 
 /// Alias GUIDs of all ports: 45,056 hosts with a handful of virtual functions each. About 100 bytes
 /// each.

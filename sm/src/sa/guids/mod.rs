@@ -1,9 +1,9 @@
-//! Alias GUIDs: names that ports have beside their own (IBA 15.2.5.18).
+//! Alias GUIDs of ports (IBA 15.2.5.18).
 //!
-//! A [`Registry`] is a state machine without I/O: it takes Set and Delete of GUIDInfoRecord, says
-//! which port has which name, and what the core is to write. A port's own GUID, at index 0 of block
-//! 0, is never changed. A name is given to one port only; it goes with its port, unless that comes
-//! back soon.
+//! A [`Registry`] is a state machine without I/O: it takes Set and Delete of GUIDInfoRecord, maps
+//! alias GUIDs to ports, and returns those that the core is to write. A port's own GUID, at index 0
+//! of block 0, never changes. An alias GUID belongs to one port only, and ends when the port is
+//! gone for too long.
 
 mod change;
 pub mod limits;
@@ -19,10 +19,10 @@ pub(in crate::sa) use self::change::Asker;
 use super::directory::Directory;
 use crate::plan::guids::AliasGuids;
 
-/// How long a port that is gone keeps its names: as long as its memberships.
+/// How long a port that is gone keeps its alias GUIDs: as long as its memberships.
 const KEEP: Duration = Duration::from_secs(10);
 
-/// Which port has which name, at one moment.
+/// The alias GUIDs of all ports at one moment.
 #[derive(Clone, Default, Debug)]
 pub struct Names {
     aliases: Arc<AliasGuids>,
@@ -36,12 +36,12 @@ impl Names {
         self.owners.get(&alias).copied()
     }
 
-    /// The names of each port.
+    /// The alias GUIDs of each port.
     pub fn aliases(&self) -> &Arc<AliasGuids> {
         &self.aliases
     }
 
-    /// Whether there is none.
+    /// Whether there is no alias GUID.
     pub fn is_empty(&self) -> bool {
         self.owners.is_empty()
     }
@@ -50,45 +50,45 @@ impl Names {
 /// All alias GUIDs.
 #[derive(Debug, Default)]
 pub struct Registry {
-    /// Shared with whoever looks, and copied where one still does when something changes.
+    /// Shared with readers; a change copies it while one holds it.
     names: Names,
-    /// Ports with names that are gone, and when they lose them.
+    /// Ports with alias GUIDs that are gone, and when they lose them.
     gone: BTreeMap<Guid, Time>,
-    /// Counts names that were made up.
+    /// Counts generated alias GUIDs.
     assigned: u32,
-    /// The core was not told of the latest.
+    /// The core does not have the latest alias GUIDs.
     is_pending: bool,
-    /// Changed since somebody last took what is to be remembered.
+    /// Changed since the last [`Registry::take_unsaved`].
     unsaved: bool,
 }
 
 impl Registry {
-    /// Who has which name now.
+    /// All alias GUIDs as they are now.
     pub fn names(&self) -> &Names {
         &self.names
     }
 
-    /// What ports are to hold, if the core was not told yet.
+    /// All alias GUIDs, if they have changed since the last call.
     pub fn take_pending(&mut self) -> Option<Arc<AliasGuids>> {
         std::mem::take(&mut self.is_pending).then(|| self.names.aliases.clone())
     }
 
-    /// Whether the core was not told of the latest.
+    /// Whether the core does not have the latest alias GUIDs.
     pub fn has_pending(&self) -> bool {
         self.is_pending
     }
 
-    /// Whether anything has changed that is to be remembered.
+    /// Whether there are changes to save.
     pub fn is_unsaved(&self) -> bool {
         self.unsaved
     }
 
-    /// Whether anything has changed that is to be remembered, since this was last asked.
+    /// Whether there are changes to save since the last call.
     pub fn take_unsaved(&mut self) -> bool {
         std::mem::take(&mut self.unsaved)
     }
 
-    /// The subnet has changed: ports that are gone lose their names when they do not come back in
+    /// The subnet has changed: ports that are gone lose their alias GUIDs unless they are back in
     /// time.
     pub fn ports_changed(&mut self, directory: &Directory, now: Time) {
         for &port in self.names.aliases.by_port.keys() {
@@ -100,7 +100,7 @@ impl Registry {
         }
     }
 
-    /// Takes the names of ports that have been gone for too long. Whether there were any.
+    /// Removes the alias GUIDs of ports gone for too long. Returns whether there were any.
     pub fn handle_deadline(&mut self, now: Time) -> bool {
         let is_over = |&(_, &until): &(&Guid, &Time)| until <= now;
         let lost: Vec<Guid> = self
@@ -124,9 +124,9 @@ impl Registry {
         self.gone.values().copied().min()
     }
 
-    /// Takes back what was saved, at the start. Every port counts as gone until
-    /// [`Registry::ports_changed`] finds it, and has all of `until` for that. What contradicts
-    /// itself or the limits is left out; returns how many names were.
+    /// Takes back saved alias GUIDs, at the start. Every port counts as gone until
+    /// [`Registry::ports_changed`] finds it, and has all of `until` for that. GUIDs that contradict
+    /// others or the limits are left out; returns how many.
     pub fn restore(&mut self, saved: &AliasGuids, until: Time) -> usize {
         let mut left_out = 0;
         for (&port, names) in &saved.by_port {

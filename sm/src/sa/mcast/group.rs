@@ -7,7 +7,7 @@ use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::sa::{JoinState, McMemberRecord, Rate, Selector};
 
-/// What the packets of a group are like. It never changes while the group exists.
+/// Parameters of a group's packets. They never change while the group exists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parameters {
     /// The group.
@@ -37,13 +37,13 @@ pub struct Parameters {
 /// A group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Group {
-    /// What its packets are like.
+    /// The parameters of its packets.
     pub parameters: Parameters,
     /// Its multicast LID; other groups of the same partition may have the same.
     pub mlid: Lid,
-    /// It exists whether or not anybody takes part.
+    /// It exists even without members.
     pub well_known: bool,
-    /// Who takes part, by the GUID in the PortGID, which may be an alias.
+    /// Its members, by the GUID in the PortGID, which may be an alias.
     pub members: BTreeMap<Guid, Member>,
 }
 
@@ -56,7 +56,7 @@ pub struct Member {
     pub port: Guid,
     /// How it takes part; never empty.
     pub state: JoinState,
-    /// Somebody else joined it.
+    /// Another port joined it.
     pub proxy: bool,
 }
 
@@ -85,7 +85,7 @@ impl Group {
         self.members.values().any(Member::keeps_alive)
     }
 
-    /// The group's record, with nobody in it.
+    /// The group's record, without a member.
     pub fn record(&self) -> McMemberRecord {
         let parameters = &self.parameters;
         let mut record = McMemberRecord::default();

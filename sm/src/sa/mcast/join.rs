@@ -1,4 +1,4 @@
-//! Joining a group, and making it where there is none (IBA 15.2.5.17.2).
+//! Joining a group, and creating it if it does not exist (IBA 15.2.5.17.2).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use super::{
     realize,
 };
 
-/// What every request to join or to leave has to name.
+/// The components that every request to join or to leave must have.
 pub(super) const NAMED: ComponentMask = ComponentMask(
     McMemberRecord::MGID.0 | McMemberRecord::PORT_GID.0 | McMemberRecord::JOIN_STATE.0,
 );
 
-/// What a request that makes a group has to name beside it.
+/// The components that a request to create a group must have beside them.
 const TO_CREATE: ComponentMask = ComponentMask(
     McMemberRecord::Q_KEY.0
         | McMemberRecord::P_KEY.0
@@ -29,14 +29,14 @@ const TO_CREATE: ComponentMask = ComponentMask(
         | McMemberRecord::FLOW_LABEL.0,
 );
 
-/// How many names are tried for a group that is to be named. One is free unless a host has asked
-/// for names on purpose that look like given ones.
+/// How many MGIDs are tried for a group that the SA is to name. One is free unless a host has asked
+/// on purpose for MGIDs that look like assigned ones.
 const NAMES_TRIED: usize = 1000;
 
 impl Registry {
-    /// Answers Set of MCMemberRecord: a port joins a group, or takes part in it in more ways than
-    /// before. A group that does not exist is made, if the request says enough and the port is to
-    /// be a full member; an MGID of 0 asks for a name.
+    /// Answers Set of MCMemberRecord: a port joins a group, or adds join states. A group that does
+    /// not exist is created, if the request has all components and the port is to be a full member;
+    /// an MGID of 0 asks for an assigned one.
     ///
     /// # Errors
     /// The status to answer with; nothing has changed then.
@@ -79,13 +79,12 @@ impl Registry {
         let member = group.and_then(|group| Some((group, group.members.get(&port.gid.guid())?)));
         let (group, member) = member.ok_or(SaStatus::NO_RESOURCES)?;
         let mut answer = group.record_of(member);
-        // By the name that the requester knows the port by.
+        // The PortGID as in the request.
         answer.set_port_gid(record.port_gid());
         Ok(answer)
     }
 
-    /// What joining and leaving have in common: the components that have to be there, and a port
-    /// that exists.
+    /// The checks common to joining and leaving: required components, and a port that exists.
     pub(super) fn check_named<'a>(
         &self,
         record: &McMemberRecord,
@@ -102,7 +101,7 @@ impl Registry {
         port.ok_or(SaStatus::REQ_INVALID_GID)
     }
 
-    /// What a group that is to be made is like.
+    /// The parameters of a new group.
     fn parameters(
         &mut self,
         record: &McMemberRecord,
@@ -128,7 +127,7 @@ impl Registry {
         } else if mask.contains(McMemberRecord::SCOPE) {
             record.scope()
         } else {
-            // Nobody outside can have given the same name.
+            // No other subnet can have assigned the same MGID.
             mgid::LINK_LOCAL
         };
         let mgid = if is_named {
@@ -156,8 +155,8 @@ impl Registry {
         })
     }
 
-    /// Whether a group may be made by the name that a request has for it. One of IP over InfiniBand
-    /// needs the broadcast group of its partition, and is like it (RFC 4391, 5).
+    /// Checks that the MGID of a request can name a new group. A group of IP over InfiniBand needs
+    /// the broadcast group of its partition, with the same parameters (RFC 4391, 5).
     fn check_name(&self, record: &McMemberRecord, mask: ComponentMask) -> Result<(), Status> {
         if !mgid::is_valid(record.mgid()) {
             return Err(SaStatus::REQ_INVALID);
@@ -166,7 +165,7 @@ impl Registry {
             None => Ok(()),
             Some(broadcast) => {
                 let broadcast = self.groups.get(&broadcast).ok_or(SaStatus::REQ_INVALID)?;
-                // A hop limit is each group's own.
+                // Each group has its own hop limit.
                 let mask = mask.without(McMemberRecord::HOP_LIMIT | McMemberRecord::MLID);
                 matches(record, mask, broadcast)
                     .then_some(())
@@ -246,7 +245,7 @@ impl Registry {
         });
         let before = *member;
         member.state = JoinState(member.state.0 | state.0);
-        // Who joins in person no longer takes part by the grace of somebody else.
+        // A port that joins in person is no longer a member by proxy.
         member.proxy &= proxy;
         self.unsaved |= is_new || before != *member;
         if is_new || before.receives() != member.receives() {
@@ -259,7 +258,7 @@ impl Registry {
     }
 }
 
-/// Whether `port` may join `group`, or change how it takes part, with what the request says.
+/// Checks that `port` may join `group`, or change its membership, as requested.
 fn check_existing(
     group: &Group,
     record: &McMemberRecord,
@@ -273,8 +272,8 @@ fn check_existing(
     is_allowed.then_some(()).ok_or(SaStatus::REQ_INVALID)
 }
 
-/// Whether the requester may change how `port` takes part: in person anybody may; of others only
-/// those memberships that were made by proxy, by whom can be in the group himself (IBA 15.2.5.17,
+/// Whether the requester may change the membership of `port`: a port may change its own; another
+/// port may only change a membership by proxy, if it is in the group's partition (IBA 15.2.5.17,
 /// o15-0.1.2).
 pub(super) fn may_change(group: &Group, port: &Port<'_>, requester: &Requester<'_>) -> bool {
     match group.members.get(&port.gid.guid()) {
@@ -285,7 +284,7 @@ pub(super) fn may_change(group: &Group, port: &Port<'_>, requester: &Requester<'
     }
 }
 
-/// Whether a group is what the components in `mask` say; who takes part in it is not looked at.
+/// Whether a group matches the components in `mask`; its members do not count.
 pub(super) fn matches(record: &McMemberRecord, mask: ComponentMask, group: &Group) -> bool {
     let parameters = &group.parameters;
     let differs = |component: ComponentMask, same: bool| mask.contains(component) && !same;

@@ -7,8 +7,8 @@ use super::join::may_change;
 use super::{Ports, Registry, Requester, group_mut};
 
 impl Registry {
-    /// Answers Delete of MCMemberRecord: a port no longer takes part in a group in the ways that
-    /// the request names. In the answer are those that are left.
+    /// Answers Delete of MCMemberRecord: a port gives up the join states in the request. The answer
+    /// holds the remaining ones.
     ///
     /// # Errors
     /// The status to answer with; nothing has changed then.

@@ -1,16 +1,17 @@
-//! Multicast GIDs: which can be asked for, and which are given (IBA 4.1.1, 15.2.5.17; RFC 4391).
+//! Multicast GIDs: which a request may name, and which the SA assigns (IBA 4.1.1, 15.2.5.17; RFC
+//! 4391).
 
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::PKey;
 
-/// Where the flags and the scope are.
+/// Bit offsets of the flags and the scope.
 const FLAGS_SHIFT: u32 = 116;
 const SCOPE_SHIFT: u32 = 112;
 
-/// Where the 16 bits are that say what kind of address the rest is.
+/// Bit offset of the 16 bits that give the kind of address.
 const SIGNATURE_SHIFT: u32 = 96;
 
-/// Where IP groups have their P_Key.
+/// Bit offset of the P_Key in IP groups.
 const P_KEY_SHIFT: u32 = 80;
 
 /// IPv4 over InfiniBand.
@@ -32,11 +33,10 @@ pub(super) fn scope(mgid: Gid) -> u8 {
     (mgid.0 >> SCOPE_SHIFT) as u8 & 0xF
 }
 
-/// Whether a group can be made with this MGID.
+/// Whether a request may create a group with this MGID.
 ///
-/// The flags but the lowest, which tells transient groups from permanent ones, are reserved; and
-/// groups that the SA names itself stay with it where they do not leave the subnet.
-/// IP groups are as RFC 4391 has them.
+/// The flags but the lowest, which tells transient groups from permanent ones, are reserved. Only
+/// the SA itself creates link-local groups with its signature. IP groups are as RFC 4391 has them.
 pub(super) fn is_valid(mgid: Gid) -> bool {
     if !mgid.is_multicast() {
         return false;
@@ -49,8 +49,8 @@ pub(super) fn is_valid(mgid: Gid) -> bool {
     }
 }
 
-/// Of a group of IP over InfiniBand, the broadcast group that it needs: of its scope and partition.
-/// `None` for others, and for the broadcast group itself.
+/// The broadcast group, of the same scope and partition, that a group of IP over InfiniBand needs.
+/// `None` for other groups, and for the broadcast group itself.
 pub(super) fn broadcast_of(mgid: Gid) -> Option<Gid> {
     if !matches!(signature(mgid), IPV4 | IPV6) {
         return None;
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_has_to_be_well_formed() {
+    fn malformed_mgids_are_refused() {
         for good in [
             "ff12:a01c:fe80::1",
             "ff02::1",
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn assigned_names_say_who_gave_them() {
+    fn assigned_mgids_have_the_signature_of_the_sa() {
         let given = assigned(2, 0xFE80_0000_0000_0000, 7);
         assert_eq!(given, gid("ff12:a01b:fe80::7"));
         assert_eq!(scope(given), 2);

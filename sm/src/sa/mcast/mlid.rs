@@ -1,4 +1,4 @@
-//! Which multicast LID a group gets.
+//! The multicast LIDs of groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,11 +13,10 @@ pub(super) const BROADCAST: Lid = Lid::MULTICAST_FIRST;
 /// How many multicast LIDs there are.
 const ALL: u16 = 0x3FFF;
 
-/// The multicast LIDs in use, and by whom.
+/// The multicast LIDs in use, and the groups that use them.
 ///
-/// Groups share one only when there is no other left, and never across partitions: a packet of a
-/// group comes to the members of all groups that share its LID, and what is of another partition
-/// would get to see it.
+/// Groups share one only when no other is left, and never across partitions: a packet of a group
+/// reaches the members of all groups that share its LID, also those of another partition.
 #[derive(Debug)]
 pub(super) struct Mlids {
     used: BTreeMap<Lid, Slot>,
@@ -71,8 +70,7 @@ impl Mlids {
         Some(mlid)
     }
 
-    /// Gives a group the multicast LID that it had before, if nobody else's packets would meet
-    /// there.
+    /// Gives a group the multicast LID that it had before, unless another partition uses it.
     pub(super) fn claim(&mut self, mgid: Gid, p_key: PKey, mlid: Lid) -> bool {
         if !mlid.is_multicast() {
             return false;
@@ -101,7 +99,7 @@ impl Mlids {
         mlid.is_multicast() && mlid.0 - Lid::MULTICAST_FIRST.0 < self.capacity
     }
 
-    /// Never the one that is kept for the broadcast group.
+    /// Never the one reserved for the broadcast group.
     fn lowest_free(&self) -> Option<Lid> {
         let first = BROADCAST.0 + 1;
         let mut expected = first;
@@ -132,7 +130,7 @@ mod tests {
     const Q: PKey = PKey(0x8002);
 
     #[test]
-    fn the_lowest_free_one_is_given_and_the_first_kept() {
+    fn the_lowest_free_mlid_is_given_and_the_first_is_reserved() {
         let mut mlids = Mlids::default();
         assert_eq!(mlids.allocate(Gid(1), P, None), Some(Lid(0xC001)));
         assert_eq!(mlids.allocate(Gid(2), Q, None), Some(Lid(0xC002)));
@@ -140,7 +138,7 @@ mod tests {
         mlids.release(Lid(0xC002), Gid(2));
         assert_eq!(mlids.allocate(Gid(4), P, None), Some(Lid(0xC002)));
         assert_eq!(mlids.allocate(Gid(5), P, Some(BROADCAST)), Some(BROADCAST));
-        // What is wanted and not free is not given.
+        // A requested LID that is not free is not given.
         assert_eq!(
             mlids.allocate(Gid(6), P, Some(BROADCAST)),
             Some(Lid(0xC004))
@@ -156,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_short_is_shared_within_a_partition_only() {
+    fn scarce_mlids_are_shared_within_a_partition_only() {
         let mut mlids = Mlids::default();
         mlids.set_capacity(4);
         for group in 1..=3 {
@@ -180,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_one_is_given_too() {
+    fn the_last_mlid_is_given() {
         let mut mlids = Mlids::default();
         for group in 0..u128::from(ALL) - 1 {
             assert!(mlids.allocate(Gid(group), P, None).is_some());

@@ -1,13 +1,13 @@
-//! Multicast groups and who takes part in them (IBA 15.2.5.17).
+//! Multicast groups and their members (IBA 15.2.5.17).
 //!
 //! A [`Registry`] is a state machine without I/O. It takes the requests of MCMemberRecord,
-//! [`Registry::join`] and [`Registry::leave`], and shows itself to queries in a [`View`]; hears of
-//! ports that come and go; and says who is to be reached by which multicast LID
+//! [`Registry::join`] and [`Registry::leave`], and shows itself to queries in a [`View`]; takes
+//! changes of ports; and returns the ports to reach by each multicast LID
 //! ([`Registry::group_set`]), for the core to plan trees for.
 //!
-//! What it has to know of ports it asks [`Ports`], at every request, so that it holds nothing that
-//! a sweep could make untrue. A port that is gone keeps its memberships for a while: a link that
-//! flaps costs nobody a group.
+//! It looks ports up in [`Ports`] at every request, so that it holds nothing that a sweep could
+//! make untrue. A port that is gone keeps its memberships for a while: a link that flaps loses no
+//! group.
 
 mod group;
 mod join;
@@ -40,10 +40,10 @@ pub use self::view::{Cursor, Eyes, View};
 use super::partitions::can_talk;
 use crate::plan::groups::{GroupSet, Members};
 
-/// What the registry has to know of a port.
+/// The properties of a port that the registry needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Port<'a> {
-    /// The GID that it was asked for by, with the prefix of the subnet.
+    /// The GID in the request, with the prefix of the subnet.
     pub gid: Gid,
     /// The GUID of the port itself, where `gid` is an alias.
     pub guid: Guid,
@@ -56,7 +56,7 @@ pub struct Port<'a> {
 }
 
 impl Port<'_> {
-    /// Whether it is in the partition of `p_key`, as whatever kind of member.
+    /// Whether it is in the partition of `p_key`, as a full or limited member.
     pub fn is_in(&self, p_key: PKey) -> bool {
         let keys = self.p_keys.iter();
         p_key.is_valid() && keys.into_iter().any(|key| key.base() == p_key.base())
@@ -79,7 +79,7 @@ pub trait Ports {
     fn by_guid(&self, guid: Guid) -> Option<Port<'_>>;
 }
 
-/// Who asks.
+/// The requester.
 #[derive(Clone, Copy, Debug)]
 pub struct Requester<'a> {
     /// The port that it asks from.
@@ -88,12 +88,12 @@ pub struct Requester<'a> {
     pub trusted: bool,
 }
 
-/// What the registry decides by.
+/// Configuration of the registry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
     /// How long a port that is gone keeps its memberships.
     pub keep: Duration,
-    /// SubnetTimeOut of the groups' packets where nobody asks for anything else: 4.096 µs × 2^n.
+    /// PacketLifeTime of a group whose request does not name one: 4.096 µs × 2^n.
     pub packet_life_time: u8,
     /// The prefix of the subnet, for multicast GIDs that are assigned.
     pub subnet_prefix: u64,
@@ -123,9 +123,9 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Registry {
     config: Config,
-    /// Shared with views, and copied where one is still looked at when something changes.
+    /// Shared with views; a change copies it while a view holds it.
     groups: Arc<BTreeMap<Gid, Arc<Group>>>,
-    /// The versions of them that somebody may still look at.
+    /// The versions of `groups` that views may still hold.
     lent: Vec<Weak<BTreeMap<Gid, Arc<Group>>>>,
     mlids: Mlids,
     /// By port GUID: the groups that it takes part in, and by which of its GUIDs.
@@ -136,13 +136,13 @@ pub struct Registry {
     gone: Gone,
     /// Counts multicast GIDs that were assigned.
     assigned: u32,
-    /// Nothing is remembered of what was there before.
+    /// Members from before the start are not known.
     partial: bool,
-    /// What was last said of who is to be reached.
+    /// The last set returned.
     group_set: Arc<GroupSet>,
-    /// Multicast LIDs of which that is no longer true.
+    /// Multicast LIDs whose members have changed since.
     stale: BTreeSet<Lid>,
-    /// Changed since somebody last took what is to be remembered.
+    /// Changed since the last [`Registry::take_unsaved`].
     unsaved: bool,
     events: VecDeque<Event>,
     events_lost: u64,
@@ -181,11 +181,11 @@ impl Registry {
         self.mlids.set_capacity(mlids);
     }
 
-    /// Makes the groups that exist whether or not anybody takes part: those of `wanted`, by MGID. A
-    /// group that exists already is one of them from then on, with the parameters that it has; one
-    /// that no longer is ends with its last full member.
+    /// Makes the groups that exist even without members: those of `wanted`, by MGID. An existing
+    /// group becomes one of them with the parameters that it has; a group no longer wanted ends
+    /// with its last full member.
     ///
-    /// Where there is no room for all of them the first ones are made. Returns how many were not.
+    /// If there is no room for all, the first ones are made. Returns how many were not.
     pub fn set_well_known(&mut self, wanted: &[Parameters]) -> usize {
         let names: BTreeSet<Gid> = wanted.iter().map(|group| group.mgid).collect();
         let former = self.groups.values().filter(|group| group.well_known);
@@ -212,8 +212,8 @@ impl Registry {
         unmade
     }
 
-    /// Nothing is remembered of who took part before, if anybody did: they stay members, as far as
-    /// switches tell of them, until they have had the time to join anew.
+    /// Members from before the start are not known: ports stay members, as far as the tables of
+    /// switches show them, until they have had the time to join anew.
     pub fn remember_nothing(&mut self) {
         self.partial = true;
     }
@@ -228,7 +228,7 @@ impl Registry {
         self.groups.values().map(Arc::as_ref)
     }
 
-    /// All groups as they are now, for as long as somebody looks.
+    /// All groups as they are now.
     pub fn view(&self) -> View {
         View::of(self.groups.clone())
     }
@@ -239,8 +239,8 @@ impl Registry {
         groups.any(|(_, names)| names.contains(&name))
     }
 
-    /// As [`Registry::view`], for somebody who looks for a while. `None` while too many versions
-    /// are looked at already; see [`limits::MAX_VERSIONS`].
+    /// As [`Registry::view`], to be held for a while. `None` while too many versions are held
+    /// already; see [`limits::MAX_VERSIONS`].
     pub fn lasting_view(&mut self) -> Option<View> {
         let now = Arc::downgrade(&self.groups);
         self.lent.retain(|version| version.strong_count() > 0);
@@ -258,21 +258,20 @@ impl Registry {
         self.members
     }
 
-    /// Whether who is to be reached is no longer what [`Registry::group_set`] last said.
+    /// Whether members have changed since the last [`Registry::group_set`].
     pub fn is_stale(&self) -> bool {
         !self.stale.is_empty()
     }
 
-    /// How many memberships [`Registry::group_set`] would look at.
+    /// How many memberships the next [`Registry::group_set`] would look at.
     pub fn stale_members(&self) -> u32 {
         let groups = self.stale.iter().flat_map(|&mlid| self.mlids.groups(mlid));
         let members = groups.filter_map(|mgid| Some(self.groups.get(mgid)?.members.len()));
         u32::try_from(members.sum::<usize>()).unwrap_or(u32::MAX)
     }
 
-    /// Who is to be reached by which multicast LID. What has not changed is shared with the set
-    /// before; what has is put together anew, so that a caller who lets several requests pass
-    /// before he asks saves work.
+    /// The ports to reach by each multicast LID. Unchanged LIDs are shared with the set before;
+    /// changed ones are built anew, so that one call after several requests saves work.
     pub fn group_set(&mut self) -> Arc<GroupSet> {
         if self.stale.is_empty() {
             return self.group_set.clone();
@@ -299,12 +298,12 @@ impl Registry {
         self.group_set.clone()
     }
 
-    /// What happened to groups since it was last asked, oldest first.
+    /// The oldest event of groups that was not polled yet.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// Events that nobody asked for in time, and that are lost.
+    /// Events lost because they were not polled in time.
     pub fn events_lost(&self) -> u64 {
         self.events_lost
     }
@@ -317,7 +316,7 @@ impl Registry {
         self.events.push_back(event);
     }
 
-    /// Takes `port` out of a group, and ends the group if nothing keeps it alive.
+    /// Removes a member from a group, and ends the group if nothing keeps it alive.
     fn remove_member(&mut self, mgid: Gid, alias: Guid) {
         let Some(group) = group_mut(&mut self.groups, mgid) else {
             return;
@@ -332,7 +331,7 @@ impl Registry {
         self.end_if_over(mgid);
     }
 
-    /// A group that no full member keeps alive ends, and with it what other memberships it has (IBA
+    /// Ends a group that no full member keeps alive, and with it its other memberships (IBA
     /// 15.2.5.17.4).
     fn end_if_over(&mut self, mgid: Gid) {
         let is_over = |group: &Arc<Group>| !group.well_known && !group.is_kept_alive();

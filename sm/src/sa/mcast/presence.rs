@@ -9,10 +9,10 @@ use rsm_mad::ids::Gid;
 
 use super::{Ports, Registry};
 
-/// How many memberships are looked at in one turn: so few that it takes less than a millisecond.
+/// How many memberships are examined in one turn: few enough to take less than a millisecond.
 pub(super) const LOOKED_AT: usize = 1024;
 
-/// Ports that are gone, and until when they keep what they have.
+/// Ports that are gone, and until when they keep their memberships.
 #[derive(Default, Debug)]
 pub(super) struct Gone {
     until: BTreeMap<Guid, Time>,
@@ -20,7 +20,7 @@ pub(super) struct Gone {
 }
 
 impl Gone {
-    /// A port is gone, and keeps what it has until then.
+    /// A port is gone, and keeps its memberships until then.
     pub(super) fn insert(&mut self, port: Guid, until: Time) {
         self.remove(port);
         self.until.insert(port, until);
@@ -41,7 +41,7 @@ impl Gone {
         self.by_time.first().map(|&(until, _)| until)
     }
 
-    /// A port whose time is over, which is forgotten.
+    /// Takes out a port whose time is over.
     fn take_due(&mut self, now: Time) -> Option<Guid> {
         let &(until, port) = self.by_time.first()?;
         if until > now {
@@ -57,8 +57,7 @@ impl Registry {
     /// back in time; those that left a partition lose the memberships of its groups now.
     ///
     /// Looks at ports from the one behind `after` on, as many as have some thousand memberships.
-    /// Returns behind which port to go on, after others had their turn; `None` when all were looked
-    /// at.
+    /// Returns the port behind which to go on after other work had its turn; `None` after the last.
     pub fn ports_changed(
         &mut self,
         ports: &impl Ports,
@@ -95,7 +94,7 @@ impl Registry {
         last.filter(|_| is_more)
     }
 
-    /// Takes the memberships of ports that have been gone for too long. Returns those ports.
+    /// Removes the memberships of ports gone for too long. Returns those ports.
     pub fn handle_deadline(&mut self, now: Time) -> Vec<Guid> {
         let mut lost = Vec::new();
         while let Some(guid) = self.gone.take_due(now) {
@@ -110,7 +109,7 @@ impl Registry {
         self.gone.next()
     }
 
-    /// Takes all memberships of a port.
+    /// Removes all memberships of a port.
     fn expel(&mut self, guid: Guid) {
         let groups = self.by_port.get(&guid).cloned().unwrap_or_default();
         for (mgid, aliases) in groups {

@@ -1,4 +1,4 @@
-//! MTU, rate and packet life time: what a group gets, and whether a group has what a request wants.
+//! MTU, rate and packet life time: values for a new group, and whether a group satisfies a request.
 
 use rsm_mad::wire::attr::Mtu;
 use rsm_mad::wire::sa::{ComponentMask, McMemberRecord, Rate, Selector};
@@ -14,8 +14,7 @@ const MTUS: [Mtu; 5] = [
     Mtu::Bytes4096,
 ];
 
-/// A value that a request names, with how it compares. Both components have to be there to mean
-/// anything.
+/// A value in a request, with its selector. It counts only if both components are present.
 struct Constraint<T> {
     selector: Selector,
     value: T,
@@ -47,7 +46,7 @@ fn life_time_constraint(record: &McMemberRecord, mask: ComponentMask) -> Option<
     constraint(mask, components, record.packet_life_time_selector(), value)
 }
 
-/// Whether the MTU and the rate that a request names are any.
+/// Whether the MTU and the rate in a request exist.
 pub(in crate::sa) fn is_meaningful(record: &McMemberRecord, mask: ComponentMask) -> bool {
     let mtu = mtu_constraint(record, mask);
     let rate = rate_constraint(record, mask);
@@ -58,8 +57,8 @@ pub(in crate::sa) fn is_meaningful(record: &McMemberRecord, mask: ComponentMask)
     })
 }
 
-/// What a new group gets of what `port` can do: exactly what is asked for, or the best that is on
-/// the right side of it. `None` where `port` could not take part in such a group.
+/// The MTU of a new group that `port` can carry: exactly the requested one, or the best that the
+/// selector accepts. `None` where `port` could not take part in such a group.
 pub(super) fn mtu(record: &McMemberRecord, mask: ComponentMask, port: &Port<'_>) -> Option<Mtu> {
     let wanted = mtu_constraint(record, mask);
     let fits = |mtu: &Mtu| {
@@ -87,7 +86,7 @@ pub(super) fn rate(record: &McMemberRecord, mask: ComponentMask, port: &Port<'_>
             })
     };
     let is_asked = |rate: &Rate| {
-        // Of two codes for one rate that which was asked for.
+        // Of two codes for one rate, the requested one.
         wanted
             .as_ref()
             .is_some_and(|constraint| constraint.value == *rate)
@@ -97,7 +96,7 @@ pub(super) fn rate(record: &McMemberRecord, mask: ComponentMask, port: &Port<'_>
     Some(same.into_iter().find(is_asked).unwrap_or(best))
 }
 
-/// The packet life time of a new group: what is asked for, or `usual` where that will do.
+/// The packet life time of a new group: `usual`, or the nearest value that the request accepts.
 pub(super) fn packet_life_time(
     record: &McMemberRecord,
     mask: ComponentMask,
@@ -117,7 +116,7 @@ pub(super) fn packet_life_time(
     }
 }
 
-/// Whether a group has what a request wants of MTU, rate and packet life time.
+/// Whether a group's MTU, rate and packet life time satisfy a request.
 pub(super) fn matches(record: &McMemberRecord, mask: ComponentMask, group: &Parameters) -> bool {
     mtu_constraint(record, mask).is_none_or(|constraint| {
         constraint

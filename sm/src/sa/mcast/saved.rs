@@ -1,4 +1,4 @@
-//! What survives a restart.
+//! Groups as saved across restarts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use rsm_mad::wire::sa::JoinState;
 use super::limits::{MAX_GROUPS, MAX_MEMBERS};
 use super::{Group, Member, Parameters, Registry};
 
-/// A group with its members, to be kept elsewhere.
+/// A group with its members, as it is saved.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SavedGroup {
-    /// What its packets are like.
+    /// The parameters of its packets.
     pub parameters: Parameters,
     /// Its multicast LID, which senders have learned.
     pub mlid: Lid,
-    /// Who takes part.
+    /// Its members.
     pub members: Vec<SavedMember>,
 }
 
@@ -31,22 +31,22 @@ pub struct SavedMember {
     pub port: Guid,
     /// How it takes part.
     pub state: JoinState,
-    /// Somebody else joined it.
+    /// Another port joined it.
     pub proxy: bool,
 }
 
 impl Registry {
-    /// Whether anything has changed that is to be remembered.
+    /// Whether there are changes to save.
     pub fn is_unsaved(&self) -> bool {
         self.unsaved
     }
 
-    /// Whether anything has changed that is to be remembered, since this was last asked.
+    /// Whether there are changes to save since the last call.
     pub fn take_unsaved(&mut self) -> bool {
         std::mem::take(&mut self.unsaved)
     }
 
-    /// All groups, to be remembered.
+    /// All groups, to be saved.
     pub fn save(&self) -> impl Iterator<Item = SavedGroup> {
         self.groups.values().map(|group| SavedGroup {
             parameters: group.parameters,
@@ -64,12 +64,12 @@ impl Registry {
         })
     }
 
-    /// Takes back what was saved, at the start. Every port counts as gone until
+    /// Takes back saved groups, at the start. Every port counts as gone until
     /// [`Registry::ports_changed`] finds it, and has all of `until` for that: a sweep of a large
     /// subnet takes its time.
     ///
-    /// What contradicts what is there, or itself, is left out: bytes on a disk are no more to be
-    /// trusted than a request. Returns how many groups and members were.
+    /// Groups and members that contradict present ones, or themselves, are left out: bytes on a
+    /// disk are no more to be trusted than a request. Returns how many were left out.
     pub fn restore(&mut self, saved: impl IntoIterator<Item = SavedGroup>, until: Time) -> usize {
         let mut left_out = 0;
         for group in saved {
@@ -111,7 +111,7 @@ impl Registry {
             let group = Group {
                 parameters: group.parameters,
                 mlid: group.mlid,
-                // Whoever makes groups well known says so again.
+                // The next [`Registry::set_well_known`] sets it again.
                 well_known: false,
                 members,
             };

@@ -1,4 +1,4 @@
-//! Groups and members as they were at one moment, for those who ask (IBA 15.2.5.17.5).
+//! Groups and members as they were at one moment, for queries (IBA 15.2.5.17.5).
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -12,7 +12,7 @@ use rsm_mad::wire::sa::{ComponentMask, JoinState, McMemberRecord};
 use super::Group;
 use super::join::matches;
 
-/// How far a query has come: what comes after this is still to be looked at.
+/// Position of a query: the group and member behind which it goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cursor(Option<(Gid, Option<Guid>)>);
 
@@ -22,7 +22,7 @@ pub struct View {
     groups: Arc<BTreeMap<Gid, Arc<Group>>>,
 }
 
-/// What a requester of MCMemberRecord may see.
+/// The properties of a requester that decide which MCMemberRecords it may see.
 #[derive(Clone, Copy, Debug)]
 pub struct Eyes<'a> {
     /// Its partitions.
@@ -64,18 +64,18 @@ impl View {
     pub fn is_member(&self, mgid: Gid, port: Guid) -> bool {
         let members = self.group(mgid).map(|group| &group.members);
         members.is_some_and(|members| {
-            // Nearly all take part by the GUID of the port itself.
+            // Nearly all members take part by the GUID of the port itself.
             members.get(&port).is_some_and(|own| own.port == port)
                 || members.values().any(|member| member.port == port)
         })
     }
 
-    /// The next record after `cursor` that Get or GetTable with `record` and `mask` asks for. At
-    /// most `work` groups and members are looked at. Returns the record, if one was found, and
-    /// where to go on; `None` for the latter when there is no more.
+    /// The next record after `cursor` that matches a Get or GetTable with `record` and `mask`.
+    /// Looks at `work` groups and members at most. Returns the record, if one was found, and where
+    /// to go on; `None` for the latter at the end.
     ///
-    /// A requester sees the groups of its own partitions; a trusted one sees all, and who is in
-    /// them: a record for each member, or one for a group without any. For others PortGID,
+    /// A requester sees the groups of its own partitions; a trusted one sees all, with their
+    /// members: a record for each member, or one for a group without any. For others PortGID,
     /// JoinState and ProxyJoin read as 0.
     pub fn query(
         &self,
@@ -121,7 +121,7 @@ impl View {
         (None, Some(cursor))
     }
 
-    /// The group that is to be looked at next, and the member behind which.
+    /// The group to look at next, and the member behind which to go on.
     fn place(
         &self,
         record: &McMemberRecord,
@@ -150,8 +150,8 @@ impl View {
     }
 }
 
-/// The record of the next member of `group` that is asked for, if it is the very next, and the
-/// member to go on behind; `None` for that where the group is done.
+/// The record of the next member of `group`, if that member matches, and the member to go on
+/// behind; `None` for that at the end of the group.
 fn next_member(
     record: &McMemberRecord,
     mask: ComponentMask,
@@ -187,7 +187,7 @@ fn state_matches(record: &McMemberRecord, mask: ComponentMask, state: JoinState)
     !mask.contains(McMemberRecord::JOIN_STATE) || record.join_state() == state
 }
 
-/// Whether a record that shows nobody is what is asked for.
+/// Whether a record without a member matches.
 fn nobody_matches(record: &McMemberRecord, mask: ComponentMask) -> bool {
     state_matches(record, mask, JoinState(0))
         && !(mask.contains(McMemberRecord::PROXY_JOIN) && record.proxy_join())

@@ -1,4 +1,4 @@
-//! What a path can carry.
+//! MTU and rate limits of links and paths.
 
 use rsm_mad::wire::attr::{Mtu, PortInfo};
 use rsm_mad::wire::sa::Rate;
@@ -6,9 +6,9 @@ use rsm_mad::wire::sa::Rate;
 /// The largest packet and the fastest rate of a link or of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::sa) struct Limits {
-    /// As the code of an MTU has it, which is in the order of the sizes.
+    /// The code of the MTU; codes ascend with the sizes.
     mtu: u8,
-    /// The rate's place among all, the slowest first.
+    /// The rate's index in ascending order.
     rank: u8,
 }
 
@@ -21,16 +21,16 @@ const CODES: [u8; RATES] = [
 ];
 
 impl Limits {
-    /// No limit: what meeting it leaves everything as it is.
+    /// No limit: meeting it changes nothing.
     pub(in crate::sa) const NONE: Limits = Limits {
         mtu: 5,
         rank: RATES as u8 - 1,
     };
 
-    /// What is safe to assume of a port that does not tell.
+    /// The limits assumed of a port that states none.
     pub(in crate::sa) const LEAST: Limits = Limits { mtu: 1, rank: 0 };
 
-    /// What a port and the link at it can carry.
+    /// The limits of a port and its link.
     pub(in crate::sa) fn of_link(info: &PortInfo) -> Limits {
         let mtu = [info.neighbor_mtu(), info.mtu_cap()]
             .into_iter()
@@ -38,7 +38,7 @@ impl Limits {
         Limits::new(mtu, info)
     }
 
-    /// What a switch's port 0 can take: it has no link, and so no neighbour. A base port 0 may
+    /// The limits of a switch's port 0: it has no link, and so no neighbour. A base port 0 may
     /// state no MTU; then the links before it are the limit.
     pub(in crate::sa) fn of_port0(info: &PortInfo) -> Limits {
         let stated = Some(info.mtu_cap()).filter(|mtu| mtu.bytes().is_some());
@@ -54,7 +54,7 @@ impl Limits {
         }
     }
 
-    /// What both can carry.
+    /// The limits of both together.
     pub(in crate::sa) fn meet(self, other: Limits) -> Limits {
         Limits {
             mtu: self.mtu.min(other.mtu),
@@ -77,7 +77,7 @@ impl Limits {
         u16::from_be_bytes([self.mtu, self.rank])
     }
 
-    /// What [`Limits::pack`] packed.
+    /// The inverse of [`Limits::pack`].
     pub(in crate::sa) fn unpack(packed: u16) -> Limits {
         let [mtu, rank] = packed.to_be_bytes();
         Limits { mtu, rank }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_as_good_as_its_port_says() {
+    fn limits_of_a_link_follow_port_info() {
         let mut info = PortInfo::default();
         assert_eq!(Limits::of_link(&info), Limits::LEAST);
         assert_eq!(Limits::of_port0(&info).mtu(), Mtu::Bytes4096);

@@ -1,5 +1,4 @@
-//! What the paths of a snapshot are made of: links between switches, and how end ports hang at
-//! them.
+//! Links between switches and attachments of end ports, which make up the paths of a snapshot.
 
 use rsm_ids::PortNum;
 use rsm_routing::topology::{SwitchIdx, Topology};
@@ -8,27 +7,27 @@ use super::limits::Limits;
 use crate::fabric::{Fabric, Port, PortRef};
 use crate::sa::ends::EndPort;
 
-/// How an end port hangs in the fabric.
+/// How an end port is attached to the fabric.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sa) struct Attachment {
     /// The switch that it is at, or is the port 0 of; `None` where the plan does not reach it.
     pub(in crate::sa) switch: Option<SwitchIdx>,
-    /// What its link can carry; of a switch's port 0, which has none, nothing that limits.
+    /// The limits of its link; none for a switch's port 0, which has no link.
     pub(in crate::sa) link: Limits,
-    /// What it can carry to itself.
+    /// The limits of packets to itself.
     pub(in crate::sa) own: Limits,
     /// The end port at the other end of its cable, where no switch is between them.
     pub(in crate::sa) neighbour: Option<PortRef>,
     pub(in crate::sa) at: PortRef,
 }
 
-/// What the links out of each port of each switch can carry.
+/// The limits of the links out of each port of each switch.
 #[derive(PartialEq, Eq, Debug)]
 pub(in crate::sa) struct Links {
     /// First entry of each switch in `limits`.
     start: Vec<u32>,
     limits: Vec<Limits>,
-    /// What all links between switches can carry, where it is the same.
+    /// The limits of all links between switches, if they are the same.
     pub(in crate::sa) uniform: Option<Limits>,
 }
 

@@ -1,15 +1,15 @@
-//! What the paths between any two switches can carry, along the tables.
+//! MTU and rate of the paths between any two switches, along the tables.
 //!
-//! Where all links between switches carry the same and the plan is proved to reach everybody, which
-//! is how fabrics are built, two ports need only be in the same connected part. Everywhere else
-//! there are columns.
+//! Where all links between switches carry the same and the plan is proved to reach all ports, as in
+//! most fabrics, two ports need only be in the same connected part. Everywhere else there are
+//! columns.
 //!
-//! A column is all paths to one switch: to every LID at it, from every switch. It is computed in
-//! one pass over the rows of its LIDs in the tables, and then answers in one look. That pass takes
-//! as long as following a thousand single paths, so that it is made once so many were asked for, or
-//! ahead of time by [`Minima::prepare`]; after a re-route nobody has to wait for it. Where the
-//! paths of a pair of switches differ by LID (links of different rates side by side, or tables that
-//! do not agree), the column says so, and the path of the one LID is followed.
+//! A column is all paths to one switch: to every LID at it, from every switch. One pass over the
+//! rows of its LIDs in the tables computes it; then each path takes one look. The pass takes as
+//! long as following a thousand single paths, so that it runs once so many were requested, or ahead
+//! of time in [`Minima::prepare`]; then no request waits for it after a re-route. Where the paths
+//! of a pair of switches differ by LID (links of different rates side by side, or tables that do
+//! not agree), the column says so, and the path of the one LID is followed.
 
 pub(super) mod limits;
 mod links;
@@ -35,7 +35,7 @@ pub(in crate::sa) struct Minima {
     /// By end port.
     attached: Vec<Attachment>,
     links: Arc<Links>,
-    /// Whether packets between hosts and whatever they are connected with are proved to arrive.
+    /// Whether packets between a host and any port connected with it are proved to arrive.
     hosts_proved: bool,
     /// The same between switches.
     switches_proved: bool,
@@ -55,18 +55,18 @@ struct Column {
     entries: OnceLock<Box<[Entry]>>,
 }
 
-/// What the paths from one switch to the LIDs at another can carry.
+/// The limits of the paths from one switch to the LIDs at another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Entry(u16);
 
 impl Entry {
     /// No LID is reached. A packed limit is never 0, for there is no MTU with code 0.
     const UNREACHED: Entry = Entry(0);
-    /// It depends on the LID.
+    /// The limits depend on the LID.
     const MIXED: Entry = Entry(u16::MAX);
-    /// Not looked at yet.
+    /// Not computed yet.
     const UNKNOWN: Entry = Entry(u16::MAX - 1);
-    /// Being looked at.
+    /// Being computed.
     const OPEN: Entry = Entry(u16::MAX - 2);
 
     fn of(limits: Limits) -> Entry {
@@ -79,7 +79,7 @@ impl Entry {
         is_one.then(|| Limits::unpack(self.0))
     }
 
-    /// What is true of both.
+    /// The entry of both if they are equal, else [`Entry::MIXED`].
     fn join(self, other: Entry) -> Entry {
         if self == other { self } else { Entry::MIXED }
     }
@@ -128,13 +128,13 @@ impl Minima {
         }
     }
 
-    /// The service level that packets between two ports have to have; `None` where any will do.
+    /// The service level that packets between two ports need; `None` where any will do.
     pub(in crate::sa) fn level(&self, from: EndIx, to: EndIx) -> Option<u8> {
         let [from, to] = [from, to].map(|end| self.attached[end.0 as usize].switch);
         self.plan.routing.lanes.level(from?, to?)
     }
 
-    /// What packets from `from` to the LID `dlid` of `to` can be; `None` where none arrive.
+    /// The limits of packets from `from` to the LID `dlid` of `to`; `None` where none arrive.
     pub(in crate::sa) fn between(&self, from: EndIx, to: EndIx, dlid: Lid) -> Option<Limits> {
         let (a, b) = (
             &self.attached[from.0 as usize],
@@ -162,7 +162,7 @@ impl Minima {
         Some(a.link.meet(way?).meet(b.link))
     }
 
-    /// What paths between two switches can carry where every link carries `link` and packets arrive
+    /// The limits of paths between two switches where every link carries `link` and packets arrive
     /// wherever cables lead.
     fn uniform(&self, source: SwitchIdx, target: SwitchIdx, link: Limits) -> Option<Limits> {
         let topology = &self.plan.topology;
@@ -170,8 +170,8 @@ impl Minima {
         joined.then_some(if source == target { Limits::NONE } else { link })
     }
 
-    /// Computes all columns that are not there yet. Takes its time, a millisecond or so each; it
-    /// may run on any thread while others ask.
+    /// Computes all missing columns. Takes its time, a millisecond or so each; it may run on any
+    /// thread while other threads look paths up.
     pub(in crate::sa) fn prepare(&self) {
         if self.links.uniform.is_some() && self.hosts_proved && self.switches_proved {
             return;
@@ -181,7 +181,7 @@ impl Minima {
         }
     }
 
-    /// What the column of `target` says; `None` while it is not worth its while.
+    /// The entry in the column of `target`; `None` while too few paths were followed to compute it.
     fn entry(&self, source: SwitchIdx, target: SwitchIdx) -> Option<Entry> {
         let column = &self.columns[target.index()];
         let entries = match column.entries.get() {
@@ -192,8 +192,7 @@ impl Minima {
         Some(entries[source.index()])
     }
 
-    /// Follows the packets to one LID. Ends, because there are no more switches to pass than there
-    /// are.
+    /// Follows the packets to one LID. Ends, because no path passes more switches than there are.
     fn walk(&self, source: SwitchIdx, dlid: Lid) -> Option<Limits> {
         let topology = &self.plan.topology;
         let mut limits = Limits::NONE;
@@ -232,7 +231,7 @@ impl Minima {
             while let Some(&switch) = stack.last() {
                 match column[switch.index()] {
                     Entry::UNKNOWN => {
-                        // First the switches that it sends to, then itself once more.
+                        // First the switches that it sends to, then the switch itself once more.
                         column[switch.index()] = Entry::OPEN;
                         let next = self
                             .exits(switch, &lids)
@@ -288,13 +287,13 @@ impl Minima {
             .unwrap_or(Entry::UNREACHED)
     }
 
-    /// By which ports a switch sends packets to any of `lids`.
+    /// The ports by which a switch sends packets to any of `lids`.
     fn exits(&self, switch: SwitchIdx, lids: &[Range<usize>]) -> Exits {
         let table = self.tables().lft(switch);
         let mut exits = Exits::default();
         for lids in lids {
             let held = table.lids().clamp(lids.start, lids.end);
-            // What lies past the end of a table has no path.
+            // LIDs past the end of a table have no path.
             exits.some_dropped |= held < lids.end;
             for &port in table.pieces(lids.start..held).flatten() {
                 if port == NO_PATH {
@@ -326,7 +325,7 @@ fn ranges(destinations: &[Destination]) -> Vec<Range<usize>> {
 struct Exits {
     /// A bit for each port.
     ports: [u64; 4],
-    /// Whether some LID has no way out.
+    /// Whether some LID has no path.
     some_dropped: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Paths between two ports for those who look on: what a host is told, and why, where it is told of
-//! none.
+//! Paths between two ports as a host gets them, for viewers of the subnet; with the reason where a
+//! host gets none.
 
 use std::sync::Arc;
 
@@ -23,27 +23,27 @@ pub struct PathEnd {
     pub lid: Option<Lid>,
 }
 
-/// Which paths are wanted.
+/// A query for the paths between two ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PathQuestion {
-    /// Who asks.
+    /// The requester's end.
     pub from: PathEnd,
-    /// Where to.
+    /// The destination.
     pub to: PathEnd,
-    /// In which partition, whichever the membership bit.
+    /// The partition, whichever the membership bit.
     pub p_key: Option<PKey>,
-    /// On which service level.
+    /// The service level.
     pub sl: Option<u8>,
-    /// How many at most.
+    /// How many paths at most.
     pub most: usize,
 }
 
 /// A path, and the nodes along it, both ends included.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TracedPath {
-    /// What a host is told.
+    /// The record that a host gets.
     pub record: PathRecord,
-    /// As a host is told that asks for the nodes along it.
+    /// The nodes along it, as GetTraceTable returns them.
     pub nodes: Vec<TraceRecord>,
 }
 
@@ -56,18 +56,17 @@ impl PathEnd {
         }
     }
 
-    /// The LID that is looked at first.
+    /// The LID to look at first.
     fn first_lid(self, directory: &Directory) -> Lid {
         self.lid.unwrap_or(directory.end(self.port).lid)
     }
 }
 
 impl Directory {
-    /// The paths that the port at one end is told of when it asks how to get to the other, in that
-    /// order.
+    /// The paths that the port at one end gets when it asks for paths to the other, in that order.
     ///
     /// # Errors
-    /// Why it is told of none.
+    /// Why it gets none.
     ///
     /// # Panics
     /// When a port is of another directory and out of range.

@@ -1,11 +1,11 @@
-//! What a question wants of a path.
+//! Constraints of a query on its paths.
 
 use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, PathRecord, Rate, Record, SaStatus, Selector};
 
-/// The components of a question that say what the path is to be like. Fields of the global route
-/// header are answered as they are asked: within the subnet every path has any of them.
+/// The components of a query that constrain the path. Fields of the global route header are
+/// answered as requested: within the subnet every path has any of them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(in crate::sa) struct PathConstraints {
     pub(super) service_id: u64,
@@ -13,7 +13,7 @@ pub(in crate::sa) struct PathConstraints {
     pub(super) flow_label: u32,
     pub(super) hop_limit: u8,
     pub(super) t_class: u8,
-    /// Whether the way back is needed. Not asking for it does not ask for paths without it.
+    /// Whether the way back is needed. `false` does not ask for paths without it.
     pub(super) reversible: bool,
     /// How many paths there may be between two ports.
     pub(super) numb_path: Option<u8>,
@@ -24,16 +24,16 @@ pub(in crate::sa) struct PathConstraints {
     packet_life_time: Option<(Selector, u8)>,
 }
 
-/// The largest packet life time that six bits can say.
+/// The largest packet life time in six bits.
 const LIFE_TIME_MAX: u8 = 63;
 
 impl PathConstraints {
-    /// The constraints in the components `mask` of `record`. A value without its selector, or the other
-    /// way round, asks for nothing.
+    /// The constraints in the components `mask` of `record`. A value without its selector, or the
+    /// other way round, does not count.
     ///
     /// # Errors
     /// ERR_REQ_INSUFFICIENT_COMPONENTS for half a ServiceID; ERR_REQ_INVALID for an MTU or a rate
-    /// that there is not, and for components that the record does not have.
+    /// that does not exist, and for components that the record does not have.
     pub(super) fn of(record: &PathRecord, mask: ComponentMask) -> Result<PathConstraints, Status> {
         let last = PathRecord::COMPONENTS.last().map_or(0, |last| last.mask.0);
         if mask.0 > last | last.wrapping_sub(1) {
@@ -84,19 +84,19 @@ impl PathConstraints {
         })
     }
 
-    /// The largest MTU that is wanted, on a path that takes up to `most`.
+    /// The largest accepted MTU on a path that takes up to `most`.
     pub(super) fn mtu(&self, most: Mtu) -> Option<Mtu> {
         let all = (1..=5).map(Mtu::from_code);
         largest(self.mtu, most, all, |mtu| mtu)
     }
 
-    /// The fastest rate that is wanted, on a path that takes up to `most`.
+    /// The fastest accepted rate on a path that takes up to `most`.
     pub(super) fn rate(&self, most: Rate) -> Option<Rate> {
         largest(self.rate, most, Rate::all(), Rate::tenth_gbps)
     }
 
-    /// The shortest packet life time that is wanted, on a path where packets live up to `least`: it
-    /// says how long at most, so that a longer one is true as well.
+    /// The shortest accepted packet life time on a path where packets live up to `least`: it is an
+    /// upper bound, so that a longer one is true as well.
     pub(super) fn packet_life_time(&self, least: u8) -> Option<u8> {
         match self.packet_life_time {
             None | Some((Selector::Extreme, _)) => Some(least),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_can_be_used_below_what_it_can_carry() {
+    fn the_mtu_of_a_path_may_be_below_its_limit() {
         assert_eq!(
             mtu(Selector::GreaterThan, Mtu::Bytes1024),
             Some(Mtu::Bytes2048)
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_life_time_is_a_bound() {
+    fn packet_life_times_above_that_of_the_subnet_are_accepted() {
         let mut record = PathRecord::default();
         let mask = PathRecord::PACKET_LIFE_TIME | PathRecord::PACKET_LIFE_TIME_SELECTOR;
         let mut of = |selector, value| {

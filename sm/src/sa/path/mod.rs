@@ -26,7 +26,7 @@ use super::query::Asked;
 /// The answer to Get and GetTable of PathRecord.
 ///
 /// # Errors
-/// The status that goes back instead.
+/// The status to answer with.
 pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
     let record: PathRecord = asked.record()?;
     let mask = asked.header.component_mask();
@@ -54,7 +54,7 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
         viewer: (!asked.trust.is_trusted()).then_some(asked.requester),
         constraints,
     };
-    // A Get is for one path (IBA 15.2.5.16), be there as many as there may.
+    // A Get is for one path (IBA 15.2.5.16), however many there are.
     let most = if get { Some(1) } else { constraints.numb_path };
     let pairs = Pairs::new(finder, from.ends, to.ends, most.map(usize::from));
     if get {
@@ -79,14 +79,14 @@ const DESTINATION: EndComponents = EndComponents {
     lid: PathRecord::DLID,
 };
 
-/// Which ports may be at one end of a path.
+/// The ports that may be at one end of a path.
 struct Candidates {
     ends: Ends,
     /// Whether the question names a port.
     is_given: bool,
 }
 
-/// The ports that GID and LID of a question leave over.
+/// The ports that match the GID and LID of a query.
 ///
 /// # Errors
 /// ERR_REQ_INVALID_GID for a GID that no port has, ERR_REQ_INVALID for a LID that another port has.
@@ -127,37 +127,37 @@ pub enum NoPath {
         "there is no partition in which the two ports can talk: both in it, and one of them as a full member"
     )]
     NoPartition,
-    /// As above, in the partition that is asked for.
+    /// As above, in the requested partition.
     #[error("the two ports cannot talk in the partition {:#06x}: both have to be in it, and one of them as a full member", .0.0)]
     NotInPartition(PKey),
-    /// Paths are not as wide as is asked for.
+    /// No path has the requested MTU.
     #[error("no path has the MTU that is asked for")]
     Mtu,
-    /// Paths are not as fast as is asked for.
+    /// No path has the requested rate.
     #[error("no path has the rate that is asked for")]
     Rate,
-    /// Packets live longer than is asked for.
+    /// No path has the requested packet life time.
     #[error("no path has the packet life time that is asked for")]
     PacketLifeTime,
-    /// The routes need another lane.
+    /// The routes need another service level.
     #[error("the routes lead there on service level {needed}, and not on {wanted}")]
     ServiceLevel {
-        /// What keeps the routes free of deadlocks.
+        /// The service level that keeps the routes free of deadlocks.
         needed: u8,
-        /// What was asked for.
+        /// The requested service level.
         wanted: u8,
     },
 }
 
-/// Finds paths that are as a question wants them.
+/// Finds paths that satisfy a query.
 #[derive(Clone, Debug)]
 pub(super) struct Finder {
     pub(super) directory: Arc<Directory>,
-    /// Who may see only what it shares a partition with; `None` where everything may be seen.
+    /// The requester, which sees only ports in its partitions; `None` for a trusted one, which sees
+    /// all.
     pub(super) viewer: Option<EndIx>,
     pub(super) constraints: PathConstraints,
-    /// The GIDs by which the question names its ends, where they are aliases; the answer does as
-    /// well.
+    /// The GIDs of the query's ends, where they are aliases; the answer has them as well.
     pub(super) names: (Option<Gid>, Option<Gid>),
 }
 
@@ -174,7 +174,7 @@ impl Finder {
     /// The path between one LID of each of two ports.
     ///
     /// # Errors
-    /// Why there is none that is as the question wants it.
+    /// Why there is none that satisfies the query.
     pub(super) fn path(
         &self,
         (from, slid): (EndIx, Lid),
@@ -185,7 +185,7 @@ impl Finder {
         let constraints = &self.constraints;
         let forth = directory.minima.between(from, to, dlid);
         let forth = forth.ok_or(NoPath::NoWay(dlid))?;
-        // What a reversible path promises holds both ways.
+        // The limits of a reversible path hold both ways.
         let back = directory.minima.between(to, from, slid);
         let limits = back.map_or(forth, |back| forth.meet(back));
         if constraints.reversible && back.is_none() {
@@ -233,7 +233,7 @@ impl Finder {
         Ok(path)
     }
 
-    /// The partition of the path: that which is asked for, or the first that both ends are in. Raw
+    /// The partition of the path: the requested one, or the first that both ends are in. Raw
     /// packets have none.
     fn p_key(&self, from: EndIx, to: EndIx) -> Result<PKey, NoPath> {
         let mut common = self.directory.common_p_keys(from, to);

@@ -9,11 +9,11 @@ use super::{Body, Finder};
 use crate::sa::ends::EndIx;
 use crate::sa::query::Asked;
 
-/// How many paths there are at most where the question does not say (IBA 15.2.5.20): as many as
-/// NumbPath can.
+/// How many paths there are at most where the query does not say (IBA 15.2.5.20): the maximum of
+/// NumbPath.
 const NUMB_PATH_MAX: u8 = 127;
 
-/// The components of both kinds of question, and how they are numbered in either.
+/// The components that both kinds of query share, with the mask of either.
 const SHARED: [(ComponentMask, ComponentMask); 17] = [
     (MultiPathRecord::RAW_TRAFFIC, PathRecord::RAW_TRAFFIC),
     (MultiPathRecord::FLOW_LABEL, PathRecord::FLOW_LABEL),
@@ -96,8 +96,8 @@ fn only(EndIx(ix): EndIx) -> Ends {
     }
 }
 
-/// Every source with every destination; first those that have neither end in common, as who moves
-/// from one path to another when it fails wants them.
+/// Every source with every destination; first pairs that have neither end in common, for a host
+/// that moves from a failed path to another.
 fn apart_first(
     sources: Vec<EndIx>,
     destinations: Vec<EndIx>,
@@ -116,7 +116,7 @@ fn apart_first(
     })
 }
 
-/// The same constraints in the words of a PathRecord.
+/// The same constraints as a PathRecord.
 fn as_path(record: &MultiPathRecord, mask: ComponentMask) -> (PathRecord, ComponentMask) {
     let mut path = PathRecord::default();
     path.set_service_id(u64::from(record.service_id_8_msb()) << 56 | record.service_id_56_lsb())

@@ -35,7 +35,7 @@ fn path(
     let directory = asked.directory;
     let parameters = &group.parameters;
     let has = |component| mask.contains(component);
-    // Who asks sees the groups of its own partitions.
+    // An untrusted requester sees only groups of its own partitions.
     let in_partition = |ix: EndIx| {
         let keys = directory.p_keys(ix);
         keys.iter().any(|key| key.base() == parameters.p_key.base())
@@ -43,7 +43,7 @@ fn path(
     if !asked.trust.is_trusted() && !in_partition(asked.requester) {
         return None;
     }
-    // A source is one of the members.
+    // A source in the query must be a member.
     let mut source = None;
     for (component, end) in [
         (PathRecord::SGID, directory.by_gid(record.sgid())),

@@ -1,4 +1,4 @@
-//! The paths between any of some ports and any of some others, one after the other.
+//! The paths from any port of one set to any port of another, one after the other.
 
 use std::ops::Range;
 
@@ -16,18 +16,17 @@ pub(super) struct Ends {
     pub(super) lid: Option<Lid>,
 }
 
-/// Preference of paths that share no LID with one that was named before.
+/// Preference of paths that share no LID with an earlier one.
 const FIRST_CHOICE: u8 = 0;
 
-/// Preference of the others.
+/// Preference of the other paths.
 const OTHERS: u8 = 2;
 
 /// Looks at pairs of ports, sources in turn for each destination, and at pairs of their LIDs.
 ///
 /// Between ports on rails the first path is that of their rails. The first paths between two ports
-/// have both LIDs apart from each other, so that who takes several of them gets what is redundant
-/// on either side; the rest follow. Each step looks at one pair of LIDs, so that it takes a bounded
-/// time whatever is asked.
+/// share no LID with each other, so that a host that takes several has redundancy on either side;
+/// the rest follow. Each step looks at one pair of LIDs, and so takes a bounded time.
 pub(super) struct Pairs {
     finder: Finder,
     from: Ends,
@@ -82,7 +81,7 @@ impl Pairs {
             Some(lid) => vec![lid],
             None => {
                 let mut lids: Vec<Lid> = directory.end(ix).lids().collect();
-                // Either end is told the same path as the other.
+                // Both ends get the same path.
                 let first = directory.rails_apart(from, ix, lids.len());
                 lids.rotate_left(first);
                 lids

@@ -46,9 +46,9 @@ pub(in crate::sa) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
 /// The nodes along the first of some paths, once it is found.
 struct Hops {
     directory: Arc<Directory>,
-    /// What is left of the paths, until one is found.
+    /// The paths not looked at yet, until one is found.
     pairs: Option<Pairs>,
-    /// What is left of the nodes along it.
+    /// The nodes along it that are not returned yet.
     nodes: std::vec::IntoIter<TraceRecord>,
 }
 
@@ -145,7 +145,7 @@ fn node(directory: &Directory, ix: EndIx, enter: PortNum, exit: PortNum) -> Trac
     )
 }
 
-/// Port 0 stands for none: packets come from here, or end here.
+/// Port 0 stands for none: packets start here, or end here.
 fn record(
     directory: &Directory,
     kind: NodeType,

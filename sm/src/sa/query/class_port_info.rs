@@ -1,4 +1,4 @@
-//! ClassPortInfo: what this SA can do.
+//! ClassPortInfo: the capabilities of this SA.
 
 use rsm_mad::wire::header::BASE_VERSION;
 use rsm_mad::wire::sa::{CLASS_VERSION, ClassPortInfo, SaCapabilityMask, SaCapabilityMask2};
@@ -8,9 +8,9 @@ use crate::sa::directory::Directory;
 /// RespTimeValue: answers take 4.096 µs × 2^8, about a millisecond.
 const RESP_TIME_VALUE: u8 = 8;
 
-/// What CapabilityMask2 promises, each bit kept elsewhere in this crate. Clients decide by it:
-/// IPoIB joins as a send-only full member only where the SA says that it knows such members, and
-/// drivers ask for alias GUIDs only where it gives them.
+/// The bits of CapabilityMask2, each kept elsewhere in this crate. Clients decide by them: IPoIB
+/// joins as a send-only full member only if the SA knows such members, and drivers ask for alias
+/// GUIDs only if the SA assigns them.
 const CAPABILITIES: SaCapabilityMask2 = SaCapabilityMask2(
     SaCapabilityMask2::MULTICAST_FDB_TOP.0
         | SaCapabilityMask2::ALIAS_GUIDS.0

@@ -11,10 +11,10 @@ use crate::sa::answer::Body;
 use crate::sa::ends::EndIx;
 use crate::sa::guids::{Asker, Registry};
 
-/// Gives a port names, or takes them back.
+/// Assigns or releases alias GUIDs of a port.
 ///
 /// # Errors
-/// The status that goes back instead.
+/// The status to answer with.
 pub(in crate::sa) fn change(
     registry: &mut Registry,
     (header, data): (&SaHeader, &[u8]),

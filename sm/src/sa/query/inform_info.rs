@@ -11,10 +11,10 @@ use crate::sa::ends::EndIx;
 use crate::sa::events::{Events, Requester, Subscription, SubscriptionId, View};
 use crate::sa::trust::Trust;
 
-/// Subscribes, or takes it back. The answer is what was asked (o13-12.1.1).
+/// Subscribes or unsubscribes. The answer repeats the request (o13-12.1.1).
 ///
 /// # Errors
-/// The status that goes back instead.
+/// The status to answer with.
 pub(in crate::sa) fn change(
     events: &mut Events,
     directory: &Directory,
@@ -32,10 +32,10 @@ pub(in crate::sa) fn change(
     Ok(Body::record(info))
 }
 
-/// Looks for subscriptions.
+/// Searches subscriptions.
 ///
 /// # Errors
-/// The status that goes back instead.
+/// The status to answer with.
 pub(super) fn read(asked: &Asked<'_>) -> Result<Body, Status> {
     let query = Query::<InformInfoRecord>::new(asked, ComponentMask::NONE)?;
     asked.read(Candidates {
@@ -78,8 +78,7 @@ impl Query<InformInfoRecord> {
         }
         let mut record = subscription.record(id);
         if !self.trust.is_trusted() {
-            // C15-0.2-1.16. Hidden before it is matched, so that it cannot be found out by asking
-            // for it either.
+            // C15-0.2-1.16. Hidden before the record is matched, so that no query can find it out.
             let mut info = record.inform_info();
             info.set_qpn(0);
             record.set_inform_info(&info);

@@ -17,7 +17,7 @@ use crate::sa::trust::Trust;
 /// Joins a port to a group, or takes it out of one.
 ///
 /// # Errors
-/// The status that goes back instead.
+/// The status to answer with.
 pub(in crate::sa) fn change(
     registry: &mut Registry,
     directory: &Directory,
@@ -39,14 +39,14 @@ pub(in crate::sa) fn change(
     Ok(Body::record(&answer))
 }
 
-/// Looks for groups and members.
+/// Searches groups and members.
 ///
 /// # Errors
-/// The status that goes back instead.
+/// The status to answer with.
 pub(super) fn read(asked: &Asked<'_>) -> Result<Body, Status> {
     let record = asked.record::<McMemberRecord>()?;
     let mask = asked.header.component_mask();
-    // Matched elsewhere; here it is only seen whether there are such components.
+    // The view matches components; here unknown ones are refused.
     Template::new(&record, mask, ComponentMask(u64::MAX))?;
     if !is_meaningful(&record, mask) {
         return Err(SaStatus::REQ_INVALID);

@@ -1,4 +1,4 @@
-//! What each attribute answers.
+//! Answers to queries, by attribute.
 
 mod class_port_info;
 pub(super) mod guid_info;
@@ -54,7 +54,7 @@ pub(super) struct Asked<'a> {
     pub(super) now: Time,
 }
 
-/// Every attribute of the class that there is an answer about.
+/// Every attribute of the class that the SA answers.
 pub(super) const ATTRIBUTES: [AttrId; 19] = [
     ClassPortInfo::ID,
     InformInfo::ID,
@@ -100,7 +100,7 @@ pub(super) fn is_method(method: Method) -> bool {
 /// The answer to a request.
 ///
 /// # Errors
-/// The status that goes back instead.
+/// The status to answer with.
 pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
     const MULTI_PATH: (AttrId, Method) = (MultiPathRecord::ID, Method::GET_MULTI);
     const CAPABILITIES: (AttrId, Method) = (ClassPortInfo::ID, Method::GET);
@@ -109,8 +109,8 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
     match (mad.attribute(), mad.method()) {
         CAPABILITIES => return Ok(Body::record(&class_port_info::record(asked.directory))),
         MULTI_PATH => return path::multi::answer(asked),
-        // The request carries a PathRecord, the response is made of TraceRecords; requesters name
-        // either.
+        // The request carries a PathRecord, the response TraceRecords; requesters give either
+        // attribute.
         (PathRecord::ID | TraceRecord::ID, Method::GET_TRACE_TABLE) => {
             return path::trace::answer(asked);
         }
@@ -158,7 +158,7 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
             asked.read(guid_info::candidates(query))
         }
         PKeyTableRecord::ID => {
-            // Which partitions there are is for the trusted alone.
+            // Only trusted requesters may see which partitions exist.
             if !asked.trust.is_trusted() {
                 return Err(SaStatus::REQ_INVALID);
             }
@@ -182,7 +182,7 @@ impl Asked<'_> {
             .ok_or(SaStatus::REQ_INVALID)
     }
 
-    /// The answer that has those of `candidates` that there are: for a Get the only one.
+    /// The answer with the matching ones of `candidates`: for a Get the only one.
     ///
     /// # Errors
     /// For a Get ERR_NO_RECORDS or ERR_TOO_MANY_RECORDS, where it is known at once; a table may be
@@ -199,7 +199,7 @@ impl Asked<'_> {
     }
 }
 
-/// A question for records of one kind.
+/// A query for records of one kind.
 struct Query<R> {
     directory: Arc<Directory>,
     mask: ComponentMask,
@@ -211,7 +211,7 @@ struct Query<R> {
 }
 
 impl<R: Record> Query<R> {
-    /// What `asked` asks; the components in `apart` are for the caller to match.
+    /// The query in `asked`; the caller matches the components in `apart`.
     fn new(asked: &Asked<'_>, apart: ComponentMask) -> Result<Query<R>, Status> {
         let record = asked.record::<R>()?;
         let mask = asked.header.component_mask();
@@ -226,8 +226,8 @@ impl<R: Record> Query<R> {
         })
     }
 
-    /// The end ports to look at where `component` is their LID: the one that holds `lid`, be it its
-    /// base LID or another, or all of them.
+    /// The end ports to look at if `component` is their LID: the one that holds `lid`, its base LID
+    /// or another, or all of them.
     fn ends(&self, component: ComponentMask, lid: Lid) -> Range<u32> {
         if !self.mask.contains(component) {
             return 0..self.directory.len() as u32;
@@ -252,8 +252,8 @@ impl<R: Record> Query<R> {
         self.directory.port(ix).0.is_switch()
     }
 
-    /// The numbers by which tables of ports are named: all ports of a switch; 0 for a CA or a
-    /// router, where the number is reserved.
+    /// The port numbers in records of port tables: all ports of a switch; 0 for a CA or a router,
+    /// where the number is reserved.
     fn port_numbers(&self, ix: EndIx) -> impl Iterator<Item = u8> + Clone + use<R> {
         let (node, _) = self.directory.port(ix);
         let last = if node.is_switch() {
@@ -264,7 +264,7 @@ impl<R: Record> Query<R> {
         0..=last
     }
 
-    /// The ports that records about this end port are about: all of a switch, otherwise itself.
+    /// The ports with records under this end port: all of a switch, otherwise the port itself.
     fn ports(&self, ix: EndIx) -> impl Iterator<Item = PortRef> + use<R> {
         let at = self.directory.end(ix).at;
         let node = self.directory.fabric.node(at.node);
@@ -293,7 +293,7 @@ where
     let query = Arc::new(query);
     ends.map(EndIx).flat_map(move |ix| {
         let seen = query.may_see(ix).then(|| of_end(&query, ix));
-        // To look at a port takes its time, also where it is hidden or has nothing of the kind.
+        // Looking at a port takes time, even if it is hidden or has no such record.
         std::iter::once(None).chain(seen.into_iter().flatten())
     })
 }

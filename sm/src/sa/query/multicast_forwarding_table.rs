@@ -1,5 +1,4 @@
-//! MulticastForwardingTableRecord: the tables that switches pass multicast packets on by, as
-//! planned.
+//! MulticastForwardingTableRecord: the multicast forwarding tables of switches, as planned.
 
 use std::sync::Arc;
 

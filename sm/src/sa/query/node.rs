@@ -21,7 +21,7 @@ fn record(directory: &Directory, ix: EndIx) -> NodeRecord {
     let end = directory.end(ix);
     let (node, port) = directory.port(ix);
     let mut info = node.info;
-    // What was answered names the port that was asked through.
+    // The NodeInfo that was read gives the port that it was read through.
     info.set_port_guid(port.guid)
         .set_local_port_num(end.at.port);
     let mut record = NodeRecord::default();

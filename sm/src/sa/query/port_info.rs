@@ -13,7 +13,7 @@ use crate::sa::ends::EndIx;
 const CAPABILITIES: ComponentMask =
     PortInfoRecord::CAPABILITY_MASK.with(PortInfoRecord::CAPABILITY_MASK2);
 
-/// The components that are not simply compared. Options say how to answer, not what is there.
+/// The components that are not simply compared. Options choose the form of the answer.
 pub(super) fn apart(modifier: u32) -> ComponentMask {
     let apart = PortInfoRecord::END_PORT_LID | PortInfoRecord::OPTIONS;
     if by_bits(modifier) {
@@ -59,7 +59,7 @@ impl Query<PortInfoRecord> {
         self.keep(record)
     }
 
-    /// The options of the question; none where they do not count.
+    /// The options of the query; 0 if the mask leaves them out.
     fn options(&self) -> u8 {
         let given = self.mask.contains(PortInfoRecord::OPTIONS);
         if given { self.record.options() } else { 0 }
@@ -69,7 +69,7 @@ impl Query<PortInfoRecord> {
         self.options() & PortInfoRecord::EXTENDED_SPEEDS != 0
     }
 
-    /// Whether `info` has every capability that is asked for, and maybe others.
+    /// Whether `info` has every requested capability, and maybe others.
     fn has_capabilities(&self, info: &PortInfo) -> bool {
         let wanted = self.record.port_info();
         let first = !self.mask.contains(PortInfoRecord::CAPABILITY_MASK)
@@ -80,8 +80,8 @@ impl Query<PortInfoRecord> {
     }
 }
 
-/// Says of a link at an extended speed that it runs at QDR, as who does not know such speeds has to
-/// be told: the original fields of its speed are empty otherwise (IBA 15.2.5.3).
+/// Shows a link at an extended speed as QDR, for requesters that do not know such speeds: the
+/// original speed fields are empty otherwise (IBA 15.2.5.3).
 fn in_old_terms(info: &mut PortInfo) {
     let extended =
         !info.link_speed_ext_active().is_empty() || !info.link_speed_ext_active2().is_empty();

@@ -1,4 +1,4 @@
-//! ServiceRecord: who offers what; see [`crate::sa::services`].
+//! ServiceRecord: services that ports offer; see [`crate::sa::services`].
 
 use rsm_mad::Time;
 use rsm_mad::wire::header::{Method, Status};
@@ -8,10 +8,10 @@ use super::{Asked, Record as _};
 use crate::sa::answer::Body;
 use crate::sa::services::{Asker, Eyes, Query, Registry};
 
-/// Registers a service, or takes it back.
+/// Registers or deletes a service.
 ///
 /// # Errors
-/// The status that goes back instead.
+/// The status to answer with.
 pub(in crate::sa) fn change(
     registry: &mut Registry,
     (header, data): (&SaHeader, &[u8]),
@@ -30,10 +30,10 @@ pub(in crate::sa) fn change(
     Ok(Body::record(&answer))
 }
 
-/// Looks for services.
+/// Searches services.
 ///
 /// # Errors
-/// The status that goes back instead.
+/// The status to answer with.
 pub(super) fn read(asked: &Asked<'_>) -> Result<Body, Status> {
     let record = asked.record::<ServiceRecord>()?;
     let eyes = Eyes {

@@ -1,8 +1,8 @@
-//! SLtoVLMappingTableRecord: on which lane packets of each service level leave.
+//! SLtoVLMappingTableRecord: on which VL packets of each service level leave.
 //!
-//! Where routes need lanes, the tables of switches are answered as they are planned. Everywhere
-//! else the tables stay as devices come up with them and are not read: then all service levels are
-//! answered to share VL 0, which every link has.
+//! Where routes need several VLs, the answers are the planned tables of switches. Everywhere else
+//! the tables stay as devices come up with them and are not read: the answers map all service
+//! levels to VL 0, which every link has.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(super) fn candidates(
 }
 
 impl Query<SlToVlMappingTableRecord> {
-    /// The lanes that the routes need between two ports of a switch.
+    /// The planned row between two ports of a switch; `None` where none is planned.
     fn planned(&self, ix: EndIx, input: PortNum, output: PortNum) -> Option<[u8; 16]> {
         let plan = &self.directory.plan;
         let (node, _) = self.directory.port(ix);

@@ -27,7 +27,7 @@ pub(super) fn candidates(
 }
 
 impl Query<SmInfoRecord> {
-    /// A manager that the requester may know of. What its key is nobody here knows.
+    /// Another manager that the requester may see. Its key is not known here.
     fn other(&self, port: PortKey, mut info: SmInfo) -> Option<SmInfoRecord> {
         let at = self.directory.fabric.find_port(port)?;
         let lid = self.directory.lid_of(at)?;
@@ -43,7 +43,7 @@ impl Query<SmInfoRecord> {
     }
 }
 
-/// Only a master answers, so that its state is known.
+/// The record of this subnet manager; only a master answers, so that its state is known.
 fn record(directory: &Directory, trust: Trust) -> SmInfoRecord {
     let mut info = SmInfo::default();
     info.set_guid(directory.own_guid)

@@ -1,7 +1,7 @@
-//! VLArbitrationTableRecord: how lanes share a link.
+//! VLArbitrationTableRecord: how VLs share a link.
 //!
-//! As with [SLtoVLMappingTable](super::sl_to_vl_mapping), the tables are neither planned nor read;
-//! all entries are answered to have weight 0, which leaves them out.
+//! The tables are neither planned nor read; the answers give all entries weight 0, which leaves
+//! them out.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Registering a service, and taking it back (IBA 15.2.5.14).
+//! Registering and deleting services (IBA 15.2.5.14).
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::sa::ends::EndIx;
 use crate::sa::template::Template;
 use crate::sa::trust::Trust;
 
-/// What names a service that is to be registered.
+/// The components that a request to register a service must have.
 const NAMED: ComponentMask =
     ComponentMask(ServiceRecord::SERVICE_ID.0 | ServiceRecord::SERVICE_GID.0);
 
-/// Who asks.
+/// The requester.
 #[derive(Clone, Copy)]
 pub(in crate::sa) struct Asker<'a> {
     pub(in crate::sa) directory: &'a Directory,
@@ -38,9 +38,9 @@ impl Asker<'_> {
 }
 
 impl Registry {
-    /// Answers Set of ServiceRecord: registers a service, or changes what is said of it and for how
-    /// long. Without ServiceLease it stays until it is deleted; without ServiceP_Key it is reached
-    /// in any partition.
+    /// Answers Set of ServiceRecord: registers a service, or changes its data and its lease.
+    /// Without ServiceLease it stays until it is deleted; without ServiceP_Key it is reached in any
+    /// partition.
     ///
     /// # Errors
     /// The status to answer with; nothing has changed then.
@@ -54,7 +54,7 @@ impl Registry {
         if !mask.contains(NAMED) {
             return Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS);
         }
-        // Whether there are components that no record has.
+        // Refuses components that no record has.
         Template::new(record, mask, ComponentMask(u64::MAX))?;
         let mut record = *record;
         if !mask.contains(ServiceRecord::SERVICE_P_KEY) {
@@ -82,7 +82,7 @@ impl Registry {
             if !may_change(known, &record, mask, asker) {
                 return Err(SaStatus::REQ_DENIED);
             }
-            // Whoever registered it keeps it on his account.
+            // The port that registered it remains the owner.
             service.owner = known.owner;
         } else if !self.make_room(service.owner) {
             return Err(SaStatus::NO_RESOURCES);
@@ -92,9 +92,9 @@ impl Registry {
         Ok(shown)
     }
 
-    /// Answers Delete of ServiceRecord: takes a service back. ServiceID, ServiceGID and
-    /// ServiceP_Key of the record name it, whether or not the mask does; what else the mask has
-    /// must be so.
+    /// Answers Delete of ServiceRecord: deletes a service. ServiceID, ServiceGID and ServiceP_Key
+    /// of the record identify it, whether or not the mask has them; other components in the mask,
+    /// but for ServiceLease, must match.
     ///
     /// # Errors
     /// The status to answer with; nothing has changed then.
@@ -114,7 +114,7 @@ impl Registry {
             p_key,
         };
         let known = self.get(&id(record.service_p_key())).or_else(|| {
-            // A service that was registered without has none, whatever the field says.
+            // A service registered without P_Key has 0, even if this request has another.
             let open = !mask.contains(ServiceRecord::SERVICE_P_KEY);
             open.then(|| self.get(&id(PKey::INVALID))).flatten()
         });
@@ -130,11 +130,11 @@ impl Registry {
     }
 }
 
-/// The port that offers what is to be registered. Puts the GID into its usual form.
+/// The port that offers the service to register. Puts the GID into its usual form.
 ///
 /// # Errors
-/// ERR_REQ_INVALID_GID where the port is not there, or the requester may not know of it;
-/// ERR_REQ_INVALID where it or the requester is not in the partition.
+/// ERR_REQ_INVALID_GID if the port does not exist, or the requester may not see it; ERR_REQ_INVALID
+/// if it or the requester is not in the partition.
 fn offering_port(
     record: &mut ServiceRecord,
     mask: ComponentMask,
@@ -161,9 +161,9 @@ fn offering_port(
     Ok(directory.end(port).guid)
 }
 
-/// Whether the requester may change or delete a service: the port that offers it, the one that
-/// registered it, and who shows the key under which it was registered. To know no key is no key to
-/// those without.
+/// Whether the requester may change or delete a service: the port that offers it, the port that
+/// registered it, a trusted requester, and one that shows the key that the service was registered
+/// with. A key of 0 does not count.
 fn may_change(
     known: &Service,
     record: &ServiceRecord,

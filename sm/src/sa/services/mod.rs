@@ -1,13 +1,13 @@
 //! Services that ports offer, and for how long (IBA 15.2.5.14).
 //!
 //! A [`Registry`] is a state machine without I/O: it takes Set and Delete of ServiceRecord, shows
-//! itself to queries in a [`View`], and takes away what nobody leases any more. What it has to know
-//! of ports it asks the directory, at every request.
+//! itself to queries in a [`View`], and removes services whose lease has ended. It looks ports up
+//! in the directory, at every request.
 //!
-//! A service is named by ServiceID, ServiceGID and ServiceP_Key together; any number of them may
-//! have one name. One that its lease keeps stays while its port is away, as the lease is there to
-//! say: a host that boots finds what it registered for good. Only where there is no room left,
-//! those whose ports have been away longest go first.
+//! ServiceID, ServiceGID and ServiceP_Key together identify a service; any number of services may
+//! share a ServiceName. A service stays while its lease runs, even if its port is away: a host that
+//! boots finds its permanent registrations. Only without room left, services of the ports that have
+//! been away longest go first.
 
 mod change;
 pub mod limits;
@@ -31,7 +31,7 @@ pub use self::view::View;
 pub(in crate::sa) use self::view::{Eyes, Query};
 use super::directory::Directory;
 
-/// What tells services apart: the RID of ServiceRecord.
+/// Identifies a service: the RID of ServiceRecord.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Id {
     /// ServiceID.
@@ -46,7 +46,7 @@ pub struct Id {
 /// A service.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Service {
-    /// As it was registered. ServiceLease is what was asked for.
+    /// The record as registered, with the ServiceLease of the request.
     pub record: ServiceRecord,
     /// The GUID of the port that offers it, no alias; of a multicast group the port that registered
     /// it.
@@ -58,7 +58,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// What tells it apart from others.
+    /// Its identifier.
     pub fn id(&self) -> Id {
         Id {
             service: self.record.service_id(),
@@ -67,7 +67,7 @@ impl Service {
         }
     }
 
-    /// The record as it is shown at `now`: with the seconds that are left, begun ones counted.
+    /// The record at `now`: with the seconds left of the lease, rounded up.
     pub fn shown(&self, now: Time) -> ServiceRecord {
         let mut record = self.record;
         if let Some(until) = self.until {
@@ -81,8 +81,8 @@ impl Service {
     }
 }
 
-/// The GID of a service's port in its usual form. Which port it is its GUID says alone: only ports
-/// of this subnet offer services here, and programs put all kinds of prefixes, or none, before it.
+/// The GID of a service's port with the prefix of the subnet. The GUID alone identifies the port:
+/// only ports of this subnet offer services here, and programs set all kinds of prefixes, or none.
 fn usual_gid(directory: &Directory, gid: Gid) -> Gid {
     if gid.is_multicast() {
         gid
@@ -91,7 +91,7 @@ fn usual_gid(directory: &Directory, gid: Gid) -> Gid {
     }
 }
 
-/// A lease that ends, in seconds, begun ones counted.
+/// The rest of a lease that ends, in seconds, rounded up.
 fn seconds(left: Duration) -> u32 {
     let whole = left.as_secs() + u64::from(left.subsec_nanos() > 0);
     u32::try_from(whole)
@@ -102,7 +102,7 @@ fn seconds(left: Duration) -> u32 {
 /// All services.
 #[derive(Debug, Default)]
 pub struct Registry {
-    /// Shared with views, and copied where one is still looked at when something changes.
+    /// Shared with views; a change copies it while a view holds it.
     index: Arc<Index>,
     /// By the port that registered them: how many.
     owned: BTreeMap<Guid, usize>,
@@ -112,7 +112,7 @@ pub struct Registry {
     leases: BTreeSet<(Time, Id)>,
     /// Ports that offer services and are away, and since when.
     away: BTreeMap<Guid, Time>,
-    /// Changed since somebody last took what is to be remembered.
+    /// Changed since the last [`Registry::take_unsaved`].
     unsaved: bool,
     displaced: u64,
 }
@@ -123,32 +123,32 @@ impl Registry {
         self.index.by_id.len()
     }
 
-    /// Whether there is none.
+    /// Whether there is no service.
     pub fn is_empty(&self) -> bool {
         self.index.by_id.is_empty()
     }
 
-    /// The service that is told apart by this.
+    /// The service with this identifier.
     pub fn get(&self, id: &Id) -> Option<&Service> {
         self.index.by_id.get(id).map(Arc::as_ref)
     }
 
-    /// All services as they are now, for as long as somebody looks.
+    /// All services as they are now.
     pub fn view(&self) -> View {
         View::of(self.index.clone())
     }
 
-    /// Services of ports that were away, and made room for others before their lease ended.
+    /// Services of ports that were away, removed for lack of room before their lease ended.
     pub fn displaced(&self) -> u64 {
         self.displaced
     }
 
-    /// Whether anything has changed that is to be remembered.
+    /// Whether there are changes to save.
     pub fn is_unsaved(&self) -> bool {
         self.unsaved
     }
 
-    /// Whether anything has changed that is to be remembered, since this was last asked.
+    /// Whether there are changes to save since the last call.
     pub fn take_unsaved(&mut self) -> bool {
         std::mem::take(&mut self.unsaved)
     }
@@ -164,7 +164,7 @@ impl Registry {
         }
     }
 
-    /// Takes away what is leased no more.
+    /// Removes services whose lease has ended.
     pub fn handle_deadline(&mut self, now: Time) {
         while let Some(&(until, id)) = self.leases.first()
             && until <= now
@@ -215,8 +215,8 @@ impl Registry {
         Some(service)
     }
 
-    /// Whether there is room for one more service of `owner`. Where there is none in all, one goes
-    /// whose port has been away longest.
+    /// Whether there is room for one more service of `owner`. If the registry is full, removes a
+    /// service of the port that has been away longest.
     fn make_room(&mut self, owner: Guid) -> bool {
         if self.owned.get(&owner).copied().unwrap_or(0) >= limits::MAX_SERVICES_PER_PORT {
             return false;

@@ -1,4 +1,4 @@
-//! What survives a restart.
+//! Services as saved across restarts.
 
 use std::time::Duration;
 
@@ -9,26 +9,26 @@ use rsm_mad::wire::sa::ServiceRecord;
 use super::limits::{MAX_SERVICES, MAX_SERVICES_PER_PORT};
 use super::{Registry, Service};
 
-/// A service, to be kept elsewhere.
+/// A service as it is saved.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SavedService {
-    /// As it was registered.
+    /// The record as registered.
     pub record: ServiceRecord,
     /// The GUID of the port that offers it.
     pub port: Guid,
     /// The GUID of the port that registered it.
     pub owner: Guid,
-    /// What is left of its lease; `None`: it has no end.
+    /// The rest of its lease; `None`: it has no end.
     pub left: Option<Duration>,
 }
 
 impl Registry {
-    /// Takes back what was saved, at the start. Every port counts as away until
+    /// Takes back saved services, at the start. Every port counts as away until
     /// [`Registry::ports_changed`] finds it.
     ///
-    /// What contradicts itself or the limits is left out: bytes on a disk are no more to be trusted
-    /// than a request. Returns how many services were. Those whose lease has ended meanwhile are
-    /// not counted.
+    /// Services that contradict themselves or the limits are left out: bytes on a disk are no more
+    /// to be trusted than a request. Returns how many were left out; services whose lease has ended
+    /// meanwhile do not count.
     pub fn restore(&mut self, saved: impl IntoIterator<Item = SavedService>, now: Time) -> usize {
         let mut left_out = 0;
         for saved in saved {
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_left_out() {
+    fn contradictory_saved_services_are_left_out() {
         let mut registry = Registry::default();
         let mut odd = saved(1, 1);
         odd.left = Some(Duration::from_secs(1));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_room_is_taken_those_away_longest_make_some() {
+    fn a_full_registry_removes_a_service_of_the_port_away_longest() {
         let mut registry = Registry::default();
         let ports = (MAX_SERVICES / MAX_SERVICES_PER_PORT) as u64;
         for port in 1..=ports {
@@ -102,7 +102,7 @@ mod tests {
             assert_eq!(registry.restore(all, at), 0);
         }
         assert_eq!(registry.restore([saved(ports + 1, 0)], Time::ZERO), 1);
-        // The last port came back first, and so has been away longest.
+        // The last port has the earliest time, and so has been away longest.
         assert!(registry.make_room(Guid(ports + 1)));
         assert_eq!(
             (registry.displaced(), registry.len()),
@@ -112,7 +112,7 @@ mod tests {
             registry.by_port[&Guid(ports)].len(),
             MAX_SERVICES_PER_PORT - 1
         );
-        // Where nobody is away there is none to be had.
+        // Without a port that is away no room can be made.
         registry.insert(Service {
             record: saved(ports, 0).record,
             port: Guid(ports),

@@ -1,4 +1,4 @@
-//! Services as they were at one moment, for those who ask.
+//! Services as they were at one moment, for queries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -19,7 +19,7 @@ use crate::sa::trust::Trust;
 /// ServiceName, padded with NUL.
 type Name = [u8; 64];
 
-/// All services, by what they are asked for by most.
+/// All services, by identifier and by name.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Index {
     pub(super) by_id: BTreeMap<Id, Arc<Service>>,
@@ -69,13 +69,13 @@ impl View {
         services.map(|(_, service)| service.as_ref())
     }
 
-    /// The service that is told apart by this.
+    /// The service with this identifier.
     pub fn get(&self, id: &Id) -> Option<&Service> {
         self.index.by_id.get(id).map(Arc::as_ref)
     }
 }
 
-/// Who looks.
+/// The requester, and the directory that decides which services it sees.
 #[derive(Clone, Debug)]
 pub(in crate::sa) struct Eyes {
     pub(in crate::sa) directory: Arc<Directory>,
@@ -84,8 +84,8 @@ pub(in crate::sa) struct Eyes {
 }
 
 impl Eyes {
-    /// Whether the requester may know of a service: it can reach it in the service's partition, or,
-    /// where that is any, in one at all.
+    /// Whether the requester may see a service: it can reach the port in the service's partition,
+    /// or, if the service has none, in any partition.
     fn see(&self, service: &Service) -> bool {
         if self.trust.is_trusted() {
             return true;
@@ -98,8 +98,8 @@ impl Eyes {
                 .common_p_keys(self.requester, port)
                 .any(|key| key.base() == p_key.base()),
             Some(port) => self.directory.may_see(self.requester, port),
-            // Its port is away: in a partition it is known to its members; in no partition in
-            // particular, to nobody.
+            // The port is away: members of the service's partition see the service; without a
+            // partition, only trusted requesters do.
             None => {
                 let mut keys = self.directory.p_keys(self.requester).iter();
                 p_key.is_valid() && keys.any(|key: &PKey| key.base() == p_key.base())
@@ -108,8 +108,7 @@ impl Eyes {
     }
 }
 
-/// Goes through what Get or GetTable asks for: the candidates, of which each is one that is asked
-/// for or not.
+/// The candidates of a Get or GetTable, each of which matches or not.
 #[derive(Debug)]
 pub(in crate::sa) struct Query {
     view: View,
@@ -124,10 +123,10 @@ pub(in crate::sa) struct Query {
 }
 
 impl Query {
-    /// What `record` and `mask` ask for at `now`.
+    /// The query of `record` and `mask` at `now`.
     ///
     /// # Errors
-    /// ERR_REQ_INVALID for components that there are not.
+    /// ERR_REQ_INVALID for components that do not exist.
     pub(in crate::sa) fn new(
         view: View,
         eyes: Eyes,
@@ -160,7 +159,7 @@ impl Query {
             return None;
         }
         let mut record = service.shown(self.now);
-        // Who knows the key may ask by it; nobody else learns it.
+        // A requester that knows the key may search by it; no untrusted one learns it.
         let found = self.template.matches(&record);
         if !self.eyes.trust.is_trusted() {
             record.set_service_key([0; 16]);

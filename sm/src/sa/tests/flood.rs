@@ -1,4 +1,4 @@
-//! Who wants more than his share: what is held stays within its bounds, and others are answered.
+//! Hosts that take more than their share: bounds hold, and other hosts are answered.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::sa::mcast::limits::{MAX_GROUPS_PER_PORT, MAX_VERSIONS};
 /// Twice as many as one port may have, and more than there are multicast LIDs in usual switches.
 const MANY: u32 = 10_000;
 
-/// What makes a group.
+/// The components of a request that makes a group.
 const COMPLETE: ComponentMask = ComponentMask(
     McMemberRecord::MGID.0
         | McMemberRecord::PORT_GID.0
@@ -29,12 +29,12 @@ const COMPLETE: ComponentMask = ComponentMask(
         | McMemberRecord::FLOW_LABEL.0,
 );
 
-/// A transient group that nobody has assigned.
+/// A transient group that the SA has not assigned.
 fn name(number: u32) -> Gid {
     Gid(0xFF12_A01D_0000_0000_0000_0000_0000_0000 | u128::from(number))
 }
 
-/// What a host is answered that joins a group, or makes it.
+/// The answer to a host that joins a group, or makes it.
 fn join(world: &mut World, host: Lid, mgid: Gid, p_key: PKey) -> Result<McMemberRecord, Status> {
     let mut record = McMemberRecord::default();
     record
@@ -70,7 +70,7 @@ fn two_partitions() -> (World, Vec<Lid>) {
 }
 
 #[test]
-fn one_that_makes_thousands_of_groups_has_its_share_and_no_more() {
+fn a_port_that_makes_thousands_of_groups_is_refused_beyond_its_share() {
     let (mut world, hosts) = two_partitions();
     let greedy = hosts[0];
     let (mut made, mut refused) = (0, 0);
@@ -87,12 +87,12 @@ fn one_that_makes_thousands_of_groups_has_its_share_and_no_more() {
     assert_eq!(refused, MANY as usize - MAX_GROUPS_PER_PORT);
     let registry = world.sa.multicast();
     assert_eq!(registry.members(), MAX_GROUPS_PER_PORT);
-    // Beside those that exist anyway.
+    // Beside the well-known ones.
     let groups = registry.groups().filter(|group| !group.well_known).count();
     assert_eq!(groups, MAX_GROUPS_PER_PORT);
-    // Who has its share joins again where it is.
+    // A port with its full share may join its own groups again.
     assert!(join(&mut world, greedy, name(0), PKey(0x8001)).is_ok());
-    // Others, of the other partition too, make theirs.
+    // Other ports, of the other partition too, make theirs.
     for (host, p_key) in [(hosts[1], 0x8001), (hosts[2], 0x8002), (hosts[3], 0x8002)] {
         let own = name(MANY + u32::from(host.0));
         let answer = join(&mut world, host, own, PKey(p_key)).unwrap();
@@ -101,7 +101,7 @@ fn one_that_makes_thousands_of_groups_has_its_share_and_no_more() {
         let mut sharing = sharing.filter(|group| group.mlid == answer.mlid());
         assert!(sharing.all(|group| group.parameters.p_key.base() == p_key & 0x7FFF));
     }
-    // Of another partition's groups nobody learns by asking for all, or by name.
+    // No query for all groups, or for one by MGID, shows a group of another partition.
     let mut wanted = McMemberRecord::default();
     let all = SaMad::request(Method::GET_TABLE, Tid(2), ComponentMask::NONE, &wanted);
     let table = from(&mut world, hosts[2], &all).unwrap();
@@ -117,7 +117,7 @@ fn one_that_makes_thousands_of_groups_has_its_share_and_no_more() {
 }
 
 #[test]
-fn what_thousands_of_joins_took_is_free_when_the_port_is_gone() {
+fn thousands_of_memberships_end_when_their_port_is_gone() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     world.sa.handle_deadline(Time::ZERO);
@@ -151,7 +151,7 @@ fn guessed_keys_get_no_answer_change_nothing_and_cost_others_nothing() {
     for guess in 1..=u64::from(MANY) {
         // Near the right one, and all over.
         for key in [SM_KEY ^ guess, guess.rotate_left(32), guess] {
-            // No key at all is no guess.
+            // A key of 0 is no guess.
             if key == SM_KEY || key == 0 {
                 continue;
             }
@@ -161,7 +161,7 @@ fn guessed_keys_get_no_answer_change_nothing_and_cost_others_nothing() {
     }
     let counters = world.sa.counters();
     assert_eq!(counters.wrong_keys, 3 * u64::from(MANY) - 2);
-    // Nothing was counted by what nobody was let in with.
+    // Requests with a wrong key count neither as requests nor as answers.
     assert!(counters.answers.is_empty() && counters.requests.is_empty());
     assert_eq!(world.sa.multicast().members(), 0);
     let mut path = PathRecord::default();
@@ -171,7 +171,7 @@ fn guessed_keys_get_no_answer_change_nothing_and_cost_others_nothing() {
 }
 
 #[test]
-fn tables_that_nobody_fetches_hold_on_to_so_much_and_no_more() {
+fn unfetched_tables_hold_at_most_max_versions() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     let all = SaMad::request(
@@ -183,7 +183,7 @@ fn tables_that_nobody_fetches_hold_on_to_so_much_and_no_more() {
     let mut held = Vec::new();
     for number in 0..MAX_VERSIONS as u32 {
         join(&mut world, hosts[1], name(number), PKey::DEFAULT_FULL).unwrap();
-        // Two of the same version are no more than one.
+        // Two tables of the same version count as one.
         for _ in 0..2 {
             let table = from(&mut world, hosts[0], &all).unwrap();
             assert_eq!(table.status(), Status::OK);
@@ -193,7 +193,7 @@ fn tables_that_nobody_fetches_hold_on_to_so_much_and_no_more() {
     join(&mut world, hosts[1], name(1000), PKey::DEFAULT_FULL).unwrap();
     let refused = from(&mut world, hosts[0], &all).unwrap();
     assert_eq!(refused.status(), Status::BUSY);
-    // Nothing else needs to wait, and as soon as one is fetched there is room again.
+    // Other queries do not wait, and as soon as one table is fetched there is room again.
     let mut path = PathRecord::default();
     path.set_slid(hosts[1]).set_dlid(hosts[2]);
     assert!(
@@ -206,7 +206,7 @@ fn tables_that_nobody_fetches_hold_on_to_so_much_and_no_more() {
     let groups = super::world::records::<McMemberRecord>(table).unwrap();
     let made = groups.iter().filter(|group| group.mgid().0 >= name(0).0);
     assert!(made.count() > MAX_VERSIONS);
-    // What was asked for at first is as it was then.
+    // The first table shows the groups as they were then.
     let first = super::world::records::<McMemberRecord>(held.remove(0)).unwrap();
     assert_eq!(first.len() + MAX_VERSIONS - 1, groups.len());
 }

@@ -1,4 +1,4 @@
-//! Names that ports have beside their own.
+//! Alias GUIDs of ports.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const NAMED: ComponentMask = GuidInfoRecord::LID.with(GuidInfoRecord::BLOCK_NUM)
 const FIRST: Guid = Guid(0x1111);
 const SECOND: Guid = Guid(0x2222);
 
-/// Hosts have room for 12 names, their own included.
+/// Hosts have room for 12 GUIDs, their own included.
 fn world() -> World {
     let (mut fabric, plan) = planned(SMALL, 0);
     for port in fabric.nodes_mut().flat_map(|node| &mut node.ports) {
@@ -59,7 +59,7 @@ fn ask(
     Ok(records[0].guid_info().guids())
 }
 
-/// What a host is answered that asks for these names in block 0 of its table.
+/// The answer to a host that asks for these alias GUIDs in block 0 of its table.
 fn assign(world: &mut World, host: Lid, names: &[(usize, Guid)]) -> Result<[Guid; 8], Status> {
     let indices: Vec<usize> = names.iter().map(|&(index, _)| index).collect();
     let record = block(host, 0, names);
@@ -76,7 +76,7 @@ fn gid(name: Guid) -> Gid {
 }
 
 #[test]
-fn names_are_given_found_told_and_taken_back() {
+fn alias_guids_are_assigned_found_and_released() {
     let mut world = world();
     let [a, b, ..] = world.hosts()[..] else {
         panic!("there are hosts");
@@ -86,7 +86,7 @@ fn names_are_given_found_told_and_taken_back() {
     let made_up = given[3];
     assert_eq!(given[..3], [own, FIRST, Guid::ZERO]);
     assert!(!made_up.is_zero());
-    // One that is made up stays when somebody asks again.
+    // A generated GUID stays when the host asks again.
     let again = assign(&mut world, a, &[(3, Guid::ZERO)]).unwrap();
     assert_eq!(again, given);
     let told = world.sa.poll_guids().unwrap();
@@ -94,7 +94,7 @@ fn names_are_given_found_told_and_taken_back() {
     assert_eq!(world.sa.poll_guids(), None);
     let saved = world.sa.poll_save(Time::MAX).unwrap();
     assert_eq!(saved.guids.as_ref(), Some(&told));
-    // Others see it, and find a way there that goes by its name.
+    // Other hosts see them, and get paths by them.
     let mut of_a = GuidInfoRecord::default();
     of_a.set_lid(a);
     let seen = world.table(GuidInfoRecord::LID, &of_a);
@@ -119,14 +119,14 @@ fn names_are_given_found_told_and_taken_back() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_alias_guid_requests_are_refused() {
     let mut world = world();
     let [a, b, ..] = world.hosts()[..] else {
         panic!("there are hosts");
     };
     assign(&mut world, a, &[(1, FIRST)]).unwrap();
-    // A name of somebody else, or one's own at another place: the answer shows what there is
-    // instead.
+    // A GUID of another port, or the port's own at another index: the answer shows the entry that
+    // stays instead.
     for taken in [FIRST, world.guid(a), world.guid(b)] {
         let answer = assign(&mut world, b, &[(2, taken), (4, SECOND)]).unwrap();
         assert_eq!((answer[2], answer[4]), (Guid::ZERO, SECOND), "{taken}");
@@ -137,7 +137,7 @@ fn what_cannot_be_is_refused() {
     let invalid = Err(SaStatus::REQ_INVALID);
     assert_eq!(assign(&mut world, a, &[(0, SECOND)]), invalid);
     assert_eq!(release(&mut world, a, &[0, 1]), invalid);
-    // What is not named, is not there, or beyond GUIDCap.
+    // Missing components, unknown ports, and blocks and indices beyond GUIDCap.
     let set = Method::SET;
     let record = block(a, 0, &[(2, SECOND)]);
     let only_lid = GuidInfoRecord::LID;
@@ -159,7 +159,7 @@ fn what_cannot_be_is_refused() {
         ask(&mut world, a, 0, set, NAMED | unknown, &record),
         invalid
     );
-    // Others give a port no names, unless they are trusted.
+    // Other ports assign a port no GUIDs, unless they are trusted.
     let refused = ask(&mut world, b, 0, set, components(&[2]), &record);
     assert_eq!(refused, Err(SaStatus::REQ_DENIED));
     let theirs = block(a, 0, &[(2, Guid(0x3333))]);
@@ -168,7 +168,7 @@ fn what_cannot_be_is_refused() {
 }
 
 #[test]
-fn a_name_that_takes_part_in_a_group_stays_and_one_of_a_lost_port_goes() {
+fn alias_guids_stay_while_in_a_group_and_end_with_their_port() {
     let mut world = world();
     let host = world.hosts()[2];
     let own = world.guid(host);
@@ -201,18 +201,18 @@ fn a_name_that_takes_part_in_a_group_stays_and_one_of_a_lost_port_goes() {
         .handle_deadline(Time::ZERO + Duration::from_secs(10));
     assert!(world.sa.guids().names().is_empty());
     assert_eq!(*world.sa.poll_guids().unwrap(), AliasGuids::default());
-    // Somebody else may have it now.
+    // Another port may have it now.
     let other = world.hosts()[0];
     assert_eq!(assign(&mut world, other, &[(5, FIRST)]).unwrap()[5], FIRST);
 }
 
 #[test]
-fn what_is_remembered_comes_back_unless_it_makes_no_sense() {
+fn saved_alias_guids_come_back_unless_contradictory() {
     let mut saved = AliasGuids::default();
     for (port, index, alias) in [
         (1, 1, 11),
         (1, 2, 12),
-        // Its own, nobody's, somebody's own, and one that is given.
+        // The port's own, 0, another port's own, and one already assigned.
         (2, 1, 2),
         (2, 2, 0),
         (2, 3, 1),

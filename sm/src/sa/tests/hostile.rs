@@ -1,4 +1,4 @@
-//! Whatever is asked, there is one answer, and it ends.
+//! Every request has one answer, and the answer ends.
 
 use proptest::prelude::*;
 use rsm_mad::wire::MadBytes;
@@ -8,7 +8,7 @@ use rsm_mad::wire::sa::{SaHeader, SaMad};
 use super::world::{SM_KEY, SMALL, World};
 
 fn any_request() -> impl Strategy<Value = MadBytes> {
-    // What is real now and then, or hardly a request would ever come further than its header.
+    // Real values mostly, or hardly a request would ever come further than its header.
     let class = prop_oneof![9 => Just(3u8), 1 => any::<u8>()];
     let version = prop_oneof![9 => Just(2u8), 1 => any::<u8>()];
     let known = prop::sample::select(&[0x01u8, 0x02, 0x12, 0x13, 0x14, 0x15][..]);
@@ -66,7 +66,7 @@ proptest! {
             let mut room = [0; 4096];
             while !answer.pull(&mut room).ended {}
         }
-        // The same with less of it.
+        // The same message, cut short.
         if let Some(mut answer) = world.handle(&mad[..cut]) {
             while !answer.pull(&mut [0; 4096]).ended {}
         }

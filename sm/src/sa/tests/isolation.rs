@@ -1,4 +1,4 @@
-//! Nobody learns of another partition.
+//! Requesters learn nothing of other partitions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn world() -> (World, Vec<Lid>) {
     (world.with_partitions(&tables), hosts)
 }
 
-/// What a trusted requester is answered.
+/// The answer to a trusted requester.
 fn trusted<R: Record>(world: &mut World) -> Vec<R> {
     world
         .ask_with(Method::GET_TABLE, ALL, &R::default(), |header| {
@@ -38,7 +38,7 @@ fn trusted<R: Record>(world: &mut World) -> Vec<R> {
         .unwrap()
 }
 
-/// Only records about `seen` come, of which there are some; who is trusted sees more.
+/// The requester gets records, none of them about `hidden`; a trusted one gets those too.
 fn check<R: Record>(world: &mut World, hidden: &[Lid], lids: impl Fn(&R) -> Vec<Lid>) {
     let names_hidden = |record: &R| lids(record).iter().any(|lid| hidden.contains(lid));
     let shown = world.table(ALL, &R::default());
@@ -49,7 +49,7 @@ fn check<R: Record>(world: &mut World, hidden: &[Lid], lids: impl Fn(&R) -> Vec<
 }
 
 #[test]
-fn records_are_of_ports_that_share_a_partition_with_who_asks() {
+fn records_show_only_ports_that_share_a_partition_with_the_requester() {
     let (mut world, hosts) = world();
     let hidden = [hosts[1], hosts[3]];
     let hidden = &hidden[..];
@@ -73,7 +73,7 @@ fn records_are_of_ports_that_share_a_partition_with_who_asks() {
 }
 
 #[test]
-fn asking_for_what_is_hidden_finds_nothing() {
+fn queries_for_hidden_ports_find_nothing() {
     let (mut world, hosts) = world();
     let mut node = NodeRecord::default();
     node.set_lid(hosts[1]);
@@ -86,7 +86,7 @@ fn asking_for_what_is_hidden_finds_nothing() {
     assert_eq!(refused.unwrap_err(), SaStatus::NO_RECORDS);
     let traced = world.ask::<_, TraceRecord>(Method::GET_TRACE_TABLE, mask, &path);
     assert!(traced.unwrap().is_empty());
-    // Both ends see each other, but who asks sees neither.
+    // Both ends see each other, but the requester sees neither.
     path.set_slid(hosts[1]).set_dlid(hosts[3]);
     let refused = world.get(mask, &path);
     assert_eq!(refused.unwrap_err(), SaStatus::NO_RECORDS);
@@ -137,8 +137,8 @@ fn partitions_are_those_of_the_plan() {
     let mut world = World::of(fabric, plan);
     let hosts = world.hosts();
     let mask = PathRecord::SLID | PathRecord::DLID;
-    // The first host is the subnet manager's, and may talk to everybody; the others only to it and
-    // within their own.
+    // The first host is the subnet manager's, and may talk to all; the others only to it and within
+    // their own partition.
     let mut found = |from: Lid, to: Lid| {
         let mut path = PathRecord::default();
         path.set_slid(from).set_dlid(to);

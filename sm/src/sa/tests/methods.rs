@@ -10,9 +10,9 @@ use super::world::{SMALL, World};
 const READ: &[Method] = &[Method::GET, Method::GET_TABLE];
 const REGISTER: &[Method] = &[Method::GET, Method::GET_TABLE, Method::SET, Method::DELETE];
 
-/// The attributes of the class by their numbers, and the methods that there are of each (IBA
-/// 15.2.5). Two are optional, and there is nothing to be told by them: no switch has a random
-/// forwarding table, and services are not associated.
+/// The attributes of the class by their numbers, with the methods of each (IBA 15.2.5). Two are
+/// optional and have no records: no switch has a random forwarding table, and services are not
+/// associated.
 const TABLE: [(u16, &[Method]); 21] = [
     (0x0001, &[Method::GET]), // ClassPortInfo
     (0x0003, &[Method::SET]), // InformInfo
@@ -50,13 +50,13 @@ const METHODS: [(Method, u8); 6] = [
     (Method::DELETE, 0x95),
 ];
 
-/// What has no answer: responses, and what is by its meaning none or wants none.
+/// Messages without an answer: responses, and methods that have none by definition.
 fn is_silence(method: u8) -> bool {
     method & 0x80 != 0 || [Method::SEND.0, Method::TRAP_REPRESS.0].contains(&method)
 }
 
 #[test]
-fn every_pair_is_answered_or_has_its_silence() {
+fn every_method_and_attribute_is_answered_or_silent_as_specified() {
     let mut world = World::new(SMALL);
     let attributes = (0..=0x100).chain([0x1000, 0xFF90, 0xFFFF]);
     for (attribute, method) in attributes.flat_map(|attribute| {
@@ -92,13 +92,13 @@ fn every_pair_is_answered_or_has_its_silence() {
             Status::UNSUPPORTED_METHOD_ATTRIBUTE,
         ];
         if is_there {
-            // A record of zeroes asks for something that cannot be, or for everything.
+            // A record of zeroes asks for something impossible, or for all records.
             assert!(!refused.contains(&status), "{pair}: {status}");
         } else {
             assert_eq!(status, Status::UNSUPPORTED_METHOD_ATTRIBUTE, "{pair}");
         }
     }
-    // Nothing of all that has registered anything.
+    // None of these requests has registered anything.
     let holdings = world.sa.holdings();
     assert_eq!(holdings.services.services().len(), 0);
     assert_eq!(holdings.subscriptions.iter().len(), 0);

@@ -1,4 +1,4 @@
-//! Multicast as hosts ask for it.
+//! Multicast as hosts request it.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ fn change(
 }
 
 #[test]
-fn hosts_join_the_broadcast_group_and_the_core_is_told() {
+fn joins_of_the_broadcast_group_reach_the_core() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     let start = Time::ZERO + Duration::from_secs(1);
@@ -54,10 +54,11 @@ fn hosts_join_the_broadcast_group_and_the_core_is_told() {
     let guid = world.guid(hosts[0]);
     assert!(groups.by_mlid[&Lid(0xC000)].ports[&guid]);
     assert!(world.sa.poll_save(start).is_some());
-    // What follows closely is told a little later, together; and remembered later still.
+    // Joins in quick succession reach the core a little later, together; the save comes later
+    // still.
     for &host in &hosts[1..3] {
         let mut record = member(&world, host, BROADCAST);
-        // In person: as if it came from there.
+        // In person: the request comes from the host itself.
         record.set_port_gid(world.gid(host));
         change(&mut world, Method::SET, &record, NAMED).unwrap();
     }
@@ -77,7 +78,7 @@ fn hosts_join_the_broadcast_group_and_the_core_is_told() {
 }
 
 #[test]
-fn queries_show_groups_to_hosts_and_members_to_the_trusted() {
+fn queries_show_groups_to_all_and_members_to_trusted_requesters() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     for &host in &hosts {
@@ -107,14 +108,14 @@ fn queries_show_groups_to_hosts_and_members_to_the_trusted() {
     // There is no 19th component.
     let beyond = world.get(ComponentMask(1 << 19), &none);
     assert_eq!(beyond.unwrap_err(), SaStatus::REQ_INVALID);
-    // What is cut short is no record; there is no other method.
+    // Another method is refused.
     let other: Result<Vec<McMemberRecord>, Status> =
         world.ask(Method::GET_MULTI, ComponentMask::NONE, &wanted);
     assert_eq!(other.unwrap_err(), Status::UNSUPPORTED_METHOD_ATTRIBUTE);
 }
 
 #[test]
-fn who_is_gone_is_no_member_for_long() {
+fn ports_that_are_gone_lose_their_memberships() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     let start = Time::ZERO;

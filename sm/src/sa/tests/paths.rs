@@ -26,7 +26,7 @@ fn between(slid: Lid, dlid: Lid) -> PathRecord {
 }
 
 #[test]
-fn a_path_says_all_that_a_connection_needs() {
+fn a_path_record_has_all_that_a_connection_needs() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     let (from, to) = (hosts[0], hosts[3]);
@@ -42,19 +42,19 @@ fn a_path_says_all_that_a_connection_needs() {
     assert_eq!(path.packet_life_time(), 18);
     assert_eq!((path.numb_path(), path.preference()), (0, 0));
     assert_eq!((path.hop_limit(), path.sl(), path.t_class()), (0, 0, 0));
-    // By LIDs it is the same one.
+    // By LIDs it is the same path.
     assert_eq!(world.get(PAIR, &between(from, to)).unwrap(), path);
 
     let own = world.get(PAIR, &between(from, from)).unwrap();
     assert_eq!(own.packet_life_time(), 0);
-    // Switches are addressed as well.
+    // Switches are destinations as well.
     let switch = world.switches()[0];
     let path = world.get(PAIR, &between(from, switch)).unwrap();
     assert_eq!(path.dgid(), world.gid(switch));
 }
 
 #[test]
-fn half_a_pair_and_none_are_tables() {
+fn queries_with_one_end_or_none_return_tables() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     let ends = world.fabric().end_ports().count();
@@ -70,7 +70,7 @@ fn half_a_pair_and_none_are_tables() {
 }
 
 #[test]
-fn ends_that_there_are_not_are_told_apart() {
+fn unknown_lids_have_no_records_and_unknown_gids_are_invalid() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     let mut wanted = between(hosts[0], Lid(0x1000));
@@ -108,7 +108,7 @@ fn lids_of_a_port_give_as_many_paths() {
         let some = world.table(GIDS | PathRecord::NUMB_PATH, &wanted);
         assert_eq!(some[..], all[..all.len().min(count.into())]);
     }
-    // A Get is for one path, whatever NumbPath says.
+    // A Get is for one path, with any NumbPath.
     wanted.set_numb_path(0);
     let one = world.get(GIDS | PathRecord::NUMB_PATH, &wanted).unwrap();
     assert_eq!(one, all[0]);
@@ -149,7 +149,7 @@ fn rails_decide_which_lid_comes_first() {
     assert_eq!(bits(&mut world, own, same), (0, 0));
     assert_eq!(bits(&mut world, own, other), (3, 1));
     assert_eq!(bits(&mut world, other, own), (1, 3));
-    // A LID that is asked for is the one that is answered.
+    // A query for one LID gets that LID.
     let mut wanted = PathRecord::default();
     wanted
         .set_sgid(world.gid(own))
@@ -157,7 +157,7 @@ fn rails_decide_which_lid_comes_first() {
         .set_dlid(Lid(other.0 + 2));
     let path = world.get(GIDS | PathRecord::DLID, &wanted).unwrap();
     assert_eq!(path.dlid(), Lid(other.0 + 2));
-    // Where nobody is on rails, base LIDs come first.
+    // If no port is on a rail, base LIDs come first.
     let policy = Policy {
         rails: false,
         lmc: rsm_ids::Lmc::from_bits(2),
@@ -169,7 +169,7 @@ fn rails_decide_which_lid_comes_first() {
 }
 
 #[test]
-fn a_partition_is_that_of_both_ends() {
+fn the_p_key_of_a_path_is_one_of_both_ends() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     let mut wanted = between(hosts[0], hosts[1]);
@@ -185,7 +185,7 @@ fn a_partition_is_that_of_both_ends() {
 }
 
 #[test]
-fn several_ends_at_once() {
+fn multi_path_queries_pair_every_source_with_every_destination() {
     let mut world = World::with_lmc(SMALL, 1);
     let hosts = world.hosts();
     let mut record = MultiPathRecord::default();
@@ -262,7 +262,7 @@ fn a_path_is_traced_node_by_node() {
 }
 
 #[test]
-fn a_group_is_a_destination_too() {
+fn paths_to_multicast_groups_have_the_parameters_of_the_group() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     let group = Parameters {
@@ -299,7 +299,7 @@ fn a_group_is_a_destination_too() {
     assert_eq!((path.mtu(), path.rate()), (group.mtu, group.rate));
     let mtu = PathRecord::MTU | PathRecord::MTU_SELECTOR;
     assert_eq!(world.get(GIDS | mtu, &wanted).unwrap(), path);
-    // The MTU of a group is one, and cannot be less for somebody.
+    // A group has one MTU; no path to it has a smaller one.
     wanted.set_mtu_selector(Selector::Exactly);
     let none = SaStatus::NO_RECORDS;
     assert_eq!(world.get(GIDS | mtu, &wanted).unwrap_err(), none);
@@ -337,7 +337,7 @@ fn columns_are_kept_while_neither_tables_nor_links_change() {
 }
 
 #[test]
-fn an_answer_goes_back_where_the_question_came_from() {
+fn answers_go_to_the_address_of_the_request() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     let mad = SaMad::request(Method::GET, Tid(1), PAIR, &between(hosts[0], hosts[1]));
@@ -373,7 +373,7 @@ fn a_path_has_the_service_level_that_its_route_needs() {
         let path = world.get(PAIR, &between(from, to)).unwrap();
         assert_eq!(path.sl(), needed);
         assert!(path.reversible());
-        // Another one there is no path on.
+        // No path has another service level.
         let mut wanted = between(from, to);
         wanted.set_sl(needed ^ 1);
         let refused = world.get(PAIR | PathRecord::SL, &wanted);

@@ -133,7 +133,7 @@ fn a_wrong_key_is_not_answered() {
 }
 
 #[test]
-fn who_does_not_know_extended_speeds_reads_qdr() {
+fn requesters_without_extended_speeds_read_qdr() {
     // The links are NDR.
     let mut world = World::new("superpod:su=1");
     let mut wanted = PortInfoRecord::default();
@@ -166,7 +166,7 @@ fn switches_and_their_tables_are_as_planned() {
     assert_eq!(block.table().ports(), table.block(0));
     let all = world.table(ALL, &wanted);
     assert_eq!(all.len(), lids.len());
-    // Of a host there is none.
+    // A host has none.
     wanted.set_lid(world.hosts()[0]);
     assert!(world.table(mask, &wanted).is_empty());
     assert!(
@@ -197,7 +197,7 @@ fn cables_are_listed_from_both_ends() {
 }
 
 #[test]
-fn ports_have_guids_partitions_lanes_and_shares() {
+fn ports_have_records_of_guids_sl2vl_and_vl_arbitration() {
     let mut world = World::new(SMALL);
     let (host, switch) = (world.hosts()[1], world.switches()[0]);
 
@@ -219,7 +219,7 @@ fn ports_have_guids_partitions_lanes_and_shares() {
     assert_eq!(world.get(both, &lanes).unwrap(), lanes);
 
     let mut shares = VlArbitrationTableRecord::default();
-    // The number of a host's port is reserved, whatever it says.
+    // The number of a host's port is reserved: any value matches.
     shares
         .set_lid(host)
         .set_block_num(3)
@@ -235,7 +235,7 @@ fn ports_have_guids_partitions_lanes_and_shares() {
 }
 
 #[test]
-fn partitions_are_for_the_trusted() {
+fn p_key_tables_are_refused_to_untrusted_requesters() {
     let mut world = World::new(SMALL);
     let mut wanted = PKeyTableRecord::default();
     wanted.set_lid(world.hosts()[1]);
@@ -251,7 +251,7 @@ fn partitions_are_for_the_trusted() {
 }
 
 #[test]
-fn this_manager_and_what_it_can_do() {
+fn subnet_managers_and_capabilities_have_records() {
     let mut world = World::new(SMALL);
     let found = world.get(ALL, &SmInfoRecord::default()).unwrap();
     assert_eq!(found.lid(), world.snapshot.plan.as_ref().unwrap().sm_lid);
@@ -265,7 +265,7 @@ fn this_manager_and_what_it_can_do() {
     by_guid.set_sm_info(&info);
     assert!(world.table(SmInfoRecord::GUID, &by_guid).is_empty());
 
-    // Another one that was polled.
+    // Another manager, which was polled.
     let (at, port) = world.fabric().end_ports().last().unwrap();
     let lid = port.lid();
     let mut standby = SmInfo::default();
@@ -301,7 +301,7 @@ fn this_manager_and_what_it_can_do() {
 }
 
 #[test]
-fn what_is_not_done_is_said() {
+fn unknown_methods_attributes_and_components_are_refused() {
     let mut world = World::new(SMALL);
     let record = NodeRecord::default();
     let mut refusal = |method, change: fn(&mut SaHeader)| {
@@ -355,7 +355,7 @@ fn requests_get_no_answer_without_a_plan_a_master_or_a_known_lid() {
         world.sa.replace(&world.snapshot);
         assert!(!world.sa.is_serving());
         assert!(world.sa.handle(request(lid), Time::ZERO).is_none());
-        // Not even what is refused for its form.
+        // Malformed requests get no answer either.
         let mut unknown = mad;
         unknown.header.mad_mut().set_class_version(1);
         let unknown = Request {
@@ -389,7 +389,7 @@ fn standby(world: &World) -> Role {
 }
 
 #[test]
-fn responses_and_other_classes_are_left_alone() {
+fn responses_and_other_classes_get_no_answer() {
     let mut world = World::new(SMALL);
     let mad = SaMad::request(Method::GET_RESPONSE, Tid(1), ALL, &NodeRecord::default());
     assert!(world.handle(mad.as_bytes()).is_none());
@@ -413,7 +413,7 @@ fn a_request_that_is_cut_short_is_refused() {
 }
 
 #[test]
-fn a_table_is_the_same_however_it_is_taken() {
+fn a_table_is_the_same_whole_and_in_pieces() {
     let mut world = World::new(SMALL);
     let mad = SaMad::request(Method::GET_TABLE, Tid(1), ALL, &PortInfoRecord::default());
     let whole = world.handle(mad.as_bytes()).unwrap();
@@ -438,10 +438,10 @@ fn a_table_is_the_same_however_it_is_taken() {
 }
 
 #[test]
-fn a_search_that_finds_nothing_comes_back_in_between() {
+fn a_long_search_without_a_match_returns_in_turns() {
     let mut world = World::new("pgft:2;18,36;1,18;1,1");
     let mut wanted = PathRecord::default();
-    // Nobody is in this partition.
+    // No port is in this partition.
     wanted.set_p_key(PKey(0x8123));
     let mad = SaMad::request(Method::GET_TABLE, Tid(1), PathRecord::P_KEY, &wanted);
     let mut answer = world.handle(mad.as_bytes()).unwrap();

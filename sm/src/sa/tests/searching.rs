@@ -1,4 +1,4 @@
-//! Whatever is asked, no call takes longer than a turn's worth of candidates.
+//! For any query, no call takes longer than a turn's worth of candidates.
 
 use rsm_mad::ids::Tid;
 use rsm_mad::wire::header::{Method, Status};
@@ -10,7 +10,7 @@ use crate::sa::WORK_PER_PULL;
 /// 1,024 hosts and 320 switches with 17 ports each.
 const LARGE: &str = "fat-tree:k=16,levels=3";
 
-/// What a Get is answered, and how often it has to be gone on with.
+/// The status that answers a Get, and how many more turns its search takes.
 fn search<R: Record>(world: &mut World, mask: ComponentMask, record: &R) -> (Status, usize) {
     let mad = SaMad::request(Method::GET, Tid(1), mask, record);
     let mut answer = world.handle(mad.as_bytes()).unwrap();
@@ -31,7 +31,7 @@ fn search<R: Record>(world: &mut World, mask: ComponentMask, record: &R) -> (Sta
 }
 
 #[test]
-fn a_get_without_a_lid_is_looked_for_bit_by_bit() {
+fn a_get_without_a_lid_is_searched_in_turns() {
     let mut world = World::new(LARGE);
     let hosts = world.hosts();
     let ports = 1024 + 320 * 17;
@@ -43,7 +43,7 @@ fn a_get_without_a_lid_is_looked_for_bit_by_bit() {
     let (status, turns) = search(&mut world, by_lease, &port);
     assert_eq!(status, SaStatus::NO_RECORDS);
     assert!(turns >= least, "{turns} of {least}");
-    // Two are too many as soon as the second one is met.
+    // The search ends with the second record.
     let (status, turns) = search(&mut world, ComponentMask::NONE, &port);
     assert_eq!((status, turns), (SaStatus::TOO_MANY_RECORDS, 0));
 
@@ -56,14 +56,14 @@ fn a_get_without_a_lid_is_looked_for_bit_by_bit() {
     assert_eq!((status, turns), (Status::OK, 1));
     let found = world.get(NodeRecord::PORT_GUID, &node).unwrap();
     assert_eq!(found.lid(), last);
-    // Where the LID is given, nothing is left for later.
+    // With the LID given, the first turn is enough.
     node.set_lid(last);
     let mask = NodeRecord::PORT_GUID | NodeRecord::LID;
     assert_eq!(search(&mut world, mask, &node), (Status::OK, 0));
 }
 
 #[test]
-fn ports_that_have_nothing_of_a_table_take_their_time_as_well() {
+fn ports_without_records_count_as_candidates() {
     let mut world = World::new(LARGE);
     let mut table = LinearForwardingTableRecord::default();
     table.set_block_num(1023);

@@ -37,7 +37,7 @@ fn service(world: &World, host: Lid, id: u64) -> ServiceRecord {
     record
 }
 
-/// What `host` is answered; `sm_key` is 0 for the untrusted.
+/// The answer to `host`; `sm_key` is 0 for the untrusted.
 fn ask(
     world: &mut World,
     host: Lid,
@@ -68,7 +68,7 @@ fn later(world: &mut World, seconds: u64) {
 }
 
 #[test]
-fn what_is_registered_is_found_until_it_is_deleted() {
+fn services_are_found_until_they_are_deleted() {
     let mut world = World::new(SMALL);
     let [a, b, ..] = world.hosts()[..] else {
         panic!("there are hosts");
@@ -89,13 +89,13 @@ fn what_is_registered_is_found_until_it_is_deleted() {
         [7],
         "others find it"
     );
-    // Once more is the same service, as it was said last.
+    // Registering it again replaces its data.
     record.set_service_data([4; 64]);
     set(&mut world, a, NAMED, &record).unwrap();
     let all = world.table(ALL, &ServiceRecord::default());
     assert_eq!(all.len(), 1);
     assert_eq!(all[0].service_data(), &[4; 64]);
-    // What the mask says beside the name must be so.
+    // The components in the mask beside the identifier must match.
     let mut other = record;
     other.set_service_name(name("compute"));
     let refused = delete(&mut world, a, NAME, &other);
@@ -108,7 +108,7 @@ fn what_is_registered_is_found_until_it_is_deleted() {
 }
 
 #[test]
-fn any_component_finds_them_and_one_name_may_be_many() {
+fn any_component_finds_services_and_several_may_share_a_name() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     for (number, &host) in hosts.iter().enumerate() {
@@ -147,7 +147,7 @@ fn any_component_finds_them_and_one_name_may_be_many() {
     ] {
         assert_eq!(found(&mut world, asker, mask, &by), [11], "{mask:?}");
     }
-    // By its GUID: osmtest turns the bytes of the prefix round.
+    // The GUID counts: osmtest turns the bytes of the prefix round.
     for prefix in [0xFE80_0000_0000_0000, 0, 0x80FE] {
         let mut by = by;
         by.set_service_gid(Gid::new(prefix, world.guid(hosts[1])));
@@ -178,7 +178,7 @@ fn any_component_finds_them_and_one_name_may_be_many() {
 }
 
 #[test]
-fn a_lease_runs_out() {
+fn a_service_ends_with_its_lease() {
     let mut world = World::new(SMALL);
     let host = world.hosts()[0];
     let mut record = service(&world, host, 1);
@@ -196,7 +196,7 @@ fn a_lease_runs_out() {
     assert_eq!(world.sa.services().len(), 1);
     world.sa.poll_save(world.now).unwrap();
     assert_eq!(world.sa.next_deadline(), Some(ends));
-    // What is over is not shown, whether or not anybody has looked since.
+    // A service whose lease has ended is hidden, also before the deadline is handled.
     world.now = ends;
     let over = world.get(NAME, &record);
     assert_eq!(over.unwrap_err(), SaStatus::NO_RECORDS);
@@ -205,7 +205,7 @@ fn a_lease_runs_out() {
     let saved = world.sa.poll_save(ends + Duration::from_secs(1)).unwrap();
     assert_eq!(saved.services.unwrap().services().len(), 0);
     assert_eq!(world.sa.next_deadline(), None);
-    // To lease it for no time is to end it.
+    // A lease of 0 ends the service.
     record.set_service_lease(0);
     set(&mut world, host, LEASED, &record).unwrap();
     let over = world.get(NAME, &record);
@@ -213,7 +213,7 @@ fn a_lease_runs_out() {
 }
 
 #[test]
-fn keys_are_shown_to_the_trusted_and_allow_others_to_change() {
+fn service_keys_allow_changes_and_only_trusted_requesters_see_them() {
     let mut world = World::new(SMALL);
     let [a, b, ..] = world.hosts()[..] else {
         panic!("there are hosts");
@@ -227,7 +227,7 @@ fn keys_are_shown_to_the_trusted_and_allow_others_to_change() {
     let get = Method::GET;
     let trusted = ask(&mut world, b, SM_KEY, get, ALL, &record).unwrap();
     assert_eq!(trusted[0].service_key(), &[9; 16]);
-    // Nobody else changes it who does not know the key.
+    // No other port changes it without the key.
     let mut wrong = record;
     wrong.set_service_key([8; 16]);
     for (mask, record) in [(NAMED, &record), (NAMED | KEY, &wrong)] {
@@ -245,7 +245,7 @@ fn keys_are_shown_to_the_trusted_and_allow_others_to_change() {
     set(&mut world, a, NAMED, &record).unwrap();
     let refused = delete(&mut world, b, NAMED | KEY, &record);
     assert_eq!(refused.unwrap_err(), SaStatus::REQ_DENIED);
-    // Who registered it for another may take it back, and so may the trusted.
+    // The port that registered it for another may delete it, and so may a trusted one.
     let theirs = service(&world, b, 3);
     set(&mut world, a, NAMED, &theirs).unwrap();
     delete(&mut world, a, NAMED, &theirs).unwrap();
@@ -254,7 +254,7 @@ fn keys_are_shown_to_the_trusted_and_allow_others_to_change() {
 }
 
 #[test]
-fn partitions_decide_who_registers_and_who_finds() {
+fn services_are_registered_and_found_within_their_partition() {
     let world = World::new(SMALL);
     let hosts = world.hosts();
     let mut world = world.with_partitions(&[
@@ -274,7 +274,7 @@ fn partitions_decide_who_registers_and_who_finds() {
     proxy.set_service_p_key(PKey(0x8003));
     let refused = set(&mut world, hosts[0], NAMED | P_KEY, &proxy);
     assert_eq!(refused.unwrap_err(), SaStatus::REQ_INVALID);
-    // A port that is hidden is a port that there is not.
+    // A hidden port counts as absent.
     let hidden = service(&world, hosts[2], 1);
     let refused = set(&mut world, hosts[1], NAMED, &hidden);
     assert_eq!(refused.unwrap_err(), SaStatus::REQ_INVALID_GID);
@@ -290,7 +290,7 @@ fn partitions_decide_who_registers_and_who_finds() {
     record.set_service_id(2).set_service_p_key(PKey(0x8003));
     set(&mut world, hosts[0], NAMED | P_KEY, &record).unwrap();
     let mut anywhere = service(&world, hosts[0], 3);
-    // Not in the mask, it does not count.
+    // Outside the mask, it does not count.
     anywhere.set_service_p_key(PKey(0x8002));
     set(&mut world, hosts[0], NAMED, &anywhere).unwrap();
     let by = ServiceRecord::default();
@@ -318,13 +318,13 @@ fn a_service_stays_while_its_port_is_away() {
     world.take_away(hosts[2]);
     later(&mut world, 3600);
     assert_eq!(world.sa.services().len(), 2);
-    // Of one that is away nobody knows in which partitions it is.
+    // The partitions of a port that is away are unknown.
     let by = ServiceRecord::default();
     assert_eq!(found(&mut world, hosts[0], ALL, &by), [1]);
 }
 
 #[test]
-fn one_port_cannot_take_all_the_room() {
+fn registering_beyond_max_services_per_port_is_refused() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     let mut refused = None;
@@ -340,7 +340,7 @@ fn one_port_cannot_take_all_the_room() {
     set(&mut world, hosts[0], NAMED, &record).unwrap();
     let record = service(&world, hosts[1], 0);
     set(&mut world, hosts[1], NAMED, &record).unwrap();
-    // One may be changed, and for one that is deleted there is another.
+    // A service may be changed, and deleting one makes room for another.
     let first = service(&world, hosts[0], 0);
     delete(&mut world, hosts[0], NAMED, &first).unwrap();
     let other = service(&world, hosts[0], full);
@@ -348,7 +348,7 @@ fn one_port_cannot_take_all_the_room() {
 }
 
 #[test]
-fn what_is_remembered_comes_back_while_its_lease_lasts() {
+fn saved_services_come_back_while_their_lease_lasts() {
     let mut world = World::new(SMALL);
     let host = world.hosts()[0];
     let record = service(&world, host, 1);

@@ -1,4 +1,4 @@
-//! Paths as a packet would find them, written apart from the code that answers.
+//! Paths as a packet takes them, written apart from the code that answers.
 
 use std::sync::Arc;
 
@@ -92,7 +92,7 @@ fn scatter(fabric: &mut Fabric, seed: u64) {
     }
 }
 
-/// Every pair of ports: the path is what a packet meets on its way, both ways.
+/// Every pair of ports: the path has the limits that a packet meets, in both directions.
 fn check_all_pairs(world: &mut World) -> Result<usize, TestCaseError> {
     let fabric = world.snapshot.fabric.clone();
     let plan = world.snapshot.plan.clone().unwrap();
@@ -134,7 +134,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn paths_are_what_packets_meet(
+    fn path_records_match_the_way_of_packets(
         spec in prop::sample::select(&[
             SMALL, "fat-tree:k=4,levels=2", "ring:5,hosts=2", "random:switches=8,degree=4,hosts=2,seed=3",
         ][..]),
@@ -155,7 +155,7 @@ proptest! {
     }
 
     #[test]
-    fn tables_may_lead_anywhere(
+    fn path_records_match_the_way_of_packets_along_arbitrary_tables(
         changes in prop::collection::vec((any::<prop::sample::Index>(), 1..20u16, 0..8u8, any::<bool>()), 1..40),
     ) {
         let (fabric, mut plan) = planned(SMALL, 0);

@@ -1,4 +1,4 @@
-//! A subnet that is up, and somebody who asks.
+//! A subnet that is up, and a host that sends requests.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(super) struct World {
     pub(super) now: Time,
 }
 
-/// The plan for `spec`, and the fabric as it is when everything of it is written.
+/// The plan for `spec`, and the fabric as it is when all of the plan is written.
 pub(super) fn planned(spec: &str, lmc: u8) -> (Fabric, Plan) {
     let policy = Policy {
         lmc: Lmc::from_bits(lmc),
@@ -41,7 +41,7 @@ pub(super) fn planned(spec: &str, lmc: u8) -> (Fabric, Plan) {
     planned_as(spec, |_| policy)
 }
 
-/// The same as somebody decides who has seen the fabric.
+/// The same with the policy that `decide` returns for the fabric.
 pub(super) fn planned_as(spec: &str, decide: impl FnOnce(&mut Fabric) -> Policy) -> (Fabric, Plan) {
     let netlist = offline::load(spec).unwrap();
     let mut fabric = offline::fabric(&netlist);
@@ -107,14 +107,14 @@ impl World {
         }
     }
 
-    /// Has all paths computed ahead of time.
+    /// Computes all paths ahead of time.
     pub(super) fn prepare(&mut self) {
         let sa_snapshot = SaSnapshot::of(&self.snapshot, None);
         sa_snapshot.prepare();
         self.sa.answer_from(sa_snapshot);
     }
 
-    /// Has each of these ports hold another P_Key table.
+    /// Gives each of these ports another P_Key table.
     pub(super) fn with_partitions(mut self, tables: &[(Lid, &[u16])]) -> World {
         let mut directory = Directory::of(&self.snapshot, None).unwrap();
         let inner = Arc::get_mut(&mut directory).unwrap();
@@ -173,7 +173,7 @@ impl World {
         Gid::new(PREFIX, self.guid(lid))
     }
 
-    /// What the first host is answered.
+    /// The answer to the first host.
     pub(super) fn ask<Q: Record, A: Record>(
         &mut self,
         method: Method,
@@ -183,7 +183,7 @@ impl World {
         self.ask_with(method, mask, record, |_| {})
     }
 
-    /// The same, with something else in the header.
+    /// The same, with a changed header.
     pub(super) fn ask_with<Q: Record, A: Record>(
         &mut self,
         method: Method,
@@ -202,7 +202,7 @@ impl World {
         records(answer)
     }
 
-    /// What `host` is answered that shows `sm_key`, 0 for the untrusted.
+    /// The answer to `host`, which shows `sm_key`, 0 for the untrusted.
     pub(super) fn ask_from<R: Record>(
         &mut self,
         (host, sm_key): (Lid, u64),
@@ -224,12 +224,12 @@ impl World {
         self.sa.handle(Request { bytes, requester }, self.now)
     }
 
-    /// All records that a table has.
+    /// All records of a table.
     pub(super) fn table<R: Record>(&mut self, mask: ComponentMask, record: &R) -> Vec<R> {
         self.ask(Method::GET_TABLE, mask, record).unwrap()
     }
 
-    /// The one record that a Get brings.
+    /// The one record of a Get.
     pub(super) fn get<R: Record>(&mut self, mask: ComponentMask, record: &R) -> Result<R, Status> {
         let records = self.ask(Method::GET, mask, record)?;
         assert_eq!(records.len(), 1);

@@ -1,4 +1,4 @@
-//! Joining, making, leaving: what is allowed, and what the answer says.
+//! Joining, creating and leaving groups: permissions and answers.
 
 use rsm_ids::Lid;
 use rsm_mad::wire::sa::{SaStatus, Selector};
@@ -25,7 +25,7 @@ fn a_group_is_made_by_its_first_full_member_and_ends_with_its_last() {
     );
     assert_eq!(answer.packet_life_time(), 18);
     assert!(!answer.proxy_join());
-    // Who receives without keeping the group alive loses it with it.
+    // Members that do not keep the group alive lose it with its last full member.
     subnet.join(2, NAME, NON).unwrap();
     subnet.join(3, NAME, SEND).unwrap();
     subnet.join(4, NAME, SEND_FULL).unwrap();
@@ -45,7 +45,7 @@ fn a_group_is_made_by_its_first_full_member_and_ends_with_its_last() {
 }
 
 #[test]
-fn what_has_to_be_named_has_to_be_named() {
+fn requests_without_required_components_are_refused() {
     let mut subnet = Subnet::of(2);
     let record = request(1, NAME, FULL);
     for missing in [
@@ -68,7 +68,7 @@ fn what_has_to_be_named_has_to_be_named() {
             assert_eq!(refused, Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS));
         }
     }
-    // A group that is there needs no more than the three.
+    // A group that exists needs no more than the three.
     subnet.set(1, &record, COMPLETE).unwrap();
     let answer = subnet.set(2, &request(2, NAME, FULL), NAMED).unwrap();
     assert_eq!(answer.q_key(), 0x0B1B);
@@ -79,7 +79,7 @@ fn what_has_to_be_named_has_to_be_named() {
 }
 
 #[test]
-fn names_are_given_to_who_has_none() {
+fn an_mgid_of_0_gets_an_assigned_one() {
     let mut subnet = Subnet::of(1);
     let first = subnet.join(1, Gid(0), FULL).unwrap();
     let second = subnet.join(1, Gid(0), FULL).unwrap();
@@ -90,7 +90,7 @@ fn names_are_given_to_who_has_none() {
     let mask = COMPLETE | McMemberRecord::SCOPE;
     let wide = subnet.set(1, &record, mask).unwrap();
     assert_eq!((wide.mgid().0 >> 96, wide.scope()), (0xFF15_A01B, 5));
-    // By that name others join; nobody can take it for his own when it is free.
+    // No port can create a group with an assigned MGID, even when it is free.
     subnet.leave(1, first.mgid(), FULL).unwrap();
     assert_eq!(
         subnet.join(1, first.mgid(), FULL),
@@ -111,7 +111,7 @@ fn states_add_up_and_are_taken_away_one_by_one() {
         subnet.join(1, NAME, NON).unwrap().join_state(),
         all(&[FULL, SEND, NON])
     );
-    // Only what one has can be given up.
+    // A port can give up only states that it has.
     subnet.leave(1, NAME, NON).unwrap();
     assert_eq!(
         subnet.leave(1, NAME, all(&[NON, FULL])),
@@ -129,12 +129,12 @@ fn states_add_up_and_are_taken_away_one_by_one() {
 }
 
 #[test]
-fn the_broadcast_group_is_there_and_stays() {
+fn the_broadcast_group_outlives_its_last_member() {
     let mut subnet = Subnet::with_broadcast(2);
     let mgid = broadcast(EVERYBODY).mgid;
     assert_eq!(subnet.registry.group(mgid).unwrap().mlid, mlid::BROADCAST);
     assert_eq!(subnet.leave(1, mgid, FULL), Err(SaStatus::REQ_INVALID));
-    // A non-member may join what is there already.
+    // A non-member may join a group that exists.
     let answer = subnet.set(1, &request(1, mgid, NON), NAMED).unwrap();
     assert_eq!(
         (answer.mtu(), answer.rate()),
@@ -153,7 +153,7 @@ fn the_broadcast_group_is_there_and_stays() {
 }
 
 #[test]
-fn ip_groups_are_like_their_broadcast_group() {
+fn ip_groups_need_the_parameters_of_their_broadcast_group() {
     let mut subnet = Subnet::of(2);
     let ip = Gid(0xFF12_401B_FFFF << 80 | 0x0000_1234);
     assert_eq!(subnet.join(1, ip, FULL), Err(SaStatus::REQ_INVALID));
@@ -166,7 +166,7 @@ fn ip_groups_are_like_their_broadcast_group() {
 }
 
 #[test]
-fn what_a_port_cannot_carry_it_cannot_join() {
+fn ports_cannot_join_groups_beyond_their_mtu_or_rate() {
     let mut subnet = Subnet::with_broadcast(3);
     let mgid = broadcast(EVERYBODY).mgid;
     subnet.host(1).mtu = Mtu::Bytes1024;
@@ -174,7 +174,7 @@ fn what_a_port_cannot_carry_it_cannot_join() {
     assert_eq!(subnet.join(1, mgid, FULL), Err(SaStatus::REQ_INVALID));
     assert_eq!(subnet.join(2, mgid, FULL), Err(SaStatus::REQ_INVALID));
     subnet.join(3, mgid, FULL).unwrap();
-    // What he makes himself is as he can.
+    // A group that the port itself creates fits its link.
     let answer = subnet.join(2, NAME, FULL).unwrap();
     assert_eq!(answer.rate(), Rate::GBPS_2_5);
 }
@@ -261,7 +261,7 @@ fn selectors_choose_what_a_new_group_gets() {
 }
 
 #[test]
-fn a_group_that_is_there_has_to_be_what_is_asked_for() {
+fn joining_with_parameters_that_the_group_lacks_is_refused() {
     let mut subnet = Subnet::of(2);
     subnet.join(1, NAME, FULL).unwrap();
     type Change = fn(&mut McMemberRecord);
@@ -318,14 +318,14 @@ fn a_group_that_is_there_has_to_be_what_is_asked_for() {
             subnet.set(2, &record, NAMED | component),
             Err(SaStatus::REQ_INVALID)
         );
-        // What is not in the mask does not count.
+        // Components outside the mask do not count.
         subnet.set(2, &record, NAMED).unwrap();
         subnet.leave(2, NAME, FULL).unwrap();
     }
 }
 
 #[test]
-fn partitions_are_closed() {
+fn ports_outside_a_groups_partition_cannot_join_it() {
     let mut subnet = Subnet::of(4);
     let mut record = request(2, NAME, FULL);
     record.set_p_key(SOME);
@@ -345,16 +345,16 @@ fn partitions_are_closed() {
 }
 
 #[test]
-fn who_joins_for_another_says_so_and_who_is_in_by_himself_is_left_alone() {
+fn other_ports_change_memberships_by_proxy_but_not_in_person() {
     let mut subnet = Subnet::of(3);
     // Host 1 joins host 2 by proxy.
     let answer = subnet.set(1, &request(2, NAME, FULL), COMPLETE).unwrap();
     assert!(answer.proxy_join());
-    // Whoever is in the partition may change that.
+    // Any port in the partition may change a membership by proxy.
     let answer = subnet.set(3, &request(2, NAME, NON), NAMED).unwrap();
     assert!(answer.proxy_join());
     subnet.delete(3, &request(2, NAME, NON)).unwrap();
-    // In person, it is his.
+    // A membership in person is the port's own.
     assert!(
         !subnet
             .set(2, &request(2, NAME, FULL), NAMED)
@@ -369,7 +369,7 @@ fn who_joins_for_another_says_so_and_who_is_in_by_himself_is_left_alone() {
         subnet.set(3, &request(2, NAME, SEND), NAMED),
         Err(SaStatus::REQ_INVALID)
     );
-    // One who shares no partition can do nothing for him.
+    // A port that shares no partition with another can do nothing for it.
     subnet.host(3).p_keys = vec![PKey(0x8009)];
     let other = Gid(NAME.0 + 1);
     assert_eq!(
@@ -421,7 +421,7 @@ fn an_alias_is_a_member_of_its_own_at_the_same_port() {
 }
 
 #[test]
-fn a_port_has_room_for_so_many_groups() {
+fn joining_beyond_max_groups_per_port_is_refused() {
     let mut subnet = Subnet::of(2);
     for number in 0..MAX_GROUPS_PER_PORT as u128 {
         subnet.join(1, Gid(NAME.0 + number), FULL).unwrap();
@@ -429,7 +429,7 @@ fn a_port_has_room_for_so_many_groups() {
     let one_more = Gid(NAME.0 + MAX_GROUPS_PER_PORT as u128);
     assert_eq!(subnet.join(1, one_more, FULL), Err(SaStatus::NO_RESOURCES));
     assert!(subnet.registry.group(one_more).is_none());
-    // Where it is in already it may do more; and others are not concerned.
+    // It may add states in its groups; other ports are not concerned.
     subnet.join(1, NAME, NON).unwrap();
     subnet.join(2, one_more, FULL).unwrap();
 }

@@ -17,13 +17,13 @@ use super::{Config, Parameters, Port, Ports, Registry, Requester, mgid};
 
 const PREFIX: u64 = 0xFE80_0000_0000_0000;
 
-/// The partition of everybody, and one of some.
+/// The partition of all hosts, and one of some.
 const EVERYBODY: PKey = PKey::DEFAULT_FULL;
 const SOME: PKey = PKey(0x8005);
 
 const NAME: Gid = Gid(0xFF12_A01C << 96 | 0x17);
 
-/// What a request that makes a group names beyond what every request does.
+/// The components of a request that creates a group.
 const COMPLETE: ComponentMask = ComponentMask(
     NAMED.0
         | McMemberRecord::Q_KEY.0
@@ -161,7 +161,7 @@ impl Subnet {
     }
 }
 
-/// A record of host `number` with what a group of everybody needs.
+/// A record of host `number` with the parameters of a group of all hosts.
 fn request(number: u64, mgid: Gid, state: JoinState) -> McMemberRecord {
     let mut record = McMemberRecord::default();
     record

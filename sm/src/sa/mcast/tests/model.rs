@@ -63,12 +63,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Who takes part: state, and whether by proxy.
+/// The members of a group: state, and whether by proxy.
 type Takers = BTreeMap<u64, (u8, bool)>;
 
 #[derive(Default)]
 struct Model {
-    /// By name: whether it is of the second partition, and who takes part.
+    /// By name: whether the group is of the second partition, and its members.
     groups: BTreeMap<u128, (bool, Takers)>,
     gone: BTreeMap<u64, u64>,
     now: u64,
@@ -155,7 +155,7 @@ fn name(number: u128) -> Gid {
     Gid(NAME.0 + number)
 }
 
-/// The registry says what the model says, and its own views agree with each other.
+/// Asserts that the registry agrees with the model, and its own views with each other.
 fn assert_agrees(subnet: &mut Subnet, model: &Model) {
     let mut memberships = 0;
     assert_eq!(subnet.registry.groups().len(), model.groups.len());
@@ -201,7 +201,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn requests_in_any_order_leave_what_the_model_says(
+    fn requests_in_any_order_agree_with_the_model(
         steps in proptest::collection::vec(step(), 1..60),
     ) {
         let mut subnet = Subnet::of(HOSTS);
@@ -250,7 +250,7 @@ proptest! {
         }
     }
 
-    /// Any bytes for a record, any mask, by anybody.
+    /// Any bytes for a record, any mask, from any host.
     #[test]
     fn hostile_requests_do_no_harm(
         requests in proptest::collection::vec(

@@ -9,7 +9,7 @@ use super::*;
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn a_flap_costs_nothing_and_an_absence_everything() {
+fn memberships_survive_a_flap_and_end_after_ten_seconds_of_absence() {
     let mut subnet = Subnet::of(3);
     let start = Time::ZERO;
     subnet.join(1, NAME, FULL).unwrap();
@@ -25,8 +25,7 @@ fn a_flap_costs_nothing_and_an_absence_everything() {
     subnet.registry.handle_deadline(start + 20 * SECOND);
     assert_eq!(subnet.registry.members(), 2);
 
-    // Gone for good: of two that flap the second sweep that misses them does not begin the time
-    // anew.
+    // Gone for good: a second sweep that misses the ports does not begin their time anew.
     subnet.host(1).present = false;
     subnet.host(2).present = false;
     subnet.ports_changed(start + 30 * SECOND);
@@ -39,7 +38,7 @@ fn a_flap_costs_nothing_and_an_absence_everything() {
 }
 
 #[test]
-fn who_loses_a_partition_loses_its_groups_at_once() {
+fn ports_that_lose_a_partition_lose_its_groups_at_once() {
     let mut subnet = Subnet::of(2);
     let mut record = request(2, NAME, FULL);
     record.set_p_key(SOME);
@@ -52,7 +51,7 @@ fn who_loses_a_partition_loses_its_groups_at_once() {
 }
 
 #[test]
-fn a_restart_loses_nobody() {
+fn memberships_survive_a_restart() {
     let mut subnet = Subnet::with_broadcast(4);
     for host in 1..=4 {
         subnet.join(host, broadcast(EVERYBODY).mgid, FULL).unwrap();
@@ -74,20 +73,20 @@ fn a_restart_loses_nobody() {
     again.registry.set_well_known(&[broadcast(EVERYBODY)]);
     assert_eq!(again.registry.group_set(), before);
     assert_eq!(again.registry.save().collect::<Vec<_>>(), saved);
-    // Host 4 went while nobody looked.
+    // Host 4 went during the restart.
     again.host(4).present = false;
     again.ports_changed(Time::ZERO + 5 * SECOND);
     again.registry.handle_deadline(Time::ZERO + 59 * SECOND);
     assert_eq!(again.registry.members(), 7);
     again.registry.handle_deadline(Time::ZERO + 60 * SECOND);
     assert_eq!(again.registry.members(), 6);
-    // New names do not meet old ones.
+    // Newly assigned MGIDs differ from saved ones.
     let name = again.join(2, Gid(0), FULL).unwrap().mgid();
     assert!(saved.iter().all(|group| group.parameters.mgid != name));
 }
 
 #[test]
-fn what_was_saved_wrongly_is_left_out() {
+fn contradictory_saved_groups_are_left_out() {
     let mut subnet = Subnet::of(2);
     subnet.join(1, NAME, FULL).unwrap();
     let sound = subnet.registry.save().next().unwrap();
@@ -112,7 +111,7 @@ fn what_was_saved_wrongly_is_left_out() {
         group.members[0].state = JoinState(0);
     };
     assert_eq!(wrong(&nobody), (1, 2));
-    // A group that nobody keeps alive does not stay once it is known which are well known.
+    // A group without a full member ends when the well-known groups are set.
     let mut registry = Registry::new(Config::default());
     let mut group = sound.clone();
     group.members.clear();

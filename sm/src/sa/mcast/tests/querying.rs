@@ -1,4 +1,4 @@
-//! What queries show, and to whom.
+//! Queries of groups and members, and which records each requester sees.
 
 use super::super::{Cursor, Eyes};
 use super::*;
@@ -47,12 +47,12 @@ fn peopled() -> Subnet {
 }
 
 #[test]
-fn the_trusted_see_members_and_the_others_groups_of_their_own() {
+fn trusted_requesters_see_members_and_others_only_their_groups() {
     let subnet = peopled();
     let nothing = McMemberRecord::default();
     for work in [1, 2, 100] {
         let seen = |by, trusted| ask(&subnet, by, trusted, &nothing, ComponentMask::NONE, work);
-        // Four and two and one members, and a group of nobody.
+        // Four, two and one members, and an empty group.
         let all = seen(1, true);
         assert_eq!(all.len(), 4 + 2 + 1 + 1, "work {work}");
         assert!(all.iter().any(McMemberRecord::proxy_join));
@@ -68,7 +68,7 @@ fn the_trusted_see_members_and_the_others_groups_of_their_own() {
 }
 
 #[test]
-fn components_narrow_what_is_found() {
+fn components_of_a_query_narrow_its_records() {
     let subnet = peopled();
     let count = |trusted, record: &McMemberRecord, mask| {
         let found = ask(&subnet, 2, trusted, record, mask, 1);
@@ -104,7 +104,7 @@ fn components_narrow_what_is_found() {
 }
 
 #[test]
-fn what_changes_under_a_query_neither_repeats_nor_ends_it() {
+fn changes_during_a_query_neither_repeat_nor_end_it() {
     let mut subnet = peopled();
     let trusted = Eyes {
         trusted: true,
@@ -138,7 +138,7 @@ fn what_changes_under_a_query_neither_repeats_nor_ends_it() {
         at = next;
     }
     assert_eq!(rest.len(), 3);
-    // Who goes on with the view that he began with sees what was.
+    // A query that keeps its first view sees the groups as they were.
     let mut at = Some(cursor);
     let mut seen = 1;
     while let Some(cursor) = at {

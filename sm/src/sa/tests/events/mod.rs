@@ -1,4 +1,4 @@
-//! Events as hosts subscribe to them and are told of them.
+//! Events: subscriptions of hosts, and the reports that they get.
 
 mod partitions;
 mod reporting;
@@ -73,7 +73,7 @@ fn unset(world: &mut World, host: Lid, info: &InformInfo) -> Result<InformInfo, 
     set(world, host, &info)
 }
 
-/// What is to be sent now.
+/// The reports to send now.
 fn reports(world: &mut World, now: Time) -> Vec<Report> {
     std::iter::from_fn(|| world.sa.poll_report(now)).collect()
 }

@@ -1,9 +1,9 @@
-//! Nobody hears of what is not for him.
+//! Subscribers get no notices of other partitions.
 
 use super::*;
 
 #[test]
-fn nobody_hears_of_another_partition() {
+fn subscribers_get_no_notices_of_other_partitions() {
     let mut world = parted();
     let (hosts, switches) = (world.hosts(), world.switches());
     for &host in &hosts {
@@ -21,9 +21,9 @@ fn nobody_hears_of_another_partition() {
         .iter()
         .map(|report| (report.remote.lid, report.remote.qpn))
         .collect();
-    // Who is trusted hears of everything.
+    // A trusted subscriber gets all notices.
     assert_eq!(to, [(hosts[0], QPN), (hosts[2], QPN), (hosts[3], 1)]);
-    // A port that cannot be seen is as one that is not there.
+    // A port that the subscriber cannot see counts as absent.
     let mut hidden = all_of(128);
     hidden.set_gid(world.gid(switches[0]));
     let refused = set(&mut world, hosts[1], &hidden);
@@ -39,7 +39,7 @@ fn nobody_hears_of_another_partition() {
 }
 
 #[test]
-fn wrong_keys_are_told_to_the_trusted_alone() {
+fn only_trusted_subscribers_get_notices_of_wrong_keys() {
     let mut world = up();
     let (hosts, switches) = (world.hosts(), world.switches());
     set(&mut world, hosts[1], &all_of(InformInfo::ALL)).unwrap();
@@ -57,7 +57,7 @@ fn wrong_keys_are_told_to_the_trusted_alone() {
 }
 
 #[test]
-fn groups_are_told_to_their_partition() {
+fn notices_of_groups_go_to_their_partition() {
     let mut world = up();
     let hosts = world.hosts();
     set(&mut world, hosts[1], &all_of(66)).unwrap();

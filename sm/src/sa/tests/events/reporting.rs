@@ -1,4 +1,4 @@
-//! What happens is reported to subscribers, and reports are answered.
+//! Notices are reported to subscribers, and reports are answered.
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn a_port_that_goes_and_comes_back_is_reported_to_subscribers() {
     assert_eq!(sent[0].remote, address(hosts[0], QPN));
     assert_eq!(sent[0].patience, limits::SHORTEST_WAIT);
 
-    // Back at once: that is said after a while, when it is known whether it stays.
+    // Back at once: the report waits for the end of the quiet time.
     publish(&mut world, &whole, START);
     for report in &sent {
         answer(&mut world, report);
@@ -57,7 +57,7 @@ fn a_port_that_goes_and_comes_back_is_reported_to_subscribers() {
     assert_eq!((counters.notices - before, counters.answered), (2, 4));
     assert_eq!((counters.stray, counters.unanswered), (0, 0));
 
-    // Taken back, one is left.
+    // One subscription is left after these two end.
     unset(&mut world, hosts[0], &info).unwrap();
     assert_eq!(
         unset(&mut world, hosts[0], &info),
@@ -76,7 +76,7 @@ fn a_port_that_goes_and_comes_back_is_reported_to_subscribers() {
 }
 
 #[test]
-fn what_a_switch_reports_is_forwarded_to_who_asked_for_it() {
+fn traps_of_a_switch_are_forwarded_to_matching_subscriptions() {
     let mut world = up();
     let (hosts, switches) = (world.hosts(), world.switches());
     let of = |change: &dyn Fn(&mut InformInfo)| {
@@ -173,14 +173,14 @@ fn what_a_switch_reports_is_forwarded_to_who_asked_for_it() {
     let expected = wanted.iter().enumerate().filter(|(_, (_, told))| *told);
     let expected: BTreeSet<u32> = expected.map(|(number, _)| QPN + number as u32).collect();
     assert_eq!(told_to, expected);
-    // Of a port that nobody knows nobody is told.
+    // A trap of an unknown port goes to no subscriber.
     world.sa.notice(&link_change(Lid(0xBFFF)), START);
     assert!(reports(&mut world, START).is_empty());
     assert_eq!(world.sa.counters().unknown_issuers, 1);
 }
 
 #[test]
-fn a_storm_is_told_once_and_at_its_end() {
+fn a_storm_of_traps_is_reported_once_per_quiet_time() {
     let mut world = up();
     let (hosts, switches) = (world.hosts(), world.switches());
     set(&mut world, hosts[1], &all_of(128)).unwrap();
@@ -211,7 +211,7 @@ fn a_storm_is_told_once_and_at_its_end() {
 }
 
 #[test]
-fn who_is_slow_hears_the_last_of_each_thing_and_one_thing_at_a_time() {
+fn slow_subscribers_get_the_last_notice_of_each_subject_one_by_one() {
     let mut world = up();
     let (hosts, switches) = (world.hosts(), world.switches());
     set(&mut world, hosts[1], &all_of(InformInfo::ALL)).unwrap();
@@ -226,7 +226,7 @@ fn who_is_slow_hears_the_last_of_each_thing_and_one_thing_at_a_time() {
         let snapshot = if round % 2 == 0 { &whole } else { &less };
         publish(&mut world, snapshot, now);
         world.sa.notice(&link_change(switches[1]), now);
-        // It is alive, and answers what is sent again; only too late for what is new.
+        // The slow subscriber gets only repeats of the first report until it answers.
         for report in reports(&mut world, now) {
             assert_eq!(told(&report), told(&first[0]));
             assert_eq!(report.mad, first[0].mad, "the same transaction");
@@ -236,8 +236,7 @@ fn who_is_slow_hears_the_last_of_each_thing_and_one_thing_at_a_time() {
             break;
         }
     }
-    // One link state change, and the port that is gone again: that it was there meanwhile matters
-    // no more.
+    // One link state change, and the port that is gone again: its return meanwhile is not reported.
     let second = reports(&mut world, now);
     assert_eq!(second.len(), 1);
     answer(&mut world, &second[0]);
@@ -249,7 +248,7 @@ fn who_is_slow_hears_the_last_of_each_thing_and_one_thing_at_a_time() {
 }
 
 #[test]
-fn a_report_that_nobody_answers_ends_the_subscription() {
+fn unanswered_reports_end_the_subscription() {
     let mut world = up();
     let (hosts, switches) = (world.hosts(), world.switches());
     set(&mut world, hosts[1], &all_of(128)).unwrap();
@@ -257,7 +256,7 @@ fn a_report_that_nobody_answers_ends_the_subscription() {
     world.sa.notice(&link_change(switches[0]), START);
     let first = reports(&mut world, START);
     assert_eq!(first.len(), 2);
-    // Nobody can answer for another, nor in another transaction.
+    // No other port or queue pair answers the report, nor another transaction.
     answer_from(&mut world, &first[0], address(hosts[2], QPN));
     answer_from(&mut world, &first[0], address(hosts[1], 1));
     let mut wrong = first[0].clone();
@@ -284,15 +283,15 @@ fn a_report_that_nobody_answers_ends_the_subscription() {
     assert!(waited < limits::LONGEST_WAIT * (limits::ATTEMPTS + 1));
     assert_eq!(world.sa.events().len(), 1);
     assert_eq!(world.sa.events().counters().unanswered, 1);
-    // Its host is not asked to register anew: the program is gone, and the others would suffer.
+    // The SA does not ask the host to register anew: the program is gone, and others would suffer.
     assert_eq!(world.sa.poll_reregister(), None);
-    // Who answers late is nobody.
+    // A late answer matches no report.
     answer(&mut world, &first[0]);
     assert_eq!(world.sa.events().counters().stray, 4);
 }
 
 #[test]
-fn the_transport_says_when_it_gives_up() {
+fn reports_that_the_transport_gives_up_are_sent_again() {
     let mut world = up();
     let (hosts, switches) = (world.hosts(), world.switches());
     set(&mut world, hosts[1], &all_of(128)).unwrap();
@@ -300,7 +299,7 @@ fn the_transport_says_when_it_gives_up() {
     let first = reports(&mut world, START).pop().unwrap();
     let tid = SaMad::from_bytes(&first.mad).header.mad().tid();
     for attempt in 1..limits::ATTEMPTS {
-        // The upper half is the kernel's.
+        // The upper half of the TID is the kernel's.
         world.sa.unanswered(Tid(tid.0 | 7 << 32));
         world.sa.unanswered(tid);
         assert_eq!(reports(&mut world, START).len(), 1, "attempt {attempt}");
@@ -311,7 +310,7 @@ fn the_transport_says_when_it_gives_up() {
 }
 
 #[test]
-fn a_notice_is_about_the_same_thing_whichever_way_it_went() {
+fn a_port_has_one_subject_whether_it_comes_or_goes() {
     let world = up();
     let directory = crate::sa::Directory::of(&world.snapshot, None).unwrap();
     let port = |lid, up| {

@@ -1,9 +1,9 @@
-//! Who subscribed to what, for how long, and who sees it.
+//! Subscriptions: their bounds, how long they last, and which requesters see them.
 
 use super::*;
 
 #[test]
-fn a_subscription_outlives_a_flap_and_dies_with_its_port() {
+fn a_subscription_outlives_a_flap_and_ends_with_its_port() {
     let mut world = up();
     let (hosts, switches) = (world.hosts(), world.switches());
     set(&mut world, hosts[1], &all_of(128)).unwrap();
@@ -11,7 +11,7 @@ fn a_subscription_outlives_a_flap_and_dies_with_its_port() {
     world.sa.notice(&link_change(switches[0]), START);
     let before = reports(&mut world, START).pop().unwrap();
     publish(&mut world, &less, START);
-    // What it has not answered, and what happens meanwhile, it hears when it is back.
+    // When it is back, it gets the report that it has not answered, and the notices meanwhile.
     let mut now = START + (limits::KEEP - Duration::from_millis(1));
     while let Some(due) = world.sa.events().next_deadline().filter(|&due| due < now) {
         world.sa.handle_deadline(due.max(START));
@@ -40,7 +40,7 @@ fn a_subscription_outlives_a_flap_and_dies_with_its_port() {
 }
 
 #[test]
-fn ten_thousand_subscriptions_of_one_client_find_an_end() {
+fn subscriptions_of_one_port_are_refused_beyond_max_per_port() {
     let mut world = up();
     let (hosts, switches) = (world.hosts(), world.switches());
     let mut refused = 0;
@@ -57,7 +57,7 @@ fn ten_thousand_subscriptions_of_one_client_find_an_end() {
     }
     assert_eq!(world.sa.events().len(), limits::MAX_PER_PORT);
     assert_eq!(refused, 10_000 - limits::MAX_PER_PORT);
-    // The same again is no further one, and others have room.
+    // Repeating a subscription adds none, and other ports have room.
     for _ in 0..10_000 {
         set(&mut world, hosts[2], &all_of(128)).unwrap();
     }
@@ -74,7 +74,7 @@ fn ten_thousand_subscriptions_of_one_client_find_an_end() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_subscriptions_are_refused() {
     let mut world = up();
     let hosts = world.hosts();
     let mut refused = |change: &dyn Fn(&mut InformInfo), status: Status| {
@@ -117,7 +117,7 @@ fn what_cannot_be_is_refused() {
             SaStatus::REQ_INVALID,
         );
     }
-    // It is an action, not something to be read, and no less than a whole one.
+    // InformInfo can only be Set, and not when cut short.
     let got: Result<InformInfo, _> = world.get(ComponentMask::NONE, &all_of(128));
     assert_eq!(got, Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE));
     let mad = SaMad::request(Method::SET, Tid(1), ComponentMask::NONE, &all_of(128));
@@ -136,7 +136,7 @@ fn records_show_subscriptions_and_hide_queue_pairs() {
         set(&mut world, hosts[1], info).unwrap();
     }
     let mut record = InformInfoRecord::default();
-    // The first host asks: those of the other partition are not there.
+    // The first host asks, and does not see subscriptions of the other partition.
     let shown = world.table(ComponentMask::NONE, &record);
     assert_eq!(shown.len(), 3);
     for (number, (shown, info)) in shown.iter().zip(&infos).enumerate() {
@@ -199,7 +199,7 @@ fn subscriptions_survive_a_restart() {
     broken.number = 9;
     broken.info.set_is_generic(7);
     twice.push(broken);
-    // What is there already, and what makes no sense, is left out.
+    // Subscriptions that exist already or contradict themselves are left out.
     assert_eq!(restore(&mut after, twice), 3);
     assert!(after.events().view().save().eq(saved));
     world.sa = after;
@@ -212,7 +212,7 @@ fn subscriptions_survive_a_restart() {
     world.sa.notice(&link_change(switches[0]), START);
     let report = reports(&mut world, START).pop().unwrap();
     assert_eq!(trap_of(&report), (128, hosts[1]));
-    // Who does not come back in time has lost it.
+    // A port that is not back in time loses its subscriptions.
     let mut world = up();
     assert_eq!(restore(&mut world.sa, saved_of_nobody()), 0);
     world.sa.handle_deadline(START + Duration::from_secs(3600));
