@@ -30,8 +30,8 @@ pub(crate) struct FakeGroup {
 }
 
 impl Fake {
-    /// All hosts in the broadcast group, and the first two, of which one has gone and another only
-    /// sends, in two groups of a tenant.
+    /// All hosts join the broadcast group; in two groups of a tenant are the first two hosts, one
+    /// gone and one that only sends.
     pub(super) fn gather(&mut self) {
         let hosts: Vec<Port> = self
             .ports
