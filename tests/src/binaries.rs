@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Environment variables that name programs already built, in place of building them.
+/// Environment variables with paths of built programs, in place of a build.
 const OVERRIDES: [(&str, &str); 3] = [
     ("rsm", "RSM_BIN"),
     ("rsmctl", "RSMCTL_BIN"),

@@ -24,7 +24,7 @@ use crate::process::Invocation;
 use console::Console;
 pub use nodes::{SimNode, SimNodeKind, read_nodes};
 
-/// Nodes, switches and ports ibsim makes room for: more than any fabric of the tests has. Its own
+/// Capacity of ibsim in nodes, switches and ports: more than any fabric of the tests has. Its own
 /// defaults (2,048, 256 and 13,312) are too small for them, and untouched room costs nothing.
 const ROOM: [&str; 6] = ["-N", "60000", "-S", "6000", "-P", "700000"];
 
@@ -40,7 +40,7 @@ static NEXT_SIMULATOR: AtomicU32 = AtomicU32::new(0);
 /// A running simulator. Dropping it ends it.
 #[derive(Debug)]
 pub struct Ibsim {
-    // Dropped in this order: the process before the directory it writes to.
+    // Fields drop in this order: the process before the directory it writes to.
     console: Mutex<Console>,
     socket_name: String,
     nodes: Vec<SimNode>,
