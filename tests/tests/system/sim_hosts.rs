@@ -58,7 +58,7 @@ fn status(message: &Message) -> Status {
     message.header().unwrap().status()
 }
 
-/// The progress of a starting host: it joins the broadcast group, queries a path, and then all
+/// The progress of a starting host: it joins the broadcast group, then queries a path and all
 /// nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wants {

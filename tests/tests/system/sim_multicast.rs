@@ -1,5 +1,5 @@
-//! Multicast: every member of a group gets each packet once and no other port does, through any
-//! change of members and cables.
+//! Multicast: every member of a group gets each packet once, and no other port gets it, through all
+//! changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -175,8 +175,7 @@ fn ar_info_is_asked_once_at_a_takeover_of_switches_that_have_it_and_never_at_bri
     }
 }
 
-/// The operator may trust tables of another manager that read back right, so that a takeover writes
-/// nothing.
+/// With trust in tables that read back right, a takeover writes nothing.
 #[test]
 fn tables_of_another_manager_are_written_anew_only_where_the_operator_says_so() {
     for (takeover, written) in [
