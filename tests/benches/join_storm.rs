@@ -7,7 +7,8 @@
 //! behind its own gate, over a queue: all first requests come within milliseconds. A host that gets
 //! BUSY, or no answer for a second, asks again after a second, then two, four, up to sixteen, as IP
 //! over InfiniBand does. The SA's membership changes go to the core in virtual time, at their times
-//! of day in the storm, to count SMPs and to measure the time until the switches hold all masks.
+//! since the first request, to count SMPs and to measure the time until the switches hold all
+//! masks.
 
 mod options;
 

@@ -71,7 +71,7 @@ fn build(target: &Path) {
         .args([
             "build",
             "--quiet",
-            // Of three packages alone, Cargo would choose other features of what they depend on,
+            // For three packages alone, Cargo would choose other features of their dependencies,
             // and compile rsm again.
             "--workspace",
             "--target-dir",

@@ -61,7 +61,7 @@ fn view<R: Record + Debug>(data: &[u8], text: &mut String) {
     let mut copy = data.to_vec();
     *R::from_prefix_mut(&mut copy).expect("it is as long") = *record;
     assert_eq!(copy, data, "{}", R::NAME);
-    // A string takes whatever is written.
+    // Writing to a string does not fail.
     let _ = write!(text, "{record:?}");
     let layout = fields::of_record(R::ID).expect("every record has its fields");
     for component in R::COMPONENTS {

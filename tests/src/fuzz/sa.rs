@@ -31,7 +31,7 @@ const SM_KEY: u64 = 0x1234;
 /// Six switches and eight hosts.
 const SPEC: &str = "fat-tree:k=4,levels=2";
 
-/// Ten times what the longest table of so small a subnet takes.
+/// Ten times the pulls of the longest table of so small a subnet.
 const MOST_PULLS: usize = 1000;
 
 /// A LID that no port holds.

@@ -9,7 +9,7 @@ use crate::error::Error;
 pub struct Record {
     /// Fields by their names as printed.
     fields: BTreeMap<String, String>,
-    /// Rows of two numbers: the entries of a forwarding table, those that lead nowhere included.
+    /// Rows of two numbers: the entries of a forwarding table, drops included.
     pub entries: BTreeMap<u16, u16>,
     /// Rows of many numbers: the keys of a P_KeyTable.
     pub keys: Vec<u16>,

@@ -21,7 +21,7 @@ const TENANT: [Gid; 2] = [
     Gid(0xFF12_601B_8010_0000_0000_0000_0000_0001),
 ];
 
-/// A multicast group with what belongs to it.
+/// A multicast group with its members and switches.
 #[derive(Clone)]
 pub(crate) struct FakeGroup {
     pub(crate) group: MulticastGroup,
