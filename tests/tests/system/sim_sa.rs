@@ -195,7 +195,7 @@ fn a_registration_is_acknowledged_once_on_disk_or_when_the_disk_is_too_slow() {
 }
 
 #[test]
-fn a_search_without_an_index_finds_no_record_in_thousands() {
+fn a_get_that_matches_none_of_thousands_returns_no_records() {
     let fabric = AnsweringFabric::answering("fat-tree:k=8,levels=3", 0);
     let hosts = hosts(&fabric);
     let (node, port, lid) = hosts[0];
