@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut builder = tonic_prost_build::configure()
         .codec_path("crate::codec::Codec")
         .type_attribute(".", "#[derive(serde::Serialize)]")
-        // A oneof reads as one more field of its message, named as the member that is set.
+        // serde shows a oneof as a field of its message, under the name of the set member.
         .enum_attribute("Event.change", "#[serde(rename_all = \"snake_case\")]")
         .enum_attribute(
             "WatchResponse.message",

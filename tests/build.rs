@@ -21,7 +21,7 @@ fn main() {
     if missing.is_empty() || required {
         println!("cargo::rustc-cfg=peers");
     } else {
-        // Looked for again at the next build: a path that does not exist counts as changed.
+        // Search again at the next build: a path that does not exist counts as changed.
         println!("cargo::rerun-if-changed=a-peer-is-missing");
         println!("cargo::warning=peer tests are ignored; missing Debian packages: {missing:?}");
     }

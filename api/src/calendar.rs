@@ -1,4 +1,4 @@
-//! Times as people read them.
+//! Times as text.
 
 /// A time as RFC 3339 in UTC, to the millisecond.
 pub fn timestamp(unix_ms: u64) -> String {

@@ -12,25 +12,25 @@ use tokio::net::UnixStream;
 use tonic::transport::{Channel, Uri};
 use tower::service_fn;
 
-/// The name of the socket in whichever directory it is.
+/// The file name of the socket, in any of its directories.
 pub const SOCKET_NAME: &str = "rsm.sock";
 
 /// The directory of the socket where the server runs as a system service.
 pub const RUN_DIR: &str = "/run/rsm";
 
-/// Where the server keeps its state as a system service; the socket is there without [`RUN_DIR`].
+/// The state directory of the server as a system service; it holds the socket without [`RUN_DIR`].
 pub const STATE_DIR: &str = "/var/lib/rsm";
 
-/// The TCP address that serves reading, unless another is named.
+/// The default TCP address, which serves reading.
 pub const DEFAULT_TCP: &str = "127.0.0.1:50051";
 
 /// How long connecting may take: longer than a lost packet takes to be sent again.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often an idle connection is asked whether the server still lives.
+/// The interval of keepalive pings on an idle connection.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The directories that a socket may be in, in the order in which they are tried: [`RUN_DIR`],
+/// The directories that a socket may be in, in the order of the search: [`RUN_DIR`],
 /// `$XDG_RUNTIME_DIR/rsm`, [`STATE_DIR`], `$XDG_STATE_HOME/rsm`, `$HOME/.local/state/rsm`.
 ///
 /// `variable` gives the value of an environment variable. A server picks the first that it may
@@ -49,7 +49,7 @@ pub fn socket_directories(variable: impl Fn(&str) -> Option<OsString>) -> Vec<Pa
     directories
 }
 
-/// Where a server may be, in the order in which they are tried: the sockets of
+/// The default endpoints of a server, in the order of the search: the sockets of
 /// [`socket_directories`], then [`DEFAULT_TCP`].
 pub fn default_endpoints(variable: impl Fn(&str) -> Option<OsString>) -> Vec<Endpoint> {
     socket_directories(variable)
@@ -59,7 +59,7 @@ pub fn default_endpoints(variable: impl Fn(&str) -> Option<OsString>) -> Vec<End
         .collect()
 }
 
-/// Where a server is.
+/// The address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
     /// A Unix socket.
@@ -132,7 +132,7 @@ pub enum ConnectError {
     Socket {
         /// Where.
         endpoint: Endpoint,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -141,7 +141,7 @@ pub enum ConnectError {
     Transport {
         /// Where.
         endpoint: Endpoint,
-        /// What was wrong.
+        /// The transport's error.
         #[source]
         source: tonic::transport::Error,
     },
@@ -150,7 +150,7 @@ pub enum ConnectError {
 /// Connects to one server.
 ///
 /// # Errors
-/// Nobody answers there, or the system refuses.
+/// No server answers there, or the system refuses.
 pub async fn connect(endpoint: &Endpoint) -> Result<Channel, ConnectError> {
     let transport = |source| ConnectError::Transport {
         endpoint: endpoint.clone(),
@@ -158,7 +158,7 @@ pub async fn connect(endpoint: &Endpoint) -> Result<Channel, ConnectError> {
     };
     let url = match endpoint {
         Endpoint::Http(url) => url.clone(),
-        // A name for the host header only: the connector goes to the socket.
+        // The URI is for the host header only: the connector goes to the socket.
         Endpoint::Unix(_) => "http://localhost".to_owned(),
     };
     let channel = Channel::from_shared(url)
@@ -172,7 +172,7 @@ pub async fn connect(endpoint: &Endpoint) -> Result<Channel, ConnectError> {
     let Endpoint::Unix(path) = endpoint else {
         return channel.connect().await.map_err(transport);
     };
-    // Asked once directly, for the system's own words: the transport only says that it failed.
+    // Connect once directly for the system's error: the transport only reports that it failed.
     UnixStream::connect(path)
         .await
         .map_err(|source| ConnectError::Socket {
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read() {
+    fn valid_addresses_parse_and_others_are_refused() {
         let unix = Endpoint::Unix(PathBuf::from("/run/rsm/rsm.sock"));
         for text in [
             "unix:/run/rsm/rsm.sock",

@@ -1,4 +1,4 @@
-//! Why the subnet manager could not answer, in its own terms.
+//! Errors of the subnet manager, in its own terms.
 
 use rsm_ids::Lid;
 
@@ -7,7 +7,7 @@ use crate::model::{GroupSelector, PortKey};
 /// A name that does not lead to one node or port.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
-    /// Nothing has this name.
+    /// No node or port has this name.
     #[error("nothing in the fabric is named `{selector}`: `rsmctl nodes` lists what is there")]
     NotFound {
         /// The name.
@@ -18,12 +18,12 @@ pub enum LookupError {
     Gone {
         /// The name.
         selector: String,
-        /// The port that it was cabled to, as people name it.
+        /// The name of the port that it was cabled to.
         place: String,
         /// When it was last known to be there, in UTC.
         until: String,
     },
-    /// Several have this name.
+    /// Several nodes or ports have this name.
     #[error("`{selector}` names {total} things; use one of: {}{}", candidates.join(", "), if *total > candidates.len() { ", …" } else { "" })]
     Ambiguous {
         /// The name.
@@ -31,13 +31,13 @@ pub enum LookupError {
         /// Names that are not ambiguous, at most [`MAX_CANDIDATES`](crate::limits::MAX_CANDIDATES),
         /// in order of GUID and port.
         candidates: Vec<String>,
-        /// How many there are.
+        /// The number of all candidates.
         total: usize,
     },
     /// The node has no such port.
     #[error("{port} does not exist: `rsmctl ports --node {}` lists the ports of that node", port.node)]
     NoSuchPort {
-        /// The port that was asked for.
+        /// The requested port.
         port: PortKey,
     },
     /// A switch was expected.
@@ -51,7 +51,7 @@ pub enum LookupError {
     /// There is no such partition.
     #[error("no partition has the P_Key {p_key:#06x}: `rsmctl partitions` lists those there are")]
     NoSuchPartition {
-        /// The P_Key that was asked for.
+        /// The requested P_Key.
         p_key: u16,
     },
     /// There is no such multicast group.
@@ -70,7 +70,7 @@ pub enum LookupError {
     },
 }
 
-/// Why a request to act was not carried out.
+/// Why the core did not carry out a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
     /// The name does not lead to one node or port.
@@ -79,7 +79,7 @@ pub enum ControlError {
     /// Another subnet manager is master.
     #[error("this subnet manager is standby and sends no Set: ask the master at LID {master}")]
     Standby {
-        /// Where the master is.
+        /// The master's LID.
         master: Lid,
     },
     /// There is no subnet to manage.
@@ -88,7 +88,7 @@ pub enum ControlError {
         /// Why, in a few words.
         reason: String,
     },
-    /// More requests wait than are queued.
+    /// The queue of requests is full.
     #[error(
         "too many requests are waiting already: ask again once a convergence has finished (`rsmctl watch`)"
     )]
@@ -96,10 +96,10 @@ pub enum ControlError {
     /// No engine has the name.
     #[error("{message}: `rsmctl engine list` tells what each promises")]
     UnknownEngine {
-        /// What was asked for, and what there is.
+        /// The requested name, and the existing ones.
         message: String,
     },
-    /// What was asked for does not stand the proof; everything stays as it was.
+    /// The requested tables failed the proof; everything stays as it was.
     #[error("refused, and everything stays as it was: {reason}")]
     Refused {
         /// Why.
@@ -108,7 +108,7 @@ pub enum ControlError {
     /// The subnet manager is being stopped.
     #[error("the subnet manager is stopping")]
     Stopping,
-    /// It was carried out and failed.
+    /// The core carried the request out and failed.
     #[error("the sweep failed: {reason}")]
     Failed {
         /// Why, in a few words.
@@ -116,22 +116,22 @@ pub enum ControlError {
     },
 }
 
-/// Why routes were not measured or foreseen.
+/// Why the core did not measure or foresee routes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RoutingError {
     /// The name does not lead to one node or port.
     #[error(transparent)]
     Lookup(#[from] LookupError),
-    /// Nothing is routed.
+    /// No routes are in force.
     #[error("no routes are in force: `rsmctl status` tells what the subnet manager does")]
     NoRoutes,
-    /// What is to go cannot go.
+    /// The named cable or node cannot go.
     #[error("{reason}")]
     Impossible {
         /// Why.
         reason: String,
     },
-    /// More requests wait than are queued.
+    /// The queue of requests is full.
     #[error(
         "too many requests for route measurements are waiting already: ask again in some seconds"
     )]
@@ -141,19 +141,19 @@ pub enum RoutingError {
     Stopping,
 }
 
-/// Why the SA could not be asked.
+/// Why the SA gives no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SaError {
     /// The name does not lead to one thing.
     #[error(transparent)]
     Lookup(#[from] LookupError),
-    /// It answers nobody: hosts hear nothing, and ask again.
+    /// The SA answers no host either; hosts ask again.
     #[error("the SA does not answer here: {reason}")]
     NotAnswering {
         /// Why, in a few words.
         reason: String,
     },
-    /// More want to know than are kept waiting.
+    /// The queue of requests to the SA is full.
     #[error("too many requests are waiting for the SA already: ask again")]
     Busy,
     /// The subnet manager is being stopped.
@@ -161,7 +161,7 @@ pub enum SaError {
     Stopping,
 }
 
-/// Why something was not done to the simulated fabric.
+/// Why the simulation did not act.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimulationError {
     /// The name does not lead to one node.

@@ -1,4 +1,4 @@
-//! What the API asks of whoever keeps the inventories of GPU hosts.
+//! The API's interface to the inventories of GPU hosts.
 
 use std::sync::Arc;
 
@@ -7,27 +7,27 @@ use rsm_gdr::hosts::HostError;
 use rsm_gdr::inventory::HostInventory;
 use tokio::sync::watch;
 
-/// What is imported: a host by its name, or a machine type by its.
+/// The subject of an import: a host or a machine type, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GpuSubject<'a> {
     /// A host.
     Host(&'a str),
-    /// What hosts without an inventory of their own are like.
+    /// A machine type, for hosts without an inventory of their own.
     MachineType(&'a str),
 }
 
-/// Why an inventory is not kept.
+/// Why an import failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GpuImportError {
-    /// A rule is broken; nothing has changed.
+    /// The inventory breaks a rule; nothing has changed.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// It could not be written to where it survives a restart; nothing has changed.
+    /// The store could not write the inventory; nothing has changed.
     #[error("the inventory cannot be kept: {0}")]
     Kept(String),
 }
 
-/// The inventories of GPU hosts, and what they make of the fabric.
+/// The inventories of GPU hosts, and their join with the fabric.
 ///
 /// Methods may take some hundred milliseconds and touch files: not for the threads of an event
 /// loop.
@@ -38,9 +38,9 @@ pub trait Gpus: Send + Sync + 'static {
     /// Counts changes of inventories.
     fn changes(&self) -> watch::Receiver<u64>;
 
-    /// Takes an inventory, in place of an earlier one.
+    /// Keeps an inventory, in place of an earlier one.
     fn import(&self, subject: GpuSubject<'_>, host: HostInventory) -> Result<(), GpuImportError>;
 
-    /// Forgets the inventory of a host. Whether there was one.
+    /// Forgets the inventory of a host. Returns whether there was one.
     fn forget(&self, host: &str) -> Result<bool, GpuImportError>;
 }

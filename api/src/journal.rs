@@ -1,4 +1,4 @@
-//! The latest events, kept for those who ask and sent to those who watch.
+//! The latest events, kept for queries and sent to watchers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use crate::model::{Change, Event};
 
 /// A bounded journal of events.
 ///
-/// Publishing never waits for a reader: watchers that lag lose the oldest events and are told how
-/// many.
+/// Publishing never waits for a reader: watchers that lag lose the oldest events, and get their
+/// number.
 #[derive(Debug)]
 pub struct Journal {
     kept: Mutex<Kept>,
@@ -53,8 +53,8 @@ impl Journal {
             kept.events.pop_front();
         }
         kept.events.push_back(Arc::clone(&event));
-        // Sent under the lock, so that watchers see the order of the sequence numbers. Without
-        // watchers there is nobody to miss it.
+        // Send under the lock, so that watchers see events in the order of their sequence numbers.
+        // An error means that there are no watchers.
         let _watchers = self.sender.send(Arc::clone(&event));
         event
     }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_give_way_and_numbers_go_on() {
+    fn a_full_journal_drops_the_oldest_and_numbers_go_on() {
         let journal = Journal::new(3);
         for expected in 1..=5 {
             assert_eq!(publish(&journal), expected);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watcher_that_lags_is_told_how_much_it_lost() {
+    fn a_lagging_watcher_gets_the_number_of_lost_events() {
         let journal = Journal::new(2);
         let mut receiver = journal.subscribe();
         for _ in 0..5 {

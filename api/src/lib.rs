@@ -1,7 +1,7 @@
 //! The gRPC services of rsm.
 //!
-//! [`model`] says what the API speaks of, in plain Rust; [`Subnet`], [`Control`], [`Routing`] and
-//! [`Simulation`] are what a subnet manager implements; [`Server`] serves them.
+//! [`model`] holds the API's resources in plain Rust; a subnet manager implements [`Subnet`],
+//! [`Control`], [`Routing`] and [`Simulation`]; [`Server`] serves them.
 
 pub mod client;
 pub mod error;

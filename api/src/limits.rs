@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Items of a page where the client does not say, a screenful or two.
+/// Items of a page by default, a screenful or two.
 pub const DEFAULT_PAGE_SIZE: usize = 100;
 
 /// Most items of a page. A link, the largest item, takes below 400 bytes with two descriptions of
@@ -13,11 +13,10 @@ pub const MAX_PAGE_SIZE: usize = 1_000;
 /// Largest request in bytes. Requests carry names and numbers, never lists.
 pub const MAX_REQUEST_BYTES: usize = 16 * 1024;
 
-/// Largest request to the service of GPU hosts, in bytes: a file of a host, and the names around
-/// it.
+/// Largest request to the GPU service, in bytes: a file of a host, and the names around it.
 pub const MAX_GPU_REQUEST_BYTES: usize = rsm_gdr::import::MAX_BYTES + MAX_REQUEST_BYTES;
 
-/// Largest response in bytes: what gRPC clients accept unless told otherwise.
+/// Largest response in bytes: the default limit of gRPC clients.
 pub const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 
 /// Longest name of a node in bytes: a description of 64 bytes, three times as long where every byte
@@ -30,8 +29,8 @@ pub const MAX_FILTER_BYTES: usize = 256;
 /// Candidates that an answer to an ambiguous name lists; the rest are counted.
 pub const MAX_CANDIDATES: usize = 8;
 
-/// Paths of one answer: what NumbPath of a PathRecord can ask for (IBA 15.2.5.16). With 64 hops
-/// each, more than any path has, at 300 bytes a hop they take 2.4 MB, below [`MAX_RESPONSE_BYTES`].
+/// Paths of one answer: the largest NumbPath of a PathRecord (IBA 15.2.5.16). With 64 hops each,
+/// more than any path has, at 300 bytes a hop they take 2.4 MB, below [`MAX_RESPONSE_BYTES`].
 pub const MAX_PATHS: u8 = 127;
 
 /// Events that the subnet manager keeps for `ListEvents`, and that a watcher may lag behind before
@@ -46,13 +45,13 @@ pub const MAX_WATCHERS: usize = 256;
 /// Requests served at the same time on one connection.
 pub const MAX_REQUESTS_PER_CONNECTION: usize = 64;
 
-/// Descriptors that are kept for everything but clients: files of the store and its exports,
-/// devices, dumps, listeners, pipes. rsm holds about thirty; its store doubles some of them while
-/// it is opened after a crash.
+/// Descriptors reserved for everything but clients: files of the store and its exports, devices,
+/// dumps, listeners, pipes. rsm holds about thirty; its store doubles some of them while it is
+/// opened after a crash.
 pub const RESERVED_DESCRIPTORS: u64 = 128;
 
-/// Connections at once to the Unix socket and over TCP. Each has its own, so that unknown clients
-/// over TCP never shut out the administrator at the socket.
+/// Connections at once to the Unix socket and over TCP. Each listener has its own limit, so that
+/// unknown clients over TCP never shut out the operator at the socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionLimits {
     /// To the Unix socket.
@@ -62,17 +61,16 @@ pub struct ConnectionLimits {
 }
 
 impl ConnectionLimits {
-    /// As many as are of use: a connection takes some 30 KB while it is idle, so that these are 150
-    /// MB.
+    /// The upper bound: an idle connection takes some 30 KB, so these take 150 MB.
     pub const MOST: ConnectionLimits = ConnectionLimits {
         unix: 1024,
         tcp: 4096,
     };
 
-    /// The fewest that are of use, whatever the limit on descriptors.
+    /// The lower bound, with any limit on descriptors.
     pub const LEAST: ConnectionLimits = ConnectionLimits { unix: 8, tcp: 8 };
 
-    /// What fits into so many descriptors (RLIMIT_NOFILE) beside [`RESERVED_DESCRIPTORS`]: a
+    /// The limits for so many descriptors (RLIMIT_NOFILE) beside [`RESERVED_DESCRIPTORS`]: a
     /// quarter for the socket, the rest for TCP.
     pub fn of_descriptors(descriptors: u64) -> ConnectionLimits {
         let rest = descriptors.saturating_sub(RESERVED_DESCRIPTORS);
@@ -84,10 +82,10 @@ impl ConnectionLimits {
     }
 }
 
-/// Convergences that one answer holds; what is older is in the logs.
+/// Convergences that one answer holds; older ones are in the logs.
 pub const MAX_CONVERGENCES: usize = 1_000;
 
-/// How long open requests may take to end after a shutdown was asked for.
+/// How long open requests may take to end after a shutdown request.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! From what a person writes to one node or port, the same way wherever names are looked up.
+//! Resolves names to one node or port, by the same rules for every request.
 
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 
@@ -6,7 +6,7 @@ use crate::error::LookupError;
 use crate::limits::MAX_CANDIDATES;
 use crate::model::{PortKey, Selector};
 
-/// What names are looked up in.
+/// The directory of a name lookup.
 pub trait Directory {
     /// Whether a node has this GUID.
     fn has_node(&self, guid: Guid) -> bool;
@@ -17,10 +17,10 @@ pub trait Directory {
     /// The port that answers to this LID, by its base LID or one that its LMC adds.
     fn port_of_lid(&self, lid: Lid) -> Option<PortKey>;
 
-    /// The port with this GID: of the subnet, or with the prefix that every subnet has for itself.
+    /// The port with this GID: with the subnet's prefix, or the link-local prefix.
     fn port_of_gid(&self, gid: Gid) -> Option<PortKey>;
 
-    /// The nodes whose description `is_meant` accepts, by ascending GUID.
+    /// The nodes whose description matches `is_meant`, by ascending GUID.
     fn nodes_described(&self, is_meant: &dyn Fn(&str) -> bool) -> Vec<Guid>;
 
     /// Whether the node has a port with this number; every switch has a port 0.
@@ -29,14 +29,14 @@ pub trait Directory {
     /// The ports of the node that hold a LID, ascending; a switch's is port 0.
     fn end_ports(&self, node: Guid) -> Vec<PortNum>;
 
-    /// What is known of something that had this name and is not there any more. Asked only for
-    /// names that lead to nothing.
+    /// The last known place of a node that had this name and is gone. The lookup calls it only for
+    /// names that resolve to nothing.
     fn gone(&self, _selector: &Selector) -> Option<LookupError> {
         None
     }
 }
 
-/// Where a name leads before anything is assumed about ports.
+/// The target of a name, before any default port.
 struct Target {
     node: Guid,
     port: Option<PortNum>,
@@ -79,7 +79,7 @@ fn locate(
                 _ => Err(not_found(directory, selector)),
             }
         }
-        // Only a unicast LID is anybody's; zero in particular is what ports without one hold.
+        // Only a unicast LID belongs to a port; ports without a LID hold zero.
         Selector::Lid(lid) => Some(*lid)
             .filter(|lid| lid.is_unicast())
             .and_then(|lid| directory.port_of_lid(lid))
@@ -116,7 +116,7 @@ fn locate(
     }
 }
 
-/// The nodes with this description, or else the switches that have this name in theirs.
+/// The nodes with this description, or else the switches with this name in their description.
 fn called(directory: &(impl Directory + ?Sized), name: &str) -> Vec<Guid> {
     let described = directory.nodes_described(&|description| description == name);
     if described.is_empty() {
@@ -126,8 +126,8 @@ fn called(directory: &(impl Directory + ?Sized), name: &str) -> Vec<Guid> {
     }
 }
 
-/// The name that its operator gave a switch, in the description that managed NVIDIA switches make
-/// of it: `leaf-03` of `MF0;leaf-03:MQM8700/U1`.
+/// The operator's name of a switch, in the description that managed NVIDIA switches make of it:
+/// `leaf-03` of `MF0;leaf-03:MQM8700/U1`.
 fn switch_name(description: &str) -> Option<&str> {
     let (chassis, rest) = description.split_once(';')?;
     let (name, model) = rest.rsplit_once(':')?;
@@ -173,7 +173,7 @@ pub fn resolve_node_or_port(
     Ok((node, port))
 }
 
-/// The port that `selector` names. A node without a port number stands for its one port with a LID,
+/// The port that `selector` names. A node without a port number means its one port with a LID,
 /// which is port 0 of a switch.
 ///
 /// # Errors
@@ -290,14 +290,14 @@ mod tests {
     }
 
     #[test]
-    fn a_node_stands_for_its_one_end_port() {
+    fn a_node_resolves_to_its_one_end_port() {
         assert_eq!(port("sw"), Ok((0x10_0000, 0)));
         assert_eq!(port("sw:2"), Ok((0x10_0000, 2)));
         assert!(matches!(port("dark"), Err(LookupError::NoLid { .. })));
     }
 
     #[test]
-    fn several_end_ports_are_offered_by_number() {
+    fn several_end_ports_are_listed_as_candidates() {
         let Err(LookupError::Ambiguous {
             candidates, total, ..
         }) = port("two-ports")
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_goes_by_the_name_in_its_description() {
+    fn a_switch_resolves_by_the_name_in_its_description() {
         assert_eq!(port("leaf-03"), Ok((0x60_0000, 0)));
         assert_eq!(port("leaf-03:1"), Ok((0x60_0000, 1)));
         assert_eq!(port("MF0;leaf-03:MQM8700/U1:1"), Ok((0x60_0000, 1)));
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_have_guids_and_lids_of_their_own() {
+    fn ports_resolve_by_their_own_guids_and_lids() {
         assert_eq!(port("0x200002"), Ok((0x20_0000, 2)));
         assert_eq!(port("3"), Ok((0x20_0000, 2)));
         assert!(matches!(port("0"), Err(LookupError::NotFound { .. })));

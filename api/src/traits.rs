@@ -1,4 +1,4 @@
-//! What the API asks of a subnet manager.
+//! The API's interface to a subnet manager.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Reading a subnet.
 ///
-/// Every method answers at once from an immutable snapshot and never waits for a sweep; one call is
-/// answered from one snapshot. Lists ascend by the key of their kind, begin after `after` and
-/// hold at most `limit` items that the filter matches.
+/// Every method answers at once from one immutable snapshot and never waits for a sweep. Lists
+/// ascend by the key of their kind, begin after `after` and hold at most `limit` items that the
+/// filter matches.
 pub trait Subnet: Send + Sync + 'static {
     /// The subnet and its manager at one glance.
     fn status(&self) -> Status;
@@ -51,16 +51,16 @@ pub trait Subnet: Send + Sync + 'static {
         limit: usize,
     ) -> Result<ForwardingTable, LookupError>;
 
-    /// The way from one port to another, walked along the tables that the switches confirmed.
+    /// The path from one port to another, along the tables that the switches confirmed.
     ///
-    /// Where `destination` is a LID, that very LID is walked, otherwise the port's base LID.
-    /// A walk that ends early is an answer, not an error.
+    /// The walk follows `destination` where it is a LID, otherwise the port's base LID. A drop or a
+    /// loop is an outcome of the walk, not an error.
     fn route(&self, source: &Selector, destination: &Selector) -> Result<Route, LookupError>;
 
     /// Partitions by ascending P_Key.
     fn partitions(&self, after: Option<u16>, limit: usize) -> Page<Keyed<u16, v1::Partition>>;
 
-    /// The ports of the partition with this P_Key, whichever its membership bit, by ascending node
+    /// The ports of the partition with this P_Key, with either membership bit, by ascending node
     /// GUID and port number.
     fn partition_members(
         &self,
@@ -72,35 +72,34 @@ pub trait Subnet: Send + Sync + 'static {
     /// Findings that hold now, by ascending identifier.
     fn findings(&self, after: Option<u64>, limit: usize, filter: &FindingFilter) -> Page<Finding>;
 
-    /// What was there before and is missing, by ascending key.
+    /// Missing nodes and cables by ascending key.
     fn missing(&self, after: Option<PortKey>, limit: usize) -> Page<Keyed<PortKey, v1::Missing>>;
 
-    /// The newest `limit` convergences that are kept, oldest first.
+    /// The newest `limit` kept convergences, oldest first.
     fn convergences(&self, limit: usize) -> Page<Convergence>;
 
     /// Kept events with a sequence number above `after`, oldest first, at most `limit`.
     fn events(&self, after: u64, limit: usize) -> Vec<Arc<Event>>;
 
-    /// Events from now on; a receiver that lags loses the oldest and is told how many.
+    /// Events from now on; a receiver that lags loses the oldest, and gets their number.
     ///
-    /// An event is in [`events`](Subnet::events) before it is sent here, so that subscribing first
-    /// and reading then misses none. [`Journal`](crate::Journal) keeps both.
+    /// An event is in [`events`](Subnet::events) before the channel sends it, so that a caller that
+    /// subscribes first and reads then misses none. [`Journal`](crate::Journal) keeps both.
     fn subscribe(&self) -> broadcast::Receiver<Arc<Event>>;
 }
 
-/// Reading what hosts told the SA, and what they are told.
+/// Reading the registrations of hosts at the SA, and its answers.
 ///
-/// That changes with every request of a host, and is read as it is at the moment of the call, after
-/// a wait of some milliseconds at most. Trees and ports are those of the latest snapshot. Lists are
-/// as those of [`Subnet`].
+/// Registrations change with every request of a host: a call reads their present state, after a
+/// wait of some milliseconds at most. Trees and ports come from the latest snapshot. Lists follow
+/// [`Subnet`].
 pub trait SaQueries: Send + Sync + 'static {
-    /// What it did since the start.
+    /// Counters since the start.
     fn counters(&self) -> v1::SaCounters;
 
-    /// The paths that a host is told of when it asks how to get to another, by the code that
-    /// answers the host.
+    /// The paths that the SA answers to a host's PathRecord query, by the same code.
     ///
-    /// That there is none is an answer, not an error.
+    /// The lack of paths is an answer, not an error.
     fn paths(&self, question: &PathQuestion) -> Result<Paths, SaError>;
 
     /// Services that ports offer by ascending key.
@@ -111,7 +110,7 @@ pub trait SaQueries: Send + Sync + 'static {
         filter: ServiceFilter,
     ) -> BoxFuture<'_, Result<Page<Service>, SaError>>;
 
-    /// What hosts asked to be told of, by ascending key; of `port` only, where one is given.
+    /// Subscriptions of hosts by ascending key; of `port` only, where one is given.
     fn subscriptions(
         &self,
         after: Option<SubscriptionKey>,
@@ -119,8 +118,7 @@ pub trait SaQueries: Send + Sync + 'static {
         port: Option<PortKey>,
     ) -> BoxFuture<'_, Result<Page<Subscription>, SaError>>;
 
-    /// Names that ports have beside their own, by ascending key; of `port` only, where one is
-    /// given.
+    /// Alias GUIDs of ports by ascending key; of `port` only, where one is given.
     fn alias_guids(
         &self,
         after: Option<AliasGuidKey>,
@@ -161,34 +159,33 @@ pub trait SaQueries: Send + Sync + 'static {
 
 /// Acting on a subnet.
 ///
-/// A caller that does not wait any longer drops the future, which takes its request back as far as
-/// it was not begun with.
+/// A caller that drops the future cancels its request, unless the core has already begun with it.
 pub trait Control: Send + Sync + 'static {
-    /// What is under way at this moment, which is what callers of the other methods wait for.
+    /// The present activity, which callers of the other methods wait for.
     fn activity(&self) -> Activity;
 
-    /// Sweeps again, and answers with the convergence that came of it.
+    /// Sweeps again, and answers with the resulting convergence.
     ///
-    /// `full` reads everything anew; otherwise only what may have changed. A sweep that is under
-    /// way when the call comes does not count as the answer.
+    /// `full` reads everything anew; otherwise only the parts that may have changed. A sweep that
+    /// is under way when the call comes does not count as the answer.
     fn resweep(&self, full: bool) -> BoxFuture<'_, Result<Convergence, ControlError>>;
 
-    /// Reads everything anew and writes every block of every linear forwarding table, whatever
-    /// switches read back, and answers with the convergence that came of it.
+    /// Reads everything anew and writes every block of every linear forwarding table, even where
+    /// the switch holds it already, and answers with the resulting convergence.
     fn rewrite(&self) -> BoxFuture<'_, Result<Convergence, ControlError>>;
 
     /// Routes with the engine of this name from now on, and answers with the convergence that put
-    /// its tables into force. Where they are refused the engine in use stays.
+    /// its tables into force. If the core refuses the tables, the engine in use stays.
     fn set_engine(&self, name: String) -> BoxFuture<'_, Result<Convergence, ControlError>>;
 
-    /// Expects no longer the node or cable with this name (`None`: nothing of what is missing now),
-    /// and answers how many nodes and ports were given up.
+    /// Expects the node or cable with this name no longer (`None`: all that are missing now), and
+    /// answers the number of nodes and ports given up.
     fn accept_missing(&self, name: Option<Selector>) -> Result<u64, ControlError>;
 }
 
-/// Measuring the routes in force, and foreseeing others. Nothing here sends anything to the fabric.
+/// Measuring the routes in force, and foreseeing others. No method sends anything to the fabric.
 pub trait Routing: Send + Sync + 'static {
-    /// The engines there are.
+    /// The routing engines.
     fn engines(&self) -> Page<v1::Engine>;
 
     /// How well the tables in force spread traffic, random traffic beginning at `seed`.
@@ -197,13 +194,13 @@ pub trait Routing: Send + Sync + 'static {
         seed: u64,
     ) -> BoxFuture<'_, Result<v1::GetRoutingQualityResponse, RoutingError>>;
 
-    /// What would follow if `loss` happened.
+    /// The consequence of `loss`.
     fn foresee(&self, loss: Loss) -> BoxFuture<'_, Result<v1::ForeseeLossResponse, RoutingError>>;
 }
 
 /// Acting on a simulated fabric.
 pub trait Simulation: Send + Sync + 'static {
-    /// Does it, and answers once the simulated hardware has changed; what the subnet manager makes
-    /// of it comes as events.
+    /// Acts, and answers once the simulated hardware has changed; the subnet manager's reaction
+    /// comes as events.
     fn act(&self, action: SimulationAction) -> BoxFuture<'_, Result<(), SimulationError>>;
 }

@@ -1,5 +1,4 @@
-//! How messages become bytes: protocol buffers, as everywhere; only what a malformed one is called
-//! differs.
+//! Encodes messages as protocol buffers, with a status of our own for malformed ones.
 
 use std::marker::PhantomData;
 
@@ -8,9 +7,8 @@ use tonic::Status;
 use tonic::codec::{BufferSettings, DecodeBuf};
 use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
 
-/// Protocol buffers. Bytes that are none of the expected message are INVALID_ARGUMENT, for it is
-/// the client that sent them; tonic's own codec calls that INTERNAL, which says that the server is
-/// at fault.
+/// Protocol buffers. A malformed message is INVALID_ARGUMENT, because the client sent it; tonic's
+/// own codec answers INTERNAL, which blames the server.
 #[derive(Debug, Clone)]
 pub struct Codec<T, U> {
     messages: PhantomData<(T, U)>,

@@ -7,8 +7,8 @@ pub trait Label {
     /// Every value but the unspecified one, with its name.
     const LABELS: &'static [(i32, &'static str)];
 
-    /// The name of a value as it is on the wire; none for the unspecified one and those that a
-    /// newer server may send.
+    /// The name of a value as it is on the wire; none for the unspecified one and unknown ones of a
+    /// newer server.
     fn label(value: i32) -> Option<&'static str> {
         Self::LABELS
             .iter()

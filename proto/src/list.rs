@@ -1,4 +1,4 @@
-//! Requests for lists, which are answered by pages.
+//! Requests for lists; each response is a page.
 
 use prost::Message;
 
@@ -9,18 +9,18 @@ pub trait Paged: Message + Default {
     /// The name of the method.
     const METHOD: &'static str;
 
-    /// Page size and token, which are cleared: what is left says what the list is filtered by.
+    /// Takes page size and token out of the request: only the filters of the list remain.
     fn take_page(&mut self) -> (u32, String);
 
-    /// The same request for a page of at most `size` items, that which `token` leads to.
+    /// Sets the page: at most `size` items, at the place that `token` encodes.
     fn set_page(&mut self, size: u32, token: String);
 }
 
 /// A request for a page of items of one kind.
 pub trait List: Paged {
-    /// What the list is of.
+    /// An item of the list.
     type Item;
-    /// A page of it.
+    /// A page of the list.
     type Response;
 
     /// A page: its items, the token of the next one, empty on the last, and the generation that

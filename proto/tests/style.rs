@@ -1,4 +1,4 @@
-//! What every file of the package keeps to, checked against the descriptors that are served.
+//! Style rules of every file of the package, checked on the served descriptors.
 
 use std::collections::BTreeSet;
 
@@ -52,7 +52,7 @@ fn lists_are_paged() {
     }
 }
 
-/// Numbers of fields in FileDescriptorProto and below, which the paths of comments are made of.
+/// Numbers of fields in FileDescriptorProto and below, the parts of a comment's path.
 mod place {
     pub(super) const MESSAGE: i32 = 4;
     pub(super) const ENUM: i32 = 5;

@@ -1,9 +1,9 @@
 //! Bringing a subnet up: rsm next to OpenSM on the same simulated fabric.
 //!
-//! `cargo bench -p rsm-tests --bench bringup [-- [--net FILE | --spec SPEC] [--rounds N]
-//! [--only NAME]]`. Every run starts with a fresh ibsim, in which no port has a LID; contenders
-//! take turns. Wall time and peak memory are those of the whole process, without the tap; SMPs
-//! are counted in one more run through it.
+//! `cargo bench -p rsm-tests --bench bringup [-- [--net FILE | --spec SPEC] [--rounds N] [--only
+//! NAME]]`. Every run starts with a fresh ibsim, in which no port has a LID; contenders take turns.
+//! Wall time and peak memory are those of the whole process, without the tap; one more run through
+//! the tap counts SMPs.
 
 mod options;
 
@@ -26,7 +26,7 @@ const DEFAULT_SPEC: &str = "fat-tree:k=24,levels=3";
 /// Longest a contender may take.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Who takes part, by name, and how it is started.
+/// The contenders by name, and how to start them.
 const CONTENDERS: [(&str, Start); 3] = [
     ("rsm", |ibsim, tap, host| {
         rsm_once(ibsim, tap, host, &ibsim.directory().join("state"))
@@ -93,7 +93,7 @@ fn timed(net: &Path, start: Start) -> Result<(Duration, f64), Error> {
     ))
 }
 
-/// One run through the tap: the requests sent. rsm's own count has to be the same.
+/// One run through the tap: the requests sent. rsm's own count must be the same.
 fn counted(net: &Path, start: Start) -> Result<Tally, Error> {
     let ibsim = Ibsim::start(net)?;
     let tap = Tap::open(&ibsim)?;

@@ -1,14 +1,14 @@
 //! All hosts start at once: each joins the broadcast group of IP over InfiniBand, and then asks for
 //! a path.
 //!
-//! `cargo bench -p rsm-tests --bench join_storm [-- --spec SPEC]`; without one, 45,056 hosts.
+//! `cargo bench -p rsm-tests --bench join_storm [-- --spec SPEC]`; by default 45,056 hosts.
 //!
-//! The subnet is brought up in virtual time. The SA then answers in real time, on
-//! its own threads behind its own gate, hosts that are as near as a queue: that many questions come
-//! in the first milliseconds. A host that is told BUSY, or nothing for a second, asks again after a
-//! second, then two, four, up to sixteen, as IP over InfiniBand does. What the SA tells the
-//! core of members goes to the core in virtual time, at the times at which it was told, so that
-//! SMPs are counted and the time is known until the switches have all of it.
+//! The subnet comes up in virtual time. The SA then answers hosts in real time, on its own threads
+//! behind its own gate, over a queue: all first requests come within milliseconds. A host that gets
+//! BUSY, or no answer for a second, asks again after a second, then two, four, up to sixteen, as IP
+//! over InfiniBand does. The SA's membership changes go to the core in virtual time, at their times
+//! since the first request, to count SMPs and to measure the time until the switches hold all
+//! masks.
 
 mod options;
 
@@ -49,20 +49,20 @@ const BROADCAST_LID: Lid = Lid(0xC000);
 
 const PREFIX: u64 = 0xFE80_0000_0000_0000;
 
-/// How long an answer is waited for, and the first pause after BUSY.
+/// How long a host waits for an answer, and the first pause after BUSY.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What the pause is doubled up to.
+/// The limit of the doubling pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
 /// Longer than it takes to bring the subnet up, and to write multicast tables.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// How long a plan takes in virtual time, about what it takes for so large a subnet: what is told
-/// meanwhile waits for the next one.
+/// How long a plan takes in virtual time, about the real time for so large a subnet: changes
+/// meanwhile wait for the next plan.
 const PLANNING: Duration = Duration::from_millis(500);
 
-/// How many members are asked for a packet to all.
+/// How many members send a packet to all.
 const SENDERS: usize = 8;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -131,7 +131,7 @@ fn hosts(world: &World) -> Vec<Host> {
         .collect()
 }
 
-/// The way out of the SA: to the hosts.
+/// The SA's port: sends to the hosts.
 struct Wire(Sender<(Lid, MadBytes)>);
 
 impl SaPort for Wire {
@@ -159,7 +159,7 @@ impl SaPort for Wire {
     }
 }
 
-/// What a host wants next.
+/// The next request of a host.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wants {
     Group,
@@ -167,22 +167,22 @@ enum Wants {
     Nothing,
 }
 
-/// How far a host is.
+/// The progress of a host.
 #[derive(Clone, Copy)]
 struct Progress {
     wants: Wants,
     /// The pause after the next BUSY.
     pause: Duration,
-    /// Counts questions, so that a time-out that is no longer true is known.
+    /// The number of requests, to recognize stale time-outs.
     asked: u64,
-    /// When it first wanted what it wants.
+    /// The time of the first attempt of the present request.
     since: Instant,
 }
 
-/// What came of it.
+/// The result of the storm.
 struct Storm {
     elapsed: Duration,
-    /// From the first question to the answer that says OK, sorted: joins and paths.
+    /// From the first request to the answer OK, sorted: joins and paths.
     took: [Vec<Duration>; 2],
     questions: u64,
     busy: u64,
@@ -190,7 +190,7 @@ struct Storm {
     counts: sa::Counters,
     /// Resident memory before, and at its highest, in bytes.
     memory: [u64; 2],
-    /// Who takes part, as the core is told, by the time since the first question.
+    /// The membership changes to the core, by the time since the first request.
     told: Vec<(Duration, Arc<GroupSet>)>,
 }
 
@@ -240,7 +240,7 @@ impl Storm {
         crowd.run(started);
         let elapsed = started.elapsed();
         let peak = status("VmHWM:");
-        // The core is told of the last ones a little later.
+        // The last membership change reaches the core a little later.
         let everybody = || {
             let told = told.lock();
             let last = told.last().map(|(_, groups)| groups);
@@ -313,7 +313,7 @@ struct Crowd<'a> {
     sink: SaSink,
     answers: Receiver<(Lid, MadBytes)>,
     progress: Vec<Progress>,
-    /// Hosts that ask again, or wait no longer, by when; with the number of their question.
+    /// Deadlines of hosts to ask again or to time out; with the number of their request.
     due: BinaryHeap<Reverse<(Instant, usize, u64)>>,
     took: [Vec<Duration>; 2],
     questions: u64,
@@ -327,7 +327,7 @@ impl Crowd<'_> {
         let own = self.hosts[0];
         loop {
             self.send(&own, &path(&own, &own));
-            // There is no answer before there is something to answer from.
+            // The SA does not answer before the first snapshot.
             let answer = self.answers.recv_timeout(Duration::from_millis(10));
             if answer.is_ok_and(|(_, mad)| MadHeader::of(&mad).status() == Status::OK) {
                 return;
@@ -368,7 +368,7 @@ impl Crowd<'_> {
         }
     }
 
-    /// Asks for what a host wants, and sets the time at which it asks again.
+    /// Sends the next request of a host, and sets the time to ask again.
     fn ask(&mut self, index: usize) {
         let host = self.hosts[index];
         let progress = &mut self.progress[index];
@@ -384,7 +384,7 @@ impl Crowd<'_> {
         }
     }
 
-    /// Those whose time has come.
+    /// Handles the hosts whose deadline has passed.
     fn wake(&mut self) {
         let now = now();
         while let Some(Reverse((at, index, asked))) = self.due.peek().copied() {
@@ -397,13 +397,13 @@ impl Crowd<'_> {
                 self.late += 1;
                 self.ask(index);
             } else if progress.asked + 1 == asked {
-                // It was told BUSY, and its pause is over.
+                // The pause after BUSY is over.
                 self.ask(index);
             }
         }
     }
 
-    /// Takes an answer. Whether that was the last one of its host.
+    /// Takes an answer. Returns whether that was the last one of its host.
     fn take(&mut self, index: usize, mad: &MadBytes) -> bool {
         let status = MadHeader::of(mad).status();
         let attribute = MadHeader::of(mad).attribute();
@@ -414,14 +414,14 @@ impl Crowd<'_> {
             Wants::Nothing => return false,
         };
         if attribute != wanted {
-            // Of a question that was asked twice.
+            // A second answer to a repeated request.
             return false;
         }
         if status == Status::BUSY {
             self.busy += 1;
             let pause = progress.pause;
             progress.pause = (pause * 2).min(LONGEST_PAUSE);
-            // The time-out of that question is no longer true.
+            // The time-out of that request is now stale.
             progress.asked += 1;
             let again = progress.asked + 1;
             self.due.push(Reverse((now() + pause, index, again)));
@@ -472,7 +472,7 @@ fn path(from: &Host, to: &Host) -> SaMad {
     SaMad::request(Method::GET, Tid(2), mask, &record)
 }
 
-/// A number of kibibytes in what the kernel says of this process, in bytes.
+/// A field of /proc/self/status in kibibytes, as bytes.
 fn status(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -480,15 +480,15 @@ fn status(name: &str) -> u64 {
     number.unwrap_or_default() * 1024
 }
 
-/// Has the kernel forget the highest memory so far.
+/// Resets the kernel's peak memory of this process.
 fn reset_peak() {
     if let Err(error) = std::fs::write("/proc/self/clear_refs", "5") {
         panic!("the peak of memory cannot be reset: {error}");
     }
 }
 
-/// Tells the core what it was told. Returns how many blocks of multicast tables were written, and
-/// how long it took from the first join until the last of them.
+/// Replays the membership changes to the core. Returns the number of written blocks of multicast
+/// tables, and the time from the first join until the last of them.
 fn spread(world: &mut World, told: &[(Duration, Arc<GroupSet>)]) -> (u64, Duration) {
     let blocks = |world: &World| {
         let counters = world.sim.counters();

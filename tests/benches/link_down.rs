@@ -1,8 +1,8 @@
 //! A link between two switches goes away: how long, and how many SMPs, until the tables are right.
 //!
-//! `cargo bench -p rsm-tests --bench link_down [-- [--net FILE | --spec SPEC] [--rounds N]
-//! [--only NAME]]`. Each contender runs resident on its own fresh ibsim, behind the tap; in each
-//! round another link is taken out, and put back afterwards. Both pay for the tap.
+//! `cargo bench -p rsm-tests --bench link_down [-- [--net FILE | --spec SPEC] [--rounds N] [--only
+//! NAME]]`. Each contender runs resident on its own fresh ibsim, behind the tap; each round takes
+//! another link out, and puts it back afterwards. Both pay for the tap.
 
 mod options;
 
@@ -24,10 +24,10 @@ const DEFAULT_SPEC: &str = "fat-tree:k=24,levels=3";
 /// Longest a contender may take, to bring the subnet up and to react.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// How long nothing is to be on the wire before a reaction counts as over.
+/// How long the wire must be quiet before a reaction counts as over.
 const QUIET: Duration = Duration::from_millis(1500);
 
-/// A subnet manager that stays.
+/// A resident subnet manager.
 enum Resident {
     Rsm(Rsm),
     OpenSm(OpenSm),
@@ -67,7 +67,7 @@ fn reactions(
     let ibsim = Ibsim::start(net)?;
     let tap = Tap::open(&ibsim)?;
     let host = ibsim.hosts()[0];
-    // None of them sweeps by the clock: those SMPs are no part of a reaction.
+    // None sweeps by the clock: those SMPs are no part of a reaction.
     let mut resident = match name {
         "rsm" => {
             let (state, config) = (directory.join("state"), directory.join("rsm.toml"));
@@ -116,11 +116,11 @@ fn reactions(
 }
 
 impl Resident {
-    /// Makes a change and waits until all is quiet and the subnet manager says that it has dealt
-    /// with it.
+    /// Makes a change and waits until all is quiet and the subnet manager reports a new
+    /// convergence.
     ///
-    /// It is asked only after the wire has gone quiet: asking takes processor time that the
-    /// reaction could use.
+    /// The query follows only after the wire is quiet: it takes processor time that the reaction
+    /// could use.
     fn after(
         &mut self,
         tap: &Tap,
@@ -146,7 +146,7 @@ impl Resident {
         })
     }
 
-    /// How often it says it has brought the subnet up so far.
+    /// The number of completed convergences by its own report.
     fn convergences(&self) -> Result<usize, Error> {
         match self {
             Self::Rsm(rsm) => Ok(rsm.history()?.len()),

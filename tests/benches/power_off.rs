@@ -36,14 +36,14 @@ const DEFAULT_SPECS: [&str; 2] = ["superpod", "fat-tree:k=8,levels=3"];
 /// Longest a manager may take to bring the subnet up, or to deal with a fault.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// How long no Set is sent before a manager counts as resting: longer than OpenSM waits for a
-/// silent node in one phase.
+/// How long a manager must send no Set to count as resting: longer than OpenSM waits for a silent
+/// node in one phase.
 const QUIET: Duration = Duration::from_secs(4);
 
-/// How often the sample of packets is sent.
+/// The interval of the sample of packets.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// To how many hosts each host sends.
+/// The number of hosts that each host sends to.
 const DESTINATIONS: usize = 4;
 
 /// Room for every Set of a reaction.
@@ -57,7 +57,7 @@ struct Fault {
     switches: Vec<Guid>,
 }
 
-/// A subnet manager that stays.
+/// A resident subnet manager.
 enum Resident {
     Rsm { _process: Rsm },
     OpenSm { _process: OpenSm },
@@ -66,14 +66,14 @@ enum Resident {
 /// A manager with its fabric.
 struct Contender {
     name: &'static str,
-    // Dropped before its fabric.
+    // Drops before its fabric.
     _resident: Resident,
     fabric: Hosted,
     hosts: Vec<Place>,
 }
 
-/// What a manager's reaction took, from the fault on. `None`: not within the limit, or nothing was
-/// written.
+/// The times of a manager's reaction, from the fault on. `None`: not within the limit, or without
+/// any Set.
 struct Reaction {
     delivered: Option<Duration>,
     last_block: Option<Duration>,
@@ -125,7 +125,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// What loses power: switches at the top, one next to the manager's leaf, a leaf other than the
+/// The faults: switches at the top, one next to the manager's leaf, a leaf other than the
 /// manager's.
 fn faults(netlist: &Netlist, manager: Guid) -> Vec<Fault> {
     let tiers = tiers(netlist);
@@ -307,7 +307,7 @@ impl Contender {
     fn wait_until_delivered(&self, pairs: Vec<(Place, Place)>) -> Result<Option<Time>, Failure> {
         let last = now() + LIMIT;
         let pairs = std::sync::Arc::new(pairs);
-        // The pair that lost a packet last is tried first: a look costs one packet until that one
+        // Try the pair that lost a packet last first: a poll costs one packet until that one
         // arrives.
         let mut first = 0;
         while now() < last {
@@ -325,8 +325,8 @@ impl Contender {
         Ok(None)
     }
 
-    /// Waits until no Set has been sent for a while, and takes the Sets since the last call: when,
-    /// and what was set.
+    /// Waits until no Set has been sent for a while, and takes the Sets since the last call: time
+    /// and attribute.
     fn wait_until_it_rests(&self) -> Result<Vec<(Time, AttrId)>, Failure> {
         let mut sets = Vec::new();
         let last = now() + LIMIT;
@@ -362,7 +362,7 @@ fn first_lost(sim: &Sim, pairs: &[(Place, Place)], first: usize) -> Option<usize
 
 impl Reaction {
     fn add_to(&self, comparison: &mut Comparison, name: &'static str) {
-        // A reaction that never came counts as the limit: it must not vanish from the figures.
+        // A missing reaction counts as the limit: it must not vanish from the figures.
         let of = |time: Option<Duration>| milliseconds(time.unwrap_or(LIMIT));
         let figures = comparison.of(name);
         figures.add("delivered_ms", of(self.delivered));

@@ -1,11 +1,11 @@
-//! What collective patterns of all GPUs of a SuperPOD meet, by hints and order on and off, and by
-//! the tables of OpenSM.
+//! The load of collective patterns of all GPUs of a SuperPOD, with hints and order on and off, and
+//! by the tables of OpenSM.
 //!
 //! `cargo bench -p rsm-tests --bench rails [-- [--spec SPEC] [--only ENGINE]]` prints Markdown.
 //! Every pattern runs on all rails at the same time; a cell is the most flows that share a link
 //! between switches in one step, over all steps, and the part of the flows that stays under one
 //! leaf. With hints, ranks are in the order of hosts and rails; without, hosts come by name and
-//! GPUs by index. OpenSM routes on ibsim, and its dump is measured by the same code.
+//! GPUs by index. OpenSM routes on ibsim, and the same code measures its dump.
 
 mod options;
 
@@ -44,14 +44,14 @@ const OPENSM: [&str; 3] = ["ftree", "updn", "minhop"];
 /// Longest OpenSM may take.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Of the links, one in this many is broken by itself to see what the worst single fault does.
+/// The bench breaks one in this many links by itself to find the worst single fault.
 const LINKS_IN: usize = 16;
 
 /// A fabric with the inventories of its hosts.
 struct Scene {
     name: &'static str,
     fleet: Fleet,
-    /// What is broken, by one end of each cable; nothing on an intact fabric.
+    /// The broken cables, by one end each; none on an intact fabric.
     broken: Vec<(Guid, PortNum)>,
 }
 
@@ -107,7 +107,7 @@ fn cell(load: Option<Load>) -> String {
     }
 }
 
-/// The fabric as generated, with GPUs in other orders, as it is built, and broken.
+/// The fabric as generated, with GPUs in other orders, as built, and broken.
 fn scenes(netlist: &Netlist) -> Result<Vec<Scene>, AnyError> {
     let permuted = Faults {
         gpu_order: 26,
@@ -200,7 +200,7 @@ impl Scene {
     }
 }
 
-/// What a pattern of all hosts meets, with hints and without.
+/// The load of a pattern of all hosts, with hints and without.
 fn loads(analysis: &Analysis, pattern: Pattern) -> [Option<Load>; 2] {
     let request = JobRequest {
         hosts: analysis.names_or_all(Vec::new()),
@@ -213,7 +213,7 @@ fn loads(analysis: &Analysis, pattern: Pattern) -> [Option<Load>; 2] {
     }
 }
 
-/// Everybody's tables, and the order of hosts that ranks are to follow.
+/// The tables of a contender, and the order of hosts for ranks.
 type Routed = (String, Tables, Arc<HostPositions>);
 
 fn routed(options: &Options, scene: &Scene, directory: &Path) -> Result<Vec<Routed>, AnyError> {
@@ -281,7 +281,7 @@ fn without(netlist: &Netlist, ends: &[(Guid, PortNum)]) -> Result<Netlist, AnyEr
     Ok(Netlist::new(nodes, cables)?)
 }
 
-/// The worst that rsm's tables meet after the loss of any one of some links, and of any one spine.
+/// The worst load on rsm's tables after the loss of any one of some links, and of any one spine.
 fn single_faults(netlist: &Netlist) -> Result<String, AnyError> {
     let mut scene = Scene {
         name: "",

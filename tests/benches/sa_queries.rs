@@ -1,16 +1,15 @@
-//! Questions to the SA: rsm next to OpenSM, at rest and while they route.
+//! Queries to the SA: rsm next to OpenSM, at rest and during routing.
 //!
 //! `cargo bench -p rsm-tests --bench sa_queries [-- [--spec SPEC] [--rounds N] [--only NAME]]`.
 //! Each manager runs resident on a fabric of its own, which this process simulates, and reaches it
-//! through the shim; hosts ask as fast as they are answered, on the simulation's thread. In each
-//! round every question is put to one manager after the other. While "re-routing", links between
-//! switches go down and come back, twenty a second, each only once, and OpenSM is told to sweep
-//! (SIGHUP) every second.
+//! through the shim; hosts ask as fast as it answers, on the simulation's thread. Each round runs
+//! every query on one manager after the other. While "re-routing", links between switches go down
+//! and come back, twenty a second, each only once, and OpenSM gets SIGHUP (sweep) every second.
 //!
-//! Simulation, shim and hosts take processors from the manager, from each as much: `cpu_us` is the
-//! processor time that the manager itself had for an answer, routing included; `inside_p99_us` is
-//! what rsm says of itself, from the arrival of a question until its answer is handed to the
-//! kernel, without the processes on the way.
+//! Simulation, shim and hosts take processors from both managers alike: `cpu_us` is the manager's
+//! own processor time for an answer, routing included; `inside_p99_us` is rsm's own measurement,
+//! from the arrival of a request until its answer goes to the kernel, without the processes on the
+//! path.
 
 mod options;
 
@@ -40,31 +39,31 @@ const DEFAULT_SPEC: &str = "fat-tree:k=24,levels=3";
 /// Longest a contender may take to bring the subnet up, or to calm down.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// How long no table is written before a manager counts as idle.
+/// How long a manager must write no table to count as idle.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// How long each is asked in a round.
+/// The time of a query in a round.
 const SPAN: Duration = Duration::from_millis(1500);
 
-/// The same while links go: OpenSM looks at a large subnet for seconds before it routes.
+/// The same while links go: OpenSM sweeps a large subnet for seconds before it routes.
 const ROUTING_SPAN: Duration = Duration::from_secs(5);
 
-/// How often a link goes.
+/// The interval between lost links.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// How many links are down at once: each comes back when so many others have gone. Half a second,
 /// in which a manager can see it.
 const DOWN: usize = 10;
 
-/// How often OpenSM is told to sweep.
+/// The interval of OpenSM's sweeps.
 const SWEEPS: Duration = Duration::from_secs(1);
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Answers by the nanoseconds that they took less than.
+/// Answers by the upper bound of their latency in nanoseconds.
 type Latencies = BTreeMap<u64, u64>;
 
-/// What is asked, by how many, with how many questions under way for each.
+/// The query, the number of clients, and the requests under way for each.
 struct Scenario {
     name: &'static str,
     question: Question,
@@ -118,21 +117,21 @@ const SCENARIOS: [Scenario; 8] = [
     ),
 ];
 
-/// A subnet manager that stays.
+/// A resident subnet manager.
 enum Resident {
     Rsm(Rsm),
     OpenSm(OpenSm),
 }
 
-/// One that takes part, and its fabric.
+/// A contender with its fabric.
 struct Contender {
     name: &'static str,
-    // Dropped before its fabric.
+    // Drops before its fabric.
     resident: Resident,
     fabric: Hosted,
     hosts: Vec<Place>,
     server: Lid,
-    /// Links between switches that were not down yet.
+    /// Links between switches that have not been down yet.
     links: Vec<(Guid, PortNum)>,
 }
 
@@ -185,7 +184,7 @@ fn now() -> Instant {
 impl Contender {
     fn start(name: &'static str, netlist: &Netlist) -> Result<Contender, Failure> {
         let fabric = Hosted::start(netlist)?;
-        // Neither sweeps by the clock: what is routed is what a scenario has routed.
+        // Neither sweeps by the clock: only a scenario triggers routing.
         let resident = match name {
             "rsm" => {
                 let (state, config) = (
@@ -218,7 +217,7 @@ impl Contender {
         Ok(contender)
     }
 
-    /// The hosts that ask: not the manager's, and spread over the fabric.
+    /// The hosts of the clients: not the manager's, and spread over the fabric.
     fn clients(&self, count: usize) -> Vec<Place> {
         let others: Vec<Place> = self
             .hosts
@@ -288,7 +287,7 @@ impl Contender {
         Ok(())
     }
 
-    /// Asks while links go down and come back.
+    /// Runs the load while links go down and come back.
     fn while_routing(&mut self, load: &Load) -> Result<Outcome, Failure> {
         let going = AtomicBool::new(true);
         let (links, sim) = (&mut self.links, &self.fabric.sim);
@@ -296,7 +295,7 @@ impl Contender {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut down = VecDeque::new();
-                // Where the simulation has stopped, asking says so.
+                // If the simulation has stopped, the load returns the error.
                 let relink = |(switch, port)| {
                     let _ = sim.with(move |sim| sim.relink(switch, port));
                 };
@@ -330,7 +329,7 @@ impl Contender {
         })
     }
 
-    /// Asks for all nodes, a table of many segments.
+    /// Queries all nodes, a table of many segments.
     fn fetch_table(&mut self, comparison: &mut Comparison) -> Result<(), Failure> {
         let place = self.clients(1)[0];
         let mut host = Host::at(&self.fabric.sim, (place.node, place.port), self.server);
@@ -352,7 +351,7 @@ impl Contender {
         Ok(())
     }
 
-    /// How many answers took less than so many nanoseconds, since the start; only rsm tells.
+    /// Answers since the start by the upper bound of their latency; only rsm reports it.
     fn latencies(&self) -> Result<Option<Latencies>, Failure> {
         let Resident::Rsm(rsm) = &self.resident else {
             return Ok(None);
@@ -378,7 +377,7 @@ impl Contender {
     }
 }
 
-/// The least bound, in microseconds, that 99 % of the answers between two counts kept.
+/// The least bound, in microseconds, of 99 % of the answers between two counts.
 fn p99_us(before: &Latencies, after: &Latencies) -> f64 {
     let since = |(below, count): (&u64, &u64)| (*below, count - before.get(below).unwrap_or(&0));
     let counts: Vec<(u64, u64)> = after.iter().map(since).collect();

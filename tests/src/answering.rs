@@ -1,5 +1,4 @@
-//! A simulated fabric in real time with the SA at the manager's port, and hosts that
-//! ask it.
+//! A simulated fabric in real time with the SA at the manager's port, and hosts that query it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -40,26 +39,27 @@ fn clock() -> Clock {
 pub struct AnsweringFabric {
     /// The fabric.
     pub handle: SimHandle,
-    /// What the manager published last.
+    /// The manager's last published snapshot.
     pub snapshot: Arc<Snapshot>,
-    /// The SA; it knows of nothing before [`SaHandle::publish`].
+    /// The SA; it has no snapshot before [`SaHandle::publish`].
     pub sa_handle: SaHandle,
     lid: Lid,
     _transport: SimTransport,
 }
 
 impl AnsweringFabric {
-    /// The fabric of a generator's specification, with trusted requesters showing `sm_key`.
+    /// The fabric of a generator's specification, with `sm_key` as the SM_Key of trusted
+    /// requesters.
     ///
     /// # Panics
     ///
-    /// When the specification is none, or the subnet does not come up as it should.
+    /// When the specification is invalid, or the subnet does not come up.
     #[must_use]
     pub fn brought_up(spec: &str, sm_key: u64) -> AnsweringFabric {
         AnsweringFabric::journaled(spec, sm_key, None)
     }
 
-    /// As [`AnsweringFabric::brought_up`], where answers wait for a journal.
+    /// As [`AnsweringFabric::brought_up`], with a journal before answers.
     ///
     /// # Panics
     ///
@@ -106,7 +106,7 @@ impl AnsweringFabric {
         }
     }
 
-    /// As [`AnsweringFabric::brought_up`], answering.
+    /// As [`AnsweringFabric::brought_up`], with the SA answering.
     ///
     /// # Panics
     ///
@@ -116,11 +116,11 @@ impl AnsweringFabric {
         AnsweringFabric::brought_up(spec, sm_key).serving()
     }
 
-    /// Has it answer.
+    /// Publishes the snapshot, and waits until the SA answers.
     ///
     /// # Panics
     ///
-    /// When it never does.
+    /// When the SA never answers.
     #[must_use]
     pub fn serving(self) -> AnsweringFabric {
         let answering = self;
@@ -153,13 +153,13 @@ impl Answer {
         header
     }
 
-    /// How it went.
+    /// The status.
     #[must_use]
     pub fn status(&self) -> Status {
         self.header().mad().status()
     }
 
-    /// The records, as a table has them.
+    /// The records of a table.
     ///
     /// # Panics
     ///
@@ -189,7 +189,7 @@ impl Answer {
     }
 }
 
-/// A program behind a port that asks the SA.
+/// A program at a port that queries the SA.
 pub struct Host {
     messenger: Messenger,
     inbox: Receiver<SaInbound>,
@@ -201,7 +201,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// A program at an end port that asks the SA at the LID `server`.
+    /// A program at an end port that queries the SA at the LID `server`.
     ///
     /// # Panics
     ///
@@ -228,7 +228,7 @@ impl Host {
         let transport = sim.attach(node, port, sinks);
         let transport = transport.expect("the port is free");
         let config = RmppConfig {
-            // A host takes what it asked for.
+            // A host takes answers of any size up to 256 MiB.
             max_received: 256 << 20,
             ..RmppConfig::default()
         };
@@ -244,17 +244,17 @@ impl Host {
         }
     }
 
-    /// How often it was told to register anew.
+    /// Requests for client reregistration so far.
     #[must_use]
     pub fn reregistrations(&self) -> u32 {
         self.reregistrations.load(Ordering::Relaxed)
     }
 
-    /// Says that a report has come.
+    /// Confirms a report with ReportResp.
     ///
     /// # Panics
     ///
-    /// When it is none, or the answer is not taken.
+    /// When `report` is no report, or the messenger refuses the answer.
     pub fn confirm(&mut self, report: &Answer) {
         let mut bytes = report.0.bytes.clone();
         let (header, _) = SaHeader::split_mut(&mut bytes).expect("a report has a header");
@@ -294,7 +294,7 @@ impl Host {
         }
     }
 
-    /// Asks whoever has the LID `server` from now on.
+    /// Sends requests to the LID `server` from now on.
     pub fn ask_lid(&mut self, server: Lid) {
         self.server = RemoteAddress::gsi(server, 0);
     }
@@ -350,12 +350,11 @@ impl Host {
             .expect("there is an answer while it is waited for")
     }
 
-    /// Asks as one who shows `sm_key`, 0 for the untrusted; `None` where nobody answers for
-    /// `patience`.
+    /// Asks with `sm_key`, 0 for the untrusted; `None` without an answer within `patience`.
     ///
     /// # Panics
     ///
-    /// When the question cannot be sent.
+    /// When the request cannot be sent.
     pub fn try_ask<R: Record>(
         &mut self,
         patience: Duration,
@@ -389,12 +388,11 @@ impl Host {
         }
     }
 
-    /// Waits until something has come, and takes it; what is to be said to it is said by
-    /// [`Host::answer`].
+    /// Waits for the first packet, and handles it; [`Host::answer`] sends the reaction.
     ///
     /// # Panics
     ///
-    /// When nothing comes.
+    /// When no packet comes.
     pub fn first_packet(&mut self) {
         let inbound = self.inbox.recv_timeout(PATIENCE);
         let now = (self.clock)();

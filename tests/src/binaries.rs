@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Environment variables that name programs already built, in place of building them.
+/// Environment variables with paths of built programs, in place of a build.
 const OVERRIDES: [(&str, &str); 3] = [
     ("rsm", "RSM_BIN"),
     ("rsmctl", "RSMCTL_BIN"),
@@ -71,7 +71,7 @@ fn build(target: &Path) {
         .args([
             "build",
             "--quiet",
-            // Of three packages alone, Cargo would choose other features of what they depend on,
+            // For three packages alone, Cargo would choose other features of their dependencies,
             // and compile rsm again.
             "--workspace",
             "--target-dir",

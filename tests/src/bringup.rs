@@ -1,6 +1,6 @@
-//! rsm brings a subnet up, and the diagnostics judge it: what the peer tests have in common.
+//! The common parts of the peer tests: rsm brings a subnet up, and the diagnostics check it.
 //!
-//! These functions panic where something is not as it should be: they are the assertions of tests.
+//! These functions are the assertions of tests: they panic on a failed check.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::ibsim::{Ibsim, SimNodeKind};
 use crate::sm::{OnceReport, PortStates, check_dumps, check_states, discovered_nodes, rsm_once};
 use crate::tap::Tap;
 
-/// Longest rsm may take to bring a subnet up in a test; far above what it needs.
+/// Longest rsm may take to bring a subnet up in a test; far above its need.
 pub const LIMIT: Duration = Duration::from_secs(180);
 
-/// How long nothing is to be on the wire before a subnet counts as settled.
+/// How long the wire must be quiet before a subnet counts as settled.
 pub const QUIET: Duration = Duration::from_millis(500);
 
 /// Two switches with two links between them and four hosts.
@@ -58,7 +58,7 @@ pub fn once(ibsim: &Ibsim, tap: Option<&Tap>, host: &str, state: &Path) -> (Once
     )
 }
 
-/// As [`once`], with dumps; says where they are.
+/// As [`once`], with dumps; returns their directory.
 ///
 /// # Panics
 ///
@@ -78,10 +78,10 @@ pub fn once_with_dumps(ibsim: &Ibsim, host: &str) -> (OnceReport, PathBuf) {
     (report, dumps)
 }
 
-/// The diagnostics see what rsm reports: every port Active, the same counts, no LID twice.
+/// The diagnostics agree with rsm's report: every port Active, the same counts, no LID twice.
 ///
-/// A port with a loop-back plug, at which there is no other end to arm, may stay idle: each has to
-/// be named in a finding.
+/// A port with a loop-back plug, at which there is no other end to arm, may stay idle: each must
+/// have a finding.
 ///
 /// # Panics
 ///
@@ -159,7 +159,7 @@ pub fn assert_routes_are_good(dumps: &Path, ca_ports: u64) {
     );
 }
 
-/// Cabled CA ports among what ibnetdiscover reaches from `host`; ibdmchk walks between these.
+/// Cabled CA ports that ibnetdiscover reaches from `host`; ibdmchk walks between these.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! The one place of the harness that reads the clock.
+//! The only module of the harness that reads the clock.
 //!
 //! Tests wait for peers and benches measure them; both need real time, which the workspace
 //! otherwise bans.
@@ -24,15 +24,15 @@ impl Stopwatch {
     }
 }
 
-/// How often a condition is looked at while waiting for it.
+/// The polling interval of a condition.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Looks at `condition` until it yields a value or `limit` has passed.
+/// Polls `condition` until it yields a value or `limit` has passed.
 pub fn wait_for<T>(limit: Duration, condition: impl FnMut() -> Option<T>) -> Option<T> {
     wait_for_every(POLL_INTERVAL, limit, condition)
 }
 
-/// As [`wait_for`], looking only every `interval`: for conditions that cost something to look at.
+/// As [`wait_for`], polling only every `interval`: for conditions that are costly to poll.
 pub fn wait_for_every<T>(
     interval: Duration,
     limit: Duration,

@@ -1,8 +1,8 @@
-//! What can go wrong between the harness and the programs it drives.
+//! Errors between the harness and the programs it drives.
 
 use std::path::PathBuf;
 
-/// An error of the harness. Tests mostly unwrap it, so it says everything needed to reproduce.
+/// An error of the harness. Tests mostly unwrap it, so it has everything needed to reproduce.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file could not be read.
@@ -29,7 +29,7 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
-    /// The kernel would not tell about a child.
+    /// The kernel does not report on a child.
     #[error("cannot watch `{command}`")]
     Watch {
         /// Its command line.
@@ -44,7 +44,7 @@ pub enum Error {
         command: String,
         /// Exit status, signal or "timed out".
         outcome: String,
-        /// The end of what it wrote.
+        /// The end of its output.
         output: String,
     },
     /// ibsim did not get as far as simulating.
@@ -52,7 +52,7 @@ pub enum Error {
     Refused {
         /// The net file.
         net: PathBuf,
-        /// What ibsim wrote.
+        /// ibsim's output.
         reason: String,
     },
     /// ibsim did not answer on its console.
@@ -64,12 +64,12 @@ pub enum Error {
     /// A socket of the tap between ibsim and its clients failed.
     #[error("tap: cannot {operation}")]
     Tap {
-        /// What was tried.
+        /// The failed operation.
         operation: String,
         /// Why.
         source: std::io::Error,
     },
-    /// Output of a program has another form than the harness reads.
+    /// Output of a program does not have the expected form.
     #[error("{program}: unexpected output: {detail}")]
     Output {
         /// The program.

@@ -9,10 +9,10 @@ use rsm_routing::topology::{Topology, TopologyError};
 
 use crate::error::Error;
 
-/// Where Debian puts the example nets of ibsim.
+/// Debian's directory of ibsim's example nets.
 const IBSIM_EXAMPLES: &str = "/usr/share/doc/ibsim-utils/net-examples";
 
-/// Names another place for the collection of real topologies.
+/// The environment variable with the directory of real topologies.
 const TOPOLOGIES: &str = "RSM_TOPOLOGIES";
 
 /// The example nets that come with ibsim, in order of their names.
@@ -54,8 +54,8 @@ pub fn real_topologies() -> Result<Vec<PathBuf>, Error> {
     Ok(nets)
 }
 
-/// A fabric with the port GUIDs that ibsim gives to ports whatever the file says, so that its dumps
-/// name ports that the fabric has; as it was, where two ports would share one.
+/// A fabric with the port GUIDs that ibsim assigns against the file, so that its dumps name ports
+/// of the fabric; unchanged, where two ports would share one.
 #[must_use]
 pub fn as_ibsim_numbers(netlist: &Netlist) -> Netlist {
     let (mut nodes, cables) = netlist.clone().into_parts();
@@ -90,8 +90,8 @@ pub fn generate(spec: &str, directory: &Path) -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-/// The same fabric with a LID for every port that a switch forwards to: those it has, where they
-/// can be kept.
+/// The same fabric with a LID for every port that a switch forwards to; ports keep their LIDs where
+/// possible.
 ///
 /// # Errors
 ///

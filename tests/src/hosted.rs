@@ -23,19 +23,19 @@ use crate::process::Invocation;
 use crate::served;
 use crate::virtual_time::first_host;
 
-/// The prefix that both managers give a subnet unless they are told another one.
+/// The default subnet prefix of both managers.
 const PREFIX: u64 = 0xFE80_0000_0000_0000;
 
-/// How often it is looked whether anything is still asked.
+/// The polling interval for traffic.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// A fabric. Dropping it ends it.
 pub struct Hosted {
-    // Dropped in this order: the server cleans up in the directory.
+    // Fields drop in this order: the server cleans up in the directory.
     _server: Server,
     /// The fabric, in real time.
     pub sim: SimHandle,
-    /// Where programs are: the first host.
+    /// The node and port of programs: the first host.
     pub place: (Guid, PortNum),
     socket: PathBuf,
     directory: TempDir,
@@ -69,7 +69,7 @@ impl Hosted {
         })
     }
 
-    /// Where files can be put, as long as it is there.
+    /// A directory for files, removed with the fabric.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
@@ -117,7 +117,7 @@ impl Hosted {
         })
     }
 
-    /// How many blocks of forwarding tables switches were sent so far.
+    /// The number of forwarding table blocks that switches received so far.
     ///
     /// # Errors
     ///
@@ -129,8 +129,8 @@ impl Hosted {
         })
     }
 
-    /// Waits until nothing has been asked of switches and hosts, or written, for `quiet`; false
-    /// when `limit` passes first.
+    /// Waits until switches and hosts have received no Get or Set for `quiet`; false when `limit`
+    /// passes first.
     ///
     /// # Errors
     ///

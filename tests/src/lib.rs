@@ -1,23 +1,22 @@
 //! Whole-system tests of rsm: simulation, peers, crashes, benches.
 //!
-//! This library drives programs nobody here wrote (ibsim, OpenSM, infiniband-diags, ibutils) and
-//! reads what they print; the tests below `tests/` put rsm next to them.
+//! This library drives foreign programs (ibsim, OpenSM, infiniband-diags, ibutils) and reads their
+//! output; the tests below `tests/` put rsm next to them.
 //!
 //! * [`ibsim`] starts the simulator and its clients, [`tap`] sees every MAD between them.
-//! * [`served`] has `rsm sim serve` simulate a fabric for them, through the shim.
+//! * [`served`] runs `rsm sim serve`, which simulates a fabric for them, through the shim.
 //! * [`hosted`] simulates one in this process, for them and for [`load`].
 //! * [`sm`] runs a subnet manager, OpenSM or rsm, once or resident.
 //! * [`osmtest`] runs OpenSM's own test program against rsm.
 //! * [`parse`] reads the outputs, [`fabrics`] names the fabrics.
 //! * [`measure`] turns rounds of a bench into medians and ratios.
 //! * [`virtual_time`] runs rsm's core on the simulated fabric, without a clock.
-//! * [`answering`] has hosts that ask the SA, on the simulated fabric in real
-//!   time.
-//! * [`managed`] has a real rsm manage such a fabric, and hosts that ask it.
+//! * [`answering`] has hosts that query the SA, on the simulated fabric in real time.
+//! * [`managed`] runs a real rsm on such a fabric, with hosts that query it.
 //! * [`fuzz`] takes any bytes: records, requests, RMPP.
-//! * [`load`] has many of them ask as fast as they are answered.
+//! * [`load`] runs many hosts that query the SA as fast as it answers.
 //! * [`bringup`] holds the assertions the peer tests of rsm share.
-//! * [`peer`] decides what a missing program means, [`binaries`] finds rsm's own.
+//! * [`peer`] handles missing programs, [`binaries`] finds rsm's own.
 
 pub mod answering;
 pub mod binaries;

@@ -1,8 +1,7 @@
-//! Hosts of a simulated fabric that ask the SA as fast as they are answered.
+//! Hosts of a simulated fabric that query the SA as fast as it answers.
 //!
-//! What a host does it does on the simulation's thread, in the moment in which an answer reaches
-//! it: there is no thread, no socket and no system call of the hosts' own between an answer and the
-//! next question.
+//! A host runs on the simulation's thread, at the moment of an answer's arrival: the host has no
+//! thread, socket or system call of its own between an answer and the next request.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -19,13 +18,13 @@ use rsm_sim::live::{LiveError, SimHandle, SimSaPort, SimTransport};
 
 use crate::virtual_time::Dice;
 
-/// When a question without an answer is asked again: what IP over InfiniBand waits.
+/// The timeout of a request before its repetition: that of IP over InfiniBand.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long the last answers are waited for.
+/// How long a run waits for the last answers.
 const END: Duration = Duration::from_secs(5);
 
-/// A port that asks, or that is asked about.
+/// A port that sends requests, or that requests name.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     /// The node.
@@ -38,7 +37,7 @@ pub struct Place {
     pub gid: Gid,
 }
 
-/// What is asked, always with Get and of another port each time.
+/// The kind of request, always Get, for another port each time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Question {
     /// PathRecord by GIDs and P_Key, as IP over InfiniBand does.
@@ -47,33 +46,33 @@ pub enum Question {
     Port,
 }
 
-/// Who asks how.
+/// The clients and the shape of their load.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// Where clients are.
+    /// The ports of the clients.
     pub clients: Vec<Place>,
-    /// How many questions each has under way at once.
+    /// Requests under way per client.
     pub outstanding: usize,
-    /// What is asked.
+    /// The kind of request.
     pub question: Question,
-    /// What is asked about.
+    /// The ports that requests name.
     pub targets: Arc<[Place]>,
     /// The SA.
     pub server: Lid,
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Answers with status 0, in the time that was measured.
+    /// Answers with status 0, in the measured time.
     pub answered: u64,
     /// Answers with status BUSY.
     pub busy: u64,
     /// Answers with another status.
     pub refused: u64,
-    /// Questions that were not answered in time.
+    /// Requests without an answer in time.
     pub unanswered: u64,
-    /// How long it was measured.
+    /// The measured time.
     pub elapsed: Duration,
     /// How long each answer took, sorted.
     pub latencies: Vec<Duration>,
@@ -86,7 +85,7 @@ impl Outcome {
         self.answered as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// What `share` of the answers, 0 to 1, took at most; zero without answers.
+    /// The latency that `share` of the answers, 0 to 1, did not exceed; zero without answers.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Duration {
         let last = self.latencies.len().saturating_sub(1);
@@ -115,7 +114,7 @@ struct Client {
     load: Load,
     dice: Dice,
     own: Place,
-    /// When the question of each transaction under way was asked, by the low bits of its number.
+    /// The time of the request of each transaction under way, by the low bits of its number.
     asked: Vec<Instant>,
     latencies: Vec<Duration>,
 }
@@ -201,7 +200,7 @@ impl Client {
 }
 
 impl Load {
-    /// Lets the clients ask for `duration`, and waits for the last answers.
+    /// Runs the clients for `duration`, and waits for the last answers.
     ///
     /// # Errors
     ///
@@ -269,8 +268,8 @@ impl Load {
         Ok(transport)
     }
 
-    /// Sends a first question by each transaction; the answers, whatever they say, are followed by
-    /// the next ones.
+    /// Sends a first request by each transaction; each answer of any status triggers the next
+    /// request.
     fn begin(&self, transport: &SimTransport, shared: &Shared) {
         let port = transport.sa();
         let server = RemoteAddress::gsi(self.server, 0);

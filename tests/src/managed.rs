@@ -1,5 +1,5 @@
-//! A real rsm, started with the shim, on a simulated fabric that the test holds: the one can be
-//! killed, and the other looked into while it is gone.
+//! A real rsm, started with the shim, on a simulated fabric in the test's process: a test can kill
+//! rsm and inspect the fabric meanwhile.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,13 +17,13 @@ use crate::clock::wait_for_every;
 use crate::hosted::Hosted;
 use crate::process::Running;
 
-/// How long a host waits for an answer before it asks again, while nobody may be there to answer.
+/// How long a host waits for an answer before it asks again, while rsm may be down.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
 
 /// All masks of one switch, by the attribute's modifier.
 pub type Masks = BTreeMap<u32, [u8; 64]>;
 
-/// The fabric. The manager's place is the first host.
+/// A fabric with rsm at its first host.
 pub struct Managed {
     /// The fabric, and how programs reach it.
     pub fabric: Hosted,
@@ -58,7 +58,7 @@ impl Managed {
         }
     }
 
-    /// Where rsm keeps what survives it.
+    /// The state directory of rsm.
     #[must_use]
     pub fn state(&self) -> PathBuf {
         self.fabric.directory().join("state")
@@ -84,7 +84,7 @@ impl Managed {
         running
     }
 
-    /// The host at the place with this number.
+    /// The host with this index.
     ///
     /// # Panics
     ///
@@ -95,7 +95,7 @@ impl Managed {
         Host::at(&self.fabric.sim, (node, port), self.lid(0))
     }
 
-    /// The LID of the host at the place with this number, as its port has it.
+    /// The LID of the host with this index, from its port.
     ///
     /// # Panics
     ///
@@ -132,7 +132,7 @@ impl Managed {
         tables.expect("it runs")
     }
 
-    /// The GUIDs that the host at the place with this number answers to, by index.
+    /// The GUIDs of the host with this index, by their index.
     ///
     /// # Panics
     ///
@@ -155,12 +155,12 @@ impl Managed {
         sets.expect("it runs")
     }
 
-    /// Who gets a packet that the host at the place `from` sends to a group, by place; each as
-    /// often as he gets it.
+    /// The receivers of a packet that the host `from` sends to a group, by index; each once per
+    /// copy.
     ///
     /// # Panics
     ///
-    /// When the simulation has ended, or the packet goes round.
+    /// When the simulation has ended, or the packet cycles.
     #[must_use]
     pub fn receivers(&self, from: usize, mlid: Lid) -> BTreeMap<usize, u32> {
         let sender = self.hosts[from];

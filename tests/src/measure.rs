@@ -28,7 +28,7 @@ pub fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// What was measured of one contender, by name of the figure (unit last), one value per round.
+/// The figures of one contender, by name (unit last), one value per round.
 #[derive(Debug, Clone, Default)]
 pub struct Figures(Vec<(&'static str, Vec<f64>)>);
 

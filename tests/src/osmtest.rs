@@ -1,5 +1,4 @@
-//! osmtest, which was written against another SA, asks rsm on a fabric that is
-//! served.
+//! osmtest, OpenSM's test program for its SA, queries rsm on a served fabric.
 
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ const BROADCAST: &str = "ff12:401b:ffff::ffff:ffff";
 ///
 /// # Panics
 ///
-/// When it does not come to that.
+/// When rsm does not answer.
 #[must_use]
 pub fn rsm(served: &Served, host: &str, other: &str) -> Running {
     let state = served.directory().join("state");

@@ -13,8 +13,8 @@ use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use crate::clock::Stopwatch;
 use crate::error::Error;
 
-/// How often the peak memory of a running child is read. It only ever grows, so what a child
-/// reached more than this long before its end is never missed.
+/// How often the peak memory of a running child is read. The peak only grows, so a reading misses
+/// at most the growth of this last interval.
 const MEMORY_SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A program about to be started.
@@ -28,7 +28,7 @@ pub struct Invocation {
 }
 
 impl Invocation {
-    /// `program`, to be run in `directory`, where its output files go as well.
+    /// `program` in `directory`, which also gets its output files.
     #[must_use]
     pub fn new(program: impl AsRef<OsStr>, directory: impl Into<PathBuf>) -> Self {
         Self {
@@ -174,11 +174,11 @@ pub struct Finished {
     pub command: String,
     /// Its exit status; that of a kill when `timed_out`.
     pub status: ExitStatus,
-    /// Whether it was killed because its time was up.
+    /// Whether the harness killed it at the time limit.
     pub timed_out: bool,
-    /// What it wrote to standard output, bytes that are not UTF-8 replaced.
+    /// Its standard output, bytes that are not UTF-8 replaced.
     pub stdout: String,
-    /// What it wrote to standard error, likewise.
+    /// Its standard error, likewise.
     pub stderr: String,
     /// From before the start to the end of the process.
     pub wall: Duration,
@@ -194,8 +194,8 @@ impl Running {
         self.child.id()
     }
 
-    /// The processor time that its threads have had so far; what ended ones had is not counted.
-    /// Zero where the kernel does not say.
+    /// The processor time of its living threads so far, without that of ended ones. Zero where the
+    /// kernel does not report it.
     #[must_use]
     pub fn processor_time(&self) -> Duration {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.id()));
@@ -218,13 +218,13 @@ impl Running {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// What the child wrote to standard output so far.
+    /// The child's standard output so far.
     #[must_use]
     pub fn stdout_so_far(&self) -> String {
         read_lossy(&self.stdout)
     }
 
-    /// What the child wrote to standard error so far.
+    /// The child's standard error so far.
     #[must_use]
     pub fn stderr_so_far(&self) -> String {
         read_lossy(&self.stderr)
@@ -284,7 +284,7 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// When the kernel cannot say how the child ended.
+    /// When the kernel reports no exit status.
     pub fn wait(mut self, limit: Duration) -> Result<Finished, Error> {
         let watch_error = |command: &str, source| Error::Watch {
             command: command.into(),
@@ -393,7 +393,7 @@ impl Finished {
     }
 }
 
-/// The last lines of a long output, enough to see what went wrong.
+/// The last lines of a long output, enough to see the error.
 fn tail(output: &str) -> String {
     const LINES: usize = 20;
     let lines: Vec<&str> = output.lines().collect();
@@ -416,7 +416,7 @@ mod tests {
     use super::Invocation;
 
     #[test]
-    fn a_hung_child_is_killed_and_said_to_have_timed_out() {
+    fn a_hung_child_is_killed_and_marked_as_timed_out() {
         let directory = tempfile::tempdir().unwrap();
         let finished = Invocation::new("sleep", directory.path())
             .arg("600")

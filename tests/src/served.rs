@@ -1,7 +1,7 @@
 //! A fabric simulated by `rsm sim serve`, and programs that reach it through the shim.
 //!
-//! Where ibsim delivers 224 bytes of a MAD and no RMPP, this delivers all of them: programs run
-//! whole.
+//! ibsim delivers 224 bytes of a MAD and no RMPP; this fabric delivers whole MADs and RMPP, so
+//! programs run whole.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,26 +14,26 @@ use crate::error::Error;
 use crate::peer::program_path;
 use crate::process::{Finished, Invocation, Running};
 
-/// How long the fabric may take to be simulated.
+/// How long the simulation may take to start.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// How long a diagnostic program may take.
 const DIAGNOSIS_LIMIT: Duration = Duration::from_secs(120);
 
-/// A fabric that is served. Dropping it ends it.
+/// A served fabric. Dropping it ends it.
 #[derive(Debug)]
 pub struct Served {
-    // Dropped in this order: the process before the directory its socket is in.
+    // Fields drop in this order: the process before the directory of its socket.
     process: Running,
     socket: PathBuf,
-    /// Where it is operated, as `rsmctl` takes it.
+    /// The server for `rsmctl` commands.
     server: String,
     directory: TempDir,
 }
 
 impl Served {
     /// Serves `fabric`, a file in ibnetdiscover's format or a generator, and waits until programs
-    /// can be started.
+    /// can start.
     ///
     /// # Errors
     ///
@@ -127,14 +127,14 @@ impl Served {
     ///
     /// # Errors
     ///
-    /// When the kernel cannot say how it ended.
+    /// When the kernel reports no exit status.
     pub fn stop(self) -> Result<Finished, Error> {
         self.process.terminate(Duration::from_secs(10))
     }
 }
 
-/// `program` at the node `host` of the fabric that is served at `socket`, in a directory of its own
-/// below `directory`.
+/// `program` at the node `host` of the fabric served at `socket`, in a directory of its own below
+/// `directory`.
 ///
 /// # Errors
 ///

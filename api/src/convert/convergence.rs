@@ -4,7 +4,7 @@ use rsm_proto::v1;
 
 use crate::model::{Activity, Convergence, SmpCounts, Stage, Timing};
 
-/// Milliseconds to the microsecond: more digits would be noise to whoever reads them.
+/// Milliseconds to the microsecond: more digits would be noise.
 fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }

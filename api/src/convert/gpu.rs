@@ -5,7 +5,7 @@ use rsm_gdr::hosts::Origin;
 use rsm_gdr::job::{JobPlan, Load};
 use rsm_proto::v1;
 
-/// A host by its place, with what is wrong with it.
+/// A host by its index, with its findings.
 pub(crate) fn host(analysis: &Analysis, place: usize) -> v1::GpuHost {
     let host = &analysis.hosts[place];
     let inventory = &host.inventory;
@@ -46,7 +46,7 @@ fn finding(finding: &Finding) -> v1::GpuFinding {
     }
 }
 
-/// The hints of a host by its place.
+/// The hints of a host by its index.
 pub(crate) fn hints(analysis: &Analysis, place: usize) -> Vec<v1::GpuHint> {
     let inventory = &analysis.hosts[place].inventory;
     let labels = |ports: &[usize]| {

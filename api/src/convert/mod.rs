@@ -1,6 +1,6 @@
 //! From the model to messages: one file per resource.
 //!
-//! Messages are made from the model only; what clients send is parsed where it is used.
+//! Conversion goes from the model to messages only; `server` parses requests.
 
 mod convergence;
 mod event;

@@ -3,11 +3,11 @@ use std::time::Duration;
 /// How long each stage took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timing {
-    /// Reading what the hardware says.
+    /// Reading the state of the hardware.
     pub discover: Duration,
-    /// Deciding what it should hold, with the proof of it.
+    /// Computing and proving the tables.
     pub plan: Duration,
-    /// Writing what differs, until the last answer.
+    /// Writing the differences, until the last answer.
     pub push: Duration,
     /// From the cause to the last answer; the stages may overlap, so it need not be their sum.
     pub total: Duration,
@@ -32,22 +32,22 @@ pub enum Stage {
     /// Nothing is under way.
     #[default]
     Idle,
-    /// The hardware is read.
+    /// The sweep reads the hardware.
     Sweeping,
-    /// Tables are computed and proved.
+    /// The planner computes and proves tables.
     Planning,
-    /// What differs is written.
+    /// The push writes the differences to the hardware.
     Pushing,
 }
 
-/// What the subnet manager is doing at one moment.
+/// The present activity of the subnet manager.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Activity {
     /// Where the pipeline is.
     pub stage: Stage,
-    /// What set off the run that is under way, in a few words; empty where there is none.
+    /// The cause of the present run, in a few words; empty where no run is under way.
     pub cause: String,
-    /// How long that run has been under way.
+    /// Since the start of that run.
     pub running: Duration,
     /// Nodes known so far.
     pub nodes: u64,
@@ -55,8 +55,7 @@ pub struct Activity {
     pub outstanding: u64,
     /// Sets acknowledged so far; 0 unless [`Stage::Pushing`].
     pub sets_acknowledged: u64,
-    /// What waits until this run is over, or for its time, in a few words; empty where nothing
-    /// does.
+    /// Work that waits for the end of this run, or for its time, in a few words; empty for none.
     pub next: String,
     /// How many callers of [`Control`](crate::Control) wait.
     pub callers: u32,
@@ -68,15 +67,15 @@ pub struct Activity {
 pub struct Convergence {
     /// Counts up from 1 over the subnet manager's life.
     pub sequence: u64,
-    /// The generation of the snapshot that it ended in.
+    /// The generation of the snapshot that the run ended in.
     pub generation: u64,
-    /// What set it off, for instance `start`, `trap 128 from 0x…`, `resweep`.
+    /// The cause, for instance `start`, `trap 128 from 0x…`, `resweep`.
     pub cause: String,
     /// When it ended, in milliseconds since the Unix epoch.
     pub finished_unix_ms: u64,
     /// How long each stage took.
     pub timing: Timing,
-    /// What it sent.
+    /// The packets that it sent.
     pub smps: SmpCounts,
     /// Blocks of 64 entries of linear forwarding tables that were written.
     pub lft_blocks: u64,
@@ -84,9 +83,9 @@ pub struct Convergence {
     pub mft_blocks: u64,
     /// Ports that became Active.
     pub ports_activated: u64,
-    /// Whether every Set was confirmed; otherwise a finding names what was left.
+    /// Whether every Set was confirmed; otherwise a finding names the rest.
     pub complete: bool,
-    /// The steps that took the whole subnet into account rather than what changed, each as
-    /// `step: reason`.
+    /// The steps that took in the whole subnet rather than the changes alone, each as `step:
+    /// reason`.
     pub whole: Vec<String>,
 }

@@ -11,7 +11,7 @@ pub struct RoutesChanged {
     pub entries: u64,
 }
 
-/// What happened.
+/// The change.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
     /// The subnet manager's own state changed.
@@ -21,19 +21,19 @@ pub enum Change {
         /// Why, in a few words.
         reason: String,
     },
-    /// A node is there that was not.
+    /// A node is new, or back.
     NodeAppeared(Node),
     /// A node is gone; its last known form.
     NodeVanished(Node),
-    /// A node is there as before, but says something else of itself.
+    /// A known node reports other attributes.
     NodeChanged(Node),
-    /// A port of a known node is there that was not.
+    /// A port of a known node is new, or back.
     PortAppeared(Port),
     /// A port of a known node is gone; its last known form.
     PortVanished(Port),
     /// A port changed its state, LID or anything else that [`Port`] holds.
     PortChanged(Port),
-    /// A link is there that was not.
+    /// A link is new, or back.
     LinkAppeared(Link),
     /// A link is gone; its last known form.
     LinkVanished(Link),
@@ -49,7 +49,7 @@ pub enum Change {
     ConvergenceFinished(Convergence),
 }
 
-/// Something that happened, in the order in which it happened.
+/// A change in the subnet or the subnet manager.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
     /// Counts up by one from 1 over the subnet manager's life.
@@ -58,6 +58,6 @@ pub struct Event {
     pub generation: u64,
     /// When, in milliseconds since the Unix epoch.
     pub at_unix_ms: u64,
-    /// What happened.
+    /// The change.
     pub change: Change,
 }

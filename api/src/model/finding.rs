@@ -2,7 +2,7 @@ use rsm_ids::{Guid, PortNum};
 
 use super::Severity;
 
-/// Something about the fabric that an operator should know. Its key is [`Finding::id`].
+/// A condition of the fabric that an operator should know. Its key is [`Finding::id`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// Counts up from 1 over the subnet manager's life; keeps its value until the finding is
@@ -12,21 +12,21 @@ pub struct Finding {
     pub kind: String,
     /// How much it matters.
     pub severity: Severity,
-    /// The node it is about, where it is about one.
+    /// The affected node, where there is one.
     pub node: Option<Guid>,
-    /// The port of that node, where it is about one.
+    /// The affected port of that node, where there is one.
     pub port: Option<PortNum>,
-    /// One sentence: what was seen, where, and what to do.
+    /// The observation, its place and the remedy, in one sentence.
     pub message: String,
     /// The generation that raised it.
     pub generation: u64,
     /// When it was raised, in milliseconds since the Unix epoch.
     pub raised_unix_ms: u64,
-    /// How often it was seen since, at least 1.
+    /// Observations since then, at least 1.
     pub occurrences: u64,
 }
 
-/// Which findings are wanted; the default wants all.
+/// A filter of findings; the default passes all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FindingFilter {
     /// Only findings at least this grave.
@@ -38,7 +38,7 @@ pub struct FindingFilter {
 }
 
 impl FindingFilter {
-    /// Whether `finding` is wanted.
+    /// Whether the filter passes `finding`.
     pub fn matches(&self, finding: &Finding) -> bool {
         self.min_severity
             .is_none_or(|least| finding.severity >= least)

@@ -9,7 +9,7 @@ pub struct LinkEnd {
     pub key: PortKey,
     /// The description of the port's node.
     pub description: String,
-    /// What the node is.
+    /// The kind of that node.
     pub kind: NodeKind,
 }
 
@@ -26,11 +26,11 @@ pub struct Link {
     pub width: Option<LinkWidth>,
     /// Active speed, where it is known.
     pub speed: Option<LinkSpeed>,
-    /// The link flapped, and is kept out of the routes until it has been quiet.
+    /// The link flapped; no route uses it until it has been quiet.
     pub damped: bool,
 }
 
-/// Which links are wanted; the default wants all.
+/// A filter of links; the default passes all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LinkFilter {
     /// Only links with an end on the node with this GUID.
@@ -42,7 +42,7 @@ pub struct LinkFilter {
 }
 
 impl LinkFilter {
-    /// Whether `link` is wanted.
+    /// Whether the filter passes `link`.
     pub fn matches(&self, link: &Link) -> bool {
         self.node
             .is_none_or(|node| node == link.a.key.node || node == link.b.key.node)

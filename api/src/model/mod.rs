@@ -1,8 +1,8 @@
-//! What the API speaks of, in plain Rust: one file per resource.
+//! The API's resources in plain Rust: one file per resource.
 //!
-//! These are values that a [`Subnet`](crate::Subnet) answers with and that are looked at before
-//! they are sent; the module `convert` makes messages of them. What is only sent is a message of
-//! the protocol from the start.
+//! A [`Subnet`](crate::Subnet) answers with these values, the server reads them, and the module
+//! `convert` makes messages of them. A value that the server only sends is a message of the
+//! protocol from the start.
 
 mod alias_guid;
 mod convergence;

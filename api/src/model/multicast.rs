@@ -13,7 +13,7 @@ pub struct MulticastGroup {
     pub mgid: Gid,
     /// Its multicast LID; other groups of the same partition may have the same.
     pub mlid: Lid,
-    /// Its P_Key, with the bit of full membership as the group was made with.
+    /// Its P_Key, with the membership bit that the group was created with.
     pub p_key: u16,
     /// Its Q_Key.
     pub q_key: u32,
@@ -33,14 +33,13 @@ pub struct MulticastGroup {
     pub hop_limit: u8,
     /// How far the group reaches, 0 to 15.
     pub scope: u8,
-    /// It exists whether or not anybody takes part.
+    /// It exists even without members.
     pub well_known: bool,
-    /// Who takes part, in whatever state; a port that joined by several of its GIDs counts as
-    /// often.
+    /// Members in any join state; a port that joined by several of its GIDs counts as often.
     pub members: u64,
-    /// Those among them that keep the group alive.
+    /// Members that keep the group alive.
     pub full_members: u64,
-    /// Switches that pass its packets on, by the plan in force.
+    /// Switches that forward its packets, by the plan in force.
     pub switches: u64,
 }
 
@@ -70,27 +69,27 @@ impl MulticastMember {
     }
 }
 
-/// A switch that passes the packets of a multicast group on. Its key is [`MulticastSwitch::guid`].
+/// A switch that forwards the packets of a multicast group. Its key is [`MulticastSwitch::guid`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MulticastSwitch {
     /// The switch.
     pub guid: Guid,
     /// Its description.
     pub description: String,
-    /// The ports that it passes packets on by, ascending; 0 is the switch itself.
+    /// The ports that it forwards packets to, ascending; 0 is the switch itself.
     pub ports: Vec<PortNum>,
 }
 
-/// Which groups are wanted.
+/// A filter of groups; the default passes all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MulticastGroupFilter {
-    /// Those of the partition with this P_Key, whichever its membership bit.
+    /// Only groups of the partition with this P_Key, with either membership bit.
     pub p_key: Option<u16>,
-    /// Those that this port takes part in.
+    /// Only groups that this port takes part in.
     pub port: Option<PortKey>,
 }
 
-/// How a person names a multicast group: by MGID (`ff12:401b:ffff::ffff:ffff`), or by multicast LID
+/// The name of a multicast group: an MGID (`ff12:401b:ffff::ffff:ffff`), or a multicast LID
 /// (`0xc000`, `49152`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GroupSelector {
@@ -103,18 +102,18 @@ pub enum GroupSelector {
 /// The text names no group.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseGroupError {
-    /// Neither form.
+    /// The text is neither an MGID nor a multicast LID.
     #[error(
         "`{text}` names no multicast group: give an MGID (ff12:401b:ffff::ffff:ffff) or a multicast LID (0xc000 to 0xfffe)"
     )]
     Malformed {
-        /// What was given, not more of it than a name may have.
+        /// The text, cut to the length of a name.
         text: String,
     },
-    /// A GID of a port.
+    /// The GID is a port's.
     #[error("{gid} is the GID of a port: that of a multicast group begins with ff")]
     Unicast {
-        /// What was given.
+        /// The GID.
         gid: Gid,
     },
 }

@@ -1,6 +1,6 @@
 use rsm_ids::{Guid, Lid};
 
-/// What a node is (IBA 14.2.5.3, NodeType).
+/// The kind of a node (IBA 14.2.5.3, NodeType).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NodeKind {
     /// A channel adapter: a host, a storage target, an aggregation node.
@@ -18,7 +18,7 @@ pub struct Node {
     pub guid: Guid,
     /// The GUID that all nodes of one chassis or card share; zero where hardware reports none.
     pub system_image_guid: Guid,
-    /// What it is.
+    /// Its kind.
     pub kind: NodeKind,
     /// NodeDescription without its padding; bytes that are not UTF-8 are replaced.
     pub description: String,
@@ -34,16 +34,16 @@ pub struct Node {
     pub device_id: u32,
     /// Hardware revision.
     pub revision: u32,
-    /// Links between the subnet manager's own node and this one, on the path it was found by.
+    /// Links between the subnet manager's own node and this one, on the path of discovery.
     pub distance: u8,
     /// The level of a switch in the routing engine's ranking, 0 for roots; none where the engine
     /// ranks nothing.
     pub rank: Option<u8>,
-    /// The node missed answers and is kept on trust until it answers or is given up.
+    /// The node did not answer; the subnet manager keeps it until it answers or is given up.
     pub suspected: bool,
 }
 
-/// Which nodes are wanted; the default wants all.
+/// A filter of nodes; the default passes all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeFilter {
     /// Only nodes of this kind.
@@ -53,7 +53,7 @@ pub struct NodeFilter {
 }
 
 impl NodeFilter {
-    /// Whether `node` is wanted.
+    /// Whether the filter passes `node`.
     pub fn matches(&self, node: &Node) -> bool {
         self.kind.is_none_or(|kind| kind == node.kind)
             && self

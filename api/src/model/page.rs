@@ -7,7 +7,7 @@ pub struct Page<T> {
     pub items: Vec<T>,
 }
 
-/// A message of a list, with the key that the list ascends by.
+/// A message of a list, with its sort key in the list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Keyed<K, M> {
     /// The key.

@@ -4,7 +4,7 @@ use rsm_ids::{Guid, Lid, Lmc, PortNum};
 
 use super::{LinkSpeed, LinkWidth, NodeKind, PhysicalState, PortState};
 
-/// Names a port: the node it is on, and its number there. Orders by GUID, then by number.
+/// The identity of a port: its node, and its number there. Orders by GUID, then by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortKey {
     /// The GUID of the node.
@@ -24,7 +24,7 @@ impl fmt::Display for PortKey {
 pub struct Peer {
     /// The port at the other end.
     pub key: PortKey,
-    /// What the other node says of itself.
+    /// The NodeDescription of the other node.
     pub description: String,
 }
 
@@ -37,11 +37,11 @@ pub struct Port {
     pub guid: Guid,
     /// The node's description.
     pub node_description: String,
-    /// What the node is.
+    /// The kind of that node.
     pub node_kind: NodeKind,
-    /// The base LID; [`Lid::NONE`] for external ports of a switch and ports that were given none.
+    /// The base LID; [`Lid::NONE`] for external ports of a switch and ports without a LID.
     pub lid: Lid,
-    /// How many LIDs beside the base LID the port answers to.
+    /// LID mask control: the port answers to 2^lmc LIDs from its base LID on.
     pub lmc: Lmc,
     /// Logical state.
     pub state: PortState,
@@ -59,7 +59,7 @@ pub struct Port {
     pub peer: Option<Peer>,
 }
 
-/// Which ports are wanted; the default wants all.
+/// A filter of ports; the default passes all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PortFilter {
     /// Only ports of the node with this GUID.
@@ -73,7 +73,7 @@ pub struct PortFilter {
 }
 
 impl PortFilter {
-    /// Whether `port` is wanted.
+    /// Whether the filter passes `port`.
     pub fn matches(&self, port: &Port) -> bool {
         self.node.is_none_or(|node| node == port.key.node)
             && self.node_kind.is_none_or(|kind| kind == port.node_kind)

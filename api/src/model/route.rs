@@ -9,7 +9,7 @@ pub struct Hop {
     pub node: Guid,
     /// The node's description.
     pub description: String,
-    /// What the node is.
+    /// The kind of that node.
     pub kind: NodeKind,
     /// The port that the packet comes in by; none at the source.
     pub in_port: Option<PortNum>,
@@ -32,14 +32,14 @@ pub enum RouteOutcome {
     Loop,
 }
 
-/// The way from one port to another, by what the switches' forwarding tables hold.
+/// The path from one port to another, by the switches' forwarding tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
     /// The generation of the snapshot that the tables come from.
     pub generation: u64,
     /// The port that the packet starts at.
     pub source: PortKey,
-    /// The port that the packet is meant for.
+    /// The destination port of the packet.
     pub destination: PortKey,
     /// The LID that the packet carries.
     pub lid: Lid,

@@ -1,6 +1,6 @@
 use super::Selector;
 
-/// What would go.
+/// A loss to foresee.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Loss {
     /// The cable at a port.

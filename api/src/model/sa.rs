@@ -2,14 +2,14 @@ use rsm_ids::{Gid, Lid};
 
 use super::{Hop, PortKey, Selector};
 
-/// Which paths are wanted.
+/// A query for paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathQuestion {
-    /// The port that asks. A LID is taken as given, otherwise any LID of the port will do.
+    /// The source port. A LID fixes the source LID, otherwise any LID of the port will do.
     pub source: Selector,
-    /// The port that it wants to get to, named in the same ways.
+    /// The destination port, named in the same ways.
     pub destination: Selector,
-    /// Only paths with this P_Key, whichever its membership bit.
+    /// Only paths with this P_Key, with either membership bit.
     pub p_key: Option<u16>,
     /// Only paths with this service level, 0 to 15.
     pub service_level: Option<u8>,
@@ -17,12 +17,12 @@ pub struct PathQuestion {
     pub max_paths: u8,
 }
 
-/// A path between two ports: what a host is told that asks for a PathRecord (IBA 15.2.5.16).
+/// A path between two ports, as the SA answers it in a PathRecord (IBA 15.2.5.16).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Path {
     /// The GID of the port that packets start at.
     pub source_gid: Gid,
-    /// The GID of the port that packets are meant for.
+    /// The GID of the destination port.
     pub destination_gid: Gid,
     /// The LID of the source.
     pub source_lid: Lid,
@@ -40,20 +40,20 @@ pub struct Path {
     pub packet_life_time: u8,
     /// Whether packets get back from the destination's LID to the source's.
     pub reversible: bool,
-    /// Which path is to be preferred, 0 before any other.
+    /// The preference among paths, 0 before any other.
     pub preference: u8,
-    /// Every node on the way, the source first, as a TraceRecord has them (IBA 15.2.5.18).
+    /// Every node on the way, the source first, as in TraceRecords (IBA 15.2.5.19).
     pub hops: Vec<Hop>,
 }
 
 /// Paths between two ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paths {
-    /// The generation of the snapshot that the names were looked up in.
+    /// The generation of the snapshot that resolved the names.
     pub generation: u64,
     /// The port that packets start at.
     pub source: PortKey,
-    /// The port that packets are meant for.
+    /// The destination port.
     pub destination: PortKey,
     /// The paths, the preferred ones first; or why there is none, in a few words.
     pub paths: Result<Vec<Path>, String>,

@@ -5,19 +5,19 @@ use rsm_ids::{Gid, Guid, Lid, PortNum};
 
 use crate::limits::MAX_SELECTOR_BYTES;
 
-/// How a person names a node or a port.
+/// The name of a node or a port.
 ///
 /// | text | means |
 /// |---|---|
 /// | `0x0002c90300001234`, any `0x` with 5 to 16 digits, 16 hexadecimal digits alone | a node's or port's GUID |
 /// | `0x0002c90300001234:2` | port 2 of the node with that GUID |
-/// | `17`, `0x11` (up to four digits) | whoever answers to that LID |
+/// | `17`, `0x11` (up to four digits) | the port with that LID |
 /// | `fe80::2:c903:0:1234`, any IPv6 address | the port with that GID |
 /// | `host-03 mlx5_0`, `host-03 mlx5_0:1` | the node with that description; port 1 of it |
 /// | `leaf-03`, `leaf-03:7` | the same, or the switch with that name in its description (`MF0;leaf-03:MQM8700/U1`) |
-/// | `guid:11`, `lid:11`, `gid:::11`, `name:11` | what the prefix says, where the text alone would mean something else |
+/// | `guid:11`, `lid:11`, `gid:::11`, `name:11` | the form of the prefix, where the text alone would mean another |
 ///
-/// A description may itself contain colons, so `rack:7` is first looked up as a whole.
+/// A description may itself contain colons, so the lookup tries `rack:7` as a whole first.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Selector {
     /// By the GUID of a node or port.
@@ -31,8 +31,8 @@ pub enum Selector {
     Lid(Lid),
     /// By the GID of a port.
     Gid(Gid),
-    /// By the node's description, as the node gives it or by a switch's name in it, with or without
-    /// `:port` at its end.
+    /// By the NodeDescription, whole or by a switch's name in it, with or without `:port` at its
+    /// end.
     Description(String),
 }
 
@@ -42,8 +42,8 @@ impl Selector {
         Selector::Guid { guid, port: None }
     }
 
-    /// For a description that ends in `:` and a number from 0 to 254: what stands before, and the
-    /// number.
+    /// Splits a description that ends in `:` and a number from 0 to 254 into the text before and
+    /// the number.
     pub fn split_port(description: &str) -> Option<(&str, PortNum)> {
         let (name, digits) = description.rsplit_once(':')?;
         if name.is_empty() {
@@ -65,7 +65,7 @@ fn parse_port(digits: &str) -> Option<PortNum> {
         .map(PortNum)
 }
 
-/// Whether the text can only be meant as a GUID: longer than any LID.
+/// Whether the text can only be a GUID: longer than any LID.
 fn looks_like_guid(text: &str) -> bool {
     let hex = |digits: &str| digits.bytes().all(|b| b.is_ascii_hexdigit());
     match text.strip_prefix("0x") {
@@ -86,25 +86,25 @@ fn parse_guid(text: &str) -> Option<Selector> {
 /// The text names nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseSelectorError {
-    /// Nothing was given.
+    /// The text is empty.
     #[error(
         "no node is named: give a GUID (0x0002c90300001234), a LID (17), a GID or a node description"
     )]
     Empty,
-    /// Too long to be any name.
+    /// The text is longer than any name.
     #[error(
         "a name of {bytes} bytes is too long: a node description has at most 64, and {MAX_SELECTOR_BYTES} are read"
     )]
     TooLong {
-        /// How long it was.
+        /// Its length in bytes.
         bytes: usize,
     },
-    /// What follows `guid:` or `lid:` is no such thing.
+    /// The text after a prefix does not have the form of the prefix.
     #[error("`{text}` is not a {expected}")]
     Malformed {
-        /// What was given.
+        /// The text.
         text: String,
-        /// What the prefix asks for.
+        /// The expected form.
         expected: &'static str,
     },
 }
@@ -169,7 +169,7 @@ impl fmt::Display for Selector {
             } => write!(f, "{guid}:{port}"),
             Selector::Lid(lid) => write!(f, "{lid}"),
             Selector::Gid(gid) => write!(f, "{gid}"),
-            // A description that reads as something else needs its prefix to come back as itself.
+            // A description that parses as another form needs its prefix for the round trip.
             Selector::Description(text) => match text.parse::<Selector>() {
                 Ok(Selector::Description(same)) if same == *text => f.write_str(text),
                 _ => write!(f, "name:{text}"),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn each_form_is_told_from_the_others() {
+    fn each_form_parses_as_its_own_variant() {
         let guid = Guid(0x0002_c903_0000_1234);
         assert_eq!(parse("0x0002c90300001234"), Selector::guid(guid));
         assert_eq!(parse("0002c90300001234"), Selector::guid(guid));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_nothing_is_refused() {
+    fn texts_that_name_nothing_do_not_parse() {
         for text in [
             "",
             "name:",
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_split_off_the_end_only() {
+    fn split_port_takes_a_port_number_at_the_end_only() {
         assert_eq!(Selector::split_port("a:b:7"), Some(("a:b", PortNum(7))));
         for text in ["leaf", "leaf:", ":7", "leaf:255", "leaf:+7", "leaf:7x"] {
             assert_eq!(Selector::split_port(text), None, "{text:?}");

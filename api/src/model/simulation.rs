@@ -2,10 +2,10 @@ use rsm_ids::PortNum;
 
 use super::Selector;
 
-/// Something done to a simulated fabric.
+/// A change of a simulated fabric.
 ///
-/// Nodes are looked up among all that the simulation holds, so that one which the subnet manager
-/// lost sight of can be brought back.
+/// The lookup covers the whole simulation, so that a node that the subnet manager lost can come
+/// back.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SimulationAction {
     /// Pull the cable out of a port.
@@ -22,7 +22,7 @@ pub enum SimulationAction {
         /// The port on that node.
         port: PortNum,
     },
-    /// Exchange the cables in two ports: what was behind one is behind the other.
+    /// Exchange the cables in two ports, and so their far ends.
     SwapCables {
         /// The node at either end of the one cable.
         node: Selector,
@@ -33,7 +33,7 @@ pub enum SimulationAction {
         /// The port on that node.
         other_port: PortNum,
     },
-    /// Restart a node: it forgets what it was told, and its links go down and up.
+    /// Restart a node: it forgets its configuration, and its links go down and up.
     Reboot {
         /// The node.
         node: Selector,

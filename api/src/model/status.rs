@@ -4,12 +4,12 @@ use rsm_ids::{Guid, Lid};
 
 use super::Convergence;
 
-/// What the subnet manager is doing.
+/// The state of the subnet manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SubnetState {
     /// It is not attached: no port, or the port is down.
     NotActive,
-    /// It is sweeping for the first time, and has not yet decided who is master.
+    /// It is sweeping for the first time, before the election of a master.
     Discovering,
     /// Another subnet manager is master; this one sends no Set.
     Standby,
@@ -30,22 +30,22 @@ pub struct EngineChoice {
     pub reason: String,
 }
 
-/// What the proof of the tables in force says.
+/// The proof of the tables in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verification {
-    /// Ordered pairs of an end port and a LID that a packet gets through between.
+    /// Ordered pairs of an end port and a LID with a path for packets.
     pub reachable_pairs: u64,
-    /// Ordered pairs that no packet gets through between.
+    /// Ordered pairs without a path for packets.
     pub unreachable_pairs: u64,
     /// No packet ever cycles.
     pub loop_free: bool,
     /// Buffers never wait for each other in a cycle.
     pub credit_loop_free: bool,
-    /// The longest way, in links between switches.
+    /// The longest path, in links between switches.
     pub max_hops: u32,
 }
 
-/// How many of each there are.
+/// Counts of nodes, links, LIDs and ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Inventory {
     /// Switches.
@@ -95,7 +95,7 @@ pub struct Status {
     pub fabric: String,
     /// Whether the fabric is simulated, so that the simulation service works.
     pub simulated: bool,
-    /// What the subnet manager is doing.
+    /// The state of the subnet manager.
     pub state: SubnetState,
     /// Why, in a few words; empty where there is nothing to say.
     pub state_reason: String,
@@ -103,7 +103,7 @@ pub struct Status {
     pub generation: u64,
     /// Since the start.
     pub uptime: Duration,
-    /// The GUID of the port that it manages the subnet through.
+    /// The GUID of the subnet manager's own port.
     pub port_guid: Guid,
     /// That port's LID; [`Lid::NONE`] before it has one.
     pub lid: Lid,
@@ -111,9 +111,9 @@ pub struct Status {
     pub priority: u8,
     /// The upper 64 bits of every GID of the subnet (IBA 4.1.1).
     pub subnet_prefix: u64,
-    /// The master, where it is another.
+    /// The master, where it is another subnet manager.
     pub master: Option<MasterElsewhere>,
-    /// How many of each there are.
+    /// Counts of nodes, links, LIDs and ports.
     pub inventory: Inventory,
     /// The routing engine; none before the first plan.
     pub engine: Option<EngineChoice>,
@@ -121,7 +121,7 @@ pub struct Status {
     pub verification: Option<Verification>,
     /// Findings that hold now.
     pub findings: FindingCounts,
-    /// What was sent since the start.
+    /// Packets sent since the start.
     pub smps: super::SmpCounts,
     /// The latest convergence, once there is one.
     pub last_convergence: Option<Convergence>,

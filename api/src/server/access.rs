@@ -2,12 +2,12 @@ use std::path::PathBuf;
 
 use tonic::Status;
 
-/// What a listener serves.
+/// The access that a listener grants.
 #[derive(Debug, Clone)]
 pub(super) enum Access {
     /// Reading and acting.
     Everything,
-    /// Reading only: whoever reaches the address is unknown.
+    /// Reading only, for unknown clients.
     ReadOnly {
         /// The socket that serves everything, where there is one.
         socket: Option<PathBuf>,
@@ -15,7 +15,7 @@ pub(super) enum Access {
 }
 
 impl Access {
-    /// Refuses `method`, which acts, on a listener that serves reading only.
+    /// Refuses the acting `method` on a listener that serves reading only.
     pub(super) fn require_everything(&self, method: &str) -> Result<(), Status> {
         let Access::ReadOnly { socket } = self else {
             return Ok(());

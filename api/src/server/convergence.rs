@@ -10,7 +10,7 @@ use super::request::selector;
 use crate::limits::MAX_CONVERGENCES;
 use crate::traits::{Control, Subnet};
 
-/// What the subnet manager did, and having it do it again.
+/// Past convergences, and new sweeps.
 #[derive(Clone)]
 pub(super) struct Convergences {
     pub(super) subnet: Arc<dyn Subnet>,

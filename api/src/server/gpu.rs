@@ -17,7 +17,7 @@ use crate::gpu::{GpuImportError, GpuSubject, Gpus};
 use crate::limits::MAX_WATCHERS;
 use crate::traits::Subnet;
 
-/// What GPU hosts say of themselves, joined with the fabric.
+/// Inventories of GPU hosts, joined with the fabric.
 #[derive(Clone)]
 pub(super) struct GpuHints {
     pub(super) gpus: Option<Arc<dyn Gpus>>,
@@ -40,14 +40,14 @@ impl GpuHints {
         })
     }
 
-    /// Does work that may take a while, where it keeps nobody waiting.
+    /// Does work that may take a while, on a thread for blocking work.
     async fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Gpus) -> Result<T, Status> + Send + 'static,
     ) -> Answer<T> {
         let gpus = self.gpus()?;
         let done = tokio::task::spawn_blocking(move || work(&*gpus)).await;
-        // A panic is passed on to whoever watches the task; the client learns that there was one.
+        // After a panic of the work, the client gets INTERNAL.
         let done = done.map_err(|error| Status::internal(error.to_string()))?;
         done.map(Response::new)
     }
@@ -314,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_format_goes_by_its_name_and_the_first_ones_by_number() {
+    fn every_format_has_a_name_and_the_first_ones_a_number() {
         let asked = |name: &str, file: i32| {
             let request = v1::ExportGpuFileRequest {
                 name: name.to_owned(),

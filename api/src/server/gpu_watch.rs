@@ -1,4 +1,4 @@
-//! What changes of GPU hosts, as a stream.
+//! Changes of GPU hosts, as a stream.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::gpu::Gpus;
 use crate::model::Event;
 use crate::traits::Subnet;
 
-/// Messages made ahead of the connection's flow control: each says all that has changed since the
-/// one before.
+/// Messages made ahead of the connection's flow control: each holds all changes since the one
+/// before.
 const AHEAD: usize = 1;
 
 /// The stream of one client.
 pub(super) type GpuStream = ReceiverStream<Result<v1::WatchGpuHostsResponse, Status>>;
 
-/// What a stream follows.
+/// The source of a stream.
 pub(super) struct Source {
     pub(super) gpus: Arc<dyn Gpus>,
     pub(super) subnet: Arc<dyn Subnet>,
@@ -28,11 +28,11 @@ pub(super) struct Source {
     pub(super) stopping: watch::Receiver<bool>,
 }
 
-/// Follows `source` for a client that has `place` among the watchers.
+/// Follows `source` for a client that holds the permit `place` of a watcher.
 pub(super) fn follow(source: Source, place: OwnedSemaphorePermit) -> GpuStream {
     let (sender, stream) = mpsc::channel(AHEAD);
     let mut stopping = source.stopping.clone();
-    // Subscribed before anything is read, so that nothing falls between.
+    // Subscribe before the first read, so that no change is lost between the two.
     let watcher = Watcher {
         inventories: source.gpus.changes(),
         events: source.subnet.subscribe(),
@@ -49,7 +49,7 @@ pub(super) fn follow(source: Source, place: OwnedSemaphorePermit) -> GpuStream {
                 }
             }
             _stopping = stopping.wait_for(|stopping| *stopping) => {
-                // A client that does not read is not waited for: its stream just ends.
+                // Do not wait for a client that does not read: its stream just ends.
                 drop(sender.try_send(Err(Status::unavailable("the subnet manager is stopping"))));
             }
         }
@@ -57,7 +57,7 @@ pub(super) fn follow(source: Source, place: OwnedSemaphorePermit) -> GpuStream {
     ReceiverStream::new(stream)
 }
 
-/// Why there is no more to tell.
+/// Why the stream ends.
 enum Ended {
     /// The client has ended the stream.
     Gone,
@@ -70,7 +70,7 @@ struct Watcher {
     inventories: watch::Receiver<u64>,
     events: broadcast::Receiver<Arc<Event>>,
     sender: mpsc::Sender<Result<v1::WatchGpuHostsResponse, Status>>,
-    /// What the last message was about.
+    /// The analysis of the last message.
     told: Option<Arc<Analysis>>,
 }
 
@@ -85,8 +85,7 @@ impl Watcher {
                     if let Err(broadcast::error::RecvError::Closed) = event {
                         return Err(stopped());
                     }
-                    // What else has happened meanwhile is told together with it, however much was
-                    // missed.
+                    // One message covers all events up to now, also lost ones.
                     while !matches!(
                         self.events.try_recv(),
                         Err(broadcast::error::TryRecvError::Empty | broadcast::error::TryRecvError::Closed)
@@ -97,7 +96,7 @@ impl Watcher {
         }
     }
 
-    /// Says what is other than in the message before, if anything.
+    /// Sends the changes since the message before, if there are any.
     async fn tell(&mut self) -> Result<(), Ended> {
         let (gpus, told) = (self.gpus.clone(), self.told.clone());
         let news = tokio::task::spawn_blocking(move || {
@@ -126,7 +125,7 @@ fn generation(analysis: &Analysis) -> u64 {
         .map_or(0, |fabric| fabric.generation)
 }
 
-/// What to tell of `now` to who knows `before`: nothing where not even the generation is another.
+/// The message from `before` to `now`; none where even the generation is the same.
 fn news(before: Option<&Analysis>, now: &Analysis) -> Option<v1::WatchGpuHostsResponse> {
     let told = |analysis: &Analysis, place: usize| {
         (
@@ -160,7 +159,7 @@ fn news(before: Option<&Analysis>, now: &Analysis) -> Option<v1::WatchGpuHostsRe
         generation: generation(now),
         hosts,
         gone,
-        // Each is about a port or GPU of a bounded number of hosts.
+        // Bounded: each finding concerns a port or GPU of a bounded number of hosts.
         findings: now.findings.len() as u32,
     })
 }

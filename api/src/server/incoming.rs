@@ -1,5 +1,5 @@
-//! Connections as they come in: not more at once than there is room for, so that clients cannot
-//! take the descriptors that the rest of the process needs.
+//! Incoming connections, with a limit, so that clients cannot take the descriptors that the rest of
+//! the process needs.
 
 use std::io;
 use std::pin::Pin;
@@ -15,11 +15,11 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::Connected;
 
-/// How long to wait after the system would not accept a connection. It is short of something then,
-/// most often of descriptors, and the connection still waits.
+/// The pause after a failed accept. The system is out of some resource then, most often
+/// descriptors, and the connection still waits.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// Refusals are logged this often at most, with their number.
+/// The least interval of log lines about refusals; each has their number.
 const SAID_EVERY: Duration = Duration::from_secs(10);
 
 /// The connections of one listener.
@@ -43,17 +43,17 @@ impl Connections {
         })
     }
 
-    /// How many there can be at once.
+    /// The limit of open connections.
     pub(super) fn limit(&self) -> usize {
         self.limit
     }
 
-    /// How many there are.
+    /// Open connections.
     pub(super) fn open(&self) -> usize {
         self.limit - self.places.available_permits()
     }
 
-    /// How many were closed at once because there was no place, since the start.
+    /// Connections beyond the limit, closed at once, since the start.
     pub(super) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
@@ -79,14 +79,14 @@ impl Listener for TcpListener {
 
     async fn accept(&self) -> io::Result<TcpStream> {
         let (stream, _) = TcpListener::accept(self).await?;
-        // Answers are short, and waited for. A stream for which this fails is as good, only slower.
+        // Clients wait for short answers. A stream for which this fails works, only slower.
         let _ = stream.set_nodelay(true);
         Ok(stream)
     }
 }
 
-/// What `listener` accepts from now on, until the stream is dropped. Unlike tonic's own streams it
-/// survives that the system has no descriptor to give for a while.
+/// The connections of `listener` from now on, until the stream is dropped. Unlike tonic's own
+/// streams it survives a temporary lack of descriptors.
 pub(super) fn incoming<L: Listener>(
     listener: L,
     connections: Arc<Connections>,
@@ -134,7 +134,7 @@ async fn accept_all<L: Listener>(
     }
 }
 
-/// What the log was told of refusals.
+/// The refusals logged so far.
 #[derive(Default)]
 struct Report {
     last: Option<Instant>,
@@ -159,7 +159,7 @@ impl Report {
     }
 }
 
-/// A connection that has a place for as long as it lasts.
+/// A connection with its share of the limit.
 pub(super) struct Counted<S> {
     stream: S,
     _place: OwnedSemaphorePermit,

@@ -50,14 +50,14 @@ use access::Access;
 use incoming::{Connections, incoming};
 use socket::Socket;
 
-/// How often a quiet connection is asked whether its client still lives, so that a watcher whose
-/// machine is gone gives its place back.
+/// The interval of keepalive pings on a quiet connection, so that a watcher whose machine is gone
+/// gives its place back.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How long the client may take to answer that.
+/// How long the client may take to answer a ping.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What is served.
+/// The parts of a subnet manager that the server serves.
 #[derive(Clone)]
 pub struct Backend {
     /// Reading.
@@ -74,21 +74,21 @@ pub struct Backend {
     pub gpus: Option<Arc<dyn Gpus>>,
 }
 
-/// Where it is served. At least one of socket and address should be given.
+/// The listeners of the server. At least one of socket and address should be given.
 #[derive(Debug, Clone, Default)]
 pub struct Listen {
-    /// The Unix socket, which serves everything to whoever may open it (mode 0660).
+    /// The Unix socket, which serves everything to its owner and group (mode 0660).
     pub socket: Option<PathBuf>,
-    /// The TCP address, which serves reading to whoever reaches it.
+    /// The TCP address, which serves reading to any client.
     pub tcp: Option<SocketAddr>,
     /// Serve everything over TCP as well.
     pub insecure_admin: bool,
 }
 
-/// Why nothing is served.
+/// Why the server could not start, or failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The Unix socket could not be made.
+    /// The Unix socket could not be bound.
     #[error("cannot serve on the Unix socket")]
     Socket(#[source] SocketError),
     /// The TCP address could not be bound.
@@ -96,19 +96,19 @@ pub enum ServeError {
     Tcp {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// The server's own files do not fit together.
+    /// The server's own descriptors do not fit together.
     #[error("cannot set up server reflection")]
     Reflection(#[source] tonic_reflection::server::Error),
-    /// A listener failed while it was served.
+    /// A listener failed while the server ran.
     #[error("the server failed")]
     Transport(#[source] tonic::transport::Error),
 }
 
-/// Bound, and not yet served.
+/// A server that is bound and does not serve yet.
 #[derive(Debug)]
 pub struct Server {
     unix: Option<(Socket, UnixListener)>,
@@ -118,7 +118,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds socket and address. A socket that a dead server left behind is replaced.
+    /// Binds socket and address. Replaces a socket that a dead server left behind.
     ///
     /// # Errors
     /// A server answers there already, the name belongs to another file, or the system refuses.
@@ -143,19 +143,19 @@ impl Server {
         })
     }
 
-    /// Serves not more connections at once than these; those that come beyond them are closed.
-    /// Without it [`ConnectionLimits::MOST`].
+    /// Sets the limits of open connections; the server closes connections beyond them. The default
+    /// is [`ConnectionLimits::MOST`].
     #[must_use]
     pub fn with_limits(self, limits: ConnectionLimits) -> Server {
         Server { limits, ..self }
     }
 
-    /// The socket that is bound.
+    /// The bound socket.
     pub fn socket(&self) -> Option<&Path> {
         self.unix.as_ref().map(|(socket, _)| socket.path())
     }
 
-    /// The TCP address that is bound, with the port that the system chose where 0 was asked for.
+    /// The bound TCP address, with the port that the system chose for 0.
     pub fn tcp(&self) -> Option<SocketAddr> {
         self.tcp.as_ref().map(|&(address, _)| address)
     }
@@ -184,7 +184,7 @@ impl Server {
         let stopped = || {
             let mut stopping = stopping.clone();
             async move {
-                // An error means that the sender is gone, and then it is over as well.
+                // An error means that the sender is gone: the server stops then, too.
                 drop(stopping.wait_for(|stopping| *stopping).await);
             }
         };
@@ -193,7 +193,7 @@ impl Server {
         };
 
         let mut listeners = JoinSet::new();
-        // Held until the end, for its file.
+        // Kept until the end, because its drop removes the file.
         let _socket = match self.unix {
             Some((socket, listener)) => {
                 let incoming = incoming(listener, unix);
@@ -254,7 +254,7 @@ pub async fn serve(
     Server::bind(listen).await?.run(backend, shutdown).await
 }
 
-/// How a listener's task ended. A task is cancelled only by us, and a panic in one is passed on.
+/// The outcome of a listener's task. Only the server cancels a task; a panic in one goes on here.
 fn listener_outcome(
     ended: Result<Result<(), tonic::transport::Error>, tokio::task::JoinError>,
 ) -> Result<(), ServeError> {
@@ -265,7 +265,7 @@ fn listener_outcome(
     }
 }
 
-/// What all listeners share.
+/// The services that all listeners share.
 struct Services {
     backend: Backend,
     /// Of the Unix socket, and over TCP.
@@ -367,7 +367,7 @@ impl Services {
                 .register_encoded_file_descriptor_set(rsm_proto::FILE_DESCRIPTOR_SET)
                 .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         };
-        // Clients in the field ask for either version.
+        // Clients in the field use either version.
         let v1 = reflection().build_v1().map_err(ServeError::Reflection)?;
         let v1alpha = reflection()
             .build_v1alpha()
@@ -390,8 +390,7 @@ impl Services {
     }
 }
 
-/// The services are there as long as the server is; whether the subnet is well is the status's to
-/// say.
+/// Marks every service as serving for the server's life; GetStatus reports the state of the subnet.
 async fn set_serving(health: &HealthReporter) {
     health
         .set_serving::<FabricServiceServer<fabric::Fabric>>()

@@ -1,7 +1,7 @@
-//! Pages of lists, and the tokens that lead from one to the next.
+//! Pages of lists, and their tokens.
 //!
-//! A token holds the key of the last item that was sent, so it needs no state on the server and
-//! survives a new generation; and a fingerprint of the request, so that it is refused with other
+//! A token holds the key of the last sent item, so it needs no state on the server and survives a
+//! new generation; and a fingerprint of the request, so that the server refuses it with other
 //! filters.
 
 use std::marker::PhantomData;
@@ -16,13 +16,13 @@ use crate::model::{AliasGuidKey, Keyed, Page, PortKey, ServiceKey, SubscriptionK
 /// Digits of the fingerprint in a token.
 const FINGERPRINT_DIGITS: usize = 8;
 
-/// A key that a list ascends by, written as hexadecimal digits of fixed number.
+/// The sort key of a list, as a fixed number of hexadecimal digits.
 pub(super) trait Key: Sized {
     fn write(&self) -> String;
     fn read(digits: &str) -> Option<Self>;
 }
 
-/// The number that exactly `len` hexadecimal digits stand for.
+/// Parses exactly `len` hexadecimal digits.
 fn number(digits: &str, len: usize) -> Option<u64> {
     if digits.len() != len || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;
@@ -161,7 +161,7 @@ impl Key for PortKey {
     }
 }
 
-/// Which page of a list is wanted.
+/// The requested page of a list.
 #[derive(Debug)]
 pub(super) struct Cursor<K> {
     /// The key of the last item of the page before.
@@ -191,7 +191,7 @@ impl<K: Key> Cursor<K> {
         })
     }
 
-    /// How many items to ask for: one more than the page holds tells whether there is another.
+    /// The number of items to fetch: one more than a page, to see whether another page follows.
     pub(super) fn limit(&self) -> usize {
         self.size + 1
     }
@@ -213,14 +213,14 @@ impl<K: Key> Cursor<K> {
     }
 }
 
-/// Which page of the list that a `Q` asks for is wanted.
+/// The requested page of the list of a `Q`.
 pub(super) struct Listing<Q, K> {
     cursor: Cursor<K>,
     request: PhantomData<Q>,
 }
 
 impl<Q: List, K: Key + Clone> Listing<Q, K> {
-    /// Reads a request: what is left of it without its page, and the page.
+    /// Splits a request into its filters and its page.
     pub(super) fn of(request: Request<Q>) -> Result<(Q, Self), Status> {
         let mut request = request.into_inner();
         let listing = Listing {
@@ -235,7 +235,7 @@ impl<Q: List, K: Key + Clone> Listing<Q, K> {
         self.cursor.after.clone()
     }
 
-    /// How many items to ask for: one more than the page holds tells whether there is another.
+    /// The number of items to fetch: one more than a page, to see whether another page follows.
     pub(super) fn limit(&self) -> usize {
         self.cursor.limit()
     }
@@ -284,7 +284,7 @@ fn read<K: Key>(token: &str, fingerprint: u32) -> Result<K, Status> {
     }
 }
 
-/// FNV-1a over the method and its filters: it guards against mistakes, not against malice.
+/// FNV-1a over the method and its filters: it guards against mistakes, not attacks.
 fn fingerprint(method: &str, filters: &[u8]) -> u32 {
     let bytes = method.bytes().chain([0]).chain(filters.iter().copied());
     bytes.fold(0x811c_9dc5, |hash, byte| {
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_leads_on_from_the_last_item() {
+    fn a_token_continues_after_the_last_item() {
         let mut items: Vec<Guid> = (1..=3).map(Guid).collect();
         let token = cursor(2, "").unwrap().cut(&mut items, |guid| *guid);
         assert_eq!(items, [Guid(1), Guid(2)]);
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_good_for_its_own_request_only() {
+    fn a_token_of_another_request_is_refused() {
         let mut items = vec![Guid(1), Guid(2)];
         let token = cursor(1, "").unwrap().cut(&mut items, |guid| *guid);
         let mut other = request(1, &token);

@@ -8,7 +8,7 @@ use super::paging::Listing;
 use super::request::p_key;
 use crate::traits::Subnet;
 
-/// Who may talk to whom.
+/// Partitions and their members.
 #[derive(Clone)]
 pub(super) struct Partitions {
     pub(super) subnet: Arc<dyn Subnet>,

@@ -1,4 +1,4 @@
-//! What went wrong, as gRPC status codes. The messages say what to do, so they pass unchanged.
+//! Errors as gRPC status codes. Their messages name the remedy, so they pass unchanged.
 
 use tonic::{Code, Status};
 

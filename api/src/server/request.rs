@@ -1,4 +1,4 @@
-//! What clients send, parsed.
+//! Parses the fields of requests.
 
 use rsm_ids::{Guid, PortNum};
 use rsm_proto::v1;
@@ -81,7 +81,7 @@ pub(super) fn service_level(number: u32) -> Result<u8, Status> {
         })
 }
 
-/// How many paths are wanted at most; 0 stands for as many as there can be.
+/// The largest number of paths; 0 stands for [`MAX_PATHS`].
 pub(super) fn max_paths(number: u32) -> Result<u8, Status> {
     let number = u8::try_from(number)
         .ok()

@@ -11,7 +11,7 @@ use super::request::selector;
 use crate::model::Loss;
 use crate::traits::{Control, Routing};
 
-/// How packets find their way.
+/// Engines, quality, and the consequences of losses.
 #[derive(Clone)]
 pub(super) struct Routes {
     pub(super) routing: Arc<dyn Routing>,

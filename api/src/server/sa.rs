@@ -9,7 +9,7 @@ use super::request::{max_paths, p_key_filter, port_filter, selector, service_lev
 use crate::model::{PathQuestion, ServiceFilter};
 use crate::traits::{SaQueries, Subnet};
 
-/// What hosts ask, and what they are told.
+/// The counters, paths and registrations of the SA.
 #[derive(Clone)]
 pub(super) struct SaServer {
     pub(super) subnet: Arc<dyn Subnet>,

@@ -28,7 +28,7 @@ impl Simulated {
     }
 }
 
-/// The simulation knows cables and nodes; LIDs are the subnet manager's.
+/// The simulation knows cables and nodes; LIDs belong to the subnet manager.
 fn node(text: &str) -> Result<Selector, Status> {
     match selector("node", text)? {
         Selector::Lid(lid) => Err(Status::invalid_argument(format!(
@@ -120,7 +120,7 @@ impl SimulationService for Simulated {
         request: Request<v1::SetLossRequest>,
     ) -> Result<Response<v1::SetLossResponse>, Status> {
         let request = request.into_inner();
-        // Written so that NaN is refused as well.
+        // This form refuses NaN as well.
         if !(0.0..=1.0).contains(&request.rate) {
             return Err(Status::invalid_argument(format!(
                 "rate: {} is out of range, expected 0 (nothing is lost) to 1 (everything is)",

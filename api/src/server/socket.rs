@@ -1,5 +1,4 @@
-//! The Unix socket: bound so that nobody ever finds it half made, removed when it is no longer
-//! served.
+//! The Unix socket: clients never see it unfinished, and it goes with its server.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -9,19 +8,20 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::UnixListener;
 
-/// Owner and group may read and write: whoever may act on the fabric is put into the group.
+/// Owner and group may read and write: the operator adds users who may act on the fabric to the
+/// group.
 const MODE: u32 = 0o660;
 
-/// Why a socket could not be made.
+/// Why the socket could not be bound.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// Somebody serves there.
+    /// Another server answers there.
     #[error("a server answers at {} already: stop it, or name another socket", path.display())]
     InUse {
         /// The socket.
         path: PathBuf,
     },
-    /// Something else has the name.
+    /// The path is not a socket.
     #[error("{} is there and is not a socket: move it away, or name another socket", path.display())]
     NotASocket {
         /// The file.
@@ -30,17 +30,17 @@ pub enum SocketError {
     /// The system refused.
     #[error("cannot {operation} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The failed operation.
         operation: &'static str,
-        /// On which file.
+        /// Its file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
 }
 
-/// A bound socket, whose file goes when it is dropped.
+/// A bound socket; dropping it removes its file.
 #[derive(Debug)]
 pub(super) struct Socket {
     path: PathBuf,
@@ -68,8 +68,8 @@ impl Socket {
         fs::create_dir_all(directory).map_err(failed("create the directory", directory))?;
         refuse_what_is_not_stale(path)?;
 
-        // Bound under another name, given its mode, and only then renamed into place: clients see
-        // the old socket or the finished new one.
+        // Bind under another name, set the mode, and only then rename into place: clients see the
+        // old socket or the finished new one.
         let unfinished = directory.join(format!(".{}.sock", std::process::id()));
         match fs::remove_file(&unfinished) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -93,14 +93,14 @@ impl Socket {
                 listener,
             )),
             Err(source) => {
-                // The first failure is the one to report.
+                // Report the first failure.
                 drop(fs::remove_file(&unfinished));
                 Err(failed("finish", path)(source))
             }
         }
     }
 
-    /// Where it is.
+    /// The path of the socket.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -116,7 +116,7 @@ impl Drop for Socket {
     }
 }
 
-/// A socket is stale when nobody accepts connections there.
+/// A socket is stale when no server accepts connections there.
 fn refuse_what_is_not_stale(path: &Path) -> Result<(), SocketError> {
     let metadata = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
@@ -180,10 +180,10 @@ mod tests {
             Err(SocketError::InUse { .. })
         ));
 
-        // The first server dies without tidying up.
+        // The first server dies without removing its file.
         drop(listener);
         let (second, _listener) = Socket::bind(&path).unwrap();
-        // What is left of it does not take the new socket away.
+        // Its late drop does not remove the new socket.
         drop(first);
         assert!(path.exists());
         drop(second);

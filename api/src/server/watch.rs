@@ -19,7 +19,7 @@ const AHEAD: usize = 16;
 /// Events read from the journal at a time when a watcher catches up.
 const REPLAY_BATCH: usize = 256;
 
-/// What happens in the subnet.
+/// Events of the subnet.
 #[derive(Clone)]
 pub(super) struct Watch {
     pub(super) subnet: Arc<dyn Subnet>,
@@ -57,7 +57,7 @@ impl WatchService for Watch {
                 "{MAX_WATCHERS} clients are watching already: end one, or poll ListEvents"
             ))
         })?;
-        // Subscribed before anything is read, so that nothing falls between.
+        // Subscribe before the first read, so that no event is lost between the two.
         let receiver = self.subnet.subscribe();
         let (sender, stream) = mpsc::channel(AHEAD);
         let watcher = Watcher {
@@ -73,7 +73,7 @@ impl WatchService for Watch {
             tokio::select! {
                 _gone = watcher.run(receiver, after) => {}
                 _stopping = stopping.wait_for(|stopping| *stopping) => {
-                    // A client that does not read is not waited for: its stream just ends.
+                    // Do not wait for a client that does not read: its stream just ends.
                     drop(sender.try_send(Err(Status::unavailable("the subnet manager is stopping"))));
                 }
             }
@@ -85,7 +85,7 @@ impl WatchService for Watch {
 /// The client has ended the stream.
 struct Gone;
 
-/// One stream and what it has got.
+/// One stream and its position.
 struct Watcher {
     subnet: Arc<dyn Subnet>,
     sender: mpsc::Sender<Result<v1::WatchResponse, Status>>,
@@ -124,7 +124,7 @@ impl Watcher {
         }
     }
 
-    /// Sends what the journal holds after `after`.
+    /// Sends the journal's events after `after`.
     async fn replay(&mut self, mut after: u64) -> Result<(), Gone> {
         self.position = Position::at(after);
         let mut any = false;
@@ -138,8 +138,8 @@ impl Watcher {
             }
         }
         if !any {
-            // Nothing follows, or the number is from before a restart of the server, and then what
-            // comes has lower ones.
+            // No event follows, or the number is from before a restart of the server, and new
+            // events have lower numbers.
             self.position = Position::default();
         }
         Ok(())
@@ -164,10 +164,10 @@ impl Watcher {
     }
 }
 
-/// How far a stream has come in the sequence of events.
+/// The position of a stream in the sequence of events.
 #[derive(Debug, Default)]
 struct Position {
-    /// The sequence number of the last event delivered or asked to be left out.
+    /// The sequence number of the last event that was delivered or that the client left out.
     last: Option<u64>,
 }
 
@@ -178,7 +178,7 @@ impl Position {
         }
     }
 
-    /// Moves on to an event: how many were lost before it, or nothing where it was delivered
+    /// Advances to an event. Returns how many were lost before it; none if it was delivered
     /// already.
     fn advance(&mut self, sequence: u64) -> Option<u64> {
         let lost = match self.last {
@@ -190,9 +190,9 @@ impl Position {
         Some(lost)
     }
 
-    /// The receiver lost events: how many to tell of now. Once an event was delivered, the gap
-    /// before the next one is the truth, since some of the lost may have been delivered from the
-    /// journal.
+    /// The number of lost events to report when the receiver lags. After a first event,
+    /// [`Position::advance`] counts the gap instead, since the journal may have supplied some of
+    /// them.
     fn lagged(&self, count: u64) -> Option<u64> {
         self.last.is_none().then_some(count)
     }
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gaps_are_counted_and_repetitions_left_out() {
+    fn gaps_count_as_lost_and_repetitions_are_skipped() {
         let mut position = Position::default();
         assert_eq!(position.lagged(4), Some(4));
         assert_eq!(position.advance(10), Some(0));

@@ -1,4 +1,4 @@
-//! Who may act: whoever opens the socket, and over TCP nobody unless the server says so.
+//! Access: the socket serves everything, TCP serves reading unless --insecure-admin is set.
 
 use std::os::unix::fs::PermissionsExt;
 

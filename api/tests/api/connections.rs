@@ -1,4 +1,4 @@
-//! More clients than there is room for, and clients that send what is no message.
+//! More clients than the limits, and clients that send malformed messages.
 
 use std::io::Read;
 use std::net::TcpStream;
@@ -28,14 +28,14 @@ fn limited(unix: usize, tcp: usize) -> Served {
     Served::start_as(Fake::tree(1, 1), wanted)
 }
 
-/// What the server says of its connections.
+/// The server's counts of its connections.
 fn connections(served: &Served, channel: &Channel) -> v1::Connections {
     let mut client = FabricServiceClient::new(channel.clone());
     let answer = served.block_on(client.get_status(v1::GetStatusRequest {}));
     answer.unwrap().into_inner().connections.unwrap()
 }
 
-/// Waits until the server has seen what was done.
+/// Waits until the server's counts match.
 #[expect(clippy::disallowed_methods, reason = "the server runs in real time")]
 fn until(mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
@@ -45,7 +45,7 @@ fn until(mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Whether the server closed the connection without a word.
+/// Whether the server closed the connection without sending anything.
 fn is_closed(stream: &mut (impl Read + ?Sized)) -> bool {
     match stream.read(&mut [0; 1]) {
         Ok(read) => read == 0,
@@ -71,7 +71,7 @@ fn idle_tcp_clients_do_not_shut_out_the_socket() {
     assert_eq!((seen.tcp_open, seen.tcp_limit), (3, 3));
     assert_eq!((seen.unix_limit, seen.refused), (4, 2));
 
-    // A place that becomes free is given to the next one.
+    // A closed connection makes room for the next one.
     kept.pop();
     until(|| connections(&served, &socket).tcp_open == 2);
     let mut client = FabricServiceClient::new(served.tcp());
@@ -101,7 +101,7 @@ fn a_malformed_message_is_the_clients_fault() {
         let refused = served.block_on(async {
             let mut client = tonic::client::Grpc::new(channel);
             client.ready().await.unwrap();
-            // Field 1 is a number here, and a text in what is expected.
+            // Field 1 is a number here, and a text in the expected message.
             let request = v1::ListNodesRequest {
                 page_size: 5,
                 ..v1::ListNodesRequest::default()

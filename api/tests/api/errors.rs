@@ -1,4 +1,4 @@
-//! What is refused, by which code, and that the message says what to do.
+//! Refusals: the status code, and the remedy in the message.
 
 use rsm_api::model::SubnetState;
 use rsm_proto::v1;
@@ -17,7 +17,7 @@ fn check(refusal: &Status, code: Code, part: &str) {
 }
 
 #[test]
-fn names_that_lead_nowhere_or_everywhere() {
+fn unknown_and_ambiguous_names_are_refused_with_a_remedy() {
     let served = Served::start(Fake::tree(2, 2));
     let mut client = FabricServiceClient::new(served.unix());
     let long = "x".repeat(300);
@@ -44,7 +44,7 @@ fn names_that_lead_nowhere_or_everywhere() {
 }
 
 #[test]
-fn every_form_of_a_name_leads_to_the_port() {
+fn every_form_of_a_name_resolves_to_the_port() {
     let served = Served::start(Fake::tree(2, 2));
     let mut client = FabricServiceClient::new(served.unix());
     let host = guid(HOST, 1);
@@ -69,7 +69,7 @@ fn every_form_of_a_name_leads_to_the_port() {
 }
 
 #[test]
-fn what_cannot_be_routed() {
+fn ports_without_a_lid_and_tables_of_hosts_are_refused() {
     let served = Served::start(Fake::tree(2, 2));
     let mut client = FabricServiceClient::new(served.unix());
     for (source, destination, code, part) in [
@@ -100,7 +100,7 @@ fn what_cannot_be_routed() {
 }
 
 #[test]
-fn filters_that_mean_nothing() {
+fn invalid_filters_are_refused() {
     let served = Served::start(Fake::tree(1, 1));
     let mut client = FabricServiceClient::new(served.unix());
     let request = v1::ListNodesRequest {
@@ -135,7 +135,7 @@ fn a_request_beyond_the_bound_is_refused() {
 }
 
 #[test]
-fn simulations_refuse_what_is_not_there() {
+fn simulation_of_unknown_nodes_and_cables_is_refused() {
     let served = Served::start(Fake::tree(1, 1));
     let mut client = SimulationServiceClient::new(served.unix());
     for (node, port, code, part) in [
@@ -170,7 +170,7 @@ fn simulations_refuse_what_is_not_there() {
 }
 
 #[test]
-fn paths_that_cannot_be_asked_for() {
+fn invalid_path_queries_are_refused() {
     let served = Served::start(Fake::tree(2, 2));
     let mut client = SaServiceClient::new(served.unix());
     let request = v1::ResolvePathRequest {
@@ -221,7 +221,7 @@ fn paths_that_cannot_be_asked_for() {
 }
 
 #[test]
-fn a_standby_names_the_master() {
+fn a_standby_refuses_and_names_the_master() {
     let mut fake = Fake::tree(1, 1);
     fake.state = SubnetState::Standby;
     let served = Served::start(fake);

@@ -68,7 +68,7 @@ fn rsmctl(server: &str, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn a_host_is_imported_asked_about_and_forgotten() {
+fn an_imported_host_has_hints_until_it_is_forgotten() {
     let served = Served::start(Fake::tree(1, 1));
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("matrix.txt");
@@ -104,7 +104,7 @@ fn a_host_is_imported_asked_about_and_forgotten() {
     assert_eq!(run(&["check"]), (Some(0), "nothing is wrong\n".to_owned()));
     let (_, json) = run(&["export", "mooncake", "--host", "gpu-1"]);
     assert!(json.contains("\"cuda:1\""), "{json}");
-    // No fabric is joined here.
+    // The test has no fabric to join.
     let (code, tree) = run(&["export", "slurm-tree"]);
     assert!(code == Some(1) && tree.contains("no fabric"), "{tree}");
     let (code, nobody) = run(&["hints", "gpu-2"]);
@@ -117,7 +117,7 @@ fn a_host_is_imported_asked_about_and_forgotten() {
 }
 
 #[test]
-fn what_is_no_inventory_is_refused_and_so_is_who_may_not() {
+fn bad_inventories_and_imports_over_tcp_are_refused() {
     let served = Served::start(Fake::tree(1, 1));
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("matrix.txt");
@@ -191,7 +191,7 @@ fn machine(root: &Path) {
 }
 
 #[test]
-fn probe_prints_what_importers_read() {
+fn probe_output_can_be_imported() {
     let sys = tempfile::tempdir().unwrap();
     machine(sys.path());
     let output = Command::new(env!("CARGO_BIN_EXE_rsmctl"))
@@ -222,7 +222,7 @@ fn probe_prints_what_importers_read() {
 }
 
 #[test]
-fn a_host_without_either_is_refused() {
+fn probe_of_a_host_without_gpus_and_adapters_fails() {
     let sys = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_rsmctl"))
         .args(["gpu", "probe", "--sys"])
@@ -234,7 +234,7 @@ fn a_host_without_either_is_refused() {
 }
 
 #[test]
-fn what_changes_is_told_as_it_comes() {
+fn a_watch_reports_each_change_once() {
     let served = Served::start(Fake::tree(1, 1));
     let mut client = GpuServiceClient::new(served.unix());
     served.block_on(async {
@@ -254,7 +254,7 @@ fn what_changes_is_told_as_it_comes() {
             (added.hosts, added.gone),
             (vec!["gpu-1".to_owned()], vec![])
         );
-        // The same once more is no news; another tier is.
+        // The same inventory again is no change; another tier is.
         client.import_gpu_host(import.clone()).await.unwrap();
         import.content = MATRIX.replace("PIX", "PXB").into();
         client.import_gpu_host(import).await.unwrap();

@@ -1,4 +1,4 @@
-//! Multicast groups page by page, and names that lead to none.
+//! Multicast groups page by page, and unknown and ambiguous names.
 
 use rsm_proto::v1;
 use rsm_proto::v1::multicast_service_client::MulticastServiceClient;
@@ -91,7 +91,7 @@ fn filters_hold_for_groups() {
 }
 
 #[test]
-fn names_that_lead_to_no_group_or_to_several() {
+fn unknown_and_ambiguous_group_names_are_refused() {
     let served = Served::start(Fake::tree(2, 2));
     let mut client = MulticastServiceClient::new(served.unix());
     for (group, code, part) in [
@@ -117,7 +117,7 @@ fn names_that_lead_to_no_group_or_to_several() {
 }
 
 #[test]
-fn a_server_that_manages_nothing_says_so() {
+fn without_an_sa_group_queries_are_refused() {
     let wanted = Wanted {
         unmanaged: true,
         ..Wanted::default()

@@ -1,4 +1,4 @@
-//! What hosts registered, page by page: services, subscriptions, names.
+//! Registrations of hosts, page by page: services, subscriptions, alias GUIDs.
 
 use rsm_proto::v1;
 use rsm_proto::v1::sa_service_client::SaServiceClient;
@@ -8,7 +8,7 @@ use crate::fake::{Fake, GENERATION};
 use crate::served::{Served, Wanted, walk};
 
 #[test]
-fn all_of_them_are_paged() {
+fn services_subscriptions_and_aliases_are_paged() {
     let served = Served::start(Fake::tree(2, 2));
     let mut client = SaServiceClient::new(served.unix());
     let services = walk!(
@@ -76,7 +76,7 @@ fn all_of_them_are_paged() {
 }
 
 #[test]
-fn a_port_has_its_own() {
+fn a_port_filter_selects_the_registrations_of_the_port() {
     let served = Served::start(Fake::tree(2, 2));
     let mut client = SaServiceClient::new(served.unix());
     for (port, subscriptions, names) in [("", 4, 3), ("host-1", 3, 2), ("host-2:1", 0, 0)] {
@@ -106,7 +106,7 @@ fn a_port_has_its_own() {
 }
 
 #[test]
-fn nothing_is_registered_where_nothing_is_managed() {
+fn without_an_sa_registrations_are_refused() {
     let wanted = Wanted {
         unmanaged: true,
         ..Wanted::default()

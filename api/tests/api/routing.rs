@@ -1,4 +1,4 @@
-//! Engines, measurements and what would follow.
+//! Engines, measurements and foreseen losses.
 
 use rsm_proto::v1;
 use rsm_proto::v1::foresee_loss_request::Loss;
@@ -81,7 +81,7 @@ fn engines_come_in_pages() {
 }
 
 #[test]
-fn losses_are_named_as_everything_else() {
+fn losses_take_ports_and_nodes_and_refuse_unknown_names() {
     let served = Served::start(Fake::tree(2, 1));
     let cable = Loss::Unlink("leaf-1:1".to_owned());
     let found = served.block_on(foresee(served.tcp(), Some(cable))).unwrap();

@@ -1,4 +1,4 @@
-//! `rsmctl` as a process: what it prints, to the letter, and how it exits.
+//! `rsmctl` as a process: its exact output, and its exit codes.
 
 use std::io::Read;
 use std::path::Path;
@@ -71,7 +71,7 @@ fn publish_some(fake: &Fake) {
 }
 
 #[test]
-fn every_subcommand_prints_what_it_should() {
+fn every_subcommand_prints_its_golden_output() {
     let served = Served::start(Fake::tree(2, 1));
     publish_some(&served.fake);
     for (name, arguments) in [
@@ -136,7 +136,7 @@ fn every_subcommand_prints_what_it_should() {
 }
 
 #[test]
-fn what_is_missing_is_listed_and_accepted() {
+fn missing_nodes_and_cables_are_listed_and_accepted() {
     let fake = Fake::tree(2, 1);
     let missing = |number, kind: MissingKind, name: &str, lost_unix_ms| {
         let key = PortKey {
@@ -209,7 +209,7 @@ fn help_has_examples_and_exit_codes() {
 }
 
 #[test]
-fn exit_codes_tell_what_went_wrong() {
+fn exit_codes_name_the_kind_of_failure() {
     let mut fake = Fake::tree(2, 1);
     let lid = fake.nodes[&guid(HOST, 1)].lids[0];
     let leaf = fake.tables.get_mut(&guid(LEAF, 1)).unwrap();
@@ -223,7 +223,7 @@ fn exit_codes_tell_what_went_wrong() {
         "rsmctl: nothing in the fabric is named `nobody`: `rsmctl nodes` lists what is there\n"
     );
 
-    // The hops are shown all the same.
+    // rsmctl still shows the hops.
     let dropped = run(&served, &["route", "host-1", "host-2"]);
     assert_eq!(dropped.status.code(), Some(1));
     assert_eq!(
@@ -292,7 +292,7 @@ fn the_socket_is_found_without_being_named() {
         .unwrap();
     assert!(found.status.success());
     let status: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
-    // A server of the machine itself would be found first; it is not what this test is about.
+    // rsmctl would find a server of the machine itself first.
     if !Path::new("/run/rsm/rsm.sock").exists() {
         assert_eq!(status["fabric"], "sim:test");
     }
@@ -309,7 +309,7 @@ fn a_closed_pipe_is_success() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // Reads the beginning, as `head` does, and goes away; far more is to come than a pipe
+        // Reads the beginning, as `head` does, and goes away; the rest is far more than a pipe
         // holds.
         let mut beginning = [0; 64];
         child

@@ -13,26 +13,26 @@ use tonic::transport::Channel;
 
 use crate::fake::Fake;
 
-/// A server that runs while a test does.
+/// A server that runs for a test's time.
 pub(crate) struct Served {
     pub(crate) fake: Arc<Fake>,
     pub(crate) socket: PathBuf,
     pub(crate) tcp: SocketAddr,
     runtime: Runtime,
-    /// None once the server was asked to stop.
+    /// None after the request to stop.
     stop: Option<oneshot::Sender<()>>,
     server: JoinHandle<Result<(), ServeError>>,
     _directory: TempDir,
 }
 
-/// What a test wants other than usual.
+/// Options of the server under test.
 #[derive(Default)]
 pub(crate) struct Wanted {
     pub(crate) hardware: bool,
     pub insecure_admin: bool,
-    /// There is no the SA.
+    /// There is no SA.
     pub(crate) unmanaged: bool,
-    /// How many connections there can be, where that matters.
+    /// The connection limits, where the default will not do.
     pub(crate) limits: Option<ConnectionLimits>,
 }
 
@@ -96,8 +96,8 @@ impl Served {
         self.block_on(connect(&endpoint)).unwrap()
     }
 
-    /// Asks the server to stop. Connections of the test live on, so that it can read what comes of
-    /// it.
+    /// Asks the server to stop. Connections of the test live on, so that it can read the last
+    /// messages.
     pub(crate) fn ask_to_stop(&mut self) {
         self.stop.take().expect("asked once").send(()).unwrap();
     }

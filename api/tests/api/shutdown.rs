@@ -8,7 +8,7 @@ use crate::fake::Fake;
 use crate::served::Served;
 
 #[test]
-fn streams_end_and_the_socket_goes() {
+fn shutdown_ends_streams_and_removes_the_socket() {
     let mut served = Served::start(Fake::tree(1, 1));
     let socket = served.socket.clone();
     let mut client = WatchServiceClient::new(served.unix());

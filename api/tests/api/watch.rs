@@ -1,4 +1,4 @@
-//! Streams of events: complete for who reads, honest to who does not.
+//! Streams of events: complete for fast readers, with counted losses for slow ones.
 
 use rsm_api::limits::MAX_WATCHERS;
 use rsm_api::model::{Change, SubnetState};
@@ -18,7 +18,7 @@ fn publish(fake: &Fake, reason: &str) -> u64 {
     fake.journal.publish(GENERATION, 0, change).sequence
 }
 
-/// A stream that has begun: what is published from now on is not missed.
+/// A stream that has begun: it misses no event from now on.
 async fn begin(
     client: &mut WatchServiceClient<tonic::transport::Channel>,
     after_sequence: Option<u64>,
@@ -46,7 +46,7 @@ async fn next_sequence(stream: &mut Streaming<v1::WatchResponse>) -> u64 {
 }
 
 #[test]
-fn a_watcher_sees_what_happens_from_now_on() {
+fn a_watcher_gets_events_from_now_on() {
     let served = Served::start(Fake::tree(1, 1));
     let mut client = WatchServiceClient::new(served.tcp());
     publish(&served.fake, "before");
@@ -78,7 +78,7 @@ fn a_watcher_catches_up_without_gap_or_repetition() {
 }
 
 #[test]
-fn a_watcher_is_told_what_is_no_longer_kept() {
+fn a_watcher_gets_the_number_of_events_no_longer_kept() {
     let served = Served::start(Fake::tree(1, 1));
     let mut client = WatchServiceClient::new(served.unix());
     for _ in 0..JOURNAL + 10 {
@@ -107,15 +107,15 @@ fn a_number_from_before_a_restart_counts_as_now() {
 }
 
 #[test]
-fn a_slow_watcher_is_told_of_its_loss_and_holds_nobody_up() {
+fn a_slow_watcher_loses_events_and_delays_no_publisher() {
     const EVENTS: u64 = 20_000;
     let served = Served::start(Fake::tree(1, 1));
     let mut client = WatchServiceClient::new(served.unix());
-    // Together far more than the windows of a connection hold.
+    // All reasons together are far more than the windows of a connection hold.
     let reason = "x".repeat(1_000);
     served.block_on(async {
         let mut stream = begin(&mut client, None).await;
-        // Nobody reads meanwhile, and still this ends.
+        // The loop ends although the client does not read.
         for _ in 0..EVENTS {
             publish(&served.fake, &reason);
         }
@@ -155,7 +155,7 @@ fn places_for_watchers_are_bounded_and_given_back() {
     assert!(refusal.message().contains("ListEvents"), "{refusal}");
 
     streams.clear();
-    // The server learns of it by and by.
+    // The server notices the end of a stream after a while.
     served.block_on(async {
         while client.watch(request).await.is_err() {
             tokio::task::yield_now().await;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rsm_tests::{Error, fabrics};
 
-/// What to run on and how often.
+/// The fabrics, the contenders and the rounds of a bench.
 #[derive(Debug)]
 pub(crate) struct Options {
     net: Option<PathBuf>,
@@ -56,7 +56,7 @@ impl Options {
         Ok(options)
     }
 
-    /// The net file: the one given, or one generated into `directory`.
+    /// The given net file, or one generated into `directory`.
     pub(crate) fn net(&self, default_spec: &str, directory: &Path) -> Result<PathBuf, Error> {
         match &self.net {
             Some(net) => Ok(net.clone()),
@@ -95,12 +95,12 @@ impl Options {
         self.faults.as_ref().is_none_or(|part| name.contains(part))
     }
 
-    /// The longest that somebody else's program may take.
+    /// The longest that a foreign program may take.
     pub(crate) fn limit_s(&self) -> Option<u64> {
         self.limit_s
     }
 
-    /// Where what others computed is left, and looked for.
+    /// The directory for the foreign programs' tables.
     pub(crate) fn dumps(&self) -> Option<&Path> {
         self.dumps.as_deref()
     }

@@ -1,4 +1,4 @@
-//! Everybody's tables for one fabric.
+//! The tables of all contenders for one fabric.
 
 use rsm_routing::engine::{self, EngineError, EngineKind, Ranking, Routing};
 use rsm_routing::lfts;
@@ -16,10 +16,10 @@ use crate::row::Row;
 /// OpenSM's engines, as `-R` names them.
 const OPENSM: [&str; 7] = ["minhop", "updn", "dnup", "ftree", "dfsssp", "lash", "nue"];
 
-/// How many blocks a step of rebalancing may write, as by default.
+/// The default limit of blocks of a rebalancing step.
 const STEP_BLOCKS: usize = 256;
 
-/// One fabric, and who takes part.
+/// One fabric, and its contenders.
 pub(crate) struct Contest<'a> {
     pub(crate) options: &'a Options,
     /// The fabric before it broke.
@@ -35,13 +35,13 @@ impl Contest<'_> {
         let mut rows = Vec::new();
         for kind in EngineKind::ALL {
             let name = format!("rsm {kind}");
-            // Who takes tables from a file has none of its own, and `auto` is one of the others.
+            // The engine `file` has no tables of its own, and `auto` chooses one of the others.
             let is_other = !matches!(kind, EngineKind::File | EngineKind::Auto);
             if is_other && self.options.takes_part(&name) {
                 rows.extend(self.own(name, &topology, kind, None));
             }
         }
-        // What rsm has when it saw the fabric break.
+        // The tables of rsm after it repaired the fault.
         let repaired = format!("rsm {}, repaired", EngineKind::FabricTree);
         if self.options.takes_part(&repaired) && topology != *self.known {
             let before = route(EngineKind::FabricTree, self.known, None)?;
@@ -52,7 +52,7 @@ impl Contest<'_> {
                 before.ranking.as_ref(),
             ));
         }
-        // And when the fault has stayed for a while.
+        // The tables after rebalancing a lasting fault.
         let rebalanced = format!("rsm {}, rebalanced", EngineKind::FabricTree);
         if self.options.takes_part(&rebalanced) && topology != *self.known {
             rows.push(self.rebalanced(rebalanced, &topology)?);
@@ -85,8 +85,7 @@ impl Contest<'_> {
         Ok(rows)
     }
 
-    /// The row of `fabric-tree` after as many steps of rebalancing as there are; its time is that
-    /// of all of them.
+    /// The row of `fabric-tree` after all steps of rebalancing; its time is that of all of them.
     fn rebalanced(&self, name: String, topology: &Topology) -> Result<Row, AnyError> {
         let before = route(EngineKind::FabricTree, self.known, None)?;
         let mut made = route(EngineKind::FabricTree, topology, before.ranking.as_ref())?;

@@ -20,13 +20,13 @@ pub(crate) struct Foreign {
     limit: Duration,
     dumps: Option<PathBuf>,
     directory: TempDir,
-    /// Why an engine is not tried any more.
+    /// Engines not tried any more, with the reason.
     given_up: BTreeMap<&'static str, String>,
 }
 
-/// What one of its engines made.
+/// The result of one of its engines.
 pub(crate) struct Made {
-    /// The engine whose tables these are.
+    /// The engine of these tables.
     pub(crate) used: String,
     pub(crate) dump: Vec<u8>,
     pub(crate) route_ms: f64,
@@ -42,7 +42,7 @@ impl Foreign {
         })
     }
 
-    /// What `engine` makes of a fabric, or why it makes nothing of it.
+    /// The routes of `engine` on a fabric, or why it has none.
     pub(crate) fn routes(
         &mut self,
         case: &str,
@@ -99,7 +99,7 @@ impl Foreign {
     }
 }
 
-/// As a program says that was killed at its limit.
+/// The outcome of a program killed at its limit.
 const TIMED_OUT: &str = "timed out";
 
 fn read(kept: &Path) -> Result<Option<Result<Made, String>>, AnyError> {
@@ -126,7 +126,7 @@ fn write(kept: &Path, found: &Result<Made, String>) -> Result<(), AnyError> {
         }
         Err(reason) => json!({ "failed": reason }),
     };
-    // Last, so that what it speaks of is there.
+    // Write it last, after the files that it describes.
     std::fs::write(kept.with_extension("json"), about.to_string())?;
     Ok(())
 }

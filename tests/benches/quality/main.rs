@@ -1,17 +1,17 @@
 //! How well rsm's engines and OpenSM's spread traffic, and how long they take, on the same fabrics:
 //! Markdown.
 //!
-//! `cargo bench -p rsm-tests --bench quality [-- [--net FILE | --spec SPEC] [--fabric PART] [--faults PART] [--only ENGINE] [--limit SECONDS] [--rounds N] [--dumps DIRECTORY]]`.
-//! Without a fabric: every real one of the collection with over 100 hosts that ibsim loads, and a
-//! fat tree of 3,456 hosts; each intact and broken. `--fabric` and `--faults` take those alone
-//! whose name contains the part. OpenSM routes on ibsim, and its dump is measured by the code that
-//! judges rsm's tables. OpenSM's time is from its log, from the start of routing until its tables
-//! are handed to those who send them; rsm's is the median of some rounds.
+//! `cargo bench -p rsm-tests --bench quality [-- [--net FILE | --spec SPEC] [--fabric PART]
+//! [--faults PART] [--only ENGINE] [--limit SECONDS] [--rounds N] [--dumps DIRECTORY]]`. Without a
+//! fabric: every real one of the collection with over 100 hosts that ibsim loads, and a fat tree of
+//! 3,456 hosts; each intact and broken. `--fabric` and `--faults` take those alone whose name
+//! contains the part. OpenSM routes on ibsim, and the code that measures rsm's tables also measures
+//! its dump. OpenSM's time is from its log, from the start of routing until its tables go to the
+//! sender; rsm's is the median of some rounds.
 //!
-//! OpenSM is stopped after `--limit` seconds, and an engine of its that was stopped on the intact
-//! fabric is not tried on the broken ones; the table says so. With `--dumps` what OpenSM made is
-//! left in a directory, and taken from there by a later run: it is the same every time, and takes
-//! most of the time.
+//! The bench stops OpenSM after `--limit` seconds, and does not try an engine stopped on the intact
+//! fabric on the broken ones; the table notes it. With `--dumps` a run keeps OpenSM's tables in a
+//! directory, and a later run reads them: they are the same every time, and take most of the time.
 
 mod contest;
 mod foreign;
@@ -39,13 +39,13 @@ type AnyError = Box<dyn std::error::Error>;
 /// The fabric of the comparison beside real ones.
 const DEFAULT_SPEC: &str = "fat-tree:k=24,levels=3";
 
-/// Real fabrics with fewer hosts show nothing.
+/// Real fabrics with fewer hosts show no differences.
 const HOSTS: usize = 100;
 
-/// Files of the collection that ibsim does not take, or has as another file that it does.
+/// Files of the collection that ibsim does not load, or duplicates of one that it loads.
 const LEFT_OUT: [&str; 2] = ["superbench-faked-hdr-full.txt", "nvidia-dgx-ndr-p1.txt"];
 
-/// What is broken; the first is nothing.
+/// The faults; the first breaks nothing.
 const FAULTS: [(&str, &str); 5] = [
     ("intact", ""),
     ("1 link", "links=1,seed=1"),
@@ -130,9 +130,8 @@ fn fabrics(options: &Options) -> Result<Vec<(String, Netlist)>, AnyError> {
     Ok(found)
 }
 
-/// The fabric with the numbers that all contenders see, broken or not: the port GUIDs that ibsim
-/// gives to ports whatever the file says, unless two ports would share one, and a LID for every
-/// port.
+/// The fabric with the same numbers for all contenders, broken or not: the port GUIDs that ibsim
+/// assigns against the file, unless two ports would share one, and a LID for every port.
 fn numbered(netlist: &Netlist) -> Result<Netlist, AnyError> {
     Ok(fabrics::with_lids(fabrics::as_ibsim_numbers(netlist))?)
 }

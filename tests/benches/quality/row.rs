@@ -22,11 +22,11 @@ pub(crate) enum Cycles {
     AtSwitches,
     /// Between hosts.
     Yes,
-    /// On one lane, but not on the lanes that the engine asks for.
+    /// On one lane, but not on the lanes that the engine requires.
     OnOneLane,
 }
 
-/// What tables are worth.
+/// The measured quality of tables.
 pub(crate) struct Measured {
     pub(crate) quality: Quality,
     pub(crate) report: Report,
@@ -79,7 +79,7 @@ impl Row {
         }
     }
 
-    /// The same, after a look at the lanes that the engine asks for.
+    /// The same, with credit loops checked on the lanes that the engine requires.
     pub(crate) fn on_lanes(mut self, topology: &Topology, made: &Routing) -> Row {
         if let Ok(measured) = &mut self.outcome
             && measured.cycles != Cycles::None
@@ -161,7 +161,7 @@ impl std::fmt::Display for Row {
     }
 }
 
-/// The entries that packets from a host to a host meet, and no others.
+/// Only the entries on paths from a host to a host.
 fn between_hosts(topology: &Topology, tables: &Tables) -> Tables {
     let mut used = Tables {
         lfts: vec![Lft::new(topology.top_lid().index() + 1); topology.switch_count()],
@@ -174,7 +174,7 @@ fn between_hosts(topology: &Topology, tables: &Tables) -> Tables {
         for lid in destination.lids() {
             for &leaf in &leaves {
                 let mut at = leaf;
-                // Where an earlier packet has been, its way is known.
+                // From a node of an earlier packet on, the path is known.
                 while used.lfts[at.index()].port(lid).is_none() {
                     let Some(port) = tables.lfts.get(at.index()).and_then(|lft| lft.port(lid))
                     else {

@@ -1,14 +1,14 @@
-//! fabric-tree next to the best that OpenSM has without credit loops.
+//! fabric-tree next to OpenSM's best engine without credit loops.
 
 use std::io::Write;
 
 use crate::AnyError;
 use crate::row::{Measured, Row};
 
-/// What something is called, and what a row has of it.
+/// The name of a measure, and its value in a row.
 type Measure = (&'static str, fn(&Measured) -> f64);
 
-/// What less of is better.
+/// The measures; less is better.
 const MEASURES: [Measure; 6] = [
     ("max EFI", |measured| measured.quality.paths.max as f64),
     ("EFI max/mean", |measured| {
@@ -27,11 +27,11 @@ const MEASURES: [Measure; 6] = [
 /// Two values that print alike are alike.
 const TOLERANCE: f64 = 0.005;
 
-/// So are two means over 200 random permutations that differ by less than this part: they vary by
-/// as much with the seed.
+/// Two means over 200 random permutations that differ by less than this part are alike, too: they
+/// vary by as much with the seed.
 const NOISE: f64 = 0.02;
 
-/// Writes a table of all cases, and where rsm is behind.
+/// Writes a table of all cases, and the cases where rsm is behind.
 pub(crate) fn write(out: &mut impl Write, cases: &[(String, Vec<Row>)]) -> Result<(), AnyError> {
     writeln!(
         out,
@@ -91,10 +91,10 @@ pub(crate) fn write(out: &mut impl Write, cases: &[(String, Vec<Row>)]) -> Resul
     Ok(())
 }
 
-/// Whom this is about.
+/// The contender of the summary.
 const SUBJECT: &str = "rsm fabric-tree";
 
-/// The least of a measure among OpenSM's engines that count, and whose it is.
+/// The least of a measure among OpenSM's eligible engines, and its engine.
 fn best<'r>(
     rows: &'r [Row],
     own: &Measured,
@@ -103,13 +103,13 @@ fn best<'r>(
     rows.iter()
         .filter(|row| row.engine.starts_with("OpenSM") && row.is_free())
         .filter_map(|row| Some((row.outcome.as_ref().ok()?, row.engine.as_str())))
-        // Who leaves pairs out has fewer paths to spread.
+        // An engine that loses pairs has fewer paths to spread.
         .filter(|(measured, _)| measured.quality.lost_pairs <= own.quality.lost_pairs)
         .map(|(measured, engine)| (measure(measured), engine))
         .min_by(|one, other| one.0.total_cmp(&other.0))
 }
 
-/// Two decimals where they say something.
+/// Two decimals where they are significant.
 fn short(value: f64) -> String {
     if value.fract() == 0.0 {
         format!("{value}")

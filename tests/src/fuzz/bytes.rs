@@ -1,6 +1,6 @@
 //! An input, taken apart from the front.
 
-/// What is left of an input.
+/// The rest of an input.
 pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -18,7 +18,7 @@ impl<'a> Bytes<'a> {
         Some(u16::from_be_bytes(bytes))
     }
 
-    /// The next `count` bytes, or what is left where that is less.
+    /// The next `count` bytes, or the rest where that is less.
     pub(super) fn up_to(&mut self, count: usize) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(count.min(self.0.len()));
         self.0 = rest;

@@ -1,9 +1,8 @@
-//! What is fuzzed: functions that take any bytes, and panic where what they found is not as it has
-//! to be.
+//! Fuzz targets: functions that take any bytes, and panic where an invariant does not hold.
 //!
 //! Each has a corpus of files below `tests/fuzz/corpus`. `cargo test` replays all of them, and
-//! mutants of them that a seed decides ([`mutant`]); the crate in `tests/fuzz` hands the same
-//! functions to cargo-fuzz. An input that has failed joins the corpus with the repair.
+//! seeded mutants of them ([`mutant`]); the crate in `tests/fuzz` passes the same functions to
+//! cargo-fuzz. An input that has failed joins the corpus with the repair.
 
 mod bytes;
 mod mutant;
@@ -16,11 +15,10 @@ use std::path::PathBuf;
 
 pub use mutant::mutant;
 
-/// The longest input that is worth its while, in bytes: dozens of datagrams. What is behind is not
-/// looked at.
+/// The longest useful input in bytes: dozens of datagrams. Targets ignore the rest.
 pub const MAX_INPUT: usize = 16 << 10;
 
-/// A function that is fuzzed.
+/// A fuzz target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// Its name, and that of the folder of its corpus.
@@ -29,7 +27,7 @@ pub struct Target {
     seeds: fn() -> Vec<Seed>,
 }
 
-/// An input to begin with: well-formed, for mutants to be not quite.
+/// A well-formed first input, for mutants to start from.
 #[derive(Clone, Debug)]
 pub struct Seed {
     /// The name of its file.
@@ -59,7 +57,7 @@ pub const SA: Target = Target {
     seeds: sa::seeds,
 };
 
-/// Packets of any kind to one end of RMPP.
+/// Any packets to one end of RMPP.
 pub const RMPP: Target = Target {
     name: "rmpp",
     run: rmpp::run,
@@ -81,18 +79,18 @@ impl Target {
     ///
     /// # Panics
     ///
-    /// When something is wrong with what is fuzzed.
+    /// When an invariant of the target does not hold.
     pub fn run(&self, input: &[u8]) {
         (self.run)(&input[..input.len().min(MAX_INPUT)]);
     }
 
-    /// What the corpus began with.
+    /// The first inputs of the corpus.
     #[must_use]
     pub fn seeds(&self) -> Vec<Seed> {
         (self.seeds)()
     }
 
-    /// Where the corpus is.
+    /// The directory of the corpus.
     #[must_use]
     pub fn folder(&self) -> PathBuf {
         let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus");

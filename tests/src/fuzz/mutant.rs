@@ -1,9 +1,9 @@
-//! Inputs that are not quite those of a corpus.
+//! Mutants of the inputs of a corpus.
 
 use super::{MAX_INPUT, Seed};
 use crate::virtual_time::Dice;
 
-/// Numbers at which something changes.
+/// Boundary values.
 const EDGES: [u64; 18] = [
     0,
     1,
@@ -25,10 +25,10 @@ const EDGES: [u64; 18] = [
     u64::MAX,
 ];
 
-/// The most changes that are made at once.
+/// The most changes of one mutant.
 const CHANGES: usize = 8;
 
-/// The input that `seed` makes of a corpus: the same for the same corpus, for ever.
+/// The mutant of a corpus for `seed`: always the same for the same corpus.
 #[must_use]
 pub fn mutant(corpus: &[Seed], seed: u64) -> Vec<u8> {
     let mut dice = Dice::new(seed);
@@ -71,7 +71,7 @@ fn flip(input: &mut [u8], dice: &mut Dice) {
     }
 }
 
-/// Puts a number in place of what is there.
+/// Overwrites bytes of the input with a number.
 fn overwrite(input: &mut [u8], dice: &mut Dice) {
     let number = match dice.below(3) {
         0 => dice.number(),
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_always_makes_the_same_and_seeds_make_different_ones() {
+    fn a_seed_repeats_its_mutant_and_seeds_differ() {
         let corpus = [
             Seed::new("a", (0..200).collect()),
             Seed::new("b", vec![7; 500]),
@@ -126,7 +126,7 @@ mod tests {
         let different: std::collections::BTreeSet<_> = mutants.iter().collect();
         assert!(different.len() > 450, "{}", different.len());
         assert!(mutants.iter().all(|input| input.len() <= MAX_INPUT));
-        // Out of nothing something comes as well.
+        // An empty corpus has mutants as well.
         assert!((0..500).any(|seed| !mutant(&[], seed).is_empty()));
     }
 }

@@ -1,4 +1,4 @@
-//! The views of records: any bytes can be read, shown, and written back as they were.
+//! The views of records: reading, printing and writing back preserve any bytes.
 //!
 //! An input is the identifier of an attribute and the data of one datagram, or less.
 
@@ -61,7 +61,7 @@ fn view<R: Record + Debug>(data: &[u8], text: &mut String) {
     let mut copy = data.to_vec();
     *R::from_prefix_mut(&mut copy).expect("it is as long") = *record;
     assert_eq!(copy, data, "{}", R::NAME);
-    // A string takes whatever is written.
+    // Writing to a string does not fail.
     let _ = write!(text, "{record:?}");
     let layout = fields::of_record(R::ID).expect("every record has its fields");
     for component in R::COMPONENTS {
@@ -76,7 +76,7 @@ fn view<R: Record + Debug>(data: &[u8], text: &mut String) {
     }
 }
 
-/// The GIDs behind a MultiPathRecord are there, as many as it says.
+/// A MultiPathRecord is followed by as many GIDs as it states.
 fn gids(data: &[u8]) {
     let Some(record) = MultiPathRecord::from_prefix(data) else {
         return;
@@ -92,11 +92,11 @@ fn gids(data: &[u8]) {
     }
 }
 
-/// The whole datagram, as a request and as what it is answered with.
+/// The whole datagram, as a request and as its answer.
 fn datagram(attribute: AttrId, data: &[u8], text: &mut String) {
     let mut mad = SaMad::from_bytes(&[0; 256]).to_owned();
     mad.data[..data.len()].copy_from_slice(data);
-    // The header is of the input as well.
+    // The header comes from the input as well.
     let mut bytes = *mad.as_bytes();
     for (at, byte) in data.iter().enumerate() {
         bytes[at % 56] ^= byte.rotate_left(at as u32 / 56);
@@ -123,7 +123,7 @@ pub(super) fn seeds() -> Vec<Seed> {
     seeds
 }
 
-/// A record in which each component has a number of its own, and one of ones.
+/// A record with a distinct number in each component, and one of ones.
 fn seeds_of<R: Record>() -> [Seed; 2] {
     let mut numbered = vec![0; R::LEN];
     for (number, component) in (1u8..).zip(R::COMPONENTS) {

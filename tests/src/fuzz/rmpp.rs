@@ -1,6 +1,6 @@
-//! One end of RMPP, and any packets: nothing panics, nothing grows, everything ends.
+//! One end of RMPP under any packets: no panic, no growth, and every transfer ends.
 //!
-//! An input is a row of steps of 16 bytes: what is done, whose it is, and numbers for it.
+//! An input is a row of steps of 16 bytes: the action, the peer, and numbers.
 
 use std::time::Duration;
 
@@ -19,13 +19,12 @@ use rsm_mad::wire::sa::{PathRecord, SaHeader, SaMad};
 use super::Seed;
 use super::bytes::Bytes;
 
-/// Few, so that the bounds are met.
+/// Few, so that inputs reach the bounds.
 const MAX_TRANSACTIONS: usize = 5;
 const MAX_PER_CLIENT: usize = 3;
 const MAX_RECEIVED: usize = 2000;
 
-/// Far more often than anything is to be done once nothing comes any more: attempts of every
-/// transfer and their ends.
+/// Far more deadlines than remain after the last packet: attempts of every transfer and their ends.
 const MOST_DEADLINES: usize = 1000;
 
 const PACKET: u8 = 0;
@@ -51,7 +50,7 @@ pub(super) fn run(input: &[u8]) {
         assert!(rmpp.stats().transactions <= MAX_TRANSACTIONS);
         drain(&mut rmpp, now);
     }
-    // Left alone, everything ends, as soon as it is said to.
+    // Without further packets, every transfer ends within its configured time.
     let all = config.total_time + config.linger + Duration::from_secs(1);
     let last = now + all;
     for _ in 0..MOST_DEADLINES {
@@ -105,7 +104,7 @@ fn take(rmpp: &mut Rmpp, step: &[u8; 16], now: &mut Time) {
                 bytes.resize(SA_HEADER_LEN + length, step[5]);
                 Message { bytes, remote }.into()
             };
-            // There may be no room, or it may be no message: either is said.
+            // `send` may refuse: there may be no room, or the bytes may be no message.
             let _ = rmpp.send(outgoing, patience, *now);
         }
         _ => {
@@ -123,7 +122,7 @@ fn packet(step: &[u8; 16], method: Method, tid: Tid) -> MadBytes {
     mad.header = SaHeader::request::<PathRecord>(method, tid);
     mad.header
         .rmpp_mut()
-        // The version is seldom another.
+        // The version is seldom a wrong one.
         .set_version(step[3].wrapping_add(1))
         .set_rmpp_type(RmppType::from_code(step[4]))
         .set_flags(RmppFlags(step[5]))
@@ -134,7 +133,7 @@ fn packet(step: &[u8; 16], method: Method, tid: Tid) -> MadBytes {
 }
 
 fn drain(rmpp: &mut Rmpp, now: Time) {
-    // Everything that is under way is no more than a window each, and a packet besides.
+    // Each transaction has at most a window of packets under way, and one more packet.
     let most = MAX_TRANSACTIONS * (MAX_SEND_WINDOW as usize + 1);
     let mut sent = 0;
     while let Some(transmit) = rmpp.poll_transmit(now) {

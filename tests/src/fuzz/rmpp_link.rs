@@ -1,9 +1,9 @@
 //! Both ends of RMPP, and any fate of the packets between them: a message arrives whole and once,
-//! or somebody is told that it does not, and both ends forget about it.
+//! or an end reports the failure, and both ends forget the transfer.
 //!
-//! An input is a head of six bytes (what is asked and how long the answer is) and one byte for each
-//! packet: whether it is lost, comes twice, comes late, or changes on its way. What comes after the
-//! last byte arrives.
+//! An input is a head of six bytes (the kind of request and the length of the answer) and one byte
+//! for each packet: whether it is lost, duplicated, late, or corrupted. Packets after the last byte
+//! arrive.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -35,7 +35,7 @@ const LATENCY: Duration = Duration::from_micros(10);
 /// segment.
 const MOST_STEPS: usize = 200_000;
 
-/// What becomes of a packet, by the low bits of its byte.
+/// The fate of a packet, by the low bits of its byte.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Arrives,
@@ -61,10 +61,10 @@ struct Link<'a> {
     now: Time,
     ends: BTreeMap<Lid, Rmpp>,
     fates: Bytes<'a>,
-    /// By when it arrives; of several at one moment in the order in which they were sent.
+    /// By time of arrival; at one moment, in the order of sending.
     flights: BTreeMap<(Time, usize), (Lid, Lid, MadBytes)>,
     sent: usize,
-    /// Something changed on its way, so that ends may be told what nobody has said.
+    /// A packet was corrupted, so an end may receive data that the other end did not send.
     lied: bool,
 }
 
@@ -129,12 +129,12 @@ pub(super) fn run(input: &[u8]) {
 
 enum Event {
     Message(Message),
-    /// Of a transfer in which this end asks, or answers.
+    /// A failed transfer: true at the requester, false at the responder.
     Failed(bool),
 }
 
 impl Link<'_> {
-    /// Runs until one end has something to say, or everything is at an end.
+    /// Runs until an end has an event, or nothing is left to do.
     fn next(&mut self) -> Option<(Lid, Event)> {
         for _ in 0..MOST_STEPS {
             for (&lid, end) in &mut self.ends {
@@ -193,7 +193,7 @@ impl Link<'_> {
             }
             Fate::Changes => {
                 self.lied = true;
-                // Somewhere in the RMPP header or before it.
+                // A byte of the RMPP header or before it.
                 mad[usize::from(byte >> 4) + 20] ^= byte;
                 1
             }
@@ -222,13 +222,13 @@ impl Link<'_> {
         } else {
             answer.into()
         };
-        // To a question that comes again the answer is on its way.
+        // `send` refuses a second answer to a repeated request.
         let server = self.ends.get_mut(&SERVER).expect("there are two");
         let _ = server.send(outgoing, Duration::ZERO, self.now);
     }
 }
 
-/// Data of which no two stretches are alike.
+/// Data without two equal stretches.
 fn pattern(length: usize) -> Vec<u8> {
     (0..length)
         .map(|at| (at ^ ((at >> 8) * 31)) as u8)

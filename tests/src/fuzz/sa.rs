@@ -1,8 +1,8 @@
-//! Requests to the SA: whatever is asked, there is one answer, it ends, and it tells
-//! nobody of a partition that is not his.
+//! Requests to the SA: every request has at most one answer, which ends and reveals no host of a
+//! foreign partition.
 //!
-//! An input is a row of requests. Each is a byte that says which host asks, one that says how much
-//! time passes before and how the answer is fetched, the length in 16 bits, and the request.
+//! An input is a row of requests. Each is a byte for the requester, a byte for the time before it
+//! and the way to fetch the answer, the length in 16 bits, and the request.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -31,19 +31,19 @@ const SM_KEY: u64 = 0x1234;
 /// Six switches and eight hosts.
 const SPEC: &str = "fat-tree:k=4,levels=2";
 
-/// Ten times what the longest table of so small a subnet takes.
+/// Ten times the pulls of the longest table of so small a subnet.
 const MOST_PULLS: usize = 1000;
 
-/// The LID of nobody.
+/// A LID that no port holds.
 const NOBODY: Lid = Lid(0xBFF0);
 
-/// A bit of the second byte: the answer stays where it is until the end.
+/// A bit of the second byte: fetch the answer only at the end of the input.
 const KEPT: u8 = 0x80;
 
-/// A bit of the second byte: nobody waits for the rest of the answer.
+/// A bit of the second byte: drop the answer after its first bytes.
 const DROPPED: u8 = 0x40;
 
-/// A host, in one of two partitions. The first one is the manager's, and in neither.
+/// A host, in one of two partitions. The first host is the manager's, in neither partition.
 #[derive(Clone, Copy)]
 struct Host {
     lid: Lid,
@@ -111,7 +111,7 @@ pub(super) fn run(input: &[u8]) {
     sa.answer_from(subnet.sa_snapshot.clone());
     let mut now = Time::ZERO;
     let mut kept = Vec::new();
-    // What each host has said: what comes back of that is no secret.
+    // The bytes that each host has sent: an answer may repeat them.
     let mut said: Vec<Vec<u8>> = vec![Vec::new(); subnet.hosts.len()];
     let mut input = Bytes(input);
     while let Some((who, how, length)) = head(&mut input) {
@@ -133,7 +133,7 @@ pub(super) fn run(input: &[u8]) {
         // A requester at an unknown LID gets silence, and asks again when the LID is known.
         let is_known = subnet.hosts.get(who).is_some();
         assert_eq!(answer.is_some(), is_known && is_answered(bytes));
-        // Whatever becomes of it, it is counted once.
+        // The counters count each request once.
         let counters = sa.counters();
         let open = u64::from(answer.as_ref().is_some_and(Answer::is_open));
         let answers = counters.answers.values().sum::<u64>() + open;
@@ -161,7 +161,7 @@ pub(super) fn run(input: &[u8]) {
             }
         }
     }
-    // What changed meanwhile changes no answer under way.
+    // Changes since the request do not change an answer under way.
     for (answer, viewer) in kept {
         fetch(answer, viewer, &said);
     }
@@ -196,7 +196,7 @@ fn check_header(bytes: &[u8], answer: &Answer) {
     }
 }
 
-/// Fetches an answer to its end and looks for what its reader must not see.
+/// Fetches an answer to its end and checks that it reveals no hidden host.
 fn fetch(mut answer: Answer, viewer: Option<usize>, said: &[Vec<u8>]) {
     let (attribute, words) = (
         answer.header().mad().attribute(),
@@ -215,7 +215,7 @@ fn fetch(mut answer: Answer, viewer: Option<usize>, said: &[Vec<u8>]) {
         return;
     };
     let hosts = &subnet().hosts;
-    // The manager's host is in touch with everybody, and who is nobody is told nothing.
+    // The manager's host may see every host, and a requester at an unknown LID gets no answer.
     let Some(own) = hosts.get(viewer).filter(|_| viewer > 0) else {
         return;
     };
@@ -263,7 +263,7 @@ fn whole(answer: &mut Answer) -> Vec<u8> {
     panic!("{answer:?} does not end");
 }
 
-/// The LIDs that a record says something about.
+/// The LIDs in a record.
 fn lids(attribute: AttrId, record: &[u8]) -> Vec<Lid> {
     fn of<R: Record>(record: &[u8], lids: impl FnOnce(&R) -> Vec<Lid>) -> Vec<Lid> {
         R::from_prefix(record).map(lids).unwrap_or_default()
@@ -355,7 +355,7 @@ fn paths() -> Vec<Seed> {
     ]
 }
 
-/// Joins and leaves of two partitions, with somebody who looks on.
+/// Joins and leaves of two partitions, with queries of members.
 fn members() -> Vec<u8> {
     let mut bytes = Vec::new();
     let mask = McMemberRecord::MGID

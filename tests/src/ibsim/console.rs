@@ -8,7 +8,7 @@ use crate::clock::wait_for;
 use crate::error::Error;
 use crate::process::Running;
 
-/// What ibsim prints when it waits for a command.
+/// ibsim's prompt for a command.
 const PROMPT: &str = "sim> ";
 
 /// How long one command may take, a file of thousands of them included.

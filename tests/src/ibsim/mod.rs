@@ -24,7 +24,7 @@ use crate::process::Invocation;
 use console::Console;
 pub use nodes::{SimNode, SimNodeKind, read_nodes};
 
-/// Nodes, switches and ports ibsim makes room for: more than any fabric of the tests has. Its own
+/// Capacity of ibsim in nodes, switches and ports: more than any fabric of the tests has. Its own
 /// defaults (2,048, 256 and 13,312) are too small for them, and untouched room costs nothing.
 const ROOM: [&str; 6] = ["-N", "60000", "-S", "6000", "-P", "700000"];
 
@@ -40,7 +40,7 @@ static NEXT_SIMULATOR: AtomicU32 = AtomicU32::new(0);
 /// A running simulator. Dropping it ends it.
 #[derive(Debug)]
 pub struct Ibsim {
-    // Dropped in this order: the process before the directory it writes to.
+    // Fields drop in this order: the process before the directory it writes to.
     console: Mutex<Console>,
     socket_name: String,
     nodes: Vec<SimNode>,
@@ -78,7 +78,7 @@ impl Ibsim {
             })?;
         let number = NEXT_SIMULATOR.fetch_add(1, Ordering::Relaxed);
         let socket_name = format!("rsm-{}-{number}", std::process::id());
-        // Reading the console is what `-n` switches off; it is wanted here.
+        // Without `-n`, ibsim reads its console.
         let mut process = Invocation::new(program_path("ibsim"), directory.path())
             .arg("-s")
             .args(ROOM)
@@ -104,8 +104,8 @@ impl Ibsim {
                 reason,
             });
         }
-        // It says so before it binds its sockets, and a client that comes in between waits for two
-        // seconds; a console that answers is read by the loop that serves the sockets.
+        // ibsim reports readiness before it binds its sockets, and a client that comes in between
+        // waits for two seconds; the loop that serves the sockets also answers on the console.
         let mut console = Console::new(process);
         console.command("")?;
         Ok(Self {
@@ -117,7 +117,7 @@ impl Ibsim {
         })
     }
 
-    /// What the net file states, in its order.
+    /// The nodes of the net file, in its order.
     #[must_use]
     pub fn nodes(&self) -> &[SimNode] {
         &self.nodes
@@ -225,7 +225,7 @@ impl Ibsim {
             .run(DIAGNOSIS_LIMIT)
     }
 
-    /// Gives a console command and returns what ibsim printed.
+    /// Gives a console command and returns ibsim's output.
     ///
     /// # Errors
     ///

@@ -1,11 +1,11 @@
 //! The nodes of a net file as ibsim sees them: enough to pick hosts and links.
 //!
-//! Deliberately not the parser of `rsm-routing`: what the tests compare rsm against should not
-//! come out of rsm's own code.
+//! Deliberately not the parser of `rsm-routing`: the reference of a test should not come from rsm's
+//! own code.
 
 use std::collections::BTreeMap;
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SimNodeKind {
     /// A channel adapter, aggregation nodes included.
@@ -19,7 +19,7 @@ pub enum SimNodeKind {
 /// A node of a net file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SimNode {
-    /// What it is.
+    /// Its kind.
     pub kind: SimNodeKind,
     /// Its name for console commands and `SIM_HOST`, such as `S-0002c902400bc4b0`.
     pub id: String,
@@ -31,7 +31,7 @@ pub struct SimNode {
 
 /// Reads the nodes of a file in ibnetdiscover format or of an ibsim example.
 ///
-/// Lines that are neither the head of a node nor one of its ports are passed over, as ibsim does.
+/// Lines that are neither the head of a node nor one of its ports are skipped, as in ibsim.
 #[must_use]
 pub fn read_nodes(text: &str) -> Vec<SimNode> {
     let mut nodes: Vec<SimNode> = Vec::new();

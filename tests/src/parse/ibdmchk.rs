@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::error::Error;
 
-/// What ibdmchk found.
+/// The result of ibdmchk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     /// CA to CA paths it walked.

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 
-/// A port and what is at the other end of its cable.
+/// A port and the other end of its cable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkLine {
     /// Port GUID of a CA, node GUID of a switch.

@@ -1,6 +1,6 @@
-//! What the foreign programs print, read back.
+//! Parsers of the foreign programs' output.
 //!
-//! Written from the programs' output and nothing of rsm's, so that what they say is evidence.
+//! They share no code with rsm, so that their results are independent evidence.
 
 pub mod ibdmchk;
 pub mod iblinkinfo;

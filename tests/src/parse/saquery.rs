@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::error::Error;
 
-/// A record: what is printed of it.
+/// A record, as printed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Record {
     /// Fields by their names as printed.
     fields: BTreeMap<String, String>,
-    /// Rows of two numbers: the entries of a forwarding table, those that lead nowhere included.
+    /// Rows of two numbers: the entries of a forwarding table, drops included.
     pub entries: BTreeMap<u16, u16>,
     /// Rows of many numbers: the keys of a P_KeyTable.
     pub keys: Vec<u16>,
@@ -53,11 +53,11 @@ fn unexpected(detail: String) -> Error {
     }
 }
 
-/// Reads what `saquery` prints: headings begin a line, fields are indented.
+/// Reads the output of `saquery`: headings begin a line, fields are indented.
 ///
 /// # Errors
 ///
-/// When it prints that it was refused.
+/// When it prints a refusal.
 pub fn parse(output: &str) -> Result<Vec<Record>, Error> {
     let mut records: Vec<Record> = Vec::new();
     for line in output.lines() {

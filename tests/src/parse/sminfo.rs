@@ -1,4 +1,4 @@
-//! `sminfo`: who is master, asked of the subnet.
+//! `sminfo`: the master of the subnet.
 
 use crate::error::Error;
 

@@ -1,4 +1,4 @@
-//! Which foreign programs a test needs, and what happens when one is not installed.
+//! The foreign programs of the tests, and the handling of missing ones.
 //!
 //! `build.rs` sets the cfg `peers` when all of them are there, and every peer test carries
 //! `#[cfg_attr(not(peers), ignore = "…")]`, so that a machine with nothing but Rust counts them as
@@ -31,7 +31,7 @@ pub fn require_peer(program: &str) -> bool {
         std::env::var_os(REQUIRE_PEERS).is_none_or(|value| value != "1"),
         "{message}"
     );
-    // Written past the capture of the test harness: a skipped test has to be seen.
+    // Write past the capture of the test harness: a skipped test has to be visible.
     let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("skipped: {message}\n"));
     false
 }

@@ -20,7 +20,7 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = &[
 /// `PATH` does not look.
 const SYSTEM_DIRECTORIES: &[&str] = &["/usr/sbin", "/sbin", "/usr/bin"];
 
-/// Where `program` is installed, if it is.
+/// The path of `program`, if it is installed.
 pub(crate) fn find_program(program: &str) -> Option<std::path::PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)

@@ -1,4 +1,4 @@
-//! What the diagnostics say about a subnet that some subnet manager brought up.
+//! The diagnostics' view of a subnet after bring-up by any subnet manager.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -74,14 +74,14 @@ pub fn discovered_nodes(ibsim: &Ibsim, host: &str) -> Result<Vec<SimNode>, Error
     Ok(read_nodes(&finished.stdout))
 }
 
-/// Has ibdmchk walk the routes dumped in `directory` (opensm-subnet.lst and opensm.fdbs).
+/// Runs ibdmchk on the routes dumped in `directory` (opensm-subnet.lst and opensm.fdbs).
 ///
 /// # Errors
 ///
 /// When it stops before a verdict.
 pub fn check_dumps(directory: &Path) -> Result<ibdmchk::Verdict, Error> {
     const CHECK_LIMIT: Duration = Duration::from_secs(300);
-    // It insists on a file of multicast tables, which may be empty.
+    // ibdmchk needs a file of multicast tables, which may be empty.
     let multicast = directory.join("opensm.mcfdbs");
     if !multicast.exists() {
         std::fs::write(&multicast, "").map_err(|source| Error::Write {

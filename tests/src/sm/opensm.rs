@@ -9,7 +9,7 @@ use crate::ibsim::Ibsim;
 use crate::process::{Finished, Invocation, Running};
 use crate::tap::Tap;
 
-/// What OpenSM logs when a sweep has ended well.
+/// OpenSM's log line after a successful sweep.
 const SUBNET_UP: &str = "SUBNET UP";
 
 /// `opensm -o`: configure the subnet once, then exit. Its dumps go to the working directory.
@@ -49,7 +49,7 @@ pub struct OpenSm {
 }
 
 impl OpenSm {
-    /// Starts OpenSM and waits until it says that the subnet is up.
+    /// Starts OpenSM and waits until it logs that the subnet is up.
     ///
     /// # Errors
     ///
@@ -69,13 +69,13 @@ impl OpenSm {
         )
     }
 
-    /// As [`OpenSm::start`], as whatever client `opensm` is.
+    /// As [`OpenSm::start`], with the client `opensm`.
     ///
     /// # Errors
     ///
     /// As [`OpenSm::start`].
     pub fn run(opensm: Invocation, arguments: &[&str], limit: Duration) -> Result<Self, Error> {
-        // `-d 2` has every line of the log written at once.
+        // `-d 2` flushes every line of the log at once.
         let invocation = with_files(opensm).args(["-d", "2"]).args(arguments);
         let directory = invocation.directory().to_owned();
         let command = invocation.to_string();
@@ -99,7 +99,7 @@ impl OpenSm {
         })
     }
 
-    /// Waits until the log has said `times` times that the subnet is up.
+    /// Waits until the log has reported `times` times that the subnet is up.
     pub fn wait_subnet_up(&mut self, times: usize, limit: Duration) -> bool {
         wait_for(limit, || {
             let up = self.sweeps() >= times;
@@ -122,7 +122,7 @@ impl OpenSm {
             .unwrap_or_default()
     }
 
-    /// Has it sweep the whole subnet again (SIGHUP).
+    /// Makes it sweep the whole subnet again (SIGHUP).
     pub fn hang_up(&self) {
         self.process.hang_up();
     }
@@ -142,7 +142,7 @@ impl OpenSm {
     ///
     /// # Errors
     ///
-    /// When the kernel cannot say how it ended.
+    /// When the kernel reports no exit status.
     pub fn kill(self) -> Result<Finished, Error> {
         self.process.kill()
     }
@@ -151,7 +151,7 @@ impl OpenSm {
     ///
     /// # Errors
     ///
-    /// When the kernel cannot say how it ended.
+    /// When the kernel reports no exit status.
     pub fn stop(self) -> Result<Finished, Error> {
         self.process.terminate(Duration::from_secs(10))
     }

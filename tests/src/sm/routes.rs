@@ -7,14 +7,14 @@ use super::opensm::opensm_once;
 use crate::error::Error;
 use crate::ibsim::Ibsim;
 
-/// What one of OpenSM's engines made of a fabric.
+/// The routes of one of OpenSM's engines.
 #[derive(Debug)]
 pub struct ForeignRoutes {
-    /// The engine whose tables these are: another than was asked for where that gave up.
+    /// The engine of these tables: a fallback where the requested engine gave up.
     pub engine: String,
-    /// Its forwarding tables, as `opensm-lfts.dump` has them.
+    /// Its forwarding tables, in the form of `opensm-lfts.dump`.
     pub dump: Vec<u8>,
-    /// From the start of routing until the tables are handed to those who send them, by its log.
+    /// From the start of routing until the tables go to the sender, by its log.
     pub route: Duration,
     /// The whole process.
     pub wall: Duration,
@@ -34,7 +34,7 @@ pub fn opensm_routes(
     let opensm = opensm_once(ibsim, None, host)?;
     let directory = opensm.directory().to_owned();
     let file = |name: &str| directory.join(name);
-    // Only its routing says more than usual: 0x04 tells when it begins, 0x02 when it has ended.
+    // Only routing logs more than usual: 0x04 logs its begin, 0x02 its end.
     let module_levels = file("log-levels");
     write(&module_levels, "osm_ucast_mgr.c 0x47\n")?;
     let settings = format!("per_module_logging_file {}\n", module_levels.display());
@@ -73,7 +73,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
     })
 }
 
-/// Who routed first, and how long it took, engines that gave up before included.
+/// The first engine that succeeded, and the time it took, with engines that gave up before.
 fn routing(log: &str) -> Option<(String, Duration)> {
     let begin = log
         .lines()
@@ -88,7 +88,7 @@ fn routing(log: &str) -> Option<(String, Duration)> {
         .next()?;
     let day = Duration::from_secs(24 * 60 * 60);
     let (begin, end) = (time_of_day(begin)?, time_of_day(end)?);
-    // Midnight may have come in between.
+    // Midnight may lie in between.
     let end = if end < begin { end + day } else { end };
     Some((engine.to_owned(), end - begin))
 }
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_log_tells_who_routed_and_for_how_long() {
+    fn the_log_yields_the_engine_and_its_routing_time() {
         let log = "\
 Nov 21 23:59:59 900000 [A] 0x04 -> ucast_mgr_route: building routing with 'ftree' routing algorithm...
 Nov 21 23:59:59 950000 [A] 0x02 -> ucast_mgr_route: ftree: cannot build fwd tables.

@@ -12,8 +12,8 @@ use crate::process::{Finished, Invocation, Running};
 use crate::tap::Tap;
 use crate::{binaries, process};
 
-/// How often a resident rsm is asked for its history while waiting: each time starts an rsmctl,
-/// which shares the processors with what is being waited for.
+/// The interval of history queries while waiting for a resident rsm: each starts an rsmctl, which
+/// competes with rsm for the processors.
 const HISTORY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// `rsm --fabric umad --once --format json` with its state in the folder `state`.
@@ -39,12 +39,12 @@ fn invocation(ibsim: &Ibsim, tap: Option<&Tap>, host: &str) -> Result<Invocation
     Ok(invocation.args(["--fabric", "umad"]))
 }
 
-/// What `rsm --once --format json` prints.
+/// The output of `rsm --once --format json`.
 #[derive(Debug, Clone)]
 pub struct OnceReport(Value);
 
 impl OnceReport {
-    /// Reads the report of a run that ended, whatever its exit status.
+    /// Reads the report of an ended run, with any exit status.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl OnceReport {
             .ok_or_else(|| self.missing(pointer))
     }
 
-    /// Gets and Sets sent, those that were sent again included.
+    /// Gets and Sets sent, retries included.
     ///
     /// # Errors
     ///
@@ -115,8 +115,8 @@ impl OnceReport {
             .ok_or_else(|| self.missing("/findings"))
     }
 
-    /// The findings that tell of more than a habit of a kind of device: ibsim does not keep some
-    /// fields of PortInfo, which is true of every run.
+    /// The findings beyond the known habits of ibsim, which does not keep some fields of PortInfo
+    /// in any run.
     ///
     /// # Errors
     ///
@@ -176,8 +176,8 @@ impl Rsm {
         Self::spawn_with(ibsim, tap, host, state, arguments)?.converged(limit)
     }
 
-    /// As [`Rsm::start_with`], as whatever client `rsm` is: a program that runs rsm, without
-    /// arguments. It writes no dumps.
+    /// As [`Rsm::start_with`], with the client `rsm`: a program that runs rsm, without arguments.
+    /// It writes no dumps.
     ///
     /// # Errors
     ///
@@ -192,7 +192,7 @@ impl Rsm {
         Self::spawn_as(rsm, state, arguments)?.converged(limit)
     }
 
-    /// It, once its history names a convergence.
+    /// This rsm, once its history names a convergence.
     fn converged(mut self, limit: Duration) -> Result<Self, Error> {
         let converged = wait_for_every(HISTORY_INTERVAL, limit, || {
             let up = self.history().is_ok_and(|history| !history.is_empty());
@@ -213,7 +213,7 @@ impl Rsm {
         })
     }
 
-    /// Starts rsm and does not wait for anything.
+    /// Starts rsm without waiting.
     ///
     /// # Errors
     ///
@@ -266,7 +266,7 @@ impl Rsm {
         &mut self.process
     }
 
-    /// Asks `rsmctl … --format json`.
+    /// Runs `rsmctl … --format json`.
     ///
     /// # Errors
     ///
@@ -333,7 +333,7 @@ impl Rsm {
     ///
     /// # Errors
     ///
-    /// When the kernel cannot say how it ended.
+    /// When the kernel reports no exit status.
     pub fn kill(self) -> Result<Finished, Error> {
         self.process.kill()
     }
@@ -342,7 +342,7 @@ impl Rsm {
     ///
     /// # Errors
     ///
-    /// When the kernel cannot say how it ended.
+    /// When the kernel reports no exit status.
     pub fn stop(self) -> Result<Finished, Error> {
         self.process.terminate(Duration::from_secs(10))
     }

@@ -1,10 +1,10 @@
 //! A tap between ibsim and its clients: sees every MAD, both ways, with its time.
 //!
 //! Clients are started with the tap's socket name in place of the simulator's. The tap relays the
-//! control messages and, for each client, the packets; both sides keep their own client numbers,
-//! so no message is rewritten. It works the same for any subnet manager, which is what makes the
-//! counts and times of two of them comparable. It costs one more hop per packet: whole-process
-//! times are taken without it.
+//! control messages and, for each client, the packets; both sides keep their own client numbers, so
+//! no message is rewritten. It works the same for any subnet manager, so the counts and times of
+//! two of them are comparable. It costs one more hop per packet: benches take whole-process times
+//! without it.
 
 mod packet;
 mod reaction;
@@ -54,13 +54,13 @@ impl Tap {
         self.shared.socket_name()
     }
 
-    /// Everything seen so far, in the order it was relayed.
+    /// Every packet seen so far, in the order of relaying.
     #[must_use]
     pub fn packets(&self) -> Vec<Packet> {
         self.shared.packets().clone()
     }
 
-    /// Forgets what was seen so far.
+    /// Forgets the packets seen so far.
     pub fn clear(&self) {
         self.shared.packets().clear();
     }
@@ -71,7 +71,7 @@ impl Tap {
         self.shared.packets().iter().collect()
     }
 
-    /// Has `hook` called for every packet from now on.
+    /// Calls `hook` for every packet from now on.
     pub fn on_packet(&self, hook: impl FnMut(&Packet) + Send + 'static) {
         self.shared.set_hook(Some(Box::new(hook)));
     }

@@ -65,7 +65,7 @@ pub mod attribute {
     }
 }
 
-/// Which way a packet went.
+/// The direction of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From a client into the fabric.
@@ -81,7 +81,7 @@ pub struct Packet {
     pub at: Duration,
     /// Process id of the client.
     pub client: u32,
-    /// Which way it went.
+    /// Its direction.
     pub direction: Direction,
     frame: [u8; FRAME_LEN],
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::packet::{Packet, attribute};
 use super::tally::Tally;
 
-/// What followed a trap.
+/// The reaction to a trap.
 #[derive(Debug, Clone)]
 pub struct Reaction {
     /// From the first trap delivered to the last LFT block sent.

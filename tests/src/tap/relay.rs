@@ -23,17 +23,17 @@ const CONTROL_TYPE: std::ops::Range<usize> = 8..12;
 /// Where the data of a control message starts: of a connection request the client's process id,
 /// of its answer the number ibsim gave it.
 const CONTROL_ID: std::ops::Range<usize> = 16..20;
-/// Type of an answer that refuses.
+/// Type of a refusal.
 const CONTROL_ERROR: u32 = 0;
 /// Type of a request to connect.
 const CONTROL_CONNECT: u32 = 1;
 /// Type of a request to disconnect.
 const CONTROL_DISCONNECT: u32 = 2;
 
-/// How often a blocked thread looks whether the tap is to end.
+/// How often a blocked thread checks for the end of the tap.
 const WAKE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What the threads of a tap have in common.
+/// The state that the threads of a tap share.
 pub(super) struct Shared {
     upstream_name: String,
     socket_name: String,
@@ -145,7 +145,7 @@ impl ControlLoop {
                 continue;
             };
             // A message that cannot be answered leaves its client waiting, and the test fails by
-            // that client's time limit; nothing here could be done about it.
+            // that client's time limit.
             if self.relay(&mut message).is_ok() {
                 let _ = self.clients.send_to_addr(&message, &client);
             }
@@ -156,7 +156,7 @@ impl ControlLoop {
         let kind = read_u32(message, CONTROL_TYPE);
         let id = read_u32(message, CONTROL_ID);
         let number = read_u32(message, 4..8);
-        // Bound before the request goes out: ibsim connects to it while handling the request.
+        // Bind before the request goes out: ibsim connects to it while handling the request.
         let upstream = (kind == CONTROL_CONNECT)
             .then(|| bind(&format!("{}:in{id}", self.shared.upstream_name)))
             .transpose()?;

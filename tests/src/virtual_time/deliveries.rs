@@ -1,9 +1,8 @@
-//! Whether a packet of any host arrives at any LID, after every single Set.
+//! Follows packets from every host to every LID, after every single Set.
 //!
-//! A Set of a forwarding table can only cost packets that pass the switch it goes to, and only
-//! those to the LIDs whose entries it changes. As long as a packet that is at that switch arrives,
-//! so do all; where it does not, packets are followed from each switch that hosts hang off. So this
-//! is a probe of all pairs at every moment.
+//! A Set of a forwarding table can only lose packets that pass its switch, to the LIDs whose
+//! entries it changes. If a packet from that switch arrives, all do; if not, this module follows
+//! packets from each switch with hosts. So this is a probe of all pairs at every moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +11,7 @@ use rsm_mad::wire::attr::{Attribute, LinearForwardingTable, PortInfo, PortState,
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{JournalEntry, Sim};
 
-/// Losses kept in words; further ones are counted.
+/// Losses kept as text; further ones only count.
 const KEPT: usize = 24;
 
 /// Entries in a block of a forwarding table.
@@ -27,7 +26,7 @@ struct Switch {
     top: u16,
     /// By port number; port 0 too, whose state does not count.
     ports: Vec<Port>,
-    /// By LID, of a switch with hosts: whether a packet that is here arrived at first.
+    /// By LID, for a switch with hosts: whether a packet from here arrived at the beginning.
     arrives: Vec<bool>,
 }
 
@@ -37,17 +36,17 @@ struct Port {
     peer: Option<(Guid, PortNum)>,
 }
 
-/// Follows packets through the tables and links of a fabric as Sets change them. Links that go down
-/// are not followed: start anew after that.
+/// Follows packets through the tables and links of a fabric as Sets change them. It does not notice
+/// links that go down: start anew after that.
 pub struct Deliveries {
     switches: BTreeMap<Guid, Switch>,
     hosts: BTreeMap<(Guid, PortNum), PortState>,
-    /// Switches that hosts hang off.
+    /// Switches with hosts.
     leaves: Vec<Guid>,
     /// The node that holds each LID.
     holders: BTreeMap<Lid, Guid>,
     followed: u64,
-    /// Leaf and LID of packets that were lost: to hosts, and to switches.
+    /// Leaf and LID of lost packets: to hosts, and to switches.
     lost: [BTreeSet<(Guid, Lid)>; 2],
     words: Vec<String>,
 }
@@ -124,7 +123,7 @@ impl Deliveries {
         deliveries
     }
 
-    /// How many packets were followed.
+    /// The number of packets followed.
     #[must_use]
     pub fn followed(&self) -> u64 {
         self.followed

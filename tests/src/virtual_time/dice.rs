@@ -1,14 +1,14 @@
-//! Choices that a seed decides.
+//! Random choices from a seed.
 
 use std::time::Duration;
 
-/// A small generator of numbers (SplitMix64): the same seed, the same numbers, on every machine and
-/// for ever.
+/// A small random number generator (SplitMix64): the same seed gives the same numbers on every
+/// machine.
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// Dice that fall as `seed` says.
+    /// The dice of `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Dice {
         Dice(seed.wrapping_mul(0xA076_1D64_78BD_642F) ^ 0xE703_7ED1_A0B4_28DB)
@@ -33,13 +33,13 @@ impl Dice {
         choices[self.below(choices.len())]
     }
 
-    /// Yes, in one of `n` cases.
+    /// True in one of `n` cases.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    /// A time between the two, each order of magnitude as likely as another, so that races of
-    /// microseconds are tried as well as pauses of seconds.
+    /// A time between the two, each order of magnitude as likely as another, so that tests try
+    /// races of microseconds as well as pauses of seconds.
     pub fn duration(&mut self, from: Duration, to: Duration) -> Duration {
         let (low, high) = (from.as_secs_f64().ln(), to.as_secs_f64().ln());
         let part = self.number() as f64 / u64::MAX as f64;

@@ -1,4 +1,4 @@
-//! What has to hold once a subnet is quiet.
+//! Assertions on a quiet subnet.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,8 +13,7 @@ use super::{World, partitions};
 /// Violations that a message names.
 const SHOWN: usize = 8;
 
-/// What can be managed from a port: nodes that cables join to it, over links that are up and
-/// switches.
+/// The end ports and links manageable from a port, across switches and links that are up.
 #[derive(Clone, Default, Debug)]
 pub struct Reach {
     /// End ports: port 0 of switches, cabled ports of others.
@@ -24,7 +23,7 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// What can be managed from the port `from`, leaving out the nodes `without`.
+    /// The part manageable from the port `from`, leaving out the nodes `without`.
     ///
     /// # Panics
     ///
@@ -99,7 +98,7 @@ impl Reach {
     }
 }
 
-/// What the world's first subnet manager can manage.
+/// The part manageable from the world's first subnet manager.
 #[must_use]
 pub fn reach(world: &World, without: &[Guid]) -> Reach {
     let local = world
@@ -124,11 +123,10 @@ pub fn inactive(sim: &Sim, reach: &Reach) -> Vec<String> {
     problems
 }
 
-/// Pairs whose packets do not arrive, and LIDs that are missing or held twice.
+/// Pairs whose packets do not arrive, and missing or duplicate LIDs.
 ///
 /// Packets from one switch's port 0 to another's may be discarded, in `excused` cases: where a
-/// cable is missing, up*/down* paths need not join every two switches, only all that hosts hang
-/// off.
+/// cable is missing, up*/down* paths need not join every two switches, only those with hosts.
 #[must_use]
 pub fn unreachable(sim: &Sim, reach: &Reach, excused: u64) -> Vec<String> {
     let mut problems = Vec::new();
@@ -174,21 +172,21 @@ pub fn unreachable(sim: &Sim, reach: &Reach, excused: u64) -> Vec<String> {
     problems
 }
 
-/// Everything that the first subnet manager can manage is Active, reaches everything else and holds
-/// its P_Keys.
+/// Every manageable port of the first subnet manager is Active, reaches every other and holds its
+/// P_Keys.
 ///
 /// # Panics
 ///
-/// When that is not so.
+/// When this does not hold.
 pub fn assert_up(world: &World) {
     assert_up_without(world, &[]);
 }
 
-/// As [`assert_up`], leaving out the nodes `without` and what is only behind them.
+/// As [`assert_up`], leaving out the nodes `without` and nodes only behind them.
 ///
 /// # Panics
 ///
-/// When that is not so.
+/// When this does not hold.
 pub fn assert_up_without(world: &World, without: &[Guid]) {
     let reach = reach(world, without);
     let mut problems = inactive(&world.sim, &reach);
@@ -231,7 +229,7 @@ pub fn is_link_mismatched(sim: &Sim, subject: &str) -> bool {
     (here.neighbor_mtu().code(), here.operational_vls().code()) != (mtu, lanes)
 }
 
-/// Sets that reached agents, by attribute; what was not set at all is left out.
+/// Sets that reached agents, by attribute; attributes without a Set are left out.
 #[must_use]
 pub fn sets(counters: &Counters) -> BTreeMap<AttrId, u64> {
     counters
@@ -241,7 +239,7 @@ pub fn sets(counters: &Counters) -> BTreeMap<AttrId, u64> {
         .collect()
 }
 
-/// The first subnet manager has nothing to say that is worse than information.
+/// The first subnet manager has no finding above severity information.
 ///
 /// # Panics
 ///

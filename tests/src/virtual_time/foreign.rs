@@ -1,4 +1,4 @@
-//! A subnet manager that manages nothing, says what it is, and gives and takes orders.
+//! A foreign subnet manager: manages nothing, answers SMInfo, sends and takes SubnSet(SMInfo).
 
 use rsm_ids::{Guid, Lid};
 use rsm_mad::ids::Tid;
@@ -14,20 +14,20 @@ pub struct ForeignManager {
     pub guid: Guid,
     /// 0 to 15; the higher one has precedence.
     pub priority: u8,
-    /// What it says that it is.
+    /// The SMState in its answers.
     pub state: SmState,
-    /// The SM_Key that it shows.
+    /// The SM_Key in its answers.
     pub sm_key: u64,
-    /// Whether it becomes master when the subnet is handed over to it; otherwise it refuses.
+    /// Whether it becomes master on HANDOVER; otherwise it refuses.
     pub takes_over: bool,
-    /// The orders that it got, in their order.
+    /// The controls that it received, in order.
     pub orders: Vec<SmControl>,
-    /// What became of the orders that it gave, in their order.
+    /// The status of the answers to its own controls, in order.
     pub answers: Vec<Status>,
 }
 
 impl ForeignManager {
-    /// One without an SM_Key, that takes over when it is asked.
+    /// One without an SM_Key that takes over on HANDOVER.
     #[must_use]
     pub fn new(guid: Guid, priority: u8, state: SmState) -> ForeignManager {
         ForeignManager {
@@ -41,7 +41,7 @@ impl ForeignManager {
         }
     }
 
-    /// An order to the manager at `lid`.
+    /// SubnSet(SMInfo) to the manager at `lid`.
     pub(super) fn order(&self, lid: Lid, control: SmControl) -> Datagram {
         let smp = Smp::lid_routed(&SmpRequest {
             method: Method::SET,
@@ -57,7 +57,7 @@ impl ForeignManager {
         }
     }
 
-    /// The answer to what reached it, if it has one.
+    /// The answer to `inbound`, if it has one.
     pub(super) fn answer(&mut self, inbound: &Inbound) -> Option<Datagram> {
         let Inbound::Mad(received) = inbound else {
             return None;

@@ -1,9 +1,8 @@
-//! The SA and hosts that ask it, in virtual time.
+//! The SA and hosts that query it, in virtual time.
 //!
-//! The fabric has been brought up and stays as it is. At the manager's port there is the
-//! SA instead, behind faults; at the ports of hosts are programs. Whatever takes no
-//! time in the simulation takes none here: answers are made in the moment in which questions come,
-//! a turn's worth of work at a time.
+//! The fabric is up and does not change. The SA, behind faults, takes the place of the manager at
+//! its port; programs run at the ports of hosts. Processing takes no time: the SA answers at the
+//! moment of the request, one turn of work at a time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -32,13 +31,13 @@ use super::World;
 /// How long a host waits for an answer, as IP over InfiniBand does.
 pub const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How many datagrams an end sends before others have their turn.
+/// Datagrams that an end sends in one turn.
 const AT_ONCE: usize = 64;
 
 /// Steps at one moment after which a run counts as stuck.
 const IDLE_STEPS: usize = 1_000_000;
 
-/// What an end sends, until it is on the wire.
+/// The datagrams of an end on their way to the wire.
 #[derive(Debug)]
 struct Way {
     outbox: Mutex<VecDeque<Datagram>>,
@@ -62,16 +61,16 @@ impl SaPort for Way {
     }
 }
 
-/// Somebody at a port.
+/// A program at a port: the SA or a host.
 struct End {
     client: AttachId,
     way: Arc<Way>,
     messenger: Messenger,
     sink: SaSink,
     inbox: Arc<Mutex<VecDeque<SaInbound>>>,
-    /// It takes no notice of what comes.
+    /// Whether it ignores arriving packets.
     deaf: bool,
-    /// Counts questions.
+    /// The number of its requests.
     asked: u64,
 }
 
@@ -92,7 +91,7 @@ impl End {
                 sink = faults.sa_sink(sink);
                 port = Arc::new(faults.sa(port));
             }
-            // A host takes what it asked for.
+            // A host takes answers of any size up to 256 MiB.
             None => config.max_received = 256 << 20,
         }
         End {
@@ -116,7 +115,7 @@ impl End {
         }
     }
 
-    /// Sends what it can. Whether there is more without anything else happening.
+    /// Sends pending datagrams. Returns whether it can send more at once.
     fn transmit(&mut self, sim: &mut Sim, now: Time) -> bool {
         let left = self.messenger.transmit(AT_ONCE, now);
         for datagram in self.way.outbox.lock().drain(..) {
@@ -136,14 +135,14 @@ pub struct Hosts {
     server: End,
     lid: Lid,
     faults: Faults,
-    /// Answers whose record is still looked for.
+    /// Answers whose records are not yet complete.
     open: VecDeque<Answer>,
     hosts: Vec<End>,
     places: Vec<(Guid, Lid)>,
 }
 
 impl Hosts {
-    /// The fabric of a world that is up, with everybody but the manager's host as hosts.
+    /// The fabric of a world that is up; all hosts but the manager's are hosts here.
     ///
     /// # Panics
     ///
@@ -189,34 +188,34 @@ impl Hosts {
         &self.places
     }
 
-    /// What time it is.
+    /// The present virtual time.
     #[must_use]
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// What the SA has under way.
+    /// The SA's transactions under way.
     #[must_use]
     pub fn stats(&self) -> RmppStats {
         self.server.messenger.stats()
     }
 
-    /// What the faults did.
+    /// The counts of injected faults.
     #[must_use]
     pub fn faults(&self) -> FaultCounts {
         self.faults.counts()
     }
 
-    /// From now on a host takes no notice of anything that it is sent.
+    /// Makes a host ignore every packet from now on.
     pub fn deafen(&mut self, host: usize) {
         self.hosts[host].deaf = true;
     }
 
-    /// Has a host ask; the answer comes by [`Hosts::next`].
+    /// Sends a request of a host; the answer comes by [`Hosts::next`].
     ///
     /// # Panics
     ///
-    /// When the host has no room for another question.
+    /// When the host has no room for another request.
     pub fn ask<R: Record>(
         &mut self,
         host: usize,
@@ -239,19 +238,18 @@ impl Hosts {
         tid
     }
 
-    /// Has a host send a datagram as it is.
+    /// Sends a datagram of a host unchanged.
     pub fn send(&mut self, host: usize, mad: &MadBytes) {
         let remote = RemoteAddress::gsi(self.lid, 0);
         let datagram = Datagram { mad: *mad, remote };
         self.sim.send(self.hosts[host].client, &datagram, self.now);
     }
 
-    /// Runs until something has reached a host, and says what and whom; `None` when `until` comes
-    /// first.
+    /// Runs until a delivery reaches a host, and returns both; `None` when `until` comes first.
     ///
     /// # Panics
     ///
-    /// When nothing comes to an end.
+    /// When the run is stuck.
     pub fn next(&mut self, until: Time) -> Option<(usize, Delivery)> {
         let mut idle = 0;
         loop {
@@ -269,7 +267,7 @@ impl Hosts {
         }
     }
 
-    /// Lets `duration` pass. What reaches hosts meanwhile is handed to `each`.
+    /// Lets `duration` pass. Passes deliveries to hosts to `each`.
     pub fn run_for(&mut self, duration: Duration, mut each: impl FnMut(usize, Delivery)) {
         let until = self.now + duration;
         while let Some((host, delivery)) = self.next(until) {
@@ -277,7 +275,7 @@ impl Hosts {
         }
     }
 
-    /// Does what is to be done now, or lets time pass. Whether it is not `until` yet.
+    /// Does the work due now, or lets time pass. Returns whether `until` is still ahead.
     fn step(&mut self, until: Time) -> bool {
         let mut more = self.serve();
         for host in &mut self.hosts {
@@ -313,12 +311,12 @@ impl Hosts {
         }
     }
 
-    /// A turn of the SA. Whether it has more to do at once.
+    /// A turn of the SA. Returns whether it has more work at once.
     fn serve(&mut self) -> bool {
         let now = self.now;
         self.sa.handle_deadline(now);
         self.server.messenger.handle_deadline(now);
-        // Nobody plans for groups or remembers them here.
+        // No core plans for groups here, and no store keeps them.
         let _ = self.sa.poll_groups(now);
         let _ = self.sa.poll_save(now);
         while let Some(delivery) = self.server.messenger.poll() {

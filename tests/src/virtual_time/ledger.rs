@@ -1,4 +1,4 @@
-//! Who was asked what.
+//! Counts of requests by node, method and attribute.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,8 +9,8 @@ use rsm_mad::wire::header::{AttrId, Method};
 use rsm_mad::wire::smp::Smp;
 use rsm_sim::{AttachId, Sim};
 
-/// Requests of subnet managers, by the node that they are for, as the cables lie when they are
-/// sent. Retries count.
+/// Requests of subnet managers, by target node, by the cables at the time of sending. Retries
+/// count.
 #[derive(Clone, Default, Debug)]
 pub struct Ledger {
     counts: BTreeMap<(Guid, Method, AttrId), u64>,
@@ -37,7 +37,7 @@ impl Ledger {
             .or_default() += 1;
     }
 
-    /// How often `method` was sent.
+    /// Requests with `method`.
     #[must_use]
     pub fn count(&self, method: Method) -> u64 {
         self.counts
@@ -47,7 +47,7 @@ impl Ledger {
             .sum()
     }
 
-    /// How often `attribute` of `node` was sent `method`.
+    /// Requests with `method` for `attribute` of `node`.
     #[must_use]
     pub fn of(&self, node: Guid, method: Method, attribute: AttrId) -> u64 {
         self.counts
@@ -56,7 +56,7 @@ impl Ledger {
             .unwrap_or(0)
     }
 
-    /// The nodes that were sent `method` for `attribute`.
+    /// The target nodes of requests with `method` for `attribute`.
     #[must_use]
     pub fn nodes(&self, method: Method, attribute: AttrId) -> BTreeSet<Guid> {
         self.counts
@@ -66,7 +66,7 @@ impl Ledger {
             .collect()
     }
 
-    /// The attributes that were sent `method`, to whomever.
+    /// The attributes of requests with `method`, to any node.
     #[must_use]
     pub fn attributes(&self, method: Method) -> BTreeSet<AttrId> {
         self.counts
@@ -77,7 +77,7 @@ impl Ledger {
     }
 }
 
-/// Where a path ends. A way that leads nowhere counts for the last node on it.
+/// The end of a path. A path that leads nowhere counts for its last node.
 fn end_of(sim: &Sim, from: Guid, path: &DirectedPath) -> Guid {
     let mut node = from;
     for &exit in path.hops() {
@@ -89,7 +89,7 @@ fn end_of(sim: &Sim, from: Guid, path: &DirectedPath) -> Guid {
     node
 }
 
-/// The node that has the LID.
+/// The node with the LID.
 fn holder(sim: &Sim, lid: Lid) -> Option<Guid> {
     let has = |&(node, port): &(Guid, PortNum)| {
         sim.port_info(node, port)

@@ -23,12 +23,12 @@ use rsm_sim::{AttachId, Sim};
 use super::ledger::Ledger;
 use super::world::Settings;
 
-/// What a subnet manager finds when it starts again.
+/// The memory of a subnet manager after a restart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Memory {
-    /// What its predecessor last asked to be remembered.
+    /// The last state that its predecessor saved.
     Kept,
-    /// Nothing.
+    /// No state.
     Lost,
 }
 
@@ -40,22 +40,22 @@ pub struct Manager {
     core: Option<Core>,
     incarnation: u16,
     remembered: Remembered,
-    /// Who takes part in multicast, as the SA beside the core remembers it.
+    /// The multicast groups, as the SA beside the core keeps them.
     groups: Option<Arc<GroupSet>>,
-    /// The names of ports, as the same does.
+    /// The alias GUIDs of ports, as the SA keeps them.
     guids: Arc<AliasGuids>,
-    /// What GPU hosts told of themselves, as the daemon remembers it.
+    /// The inventory of GPU hosts, as the daemon keeps it.
     gpus: Arc<Inventory>,
-    /// A plan that is being computed: its result, and when it is there.
+    /// The plan under computation: its time of completion and its result.
     planning: Option<(Time, Event)>,
     snapshot: Option<Arc<Snapshot>>,
-    /// What the SA beside the core answers from, where a test looks at it.
+    /// The snapshot of the SA beside the core, if a test keeps it.
     sa_snapshot: Option<SaSnapshot>,
     convergences: Vec<Arc<Convergence>>,
     done: VecDeque<u64>,
     notices: Vec<Notice>,
     declined: Vec<(u64, String)>,
-    /// While it is stopped: what waits in its sockets.
+    /// While it is stopped: the packets in its sockets.
     paused: Option<VecDeque<Event>>,
     sets: u64,
     foreseen: Option<Vec<Foreseen>>,
@@ -90,8 +90,8 @@ impl Manager {
             self.remembered = Remembered::default();
         }
         let mut config = self.config.clone();
-        // As the daemon does with a random number: answers to the predecessor must not be taken for
-        // one's own.
+        // Like the daemon's random number: an answer to the predecessor must not match a request of
+        // this incarnation.
         config.client.first_generation = self.incarnation.wrapping_mul(0x1357);
         self.incarnation += 1;
         let remembered = Remembered {
@@ -119,7 +119,7 @@ impl Manager {
         self.planning = None;
     }
 
-    /// Stops it where it stands, as SIGSTOP does; what arrives waits.
+    /// Stops it at once, as SIGSTOP does; arriving packets wait.
     pub(super) fn pause(&mut self) {
         self.paused = Some(VecDeque::new());
     }
@@ -142,13 +142,13 @@ impl Manager {
         self.sets
     }
 
-    /// What it would set, if it makes a dry run and has planned.
+    /// The Sets of a dry run, once it has planned.
     #[must_use]
     pub fn foreseen(&self) -> Option<&[Foreseen]> {
         self.foreseen.as_deref()
     }
 
-    /// Whether it manages, rather than to make a dry run.
+    /// Whether it manages, rather than making a dry run.
     pub(super) fn manages(&self) -> bool {
         self.config.mode == Mode::Manage
     }
@@ -169,32 +169,31 @@ impl Manager {
         self.core.as_ref().expect("the subnet manager is alive")
     }
 
-    /// The client that it is to the fabric.
+    /// Its identity as a client of the fabric.
     #[must_use]
     pub fn attachment(&self) -> AttachId {
         self.attach
     }
 
-    /// The port that it sits at.
+    /// Its port.
     #[must_use]
     pub fn local(&self, sim: &Sim) -> Option<(Guid, PortNum)> {
         let local = sim.local_port(self.attach)?;
         Some((local.node_guid, local.port))
     }
 
-    /// What it published last in this life.
+    /// Its last published snapshot in this life.
     #[must_use]
     pub fn snapshot(&self) -> Option<&Arc<Snapshot>> {
         self.snapshot.as_ref()
     }
 
-    /// Keeps what the SA beside the core answers from, from now on. It takes a directory for every
-    /// snapshot.
+    /// Keeps the snapshot of the SA beside the core from now on. Each snapshot costs a directory.
     pub(super) fn keep_sa_snapshot(&mut self) {
         self.sa_snapshot = Some(SaSnapshot::default());
     }
 
-    /// What the SA beside the core answers from.
+    /// The snapshot of the SA beside the core.
     ///
     /// # Panics
     ///
@@ -216,25 +215,25 @@ impl Manager {
         &self.convergences
     }
 
-    /// What the next incarnation would be given.
+    /// The saved state for the next incarnation.
     #[must_use]
     pub fn remembered(&self) -> &Remembered {
         &self.remembered
     }
 
-    /// Tickets of commands that had their effect, oldest first.
+    /// Tickets of completed commands, oldest first.
     #[must_use]
     pub fn done(&self) -> &VecDeque<u64> {
         &self.done
     }
 
-    /// What it would tell subscribers that ports have reported in this life, oldest first.
+    /// Notices of ports in this life that it would report to subscribers, oldest first.
     #[must_use]
     pub fn notices(&self) -> &[Notice] {
         &self.notices
     }
 
-    /// Tickets that were declined, and why.
+    /// Declined tickets with their reasons.
     #[must_use]
     pub fn declined(&self) -> &[(u64, String)] {
         &self.declined
@@ -294,7 +293,7 @@ impl Manager {
         }
     }
 
-    /// Does what is due at `now`.
+    /// Runs the work due at `now`.
     pub(super) fn wake(&mut self, now: Time) {
         if self.paused.is_some() {
             return;
@@ -309,7 +308,7 @@ impl Manager {
         }
     }
 
-    /// Does what the core wants done. Returns how much that was.
+    /// Carries out the core's effects. Returns how many there were.
     pub(super) fn take_effects(
         &mut self,
         sim: &mut Sim,

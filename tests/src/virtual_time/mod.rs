@@ -1,16 +1,16 @@
-//! A whole subnet in virtual time: subnet managers, the simulated fabric under them, and what
-//! happens to both.
+//! A whole subnet in virtual time: subnet managers, the simulated fabric under them, and faults of
+//! both.
 //!
 //! * [`World`] moves datagrams and time between [`rsm::core::Core`] and [`rsm_sim::Sim`], on one
 //!   thread. A run is a function of the netlist, the [`Settings`] and the calls, so that a failing
 //!   run can be repeated by its seed.
-//! * [`expect`] says what has to hold once a subnet is quiet: ports Active, pairs reachable.
-//! * [`partitions`] says whether the hardware holds the P_Keys that were planned.
-//! * [`hosts`] has hosts ask the SA, through faults.
-//! * [`deliveries`] follows packets after every Set: whether any is lost on the way from one set of
-//!   tables to the next.
-//! * [`watch`] looks at every state that was ever on the wire: credit loops, moved LIDs.
-//! * [`seeds`] runs a scenario for many seeds and says how to repeat the one that fails.
+//! * [`expect`] asserts on a quiet subnet: ports Active, pairs reachable.
+//! * [`partitions`] checks whether the hardware holds the planned P_Keys.
+//! * [`hosts`] simulates hosts that query the SA, through faults.
+//! * [`deliveries`] follows packets after every Set: whether any is lost between one set of tables
+//!   and the next.
+//! * [`watch`] checks every state that was ever on the wire: credit loops, moved LIDs.
+//! * [`seeds`] runs a scenario for many seeds and prints the command to repeat a failing one.
 
 pub mod deliveries;
 mod dice;

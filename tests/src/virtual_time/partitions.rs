@@ -1,4 +1,4 @@
-//! Partitions: how a test asks for them, and whether the hardware holds them.
+//! Partitions: decisions from a file's text, and checks of the P_Keys in the hardware.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use rsm_sim::Sim;
 
 use super::expect::Reach;
 
-/// The decisions that a file with this text leads to.
+/// The decisions of a partition file with this text.
 ///
 /// # Panics
 ///
@@ -45,7 +45,7 @@ pub fn held(sim: &Sim, port: (Guid, PortNum)) -> Vec<PKey> {
     keys
 }
 
-/// Ports that do not hold the keys they are planned to hold, or drop something else than planned.
+/// Ports whose P_Keys or partition enforcement differ from the plan.
 #[must_use]
 pub fn misplaced(sim: &Sim, reach: &Reach, plan: &Plan) -> Vec<String> {
     let mut problems = Vec::new();

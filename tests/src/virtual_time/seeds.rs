@@ -1,4 +1,4 @@
-//! A scenario for many seeds.
+//! Runs a scenario for many seeds.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,18 +9,17 @@ use parking_lot::Mutex;
 /// Names the one seed to run.
 const ONE: &str = "RSM_SEED";
 
-/// Failing seeds after which it is enough: more of them rarely say more.
+/// Failing seeds after which a run stops: more of them rarely add information.
 const SHOWN: usize = 8;
 
-/// Threads that share the seeds. Runs do not share anything, so that this changes nothing but the
-/// time it takes.
+/// Threads that share the seeds. Runs share nothing, so the number changes only the time they take.
 const THREADS: usize = 2;
 
 /// Runs `scenario` for each of the first `count` seeds, or for the one that `RSM_SEED` names.
 ///
 /// # Panics
 ///
-/// When a run does; the message names its seed and how to repeat it.
+/// When a run panics; the message has its seed and the command to repeat it.
 pub fn run(test: &str, count: u64, scenario: impl Fn(u64) + Sync) {
     if let Some(seed) = number(ONE) {
         scenario(seed);

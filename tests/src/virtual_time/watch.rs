@@ -1,7 +1,7 @@
-//! Every state that was ever on the wire.
+//! Checks every state that was ever on the wire.
 //!
-//! The fabric's journal of Sets that took effect is replayed entry by entry, so that states which
-//! lasted only until the next Set are seen as well.
+//! The watch replays the fabric's journal of effective Sets entry by entry, so that it also sees
+//! states which lasted only until the next Set.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,31 +13,31 @@ use rsm_mad::wire::attr::{
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{JournalEntry, Sim};
 
-/// Violations kept; further ones are of no use.
+/// Violations kept; further ones add nothing.
 const KEPT: usize = 4;
 
 /// Entries in a block of a forwarding table.
 const BLOCK: usize = 64;
 
-/// A port whose LID was changed while it held one that nobody else held.
+/// A port whose unique LID was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Moved {
-    /// When.
+    /// The time of the change.
     pub at: Time,
     /// The port.
     pub port: (Guid, PortNum),
-    /// From which LID.
+    /// The old LID.
     pub from: Lid,
-    /// To which.
+    /// The new LID.
     pub to: Lid,
 }
 
-/// What one switch forwards by.
+/// The forwarding tables of one switch.
 #[derive(Clone, Default)]
 struct Table {
     entries: Vec<u8>,
     top: u16,
-    /// By multicast LID, as far as anything was ever written; bits are ports.
+    /// By multicast LID, for written entries only; bits are ports.
     masks: BTreeMap<u16, [u64; 4]>,
     multicast_top: u16,
 }
@@ -57,7 +57,7 @@ impl Table {
         mask.copied().unwrap_or_default()
     }
 
-    /// Takes what a block of the multicast table was set to. Returns whether that is news.
+    /// Stores a written block of the multicast table. Returns whether it differs from before.
     fn set_masks(&mut self, modifier: u32, data: &[u8; 64]) -> bool {
         let block = MulticastForwardingTable::modifier_block(modifier);
         let first_port = usize::from(MulticastForwardingTable::modifier_position(modifier)) * 16;
@@ -75,19 +75,19 @@ impl Table {
     }
 }
 
-/// Replays the journal of a fabric and looks at each state in it.
+/// Replays the journal of a fabric and checks each state in it.
 pub struct Watch {
     /// In the order of their GUIDs.
     switches: Vec<Guid>,
     tables: Vec<Table>,
-    /// By switch and port: the switch that an Active link leads to, and its port there.
+    /// By switch and port: the switch at the other end of an Active link, and the port there.
     links: Vec<Vec<Option<(usize, u8)>>>,
     lids: BTreeMap<(Guid, PortNum), (Lid, Lmc)>,
-    /// By switch and block of its table: when the latest of the Sets that took effect was sent.
+    /// By switch and block of its table: the sending time of the latest effective Set.
     latest: BTreeMap<(usize, usize), Time>,
-    /// Blocks in which such a Set was overwritten by one that was sent before it: a slow device on
-    /// the way held that back, and whoever repeats Sets by other routes cannot know. What such a
-    /// block says is not measured.
+    /// Blocks in which a Set sent earlier overwrote a later one: a slow device on its path delayed
+    /// it, and a manager that repeats Sets by other routes cannot know. The watch does not check
+    /// such blocks.
     overtaken: BTreeSet<(usize, usize)>,
     states: u64,
     credit_loops: Vec<String>,
@@ -111,25 +111,25 @@ impl Watch {
         watch
     }
 
-    /// Whether some switch holds a block that is older than one it was sent later.
+    /// Whether some switch holds an older block than the last one sent to it.
     #[must_use]
     pub fn was_overtaken(&self) -> bool {
         !self.overtaken.is_empty()
     }
 
-    /// How many states were looked at.
+    /// The number of states checked.
     #[must_use]
     pub fn states(&self) -> u64 {
         self.states
     }
 
-    /// Credit loops over Active links, the first few in words.
+    /// Credit loops over Active links, the first few as text.
     #[must_use]
     pub fn credit_loops(&self) -> &[String] {
         &self.credit_loops
     }
 
-    /// LIDs that were moved although nobody else held them, the first few.
+    /// Changes of unique LIDs, the first few.
     #[must_use]
     pub fn moved(&self) -> &[Moved] {
         &self.moved
@@ -147,13 +147,13 @@ impl Watch {
         assert!(self.moved.is_empty(), "LIDs moved: {:#?}", self.moved);
     }
 
-    /// Somebody did something to the hardware: cables, power, reboots.
+    /// Takes over a change of the hardware: cables, power, reboots.
     pub(super) fn hardware_changed(&mut self, sim: &Sim) {
         self.read_all(sim);
         self.look(sim.now(), "the hardware changed");
     }
 
-    /// Takes a Set that took effect.
+    /// Applies an effective Set.
     pub(super) fn replay(&mut self, sim: &Sim, entry: &JournalEntry) {
         let switch = self.switches.binary_search(&entry.node).ok();
         match (entry.attribute, switch) {
@@ -312,8 +312,8 @@ impl Watch {
         }
     }
 
-    /// A LID whose packets leave by the first of two exits and then by the second one; 0 where
-    /// there is none.
+    /// A LID whose packets leave by the exit `from` and then by the exit `to`; 0 where there is
+    /// none.
     fn lid_between(&self, from: (usize, u8), to: (usize, u8)) -> usize {
         let leaves = |exit: (usize, u8), lid: usize| {
             let masks = self.tables[exit.0].exits(lid as u16);
@@ -327,12 +327,11 @@ impl Watch {
             .unwrap_or(0)
     }
 
-    /// A cycle of directed links between switches each of which can wait for the next, with
-    /// packets for any LID, unicast or multicast, injected at any switch. A multicast packet that
-    /// goes round is one too.
+    /// A cycle of directed links between switches each of which can wait for the next, with packets
+    /// for any LID, unicast or multicast, injected at any switch. A multicast packet that cycles
+    /// counts too.
     fn credit_loop(&self) -> Option<Vec<(usize, u8)>> {
-        // By switch and exit port: at the next switch, the exits that what comes over this link
-        // goes on to.
+        // By switch and exit port: the exits of the next switch that packets over this link take.
         let mut onward: Vec<Vec<[u64; 4]>> = self
             .links
             .iter()
@@ -377,7 +376,7 @@ impl Watch {
         next.map(|(next, _)| (exit, next))
     }
 
-    /// Adds where packets to a multicast LID go on to from each link by which they leave a switch.
+    /// Adds, for each link by which packets to a multicast LID leave a switch, their next exits.
     fn add_multicast(&self, switch: usize, mlid: u16, onward: &mut [Vec<[u64; 4]>]) {
         let exits = self.tables[switch].exits(mlid);
         for (exit, link) in self.links[switch].iter().enumerate() {
@@ -393,8 +392,8 @@ impl Watch {
         }
     }
 
-    /// Depth-first; at most as deep as there are links in the small fabrics this is for. Returns
-    /// whether `way` ends with a cycle, which is all that it then holds.
+    /// Depth-first; at most as deep as the number of links, which is small here. Returns whether
+    /// `way` ends with a cycle, which then is its whole content.
     fn find_cycle(
         &self,
         channel: (usize, u8),

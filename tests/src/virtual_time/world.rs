@@ -21,31 +21,31 @@ use super::ledger::Ledger;
 use super::manager::{Manager, Memory};
 use super::watch::Watch;
 
-/// Deadlines in a row that change nothing at one moment before a run counts as stuck.
+/// Deadlines in a row at one moment without any change before a run counts as stuck.
 const IDLE_DEADLINES: usize = 1000;
 
 /// Longer than any small fabric takes to come up without faults.
 const BRING_UP: Duration = Duration::from_secs(60);
 
-/// More Sets than take effect between two looks at the journal: a window of requests, twice.
+/// More Sets than take effect between two readings of the journal: a window of requests, twice.
 const JOURNAL: usize = 1 << 16;
 
-/// What a world is like, besides its netlist.
+/// The settings of a world, besides its netlist.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The hardware.
     pub sim: SimConfig,
-    /// Every subnet manager that is started.
+    /// The configuration of every subnet manager.
     pub core: Config,
     /// How long a plan takes.
     pub planning_time: Duration,
-    /// Whether the host gives requests up by itself, as the kernel does behind umad, and withholds
-    /// what is late.
+    /// Whether the host times requests out itself and drops late answers, as the kernel does behind
+    /// umad.
     pub kernel_timeouts: bool,
-    /// Whether the host is told at once that its link comes up or goes down; otherwise it has to
-    /// look, as behind umad without the adapter's events: see [`World::look_at_ports`].
+    /// Whether the host gets an event at once when its link comes up or goes down; otherwise it has
+    /// to poll, as behind umad without the adapter's events: see [`World::look_at_ports`].
     pub port_events: bool,
-    /// What the faults of the hardware are drawn from.
+    /// The seed of the hardware's faults.
     pub seed: u64,
 }
 
@@ -62,12 +62,12 @@ impl Default for Settings {
     }
 }
 
-/// Something that happens to the world at its time.
+/// A scheduled change of the world.
 type Happening = Box<dyn FnOnce(&mut World)>;
 
 /// A fabric with subnet managers, in virtual time.
 pub struct World {
-    /// The hardware. Faults are put into it directly.
+    /// The hardware. Tests inject faults into it directly.
     pub sim: Sim,
     settings: Settings,
     managers: Vec<Manager>,
@@ -79,7 +79,7 @@ pub struct World {
     deliveries: Option<Deliveries>,
     ledger: Option<Ledger>,
     groups: GroupSet,
-    /// The states of the managers' ports when they were last looked at.
+    /// The states of the managers' ports at the last poll.
     port_states: BTreeMap<AttachId, PortState>,
 }
 
@@ -122,8 +122,8 @@ impl World {
         world
     }
 
-    /// A generated fabric that a subnet manager at its first host has brought up, watched from the
-    /// beginning.
+    /// A generated fabric, brought up by a subnet manager at its first host, with a [`Watch`] from
+    /// the beginning.
     ///
     /// # Panics
     ///
@@ -171,7 +171,7 @@ impl World {
         index
     }
 
-    /// Puts a subnet manager of another make behind a port.
+    /// Puts a foreign subnet manager behind a port.
     ///
     /// # Panics
     ///
@@ -183,7 +183,7 @@ impl World {
         attach
     }
 
-    /// A subnet manager of another make.
+    /// The foreign subnet manager behind a port.
     ///
     /// # Panics
     ///
@@ -193,7 +193,7 @@ impl World {
         &self.foreign[&attach]
     }
 
-    /// What a subnet manager of another make says of itself from now on.
+    /// The foreign subnet manager behind a port, to change its answers.
     ///
     /// # Panics
     ///
@@ -204,7 +204,7 @@ impl World {
             .expect("it was added, and not removed")
     }
 
-    /// Has a subnet manager of another make give the first one of ours an order.
+    /// Sends SubnSet(SMInfo) from a foreign subnet manager to the first one of ours.
     ///
     /// # Panics
     ///
@@ -220,28 +220,28 @@ impl World {
         self.sim.send(attach, &order, self.now);
     }
 
-    /// Takes a subnet manager of another make away.
+    /// Removes a foreign subnet manager.
     pub fn remove_foreign(&mut self, attach: AttachId) {
         self.foreign.remove(&attach);
         self.sim.detach(attach);
     }
 
-    /// Starts a subnet manager that was killed.
+    /// Starts a killed subnet manager.
     pub fn start(&mut self, index: usize, memory: Memory) {
         let manager = &mut self.managers[index];
         self.sim.set_is_sm(manager.attach, manager.manages());
         manager.start(memory, self.now);
     }
 
-    /// Kills a subnet manager where it stands. What is on the wire stays there.
+    /// Kills a subnet manager at once. Its packets on the wire stay there.
     pub fn kill(&mut self, index: usize) {
         let manager = &mut self.managers[index];
         manager.kill();
         self.sim.set_is_sm(manager.attach, false);
     }
 
-    /// Stops a subnet manager for `pause`, as SIGSTOP and SIGCONT do: its port goes on, and what
-    /// arrives waits.
+    /// Stops a subnet manager for `pause`, as SIGSTOP and SIGCONT do: its port goes on, and
+    /// arriving packets wait.
     pub fn pause_for(&mut self, index: usize, pause: Duration) {
         self.managers[index].pause();
         self.schedule(pause, move |world| {
@@ -262,54 +262,53 @@ impl World {
         &self.managers
     }
 
-    /// What time it is.
+    /// The present virtual time.
     #[must_use]
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// Looks at every state on the wire from now on; see [`Watch`].
+    /// Checks every state on the wire from now on; see [`Watch`].
     pub fn watch(&mut self) {
         self.observe();
         self.sim.start_journal(JOURNAL);
         self.watch = Some(Watch::start(&self.sim));
     }
 
-    /// Follows packets to every LID from everywhere from now on; see [`Deliveries`]. What was lost
-    /// before is forgotten.
+    /// Follows packets to every LID from everywhere from now on; see [`Deliveries`]. Forgets
+    /// earlier losses.
     pub fn follow_deliveries(&mut self) {
         self.observe();
         self.sim.start_journal(JOURNAL);
         self.deliveries = Some(Deliveries::start(&self.sim));
     }
 
-    /// What became of the packets followed.
+    /// The record of the packets followed.
     ///
     /// # Panics
     ///
-    /// When none are.
+    /// When [`World::follow_deliveries`] was not called.
     #[must_use]
     pub fn deliveries(&self) -> &Deliveries {
         self.deliveries.as_ref().expect("packets are followed")
     }
 
-    /// What the watch saw.
+    /// The findings of the watch.
     ///
     /// # Panics
     ///
-    /// When nobody watched.
+    /// When [`World::watch`] was not called.
     #[must_use]
     pub fn watched(&self) -> &Watch {
         self.watch.as_ref().expect("somebody watched")
     }
 
-    /// Keeps what the SA beside each subnet manager answers from; see [`Manager::sa_snapshot`].
+    /// Keeps the snapshot of the SA beside each subnet manager; see [`Manager::sa_snapshot`].
     pub fn keep_sa_snapshot(&mut self) {
         self.managers.iter_mut().for_each(Manager::keep_sa_snapshot);
     }
 
-    /// Counts requests from now on, by the node that they are for. What was counted before is
-    /// forgotten.
+    /// Counts requests from now on, by target node. Forgets earlier counts.
     pub fn count_requests(&mut self) {
         self.ledger = Some(Ledger::default());
     }
@@ -318,24 +317,24 @@ impl World {
     ///
     /// # Panics
     ///
-    /// When nobody counts.
+    /// When [`World::count_requests`] was not called.
     #[must_use]
     pub fn requests(&self) -> &Ledger {
         self.ledger.as_ref().expect("somebody counts")
     }
 
-    /// Lets something happen after `delay`.
+    /// Calls `happening` after `delay`.
     pub fn schedule(&mut self, delay: Duration, happening: impl FnOnce(&mut World) + 'static) {
         self.scheduled += 1;
         self.agenda
             .insert((self.now + delay, self.scheduled), Box::new(happening));
     }
 
-    /// Has datagrams get lost with this probability from `delay` from now until `over` from now.
+    /// Loses datagrams with this probability from `delay` from now until `over` from now.
     ///
     /// # Panics
     ///
-    /// When it happens, where `loss` is no probability.
+    /// At the scheduled time, if `loss` is no probability.
     pub fn schedule_loss(&mut self, delay: Duration, over: Duration, loss: f64) {
         for (when, loss) in [(delay, loss), (over, 0.0)] {
             self.schedule(when, move |world| {
@@ -344,8 +343,8 @@ impl World {
         }
     }
 
-    /// Kills the first subnet manager `delay` from now, and starts it `over` from now unless
-    /// somebody has by then.
+    /// Kills the first subnet manager `delay` from now, and starts it `over` from now unless it
+    /// runs by then.
     pub fn schedule_kill(&mut self, delay: Duration, over: Duration, memory: Memory) {
         self.schedule(delay, |world| world.kill(0));
         self.schedule(over, move |world| {
@@ -355,8 +354,7 @@ impl World {
         });
     }
 
-    /// Sends a datagram from a port where a subnet manager of another make sits; what comes back is
-    /// its.
+    /// Sends a datagram from the port of a foreign subnet manager, which gets the answer.
     pub fn send_from(&mut self, attach: AttachId, datagram: &Datagram) {
         self.sim.send(attach, datagram, self.now);
     }
@@ -367,14 +365,14 @@ impl World {
         self.managers[0].handle(Event::Command(command), now);
     }
 
-    /// Who takes part in multicast.
+    /// The multicast groups and their members.
     #[must_use]
     pub fn groups(&self) -> &GroupSet {
         &self.groups
     }
 
-    /// Changes who takes part in a multicast LID (port GUIDs, and whether they receive), and tells
-    /// the first subnet manager.
+    /// Changes the members of a multicast LID (port GUIDs, and whether they receive), and sends the
+    /// groups to the first subnet manager.
     pub fn regroup(&mut self, mlid: Lid, change: impl FnOnce(&mut BTreeMap<Guid, bool>)) {
         let members = self.groups.by_mlid.get(&mlid);
         let mut ports = members.map_or_else(BTreeMap::new, |members| members.ports.clone());
@@ -388,28 +386,26 @@ impl World {
         self.tell_groups(Arc::new(self.groups.clone()));
     }
 
-    /// Tells the first subnet manager who takes part in multicast, in place of what it was told
-    /// before.
+    /// Sends the multicast groups to the first subnet manager, in place of the earlier ones.
     pub fn tell_groups(&mut self, groups: Arc<GroupSet>) {
         self.groups = GroupSet::clone(&groups);
         let now = self.now;
         self.managers[0].regroup(groups, now);
     }
 
-    /// Gives ports these names beside their own, and tells the first subnet manager.
+    /// Gives ports these alias GUIDs, and sends them to the first subnet manager.
     pub fn rename(&mut self, guids: AliasGuids) {
         let now = self.now;
         self.managers[0].rename(Arc::new(guids), now);
     }
 
-    /// Tells the first subnet manager what GPU hosts tell of themselves.
+    /// Sends the inventory of GPU hosts to the first subnet manager.
     pub fn tell_gpus(&mut self, gpus: Arc<Inventory>) {
         let now = self.now;
         self.managers[0].tell_gpus(gpus, now);
     }
 
-    /// Nobody remembers who took part in multicast, and that is known: subnet managers are told of
-    /// those who join anew.
+    /// Loses the multicast members for good: subnet managers get only the members that join anew.
     pub fn lose_groups(&mut self) {
         self.groups = GroupSet {
             partial: true,
@@ -418,16 +414,15 @@ impl World {
         self.forget_groups();
     }
 
-    /// Nobody remembers who takes part in multicast; subnet managers that start from now on are not
-    /// told.
+    /// Withholds the multicast members: subnet managers that start from now on get no groups.
     pub fn forget_groups(&mut self) {
         for manager in &mut self.managers {
             manager.forget_groups();
         }
     }
 
-    /// Has every subnet manager's host look at the state of its port, as a transport does that is
-    /// not told: it sees what differs from the last look.
+    /// Polls the state of every subnet manager's port, as a transport without port events does, and
+    /// delivers the changes since the last poll.
     pub fn look_at_ports(&mut self) {
         let clients: Vec<AttachId> = self.managers.iter().map(|one| one.attach).collect();
         for client in clients {
@@ -463,7 +458,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// When that does not come within `limit`.
+    /// When they do not rest within `limit`.
     pub fn settle(&mut self, limit: Duration) {
         let until = self.now + limit;
         let quiet = self.run(until, World::is_quiet);
@@ -474,7 +469,7 @@ impl World {
         );
     }
 
-    /// Whether every subnet manager rests, and nothing is on the wire or going to happen.
+    /// Whether every subnet manager rests, nothing is on the wire and no change is scheduled.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.agenda.is_empty()
@@ -482,9 +477,9 @@ impl World {
             && self.sim.next_event().is_none()
     }
 
-    /// Runs until `until`, or until `enough`. Returns whether it was enough.
+    /// Runs until `until`, or until `enough` holds. Returns whether it held.
     pub fn run(&mut self, until: Time, enough: impl Fn(&World) -> bool) -> bool {
-        // The test may have done something to the hardware since the last run.
+        // The test may have changed the hardware since the last run.
         if let Some(watch) = &mut self.watch {
             watch.hardware_changed(&self.sim);
         }
@@ -509,7 +504,7 @@ impl World {
                 return true;
             }
             let due = self.next_deadline().map(|due| due.max(self.now));
-            // Step by step, so that the moment is not missed at which it is enough.
+            // Go step by step, to stop at the very moment when `enough` holds.
             let limit = due
                 .into_iter()
                 .chain(self.sim.next_event())
@@ -566,10 +561,10 @@ impl World {
         }
     }
 
-    /// Replays what was set since the last call.
+    /// Replays the Sets since the last call.
     fn observe(&mut self) {
         if self.watch.is_none() && self.deliveries.is_none() {
-            // The journal, if there is one, is a test's own.
+            // Without a watch, a journal belongs to the test itself.
             return;
         }
         let Some(journal) = self.sim.take_journal() else {

@@ -1,5 +1,4 @@
-//! SIGKILL, and a new start: what hosts have asked for is still there, and none of them has to ask
-//! again.
+//! SIGKILL and a new start: the registrations of hosts survive, and no host has to register anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -25,7 +24,7 @@ const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 /// rsm's default.
 const SM_KEY: u64 = 1;
 
-/// Longer than what is new waits to be written, and than the writing takes.
+/// Longer than rsm delays and takes to write new registrations.
 const WRITTEN: Duration = Duration::from_secs(2);
 
 /// Longer than a bring-up of so small a fabric takes, repairs included.
@@ -41,7 +40,7 @@ const TO_CREATE: ComponentMask = McMemberRecord::Q_KEY
     .with(McMemberRecord::SL)
     .with(McMemberRecord::FLOW_LABEL);
 
-/// A fabric, and a host at each place but the manager's.
+/// A fabric, and a host at each host port but the manager's.
 struct World {
     hosted: Managed,
     hosts: BTreeMap<usize, Host>,
@@ -72,7 +71,7 @@ impl World {
         self.host(place).ask(Method::SET, mask, &record).record()
     }
 
-    /// Has a host ask for another name at `index` of its table, and says which it was given.
+    /// Requests an alias GUID at `index` for a host, and returns the assigned one.
     fn name(&mut self, place: usize, index: usize) -> Guid {
         let mut record = GuidInfoRecord::default();
         record.set_lid(self.hosted.lid(place)).set_block_num(0);
@@ -85,7 +84,7 @@ impl World {
         given
     }
 
-    /// Waits until the port itself answers to the name.
+    /// Waits until the port itself holds the alias GUID.
     fn wait_named(&self, place: usize, index: usize, name: Guid) {
         let named = wait_for_every(Duration::from_millis(50), LIMIT, || {
             (self.hosted.guids(place).get(index) == Some(&name)).then_some(())
@@ -97,14 +96,14 @@ impl World {
         self.hosts.get_mut(&place).expect("there is a host")
     }
 
-    /// All records of a kind that there are, as the trusted see them.
+    /// All records of a kind, as a trusted requester sees them.
     fn all<R: Record>(&mut self) -> Vec<R> {
         let question = (Method::GET_TABLE, ComponentMask::NONE, SM_KEY);
         let answer = self.host(1).try_ask(LIMIT, question, &R::default());
         answer.expect("there is an answer").records()
     }
 
-    /// Waits until a packet from `from` reaches those who are to get it, each once.
+    /// Waits until a packet from `from` reaches exactly the hosts `to`, each once.
     fn wait_delivered(&self, from: usize, mlid: Lid, to: &[usize]) {
         let expected: BTreeMap<usize, u32> = to.iter().map(|&place| (place, 1)).collect();
         let delivered = wait_for_every(Duration::from_millis(50), LIMIT, || {
@@ -129,7 +128,7 @@ fn start() -> (World, rsm_tests::process::Running) {
 }
 
 #[test]
-fn killed_it_knows_again_who_takes_part_and_what_is_offered() {
+fn after_sigkill_members_and_services_are_kept() {
     let (mut world, rsm) = start();
     let full = JoinState::FULL_MEMBER;
     for place in [1, 2, 3] {
@@ -161,7 +160,7 @@ fn killed_it_knows_again_who_takes_part_and_what_is_offered() {
     let sets = world.hosted.sets();
 
     rsm.kill().unwrap();
-    // Nobody is there, and everybody is heard.
+    // rsm is down, and packets still reach every member.
     world.wait_delivered(2, Lid(0xC000), &[1, 3]);
     let mut first = world.hosts.remove(&1).expect("there is a host");
     let rsm = world.hosted.rsm(&mut first);
@@ -184,18 +183,18 @@ fn killed_it_knows_again_who_takes_part_and_what_is_offered() {
     let mask = PathRecord::SGID | PathRecord::DGID;
     let path: PathRecord = world.host(1).ask(Method::GET, mask, &path).record();
     assert_eq!(path.dlid(), world.hosted.lid(3));
-    // And it goes on from there.
+    // New joins work, too.
     world.join(5, BROADCAST, full);
     world.wait_delivered(1, Lid(0xC000), &[2, 3, 5]);
     rsm.terminate(LIMIT).unwrap().success().unwrap();
 }
 
 #[test]
-fn what_was_acknowledged_just_before_sigkill_is_there_afterwards() {
+fn registrations_acknowledged_just_before_sigkill_are_kept() {
     let (mut world, rsm) = start();
     let full = JoinState::FULL_MEMBER;
     world.join(1, BROADCAST, full);
-    // What is said first is in the database by then, and what follows is not.
+    // By then, the first registrations are in the database, and the following ones are not.
     std::thread::sleep(WRITTEN);
     for place in [2, 3, 4, 5] {
         world.join(place, BROADCAST, full);
@@ -237,7 +236,7 @@ fn what_was_acknowledged_just_before_sigkill_is_there_afterwards() {
 }
 
 #[test]
-fn killed_and_bereft_of_its_memory_it_cuts_nobody_off() {
+fn after_sigkill_and_a_lost_store_every_member_keeps_its_packets() {
     let (mut world, rsm) = start();
     let full = JoinState::FULL_MEMBER;
     for place in [1, 2, 3] {
@@ -258,7 +257,7 @@ fn killed_and_bereft_of_its_memory_it_cuts_nobody_off() {
             .iter()
             .all(|record| record.port_gid() == Gid(0))
     );
-    // One of them joins again, one joins that never did, and the others have not yet noticed.
+    // One member joins again, a new one joins, and the others have not yet noticed.
     world.join(1, BROADCAST, full);
     world.join(5, BROADCAST, full);
     world.wait_delivered(1, Lid(0xC000), &[2, 3, 5]);

@@ -1,4 +1,4 @@
-//! `README.md` and the pages in `docs/`: their commands run, their links lead somewhere.
+//! `README.md` and the pages in `docs/`: their commands run, their links have a target.
 //!
 //! A fenced block of a page carries one of these info strings:
 //!
@@ -28,7 +28,7 @@ use rsm_tests::clock::{Stopwatch, wait_for_every};
 use rsm_tests::peer::require_peers;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// Why a block is not run.
+/// Reasons not to run a block.
 const REASONS: &[(&str, &str)] = &[
     ("hardware", "needs an InfiniBand port or a GPU"),
     ("cargo", "compiles rsm"),
@@ -46,7 +46,7 @@ const README_LINES: usize = 150;
 /// How long the commands of one page may take.
 const PAGE_LIMIT: Duration = Duration::from_secs(120);
 
-/// How often a page's shell is looked at.
+/// The polling interval of a page's shell.
 const POLL: Duration = Duration::from_millis(20);
 
 /// The last lines of a page's output that a failure shows.
@@ -74,7 +74,7 @@ struct Page {
     text: String,
 }
 
-/// What the info string of a block says.
+/// The info string of a block.
 enum Tag<'a> {
     Run,
     Needs(Vec<&'a str>),
@@ -193,7 +193,7 @@ impl Page {
         }
     }
 
-    /// Anchors of the headings, as GitHub and GitLab make them.
+    /// Anchors of the headings, as on GitHub and GitLab.
     fn anchors(&self) -> Vec<String> {
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
         let prose = self.prose().into_iter();
@@ -228,7 +228,7 @@ impl Page {
             .collect()
     }
 
-    /// Why the link leads nowhere, if so.
+    /// Why the link has no target, if it has none.
     fn dead_end(&self, target: &str) -> Option<String> {
         if target.contains("://") {
             return None;
@@ -270,7 +270,7 @@ struct Script {
 }
 
 impl Script {
-    /// Runs it; a failure names the page, the line, the command and what was printed.
+    /// Runs it; a failure names the page, the line, the command and its output.
     fn execute(&self, page: &Page) -> Result<(), String> {
         let directory = tempfile::Builder::new()
             .prefix("rsm-docs-")
@@ -298,7 +298,7 @@ impl Script {
 /// A shell in a process group of its own. Dropping it kills the group.
 struct Shell {
     child: Child,
-    /// What it and everything that it started has printed.
+    /// The output of the shell and all its children.
     log: PathBuf,
 }
 
@@ -335,7 +335,7 @@ impl Shell {
         Ok(Shell { child, log })
     }
 
-    /// How it ended; nothing where it took too long.
+    /// Its exit status; none at the time limit.
     fn wait(mut self, limit: Duration) -> Option<ExitStatus> {
         wait_for_every(POLL, limit, || self.child.try_wait().ok().flatten())
     }
@@ -367,7 +367,7 @@ fn search_path() -> std::ffi::OsString {
 
 #[test]
 fn every_command_of_the_documentation_succeeds() {
-    // Builds what is missing, before any page's time runs.
+    // Build missing programs before the time limit of any page starts.
     let _ = (binaries::rsm(), binaries::sim_preload());
     let pages = Page::all();
     let outcomes: Vec<(String, Result<(), String>)> = std::thread::scope(|scope| {
@@ -387,7 +387,7 @@ fn every_command_of_the_documentation_succeeds() {
     let _ = std::io::Write::write_all(&mut std::io::stdout(), summary.as_bytes());
 }
 
-/// What was done, and what came of it.
+/// A summary of the run, and its result.
 fn run(page: &Page) -> (String, Result<(), String>) {
     let stopwatch = Stopwatch::start();
     let script = page.script();
@@ -404,7 +404,7 @@ fn run(page: &Page) -> (String, Result<(), String>) {
 }
 
 #[test]
-fn every_block_of_the_documentation_says_whether_it_is_run() {
+fn every_block_of_the_documentation_has_a_known_info_string() {
     for page in Page::all() {
         for block in page.blocks() {
             let at = format!("{}:{}", page.name, block.opened + 1);
@@ -476,7 +476,7 @@ fn every_function_of_a_walk_is_in_the_file_that_is_named() {
 }
 
 #[test]
-fn the_readme_is_short() {
+fn the_readme_stays_below_its_limit_of_lines() {
     let readme = Page::all().swap_remove(0);
     let lines = readme.text.lines().count();
     assert!(lines < README_LINES, "README.md has {lines} lines");

@@ -1,7 +1,7 @@
-//! What is fuzzed, with its corpus, and with mutants of it that seeds decide.
+//! The fuzz targets with their corpus, and with seeded mutants of it.
 //!
-//! `RSM_FUZZ_WRITE=1 cargo test -p rsm-tests --test system fuzz::` writes what a corpus begins
-//! with; what is there stays.
+//! `RSM_FUZZ_WRITE=1 cargo test -p rsm-tests --test system fuzz::` writes the first inputs of a
+//! corpus; existing files stay.
 
 use std::panic::catch_unwind;
 
@@ -40,7 +40,7 @@ macro_rules! fuzzed {
     ($name:ident, $target:expr) => {
         mod $name {
             #[test]
-            fn corpus_is_survived() {
+            fn every_corpus_input_holds_the_invariants() {
                 super::replay(&$target);
             }
 

@@ -1,4 +1,4 @@
-//! Events, whole: a real rsm on a fabric that the test holds, and hosts that subscribe.
+//! Events end to end: a real rsm on a fabric in the test's process, and hosts that subscribe.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ const FABRIC: &str = "fat-tree:k=4,levels=3";
 /// rsm's default.
 const SM_KEY: u64 = 1;
 
-/// Longer than what is new waits to be written, and than the writing takes.
+/// Longer than rsm delays and takes to write new registrations.
 const WRITTEN: Duration = Duration::from_secs(2);
 
-/// Longer than what hosts registered is kept while they are gone.
+/// Longer than rsm keeps the registrations of absent hosts.
 const FORGOTTEN: Duration = Duration::from_secs(12);
 
 const ALL: ComponentMask = ComponentMask::NONE;
@@ -61,7 +61,7 @@ fn relink(hosted: &Managed, (node, port): (Guid, PortNum)) {
     done.expect("it runs").expect("there was a cable");
 }
 
-/// Takes reports until one of `trap` comes that is about `about`; confirms all of them.
+/// Takes reports until one of `trap` about `about` comes; confirms all of them.
 fn wait_report(host: &mut Host, trap: Trap, about: Option<Gid>) -> SaNotice {
     for _ in 0..100 {
         let report = host.report(LIMIT).expect("there is a report");
@@ -79,7 +79,7 @@ fn wait_report(host: &mut Host, trap: Trap, about: Option<Gid>) -> SaNotice {
     panic!("no report of {trap}");
 }
 
-/// The subscriptions there are, as the trusted see them.
+/// All subscriptions, as a trusted requester sees them.
 fn subscriptions(host: &mut Host) -> Vec<InformInfoRecord> {
     let question = (Method::GET_TABLE, ALL, SM_KEY);
     let answer = host.try_ask(LIMIT, question, &InformInfoRecord::default());
@@ -87,7 +87,7 @@ fn subscriptions(host: &mut Host) -> Vec<InformInfoRecord> {
 }
 
 #[test]
-fn a_cable_is_pulled_and_who_wanted_to_know_is_told() {
+fn subscribers_get_reports_of_a_pulled_cable() {
     let hosted = Managed::start(FABRIC);
     let mut host = hosted.host(1);
     let rsm = hosted.rsm(&mut host);
@@ -107,7 +107,7 @@ fn a_cable_is_pulled_and_who_wanted_to_know_is_told() {
     });
     let leaf = leaf.expect("it runs");
     unlink(&hosted, other);
-    // Its switch reports that the state of a link has changed, and then it is known whose.
+    // Its switch reports that the state of a link has changed; the sweep finds which link.
     let changed = wait_report(&mut host, Trap::LINK_STATE_CHANGED, None);
     assert_eq!(changed.issuer_gid().guid(), leaf);
     let gone = wait_report(&mut host, Trap::GID_OUT_OF_SERVICE, Some(about));
@@ -116,14 +116,14 @@ fn a_cable_is_pulled_and_who_wanted_to_know_is_told() {
     relink(&hosted, other);
     wait_report(&mut host, Trap::GID_IN_SERVICE, Some(about));
 
-    // Taken back, nothing comes.
+    // After unsubscribing, no report comes.
     let mut info = all_of(Trap::GID_OUT_OF_SERVICE);
     info.set_subscribe(0).set_qpn(1);
     let answer = host.ask(Method::SET, ALL, &info);
     assert_eq!(answer.status(), Status::OK);
     assert_eq!(subscriptions(&mut host).len(), 3);
 
-    // Who does not answer is not told for ever: nobody is at this place any more.
+    // rsm stops reporting to a host that does not answer: no program is at this port any more.
     let mut silent = hosted.host(2);
     subscribe(&mut silent, Trap::LINK_STATE_CHANGED);
     drop(silent);
@@ -146,7 +146,7 @@ fn a_cable_is_pulled_and_who_wanted_to_know_is_told() {
 }
 
 #[test]
-fn killed_it_knows_again_who_wants_to_know_and_asks_nobody_to_register_anew() {
+fn after_sigkill_subscriptions_are_kept_without_reregistration() {
     let hosted = Managed::start(FABRIC);
     let mut host = hosted.host(1);
     let rsm = hosted.rsm(&mut host);
@@ -154,7 +154,7 @@ fn killed_it_knows_again_who_wants_to_know_and_asks_nobody_to_register_anew() {
     subscribe(&mut host, Trap::GID_IN_SERVICE);
     std::thread::sleep(WRITTEN);
     let before = subscriptions(&mut host);
-    // A new manager has told it once.
+    // The first manager has requested reregistration once.
     assert_eq!(host.reregistrations(), 1);
     rsm.kill().unwrap();
 
@@ -168,7 +168,7 @@ fn killed_it_knows_again_who_wants_to_know_and_asks_nobody_to_register_anew() {
     assert_eq!(host.reregistrations(), 1);
     rsm.kill().unwrap();
 
-    // What it knew is lost: everybody is asked, once.
+    // The registrations are lost: rsm requests reregistration from every host, once.
     std::fs::remove_dir_all(hosted.state()).unwrap();
     let rsm = hosted.rsm(&mut host);
     let asked = wait_for_every(Duration::from_millis(50), LIMIT, || {
@@ -187,7 +187,7 @@ fn killed_it_knows_again_who_wants_to_know_and_asks_nobody_to_register_anew() {
 }
 
 #[test]
-fn who_was_cut_off_for_too_long_registers_anew_and_nobody_else_does() {
+fn only_a_host_cut_off_for_too_long_registers_anew() {
     let hosted = Managed::start(FABRIC);
     let mut near = hosted.host(1);
     let rsm = hosted.rsm(&mut near);
@@ -196,7 +196,7 @@ fn who_was_cut_off_for_too_long_registers_anew_and_nobody_else_does() {
     subscribe(&mut far, Trap::GID_OUT_OF_SERVICE);
     subscribe(&mut near, Trap::GID_OUT_OF_SERVICE);
     subscribe(&mut near, Trap::GID_IN_SERVICE);
-    // Its port stays up: it is its switch that is cut off.
+    // Its port stays up: the fault cuts off its switch.
     let (node, port) = hosted.hosts[last];
     let uplinks = hosted.fabric.sim.with(move |sim| {
         let kinds: std::collections::BTreeMap<Guid, NodeKind> = sim.nodes().collect();

@@ -1,5 +1,5 @@
-//! GPU hosts as a new user would try them: a simulated SuperPOD, one host's matrix, a cable in the
-//! wrong place, files for others; everything as processes.
+//! GPU hosts as a new user would try them: a simulated SuperPOD, one host's matrix, swapped cables,
+//! exported files; all as processes.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use rsm_tests::process::{Invocation, Running};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// What `nvidia-smi topo -m` prints on a machine of eight GPUs with an adapter each.
+/// Output of `nvidia-smi topo -m` on a machine of eight GPUs with an adapter each.
 fn matrix() -> String {
     let names: Vec<String> = (0..16)
         .map(|n| match n {
@@ -84,7 +84,7 @@ impl Story {
         rsmctl.env("RSM_SERVER", socket).args(arguments)
     }
 
-    /// Exit code and everything printed.
+    /// Exit code and all output.
     fn rsmctl(&self, arguments: &[&str]) -> (i32, String) {
         let program = self.program_in(self.directory.path(), arguments);
         let finished = program.run(LIMIT).expect("it ends");
@@ -107,9 +107,9 @@ impl Story {
 }
 
 #[test]
-fn a_superpod_is_joined_with_what_one_host_tells_and_a_swapped_cable_is_found() {
+fn one_matrix_describes_a_superpod_and_swapped_cables_are_findings() {
     let mut story = Story::begin();
-    // What programs print is kept in their folder.
+    // The harness keeps the output of programs in their folder.
     let apart = tempfile::tempdir().expect("there is room");
     let watch = story.program_in(apart.path(), &["gpu", "watch"]);
     let mut watch = watch.spawn().expect("it can be started");
@@ -138,7 +138,7 @@ fn a_superpod_is_joined_with_what_one_host_tells_and_a_swapped_cable_is_found() 
     let plan: serde_json::Value = serde_json::from_str(&plan).expect("JSON");
     assert_eq!(plan["load"]["worst_link"], 1, "{plan}");
 
-    // Two cables go to each other's leaves.
+    // Swap two cables between their leaves.
     let swap = [
         "sim",
         "swap",
@@ -188,7 +188,7 @@ fn a_superpod_is_joined_with_what_one_host_tells_and_a_swapped_cable_is_found() 
         "{slurm}"
     );
     assert!(watch.is_running());
-    // What was told is there after a restart.
+    // The inventories survive a restart.
     story.stop();
     story.start();
     let again = story.printed(&["gpu", "hints", "host-001"]);

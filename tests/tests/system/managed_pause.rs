@@ -1,4 +1,4 @@
-//! Two real rsm processes on one served fabric: the master is stopped and goes on.
+//! Two real rsm processes on one served fabric: the test stops and resumes the master.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const FABRIC: &str = "fat-tree:k=4,levels=2";
 const LIMIT: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(100);
 
-/// An rsm with a priority at a host, and where it is asked.
+/// An rsm with a priority at a host, and the address of its API.
 struct Manager {
     process: Running,
     server: String,
@@ -60,7 +60,7 @@ impl Manager {
 }
 
 #[test]
-fn a_stopped_master_that_goes_on_is_handed_the_subnet_by_its_successor_and_says_so() {
+fn a_resumed_master_with_precedence_gets_the_subnet_back() {
     let netlist = generate(FABRIC).unwrap();
     let hosted = Hosted::start(&netlist).unwrap();
     let hosts: Vec<String> = netlist

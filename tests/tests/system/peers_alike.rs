@@ -1,9 +1,8 @@
 //! The simulator behind its shim and ibsim, side by side: the same fabric, the same manager, the
 //! same programs.
 //!
-//! What differs is what the two take their devices to be: ibsim makes up the GUIDs of ports, and
-//! MTUs, sizes of tables and capabilities are other ones. Everything that cables and the manager
-//! decide is the same.
+//! The two differ in their devices: ibsim makes up the GUIDs of ports, and has other MTUs, table
+//! sizes and capabilities. All results of cables and the manager are the same.
 
 use std::path::Path;
 
@@ -32,7 +31,7 @@ struct Sides<'a> {
 }
 
 impl Sides<'_> {
-    /// What both print, lines that `shown` leaves out apart.
+    /// Compares the output on both, without the lines that `shown` leaves out.
     fn compare(
         &self,
         program: &str,
@@ -55,7 +54,7 @@ impl Sides<'_> {
         here
     }
 
-    /// Of the fields that both print, those that are named.
+    /// Compares the named fields of the output on both.
     fn fields(&self, program: &str, arguments: &[&str], names: &[&str]) {
         let shown = |line: &str| {
             let name = line.trim().split([':', '.']).next()?;
@@ -70,12 +69,12 @@ fn all(line: &str) -> Option<String> {
     Some(line.to_owned())
 }
 
-/// As [`all`], without what a program says of itself.
+/// As [`all`], without comments of the program.
 fn without_comments(line: &str) -> Option<String> {
     all(line).filter(|line| !line.starts_with('#'))
 }
 
-/// The line up to the last name, without what the cable could be as well.
+/// The line up to the last name, without the advice on other widths and speeds.
 fn without_advice(line: &str) -> Option<String> {
     let end = line.rfind('"')?;
     all(&line[..=end])
@@ -91,7 +90,7 @@ fn lids(rsm: &Rsm) -> (Vec<(u64, u64)>, Vec<u64>) {
     (switches.collect(), of("ca").map(lid).collect())
 }
 
-/// What the manager decides of a port, and what its cable is.
+/// The fields of a port that the manager or the cable determines.
 const PORT: &[&str] = &[
     "Lid",
     "SMLid",
@@ -121,7 +120,7 @@ fn programs_agree(sides: &Sides<'_>, rsm: &Rsm) {
     for (lid, ports) in &switches {
         let lid = lid.to_string();
         sides.compare("ibroute", &[&lid], all);
-        // The heading is about the size of the table.
+        // The heading depends on the size of the table.
         let rows = |line: &str| all(line).filter(|line| !line.starts_with("Multicast mlids"));
         sides.compare("ibroute", &["-M", &lid], rows);
         for port in 1..=*ports {

@@ -7,7 +7,7 @@ use rsm_tests::fabrics;
 use rsm_tests::ibsim::Ibsim;
 use rsm_tests::peer::require_peers;
 
-/// Brings the subnet up and has every judge look at it. Returns the engine that routes.
+/// Brings the subnet up and checks it with every diagnostic. Returns the engine in force.
 fn comes_up(ibsim: &Ibsim) -> String {
     let host = ibsim.hosts()[0];
     let (report, dumps) = once_with_dumps(ibsim, host);

@@ -1,5 +1,5 @@
-//! `rsm --dry-run` beside a running OpenSM: the subnet stays as it is, and what rsm would set is
-//! listed.
+//! `rsm --dry-run` beside a running OpenSM: the subnet stays as it is, and rsm lists the Sets of a
+//! takeover.
 
 use std::path::Path;
 use std::time::Duration;
@@ -85,8 +85,8 @@ fn beside_opensm_nothing_changes_and_the_sets_of_a_takeover_are_listed() {
     assert_eq!(check_states(&ibsim, "Hca3").unwrap(), states);
     assert_eq!(dump(&mut opensm), routes);
 
-    // In OpenSM's place rsm sets what was listed. Multicast and hosts' registrations follow later,
-    // from what hosts say.
+    // In OpenSM's place rsm sends the listed Sets. Multicast and hosts' registrations follow later,
+    // from requests of hosts.
     opensm.stop().unwrap();
     ibsim.detach_dead_clients().unwrap();
     tap.clear();
@@ -139,7 +139,7 @@ fn with_opensms_own_tables_planned_exactly_the_block_broken_by_hand_is_listed() 
         (blocks, others)
     };
 
-    // On OpenSM's own host: the classes there are OpenSM's.
+    // Run on OpenSM's own host, where OpenSM holds the management classes.
     let before = sets();
     let rsm = hosted.client(binaries::rsm()).unwrap();
     let report = dry_run(rsm, &["--config", &config], SOMETHING);

@@ -15,7 +15,7 @@ use rsm_tests::sm::OpenSm;
 /// 20 switches, 16 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
 
-/// Where OpenSM runs, where rsm does, and from where they are looked at.
+/// The hosts of OpenSM, of rsm, and of the queries to both.
 const FIRST: &str = "host-001 mlx5_0";
 const SECOND: &str = "host-006 mlx5_0";
 const THIRD: &str = "host-011 mlx5_0";
@@ -34,7 +34,7 @@ fn rsm(served: &Served, priority: u8) -> Running {
     rsm.arg(served.directory().join("state")).spawn().unwrap()
 }
 
-/// SMInfo of the manager at `lid`, or of the master that the asking port knows.
+/// SMInfo of the manager at `lid`, or of the master that the querying port knows.
 fn ask(served: &Served, lid: Option<u16>) -> Option<SmInfo> {
     let lid = lid.map(|lid| lid.to_string());
     let arguments: Vec<&str> = lid.as_deref().into_iter().collect();
@@ -42,7 +42,7 @@ fn ask(served: &Served, lid: Option<u16>) -> Option<SmInfo> {
     sminfo::parse(&answer.stdout).ok()
 }
 
-/// The master, when it is not at `other` and both it and the port that asks know it.
+/// The master, once it is not `other` and both it and the querying port know it.
 fn wait_master(served: &Served, other: Option<u64>) -> SmInfo {
     let master = wait_for_every(Duration::from_millis(200), LIMIT, || {
         ask(served, None).filter(|sm| sm.state == MASTER && Some(sm.guid) != other)
@@ -52,14 +52,14 @@ fn wait_master(served: &Served, other: Option<u64>) -> SmInfo {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
-fn an_opensm_with_precedence_is_handed_the_subnet_and_loses_it_when_it_dies() {
+fn an_opensm_with_precedence_gets_the_subnet_until_it_dies() {
     if !require_peers(PEERS) {
         return;
     }
     let served = Served::start(FABRIC).unwrap();
     let rsm = rsm(&served, 0);
     let ours = wait_master(&served, None);
-    // Its subnet is up only once it has been handed over.
+    // OpenSM reports its subnet up only after the handover.
     let opensm = served.client(FIRST, "opensm").unwrap();
     let opensm = OpenSm::run(opensm, &["-p", "15"], LIMIT).unwrap();
     let theirs = wait_master(&served, Some(ours.guid));

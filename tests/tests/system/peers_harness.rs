@@ -1,4 +1,4 @@
-//! The harness itself, shown to work on OpenSM before anything is said about rsm.
+//! Tests of the harness itself on OpenSM, independent of rsm.
 
 use rsm_tests::bringup::{LIMIT, QUIET, SMALL};
 use rsm_tests::fabrics::ibsim_example;
@@ -72,7 +72,7 @@ fn dumped_bytes(line: &str) -> Vec<u8> {
     not(peers),
     ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
 )]
-fn the_diagnostics_are_read() {
+fn the_output_of_all_diagnostics_parses() {
     if !require_peers(&[
         "ibsim",
         "opensm",
@@ -114,7 +114,7 @@ fn the_diagnostics_are_read() {
         "{verdict:?}"
     );
 
-    // The route to every LID as ibtracert walks it begins as the table of the first switch says.
+    // The route to every LID in ibtracert begins with the entry in the table of the first switch.
     let table = ibsim
         .diagnose("Hca4", "ibroute", &["-G", "0x200000"])
         .unwrap();
@@ -189,7 +189,7 @@ fn the_console_breaks_and_mends_links() {
     not(peers),
     ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
 )]
-fn losses_are_told_to_the_sender() {
+fn ibsim_reports_losses_to_the_sender() {
     if !require_peers(&["ibsim", "ibnetdiscover"]) {
         return;
     }

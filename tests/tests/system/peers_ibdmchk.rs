@@ -1,5 +1,5 @@
-//! Tables of our engines, proved by ibdmchk as well: all paths, no credit loops. And ibdmchk finds
-//! the loops that we find.
+//! Tables of our engines, checked by ibdmchk as well: all paths, no credit loops. And ibdmchk finds
+//! the loops that our proof finds.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,8 +20,8 @@ use rsm_tests::parse::ibdmchk::Verdict;
 use rsm_tests::peer::require_peers;
 use rsm_tests::sm::check_dumps;
 
-/// What is sampled: random graphs, trees, and fabrics that are neither. Each also with some cables
-/// less.
+/// The sampled fabrics: random graphs, trees, and fabrics that are neither. Each also with some
+/// cables less.
 const FABRICS: [&str; 8] = [
     "random:switches=12,degree=4,hosts=2,seed=1",
     "random:switches=20,degree=5,hosts=1,seed=2",
@@ -41,7 +41,7 @@ const ENGINES: [EngineKind; 4] = [
     EngineKind::Nue,
 ];
 
-/// Writes a fabric and its tables as OpenSM would, and has ibdmchk judge them: an error where it
+/// Writes a fabric and its tables in OpenSM's formats, and runs ibdmchk on them: an error where it
 /// finds no paths.
 fn measured(
     netlist: &Netlist,
@@ -56,7 +56,7 @@ fn measured(
     }
     let nodes = netlist.nodes().iter().enumerate();
     let nodes = nodes
-        // What no cable leads to has no LID, and is in nobody's dump.
+        // A port without a cable has no LID, and is in no dump.
         .filter(|(_, node)| {
             node.end_ports()
                 .any(|port| node.port(port).lid != Lid::NONE)
@@ -121,7 +121,7 @@ fn dump_node<'a>(
     }
 }
 
-/// By `engine`, as the next after `earlier`.
+/// Routes by `engine`, with `earlier` as the previous tables.
 fn assert_proved(
     netlist: &Netlist,
     engine: EngineKind,
@@ -152,7 +152,7 @@ fn assert_proved(
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs ibutils")]
-fn a_sample_is_proved_by_ibdmchk_too() {
+fn a_sample_passes_ibdmchk_too() {
     if !require_peers(&["ibdmchk"]) {
         return;
     }
@@ -167,7 +167,7 @@ fn a_sample_is_proved_by_ibdmchk_too() {
         for engine in ENGINES {
             let ranking = assert_proved(&intact, engine, None);
             assert_proved(&broken, engine, None);
-            // And repaired.
+            // Prove the repaired tables, too.
             assert_proved(&broken, engine, ranking.as_ref());
         }
     }
@@ -175,7 +175,7 @@ fn a_sample_is_proved_by_ibdmchk_too() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs ibutils")]
-fn ibdmchk_finds_the_loops_that_we_find() {
+fn ibdmchk_finds_the_loops_that_our_proof_finds() {
     if !require_peers(&["ibdmchk"]) {
         return;
     }
@@ -193,7 +193,7 @@ fn ibdmchk_finds_the_loops_that_we_find() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs ibutils")]
-fn ibdmchk_misses_the_paths_that_we_miss() {
+fn ibdmchk_misses_the_paths_that_our_proof_misses() {
     if !require_peers(&["ibdmchk"]) {
         return;
     }
@@ -211,7 +211,7 @@ fn ibdmchk_misses_the_paths_that_we_miss() {
     }
     let directory = tempfile::tempdir().unwrap();
     assert!(verify(&topology, &tables).unreachable_pairs > 0);
-    // It stops there.
+    // ibdmchk stops at the missing path.
     let error = measured(&netlist, &topology, &tables, directory.path()).unwrap_err();
     assert!(error.to_string().contains("Traversals Failed"), "{error}");
 }

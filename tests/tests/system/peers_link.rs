@@ -10,7 +10,7 @@ use rsm_tests::peer::require_peers;
 use rsm_tests::sm::{Rsm, check_states};
 use rsm_tests::tap::{Packet, Reaction, Tap, attribute, method};
 
-/// A switch port that leads to another switch, and both switches' ids.
+/// A switch port with a cable to another switch, and both switches' ids.
 fn link_between_switches(ibsim: &Ibsim) -> (String, u8, [String; 2]) {
     let switches: BTreeSet<&str> = ibsim
         .nodes()
@@ -77,7 +77,7 @@ fn a_lost_link_costs_its_two_switches_and_the_changed_blocks() {
     let packets = tap.packets();
     let reaction = Reaction::of(&packets).unwrap();
 
-    // Only the two ends are asked; only tables and the ends' PortStateChange are written.
+    // rsm reads only the two ends, and writes only tables and the ends' PortStateChange.
     let lids = &before.lids;
     for packet in packets.iter().filter(|packet| packet.is_request()) {
         let asked = target(&ibsim, host, lids, packet);
@@ -92,7 +92,7 @@ fn a_lost_link_costs_its_two_switches_and_the_changed_blocks() {
             assert!(ends.contains(&asked), "{packet:?} asks {asked}");
         }
     }
-    // The history says what the tap saw.
+    // The history agrees with the tap.
     let history: Vec<_> = rsm.history().unwrap().split_off(convergences);
     let sum = |pointer: &str| -> u64 {
         history
@@ -105,8 +105,7 @@ fn a_lost_link_costs_its_two_switches_and_the_changed_blocks() {
         .of(method::SET, attribute::LINEAR_FORWARDING_TABLE);
     assert_eq!(sum("/lft_blocks"), blocks);
     assert_eq!(sum("/smps/set"), reaction.requests.sets());
-    // A look that finds nothing new is no convergence, and its questions are in no entry of the
-    // history.
+    // A light sweep without changes is no convergence, and the history does not count its Gets.
     assert!(sum("/smps/get") <= reaction.requests.gets());
     assert!(sum("/smps/get") > 0);
 
@@ -118,7 +117,7 @@ fn a_lost_link_costs_its_two_switches_and_the_changed_blocks() {
     let (convergences, ..) = newest(&rsm);
     ibsim.relink(&switch, port).unwrap();
     assert!(rsm.wait_history(convergences + 1, LIMIT).unwrap());
-    // The ports come up in Initialize first: the subnet is whole once both are Active.
+    // The ports come up in Initialize first: the subnet is complete once both are Active.
     let whole = wait_for(Duration::from_secs(30), || {
         let states = check_states(&ibsim, observer).unwrap();
         (states == before).then_some(())
@@ -129,7 +128,7 @@ fn a_lost_link_costs_its_two_switches_and_the_changed_blocks() {
     rsm.stop().unwrap().success().unwrap();
 }
 
-/// Id of the node a request is for.
+/// Id of the target node of a request.
 fn target(
     ibsim: &Ibsim,
     host: &str,

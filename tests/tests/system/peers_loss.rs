@@ -1,4 +1,4 @@
-//! Loss: the subnet comes up complete within one run, and nothing untrue is left in the findings.
+//! Loss: the subnet comes up complete within one run, and no finding is stale.
 
 use rsm_tests::bringup::{PEERS, SMALL, assert_diagnostics_agree, generated, once};
 use rsm_tests::fabrics::ibsim_example;
@@ -20,7 +20,7 @@ const ATTRIBUTES: [u16; 6] = [
     attribute::LINEAR_FORWARDING_TABLE,
 ];
 
-/// Brings the subnet up with loss; its report and how many MADs were lost.
+/// Brings the subnet up with loss. Returns the report and the number of lost MADs.
 fn brought_up_with_loss(ibsim: &Ibsim, attribute: Option<u16>) -> (OnceReport, usize) {
     let host = ibsim.hosts()[0];
     let tap = Tap::open(ibsim).unwrap();
@@ -47,7 +47,7 @@ fn brought_up_with_loss(ibsim: &Ibsim, attribute: Option<u16>) -> (OnceReport, u
     not(peers),
     ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
 )]
-fn each_attribute_may_be_lost() {
+fn loss_of_any_one_attribute_does_not_stop_bring_up() {
     if !require_peers(PEERS) {
         return;
     }
@@ -67,15 +67,15 @@ fn each_attribute_may_be_lost() {
     not(peers),
     ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
 )]
-fn everything_may_be_lost_on_every_hop() {
+fn loss_on_every_hop_does_not_stop_bring_up() {
     if !require_peers(PEERS) {
         return;
     }
     let ibsim = Ibsim::start(&ibsim_example(SMALL)).unwrap();
     let (report, lost) = brought_up_with_loss(&ibsim, None);
     assert!(lost > 0, "ibsim lost nothing");
-    // Each is noticed. Most are sent again; what was lost as often as a request is sent is asked
-    // anew, and so is what was overdue when everything else had been answered.
+    // rsm notices each loss. It retries most requests; it asks anew after the last retry, and for
+    // requests overdue when all others were answered.
     let noticed =
         report.count("/smps/timeouts").unwrap() + report.count("/smps/withdrawn").unwrap();
     assert!(noticed >= lost as u64, "{lost} lost: {report:?}");

@@ -1,4 +1,4 @@
-//! Multicast as programs see it that were written against another subnet manager.
+//! Multicast for programs written against OpenSM.
 
 use rsm_tests::bringup::LIMIT;
 use rsm_tests::osmtest;
@@ -14,7 +14,7 @@ const THIRD: &str = "host-011 mlx5_0";
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
-fn osmtest_joins_leaves_and_makes_groups() {
+fn osmtest_passes_its_multicast_flow() {
     if !require_peers(&["osmtest", "saquery"]) {
         return;
     }

@@ -1,5 +1,4 @@
-//! osmtest in the flows that a fabric of single datagrams carries, and several of its runs at one
-//! host.
+//! osmtest in the flows of single datagrams, and several of its runs at one host.
 
 use std::time::Duration;
 
@@ -11,11 +10,11 @@ use rsm_tests::peer::require_peers;
 use rsm_tests::served::Served;
 use rsm_tests::sm::Rsm;
 
-/// How long a flow takes at most: the longest asks some ten thousand times.
+/// How long a flow takes at most: the longest sends some ten thousand requests.
 const FLOW: Duration = Duration::from_secs(120);
 
-/// The flows, and what osmtest calls them. Of the forwarding of events and of traps 64 and 65 it
-/// tests what is before them: that it comes up, finds its port and asks.
+/// The flows with osmtest's titles. Of the forwarding of events and of traps 64 and 65, osmtest
+/// tests only the preparation: it starts, finds its port and queries the SA.
 const FLOWS: [(&str, &str); 5] = [
     ("c", "Create Inventory"),
     ("e", "Event Forwarding"),
@@ -51,7 +50,7 @@ fn the_flows_of_single_datagrams_pass_under_ibsim() {
     rsm.stop().unwrap().success().unwrap();
 }
 
-/// Each run begins to number its questions where the one before began.
+/// Each run begins with the same transaction ID as the run before.
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
 fn run_after_run_at_one_host_passes() {

@@ -1,5 +1,4 @@
-//! Partitions on ibsim: what rsm plans is what smpquery reads, and what OpenSM makes of the same
-//! file.
+//! Partitions on ibsim: rsm's plan matches smpquery, and OpenSM's keys from the same file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,7 +14,7 @@ use rsm_tests::sm::{OnceReport, Rsm, check_states, opensm_once, rsm_once};
 use rsm_tests::tap::Tap;
 use serde_json::Value;
 
-/// How often a resident rsm is asked whether it has read its file again.
+/// The polling interval for a resident rsm's reload of its file.
 const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The P_Keys of every end port, by port GUID and index.
@@ -31,7 +30,7 @@ fn p_keys(ibsim: &Ibsim, host: &str) -> BTreeMap<u64, Vec<u16>> {
         .collect()
 }
 
-/// The keys without their places.
+/// The keys without their index.
 fn sets(p_keys: &BTreeMap<u64, Vec<u16>>) -> BTreeMap<u64, BTreeSet<u16>> {
     let set = |keys: &Vec<u16>| keys.iter().copied().filter(|&key| key != 0).collect();
     p_keys
@@ -40,7 +39,7 @@ fn sets(p_keys: &BTreeMap<u64, Vec<u16>>) -> BTreeMap<u64, BTreeSet<u16>> {
         .collect()
 }
 
-/// `rsm --once` with these partitions, to its end.
+/// Runs `rsm --once` with these partitions to its end.
 fn once(ibsim: &Ibsim, tap: Option<&Tap>, host: &str, partitions: &Path) -> OnceReport {
     let state = ibsim.directory().join("state");
     let invocation = rsm_once(ibsim, tap, host, &state).unwrap();
@@ -49,13 +48,13 @@ fn once(ibsim: &Ibsim, tap: Option<&Tap>, host: &str, partitions: &Path) -> Once
     OnceReport::of(&finished).unwrap()
 }
 
-/// A file with everything that names ports, for the fabric of `ibsim`.
+/// Writes a file with every kind of port definition, for the fabric of `ibsim`.
 fn write_file(ibsim: &Ibsim, path: &Path) {
     let is_switch = |guid: &u64| {
         let id = format!("S-{guid:016x}");
         ibsim.nodes().iter().any(|node| node.id == id)
     };
-    // Before anybody has a LID.
+    // At this time no port has a LID.
     let ports = check_states(ibsim, ibsim.hosts()[0]).unwrap().lids;
     let adapters: Vec<u64> = ports.into_keys().filter(|guid| !is_switch(guid)).collect();
     let [a, b, c, ..] = adapters[..] else {
@@ -79,7 +78,7 @@ fn write_file(ibsim: &Ibsim, path: &Path) {
     not(peers),
     ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
 )]
-fn rsm_and_opensm_make_the_same_of_a_file() {
+fn rsm_and_opensm_set_the_same_keys_from_a_file() {
     if !require_peers(PEERS) || !require_peer("smpquery") {
         return;
     }
@@ -96,7 +95,7 @@ fn rsm_and_opensm_make_the_same_of_a_file() {
     );
     let ours = p_keys(&ibsim, &host);
 
-    // The same again: nothing is set, and every key is where it was.
+    // A second run sets nothing, and every key keeps its index.
     let tap = Tap::open(&ibsim).unwrap();
     once(&ibsim, Some(&tap), &host, &file);
     assert!(tap.wait_quiet(QUIET, LIMIT));

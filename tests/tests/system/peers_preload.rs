@@ -1,6 +1,6 @@
-//! Programs that nobody here wrote, on a fabric that `rsm sim serve` simulates.
+//! Foreign programs on a fabric that `rsm sim serve` simulates.
 //!
-//! OpenSM and its own test program are the judges: they know what a kernel does.
+//! OpenSM and its own test program are the reference: they run against real kernels.
 
 use std::time::Duration;
 
@@ -19,20 +19,20 @@ const FABRIC: &str = "fat-tree:k=4,levels=3";
 const NODES: usize = 36;
 const LINK_ENDS: usize = 96;
 
-/// Where things run.
+/// The hosts of the programs.
 const FIRST: &str = "host-001 mlx5_0";
 const SECOND: &str = "host-006 mlx5_0";
 const THIRD: &str = "host-011 mlx5_0";
-/// The GUID of the first.
+/// The GUID of the first host.
 const FIRST_GUID: u64 = 0xe09d_7303_0000_0008;
 
-/// How long OpenSM must not have swept again to be done: a sweep of so small a fabric takes far
+/// How long OpenSM must not sweep again to count as done: a sweep of so small a fabric takes far
 /// less.
 const SETTLED: Duration = Duration::from_millis(1500);
 
-/// A resident OpenSM that is done. It says that the subnet is up while the links of hosts train
-/// again, which it takes down to change their MTU; their traps tell it to look again, and what it
-/// says of a switch (the port that it was asked through) may change once more.
+/// A resident OpenSM that is done. It logs that the subnet is up while the links of hosts train
+/// again, which it took down to change their MTU; their traps make it sweep again, and its answer
+/// about a switch (the port of the query) may change once more.
 fn opensm(served: &Served, host: &str) -> OpenSm {
     let opensm = OpenSm::run(served.client(host, "opensm").unwrap(), &[], LIMIT).unwrap();
     let done = wait_for_every(Duration::from_millis(100), LIMIT, || {
@@ -55,7 +55,7 @@ fn asked(served: &Served, host: &str, program: &str, arguments: &[&str]) -> Stri
     answer.success().unwrap().stdout
 }
 
-/// How many ends of links carry data.
+/// The number of link ends that carry data.
 fn active_ends(served: &Served, host: &str) -> usize {
     let lines = iblinkinfo::parse(&asked(served, host, "iblinkinfo", &["--line"])).unwrap();
     lines.iter().filter(|line| line.is_active()).count()
@@ -63,7 +63,7 @@ fn active_ends(served: &Served, host: &str) -> usize {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
-fn opensm_brings_it_up_and_answers_in_many_packets() {
+fn opensm_brings_the_fabric_up_and_answers_by_rmpp() {
     if !require_peers(&["opensm", "iblinkinfo", "saquery", "smpquery", "sminfo"]) {
         return;
     }
@@ -76,7 +76,7 @@ fn opensm_brings_it_up_and_answers_in_many_packets() {
     let description = asked(&served, SECOND, "smpquery", &["nodedesc", "-D", "0"]);
     assert!(description.contains(SECOND), "{description}");
 
-    // From the manager's own host and from another one: 4 KB, and 83 KB.
+    // Query from the manager's own host and from another one: 4 KB, and 83 KB.
     for host in [FIRST, THIRD] {
         let nodes = asked(&served, host, "saquery", &["NR"]);
         assert_eq!(nodes.matches("NodeRecord dump").count(), NODES, "{nodes}");
@@ -87,11 +87,11 @@ fn opensm_brings_it_up_and_answers_in_many_packets() {
     assert!(served.stop().unwrap().success().is_ok());
 }
 
-/// There are no counters to be read. Whoever asks is told so, rather than left to wait for three
-/// time-outs of a second.
+/// The simulator has no performance counters. It answers with a status, so that the requester does
+/// not wait for three time-outs of a second.
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
-fn perfquery_is_told_that_there_is_no_performance_agent() {
+fn perfquery_gets_a_status_without_a_performance_agent() {
     if !require_peers(&["opensm", "perfquery", "smpquery", "iblinkinfo"]) {
         return;
     }
@@ -103,8 +103,8 @@ fn perfquery_is_told_that_there_is_no_performance_agent() {
         let lid = line.and_then(|line| line.rsplit('.').next());
         lid.expect("there is a LID").to_owned()
     };
-    // Itself, where a program has the port open; and its leaf, where there is no program. Only `-d`
-    // shows the status.
+    // Query the own host, where a program has the port open, and its leaf, where there is no
+    // program. Only `-d` shows the status.
     for lid in [lid_of("0"), lid_of("0,1")] {
         let answer = served.diagnose(SECOND, "perfquery", &["-d", &lid]).unwrap();
         let output = format!("{}{}", answer.stdout, answer.stderr);
@@ -141,7 +141,7 @@ fn osmtest_passes_whole_against_opensm() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
-fn many_clients_at_once_get_the_same() {
+fn many_clients_at_once_get_the_same_answers() {
     if !require_peers(&["opensm", "saquery"]) {
         return;
     }
@@ -164,10 +164,10 @@ fn many_clients_at_once_get_the_same() {
     opensm.stop().unwrap();
 }
 
-/// Being the manager ends with the process, however it ends.
+/// The role of the manager ends with the process, also by SIGKILL.
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
-fn what_a_killed_manager_held_is_free() {
+fn a_killed_manager_frees_is_sm_and_its_class() {
     if !require_peers(&["opensm", "smpquery", "iblinkinfo"]) {
         return;
     }
@@ -181,7 +181,7 @@ fn what_a_killed_manager_held_is_free() {
     assert!(is_sm());
     first.kill().unwrap();
     assert!(wait_for(Duration::from_secs(10), || (!is_sm()).then_some(())).is_some());
-    // The class, too: a second one can register for it.
+    // The management class is free, too: a second manager can register for it.
     let second = opensm(&served, FIRST);
     assert!(is_sm());
     assert_eq!(active_ends(&served, SECOND), LINK_ENDS);
@@ -190,7 +190,7 @@ fn what_a_killed_manager_held_is_free() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs infiniband-diags")]
-fn rsm_brings_it_up_through_umad() {
+fn rsm_brings_the_fabric_up_through_umad() {
     if !require_peers(&["iblinkinfo"]) {
         return;
     }
@@ -204,10 +204,10 @@ fn rsm_brings_it_up_through_umad() {
     assert_eq!(active_ends(&served, SECOND), LINK_ENDS);
 }
 
-/// The switch's trap reaches OpenSM, which sees that a link is gone, and that it is back.
+/// The switch's trap reaches OpenSM, which notices that a link is gone, and that it is back.
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
-fn opensm_hears_of_a_pulled_cable() {
+fn opensm_reacts_to_the_trap_of_a_pulled_cable() {
     if !require_peers(&["opensm", "iblinkinfo"]) {
         return;
     }
@@ -227,7 +227,7 @@ fn opensm_hears_of_a_pulled_cable() {
     opensm.stop().unwrap();
 }
 
-/// What `ibnetdiscover` prints, without what is not the fabric's: comments, LIDs, and the GUIDs of
+/// The output of `ibnetdiscover`, without parts beyond the fabric: comments, LIDs, and the GUIDs of
 /// ports, which ibsim makes up.
 fn topology(output: &str) -> Vec<String> {
     let words = |line: &str| {
@@ -247,7 +247,7 @@ fn topology(output: &str) -> Vec<String> {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs ibsim-utils and infiniband-diags")]
-fn ibnetdiscover_sees_what_it_sees_on_ibsim() {
+fn ibnetdiscover_prints_the_same_as_on_ibsim() {
     if !require_peers(&["ibsim", "ibsim-run", "ibnetdiscover"]) {
         return;
     }
@@ -263,7 +263,7 @@ fn ibnetdiscover_sees_what_it_sees_on_ibsim() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs infiniband-diags")]
-fn a_node_that_is_not_there_is_said_so() {
+fn an_unknown_node_is_reported() {
     if !require_peers(&["smpquery"]) {
         return;
     }

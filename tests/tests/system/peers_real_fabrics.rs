@@ -1,8 +1,8 @@
-//! Real fabrics, as ibnetdiscover printed them, brought up on ibsim.
+//! rsm brings up real fabrics, as ibnetdiscover printed them, on ibsim.
 //!
 //! One test a fabric, so that a failure names it. The files start from the LIDs they state: each
-//! run takes over a configured subnet. Where the collection is not at hand (see
-//! [`rsm_tests::fabrics::real_topologies`]) the tests say so and end.
+//! run takes over a configured subnet. Without the collection (see
+//! [`rsm_tests::fabrics::real_topologies`]) the tests print a note and end.
 
 use std::io::Write;
 
@@ -14,7 +14,7 @@ use rsm_tests::fabrics;
 use rsm_tests::ibsim::Ibsim;
 use rsm_tests::peer::require_peers;
 
-/// Files of the collection that ibsim does not load, with what it says.
+/// Files of the collection that ibsim does not load, with its message.
 const REFUSED: &[(&str, &str)] = &[
     // A switch names a neighbour that is not in the file.
     (

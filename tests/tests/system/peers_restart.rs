@@ -9,7 +9,7 @@ use rsm_tests::peer::require_peers;
 use rsm_tests::sm::{Rsm, check_states};
 use rsm_tests::tap::{Packet, Tap, attribute, method};
 
-/// Starts rsm and kills it in the moment the `count`-th packet that `matches` leaves it.
+/// Starts rsm and kills it at the moment when the `count`-th packet that `matches` leaves it.
 ///
 /// False when it ended before that.
 fn killed_after(
@@ -43,7 +43,7 @@ fn killed_after(
     not(peers),
     ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
 )]
-fn killed_when_idle_it_sets_nothing_at_its_next_start() {
+fn a_restart_after_sigkill_when_idle_sets_nothing() {
     if !require_peers(PEERS) {
         return;
     }
@@ -68,7 +68,7 @@ fn killed_when_idle_it_sets_nothing_at_its_next_start() {
     not(peers),
     ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
 )]
-fn without_its_store_it_finds_everything_in_the_hardware() {
+fn a_restart_without_the_store_keeps_lids_and_tables() {
     if !require_peers(PEERS) {
         return;
     }
@@ -80,8 +80,8 @@ fn without_its_store_it_finds_everything_in_the_hardware() {
     let tap = Tap::open(&ibsim).unwrap();
     let (_, up) = once(&ibsim, Some(&tap), host, &ibsim.directory().join("another"));
     assert!(up);
-    // ibsim accepts some fields of PortInfo and does not keep them. That this is so is learnt by
-    // writing them once, and remembered in the store; nothing else is written.
+    // ibsim accepts some fields of PortInfo and does not keep them. rsm learns this by writing them
+    // once, and keeps it in the store; it writes nothing else.
     let tally = tap.tally();
     let port_infos = tally.of(method::SET, attribute::PORT_INFO);
     assert_eq!(tally.sets(), port_infos, "{tally}");
@@ -93,7 +93,7 @@ fn without_its_store_it_finds_everything_in_the_hardware() {
     not(peers),
     ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
 )]
-fn killed_while_it_sweeps_it_leaves_everything_as_it_was() {
+fn sigkill_during_a_sweep_changes_nothing() {
     if !require_peers(PEERS) {
         return;
     }
@@ -126,7 +126,7 @@ fn killed_while_it_sweeps_it_leaves_everything_as_it_was() {
     not(peers),
     ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
 )]
-fn killed_while_it_pushes_it_goes_on_where_it_was() {
+fn after_sigkill_during_a_push_the_next_start_completes_it() {
     if !require_peers(PEERS) {
         return;
     }

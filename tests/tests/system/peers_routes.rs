@@ -1,5 +1,5 @@
-//! What rsm says of its routes is what the switches do: `rsmctl route` and `rsmctl lft` against
-//! ibtracert and ibroute.
+//! rsm's routes match the switches' tables: `rsmctl route` and `rsmctl lft` against ibtracert and
+//! ibroute.
 
 use std::collections::BTreeMap;
 
@@ -44,8 +44,8 @@ fn routes_agree(ibsim: &Ibsim) {
             Some("delivered")
         );
         let told = hops(&told);
-        // ibtracert names a CA by its port, rsmctl every node by itself: compared are the ports
-        // on the way, and the switches.
+        // ibtracert shows a CA by its port GUID, rsmctl every node by its node GUID: the test
+        // compares the ports on the path, and the switches.
         let ports = |hops: &[Hop]| -> Vec<_> {
             hops.iter().map(|hop| (hop.out_port, hop.in_port)).collect()
         };

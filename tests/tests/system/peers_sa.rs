@@ -1,7 +1,7 @@
-//! osmtest, which was written against another SA, asks this one under ibsim.
+//! osmtest, OpenSM's test program for its SA, queries rsm's SA under ibsim.
 //!
-//! ibsim carries single datagrams only, 224 bytes of each, so that the flows with longer answers
-//! are for a better fabric.
+//! ibsim carries single datagrams only, 224 bytes of each, so that flows with longer answers run on
+//! the shim's fabric instead.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use rsm_tests::ibsim::Ibsim;
 use rsm_tests::peer::require_peers;
 use rsm_tests::sm::Rsm;
 
-/// How long a flow takes at most: the longest asks some ten thousand times.
+/// How long a flow takes at most: the longest sends some ten thousand requests.
 const FLOW: Duration = Duration::from_secs(120);
 
 const PEERS: &[&str] = &["ibsim", "ibsim-run", "osmtest"];
@@ -50,12 +50,12 @@ fn pass(flows: &[&str]) {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "a peer is not installed")]
-fn a_flood_of_questions_is_answered() {
+fn a_flood_of_requests_is_answered() {
     pass(&["f"]);
 }
 
 #[test]
 #[cfg_attr(not(peers), ignore = "a peer is not installed")]
-fn an_inventory_is_written_and_tables_of_lanes_are_told() {
+fn osmtest_writes_its_inventory_and_reads_sl2vl_tables() {
     pass(&["c", "q"]);
 }

@@ -1,6 +1,6 @@
-//! saquery, in all records that it knows, is told what rsmctl shows.
+//! saquery, in all records that it knows, gets the values that rsmctl shows.
 //!
-//! ibsim delivers 224 bytes of a datagram and no RMPP, so that records are asked for one by one
+//! ibsim delivers 224 bytes of a datagram and no RMPP, so that the test queries records one by one
 //! there. The simulator's shim delivers whole tables.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ use serde_json::Value;
 /// 6 switches, 8 hosts with a port each, 16 links.
 const FABRIC: &str = "fat-tree:k=4,levels=2";
 
-/// The SM_Key that rsm trusts if nothing else is configured.
+/// rsm's default SM_Key.
 const SM_KEY: &str = "1";
 
 /// rsm, and saquery at another host.
@@ -91,12 +91,12 @@ impl<'a> Subnet<'a> {
         ends.map(|(&lid, end)| (lid, end))
     }
 
-    /// What rsmctl says.
+    /// The output of rsmctl.
     fn shown(&self, arguments: &[&str]) -> Value {
         self.rsm.ask(arguments).unwrap()
     }
 
-    /// What saquery is told.
+    /// The records that saquery gets.
     fn told(&self, arguments: &[&str]) -> Vec<Record> {
         let trusted = ["--smkey", SM_KEY];
         let finished = (self.diagnose)(&[&trusted[..], arguments].concat());
@@ -104,8 +104,7 @@ impl<'a> Subnet<'a> {
         saquery::parse(&output).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
     }
 
-    /// The records of a table: in one answer, or one by one for each of `keys`, each of which names
-    /// one.
+    /// The records of a table: in one answer, or one by one for each of `keys`.
     fn table(&self, name: &str, keys: &[String]) -> Vec<Record> {
         if self.whole {
             return self.told(&[name]);
@@ -157,7 +156,7 @@ impl<'a> Subnet<'a> {
         }
     }
 
-    /// The LID by which records name a node.
+    /// The LID of a node in records.
     fn lid_of(&self, node: &str, port: u64) -> u64 {
         let mut ends = self.ends.iter();
         let found = ends.find(|(_, end)| end.node == node && (end.is_switch || end.number == port));
@@ -250,7 +249,7 @@ impl<'a> Subnet<'a> {
         }
     }
 
-    /// What rsmctl does not show: there is a record for each.
+    /// Tables that rsmctl does not show: the SA has a record for each.
     fn lanes(&self) {
         for (lid, end) in &self.ends {
             let at = if end.is_switch { "1" } else { "0" };
@@ -269,7 +268,7 @@ impl<'a> Subnet<'a> {
         for member in list(self.shown(&["partitions", "0x7fff"])) {
             let on = number(&member, "/port/number");
             let lid = self.lid_of(text(&member, "/port/node_guid"), on);
-            // Ports of channel adapters have no number here: it is reserved.
+            // The port number of channel adapters is reserved here.
             let records = self.told(&["PKTR", &format!("{lid}/0/0")]);
             assert_eq!(records.len(), 1, "LID {lid}");
             let index = number(&member, "/index") as usize;
@@ -368,7 +367,7 @@ impl<'a> Subnet<'a> {
         self.groups();
         self.master();
         self.paths();
-        // Everything above was counted.
+        // The SA counted every query above.
         let counters = self.shown(&["sa"]);
         let asked: u64 = list(counters["requests"].clone())
             .iter()
@@ -388,7 +387,7 @@ fn gbps(code: u64) -> Option<f64> {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs ibsim-utils and infiniband-diags")]
-fn single_records_on_ibsim() {
+fn on_ibsim_single_records_match_rsmctl() {
     if !require_peers(&["ibsim", "ibsim-run", "saquery"]) {
         return;
     }
@@ -405,7 +404,7 @@ fn single_records_on_ibsim() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs infiniband-diags")]
-fn whole_tables_on_the_simulator() {
+fn on_the_simulator_whole_tables_match_rsmctl() {
     if !require_peers(&["saquery"]) {
         return;
     }

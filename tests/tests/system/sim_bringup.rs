@@ -1,4 +1,4 @@
-//! From power-on to a subnet in which everybody reaches everybody.
+//! From power-on to a subnet in which every host reaches every other.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use rsm_tests::virtual_time::{Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Everything comes up, with no Set too many, and a second look at all of it changes nothing.
+/// The subnet comes up without a redundant Set, and a second full sweep changes nothing.
 fn comes_up_with_the_fewest_sets(spec: &str) {
     let mut world = World::generated(spec, Settings::default());
     world.watch();
@@ -64,7 +64,7 @@ fn comes_up_with_the_fewest_sets(spec: &str) {
     assert_eq!(world.manager().done().back(), Some(&7));
 }
 
-/// Active hosts that the SA cannot tell from strangers.
+/// LIDs of Active hosts that the SA does not know.
 fn unknown_to_the_sa(world: &World) -> Vec<Lid> {
     let ends = world.sim.end_ports().filter(|&(_, port)| port.0 != 0);
     let infos = ends.filter_map(|(node, port)| world.sim.port_info(node, port).ok());
@@ -76,7 +76,7 @@ fn unknown_to_the_sa(world: &World) -> Vec<Lid> {
         .collect()
 }
 
-/// Runs until everything rests; at no moment is there an Active host that the SA does not know.
+/// Runs until the world rests, and asserts that the SA knows every Active host at every moment.
 fn settle_without_strangers(world: &mut World) {
     let limit = world.now() + LIMIT;
     world.run(limit, |world| {
@@ -96,7 +96,7 @@ fn the_sa_knows_every_host_before_its_port_goes_active() {
     world.sim.unlink(node, port).expect("it is cabled");
     settle_without_strangers(&mut world);
 
-    // A host that comes later is known as early.
+    // The SA knows a later host as early.
     world.sim.relink(node, port).expect("its cable is there");
     settle_without_strangers(&mut world);
     let lid = world.sim.port_info(node, port).unwrap().lid();
@@ -140,7 +140,7 @@ fn a_random_graph() {
 }
 
 #[test]
-fn broken_fabrics() {
+fn fabrics_with_missing_links_and_switches_come_up() {
     for seed in 0..5 {
         comes_up_with_the_fewest_sets(&format!(
             "fat-tree:k=6,levels=3,faults=links:10%,switches:2,seed={seed}"
@@ -150,7 +150,7 @@ fn broken_fabrics() {
 }
 
 #[test]
-fn several_lids_to_a_port() {
+fn an_lmc_above_zero_gives_every_host_port_its_lids() {
     for lmc in 1..=3 {
         let mut settings = Settings::default();
         settings.core.policy = std::sync::Arc::new(Policy {
@@ -179,7 +179,7 @@ fn several_lids_to_a_port() {
 }
 
 /// Switches that take 40 ms for an answer, stop for 3 s, or drop bursts come up in their own time;
-/// the rest comes up at once, and none of them is asked the same over and over.
+/// the rest comes up at once, and the core does not repeat requests to them without need.
 #[test]
 fn slow_switches_hold_up_only_themselves() {
     for habit in [Habit::SlowProcessor, Habit::Pauses, Habit::SmallBuffer] {

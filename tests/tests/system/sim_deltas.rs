@@ -1,4 +1,4 @@
-//! What a change costs: no step takes the whole subnet into account for what concerns a part of it.
+//! The cost of changes: no step takes in the whole subnet for a change of a part of it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,8 +14,8 @@ const TREE: &str = "fat-tree:k=6,levels=3";
 
 type End = (Guid, PortNum);
 
-/// A leaf that the subnet manager does not hang off, its first cable to a host, its first one to a
-/// switch, by which it is reached, its last one, and a switch that no host hangs off.
+/// A leaf other than the subnet manager's, its first cable to a host, its first cable to a switch,
+/// which is on the path to the leaf, its last cable, and a switch without hosts.
 struct Places {
     leaf: Guid,
     host: End,
@@ -63,8 +63,7 @@ fn places(world: &World) -> Places {
 fn world() -> (World, Places) {
     let mut world = World::brought_up(TREE, Settings::default());
     let places = places(&world);
-    // The first change after the first bring-up finds all ports in another state than the plan was
-    // made for.
+    // At the first change after the bring-up, all ports have another state than in the plan.
     world.sim.unlink(places.host.0, places.host.1).unwrap();
     world.settle(LIMIT);
     world.sim.relink(places.host.0, places.host.1).unwrap();
@@ -72,7 +71,7 @@ fn world() -> (World, Places) {
     (world, places)
 }
 
-/// What was computed whole while the subnet took in what `happening` did.
+/// The steps over the whole subnet while it took in the change of `happening`.
 fn whole(world: &mut World, happening: impl FnOnce(&mut World)) -> Vec<Whole> {
     let before = world.manager().convergences().len();
     happening(world);
@@ -83,14 +82,14 @@ fn whole(world: &mut World, happening: impl FnOnce(&mut World)) -> Vec<Whole> {
     whole.collect()
 }
 
-/// But for the search of paths, which is whole where a switch is reached otherwise than before.
+/// Without the search of paths, which is whole where a switch has another path than before.
 fn but_for_paths(whole: Vec<Whole>) -> Vec<Whole> {
     let others = whole.into_iter().filter(|whole| whole.step != Step::Paths);
     others.collect()
 }
 
 #[test]
-fn a_link_that_goes_and_comes_back_concerns_its_ends() {
+fn a_link_that_goes_and_comes_back_changes_only_its_ends() {
     let (mut world, Places { on_path, aside, .. }) = world();
     for (guid, port) in [aside, on_path, aside] {
         let gone = whole(&mut world, |world| world.sim.unlink(guid, port).unwrap());
@@ -107,7 +106,7 @@ fn a_link_that_goes_and_comes_back_concerns_its_ends() {
 }
 
 #[test]
-fn a_host_that_goes_and_comes_back_concerns_its_leaf() {
+fn a_host_that_goes_and_comes_back_changes_only_its_leaf() {
     let (mut world, Places { host, .. }) = world();
     let gone = whole(&mut world, |world| {
         world.sim.unlink(host.0, host.1).unwrap()
@@ -125,7 +124,7 @@ fn steps(whole: Vec<Whole>) -> Vec<Step> {
 /// The engine computes the routes from the topology where a cable is where none was seen before; no
 /// other step does.
 #[test]
-fn cables_that_are_swapped_concern_their_ends() {
+fn swapped_cables_change_only_their_ends() {
     let (mut world, Places { host, aside, .. }) = world();
     let other = (host.0, PortNum(host.1.0 + 1));
     let hosts = whole(&mut world, |world| {
@@ -145,7 +144,7 @@ fn cables_that_are_swapped_concern_their_ends() {
 }
 
 #[test]
-fn switches_that_go_and_come_back_concern_their_neighbours() {
+fn switches_that_go_and_come_back_change_only_their_neighbours() {
     let (mut world, Places { leaf, far, .. }) = world();
     let gone = whole(&mut world, |world| world.sim.power_off(far).unwrap());
     let back = whole(&mut world, |world| world.sim.power_on(far).unwrap());
@@ -182,7 +181,7 @@ fn hosts(world: &World) -> Vec<Guid> {
 }
 
 #[test]
-fn joins_and_leaves_concern_their_groups() {
+fn joins_and_leaves_change_only_their_groups() {
     let (mut world, _) = grouped();
     let host = hosts(&world)[3];
     for mlid in [BROADCAST, FEW] {
@@ -209,7 +208,7 @@ fn joins_and_leaves_concern_their_groups() {
 }
 
 #[test]
-fn trees_follow_what_happens_to_the_fabric() {
+fn multicast_trees_follow_changes_of_the_fabric() {
     let (mut world, places) = grouped();
     let Places {
         leaf,
@@ -231,7 +230,7 @@ fn trees_follow_what_happens_to_the_fabric() {
     let swapped = whole(&mut world, |world| {
         world.sim.swap_cables(host, other).unwrap();
     });
-    // The engine alone; see `cables_that_are_swapped_concern_their_ends`.
+    // The engine alone; see `swapped_cables_change_only_their_ends`.
     assert_eq!(steps(swapped), [Step::Routes]);
     concerned.extend(whole(&mut world, |world| world.sim.power_off(far).unwrap()));
     concerned.extend(whole(&mut world, |world| world.sim.power_on(far).unwrap()));
@@ -240,7 +239,7 @@ fn trees_follow_what_happens_to_the_fabric() {
 }
 
 #[test]
-fn a_partition_member_that_is_added_or_removed_concerns_its_port() {
+fn a_partition_member_added_or_removed_changes_only_its_port() {
     let (mut world, _) = world();
     let hosts = hosts(&world);
     let file = |members: &[Guid]| {
@@ -273,7 +272,7 @@ fn a_partition_member_that_is_added_or_removed_concerns_its_port() {
 }
 
 #[test]
-fn what_was_computed_whole_is_told() {
+fn the_first_convergence_lists_every_whole_step() {
     let world = World::brought_up(TREE, Settings::default());
     let first = &world.manager().convergences()[0];
     let steps: Vec<Step> = first.whole.iter().map(|whole| whole.step).collect();

@@ -1,5 +1,4 @@
-//! Devices that do things in their own way are managed like any other, and what they do is known
-//! afterwards.
+//! Devices with habits come up like any other, and the core learns their habits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +28,7 @@ fn nodes(world: &World, kind: NodeKind) -> Vec<Guid> {
     nodes.map(|(guid, _)| guid).collect()
 }
 
-/// Lets the subnet manager look at everything anew.
+/// Makes the subnet manager sweep everything anew.
 fn resweep(world: &mut World) {
     world.command(Command::Resweep {
         full: true,
@@ -73,7 +72,7 @@ fn port_that_refuses_extended_speeds_becomes_active_and_is_remembered() {
 }
 
 #[test]
-fn fabric_without_extended_speeds_comes_up_and_is_not_written_twice() {
+fn fabric_without_extended_speeds_comes_up_without_repeated_sets() {
     let mut world = World::generated(TREE, settings("no-extended-speeds"));
     world.settle(LIMIT);
     expect::assert_up(&world);
@@ -85,7 +84,7 @@ fn fabric_without_extended_speeds_comes_up_and_is_not_written_twice() {
 }
 
 #[test]
-fn polite_fabric_has_no_habits_and_its_ports_are_asked_once() {
+fn fabric_of_plain_devices_has_no_habits_and_reads_ports_once() {
     let mut world = World::brought_up(TREE, Settings::default());
     world.count_requests();
     resweep(&mut world);
@@ -94,8 +93,8 @@ fn polite_fabric_has_no_habits_and_its_ports_are_asked_once() {
     }
 }
 
-/// A leaf loses an uplink, and while that is worked on, one of its hosts comes back: the switch
-/// tells of the first change alone.
+/// A leaf loses an uplink, and during the reaction one of its hosts comes back: the switch reports
+/// only the first change.
 #[test]
 fn change_between_reading_and_clearing_port_state_change_is_found() {
     for step in 0..60 {
@@ -189,9 +188,9 @@ fn values_of_real_devices_are_no_finding_and_no_difference() {
     }
 }
 
-/// VLCap 2 or 3 opposite 4: each link uses what both ends have.
+/// VLCap 2 or 3 opposite 4: each link uses the lanes that both ends have.
 #[test]
-fn ports_with_different_vls_use_what_both_have() {
+fn ports_with_different_vls_use_the_common_lanes() {
     let mut world = World::generated(TREE, Settings::default());
     let host = *nodes(&world, NodeKind::Ca).last().unwrap();
     world

@@ -1,4 +1,4 @@
-//! What would be set is listed, and nothing is set.
+//! A dry run lists the Sets of a takeover, and sends none.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn nodes(world: &World, wanted: NodeKind) -> Vec<Guid> {
         .collect()
 }
 
-/// What a dry run at the last host lists now.
+/// The list of a dry run at the last host.
 fn dry_run(world: &mut World) -> Vec<Foreseen> {
     let host = *nodes(world, NodeKind::Ca).last().expect("there are hosts");
     let index = world.add_manager_with(host, PortNum(1), dry());

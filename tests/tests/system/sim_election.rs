@@ -1,4 +1,4 @@
-//! Subnet managers hand the subnet over to each other, and give each other orders (IBA 14.4.1).
+//! Subnet managers hand the subnet over to each other, and send SubnSet(SMInfo) (IBA 14.4.1).
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use rsm_tests::virtual_time::{ForeignManager, Memory, Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Our own manager's; what is above has precedence.
+/// The priority of our own manager; a higher one has precedence.
 const PRIORITY: u8 = 5;
 
 fn settings() -> Settings {
@@ -58,7 +58,7 @@ fn role(world: &World) -> SmState {
 }
 
 #[test]
-fn one_with_precedence_that_waits_is_handed_the_subnet() {
+fn a_standby_with_precedence_gets_the_subnet() {
     let mut world = brought_up();
     let heir = meet(&mut world, PRIORITY + 1, SmState::Standby);
     world.run_for(LIMIT);
@@ -80,7 +80,7 @@ fn one_with_precedence_that_waits_is_handed_the_subnet() {
 }
 
 #[test]
-fn one_that_does_not_take_the_subnet_leaves_it_managed() {
+fn a_refused_handover_leaves_the_subnet_managed() {
     let mut world = brought_up();
     let heir = meet(&mut world, PRIORITY + 1, SmState::Standby);
     world.foreign_mut(heir).takes_over = false;
@@ -98,7 +98,7 @@ fn one_that_does_not_take_the_subnet_leaves_it_managed() {
 }
 
 #[test]
-fn what_does_not_show_the_key_gets_nothing_and_two_masters_are_not_tolerated() {
+fn without_the_sm_key_a_standby_gets_no_handover_and_a_second_master_wins() {
     let mut world = brought_up();
     let stranger = meet(&mut world, PRIORITY + 1, SmState::Standby);
     world.foreign_mut(stranger).sm_key = 0x12;
@@ -112,7 +112,7 @@ fn what_does_not_show_the_key_gets_nothing_and_two_masters_are_not_tolerated() {
 }
 
 #[test]
-fn a_subnet_that_is_handed_over_is_taken_with_an_acknowledgement() {
+fn a_handover_is_taken_with_an_acknowledgement() {
     let mut world = brought_up();
     let master = meet(&mut world, PRIORITY + 1, SmState::Master);
     world.run_for(LIMIT);
@@ -129,7 +129,7 @@ fn a_subnet_that_is_handed_over_is_taken_with_an_acknowledgement() {
 }
 
 #[test]
-fn a_disabled_manager_does_nothing_until_it_is_to_stand_by() {
+fn a_disabled_manager_is_idle_until_standby_is_set() {
     let mut world = brought_up();
     let master = meet(&mut world, PRIORITY + 1, SmState::Master);
     world.run_for(LIMIT);
@@ -152,7 +152,7 @@ fn a_disabled_manager_does_nothing_until_it_is_to_stand_by() {
 }
 
 #[test]
-fn an_order_that_does_not_fit_is_refused() {
+fn a_control_in_the_wrong_state_is_refused() {
     let mut world = brought_up();
     let other = meet(&mut world, 0, SmState::Standby);
     world.run_for(LIMIT);
@@ -163,11 +163,11 @@ fn an_order_that_does_not_fit_is_refused() {
         }
         std::mem::take(&mut world.foreign_mut(other).answers)
     };
-    // A standby may acknowledge, and nothing else.
+    // A standby may send ACKNOWLEDGE, and no other control.
     let mut expected = [Status::INVALID_FIELD; 7];
     expected[SmControl::ACKNOWLEDGE.0 as usize] = Status::OK;
     assert_eq!(try_all(&mut world), expected);
-    // Whoever does not know the key may do nothing.
+    // A manager without the SM_Key may send no control.
     world.foreign_mut(other).sm_key = 0;
     assert_eq!(try_all(&mut world), [Status::INVALID_FIELD; 7]);
     assert_eq!(role(&world), SmState::Master);
@@ -175,7 +175,7 @@ fn an_order_that_does_not_fit_is_refused() {
 }
 
 #[test]
-fn of_two_the_one_with_precedence_ends_up_master_and_the_other_stands_by() {
+fn of_two_managers_the_one_with_precedence_ends_up_master() {
     let mut world = brought_up();
     let guid = last_host(&world);
     let config = Config {

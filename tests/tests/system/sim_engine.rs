@@ -1,4 +1,4 @@
-//! Another engine at run time, and what is foreseen of a loss against what comes of it.
+//! Another engine at run time, and the forecast of a loss against its outcome.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn request(world: &mut World, engine: EngineKind, ticket: u64) {
 }
 
 #[test]
-fn another_engine_routes_when_its_tables_stand_the_proof() {
+fn another_engine_routes_once_its_tables_are_proved() {
     // One spine: shortest paths are up and down, and close no credit loop.
     let mut world = World::brought_up("pgft:2;4,4;1,1;1,1", Settings::default());
     assert_ne!(engine(&world), "minhop");
@@ -43,7 +43,7 @@ fn another_engine_routes_when_its_tables_stand_the_proof() {
     assert_eq!(last.cause, "engine minhop requested");
     assert!(last.complete);
     world.watched().assert_harmless();
-    // It stays, whatever happens next.
+    // The new engine stays over later sweeps.
     world.command(Command::Resweep {
         full: true,
         ticket: 8,
@@ -53,7 +53,7 @@ fn another_engine_routes_when_its_tables_stand_the_proof() {
 }
 
 #[test]
-fn an_engine_whose_tables_could_deadlock_is_declined_and_nothing_changes() {
+fn an_engine_with_a_credit_loop_is_declined_and_nothing_changes() {
     let mut world = World::brought_up("ring:6", Settings::default());
     let (engine_before, before) = (engine(&world), tables(&world));
     request(&mut world, EngineKind::MinHop, 3);
@@ -72,7 +72,7 @@ fn an_engine_whose_tables_could_deadlock_is_declined_and_nothing_changes() {
         (last.cause.as_str(), last.complete),
         ("engine minhop requested", false)
     );
-    // The engine before plans what comes next.
+    // The earlier engine makes the next plan.
     world.command(Command::Resweep {
         full: true,
         ticket: 4,
@@ -84,7 +84,7 @@ fn an_engine_whose_tables_could_deadlock_is_declined_and_nothing_changes() {
 }
 
 #[test]
-fn an_engine_withdrawn_before_it_was_begun_with_is_not_tried() {
+fn an_engine_withdrawn_before_its_start_is_not_tried() {
     let mut world = World::brought_up("fat-tree:k=4,levels=2", Settings::default());
     let before = engine(&world);
     world.command(Command::Resweep {
@@ -112,7 +112,7 @@ fn an_engine_withdrawn_before_it_was_begun_with_is_not_tried() {
     expect::assert_up(&world);
     assert_eq!(world.manager().core().progress().next, "");
 
-    // One that is being tried already is measured by its plan.
+    // A withdrawn engine under trial still completes its plan.
     world.command(Command::Engine {
         engine: EngineKind::UpDn,
         ticket: 4,
@@ -144,7 +144,7 @@ fn one_engine_is_tried_at_a_time() {
 }
 
 #[test]
-fn what_is_foreseen_of_a_cable_is_what_comes_of_it() {
+fn the_forecast_of_a_lost_cable_matches_its_outcome() {
     let mut world = World::brought_up("fat-tree:k=6,levels=3", Settings::default());
     let plan = world
         .manager()

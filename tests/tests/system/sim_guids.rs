@@ -1,5 +1,4 @@
-//! Names that ports have beside their own: the hardware has those that it is to have, and nothing
-//! is written twice.
+//! Alias GUIDs of ports: the hardware holds the requested ones, and the core writes none twice.
 
 use std::time::Duration;
 
@@ -26,7 +25,7 @@ fn sets(world: &World) -> u64 {
     sets.get(&GuidInfo::ID).copied().unwrap_or(0)
 }
 
-/// Gives the port at `at` these names, and nobody else any.
+/// Gives the port at `at` these alias GUIDs, and no other port any.
 fn name(world: &mut World, at: (Guid, PortNum), names: &[(u8, u64)]) {
     let port = world.sim.port_guid(at.0, at.1).expect("it is there");
     let mut guids = AliasGuids::default();
@@ -45,7 +44,7 @@ fn held(world: &World, at: (Guid, PortNum)) -> Vec<u64> {
 }
 
 #[test]
-fn what_differs_is_written_once_whatever_happens_to_the_port() {
+fn changed_alias_guids_are_written_once_also_after_restart_and_reboot() {
     let mut world = World::brought_up("pgft:2;2,2;1,2;1,1", Settings::default());
     let host = hosts(&world)[2];
     assert_eq!(sets(&world), 0);
@@ -58,7 +57,7 @@ fn what_differs_is_written_once_whatever_happens_to_the_port() {
     assert_eq!(held(&world, host), [0, 0x22, 0, 0, 0, 0, 0x77]);
     assert_eq!(sets(&world), 2);
 
-    // Who starts again reads what is there, and has nothing to write.
+    // After a restart the core reads GUIDInfo, and has nothing to write.
     let before = expect::sets(&world.sim.counters());
     world.kill(0);
     world.run_for(SECOND);
@@ -66,7 +65,7 @@ fn what_differs_is_written_once_whatever_happens_to_the_port() {
     world.settle(LIMIT);
     assert_eq!(expect::sets(&world.sim.counters()), before);
 
-    // A host that forgets is told again.
+    // A rebooted host gets its alias GUIDs again.
     world.sim.reboot(host.0).expect("it is there");
     world.run_for(20 * SECOND);
     world.settle(LIMIT);

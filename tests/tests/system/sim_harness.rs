@@ -1,4 +1,4 @@
-//! The harness sees what it is there to see.
+//! The harness detects the faults that tests rely on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,7 +48,7 @@ fn the_watch_sees_a_moved_lid() {
         .filter(|&(_, kind)| kind == NodeKind::Ca)
         .last()
         .unwrap();
-    // Somebody at the host itself gives it another LID.
+    // Set another LID directly at the host.
     let port = PortNum(1);
     let somebody = world.sim.attach(guid, port).unwrap();
     let mut info = *world.sim.port_info(guid, port).unwrap();
@@ -84,7 +84,7 @@ fn the_watch_sees_a_moved_lid() {
 }
 
 #[test]
-fn a_missing_route_is_seen() {
+fn expect_sees_inactive_links_and_missing_routes() {
     let mut world = World::brought_up("ring:4", Settings::default());
     world.kill(0);
     let (guid, _) = expect::reach(&world, &[])
@@ -99,7 +99,7 @@ fn a_missing_route_is_seen() {
     assert!(!expect::unreachable(&world.sim, &reach, 0).is_empty());
 }
 
-/// Same seed, same datagrams; another seed, others.
+/// The same seed gives the same datagrams, another seed different ones.
 #[test]
 fn a_run_is_a_function_of_its_seed() {
     let run = |seed| {
@@ -123,7 +123,7 @@ fn a_run_is_a_function_of_its_seed() {
 }
 
 #[test]
-fn requests_are_counted_at_whom_they_are_for() {
+fn requests_count_at_their_target_node() {
     let mut world = World::generated("ring:4", Settings::default());
     world.count_requests();
     world.settle(LIMIT);

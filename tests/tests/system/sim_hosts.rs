@@ -1,4 +1,4 @@
-//! Hosts that ask through a lossy fabric, and hosts that mean no good, in virtual time.
+//! Hosts that query the SA through a lossy fabric, and abusive hosts, in virtual time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -44,7 +44,7 @@ fn path(from: Lid, to: Lid) -> PathRecord {
     record
 }
 
-/// Every path there is.
+/// Requests all paths.
 fn ask_for_everything(subnet: &mut Hosts, host: usize) -> Tid {
     subnet.ask(
         host,
@@ -58,7 +58,8 @@ fn status(message: &Message) -> Status {
     message.header().unwrap().status()
 }
 
-/// How far a host is that starts: it joins the broadcast group, asks for a path, and for all nodes.
+/// The progress of a starting host: it joins the broadcast group, then queries a path and all
+/// nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wants {
     Group,
@@ -67,7 +68,7 @@ enum Wants {
     Nothing,
 }
 
-/// Has a host ask for what it wants.
+/// Sends the request of a host for `wants`.
 fn ask(subnet: &mut Hosts, host: usize, wants: Wants) {
     let (guid, lid) = subnet.places()[host];
     let (_, other) = subnet.places()[(host + 1) % HOSTS];
@@ -100,7 +101,7 @@ fn ask(subnet: &mut Hosts, host: usize, wants: Wants) {
     }
 }
 
-/// Takes what `wants` was answered with.
+/// Checks the answer to `wants`.
 fn check(subnet: &Hosts, host: usize, wants: Wants, message: &Message) {
     assert_eq!(status(message), Status::OK);
     match wants {
@@ -123,7 +124,7 @@ fn check(subnet: &Hosts, host: usize, wants: Wants, message: &Message) {
     }
 }
 
-/// All hosts start at once. Returns how many questions had to be asked again.
+/// Starts all hosts at once. Returns the number of repeated requests.
 fn start_all(subnet: &mut Hosts, limit: Duration) -> usize {
     let mut wants = [Wants::Group; HOSTS];
     for (host, &wants) in wants.iter().enumerate() {
@@ -144,7 +145,7 @@ fn start_all(subnet: &mut Hosts, limit: Duration) -> usize {
                     Wants::Nodes => NodeRecord::ID,
                     Wants::Nothing => continue,
                 };
-                // An answer that comes twice is none the second time.
+                // Ignore a duplicate answer.
                 if attribute != wanted {
                     continue;
                 }
@@ -164,7 +165,7 @@ fn start_all(subnet: &mut Hosts, limit: Duration) -> usize {
 }
 
 #[test]
-fn through_loss_everybody_joins_and_has_a_path() {
+fn through_loss_every_host_joins_and_gets_a_path() {
     let rates = FaultRates {
         drop_out: Chance::percent(5),
         drop_in: Chance::percent(5),
@@ -172,30 +173,34 @@ fn through_loss_everybody_joins_and_has_a_path() {
         duplicate_in: Chance::percent(2),
         delay_in: Chance::percent(5),
     };
-    seeds::run("through_loss_everybody_joins", 50, |seed| {
-        let plan = FaultPlan {
-            seed,
-            others: rates,
-            hold: 3,
-            ..FaultPlan::default()
-        };
-        let mut subnet = subnet(plan);
-        let again = start_all(&mut subnet, Duration::from_secs(60));
-        let faults = subnet.faults();
-        assert!(faults.dropped_in > 0 && faults.dropped_out > 0 && faults.delayed > 0);
-        assert!(again < 3 * HOSTS, "{again} questions again");
-        assert_eq!(subnet.sa.multicast().members(), HOSTS);
-    });
+    seeds::run(
+        "--test system sim_hosts::through_loss_every_host_joins_and_gets_a_path",
+        50,
+        |seed| {
+            let plan = FaultPlan {
+                seed,
+                others: rates,
+                hold: 3,
+                ..FaultPlan::default()
+            };
+            let mut subnet = subnet(plan);
+            let again = start_all(&mut subnet, Duration::from_secs(60));
+            let faults = subnet.faults();
+            assert!(faults.dropped_in > 0 && faults.dropped_out > 0 && faults.delayed > 0);
+            assert!(again < 3 * HOSTS, "{again} questions again");
+            assert_eq!(subnet.sa.multicast().members(), HOSTS);
+        },
+    );
 }
 
 #[test]
-fn without_faults_nobody_asks_twice() {
+fn without_faults_no_request_repeats() {
     let mut subnet = subnet(FaultPlan::default());
     assert_eq!(start_all(&mut subnet, Duration::from_secs(1)), 0);
     assert_eq!(subnet.sa.multicast().members(), HOSTS);
 }
 
-/// The time by which a host is answered that asks for a path now.
+/// The time of the answer to a host's path query sent now.
 fn answered(subnet: &mut Hosts, host: usize) -> Time {
     let (_, lid) = subnet.places()[host];
     let (_, other) = subnet.places()[(host + 1) % HOSTS];
@@ -214,11 +219,11 @@ fn answered(subnet: &mut Hosts, host: usize) -> Time {
 }
 
 #[test]
-fn who_never_acknowledges_holds_no_more_than_its_share_and_not_for_long() {
+fn a_host_that_never_acknowledges_holds_its_share_for_a_bounded_time() {
     let config = RmppConfig::default();
     let mut subnet = subnet(FaultPlan::default());
     subnet.deafen(0);
-    // As raw datagrams: a program would have run out of room of its own.
+    // Raw datagrams: the messenger of a program would run out of room.
     for tid in 0..200 {
         let mad = SaMad::request(
             Method::GET_TABLE,
@@ -234,7 +239,7 @@ fn who_never_acknowledges_holds_no_more_than_its_share_and_not_for_long() {
         most = most.max(subnet.stats().transactions);
     }
     assert_eq!(most, config.max_per_client);
-    // Another one still has its table, whole.
+    // Another host still gets its whole table.
     ask_for_everything(&mut subnet, 3);
     let until = subnet.now() + Duration::from_secs(1);
     let (host, delivery) = subnet.next(until).expect("it is answered");
@@ -243,13 +248,13 @@ fn who_never_acknowledges_holds_no_more_than_its_share_and_not_for_long() {
     };
     assert_eq!(host, 3);
     assert_eq!(table.data().len(), NODES * NODES * PathRecord::LEN);
-    // Five attempts, and then nothing is left of it.
+    // After five attempts the SA has dropped every transfer.
     subnet.run_for(Duration::from_secs(60), |_, _| ());
     assert_eq!(subnet.stats().transactions, 0);
 }
 
 #[test]
-fn who_asks_for_everything_again_and_again_does_not_hold_up_others() {
+fn repeated_requests_for_all_paths_do_not_delay_other_hosts() {
     let mut subnet = subnet(FaultPlan::default());
     let greedy = 5;
     let mut tables = BTreeMap::new();
@@ -260,8 +265,8 @@ fn who_asks_for_everything_again_and_again_does_not_hold_up_others() {
                 under_way.insert(ask_for_everything(&mut subnet, host));
             }
         }
-        // While dozens of tables of thousands of records are made, a question takes no longer than
-        // the wire.
+        // While the SA makes dozens of tables of thousands of records, an answer takes no longer
+        // than the wire.
         let start = subnet.now();
         let modest = HOSTS - 1;
         let (_, lid) = subnet.places()[modest];
@@ -286,7 +291,7 @@ fn who_asks_for_everything_again_and_again_does_not_hold_up_others() {
     }
 }
 
-/// A segment of a GetMulti that goes on.
+/// A segment of an endless GetMulti.
 fn fragment(tid: u64, number: u32) -> [u8; 256] {
     let mut header = SaHeader::request::<MultiPathRecord>(Method::GET_MULTI, Tid(tid));
     let flags = if number == 1 {
@@ -306,11 +311,11 @@ fn fragment(tid: u64, number: u32) -> [u8; 256] {
 }
 
 #[test]
-fn fragments_for_ever_are_stopped() {
+fn endless_fragments_are_refused_at_the_limits() {
     let config = RmppConfig::default();
     let mut subnet = subnet(FaultPlan::default());
     subnet.deafen(0);
-    // One message without an end: more than may be received is not.
+    // One message without an end: the SA receives no more than its limit.
     let segments = config.max_received / 200 + 100;
     for number in 1..=segments as u32 {
         subnet.send(0, &fragment(1, number));
@@ -320,7 +325,7 @@ fn fragments_for_ever_are_stopped() {
     assert_eq!(subnet.stats().transactions, 0);
     let failed = subnet.stats().failed;
     assert!(failed >= 1);
-    // Many messages that only begin: there is room for some, and the rest is told so.
+    // Many messages without a second segment: there is room for some, and the SA refuses the rest.
     for tid in 100..1_100 {
         subnet.send(0, &fragment(tid, 1));
     }
@@ -330,7 +335,7 @@ fn fragments_for_ever_are_stopped() {
     }
     subnet.run_for(Duration::from_millis(10), |_, _| ());
     assert!(subnet.stats().stopped >= 1_000 - config.max_per_client as u64);
-    // From everybody at once: others' room is not touched.
+    // From all hosts at once: each host keeps to its own room.
     for host in 1..HOSTS {
         for tid in 100..200 {
             subnet.send(host, &fragment(tid, 1));

@@ -1,4 +1,4 @@
-//! Routes that need several virtual lanes, on switches that map service levels as they were told.
+//! Routes that need several virtual lanes, on switches with SLtoVLMappingTables.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ fn plan(world: &World) -> Arc<Plan> {
     snapshot.plan.clone().expect("there is a plan")
 }
 
-/// What the manager says is wrong, with its causes.
+/// The manager's findings with their causes.
 fn complaints(world: &World) -> Vec<String> {
     let snapshot = world.manager().snapshot().expect("it was published");
     let findings = snapshot.findings.iter();
@@ -49,7 +49,7 @@ fn switches(world: &World) -> Vec<Guid> {
         .collect()
 }
 
-/// Ports whose link carries data.
+/// Ports with an Active link.
 fn active(world: &World, switch: Guid) -> Vec<PortNum> {
     let is_active = |port: &PortNum| {
         let info = world.sim.port_info(switch, *port);
@@ -58,7 +58,7 @@ fn active(world: &World, switch: Guid) -> Vec<PortNum> {
     (1..=254).map(PortNum).filter(is_active).collect()
 }
 
-/// Every switch maps as it is planned, between all ports that carry data.
+/// The SLtoVLMappingTables of every switch match the plan, between all ports that carry data.
 fn assert_mapped(world: &World) {
     let plan = plan(world);
     let lanes = &plan.routing.lanes;
@@ -126,15 +126,15 @@ fn a_switch_that_fails_and_returns_changes_no_service_level() {
     let mut world = brought_up("torus:5x5,hosts=1", EngineKind::Torus);
     let before = plan(&world);
     let local = world.manager().local(&world.sim).unwrap().0;
-    // One that the manager's own host does not hang off.
+    // A switch other than the one next to the manager's host.
     let own = world.sim.peer(local, PortNum(1)).unwrap().unwrap().0;
     let failed = switches(&world)
         .into_iter()
         .rfind(|&guid| guid != own)
         .unwrap();
     world.sim.power_off(failed).unwrap();
-    // Its routes are taken away once it has been silent for long enough: some of its neighbours can
-    // only be asked then.
+    // The core removes its routes once it has been silent for long enough: only then are some of
+    // its neighbours reachable.
     world.settle(2 * LIMIT);
     let during = plan(&world);
     assert!(during.generation > before.generation);
@@ -159,7 +159,7 @@ fn a_switch_that_fails_and_returns_changes_no_service_level() {
     let after = plan(&world);
     assert_eq!(after.routing.tables, before.routing.tables);
     expect::assert_up(&world);
-    // It came back as it is after power-on, and was told again.
+    // It came back in its power-on state, and the core wrote its tables again.
     assert_mapped(&world);
 }
 
@@ -171,7 +171,7 @@ fn a_dragonfly_and_any_graph_come_up_on_their_lanes() {
 }
 
 #[test]
-fn ports_with_too_few_lanes_are_told_before_anything_is_written() {
+fn ports_with_too_few_lanes_are_findings_before_any_set() {
     let mut settings = Settings::default();
     settings.sim.vl_cap = 2;
     settings.core.policy = Arc::new(Policy {

@@ -52,7 +52,7 @@ fn lids(sim: &Sim) -> BTreeMap<(Guid, PortNum), u16> {
         .collect()
 }
 
-/// Two subnets that each had a manager of its own, and the same LIDs, are cabled together.
+/// A cable joins two subnets with a manager each and the same LIDs.
 #[test]
 fn two_fabrics_with_the_same_lids_are_merged() {
     for memory in [Memory::Kept, Memory::Lost] {
@@ -81,8 +81,8 @@ fn two_fabrics_with_the_same_lids_are_merged() {
             .unwrap();
         world.settle(LIMIT);
         expect::assert_up(&world);
-        // Of every LID one of its two holders keeps it; with the memory of one side, that side
-        // does.
+        // One of the two holders of every LID keeps it; with the memory of one side, the holder on
+        // that side.
         let after = lids(&world.sim);
         let kept: Vec<_> = before
             .iter()
@@ -97,9 +97,9 @@ fn two_fabrics_with_the_same_lids_are_merged() {
     }
 }
 
-/// Two managers meet: the one that gives way stops setting, and the other one goes on.
+/// Two managers meet: one yields and sends no more Sets, the other goes on.
 #[test]
-fn of_two_managers_that_meet_one_gives_way() {
+fn when_two_managers_meet_one_yields() {
     let mut world = World::new(&two_stars(3), Settings::default());
     world.add_manager(Guid(1), PortNum(1));
     world.add_manager(Guid(0x1001), PortNum(1));
@@ -124,7 +124,7 @@ fn of_two_managers_that_meet_one_gives_way() {
 }
 
 #[test]
-fn ports_for_which_there_is_no_lid_are_named_and_the_others_work() {
+fn ports_beyond_the_lids_are_findings_and_the_others_work() {
     let netlist = generate("ring:4,hosts=4").unwrap();
     let mut settings = Settings::default();
     // 4 switches and 16 hosts, LIDs 1 to 15.

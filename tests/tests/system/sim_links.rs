@@ -1,4 +1,4 @@
-//! Links and nodes go and come back while the subnet is in use.
+//! Links and nodes go and come back during operation.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -45,7 +45,7 @@ fn cable(world: &World, between_switches: bool) -> (End, End) {
         .expect("there is such a cable")
 }
 
-/// A switch that hosts hang off, but not the subnet manager's.
+/// A switch with hosts, other than the subnet manager's leaf.
 fn leaf(world: &World) -> Guid {
     let (a, b) = cable(world, false);
     let manager = world
@@ -78,7 +78,7 @@ fn assert_as_new(world: &World) {
     assert_as_new_but_for(world, &[]);
 }
 
-/// As [`assert_as_new`], where something is not there any more: `codes` are those of all findings.
+/// As [`assert_as_new`], with some parts gone: `codes` are those of all findings.
 fn assert_as_new_but_for(world: &World, codes: &[&str]) {
     expect::assert_up(world);
     let findings = world.manager().findings();
@@ -88,7 +88,7 @@ fn assert_as_new_but_for(world: &World, codes: &[&str]) {
 }
 
 #[test]
-fn a_lost_link_costs_what_changed() {
+fn a_lost_link_writes_only_changed_blocks() {
     let mut world = World::brought_up(TREE, Settings::default());
     let (a, b) = cable(&world, true);
     let before: Vec<_> = switches(&world)
@@ -146,7 +146,7 @@ fn a_lost_link_costs_what_changed() {
 }
 
 #[test]
-fn a_link_comes_back() {
+fn a_link_that_comes_back_is_used_again() {
     let mut world = World::brought_up(TREE, Settings::default());
     let (a, b) = cable(&world, true);
     world.sim.unlink(a.0, a.1).unwrap();
@@ -170,7 +170,7 @@ fn a_link_comes_back() {
 }
 
 #[test]
-fn a_host_loses_its_cable_and_gets_it_back() {
+fn a_host_whose_cable_comes_back_is_served_again() {
     let mut world = World::brought_up(TREE, Settings::default());
     let (a, b) = cable(&world, false);
     world.sim.unlink(a.0, a.1).unwrap();
@@ -182,12 +182,12 @@ fn a_host_loses_its_cable_and_gets_it_back() {
 }
 
 #[test]
-fn the_managers_own_cable_is_pulled() {
+fn the_manager_recovers_when_its_own_cable_comes_back() {
     let mut world = World::brought_up(TREE, Settings::default());
     let local = world.manager().core().inventory().local.unwrap();
     world.sim.unlink(local.node, local.port).unwrap();
     world.run_for(Duration::from_secs(30));
-    // Meanwhile something else changes that nobody can tell it of.
+    // Meanwhile another cable goes, and no trap can reach the manager.
     let (a, _) = cable_of_tree(&world);
     world.sim.unlink(a.0, a.1).unwrap();
     world.run_for(Duration::from_secs(30));
@@ -213,7 +213,7 @@ fn cable_of_tree(world: &World) -> (End, End) {
 }
 
 #[test]
-fn a_switch_reboots_and_forgets() {
+fn a_rebooted_switch_gets_its_tables_again() {
     for spec in [TREE, "ring:5", "torus:3x3"] {
         let mut world = World::brought_up(spec, Settings::default());
         let switch = leaf(&world);
@@ -227,7 +227,7 @@ fn a_switch_reboots_and_forgets() {
     }
 }
 
-/// So short that the fabric may see nothing but links that fell back to Init.
+/// So short that neighbours may see only links that fell back to Init.
 #[test]
 fn a_reboot_that_is_over_in_a_moment_is_noticed() {
     let mut settings = Settings::default();
@@ -242,12 +242,12 @@ fn a_reboot_that_is_over_in_a_moment_is_noticed() {
 }
 
 #[test]
-fn a_switch_loses_power_and_gets_it_back() {
+fn a_switch_whose_power_comes_back_is_used_again() {
     let mut world = World::brought_up(TREE, Settings::default());
     let switch = leaf(&world);
     world.sim.power_off(switch).unwrap();
     world.settle(LIMIT);
-    // With the hosts behind it.
+    // Together with the hosts behind it.
     assert_as_new_but_for(&world, &["switch-missing"]);
     assert!(world.manager().core().inventory().node(switch).is_none());
     world.sim.power_on(switch).unwrap();
@@ -256,7 +256,7 @@ fn a_switch_loses_power_and_gets_it_back() {
 }
 
 #[test]
-fn every_switch_reboots_at_once() {
+fn the_subnet_recovers_when_every_switch_reboots_at_once() {
     let mut world = World::brought_up(TREE, Settings::default());
     for switch in switches(&world) {
         world.sim.reboot(switch).unwrap();
@@ -267,14 +267,14 @@ fn every_switch_reboots_at_once() {
 }
 
 #[test]
-fn a_host_is_plugged_in() {
+fn a_new_host_comes_up() {
     let mut world = World::brought_up("ring:4", Settings::default());
     let switch = leaf(&world);
     let free = (1..=world.sim.num_ports(switch).unwrap())
         .map(PortNum)
         .find(|&port| world.sim.peer(switch, port).unwrap().is_none());
     let Some(free) = free else {
-        // A ring's switches have no port to spare: take a host's.
+        // A ring's switches have no free port: use a host's.
         let (a, b) = cable(&world, false);
         world.sim.power_off(a.0.min(b.0)).unwrap();
         return;
@@ -308,7 +308,7 @@ fn a_host_is_plugged_in() {
 }
 
 #[test]
-fn a_storm_of_traps_is_taken_together() {
+fn a_storm_of_traps_costs_few_sweeps() {
     let mut world = World::brought_up(TREE, Settings::default());
     let switch = leaf(&world);
     let ports = u64::from(world.sim.num_ports(switch).unwrap());
@@ -330,7 +330,7 @@ fn a_storm_of_traps_is_taken_together() {
     }
     world.settle(LIMIT);
     assert_as_new(&world);
-    // Pauses of 50, 100, 200 … ms within two seconds: at most seven looks, each at the switch and
+    // Pauses of 50, 100, 200 … ms within two seconds: at most seven sweeps, each of the switch and
     // its ports.
     let gets = world.requests().count(Method::GET);
     assert!(gets <= 8 * (ports + 2), "{gets} Gets for 4000 traps");
@@ -382,8 +382,8 @@ fn tables_are_written_however_fast_links_come_and_go() {
     let cables: Vec<(End, End)> = cables
         .filter(|(a, b)| switches.contains(&a.0) && switches.contains(&b.0))
         .collect();
-    // Each lasts a tenth of what it takes to look at it, and no cable flaps often enough to be
-    // damped.
+    // Each change lasts a tenth of the time to read it, and no cable flaps often enough for
+    // damping.
     let pause = Duration::from_micros(300);
     for (turn, &(a, _)) in (0..).zip(&cables) {
         world.schedule(pause * 2 * turn, move |world| {

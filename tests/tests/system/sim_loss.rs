@@ -1,4 +1,4 @@
-//! SMPs get lost, and everything comes up all the same.
+//! SMPs get lost, and the subnet still comes up.
 
 use std::time::Duration;
 
@@ -25,28 +25,36 @@ fn comes_up_in_spite_of(loss: f64, spec: &str, seed: u64) {
 }
 
 #[test]
-fn one_in_twenty() {
-    seeds::run("one_in_twenty", 40, |seed| {
-        comes_up_in_spite_of(0.05, "fat-tree:k=4,levels=3", seed);
-        comes_up_in_spite_of(0.05, "torus:3x3", seed);
-    });
+fn a_loss_of_one_in_twenty_is_survived() {
+    seeds::run(
+        "--test system sim_loss::a_loss_of_one_in_twenty_is_survived",
+        40,
+        |seed| {
+            comes_up_in_spite_of(0.05, "fat-tree:k=4,levels=3", seed);
+            comes_up_in_spite_of(0.05, "torus:3x3", seed);
+        },
+    );
 }
 
 #[test]
-fn one_in_five() {
-    seeds::run("one_in_five", 40, |seed| {
-        comes_up_in_spite_of(0.2, "fat-tree:k=4,levels=3", seed);
-        comes_up_in_spite_of(0.2, "ring:6", seed);
-    });
+fn a_loss_of_one_in_five_is_survived() {
+    seeds::run(
+        "--test system sim_loss::a_loss_of_one_in_five_is_survived",
+        40,
+        |seed| {
+            comes_up_in_spite_of(0.2, "fat-tree:k=4,levels=3", seed);
+            comes_up_in_spite_of(0.2, "ring:6", seed);
+        },
+    );
 }
 
 #[test]
-fn a_superpod_with_one_in_twenty() {
+fn a_superpod_comes_up_at_5_percent_loss() {
     comes_up_in_spite_of(0.05, "superpod:su=1", 1);
 }
 
-/// How a fabric came up in which this share of all packets got lost: until its last port was Active
-/// and nothing was left to do, and how many SMPs that took.
+/// Brings a fabric up with this share of packets lost. Returns the time until its last port was
+/// Active and no work was left, and the number of SMPs.
 fn bring_up_at(loss: f64, spec: &str) -> (Duration, u64) {
     let mut world = World::generated(spec, Settings::default());
     world.sim.set_loss(loss).unwrap();
@@ -59,8 +67,8 @@ fn bring_up_at(loss: f64, spec: &str) -> (Duration, u64) {
     (time, stats.sent_get + stats.sent_set)
 }
 
-/// Losses that have nothing to do with load neither shrink the window nor stretch timeouts.
-/// `RSM_LOSS_FABRIC` names another fabric, to be measured only.
+/// Losses independent of load neither shrink the window nor stretch timeouts. `RSM_LOSS_FABRIC`
+/// names another fabric, only to measure.
 #[test]
 fn random_loss_of_20_to_50_percent_keeps_up_the_rate_of_smps() {
     let measured = std::env::var("RSM_LOSS_FABRIC");
@@ -82,8 +90,7 @@ fn random_loss_of_20_to_50_percent_keeps_up_the_rate_of_smps() {
     }
 }
 
-/// While the first sweep goes on the operator is told why it takes so long; when all is up nothing
-/// is left to be said.
+/// During the first sweep a finding explains the delay; once the subnet is up, no finding is left.
 #[test]
 fn losses_are_a_finding_while_the_first_sweep_goes_on() {
     let mut world = World::generated("fat-tree:k=8,levels=3", Settings::default());
@@ -105,7 +112,7 @@ fn losses_are_a_finding_while_the_first_sweep_goes_on() {
     expect::assert_no_findings(&world);
 }
 
-/// How many ports of the fabric are Active.
+/// The number of Active ports of the fabric.
 fn active(world: &World) -> usize {
     let ports = expect::reach(world, &[]).links;
     let ends = ports.iter().flat_map(|&(a, b)| [a, b]);
@@ -116,9 +123,9 @@ fn active(world: &World) -> usize {
     .count()
 }
 
-/// A switch that passes SMPs on and answers none holds up its own links, and no others.
+/// A switch that forwards SMPs and answers none delays its own links, and no others.
 #[test]
-fn a_silent_switch_holds_up_nobody_else() {
+fn a_silent_switch_delays_only_its_own_links() {
     let mut world = World::generated("fat-tree:k=4,levels=3", Settings::default());
     let (host, port) = world.manager().local(&world.sim).unwrap();
     let own_leaf = world.sim.peer(host, port).unwrap().unwrap().0;
@@ -143,9 +150,9 @@ fn a_silent_switch_holds_up_nobody_else() {
     expect::assert_no_findings(&world);
 }
 
-/// Where a third of all SMPs gets lost, the first ports do not wait for the last answer.
+/// At a loss of a third of all SMPs, the first ports do not wait for the last answer.
 #[test]
-fn ports_are_brought_up_while_a_lossy_sweep_goes_on() {
+fn ports_become_active_while_a_lossy_sweep_goes_on() {
     let mut world = World::generated("fat-tree:k=8,levels=3", Settings::default());
     world.sim.set_loss(0.5).unwrap();
     while active(&world) < 100 {
@@ -159,22 +166,26 @@ fn ports_are_brought_up_while_a_lossy_sweep_goes_on() {
     expect::assert_up(&world);
 }
 
-/// Answers that come twice, or after the question was given up.
+/// Duplicate answers, and answers after the request timed out.
 #[test]
-fn late_and_double_answers() {
-    seeds::run("late_and_double_answers", 20, |seed| {
-        let settings = Settings {
-            seed,
-            kernel_timeouts: seed.is_multiple_of(2),
-            ..Settings::default()
-        };
-        let mut world = World::generated("fat-tree:k=4,levels=3", settings);
-        world.sim.set_late(0.1).unwrap();
-        world.sim.set_duplicates(0.1).unwrap();
-        world.watch();
-        world.settle(LIMIT);
-        expect::assert_up(&world);
-        expect::assert_no_findings(&world);
-        world.watched().assert_harmless();
-    });
+fn late_and_double_answers_are_survived() {
+    seeds::run(
+        "--test system sim_loss::late_and_double_answers_are_survived",
+        20,
+        |seed| {
+            let settings = Settings {
+                seed,
+                kernel_timeouts: seed.is_multiple_of(2),
+                ..Settings::default()
+            };
+            let mut world = World::generated("fat-tree:k=4,levels=3", settings);
+            world.sim.set_late(0.1).unwrap();
+            world.sim.set_duplicates(0.1).unwrap();
+            world.watch();
+            world.settle(LIMIT);
+            expect::assert_up(&world);
+            expect::assert_no_findings(&world);
+            world.watched().assert_harmless();
+        },
+    );
 }

@@ -1,5 +1,5 @@
-//! A wrong or forgotten M_Key is named within seconds, at every protection level, and the rest of
-//! the subnet works.
+//! A wrong or forgotten M_Key is a finding within seconds, at every protection level, and the rest
+//! of the subnet works.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use rsm_tests::virtual_time::{Manager, Settings, World, expect};
 const SPEC: &str = "fat-tree:k=4,levels=3";
 const KEY: u64 = 0x00c0_ffee;
 
-/// How soon the operator has to know.
+/// The latest time of the finding.
 const SECONDS: Duration = Duration::from_secs(8);
 
-/// How soon `--once` has to end.
+/// The latest end of `--once`.
 const ONCE: Duration = Duration::from_secs(40);
 
 fn with_key(m_key: u64, protection: u8) -> Config {
@@ -36,15 +36,15 @@ fn names_the_remedy(manager: &Manager) -> bool {
     findings.any(|finding| finding.text.contains("sm.m_key"))
 }
 
-/// What `--once` waits for: see `daemon::Shell::is_finished`.
+/// The end condition of `--once`: see `daemon::Shell::is_finished`.
 fn is_finished(manager: &Manager) -> bool {
     let core = manager.core();
     let settled = core.is_settled() && core.history().next().is_some();
     settled || core.repairs() >= 3 && core.is_idle()
 }
 
-/// Runs until the last manager names the remedy, and until `--once` would end. Returns when that
-/// was, after `from`.
+/// Runs until the last manager names the remedy, and until `--once` would end. Returns both times,
+/// from now.
 fn told_and_finished(world: &mut World, limit: Duration) -> (Duration, Duration) {
     let from = world.now();
     let last = |world: &World| world.managers().len() - 1;
@@ -79,7 +79,7 @@ fn hosts(world: &World) -> Vec<Guid> {
 }
 
 #[test]
-fn a_manager_without_the_key_of_the_one_before_says_so_at_every_protection_level() {
+fn a_missing_m_key_is_a_finding_at_every_protection_level() {
     for protection in 0..=3 {
         let settings = Settings {
             core: with_key(KEY, protection),
@@ -104,7 +104,7 @@ fn a_manager_without_the_key_of_the_one_before_says_so_at_every_protection_level
 }
 
 #[test]
-fn a_leaf_that_ignores_all_is_named_where_nothing_else_answers() {
+fn a_leaf_that_ignores_all_requests_is_a_finding_where_no_node_answers() {
     for protection in [2, 3] {
         let mut world = World::generated(SPEC, Settings::default());
         let (host, port) = world.manager().local(&world.sim).unwrap();
@@ -125,10 +125,9 @@ fn assert_key_named(world: &World) {
     assert!(is_named, "{codes:?}");
 }
 
-/// One host keeps a key that nobody remembers; everybody else comes up, and the host is left as it
-/// is.
+/// One host keeps a forgotten M_Key; all others come up, and the host stays as it is.
 #[test]
-fn a_host_with_a_forgotten_key_is_named_and_holds_up_nobody() {
+fn a_host_with_a_forgotten_m_key_is_a_finding_and_delays_no_other() {
     for protection in [0, 1] {
         let mut world = World::generated(SPEC, Settings::default());
         let host = hosts(&world)[9];
@@ -146,7 +145,7 @@ fn a_host_with_a_forgotten_key_is_named_and_holds_up_nobody() {
 }
 
 #[test]
-fn a_manager_with_the_right_key_finds_nothing_wrong() {
+fn a_manager_with_the_right_m_key_has_no_findings() {
     for protection in 0..=3 {
         let settings = Settings {
             core: with_key(KEY, protection),

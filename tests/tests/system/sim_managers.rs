@@ -1,4 +1,4 @@
-//! Two subnet managers, one of which does not run for a while.
+//! Two subnet managers, one of which is stopped for a while.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use rsm_tests::virtual_time::{ForeignManager, Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const TREE: &str = "fat-tree:k=4,levels=2";
-/// Long enough for a standby to declare the master gone: its poll, and all attempts of it.
+/// Long enough for a standby to declare the master gone: its poll with all retries.
 const PAUSE: Duration = Duration::from_secs(10);
 const SM_KEY: u64 = 0x11;
 
@@ -49,7 +49,7 @@ fn is_master(world: &World, index: usize) -> bool {
     *world.managers()[index].core().role() == Role::Master
 }
 
-/// The managers that are master, as they see it themselves.
+/// The managers that consider themselves master.
 fn masters(world: &World) -> Vec<usize> {
     (0..world.managers().len())
         .filter(|&index| is_master(world, index))
@@ -72,7 +72,7 @@ fn trunks(world: &World) -> Vec<(Guid, PortNum)> {
         .collect()
 }
 
-/// Takes a cable away at once, before the watch's eyes.
+/// Takes a cable away at once, and informs the watch.
 fn unplug(world: &mut World, (node, port): (Guid, PortNum)) {
     world.schedule(Duration::ZERO, move |world| {
         world.sim.unlink(node, port).expect("it is cabled");
@@ -111,8 +111,8 @@ fn stop_and_continue_with_links_toggling(priorities: [u8; 2], rounds: u32) {
     let trunks = trunks(&world);
     for round in 0..rounds {
         let deposed = masters(&world)[0];
-        // Now and then a push is under way when it stops, or a link changes at the moment at which
-        // it goes on.
+        // In some rounds a push is under way at the stop, or a link changes at the moment of
+        // resumption.
         let jitter = Duration::from_micros(u64::from(round) * 137 % 4000);
         let toggles = [Duration::ZERO, PAUSE / 2, PAUSE - jitter];
         for (turn, delay) in toggles.into_iter().enumerate() {
@@ -183,7 +183,7 @@ fn a_pause_without_a_successor_delays_the_push_and_loses_nothing() {
     assert_eq!(masters(&world), [0]);
     world.settle(LIMIT);
     expect::assert_up(&world);
-    // The cable is away, and nothing else is wrong.
+    // The missing cable is the only finding.
     let findings = world.manager().findings();
     assert!(
         findings.iter().all(|(code, _)| *code == "cable-missing"),

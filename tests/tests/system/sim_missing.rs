@@ -1,4 +1,4 @@
-//! What was there and is not: a finding until it is back or accepted as gone.
+//! Missing nodes and cables: findings until they are back or accepted as gone.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn is_switch(world: &World, guid: Guid) -> bool {
     nodes.any(|(other, kind)| other == guid && kind == NodeKind::Switch)
 }
 
-/// Hosts other than the manager's, with the leaf ports that they are at.
+/// Hosts other than the manager's, with their leaf ports.
 fn hosts(world: &World) -> Vec<(End, End)> {
     let own = world.manager().local(&world.sim).expect("it has a port");
     let links = expect::reach(world, &[]).links.into_iter();
@@ -38,7 +38,7 @@ fn hosts(world: &World) -> Vec<(End, End)> {
         .collect()
 }
 
-/// A leaf that the manager's host is not at.
+/// A leaf other than that of the manager's host.
 fn leaf(world: &World) -> Guid {
     let own = world.manager().local(&world.sim).expect("it has a port");
     let own = world.sim.peer(own.0, own.1).expect("it is there");
@@ -121,7 +121,7 @@ fn a_host_that_is_off_is_one_piece_of_information() {
 }
 
 #[test]
-fn what_is_accepted_is_missed_no_more_until_it_was_back() {
+fn an_accepted_node_is_not_missing_until_it_was_back() {
     let mut world = World::brought_up(TREE, Settings::default());
     let [(one, _), (other, other_leaf), ..] = hosts(&world)[..] else {
         panic!("two hosts");
@@ -149,7 +149,7 @@ fn what_is_accepted_is_missed_no_more_until_it_was_back() {
 }
 
 #[test]
-fn a_restart_remembers_what_is_missing_and_sees_what_went_meanwhile() {
+fn a_restart_keeps_missing_nodes_and_sees_later_losses() {
     let mut world = World::brought_up(TREE, Settings::default());
     let [(before, _), (meanwhile, _), ..] = hosts(&world)[..] else {
         panic!("two hosts");
@@ -181,10 +181,10 @@ fn a_restart_remembers_what_is_missing_and_sees_what_went_meanwhile() {
     );
 }
 
-/// Ports are read while the links train, so that they are Down first and Init later in one sweep:
-/// the path by which a node was asked before leads to another one by then.
+/// The sweep reads ports while links train, so that they are Down first and Init later in one
+/// sweep: by then, the earlier path to a node leads to another one.
 #[test]
-fn whoever_changed_places_keeps_its_name_however_long_links_train() {
+fn swapped_nodes_keep_their_names_at_any_link_training_time() {
     for link_training in (1..=40).map(|step| Duration::from_micros(25 * step)) {
         let mut settings = Settings::default();
         settings.sim.link_training = link_training;
@@ -204,7 +204,7 @@ fn whoever_changed_places_keeps_its_name_however_long_links_train() {
     }
 }
 
-/// What each node is called, and which LID its end ports hold.
+/// The description of each node, and the LIDs of its end ports.
 fn names(world: &World) -> BTreeMap<Guid, (String, Vec<Option<Lid>>)> {
     let snapshot = world.manager().snapshot().expect("it is up");
     let nodes = snapshot.fabric.nodes().map(|node| {

@@ -1,5 +1,5 @@
-//! Multicast: whoever is in a group gets each packet once, nobody else does, on whatever happens to
-//! members and cables.
+//! Multicast: every member of a group gets each packet once, and no other port gets it, through all
+//! changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, seeds};
 
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Longer than damping holds a link back, and than several light sweeps.
+/// Longer than the damping of a link and several light sweeps.
 const QUIET: Duration = Duration::from_secs(100);
 
 const MICROSECOND: Duration = Duration::from_micros(1);
@@ -109,7 +109,7 @@ fn settle(world: &mut World) {
 }
 
 #[test]
-fn joins_and_leaves_cost_the_blocks_that_change() {
+fn joins_and_leaves_write_only_changed_blocks() {
     let mut world = World::brought_up("fat-tree:k=4,levels=3", Settings::default());
     let hosts = hosts(&world);
     assert_eq!(hosts.len(), 16);
@@ -117,7 +117,8 @@ fn joins_and_leaves_cost_the_blocks_that_change() {
     join(&mut world, MLID, &hosts[..1]);
     settle(&mut world);
     let first = sets(&world);
-    // The same leaf again: one mask. A leaf of the same pod: two leaves, and what is above them.
+    // The same leaf again: one mask. A leaf of the same pod: two leaves, and the switches above
+    // them.
     for (newcomer, most) in [(1, 1), (2, 3), (8, 5)] {
         let before = sets(&world);
         join(&mut world, MLID, &hosts[newcomer..=newcomer]);
@@ -135,7 +136,7 @@ fn joins_and_leaves_cost_the_blocks_that_change() {
     });
     settle(&mut world);
     assert_eq!(sets(&world) - before, 1);
-    // Whoever joins twice, or leaves where he never was, costs nothing.
+    // A second join, or a leave of a port that is no member, costs nothing.
     let before = world.sim.counters();
     join(&mut world, MLID, &hosts[..1]);
     world.regroup(MLID, |ports| {
@@ -146,7 +147,7 @@ fn joins_and_leaves_cost_the_blocks_that_change() {
 }
 
 #[test]
-fn a_restart_sets_nothing_and_cuts_nobody_off() {
+fn a_restart_sets_nothing_and_keeps_every_member() {
     for memory in [Memory::Kept, Memory::Lost] {
         for spec in FABRICS {
             let mut world = World::brought_up(spec, Settings::default());
@@ -171,9 +172,9 @@ fn a_restart_sets_nothing_and_cuts_nobody_off() {
     }
 }
 
-/// What hosts had asked of the manager before is lost, or was asked of another one.
+/// The joins at the manager before are lost, or went to another manager.
 #[test]
-fn who_joins_first_after_memory_is_lost_cuts_nobody_off() {
+fn the_first_join_after_lost_memory_keeps_other_members() {
     for spec in FABRICS {
         let mut world = World::brought_up(spec, Settings::default());
         let hosts = hosts(&world);
@@ -181,7 +182,7 @@ fn who_joins_first_after_memory_is_lost_cuts_nobody_off() {
             let members: Vec<_> = hosts.iter().copied().skip(place).step_by(2).collect();
             join(&mut world, Lid(MLID.0 + offset), &members);
         }
-        // Somebody who only sends, at a switch of his own where there is one.
+        // A send-only member, at a switch of its own where there is one.
         let sender = hosts[hosts.len() - 1].0;
         world.regroup(MLID, |ports| {
             ports.insert(sender, false);
@@ -197,7 +198,7 @@ fn who_joins_first_after_memory_is_lost_cuts_nobody_off() {
         world.settle(LIMIT);
         assert_delivered_as(&world, &before);
         assert_eq!(sets(&world), held, "{spec}: he was a member all the time");
-        // Who speaks is a member as long as he says.
+        // A port that joins anew is a member until it leaves.
         world.regroup(MLID, |ports| {
             ports.insert(hosts[2].0, true);
         });
@@ -210,14 +211,14 @@ fn who_joins_first_after_memory_is_lost_cuts_nobody_off() {
         let members = without.by_mlid.get_mut(&MLID).expect("it is a group");
         std::sync::Arc::make_mut(members).ports.remove(&hosts[2].0);
         assert_delivered_as(&world, &without);
-        // Who has not joined anew when everybody has had the time is no member.
+        // A port that has not joined anew within FOUND_FOR is no member.
         world.run_for(FOUND_FOR);
         settle(&mut world);
     }
 }
 
 #[test]
-fn tables_stay_while_nobody_knows_who_takes_part() {
+fn tables_stay_while_the_members_are_unknown() {
     let mut world = World::brought_up("fat-tree:k=4,levels=2", Settings::default());
     let hosts = hosts(&world);
     join(&mut world, MLID, &hosts);
@@ -230,7 +231,7 @@ fn tables_stay_while_nobody_knows_who_takes_part() {
 }
 
 #[test]
-fn a_switch_that_was_reset_is_taught_anew() {
+fn a_reset_switch_gets_its_multicast_tables_again() {
     let mut world = World::brought_up("fat-tree:k=4,levels=2", Settings::default());
     let hosts = hosts(&world);
     join(&mut world, MLID, &hosts);
@@ -250,7 +251,7 @@ fn a_switch_that_was_reset_is_taught_anew() {
 }
 
 #[test]
-fn the_top_follows_the_groups() {
+fn multicast_fdb_top_rises_with_the_groups_and_stays() {
     let mut world = World::brought_up("ring:4", Settings::default());
     let hosts = hosts(&world);
     let tops = |world: &World| -> BTreeSet<u16> {
@@ -268,13 +269,13 @@ fn the_top_follows_the_groups() {
     join(&mut world, Lid(0xC045), &hosts[..2]);
     settle(&mut world);
     assert_eq!(tops(&world), BTreeSet::from([0xC01F, 0xC05F]));
-    // It is not lowered again: that would be a Set for every group that ends.
+    // MulticastFDBTop does not go down again: that would cost a Set for every group that ends.
     world.regroup(Lid(0xC045), BTreeMap::clear);
     settle(&mut world);
     assert_eq!(tops(&world), BTreeSet::from([0xC01F, 0xC05F]));
 }
 
-/// One random step: somebody joins, leaves, or changes what he gets.
+/// One random step: a host joins, leaves, or changes its join state.
 fn schedule_step(
     world: &mut World,
     hosts: &[(Guid, (Guid, PortNum))],
@@ -402,7 +403,7 @@ fn run(seed: u64) {
     assert_delivered(&world);
     world.watched().assert_harmless();
     let mut findings = world.manager().findings();
-    // One cable in four is pulled for good, and what only it led to is cut off.
+    // One cable in four is pulled for good, which cuts off nodes behind it alone.
     let expected = ["lid-conflict", "unreachable", "cable-missing"];
     let there = expect::reach(&world, &[]).end_ports;
     let is_cut_off = |subject: &str| there.iter().all(|(guid, _)| guid.to_string() != subject);
@@ -413,11 +414,11 @@ fn run(seed: u64) {
     assert_eq!(findings, Vec::new());
 }
 
-/// Seeds that once failed, each for a reason of its own.
+/// Seeds that failed before, each for a different reason.
 const ONCE_FAILED: [u64; 2] = [135, 5317];
 
 #[test]
-fn what_once_failed_does_not() {
+fn seeds_that_failed_before_deliver_to_every_member() {
     for seed in ONCE_FAILED {
         run(seed);
     }

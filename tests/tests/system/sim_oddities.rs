@@ -1,4 +1,4 @@
-//! Hardware that is not as it should be: each fault is named, and the rest of the subnet works.
+//! Faulty hardware: each fault is a finding, and the rest of the subnet works.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -74,7 +74,7 @@ fn codes(world: &World) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_cable_joins_two_ports_of_one_switch() {
+fn a_cable_between_two_ports_of_a_switch_is_a_finding() {
     let mut world = small(&[cable((1, 7), (1, 8))]);
     world.settle(LIMIT);
     assert_eq!(
@@ -88,17 +88,17 @@ fn a_cable_joins_two_ports_of_one_switch() {
 }
 
 #[test]
-fn two_hosts_have_one_guid() {
+fn a_duplicate_host_guid_is_a_finding_and_the_others_work() {
     let mut world = small(&[]);
     world.sim.set_reported_guids(H3, H2, H2).unwrap();
     world.settle(LIMIT);
     assert_eq!(codes(&world), ["duplicate-guid"]);
-    // The one that was met second is left out: host 2, which is farther away.
+    // The core leaves out the host that the sweep found second: host 2, which is farther away.
     expect::assert_up_without(&world, &[H2]);
 }
 
 #[test]
-fn two_switches_have_one_guid() {
+fn a_duplicate_switch_guid_is_a_finding_and_the_others_work() {
     let mut world = small(&[]);
     world.sim.set_reported_guids(S2, S1, S1).unwrap();
     world.run_for(LIMIT);
@@ -111,7 +111,7 @@ fn two_switches_have_one_guid() {
 }
 
 #[test]
-fn a_host_has_guid_zero() {
+fn a_host_with_guid_zero_is_a_finding_until_it_has_a_guid() {
     let mut world = small(&[]);
     world
         .sim
@@ -130,7 +130,7 @@ fn a_host_has_guid_zero() {
 }
 
 #[test]
-fn a_host_does_not_answer() {
+fn a_silent_host_is_a_finding_until_it_answers() {
     let mut world = small(&[]);
     world.sim.set_silence(H3, Silence::Everything).unwrap();
     world.run_for(LIMIT);
@@ -145,15 +145,15 @@ fn a_host_does_not_answer() {
     expect::assert_no_findings(&world);
 }
 
-/// It is reached over another path as long as its links are up, and what it forwards by stays.
+/// The switch is reachable over another path as long as its links are up, and its tables stay.
 #[test]
-fn a_switch_falls_silent_for_a_while() {
+fn a_switch_silent_for_a_while_keeps_forwarding() {
     let mut world = small(&[]);
     world.settle(LIMIT);
     let lids = expect::reach(&world, &[]).lids(&world.sim);
     world.sim.set_silence(S2, Silence::Everything).unwrap();
     world.run_for(Duration::from_secs(25));
-    // Its data plane goes on; nothing is taken away from it at the first missing answer.
+    // Its data plane goes on; the first missing answer does not remove its routes.
     expect::assert_up(&world);
     assert!(!codes(&world).is_empty(), "it is named");
     world.sim.set_silence(S2, Silence::None).unwrap();
@@ -165,7 +165,7 @@ fn a_switch_falls_silent_for_a_while() {
 }
 
 #[test]
-fn a_busy_node_is_waited_for() {
+fn busy_nodes_come_up_without_findings() {
     let mut world = small(&[]);
     world.sim.set_busy(S2, 5).unwrap();
     world.sim.set_busy(H2, 3).unwrap();

@@ -1,4 +1,4 @@
-//! Compute ports keep their places in the order that routes are spread by.
+//! Compute ports keep their positions in the host order, by which engines spread routes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use rsm_tests::virtual_time::{Memory, Settings, World, expect, first_host};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A unit of 32 hosts that are cabled in no order.
+/// A unit of 32 hosts with cables in random order.
 fn netlist() -> Netlist {
     let netlist = generate("superpod:su=1").expect("a published fabric");
     recabled(netlist, 3).expect("ends are only exchanged")
@@ -43,7 +43,7 @@ fn adapters(netlist: &Netlist, host: &str) -> Vec<(Guid, PortNum)> {
 }
 
 #[test]
-fn late_hosts_take_the_places_that_are_left_and_a_restart_moves_nobody() {
+fn late_hosts_take_free_positions_and_a_restart_keeps_all() {
     let netlist = netlist();
     let mut world = world(&netlist, Settings::default());
     let late = ["host-007", "host-020", "host-031"].map(|host| adapters(&netlist, host));
@@ -66,7 +66,7 @@ fn late_hosts_take_the_places_that_are_left_and_a_restart_moves_nobody() {
     for (port, position) in first.ports() {
         assert_eq!(all.ports().get(port), Some(position));
     }
-    // In this order nobody would have arrived by itself: it has to be remembered.
+    // The core would not compute this order anew: it must come from memory.
     let sets = expect::sets(&world.sim.counters());
     world.kill(0);
     world.run_for(Duration::from_secs(3));
@@ -74,7 +74,7 @@ fn late_hosts_take_the_places_that_are_left_and_a_restart_moves_nobody() {
     world.settle(LIMIT);
     assert_eq!(expect::sets(&world.sim.counters()), sets, "nothing is set");
     assert_eq!(order(&world).positions, all);
-    // Forgotten, everybody takes a place, and the subnet works as before.
+    // Without memory, every port gets a position, and the subnet works as before.
     world.kill(0);
     world.start(0, Memory::Lost);
     world.settle(LIMIT);
@@ -84,7 +84,7 @@ fn late_hosts_take_the_places_that_are_left_and_a_restart_moves_nobody() {
 }
 
 #[test]
-fn what_hosts_tell_changes_what_ports_are_for_and_what_they_take_back_changes_it_again() {
+fn the_gpu_inventory_sets_port_categories_and_its_removal_clears_them() {
     let superpod = generate("superpod:su=1").expect("a published fabric");
     let fleet = fleet(superpod, Faults::default());
     let fleet = fleet.expect("hosts with plain names");
@@ -109,7 +109,7 @@ fn what_hosts_tell_changes_what_ports_are_for_and_what_they_take_back_changes_it
 }
 
 #[test]
-fn without_rails_routes_are_as_they_would_be_anywhere() {
+fn without_rails_compute_ports_have_no_positions() {
     let policy = Policy {
         rails: false,
         ..Policy::default()

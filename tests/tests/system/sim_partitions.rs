@@ -1,4 +1,4 @@
-//! Partitions: P_KeyTables as the file has them, at the price of the SMPs that it takes.
+//! Partitions: P_KeyTables follow the file, with the fewest SMPs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 const SPEC: &str = "fat-tree:k=4,levels=3";
 
-/// Everybody in one partition, half of them in a second one, one of them in a third.
+/// All ports in one partition, half of the hosts in a second one, one host in a third.
 fn three(world: &World) -> String {
     let hosts = hosts(world);
     let mut text = "Default=0x7fff : ALL=limited, SELF=full, ALL_SWITCHES=full ;\n\
@@ -67,7 +67,7 @@ fn p_key_smps(world: &World, method: Method) -> usize {
     counters.received(AttrId::P_KEY_TABLE, method) as usize
 }
 
-/// The tables of all ports that have any but the initial one.
+/// The tables of all ports with another than the initial table.
 fn tables(world: &World) -> BTreeMap<(Guid, PortNum), Vec<PKey>> {
     let nodes = world.sim.nodes();
     let ports = nodes.flat_map(|(guid, _)| {
@@ -90,7 +90,7 @@ fn without_a_file_a_table_is_read_and_nothing_is_set() {
 }
 
 #[test]
-fn with_a_file_each_table_is_set_once_before_its_port_is_active() {
+fn with_a_file_each_p_key_table_is_set_once_before_activation() {
     let text = three(&World::brought_up(SPEC, Settings::default()));
     let mut world = World::generated(SPEC, settings(partitions::policy(&text)));
     world.sim.start_journal(1 << 16);
@@ -101,8 +101,8 @@ fn with_a_file_each_table_is_set_once_before_its_port_is_active() {
     let hosts = hosts(&world);
     let end_ports = expect::reach(&world, &[]).end_ports.len();
     assert_eq!(p_key_smps(&world, Method::GET), end_ports);
-    // Nobody but the switches is to hold what is there after power-on. A switch's ports that lead
-    // to hosts are set unread.
+    // No port but the switches' keeps the table of power-on. The core sets the switch ports towards
+    // hosts without reading them.
     assert_eq!(p_key_smps(&world, Method::SET), 2 * hosts.len());
 
     let local = world.manager().local(&world.sim).unwrap();
@@ -157,7 +157,7 @@ fn with_a_file_each_table_is_set_once_before_its_port_is_active() {
 }
 
 #[test]
-fn after_a_reload_keys_are_where_they_were() {
+fn after_a_reload_kept_keys_keep_their_index() {
     let mut world = World::brought_up(SPEC, Settings::default());
     let host = hosts(&world)[2];
     let before = tables(&world);
@@ -185,20 +185,20 @@ fn after_a_reload_keys_are_where_they_were() {
     reload(&mut world, file(&[5, 6]));
     assert_eq!(held(&world), [0xffff, 0, 0, 0x8006, 0, 0x8005]);
 
-    // More than one block; and then none at all.
+    // More than one block; and then no key at all.
     let many: Vec<u16> = (1..=30).collect();
     reload(&mut world, file(&many));
     assert_eq!(held(&world)[5], 0x8005);
     reload(&mut world, Arc::default());
     let facing = world.sim.peer(host.1.0, host.1.1).unwrap().unwrap();
     let mut after = tables(&world);
-    // What enforces nothing is left as it is.
+    // A port without enforcement keeps its table.
     assert!(after.remove(&facing).is_some());
     assert_eq!(after, before);
 }
 
 #[test]
-fn after_a_restart_nothing_is_set() {
+fn after_a_restart_no_p_key_table_is_set() {
     for memory in [Memory::Kept, Memory::Lost] {
         let text = three(&World::brought_up(SPEC, Settings::default()));
         let mut world = World::brought_up(SPEC, settings(partitions::policy(&text)));
@@ -214,7 +214,7 @@ fn after_a_restart_nothing_is_set() {
         assert_eq!(tables(&world), before);
         expect::assert_up(&world);
         expect::assert_no_findings(&world);
-        // Each block of each end port, and of the ports that enforce.
+        // Each block of each end port, and of the enforcing ports.
         let config = world.sim.config();
         let blocks = usize::from(config.partition_cap / 32);
         let enforced = usize::from(config.partition_enforcement_cap / 32);
@@ -238,9 +238,9 @@ fn after_a_restart_nothing_is_set() {
     }
 }
 
-/// Keys that an earlier manager left anywhere are found, also where it left holes.
+/// The core finds keys of an earlier manager at any index, also behind holes.
 #[test]
-fn what_another_manager_left_behind_is_removed() {
+fn keys_of_another_manager_are_removed() {
     let mut world = World::brought_up(SPEC, Settings::default());
     let host = hosts(&world)[3];
     let file = |keys: std::ops::RangeInclusive<u16>| {
@@ -267,7 +267,7 @@ fn what_another_manager_left_behind_is_removed() {
     );
     assert!(held[1..100].iter().all(|key| !key.is_valid()));
 
-    // The next one begins without a file.
+    // The next manager begins without a file.
     world.kill(0);
     world.start(0, Memory::Lost);
     world.settle(LIMIT);
@@ -294,7 +294,7 @@ fn a_host_that_was_reset_gets_its_keys_back() {
     }
 }
 
-/// A port that nobody can give its keys is not let in.
+/// A port that cannot get its P_Keys does not become Active.
 #[test]
 fn a_port_without_its_keys_is_not_activated() {
     let text = three(&World::brought_up(SPEC, Settings::default()));
@@ -325,7 +325,7 @@ fn a_port_without_its_keys_is_not_activated() {
 }
 
 #[test]
-fn a_refused_configuration_is_told_until_the_next_good_one() {
+fn a_refused_configuration_is_a_finding_until_the_next_valid_one() {
     let mut world = World::brought_up("ring:3", Settings::default());
     let why = Finding::new(
         FindingKind::ConfigRefused,

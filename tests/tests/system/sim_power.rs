@@ -1,4 +1,4 @@
-//! Switches lose power: their links go down and they answer nothing any more.
+//! Switches lose power: their links go down and they stop answering.
 
 #![expect(
     clippy::print_stdout,
@@ -20,21 +20,20 @@ const LIMIT: Duration = Duration::from_secs(300);
 const SUPERPOD: &str = "superpod";
 const THREE_LEVELS: &str = "fat-tree:k=8,levels=3";
 
-/// Sets that a journal keeps: more than a power-off of any switch here costs.
+/// Capacity of the journal in Sets: more than a power-off of any switch here costs.
 const JOURNAL: usize = 1 << 18;
 
-/// Pairs of hosts between which data packets are sent.
+/// Pairs of hosts that exchange data packets.
 const PAIRS: usize = 512;
 
 /// With traps: from the first of them until the last table is written.
 const WITH_TRAPS: Duration = Duration::from_millis(50);
 
-/// Without traps: from the beginning of the light sweep that notices until the last table is
+/// Without traps: from the beginning of the light sweep that finds the loss until the last table is
 /// written.
 const WITHOUT_TRAPS: Duration = Duration::from_secs(1);
 
-/// Questions that a node without power may be asked, retries and light sweeps included. 64 cables
-/// lead to the largest.
+/// Most Gets to a node without power, retries and light sweeps included. The largest has 64 cables.
 const GETS_TO_DEAD: u64 = 4;
 
 fn is_switch(world: &World, node: Guid) -> bool {
@@ -44,7 +43,7 @@ fn is_switch(world: &World, node: Guid) -> bool {
         .any(|(guid, kind)| guid == node && kind == NodeKind::Switch)
 }
 
-/// What the cables of a node lead to.
+/// The nodes at the other ends of a node's cables.
 fn neighbours(world: &World, node: Guid) -> BTreeSet<Guid> {
     let ports = world.sim.num_ports(node).unwrap();
     (1..=ports)
@@ -53,13 +52,13 @@ fn neighbours(world: &World, node: Guid) -> BTreeSet<Guid> {
         .collect()
 }
 
-/// The switch that the subnet manager's host hangs off.
+/// The leaf of the subnet manager's host.
 fn own_leaf(world: &World) -> Guid {
     let local = world.manager().local(&world.sim).unwrap();
     world.sim.peer(local.0, local.1).unwrap().unwrap().0
 }
 
-/// Switches that hosts hang off (`true`), or that none does, in the order of their GUIDs.
+/// Switches with hosts (`true`) or without, in the order of their GUIDs.
 fn switches(world: &World, leaves: bool) -> Vec<Guid> {
     let nodes = world.sim.nodes().map(|(guid, _)| guid);
     nodes
@@ -80,8 +79,7 @@ fn other_leaf(world: &World) -> Vec<Guid> {
     vec![leaf.unwrap()]
 }
 
-/// Spines next to the subnet manager's leaf: the one by which most traps come in is among the
-/// first.
+/// Spines next to the subnet manager's leaf: the one that most traps pass is among the first.
 fn own_spines(world: &World) -> Vec<Guid> {
     let near = neighbours(world, own_leaf(world));
     let spines = switches(world, false);
@@ -91,7 +89,8 @@ fn own_spines(world: &World) -> Vec<Guid> {
         .collect()
 }
 
-/// The spine by which another leaf's packets reach the subnet manager: its traps are lost with it.
+/// The spine on the path from another leaf to the subnet manager: that leaf's traps are lost with
+/// it.
 fn spine_of_traps(world: &World) -> Vec<Guid> {
     let local = world.manager().local(&world.sim).unwrap();
     let lid = world.sim.port_info(local.0, local.1).unwrap().lid();
@@ -116,14 +115,14 @@ fn two_spines(world: &World) -> Vec<Guid> {
     spines
 }
 
-/// What losing power did.
+/// The reaction to a loss of power.
 #[derive(Debug)]
 struct Reaction {
-    /// Until the last block of a forwarding table was written.
+    /// Time until the last written block of a forwarding table.
     tables: Duration,
-    /// Until all packets between hosts that still have power arrived.
+    /// Time until all packets between hosts with power arrived.
     delivered: Duration,
-    /// Questions to what has no power.
+    /// Gets to nodes without power.
     gets_to_dead: u64,
 }
 
@@ -141,8 +140,7 @@ fn pairs(world: &World, dead: &[Guid]) -> Vec<(End, Lid)> {
         })
         .map(|end| (end, world.sim.port_info(end.0, end.1).unwrap().lid()))
         .collect();
-    // Two numbers without a common factor with most counts of hosts: sources and destinations
-    // spread evenly.
+    // Factors coprime to most numbers of hosts spread sources and destinations evenly.
     (0..PAIRS)
         .map(|at| {
             (
@@ -166,7 +164,7 @@ fn uplinks(world: &World, leaf: Guid) -> Vec<(PortNum, Guid)> {
     peers.filter(|&(_, peer)| is_switch(world, peer)).collect()
 }
 
-/// Pulls a cable that `pairs` use. Returns how long until the packets of all of them arrive.
+/// Pulls a cable that `pairs` use. Returns the time until the packets of all of them arrive.
 fn outage(world: &mut World, cable: End, pairs: &[(End, Lid)]) -> Duration {
     let began = world.now();
     world.sim.unlink(cable.0, cable.1).unwrap();
@@ -178,7 +176,7 @@ fn outage(world: &mut World, cable: End, pairs: &[(End, Lid)]) -> Duration {
     world.now().since(began)
 }
 
-/// Takes the power of what `choose` says, and looks at what happens until all is quiet.
+/// Switches off the nodes of `choose`, and measures the reaction until all is quiet.
 fn power_off(spec: &str, traps: bool, choose: fn(&World) -> Vec<Guid>) -> Reaction {
     let mut world = World::generated(spec, Settings::default());
     world.settle(LIMIT);
@@ -220,7 +218,7 @@ fn power_off(spec: &str, traps: bool, choose: fn(&World) -> Vec<Guid>) -> Reacti
         .map(|entry| entry.time)
         .max()
         .expect("tables were written");
-    // Without traps nothing is known before the light sweep.
+    // Without traps the core notices nothing before the light sweep.
     let noticed = if traps {
         began
     } else {
@@ -308,10 +306,10 @@ fn fat_tree_spines_of_the_managers_pod_are_routed_around_without_power() {
     reroutes_in_time(THREE_LEVELS, |world| own_spines(world)[..2].to_vec());
 }
 
-/// Each leaf has two cables to a spine, and reports twice when it dies: one pass takes all of that
-/// in.
+/// Each leaf has two cables to a spine, and reports twice when it dies: one pass takes in all
+/// reports.
 #[test]
-fn superpod_spine_without_power_is_dealt_with_in_one_pass() {
+fn superpod_spine_without_power_takes_one_pass() {
     let mut world = World::brought_up(SUPERPOD, Settings::default());
     let spine = far_spine(&world)[0];
     let leaves = neighbours(&world, spine);
@@ -334,7 +332,7 @@ fn superpod_spine_without_power_is_dealt_with_in_one_pass() {
         .iter()
         .map(|&leaf| u64::from(world.sim.num_ports(leaf).unwrap()))
         .sum();
-    // What a leaf was not asked before its second report is asked once.
+    // After its second report, the core sends a leaf only the outstanding Gets, once each.
     assert!(first.gets < ports * 2, "{first:?}");
 }
 
@@ -368,8 +366,8 @@ fn switches_that_lose_power_time_and_again_are_noticed_each_time() {
         }
         let outage = world.now().since(began);
         println!("round {round}, {dead:?}: {outage:?}");
-        // A light sweep begins at most so much later, and waits once for answers that went over
-        // what is dead.
+        // A light sweep begins at most this much later, and waits once for answers lost at the dead
+        // switch.
         let noticed = light + Duration::from_millis(60);
         assert!(outage < noticed, "round {round}: {outage:?}");
         world.run_for(Duration::from_secs(4));
@@ -383,10 +381,9 @@ fn switches_that_lose_power_time_and_again_are_noticed_each_time() {
     }
 }
 
-/// The host sees its link go down and up within one look, as umad shows it: nothing but a port in
-/// Init.
+/// The host sees its link go down and up within one poll, as with umad: only a port in Init.
 #[test]
-fn quick_restart_of_the_managers_leaf_is_dealt_with_at_once() {
+fn quick_restart_of_the_managers_leaf_triggers_a_sweep_at_once() {
     let mut settings = Settings {
         port_events: false,
         ..Settings::default()
@@ -411,8 +408,7 @@ fn quick_restart_of_the_managers_leaf_is_dealt_with_at_once() {
     expect::assert_no_findings(&world);
 }
 
-/// The questions to a host whose link is up and which does not answer are under way when a switch
-/// loses a cable.
+/// Requests to a silent host with its link up are under way when a switch loses a cable.
 #[test]
 fn fault_elsewhere_does_not_wait_for_a_silent_host() {
     for pause in [30, 100, 1_000, 4_000] {
@@ -453,8 +449,8 @@ fn fault_elsewhere_does_not_wait_for_a_silent_host() {
     }
 }
 
-/// Its links are up and its tables forward, and nothing is answered: what is planned for it cannot
-/// be written.
+/// The hung switch keeps its links up and forwards, but does not answer: the push cannot write its
+/// planned tables.
 #[test]
 fn fault_elsewhere_does_not_wait_for_a_hung_switch() {
     for (hung, what) in [
@@ -488,8 +484,8 @@ fn fault_elsewhere_does_not_wait_for_a_hung_switch() {
     }
 }
 
-/// A cable comes back, so that tables are written in stages, to the hung switch too; then another
-/// one goes.
+/// A cable comes back, so that the push writes interim tables, to the hung switch too; then another
+/// cable goes.
 #[test]
 fn fault_elsewhere_does_not_wait_for_the_stages_of_a_hung_switch() {
     let hung = [far_spine, other_leaf, own_spines] as [fn(&World) -> Vec<Guid>; 3];
@@ -508,7 +504,7 @@ fn fault_elsewhere_does_not_wait_for_the_stages_of_a_hung_switch() {
         let pairs = pairs(&world, &[]);
         world.sim.set_silence(hung, Silence::Everything).unwrap();
         world.sim.relink(one, back).unwrap();
-        // The link trains, and is noticed.
+        // The link trains, and the core notices it.
         world.run_for(Duration::from_millis(20 + pause));
         let took = outage(&mut world, (other, gone), &pairs);
         println!("{pause} ms later: {took:?}");
@@ -535,7 +531,7 @@ fn switch_that_gets_its_power_back_is_in_use_at_once() {
         assert!(world.manager().core().inventory().node(switch).is_none());
         expect::assert_up(&world);
         world.sim.power_on(switch).unwrap();
-        // 20 ms until its links are up.
+        // Its links are up after 20 ms.
         world.run_for(Duration::from_millis(200));
         expect::assert_up(&world);
         assert!(world.manager().core().inventory().node(switch).is_some());
@@ -546,7 +542,7 @@ fn switch_that_gets_its_power_back_is_in_use_at_once() {
     }
 }
 
-/// The switch loses its power while tables are written to it and to others.
+/// The switch loses power during the push to it and to others.
 #[test]
 fn push_goes_on_without_a_switch_that_loses_power() {
     let settings = Settings::default();

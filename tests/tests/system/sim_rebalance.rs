@@ -1,4 +1,4 @@
-//! Load is taken off the fullest links when a fault stays, and whatever happens comes first.
+//! Rebalancing takes load off the fullest links when a fault stays; other changes go first.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const TREE: &str = "pgft:2;16,8;1,4;1,2";
 
 const AFTER: Duration = Duration::from_secs(30);
 
-/// As convergences name it.
+/// The cause in convergences.
 const CAUSE: &str = "load taken off the fullest links";
 
 fn world(rebalance: RebalancePolicy) -> World {
@@ -70,7 +70,7 @@ fn cables(world: &World) -> Vec<(Guid, PortNum)> {
 }
 
 #[test]
-fn a_fault_that_stays_is_evened_out_in_small_steps_and_all_goes_back() {
+fn a_lasting_fault_is_rebalanced_in_small_steps_and_undone_with_it() {
     const BLOCKS: usize = 3;
     let mut world = world(RebalancePolicy {
         after: AFTER,
@@ -96,7 +96,7 @@ fn a_fault_that_stays_is_evened_out_in_small_steps_and_all_goes_back() {
         "{evened} of {repaired} after {usual}"
     );
     expect::assert_up(&world);
-    // Then there is peace.
+    // Then no Set follows.
     let sets = expect::sets(&world.sim.counters());
     world.run_for(AFTER * 4);
     assert_eq!(steps(&world), taken);
@@ -111,7 +111,7 @@ fn a_fault_that_stays_is_evened_out_in_small_steps_and_all_goes_back() {
 }
 
 #[test]
-fn what_happens_in_the_middle_comes_first() {
+fn a_change_during_rebalancing_goes_first() {
     let mut world = world(RebalancePolicy {
         after: AFTER,
         blocks: 2,
@@ -119,7 +119,7 @@ fn what_happens_in_the_middle_comes_first() {
     let cables = cables(&world);
     for &(node, port) in cables.iter().step_by(9).take(5) {
         world.sim.unlink(node, port).expect("there is a cable");
-        // Some of it falls between two steps, some into one.
+        // Some changes come between two steps, some within one.
         world.run_for(AFTER + Duration::from_millis(1500));
         expect::assert_up(&world);
     }
@@ -134,7 +134,7 @@ fn what_happens_in_the_middle_comes_first() {
 }
 
 #[test]
-fn who_does_not_want_it_has_none_of_it() {
+fn rebalance_after_zero_disables_rebalancing() {
     let mut world = world(RebalancePolicy {
         after: Duration::ZERO,
         ..RebalancePolicy::default()

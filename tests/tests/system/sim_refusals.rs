@@ -1,5 +1,4 @@
-//! Devices that take Sets in their own way: they refuse some, and show old values in answers to
-//! others.
+//! Devices with habits in Sets: they refuse some, and answer others with old values.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -47,8 +46,8 @@ fn policy_of_all_fields() -> Policy {
     }
 }
 
-/// Brings the subnet up. Returns the codes of all findings that were published meanwhile, and the
-/// most repairs in a row.
+/// Brings the subnet up. Returns the codes of all findings published meanwhile, and the most
+/// repairs in a row.
 fn bring_up(world: &mut World) -> (BTreeSet<&'static str>, u32) {
     let codes = RefCell::new(BTreeSet::new());
     let repairs = Cell::new(0);
@@ -65,7 +64,7 @@ fn bring_up(world: &mut World) -> (BTreeSet<&'static str>, u32) {
     (codes.into_inner(), repairs.get())
 }
 
-/// How many Sets were refused so far.
+/// Sets refused so far.
 fn refused(world: &World) -> u64 {
     let reached: u64 = expect::sets(&world.sim.counters()).values().sum();
     let nodes = world.sim.nodes();
@@ -88,7 +87,7 @@ fn last_host(world: &World) -> (Guid, PortNum) {
     hosts.last().expect("there are hosts")
 }
 
-/// Restarts all switches while no manager runs, and starts one that remembers its predecessor's.
+/// Restarts all switches while no manager runs, and starts one with its predecessor's memory.
 fn restart_on_blank_switches(world: &mut World) {
     world.kill(0);
     for switch in switches(world) {
@@ -100,7 +99,7 @@ fn restart_on_blank_switches(world: &mut World) {
 }
 
 #[test]
-fn ports_that_activate_by_themselves_are_read_and_no_fault() {
+fn ports_that_activate_by_themselves_are_no_finding() {
     let settings = settings(Habit::SelfActivating.into(), Policy::default());
     let mut world = World::generated(LARGE, settings);
     let (findings, repairs) = bring_up(&mut world);
@@ -110,7 +109,7 @@ fn ports_that_activate_by_themselves_are_read_and_no_fault() {
 }
 
 #[test]
-fn blocks_above_linear_fdb_top_are_refused_to_none_that_is_known_to_refuse_them() {
+fn blocks_above_linear_fdb_top_are_not_sent_to_devices_known_to_refuse_them() {
     let settings = settings(Habit::LftUpToTop.into(), Policy::default());
     let mut world = World::generated(LARGE, settings);
     world.watch();
@@ -130,7 +129,7 @@ fn blocks_above_linear_fdb_top_are_refused_to_none_that_is_known_to_refuse_them(
 }
 
 #[test]
-fn settings_go_before_the_state_where_both_together_are_refused() {
+fn settings_precede_the_state_where_devices_refuse_both_together() {
     let settings = settings(Habit::ArmsAlone.into(), Policy::default());
     let mut world = World::generated(SPEC, settings);
     let (findings, repairs) = bring_up(&mut world);
@@ -225,8 +224,8 @@ fn harmless_fields_that_a_device_never_keeps_become_its_habit() {
     assert!(ports > 0 && world.manager().remembered().not_kept != NotKept::default());
 }
 
-/// An MTU that a device does not keep is said of the link that it limits; to bounce the link helps
-/// once or not at all.
+/// An MTU that a device does not keep is a finding of the link that it limits; bouncing the link
+/// helps once or not at all.
 #[test]
 fn mtu_that_a_device_never_keeps_is_a_finding_and_bounced_once() {
     for bounce in [false, true] {
@@ -301,13 +300,13 @@ fn changed_number_of_vls_is_a_finding_until_links_are_bounced_one_by_one() {
     });
     assert_eq!(most_down.get(), 1, "one at a time");
     expect::assert_up(&world);
-    // The link that the manager itself is behind stays up.
+    // The manager's own link stays up.
     let findings = world.manager().findings();
     assert_eq!(findings.len(), 2, "{findings:?}");
 }
 
 #[test]
-fn polite_devices_cost_not_one_smp_more() {
+fn devices_without_habits_cost_no_extra_smp() {
     let mut world = World::generated(LARGE, Settings::default());
     world.count_requests();
     bring_up(&mut world);
@@ -316,6 +315,6 @@ fn polite_devices_cost_not_one_smp_more() {
     assert_eq!(counts, [GETS, SETS]);
 }
 
-/// What it took to bring [`LARGE`] up before devices were expected to refuse anything.
+/// The Gets to bring [`LARGE`] up before the core expected any refusals.
 const GETS: u64 = 1811;
 const SETS: u64 = 2016;

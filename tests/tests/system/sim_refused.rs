@@ -1,5 +1,5 @@
-//! Plans that are refused, and root GUIDs that no switch has: what is shown of the routes in force
-//! is true of the fabric as it is.
+//! Refused plans, and root GUIDs that no switch has: the status of the routes in force matches the
+//! present fabric.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -133,7 +133,7 @@ fn lost_pairs(world: &World) -> u64 {
     lost
 }
 
-/// What is shown of a subnet whose last plan was refused.
+/// The status of a subnet whose last plan was refused.
 fn assert_outdated(world: &World) {
     assert_findings(world, &[("routing-refused", "subnet")]);
     let lost = lost_pairs(world);
@@ -167,7 +167,7 @@ fn a_refused_plan_shows_which_pairs_are_cut_off_now_until_a_plan_is_made() {
     world.settle(LIMIT);
     expect::assert_up(&world);
     assert_findings(&world, &[]);
-    // No host can reach the spine that comes, for it gets no table and no LID.
+    // No host can reach the new spine, because it gets no table and no LID.
     for port in 1..=4 {
         world
             .sim

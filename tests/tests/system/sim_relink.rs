@@ -9,7 +9,7 @@ use rsm_routing::netlist::NodeKind;
 use rsm_sim::Silence;
 use rsm_tests::virtual_time::{Dice, Settings, World, expect, seeds};
 
-/// A switch without power is asked for each of its cables, with time-outs.
+/// The subnet manager queries a switch without power over each of its cables, with time-outs.
 const LIMIT: Duration = Duration::from_secs(600);
 
 type End = (Guid, PortNum);
@@ -35,8 +35,8 @@ fn cables(world: &World) -> Vec<(End, End)> {
 /// Runs `come_back`, and asserts that until the subnet rests no packet between hosts is lost and no
 /// SMP is sent twice.
 ///
-/// Packets from hosts to switches are not lost either, unless the routes before follow no order of
-/// the switches, as they do where a link next to the switches that join the roots is away.
+/// Packets from hosts to switches are not lost either, unless the earlier routes follow no order of
+/// the switches, as after the loss of a link next to the switches that join the roots.
 fn assert_comes_back_unnoticed(world: &mut World, what: &str, come_back: impl FnOnce(&mut World)) {
     world.follow_deliveries();
     let follows = world.manager().core().plan().unwrap().follows_ranking;
@@ -55,7 +55,7 @@ fn assert_comes_back_unnoticed(world: &mut World, what: &str, come_back: impl Fn
     assert_eq!(retries, 0, "{what}");
 }
 
-/// Each of these cables is pulled, and put back when the subnet rests.
+/// Pulls each of these cables, and puts it back when the subnet rests.
 fn come_back_one_by_one(world: &mut World, cables: &[(End, End)]) {
     for &(a, b) in cables {
         world.schedule(Duration::ZERO, move |world| {
@@ -123,7 +123,7 @@ fn cables_that_come_back_together_close_no_loop() {
 }
 
 #[test]
-fn a_link_whose_end_falls_silent_costs_no_packet() {
+fn a_link_with_a_silent_end_comes_back_without_loss() {
     seeds::run(
         "--test system sim_relink::a_link_whose_end_falls_silent",
         40,
@@ -155,7 +155,7 @@ fn a_link_whose_end_falls_silent_costs_no_packet() {
 }
 
 #[test]
-fn a_switch_that_comes_back_costs_no_packet_of_others() {
+fn a_switch_comes_back_without_loss_to_others() {
     let mut world = World::brought_up("fat-tree:k=4,levels=3", Settings::default());
     let own = world.manager().local(&world.sim).unwrap();
     let own_leaf = world.sim.peer(own.0, own.1).unwrap().unwrap().0;

@@ -34,7 +34,7 @@ fn restart_from_idle(spec: &str, memory: Memory) {
 }
 
 #[test]
-fn from_idle_it_sets_nothing() {
+fn a_restart_from_idle_sets_nothing() {
     for spec in [
         "ring:5",
         "superpod:su=1",
@@ -47,9 +47,9 @@ fn from_idle_it_sets_nothing() {
     }
 }
 
-/// Killed again and again while it brings the subnet up, each time a little later.
+/// Kills it again and again during bring-up, each time a little later.
 #[test]
-fn killed_at_any_moment_it_goes_on_where_it_was() {
+fn kills_during_bring_up_do_no_harm() {
     for memory in [Memory::Kept, Memory::Lost] {
         for step in 1..40 {
             let mut world = World::generated("fat-tree:k=4,levels=3", Settings::default());
@@ -70,7 +70,7 @@ fn killed_at_any_moment_it_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_plan_that_comes_back_to_a_dead_manager_is_nobodys() {
+fn a_plan_of_a_killed_manager_is_discarded() {
     let settings = Settings {
         planning_time: Duration::from_secs(1),
         ..Settings::default()

@@ -1,4 +1,4 @@
-//! Hosts of a simulated fabric ask the SA.
+//! Hosts of a simulated fabric query the SA.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -103,7 +103,7 @@ fn requests_before_the_first_snapshot_are_answered_when_they_are_repeated_after_
     let (node, port, lid) = hosts[0];
     let mut host = fabric.host(node, port);
     for method in [Method::GET, Method::GET_TABLE] {
-        // A status would end the request; libraries ask again where there is none.
+        // A status would end the request; without one, libraries repeat it.
         let answer = host.try_ask(
             Duration::from_millis(200),
             (method, PAIR, 0),
@@ -122,7 +122,7 @@ fn requests_before_the_first_snapshot_are_answered_when_they_are_repeated_after_
     fabric.sa_handle.stop();
 }
 
-/// A disk that takes its time.
+/// A slow disk.
 #[derive(Default)]
 struct SlowDisk {
     appended: AtomicU64,
@@ -146,7 +146,7 @@ impl AckJournal for SlowDisk {
 }
 
 #[test]
-fn a_registration_is_acknowledged_when_it_is_on_the_disk_or_the_disk_is_too_slow() {
+fn a_registration_is_acknowledged_once_on_disk_or_when_the_disk_is_too_slow() {
     let disk = Arc::new(SlowDisk::default());
     let fabric = AnsweringFabric::journaled(SPEC, 0, Some(disk.clone())).serving();
     let (node, port, lid) = hosts(&fabric)[0];
@@ -173,8 +173,8 @@ fn a_registration_is_acknowledged_when_it_is_on_the_disk_or_the_disk_is_too_slow
     (disk.wake.get().expect("it wants to know"))();
     assert_eq!(host.answer().status(), Status::OK);
 
-    // The disk hangs: what changes nothing is answered at once, and what does is not held up for
-    // good.
+    // The disk hangs: the SA answers a request without changes at once, and delays others only for
+    // a bounded time.
     service.set_service_id(2);
     host.send(Method::SET, mask, &service);
     assert_eq!(host.answer().status(), Status::OK);
@@ -195,7 +195,7 @@ fn a_registration_is_acknowledged_when_it_is_on_the_disk_or_the_disk_is_too_slow
 }
 
 #[test]
-fn what_no_lid_leads_to_is_looked_for_while_others_are_answered() {
+fn a_get_that_matches_none_of_thousands_returns_no_records() {
     let fabric = AnsweringFabric::answering("fat-tree:k=8,levels=3", 0);
     let hosts = hosts(&fabric);
     let (node, port, lid) = hosts[0];
@@ -205,7 +205,7 @@ fn what_no_lid_leads_to_is_looked_for_while_others_are_answered() {
         (answer.status() == Status::OK).then_some(())
     });
     ready.expect("it answers");
-    // Nobody has such a block; thousands have others.
+    // No port has such a block; thousands have others.
     let mut wanted = VlArbitrationTableRecord::default();
     wanted.set_block_num(77);
     let mask = VlArbitrationTableRecord::BLOCK_NUM;
@@ -216,7 +216,7 @@ fn what_no_lid_leads_to_is_looked_for_while_others_are_answered() {
 
 #[test]
 fn loss_delays_a_table_and_does_not_cut_it() {
-    // Fourteen thousand segments: they are under way for a while.
+    // Fourteen thousand segments take a while.
     let fabric = AnsweringFabric::answering("fat-tree:k=8,levels=3", 0);
     let hosts = hosts(&fabric);
     let (node, port, lid) = hosts[0];
@@ -231,7 +231,7 @@ fn loss_delays_a_table_and_does_not_cut_it() {
         ComponentMask::NONE,
         &PathRecord::default(),
     );
-    // The first segment says that the question has arrived.
+    // The first segment shows that the request has arrived.
     host.first_packet();
     fabric
         .handle
@@ -249,7 +249,7 @@ fn loss_delays_a_table_and_does_not_cut_it() {
 }
 
 #[test]
-fn one_that_asks_without_end_is_refused_and_others_are_not() {
+fn a_host_that_floods_is_refused_and_others_are_answered() {
     let fabric = AnsweringFabric::answering(SPEC, 0);
     let hosts = hosts(&fabric);
     let (node, port, lid) = hosts[0];
@@ -261,7 +261,7 @@ fn one_that_asks_without_end_is_refused_and_others_are_not() {
         (answer.status() == Status::OK).then_some(())
     });
     ready.expect("it answers");
-    // Everything to everything, again and again, and nothing is ever acknowledged.
+    // All pairs of paths, again and again, without any acknowledgement.
     for _ in 0..12 {
         greedy.send(
             Method::GET_TABLE,

@@ -1,6 +1,5 @@
-//! Random schedules of everything that goes wrong at once. Whatever happened, when quiet returns
-//! everybody reaches everybody; and no state on the way there held a credit loop or took a LID from
-//! who held it alone.
+//! Random schedules of simultaneous faults. After the last fault every host reaches every other; no
+//! state on the wire has a credit loop or changes a unique LID.
 
 use std::time::Duration;
 
@@ -10,17 +9,18 @@ use rsm_routing::netlist::NodeKind;
 use rsm_sim::{Devices, Silence};
 use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, partitions, seeds};
 
-/// Names how many seeds the soak test runs.
+/// The environment variable with the number of seeds of the soak test.
 const SEEDS: &str = "RSM_SEEDS";
 
-/// Names the devices of the soak test, as `devices=` of a fabric does; without it they are polite.
+/// The environment variable with the devices of the soak test, as `devices=` of a fabric; by
+/// default they have no habits.
 const DEVICES: &str = "RSM_DEVICES";
 
-/// How long it may take until the subnet manager rests after the last fault: the longest pause
-/// between repairs, and retries, several times.
+/// How long the subnet manager may take to rest after the last fault: several times the longest
+/// pause between repairs and retries.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Longer than damping holds a link back, and than several light sweeps.
+/// Longer than the damping of a link and several light sweeps.
 const QUIET: Duration = Duration::from_secs(100);
 
 const MICROSECOND: Duration = Duration::from_micros(1);
@@ -39,8 +39,8 @@ const FABRICS: [&str; 10] = [
     "random:switches=40,degree=4,hosts=1",
 ];
 
-/// What every second seed has, so that switches enforce partitions: everybody's table differs from
-/// what is there after power-on.
+/// The partitions of every second seed, so that switches enforce them: every port's table differs
+/// from that after power-on.
 const PARTITIONS: &str =
     "Default=0x7fff : ALL=limited, SELF=full ; A=0x1, indx0 : ALL_CAS=full ; B=0x2 : ALL=full ;";
 
@@ -54,7 +54,7 @@ const ALIKE: [&str; 6] = [
     "slow-processor",
 ];
 
-/// What can go wrong, by what it happens to.
+/// The targets of faults, by kind.
 struct Hardware {
     switches: Vec<Guid>,
     hosts: Vec<Guid>,
@@ -62,8 +62,7 @@ struct Hardware {
 }
 
 impl Hardware {
-    /// Of everything but the host that the subnet manager runs on: what happens to that one ends
-    /// its connection.
+    /// All targets but the subnet manager's host: a fault there ends its connection.
     fn of(world: &World) -> Hardware {
         let own = world
             .manager()
@@ -104,7 +103,7 @@ impl Hardware {
     }
 }
 
-/// Lets one thing go wrong after `delay`, and be over some time after that.
+/// Schedules one fault after `delay`, and its end some time later.
 fn schedule_fault(world: &mut World, hardware: &Hardware, delay: Duration, dice: &mut Dice) {
     let over = delay + dice.duration(100 * MICROSECOND, 5 * SECOND);
     match dice.below(11) {
@@ -178,14 +177,14 @@ fn schedule_fault(world: &mut World, hardware: &Hardware, delay: Duration, dice:
     }
 }
 
-/// A schedule on polite devices.
+/// A schedule on devices without habits.
 fn run(seed: u64) {
     run_with(seed, Devices::default());
 }
 
-/// The same schedule on devices with habits, which differ from seed to seed.
+/// The same schedule on devices with habits, by seed.
 fn run_on_devices(seed: u64) {
-    // Every other seed mixes them, node by node.
+    // Every second seed mixes them, node by node.
     let devices = match ALIKE.get((seed % (2 * ALIKE.len() as u64)) as usize) {
         Some(alike) => Devices::parse(alike).expect("these are devices"),
         None => Devices::Mixed(seed),
@@ -211,8 +210,8 @@ fn run_with(seed: u64, devices: Devices) {
     world.watch();
     let hardware = Hardware::of(&world);
 
-    // Episodes of several faults close together, so that they hit sweeps and pushes that others
-    // have set off.
+    // Episodes of several faults close together, so that they hit the sweeps and pushes of earlier
+    // ones.
     let mut start = Duration::ZERO;
     for _ in 0..1 + dice.below(4) {
         for _ in 0..1 + dice.below(4) {
@@ -226,8 +225,8 @@ fn run_with(seed: u64, devices: Devices) {
     world.run_for(QUIET);
     world.settle(LIMIT);
     if world.watched().was_overtaken() {
-        // A device on the way held a Set back until newer ones were carried out: reading the tables
-        // again shows it.
+        // A device on the path delayed a Set until after newer ones: reading the tables again shows
+        // it.
         world.command(Command::Resweep {
             full: true,
             ticket: 1,
@@ -238,8 +237,8 @@ fn run_with(seed: u64, devices: Devices) {
     expect::assert_up(&world);
     world.watched().assert_harmless();
     let mut findings = world.manager().findings();
-    // That two ports held one LID is told until the next plan, also when it is over. What devices
-    // do in their own way stays true, and so does that some keep what a link once had.
+    // A LID conflict stays a finding until the next plan, also after its end. Device habits stay
+    // findings, and so do link attributes that some devices keep from an earlier link.
     let polite = devices == Devices::default();
     findings.retain(|(code, subject)| match *code {
         "lid-conflict" => false,
@@ -250,7 +249,7 @@ fn run_with(seed: u64, devices: Devices) {
     assert_eq!(findings, Vec::new());
 }
 
-/// Seeds that once failed, each for a reason of its own.
+/// Seeds that failed before, each for a different reason.
 const ONCE_FAILED: [u64; 19] = [
     14, 39, 328, 388, 1341, 2033, 2218, 3407, 3637, 4037, 6314, 8628, 9996, 11203, 11812, 15910,
     16158, 16394, 19665,
@@ -268,7 +267,7 @@ fn random_faults_on_devices_with_habits_converge() {
 }
 
 #[test]
-fn what_once_failed_does_not() {
+fn seeds_that_failed_before_converge() {
     for seed in ONCE_FAILED {
         run(seed);
     }
@@ -284,7 +283,7 @@ fn soak() {
     );
     let test = "--test system sim_seeds::soak -- --ignored";
     seeds::run(test, count, |seed| {
-        // A mix is another one in each run.
+        // Each run has a different mix.
         let devices = match devices {
             Devices::Mixed(_) => Devices::Mixed(seed),
             alike => alike,

@@ -1,4 +1,4 @@
-//! Another subnet manager is there.
+//! Another subnet manager in the subnet.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn last_host(world: &World) -> (Guid, PortNum) {
 }
 
 #[test]
-fn a_master_is_left_in_its_place_and_nothing_is_set() {
+fn beside_a_master_it_stays_standby_and_sends_no_set() {
     let mut world = World::generated("ring:4", Settings::default());
     let (guid, port) = last_host(&world);
     let master = ForeignManager::new(guid, 0, SmState::Master);
@@ -44,7 +44,7 @@ fn a_master_is_left_in_its_place_and_nothing_is_set() {
 }
 
 #[test]
-fn a_weaker_manager_that_waits_changes_nothing() {
+fn a_standby_of_lower_priority_changes_nothing() {
     let mut world = World::generated("ring:4", Settings::default());
     let (guid, port) = last_host(&world);
     let waiting = ForeignManager::new(Guid(u64::MAX), 0, SmState::Standby);

@@ -1,5 +1,5 @@
-//! Switches that another manager left with adaptive routing on: what they read back is not what
-//! they forward by.
+//! Switches that another manager left with adaptive routing on: they do not forward by the tables
+//! that they read back.
 
 use std::time::Duration;
 
@@ -36,8 +36,8 @@ fn switches(world: &World) -> Vec<Guid> {
         .collect()
 }
 
-/// Has every switch forward adaptively by tables that do not know the last host, while it reads
-/// back the right ones.
+/// Makes every switch forward adaptively by tables without the last host, while it reads back the
+/// right ones.
 fn route_adaptively(world: &mut World, writes: LinearWrites) {
     let hosts = world.sim.end_ports().filter(|&(_, port)| port.0 != 0);
     let (host, port) = hosts.last().expect("there are hosts");
@@ -57,7 +57,7 @@ fn delivers_everywhere(world: &World) -> bool {
     expect::unreachable(&world.sim, &reach, 0).is_empty()
 }
 
-/// Starts a manager that remembers nothing in place of the one that ran, and counts what it sends.
+/// Starts a manager without memory in place of the running one, and counts its requests.
 fn take_over(world: &mut World) {
     world.kill(0);
     world.run_for(Duration::from_secs(3));
@@ -100,7 +100,7 @@ fn tables_behind_adaptive_routing_are_written_and_adaptive_routing_ends() {
 }
 
 #[test]
-fn trust_leaves_adaptive_routing_and_says_so_until_a_rewrite_is_requested() {
+fn with_trust_adaptive_routing_is_a_finding_until_a_rewrite() {
     let mut world = brought_up(Takeover::Trust);
     route_adaptively(&mut world, LinearWrites::Wait);
     take_over(&mut world);
@@ -118,7 +118,7 @@ fn trust_leaves_adaptive_routing_and_says_so_until_a_rewrite_is_requested() {
 }
 
 #[test]
-fn switch_that_keeps_adaptive_routing_is_told_once_and_named() {
+fn switch_that_keeps_adaptive_routing_gets_one_set_and_a_finding() {
     let mut world = brought_up(Takeover::Auto);
     route_adaptively(&mut world, LinearWrites::TakeEffect);
     for switch in switches(&world) {
@@ -136,7 +136,7 @@ fn switch_that_keeps_adaptive_routing_is_told_once_and_named() {
     }
 }
 
-/// Tables that cannot be read at the takeover, and are later, count no more than the others.
+/// Tables read only after the takeover are written anew like the others.
 #[test]
 fn tables_behind_adaptive_routing_are_written_in_spite_of_loss() {
     for seed in 0..10 {
@@ -175,7 +175,7 @@ fn ar_info_is_asked_once_at_a_takeover_of_switches_that_have_it_and_never_at_bri
     }
 }
 
-/// Tables of another manager that read back right count, so that a takeover finds nothing to write.
+/// With trust in tables that read back right, a takeover writes nothing.
 #[test]
 fn tables_of_another_manager_are_written_anew_only_where_the_operator_says_so() {
     for (takeover, written) in [

@@ -3,7 +3,7 @@ use rsm_api::client::Endpoint;
 
 use crate::commands::Command;
 
-/// Asks a running rsm what it knows and does.
+/// Queries and controls a running rsm.
 #[derive(Debug, Parser)]
 #[command(name = "rsmctl", version, after_long_help = LONG_HELP, after_help = HELP)]
 pub(crate) struct Arguments {
@@ -13,13 +13,13 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
-/// What every subcommand takes.
+/// The options of every subcommand.
 #[derive(Debug, Args)]
 pub(crate) struct Global {
-    /// The server: http://HOST:PORT or unix:/PATH; found by itself if not given
+    /// The server: http://HOST:PORT or unix:/PATH; rsmctl searches the usual places if not given
     #[arg(long, global = true, env = "RSM_SERVER", value_name = "URL")]
     pub(crate) server: Option<Endpoint>,
-    /// How to print
+    /// The output format
     #[arg(
         long,
         global = true,
@@ -30,7 +30,7 @@ pub(crate) struct Global {
     pub(crate) format: Format,
 }
 
-/// How to print.
+/// The output format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Aligned tables for people

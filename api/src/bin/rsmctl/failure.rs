@@ -8,23 +8,23 @@ use tonic::Status;
 /// Why a command ended early.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Whoever reads the output has seen enough.
+    /// The reader of the output has closed it.
     ReaderGone,
     /// The output could not be written.
     Output(io::Error),
-    /// The server answered that it would not or could not.
+    /// The server refused or failed.
     Refused(String),
     /// No server answered.
     Unreachable(String),
 }
 
 impl Failure {
-    /// No server answered at the address that was named.
+    /// No server answered at the given address.
     pub(crate) fn unreachable(error: &ConnectError) -> Failure {
         Failure::Unreachable(format!("{}\nIs rsm running there?", chain(error)))
     }
 
-    /// No server answered at any address where one usually is.
+    /// No server answered at any default address.
     pub(crate) fn nowhere(tried: &[(Endpoint, ConnectError)]) -> Failure {
         let mut message = "no server found; tried".to_owned();
         for (_, error) in tried {
@@ -35,7 +35,7 @@ impl Failure {
         Failure::Unreachable(message)
     }
 
-    /// What to say on standard error.
+    /// The message for standard error.
     pub(crate) fn message(&self) -> Option<String> {
         match self {
             Failure::ReaderGone => None,
@@ -44,7 +44,7 @@ impl Failure {
         }
     }
 
-    /// As the long help lists them.
+    /// The exit code, as in the long help.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Failure::ReaderGone => ExitCode::SUCCESS,
@@ -65,8 +65,8 @@ impl From<io::Error> for Failure {
 
 impl From<Status> for Failure {
     fn from(status: Status) -> Self {
-        // A status that the server sent has no source; one that the client made of a broken
-        // connection has.
+        // A status from the server has no source; a status that the client made of a broken
+        // connection has one.
         match status.source() {
             Some(source) => {
                 Failure::Unreachable(format!("the connection broke: {}", chain(source)))
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_that_went_away_is_no_failure() {
+    fn a_broken_pipe_has_no_message_and_a_full_disk_has_one() {
         let closed = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
         assert!(matches!(closed, Failure::ReaderGone));
         assert!(closed.message().is_none());

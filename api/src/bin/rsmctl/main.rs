@@ -1,4 +1,4 @@
-//! `rsmctl`: what the subnet manager says, on an operator's screen or to a script.
+//! `rsmctl`: the subnet manager's API on the command line.
 
 mod arguments;
 mod commands;
@@ -21,7 +21,7 @@ async fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     };
     if let Some(message) = failure.message() {
-        // With nowhere left to complain to, the exit code has to do.
+        // If standard error fails too, the exit code alone reports the failure.
         drop(writeln!(std::io::stderr(), "rsmctl: {message}"));
     }
     failure.exit_code()

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::arguments::Format;
 use crate::failure::Failure;
 
-/// Standard output: the one place that writes to it.
+/// Standard output: no other code writes to it.
 pub(crate) struct Output {
     writer: BufWriter<StdoutLock<'static>>,
     pub(crate) format: Format,
@@ -30,7 +30,7 @@ impl Output {
         self.line("")
     }
 
-    /// One value as JSON on one line, seen at once.
+    /// One value as JSON on one line, flushed at once.
     pub(crate) fn json_line(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         serde_json::to_writer(&mut self.writer, value).map_err(io::Error::from)?;
         self.line("")?;
@@ -41,7 +41,7 @@ impl Output {
         Ok(writeln!(self.writer, "{line}")?)
     }
 
-    /// A table with its columns aligned and nothing drawn.
+    /// A table with aligned columns and no lines.
     pub(crate) fn table(&mut self, rows: Rows) -> Result<(), Failure> {
         for line in rows.table.lines() {
             self.line(line.trim_end())?;
@@ -64,7 +64,7 @@ impl Output {
         self.table(rows)
     }
 
-    /// Hands on what is still held back.
+    /// Flushes the buffer.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         Ok(self.writer.flush()?)
     }
@@ -118,8 +118,8 @@ impl Rows {
         }
     }
 
-    /// Begins at the margin, and leaves two blanks between columns. Columns are there from the
-    /// first row or heading on.
+    /// Begins at the margin, and leaves two blanks between columns. Call it after the first row or
+    /// heading, when the columns exist.
     fn pad(&mut self) {
         let columns = self.columns;
         for (index, column) in self.table.column_iter_mut().enumerate() {
@@ -128,7 +128,7 @@ impl Rows {
     }
 }
 
-/// Text of the hardware without what would move the cursor of a terminal.
+/// Text of the hardware without characters that move the cursor of a terminal.
 pub(crate) fn printable(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })

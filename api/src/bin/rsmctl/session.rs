@@ -16,14 +16,14 @@ use crate::arguments::Global;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// A connection to the server, and where to print what it says.
+/// A connection to the server, and the output of the command.
 pub(crate) struct Session {
     channel: Channel,
     pub(crate) output: Output,
 }
 
 impl Session {
-    /// Connects to the server that is named, or to the first that answers.
+    /// Connects to the given server, or to the first default one that answers.
     pub(crate) async fn open(global: Global) -> Result<Session, Failure> {
         let output = Output::new(global.format);
         if let Some(endpoint) = global.server {
@@ -79,7 +79,7 @@ impl Session {
     }
 }
 
-/// All items of the list that `request` asks for, whose page does not count; `fetch` gets a page.
+/// All items of the list of `request`, whose page fields do not count; `fetch` gets a page.
 pub(crate) async fn all_pages<Q: List + Clone>(
     request: Q,
     mut fetch: impl AsyncFnMut(Q) -> Result<Response<Q::Response>, Status>,
@@ -98,5 +98,5 @@ pub(crate) async fn all_pages<Q: List + Clone>(
     }
 }
 
-/// As large as the server makes them: fewer round trips for whole lists.
+/// The server's largest page: fewer round trips for whole lists.
 pub(crate) const PAGE_SIZE: u32 = rsm_api::limits::MAX_PAGE_SIZE as u32;

@@ -1,4 +1,4 @@
-//! Values as people read them.
+//! Values as text.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use rsm_proto::Label;
@@ -6,7 +6,7 @@ use rsm_proto::v1;
 
 pub(crate) use rsm_api::timestamp;
 
-/// What stands where there is nothing.
+/// The mark of an absent value.
 pub(crate) const NONE: &str = "-";
 
 /// The name of an enumeration's value.
@@ -17,7 +17,7 @@ pub(crate) fn label<E: Label>(value: i32) -> String {
 /// An argument that takes the names of an enumeration.
 pub(crate) fn label_parser<E: Label>() -> impl TypedValueParser<Value = i32> {
     PossibleValuesParser::new(E::LABELS.iter().map(|&(_, label)| label))
-        // Only known names come here; zero is the value that filters nothing.
+        // clap passes only known names; zero is the value that filters nothing.
         .map(|label| E::number(&label).unwrap_or(0))
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn port_of(description: &str, port: Option<&v1::PortKey>) -> String {
     }
 }
 
-/// The same for a port that may have gone, which only its GUID is left of.
+/// The same for a port that may be gone; a gone port shows its GUID.
 pub(crate) fn port_or_gone(description: &str, port: Option<&v1::PortKey>, guid: &str) -> String {
     match port {
         Some(_) => port_of(description, port),
@@ -66,7 +66,7 @@ pub(crate) fn hex(number: u32) -> String {
     format!("{number:#06x}")
 }
 
-/// A P_Key of the command line, whichever its membership bit.
+/// A P_Key of the command line, with either membership bit.
 pub(crate) fn p_key(text: &str) -> Result<u16, String> {
     let number = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => u16::from_str_radix(digits, 16),

@@ -1,4 +1,4 @@
-//! A subnet manager in memory: a tree of switches and hosts that stays as it was made.
+//! A subnet manager in memory: a constant tree of switches and hosts.
 
 mod control;
 mod registrations;
@@ -21,7 +21,7 @@ use rsm_ids::{Gid, Guid, Lid, PortNum};
 pub(crate) use sa::FakeGroup;
 pub(crate) use tree::{HOST, LEAF, guid};
 
-/// The generation that everything comes from.
+/// The generation of every answer.
 pub(crate) const GENERATION: u64 = 7;
 
 /// The upper half of every GID.
@@ -46,7 +46,7 @@ pub(crate) struct Fake {
     pub(crate) missing: Mutex<Vec<Keyed<PortKey, v1::Missing>>>,
     pub(crate) state: SubnetState,
     pub(crate) convergences: Mutex<Vec<Convergence>>,
-    /// What was done to the simulation.
+    /// The actions on the simulation.
     pub(crate) actions: Mutex<Vec<SimulationAction>>,
     pub(crate) journal: Journal,
 }

@@ -1,4 +1,4 @@
-//! What hosts registered: services, subscriptions, names.
+//! Registrations of hosts: services, subscriptions, alias GUIDs.
 
 use rsm_api::model::{
     AliasGuidKey, NodeKind, Port, Service, ServiceKey, Subscription, SubscriptionKey,
@@ -101,7 +101,7 @@ impl Fake {
         }
     }
 
-    /// Two names of the first host, and one of a port that has gone.
+    /// Two alias GUIDs of the first host, and one of a port that has gone.
     pub(super) fn rename(&mut self) {
         let first = self.first_host().clone();
         let alias = |index: u8, name| v1::AliasGuid {

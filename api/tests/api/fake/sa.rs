@@ -21,7 +21,7 @@ const TENANT: [Gid; 2] = [
     Gid(0xFF12_601B_8010_0000_0000_0000_0000_0001),
 ];
 
-/// A multicast group with what belongs to it.
+/// A multicast group with its members and switches.
 #[derive(Clone)]
 pub(crate) struct FakeGroup {
     pub(crate) group: MulticastGroup,
@@ -30,8 +30,8 @@ pub(crate) struct FakeGroup {
 }
 
 impl Fake {
-    /// All hosts in the broadcast group, and the first two, of which one has gone and another only
-    /// sends, in two groups of a tenant.
+    /// All hosts join the broadcast group; in two groups of a tenant are the first two hosts, one
+    /// gone and one that only sends.
     pub(super) fn gather(&mut self) {
         let hosts: Vec<Port> = self
             .ports

@@ -15,7 +15,7 @@ use tokio::sync::broadcast;
 
 use super::{Fake, GENERATION, PREFIX};
 
-/// Values of a map from behind `after` on that are wanted.
+/// The values of a map after the key `after` that pass the filter.
 pub(super) fn page<K: Ord + Copy, V: Clone>(
     map: &BTreeMap<K, V>,
     after: Option<K>,

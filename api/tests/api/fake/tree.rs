@@ -12,11 +12,11 @@ use rsm_ids::{Guid, Lid, Lmc, PortNum};
 
 use super::{Fake, GENERATION, JOURNAL};
 
-/// What the GUIDs of each kind of node count from.
+/// The first GUIDs of each kind of node.
 pub(crate) const SPINE: u64 = 0x0002_c903_0000_0010;
 pub(crate) const LEAF: u64 = 0x0002_c903_0000_1000;
 pub(crate) const HOST: u64 = 0x0002_c903_0010_0000;
-/// Two hosts that nobody cabled, with the same description.
+/// Two hosts without cables, with the same description.
 pub(crate) const TWIN: u64 = 0x0002_c903_0020_0000;
 
 /// The GUID of the node of a kind with this index.
@@ -97,7 +97,7 @@ impl Fake {
         fake
     }
 
-    /// Everybody in the default partition, and the hosts in a second one, every other of them as a
+    /// All ports are in the default partition, and the hosts in a second one, every other host as a
     /// full member.
     fn divide(&mut self) {
         let partition = |p_key: u16, name: &str, full: usize, limited: usize| v1::Partition {
@@ -269,7 +269,7 @@ impl Fake {
             .map(|port| (port.key.node, port.lid))
             .collect();
         for (node, lid) in lids {
-            // The leaf that the destination is or hangs off, and the leaf's port towards it.
+            // The leaf that is the destination or next to it, and the leaf's port towards it.
             let below = match node.0 {
                 SPINE => None,
                 host if host >= HOST => {

@@ -5,11 +5,11 @@ use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::text::port_or_gone;
 
-/// Names that ports have beside their own: alias GUIDs
+/// Alias GUIDs of ports
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  rsmctl aliases\n  rsmctl aliases --port gpu-0001:1")]
 pub(crate) struct AliasesArguments {
-    /// Only names of this port
+    /// Only alias GUIDs of this port
     #[arg(long)]
     port: Option<String>,
 }

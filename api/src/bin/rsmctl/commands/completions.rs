@@ -15,7 +15,7 @@ pub(crate) struct CompletionsArguments {
 }
 
 pub(crate) fn run(arguments: &CompletionsArguments, format: Format) -> Result<(), Failure> {
-    // Made in memory, since the generator panics where it cannot write.
+    // Generate in memory, since the generator panics on a failed write.
     let mut script = Vec::new();
     clap_complete::generate(
         arguments.shell,

@@ -6,13 +6,13 @@ use crate::failure::Failure;
 use crate::output::Rows;
 use crate::session::{Session, all_pages};
 
-/// Routing engines: what there is, what routes, and having another one route
+/// Routing engines: list them, show the engine in force, set another
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples: rsmctl engine list\n          rsmctl engine set updn")]
 pub(crate) enum EngineCommand {
-    /// Every engine and what it promises
+    /// Lists every engine and its guarantee
     List,
-    /// The engine in force, and why it routes as it does
+    /// Shows the engine in force, and its reason
     Show,
     /// Routes with another engine from now on, until the configuration is read again
     Set(SetArguments),

@@ -8,19 +8,19 @@ use crate::output::{Output, printable};
 use crate::session::{Session, all_pages};
 use crate::text::{count, label, lid, milliseconds, or_none, port_of, rate, timestamp};
 
-/// What happened lately
+/// The latest events
 #[derive(Debug, Args)]
 #[command(
     after_help = "With --format json, one object a line.\n\nExamples:\n  rsmctl events --newest 20\n  rsmctl events --follow"
 )]
 pub(crate) struct EventsArguments {
-    /// Only the newest this many; all that are kept if not given
+    /// Only the newest N; all kept ones if not given
     #[arg(short, long, value_name = "N")]
     newest: Option<usize>,
     /// Only events after the one with this sequence number
     #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
     after: u64,
-    /// Go on with what happens, until interrupted
+    /// Continue with new events, until interrupted
     #[arg(short, long)]
     follow: bool,
 }
@@ -65,7 +65,7 @@ pub(super) fn print(output: &mut Output, event: &v1::Event) -> Result<(), Failur
     output.line(line.trim_end())
 }
 
-/// The name of a change, and what there is to say of it.
+/// The name of a change, and its details.
 fn describe(change: Option<&Change>) -> (&'static str, String) {
     match change {
         Some(Change::StateChanged(to)) => {

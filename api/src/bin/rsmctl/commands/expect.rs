@@ -6,8 +6,7 @@ use crate::output::Rows;
 use crate::session::{Session, all_pages};
 use crate::text::{NONE, label, or_none, timestamp};
 
-/// Lists nodes and cables that the subnet manager expects and misses, or tells it that they are
-/// gone for good
+/// Lists nodes and cables that the subnet manager misses, or accepts that they are gone for good
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples: rsmctl expect; rsmctl expect --accept leaf-03:7; rsmctl expect --accept-all"
@@ -16,7 +15,7 @@ pub(crate) struct ExpectArguments {
     /// Expect this node, or the cable at this port, no longer
     #[arg(long, value_name = "NODE|NODE:PORT", conflicts_with = "accept_all")]
     accept: Option<String>,
-    /// Expect nothing of what is missing now any longer
+    /// Expect none of the missing nodes and cables any longer
     #[arg(long)]
     accept_all: bool,
 }

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::text::{NONE, label, label_parser, timestamp};
 
-/// What is wrong with the fabric now
+/// The findings that hold now
 #[derive(Debug, Args)]
 #[command(after_help = "Example: rsmctl findings --severity error")]
 pub(crate) struct FindingsArguments {
@@ -50,7 +50,7 @@ pub(crate) async fn run(
     )
 }
 
-/// The node or port that a finding is about.
+/// The node or port of a finding.
 fn place(finding: &v1::Finding) -> String {
     match (finding.node_guid.as_str(), finding.port) {
         ("", _) => NONE.to_owned(),

@@ -12,7 +12,7 @@ use crate::text::{milliseconds, timestamp};
     after_help = "The newest is last. Times are in milliseconds; LFT and MFT are blocks of\nforwarding tables that were written.\n\nExample: rsmctl history --newest 1 --format json"
 )]
 pub(crate) struct HistoryArguments {
-    /// Only the newest this many, at most 1000; all that are kept if not given
+    /// Only the newest N, at most 1000; all kept ones if not given
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     newest: Option<u32>,
 }

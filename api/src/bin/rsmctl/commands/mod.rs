@@ -33,12 +33,12 @@ use crate::arguments::{Arguments, Global};
 use crate::failure::Failure;
 use crate::session::Session;
 
-/// What to do.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     #[command(flatten)]
     Ask(Question),
-    /// GPU hosts: what they have, which port each GPU should use, what is wrong
+    /// GPU hosts: inventories, the port for each GPU, findings
     #[command(subcommand)]
     Gpu(gpu::GpuCommand),
     /// Prints a completion script for a shell
@@ -47,7 +47,7 @@ pub(crate) enum Command {
 
 macro_rules! questions {
     ($($(#[$attribute:meta])+ $name:ident($module:ident::$arguments:ident);)+) => {
-        /// What to do with a server.
+        /// The subcommands that need a server.
         #[derive(Debug, Subcommand)]
         pub(crate) enum Question {
             $($(#[$attribute])+ $name($module::$arguments),)+
@@ -72,47 +72,48 @@ questions! {
     Links(links::LinksArguments);
     /// The linear forwarding table of a switch
     Lft(lft::LftArguments);
-    /// The way from one port to another, hop by hop
+    /// The path from one port to another, hop by hop
     Route(route::RouteArguments);
-    /// The paths that a host is told of when it asks the SA for one
+    /// The paths that the SA answers to a host's query
     Path(path::PathArguments);
-    /// Who may talk to whom
+    /// Partitions, or the members of one
     Partitions(partitions::PartitionsArguments);
     /// Multicast groups, or the members and the tree of one
     Multicast(multicast::MulticastArguments);
-    /// What hosts asked the SA, and how long answers took
+    /// Requests of hosts to the SA, and the latency of its answers
     Sa(sa::SaArguments);
     /// Services that ports offer
     Services(services::ServicesArguments);
-    /// What hosts asked to be told of
+    /// Subscriptions of hosts to notices
     Subscriptions(subscriptions::SubscriptionsArguments);
-    /// Names that ports have beside their own: alias GUIDs
+    /// Alias GUIDs of ports
     Aliases(aliases::AliasesArguments);
-    /// What is wrong with the fabric now
+    /// The findings that hold now
     Findings(findings::FindingsArguments);
-    /// List nodes and cables that the subnet manager misses, or tell it that they are gone for good
+    /// Lists nodes and cables that the subnet manager misses, or accepts that they are gone for
+    /// good
     Expect(expect::ExpectArguments);
     /// The latest convergences: cause, time of each stage, packets
     History(history::HistoryArguments);
-    /// What happened lately
+    /// The latest events
     Events(events::EventsArguments);
-    /// What happens, until interrupted
+    /// Events as they happen, until interrupted
     Watch(watch::WatchArguments);
-    /// Has the subnet manager sweep again, and waits for what comes of it
+    /// Starts a sweep, and waits for its convergence
     Sweep(sweep::SweepArguments);
-    /// Routing engines: what there is, what routes, and having another one route
+    /// Routing engines: list them, show the engine in force, set another
     #[command(subcommand)]
     Engine(engine::EngineCommand);
     /// How well the routes in force spread traffic
     Quality(quality::QualityArguments);
-    /// What would follow if a cable or a node went; nothing is sent to the fabric
+    /// The consequence of losing a cable or a node; sends nothing to the fabric
     Whatif(whatif::WhatifArguments);
     /// Acts on a simulated fabric
     #[command(subcommand)]
     Sim(sim::SimCommand);
 }
 
-/// Does what the command line asks.
+/// Runs the subcommand of the command line.
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
         Command::Ask(question) => ask(question, arguments.global).await,
@@ -124,7 +125,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
 async fn ask(question: Question, global: Global) -> Result<(), Failure> {
     let mut session = Session::open(global).await?;
     let outcome = answer(question, &mut session).await;
-    // What a command printed before it failed is shown before the failure.
+    // Flush the output of a failed command before its failure.
     let flushed = session.output.flush();
     outcome.and(flushed)
 }

@@ -14,7 +14,7 @@ use crate::text::{hex, label, p_key, port_or_gone};
     after_help = "Examples:\n  rsmctl multicast\n  rsmctl multicast --port gpu-0001:1\n  rsmctl multicast ff12:401b:ffff::ffff:ffff\n  rsmctl multicast 0xc000"
 )]
 pub(crate) struct MulticastArguments {
-    /// The group whose members and tree are wanted, by MGID or multicast LID
+    /// Show the members and the tree of this group, by MGID or multicast LID
     #[arg(conflicts_with_all = ["pkey", "port"])]
     group: Option<GroupSelector>,
     /// Only groups of the partition with this P_Key
@@ -90,7 +90,7 @@ async fn one(name: &str, session: &mut Session) -> Result<(), Failure> {
     };
     let answer = session.multicast().get_multicast_group(request).await?;
     let group = answer.into_inner().group.unwrap_or_default();
-    // The rest is asked for by MGID: another group may get the same multicast LID meanwhile.
+    // Ask for the rest by MGID: another group may get the same multicast LID meanwhile.
     let whole = Whole {
         members: members(&group.mgid, session).await?,
         switches: switches(&group.mgid, session).await?,

@@ -9,7 +9,7 @@ use crate::text::{hex, label, p_key, port_of};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples: rsmctl partitions\n          rsmctl partitions 0x8010")]
 pub(crate) struct PartitionsArguments {
-    /// The partition whose members are wanted, by its P_Key, in hexadecimal with 0x
+    /// List the members of this partition, by its P_Key, in hexadecimal with 0x
     #[arg(value_name = "P_KEY", value_parser = p_key)]
     p_key: Option<u16>,
 }

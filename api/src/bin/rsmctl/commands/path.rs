@@ -8,15 +8,15 @@ use crate::output::{Rows, printable};
 use crate::session::Session;
 use crate::text::{hex, nanoseconds, p_key};
 
-/// The paths that a host is told of when it asks the SA for one
+/// The paths that the SA answers to a host's query
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  rsmctl path gpu-0001:1 gpu-0777:1\n  rsmctl path 17 fe80::2:c903:0:1234 --pkey 0x8010 --sl 1\n\nThe exit code is 1 where there is no path. `rsmctl route` follows the forwarding tables instead."
 )]
 pub(crate) struct PathArguments {
-    /// The port that asks; of a port that is named by a LID, paths from that very LID
+    /// The source port; for a LID, only paths from that LID
     source: String,
-    /// The port that it wants to get to, likewise
+    /// The destination port, likewise
     destination: String,
     /// Only paths in the partition with this P_Key
     #[arg(long, value_name = "P_KEY", value_parser = p_key)]
@@ -24,7 +24,7 @@ pub(crate) struct PathArguments {
     /// Only paths with this service level
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=15))]
     sl: Option<u32>,
-    /// At most so many paths; as many as there are, up to 127, if not given
+    /// At most N paths; all, up to 127, if not given
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PATHS)))]
     paths: Option<u32>,
 }
@@ -85,7 +85,7 @@ fn summary(path: &v1::Path) -> Rows {
 
 /// `1.1 s at most (18)`
 fn life_time(exponent: u32) -> String {
-    /// The time that exponent 0 stands for.
+    /// The time of exponent 0.
     const UNIT_NS: u64 = 4096;
     let nanos = UNIT_NS
         .checked_shl(exponent)

@@ -10,7 +10,7 @@ use crate::text::port_of;
 #[derive(Debug, Args)]
 #[command(after_help = "Example: rsmctl quality --format json | jq .worst_links")]
 pub(crate) struct QualityArguments {
-    /// Where random traffic starts: the same number gives the same answer
+    /// The seed of random traffic: the same seed gives the same answer
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     seed: u64,
 }

@@ -6,15 +6,15 @@ use crate::output::{Rows, printable};
 use crate::session::Session;
 use crate::text::{label, optional};
 
-/// The way from one port to another, hop by hop
+/// The path from one port to another, hop by hop
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  rsmctl route gpu-0001:1 gpu-0777:1\n  rsmctl route 17 42\n\nThe exit code is 1 where the route does not arrive."
 )]
 pub(crate) struct RouteArguments {
-    /// Where it starts
+    /// The source port
     source: String,
-    /// Where it is meant to end; a LID is walked as given
+    /// The destination port; the walk follows a LID as given
     destination: String,
 }
 

@@ -6,7 +6,7 @@ use crate::output::Rows;
 use crate::session::Session;
 use crate::text::{NONE, nanoseconds};
 
-/// What hosts asked the SA, and how long answers took
+/// Requests of hosts to the SA, and the latency of its answers
 #[derive(Debug, Args)]
 #[command(
     after_help = "Numbers count from the start of rsm. A latency is the time from the arrival of a request until\nits answer is handed to the port; `below` is exact to an eighth.\n\nExample: rsmctl sa --format json | jq .busy"
@@ -72,7 +72,7 @@ fn told(latencies: &v1::Latencies) -> String {
 }
 
 /// The bound in nanoseconds that `share` of the answers stayed below; `None` where it is in the
-/// bucket without one.
+/// unbounded bucket.
 fn quantile(latencies: &v1::Latencies, share: f64) -> Option<u64> {
     let wanted = (latencies.count as f64 * share).ceil() as u64;
     let mut seen = 0;

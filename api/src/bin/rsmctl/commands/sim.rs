@@ -16,9 +16,9 @@ pub(crate) enum SimCommand {
     Unlink(PortArguments),
     /// Puts the cable back that the port had
     Relink(PortArguments),
-    /// Exchanges the cables in two ports: what was behind one is behind the other
+    /// Exchanges the cables in two ports, and so their far ends
     Swap(SwapArguments),
-    /// Restarts a node, which forgets what it was told
+    /// Restarts a node, which forgets its configuration
     Reboot(NodeArguments),
     /// Switches a node off
     PowerOff(NodeArguments),
@@ -83,7 +83,7 @@ fn attribute_id(text: &str) -> Result<u32, String> {
     .map_err(|_| "expected 0 to 65535, or 0x0 to 0xffff".to_owned())
 }
 
-/// What was done, for scripts.
+/// The action, for scripts.
 #[derive(Serialize)]
 #[serde(tag = "done", rename_all = "kebab-case")]
 enum Done {
@@ -141,7 +141,7 @@ impl Done {
                     || "subnet management packets".to_owned(),
                     |id| format!("packets of attribute {id:#06x}"),
                 );
-                // Rounded, since 0.07 times 100 is not quite 7.
+                // Round, since 0.07 times 100 is not quite 7.
                 let percent = (rate * 1e6).round() / 1e4;
                 format!("{percent} % of {which} are lost.")
             }

@@ -24,7 +24,7 @@ pub(crate) async fn run(_: StatusArguments, session: &mut Session) -> Result<(),
     }
 }
 
-/// Only where clients were refused: who reads this had a place.
+/// The line about refused clients, for a count above 0.
 fn refusals(clients: &v1::Connections) -> String {
     format!(
         "API         {} connections were refused since the start; open now {} of {} over TCP, {} of {} at the socket: \

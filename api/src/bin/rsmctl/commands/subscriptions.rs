@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::text::port_or_gone;
 
-/// What hosts asked to be told of
+/// Subscriptions of hosts to notices
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  rsmctl subscriptions\n  rsmctl subscriptions --port gpu-0001:1"
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_reported_reads_as_a_list() {
+    fn the_notices_of_a_subscription_read_as_a_list() {
         let told = |generic, trap_or_device, notice_type, producer_or_vendor| {
             notices(&v1::Subscription {
                 generic,
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn where_notices_come_from() {
+    fn the_sources_of_a_subscription_read_as_ports_or_lids() {
         let of = |first, last| {
             from(&v1::Subscription {
                 source_lids: Some(v1::LidRange { first, last }),

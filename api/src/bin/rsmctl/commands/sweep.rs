@@ -5,14 +5,14 @@ use super::{history, waiting};
 use crate::failure::Failure;
 use crate::session::Session;
 
-/// Has the subnet manager sweep again, and waits for what comes of it
+/// Starts a sweep, and waits for its convergence
 #[derive(Debug, Args)]
 #[command(after_help = "Example: rsmctl sweep --full")]
 pub(crate) struct SweepArguments {
-    /// Read everything anew, rather than only what may have changed
+    /// Read everything anew, rather than only the parts that may have changed
     #[arg(long)]
     full: bool,
-    /// Write every forwarding table anew as well, whatever switches read back, and turn off
+    /// Write every forwarding table anew as well, even where switches hold it, and turn off
     /// adaptive routing that another subnet manager left on
     #[arg(long)]
     rewrite: bool,

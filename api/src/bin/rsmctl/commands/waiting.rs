@@ -1,4 +1,4 @@
-//! Waiting for the subnet manager, and saying what for.
+//! Waiting for the subnet manager, with progress on standard error.
 
 use std::io::{self, Write as _};
 use std::time::Duration;
@@ -10,14 +10,14 @@ use tonic::{Response, Status};
 use crate::output::printable;
 use crate::session::Session;
 
-/// How long an answer may take before anything is said: what is quick needs no words.
+/// How long an answer may take before the first line of progress.
 const SILENT_FOR: Duration = Duration::from_millis(500);
 
-/// How often the subnet manager is asked what it does.
+/// The interval of GetActivity calls.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Waits for `answer`. While it takes its time, standard error has a line for each change of what
-/// is waited for. Ctrl-C takes the request back: the connection closes with the process.
+/// Waits for `answer`. Meanwhile, standard error gets a line for each change of the activity.
+/// Ctrl-C cancels the request: the connection closes with the process.
 pub(super) async fn for_answer<T>(
     session: &Session,
     answer: impl Future<Output = Result<Response<T>, Status>>,
@@ -37,7 +37,7 @@ pub(super) async fn for_answer<T>(
             answer = &mut answer => return answer,
             activity = client.get_activity(request) => activity,
         };
-        // A server that does not know this call answers the one that matters all the same.
+        // A server without GetActivity still answers the call that the caller waits for.
         let Some(activity) = activity
             .ok()
             .and_then(|answer| answer.into_inner().activity)
@@ -46,7 +46,7 @@ pub(super) async fn for_answer<T>(
         };
         let line = line(&activity);
         if line != told {
-            // An operator who closed standard error waits for the answer all the same.
+            // With standard error closed, the operator still waits for the answer.
             let _ = writeln!(io::stderr(), "{}", printable(&line));
             told = line;
         }

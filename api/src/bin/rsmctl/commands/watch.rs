@@ -8,13 +8,13 @@ use crate::failure::Failure;
 use crate::session::Session;
 use crate::text::count;
 
-/// What happens, until interrupted
+/// Events as they happen, until interrupted
 #[derive(Debug, Args)]
 #[command(
     after_help = "With --format json, one object a line: an event, or {\"lost\":{\"count\":N}} where this end read too slowly.\n\nExample: rsmctl watch --format json | jq .finding_raised.message"
 )]
 pub(crate) struct WatchArguments {
-    /// First what is kept after the event with this sequence number; 0 for all that is kept
+    /// First the kept events after this sequence number; 0 for all kept events
     #[arg(long, value_name = "SEQUENCE")]
     after: Option<u64>,
 }
@@ -23,7 +23,7 @@ pub(crate) async fn run(arguments: WatchArguments, session: &mut Session) -> Res
     stream(session, arguments.after).await
 }
 
-/// Prints events until the server ends the stream, the reader goes away or somebody interrupts.
+/// Prints events until the server ends the stream, the reader goes away or the operator interrupts.
 pub(super) async fn stream(
     session: &mut Session,
     after_sequence: Option<u64>,

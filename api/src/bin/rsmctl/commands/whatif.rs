@@ -7,16 +7,16 @@ use crate::output::Rows;
 use crate::session::Session;
 use crate::text::{count, port_of};
 
-/// Names of a list up to which it is printed for people; `--format json` has all.
+/// Most names of a list in the text output; `--format json` has all.
 const SHOWN: usize = 8;
 
-/// What would follow if a cable or a node went; nothing is sent to the fabric
+/// The consequence of losing a cable or a node; sends nothing to the fabric
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples: rsmctl whatif unlink=leaf-03:33\n          rsmctl whatif remove=spine-02"
 )]
 pub(crate) struct WhatifArguments {
-    /// What would go: unlink=NODE:PORT or remove=NODE
+    /// The loss: unlink=NODE:PORT or remove=NODE
     #[arg(value_parser = loss, value_name = "LOSS")]
     loss: Loss,
 }

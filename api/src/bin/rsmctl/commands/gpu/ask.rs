@@ -9,12 +9,12 @@ use crate::output::{Rows, printable};
 use crate::session::{Session, all_pages};
 use crate::text::count;
 
-/// The largest file that is sent, in bytes; servers take no larger one.
+/// The largest file to send, in bytes; the server's limit.
 const FILE_MAX: u64 = rsm_gdr::import::MAX_BYTES as u64;
 
 pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<(), Failure> {
     match command {
-        // It needs no server.
+        // `probe` needs no server.
         GpuCommand::Probe(_) => Ok(()),
         GpuCommand::Import {
             host,
@@ -90,10 +90,10 @@ pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<()
     }
 }
 
-/// The most hosts that are named one by one; more are counted.
+/// The most hosts to list by name; more show as a count.
 const NAMED: usize = 8;
 
-/// Prints what changes until the server ends the stream, the reader goes away or somebody
+/// Prints changes until the server ends the stream, the reader goes away or the operator
 /// interrupts.
 async fn watch(session: &mut Session) -> Result<(), Failure> {
     let request = v1::WatchGpuHostsRequest {};

@@ -12,42 +12,42 @@ use crate::arguments::Global;
 use crate::failure::Failure;
 use crate::session::Session;
 
-/// GPU hosts: what they have, which port each GPU should use, what is wrong
+/// GPU hosts: inventories, the port for each GPU, findings
 #[derive(Debug, Subcommand)]
 pub(crate) enum GpuCommand {
-    /// Prints what /sys says of this host's GPUs and adapters, for `import --file-format sysfs`
+    /// Prints this host's GPUs and adapters from /sys, for `import --file-format sysfs`
     Probe(probe::ProbeArguments),
-    /// Tells the server what a host has
+    /// Imports the inventory of a host into the server
     Import {
-        /// The host; with --machine-type the name of that
+        /// The name of the host, or with --machine-type of the machine type
         #[arg(long)]
         host: String,
-        /// What the file is
+        /// The format of the file
         #[arg(long, value_enum, value_name = "FORMAT")]
         file_format: FileFormat,
-        /// Hosts without an inventory of their own are like this one
+        /// The inventory is a machine type, for hosts without their own
         #[arg(long)]
         machine_type: bool,
         /// The file
         file: PathBuf,
     },
-    /// Has the server forget what a host has
+    /// Removes the inventory of a host from the server
     Forget {
         /// The host
         host: String,
     },
     /// Hosts with GPUs
     Hosts,
-    /// What is wrong with hosts and their cables; exit code 1 where something is broken
+    /// Faults of hosts and their cables; exit code 1 if there is an error
     Check,
-    /// Which hosts change with inventories and with the fabric, until interrupted
+    /// Hosts whose answers change with inventories or the fabric, until interrupted
     Watch,
-    /// Which port each GPU of a host should use, and why
+    /// The port that each GPU of a host should use, and why
     Hints {
         /// The host
         host: String,
     },
-    /// What lies between two GPUs
+    /// The relation and the paths between two GPUs
     Pair {
         /// A GPU, as HOST:INDEX
         #[arg(value_parser = gpu)]
@@ -56,27 +56,27 @@ pub(crate) enum GpuCommand {
         #[arg(value_parser = gpu)]
         to: (String, u32),
     },
-    /// The order of ranks for a job, and what its traffic meets
+    /// The order of ranks for a job, and the load of its traffic
     Plan {
         /// The hosts, separated by commas; all of them if left out
         #[arg(long, value_delimiter = ',', value_name = "HOST")]
         hosts: Vec<String>,
-        /// How many GPUs of each host
+        /// GPUs of each host
         #[arg(long, default_value_t = 8, value_name = "COUNT")]
         gpus: u32,
-        /// How they talk
+        /// The communication pattern
         #[arg(long, value_enum, default_value = "ring")]
         pattern: PatternName,
     },
     /// A file for another program
     Export {
-        /// Which
+        /// The format of the file
         #[arg(value_parser = exporters())]
         file: String,
-        /// The host, for files that are of one
+        /// The host, for formats of a single host
         #[arg(long, default_value = "", hide_default_value = true)]
         host: String,
-        /// NCCL's version: rails and planes are written for 2.30.7 and later
+        /// NCCL's version: only files for 2.30.7 and later have rails and planes
         #[arg(long, default_value = "2.30.7", value_name = "VERSION")]
         nccl: String,
         /// The domain of Kubernetes' labels
@@ -108,11 +108,11 @@ macro_rules! names {
 }
 
 names! {
-    /// What a file is.
+    /// The format of an inventory file.
     FileFormat of GpuFormat { NvidiaSmi, NcclXml, Hwloc, Sysfs, Json }
 }
 names! {
-    /// How processes talk.
+    /// The communication pattern of a job.
     PatternName of GpuPattern { Ring, Tree, RecursiveDoubling, AllToAll }
 }
 /// The formats of files for other programs, by name.
@@ -129,7 +129,7 @@ pub(crate) async fn run(command: GpuCommand, global: Global) -> Result<(), Failu
     }
     let mut session = Session::open(global).await?;
     let outcome = ask::run(command, &mut session).await;
-    // What a command printed before it failed is shown before the failure.
+    // Flush the output of a failed command before its failure.
     let flushed = session.output.flush();
     outcome.and(flushed)
 }

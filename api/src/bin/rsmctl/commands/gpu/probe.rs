@@ -8,18 +8,17 @@ use crate::arguments::Format;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// The longest file that is printed: attributes of /sys are one page.
+/// The longest file to print: attributes of /sys are one page.
 const FILE_MAX: usize = 4096;
 
-/// The most entries of a directory that are looked at: a machine has some thousands of PCI
-/// functions.
+/// The most entries of a directory to read: a machine has some thousands of PCI functions.
 const ENTRIES_MAX: usize = 65_536;
 
-/// Prints what /sys says of this host's GPUs and adapters, as `rsm gpu` reads it
+/// Prints this host's GPUs and adapters from /sys, as `rsm gpu` reads them
 #[derive(Debug, Args)]
 #[command(after_help = "Example: rsmctl gpu probe > inventory/$(hostname -s).tsv")]
 pub(crate) struct ProbeArguments {
-    /// Where /sys is mounted
+    /// The mount point of /sys
     #[arg(long, default_value = "/sys", value_name = "DIR")]
     sys: PathBuf,
 }
@@ -44,7 +43,7 @@ pub(super) fn run(arguments: &ProbeArguments, format: Format) -> Result<(), Fail
     output.flush()
 }
 
-/// Paths, as they are below /sys, with what is in the files or where the links lead.
+/// Paths below /sys, with the content of files or the target of links.
 struct Snapshot<'a> {
     sys: &'a Path,
     lines: Vec<(String, String)>,
@@ -63,7 +62,7 @@ impl Snapshot<'_> {
         }
         for address in entries(&sys.join("bus/pci/devices"))? {
             let class = read(&sys.join("bus/pci/devices").join(&address).join("class"));
-            // VGA and 3D controllers, and what AMD calls another display controller.
+            // VGA and 3D controllers, and AMD's "other display controller".
             let gpu = class.is_some_and(|class| {
                 ["0x0300", "0x0302", "0x0380"]
                     .iter()
@@ -100,7 +99,7 @@ impl Snapshot<'_> {
         Ok(function)
     }
 
-    /// Where a link leads; its last component.
+    /// Records the target of a link. Returns the last component of the target.
     fn link(&mut self, path: &str) -> Option<String> {
         let target = fs::canonicalize(self.sys.join(path)).ok()?;
         let root = fs::canonicalize(self.sys).ok()?;
@@ -118,7 +117,7 @@ impl Snapshot<'_> {
     }
 }
 
-/// One line of text without what would break it in two; nothing where the file is not there.
+/// The text of a file as one line; none where it is missing, empty or too long.
 fn read(path: &Path) -> Option<String> {
     let text = fs::read(path).ok().filter(|text| text.len() <= FILE_MAX)?;
     let text = String::from_utf8_lossy(&text)
@@ -127,7 +126,7 @@ fn read(path: &Path) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The names in a directory in their order; none where it is not there.
+/// The sorted names in a directory; none where there is no directory.
 fn entries(path: &Path) -> Result<Vec<String>, Failure> {
     let Ok(directory) = fs::read_dir(path) else {
         return Ok(Vec::new());
@@ -140,7 +139,7 @@ fn entries(path: &Path) -> Result<Vec<String>, Failure> {
                 "{shown} has more than {ENTRIES_MAX} entries"
             )));
         }
-        // What is no text cannot be the name of a device.
+        // A name that is not UTF-8 is no device.
         if let Ok(name) = entry?.file_name().into_string() {
             names.push(name);
         }
