@@ -104,6 +104,9 @@ pub struct Ranking {
     /// Every switch, the highest first, with its level: its distance from the top of the tree as
     /// far as the spreading of traffic is concerned.
     pub switches: Vec<(Guid, u8)>,
+    /// Every switch, the highest first, in the order that the routes follow while missing parts keep
+    /// that of `switches` from reaching all pairs; `None` while the routes follow `switches`.
+    pub around: Option<Vec<Guid>>,
     /// The root GUIDs given at the time, sorted; engines keep the ranking only while they are the
     /// same.
     pub roots: Vec<Guid>,
@@ -117,6 +120,14 @@ pub struct Ranking {
 }
 
 impl Ranking {
+    /// The switches in the order that the routes follow, the highest first.
+    pub fn followed(&self) -> Vec<Guid> {
+        match &self.around {
+            Some(around) => around.clone(),
+            None => self.switches.iter().map(|&(guid, _)| guid).collect(),
+        }
+    }
+
     /// The same without intermediate results: tables come out the same, and take longer.
     pub fn unprepared(self) -> Ranking {
         Ranking {

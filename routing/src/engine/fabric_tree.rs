@@ -307,6 +307,7 @@ fn route(
         ranks: Some(ranks),
         ranking: Some(Ranking {
             switches,
+            around: around.map(|order| guids(&known, &order)),
             roots: roots.iter().map(|&root| known.switch(root).guid).collect(),
             reason: rank.made,
             known: Some(known),
@@ -316,6 +317,11 @@ fn route(
             },
         }),
     })
+}
+
+fn guids(known: &Topology, order: &Order) -> Vec<Guid> {
+    let switches = order.highest_first().iter();
+    switches.map(|&switch| known.switch(switch).guid).collect()
 }
 
 fn listed(known: &Topology, order: &Order) -> Vec<(Guid, u8)> {

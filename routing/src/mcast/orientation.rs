@@ -20,7 +20,7 @@ impl Orientation {
     pub fn of(topology: &Topology, ranking: &Ranking) -> Option<Orientation> {
         let mut is_listed = vec![false; topology.switch_count()];
         let mut listed = Vec::with_capacity(topology.switch_count());
-        for &(guid, _) in &ranking.switches {
+        for guid in ranking.followed() {
             if let Some(switch) = topology.switch_by_guid(guid)
                 && !std::mem::replace(&mut is_listed[switch.index()], true)
             {

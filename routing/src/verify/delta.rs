@@ -8,7 +8,9 @@
 //!
 //! An order of the switches proves that there is no credit loop, as in
 //! [`Dependencies::follows`](super::Dependencies::follows): where the tables followed it, only
-//! changed entries can make an illegal turn, up after going down.
+//! changed entries can make an illegal turn, up after going down. Where the order is another one,
+//! unchanged entries can do so only at switches that now have two neighbours above them, one of
+//! which was below before; the proof looks at all entries there.
 
 mod found;
 mod matched;
@@ -64,8 +66,8 @@ pub struct Changed {
 /// Why the changes do not show whether tables are sound. The tables may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Inconclusive {
-    /// Switches that are in both fabrics stand in another order.
-    #[error("the switches stand in another order")]
+    /// Too many switches have other neighbours above them than before.
+    #[error("too many switches stand in another order")]
     Order,
     /// Switches that were joined are apart now, or the other way.
     #[error("the fabric falls into other parts")]
@@ -94,26 +96,36 @@ pub enum Inconclusive {
 /// takes no longer.
 const MAX_POINTS: usize = 1 << 20;
 
-/// Proves `candidate` by its differences from `standing`, which is free of loops and follows its
+/// How many entries of switches with other neighbours above them the proof may look at: some
+/// milliseconds.
+const MAX_TURNED: usize = 1 << 20;
+
+/// Proves `candidate` by its differences from `proved`, which is free of loops and follows its
 /// order.
 ///
 /// # Errors
 /// The differences do not show that the candidate is free of loops and follows its order, the same
 /// as before. The sums tell whether every pair is reached.
 pub fn verify_changes(
-    standing: &ProvedTables<'_>,
+    proved: &ProvedTables<'_>,
     candidate: &Candidate<'_>,
 ) -> Result<Changed, Inconclusive> {
-    let before = Side::new(standing.topology, standing.tables, standing.orientation);
+    let before = Side::new(proved.topology, proved.tables, proved.orientation);
     let after = Side::new(candidate.topology, candidate.tables, candidate.orientation);
     let matched = Matched::new(&before, &after);
-    if !matched.keeps_order(&before, &after) {
-        return Err(Inconclusive::Order);
-    }
     if !matched.keeps_parts(&before, &after) {
         return Err(Inconclusive::Parts);
     }
+    let turned = matched.turned(&before, &after);
+    if turned
+        .len()
+        .saturating_mul(after.topology.top_lid().index() + 1)
+        > MAX_TURNED
+    {
+        return Err(Inconclusive::Order);
+    }
     let work = Work {
+        turned,
         points: points(&before, &after, &matched)?,
         before,
         after,
@@ -121,7 +133,7 @@ pub fn verify_changes(
     };
     work.check_turns()?;
     let parts = work.look()?;
-    work.sum_up(standing.tally, &parts)
+    work.sum_up(proved.tally, &parts)
 }
 
 /// An entry that may lead elsewhere than before. By LID and switch, as numbered now.
@@ -158,6 +170,8 @@ struct Work<'a> {
     matched: Matched,
     /// By LID and switch.
     points: Vec<Point>,
+    /// Switches at which unchanged entries may turn up after going down.
+    turned: Vec<SwitchIdx>,
 }
 
 impl Work<'_> {
@@ -174,8 +188,16 @@ impl Work<'_> {
             let mut switches = self.after.topology.indices();
             self.after.is_in_use(lid) && switches.any(|switch| self.after.turns_below(switch, lid))
         });
+        if let Some(&lid) = turned {
+            return Err(Inconclusive::Turn { lid });
+        }
+        let turned = self.turned.par_iter().find_map_first(|&switch| {
+            let lids = (1..=self.after.topology.top_lid().0).map(Lid);
+            let mut in_use = lids.filter(|&lid| self.after.is_in_use(lid));
+            in_use.find(|&lid| self.after.turns_at(switch, lid))
+        });
         match turned {
-            Some(&lid) => Err(Inconclusive::Turn { lid }),
+            Some(lid) => Err(Inconclusive::Turn { lid }),
             None => Ok(()),
         }
     }
@@ -193,7 +215,8 @@ impl Work<'_> {
             return false;
         }
         // The check of every different entry covers the switches that send down to it by one. Those
-        // that send down by an unchanged entry did so before, and then it did not send up.
+        // that send down by an unchanged entry did so before, and then it did not send up; if they
+        // are above it only in the new order, it is among the `turned` ones.
         let sent_up = self.matched.then(switch).is_some_and(|then| {
             let was = self.before.next(then, lid);
             was.is_some_and(|was| self.before.is_above(was, then))
@@ -245,13 +268,13 @@ impl Work<'_> {
         Ok(parts)
     }
 
-    fn sum_up(&self, standing: &Tally, parts: &[Found<'_>]) -> Result<Changed, Inconclusive> {
+    fn sum_up(&self, proved: &Tally, parts: &[Found<'_>]) -> Result<Changed, Inconclusive> {
         let mut tally = Tally {
             load: self
                 .matched
-                .loads(&self.before, &self.after, standing, parts)?,
-            hops: standing.hops.clone(),
-            ..*standing
+                .loads(&self.before, &self.after, proved, parts)?,
+            hops: proved.hops.clone(),
+            ..*proved
         };
         let mut ways = 0;
         for part in parts {

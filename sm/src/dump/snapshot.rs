@@ -31,7 +31,7 @@ pub fn write(dir: &Path, snapshot: &Snapshot) -> anyhow::Result<()> {
     let fabric = &snapshot.fabric;
     let nodes = fabric.nodes().map(|node| dump_node(plan, node)).collect();
     let order: Vec<Guid> = match &plan.routing.ranking {
-        Some(ranking) => ranking.switches.iter().map(|&(guid, _)| guid).collect(),
+        Some(ranking) => ranking.followed(),
         None => Vec::new(),
     };
     let rule = if plan.routing.ranking.is_some() {

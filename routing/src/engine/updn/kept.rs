@@ -106,6 +106,7 @@ pub(super) fn remember(
             .iter()
             .map(|&switch| (topology.switch(switch).guid, levels[switch.index()]))
             .collect(),
+        around: None,
         roots: guids(topology, roots),
         reason: ranked.made.clone(),
         known: None,

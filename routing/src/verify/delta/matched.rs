@@ -120,8 +120,28 @@ impl Matched {
         self.then[now.index()]
     }
 
+    /// The switches at which unchanged entries can make a turn that was legal before illegal: two
+    /// neighbours are above them, and one of these was below.
+    pub(super) fn turned(&self, before: &Side<'_>, after: &Side<'_>) -> Vec<SwitchIdx> {
+        if self.keeps_order(before, after) {
+            return Vec::new();
+        }
+        let is_turned = |switch: &SwitchIdx| {
+            let above = after.topology.groups(*switch).map(|group| group.neighbour);
+            let above: Vec<_> = above
+                .filter(|&high| after.is_above(high, *switch))
+                .collect();
+            let was_below = |high: SwitchIdx| match (self.then(high), self.then(*switch)) {
+                (Some(high), Some(low)) => before.is_above(low, high),
+                _ => false,
+            };
+            above.len() > 1 && above.into_iter().any(was_below)
+        };
+        after.topology.indices().filter(is_turned).collect()
+    }
+
     /// Whether the switches that are in both stand in the same order.
-    pub(super) fn keeps_order(&self, before: &Side<'_>, after: &Side<'_>) -> bool {
+    fn keeps_order(&self, before: &Side<'_>, after: &Side<'_>) -> bool {
         let then = before.orientation.highest_first().iter();
         let now = after.orientation.highest_first().iter();
         then.filter_map(|then| self.now[then.index()])

@@ -62,6 +62,17 @@ impl<'a> Side<'a> {
         })
     }
 
+    /// The switch sends up, and a neighbour sends down to it.
+    pub(super) fn turns_at(&self, switch: SwitchIdx, lid: Lid) -> bool {
+        let goes_up = self
+            .next(switch, lid)
+            .is_some_and(|to| self.is_above(to, switch));
+        goes_up
+            && self
+                .feeders(switch, lid)
+                .any(|from| self.is_above(from, switch))
+    }
+
     /// The neighbours that send packets to a switch.
     pub(super) fn feeders(
         &self,
