@@ -255,3 +255,42 @@ fn held_keys_stay_in_place() {
         [0xffff, 0x8002, 0x0005, 0, 0x8001]
     );
 }
+
+/// Rules for named ports that change, around rules for all ports: of two rules for one port the
+/// later counts.
+#[test]
+fn changed_members_are_followed_and_other_changes_are_not() {
+    let fabric = fabric();
+    let [a, b, c] = [1, 2, 3].map(|host| guid(&fabric, hosts(&fabric)[host]));
+    let same_file = [
+        format!("T=3 : {a}=full, {b}=full ; Default : ALL=full ;"),
+        format!("T=3 : {a}=full, {b}=full, {c}=limited ; Default : ALL=full ;"),
+        format!("T=3 : {a}=limited, {c}=full ; Default : ALL=full ;"),
+        format!("T=3 : {b} ; Default : ALL=full ;"),
+        format!("T=3 : {b}=full ; Default : ALL=full, {b}=limited ;"),
+        format!("T=3 : {b}=full ; Default : {b}=limited, ALL=full ;"),
+    ];
+    let policies: Vec<Policy> = same_file.iter().map(|text| policy(text)).collect();
+    for before in &policies {
+        let previous = Arc::new(assign(&fabric, before));
+        for after in &policies {
+            let changed = after.changed_members(before).expect("only named members");
+            let of_before = (&fabric, before);
+            let followed = follow(&previous, of_before, &fabric, after, &changed);
+            assert_eq!(*followed.expect("nothing is found"), assign(&fabric, after));
+        }
+    }
+    let first = &policies[0];
+    for other in [
+        format!("T=4 : {a}=full, {b}=full ; Default : ALL=full ;"),
+        format!("T=3 : {a}=full, {b}=full ; Default : ALL=limited, SELF=full ;"),
+        format!("T=3, sl=2 : {a}=full, {b}=full ; Default : ALL=full ;"),
+    ] {
+        assert_eq!(policy(&other).changed_members(first), None, "{other}");
+    }
+    let other = Policy {
+        lmc: rsm_ids::Lmc::from_bits(1),
+        ..first.clone()
+    };
+    assert_eq!(other.changed_members(first), None);
+}
