@@ -112,7 +112,7 @@ impl Sinks {
                 }
                 Err(bytes) => {
                     let length = bytes.len();
-                    tracing::debug!(length, "a message that nobody takes");
+                    tracing::debug!(length, "no receiver takes this message");
                 }
             },
         }

@@ -113,7 +113,7 @@ fn reason(fit: &Fit, kept: usize, all: usize) -> String {
         (fit.without_table.len(), "switches are not in it"),
         (fit.unknown_switches.len(), "of its switches are not here"),
         (fit.moved_lids, "of its LIDs have moved"),
-        (fit.unknown_lids, "of its LIDs are nobody's"),
+        (fit.unknown_lids, "of its LIDs belong to no port"),
         (
             fit.missing_ports,
             "of its entries name ports that are not there",

@@ -121,7 +121,7 @@ struct ServeArgs {
     /// Serve reading on this TCP address; `off` for none [default: 127.0.0.1:50051]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// Let anybody who reaches the TCP address change things, too
+    /// Let any client that reaches the TCP address change things, too
     #[arg(long)]
     insecure_admin: bool,
     /// Write every datagram to this file, as pcapng

@@ -36,7 +36,7 @@ pub(super) struct ServeArgs {
     /// The socket that programs reach it by
     #[arg(long, env = SOCKET_VARIABLE, default_value_os_t = default_socket(), value_name = "PATH")]
     socket: PathBuf,
-    /// Serve `rsmctl sim` on this TCP address, to whoever reaches it
+    /// Serve `rsmctl sim` on this TCP address, to any client that reaches it
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
 }

@@ -107,7 +107,7 @@ macro_rules! sections {
 }
 
 sections! {
-    /// Who this subnet manager is on the wire.
+    /// The identity of this subnet manager on the wire.
     sm: SmConfig {
         /// Of several subnet managers the one with the highest priority is master.
         // SMInfo.Priority (IBA 14.4.1).
@@ -128,7 +128,7 @@ sections! {
         // PortInfo.M_KeyProtectBits (IBA 14.2.4.1).
         m_key_protection_level: u8 = 0, takes number(0, 3), opensm "m_key_protection_level" as Number;
 
-        /// Seconds after which a port gives up a key that nobody showed again. Zero: never.
+        /// Seconds after which a port gives up a key that no manager showed again. Zero: never.
         // PortInfo.M_KeyLeasePeriod.
         m_key_lease_period_s: u16 = 0, takes number(0, 65_535), opensm "m_key_lease_period" as Number;
 
@@ -273,7 +273,7 @@ sections! {
         engine_options: EngineOptions = EngineOptions::default();
     }
 
-    /// Who may talk to whom.
+    /// Partitions: which ports may talk to each other.
     partitions: PartitionConfig {
         /// The file that defines them, in OpenSM's format. Not set: every port is a full member of
         /// the default partition.
@@ -313,7 +313,7 @@ sections! {
         /// written to: /run/rsm, $XDG_RUNTIME_DIR/rsm, /var/lib/rsm and so on.
         socket: Option<PathBuf> = None, example "\"/run/rsm/rsm.sock\"";
 
-        /// Whether `listen` serves everything, too, to anybody who can reach it.
+        /// Whether `listen` serves everything, too, to any client that can reach it.
         insecure_admin: bool = false;
     }
 

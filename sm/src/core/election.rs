@@ -160,7 +160,7 @@ impl Core {
                 // The sweep finds the master that gave the order, and ends in standby.
                 self.role = Role::Discovering;
                 self.work
-                    .sweep_everything(false, "told so by the master subnet manager");
+                    .sweep_everything(false, "ordered by the master subnet manager");
             }
             _ => {}
         }

@@ -205,7 +205,7 @@ pub(super) fn open(
         FabricSpec::Sim(spec) => {
             let (netlist, config) = offline::simulated(spec)?;
             let (node, port) = default_attachment(&netlist).with_context(|| {
-                format!("nobody in {spec} has a cable to manage the fabric through")
+                format!("no host in {spec} has a cable to manage the fabric through")
             })?;
             let sim = Sim::new(&netlist, config, SEED)?;
             let handle = live::spawn(sim)?;

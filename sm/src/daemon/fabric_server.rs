@@ -44,7 +44,7 @@ pub async fn serve_fabric(
     let spec = fabric.strip_prefix("sim:").unwrap_or(fabric);
     let (netlist, config) = offline::simulated(spec)?;
     let (node, _) = default_attachment(&netlist)
-        .with_context(|| format!("nobody in {spec} has a cable to reach the fabric through"))?;
+        .with_context(|| format!("no host in {spec} has a cable to reach the fabric through"))?;
     let mut signals = Signals::listen()?;
     let sim = Sim::new(&netlist, config, SEED)?;
     let (switches, hosts) = (sim.count(NodeKind::Switch), sim.count(NodeKind::Ca));

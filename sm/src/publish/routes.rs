@@ -201,7 +201,7 @@ impl Walk<'_> {
         };
         match (word, fabric.peer(exit)) {
             (Some(word), _) => Step::Dropped(format!("port {} is {word}", exit.port)),
-            (None, None) => Step::Dropped(format!("nobody answers behind port {}", exit.port)),
+            (None, None) => Step::Dropped(format!("no node answers behind port {}", exit.port)),
             (None, Some(next)) => Step::On {
                 by: exit.port,
                 next,

@@ -171,7 +171,7 @@ pub fn findings(inventory: &Inventory) -> Vec<Finding> {
             Fault::Unanswering { known: None } => (
                 FindingKind::Unanswering,
                 Severity::Error,
-                format!("nobody answers behind {}, although the link is up; it is asked again", place(port)),
+                format!("no node answers behind {}, although the link is up; it is asked again", place(port)),
             ),
             Fault::ZeroGuid => (
                 FindingKind::ZeroGuid,

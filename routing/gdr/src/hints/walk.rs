@@ -24,7 +24,7 @@ pub enum RouteError {
     #[error("the tables make a loop")]
     Loop,
     /// No port has the LID.
-    #[error("nobody has the LID")]
+    #[error("no port has the LID")]
     Unassigned,
 }
 

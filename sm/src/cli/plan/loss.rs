@@ -153,7 +153,7 @@ fn write_text(out: &mut dyn Write, found: &Foreseen) -> io::Result<()> {
         list(&cables)
     )?;
     match found.cut_off.as_slice() {
-        [] => writeln!(out, "cut off  nobody")?,
+        [] => writeln!(out, "cut off  none")?,
         ports => writeln!(
             out,
             "cut off  {}: {}",

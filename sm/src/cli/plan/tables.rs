@@ -54,7 +54,7 @@ fn misfits(fit: &Fit) -> Vec<String> {
         ),
         (
             fit.unknown_lids,
-            "of its LIDs belong to nobody in the fabric",
+            "of its LIDs belong to no port of the fabric",
         ),
         (
             fit.moved_lids,

@@ -143,7 +143,7 @@ fn members(word: Word<'_>, report: &mut Report<'_>) -> Option<Members> {
         "ALL_SWITCHES" => Members::Switches,
         "ALL_ROUTERS" => Members::Routers,
         "ALL_VCAS" => {
-            let expected = "it names nobody: virtual ports are not managed";
+            let expected = "it names no port: virtual ports are not managed";
             report.warning(word.offset, "`ALL_VCAS`", expected);
             Members::VirtualAdapters
         }

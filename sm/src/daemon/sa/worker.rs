@@ -108,7 +108,7 @@ impl Worker {
             let left = match self.messenger.transmit(AT_ONCE, now) {
                 Ok(left) => left,
                 Err(SendError::Closed) => {
-                    tracing::info!("the port is closed; nobody is answered any more");
+                    tracing::info!("the port is closed; requests get no more answers");
                     return;
                 }
                 Err(error) => {

@@ -92,7 +92,7 @@ fn notices(subscription: &v1::Subscription) -> String {
 /// `any port`, `fe80::2:c903:0:1234`, `LID 4`, `LIDs 4 to 9`.
 fn from(subscription: &v1::Subscription) -> String {
     match &subscription.source_lids {
-        Some(v1::LidRange { first: 0, last: 0 }) => "nobody".to_owned(),
+        Some(v1::LidRange { first: 0, last: 0 }) => "no port".to_owned(),
         Some(range) if range.first == range.last => format!("LID {}", range.first),
         Some(range) => format!("LIDs {} to {}", range.first, range.last),
         None if subscription.source_gid.is_empty() => "any port".to_owned(),
@@ -132,7 +132,7 @@ mod tests {
                 ..Default::default()
             })
         };
-        assert_eq!(of(0, 0), "nobody");
+        assert_eq!(of(0, 0), "no port");
         assert_eq!(of(4, 4), "LID 4");
         assert_eq!(of(4, 9), "LIDs 4 to 9");
         assert_eq!(from(&v1::Subscription::default()), "any port");

@@ -66,7 +66,7 @@ fn rows(found: &v1::Consequence) -> Rows {
     row(
         "Cut off",
         if names.is_empty() {
-            "nobody".to_owned()
+            "none".to_owned()
         } else {
             format!(
                 "{}: {}",
