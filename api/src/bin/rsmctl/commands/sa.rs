@@ -47,7 +47,10 @@ fn summary(counters: &v1::SaCounters, latencies: &v1::Latencies) -> Rows {
     row("Not sent", counters.failed.to_string());
     row("Ignored", counters.ignored.to_string());
     row("Wrong SM_Keys", counters.wrong_keys.to_string());
-    row("Traps of unknown ports", counters.unknown_issuers.to_string());
+    row(
+        "Traps of unknown ports",
+        counters.unknown_issuers.to_string(),
+    );
     row("Not served", counters.unserved.to_string());
     rows
 }
