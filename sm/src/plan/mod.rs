@@ -238,7 +238,7 @@ fn try_plan(job: &Job) -> Result<Outcome, PlanError> {
         (&topology, links),
         (&job.hardware, &held),
         &routing.tables,
-        follows_ranking.then_some(&orientation),
+        (follows_ranking && keeps_order(job, &routing)).then_some(&orientation),
         &transition::Ways::of(job, &topology, &routing),
         &link_ports,
     );
@@ -298,6 +298,17 @@ fn order_of(job: &Job, topology: &Arc<Topology>, whole: &mut Vec<Whole>) -> Orde
         whole.push(Whole::new(Step::Order, why));
         Order::of(job, topology)
     })
+}
+
+/// Whether the routes follow the order that those in force follow, or the usual one again: interim
+/// tables by one order take packets from entries to entries of that order only.
+fn keeps_order(job: &Job, routing: &Routing) -> bool {
+    fn around(routing: &Routing) -> Option<&[Guid]> {
+        routing.ranking.as_ref()?.around.as_deref()
+    }
+    let around_now = around(routing);
+    let previous = job.previous.as_deref();
+    around_now.is_none() || previous.is_some_and(|plan| around(&plan.routing) == around_now)
 }
 
 /// The routes of a job's engine.

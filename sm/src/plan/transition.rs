@@ -239,7 +239,7 @@ pub(super) fn route(
     };
     Route::whole(
         transition,
-        "the tables in force or the planned ones follow no order",
+        "the tables in force and the planned ones follow no common order",
     )
 }
 
