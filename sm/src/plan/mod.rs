@@ -184,6 +184,32 @@ impl Plan {
         self.multicast.as_ref()?.table(switch)
     }
 
+    /// The routes in a few words for the operator, such as `3 levels, 144 roots, all pairs
+    /// reachable`; for engines that do not rank switches, the engine's own sentence.
+    pub fn summary(&self) -> String {
+        let Some(ranks) = &self.routing.ranks else {
+            return self.routing.reason.clone();
+        };
+        let levels = ranks.iter().max().map_or(0, |&lowest| usize::from(lowest) + 1);
+        let roots = ranks.iter().filter(|&&rank| rank == 0).count();
+        let reach = match self.report.unreachable_pairs + self.report.disconnected_pairs {
+            0 => "all pairs reachable".to_owned(),
+            1 => "1 pair unreachable".to_owned(),
+            pairs => format!("{pairs} pairs unreachable"),
+        };
+        let plural = |count: usize| if count == 1 { "" } else { "s" };
+        let mut text = format!(
+            "{levels} level{}, {roots} root{}, {reach}",
+            plural(levels),
+            plural(roots)
+        );
+        let ranking = self.routing.ranking.as_ref();
+        if ranking.is_some_and(|ranking| ranking.around.is_some()) {
+            text.push_str("; another order while parts are missing");
+        }
+        text
+    }
+
     /// LinearFDBTop for every switch: the highest LID in use.
     pub fn top(&self) -> Lid {
         self.topology.top_lid()
