@@ -11,9 +11,9 @@ use crate::error::{ControlError, LookupError, RoutingError, SaError, SimulationE
 use crate::model::{
     Activity, AliasGuidKey, Convergence, Event, Finding, FindingFilter, ForwardingTable,
     GroupSelector, Keyed, Link, LinkFilter, Loss, MulticastGroup, MulticastGroupFilter,
-    MulticastMember, MulticastSwitch, Node, NodeFilter, Page, PathQuestion, Paths, Port,
-    PortFilter, PortKey, Route, Selector, Service, ServiceFilter, ServiceKey, SimulationAction,
-    Status, Subscription, SubscriptionKey,
+    MulticastMember, MulticastSwitch, NodeFilter, Page, PathQuestion, Paths, Port, PortFilter,
+    PortKey, Route, Selector, Service, ServiceFilter, ServiceKey, SimulationAction, Status,
+    Subscription, SubscriptionKey,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -29,10 +29,15 @@ pub trait Subnet: Send + Sync + 'static {
     fn status(&self) -> Status;
 
     /// Nodes by ascending GUID.
-    fn nodes(&self, after: Option<Guid>, limit: usize, filter: &NodeFilter) -> Page<Node>;
+    fn nodes(
+        &self,
+        after: Option<Guid>,
+        limit: usize,
+        filter: &NodeFilter,
+    ) -> Page<Keyed<Guid, v1::Node>>;
 
     /// One node; a selector of a port leads to the port's node.
-    fn node(&self, selector: &Selector) -> Result<Node, LookupError>;
+    fn node(&self, selector: &Selector) -> Result<Keyed<Guid, v1::Node>, LookupError>;
 
     /// Ports by ascending node GUID and port number, a switch's port 0 included.
     fn ports(&self, after: Option<PortKey>, limit: usize, filter: &PortFilter) -> Page<Port>;

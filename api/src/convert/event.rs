@@ -21,9 +21,9 @@ impl From<Change> for event::Change {
                     reason,
                 })
             }
-            Change::NodeAppeared(node) => event::Change::NodeAppeared(node.into()),
-            Change::NodeVanished(node) => event::Change::NodeVanished(node.into()),
-            Change::NodeChanged(node) => event::Change::NodeChanged(node.into()),
+            Change::NodeAppeared(node) => event::Change::NodeAppeared(node),
+            Change::NodeVanished(node) => event::Change::NodeVanished(node),
+            Change::NodeChanged(node) => event::Change::NodeChanged(node),
             Change::PortAppeared(port) => event::Change::PortAppeared(port.into()),
             Change::PortVanished(port) => event::Change::PortVanished(port.into()),
             Change::PortChanged(port) => event::Change::PortChanged(port.into()),

@@ -8,7 +8,7 @@ impl From<LinkEnd> for v1::LinkEnd {
         v1::LinkEnd {
             port: Some(end.key.into()),
             description: end.description,
-            kind: v1::NodeKind::from(end.kind).into(),
+            kind: end.kind.into(),
         }
     }
 }

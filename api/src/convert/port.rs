@@ -56,7 +56,7 @@ impl From<Port> for v1::Port {
             key: Some(port.key.into()),
             guid: port.guid.to_string(),
             node_description: port.node_description,
-            node_kind: v1::NodeKind::from(port.node_kind).into(),
+            node_kind: port.node_kind.into(),
             lid: port.lid.0.into(),
             lmc: port.lmc.get().into(),
             state: port.state.into(),

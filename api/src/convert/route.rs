@@ -8,7 +8,7 @@ impl From<Hop> for v1::Hop {
         v1::Hop {
             node_guid: hop.node.to_string(),
             description: hop.description,
-            kind: v1::NodeKind::from(hop.kind).into(),
+            kind: hop.kind.into(),
             in_port: hop.in_port.map(|port| port.0.into()),
             out_port: hop.out_port.map(|port| port.0.into()),
         }

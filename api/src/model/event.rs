@@ -1,4 +1,6 @@
-use super::{Convergence, Finding, Link, Node, Port, SubnetState};
+use rsm_proto::v1::Node;
+
+use super::{Convergence, Finding, Link, Port, SubnetState};
 
 /// How much of the forwarding changed from one generation to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

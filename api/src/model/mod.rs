@@ -33,13 +33,15 @@ pub use multicast::{
     GroupSelector, MulticastGroup, MulticastGroupFilter, MulticastMember, MulticastSwitch,
     ParseGroupError,
 };
-pub use node::{Node, NodeFilter, NodeKind};
+pub use node::NodeFilter;
 pub use page::{Keyed, Page};
 pub use port::{Peer, Port, PortFilter, PortKey};
 pub use route::{Hop, Route, RouteOutcome};
 pub use routing::Loss;
 pub use rsm_ids::{LinkSpeed, LinkWidth};
-pub use rsm_proto::v1::{JoinState, Membership, MissingKind, PhysicalState, PortState, Severity};
+pub use rsm_proto::v1::{
+    JoinState, Membership, MissingKind, NodeKind, PhysicalState, PortState, Severity,
+};
 pub use sa::{Path, PathQuestion, Paths};
 pub use selector::{ParseSelectorError, Selector};
 pub use service::{Service, ServiceFilter, ServiceKey};

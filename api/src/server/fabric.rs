@@ -56,7 +56,7 @@ impl FabricService for Fabric {
             )?,
         };
         let page = self.subnet.nodes(listing.after(), listing.limit(), &filter);
-        listing.answer(page, |node| node.guid)
+        listing.answer_keyed(page)
     }
 
     async fn get_node(
@@ -67,7 +67,7 @@ impl FabricService for Fabric {
             .subnet
             .node(&selector("node", &request.get_ref().node)?)?;
         Ok(Response::new(v1::GetNodeResponse {
-            node: Some(node.into()),
+            node: Some(node.message),
         }))
     }
 

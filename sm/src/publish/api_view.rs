@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use rsm_api::model;
 use rsm_api::model::{Link, LinkEnd, LinkSpeed, LinkWidth, NodeKind, PhysicalState, PortState};
+use rsm_api::{model, v1};
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_mad::wire::attr;
 use rsm_mad::wire::attr::{NodeType, PortInfo, PortPhysicalState};
@@ -42,10 +42,8 @@ pub(super) fn port_numbers(node: &Node) -> impl DoubleEndedIterator<Item = PortN
 
 /// The ports with addresses of their own: port 0 of a switch, all ports of others.
 pub(super) fn end_port_numbers(node: &Node) -> impl Iterator<Item = PortNum> + use<> {
-    let count = match kind(node) {
-        NodeKind::Switch => 1,
-        NodeKind::Ca | NodeKind::Router => usize::MAX,
-    };
+    let is_switch = kind(node) == NodeKind::Switch;
+    let count = if is_switch { 1 } else { usize::MAX };
     port_numbers(node).take(count)
 }
 
@@ -113,31 +111,31 @@ pub(super) struct ApiView<'a> {
 }
 
 impl ApiView<'_> {
-    pub(super) fn node(&self, ix: NodeIx) -> model::Node {
+    pub(super) fn node(&self, ix: NodeIx) -> v1::Node {
         let node = self.fabric.node(ix);
         let active = node
             .ports
             .iter()
             .skip(1)
             .filter(|port| state(port) == PortState::Active);
-        model::Node {
-            guid: node.guid,
-            system_image_guid: node.info.system_image_guid(),
-            kind: kind(node),
+        v1::Node {
+            guid: node.guid.to_string(),
+            system_image_guid: node.info.system_image_guid().to_string(),
+            kind: kind(node).into(),
             description: node.description.clone(),
-            num_ports: node.info.num_ports(),
+            num_ports: node.info.num_ports().into(),
             // At most 254, as many as there are external ports.
-            ports_active: active.count() as u8,
+            ports_active: active.count() as u32,
             lids: end_port_numbers(node)
                 .map(|number| &node.ports[number.index()])
                 .filter(|port| holds_lid(port))
-                .map(Port::lid)
+                .map(|port| port.lid().0.into())
                 .collect(),
             vendor_id: node.info.vendor_id(),
             device_id: node.info.device_id().into(),
             revision: node.info.revision(),
-            distance: node.distance,
-            rank: self.rank(node.guid),
+            distance: node.distance.into(),
+            rank: self.rank(node.guid).map(u32::from),
             suspected: node.suspected,
         }
     }

@@ -153,7 +153,7 @@ impl Differences<'_> {
                 continue;
             };
             let node = new.node(now);
-            let same = rsm_api::model::Node {
+            let same = rsm_api::v1::Node {
                 rank: node.rank,
                 distance: node.distance,
                 ..old.node(before)

@@ -81,8 +81,8 @@ impl Counts {
         let inventory = &mut self.inventory;
         let of_kind = match kind(node) {
             NodeKind::Switch => &mut inventory.switches,
-            NodeKind::Ca => &mut inventory.cas,
             NodeKind::Router => &mut inventory.routers,
+            NodeKind::Ca | NodeKind::Unspecified => &mut inventory.cas,
         };
         *of_kind = by(*of_kind, 1);
         let links = node.cables().filter(|(here, there)| here < there).count();

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use rsm_api::model::{
-    Convergence, Event, Finding, FindingFilter, ForwardingTable, Keyed, Link, LinkFilter, Node,
+    Convergence, Event, Finding, FindingFilter, ForwardingTable, Keyed, Link, LinkFilter,
     NodeFilter, NodeKind, Page, Port, PortFilter, PortKey, Route, Selector, Status,
 };
 use rsm_api::resolve::{resolve_node, resolve_port};
@@ -29,18 +29,23 @@ impl Subnet for View {
         }
     }
 
-    fn nodes(&self, after: Option<Guid>, limit: usize, filter: &NodeFilter) -> Page<Node> {
+    fn nodes(
+        &self,
+        after: Option<Guid>,
+        limit: usize,
+        filter: &NodeFilter,
+    ) -> Page<Keyed<Guid, v1::Node>> {
         nodes(&self.published(), after, limit, filter)
     }
 
-    fn node(&self, selector: &Selector) -> Result<Node, LookupError> {
+    fn node(&self, selector: &Selector) -> Result<Keyed<Guid, v1::Node>, LookupError> {
         let published = self.published();
         let guid = resolve_node(&published.names, selector)?;
         let ix = published.fabric().find(guid);
-        let node = ix.map(|ix| published.api_view().node(ix));
-        node.ok_or_else(|| LookupError::NotFound {
+        let ix = ix.ok_or_else(|| LookupError::NotFound {
             selector: selector.to_string(),
-        })
+        })?;
+        Ok(keyed_node(&published, ix))
     }
 
     fn ports(&self, after: Option<PortKey>, limit: usize, filter: &PortFilter) -> Page<Port> {
@@ -128,19 +133,24 @@ fn nodes(
     after: Option<Guid>,
     limit: usize,
     filter: &NodeFilter,
-) -> Page<Node> {
+) -> Page<Keyed<Guid, v1::Node>> {
     let fabric = published.fabric();
     let begin = first_node(fabric, |guid| after.is_some_and(|after| guid <= after));
     let nodes = (begin..fabric.len())
         .map(|position| NodeIx(position as u32))
         .filter(|&ix| {
-            filter
-                .kind
-                .is_none_or(|wanted| wanted == kind(fabric.node(ix)))
+            let node = fabric.node(ix);
+            filter.matches(kind(node), &node.description)
         })
-        .map(|ix| published.api_view().node(ix))
-        .filter(|node| filter.matches(node));
+        .map(|ix| keyed_node(published, ix));
     page(published, nodes, limit)
+}
+
+fn keyed_node(published: &Published, ix: NodeIx) -> Keyed<Guid, v1::Node> {
+    Keyed {
+        key: published.fabric().node(ix).guid,
+        message: published.api_view().node(ix),
+    }
 }
 
 /// The ports behind `after` in the order of their keys, of one node or of all that `wanted` holds

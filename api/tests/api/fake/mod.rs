@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use rsm_api::Journal;
 use rsm_api::model::{
-    AliasGuidKey, Convergence, Finding, Keyed, Link, Node, Port, PortKey, Service, ServiceKey,
+    AliasGuidKey, Convergence, Finding, Keyed, Link, Port, PortKey, Service, ServiceKey,
     SimulationAction, SubnetState, Subscription, SubscriptionKey,
 };
 use rsm_api::v1;
@@ -32,7 +32,7 @@ pub(crate) const JOURNAL: usize = 64;
 
 /// A subnet that a test made.
 pub(crate) struct Fake {
-    pub(crate) nodes: BTreeMap<Guid, Node>,
+    pub(crate) nodes: BTreeMap<Guid, v1::Node>,
     pub(crate) ports: BTreeMap<PortKey, Port>,
     pub(crate) links: BTreeMap<PortKey, Link>,
     pub(crate) tables: BTreeMap<Guid, BTreeMap<Lid, PortNum>>,

@@ -77,7 +77,9 @@ impl Fake {
         let of_switch = |guid: Guid| MulticastSwitch {
             guid,
             description: self.nodes[&guid].description.clone(),
-            ports: (1..=self.nodes[&guid].num_ports).map(PortNum).collect(),
+            ports: (1..=self.nodes[&guid].num_ports)
+                .map(|port| PortNum(port as u8))
+                .collect(),
         };
         let switches = self.tables.keys();
         FakeGroup {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use rsm_api::model::{
     Convergence, EngineChoice, Event, Finding, FindingCounts, FindingFilter, ForwardingEntry,
-    ForwardingTable, Hop, Inventory, Keyed, Link, LinkFilter, Node, NodeFilter, NodeKind, Page,
-    Port, PortFilter, PortKey, Route, RouteOutcome, Selector, SmpCounts, Status, Verification,
+    ForwardingTable, Hop, Inventory, Keyed, Link, LinkFilter, NodeFilter, NodeKind, Page, Port,
+    PortFilter, PortKey, Route, RouteOutcome, Selector, SmpCounts, Status, Verification,
 };
 use rsm_api::resolve::{Directory, resolve_node, resolve_port};
 use rsm_api::{LookupError, Subnet, v1};
@@ -82,7 +82,7 @@ impl Directory for Fake {
         self.nodes
             .values()
             .filter(|node| is_meant(&node.description))
-            .map(|node| node.guid)
+            .map(|node| node.guid.parse().unwrap())
             .collect()
     }
 
@@ -110,7 +110,10 @@ impl Fake {
     }
 
     fn count(&self, kind: NodeKind) -> u64 {
-        self.nodes.values().filter(|node| node.kind == kind).count() as u64
+        self.nodes
+            .values()
+            .filter(|node| node.kind() == kind)
+            .count() as u64
     }
 }
 
@@ -169,12 +172,22 @@ impl Subnet for Fake {
         }
     }
 
-    fn nodes(&self, after: Option<Guid>, limit: usize, filter: &NodeFilter) -> Page<Node> {
-        page(&self.nodes, after, limit, |node| filter.matches(node))
+    fn nodes(
+        &self,
+        after: Option<Guid>,
+        limit: usize,
+        filter: &NodeFilter,
+    ) -> Page<Keyed<Guid, v1::Node>> {
+        keyed_page(&self.nodes, after, limit, |node| {
+            filter.matches(node.kind(), &node.description)
+        })
     }
 
-    fn node(&self, selector: &Selector) -> Result<Node, LookupError> {
-        resolve_node(self, selector).map(|guid| self.nodes[&guid].clone())
+    fn node(&self, selector: &Selector) -> Result<Keyed<Guid, v1::Node>, LookupError> {
+        resolve_node(self, selector).map(|guid| Keyed {
+            key: guid,
+            message: self.nodes[&guid].clone(),
+        })
     }
 
     fn ports(&self, after: Option<PortKey>, limit: usize, filter: &PortFilter) -> Page<Port> {
@@ -195,10 +208,13 @@ impl Subnet for Fake {
         after: Option<Lid>,
         limit: usize,
     ) -> Result<ForwardingTable, LookupError> {
-        let node = self.node(switch)?;
+        let Keyed {
+            key: guid,
+            message: node,
+        } = self.node(switch)?;
         let table = self
             .tables
-            .get(&node.guid)
+            .get(&guid)
             .ok_or_else(|| LookupError::NotASwitch {
                 selector: switch.to_string(),
             })?;
@@ -216,9 +232,9 @@ impl Subnet for Fake {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         Ok(ForwardingTable {
             generation: GENERATION,
-            switch: node.guid,
+            switch: guid,
             description: node.description,
-            lid: node.lids[0],
+            lid: Lid(node.lids[0] as u16),
             top: *table.last_key_value().unwrap().0,
             entries: table
                 .range((from, Bound::Unbounded))
@@ -243,7 +259,7 @@ impl Subnet for Fake {
             hops.push(Hop {
                 node,
                 description: self.nodes[&node].description.clone(),
-                kind: self.nodes[&node].kind,
+                kind: self.nodes[&node].kind(),
                 in_port,
                 out_port,
             });

@@ -4,7 +4,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rsm_api::Journal;
 use rsm_api::model::{
-    Convergence, Finding, Link, LinkEnd, LinkSpeed, LinkWidth, Membership, Node, NodeKind, Peer,
+    Convergence, Finding, Link, LinkEnd, LinkSpeed, LinkWidth, Membership, NodeKind, Peer,
     PhysicalState, Port, PortKey, PortState, Severity, SmpCounts, SubnetState, Timing,
 };
 use rsm_api::v1;
@@ -148,19 +148,19 @@ impl Fake {
     ) {
         self.nodes.insert(
             guid,
-            Node {
-                guid,
-                system_image_guid: guid,
-                kind,
+            v1::Node {
+                guid: guid.to_string(),
+                system_image_guid: guid.to_string(),
+                kind: kind.into(),
                 description: description.to_owned(),
-                num_ports,
+                num_ports: num_ports.into(),
                 ports_active: 0,
                 lids: Vec::new(),
                 vendor_id: 0x02c9,
                 device_id: 0xd2f0,
                 revision: 0xa0,
                 distance: 1,
-                rank,
+                rank: rank.map(u32::from),
                 suspected: false,
             },
         );
@@ -229,7 +229,7 @@ impl Fake {
         let end = |key: PortKey| LinkEnd {
             key,
             description: self.nodes[&key.node].description.clone(),
-            kind: self.nodes[&key.node].kind,
+            kind: self.nodes[&key.node].kind(),
         };
         let (first, second) = (a.min(b), a.max(b));
         let link = Link {
@@ -255,7 +255,7 @@ impl Fake {
                     .get_mut(&port.key.node)
                     .unwrap()
                     .lids
-                    .push(port.lid);
+                    .push(port.lid.0.into());
             }
         }
     }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm_api::Subnet;
 use rsm_api::model::{
-    Change, Link, LinkFilter, Node, NodeFilter, Port, PortFilter, PortKey, PortState, SubnetState,
+    Change, Link, LinkFilter, NodeFilter, Port, PortFilter, PortKey, PortState, SubnetState,
 };
+use rsm_api::{Subnet, v1};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::NodeInfo;
@@ -22,7 +22,7 @@ use crate::sweep::inventory::{Inventory, NodeRecord};
 /// A copy that events alone keep up to date.
 #[derive(PartialEq, Debug)]
 struct Mirror {
-    nodes: BTreeMap<Guid, Node>,
+    nodes: BTreeMap<String, v1::Node>,
     ports: BTreeMap<PortKey, Port>,
     links: BTreeMap<PortKey, Link>,
 }
@@ -33,7 +33,9 @@ impl Mirror {
         let ports = view.ports(None, usize::MAX, &PortFilter::default()).items;
         let links = view.links(None, usize::MAX, &LinkFilter::default()).items;
         Mirror {
-            nodes: nodes.into_iter().map(|node| (node.guid, node)).collect(),
+            nodes: (nodes.into_iter().map(|node| node.message))
+                .map(|node| (node.guid.clone(), node))
+                .collect(),
             ports: ports.into_iter().map(|port| (port.key, port)).collect(),
             links: links.into_iter().map(|link| (link.a.key, link)).collect(),
         }
@@ -42,7 +44,8 @@ impl Mirror {
     fn apply(&mut self, change: &Change) {
         match change.clone() {
             Change::NodeChanged(node) => {
-                assert_ne!(self.nodes.insert(node.guid, node.clone()), Some(node));
+                let before = self.nodes.insert(node.guid.clone(), node.clone());
+                assert_ne!(before, Some(node));
             }
             Change::PortChanged(port) => {
                 assert_ne!(self.ports.insert(port.key, port.clone()), Some(port));
@@ -58,7 +61,8 @@ impl Mirror {
             }
             Change::NodeVanished(node) => {
                 assert!(self.nodes.remove(&node.guid).is_some());
-                self.ports.retain(|key, _| key.node != node.guid);
+                self.ports
+                    .retain(|key, _| key.node.to_string() != node.guid);
             }
             _ => {}
         }
@@ -154,7 +158,7 @@ fn a_host_that_goes_dark_is_reported_with_its_description() {
     assert_eq!(mirror, Mirror::of(&world.view));
     assert!(told.iter().any(|event| matches!(
         &event.change,
-        Change::NodeVanished(node) if node.guid == HOSTS[3] && node.description == "twin"
+        Change::NodeVanished(node) if node.guid == HOSTS[3].to_string() && node.description == "twin"
     )));
 }
 

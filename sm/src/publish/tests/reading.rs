@@ -46,11 +46,11 @@ fn pages_put_together_are_the_list() {
     for (filter, count) in node_filters.iter().zip([8, 2]) {
         let whole = view.nodes(None, usize::MAX, filter).items;
         assert_eq!(whole.len(), count);
-        assert!(whole.is_sorted_by_key(|node| node.guid));
+        assert!(whole.is_sorted_by_key(|node| node.key));
         let pages = all(
             3,
             |after, limit| view.nodes(after, limit, filter).items,
-            |n| n.guid,
+            |n| n.key,
         );
         assert_eq!(pages, whole);
     }
@@ -131,7 +131,7 @@ fn ports_and_links_show_the_state_of_the_hardware() {
     assert_eq!(port.peer.unwrap().description, "spine-a");
     let unused = world.view.port(&named("leaf-1:5")).unwrap();
     assert_eq!((unused.state, unused.width), (PortState::Down, None));
-    let node = world.view.node(&named("leaf-1")).unwrap();
+    let node = world.view.node(&named("leaf-1")).unwrap().message;
     assert_eq!((node.num_ports, node.ports_active), (5, 4));
     let host = world.sim.port_info(HOSTS[1], PortNum(1)).unwrap();
     assert_eq!(world.view.port(&named("host-2")).unwrap().lid, host.lid());
