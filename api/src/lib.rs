@@ -8,6 +8,7 @@ pub mod error;
 pub mod limits;
 pub mod model;
 pub mod resolve;
+pub mod v1_fields;
 
 mod calendar;
 mod convert;

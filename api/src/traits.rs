@@ -11,9 +11,9 @@ use crate::error::{ControlError, LookupError, RoutingError, SaError, SimulationE
 use crate::model::{
     Activity, AliasGuidKey, Convergence, Event, Finding, FindingFilter, ForwardingTable,
     GroupSelector, Keyed, Link, LinkFilter, Loss, MulticastGroup, MulticastGroupFilter,
-    MulticastMember, MulticastSwitch, NodeFilter, Page, PathQuestion, Paths, Port, PortFilter,
-    PortKey, Route, Selector, Service, ServiceFilter, ServiceKey, SimulationAction, Status,
-    Subscription, SubscriptionKey,
+    MulticastMember, MulticastSwitch, NodeFilter, Page, PathQuestion, Paths, PortFilter, PortKey,
+    Route, Selector, Service, ServiceFilter, ServiceKey, SimulationAction, Status, Subscription,
+    SubscriptionKey,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -40,10 +40,15 @@ pub trait Subnet: Send + Sync + 'static {
     fn node(&self, selector: &Selector) -> Result<Keyed<Guid, v1::Node>, LookupError>;
 
     /// Ports by ascending node GUID and port number, a switch's port 0 included.
-    fn ports(&self, after: Option<PortKey>, limit: usize, filter: &PortFilter) -> Page<Port>;
+    fn ports(
+        &self,
+        after: Option<PortKey>,
+        limit: usize,
+        filter: &PortFilter,
+    ) -> Page<Keyed<PortKey, v1::Port>>;
 
     /// One port, by the rules of [`resolve_port`](crate::resolve::resolve_port).
-    fn port(&self, selector: &Selector) -> Result<Port, LookupError>;
+    fn port(&self, selector: &Selector) -> Result<Keyed<PortKey, v1::Port>, LookupError>;
 
     /// Links by ascending key of their end `a`.
     fn links(&self, after: Option<PortKey>, limit: usize, filter: &LinkFilter) -> Page<Link>;

@@ -1,7 +1,7 @@
 use rsm_proto::v1;
 
-use super::port::{speed, width};
 use crate::model::{Link, LinkEnd};
+use crate::v1_fields::{link_speed, link_width};
 
 impl From<LinkEnd> for v1::LinkEnd {
     fn from(end: LinkEnd) -> Self {
@@ -19,8 +19,8 @@ impl From<Link> for v1::Link {
             a: Some(link.a.into()),
             b: Some(link.b.into()),
             state: link.state.into(),
-            width: width(link.width),
-            speed: speed(link.speed),
+            width: link_width(link.width).into(),
+            speed: link_speed(link.speed).into(),
             damped: link.damped,
         }
     }

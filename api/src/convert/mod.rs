@@ -9,7 +9,6 @@ mod forwarding_table;
 pub(crate) mod gpu;
 mod link;
 mod multicast;
-mod port;
 mod route;
 mod sa;
 mod service;

@@ -1,6 +1,6 @@
-use rsm_proto::v1::Node;
+use rsm_proto::v1::{Node, Port};
 
-use super::{Convergence, Finding, Link, Port, SubnetState};
+use super::{Convergence, Finding, Link, SubnetState};
 
 /// How much of the forwarding changed from one generation to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -35,7 +35,7 @@ pub use multicast::{
 };
 pub use node::NodeFilter;
 pub use page::{Keyed, Page};
-pub use port::{Peer, Port, PortFilter, PortKey};
+pub use port::{PortFilter, PortKey};
 pub use route::{Hop, Route, RouteOutcome};
 pub use routing::Loss;
 pub use rsm_ids::{LinkSpeed, LinkWidth};

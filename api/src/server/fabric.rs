@@ -83,7 +83,7 @@ impl FabricService for Fabric {
             connected: request.connected,
         };
         let page = self.subnet.ports(listing.after(), listing.limit(), &filter);
-        listing.answer(page, |port| port.key)
+        listing.answer_keyed(page)
     }
 
     async fn get_port(
@@ -94,7 +94,7 @@ impl FabricService for Fabric {
             .subnet
             .port(&selector("port", &request.get_ref().port)?)?;
         Ok(Response::new(v1::GetPortResponse {
-            port: Some(port.into()),
+            port: Some(port.message),
         }))
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use rsm_api::model::{Link, LinkEnd, LinkSpeed, LinkWidth, NodeKind, PhysicalState, PortState};
+use rsm_api::v1_fields::{link_speed, link_width};
 use rsm_api::{model, v1};
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_mad::wire::attr;
@@ -146,29 +147,38 @@ impl ApiView<'_> {
         plan.routing.ranks.as_ref()?.get(switch.index()).copied()
     }
 
-    pub(super) fn port(&self, at: PortRef) -> model::Port {
+    fn key(&self, at: PortRef) -> v1::PortKey {
+        api_key(self.fabric.key(at)).into()
+    }
+
+    pub(super) fn port(&self, at: PortRef) -> v1::Port {
         let node = self.fabric.node(at.node);
         let port = self.fabric.port(at);
         let kind = kind(node);
         let addressed = kind != NodeKind::Switch || at.port == PortNum::ZERO;
+        let (guid, lid, lmc) = if addressed {
+            (port.guid, port.lid(), port.lmc())
+        } else {
+            (Guid::ZERO, Lid::NONE, Lmc::ZERO)
+        };
         let up = info_if_up(port);
-        model::Port {
-            key: api_key(self.fabric.key(at)),
-            guid: if addressed { port.guid } else { Guid::ZERO },
+        let mtu_bytes = up.and_then(|info| info.neighbor_mtu().bytes());
+        let operational_vls = up.and_then(|info| info.operational_vls().data_vls());
+        v1::Port {
+            key: Some(self.key(at)),
+            guid: guid.to_string(),
             node_description: node.description.clone(),
-            node_kind: kind,
-            lid: if addressed { port.lid() } else { Lid::NONE },
-            lmc: if addressed { port.lmc() } else { Lmc::ZERO },
-            state: state(port),
-            physical_state: physical_state(port),
-            width: width(port),
-            speed: speed(port),
-            mtu_bytes: up.and_then(|info| info.neighbor_mtu().bytes()).unwrap_or(0),
-            operational_vls: up
-                .and_then(|info| info.operational_vls().data_vls())
-                .unwrap_or(0),
-            peer: self.fabric.peer(at).map(|peer| model::Peer {
-                key: api_key(self.fabric.key(peer)),
+            node_kind: kind.into(),
+            lid: lid.0.into(),
+            lmc: lmc.get().into(),
+            state: state(port).into(),
+            physical_state: physical_state(port).into(),
+            width: link_width(width(port)).into(),
+            speed: link_speed(speed(port)).into(),
+            mtu_bytes: mtu_bytes.unwrap_or(0).into(),
+            operational_vls: operational_vls.unwrap_or(0).into(),
+            peer: self.fabric.peer(at).map(|peer| v1::Peer {
+                port: Some(self.key(peer)),
                 description: self.fabric.node(peer.node).description.clone(),
             }),
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rsm_api::model::{
     Convergence, Event, Finding, FindingFilter, ForwardingTable, Keyed, Link, LinkFilter,
-    NodeFilter, NodeKind, Page, Port, PortFilter, PortKey, Route, Selector, Status,
+    NodeFilter, NodeKind, Page, PortFilter, PortKey, Route, Selector, Status,
 };
 use rsm_api::resolve::{resolve_node, resolve_port};
 use rsm_api::{LookupError, Subnet, v1};
@@ -48,16 +48,21 @@ impl Subnet for View {
         Ok(keyed_node(&published, ix))
     }
 
-    fn ports(&self, after: Option<PortKey>, limit: usize, filter: &PortFilter) -> Page<Port> {
+    fn ports(
+        &self,
+        after: Option<PortKey>,
+        limit: usize,
+        filter: &PortFilter,
+    ) -> Page<Keyed<PortKey, v1::Port>> {
         ports(&self.published(), after, limit, filter)
     }
 
-    fn port(&self, selector: &Selector) -> Result<Port, LookupError> {
+    fn port(&self, selector: &Selector) -> Result<Keyed<PortKey, v1::Port>, LookupError> {
         let published = self.published();
         let key = resolve_port(&published.names, selector)?;
         let at = published.fabric().find_port(core_key(key));
-        at.map(|at| published.api_view().port(at))
-            .ok_or(LookupError::NoSuchPort { port: key })
+        let at = at.ok_or(LookupError::NoSuchPort { port: key })?;
+        Ok(keyed_port(&published, at))
     }
 
     fn links(&self, after: Option<PortKey>, limit: usize, filter: &LinkFilter) -> Page<Link> {
@@ -185,7 +190,7 @@ fn ports(
     after: Option<PortKey>,
     limit: usize,
     filter: &PortFilter,
-) -> Page<Port> {
+) -> Page<Keyed<PortKey, v1::Port>> {
     let fabric = published.fabric();
     let of_kind = |node| filter.node_kind.is_none_or(|wanted| wanted == node);
     // The filters that most ports fail come before a port is built.
@@ -195,9 +200,16 @@ fn ports(
             filter.state.is_none_or(|wanted| wanted == state(port))
                 && (!filter.connected || port.peer.is_some())
         })
-        .map(|at| published.api_view().port(at))
+        .map(|at| keyed_port(published, at))
         .filter(|port| filter.matches(port));
     page(published, ports, limit)
+}
+
+fn keyed_port(published: &Published, at: PortRef) -> Keyed<PortKey, v1::Port> {
+    Keyed {
+        key: api_key(published.fabric().key(at)),
+        message: published.api_view().port(at),
+    }
 }
 
 fn links(

@@ -93,7 +93,7 @@ impl Fake {
         let Some(number) = number else { return Ok(()) };
         let port = PortKey { node, number };
         match self.ports.get(&port) {
-            Some(found) if found.peer.is_some() => Ok(()),
+            Some(found) if found.message.peer.is_some() => Ok(()),
             _ => Err(SimulationError::NoCable { port }),
         }
     }

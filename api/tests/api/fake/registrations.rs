@@ -1,21 +1,22 @@
 //! Registrations of hosts: services, subscriptions, alias GUIDs.
 
 use rsm_api::model::{
-    AliasGuidKey, NodeKind, Port, Service, ServiceKey, Subscription, SubscriptionKey,
-    SubscriptionSources,
+    AliasGuidKey, NodeKind, Service, ServiceKey, Subscription, SubscriptionKey, SubscriptionSources,
 };
 use rsm_api::v1;
 use rsm_ids::{Gid, Guid, Lid};
 
-use super::{Fake, PREFIX};
+use super::{Fake, FakePort, PREFIX, guid_of};
 
 /// A port that has gone.
 const GONE: Guid = Guid(0xDEAD);
 
 impl Fake {
-    fn first_host(&self) -> &Port {
+    fn first_host(&self) -> &FakePort {
         let mut hosts = self.ports.values();
-        hosts.find(|port| port.node_kind == NodeKind::Ca).unwrap()
+        hosts
+            .find(|port| port.message.node_kind() == NodeKind::Ca)
+            .unwrap()
     }
 
     /// Two services of the first host, and one of a port that has gone.
@@ -24,13 +25,13 @@ impl Fake {
         let service = |id, name: &str, p_key, lease_s| Service {
             key: ServiceKey {
                 id,
-                gid: Gid::new(PREFIX, first.guid),
+                gid: Gid::new(PREFIX, guid_of(&first)),
                 p_key,
             },
             name: name.to_owned(),
             port: Some(first.key),
-            description: first.node_description.clone(),
-            owner: first.guid,
+            description: first.message.node_description.clone(),
+            owner: guid_of(&first),
             lease_s,
             data: [0; 64],
         };
@@ -53,12 +54,12 @@ impl Fake {
         let first = self.first_host().clone();
         let all = |number| Subscription {
             key: SubscriptionKey {
-                port: first.guid,
+                port: guid_of(&first),
                 number,
             },
-            gid: Gid::new(PREFIX, first.guid),
+            gid: Gid::new(PREFIX, guid_of(&first)),
             port: Some(first.key),
-            description: first.node_description.clone(),
+            description: first.message.node_description.clone(),
             qpn: 1,
             trusted: false,
             sources: SubscriptionSources::All,
@@ -80,7 +81,7 @@ impl Fake {
             ..all(1)
         };
         let vendors = Subscription {
-            sources: SubscriptionSources::Port(Gid::new(PREFIX, first.guid)),
+            sources: SubscriptionSources::Port(Gid::new(PREFIX, guid_of(&first))),
             generic: false,
             trap_or_device: Some(7),
             producer_or_vendor: Some(0x2C9),
@@ -105,12 +106,12 @@ impl Fake {
     pub(super) fn rename(&mut self) {
         let first = self.first_host().clone();
         let alias = |index: u8, name| v1::AliasGuid {
-            port_guid: first.guid.to_string(),
+            port_guid: guid_of(&first).to_string(),
             index: index.into(),
             alias_guid: Guid(name).to_string(),
             gid: Gid::new(PREFIX, Guid(name)).to_string(),
             port: Some(first.key.into()),
-            description: first.node_description.clone(),
+            description: first.message.node_description.clone(),
         };
         let key = |port, index| AliasGuidKey { port, index };
         let mut gone = alias(1, 0x0252_534D_0000_0003);
@@ -121,8 +122,8 @@ impl Fake {
             alias(1, 0x0252_534D_0000_0001),
             alias(9, 0x0252_534D_0000_0002),
         );
-        self.aliases.insert(key(first.guid, 1), one);
-        self.aliases.insert(key(first.guid, 9), other);
+        self.aliases.insert(key(guid_of(&first), 1), one);
+        self.aliases.insert(key(guid_of(&first), 9), other);
         self.aliases.insert(key(GONE, 1), gone);
     }
 }

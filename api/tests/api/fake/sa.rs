@@ -2,15 +2,15 @@ use std::collections::BTreeMap;
 
 use rsm_api::model::{
     AliasGuidKey, GroupSelector, JoinState, Keyed, MulticastGroup, MulticastGroupFilter,
-    MulticastMember, MulticastSwitch, NodeKind, Page, Path, PathQuestion, Paths, Port, PortKey,
-    Service, ServiceFilter, ServiceKey, Subscription, SubscriptionKey,
+    MulticastMember, MulticastSwitch, NodeKind, Page, Path, PathQuestion, Paths, PortKey, Service,
+    ServiceFilter, ServiceKey, Subscription, SubscriptionKey,
 };
 use rsm_api::v1;
 use rsm_api::{BoxFuture, LookupError, SaError, SaQueries, Subnet};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 
 use super::subnet::{keyed_page, page};
-use super::{Fake, GENERATION, PREFIX};
+use super::{Fake, FakePort, GENERATION, PREFIX, guid_of, lid_of};
 
 /// The broadcast group of IP over InfiniBand in the default partition.
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
@@ -33,17 +33,17 @@ impl Fake {
     /// All hosts join the broadcast group; in two groups of a tenant are the first two hosts, one
     /// gone and one that only sends.
     pub(super) fn gather(&mut self) {
-        let hosts: Vec<Port> = self
+        let hosts: Vec<FakePort> = self
             .ports
             .values()
-            .filter(|port| port.node_kind == NodeKind::Ca && port.lid != Lid::NONE)
+            .filter(|port| port.message.node_kind() == NodeKind::Ca && port.message.lid != 0)
             .cloned()
             .collect();
-        let member = |port: &Port, states: &[JoinState]| MulticastMember {
-            gid: Gid::new(PREFIX, port.guid),
-            port_guid: port.guid,
+        let member = |port: &FakePort, states: &[JoinState]| MulticastMember {
+            gid: Gid::new(PREFIX, guid_of(port)),
+            port_guid: guid_of(port),
             port: Some(port.key),
-            description: port.node_description.clone(),
+            description: port.message.node_description.clone(),
             join_states: states.to_vec(),
             proxy: false,
             served: true,
@@ -171,10 +171,10 @@ impl SaQueries for Fake {
         let (from, to) = (self.end_port(source)?, self.end_port(destination)?);
         let p_key = question.p_key.unwrap_or(0x7FFF) & 0x7FFF;
         let path = |number| Path {
-            source_gid: Gid::new(PREFIX, from.guid),
-            destination_gid: Gid::new(PREFIX, to.guid),
-            source_lid: from.lid,
-            destination_lid: to.lid,
+            source_gid: Gid::new(PREFIX, guid_of(from)),
+            destination_gid: Gid::new(PREFIX, guid_of(to)),
+            source_lid: lid_of(from),
+            destination_lid: lid_of(to),
             p_key: p_key | 0x8000,
             service_level: question.service_level.unwrap_or(0),
             mtu_bytes: 4096,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rsm_api::model::{
     Convergence, EngineChoice, Event, Finding, FindingCounts, FindingFilter, ForwardingEntry,
-    ForwardingTable, Hop, Inventory, Keyed, Link, LinkFilter, NodeFilter, NodeKind, Page, Port,
+    ForwardingTable, Hop, Inventory, Keyed, Link, LinkFilter, NodeFilter, NodeKind, Page,
     PortFilter, PortKey, Route, RouteOutcome, Selector, SmpCounts, Status, Verification,
 };
 use rsm_api::resolve::{Directory, resolve_node, resolve_port};
@@ -13,7 +13,7 @@ use rsm_api::{LookupError, Subnet, v1};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 use tokio::sync::broadcast;
 
-use super::{Fake, GENERATION, PREFIX};
+use super::{Fake, FakePort, GENERATION, PREFIX, guid_of, lid_of, peer_of};
 
 /// The values of a map after the key `after` that pass the filter.
 pub(super) fn page<K: Ord + Copy, V: Clone>(
@@ -63,13 +63,15 @@ impl Directory for Fake {
 
     fn port_of_guid(&self, guid: Guid) -> Option<PortKey> {
         let mut ports = self.ports.values();
-        ports.find(|port| port.guid == guid).map(|port| port.key)
+        ports
+            .find(|port| guid_of(port) == guid)
+            .map(|port| port.key)
     }
 
     fn port_of_lid(&self, lid: Lid) -> Option<PortKey> {
         let mut ports = self.ports.values();
         ports
-            .find(|port| lid != Lid::NONE && port.lid == lid)
+            .find(|port| lid != Lid::NONE && lid_of(port) == lid)
             .map(|port| port.key)
     }
 
@@ -93,17 +95,17 @@ impl Directory for Fake {
     fn end_ports(&self, node: Guid) -> Vec<PortNum> {
         self.ports
             .values()
-            .filter(|port| port.key.node == node && port.lid != Lid::NONE)
+            .filter(|port| port.key.node == node && port.message.lid != 0)
             .map(|port| port.key.number)
             .collect()
     }
 }
 
 impl Fake {
-    pub(super) fn end_port(&self, selector: &Selector) -> Result<&Port, LookupError> {
+    pub(super) fn end_port(&self, selector: &Selector) -> Result<&FakePort, LookupError> {
         let key = resolve_port(self, selector)?;
         let port = &self.ports[&key];
-        if port.lid == Lid::NONE {
+        if port.message.lid == 0 {
             return Err(LookupError::NoLid { port: key });
         }
         Ok(port)
@@ -141,7 +143,7 @@ impl Subnet for Fake {
                 lids: self
                     .ports
                     .values()
-                    .filter(|port| port.lid != Lid::NONE)
+                    .filter(|port| port.message.lid != 0)
                     .count() as u64,
                 ports_active: active.sum(),
                 ports_not_active: 0,
@@ -190,11 +192,11 @@ impl Subnet for Fake {
         })
     }
 
-    fn ports(&self, after: Option<PortKey>, limit: usize, filter: &PortFilter) -> Page<Port> {
+    fn ports(&self, after: Option<PortKey>, limit: usize, filter: &PortFilter) -> Page<FakePort> {
         page(&self.ports, after, limit, |port| filter.matches(port))
     }
 
-    fn port(&self, selector: &Selector) -> Result<Port, LookupError> {
+    fn port(&self, selector: &Selector) -> Result<FakePort, LookupError> {
         resolve_port(self, selector).map(|key| self.ports[&key].clone())
     }
 
@@ -247,7 +249,7 @@ impl Subnet for Fake {
     fn route(&self, source: &Selector, destination: &Selector) -> Result<Route, LookupError> {
         let source = self.end_port(source)?;
         let destination = self.end_port(destination)?;
-        let lid = destination.lid;
+        let lid = lid_of(destination);
         let mut hops = Vec::new();
         let (mut node, mut in_port) = (source.key.node, None);
         let outcome = loop {
@@ -272,8 +274,8 @@ impl Subnet for Fake {
                     }
                 };
             };
-            let peer = self.ports[&PortKey { node, number }].peer.as_ref().unwrap();
-            (node, in_port) = (peer.key.node, Some(peer.key.number));
+            let peer = peer_of(&self.ports[&PortKey { node, number }]).unwrap();
+            (node, in_port) = (peer.node, Some(peer.number));
         };
         Ok(Route {
             generation: GENERATION,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_api::model::{
-    Change, Link, LinkFilter, NodeFilter, Port, PortFilter, PortKey, PortState, SubnetState,
+    Change, Link, LinkFilter, NodeFilter, PortFilter, PortKey, PortState, SubnetState,
 };
 use rsm_api::{Subnet, v1};
 use rsm_ids::{Guid, PortNum};
@@ -23,8 +23,13 @@ use crate::sweep::inventory::{Inventory, NodeRecord};
 #[derive(PartialEq, Debug)]
 struct Mirror {
     nodes: BTreeMap<String, v1::Node>,
-    ports: BTreeMap<PortKey, Port>,
+    ports: BTreeMap<(String, u32), v1::Port>,
     links: BTreeMap<PortKey, Link>,
+}
+
+fn port_key(port: &v1::Port) -> (String, u32) {
+    let key = port.key.clone().unwrap();
+    (key.node_guid, key.number)
 }
 
 impl Mirror {
@@ -36,7 +41,9 @@ impl Mirror {
             nodes: (nodes.into_iter().map(|node| node.message))
                 .map(|node| (node.guid.clone(), node))
                 .collect(),
-            ports: ports.into_iter().map(|port| (port.key, port)).collect(),
+            ports: (ports.into_iter().map(|port| port.message))
+                .map(|port| (port_key(&port), port))
+                .collect(),
             links: links.into_iter().map(|link| (link.a.key, link)).collect(),
         }
     }
@@ -48,7 +55,8 @@ impl Mirror {
                 assert_ne!(before, Some(node));
             }
             Change::PortChanged(port) => {
-                assert_ne!(self.ports.insert(port.key, port.clone()), Some(port));
+                let before = self.ports.insert(port_key(&port), port.clone());
+                assert_ne!(before, Some(port));
             }
             Change::LinkAppeared(link) => {
                 assert_eq!(self.links.insert(link.a.key, link), None);
@@ -61,8 +69,7 @@ impl Mirror {
             }
             Change::NodeVanished(node) => {
                 assert!(self.nodes.remove(&node.guid).is_some());
-                self.ports
-                    .retain(|key, _| key.node.to_string() != node.guid);
+                self.ports.retain(|(owner, _), _| *owner != node.guid);
             }
             _ => {}
         }

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use rsm_api::model::{
-    LinkFilter, LinkSpeed, LinkWidth, NodeFilter, NodeKind, PortFilter, PortState, RouteOutcome,
-};
+use rsm_api::model::{LinkFilter, NodeFilter, NodeKind, PortFilter, PortState, RouteOutcome};
+use rsm_api::v1::{LinkSpeed, LinkWidth};
 use rsm_api::{LookupError, Subnet};
-use rsm_ids::{Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::tables::NO_PATH;
 use rsm_sim::Probe;
 
@@ -120,21 +119,25 @@ fn pages_put_together_are_the_list() {
 #[test]
 fn ports_and_links_show_the_state_of_the_hardware() {
     let world = World::up();
-    let port = world.view.port(&named("leaf-1:3")).unwrap();
-    assert_eq!(port.state, PortState::Active);
+    let port = world.view.port(&named("leaf-1:3")).unwrap().message;
+    assert_eq!(port.state(), PortState::Active);
     assert_eq!(
-        (port.width, port.speed),
-        (Some(LinkWidth::X4), Some(LinkSpeed::Hdr))
+        (port.width(), port.speed()),
+        (LinkWidth::LinkWidth4x, LinkSpeed::Hdr)
     );
     assert_eq!((port.mtu_bytes, port.operational_vls), (4096, 8));
-    assert_eq!((port.lid, port.guid.0), (Lid::NONE, 0));
+    assert_eq!((port.lid, port.guid), (0, Guid::ZERO.to_string()));
     assert_eq!(port.peer.unwrap().description, "spine-a");
-    let unused = world.view.port(&named("leaf-1:5")).unwrap();
-    assert_eq!((unused.state, unused.width), (PortState::Down, None));
+    let unused = world.view.port(&named("leaf-1:5")).unwrap().message;
+    assert_eq!(
+        (unused.state(), unused.width()),
+        (PortState::Down, LinkWidth::Unspecified)
+    );
     let node = world.view.node(&named("leaf-1")).unwrap().message;
     assert_eq!((node.num_ports, node.ports_active), (5, 4));
     let host = world.sim.port_info(HOSTS[1], PortNum(1)).unwrap();
-    assert_eq!(world.view.port(&named("host-2")).unwrap().lid, host.lid());
+    let shown = world.view.port(&named("host-2")).unwrap().message;
+    assert_eq!(shown.lid, u32::from(host.lid().0));
 }
 
 #[test]
@@ -143,8 +146,8 @@ fn every_name_of_a_port_leads_to_it() {
     let port = world.view.port(&named("host-2")).unwrap();
     assert_eq!(port.key.node, HOSTS[1]);
     let names = [
-        port.lid.to_string(),
-        port.guid.to_string(),
+        port.message.lid.to_string(),
+        port.message.guid.clone(),
         HOSTS[1].to_string(),
         "host-2:1".to_owned(),
     ];
@@ -221,7 +224,8 @@ fn with_tables(world: &World, change: impl FnOnce(&Plan, &mut Plan)) -> View {
 fn a_route_that_ends_early_shows_where_and_why() {
     let world = World::up();
     let destination = named(&HOSTS[3].to_string());
-    let lid = world.view.port(&destination).unwrap().lid;
+    let lid = world.view.port(&destination).unwrap().message.lid;
+    let lid = Lid(lid as u16);
     let walk = |switch, port: u8| {
         let view = with_tables(&world, |plan, other| {
             let at = plan.topology.switch_by_guid(switch).unwrap().index();
@@ -286,7 +290,8 @@ fn a_table_is_what_the_switch_holds() {
         assert_eq!(entry.port.0, held[entry.lid.index()]);
         let destination = world.view.port(&named(&entry.lid.to_string())).unwrap();
         assert_eq!(entry.destination, Some(destination.key));
-        assert_eq!(entry.destination_description, destination.node_description);
+        let description = destination.message.node_description;
+        assert_eq!(entry.destination_description, description);
     }
     assert_eq!(
         whole.top,

@@ -176,8 +176,9 @@ fn the_status_adds_up() {
     let verification = status.verification.unwrap();
     assert!(verification.loop_free && verification.credit_loop_free);
     assert_eq!(verification.unreachable_pairs, 0);
-    let local = world.view.port(&Selector::guid(HOSTS[0])).unwrap();
-    assert_eq!((status.port_guid, status.lid), (local.guid, local.lid));
+    let local = world.view.port(&Selector::guid(HOSTS[0])).unwrap().message;
+    assert_eq!(status.port_guid.to_string(), local.guid);
+    assert_eq!(u32::from(status.lid.0), local.lid);
     assert_eq!(status.subnet_prefix, 0xfe80_0000_0000_0000);
     let last = status.last_convergence.unwrap();
     assert_eq!((last.sequence, last.generation), (1, 1));
