@@ -10,10 +10,9 @@ use tokio::sync::broadcast;
 use crate::error::{ControlError, LookupError, RoutingError, SaError, SimulationError};
 use crate::model::{
     Activity, AliasGuidKey, Convergence, Event, Finding, FindingFilter, ForwardingTable,
-    GroupSelector, Keyed, Link, LinkFilter, Loss, MulticastGroup, MulticastGroupFilter,
-    MulticastMember, MulticastSwitch, NodeFilter, Page, PathQuestion, Paths, PortFilter, PortKey,
-    Route, Selector, Service, ServiceFilter, ServiceKey, SimulationAction, Status, Subscription,
-    SubscriptionKey,
+    GroupSelector, Keyed, LinkFilter, Loss, MulticastGroup, MulticastGroupFilter, MulticastMember,
+    MulticastSwitch, NodeFilter, Page, PathQuestion, Paths, PortFilter, PortKey, Route, Selector,
+    Service, ServiceFilter, ServiceKey, SimulationAction, Status, Subscription, SubscriptionKey,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -51,7 +50,12 @@ pub trait Subnet: Send + Sync + 'static {
     fn port(&self, selector: &Selector) -> Result<Keyed<PortKey, v1::Port>, LookupError>;
 
     /// Links by ascending key of their end `a`.
-    fn links(&self, after: Option<PortKey>, limit: usize, filter: &LinkFilter) -> Page<Link>;
+    fn links(
+        &self,
+        after: Option<PortKey>,
+        limit: usize,
+        filter: &LinkFilter,
+    ) -> Page<Keyed<PortKey, v1::Link>>;
 
     /// Entries of a switch's linear forwarding table by ascending LID.
     fn forwarding_table(

@@ -7,7 +7,6 @@ mod event;
 mod finding;
 mod forwarding_table;
 pub(crate) mod gpu;
-mod link;
 mod multicast;
 mod route;
 mod sa;

@@ -28,7 +28,7 @@ pub use convergence::{Activity, Convergence, SmpCounts, Stage, Timing};
 pub use event::{Change, Event, RoutesChanged};
 pub use finding::{Finding, FindingFilter};
 pub use forwarding_table::{ForwardingEntry, ForwardingTable};
-pub use link::{Link, LinkEnd, LinkFilter};
+pub use link::LinkFilter;
 pub use multicast::{
     GroupSelector, MulticastGroup, MulticastGroupFilter, MulticastMember, MulticastSwitch,
     ParseGroupError,

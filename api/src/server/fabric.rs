@@ -109,7 +109,7 @@ impl FabricService for Fabric {
             state: port_state("state", request.state)?,
         };
         let page = self.subnet.links(listing.after(), listing.limit(), &filter);
-        listing.answer(page, |link| link.a.key)
+        listing.answer_keyed(page)
     }
 
     async fn get_forwarding_table(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rsm_api::model::{Link, LinkEnd, LinkSpeed, LinkWidth, NodeKind, PhysicalState, PortState};
+use rsm_api::model::{LinkSpeed, LinkWidth, NodeKind, PhysicalState, PortState};
 use rsm_api::v1_fields::{link_speed, link_width};
 use rsm_api::{model, v1};
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
@@ -185,27 +185,27 @@ impl ApiView<'_> {
     }
 
     /// The link at `at`, if there is one, seen from the end that comes first.
-    pub(super) fn link(&self, at: PortRef) -> Option<Link> {
+    pub(super) fn link(&self, at: PortRef) -> Option<v1::Link> {
         let there = self.fabric.peer(at)?;
         let (a, b) = (at.min(there), at.max(there));
         let (near, far) = (self.fabric.port(a), self.fabric.port(b));
         let damped = [a, b].map(|end| self.damped.contains(&self.fabric.key(end)));
-        Some(Link {
-            a: self.end(a),
-            b: self.end(b),
-            state: state(near).min(state(far)),
-            width: width(near).or_else(|| width(far)),
-            speed: speed(near).or_else(|| speed(far)),
+        Some(v1::Link {
+            a: Some(self.end(a)),
+            b: Some(self.end(b)),
+            state: state(near).min(state(far)).into(),
+            width: link_width(width(near).or_else(|| width(far))).into(),
+            speed: link_speed(speed(near).or_else(|| speed(far))).into(),
             damped: damped.contains(&true),
         })
     }
 
-    fn end(&self, at: PortRef) -> LinkEnd {
+    fn end(&self, at: PortRef) -> v1::LinkEnd {
         let node = self.fabric.node(at.node);
-        LinkEnd {
-            key: api_key(self.fabric.key(at)),
+        v1::LinkEnd {
+            port: Some(self.key(at)),
             description: node.description.clone(),
-            kind: kind(node),
+            kind: kind(node).into(),
         }
     }
 }

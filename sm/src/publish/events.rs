@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rsm_api::limits;
 use rsm_api::model::{Change, Finding, RoutesChanged, SubnetState};
+use rsm_api::{limits, v1};
 use rsm_ids::Guid;
 use rsm_routing::tables::Lft;
 
@@ -153,7 +153,7 @@ impl Differences<'_> {
                 continue;
             };
             let node = new.node(now);
-            let same = rsm_api::v1::Node {
+            let same = v1::Node {
                 rank: node.rank,
                 distance: node.distance,
                 ..old.node(before)
@@ -204,13 +204,17 @@ impl Differences<'_> {
             let before = old.fabric.find_port(key).and_then(|at| old.link(at));
             let now = new.fabric.find_port(key).and_then(|at| new.link(at));
             if let (Some(before), Some(now)) = (before, now)
-                && (before.a.key, before.b.key) == (now.a.key, now.b.key)
+                && ends(&before) == ends(&now)
                 && before != now
             {
                 changes.push(Change::LinkChanged(now));
             }
         }
     }
+}
+
+fn ends(link: &v1::Link) -> [Option<&v1::PortKey>; 2] {
+    [&link.a, &link.b].map(|end| end.as_ref()?.port.as_ref())
 }
 
 /// How far the tables in force differ; none where they do not.

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use rsm_api::model::{
-    Convergence, Event, Finding, FindingFilter, ForwardingTable, Keyed, Link, LinkFilter,
-    NodeFilter, NodeKind, Page, PortFilter, PortKey, Route, Selector, Status,
+    Convergence, Event, Finding, FindingFilter, ForwardingTable, Keyed, LinkFilter, NodeFilter,
+    NodeKind, Page, PortFilter, PortKey, Route, Selector, Status,
 };
 use rsm_api::resolve::{resolve_node, resolve_port};
 use rsm_api::{LookupError, Subnet, v1};
@@ -65,7 +65,12 @@ impl Subnet for View {
         Ok(keyed_port(&published, at))
     }
 
-    fn links(&self, after: Option<PortKey>, limit: usize, filter: &LinkFilter) -> Page<Link> {
+    fn links(
+        &self,
+        after: Option<PortKey>,
+        limit: usize,
+        filter: &LinkFilter,
+    ) -> Page<Keyed<PortKey, v1::Link>> {
         links(&self.published(), after, limit, filter)
     }
 
@@ -217,12 +222,14 @@ fn links(
     after: Option<PortKey>,
     limit: usize,
     filter: &LinkFilter,
-) -> Page<Link> {
+) -> Page<Keyed<PortKey, v1::Link>> {
     let fabric = published.fabric();
     let links = |ends: &mut dyn Iterator<Item = PortRef>| {
-        let links = ends
-            .filter_map(|at| published.api_view().link(at))
-            .filter(|link| filter.matches(link));
+        let links = ends.filter_map(|at| {
+            let key = api_key(fabric.key(at));
+            let message = published.api_view().link(at)?;
+            (filter.matches(&message)).then_some(Keyed { key, message })
+        });
         page(published, links, limit)
     };
     if let Some(node) = filter.node {

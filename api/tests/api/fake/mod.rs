@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use rsm_api::Journal;
 use rsm_api::model::{
-    AliasGuidKey, Convergence, Finding, Keyed, Link, PortKey, Service, ServiceKey,
-    SimulationAction, SubnetState, Subscription, SubscriptionKey,
+    AliasGuidKey, Convergence, Finding, Keyed, PortKey, Service, ServiceKey, SimulationAction,
+    SubnetState, Subscription, SubscriptionKey,
 };
 use rsm_api::v1;
 use rsm_ids::{Gid, Guid, Lid, PortNum};
@@ -53,7 +53,7 @@ fn peer_of(port: &FakePort) -> Option<PortKey> {
 pub(crate) struct Fake {
     pub(crate) nodes: BTreeMap<Guid, v1::Node>,
     pub(crate) ports: BTreeMap<PortKey, FakePort>,
-    pub(crate) links: BTreeMap<PortKey, Link>,
+    pub(crate) links: BTreeMap<PortKey, v1::Link>,
     pub(crate) tables: BTreeMap<Guid, BTreeMap<Lid, PortNum>>,
     pub(crate) partitions: BTreeMap<u16, (v1::Partition, BTreeMap<PortKey, v1::PartitionMember>)>,
     pub(crate) groups: BTreeMap<Gid, FakeGroup>,

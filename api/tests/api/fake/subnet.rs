@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use rsm_api::model::{
     Convergence, EngineChoice, Event, Finding, FindingCounts, FindingFilter, ForwardingEntry,
-    ForwardingTable, Hop, Inventory, Keyed, Link, LinkFilter, NodeFilter, NodeKind, Page,
-    PortFilter, PortKey, Route, RouteOutcome, Selector, SmpCounts, Status, Verification,
+    ForwardingTable, Hop, Inventory, Keyed, LinkFilter, NodeFilter, NodeKind, Page, PortFilter,
+    PortKey, Route, RouteOutcome, Selector, SmpCounts, Status, Verification,
 };
 use rsm_api::resolve::{Directory, resolve_node, resolve_port};
 use rsm_api::{LookupError, Subnet, v1};
@@ -200,8 +200,13 @@ impl Subnet for Fake {
         resolve_port(self, selector).map(|key| self.ports[&key].clone())
     }
 
-    fn links(&self, after: Option<PortKey>, limit: usize, filter: &LinkFilter) -> Page<Link> {
-        page(&self.links, after, limit, |link| filter.matches(link))
+    fn links(
+        &self,
+        after: Option<PortKey>,
+        limit: usize,
+        filter: &LinkFilter,
+    ) -> Page<Keyed<PortKey, v1::Link>> {
+        keyed_page(&self.links, after, limit, |link| filter.matches(link))
     }
 
     fn forwarding_table(

@@ -4,8 +4,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rsm_api::Journal;
 use rsm_api::model::{
-    Convergence, Finding, Link, LinkEnd, LinkSpeed, LinkWidth, Membership, NodeKind, PhysicalState,
-    PortKey, PortState, Severity, SmpCounts, SubnetState, Timing,
+    Convergence, Finding, Membership, NodeKind, PhysicalState, PortKey, PortState, Severity,
+    SmpCounts, SubnetState, Timing,
 };
 use rsm_api::v1;
 use rsm_ids::{Guid, Lid, PortNum};
@@ -216,18 +216,21 @@ impl Fake {
             });
             self.nodes.get_mut(&near.node).unwrap().ports_active += 1;
         }
-        let end = |key: PortKey| LinkEnd {
-            key,
-            description: self.nodes[&key.node].description.clone(),
-            kind: self.nodes[&key.node].kind(),
+        let end = |key: PortKey| {
+            let node = &self.nodes[&key.node];
+            Some(v1::LinkEnd {
+                port: Some(key.into()),
+                description: node.description.clone(),
+                kind: node.kind,
+            })
         };
         let (first, second) = (a.min(b), a.max(b));
-        let link = Link {
+        let link = v1::Link {
             a: end(first),
             b: end(second),
-            state: PortState::Active,
-            width: Some(LinkWidth::X4),
-            speed: Some(LinkSpeed::Ndr),
+            state: PortState::Active.into(),
+            width: v1::LinkWidth::LinkWidth4x.into(),
+            speed: v1::LinkSpeed::Ndr.into(),
             damped: false,
         };
         self.links.insert(first, link);

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm_api::model::{
-    Change, Link, LinkFilter, NodeFilter, PortFilter, PortKey, PortState, SubnetState,
-};
+use rsm_api::model::{Change, LinkFilter, NodeFilter, PortFilter, PortState, SubnetState};
 use rsm_api::{Subnet, v1};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::ids::DirectedPath;
@@ -24,12 +22,21 @@ use crate::sweep::inventory::{Inventory, NodeRecord};
 struct Mirror {
     nodes: BTreeMap<String, v1::Node>,
     ports: BTreeMap<(String, u32), v1::Port>,
-    links: BTreeMap<PortKey, Link>,
+    links: BTreeMap<(String, u32), v1::Link>,
+}
+
+fn key(port: &Option<v1::PortKey>) -> (String, u32) {
+    let key = port.clone().unwrap();
+    (key.node_guid, key.number)
 }
 
 fn port_key(port: &v1::Port) -> (String, u32) {
-    let key = port.key.clone().unwrap();
-    (key.node_guid, key.number)
+    key(&port.key)
+}
+
+/// The key of its end `a`.
+fn link_key(link: &v1::Link) -> (String, u32) {
+    key(&link.a.as_ref().unwrap().port)
 }
 
 impl Mirror {
@@ -44,7 +51,9 @@ impl Mirror {
             ports: (ports.into_iter().map(|port| port.message))
                 .map(|port| (port_key(&port), port))
                 .collect(),
-            links: links.into_iter().map(|link| (link.a.key, link)).collect(),
+            links: (links.into_iter().map(|link| link.message))
+                .map(|link| (link_key(&link), link))
+                .collect(),
         }
     }
 
@@ -59,13 +68,14 @@ impl Mirror {
                 assert_ne!(before, Some(port));
             }
             Change::LinkAppeared(link) => {
-                assert_eq!(self.links.insert(link.a.key, link), None);
+                assert_eq!(self.links.insert(link_key(&link), link), None);
             }
             Change::LinkChanged(link) => {
-                assert_ne!(self.links.insert(link.a.key, link.clone()), Some(link));
+                let before = self.links.insert(link_key(&link), link.clone());
+                assert_ne!(before, Some(link));
             }
             Change::LinkVanished(link) => {
-                assert_eq!(self.links.remove(&link.a.key), Some(link));
+                assert_eq!(self.links.remove(&link_key(&link)), Some(link));
             }
             Change::NodeVanished(node) => {
                 assert!(self.nodes.remove(&node.guid).is_some());
@@ -135,11 +145,9 @@ fn a_lost_link_has_its_event_and_events_keep_a_copy_true() {
         _ => None,
     });
     let vanished = vanished.unwrap();
-    assert_eq!(
-        (vanished.a.key.node, vanished.b.key.node),
-        (SPINE_A, LEAF_1)
-    );
-    assert_eq!(vanished.state, PortState::Active);
+    let [a, b] = [&vanished.a, &vanished.b].map(|end| key(&end.as_ref().unwrap().port).0);
+    assert_eq!((a, b), (SPINE_A.to_string(), LEAF_1.to_string()));
+    assert_eq!(vanished.state(), PortState::Active);
 
     let before = world.last_told();
     world.sim.relink(LEAF_1, PortNum(3)).unwrap();

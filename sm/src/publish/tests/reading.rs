@@ -89,7 +89,7 @@ fn pages_put_together_are_the_list() {
 
     let every_link = view.links(None, usize::MAX, &LinkFilter::default()).items;
     assert_eq!(every_link.len(), 8);
-    assert!(every_link.is_sorted_by_key(|link| link.a.key));
+    assert!(every_link.is_sorted_by_key(|link| link.key));
     let link_filters = [
         LinkFilter::default(),
         LinkFilter {
@@ -103,13 +103,13 @@ fn pages_put_together_are_the_list() {
     ];
     for (filter, count) in link_filters.iter().zip([8, 4, 4]) {
         let mut wanted = every_link.clone();
-        wanted.retain(|link| filter.matches(link));
+        wanted.retain(|link| filter.matches(&link.message));
         assert_eq!(wanted.len(), count);
         for limit in [1, 3] {
             let pages = all(
                 limit,
                 |a, l| view.links(a, l, filter).items,
-                |link| link.a.key,
+                |link| link.key,
             );
             assert_eq!(pages, wanted, "{filter:?}");
         }
