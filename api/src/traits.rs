@@ -9,10 +9,10 @@ use tokio::sync::broadcast;
 
 use crate::error::{ControlError, LookupError, RoutingError, SaError, SimulationError};
 use crate::model::{
-    Activity, AliasGuidKey, Convergence, Event, Finding, FindingFilter, ForwardingTable,
-    GroupSelector, Keyed, LinkFilter, Loss, MulticastGroup, MulticastGroupFilter, MulticastMember,
-    MulticastSwitch, NodeFilter, Page, PathQuestion, Paths, PortFilter, PortKey, Route, Selector,
-    Service, ServiceFilter, ServiceKey, SimulationAction, Status, Subscription, SubscriptionKey,
+    Activity, AliasGuidKey, Convergence, Event, Finding, FindingFilter, GroupSelector, Keyed,
+    LinkFilter, Loss, MulticastGroup, MulticastGroupFilter, MulticastMember, MulticastSwitch,
+    NodeFilter, Page, PathQuestion, PortFilter, PortKey, Selector, Service, ServiceFilter,
+    ServiceKey, SimulationAction, Status, Subscription, SubscriptionKey,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -57,19 +57,24 @@ pub trait Subnet: Send + Sync + 'static {
         filter: &LinkFilter,
     ) -> Page<Keyed<PortKey, v1::Link>>;
 
-    /// Entries of a switch's linear forwarding table by ascending LID.
+    /// Entries of a switch's linear forwarding table by ascending LID, as the switch last confirmed
+    /// them; LIDs that the switch drops are left out. The page token is the server's to fill in.
     fn forwarding_table(
         &self,
         switch: &Selector,
         after: Option<Lid>,
         limit: usize,
-    ) -> Result<ForwardingTable, LookupError>;
+    ) -> Result<v1::GetForwardingTableResponse, LookupError>;
 
     /// The path from one port to another, along the tables that the switches confirmed.
     ///
     /// The walk follows `destination` where it is a LID, otherwise the port's base LID. A drop or a
     /// loop is an outcome of the walk, not an error.
-    fn route(&self, source: &Selector, destination: &Selector) -> Result<Route, LookupError>;
+    fn route(
+        &self,
+        source: &Selector,
+        destination: &Selector,
+    ) -> Result<v1::ResolveRouteResponse, LookupError>;
 
     /// Partitions by ascending P_Key.
     fn partitions(&self, after: Option<u16>, limit: usize) -> Page<Keyed<u16, v1::Partition>>;
@@ -114,7 +119,7 @@ pub trait SaQueries: Send + Sync + 'static {
     /// The paths that the SA answers to a host's PathRecord query, by the same code.
     ///
     /// The lack of paths is an answer, not an error.
-    fn paths(&self, question: &PathQuestion) -> Result<Paths, SaError>;
+    fn paths(&self, question: &PathQuestion) -> Result<v1::ResolvePathResponse, SaError>;
 
     /// Services that ports offer by ascending key.
     fn services(

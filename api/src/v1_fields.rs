@@ -30,3 +30,8 @@ pub fn link_speed(speed: Option<LinkSpeed>) -> v1::LinkSpeed {
         Some(LinkSpeed::Xdr) => v1::LinkSpeed::Xdr,
     }
 }
+
+/// A rate in units of 100 Mb/s as Gb/s.
+pub fn gbps(tenths: u16) -> f64 {
+    f64::from(tenths) / 10.0
+}

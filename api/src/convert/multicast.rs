@@ -1,7 +1,7 @@
 use rsm_proto::v1;
 
-use super::gbps;
 use crate::model::{MulticastGroup, MulticastMember, MulticastSwitch};
+use crate::v1_fields::gbps;
 
 impl From<MulticastGroup> for v1::MulticastGroup {
     fn from(group: MulticastGroup) -> Self {

@@ -8,13 +8,11 @@ mod alias_guid;
 mod convergence;
 mod event;
 mod finding;
-mod forwarding_table;
 mod link;
 mod multicast;
 mod node;
 mod page;
 mod port;
-mod route;
 mod routing;
 mod sa;
 mod selector;
@@ -27,7 +25,6 @@ pub use alias_guid::AliasGuidKey;
 pub use convergence::{Activity, Convergence, SmpCounts, Stage, Timing};
 pub use event::{Change, Event, RoutesChanged};
 pub use finding::{Finding, FindingFilter};
-pub use forwarding_table::{ForwardingEntry, ForwardingTable};
 pub use link::LinkFilter;
 pub use multicast::{
     GroupSelector, MulticastGroup, MulticastGroupFilter, MulticastMember, MulticastSwitch,
@@ -36,13 +33,12 @@ pub use multicast::{
 pub use node::NodeFilter;
 pub use page::{Keyed, Page};
 pub use port::{PortFilter, PortKey};
-pub use route::{Hop, Route, RouteOutcome};
 pub use routing::Loss;
 pub use rsm_ids::{LinkSpeed, LinkWidth};
 pub use rsm_proto::v1::{
-    JoinState, Membership, MissingKind, NodeKind, PhysicalState, PortState, Severity,
+    JoinState, Membership, MissingKind, NodeKind, PhysicalState, PortState, RouteOutcome, Severity,
 };
-pub use sa::{Path, PathQuestion, Paths};
+pub use sa::PathQuestion;
 pub use selector::{ParseSelectorError, Selector};
 pub use service::{Service, ServiceFilter, ServiceKey};
 pub use simulation::SimulationAction;

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use rsm_ids::Lid;
 use rsm_proto::v1;
 use rsm_proto::v1::fabric_service_server::FabricService;
 use tonic::{Request, Response, Status};
@@ -119,15 +120,13 @@ impl FabricService for Fabric {
         let mut request = request.into_inner();
         let cursor = Cursor::take(&mut request)?;
         let switch = selector("switch", &request.switch)?;
-        let mut table = self
-            .subnet
-            .forwarding_table(&switch, cursor.after, cursor.limit())?;
-        let next_page_token = cursor.cut(&mut table.entries, |entry| entry.lid);
-        Ok(Response::new(v1::GetForwardingTableResponse {
-            generation: table.generation,
-            table: Some(table.into()),
-            next_page_token,
-        }))
+        let mut response = (self.subnet).forwarding_table(&switch, cursor.after, cursor.limit())?;
+        if let Some(table) = &mut response.table {
+            // Entries have 16-bit LIDs.
+            response.next_page_token =
+                cursor.cut(&mut table.entries, |entry| Lid(entry.lid as u16));
+        }
+        Ok(Response::new(response))
     }
 
     async fn resolve_route(
@@ -137,11 +136,7 @@ impl FabricService for Fabric {
         let request = request.into_inner();
         let source = selector("source", &request.source)?;
         let destination = selector("destination", &request.destination)?;
-        let route = self.subnet.route(&source, &destination)?;
-        Ok(Response::new(v1::ResolveRouteResponse {
-            generation: route.generation,
-            route: Some(route.into()),
-        }))
+        Ok(Response::new(self.subnet.route(&source, &destination)?))
     }
 
     async fn list_findings(

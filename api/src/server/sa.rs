@@ -48,10 +48,7 @@ impl SaService for SaServer {
             max_paths: max_paths(request.max_paths)?,
         };
         let paths = sa(self.sa.as_ref())?.paths(&question)?;
-        Ok(Response::new(v1::ResolvePathResponse {
-            generation: paths.generation,
-            paths: Some(paths.into()),
-        }))
+        Ok(Response::new(paths))
     }
 
     async fn list_services(

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use rsm_api::model::{
     AliasGuidKey, GroupSelector, Keyed, MulticastGroup, MulticastGroupFilter, MulticastMember,
-    MulticastSwitch, Page, PathQuestion, Paths, PortKey, Service, ServiceFilter, ServiceKey,
-    Subscription, SubscriptionKey,
+    MulticastSwitch, Page, PathQuestion, PortKey, Service, ServiceFilter, ServiceKey, Subscription,
+    SubscriptionKey,
 };
 use rsm_api::v1;
 use rsm_api::{BoxFuture, SaError, SaQueries};
@@ -48,7 +48,7 @@ impl SaQueries for PublishedSa {
         shown(&self.state_source.counters())
     }
 
-    fn paths(&self, question: &PathQuestion) -> Result<Paths, SaError> {
+    fn paths(&self, question: &PathQuestion) -> Result<v1::ResolvePathResponse, SaError> {
         paths::between(
             &self.view.published(),
             &self.state_source.sa_snapshot(),

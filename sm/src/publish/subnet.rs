@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use rsm_api::model::{
-    Convergence, Event, Finding, FindingFilter, ForwardingTable, Keyed, LinkFilter, NodeFilter,
-    NodeKind, Page, PortFilter, PortKey, Route, Selector, Status,
+    Convergence, Event, Finding, FindingFilter, Keyed, LinkFilter, NodeFilter, NodeKind, Page,
+    PortFilter, PortKey, Selector, Status,
 };
 use rsm_api::resolve::{resolve_node, resolve_port};
 use rsm_api::{LookupError, Subnet, v1};
@@ -79,11 +79,15 @@ impl Subnet for View {
         switch: &Selector,
         after: Option<Lid>,
         limit: usize,
-    ) -> Result<ForwardingTable, LookupError> {
+    ) -> Result<v1::GetForwardingTableResponse, LookupError> {
         routes::forwarding_table(&self.published(), switch, after, limit)
     }
 
-    fn route(&self, source: &Selector, destination: &Selector) -> Result<Route, LookupError> {
+    fn route(
+        &self,
+        source: &Selector,
+        destination: &Selector,
+    ) -> Result<v1::ResolveRouteResponse, LookupError> {
         routes::route(&self.published(), source, destination)
     }
 

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use rsm_api::model::{
     AliasGuidKey, GroupSelector, JoinState, Keyed, MulticastGroup, MulticastGroupFilter,
-    MulticastMember, MulticastSwitch, NodeKind, Page, Path, PathQuestion, Paths, PortKey, Service,
+    MulticastMember, MulticastSwitch, NodeKind, Page, PathQuestion, PortKey, Service,
     ServiceFilter, ServiceKey, Subscription, SubscriptionKey,
 };
 use rsm_api::v1;
@@ -10,7 +10,7 @@ use rsm_api::{BoxFuture, LookupError, SaError, SaQueries, Subnet};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 
 use super::subnet::{keyed_page, page};
-use super::{Fake, FakePort, GENERATION, PREFIX, guid_of, lid_of};
+use super::{Fake, FakePort, GENERATION, PREFIX, guid_of};
 
 /// The broadcast group of IP over InfiniBand in the default partition.
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
@@ -165,36 +165,40 @@ impl SaQueries for Fake {
         }
     }
 
-    fn paths(&self, question: &PathQuestion) -> Result<Paths, SaError> {
+    fn paths(&self, question: &PathQuestion) -> Result<v1::ResolvePathResponse, SaError> {
         let (source, destination) = (&question.source, &question.destination);
-        let hops = self.route(source, destination)?.hops;
+        let hops = self.route(source, destination)?.route.unwrap().hops;
         let (from, to) = (self.end_port(source)?, self.end_port(destination)?);
         let p_key = question.p_key.unwrap_or(0x7FFF) & 0x7FFF;
-        let path = |number| Path {
-            source_gid: Gid::new(PREFIX, guid_of(from)),
-            destination_gid: Gid::new(PREFIX, guid_of(to)),
-            source_lid: lid_of(from),
-            destination_lid: lid_of(to),
-            p_key: p_key | 0x8000,
-            service_level: question.service_level.unwrap_or(0),
+        let path = |number| v1::Path {
+            source_gid: Gid::new(PREFIX, guid_of(from)).to_string(),
+            destination_gid: Gid::new(PREFIX, guid_of(to)).to_string(),
+            source_lid: from.message.lid,
+            destination_lid: to.message.lid,
+            p_key: (p_key | 0x8000).into(),
+            service_level: question.service_level.unwrap_or(0).into(),
             mtu_bytes: 4096,
-            rate_tenth_gbps: 4000,
+            rate_gbps: 400.0,
             packet_life_time: 18,
             reversible: number == 0,
             preference: if number == 0 { 0 } else { 2 },
             hops: hops.clone(),
         };
         let most = question.max_paths.min(2);
-        let paths = if self.partitions.contains_key(&p_key) {
-            Ok((0..most).map(path).collect())
+        let (paths, reason) = if self.partitions.contains_key(&p_key) {
+            ((0..most).map(path).collect(), String::new())
         } else {
-            Err("the two ports share no partition".to_owned())
+            (Vec::new(), "the two ports share no partition".to_owned())
         };
-        Ok(Paths {
-            generation: GENERATION,
-            source: from.key,
-            destination: to.key,
+        let paths = v1::Paths {
+            source: Some(from.key.into()),
+            destination: Some(to.key.into()),
             paths,
+            reason,
+        };
+        Ok(v1::ResolvePathResponse {
+            generation: GENERATION,
+            paths: Some(paths),
         })
     }
 

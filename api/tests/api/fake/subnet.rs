@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_api::model::{
-    Convergence, EngineChoice, Event, Finding, FindingCounts, FindingFilter, ForwardingEntry,
-    ForwardingTable, Hop, Inventory, Keyed, LinkFilter, NodeFilter, NodeKind, Page, PortFilter,
-    PortKey, Route, RouteOutcome, Selector, SmpCounts, Status, Verification,
+    Convergence, EngineChoice, Event, Finding, FindingCounts, FindingFilter, Inventory, Keyed,
+    LinkFilter, NodeFilter, NodeKind, Page, PortFilter, PortKey, RouteOutcome, Selector, SmpCounts,
+    Status, Verification,
 };
 use rsm_api::resolve::{Directory, resolve_node, resolve_port};
 use rsm_api::{LookupError, Subnet, v1};
@@ -214,7 +214,7 @@ impl Subnet for Fake {
         switch: &Selector,
         after: Option<Lid>,
         limit: usize,
-    ) -> Result<ForwardingTable, LookupError> {
+    ) -> Result<v1::GetForwardingTableResponse, LookupError> {
         let Keyed {
             key: guid,
             message: node,
@@ -227,68 +227,79 @@ impl Subnet for Fake {
             })?;
         let entry = |(&lid, &port): (&Lid, &PortNum)| {
             let destination = self.port_of_lid(lid);
-            ForwardingEntry {
-                lid,
-                port,
-                destination,
+            v1::ForwardingEntry {
+                lid: lid.0.into(),
+                port: port.0.into(),
+                destination: destination.map(v1::PortKey::from),
                 destination_description: destination
                     .map(|key| self.nodes[&key.node].description.clone())
                     .unwrap_or_default(),
             }
         };
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        Ok(ForwardingTable {
-            generation: GENERATION,
-            switch: guid,
+        let table = v1::ForwardingTable {
+            switch_guid: guid.to_string(),
             description: node.description,
-            lid: Lid(node.lids[0] as u16),
-            top: *table.last_key_value().unwrap().0,
+            lid: node.lids[0],
+            top: table.last_key_value().unwrap().0.0.into(),
             entries: table
                 .range((from, Bound::Unbounded))
                 .take(limit)
                 .map(entry)
                 .collect(),
+        };
+        Ok(v1::GetForwardingTableResponse {
+            generation: GENERATION,
+            table: Some(table),
+            next_page_token: String::new(),
         })
     }
 
-    fn route(&self, source: &Selector, destination: &Selector) -> Result<Route, LookupError> {
+    fn route(
+        &self,
+        source: &Selector,
+        destination: &Selector,
+    ) -> Result<v1::ResolveRouteResponse, LookupError> {
         let source = self.end_port(source)?;
         let destination = self.end_port(destination)?;
         let lid = lid_of(destination);
         let mut hops = Vec::new();
         let (mut node, mut in_port) = (source.key.node, None);
-        let outcome = loop {
+        let (outcome, reason) = loop {
             let out_port = match self.tables.get(&node) {
                 _ if node == destination.key.node => None,
                 Some(table) => table.get(&lid).copied(),
                 None => Some(source.key.number),
             };
-            hops.push(Hop {
-                node,
+            let number = |port: PortNum| u32::from(port.0);
+            hops.push(v1::Hop {
+                node_guid: node.to_string(),
                 description: self.nodes[&node].description.clone(),
-                kind: self.nodes[&node].kind(),
-                in_port,
-                out_port,
+                kind: self.nodes[&node].kind,
+                in_port: in_port.map(number),
+                out_port: out_port.map(number),
             });
             let Some(number) = out_port else {
                 break if node == destination.key.node {
-                    RouteOutcome::Delivered
+                    (RouteOutcome::Delivered, String::new())
                 } else {
-                    RouteOutcome::Dropped {
-                        reason: format!("no entry for LID {lid}"),
-                    }
+                    (RouteOutcome::Dropped, format!("no entry for LID {lid}"))
                 };
             };
             let peer = peer_of(&self.ports[&PortKey { node, number }]).unwrap();
             (node, in_port) = (peer.node, Some(peer.number));
         };
-        Ok(Route {
-            generation: GENERATION,
-            source: source.key,
-            destination: destination.key,
-            lid,
+        let route = v1::Route {
+            source: Some(source.key.into()),
+            destination: Some(destination.key.into()),
+            lid: lid.0.into(),
             hops,
-            outcome,
+            outcome: outcome.into(),
+            reason,
+        };
+        Ok(v1::ResolveRouteResponse {
+            generation: GENERATION,
+            route: Some(route),
         })
     }
 

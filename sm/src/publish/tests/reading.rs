@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use rsm_api::model::{LinkFilter, NodeFilter, NodeKind, PortFilter, PortState, RouteOutcome};
+use rsm_api::model::{
+    LinkFilter, NodeFilter, NodeKind, PortFilter, PortState, RouteOutcome, Selector,
+};
 use rsm_api::v1::{LinkSpeed, LinkWidth};
-use rsm_api::{LookupError, Subnet};
+use rsm_api::{LookupError, Subnet, v1};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::tables::NO_PATH;
 use rsm_sim::Probe;
@@ -167,34 +169,45 @@ fn every_name_of_a_port_leads_to_it() {
     }
 }
 
+fn route(view: &View, source: &Selector, destination: &Selector) -> Result<v1::Route, LookupError> {
+    let response = view.route(source, destination)?;
+    Ok(response.route.unwrap())
+}
+
+/// How a route ended, and why where it was dropped.
+fn outcome(route: &v1::Route) -> (RouteOutcome, String) {
+    (route.outcome(), route.reason.clone())
+}
+
+fn node_of(hop: &v1::Hop) -> Guid {
+    hop.node_guid.parse().unwrap()
+}
+
 #[test]
 fn a_route_is_the_path_that_packets_take() {
     let world = World::up();
     for from in HOSTS {
         for to in HOSTS.into_iter().chain([SPINE_A, SPINE_B, LEAF_1, LEAF_2]) {
             let (source, destination) = (named(&from.to_string()), named(&to.to_string()));
-            let route = world.view.route(&source, &destination).unwrap();
-            assert_eq!(route.outcome, RouteOutcome::Delivered);
+            let route = route(&world.view, &source, &destination).unwrap();
+            assert_eq!(route.outcome(), RouteOutcome::Delivered);
             let (first, last) = (route.hops.first().unwrap(), route.hops.last().unwrap());
-            assert_eq!((first.node, first.in_port), (from, None));
-            assert_eq!((last.node, last.out_port), (to, None));
+            assert_eq!((node_of(first), first.in_port), (from, None));
+            assert_eq!((node_of(last), last.out_port), (to, None));
             for pair in route.hops.windows(2) {
-                let exit = pair[0].out_port.unwrap();
-                let peer = world.sim.peer(pair[0].node, exit).unwrap();
-                assert_eq!(peer, Some((pair[1].node, pair[1].in_port.unwrap())));
+                let exit = PortNum(pair[0].out_port.unwrap() as u8);
+                let entry = PortNum(pair[1].in_port.unwrap() as u8);
+                let peer = world.sim.peer(node_of(&pair[0]), exit).unwrap();
+                assert_eq!(peer, Some((node_of(&pair[1]), entry)));
             }
-            let probe = world.sim.probe((from, PortNum(1)), route.lid, 0);
+            let lid = Lid(route.lid as u16);
+            let probe = world.sim.probe((from, PortNum(1)), lid, 0);
             assert!(matches!(probe, Ok(Probe::Delivered { .. })), "{probe:?}");
         }
     }
-    let same = world
-        .view
-        .route(&named("host-1"), &named("host-1"))
-        .unwrap();
+    let same = route(&world.view, &named("host-1"), &named("host-1")).unwrap();
     assert_eq!(same.hops.len(), 1);
-    let far = world
-        .view
-        .route(&named("host-1"), &named(&HOSTS[3].to_string()));
+    let far = route(&world.view, &named("host-1"), &named(&HOSTS[3].to_string()));
     assert_eq!(far.unwrap().hops.len(), 5);
     assert!(matches!(
         world.view.route(&named("host-1"), &named("leaf-1:3")),
@@ -231,25 +244,25 @@ fn a_route_that_ends_early_shows_where_and_why() {
             let at = plan.topology.switch_by_guid(switch).unwrap().index();
             Arc::make_mut(&mut other.routing).tables.lfts[at].set_entry(lid, port);
         });
-        let route = view.route(&named("host-1"), &destination).unwrap();
-        let nodes: Vec<_> = route.hops.iter().map(|hop| hop.node).collect();
-        (route.outcome, nodes, route.hops.last().unwrap().out_port)
+        let route = route(&view, &named("host-1"), &destination).unwrap();
+        let nodes: Vec<_> = route.hops.iter().map(node_of).collect();
+        (outcome(&route), nodes, route.hops.last().unwrap().out_port)
     };
-    let dropped = |reason: String| RouteOutcome::Dropped { reason };
+    let dropped = |reason: String| (RouteOutcome::Dropped, reason);
 
-    let (outcome, nodes, exit) = walk(LEAF_1, NO_PATH);
-    assert_eq!(outcome, dropped(format!("no entry for LID {lid}")));
+    let (end, nodes, exit) = walk(LEAF_1, NO_PATH);
+    assert_eq!(end, dropped(format!("no entry for LID {lid}")));
     assert_eq!((nodes, exit), (vec![HOSTS[0], LEAF_1], None));
     assert_eq!(walk(LEAF_1, 5).0, dropped("port 5 is down".to_owned()));
     assert_eq!(
         walk(LEAF_1, 99).0,
         dropped("there is no port 99".to_owned())
     );
-    let (outcome, nodes, _) = walk(LEAF_1, 2);
-    assert_eq!(outcome, dropped(format!("it does not hold LID {lid}")));
+    let (end, nodes, _) = walk(LEAF_1, 2);
+    assert_eq!(end, dropped(format!("it does not hold LID {lid}")));
     assert_eq!(nodes, [HOSTS[0], LEAF_1, HOSTS[1]]);
-    let (outcome, nodes, _) = walk(LEAF_1, 1);
-    assert_eq!(outcome, dropped(format!("it does not hold LID {lid}")));
+    let (end, nodes, _) = walk(LEAF_1, 1);
+    assert_eq!(end, dropped(format!("it does not hold LID {lid}")));
     assert_eq!(nodes, [HOSTS[0], LEAF_1, HOSTS[0]]);
 
     // Both spines lead back.
@@ -259,9 +272,9 @@ fn a_route_that_ends_early_shows_where_and_why() {
             Arc::make_mut(&mut other.routing).tables.lfts[at].set_entry(lid, 1);
         }
     });
-    let route = view.route(&named("host-1"), &destination).unwrap();
-    assert_eq!(route.outcome, RouteOutcome::Loop);
-    let nodes: Vec<_> = route.hops.iter().map(|hop| hop.node).collect();
+    let looping = route(&view, &named("host-1"), &destination).unwrap();
+    assert_eq!(outcome(&looping), (RouteOutcome::Loop, String::new()));
+    let nodes: Vec<_> = looping.hops.iter().map(node_of).collect();
     assert_eq!((nodes.len(), nodes[1], nodes[3]), (4, LEAF_1, LEAF_1));
 
     let view = blank_view();
@@ -269,38 +282,39 @@ fn a_route_that_ends_early_shows_where_and_why() {
         plan: None,
         ..world.snapshot()
     }));
-    let route = view.route(&named("host-1"), &destination).unwrap();
+    let untabled = route(&view, &named("host-1"), &destination).unwrap();
     assert_eq!(
-        route.outcome,
+        outcome(&untabled),
         dropped("the switch has no forwarding table".to_owned())
     );
     let table = view.forwarding_table(&named("leaf-1"), None, 9).unwrap();
-    assert_eq!(table.entries, []);
+    assert_eq!(table.table.unwrap().entries, []);
 }
 
 #[test]
 fn a_table_is_what_the_switch_holds() {
     let world = World::up();
     let leaf = named("leaf-1");
-    let page = |after, limit| world.view.forwarding_table(&leaf, after, limit).unwrap();
+    let page = |after, limit| {
+        let response = world.view.forwarding_table(&leaf, after, limit).unwrap();
+        response.table.unwrap()
+    };
     let whole = page(None, usize::MAX);
     assert_eq!(whole.entries.len(), 8);
     let held = world.sim.lft(LEAF_1).unwrap();
     for entry in &whole.entries {
-        assert_eq!(entry.port.0, held[entry.lid.index()]);
+        assert_eq!(entry.port, u32::from(held[entry.lid as usize]));
         let destination = world.view.port(&named(&entry.lid.to_string())).unwrap();
-        assert_eq!(entry.destination, Some(destination.key));
+        assert_eq!(entry.destination, Some(destination.key.into()));
         let description = destination.message.node_description;
         assert_eq!(entry.destination_description, description);
     }
-    assert_eq!(
-        whole.top,
-        world.sim.switch_info(LEAF_1).unwrap().linear_fdb_top()
-    );
+    let top = world.sim.switch_info(LEAF_1).unwrap().linear_fdb_top();
+    assert_eq!(whole.top, u32::from(top.0));
     let pages = all(
         3,
         |after, limit| page(after, limit).entries,
-        |entry| entry.lid,
+        |entry| Lid(entry.lid as u16),
     );
     assert_eq!(pages, whole.entries);
     assert!(matches!(
