@@ -11,8 +11,8 @@ use crate::error::{ControlError, LookupError, RoutingError, SaError, SimulationE
 use crate::model::{
     Activity, AliasGuidKey, Convergence, Event, Finding, FindingFilter, GroupSelector, Keyed,
     LinkFilter, Loss, MulticastGroup, MulticastGroupFilter, MulticastMember, MulticastSwitch,
-    NodeFilter, Page, PathQuestion, PortFilter, PortKey, Selector, Service, ServiceFilter,
-    ServiceKey, SimulationAction, Status, Subscription, SubscriptionKey,
+    NodeFilter, Page, PathQuestion, PortFilter, PortKey, Selector, ServiceFilter, ServiceKey,
+    SimulationAction, Status, SubscriptionKey,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -127,7 +127,7 @@ pub trait SaQueries: Send + Sync + 'static {
         after: Option<ServiceKey>,
         limit: usize,
         filter: ServiceFilter,
-    ) -> BoxFuture<'_, Result<Page<Service>, SaError>>;
+    ) -> BoxFuture<'_, Result<Page<Keyed<ServiceKey, v1::Service>>, SaError>>;
 
     /// Subscriptions of hosts by ascending key; of `port` only, where one is given.
     fn subscriptions(
@@ -135,7 +135,7 @@ pub trait SaQueries: Send + Sync + 'static {
         after: Option<SubscriptionKey>,
         limit: usize,
         port: Option<PortKey>,
-    ) -> BoxFuture<'_, Result<Page<Subscription>, SaError>>;
+    ) -> BoxFuture<'_, Result<Page<Keyed<SubscriptionKey, v1::Subscription>>, SaError>>;
 
     /// Alias GUIDs of ports by ascending key; of `port` only, where one is given.
     fn alias_guids(

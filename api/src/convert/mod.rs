@@ -7,6 +7,4 @@ mod event;
 mod finding;
 pub(crate) mod gpu;
 mod multicast;
-mod service;
 mod status;
-mod subscription;

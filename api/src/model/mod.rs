@@ -40,9 +40,9 @@ pub use rsm_proto::v1::{
 };
 pub use sa::PathQuestion;
 pub use selector::{ParseSelectorError, Selector};
-pub use service::{Service, ServiceFilter, ServiceKey};
+pub use service::{ServiceFilter, ServiceKey};
 pub use simulation::SimulationAction;
 pub use status::{
     EngineChoice, FindingCounts, Inventory, MasterElsewhere, Status, SubnetState, Verification,
 };
-pub use subscription::{Subscription, SubscriptionKey, SubscriptionSources};
+pub use subscription::SubscriptionKey;

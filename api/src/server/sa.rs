@@ -64,7 +64,7 @@ impl SaService for SaServer {
         let page = sa
             .services(listing.after(), listing.limit(), filter)
             .await?;
-        listing.answer(page, |service| service.key)
+        listing.answer_keyed(page)
     }
 
     async fn list_subscriptions(
@@ -77,7 +77,7 @@ impl SaService for SaServer {
         let page = sa
             .subscriptions(listing.after(), listing.limit(), port)
             .await?;
-        listing.answer(page, |subscription| subscription.key)
+        listing.answer_keyed(page)
     }
 
     async fn list_alias_guids(

@@ -113,12 +113,12 @@ impl Published {
 
     /// The end port with this GUID, and the description of its node; neither where it is not in the
     /// fabric.
-    pub(super) fn named(&self, port: Guid) -> (Option<PortKey>, String) {
+    pub(super) fn named(&self, port: Guid) -> (Option<v1::PortKey>, String) {
         match self.index().port_of_guid(port) {
             Some(at) => {
                 let fabric = self.fabric();
                 let description = fabric.node(at.node).description.clone();
-                (Some(api_key(fabric.key(at))), description)
+                (Some(api_key(fabric.key(at)).into()), description)
             }
             None => (None, String::new()),
         }

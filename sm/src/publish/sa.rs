@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use rsm_api::model::{
     AliasGuidKey, GroupSelector, Keyed, MulticastGroup, MulticastGroupFilter, MulticastMember,
-    MulticastSwitch, Page, PathQuestion, PortKey, Service, ServiceFilter, ServiceKey, Subscription,
-    SubscriptionKey,
+    MulticastSwitch, Page, PathQuestion, PortKey, ServiceFilter, ServiceKey, SubscriptionKey,
 };
 use rsm_api::v1;
 use rsm_api::{BoxFuture, SaError, SaQueries};
@@ -61,7 +60,7 @@ impl SaQueries for PublishedSa {
         after: Option<ServiceKey>,
         limit: usize,
         filter: ServiceFilter,
-    ) -> BoxFuture<'_, Result<Page<Service>, SaError>> {
+    ) -> BoxFuture<'_, Result<Page<Keyed<ServiceKey, v1::Service>>, SaError>> {
         Box::pin(async move {
             let services = self.state_source.holdings().await?.services;
             let (published, now) = (self.view.published(), self.view.now());
@@ -76,7 +75,7 @@ impl SaQueries for PublishedSa {
         after: Option<SubscriptionKey>,
         limit: usize,
         port: Option<PortKey>,
-    ) -> BoxFuture<'_, Result<Page<Subscription>, SaError>> {
+    ) -> BoxFuture<'_, Result<Page<Keyed<SubscriptionKey, v1::Subscription>>, SaError>> {
         Box::pin(async move {
             let view = self.state_source.holdings().await?.subscriptions;
             let published = self.view.published();

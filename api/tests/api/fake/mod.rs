@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use rsm_api::Journal;
 use rsm_api::model::{
-    AliasGuidKey, Convergence, Finding, Keyed, PortKey, Service, ServiceKey, SimulationAction,
-    SubnetState, Subscription, SubscriptionKey,
+    AliasGuidKey, Convergence, Finding, Keyed, PortKey, ServiceKey, SimulationAction, SubnetState,
+    SubscriptionKey,
 };
 use rsm_api::v1;
 use rsm_ids::{Gid, Guid, Lid, PortNum};
@@ -57,8 +57,8 @@ pub(crate) struct Fake {
     pub(crate) tables: BTreeMap<Guid, BTreeMap<Lid, PortNum>>,
     pub(crate) partitions: BTreeMap<u16, (v1::Partition, BTreeMap<PortKey, v1::PartitionMember>)>,
     pub(crate) groups: BTreeMap<Gid, FakeGroup>,
-    pub(crate) services: BTreeMap<ServiceKey, Service>,
-    pub(crate) subscriptions: BTreeMap<SubscriptionKey, Subscription>,
+    pub(crate) services: BTreeMap<ServiceKey, v1::Service>,
+    pub(crate) subscriptions: BTreeMap<SubscriptionKey, v1::Subscription>,
     pub(crate) aliases: BTreeMap<AliasGuidKey, v1::AliasGuid>,
     pub(crate) findings: Vec<Finding>,
     /// By ascending key.

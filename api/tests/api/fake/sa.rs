@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use rsm_api::model::{
     AliasGuidKey, GroupSelector, JoinState, Keyed, MulticastGroup, MulticastGroupFilter,
-    MulticastMember, MulticastSwitch, NodeKind, Page, PathQuestion, PortKey, Service,
-    ServiceFilter, ServiceKey, Subscription, SubscriptionKey,
+    MulticastMember, MulticastSwitch, NodeKind, Page, PathQuestion, PortKey, ServiceFilter,
+    ServiceKey, SubscriptionKey,
 };
 use rsm_api::v1;
 use rsm_api::{BoxFuture, LookupError, SaError, SaQueries, Subnet};
@@ -207,16 +207,17 @@ impl SaQueries for Fake {
         after: Option<ServiceKey>,
         limit: usize,
         filter: ServiceFilter,
-    ) -> BoxFuture<'_, Result<Page<Service>, SaError>> {
+    ) -> BoxFuture<'_, Result<Page<Keyed<ServiceKey, v1::Service>>, SaError>> {
         Box::pin(async move {
-            let wanted = |service: &Service| {
+            let port = filter.port.map(v1::PortKey::from);
+            let wanted = |service: &v1::Service| {
                 filter
                     .name
                     .as_ref()
                     .is_none_or(|name| service.name == *name)
-                    && filter.port.is_none_or(|port| service.port == Some(port))
+                    && (port.is_none() || service.port == port)
             };
-            Ok(page(&self.services, after, limit, wanted))
+            Ok(keyed_page(&self.services, after, limit, wanted))
         })
     }
 
@@ -225,10 +226,11 @@ impl SaQueries for Fake {
         after: Option<SubscriptionKey>,
         limit: usize,
         port: Option<PortKey>,
-    ) -> BoxFuture<'_, Result<Page<Subscription>, SaError>> {
+    ) -> BoxFuture<'_, Result<Page<Keyed<SubscriptionKey, v1::Subscription>>, SaError>> {
         Box::pin(async move {
-            let wanted = |one: &Subscription| port.is_none_or(|port| one.port == Some(port));
-            Ok(page(&self.subscriptions, after, limit, wanted))
+            let of = port.map(v1::PortKey::from);
+            let wanted = |one: &v1::Subscription| of.is_none() || one.port == of;
+            Ok(keyed_page(&self.subscriptions, after, limit, wanted))
         })
     }
 
