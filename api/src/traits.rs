@@ -10,9 +10,8 @@ use tokio::sync::broadcast;
 use crate::error::{ControlError, LookupError, RoutingError, SaError, SimulationError};
 use crate::model::{
     Activity, AliasGuidKey, Convergence, Event, Finding, FindingFilter, GroupSelector, Keyed,
-    LinkFilter, Loss, MulticastGroup, MulticastGroupFilter, MulticastMember, MulticastSwitch,
-    NodeFilter, Page, PathQuestion, PortFilter, PortKey, Selector, ServiceFilter, ServiceKey,
-    SimulationAction, Status, SubscriptionKey,
+    LinkFilter, Loss, MulticastGroupFilter, NodeFilter, Page, PathQuestion, PortFilter, PortKey,
+    Selector, ServiceFilter, ServiceKey, SimulationAction, Status, SubscriptionKey,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -151,21 +150,22 @@ pub trait SaQueries: Send + Sync + 'static {
         after: Option<Gid>,
         limit: usize,
         filter: MulticastGroupFilter,
-    ) -> BoxFuture<'_, Result<Page<MulticastGroup>, SaError>>;
+    ) -> BoxFuture<'_, Result<Page<Keyed<Gid, v1::MulticastGroup>>, SaError>>;
 
     /// One multicast group.
     fn multicast_group(
         &self,
         group: GroupSelector,
-    ) -> BoxFuture<'_, Result<MulticastGroup, SaError>>;
+    ) -> BoxFuture<'_, Result<v1::MulticastGroup, SaError>>;
 
-    /// The members of one group by ascending [`MulticastMember::alias`].
+    /// The members of one group by ascending GUID in the GID that they joined by: the port's, or one
+    /// of its aliases.
     fn multicast_members(
         &self,
         group: GroupSelector,
         after: Option<Guid>,
         limit: usize,
-    ) -> BoxFuture<'_, Result<Page<MulticastMember>, SaError>>;
+    ) -> BoxFuture<'_, Result<Page<Keyed<Guid, v1::MulticastMember>>, SaError>>;
 
     /// The switches of one group's tree by ascending GUID.
     fn multicast_switches(
@@ -173,7 +173,7 @@ pub trait SaQueries: Send + Sync + 'static {
         group: GroupSelector,
         after: Option<Guid>,
         limit: usize,
-    ) -> BoxFuture<'_, Result<Page<MulticastSwitch>, SaError>>;
+    ) -> BoxFuture<'_, Result<Page<Keyed<Guid, v1::MulticastSwitch>>, SaError>>;
 }
 
 /// Acting on a subnet.

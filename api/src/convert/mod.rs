@@ -6,5 +6,4 @@ mod convergence;
 mod event;
 mod finding;
 pub(crate) mod gpu;
-mod multicast;
 mod status;

@@ -26,10 +26,7 @@ pub use convergence::{Activity, Convergence, SmpCounts, Stage, Timing};
 pub use event::{Change, Event, RoutesChanged};
 pub use finding::{Finding, FindingFilter};
 pub use link::LinkFilter;
-pub use multicast::{
-    GroupSelector, MulticastGroup, MulticastGroupFilter, MulticastMember, MulticastSwitch,
-    ParseGroupError,
-};
+pub use multicast::{GroupSelector, MulticastGroupFilter, ParseGroupError};
 pub use node::NodeFilter;
 pub use page::{Keyed, Page};
 pub use port::{PortFilter, PortKey};

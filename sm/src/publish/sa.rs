@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use rsm_api::model::{
-    AliasGuidKey, GroupSelector, Keyed, MulticastGroup, MulticastGroupFilter, MulticastMember,
-    MulticastSwitch, Page, PathQuestion, PortKey, ServiceFilter, ServiceKey, SubscriptionKey,
+    AliasGuidKey, GroupSelector, Keyed, MulticastGroupFilter, Page, PathQuestion, PortKey,
+    ServiceFilter, ServiceKey, SubscriptionKey,
 };
 use rsm_api::v1;
 use rsm_api::{BoxFuture, SaError, SaQueries};
@@ -103,7 +103,7 @@ impl SaQueries for PublishedSa {
         after: Option<Gid>,
         limit: usize,
         filter: MulticastGroupFilter,
-    ) -> BoxFuture<'_, Result<Page<MulticastGroup>, SaError>> {
+    ) -> BoxFuture<'_, Result<Page<Keyed<Gid, v1::MulticastGroup>>, SaError>> {
         Box::pin(async move {
             let groups = self.state_source.holdings().await?.groups;
             let published = self.view.published();
@@ -116,7 +116,7 @@ impl SaQueries for PublishedSa {
     fn multicast_group(
         &self,
         group: GroupSelector,
-    ) -> BoxFuture<'_, Result<MulticastGroup, SaError>> {
+    ) -> BoxFuture<'_, Result<v1::MulticastGroup, SaError>> {
         Box::pin(async move {
             let groups = self.state_source.holdings().await?.groups;
             let group = multicast::find(&groups, group)?;
@@ -129,7 +129,7 @@ impl SaQueries for PublishedSa {
         group: GroupSelector,
         after: Option<Guid>,
         limit: usize,
-    ) -> BoxFuture<'_, Result<Page<MulticastMember>, SaError>> {
+    ) -> BoxFuture<'_, Result<Page<Keyed<Guid, v1::MulticastMember>>, SaError>> {
         Box::pin(async move {
             let groups = self.state_source.holdings().await?.groups;
             let group = multicast::find(&groups, group)?;
@@ -143,7 +143,7 @@ impl SaQueries for PublishedSa {
         group: GroupSelector,
         after: Option<Guid>,
         limit: usize,
-    ) -> BoxFuture<'_, Result<Page<MulticastSwitch>, SaError>> {
+    ) -> BoxFuture<'_, Result<Page<Keyed<Guid, v1::MulticastSwitch>>, SaError>> {
         Box::pin(async move {
             let groups = self.state_source.holdings().await?.groups;
             let mlid = multicast::find(&groups, group)?.mlid;

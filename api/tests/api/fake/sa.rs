@@ -1,15 +1,14 @@
 use std::collections::BTreeMap;
 
 use rsm_api::model::{
-    AliasGuidKey, GroupSelector, JoinState, Keyed, MulticastGroup, MulticastGroupFilter,
-    MulticastMember, MulticastSwitch, NodeKind, Page, PathQuestion, PortKey, ServiceFilter,
-    ServiceKey, SubscriptionKey,
+    AliasGuidKey, GroupSelector, JoinState, Keyed, MulticastGroupFilter, NodeKind, Page,
+    PathQuestion, PortKey, ServiceFilter, ServiceKey, SubscriptionKey,
 };
 use rsm_api::v1;
 use rsm_api::{BoxFuture, LookupError, SaError, SaQueries, Subnet};
-use rsm_ids::{Gid, Guid, Lid, PortNum};
+use rsm_ids::{Gid, Guid};
 
-use super::subnet::{keyed_page, page};
+use super::subnet::keyed_page;
 use super::{Fake, FakePort, GENERATION, PREFIX, guid_of};
 
 /// The broadcast group of IP over InfiniBand in the default partition.
@@ -24,9 +23,9 @@ const TENANT: [Gid; 2] = [
 /// A multicast group with its members and switches.
 #[derive(Clone)]
 pub(crate) struct FakeGroup {
-    pub(crate) group: MulticastGroup,
-    pub(crate) members: BTreeMap<Guid, MulticastMember>,
-    pub(crate) switches: BTreeMap<Guid, MulticastSwitch>,
+    pub(crate) group: v1::MulticastGroup,
+    pub(crate) members: BTreeMap<Guid, v1::MulticastMember>,
+    pub(crate) switches: BTreeMap<Guid, v1::MulticastSwitch>,
 }
 
 impl Fake {
@@ -39,12 +38,12 @@ impl Fake {
             .filter(|port| port.message.node_kind() == NodeKind::Ca && port.message.lid != 0)
             .cloned()
             .collect();
-        let member = |port: &FakePort, states: &[JoinState]| MulticastMember {
-            gid: Gid::new(PREFIX, guid_of(port)),
-            port_guid: guid_of(port),
-            port: Some(port.key),
+        let member = |port: &FakePort, states: &[JoinState]| v1::MulticastMember {
+            gid: Gid::new(PREFIX, guid_of(port)).to_string(),
+            port_guid: port.message.guid.clone(),
+            port: Some(port.key.into()),
             description: port.message.node_description.clone(),
-            join_states: states.to_vec(),
+            join_states: states.iter().map(|&state| state.into()).collect(),
             proxy: false,
             served: true,
         };
@@ -64,7 +63,7 @@ impl Fake {
             if let Some(gone) = members.get_mut(1) {
                 gone.port = None;
                 gone.description.clear();
-                gone.join_states = vec![JoinState::SendOnlyFullMember];
+                gone.join_states = vec![JoinState::SendOnlyFullMember.into()];
                 gone.served = false;
                 gone.proxy = true;
             }
@@ -73,23 +72,27 @@ impl Fake {
         }
     }
 
-    fn group(&self, mgid: Gid, mlid: u16, p_key: u16, members: Vec<MulticastMember>) -> FakeGroup {
-        let of_switch = |guid: Guid| MulticastSwitch {
-            guid,
+    fn group(
+        &self,
+        mgid: Gid,
+        mlid: u32,
+        p_key: u32,
+        members: Vec<v1::MulticastMember>,
+    ) -> FakeGroup {
+        let of_switch = |guid: Guid| v1::MulticastSwitch {
+            guid: guid.to_string(),
             description: self.nodes[&guid].description.clone(),
-            ports: (1..=self.nodes[&guid].num_ports)
-                .map(|port| PortNum(port as u8))
-                .collect(),
+            ports: (1..=self.nodes[&guid].num_ports).collect(),
         };
         let switches = self.tables.keys();
         FakeGroup {
-            group: MulticastGroup {
-                mgid,
-                mlid: Lid(mlid),
+            group: v1::MulticastGroup {
+                mgid: mgid.to_string(),
+                mlid,
                 p_key,
                 q_key: 0x0B1B,
                 mtu_bytes: 2048,
-                rate_tenth_gbps: 25,
+                rate_gbps: 2.5,
                 service_level: 0,
                 packet_life_time: 18,
                 traffic_class: 0,
@@ -103,7 +106,7 @@ impl Fake {
             },
             members: members
                 .into_iter()
-                .map(|member| (member.alias(), member))
+                .map(|member| (member.gid.parse::<Gid>().unwrap().guid(), member))
                 .collect(),
             switches: switches.map(|&guid| (guid, of_switch(guid))).collect(),
         }
@@ -111,8 +114,8 @@ impl Fake {
 
     fn find_group(&self, selector: GroupSelector) -> Result<&FakeGroup, LookupError> {
         let named = |one: &&FakeGroup| match selector {
-            GroupSelector::Mgid(mgid) => one.group.mgid == mgid,
-            GroupSelector::Mlid(mlid) => one.group.mlid == mlid,
+            GroupSelector::Mgid(mgid) => one.group.mgid == mgid.to_string(),
+            GroupSelector::Mlid(mlid) => one.group.mlid == u32::from(mlid.0),
         };
         let found: Vec<_> = self.groups.values().filter(named).collect();
         match *found.as_slice() {
@@ -120,7 +123,7 @@ impl Fake {
             [one] => Ok(one),
             _ => Err(LookupError::Ambiguous {
                 selector: selector.to_string(),
-                candidates: found.iter().map(|one| one.group.mgid.to_string()).collect(),
+                candidates: found.iter().map(|one| one.group.mgid.clone()).collect(),
                 total: found.len(),
             }),
         }
@@ -252,20 +255,25 @@ impl SaQueries for Fake {
         after: Option<Gid>,
         limit: usize,
         filter: MulticastGroupFilter,
-    ) -> BoxFuture<'_, Result<Page<MulticastGroup>, SaError>> {
+    ) -> BoxFuture<'_, Result<Page<Keyed<Gid, v1::MulticastGroup>>, SaError>> {
         Box::pin(async move {
             let wanted = |one: &FakeGroup| {
-                let p_key = filter.p_key.map(|key| key & 0x7FFF);
+                let p_key = filter.p_key.map(|key| u32::from(key) & 0x7FFF);
                 p_key.is_none_or(|key| one.group.p_key & 0x7FFF == key)
                     && filter.port.is_none_or(|port| {
+                        let port = Some(v1::PortKey::from(port));
                         let mut members = one.members.values();
-                        members.any(|member| member.port == Some(port))
+                        members.any(|member| member.port == port)
                     })
             };
-            let page = page(&self.groups, after, limit, wanted);
+            let page = keyed_page(&self.groups, after, limit, wanted);
+            let groups = page.items.into_iter().map(|Keyed { key, message }| Keyed {
+                key,
+                message: message.group,
+            });
             Ok(Page {
                 generation: GENERATION,
-                items: page.items.into_iter().map(|one| one.group).collect(),
+                items: groups.collect(),
             })
         })
     }
@@ -273,7 +281,7 @@ impl SaQueries for Fake {
     fn multicast_group(
         &self,
         group: GroupSelector,
-    ) -> BoxFuture<'_, Result<MulticastGroup, SaError>> {
+    ) -> BoxFuture<'_, Result<v1::MulticastGroup, SaError>> {
         Box::pin(async move { Ok(self.find_group(group)?.group.clone()) })
     }
 
@@ -282,10 +290,10 @@ impl SaQueries for Fake {
         group: GroupSelector,
         after: Option<Guid>,
         limit: usize,
-    ) -> BoxFuture<'_, Result<Page<MulticastMember>, SaError>> {
+    ) -> BoxFuture<'_, Result<Page<Keyed<Guid, v1::MulticastMember>>, SaError>> {
         Box::pin(async move {
             let members = &self.find_group(group)?.members;
-            Ok(page(members, after, limit, |_| true))
+            Ok(keyed_page(members, after, limit, |_| true))
         })
     }
 
@@ -294,10 +302,10 @@ impl SaQueries for Fake {
         group: GroupSelector,
         after: Option<Guid>,
         limit: usize,
-    ) -> BoxFuture<'_, Result<Page<MulticastSwitch>, SaError>> {
+    ) -> BoxFuture<'_, Result<Page<Keyed<Guid, v1::MulticastSwitch>>, SaError>> {
         Box::pin(async move {
             let switches = &self.find_group(group)?.switches;
-            Ok(page(switches, after, limit, |_| true))
+            Ok(keyed_page(switches, after, limit, |_| true))
         })
     }
 }

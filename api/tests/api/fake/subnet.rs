@@ -16,7 +16,7 @@ use tokio::sync::broadcast;
 use super::{Fake, FakePort, GENERATION, PREFIX, guid_of, lid_of, peer_of};
 
 /// The values of a map after the key `after` that pass the filter.
-pub(super) fn page<K: Ord + Copy, V: Clone>(
+fn page<K: Ord + Copy, V: Clone>(
     map: &BTreeMap<K, V>,
     after: Option<K>,
     limit: usize,
