@@ -9,9 +9,9 @@ use tokio::sync::broadcast;
 
 use crate::error::{ControlError, LookupError, RoutingError, SaError, SimulationError};
 use crate::model::{
-    Activity, AliasGuidKey, Convergence, Event, Finding, FindingFilter, GroupSelector, Keyed,
-    LinkFilter, Loss, MulticastGroupFilter, NodeFilter, Page, PathQuestion, PortFilter, PortKey,
-    Selector, ServiceFilter, ServiceKey, SimulationAction, Status, SubscriptionKey,
+    AliasGuidKey, Event, Finding, FindingFilter, GroupSelector, Keyed, LinkFilter, Loss,
+    MulticastGroupFilter, NodeFilter, Page, PathQuestion, PortFilter, PortKey, Selector,
+    ServiceFilter, ServiceKey, SimulationAction, Status, SubscriptionKey,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -94,7 +94,7 @@ pub trait Subnet: Send + Sync + 'static {
     fn missing(&self, after: Option<PortKey>, limit: usize) -> Page<Keyed<PortKey, v1::Missing>>;
 
     /// The newest `limit` kept convergences, oldest first.
-    fn convergences(&self, limit: usize) -> Page<Convergence>;
+    fn convergences(&self, limit: usize) -> Page<v1::Convergence>;
 
     /// Kept events with a sequence number above `after`, oldest first, at most `limit`.
     fn events(&self, after: u64, limit: usize) -> Vec<Arc<Event>>;
@@ -181,21 +181,21 @@ pub trait SaQueries: Send + Sync + 'static {
 /// A caller that drops the future cancels its request, unless the core has already begun with it.
 pub trait Control: Send + Sync + 'static {
     /// The present activity, which callers of the other methods wait for.
-    fn activity(&self) -> Activity;
+    fn activity(&self) -> v1::Activity;
 
     /// Sweeps again, and answers with the resulting convergence.
     ///
     /// `full` reads everything anew; otherwise only the parts that may have changed. A sweep that
     /// is under way when the call comes does not count as the answer.
-    fn resweep(&self, full: bool) -> BoxFuture<'_, Result<Convergence, ControlError>>;
+    fn resweep(&self, full: bool) -> BoxFuture<'_, Result<v1::Convergence, ControlError>>;
 
     /// Reads everything anew and writes every block of every linear forwarding table, even where
     /// the switch holds it already, and answers with the resulting convergence.
-    fn rewrite(&self) -> BoxFuture<'_, Result<Convergence, ControlError>>;
+    fn rewrite(&self) -> BoxFuture<'_, Result<v1::Convergence, ControlError>>;
 
     /// Routes with the engine of this name from now on, and answers with the convergence that put
     /// its tables into force. If the core refuses the tables, the engine in use stays.
-    fn set_engine(&self, name: String) -> BoxFuture<'_, Result<Convergence, ControlError>>;
+    fn set_engine(&self, name: String) -> BoxFuture<'_, Result<v1::Convergence, ControlError>>;
 
     /// Expects the node or cable with this name no longer (`None`: all that are missing now), and
     /// answers the number of nodes and ports given up.

@@ -1,5 +1,7 @@
 //! Values as the fields of messages hold them.
 
+use std::time::Duration;
+
 use rsm_ids::{LinkSpeed, LinkWidth};
 use rsm_proto::v1;
 
@@ -34,4 +36,21 @@ pub fn link_speed(speed: Option<LinkSpeed>) -> v1::LinkSpeed {
 /// A rate in units of 100 Mb/s as Gb/s.
 pub fn gbps(tenths: u16) -> f64 {
     f64::from(tenths) / 10.0
+}
+
+/// A duration in milliseconds, to the microsecond: more digits would be noise.
+pub fn milliseconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_milliseconds_to_the_microsecond() {
+        assert_eq!(milliseconds(Duration::from_nanos(1_234_567)), 1.235);
+        assert_eq!(milliseconds(Duration::from_secs(2)), 2000.0);
+        assert_eq!(milliseconds(Duration::ZERO), 0.0);
+    }
 }

@@ -34,7 +34,7 @@ impl From<Change> for event::Change {
             Change::FindingRaised(finding) => event::Change::FindingRaised(finding.into()),
             Change::FindingCleared(finding) => event::Change::FindingCleared(finding.into()),
             Change::ConvergenceFinished(convergence) => {
-                event::Change::ConvergenceFinished(convergence.into())
+                event::Change::ConvergenceFinished(convergence)
             }
         }
     }

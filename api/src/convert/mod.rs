@@ -2,7 +2,6 @@
 //!
 //! Conversion goes from the model to messages only; `server` parses requests.
 
-mod convergence;
 mod event;
 mod finding;
 pub(crate) mod gpu;

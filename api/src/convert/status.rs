@@ -84,8 +84,8 @@ impl From<Status> for v1::SubnetStatus {
             engine: status.engine.map(v1::EngineChoice::from),
             verify: status.verification.map(v1::Verification::from),
             findings: Some(status.findings.into()),
-            smps: Some(status.smps.into()),
-            last_convergence: status.last_convergence.map(v1::Convergence::from),
+            smps: Some(status.smps),
+            last_convergence: status.last_convergence,
         }
     }
 }

@@ -5,7 +5,6 @@
 //! protocol from the start.
 
 mod alias_guid;
-mod convergence;
 mod event;
 mod finding;
 mod link;
@@ -22,7 +21,6 @@ mod status;
 mod subscription;
 
 pub use alias_guid::AliasGuidKey;
-pub use convergence::{Activity, Convergence, SmpCounts, Stage, Timing};
 pub use event::{Change, Event, RoutesChanged};
 pub use finding::{Finding, FindingFilter};
 pub use link::LinkFilter;

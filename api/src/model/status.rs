@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use rsm_ids::{Guid, Lid};
 
-use super::Convergence;
+use rsm_proto::v1::{Convergence, SmpCounts};
 
 /// The state of the subnet manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -122,7 +122,7 @@ pub struct Status {
     /// Findings that hold now.
     pub findings: FindingCounts,
     /// Packets sent since the start.
-    pub smps: super::SmpCounts,
+    pub smps: SmpCounts,
     /// The latest convergence, once there is one.
     pub last_convergence: Option<Convergence>,
 }

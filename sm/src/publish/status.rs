@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use rsm_api::model::{EngineChoice, MasterElsewhere, SmpCounts, Status, Verification};
+use rsm_api::model::{EngineChoice, MasterElsewhere, Status, Verification};
+use rsm_api::v1;
 use rsm_ids::Lid;
 
 use super::published::Published;
@@ -48,7 +49,7 @@ pub(super) fn of(published: &Published) -> Status {
             max_hops: report.max_hops,
         }),
         findings: published.counts.findings,
-        smps: SmpCounts {
+        smps: v1::SmpCounts {
             get: snapshot.stats.sent_get,
             set: snapshot.stats.sent_set,
             retries: snapshot.stats.retries,

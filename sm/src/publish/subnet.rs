@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use rsm_api::model::{
-    Convergence, Event, Finding, FindingFilter, Keyed, LinkFilter, NodeFilter, NodeKind, Page,
-    PortFilter, PortKey, Selector, Status,
+    Event, Finding, FindingFilter, Keyed, LinkFilter, NodeFilter, NodeKind, Page, PortFilter,
+    PortKey, Selector, Status,
 };
 use rsm_api::resolve::{resolve_node, resolve_port};
 use rsm_api::{LookupError, Subnet, v1};
@@ -112,7 +112,7 @@ impl Subnet for View {
         missing(&self.published(), after, limit)
     }
 
-    fn convergences(&self, limit: usize) -> Page<Convergence> {
+    fn convergences(&self, limit: usize) -> Page<v1::Convergence> {
         convergences(&self.published(), limit)
     }
 
@@ -277,7 +277,7 @@ fn missing(
     page(published, all[begin..].iter().cloned(), limit)
 }
 
-fn convergences(published: &Published, limit: usize) -> Page<Convergence> {
+fn convergences(published: &Published, limit: usize) -> Page<v1::Convergence> {
     let all = &published.convergences;
     let newest = &all[all.len().saturating_sub(limit)..];
     page(

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use rsm_api::Journal;
 use rsm_api::model::{
-    AliasGuidKey, Convergence, Finding, Keyed, PortKey, ServiceKey, SimulationAction, SubnetState,
+    AliasGuidKey, Finding, Keyed, PortKey, ServiceKey, SimulationAction, SubnetState,
     SubscriptionKey,
 };
 use rsm_api::v1;
@@ -64,7 +64,7 @@ pub(crate) struct Fake {
     /// By ascending key.
     pub(crate) missing: Mutex<Vec<Keyed<PortKey, v1::Missing>>>,
     pub(crate) state: SubnetState,
-    pub(crate) convergences: Mutex<Vec<Convergence>>,
+    pub(crate) convergences: Mutex<Vec<v1::Convergence>>,
     /// The actions on the simulation.
     pub(crate) actions: Mutex<Vec<SimulationAction>>,
     pub(crate) journal: Journal,

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_api::model::{
-    Convergence, EngineChoice, Event, Finding, FindingCounts, FindingFilter, Inventory, Keyed,
-    LinkFilter, NodeFilter, NodeKind, Page, PortFilter, PortKey, RouteOutcome, Selector, SmpCounts,
-    Status, Verification,
+    EngineChoice, Event, Finding, FindingCounts, FindingFilter, Inventory, Keyed, LinkFilter,
+    NodeFilter, NodeKind, Page, PortFilter, PortKey, RouteOutcome, Selector, Status, Verification,
 };
 use rsm_api::resolve::{Directory, resolve_node, resolve_port};
 use rsm_api::{LookupError, Subnet, v1};
@@ -164,7 +163,7 @@ impl Subnet for Fake {
                 warning: self.findings.len() as u64,
                 error: 0,
             },
-            smps: SmpCounts {
+            smps: v1::SmpCounts {
                 get: 120,
                 set: 34,
                 retries: 2,
@@ -353,7 +352,7 @@ impl Subnet for Fake {
         }
     }
 
-    fn convergences(&self, limit: usize) -> Page<Convergence> {
+    fn convergences(&self, limit: usize) -> Page<v1::Convergence> {
         let all = self.convergences.lock();
         Page {
             generation: GENERATION,

@@ -1,11 +1,9 @@
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use rsm_api::Journal;
 use rsm_api::model::{
-    Convergence, Finding, Membership, NodeKind, PhysicalState, PortKey, PortState, Severity,
-    SmpCounts, SubnetState, Timing,
+    Finding, Membership, NodeKind, PhysicalState, PortKey, PortState, Severity, SubnetState,
 };
 use rsm_api::v1;
 use rsm_ids::{Guid, Lid, PortNum};
@@ -292,24 +290,24 @@ impl Fake {
     }
 }
 
-fn first_convergence() -> Convergence {
-    Convergence {
+fn first_convergence() -> v1::Convergence {
+    v1::Convergence {
         sequence: 1,
         generation: GENERATION,
         cause: "start".to_owned(),
         finished_unix_ms: BEGIN_UNIX_MS + 12,
-        timing: Timing {
-            discover: Duration::from_micros(4_500),
-            plan: Duration::from_micros(250),
-            push: Duration::from_micros(7_125),
-            total: Duration::from_micros(11_875),
-        },
-        smps: SmpCounts {
+        timing_ms: Some(v1::Timing {
+            discover: 4.5,
+            plan: 0.25,
+            push: 7.125,
+            total: 11.875,
+        }),
+        smps: Some(v1::SmpCounts {
             get: 120,
             set: 34,
             retries: 2,
             timeouts: 0,
-        },
+        }),
         lft_blocks: 3,
         mft_blocks: 2,
         ports_activated: 8,
