@@ -21,6 +21,6 @@ pub use calendar::timestamp;
 pub use error::{ControlError, LookupError, RoutingError, SaError, SimulationError};
 pub use gpu::{GpuImportError, GpuSubject, Gpus};
 pub use journal::Journal;
-pub use rsm_proto::v1;
+pub use rsm_proto::{Label, v1};
 pub use server::{Backend, Listen, ServeError, Server, SocketError, serve};
 pub use traits::{BoxFuture, Control, Routing, SaQueries, Simulation, Subnet};

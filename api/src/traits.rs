@@ -11,7 +11,7 @@ use crate::error::{ControlError, LookupError, RoutingError, SaError, SimulationE
 use crate::model::{
     AliasGuidKey, Event, Finding, FindingFilter, GroupSelector, Keyed, LinkFilter, Loss,
     MulticastGroupFilter, NodeFilter, Page, PathQuestion, PortFilter, PortKey, Selector,
-    ServiceFilter, ServiceKey, SimulationAction, Status, SubscriptionKey,
+    ServiceFilter, ServiceKey, SimulationAction, SubscriptionKey,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -24,7 +24,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// filter matches.
 pub trait Subnet: Send + Sync + 'static {
     /// The subnet and its manager at one glance.
-    fn status(&self) -> Status;
+    fn status(&self) -> v1::SubnetStatus;
 
     /// Nodes by ascending GUID.
     fn nodes(

@@ -17,7 +17,7 @@ impl From<Change> for event::Change {
         match change {
             Change::StateChanged { state, reason } => {
                 event::Change::StateChanged(v1::StateChanged {
-                    state: v1::SubnetState::from(state).into(),
+                    state: state.into(),
                     reason,
                 })
             }

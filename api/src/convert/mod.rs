@@ -5,4 +5,3 @@
 mod event;
 mod finding;
 pub(crate) mod gpu;
-mod status;

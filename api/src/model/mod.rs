@@ -17,7 +17,6 @@ mod sa;
 mod selector;
 mod service;
 mod simulation;
-mod status;
 mod subscription;
 
 pub use alias_guid::AliasGuidKey;
@@ -32,12 +31,10 @@ pub use routing::Loss;
 pub use rsm_ids::{LinkSpeed, LinkWidth};
 pub use rsm_proto::v1::{
     JoinState, Membership, MissingKind, NodeKind, PhysicalState, PortState, RouteOutcome, Severity,
+    SubnetState,
 };
 pub use sa::PathQuestion;
 pub use selector::{ParseSelectorError, Selector};
 pub use service::{ServiceFilter, ServiceKey};
 pub use simulation::SimulationAction;
-pub use status::{
-    EngineChoice, FindingCounts, Inventory, MasterElsewhere, Status, SubnetState, Verification,
-};
 pub use subscription::SubscriptionKey;

@@ -39,7 +39,7 @@ impl FabricService for Fabric {
         _request: Request<v1::GetStatusRequest>,
     ) -> Result<Response<v1::GetStatusResponse>, Status> {
         Ok(Response::new(v1::GetStatusResponse {
-            status: Some(self.subnet.status().into()),
+            status: Some(self.subnet.status()),
             connections: Some(self.connections()),
         }))
     }

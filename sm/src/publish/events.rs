@@ -81,10 +81,10 @@ fn extent(delta: &Delta, findings: &FindingNews) -> usize {
 
 /// The numbers of nodes and links that the first sweep found.
 fn found(new: &Published) -> String {
-    let inventory = &new.counts.inventory;
+    let counts = &new.counts;
     format!(
         "found {} switches, {} channel adapters, {} routers and {} links",
-        inventory.switches, inventory.cas, inventory.routers, inventory.links
+        counts.switches, counts.cas, counts.routers, counts.links
     )
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rsm_api::model::{
     Event, Finding, FindingFilter, Keyed, LinkFilter, NodeFilter, NodeKind, Page, PortFilter,
-    PortKey, Selector, Status,
+    PortKey, Selector,
 };
 use rsm_api::resolve::{resolve_node, resolve_port};
 use rsm_api::{LookupError, Subnet, v1};
@@ -19,12 +19,13 @@ use super::{partitions, routes, status};
 use crate::fabric::{Fabric, NodeIx, PortRef};
 
 impl Subnet for View {
-    fn status(&self) -> Status {
+    fn status(&self) -> v1::SubnetStatus {
         let published = self.published();
-        Status {
+        let uptime = self.clock.now().since(self.started);
+        v1::SubnetStatus {
             fabric: self.fabric.clone(),
             simulated: self.simulated,
-            uptime: self.clock.now().since(self.started),
+            uptime_ms: u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX),
             ..status::of(&published)
         }
     }

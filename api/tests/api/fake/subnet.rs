@@ -1,11 +1,10 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rsm_api::model::{
-    EngineChoice, Event, Finding, FindingCounts, FindingFilter, Inventory, Keyed, LinkFilter,
-    NodeFilter, NodeKind, Page, PortFilter, PortKey, RouteOutcome, Selector, Status, Verification,
+    Event, Finding, FindingFilter, Keyed, LinkFilter, NodeFilter, NodeKind, Page, PortFilter,
+    PortKey, RouteOutcome, Selector,
 };
 use rsm_api::resolve::{Directory, resolve_node, resolve_port};
 use rsm_api::{LookupError, Subnet, v1};
@@ -119,56 +118,54 @@ impl Fake {
 }
 
 impl Subnet for Fake {
-    fn status(&self) -> Status {
+    fn status(&self) -> v1::SubnetStatus {
         let active = self.nodes.values().map(|node| u64::from(node.ports_active));
-        Status {
+        v1::SubnetStatus {
             version: "0.0.0-test".to_owned(),
             fabric: "sim:test".to_owned(),
             simulated: true,
-            state: self.state,
+            state: self.state.into(),
             state_reason: String::new(),
             generation: GENERATION,
-            uptime: Duration::from_secs(125),
-            port_guid: Guid(super::HOST + 1),
-            lid: Lid(1),
+            uptime_ms: 125_000,
+            port_guid: Guid(super::HOST + 1).to_string(),
+            lid: 1,
             priority: 4,
-            subnet_prefix: PREFIX,
+            subnet_prefix: format!("{PREFIX:#018x}"),
             master: None,
-            inventory: Inventory {
-                switches: self.count(NodeKind::Switch),
-                cas: self.count(NodeKind::Ca),
-                routers: self.count(NodeKind::Router),
-                links: self.links.len() as u64,
-                lids: self
-                    .ports
-                    .values()
-                    .filter(|port| port.message.lid != 0)
-                    .count() as u64,
-                ports_active: active.sum(),
-                ports_not_active: 0,
-            },
-            engine: Some(EngineChoice {
+            switches: self.count(NodeKind::Switch),
+            cas: self.count(NodeKind::Ca),
+            routers: self.count(NodeKind::Router),
+            links: self.links.len() as u64,
+            lids: self
+                .ports
+                .values()
+                .filter(|port| port.message.lid != 0)
+                .count() as u64,
+            ports_active: active.sum(),
+            ports_not_active: 0,
+            engine: Some(v1::EngineChoice {
                 name: "updn".to_owned(),
                 reason: "auto: any graph, never a credit loop".to_owned(),
             }),
-            verification: Some(Verification {
+            verify: Some(v1::Verification {
                 reachable_pairs: 20,
                 unreachable_pairs: 0,
                 loop_free: true,
                 credit_loop_free: true,
                 max_hops: 2,
             }),
-            findings: FindingCounts {
+            findings: Some(v1::FindingCounts {
                 info: 0,
                 warning: self.findings.len() as u64,
                 error: 0,
-            },
-            smps: v1::SmpCounts {
+            }),
+            smps: Some(v1::SmpCounts {
                 get: 120,
                 set: 34,
                 retries: 2,
                 timeouts: 0,
-            },
+            }),
             last_convergence: self.convergences.lock().last().cloned(),
         }
     }

@@ -153,7 +153,7 @@ async fn requests_that_cannot_succeed_are_refused_at_once() {
         role: Role::Master,
         ..world.snapshot()
     }));
-    assert_eq!(world.view.status().state, SubnetState::Up);
+    assert_eq!(world.view.status().state(), SubnetState::Up);
     controller.stop();
     assert_eq!(controller.resweep(false).await, Err(ControlError::Stopping));
 }
