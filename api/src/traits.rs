@@ -9,7 +9,7 @@ use tokio::sync::broadcast;
 
 use crate::error::{ControlError, LookupError, RoutingError, SaError, SimulationError};
 use crate::model::{
-    AliasGuidKey, Event, Finding, FindingFilter, GroupSelector, Keyed, LinkFilter, Loss,
+    AliasGuidKey, Event, FindingFilter, GroupSelector, Keyed, LinkFilter, Loss,
     MulticastGroupFilter, NodeFilter, Page, PathQuestion, PortFilter, PortKey, Selector,
     ServiceFilter, ServiceKey, SimulationAction, SubscriptionKey,
 };
@@ -88,7 +88,12 @@ pub trait Subnet: Send + Sync + 'static {
     ) -> Result<Page<Keyed<PortKey, v1::PartitionMember>>, LookupError>;
 
     /// Findings that hold now, by ascending identifier.
-    fn findings(&self, after: Option<u64>, limit: usize, filter: &FindingFilter) -> Page<Finding>;
+    fn findings(
+        &self,
+        after: Option<u64>,
+        limit: usize,
+        filter: &FindingFilter,
+    ) -> Page<v1::Finding>;
 
     /// Missing nodes and cables by ascending key.
     fn missing(&self, after: Option<PortKey>, limit: usize) -> Page<Keyed<PortKey, v1::Missing>>;

@@ -31,8 +31,8 @@ impl From<Change> for event::Change {
             Change::LinkVanished(link) => event::Change::LinkVanished(link),
             Change::LinkChanged(link) => event::Change::LinkChanged(link),
             Change::RoutesChanged(routes) => event::Change::RoutesChanged(routes.into()),
-            Change::FindingRaised(finding) => event::Change::FindingRaised(finding.into()),
-            Change::FindingCleared(finding) => event::Change::FindingCleared(finding.into()),
+            Change::FindingRaised(finding) => event::Change::FindingRaised(finding),
+            Change::FindingCleared(finding) => event::Change::FindingCleared(finding),
             Change::ConvergenceFinished(convergence) => {
                 event::Change::ConvergenceFinished(convergence)
             }

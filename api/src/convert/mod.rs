@@ -3,5 +3,4 @@
 //! Conversion goes from the model to messages only; `server` parses requests.
 
 mod event;
-mod finding;
 pub(crate) mod gpu;

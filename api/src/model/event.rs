@@ -1,6 +1,6 @@
-use rsm_proto::v1::{Convergence, Link, Node, Port};
+use rsm_proto::v1::{Convergence, Finding, Link, Node, Port};
 
-use super::{Finding, SubnetState};
+use super::SubnetState;
 
 /// How much of the forwarding changed from one generation to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -21,7 +21,7 @@ mod subscription;
 
 pub use alias_guid::AliasGuidKey;
 pub use event::{Change, Event, RoutesChanged};
-pub use finding::{Finding, FindingFilter};
+pub use finding::FindingFilter;
 pub use link::LinkFilter;
 pub use multicast::{GroupSelector, MulticastGroupFilter, ParseGroupError};
 pub use node::NodeFilter;

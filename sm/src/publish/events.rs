@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rsm_api::model::{Change, Finding, RoutesChanged, SubnetState};
+use rsm_api::model::{Change, RoutesChanged, SubnetState};
 use rsm_api::{limits, v1};
 use rsm_ids::Guid;
 use rsm_routing::tables::Lft;
@@ -55,7 +55,7 @@ pub(super) fn between(old: &Published, new: &Published, news: News) -> Vec<Chang
         changes.push(Change::RoutesChanged(routes));
     }
     if news.findings.raised.len() + news.findings.cleared.len() <= MAX_CHANGES {
-        let owned = |finding: Arc<Finding>| Finding::clone(&finding);
+        let owned = Arc::<v1::Finding>::unwrap_or_clone;
         changes
             .extend((news.findings.cleared.into_iter()).map(|f| Change::FindingCleared(owned(f))));
         changes.extend((news.findings.raised.into_iter()).map(|f| Change::FindingRaised(owned(f))));

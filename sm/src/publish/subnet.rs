@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use rsm_api::model::{
-    Event, Finding, FindingFilter, Keyed, LinkFilter, NodeFilter, NodeKind, Page, PortFilter,
-    PortKey, Selector,
+    Event, FindingFilter, Keyed, LinkFilter, NodeFilter, NodeKind, Page, PortFilter, PortKey,
+    Selector,
 };
 use rsm_api::resolve::{resolve_node, resolve_port};
 use rsm_api::{LookupError, Subnet, v1};
@@ -105,7 +105,12 @@ impl Subnet for View {
         partitions::members(&self.published(), p_key, after, limit)
     }
 
-    fn findings(&self, after: Option<u64>, limit: usize, filter: &FindingFilter) -> Page<Finding> {
+    fn findings(
+        &self,
+        after: Option<u64>,
+        limit: usize,
+        filter: &FindingFilter,
+    ) -> Page<v1::Finding> {
         findings(&self.published(), after, limit, filter)
     }
 
@@ -258,13 +263,13 @@ fn findings(
     after: Option<u64>,
     limit: usize,
     filter: &FindingFilter,
-) -> Page<Finding> {
+) -> Page<v1::Finding> {
     let all = &published.findings;
     let begin = all.partition_point(|finding| after.is_some_and(|after| finding.id <= after));
     let findings = all[begin..]
         .iter()
         .filter(|finding| filter.matches(finding))
-        .map(|finding| Finding::clone(finding));
+        .map(|finding| v1::Finding::clone(finding));
     page(published, findings, limit)
 }
 

@@ -12,8 +12,7 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use rsm_api::Journal;
 use rsm_api::model::{
-    AliasGuidKey, Finding, Keyed, PortKey, ServiceKey, SimulationAction, SubnetState,
-    SubscriptionKey,
+    AliasGuidKey, Keyed, PortKey, ServiceKey, SimulationAction, SubnetState, SubscriptionKey,
 };
 use rsm_api::v1;
 use rsm_ids::{Gid, Guid, Lid, PortNum};
@@ -60,7 +59,7 @@ pub(crate) struct Fake {
     pub(crate) services: BTreeMap<ServiceKey, v1::Service>,
     pub(crate) subscriptions: BTreeMap<SubscriptionKey, v1::Subscription>,
     pub(crate) aliases: BTreeMap<AliasGuidKey, v1::AliasGuid>,
-    pub(crate) findings: Vec<Finding>,
+    pub(crate) findings: Vec<v1::Finding>,
     /// By ascending key.
     pub(crate) missing: Mutex<Vec<Keyed<PortKey, v1::Missing>>>,
     pub(crate) state: SubnetState,

@@ -3,8 +3,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use rsm_api::model::{
-    Event, Finding, FindingFilter, Keyed, LinkFilter, NodeFilter, NodeKind, Page, PortFilter,
-    PortKey, RouteOutcome, Selector,
+    Event, FindingFilter, Keyed, LinkFilter, NodeFilter, NodeKind, Page, PortFilter, PortKey,
+    RouteOutcome, Selector,
 };
 use rsm_api::resolve::{Directory, resolve_node, resolve_port};
 use rsm_api::{LookupError, Subnet, v1};
@@ -322,7 +322,12 @@ impl Subnet for Fake {
         Ok(keyed_page(members, after, limit, |_| true))
     }
 
-    fn findings(&self, after: Option<u64>, limit: usize, filter: &FindingFilter) -> Page<Finding> {
+    fn findings(
+        &self,
+        after: Option<u64>,
+        limit: usize,
+        filter: &FindingFilter,
+    ) -> Page<v1::Finding> {
         let items = self.findings.iter();
         Page {
             generation: GENERATION,

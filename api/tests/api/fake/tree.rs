@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use rsm_api::Journal;
 use rsm_api::model::{
-    Finding, Membership, NodeKind, PhysicalState, PortKey, PortState, Severity, SubnetState,
+    Membership, NodeKind, PhysicalState, PortKey, PortState, Severity, SubnetState,
 };
 use rsm_api::v1;
 use rsm_ids::{Guid, Lid, PortNum};
@@ -81,12 +81,12 @@ impl Fake {
         fake.offer();
         fake.subscribe();
         fake.rename();
-        fake.findings.push(Finding {
+        fake.findings.push(v1::Finding {
             id: 3,
             kind: "duplicate-description".to_owned(),
-            severity: Severity::Warning,
-            node: Some(guid(TWIN, 1)),
-            port: Some(PortNum(1)),
+            severity: Severity::Warning.into(),
+            node_guid: guid(TWIN, 1).to_string(),
+            port: Some(1),
             message: "Two nodes call themselves `twin`: name one of them otherwise.".to_owned(),
             generation: 1,
             raised_unix_ms: BEGIN_UNIX_MS + 1,
