@@ -9,9 +9,9 @@ use tokio::sync::broadcast;
 
 use crate::error::{ControlError, LookupError, RoutingError, SaError, SimulationError};
 use crate::model::{
-    AliasGuidKey, Event, FindingFilter, GroupSelector, Keyed, LinkFilter, Loss,
-    MulticastGroupFilter, NodeFilter, Page, PathQuestion, PortFilter, PortKey, Selector,
-    ServiceFilter, ServiceKey, SimulationAction, SubscriptionKey,
+    AliasGuidKey, FindingFilter, GroupSelector, Keyed, LinkFilter, Loss, MulticastGroupFilter,
+    NodeFilter, Page, PathQuestion, PortFilter, PortKey, Selector, ServiceFilter, ServiceKey,
+    SimulationAction, SubscriptionKey,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -102,13 +102,13 @@ pub trait Subnet: Send + Sync + 'static {
     fn convergences(&self, limit: usize) -> Page<v1::Convergence>;
 
     /// Kept events with a sequence number above `after`, oldest first, at most `limit`.
-    fn events(&self, after: u64, limit: usize) -> Vec<Arc<Event>>;
+    fn events(&self, after: u64, limit: usize) -> Vec<Arc<v1::Event>>;
 
     /// Events from now on; a receiver that lags loses the oldest, and gets their number.
     ///
     /// An event is in [`events`](Subnet::events) before the channel sends it, so that a caller that
     /// subscribes first and reads then misses none. [`Journal`](crate::Journal) keeps both.
-    fn subscribe(&self) -> broadcast::Receiver<Arc<Event>>;
+    fn subscribe(&self) -> broadcast::Receiver<Arc<v1::Event>>;
 }
 
 /// Reading the registrations of hosts at the SA, and its answers.

@@ -2,5 +2,4 @@
 //!
 //! Conversion goes from the model to messages only; `server` parses requests.
 
-mod event;
 pub(crate) mod gpu;

@@ -5,7 +5,6 @@
 //! protocol from the start.
 
 mod alias_guid;
-mod event;
 mod finding;
 mod link;
 mod multicast;
@@ -20,7 +19,6 @@ mod simulation;
 mod subscription;
 
 pub use alias_guid::AliasGuidKey;
-pub use event::{Change, Event, RoutesChanged};
 pub use finding::FindingFilter;
 pub use link::LinkFilter;
 pub use multicast::{GroupSelector, MulticastGroupFilter, ParseGroupError};

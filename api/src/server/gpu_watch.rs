@@ -10,7 +10,6 @@ use tonic::Status;
 
 use crate::convert::gpu as convert;
 use crate::gpu::Gpus;
-use crate::model::Event;
 use crate::traits::Subnet;
 
 /// Messages made ahead of the connection's flow control: each holds all changes since the one
@@ -68,7 +67,7 @@ enum Ended {
 struct Watcher {
     gpus: Arc<dyn Gpus>,
     inventories: watch::Receiver<u64>,
-    events: broadcast::Receiver<Arc<Event>>,
+    events: broadcast::Receiver<Arc<v1::Event>>,
     sender: mpsc::Sender<Result<v1::WatchGpuHostsResponse, Status>>,
     /// The analysis of the last message.
     told: Option<Arc<Analysis>>,

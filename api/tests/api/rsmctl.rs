@@ -4,8 +4,9 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use rsm_api::model::{Change, Keyed, MissingKind, PortKey, PortState, RoutesChanged};
+use rsm_api::model::{Keyed, MissingKind, PortKey, PortState};
 use rsm_api::v1;
+use rsm_api::v1::event::Change;
 use rsm_ids::{Lid, PortNum};
 
 use crate::fake::{Fake, GENERATION, HOST, LEAF, guid};
@@ -54,7 +55,7 @@ fn publish_some(fake: &Fake) {
     for (at, change) in [
         Change::NodeAppeared(leaf),
         Change::LinkVanished(link),
-        Change::RoutesChanged(RoutesChanged {
+        Change::RoutesChanged(v1::RoutesChanged {
             switches: 2,
             blocks: 1,
             entries: 5,

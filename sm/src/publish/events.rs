@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rsm_api::model::{Change, RoutesChanged, SubnetState};
+use rsm_api::model::SubnetState;
+use rsm_api::v1::RoutesChanged;
+use rsm_api::v1::event::Change;
 use rsm_api::{limits, v1};
 use rsm_ids::Guid;
 use rsm_routing::tables::Lft;
@@ -39,14 +41,14 @@ pub(super) fn between(old: &Published, new: &Published, news: News) -> Vec<Chang
     let summed_up = first || extent(&delta, &news.findings) > MAX_CHANGES;
     let mut changes = Vec::new();
     if summed_up || old.state != new.state || old.generation == 0 {
-        changes.push(Change::StateChanged {
-            state: new.state,
+        changes.push(Change::StateChanged(v1::StateChanged {
+            state: new.state.into(),
             reason: match (first, summed_up) {
                 (true, _) => found(new),
                 (_, true) => sum_up(&delta, &news.findings),
                 _ => reason(new, &news),
             },
-        });
+        }));
     }
     if !summed_up {
         Differences { old, new }.tell(&delta, &mut changes);
@@ -56,9 +58,9 @@ pub(super) fn between(old: &Published, new: &Published, news: News) -> Vec<Chang
     }
     if news.findings.raised.len() + news.findings.cleared.len() <= MAX_CHANGES {
         let owned = Arc::<v1::Finding>::unwrap_or_clone;
-        changes
-            .extend((news.findings.cleared.into_iter()).map(|f| Change::FindingCleared(owned(f))));
-        changes.extend((news.findings.raised.into_iter()).map(|f| Change::FindingRaised(owned(f))));
+        let (cleared, raised) = (news.findings.cleared, news.findings.raised);
+        changes.extend(cleared.into_iter().map(owned).map(Change::FindingCleared));
+        changes.extend(raised.into_iter().map(owned).map(Change::FindingRaised));
     }
     changes.extend(
         news.finished

@@ -4,8 +4,7 @@
 use std::sync::Arc;
 
 use rsm_api::model::{
-    Event, FindingFilter, Keyed, LinkFilter, NodeFilter, NodeKind, Page, PortFilter, PortKey,
-    Selector,
+    FindingFilter, Keyed, LinkFilter, NodeFilter, NodeKind, Page, PortFilter, PortKey, Selector,
 };
 use rsm_api::resolve::{resolve_node, resolve_port};
 use rsm_api::{LookupError, Subnet, v1};
@@ -122,11 +121,11 @@ impl Subnet for View {
         convergences(&self.published(), limit)
     }
 
-    fn events(&self, after: u64, limit: usize) -> Vec<Arc<Event>> {
+    fn events(&self, after: u64, limit: usize) -> Vec<Arc<v1::Event>> {
         self.journal.events(after, limit)
     }
 
-    fn subscribe(&self) -> broadcast::Receiver<Arc<Event>> {
+    fn subscribe(&self) -> broadcast::Receiver<Arc<v1::Event>> {
         self.journal.subscribe()
     }
 }

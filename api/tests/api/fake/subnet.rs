@@ -3,7 +3,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use rsm_api::model::{
-    Event, FindingFilter, Keyed, LinkFilter, NodeFilter, NodeKind, Page, PortFilter, PortKey,
+    FindingFilter, Keyed, LinkFilter, NodeFilter, NodeKind, Page, PortFilter, PortKey,
     RouteOutcome, Selector,
 };
 use rsm_api::resolve::{Directory, resolve_node, resolve_port};
@@ -362,11 +362,11 @@ impl Subnet for Fake {
         }
     }
 
-    fn events(&self, after: u64, limit: usize) -> Vec<Arc<Event>> {
+    fn events(&self, after: u64, limit: usize) -> Vec<Arc<v1::Event>> {
         self.journal.events(after, limit)
     }
 
-    fn subscribe(&self) -> broadcast::Receiver<Arc<Event>> {
+    fn subscribe(&self) -> broadcast::Receiver<Arc<v1::Event>> {
         self.journal.subscribe()
     }
 }

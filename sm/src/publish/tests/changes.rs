@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm_api::model::{Change, LinkFilter, NodeFilter, PortFilter, PortState, SubnetState};
+use rsm_api::model::{LinkFilter, NodeFilter, PortFilter, PortState, SubnetState};
+use rsm_api::v1::event::Change;
 use rsm_api::{Subnet, v1};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::ids::DirectedPath;
@@ -90,21 +91,21 @@ impl Mirror {
 fn a_fabric_that_comes_up_takes_a_few_events() {
     let world = World::up();
     let told = world.told_after(0);
-    let kinds: Vec<_> = told.iter().map(|event| kind_of(&event.change)).collect();
+    let kinds: Vec<_> = told.iter().map(|event| kind_of(change_of(event))).collect();
     assert_eq!(
         kinds,
         ["state changed", "routes changed", "convergence finished"]
     );
     assert!(told.iter().all(|event| event.generation == 1));
-    let Change::StateChanged { state, reason } = &told[0].change else {
+    let Change::StateChanged(v1::StateChanged { state, reason }) = change_of(&told[0]) else {
         panic!("the state comes first");
     };
-    assert_eq!(*state, SubnetState::Up);
+    assert_eq!(*state, i32::from(SubnetState::Up));
     assert!(
         reason.contains("4 switches, 4 channel adapters"),
         "{reason}"
     );
-    let Change::RoutesChanged(routes) = &told[1].change else {
+    let Change::RoutesChanged(routes) = change_of(&told[1]) else {
         panic!("then the routes");
     };
     // Eight LIDs at each of four switches.
@@ -120,12 +121,12 @@ fn a_lost_link_has_its_event_and_events_keep_a_copy_true() {
     world.run(Duration::from_secs(1));
     let told = world.told_after(before);
     for event in &told {
-        mirror.apply(&event.change);
+        mirror.apply(change_of(event));
     }
     assert_eq!(mirror, Mirror::of(&world.view));
     let count = |kind| {
         told.iter()
-            .filter(|event| kind_of(&event.change) == kind)
+            .filter(|event| kind_of(change_of(event)) == kind)
             .count()
     };
     assert_eq!(count("link vanished"), 1);
@@ -140,7 +141,7 @@ fn a_lost_link_has_its_event_and_events_keep_a_copy_true() {
     ] {
         assert_eq!(count(kind), 0, "{kind}");
     }
-    let vanished = told.iter().find_map(|event| match &event.change {
+    let vanished = told.iter().find_map(|event| match change_of(event) {
         Change::LinkVanished(link) => Some(link.clone()),
         _ => None,
     });
@@ -153,7 +154,7 @@ fn a_lost_link_has_its_event_and_events_keep_a_copy_true() {
     world.sim.relink(LEAF_1, PortNum(3)).unwrap();
     world.run(Duration::from_secs(1));
     for event in world.told_after(before) {
-        mirror.apply(&event.change);
+        mirror.apply(change_of(&event));
     }
     assert_eq!(mirror, Mirror::of(&world.view));
     assert_eq!(mirror.links.len(), 8);
@@ -168,11 +169,11 @@ fn a_host_that_goes_dark_is_reported_with_its_description() {
     world.run(Duration::from_secs(1));
     let told = world.told_after(before);
     for event in &told {
-        mirror.apply(&event.change);
+        mirror.apply(change_of(event));
     }
     assert_eq!(mirror, Mirror::of(&world.view));
     assert!(told.iter().any(|event| matches!(
-        &event.change,
+        change_of(event),
         Change::NodeVanished(node) if node.guid == HOSTS[3].to_string() && node.description == "twin"
     )));
 }
@@ -194,9 +195,9 @@ fn damping_a_link_changes_the_link() {
         ..world.snapshot()
     }));
     let told = view.events(before, usize::MAX);
-    let kinds: Vec<_> = told.iter().map(|event| kind_of(&event.change)).collect();
+    let kinds: Vec<_> = told.iter().map(|event| kind_of(change_of(event))).collect();
     assert_eq!(kinds, ["link changed", "finding raised"]);
-    assert!(matches!(&told[0].change, Change::LinkChanged(link) if link.damped));
+    assert!(matches!(change_of(&told[0]), Change::LinkChanged(link) if link.damped));
 }
 
 #[test]
@@ -252,11 +253,11 @@ fn changes_beyond_max_changes_are_summed_up() {
     assert!(
         listed
             .iter()
-            .all(|event| kind_of(&event.change) == "node appeared")
+            .all(|event| kind_of(change_of(event)) == "node appeared")
     );
     let summed_up = show(2 + 2 * MAX_CHANGES as u64);
     assert_eq!(summed_up.len(), 1);
-    let Change::StateChanged { reason, .. } = &summed_up[0].change else {
+    let Change::StateChanged(v1::StateChanged { reason, .. }) = change_of(&summed_up[0]) else {
         panic!("a sentence instead");
     };
     let expected = format!("{} nodes appeared", MAX_CHANGES + 1);
