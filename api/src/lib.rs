@@ -1,7 +1,8 @@
 //! The gRPC services of rsm.
 //!
-//! [`model`] holds the API's resources in plain Rust; a subnet manager implements [`Subnet`],
-//! [`Control`], [`Routing`] and [`Simulation`]; [`Server`] serves them.
+//! A subnet manager implements [`Subnet`], [`SaQueries`], [`Control`], [`Routing`] and
+//! [`Simulation`]: it answers questions of [`model`] with messages of [`v1`]. [`Server`] serves
+//! them.
 
 pub mod client;
 pub mod error;
@@ -11,7 +12,6 @@ pub mod resolve;
 pub mod v1_fields;
 
 mod calendar;
-mod convert;
 mod gpu;
 mod journal;
 mod server;

@@ -163,8 +163,8 @@ pub trait SaQueries: Send + Sync + 'static {
         group: GroupSelector,
     ) -> BoxFuture<'_, Result<v1::MulticastGroup, SaError>>;
 
-    /// The members of one group by ascending GUID in the GID that they joined by: the port's, or one
-    /// of its aliases.
+    /// The members of one group by ascending GUID in the GID that they joined by: the port's, or
+    /// one of its aliases.
     fn multicast_members(
         &self,
         group: GroupSelector,

@@ -1,8 +1,8 @@
-//! The API's resources in plain Rust: one file per resource.
+//! Questions to a subnet manager in plain Rust: selectors, filters, keys and pages.
 //!
-//! A [`Subnet`](crate::Subnet) answers with these values, the server reads them, and the module
-//! `convert` makes messages of them. A value that the server only sends is a message of the
-//! protocol from the start.
+//! The server parses requests into these values. The answers are messages of the protocol, which a
+//! [`Subnet`](crate::Subnet) fills from its snapshot; a list has the typed key beside each message
+//! that holds it only as text.
 
 mod alias_guid;
 mod finding;
@@ -26,7 +26,6 @@ pub use node::NodeFilter;
 pub use page::{Keyed, Page};
 pub use port::{PortFilter, PortKey};
 pub use routing::Loss;
-pub use rsm_ids::{LinkSpeed, LinkWidth};
 pub use rsm_proto::v1::{
     JoinState, Membership, MissingKind, NodeKind, PhysicalState, PortState, RouteOutcome, Severity,
     SubnetState,

@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, broadcast, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use crate::convert::gpu as convert;
+use super::gpu_messages;
 use crate::gpu::Gpus;
 use crate::traits::Subnet;
 
@@ -128,8 +128,8 @@ fn generation(analysis: &Analysis) -> u64 {
 fn news(before: Option<&Analysis>, now: &Analysis) -> Option<v1::WatchGpuHostsResponse> {
     let told = |analysis: &Analysis, place: usize| {
         (
-            convert::host(analysis, place),
-            convert::hints(analysis, place),
+            gpu_messages::host(analysis, place),
+            gpu_messages::hints(analysis, place),
         )
     };
     let changed = |place: &usize| {

@@ -1,11 +1,11 @@
-//! Converts the model of the fabric to that of the API.
+//! Nodes, ports and links of the fabric as messages of the API.
 
 use std::collections::BTreeSet;
 
-use rsm_api::model::{LinkSpeed, LinkWidth, NodeKind, PhysicalState, PortState};
+use rsm_api::model::{NodeKind, PhysicalState, PortState};
 use rsm_api::v1_fields::{link_speed, link_width};
 use rsm_api::{model, v1};
-use rsm_ids::{Guid, Lid, Lmc, PortNum};
+use rsm_ids::{Guid, Lid, LinkSpeed, LinkWidth, Lmc, PortNum};
 use rsm_mad::wire::attr;
 use rsm_mad::wire::attr::{NodeType, PortInfo, PortPhysicalState};
 
