@@ -48,6 +48,9 @@ fn pages_put_together_are_the_list() {
         let whole = view.nodes(None, usize::MAX, filter).items;
         assert_eq!(whole.len(), count);
         assert!(whole.is_sorted_by_key(|node| node.key));
+        for node in &whole {
+            assert_eq!(node.message.guid, node.key.to_string());
+        }
         let pages = all(
             3,
             |after, limit| view.nodes(after, limit, filter).items,
@@ -59,6 +62,9 @@ fn pages_put_together_are_the_list() {
     let every_port = view.ports(None, usize::MAX, &PortFilter::default()).items;
     assert_eq!(every_port.len(), 2 * 3 + 2 * 6 + 4);
     assert!(every_port.is_sorted_by_key(|port| port.key));
+    for port in &every_port {
+        assert_eq!(port.message.key, Some(port.key.into()));
+    }
     let port_filters = [
         PortFilter::default(),
         PortFilter {
@@ -92,6 +98,10 @@ fn pages_put_together_are_the_list() {
     let every_link = view.links(None, usize::MAX, &LinkFilter::default()).items;
     assert_eq!(every_link.len(), 8);
     assert!(every_link.is_sorted_by_key(|link| link.key));
+    for link in &every_link {
+        let end = link.message.a.as_ref().unwrap();
+        assert_eq!(end.port, Some(link.key.into()));
+    }
     let link_filters = [
         LinkFilter::default(),
         LinkFilter {
