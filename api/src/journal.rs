@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use rsm_proto::v1::Event;
+use rsm_proto::v1::event::Change;
 use tokio::sync::broadcast;
-
-use crate::model::{Change, Event};
 
 /// A bounded journal of events.
 ///
@@ -47,7 +47,7 @@ impl Journal {
             sequence: kept.last_sequence,
             generation,
             at_unix_ms,
-            change,
+            change: Some(change),
         });
         if kept.events.len() == kept.capacity {
             kept.events.pop_front();
@@ -74,8 +74,9 @@ impl Journal {
 
 #[cfg(test)]
 mod tests {
+    use rsm_proto::v1::RoutesChanged;
+
     use super::*;
-    use crate::model::RoutesChanged;
 
     fn publish(journal: &Journal) -> u64 {
         journal

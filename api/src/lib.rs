@@ -1,16 +1,17 @@
 //! The gRPC services of rsm.
 //!
-//! [`model`] holds the API's resources in plain Rust; a subnet manager implements [`Subnet`],
-//! [`Control`], [`Routing`] and [`Simulation`]; [`Server`] serves them.
+//! A subnet manager implements [`Subnet`], [`SaQueries`], [`Control`], [`Routing`] and
+//! [`Simulation`]: it answers questions of [`model`] with messages of [`v1`]. [`Server`] serves
+//! them.
 
 pub mod client;
 pub mod error;
 pub mod limits;
 pub mod model;
 pub mod resolve;
+pub mod v1_fields;
 
 mod calendar;
-mod convert;
 mod gpu;
 mod journal;
 mod server;
@@ -20,6 +21,6 @@ pub use calendar::timestamp;
 pub use error::{ControlError, LookupError, RoutingError, SaError, SimulationError};
 pub use gpu::{GpuImportError, GpuSubject, Gpus};
 pub use journal::Journal;
-pub use rsm_proto::v1;
+pub use rsm_proto::{Label, v1};
 pub use server::{Backend, Listen, ServeError, Server, SocketError, serve};
 pub use traits::{BoxFuture, Control, Routing, SaQueries, Simulation, Subnet};

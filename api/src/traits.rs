@@ -9,11 +9,9 @@ use tokio::sync::broadcast;
 
 use crate::error::{ControlError, LookupError, RoutingError, SaError, SimulationError};
 use crate::model::{
-    Activity, AliasGuidKey, Convergence, Event, Finding, FindingFilter, ForwardingTable,
-    GroupSelector, Keyed, Link, LinkFilter, Loss, MulticastGroup, MulticastGroupFilter,
-    MulticastMember, MulticastSwitch, Node, NodeFilter, Page, PathQuestion, Paths, Port,
-    PortFilter, PortKey, Route, Selector, Service, ServiceFilter, ServiceKey, SimulationAction,
-    Status, Subscription, SubscriptionKey,
+    AliasGuidKey, FindingFilter, GroupSelector, Keyed, LinkFilter, Loss, MulticastGroupFilter,
+    NodeFilter, Page, PathQuestion, PortFilter, PortKey, Selector, ServiceFilter, ServiceKey,
+    SimulationAction, SubscriptionKey,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -26,36 +24,56 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// filter matches.
 pub trait Subnet: Send + Sync + 'static {
     /// The subnet and its manager at one glance.
-    fn status(&self) -> Status;
+    fn status(&self) -> v1::SubnetStatus;
 
     /// Nodes by ascending GUID.
-    fn nodes(&self, after: Option<Guid>, limit: usize, filter: &NodeFilter) -> Page<Node>;
+    fn nodes(
+        &self,
+        after: Option<Guid>,
+        limit: usize,
+        filter: &NodeFilter,
+    ) -> Page<Keyed<Guid, v1::Node>>;
 
     /// One node; a selector of a port leads to the port's node.
-    fn node(&self, selector: &Selector) -> Result<Node, LookupError>;
+    fn node(&self, selector: &Selector) -> Result<Keyed<Guid, v1::Node>, LookupError>;
 
     /// Ports by ascending node GUID and port number, a switch's port 0 included.
-    fn ports(&self, after: Option<PortKey>, limit: usize, filter: &PortFilter) -> Page<Port>;
+    fn ports(
+        &self,
+        after: Option<PortKey>,
+        limit: usize,
+        filter: &PortFilter,
+    ) -> Page<Keyed<PortKey, v1::Port>>;
 
     /// One port, by the rules of [`resolve_port`](crate::resolve::resolve_port).
-    fn port(&self, selector: &Selector) -> Result<Port, LookupError>;
+    fn port(&self, selector: &Selector) -> Result<Keyed<PortKey, v1::Port>, LookupError>;
 
     /// Links by ascending key of their end `a`.
-    fn links(&self, after: Option<PortKey>, limit: usize, filter: &LinkFilter) -> Page<Link>;
+    fn links(
+        &self,
+        after: Option<PortKey>,
+        limit: usize,
+        filter: &LinkFilter,
+    ) -> Page<Keyed<PortKey, v1::Link>>;
 
-    /// Entries of a switch's linear forwarding table by ascending LID.
+    /// Entries of a switch's linear forwarding table by ascending LID, as the switch last confirmed
+    /// them; LIDs that the switch drops are left out. The page token is the server's to fill in.
     fn forwarding_table(
         &self,
         switch: &Selector,
         after: Option<Lid>,
         limit: usize,
-    ) -> Result<ForwardingTable, LookupError>;
+    ) -> Result<v1::GetForwardingTableResponse, LookupError>;
 
     /// The path from one port to another, along the tables that the switches confirmed.
     ///
     /// The walk follows `destination` where it is a LID, otherwise the port's base LID. A drop or a
     /// loop is an outcome of the walk, not an error.
-    fn route(&self, source: &Selector, destination: &Selector) -> Result<Route, LookupError>;
+    fn route(
+        &self,
+        source: &Selector,
+        destination: &Selector,
+    ) -> Result<v1::ResolveRouteResponse, LookupError>;
 
     /// Partitions by ascending P_Key.
     fn partitions(&self, after: Option<u16>, limit: usize) -> Page<Keyed<u16, v1::Partition>>;
@@ -70,22 +88,27 @@ pub trait Subnet: Send + Sync + 'static {
     ) -> Result<Page<Keyed<PortKey, v1::PartitionMember>>, LookupError>;
 
     /// Findings that hold now, by ascending identifier.
-    fn findings(&self, after: Option<u64>, limit: usize, filter: &FindingFilter) -> Page<Finding>;
+    fn findings(
+        &self,
+        after: Option<u64>,
+        limit: usize,
+        filter: &FindingFilter,
+    ) -> Page<v1::Finding>;
 
     /// Missing nodes and cables by ascending key.
     fn missing(&self, after: Option<PortKey>, limit: usize) -> Page<Keyed<PortKey, v1::Missing>>;
 
     /// The newest `limit` kept convergences, oldest first.
-    fn convergences(&self, limit: usize) -> Page<Convergence>;
+    fn convergences(&self, limit: usize) -> Page<v1::Convergence>;
 
     /// Kept events with a sequence number above `after`, oldest first, at most `limit`.
-    fn events(&self, after: u64, limit: usize) -> Vec<Arc<Event>>;
+    fn events(&self, after: u64, limit: usize) -> Vec<Arc<v1::Event>>;
 
     /// Events from now on; a receiver that lags loses the oldest, and gets their number.
     ///
     /// An event is in [`events`](Subnet::events) before the channel sends it, so that a caller that
     /// subscribes first and reads then misses none. [`Journal`](crate::Journal) keeps both.
-    fn subscribe(&self) -> broadcast::Receiver<Arc<Event>>;
+    fn subscribe(&self) -> broadcast::Receiver<Arc<v1::Event>>;
 }
 
 /// Reading the registrations of hosts at the SA, and its answers.
@@ -100,7 +123,7 @@ pub trait SaQueries: Send + Sync + 'static {
     /// The paths that the SA answers to a host's PathRecord query, by the same code.
     ///
     /// The lack of paths is an answer, not an error.
-    fn paths(&self, question: &PathQuestion) -> Result<Paths, SaError>;
+    fn paths(&self, question: &PathQuestion) -> Result<v1::ResolvePathResponse, SaError>;
 
     /// Services that ports offer by ascending key.
     fn services(
@@ -108,7 +131,7 @@ pub trait SaQueries: Send + Sync + 'static {
         after: Option<ServiceKey>,
         limit: usize,
         filter: ServiceFilter,
-    ) -> BoxFuture<'_, Result<Page<Service>, SaError>>;
+    ) -> BoxFuture<'_, Result<Page<Keyed<ServiceKey, v1::Service>>, SaError>>;
 
     /// Subscriptions of hosts by ascending key; of `port` only, where one is given.
     fn subscriptions(
@@ -116,7 +139,7 @@ pub trait SaQueries: Send + Sync + 'static {
         after: Option<SubscriptionKey>,
         limit: usize,
         port: Option<PortKey>,
-    ) -> BoxFuture<'_, Result<Page<Subscription>, SaError>>;
+    ) -> BoxFuture<'_, Result<Page<Keyed<SubscriptionKey, v1::Subscription>>, SaError>>;
 
     /// Alias GUIDs of ports by ascending key; of `port` only, where one is given.
     fn alias_guids(
@@ -132,21 +155,22 @@ pub trait SaQueries: Send + Sync + 'static {
         after: Option<Gid>,
         limit: usize,
         filter: MulticastGroupFilter,
-    ) -> BoxFuture<'_, Result<Page<MulticastGroup>, SaError>>;
+    ) -> BoxFuture<'_, Result<Page<Keyed<Gid, v1::MulticastGroup>>, SaError>>;
 
     /// One multicast group.
     fn multicast_group(
         &self,
         group: GroupSelector,
-    ) -> BoxFuture<'_, Result<MulticastGroup, SaError>>;
+    ) -> BoxFuture<'_, Result<v1::MulticastGroup, SaError>>;
 
-    /// The members of one group by ascending [`MulticastMember::alias`].
+    /// The members of one group by ascending GUID in the GID that they joined by: the port's, or
+    /// one of its aliases.
     fn multicast_members(
         &self,
         group: GroupSelector,
         after: Option<Guid>,
         limit: usize,
-    ) -> BoxFuture<'_, Result<Page<MulticastMember>, SaError>>;
+    ) -> BoxFuture<'_, Result<Page<Keyed<Guid, v1::MulticastMember>>, SaError>>;
 
     /// The switches of one group's tree by ascending GUID.
     fn multicast_switches(
@@ -154,7 +178,7 @@ pub trait SaQueries: Send + Sync + 'static {
         group: GroupSelector,
         after: Option<Guid>,
         limit: usize,
-    ) -> BoxFuture<'_, Result<Page<MulticastSwitch>, SaError>>;
+    ) -> BoxFuture<'_, Result<Page<Keyed<Guid, v1::MulticastSwitch>>, SaError>>;
 }
 
 /// Acting on a subnet.
@@ -162,21 +186,21 @@ pub trait SaQueries: Send + Sync + 'static {
 /// A caller that drops the future cancels its request, unless the core has already begun with it.
 pub trait Control: Send + Sync + 'static {
     /// The present activity, which callers of the other methods wait for.
-    fn activity(&self) -> Activity;
+    fn activity(&self) -> v1::Activity;
 
     /// Sweeps again, and answers with the resulting convergence.
     ///
     /// `full` reads everything anew; otherwise only the parts that may have changed. A sweep that
     /// is under way when the call comes does not count as the answer.
-    fn resweep(&self, full: bool) -> BoxFuture<'_, Result<Convergence, ControlError>>;
+    fn resweep(&self, full: bool) -> BoxFuture<'_, Result<v1::Convergence, ControlError>>;
 
     /// Reads everything anew and writes every block of every linear forwarding table, even where
     /// the switch holds it already, and answers with the resulting convergence.
-    fn rewrite(&self) -> BoxFuture<'_, Result<Convergence, ControlError>>;
+    fn rewrite(&self) -> BoxFuture<'_, Result<v1::Convergence, ControlError>>;
 
     /// Routes with the engine of this name from now on, and answers with the convergence that put
     /// its tables into force. If the core refuses the tables, the engine in use stays.
-    fn set_engine(&self, name: String) -> BoxFuture<'_, Result<Convergence, ControlError>>;
+    fn set_engine(&self, name: String) -> BoxFuture<'_, Result<v1::Convergence, ControlError>>;
 
     /// Expects the node or cable with this name no longer (`None`: all that are missing now), and
     /// answers the number of nodes and ports given up.

@@ -1,30 +1,7 @@
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::Guid;
+use rsm_proto::v1;
 
 use super::Severity;
-
-/// A condition of the fabric that an operator should know. Its key is [`Finding::id`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// Counts up from 1 over the subnet manager's life; keeps its value until the finding is
-    /// cleared.
-    pub id: u64,
-    /// The kind, a stable name in kebab-case such as `duplicate-guid`.
-    pub kind: String,
-    /// How much it matters.
-    pub severity: Severity,
-    /// The affected node, where there is one.
-    pub node: Option<Guid>,
-    /// The affected port of that node, where there is one.
-    pub port: Option<PortNum>,
-    /// The observation, its place and the remedy, in one sentence.
-    pub message: String,
-    /// The generation that raised it.
-    pub generation: u64,
-    /// When it was raised, in milliseconds since the Unix epoch.
-    pub raised_unix_ms: u64,
-    /// Observations since then, at least 1.
-    pub occurrences: u64,
-}
 
 /// A filter of findings; the default passes all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,10 +16,12 @@ pub struct FindingFilter {
 
 impl FindingFilter {
     /// Whether the filter passes `finding`.
-    pub fn matches(&self, finding: &Finding) -> bool {
+    pub fn matches(&self, finding: &v1::Finding) -> bool {
         self.min_severity
-            .is_none_or(|least| finding.severity >= least)
+            .is_none_or(|least| finding.severity() >= least)
             && self.kind.as_deref().is_none_or(|kind| kind == finding.kind)
-            && self.node.is_none_or(|node| finding.node == Some(node))
+            && self
+                .node
+                .is_none_or(|node| finding.node_guid == node.to_string())
     }
 }

@@ -1,50 +1,37 @@
-//! The API's resources in plain Rust: one file per resource.
+//! Questions to a subnet manager in plain Rust: selectors, filters, keys and pages.
 //!
-//! A [`Subnet`](crate::Subnet) answers with these values, the server reads them, and the module
-//! `convert` makes messages of them. A value that the server only sends is a message of the
-//! protocol from the start.
+//! The server parses requests into these values. The answers are messages of the protocol, which a
+//! [`Subnet`](crate::Subnet) fills from its snapshot; a list has the typed key beside each message
+//! that holds it only as text.
 
 mod alias_guid;
-mod convergence;
-mod event;
 mod finding;
-mod forwarding_table;
 mod link;
 mod multicast;
 mod node;
 mod page;
 mod port;
-mod route;
 mod routing;
 mod sa;
 mod selector;
 mod service;
 mod simulation;
-mod status;
 mod subscription;
 
 pub use alias_guid::AliasGuidKey;
-pub use convergence::{Activity, Convergence, SmpCounts, Stage, Timing};
-pub use event::{Change, Event, RoutesChanged};
-pub use finding::{Finding, FindingFilter};
-pub use forwarding_table::{ForwardingEntry, ForwardingTable};
-pub use link::{Link, LinkEnd, LinkFilter};
-pub use multicast::{
-    GroupSelector, MulticastGroup, MulticastGroupFilter, MulticastMember, MulticastSwitch,
-    ParseGroupError,
-};
-pub use node::{Node, NodeFilter, NodeKind};
+pub use finding::FindingFilter;
+pub use link::LinkFilter;
+pub use multicast::{GroupSelector, MulticastGroupFilter, ParseGroupError};
+pub use node::NodeFilter;
 pub use page::{Keyed, Page};
-pub use port::{Peer, Port, PortFilter, PortKey};
-pub use route::{Hop, Route, RouteOutcome};
+pub use port::{PortFilter, PortKey};
 pub use routing::Loss;
-pub use rsm_ids::{LinkSpeed, LinkWidth};
-pub use rsm_proto::v1::{JoinState, Membership, MissingKind, PhysicalState, PortState, Severity};
-pub use sa::{Path, PathQuestion, Paths};
-pub use selector::{ParseSelectorError, Selector};
-pub use service::{Service, ServiceFilter, ServiceKey};
-pub use simulation::SimulationAction;
-pub use status::{
-    EngineChoice, FindingCounts, Inventory, MasterElsewhere, Status, SubnetState, Verification,
+pub use rsm_proto::v1::{
+    JoinState, Membership, MissingKind, NodeKind, PhysicalState, PortState, RouteOutcome, Severity,
+    SubnetState,
 };
-pub use subscription::{Subscription, SubscriptionKey, SubscriptionSources};
+pub use sa::PathQuestion;
+pub use selector::{ParseSelectorError, Selector};
+pub use service::{ServiceFilter, ServiceKey};
+pub use simulation::SimulationAction;
+pub use subscription::SubscriptionKey;

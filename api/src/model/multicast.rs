@@ -1,84 +1,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use rsm_ids::{Gid, Guid, Lid, PortNum};
+use rsm_ids::{Gid, Lid};
 
-use super::{JoinState, PortKey};
+use super::PortKey;
 use crate::limits::MAX_SELECTOR_BYTES;
-
-/// A multicast group. Its key is [`MulticastGroup::mgid`].
-#[derive(Debug, Clone, PartialEq)]
-pub struct MulticastGroup {
-    /// Its MGID.
-    pub mgid: Gid,
-    /// Its multicast LID; other groups of the same partition may have the same.
-    pub mlid: Lid,
-    /// Its P_Key, with the membership bit that the group was created with.
-    pub p_key: u16,
-    /// Its Q_Key.
-    pub q_key: u32,
-    /// The largest payload of its packets in bytes, 256 to 4096.
-    pub mtu_bytes: u16,
-    /// The rate of its packets in units of 100 Mb/s, 25 to 12000.
-    pub rate_tenth_gbps: u16,
-    /// The service level of its packets, 0 to 15.
-    pub service_level: u8,
-    /// How long a packet may be on its way, 0 to 63: 4.096 µs × 2^n.
-    pub packet_life_time: u8,
-    /// TClass of the global route header.
-    pub traffic_class: u8,
-    /// FlowLabel of the global route header, 20 bits.
-    pub flow_label: u32,
-    /// HopLimit of the global route header.
-    pub hop_limit: u8,
-    /// How far the group reaches, 0 to 15.
-    pub scope: u8,
-    /// It exists even without members.
-    pub well_known: bool,
-    /// Members in any join state; a port that joined by several of its GIDs counts as often.
-    pub members: u64,
-    /// Members that keep the group alive.
-    pub full_members: u64,
-    /// Switches that forward its packets, by the plan in force.
-    pub switches: u64,
-}
-
-/// A port that takes part in a multicast group. Its key is [`MulticastMember::alias`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MulticastMember {
-    /// The GID that it joined by.
-    pub gid: Gid,
-    /// The GUID of the port.
-    pub port_guid: Guid,
-    /// The port; none while it is not in the fabric.
-    pub port: Option<PortKey>,
-    /// The description of the port's node; empty while it is not in the fabric.
-    pub description: String,
-    /// How it takes part, ascending, at least one.
-    pub join_states: Vec<JoinState>,
-    /// Another port joined it.
-    pub proxy: bool,
-    /// Whether the group's tree leads to it, by the plan in force.
-    pub served: bool,
-}
-
-impl MulticastMember {
-    /// The GUID in the GID that it joined by: the port's, or one of its aliases.
-    pub fn alias(&self) -> Guid {
-        self.gid.guid()
-    }
-}
-
-/// A switch that forwards the packets of a multicast group. Its key is [`MulticastSwitch::guid`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MulticastSwitch {
-    /// The switch.
-    pub guid: Guid,
-    /// Its description.
-    pub description: String,
-    /// The ports that it forwards packets to, ascending; 0 is the switch itself.
-    pub ports: Vec<PortNum>,
-}
 
 /// A filter of groups; the default passes all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

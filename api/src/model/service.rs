@@ -1,4 +1,4 @@
-use rsm_ids::{Gid, Guid};
+use rsm_ids::Gid;
 
 use super::PortKey;
 
@@ -11,25 +11,6 @@ pub struct ServiceKey {
     pub gid: Gid,
     /// The P_Key for packets to it; 0 for any.
     pub p_key: u16,
-}
-
-/// A service that a port offers. Its key is [`Service::key`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Service {
-    /// Its key.
-    pub key: ServiceKey,
-    /// Its name; a replacement character stands for bytes that are not UTF-8.
-    pub name: String,
-    /// The port that offers it; none while it is not in the fabric, and for a multicast group.
-    pub port: Option<PortKey>,
-    /// The description of the port's node; empty where there is no port.
-    pub description: String,
-    /// The GUID of the port that registered it.
-    pub owner: Guid,
-    /// The remaining seconds of its lease, rounded up; none where it has no end.
-    pub lease_s: Option<u32>,
-    /// Its 64 bytes of data.
-    pub data: [u8; 64],
 }
 
 /// A filter of services; the default passes all.

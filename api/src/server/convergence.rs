@@ -42,7 +42,7 @@ impl ConvergenceService for Convergences {
         _: Request<v1::GetActivityRequest>,
     ) -> Result<Response<v1::GetActivityResponse>, Status> {
         Ok(Response::new(v1::GetActivityResponse {
-            activity: Some(self.control.activity().into()),
+            activity: Some(self.control.activity()),
         }))
     }
 
@@ -58,7 +58,7 @@ impl ConvergenceService for Convergences {
             self.control.resweep(request.full).await?
         };
         Ok(Response::new(v1::ResweepResponse {
-            convergence: Some(convergence.into()),
+            convergence: Some(convergence),
         }))
     }
 

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use rsm_ids::Lid;
 use rsm_proto::v1;
 use rsm_proto::v1::fabric_service_server::FabricService;
 use tonic::{Request, Response, Status};
@@ -38,7 +39,7 @@ impl FabricService for Fabric {
         _request: Request<v1::GetStatusRequest>,
     ) -> Result<Response<v1::GetStatusResponse>, Status> {
         Ok(Response::new(v1::GetStatusResponse {
-            status: Some(self.subnet.status().into()),
+            status: Some(self.subnet.status()),
             connections: Some(self.connections()),
         }))
     }
@@ -56,7 +57,7 @@ impl FabricService for Fabric {
             )?,
         };
         let page = self.subnet.nodes(listing.after(), listing.limit(), &filter);
-        listing.answer(page, |node| node.guid)
+        listing.answer_keyed(page)
     }
 
     async fn get_node(
@@ -67,7 +68,7 @@ impl FabricService for Fabric {
             .subnet
             .node(&selector("node", &request.get_ref().node)?)?;
         Ok(Response::new(v1::GetNodeResponse {
-            node: Some(node.into()),
+            node: Some(node.message),
         }))
     }
 
@@ -83,7 +84,7 @@ impl FabricService for Fabric {
             connected: request.connected,
         };
         let page = self.subnet.ports(listing.after(), listing.limit(), &filter);
-        listing.answer(page, |port| port.key)
+        listing.answer_keyed(page)
     }
 
     async fn get_port(
@@ -94,7 +95,7 @@ impl FabricService for Fabric {
             .subnet
             .port(&selector("port", &request.get_ref().port)?)?;
         Ok(Response::new(v1::GetPortResponse {
-            port: Some(port.into()),
+            port: Some(port.message),
         }))
     }
 
@@ -109,7 +110,7 @@ impl FabricService for Fabric {
             state: port_state("state", request.state)?,
         };
         let page = self.subnet.links(listing.after(), listing.limit(), &filter);
-        listing.answer(page, |link| link.a.key)
+        listing.answer_keyed(page)
     }
 
     async fn get_forwarding_table(
@@ -119,15 +120,13 @@ impl FabricService for Fabric {
         let mut request = request.into_inner();
         let cursor = Cursor::take(&mut request)?;
         let switch = selector("switch", &request.switch)?;
-        let mut table = self
-            .subnet
-            .forwarding_table(&switch, cursor.after, cursor.limit())?;
-        let next_page_token = cursor.cut(&mut table.entries, |entry| entry.lid);
-        Ok(Response::new(v1::GetForwardingTableResponse {
-            generation: table.generation,
-            table: Some(table.into()),
-            next_page_token,
-        }))
+        let mut response = (self.subnet).forwarding_table(&switch, cursor.after, cursor.limit())?;
+        if let Some(table) = &mut response.table {
+            // Entries have 16-bit LIDs.
+            response.next_page_token =
+                cursor.cut(&mut table.entries, |entry| Lid(entry.lid as u16));
+        }
+        Ok(Response::new(response))
     }
 
     async fn resolve_route(
@@ -137,11 +136,7 @@ impl FabricService for Fabric {
         let request = request.into_inner();
         let source = selector("source", &request.source)?;
         let destination = selector("destination", &request.destination)?;
-        let route = self.subnet.route(&source, &destination)?;
-        Ok(Response::new(v1::ResolveRouteResponse {
-            generation: route.generation,
-            route: Some(route.into()),
-        }))
+        Ok(Response::new(self.subnet.route(&source, &destination)?))
     }
 
     async fn list_findings(

@@ -10,9 +10,9 @@ use tokio::sync::{Semaphore, watch};
 use tonic::{Request, Response, Status};
 
 use super::access::Access;
+use super::gpu_messages;
 use super::gpu_watch::{self, GpuStream};
 use super::paging::Cursor;
-use crate::convert::gpu as convert;
 use crate::gpu::{GpuImportError, GpuSubject, Gpus};
 use crate::limits::MAX_WATCHERS;
 use crate::traits::Subnet;
@@ -204,7 +204,7 @@ impl GpuService for GpuHints {
                 |host: &v1::GpuHost| !request.only_with_findings || !host.findings.is_empty();
             let places = first..analysis.hosts.len();
             let mut hosts: Vec<v1::GpuHost> = places
-                .map(|place| convert::host(&analysis, place))
+                .map(|place| gpu_messages::host(&analysis, place))
                 .filter(wanted)
                 .take(cursor.limit())
                 .collect();
@@ -227,7 +227,7 @@ impl GpuService for GpuHints {
             let analysis = gpus.analysis();
             let place = place(&analysis, &host)?;
             Ok(v1::GetGpuHintsResponse {
-                hints: convert::hints(&analysis, place),
+                hints: gpu_messages::hints(&analysis, place),
                 text: render::describe(&analysis, &host).unwrap_or_default(),
                 generation: generation(&analysis),
             })
@@ -249,7 +249,7 @@ impl GpuService for GpuHints {
             let relay = pair
                 .relay
                 .map(|relay| analysis.hosts[host].inventory.gpus[relay].index);
-            Ok(convert::pair(&pair, relay))
+            Ok(gpu_messages::pair(&pair, relay))
         })
         .await
     }
@@ -268,7 +268,7 @@ impl GpuService for GpuHints {
                 pattern,
             };
             let plan = analysis.plan(&job).map_err(invalid)?;
-            Ok(convert::plan(&analysis, &plan))
+            Ok(gpu_messages::plan(&analysis, &plan))
         })
         .await
     }

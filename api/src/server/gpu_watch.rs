@@ -8,9 +8,8 @@ use tokio::sync::{OwnedSemaphorePermit, broadcast, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use crate::convert::gpu as convert;
+use super::gpu_messages;
 use crate::gpu::Gpus;
-use crate::model::Event;
 use crate::traits::Subnet;
 
 /// Messages made ahead of the connection's flow control: each holds all changes since the one
@@ -68,7 +67,7 @@ enum Ended {
 struct Watcher {
     gpus: Arc<dyn Gpus>,
     inventories: watch::Receiver<u64>,
-    events: broadcast::Receiver<Arc<Event>>,
+    events: broadcast::Receiver<Arc<v1::Event>>,
     sender: mpsc::Sender<Result<v1::WatchGpuHostsResponse, Status>>,
     /// The analysis of the last message.
     told: Option<Arc<Analysis>>,
@@ -129,8 +128,8 @@ fn generation(analysis: &Analysis) -> u64 {
 fn news(before: Option<&Analysis>, now: &Analysis) -> Option<v1::WatchGpuHostsResponse> {
     let told = |analysis: &Analysis, place: usize| {
         (
-            convert::host(analysis, place),
-            convert::hints(analysis, place),
+            gpu_messages::host(analysis, place),
+            gpu_messages::hints(analysis, place),
         )
     };
     let changed = |place: &usize| {

@@ -4,6 +4,7 @@ mod access;
 mod convergence;
 mod fabric;
 mod gpu;
+mod gpu_messages;
 mod gpu_watch;
 mod incoming;
 mod multicast;

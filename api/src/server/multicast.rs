@@ -7,7 +7,7 @@ use tonic::{Request, Response, Status};
 use super::paging::Listing;
 use super::request::{p_key_filter, port_filter};
 use super::sa::sa;
-use crate::model::{GroupSelector, MulticastGroupFilter, MulticastMember};
+use crate::model::{GroupSelector, MulticastGroupFilter};
 use crate::traits::{SaQueries, Subnet};
 
 /// Multicast groups and their trees.
@@ -38,7 +38,7 @@ impl MulticastService for Multicast {
         let page = sa
             .multicast_groups(listing.after(), listing.limit(), filter)
             .await?;
-        listing.answer(page, |group| group.mgid)
+        listing.answer_keyed(page)
     }
 
     async fn get_multicast_group(
@@ -48,7 +48,7 @@ impl MulticastService for Multicast {
         let group: GroupSelector = request.get_ref().group.parse()?;
         let group = self.sa()?.multicast_group(group).await?;
         Ok(Response::new(v1::GetMulticastGroupResponse {
-            group: Some(group.into()),
+            group: Some(group),
         }))
     }
 
@@ -62,7 +62,7 @@ impl MulticastService for Multicast {
             .sa()?
             .multicast_members(group, listing.after(), listing.limit())
             .await?;
-        listing.answer(page, MulticastMember::alias)
+        listing.answer_keyed(page)
     }
 
     async fn list_multicast_switches(
@@ -75,6 +75,6 @@ impl MulticastService for Multicast {
             .sa()?
             .multicast_switches(group, listing.after(), listing.limit())
             .await?;
-        listing.answer(page, |switch| switch.guid)
+        listing.answer_keyed(page)
     }
 }

@@ -242,22 +242,20 @@ impl<Q: List, K: Key + Clone> Listing<Q, K> {
 
     /// The page, given the items behind [`after`](Listing::after), by ascending `key`, at most
     /// [`limit`](Listing::limit).
-    pub(super) fn answer<T: Into<Q::Item>>(
+    pub(super) fn answer(
         &self,
-        page: Page<T>,
-        key: impl Fn(&T) -> K,
+        mut page: Page<Q::Item>,
+        key: impl Fn(&Q::Item) -> K,
     ) -> Result<Response<Q::Response>, Status> {
-        let items = page.items.into_iter().map(|item| Keyed {
-            key: key(&item),
-            message: item.into(),
-        });
-        self.answer_keyed(Page {
-            generation: page.generation,
-            items: items.collect(),
-        })
+        let token = self.cursor.cut(&mut page.items, key);
+        Ok(Response::new(Q::response(
+            page.items,
+            token,
+            page.generation,
+        )))
     }
 
-    /// The same for items that are messages already.
+    /// The same for items with their keys beside them.
     pub(super) fn answer_keyed(
         &self,
         mut page: Page<Keyed<K, Q::Item>>,

@@ -1,7 +1,6 @@
 //! Parses the fields of requests.
 
 use rsm_ids::{Guid, PortNum};
-use rsm_proto::v1;
 use tonic::Status;
 
 use crate::limits::{MAX_FILTER_BYTES, MAX_PATHS};
@@ -19,7 +18,7 @@ pub(super) fn node_filter(subnet: &dyn Subnet, text: &str) -> Result<Option<Guid
     if text.is_empty() {
         return Ok(None);
     }
-    Ok(Some(subnet.node(&selector("node", text)?)?.guid))
+    Ok(Some(subnet.node(&selector("node", text)?)?.key))
 }
 
 /// The port that a filter names; none where the filter is empty.
@@ -103,14 +102,8 @@ fn unknown(field: &str, value: i32) -> Status {
 
 /// A filter by kind of node; none where it is unspecified.
 pub(super) fn node_kind(field: &str, value: i32) -> Result<Option<NodeKind>, Status> {
-    Ok(
-        match v1::NodeKind::try_from(value).map_err(|_| unknown(field, value))? {
-            v1::NodeKind::Unspecified => None,
-            v1::NodeKind::Ca => Some(NodeKind::Ca),
-            v1::NodeKind::Switch => Some(NodeKind::Switch),
-            v1::NodeKind::Router => Some(NodeKind::Router),
-        },
-    )
+    let kind = NodeKind::try_from(value).map_err(|_| unknown(field, value))?;
+    Ok(Some(kind).filter(|&kind| kind != NodeKind::Unspecified))
 }
 
 /// A filter by state of a port or link; none where it is unspecified.

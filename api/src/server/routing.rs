@@ -72,7 +72,7 @@ impl RoutingService for Routes {
         self.access.require_everything("SetEngine")?;
         let convergence = self.control.set_engine(request.into_inner().engine).await?;
         Ok(Response::new(v1::SetEngineResponse {
-            convergence: Some(convergence.into()),
+            convergence: Some(convergence),
         }))
     }
 }

@@ -48,10 +48,7 @@ impl SaService for SaServer {
             max_paths: max_paths(request.max_paths)?,
         };
         let paths = sa(self.sa.as_ref())?.paths(&question)?;
-        Ok(Response::new(v1::ResolvePathResponse {
-            generation: paths.generation,
-            paths: Some(paths.into()),
-        }))
+        Ok(Response::new(paths))
     }
 
     async fn list_services(
@@ -67,7 +64,7 @@ impl SaService for SaServer {
         let page = sa
             .services(listing.after(), listing.limit(), filter)
             .await?;
-        listing.answer(page, |service| service.key)
+        listing.answer_keyed(page)
     }
 
     async fn list_subscriptions(
@@ -80,7 +77,7 @@ impl SaService for SaServer {
         let page = sa
             .subscriptions(listing.after(), listing.limit(), port)
             .await?;
-        listing.answer(page, |subscription| subscription.key)
+        listing.answer_keyed(page)
     }
 
     async fn list_alias_guids(

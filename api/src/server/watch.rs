@@ -9,7 +9,6 @@ use tonic::{Request, Response, Status};
 
 use super::paging::Cursor;
 use crate::limits::MAX_WATCHERS;
-use crate::model::Event;
 use crate::traits::Subnet;
 
 /// Messages made ahead of the connection's flow control; more would only hide that a client is
@@ -41,7 +40,7 @@ impl WatchService for Watch {
         let mut events = self.subnet.events(after, cursor.limit());
         let next_page_token = cursor.cut(&mut events, |event| event.sequence);
         Ok(Response::new(v1::ListEventsResponse {
-            events: events.iter().map(|event| event.as_ref().into()).collect(),
+            events: events.into_iter().map(Arc::unwrap_or_clone).collect(),
             next_page_token,
         }))
     }
@@ -95,7 +94,7 @@ struct Watcher {
 impl Watcher {
     async fn run(
         mut self,
-        mut receiver: broadcast::Receiver<Arc<Event>>,
+        mut receiver: broadcast::Receiver<Arc<v1::Event>>,
         after: Option<u64>,
     ) -> Result<(), Gone> {
         let generation = self.subnet.status().generation;
@@ -145,7 +144,7 @@ impl Watcher {
         Ok(())
     }
 
-    async fn deliver(&mut self, event: &Event) -> Result<(), Gone> {
+    async fn deliver(&mut self, event: &v1::Event) -> Result<(), Gone> {
         let Some(lost) = self.position.advance(event.sequence) else {
             return Ok(());
         };
@@ -153,7 +152,7 @@ impl Watcher {
             self.send(Message::Lost(v1::EventsLost { count: lost }))
                 .await?;
         }
-        self.send(Message::Event(event.into())).await
+        self.send(Message::Event(event.clone())).await
     }
 
     async fn send(&self, message: Message) -> Result<(), Gone> {

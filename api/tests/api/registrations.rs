@@ -44,8 +44,8 @@ fn services_subscriptions_and_aliases_are_paged() {
         .fake
         .ports
         .values()
-        .find(|one| one.node_description == "host-1");
-    let host = host.unwrap().guid.to_string();
+        .find(|one| one.message.node_description == "host-1");
+    let host = host.unwrap().message.guid.clone();
     let keys: Vec<_> = subscriptions
         .iter()
         .map(|one| (one.port_guid.as_str(), one.number))

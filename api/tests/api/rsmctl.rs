@@ -4,9 +4,10 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use rsm_api::model::{Change, Keyed, MissingKind, Node, PortKey, PortState, RoutesChanged};
+use rsm_api::model::{Keyed, MissingKind, PortKey, PortState};
 use rsm_api::v1;
-use rsm_ids::PortNum;
+use rsm_api::v1::event::Change;
+use rsm_ids::{Lid, PortNum};
 
 use crate::fake::{Fake, GENERATION, HOST, LEAF, guid};
 use crate::served::Served;
@@ -47,14 +48,14 @@ fn golden(name: &str, actual: &str) {
 }
 
 fn publish_some(fake: &Fake) {
-    let leaf: Node = fake.nodes[&guid(LEAF, 0)].clone();
+    let leaf = fake.nodes[&guid(LEAF, 0)].clone();
     let link = fake.links.values().next().unwrap().clone();
     let finding = fake.findings[0].clone();
     let convergence = fake.convergences.lock()[0].clone();
     for (at, change) in [
         Change::NodeAppeared(leaf),
         Change::LinkVanished(link),
-        Change::RoutesChanged(RoutesChanged {
+        Change::RoutesChanged(v1::RoutesChanged {
             switches: 2,
             blocks: 1,
             entries: 5,
@@ -211,7 +212,7 @@ fn help_has_examples_and_exit_codes() {
 #[test]
 fn exit_codes_name_the_kind_of_failure() {
     let mut fake = Fake::tree(2, 1);
-    let lid = fake.nodes[&guid(HOST, 1)].lids[0];
+    let lid = Lid(fake.nodes[&guid(HOST, 1)].lids[0] as u16);
     let leaf = fake.tables.get_mut(&guid(LEAF, 1)).unwrap();
     leaf.remove(&lid);
     let served = Served::start(fake);

@@ -1,8 +1,8 @@
 //! Streams of events: complete for fast readers, with counted losses for slow ones.
 
 use rsm_api::limits::MAX_WATCHERS;
-use rsm_api::model::{Change, SubnetState};
 use rsm_proto::v1;
+use rsm_proto::v1::event::Change;
 use rsm_proto::v1::watch_response::Message;
 use rsm_proto::v1::watch_service_client::WatchServiceClient;
 use tonic::{Code, Streaming};
@@ -11,10 +11,10 @@ use crate::fake::{Fake, GENERATION, JOURNAL};
 use crate::served::Served;
 
 fn publish(fake: &Fake, reason: &str) -> u64 {
-    let change = Change::StateChanged {
-        state: SubnetState::Up,
+    let change = Change::StateChanged(v1::StateChanged {
+        state: v1::SubnetState::Up.into(),
         reason: reason.to_owned(),
-    };
+    });
     fake.journal.publish(GENERATION, 0, change).sequence
 }
 

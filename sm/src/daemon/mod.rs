@@ -506,7 +506,7 @@ fn log_role(before: Option<&Snapshot>, now: &Snapshot) {
 
 fn log_convergence(convergence: &core::convergence::Convergence, snapshot: &Snapshot, view: &View) {
     // The view counted them when the snapshot was published, before this call.
-    let inventory = view.status().inventory;
+    let status = view.status();
     tracing::info!(
         generation = convergence.generation,
         cause = convergence.cause,
@@ -515,8 +515,8 @@ fn log_convergence(convergence: &core::convergence::Convergence, snapshot: &Snap
         sets = convergence.sets,
         lft_blocks = convergence.lft_blocks,
         mft_blocks = convergence.mft_blocks,
-        ports_active = inventory.ports_active,
-        ports_not_active = inventory.ports_not_active,
+        ports_active = status.ports_active,
+        ports_not_active = status.ports_not_active,
         whole = convergence
             .whole
             .iter()

@@ -44,7 +44,7 @@ fn shown(
         index: key.index.into(),
         alias_guid: name.to_string(),
         gid: Gid::new(published.prefix(), name).to_string(),
-        port: port.map(v1::PortKey::from),
+        port,
         description,
     };
     Keyed { key, message }

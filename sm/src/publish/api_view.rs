@@ -1,10 +1,11 @@
-//! Converts the model of the fabric to that of the API.
+//! Nodes, ports and links of the fabric as messages of the API.
 
 use std::collections::BTreeSet;
 
-use rsm_api::model;
-use rsm_api::model::{Link, LinkEnd, LinkSpeed, LinkWidth, NodeKind, PhysicalState, PortState};
-use rsm_ids::{Guid, Lid, Lmc, PortNum};
+use rsm_api::model::{NodeKind, PhysicalState, PortState};
+use rsm_api::v1_fields::{link_speed, link_width};
+use rsm_api::{model, v1};
+use rsm_ids::{Guid, Lid, LinkSpeed, LinkWidth, Lmc, PortNum};
 use rsm_mad::wire::attr;
 use rsm_mad::wire::attr::{NodeType, PortInfo, PortPhysicalState};
 
@@ -42,10 +43,8 @@ pub(super) fn port_numbers(node: &Node) -> impl DoubleEndedIterator<Item = PortN
 
 /// The ports with addresses of their own: port 0 of a switch, all ports of others.
 pub(super) fn end_port_numbers(node: &Node) -> impl Iterator<Item = PortNum> + use<> {
-    let count = match kind(node) {
-        NodeKind::Switch => 1,
-        NodeKind::Ca | NodeKind::Router => usize::MAX,
-    };
+    let is_switch = kind(node) == NodeKind::Switch;
+    let count = if is_switch { 1 } else { usize::MAX };
     port_numbers(node).take(count)
 }
 
@@ -113,31 +112,31 @@ pub(super) struct ApiView<'a> {
 }
 
 impl ApiView<'_> {
-    pub(super) fn node(&self, ix: NodeIx) -> model::Node {
+    pub(super) fn node(&self, ix: NodeIx) -> v1::Node {
         let node = self.fabric.node(ix);
         let active = node
             .ports
             .iter()
             .skip(1)
             .filter(|port| state(port) == PortState::Active);
-        model::Node {
-            guid: node.guid,
-            system_image_guid: node.info.system_image_guid(),
-            kind: kind(node),
+        v1::Node {
+            guid: node.guid.to_string(),
+            system_image_guid: node.info.system_image_guid().to_string(),
+            kind: kind(node).into(),
             description: node.description.clone(),
-            num_ports: node.info.num_ports(),
+            num_ports: node.info.num_ports().into(),
             // At most 254, as many as there are external ports.
-            ports_active: active.count() as u8,
+            ports_active: active.count() as u32,
             lids: end_port_numbers(node)
                 .map(|number| &node.ports[number.index()])
                 .filter(|port| holds_lid(port))
-                .map(Port::lid)
+                .map(|port| port.lid().0.into())
                 .collect(),
             vendor_id: node.info.vendor_id(),
             device_id: node.info.device_id().into(),
             revision: node.info.revision(),
-            distance: node.distance,
-            rank: self.rank(node.guid),
+            distance: node.distance.into(),
+            rank: self.rank(node.guid).map(u32::from),
             suspected: node.suspected,
         }
     }
@@ -148,56 +147,65 @@ impl ApiView<'_> {
         plan.routing.ranks.as_ref()?.get(switch.index()).copied()
     }
 
-    pub(super) fn port(&self, at: PortRef) -> model::Port {
+    fn key(&self, at: PortRef) -> v1::PortKey {
+        api_key(self.fabric.key(at)).into()
+    }
+
+    pub(super) fn port(&self, at: PortRef) -> v1::Port {
         let node = self.fabric.node(at.node);
         let port = self.fabric.port(at);
         let kind = kind(node);
         let addressed = kind != NodeKind::Switch || at.port == PortNum::ZERO;
+        let (guid, lid, lmc) = if addressed {
+            (port.guid, port.lid(), port.lmc())
+        } else {
+            (Guid::ZERO, Lid::NONE, Lmc::ZERO)
+        };
         let up = info_if_up(port);
-        model::Port {
-            key: api_key(self.fabric.key(at)),
-            guid: if addressed { port.guid } else { Guid::ZERO },
+        let mtu_bytes = up.and_then(|info| info.neighbor_mtu().bytes());
+        let operational_vls = up.and_then(|info| info.operational_vls().data_vls());
+        v1::Port {
+            key: Some(self.key(at)),
+            guid: guid.to_string(),
             node_description: node.description.clone(),
-            node_kind: kind,
-            lid: if addressed { port.lid() } else { Lid::NONE },
-            lmc: if addressed { port.lmc() } else { Lmc::ZERO },
-            state: state(port),
-            physical_state: physical_state(port),
-            width: width(port),
-            speed: speed(port),
-            mtu_bytes: up.and_then(|info| info.neighbor_mtu().bytes()).unwrap_or(0),
-            operational_vls: up
-                .and_then(|info| info.operational_vls().data_vls())
-                .unwrap_or(0),
-            peer: self.fabric.peer(at).map(|peer| model::Peer {
-                key: api_key(self.fabric.key(peer)),
+            node_kind: kind.into(),
+            lid: lid.0.into(),
+            lmc: lmc.get().into(),
+            state: state(port).into(),
+            physical_state: physical_state(port).into(),
+            width: link_width(width(port)).into(),
+            speed: link_speed(speed(port)).into(),
+            mtu_bytes: mtu_bytes.unwrap_or(0).into(),
+            operational_vls: operational_vls.unwrap_or(0).into(),
+            peer: self.fabric.peer(at).map(|peer| v1::Peer {
+                port: Some(self.key(peer)),
                 description: self.fabric.node(peer.node).description.clone(),
             }),
         }
     }
 
     /// The link at `at`, if there is one, seen from the end that comes first.
-    pub(super) fn link(&self, at: PortRef) -> Option<Link> {
+    pub(super) fn link(&self, at: PortRef) -> Option<v1::Link> {
         let there = self.fabric.peer(at)?;
         let (a, b) = (at.min(there), at.max(there));
         let (near, far) = (self.fabric.port(a), self.fabric.port(b));
         let damped = [a, b].map(|end| self.damped.contains(&self.fabric.key(end)));
-        Some(Link {
-            a: self.end(a),
-            b: self.end(b),
-            state: state(near).min(state(far)),
-            width: width(near).or_else(|| width(far)),
-            speed: speed(near).or_else(|| speed(far)),
+        Some(v1::Link {
+            a: Some(self.end(a)),
+            b: Some(self.end(b)),
+            state: state(near).min(state(far)).into(),
+            width: link_width(width(near).or_else(|| width(far))).into(),
+            speed: link_speed(speed(near).or_else(|| speed(far))).into(),
             damped: damped.contains(&true),
         })
     }
 
-    fn end(&self, at: PortRef) -> LinkEnd {
+    fn end(&self, at: PortRef) -> v1::LinkEnd {
         let node = self.fabric.node(at.node);
-        LinkEnd {
-            key: api_key(self.fabric.key(at)),
+        v1::LinkEnd {
+            port: Some(self.key(at)),
             description: node.description.clone(),
-            kind: kind(node),
+            kind: kind(node).into(),
         }
     }
 }

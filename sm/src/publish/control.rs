@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rsm_api::model::{self, Selector, SubnetState};
+use rsm_api::model::{Selector, SubnetState};
 use rsm_api::resolve::resolve_node_or_port;
-use rsm_api::{BoxFuture, Control, ControlError};
+use rsm_api::{BoxFuture, Control, ControlError, v1};
 use rsm_ids::{Lid, PortNum};
 use rsm_mad::Time;
 use rsm_routing::engine::UnknownEngine;
@@ -27,7 +27,7 @@ use crate::sweep::inventory::PortKey;
 /// fewer than a script in an endless loop makes. They all wait for the same sweep anyhow.
 pub const MAX_WAITING: usize = 64;
 
-type Answer = Result<model::Convergence, ControlError>;
+type Answer = Result<v1::Convergence, ControlError>;
 
 /// Carries requests to the core and its answers back.
 ///
@@ -158,13 +158,13 @@ impl Controller {
 }
 
 impl Control for Controller {
-    fn activity(&self) -> model::Activity {
+    fn activity(&self) -> v1::Activity {
         let progress = self.progress.lock().clone();
         let callers = u32::try_from(self.waiting()).unwrap_or(u32::MAX);
         activity(progress, self.view.now(), callers)
     }
 
-    fn resweep(&self, full: bool) -> BoxFuture<'_, Result<model::Convergence, ControlError>> {
+    fn resweep(&self, full: bool) -> BoxFuture<'_, Result<v1::Convergence, ControlError>> {
         Box::pin(async move {
             self.ask(|ticket| Command::Resweep { full, ticket })?
                 .answer()
@@ -172,7 +172,7 @@ impl Control for Controller {
         })
     }
 
-    fn rewrite(&self) -> BoxFuture<'_, Result<model::Convergence, ControlError>> {
+    fn rewrite(&self) -> BoxFuture<'_, Result<v1::Convergence, ControlError>> {
         Box::pin(async move {
             self.ask(|ticket| Command::Rewrite { ticket })?
                 .answer()
@@ -199,7 +199,7 @@ impl Control for Controller {
         Ok(accepted as u64)
     }
 
-    fn set_engine(&self, name: String) -> BoxFuture<'_, Result<model::Convergence, ControlError>> {
+    fn set_engine(&self, name: String) -> BoxFuture<'_, Result<v1::Convergence, ControlError>> {
         Box::pin(async move {
             let engine = name.parse().map_err(|error: UnknownEngine| {
                 let message = error.to_string();
@@ -212,13 +212,16 @@ impl Control for Controller {
     }
 }
 
-fn activity(progress: Progress, now: Time, callers: u32) -> model::Activity {
+fn activity(progress: Progress, now: Time, callers: u32) -> v1::Activity {
     let (stage, sets_acknowledged) = match progress.activity {
-        Activity::Idle => (model::Stage::Idle, 0),
-        Activity::Sweeping { .. } => (model::Stage::Sweeping, 0),
-        Activity::Planning => (model::Stage::Planning, 0),
-        Activity::Pushing { done } => (model::Stage::Pushing, done as u64),
+        Activity::Idle => (v1::Stage::Idle, 0),
+        Activity::Sweeping { .. } => (v1::Stage::Sweeping, 0),
+        Activity::Planning => (v1::Stage::Planning, 0),
+        Activity::Pushing { done } => (v1::Stage::Pushing, done as u64),
     };
+    let running = progress
+        .since
+        .map_or(Duration::ZERO, |since| now.since(since));
     let pause = progress
         .not_before
         .map(|when| when.since(now))
@@ -229,12 +232,10 @@ fn activity(progress: Progress, now: Time, callers: u32) -> model::Activity {
         }
         _ => progress.next,
     };
-    model::Activity {
-        stage,
+    v1::Activity {
+        stage: stage.into(),
         cause: progress.cause,
-        running: progress
-            .since
-            .map_or(Duration::ZERO, |since| now.since(since)),
+        running_ms: u64::try_from(running.as_millis()).unwrap_or(u64::MAX),
         nodes: progress.nodes as u64,
         outstanding: progress.outstanding as u64,
         sets_acknowledged,

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rsm_api::limits;
-use rsm_api::model::{Change, Finding, RoutesChanged, SubnetState};
+use rsm_api::model::SubnetState;
+use rsm_api::v1::RoutesChanged;
+use rsm_api::v1::event::Change;
+use rsm_api::{limits, v1};
 use rsm_ids::Guid;
 use rsm_routing::tables::Lft;
 
@@ -39,14 +41,14 @@ pub(super) fn between(old: &Published, new: &Published, news: News) -> Vec<Chang
     let summed_up = first || extent(&delta, &news.findings) > MAX_CHANGES;
     let mut changes = Vec::new();
     if summed_up || old.state != new.state || old.generation == 0 {
-        changes.push(Change::StateChanged {
-            state: new.state,
+        changes.push(Change::StateChanged(v1::StateChanged {
+            state: new.state.into(),
             reason: match (first, summed_up) {
                 (true, _) => found(new),
                 (_, true) => sum_up(&delta, &news.findings),
                 _ => reason(new, &news),
             },
-        });
+        }));
     }
     if !summed_up {
         Differences { old, new }.tell(&delta, &mut changes);
@@ -55,10 +57,10 @@ pub(super) fn between(old: &Published, new: &Published, news: News) -> Vec<Chang
         changes.push(Change::RoutesChanged(routes));
     }
     if news.findings.raised.len() + news.findings.cleared.len() <= MAX_CHANGES {
-        let owned = |finding: Arc<Finding>| Finding::clone(&finding);
-        changes
-            .extend((news.findings.cleared.into_iter()).map(|f| Change::FindingCleared(owned(f))));
-        changes.extend((news.findings.raised.into_iter()).map(|f| Change::FindingRaised(owned(f))));
+        let owned = Arc::<v1::Finding>::unwrap_or_clone;
+        let (cleared, raised) = (news.findings.cleared, news.findings.raised);
+        changes.extend(cleared.into_iter().map(owned).map(Change::FindingCleared));
+        changes.extend(raised.into_iter().map(owned).map(Change::FindingRaised));
     }
     changes.extend(
         news.finished
@@ -81,10 +83,10 @@ fn extent(delta: &Delta, findings: &FindingNews) -> usize {
 
 /// The numbers of nodes and links that the first sweep found.
 fn found(new: &Published) -> String {
-    let inventory = &new.counts.inventory;
+    let counts = &new.counts;
     format!(
         "found {} switches, {} channel adapters, {} routers and {} links",
-        inventory.switches, inventory.cas, inventory.routers, inventory.links
+        counts.switches, counts.cas, counts.routers, counts.links
     )
 }
 
@@ -153,7 +155,7 @@ impl Differences<'_> {
                 continue;
             };
             let node = new.node(now);
-            let same = rsm_api::model::Node {
+            let same = v1::Node {
                 rank: node.rank,
                 distance: node.distance,
                 ..old.node(before)
@@ -204,13 +206,17 @@ impl Differences<'_> {
             let before = old.fabric.find_port(key).and_then(|at| old.link(at));
             let now = new.fabric.find_port(key).and_then(|at| new.link(at));
             if let (Some(before), Some(now)) = (before, now)
-                && (before.a.key, before.b.key) == (now.a.key, now.b.key)
+                && ends(&before) == ends(&now)
                 && before != now
             {
                 changes.push(Change::LinkChanged(now));
             }
         }
     }
+}
+
+fn ends(link: &v1::Link) -> [Option<&v1::PortKey>; 2] {
+    [&link.a, &link.b].map(|end| end.as_ref()?.port.as_ref())
 }
 
 /// How far the tables in force differ; none where they do not.

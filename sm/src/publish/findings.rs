@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rsm_api::model;
+use rsm_api::v1;
 
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 
@@ -14,14 +14,14 @@ type Identity = (FindingKind, Subject, Severity, usize);
 /// The findings that the latest snapshot raised and cleared.
 #[derive(Default, Debug)]
 pub(super) struct FindingNews {
-    pub(super) raised: Vec<Arc<model::Finding>>,
-    pub(super) cleared: Vec<Arc<model::Finding>>,
+    pub(super) raised: Vec<Arc<v1::Finding>>,
+    pub(super) cleared: Vec<Arc<v1::Finding>>,
 }
 
 /// The findings that hold, with when they were raised.
 #[derive(Default)]
 pub(super) struct FindingBook {
-    held: BTreeMap<Identity, Arc<model::Finding>>,
+    held: BTreeMap<Identity, Arc<v1::Finding>>,
     last_id: u64,
 }
 
@@ -44,10 +44,10 @@ impl FindingBook {
             let identity = (finding.kind, finding.subject, finding.severity, *number);
             *number += 1;
             let held = match before.remove(&identity) {
-                Some(known) => Arc::new(model::Finding {
+                Some(known) => Arc::new(v1::Finding {
                     message: finding.text.clone(),
                     occurrences: known.occurrences + 1,
-                    ..model::Finding::clone(&known)
+                    ..v1::Finding::clone(&known)
                 }),
                 None => {
                     self.last_id += 1;
@@ -64,25 +64,25 @@ impl FindingBook {
     }
 
     /// By ascending identifier.
-    pub(super) fn held(&self) -> Vec<Arc<model::Finding>> {
+    pub(super) fn held(&self) -> Vec<Arc<v1::Finding>> {
         let mut held: Vec<_> = self.held.values().cloned().collect();
         held.sort_by_key(|finding| finding.id);
         held
     }
 }
 
-fn raise(finding: &Finding, id: u64, generation: u64, raised_unix_ms: u64) -> model::Finding {
+fn raise(finding: &Finding, id: u64, generation: u64, raised_unix_ms: u64) -> v1::Finding {
     let (node, port) = match finding.subject {
         Subject::Subnet => (None, None),
         Subject::Node(node) => (Some(node), None),
         Subject::Port(key) => (Some(key.node), Some(key.port)),
     };
-    model::Finding {
+    v1::Finding {
         id,
         kind: finding.kind.code().to_owned(),
-        severity: severity(finding.severity),
-        node,
-        port,
+        severity: severity(finding.severity).into(),
+        node_guid: node.map(|guid| guid.to_string()).unwrap_or_default(),
+        port: port.map(|port| port.0.into()),
         message: finding.text.clone(),
         generation,
         raised_unix_ms,
@@ -90,10 +90,10 @@ fn raise(finding: &Finding, id: u64, generation: u64, raised_unix_ms: u64) -> mo
     }
 }
 
-fn severity(severity: Severity) -> model::Severity {
+fn severity(severity: Severity) -> v1::Severity {
     match severity {
-        Severity::Info => model::Severity::Info,
-        Severity::Warning => model::Severity::Warning,
-        Severity::Error => model::Severity::Error,
+        Severity::Info => v1::Severity::Info,
+        Severity::Warning => v1::Severity::Warning,
+        Severity::Error => v1::Severity::Error,
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use rsm_api::model;
-use rsm_api::model::{SmpCounts, Timing};
+use rsm_api::v1;
+use rsm_api::v1_fields::milliseconds;
 use rsm_mad::Time;
 
 use crate::core::HISTORY;
@@ -14,7 +14,7 @@ use crate::core::convergence::Convergence;
 #[derive(Debug)]
 pub(super) struct Logged {
     pub(super) source: Arc<Convergence>,
-    pub(super) shown: model::Convergence,
+    pub(super) shown: v1::Convergence,
 }
 
 /// The latest convergences, as many as the core keeps.
@@ -65,24 +65,24 @@ fn shown(
     sequence: u64,
     generation: u64,
     finished_unix_ms: u64,
-) -> model::Convergence {
-    model::Convergence {
+) -> v1::Convergence {
+    v1::Convergence {
         sequence,
         generation,
         cause: source.cause.clone(),
         finished_unix_ms,
-        timing: Timing {
-            discover: source.discover,
-            plan: source.plan,
-            push: source.push,
-            total: source.total,
-        },
-        smps: SmpCounts {
+        timing_ms: Some(v1::Timing {
+            discover: milliseconds(source.discover),
+            plan: milliseconds(source.plan),
+            push: milliseconds(source.push),
+            total: milliseconds(source.total),
+        }),
+        smps: Some(v1::SmpCounts {
             get: source.gets,
             set: source.sets,
             retries: source.retries,
             timeouts: source.timeouts,
-        },
+        }),
         lft_blocks: source.lft_blocks,
         mft_blocks: source.mft_blocks,
         ports_activated: source.ports_activated,

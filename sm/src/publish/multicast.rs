@@ -3,18 +3,16 @@
 
 use std::ops::Bound;
 
-use rsm_api::LookupError;
 use rsm_api::limits::MAX_CANDIDATES;
-use rsm_api::model::{
-    GroupSelector, JoinState, MulticastGroup, MulticastGroupFilter, MulticastMember,
-    MulticastSwitch, Page,
-};
+use rsm_api::model::{GroupSelector, JoinState, Keyed, MulticastGroupFilter, Page};
+use rsm_api::v1_fields::gbps;
+use rsm_api::{LookupError, v1};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 use rsm_mad::wire::sa::JoinState as Bits;
 use rsm_routing::mcast::Tree;
 use rsm_routing::topology::SwitchIdx;
 
-use super::api_view::{api_key, core_key};
+use super::api_view::core_key;
 use super::published::Published;
 use super::subnet::page;
 use crate::fabric::PortRef;
@@ -28,7 +26,7 @@ pub(super) fn groups(
     after: Option<Gid>,
     limit: usize,
     filter: &MulticastGroupFilter,
-) -> Page<MulticastGroup> {
+) -> Page<Keyed<Gid, v1::MulticastGroup>> {
     // A port that has gone since the lookup is in no group.
     let port = filter.port.map(|key| {
         let at = published.fabric().find_port(core_key(key));
@@ -46,7 +44,11 @@ pub(super) fn groups(
         partition && port.is_none_or(takes_part)
     };
     let groups = view.groups_after(after).filter(wanted);
-    page(published, groups.map(|one| group(published, one)), limit)
+    let shown = groups.map(|one| Keyed {
+        key: one.parameters.mgid,
+        message: group(published, one),
+    });
+    page(published, shown, limit)
 }
 
 /// The group that `selector` names.
@@ -73,7 +75,7 @@ pub(super) fn find(view: &View, selector: GroupSelector) -> Result<&Group, Looku
 }
 
 /// A group as it is shown.
-pub(super) fn group(published: &Published, group: &Group) -> MulticastGroup {
+pub(super) fn group(published: &Published, group: &Group) -> v1::MulticastGroup {
     let parameters = &group.parameters;
     let full = group
         .members
@@ -81,20 +83,20 @@ pub(super) fn group(published: &Published, group: &Group) -> MulticastGroup {
         .filter(|member| member.keeps_alive())
         .count();
     let switches = tree(published, group.mlid).map_or(0, |(_, tree)| tree.masks.len());
-    MulticastGroup {
-        mgid: parameters.mgid,
-        mlid: group.mlid,
-        p_key: parameters.p_key.0,
+    v1::MulticastGroup {
+        mgid: parameters.mgid.to_string(),
+        mlid: group.mlid.0.into(),
+        p_key: parameters.p_key.0.into(),
         q_key: parameters.q_key,
         // A group has an MTU and a rate that exist.
-        mtu_bytes: parameters.mtu.bytes().unwrap_or(0),
-        rate_tenth_gbps: parameters.rate.tenth_gbps().unwrap_or(0),
-        service_level: parameters.sl,
-        packet_life_time: parameters.packet_life_time,
-        traffic_class: parameters.t_class,
+        mtu_bytes: parameters.mtu.bytes().unwrap_or(0).into(),
+        rate_gbps: gbps(parameters.rate.tenth_gbps().unwrap_or(0)),
+        service_level: parameters.sl.into(),
+        packet_life_time: parameters.packet_life_time.into(),
+        traffic_class: parameters.t_class.into(),
         flow_label: parameters.flow_label,
-        hop_limit: parameters.hop_limit,
-        scope: parameters.scope,
+        hop_limit: parameters.hop_limit.into(),
+        scope: parameters.scope.into(),
         well_known: group.well_known,
         members: group.members.len() as u64,
         full_members: full as u64,
@@ -108,24 +110,27 @@ pub(super) fn members(
     group: &Group,
     after: Option<Guid>,
     limit: usize,
-) -> Page<MulticastMember> {
+) -> Page<Keyed<Guid, v1::MulticastMember>> {
     let tree = tree(published, group.mlid);
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
     let members = group.members.range((from, Bound::Unbounded));
     let shown = members.map(|(_, member)| {
         let at = published.index().port_of_guid(member.port);
-        MulticastMember {
-            gid: member.gid,
-            port_guid: member.port,
-            port: at.map(|at| api_key(published.fabric().key(at))),
-            description: at
-                .map(|at| published.fabric().node(at.node).description.clone())
-                .unwrap_or_default(),
+        let (port, description) = published.named(member.port);
+        let message = v1::MulticastMember {
+            gid: member.gid.to_string(),
+            port_guid: member.port.to_string(),
+            port,
+            description,
             join_states: join_states(member),
             proxy: member.proxy,
             served: at
                 .zip(tree)
                 .is_some_and(|(at, (plan, tree))| is_served(published, plan, tree, at)),
+        };
+        Keyed {
+            key: member.gid.guid(),
+            message,
         }
     });
     page(published, shown, limit)
@@ -137,7 +142,7 @@ pub(super) fn switches(
     mlid: Lid,
     after: Option<Guid>,
     limit: usize,
-) -> Page<MulticastSwitch> {
+) -> Page<Keyed<Guid, v1::MulticastSwitch>> {
     let mut switches = Vec::new();
     if let Some((plan, tree)) = tree(published, mlid) {
         let masks = tree.masks.iter();
@@ -146,13 +151,16 @@ pub(super) fn switches(
         switches.sort_unstable_by_key(|&(guid, _)| guid);
     }
     let fabric = published.fabric();
-    let shown = switches.into_iter().map(|(guid, mask)| MulticastSwitch {
-        guid,
-        description: fabric
-            .find(guid)
-            .map(|ix| fabric.node(ix).description.clone())
-            .unwrap_or_default(),
-        ports: mask.ports().collect(),
+    let shown = switches.into_iter().map(|(guid, mask)| Keyed {
+        key: guid,
+        message: v1::MulticastSwitch {
+            guid: guid.to_string(),
+            description: fabric
+                .find(guid)
+                .map(|ix| fabric.node(ix).description.clone())
+                .unwrap_or_default(),
+            ports: mask.ports().map(|port| port.0.into()).collect(),
+        },
     });
     page(published, shown, limit)
 }
@@ -184,7 +192,7 @@ fn place(published: &Published, plan: &Plan, at: PortRef) -> Option<(SwitchIdx, 
     Some((switch, there.port))
 }
 
-fn join_states(member: &Member) -> Vec<JoinState> {
+fn join_states(member: &Member) -> Vec<i32> {
     let states = [
         (Bits::FULL_MEMBER, JoinState::FullMember),
         (Bits::NON_MEMBER, JoinState::NonMember),
@@ -194,5 +202,5 @@ fn join_states(member: &Member) -> Vec<JoinState> {
     let held = states
         .into_iter()
         .filter(|(bit, _)| member.state.0 & bit.0 != 0);
-    held.map(|(_, state)| state).collect()
+    held.map(|(_, state)| state.into()).collect()
 }

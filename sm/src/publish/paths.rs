@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use rsm_api::model::{Hop, Path, PathQuestion, Paths, Selector};
-use rsm_api::{LookupError, SaError};
+use rsm_api::model::{PathQuestion, Selector};
+use rsm_api::v1_fields::gbps;
+use rsm_api::{LookupError, SaError, v1};
 use rsm_ids::PortNum;
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::sa::TraceRecord;
 
-use super::api_view::{api_key, core_key, kind};
+use super::api_view::{api_key, core_key};
 use super::published::Published;
-use super::routes::end_port;
+use super::routes::{end_port, shown_hop};
 use crate::sa::{self, Directory, PathEnd, SaSnapshot, TracedPath};
 
 /// The answer to `question`. Names are looked up in `published`, paths in `sa_snapshot`.
@@ -18,7 +19,7 @@ pub(super) fn between(
     published: &Published,
     sa_snapshot: &SaSnapshot,
     question: &PathQuestion,
-) -> Result<Paths, SaError> {
+) -> Result<v1::ResolvePathResponse, SaError> {
     let not_answering = |reason: &str| SaError::NotAnswering {
         reason: reason.to_owned(),
     };
@@ -37,14 +38,22 @@ pub(super) fn between(
         sl: question.service_level,
         most: question.max_paths.into(),
     });
-    Ok(Paths {
+    let (paths, reason) = match found {
+        Ok(found) => (
+            found.iter().map(|path| shown(directory, path)).collect(),
+            String::new(),
+        ),
+        Err(reason) => (Vec::new(), reason.to_string()),
+    };
+    let paths = v1::Paths {
+        source: Some(source.into()),
+        destination: Some(destination.into()),
+        paths,
+        reason,
+    };
+    Ok(v1::ResolvePathResponse {
         generation: published.generation,
-        source,
-        destination,
-        paths: match found {
-            Ok(found) => Ok(found.iter().map(|path| shown(directory, path)).collect()),
-            Err(reason) => Err(reason.to_string()),
-        },
+        paths: Some(paths),
     })
 }
 
@@ -66,37 +75,35 @@ fn end(
     Ok((key, PathEnd { port, lid }))
 }
 
-fn shown(directory: &Arc<Directory>, path: &TracedPath) -> Path {
+fn shown(directory: &Arc<Directory>, path: &TracedPath) -> v1::Path {
     let record = &path.record;
     let nodes = path.nodes.iter();
-    Path {
-        source_gid: record.sgid(),
-        destination_gid: record.dgid(),
-        source_lid: record.slid(),
-        destination_lid: record.dlid(),
-        p_key: record.p_key().0,
-        service_level: record.sl(),
+    v1::Path {
+        source_gid: record.sgid().to_string(),
+        destination_gid: record.dgid().to_string(),
+        source_lid: record.slid().0.into(),
+        destination_lid: record.dlid().0.into(),
+        p_key: record.p_key().0.into(),
+        service_level: record.sl().into(),
         // MTU and rate of a path have codes that exist.
-        mtu_bytes: record.mtu().bytes().unwrap_or(0),
-        rate_tenth_gbps: record.rate().tenth_gbps().unwrap_or(0),
-        packet_life_time: record.packet_life_time(),
+        mtu_bytes: record.mtu().bytes().unwrap_or(0).into(),
+        rate_gbps: gbps(record.rate().tenth_gbps().unwrap_or(0)),
+        packet_life_time: record.packet_life_time().into(),
         reversible: record.reversible(),
-        preference: record.preference(),
+        preference: record.preference().into(),
         hops: nodes.filter_map(|node| hop(directory, node)).collect(),
     }
 }
 
 /// A node on the path; port 0 stands for none.
-fn hop(directory: &Directory, trace: &TraceRecord) -> Option<Hop> {
+fn hop(directory: &Directory, trace: &TraceRecord) -> Option<v1::Hop> {
     let node = directory
         .fabric
         .node(directory.fabric.find(trace.node_id())?);
     let port = |port: PortNum| Some(port).filter(|&port| port != PortNum::ZERO);
-    Some(Hop {
-        node: node.guid,
-        description: node.description.clone(),
-        kind: kind(node),
-        in_port: port(trace.entry_port()),
-        out_port: port(trace.exit_port()),
-    })
+    Some(shown_hop(
+        node,
+        port(trace.entry_port()),
+        port(trace.exit_port()),
+    ))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rsm_api::model::{Finding, Keyed, PortKey, SubnetState};
+use rsm_api::model::{Keyed, PortKey, SubnetState};
 use rsm_api::v1;
 use rsm_ids::Guid;
 use rsm_mad::Time;
@@ -31,7 +31,7 @@ pub(super) struct Published {
     /// Either end of the links that flapped.
     pub(super) damped: BTreeSet<inventory::PortKey>,
     /// By ascending identifier.
-    pub(super) findings: Vec<Arc<Finding>>,
+    pub(super) findings: Vec<Arc<v1::Finding>>,
     /// Missing nodes and cables, by ascending key.
     pub(super) missing: Vec<Keyed<PortKey, v1::Missing>>,
     /// Oldest first.
@@ -45,7 +45,7 @@ impl Published {
         before: &Published,
         generation: u64,
         snapshot: Arc<Snapshot>,
-        findings: Vec<Arc<Finding>>,
+        findings: Vec<Arc<v1::Finding>>,
         convergences: Vec<Arc<Logged>>,
         unix_ms: &dyn Fn(Time) -> u64,
     ) -> Published {
@@ -113,12 +113,12 @@ impl Published {
 
     /// The end port with this GUID, and the description of its node; neither where it is not in the
     /// fabric.
-    pub(super) fn named(&self, port: Guid) -> (Option<PortKey>, String) {
+    pub(super) fn named(&self, port: Guid) -> (Option<v1::PortKey>, String) {
         match self.index().port_of_guid(port) {
             Some(at) => {
                 let fabric = self.fabric();
                 let description = fabric.node(at.node).description.clone();
-                (Some(api_key(fabric.key(at))), description)
+                (Some(api_key(fabric.key(at)).into()), description)
             }
             None => (None, String::new()),
         }

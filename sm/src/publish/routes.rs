@@ -2,24 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use rsm_api::LookupError;
-use rsm_api::model::{
-    ForwardingEntry, ForwardingTable, Hop, NodeKind, PortState, Route, RouteOutcome, Selector,
-};
+use rsm_api::model::{NodeKind, PortState, RouteOutcome, Selector};
 use rsm_api::resolve::{resolve_node, resolve_port};
+use rsm_api::{LookupError, v1};
 use rsm_ids::{Lid, PortNum};
 use rsm_routing::tables::Lft;
 
 use super::api_view::{api_key, core_key, holds_lid, kind, state};
 use super::published::Published;
-use crate::fabric::{NodeIx, Port, PortRef};
+use crate::fabric::{Node, NodeIx, Port, PortRef};
 
 pub(super) fn forwarding_table(
     published: &Published,
     switch: &Selector,
     after: Option<Lid>,
     limit: usize,
-) -> Result<ForwardingTable, LookupError> {
+) -> Result<v1::GetForwardingTableResponse, LookupError> {
     let guid = resolve_node(&published.names, switch)?;
     let not_a_switch = || LookupError::NotASwitch {
         selector: switch.to_string(),
@@ -42,13 +40,17 @@ pub(super) fn forwarding_table(
                 .map_or(Lid::NONE, |info| info.linear_fdb_top()),
         ),
     };
-    Ok(ForwardingTable {
-        generation: published.generation,
-        switch: guid,
+    let table = v1::ForwardingTable {
+        switch_guid: guid.to_string(),
         description: node.description.clone(),
-        lid: node.ports.first().map_or(Lid::NONE, Port::lid),
-        top,
+        lid: node.ports.first().map_or(Lid::NONE, Port::lid).0.into(),
+        top: top.0.into(),
         entries,
+    };
+    Ok(v1::GetForwardingTableResponse {
+        generation: published.generation,
+        table: Some(table),
+        next_page_token: String::new(),
     })
 }
 
@@ -57,7 +59,7 @@ fn entries(
     table: &Lft,
     after: Option<Lid>,
     limit: usize,
-) -> Vec<ForwardingEntry> {
+) -> Vec<v1::ForwardingEntry> {
     let first = after.map_or(Lid::UNICAST_FIRST.0, |after| after.0.saturating_add(1));
     (first..=Lid::UNICAST_LAST.0)
         .take_while(|&lid| usize::from(lid) < table.lids())
@@ -67,10 +69,10 @@ fn entries(
         .map(|(lid, port)| {
             let fabric = published.fabric();
             let holder = published.index().port_of_lid(lid);
-            ForwardingEntry {
-                lid,
-                port,
-                destination: holder.map(|at| api_key(fabric.key(at))),
+            v1::ForwardingEntry {
+                lid: lid.0.into(),
+                port: port.0.into(),
+                destination: holder.map(|at| api_key(fabric.key(at)).into()),
                 destination_description: holder
                     .map(|at| fabric.node(at.node).description.clone())
                     .unwrap_or_default(),
@@ -83,7 +85,7 @@ pub(super) fn route(
     published: &Published,
     source: &Selector,
     destination: &Selector,
-) -> Result<Route, LookupError> {
+) -> Result<v1::ResolveRouteResponse, LookupError> {
     let from = end_port(published, source)?;
     let to = end_port(published, destination)?;
     let lid = match destination {
@@ -97,14 +99,18 @@ pub(super) fn route(
         lid,
         hops: Vec::new(),
     };
-    let outcome = walk.run(from, to);
-    Ok(Route {
-        generation: published.generation,
-        source: api_key(published.fabric().key(from)),
-        destination: api_key(published.fabric().key(to)),
-        lid,
+    let (outcome, reason) = walk.run(from, to);
+    let route = v1::Route {
+        source: Some(api_key(published.fabric().key(from)).into()),
+        destination: Some(api_key(published.fabric().key(to)).into()),
+        lid: lid.0.into(),
         hops: walk.hops,
-        outcome,
+        outcome: outcome.into(),
+        reason,
+    };
+    Ok(v1::ResolveRouteResponse {
+        generation: published.generation,
+        route: Some(route),
     })
 }
 
@@ -126,12 +132,13 @@ pub(super) fn end_port(published: &Published, selector: &Selector) -> Result<Por
 struct Walk<'a> {
     published: &'a Published,
     lid: Lid,
-    hops: Vec<Hop>,
+    hops: Vec<v1::Hop>,
 }
 
 impl Walk<'_> {
-    /// Ends, because no switch is passed twice.
-    fn run(&mut self, from: PortRef, to: PortRef) -> RouteOutcome {
+    /// The outcome, with the reason where the packet is dropped. Ends, because no switch is passed
+    /// twice.
+    fn run(&mut self, from: PortRef, to: PortRef) -> (RouteOutcome, String) {
         let mut passed = BTreeSet::new();
         let mut node = from.node;
         let mut in_port = None;
@@ -148,16 +155,16 @@ impl Walk<'_> {
             match step {
                 Step::Delivered => {
                     self.hop(node, in_port, None);
-                    return RouteOutcome::Delivered;
+                    return (RouteOutcome::Delivered, String::new());
                 }
                 Step::Dropped(reason) => {
                     self.hop(node, in_port, None);
-                    return RouteOutcome::Dropped { reason };
+                    return (RouteOutcome::Dropped, reason);
                 }
                 Step::On { by, next } => {
                     self.hop(node, in_port, Some(by));
                     if !passed.insert(node) {
-                        return RouteOutcome::Loop;
+                        return (RouteOutcome::Loop, String::new());
                     }
                     (node, in_port) = (next.node, Some(next.port));
                 }
@@ -211,13 +218,23 @@ impl Walk<'_> {
 
     fn hop(&mut self, node: NodeIx, in_port: Option<PortNum>, out_port: Option<PortNum>) {
         let node = self.published.fabric().node(node);
-        self.hops.push(Hop {
-            node: node.guid,
-            description: node.description.clone(),
-            kind: kind(node),
-            in_port,
-            out_port,
-        });
+        self.hops.push(shown_hop(node, in_port, out_port));
+    }
+}
+
+/// A node that a packet passes.
+pub(super) fn shown_hop(
+    node: &Node,
+    in_port: Option<PortNum>,
+    out_port: Option<PortNum>,
+) -> v1::Hop {
+    let number = |port: PortNum| u32::from(port.0);
+    v1::Hop {
+        node_guid: node.guid.to_string(),
+        description: node.description.clone(),
+        kind: kind(node).into(),
+        in_port: in_port.map(number),
+        out_port: out_port.map(number),
     }
 }
 

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use rsm_api::model::{
-    AliasGuidKey, GroupSelector, Keyed, MulticastGroup, MulticastGroupFilter, MulticastMember,
-    MulticastSwitch, Page, PathQuestion, Paths, PortKey, Service, ServiceFilter, ServiceKey,
-    Subscription, SubscriptionKey,
+    AliasGuidKey, GroupSelector, Keyed, MulticastGroupFilter, Page, PathQuestion, PortKey,
+    ServiceFilter, ServiceKey, SubscriptionKey,
 };
 use rsm_api::v1;
 use rsm_api::{BoxFuture, SaError, SaQueries};
@@ -48,7 +47,7 @@ impl SaQueries for PublishedSa {
         shown(&self.state_source.counters())
     }
 
-    fn paths(&self, question: &PathQuestion) -> Result<Paths, SaError> {
+    fn paths(&self, question: &PathQuestion) -> Result<v1::ResolvePathResponse, SaError> {
         paths::between(
             &self.view.published(),
             &self.state_source.sa_snapshot(),
@@ -61,7 +60,7 @@ impl SaQueries for PublishedSa {
         after: Option<ServiceKey>,
         limit: usize,
         filter: ServiceFilter,
-    ) -> BoxFuture<'_, Result<Page<Service>, SaError>> {
+    ) -> BoxFuture<'_, Result<Page<Keyed<ServiceKey, v1::Service>>, SaError>> {
         Box::pin(async move {
             let services = self.state_source.holdings().await?.services;
             let (published, now) = (self.view.published(), self.view.now());
@@ -76,7 +75,7 @@ impl SaQueries for PublishedSa {
         after: Option<SubscriptionKey>,
         limit: usize,
         port: Option<PortKey>,
-    ) -> BoxFuture<'_, Result<Page<Subscription>, SaError>> {
+    ) -> BoxFuture<'_, Result<Page<Keyed<SubscriptionKey, v1::Subscription>>, SaError>> {
         Box::pin(async move {
             let view = self.state_source.holdings().await?.subscriptions;
             let published = self.view.published();
@@ -104,7 +103,7 @@ impl SaQueries for PublishedSa {
         after: Option<Gid>,
         limit: usize,
         filter: MulticastGroupFilter,
-    ) -> BoxFuture<'_, Result<Page<MulticastGroup>, SaError>> {
+    ) -> BoxFuture<'_, Result<Page<Keyed<Gid, v1::MulticastGroup>>, SaError>> {
         Box::pin(async move {
             let groups = self.state_source.holdings().await?.groups;
             let published = self.view.published();
@@ -117,7 +116,7 @@ impl SaQueries for PublishedSa {
     fn multicast_group(
         &self,
         group: GroupSelector,
-    ) -> BoxFuture<'_, Result<MulticastGroup, SaError>> {
+    ) -> BoxFuture<'_, Result<v1::MulticastGroup, SaError>> {
         Box::pin(async move {
             let groups = self.state_source.holdings().await?.groups;
             let group = multicast::find(&groups, group)?;
@@ -130,7 +129,7 @@ impl SaQueries for PublishedSa {
         group: GroupSelector,
         after: Option<Guid>,
         limit: usize,
-    ) -> BoxFuture<'_, Result<Page<MulticastMember>, SaError>> {
+    ) -> BoxFuture<'_, Result<Page<Keyed<Guid, v1::MulticastMember>>, SaError>> {
         Box::pin(async move {
             let groups = self.state_source.holdings().await?.groups;
             let group = multicast::find(&groups, group)?;
@@ -144,7 +143,7 @@ impl SaQueries for PublishedSa {
         group: GroupSelector,
         after: Option<Guid>,
         limit: usize,
-    ) -> BoxFuture<'_, Result<Page<MulticastSwitch>, SaError>> {
+    ) -> BoxFuture<'_, Result<Page<Keyed<Guid, v1::MulticastSwitch>>, SaError>> {
         Box::pin(async move {
             let groups = self.state_source.holdings().await?.groups;
             let mlid = multicast::find(&groups, group)?.mlid;

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rsm_api::model::{FindingCounts, Inventory, NodeKind, SubnetState};
+use rsm_api::model::{NodeKind, SubnetState};
+use rsm_api::v1::FindingCounts;
 use rsm_mad::wire::attr::PortState;
 
 use super::api_view::kind;
@@ -13,10 +14,16 @@ use crate::fabric::{Fabric, Node, Port};
 use crate::findings::{FindingKind, Severity};
 use crate::plan::{RefusedPlan, lids_in_use};
 
-/// Numbers of nodes, links, ports, LIDs and findings.
+/// Numbers of nodes, links, ports, LIDs and findings, as the status shows them.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct Counts {
-    pub(super) inventory: Inventory,
+    pub(super) switches: u64,
+    pub(super) cas: u64,
+    pub(super) routers: u64,
+    pub(super) links: u64,
+    pub(super) lids: u64,
+    pub(super) ports_active: u64,
+    pub(super) ports_not_active: u64,
     pub(super) findings: FindingCounts,
     /// Ports with a link to a managed node that are not Active, and should be.
     pub(super) unfinished: u64,
@@ -43,7 +50,7 @@ impl Counts {
             _ => false,
         };
         if !is_same {
-            counts.inventory.lids = new.map_or(0, |lids| u64::from(lids_in_use(&lids)));
+            counts.lids = new.map_or(0, |lids| u64::from(lids_in_use(&lids)));
         }
         for finding in snapshot.findings.iter() {
             *match finding.severity {
@@ -78,19 +85,18 @@ impl Counts {
 
     /// Adds or subtracts the counts of a node.
     fn count(&mut self, fabric: &Fabric, node: &Node, by: fn(u64, u64) -> u64) {
-        let inventory = &mut self.inventory;
         let of_kind = match kind(node) {
-            NodeKind::Switch => &mut inventory.switches,
-            NodeKind::Ca => &mut inventory.cas,
-            NodeKind::Router => &mut inventory.routers,
+            NodeKind::Switch => &mut self.switches,
+            NodeKind::Router => &mut self.routers,
+            NodeKind::Ca | NodeKind::Unspecified => &mut self.cas,
         };
         *of_kind = by(*of_kind, 1);
         let links = node.cables().filter(|(here, there)| here < there).count();
-        inventory.links = by(inventory.links, links as u64);
+        self.links = by(self.links, links as u64);
         for port in node.ports.iter().skip(1).filter(|port| port.up) {
             let of_state = match port.state() {
-                PortState::Active => &mut inventory.ports_active,
-                _ => &mut inventory.ports_not_active,
+                PortState::Active => &mut self.ports_active,
+                _ => &mut self.ports_not_active,
             };
             *of_state = by(*of_state, 1);
             let unfinished = u64::from(is_unfinished(fabric, node, port));
@@ -173,16 +179,4 @@ fn shortfall(counts: &Counts) -> Option<String> {
     .map(|(count, one, more)| format!("{count} {}", if count == 1 { one } else { more }))
     .collect();
     (!parts.is_empty()).then(|| parts.join(", "))
-}
-
-/// The state's name in scripts.
-pub(super) const fn name(state: SubnetState) -> &'static str {
-    match state {
-        SubnetState::NotActive => "not-active",
-        SubnetState::Discovering => "discovering",
-        SubnetState::Standby => "standby",
-        SubnetState::Converging => "converging",
-        SubnetState::Up => "up",
-        SubnetState::Degraded => "degraded",
-    }
 }

@@ -1,8 +1,6 @@
 //! The subnet and its manager at one glance.
 
-use std::time::Duration;
-
-use rsm_api::model::{EngineChoice, MasterElsewhere, SmpCounts, Status, Verification};
+use rsm_api::v1;
 use rsm_ids::Lid;
 
 use super::published::Published;
@@ -10,36 +8,43 @@ use crate::core::role::Role;
 use crate::fabric::Port;
 
 /// The status as far as the snapshot has it: the view fills in the fabric's name and the uptime.
-pub(super) fn of(published: &Published) -> Status {
+pub(super) fn of(published: &Published) -> v1::SubnetStatus {
     let snapshot = &*published.snapshot;
     let local = snapshot.fabric.local.map(|at| snapshot.fabric.port(at));
     let plan = published.plan();
-    Status {
+    let counts = &published.counts;
+    v1::SubnetStatus {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         fabric: String::new(),
         simulated: false,
-        state: published.state,
+        state: published.state.into(),
         state_reason: published.reason.clone(),
         generation: published.generation,
-        uptime: Duration::ZERO,
-        port_guid: snapshot.own_guid,
-        lid: local.map_or(Lid::NONE, Port::lid),
-        priority: snapshot.identity.priority,
-        subnet_prefix: published.prefix(),
+        uptime_ms: 0,
+        port_guid: snapshot.own_guid.to_string(),
+        lid: local.map_or(Lid::NONE, Port::lid).0.into(),
+        priority: snapshot.identity.priority.into(),
+        subnet_prefix: format!("{:#018x}", published.prefix()),
         master: match &snapshot.role {
-            Role::Standby { master } => Some(MasterElsewhere {
-                guid: master.guid,
-                lid: master.lid,
-                priority: master.priority,
+            Role::Standby { master } => Some(v1::MasterElsewhere {
+                guid: master.guid.to_string(),
+                lid: master.lid.0.into(),
+                priority: master.priority.into(),
             }),
             Role::Discovering | Role::Master | Role::NotActive => None,
         },
-        inventory: published.counts.inventory,
-        engine: plan.map(|plan| EngineChoice {
+        switches: counts.switches,
+        cas: counts.cas,
+        routers: counts.routers,
+        links: counts.links,
+        lids: counts.lids,
+        ports_active: counts.ports_active,
+        ports_not_active: counts.ports_not_active,
+        engine: plan.map(|plan| v1::EngineChoice {
             name: plan.routing.engine.to_owned(),
             reason: plan.routing.reason.clone(),
         }),
-        verification: snapshot.reachability().map(|report| Verification {
+        verify: snapshot.reachability().map(|report| v1::Verification {
             reachable_pairs: report.reachable_pairs,
             // For lack of cables or of entries, no packet gets through.
             unreachable_pairs: report.unreachable_pairs + report.disconnected_pairs,
@@ -47,13 +52,13 @@ pub(super) fn of(published: &Published) -> Status {
             credit_loop_free: report.credit_loop_free,
             max_hops: report.max_hops,
         }),
-        findings: published.counts.findings,
-        smps: SmpCounts {
+        findings: Some(counts.findings),
+        smps: Some(v1::SmpCounts {
             get: snapshot.stats.sent_get,
             set: snapshot.stats.sent_set,
             retries: snapshot.stats.retries,
             timeouts: snapshot.stats.timeouts,
-        },
+        }),
         last_convergence: published
             .convergences
             .last()

@@ -4,8 +4,7 @@
 use std::sync::Arc;
 
 use rsm_api::model::{
-    Convergence, Event, Finding, FindingFilter, ForwardingTable, Keyed, Link, LinkFilter, Node,
-    NodeFilter, NodeKind, Page, Port, PortFilter, PortKey, Route, Selector, Status,
+    FindingFilter, Keyed, LinkFilter, NodeFilter, NodeKind, Page, PortFilter, PortKey, Selector,
 };
 use rsm_api::resolve::{resolve_node, resolve_port};
 use rsm_api::{LookupError, Subnet, v1};
@@ -19,43 +18,59 @@ use super::{partitions, routes, status};
 use crate::fabric::{Fabric, NodeIx, PortRef};
 
 impl Subnet for View {
-    fn status(&self) -> Status {
+    fn status(&self) -> v1::SubnetStatus {
         let published = self.published();
-        Status {
+        let uptime = self.clock.now().since(self.started);
+        v1::SubnetStatus {
             fabric: self.fabric.clone(),
             simulated: self.simulated,
-            uptime: self.clock.now().since(self.started),
+            uptime_ms: u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX),
             ..status::of(&published)
         }
     }
 
-    fn nodes(&self, after: Option<Guid>, limit: usize, filter: &NodeFilter) -> Page<Node> {
+    fn nodes(
+        &self,
+        after: Option<Guid>,
+        limit: usize,
+        filter: &NodeFilter,
+    ) -> Page<Keyed<Guid, v1::Node>> {
         nodes(&self.published(), after, limit, filter)
     }
 
-    fn node(&self, selector: &Selector) -> Result<Node, LookupError> {
+    fn node(&self, selector: &Selector) -> Result<Keyed<Guid, v1::Node>, LookupError> {
         let published = self.published();
         let guid = resolve_node(&published.names, selector)?;
         let ix = published.fabric().find(guid);
-        let node = ix.map(|ix| published.api_view().node(ix));
-        node.ok_or_else(|| LookupError::NotFound {
+        let ix = ix.ok_or_else(|| LookupError::NotFound {
             selector: selector.to_string(),
-        })
+        })?;
+        Ok(keyed_node(&published, ix))
     }
 
-    fn ports(&self, after: Option<PortKey>, limit: usize, filter: &PortFilter) -> Page<Port> {
+    fn ports(
+        &self,
+        after: Option<PortKey>,
+        limit: usize,
+        filter: &PortFilter,
+    ) -> Page<Keyed<PortKey, v1::Port>> {
         ports(&self.published(), after, limit, filter)
     }
 
-    fn port(&self, selector: &Selector) -> Result<Port, LookupError> {
+    fn port(&self, selector: &Selector) -> Result<Keyed<PortKey, v1::Port>, LookupError> {
         let published = self.published();
         let key = resolve_port(&published.names, selector)?;
         let at = published.fabric().find_port(core_key(key));
-        at.map(|at| published.api_view().port(at))
-            .ok_or(LookupError::NoSuchPort { port: key })
+        let at = at.ok_or(LookupError::NoSuchPort { port: key })?;
+        Ok(keyed_port(&published, at))
     }
 
-    fn links(&self, after: Option<PortKey>, limit: usize, filter: &LinkFilter) -> Page<Link> {
+    fn links(
+        &self,
+        after: Option<PortKey>,
+        limit: usize,
+        filter: &LinkFilter,
+    ) -> Page<Keyed<PortKey, v1::Link>> {
         links(&self.published(), after, limit, filter)
     }
 
@@ -64,11 +79,15 @@ impl Subnet for View {
         switch: &Selector,
         after: Option<Lid>,
         limit: usize,
-    ) -> Result<ForwardingTable, LookupError> {
+    ) -> Result<v1::GetForwardingTableResponse, LookupError> {
         routes::forwarding_table(&self.published(), switch, after, limit)
     }
 
-    fn route(&self, source: &Selector, destination: &Selector) -> Result<Route, LookupError> {
+    fn route(
+        &self,
+        source: &Selector,
+        destination: &Selector,
+    ) -> Result<v1::ResolveRouteResponse, LookupError> {
         routes::route(&self.published(), source, destination)
     }
 
@@ -85,7 +104,12 @@ impl Subnet for View {
         partitions::members(&self.published(), p_key, after, limit)
     }
 
-    fn findings(&self, after: Option<u64>, limit: usize, filter: &FindingFilter) -> Page<Finding> {
+    fn findings(
+        &self,
+        after: Option<u64>,
+        limit: usize,
+        filter: &FindingFilter,
+    ) -> Page<v1::Finding> {
         findings(&self.published(), after, limit, filter)
     }
 
@@ -93,15 +117,15 @@ impl Subnet for View {
         missing(&self.published(), after, limit)
     }
 
-    fn convergences(&self, limit: usize) -> Page<Convergence> {
+    fn convergences(&self, limit: usize) -> Page<v1::Convergence> {
         convergences(&self.published(), limit)
     }
 
-    fn events(&self, after: u64, limit: usize) -> Vec<Arc<Event>> {
+    fn events(&self, after: u64, limit: usize) -> Vec<Arc<v1::Event>> {
         self.journal.events(after, limit)
     }
 
-    fn subscribe(&self) -> broadcast::Receiver<Arc<Event>> {
+    fn subscribe(&self) -> broadcast::Receiver<Arc<v1::Event>> {
         self.journal.subscribe()
     }
 }
@@ -128,19 +152,24 @@ fn nodes(
     after: Option<Guid>,
     limit: usize,
     filter: &NodeFilter,
-) -> Page<Node> {
+) -> Page<Keyed<Guid, v1::Node>> {
     let fabric = published.fabric();
     let begin = first_node(fabric, |guid| after.is_some_and(|after| guid <= after));
     let nodes = (begin..fabric.len())
         .map(|position| NodeIx(position as u32))
         .filter(|&ix| {
-            filter
-                .kind
-                .is_none_or(|wanted| wanted == kind(fabric.node(ix)))
+            let node = fabric.node(ix);
+            filter.matches(kind(node), &node.description)
         })
-        .map(|ix| published.api_view().node(ix))
-        .filter(|node| filter.matches(node));
+        .map(|ix| keyed_node(published, ix));
     page(published, nodes, limit)
+}
+
+fn keyed_node(published: &Published, ix: NodeIx) -> Keyed<Guid, v1::Node> {
+    Keyed {
+        key: published.fabric().node(ix).guid,
+        message: published.api_view().node(ix),
+    }
 }
 
 /// The ports behind `after` in the order of their keys, of one node or of all that `wanted` holds
@@ -175,7 +204,7 @@ fn ports(
     after: Option<PortKey>,
     limit: usize,
     filter: &PortFilter,
-) -> Page<Port> {
+) -> Page<Keyed<PortKey, v1::Port>> {
     let fabric = published.fabric();
     let of_kind = |node| filter.node_kind.is_none_or(|wanted| wanted == node);
     // The filters that most ports fail come before a port is built.
@@ -185,9 +214,16 @@ fn ports(
             filter.state.is_none_or(|wanted| wanted == state(port))
                 && (!filter.connected || port.peer.is_some())
         })
-        .map(|at| published.api_view().port(at))
+        .map(|at| keyed_port(published, at))
         .filter(|port| filter.matches(port));
     page(published, ports, limit)
+}
+
+fn keyed_port(published: &Published, at: PortRef) -> Keyed<PortKey, v1::Port> {
+    Keyed {
+        key: api_key(published.fabric().key(at)),
+        message: published.api_view().port(at),
+    }
 }
 
 fn links(
@@ -195,12 +231,14 @@ fn links(
     after: Option<PortKey>,
     limit: usize,
     filter: &LinkFilter,
-) -> Page<Link> {
+) -> Page<Keyed<PortKey, v1::Link>> {
     let fabric = published.fabric();
     let links = |ends: &mut dyn Iterator<Item = PortRef>| {
-        let links = ends
-            .filter_map(|at| published.api_view().link(at))
-            .filter(|link| filter.matches(link));
+        let links = ends.filter_map(|at| {
+            let key = api_key(fabric.key(at));
+            let message = published.api_view().link(at)?;
+            (filter.matches(&message)).then_some(Keyed { key, message })
+        });
         page(published, links, limit)
     };
     if let Some(node) = filter.node {
@@ -224,13 +262,13 @@ fn findings(
     after: Option<u64>,
     limit: usize,
     filter: &FindingFilter,
-) -> Page<Finding> {
+) -> Page<v1::Finding> {
     let all = &published.findings;
     let begin = all.partition_point(|finding| after.is_some_and(|after| finding.id <= after));
     let findings = all[begin..]
         .iter()
         .filter(|finding| filter.matches(finding))
-        .map(|finding| Finding::clone(finding));
+        .map(|finding| v1::Finding::clone(finding));
     page(published, findings, limit)
 }
 
@@ -244,7 +282,7 @@ fn missing(
     page(published, all[begin..].iter().cloned(), limit)
 }
 
-fn convergences(published: &Published, limit: usize) -> Page<Convergence> {
+fn convergences(published: &Published, limit: usize) -> Page<v1::Convergence> {
     let all = &published.convergences;
     let newest = &all[all.len().saturating_sub(limit)..];
     page(

@@ -1,10 +1,11 @@
 //! Subscriptions of hosts as the API shows them.
 
-use rsm_api::model::{Page, PortKey, Subscription, SubscriptionKey, SubscriptionSources};
+use rsm_api::model::{Keyed, Page, PortKey, SubscriptionKey};
+use rsm_api::v1;
 
 use super::published::Published;
 use super::subnet::page;
-use crate::sa::events::{self, Sources, SubscriptionId, View};
+use crate::sa::events::{Sources, Subscription, SubscriptionId, View};
 
 /// The subscriptions behind `after`, of `port` alone where one is given.
 pub(super) fn subscriptions(
@@ -13,7 +14,7 @@ pub(super) fn subscriptions(
     after: Option<SubscriptionKey>,
     limit: usize,
     port: Option<PortKey>,
-) -> Page<Subscription> {
+) -> Page<Keyed<SubscriptionKey, v1::Subscription>> {
     let after = after.map(|key| SubscriptionId {
         port: key.port,
         number: key.number,
@@ -29,28 +30,36 @@ pub(super) fn subscriptions(
 fn shown(
     published: &Published,
     id: SubscriptionId,
-    subscription: &events::Subscription,
-) -> Subscription {
+    subscription: &Subscription,
+) -> Keyed<SubscriptionKey, v1::Subscription> {
     let (port, description) = published.named(id.port);
     let interest = &subscription.interest;
-    Subscription {
-        key: SubscriptionKey {
-            port: id.port,
-            number: id.number,
-        },
-        gid: subscription.gid,
+    let (source_gid, source_lids) = match interest.sources {
+        Sources::All => (String::new(), None),
+        Sources::Port(gid) => (gid.to_string(), None),
+        Sources::Lids(first, last) => {
+            let (first, last) = (first.0.into(), last.0.into());
+            (String::new(), Some(v1::LidRange { first, last }))
+        }
+    };
+    let key = SubscriptionKey {
+        port: id.port,
+        number: id.number,
+    };
+    let message = v1::Subscription {
+        port_guid: key.port.to_string(),
+        number: key.number.into(),
+        gid: subscription.gid.to_string(),
         port,
         description,
         qpn: subscription.address.qpn,
         trusted: subscription.trusted,
-        sources: match interest.sources {
-            Sources::All => SubscriptionSources::All,
-            Sources::Port(gid) => SubscriptionSources::Port(gid),
-            Sources::Lids(first, last) => SubscriptionSources::Lids(first, last),
-        },
+        source_gid,
+        source_lids,
         generic: interest.generic,
-        notice_type: interest.notice_type,
-        trap_or_device: interest.trap_or_device,
+        notice_type: interest.notice_type.map(u32::from),
+        trap_or_device: interest.trap_or_device.map(u32::from),
         producer_or_vendor: interest.producer_or_vendor,
-    }
+    };
+    Keyed { key, message }
 }

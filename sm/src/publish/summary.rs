@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use rsm_api::Label as _;
+use rsm_api::model::SubnetState;
 use serde::Serialize;
 
 use super::state::{self, Counts};
@@ -88,13 +90,13 @@ impl OnceReport {
         let history = || snapshot.history.iter();
         let ms = |time: Duration| time.as_micros() as f64 / 1000.0;
         OnceReport {
-            state: state::name(state),
-            switches: counts.inventory.switches,
-            cas: counts.inventory.cas,
-            links: counts.inventory.links,
-            lids: counts.inventory.lids,
-            ports_active: counts.inventory.ports_active,
-            ports_not_active: counts.inventory.ports_not_active,
+            state: SubnetState::label(state.into()).unwrap_or_default(),
+            switches: counts.switches,
+            cas: counts.cas,
+            links: counts.links,
+            lids: counts.lids,
+            ports_active: counts.ports_active,
+            ports_not_active: counts.ports_not_active,
             engine: snapshot.plan.as_ref().map(|plan| Engine {
                 name: plan.routing.engine,
                 reason: plan.routing.reason.clone(),

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
-use rsm_api::model::Convergence;
-use rsm_api::{Journal, limits};
+use rsm_api::{Journal, limits, v1};
 use rsm_mad::Time;
 
 use super::events::{self, News};
@@ -111,7 +110,7 @@ impl View {
 
     /// A convergence of the snapshot in force as readers see it; none where it is not (or no
     /// longer) in its history.
-    pub fn convergence(&self, done: &Arc<convergence::Convergence>) -> Option<Convergence> {
+    pub fn convergence(&self, done: &Arc<convergence::Convergence>) -> Option<v1::Convergence> {
         let published = self.published();
         let mut newest_first = published.convergences.iter().rev();
         newest_first

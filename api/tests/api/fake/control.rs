@@ -1,20 +1,16 @@
-use std::time::Duration;
-
-use rsm_api::model::{
-    Activity, Convergence, PortKey, Selector, SimulationAction, Stage, SubnetState,
-};
+use rsm_api::model::{PortKey, Selector, SimulationAction, SubnetState};
 use rsm_api::resolve::resolve_node;
-use rsm_api::{BoxFuture, Control, ControlError, Simulation, SimulationError};
+use rsm_api::{BoxFuture, Control, ControlError, Simulation, SimulationError, v1};
 use rsm_ids::{Lid, PortNum};
 
 use super::Fake;
 
 impl Control for Fake {
-    fn activity(&self) -> Activity {
-        Activity {
-            stage: Stage::Sweeping,
+    fn activity(&self) -> v1::Activity {
+        v1::Activity {
+            stage: v1::Stage::Sweeping.into(),
             cause: "requested".to_owned(),
-            running: Duration::from_millis(1500),
+            running_ms: 1500,
             nodes: 312,
             outstanding: 14,
             sets_acknowledged: 0,
@@ -23,7 +19,7 @@ impl Control for Fake {
         }
     }
 
-    fn resweep(&self, full: bool) -> BoxFuture<'_, Result<Convergence, ControlError>> {
+    fn resweep(&self, full: bool) -> BoxFuture<'_, Result<v1::Convergence, ControlError>> {
         Box::pin(async move {
             if self.state == SubnetState::Standby {
                 return Err(ControlError::Standby { master: Lid(9) });
@@ -33,7 +29,7 @@ impl Control for Fake {
         })
     }
 
-    fn rewrite(&self) -> BoxFuture<'_, Result<Convergence, ControlError>> {
+    fn rewrite(&self) -> BoxFuture<'_, Result<v1::Convergence, ControlError>> {
         Box::pin(async move { Ok(next(&mut self.convergences.lock(), "rewrite".to_owned())) })
     }
 
@@ -55,7 +51,7 @@ impl Control for Fake {
         }
     }
 
-    fn set_engine(&self, name: String) -> BoxFuture<'_, Result<Convergence, ControlError>> {
+    fn set_engine(&self, name: String) -> BoxFuture<'_, Result<v1::Convergence, ControlError>> {
         Box::pin(async move {
             match name.as_str() {
                 "auto" | "minhop" | "updn" => {
@@ -73,9 +69,9 @@ impl Control for Fake {
     }
 }
 
-fn next(all: &mut Vec<Convergence>, cause: String) -> Convergence {
+fn next(all: &mut Vec<v1::Convergence>, cause: String) -> v1::Convergence {
     let last = all.last().unwrap();
-    let next = Convergence {
+    let next = v1::Convergence {
         sequence: last.sequence + 1,
         generation: last.generation + 1,
         cause,
@@ -93,7 +89,7 @@ impl Fake {
         let Some(number) = number else { return Ok(()) };
         let port = PortKey { node, number };
         match self.ports.get(&port) {
-            Some(found) if found.peer.is_some() => Ok(()),
+            Some(found) if found.message.peer.is_some() => Ok(()),
             _ => Err(SimulationError::NoCable { port }),
         }
     }

@@ -1,103 +1,99 @@
 //! Registrations of hosts: services, subscriptions, alias GUIDs.
 
-use rsm_api::model::{
-    AliasGuidKey, NodeKind, Port, Service, ServiceKey, Subscription, SubscriptionKey,
-    SubscriptionSources,
-};
+use rsm_api::model::{AliasGuidKey, NodeKind, ServiceKey, SubscriptionKey};
 use rsm_api::v1;
-use rsm_ids::{Gid, Guid, Lid};
+use rsm_ids::{Gid, Guid};
 
-use super::{Fake, PREFIX};
+use super::{Fake, FakePort, PREFIX, guid_of};
 
 /// A port that has gone.
 const GONE: Guid = Guid(0xDEAD);
 
 impl Fake {
-    fn first_host(&self) -> &Port {
+    fn first_host(&self) -> &FakePort {
         let mut hosts = self.ports.values();
-        hosts.find(|port| port.node_kind == NodeKind::Ca).unwrap()
+        hosts
+            .find(|port| port.message.node_kind() == NodeKind::Ca)
+            .unwrap()
     }
 
     /// Two services of the first host, and one of a port that has gone.
     pub(super) fn offer(&mut self) {
         let first = self.first_host().clone();
-        let service = |id, name: &str, p_key, lease_s| Service {
-            key: ServiceKey {
-                id,
-                gid: Gid::new(PREFIX, first.guid),
-                p_key,
-            },
+        let key = |id, gid, p_key| ServiceKey { id, gid, p_key };
+        let here = Gid::new(PREFIX, guid_of(&first));
+        let service = |key: ServiceKey, name: &str, lease_s| v1::Service {
+            service_id: format!("{:#018x}", key.id),
+            gid: key.gid.to_string(),
+            p_key: key.p_key.into(),
             name: name.to_owned(),
-            port: Some(first.key),
-            description: first.node_description.clone(),
-            owner: first.guid,
+            port: Some(first.key.into()),
+            description: first.message.node_description.clone(),
+            owner_guid: first.message.guid.clone(),
             lease_s,
-            data: [0; 64],
+            data: String::new(),
         };
-        let mut gone = service(0x1_0000_0002, "storage", 0x8010, Some(90_000));
-        gone.key.gid = Gid::new(PREFIX, GONE);
-        gone.port = None;
-        gone.description.clear();
-        gone.data[1] = 0xAB;
-        for service in [
-            service(0x1_0000_0001, "storage", 0, None),
-            service(0x1_0000_0002, "ring 0", 0xFFFF, Some(61)),
-            gone,
+        for (key, name, lease_s) in [
+            (key(0x1_0000_0001, here, 0), "storage", None),
+            (key(0x1_0000_0002, here, 0xFFFF), "ring 0", Some(61)),
         ] {
-            self.services.insert(service.key, service);
+            self.services.insert(key, service(key, name, lease_s));
         }
+        let key = key(0x1_0000_0002, Gid::new(PREFIX, GONE), 0x8010);
+        let gone = v1::Service {
+            port: None,
+            description: String::new(),
+            data: "00ab".to_owned(),
+            ..service(key, "storage", Some(90_000))
+        };
+        self.services.insert(key, gone);
     }
 
     /// Three subscriptions of the first host, and one of a port that has gone.
     pub(super) fn subscribe(&mut self) {
         let first = self.first_host().clone();
-        let all = |number| Subscription {
-            key: SubscriptionKey {
-                port: first.guid,
-                number,
-            },
-            gid: Gid::new(PREFIX, first.guid),
-            port: Some(first.key),
-            description: first.node_description.clone(),
+        let all = |number: u16| v1::Subscription {
+            port_guid: first.message.guid.clone(),
+            number: number.into(),
+            gid: Gid::new(PREFIX, guid_of(&first)).to_string(),
+            port: Some(first.key.into()),
+            description: first.message.node_description.clone(),
             qpn: 1,
-            trusted: false,
-            sources: SubscriptionSources::All,
             generic: true,
-            notice_type: None,
-            trap_or_device: None,
-            producer_or_vendor: None,
+            ..v1::Subscription::default()
         };
-        let in_service = Subscription {
+        let in_service = v1::Subscription {
             trap_or_device: Some(64),
             producer_or_vendor: Some(4),
             ..all(0)
         };
-        let trusted = Subscription {
-            sources: SubscriptionSources::Lids(Lid(1), Lid(9)),
+        let trusted = v1::Subscription {
+            source_lids: Some(v1::LidRange { first: 1, last: 9 }),
             notice_type: Some(2),
             trusted: true,
             qpn: 0x70_0001,
             ..all(1)
         };
-        let vendors = Subscription {
-            sources: SubscriptionSources::Port(Gid::new(PREFIX, first.guid)),
+        let vendors = v1::Subscription {
+            source_gid: Gid::new(PREFIX, guid_of(&first)).to_string(),
             generic: false,
             trap_or_device: Some(7),
             producer_or_vendor: Some(0x2C9),
             ..all(7)
         };
-        let gone = Subscription {
-            key: SubscriptionKey {
-                port: GONE,
-                number: 0,
-            },
-            gid: Gid::new(PREFIX, GONE),
+        let gone = v1::Subscription {
+            port_guid: GONE.to_string(),
+            gid: Gid::new(PREFIX, GONE).to_string(),
             port: None,
             description: String::new(),
             ..all(0)
         };
         for subscription in [in_service, trusted, vendors, gone] {
-            self.subscriptions.insert(subscription.key, subscription);
+            let key = SubscriptionKey {
+                port: subscription.port_guid.parse().unwrap(),
+                number: subscription.number as u16,
+            };
+            self.subscriptions.insert(key, subscription);
         }
     }
 
@@ -105,12 +101,12 @@ impl Fake {
     pub(super) fn rename(&mut self) {
         let first = self.first_host().clone();
         let alias = |index: u8, name| v1::AliasGuid {
-            port_guid: first.guid.to_string(),
+            port_guid: guid_of(&first).to_string(),
             index: index.into(),
             alias_guid: Guid(name).to_string(),
             gid: Gid::new(PREFIX, Guid(name)).to_string(),
             port: Some(first.key.into()),
-            description: first.node_description.clone(),
+            description: first.message.node_description.clone(),
         };
         let key = |port, index| AliasGuidKey { port, index };
         let mut gone = alias(1, 0x0252_534D_0000_0003);
@@ -121,8 +117,8 @@ impl Fake {
             alias(1, 0x0252_534D_0000_0001),
             alias(9, 0x0252_534D_0000_0002),
         );
-        self.aliases.insert(key(first.guid, 1), one);
-        self.aliases.insert(key(first.guid, 9), other);
+        self.aliases.insert(key(guid_of(&first), 1), one);
+        self.aliases.insert(key(guid_of(&first), 9), other);
         self.aliases.insert(key(GONE, 1), gone);
     }
 }

@@ -3,7 +3,7 @@ use rsm_api::resolve::{resolve_node, resolve_port};
 use rsm_api::{BoxFuture, Routing, RoutingError, v1};
 use rsm_ids::PortNum;
 
-use super::{Fake, GENERATION, LEAF, guid};
+use super::{Fake, GENERATION, LEAF, guid, peer_of};
 
 impl Fake {
     fn named(&self, node: rsm_ids::Guid, number: u8) -> (Option<v1::PortKey>, String) {
@@ -96,12 +96,12 @@ impl Routing for Fake {
                 Loss::Node(node) => (resolve_node(self, &node)?, PortNum(1)),
             };
             let key = PortKey { node, number };
-            let peer = self.ports[&key].peer.as_ref();
+            let peer = peer_of(&self.ports[&key]);
             let peer = peer.ok_or_else(|| RoutingError::Impossible {
                 reason: format!("there is no cable at {key}"),
             })?;
             let (port, description) = self.named(node, number.0);
-            let (peer, peer_description) = self.named(peer.key.node, peer.key.number.0);
+            let (peer, peer_description) = self.named(peer.node, peer.number.0);
             let consequence = v1::Consequence {
                 cut_off: vec![v1::CutOffPort {
                     port: peer.clone(),

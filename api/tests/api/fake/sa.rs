@@ -1,16 +1,15 @@
 use std::collections::BTreeMap;
 
 use rsm_api::model::{
-    AliasGuidKey, GroupSelector, JoinState, Keyed, MulticastGroup, MulticastGroupFilter,
-    MulticastMember, MulticastSwitch, NodeKind, Page, Path, PathQuestion, Paths, Port, PortKey,
-    Service, ServiceFilter, ServiceKey, Subscription, SubscriptionKey,
+    AliasGuidKey, GroupSelector, JoinState, Keyed, MulticastGroupFilter, NodeKind, Page,
+    PathQuestion, PortKey, ServiceFilter, ServiceKey, SubscriptionKey,
 };
 use rsm_api::v1;
 use rsm_api::{BoxFuture, LookupError, SaError, SaQueries, Subnet};
-use rsm_ids::{Gid, Guid, Lid, PortNum};
+use rsm_ids::{Gid, Guid};
 
-use super::subnet::{keyed_page, page};
-use super::{Fake, GENERATION, PREFIX};
+use super::subnet::keyed_page;
+use super::{Fake, FakePort, GENERATION, PREFIX, guid_of};
 
 /// The broadcast group of IP over InfiniBand in the default partition.
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
@@ -24,27 +23,27 @@ const TENANT: [Gid; 2] = [
 /// A multicast group with its members and switches.
 #[derive(Clone)]
 pub(crate) struct FakeGroup {
-    pub(crate) group: MulticastGroup,
-    pub(crate) members: BTreeMap<Guid, MulticastMember>,
-    pub(crate) switches: BTreeMap<Guid, MulticastSwitch>,
+    pub(crate) group: v1::MulticastGroup,
+    pub(crate) members: BTreeMap<Guid, v1::MulticastMember>,
+    pub(crate) switches: BTreeMap<Guid, v1::MulticastSwitch>,
 }
 
 impl Fake {
     /// All hosts join the broadcast group; in two groups of a tenant are the first two hosts, one
     /// gone and one that only sends.
     pub(super) fn gather(&mut self) {
-        let hosts: Vec<Port> = self
+        let hosts: Vec<FakePort> = self
             .ports
             .values()
-            .filter(|port| port.node_kind == NodeKind::Ca && port.lid != Lid::NONE)
+            .filter(|port| port.message.node_kind() == NodeKind::Ca && port.message.lid != 0)
             .cloned()
             .collect();
-        let member = |port: &Port, states: &[JoinState]| MulticastMember {
-            gid: Gid::new(PREFIX, port.guid),
-            port_guid: port.guid,
-            port: Some(port.key),
-            description: port.node_description.clone(),
-            join_states: states.to_vec(),
+        let member = |port: &FakePort, states: &[JoinState]| v1::MulticastMember {
+            gid: Gid::new(PREFIX, guid_of(port)).to_string(),
+            port_guid: port.message.guid.clone(),
+            port: Some(port.key.into()),
+            description: port.message.node_description.clone(),
+            join_states: states.iter().map(|&state| state.into()).collect(),
             proxy: false,
             served: true,
         };
@@ -64,7 +63,7 @@ impl Fake {
             if let Some(gone) = members.get_mut(1) {
                 gone.port = None;
                 gone.description.clear();
-                gone.join_states = vec![JoinState::SendOnlyFullMember];
+                gone.join_states = vec![JoinState::SendOnlyFullMember.into()];
                 gone.served = false;
                 gone.proxy = true;
             }
@@ -73,21 +72,27 @@ impl Fake {
         }
     }
 
-    fn group(&self, mgid: Gid, mlid: u16, p_key: u16, members: Vec<MulticastMember>) -> FakeGroup {
-        let of_switch = |guid: Guid| MulticastSwitch {
-            guid,
+    fn group(
+        &self,
+        mgid: Gid,
+        mlid: u32,
+        p_key: u32,
+        members: Vec<v1::MulticastMember>,
+    ) -> FakeGroup {
+        let of_switch = |guid: Guid| v1::MulticastSwitch {
+            guid: guid.to_string(),
             description: self.nodes[&guid].description.clone(),
-            ports: (1..=self.nodes[&guid].num_ports).map(PortNum).collect(),
+            ports: (1..=self.nodes[&guid].num_ports).collect(),
         };
         let switches = self.tables.keys();
         FakeGroup {
-            group: MulticastGroup {
-                mgid,
-                mlid: Lid(mlid),
+            group: v1::MulticastGroup {
+                mgid: mgid.to_string(),
+                mlid,
                 p_key,
                 q_key: 0x0B1B,
                 mtu_bytes: 2048,
-                rate_tenth_gbps: 25,
+                rate_gbps: 2.5,
                 service_level: 0,
                 packet_life_time: 18,
                 traffic_class: 0,
@@ -101,7 +106,7 @@ impl Fake {
             },
             members: members
                 .into_iter()
-                .map(|member| (member.alias(), member))
+                .map(|member| (member.gid.parse::<Gid>().unwrap().guid(), member))
                 .collect(),
             switches: switches.map(|&guid| (guid, of_switch(guid))).collect(),
         }
@@ -109,8 +114,8 @@ impl Fake {
 
     fn find_group(&self, selector: GroupSelector) -> Result<&FakeGroup, LookupError> {
         let named = |one: &&FakeGroup| match selector {
-            GroupSelector::Mgid(mgid) => one.group.mgid == mgid,
-            GroupSelector::Mlid(mlid) => one.group.mlid == mlid,
+            GroupSelector::Mgid(mgid) => one.group.mgid == mgid.to_string(),
+            GroupSelector::Mlid(mlid) => one.group.mlid == u32::from(mlid.0),
         };
         let found: Vec<_> = self.groups.values().filter(named).collect();
         match *found.as_slice() {
@@ -118,7 +123,7 @@ impl Fake {
             [one] => Ok(one),
             _ => Err(LookupError::Ambiguous {
                 selector: selector.to_string(),
-                candidates: found.iter().map(|one| one.group.mgid.to_string()).collect(),
+                candidates: found.iter().map(|one| one.group.mgid.clone()).collect(),
                 total: found.len(),
             }),
         }
@@ -163,36 +168,40 @@ impl SaQueries for Fake {
         }
     }
 
-    fn paths(&self, question: &PathQuestion) -> Result<Paths, SaError> {
+    fn paths(&self, question: &PathQuestion) -> Result<v1::ResolvePathResponse, SaError> {
         let (source, destination) = (&question.source, &question.destination);
-        let hops = self.route(source, destination)?.hops;
+        let hops = self.route(source, destination)?.route.unwrap().hops;
         let (from, to) = (self.end_port(source)?, self.end_port(destination)?);
         let p_key = question.p_key.unwrap_or(0x7FFF) & 0x7FFF;
-        let path = |number| Path {
-            source_gid: Gid::new(PREFIX, from.guid),
-            destination_gid: Gid::new(PREFIX, to.guid),
-            source_lid: from.lid,
-            destination_lid: to.lid,
-            p_key: p_key | 0x8000,
-            service_level: question.service_level.unwrap_or(0),
+        let path = |number| v1::Path {
+            source_gid: Gid::new(PREFIX, guid_of(from)).to_string(),
+            destination_gid: Gid::new(PREFIX, guid_of(to)).to_string(),
+            source_lid: from.message.lid,
+            destination_lid: to.message.lid,
+            p_key: (p_key | 0x8000).into(),
+            service_level: question.service_level.unwrap_or(0).into(),
             mtu_bytes: 4096,
-            rate_tenth_gbps: 4000,
+            rate_gbps: 400.0,
             packet_life_time: 18,
             reversible: number == 0,
             preference: if number == 0 { 0 } else { 2 },
             hops: hops.clone(),
         };
         let most = question.max_paths.min(2);
-        let paths = if self.partitions.contains_key(&p_key) {
-            Ok((0..most).map(path).collect())
+        let (paths, reason) = if self.partitions.contains_key(&p_key) {
+            ((0..most).map(path).collect(), String::new())
         } else {
-            Err("the two ports share no partition".to_owned())
+            (Vec::new(), "the two ports share no partition".to_owned())
         };
-        Ok(Paths {
-            generation: GENERATION,
-            source: from.key,
-            destination: to.key,
+        let paths = v1::Paths {
+            source: Some(from.key.into()),
+            destination: Some(to.key.into()),
             paths,
+            reason,
+        };
+        Ok(v1::ResolvePathResponse {
+            generation: GENERATION,
+            paths: Some(paths),
         })
     }
 
@@ -201,16 +210,17 @@ impl SaQueries for Fake {
         after: Option<ServiceKey>,
         limit: usize,
         filter: ServiceFilter,
-    ) -> BoxFuture<'_, Result<Page<Service>, SaError>> {
+    ) -> BoxFuture<'_, Result<Page<Keyed<ServiceKey, v1::Service>>, SaError>> {
         Box::pin(async move {
-            let wanted = |service: &Service| {
+            let port = filter.port.map(v1::PortKey::from);
+            let wanted = |service: &v1::Service| {
                 filter
                     .name
                     .as_ref()
                     .is_none_or(|name| service.name == *name)
-                    && filter.port.is_none_or(|port| service.port == Some(port))
+                    && (port.is_none() || service.port == port)
             };
-            Ok(page(&self.services, after, limit, wanted))
+            Ok(keyed_page(&self.services, after, limit, wanted))
         })
     }
 
@@ -219,10 +229,11 @@ impl SaQueries for Fake {
         after: Option<SubscriptionKey>,
         limit: usize,
         port: Option<PortKey>,
-    ) -> BoxFuture<'_, Result<Page<Subscription>, SaError>> {
+    ) -> BoxFuture<'_, Result<Page<Keyed<SubscriptionKey, v1::Subscription>>, SaError>> {
         Box::pin(async move {
-            let wanted = |one: &Subscription| port.is_none_or(|port| one.port == Some(port));
-            Ok(page(&self.subscriptions, after, limit, wanted))
+            let of = port.map(v1::PortKey::from);
+            let wanted = |one: &v1::Subscription| of.is_none() || one.port == of;
+            Ok(keyed_page(&self.subscriptions, after, limit, wanted))
         })
     }
 
@@ -244,20 +255,25 @@ impl SaQueries for Fake {
         after: Option<Gid>,
         limit: usize,
         filter: MulticastGroupFilter,
-    ) -> BoxFuture<'_, Result<Page<MulticastGroup>, SaError>> {
+    ) -> BoxFuture<'_, Result<Page<Keyed<Gid, v1::MulticastGroup>>, SaError>> {
         Box::pin(async move {
             let wanted = |one: &FakeGroup| {
-                let p_key = filter.p_key.map(|key| key & 0x7FFF);
+                let p_key = filter.p_key.map(|key| u32::from(key) & 0x7FFF);
                 p_key.is_none_or(|key| one.group.p_key & 0x7FFF == key)
                     && filter.port.is_none_or(|port| {
+                        let port = Some(v1::PortKey::from(port));
                         let mut members = one.members.values();
-                        members.any(|member| member.port == Some(port))
+                        members.any(|member| member.port == port)
                     })
             };
-            let page = page(&self.groups, after, limit, wanted);
+            let page = keyed_page(&self.groups, after, limit, wanted);
+            let groups = page.items.into_iter().map(|Keyed { key, message }| Keyed {
+                key,
+                message: message.group,
+            });
             Ok(Page {
                 generation: GENERATION,
-                items: page.items.into_iter().map(|one| one.group).collect(),
+                items: groups.collect(),
             })
         })
     }
@@ -265,7 +281,7 @@ impl SaQueries for Fake {
     fn multicast_group(
         &self,
         group: GroupSelector,
-    ) -> BoxFuture<'_, Result<MulticastGroup, SaError>> {
+    ) -> BoxFuture<'_, Result<v1::MulticastGroup, SaError>> {
         Box::pin(async move { Ok(self.find_group(group)?.group.clone()) })
     }
 
@@ -274,10 +290,10 @@ impl SaQueries for Fake {
         group: GroupSelector,
         after: Option<Guid>,
         limit: usize,
-    ) -> BoxFuture<'_, Result<Page<MulticastMember>, SaError>> {
+    ) -> BoxFuture<'_, Result<Page<Keyed<Guid, v1::MulticastMember>>, SaError>> {
         Box::pin(async move {
             let members = &self.find_group(group)?.members;
-            Ok(page(members, after, limit, |_| true))
+            Ok(keyed_page(members, after, limit, |_| true))
         })
     }
 
@@ -286,10 +302,10 @@ impl SaQueries for Fake {
         group: GroupSelector,
         after: Option<Guid>,
         limit: usize,
-    ) -> BoxFuture<'_, Result<Page<MulticastSwitch>, SaError>> {
+    ) -> BoxFuture<'_, Result<Page<Keyed<Guid, v1::MulticastSwitch>>, SaError>> {
         Box::pin(async move {
             let switches = &self.find_group(group)?.switches;
-            Ok(page(switches, after, limit, |_| true))
+            Ok(keyed_page(switches, after, limit, |_| true))
         })
     }
 }

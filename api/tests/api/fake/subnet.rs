@@ -1,22 +1,20 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rsm_api::model::{
-    Convergence, EngineChoice, Event, Finding, FindingCounts, FindingFilter, ForwardingEntry,
-    ForwardingTable, Hop, Inventory, Keyed, Link, LinkFilter, Node, NodeFilter, NodeKind, Page,
-    Port, PortFilter, PortKey, Route, RouteOutcome, Selector, SmpCounts, Status, Verification,
+    FindingFilter, Keyed, LinkFilter, NodeFilter, NodeKind, Page, PortFilter, PortKey,
+    RouteOutcome, Selector,
 };
 use rsm_api::resolve::{Directory, resolve_node, resolve_port};
 use rsm_api::{LookupError, Subnet, v1};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 use tokio::sync::broadcast;
 
-use super::{Fake, GENERATION, PREFIX};
+use super::{Fake, FakePort, GENERATION, PREFIX, guid_of, lid_of, peer_of};
 
 /// The values of a map after the key `after` that pass the filter.
-pub(super) fn page<K: Ord + Copy, V: Clone>(
+fn page<K: Ord + Copy, V: Clone>(
     map: &BTreeMap<K, V>,
     after: Option<K>,
     limit: usize,
@@ -63,13 +61,15 @@ impl Directory for Fake {
 
     fn port_of_guid(&self, guid: Guid) -> Option<PortKey> {
         let mut ports = self.ports.values();
-        ports.find(|port| port.guid == guid).map(|port| port.key)
+        ports
+            .find(|port| guid_of(port) == guid)
+            .map(|port| port.key)
     }
 
     fn port_of_lid(&self, lid: Lid) -> Option<PortKey> {
         let mut ports = self.ports.values();
         ports
-            .find(|port| lid != Lid::NONE && port.lid == lid)
+            .find(|port| lid != Lid::NONE && lid_of(port) == lid)
             .map(|port| port.key)
     }
 
@@ -82,7 +82,7 @@ impl Directory for Fake {
         self.nodes
             .values()
             .filter(|node| is_meant(&node.description))
-            .map(|node| node.guid)
+            .map(|node| node.guid.parse().unwrap())
             .collect()
     }
 
@@ -93,100 +93,116 @@ impl Directory for Fake {
     fn end_ports(&self, node: Guid) -> Vec<PortNum> {
         self.ports
             .values()
-            .filter(|port| port.key.node == node && port.lid != Lid::NONE)
+            .filter(|port| port.key.node == node && port.message.lid != 0)
             .map(|port| port.key.number)
             .collect()
     }
 }
 
 impl Fake {
-    pub(super) fn end_port(&self, selector: &Selector) -> Result<&Port, LookupError> {
+    pub(super) fn end_port(&self, selector: &Selector) -> Result<&FakePort, LookupError> {
         let key = resolve_port(self, selector)?;
         let port = &self.ports[&key];
-        if port.lid == Lid::NONE {
+        if port.message.lid == 0 {
             return Err(LookupError::NoLid { port: key });
         }
         Ok(port)
     }
 
     fn count(&self, kind: NodeKind) -> u64 {
-        self.nodes.values().filter(|node| node.kind == kind).count() as u64
+        self.nodes
+            .values()
+            .filter(|node| node.kind() == kind)
+            .count() as u64
     }
 }
 
 impl Subnet for Fake {
-    fn status(&self) -> Status {
+    fn status(&self) -> v1::SubnetStatus {
         let active = self.nodes.values().map(|node| u64::from(node.ports_active));
-        Status {
+        v1::SubnetStatus {
             version: "0.0.0-test".to_owned(),
             fabric: "sim:test".to_owned(),
             simulated: true,
-            state: self.state,
+            state: self.state.into(),
             state_reason: String::new(),
             generation: GENERATION,
-            uptime: Duration::from_secs(125),
-            port_guid: Guid(super::HOST + 1),
-            lid: Lid(1),
+            uptime_ms: 125_000,
+            port_guid: Guid(super::HOST + 1).to_string(),
+            lid: 1,
             priority: 4,
-            subnet_prefix: PREFIX,
+            subnet_prefix: format!("{PREFIX:#018x}"),
             master: None,
-            inventory: Inventory {
-                switches: self.count(NodeKind::Switch),
-                cas: self.count(NodeKind::Ca),
-                routers: self.count(NodeKind::Router),
-                links: self.links.len() as u64,
-                lids: self
-                    .ports
-                    .values()
-                    .filter(|port| port.lid != Lid::NONE)
-                    .count() as u64,
-                ports_active: active.sum(),
-                ports_not_active: 0,
-            },
-            engine: Some(EngineChoice {
+            switches: self.count(NodeKind::Switch),
+            cas: self.count(NodeKind::Ca),
+            routers: self.count(NodeKind::Router),
+            links: self.links.len() as u64,
+            lids: self
+                .ports
+                .values()
+                .filter(|port| port.message.lid != 0)
+                .count() as u64,
+            ports_active: active.sum(),
+            ports_not_active: 0,
+            engine: Some(v1::EngineChoice {
                 name: "updn".to_owned(),
                 reason: "auto: any graph, never a credit loop".to_owned(),
             }),
-            verification: Some(Verification {
+            verify: Some(v1::Verification {
                 reachable_pairs: 20,
                 unreachable_pairs: 0,
                 loop_free: true,
                 credit_loop_free: true,
                 max_hops: 2,
             }),
-            findings: FindingCounts {
+            findings: Some(v1::FindingCounts {
                 info: 0,
                 warning: self.findings.len() as u64,
                 error: 0,
-            },
-            smps: SmpCounts {
+            }),
+            smps: Some(v1::SmpCounts {
                 get: 120,
                 set: 34,
                 retries: 2,
                 timeouts: 0,
-            },
+            }),
             last_convergence: self.convergences.lock().last().cloned(),
         }
     }
 
-    fn nodes(&self, after: Option<Guid>, limit: usize, filter: &NodeFilter) -> Page<Node> {
-        page(&self.nodes, after, limit, |node| filter.matches(node))
+    fn nodes(
+        &self,
+        after: Option<Guid>,
+        limit: usize,
+        filter: &NodeFilter,
+    ) -> Page<Keyed<Guid, v1::Node>> {
+        keyed_page(&self.nodes, after, limit, |node| {
+            filter.matches(node.kind(), &node.description)
+        })
     }
 
-    fn node(&self, selector: &Selector) -> Result<Node, LookupError> {
-        resolve_node(self, selector).map(|guid| self.nodes[&guid].clone())
+    fn node(&self, selector: &Selector) -> Result<Keyed<Guid, v1::Node>, LookupError> {
+        resolve_node(self, selector).map(|guid| Keyed {
+            key: guid,
+            message: self.nodes[&guid].clone(),
+        })
     }
 
-    fn ports(&self, after: Option<PortKey>, limit: usize, filter: &PortFilter) -> Page<Port> {
+    fn ports(&self, after: Option<PortKey>, limit: usize, filter: &PortFilter) -> Page<FakePort> {
         page(&self.ports, after, limit, |port| filter.matches(port))
     }
 
-    fn port(&self, selector: &Selector) -> Result<Port, LookupError> {
+    fn port(&self, selector: &Selector) -> Result<FakePort, LookupError> {
         resolve_port(self, selector).map(|key| self.ports[&key].clone())
     }
 
-    fn links(&self, after: Option<PortKey>, limit: usize, filter: &LinkFilter) -> Page<Link> {
-        page(&self.links, after, limit, |link| filter.matches(link))
+    fn links(
+        &self,
+        after: Option<PortKey>,
+        limit: usize,
+        filter: &LinkFilter,
+    ) -> Page<Keyed<PortKey, v1::Link>> {
+        keyed_page(&self.links, after, limit, |link| filter.matches(link))
     }
 
     fn forwarding_table(
@@ -194,78 +210,92 @@ impl Subnet for Fake {
         switch: &Selector,
         after: Option<Lid>,
         limit: usize,
-    ) -> Result<ForwardingTable, LookupError> {
-        let node = self.node(switch)?;
+    ) -> Result<v1::GetForwardingTableResponse, LookupError> {
+        let Keyed {
+            key: guid,
+            message: node,
+        } = self.node(switch)?;
         let table = self
             .tables
-            .get(&node.guid)
+            .get(&guid)
             .ok_or_else(|| LookupError::NotASwitch {
                 selector: switch.to_string(),
             })?;
         let entry = |(&lid, &port): (&Lid, &PortNum)| {
             let destination = self.port_of_lid(lid);
-            ForwardingEntry {
-                lid,
-                port,
-                destination,
+            v1::ForwardingEntry {
+                lid: lid.0.into(),
+                port: port.0.into(),
+                destination: destination.map(v1::PortKey::from),
                 destination_description: destination
                     .map(|key| self.nodes[&key.node].description.clone())
                     .unwrap_or_default(),
             }
         };
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        Ok(ForwardingTable {
-            generation: GENERATION,
-            switch: node.guid,
+        let table = v1::ForwardingTable {
+            switch_guid: guid.to_string(),
             description: node.description,
             lid: node.lids[0],
-            top: *table.last_key_value().unwrap().0,
+            top: table.last_key_value().unwrap().0.0.into(),
             entries: table
                 .range((from, Bound::Unbounded))
                 .take(limit)
                 .map(entry)
                 .collect(),
+        };
+        Ok(v1::GetForwardingTableResponse {
+            generation: GENERATION,
+            table: Some(table),
+            next_page_token: String::new(),
         })
     }
 
-    fn route(&self, source: &Selector, destination: &Selector) -> Result<Route, LookupError> {
+    fn route(
+        &self,
+        source: &Selector,
+        destination: &Selector,
+    ) -> Result<v1::ResolveRouteResponse, LookupError> {
         let source = self.end_port(source)?;
         let destination = self.end_port(destination)?;
-        let lid = destination.lid;
+        let lid = lid_of(destination);
         let mut hops = Vec::new();
         let (mut node, mut in_port) = (source.key.node, None);
-        let outcome = loop {
+        let (outcome, reason) = loop {
             let out_port = match self.tables.get(&node) {
                 _ if node == destination.key.node => None,
                 Some(table) => table.get(&lid).copied(),
                 None => Some(source.key.number),
             };
-            hops.push(Hop {
-                node,
+            let number = |port: PortNum| u32::from(port.0);
+            hops.push(v1::Hop {
+                node_guid: node.to_string(),
                 description: self.nodes[&node].description.clone(),
                 kind: self.nodes[&node].kind,
-                in_port,
-                out_port,
+                in_port: in_port.map(number),
+                out_port: out_port.map(number),
             });
             let Some(number) = out_port else {
                 break if node == destination.key.node {
-                    RouteOutcome::Delivered
+                    (RouteOutcome::Delivered, String::new())
                 } else {
-                    RouteOutcome::Dropped {
-                        reason: format!("no entry for LID {lid}"),
-                    }
+                    (RouteOutcome::Dropped, format!("no entry for LID {lid}"))
                 };
             };
-            let peer = self.ports[&PortKey { node, number }].peer.as_ref().unwrap();
-            (node, in_port) = (peer.key.node, Some(peer.key.number));
+            let peer = peer_of(&self.ports[&PortKey { node, number }]).unwrap();
+            (node, in_port) = (peer.node, Some(peer.number));
         };
-        Ok(Route {
-            generation: GENERATION,
-            source: source.key,
-            destination: destination.key,
-            lid,
+        let route = v1::Route {
+            source: Some(source.key.into()),
+            destination: Some(destination.key.into()),
+            lid: lid.0.into(),
             hops,
-            outcome,
+            outcome: outcome.into(),
+            reason,
+        };
+        Ok(v1::ResolveRouteResponse {
+            generation: GENERATION,
+            route: Some(route),
         })
     }
 
@@ -292,7 +322,12 @@ impl Subnet for Fake {
         Ok(keyed_page(members, after, limit, |_| true))
     }
 
-    fn findings(&self, after: Option<u64>, limit: usize, filter: &FindingFilter) -> Page<Finding> {
+    fn findings(
+        &self,
+        after: Option<u64>,
+        limit: usize,
+        filter: &FindingFilter,
+    ) -> Page<v1::Finding> {
         let items = self.findings.iter();
         Page {
             generation: GENERATION,
@@ -319,7 +354,7 @@ impl Subnet for Fake {
         }
     }
 
-    fn convergences(&self, limit: usize) -> Page<Convergence> {
+    fn convergences(&self, limit: usize) -> Page<v1::Convergence> {
         let all = self.convergences.lock();
         Page {
             generation: GENERATION,
@@ -327,11 +362,11 @@ impl Subnet for Fake {
         }
     }
 
-    fn events(&self, after: u64, limit: usize) -> Vec<Arc<Event>> {
+    fn events(&self, after: u64, limit: usize) -> Vec<Arc<v1::Event>> {
         self.journal.events(after, limit)
     }
 
-    fn subscribe(&self) -> broadcast::Receiver<Arc<Event>> {
+    fn subscribe(&self) -> broadcast::Receiver<Arc<v1::Event>> {
         self.journal.subscribe()
     }
 }

@@ -1,16 +1,14 @@
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use rsm_api::Journal;
 use rsm_api::model::{
-    Convergence, Finding, Link, LinkEnd, LinkSpeed, LinkWidth, Membership, Node, NodeKind, Peer,
-    PhysicalState, Port, PortKey, PortState, Severity, SmpCounts, SubnetState, Timing,
+    Membership, NodeKind, PhysicalState, PortKey, PortState, Severity, SubnetState,
 };
 use rsm_api::v1;
-use rsm_ids::{Guid, Lid, Lmc, PortNum};
+use rsm_ids::{Guid, Lid, PortNum};
 
-use super::{Fake, GENERATION, JOURNAL};
+use super::{Fake, FakePort, GENERATION, JOURNAL, lid_of};
 
 /// The first GUIDs of each kind of node.
 pub(crate) const SPINE: u64 = 0x0002_c903_0000_0010;
@@ -83,12 +81,12 @@ impl Fake {
         fake.offer();
         fake.subscribe();
         fake.rename();
-        fake.findings.push(Finding {
+        fake.findings.push(v1::Finding {
             id: 3,
             kind: "duplicate-description".to_owned(),
-            severity: Severity::Warning,
-            node: Some(guid(TWIN, 1)),
-            port: Some(PortNum(1)),
+            severity: Severity::Warning.into(),
+            node_guid: guid(TWIN, 1).to_string(),
+            port: Some(1),
             message: "Two nodes call themselves `twin`: name one of them otherwise.".to_owned(),
             generation: 1,
             raised_unix_ms: BEGIN_UNIX_MS + 1,
@@ -109,10 +107,10 @@ impl Fake {
             service_level: 0,
             groups: u32::from(p_key == 0x7fff),
         };
-        let member = |port: &Port, membership: Membership, index| {
+        let member = |port: &FakePort, membership: Membership, index| {
             let member = v1::PartitionMember {
                 port: Some(port.key.into()),
-                description: port.node_description.clone(),
+                description: port.message.node_description.clone(),
                 membership: membership.into(),
                 index,
             };
@@ -121,13 +119,13 @@ impl Fake {
         let of = |members: Vec<(PortKey, v1::PartitionMember)>| {
             members.into_iter().collect::<BTreeMap<_, _>>()
         };
-        let ends = self.ports.values().filter(|port| port.lid != Lid::NONE);
+        let ends = self.ports.values().filter(|port| port.message.lid != 0);
         let everybody: Vec<_> = ends
             .clone()
             .map(|port| member(port, Membership::Full, 0))
             .collect();
         let hosts: Vec<_> = ends
-            .filter(|port| port.node_kind == NodeKind::Ca)
+            .filter(|port| port.message.node_kind() == NodeKind::Ca)
             .zip([Membership::Full, Membership::Limited].into_iter().cycle())
             .map(|(port, membership)| member(port, membership, 1))
             .collect();
@@ -148,19 +146,19 @@ impl Fake {
     ) {
         self.nodes.insert(
             guid,
-            Node {
-                guid,
-                system_image_guid: guid,
-                kind,
+            v1::Node {
+                guid: guid.to_string(),
+                system_image_guid: guid.to_string(),
+                kind: kind.into(),
                 description: description.to_owned(),
-                num_ports,
+                num_ports: num_ports.into(),
                 ports_active: 0,
                 lids: Vec::new(),
                 vendor_id: 0x02c9,
                 device_id: 0xd2f0,
                 revision: 0xa0,
                 distance: 1,
-                rank,
+                rank: rank.map(u32::from),
                 suspected: false,
             },
         );
@@ -172,36 +170,26 @@ impl Fake {
             };
             let management = number == 0;
             let end = management || kind != NodeKind::Switch;
-            self.ports.insert(
-                key,
-                Port {
-                    key,
-                    guid: if end {
-                        Guid(guid.0 + u64::from(number))
-                    } else {
-                        Guid::ZERO
-                    },
-                    node_description: description.to_owned(),
-                    node_kind: kind,
-                    lid: Lid::NONE,
-                    lmc: Lmc::ZERO,
-                    state: if management {
-                        PortState::Active
-                    } else {
-                        PortState::Down
-                    },
-                    physical_state: if management {
-                        PhysicalState::LinkUp
-                    } else {
-                        PhysicalState::Polling
-                    },
-                    width: None,
-                    speed: None,
-                    mtu_bytes: 0,
-                    operational_vls: 0,
-                    peer: None,
-                },
-            );
+            let port_guid = if end {
+                Guid(guid.0 + u64::from(number))
+            } else {
+                Guid::ZERO
+            };
+            let (state, physical_state) = if management {
+                (PortState::Active, PhysicalState::LinkUp)
+            } else {
+                (PortState::Down, PhysicalState::Polling)
+            };
+            let message = v1::Port {
+                key: Some(key.into()),
+                guid: port_guid.to_string(),
+                node_description: description.to_owned(),
+                node_kind: kind.into(),
+                state: state.into(),
+                physical_state: physical_state.into(),
+                ..v1::Port::default()
+            };
+            self.ports.insert(key, FakePort { key, message });
         }
     }
 
@@ -213,31 +201,34 @@ impl Fake {
         let (a, b) = (key(a, a_port), key(b, b_port));
         for (near, far) in [(a, b), (b, a)] {
             let description = self.nodes[&far.node].description.clone();
-            let port = self.ports.get_mut(&near).unwrap();
-            port.state = PortState::Active;
-            port.physical_state = PhysicalState::LinkUp;
-            port.width = Some(LinkWidth::X4);
-            port.speed = Some(LinkSpeed::Ndr);
+            let port = &mut self.ports.get_mut(&near).unwrap().message;
+            port.state = PortState::Active.into();
+            port.physical_state = PhysicalState::LinkUp.into();
+            port.width = v1::LinkWidth::LinkWidth4x.into();
+            port.speed = v1::LinkSpeed::Ndr.into();
             port.mtu_bytes = 4096;
             port.operational_vls = 4;
-            port.peer = Some(Peer {
-                key: far,
+            port.peer = Some(v1::Peer {
+                port: Some(far.into()),
                 description,
             });
             self.nodes.get_mut(&near.node).unwrap().ports_active += 1;
         }
-        let end = |key: PortKey| LinkEnd {
-            key,
-            description: self.nodes[&key.node].description.clone(),
-            kind: self.nodes[&key.node].kind,
+        let end = |key: PortKey| {
+            let node = &self.nodes[&key.node];
+            Some(v1::LinkEnd {
+                port: Some(key.into()),
+                description: node.description.clone(),
+                kind: node.kind,
+            })
         };
         let (first, second) = (a.min(b), a.max(b));
-        let link = Link {
+        let link = v1::Link {
             a: end(first),
             b: end(second),
-            state: PortState::Active,
-            width: Some(LinkWidth::X4),
-            speed: Some(LinkSpeed::Ndr),
+            state: PortState::Active.into(),
+            width: v1::LinkWidth::LinkWidth4x.into(),
+            speed: v1::LinkSpeed::Ndr.into(),
             damped: false,
         };
         self.links.insert(first, link);
@@ -247,15 +238,16 @@ impl Fake {
     fn assign_lids(&mut self) {
         let mut next = 1;
         for port in self.ports.values_mut() {
-            let end = port.node_kind != NodeKind::Switch || port.key.number == PortNum::ZERO;
-            if end && port.state == PortState::Active {
-                port.lid = Lid(next);
+            let is_switch = port.message.node_kind() == NodeKind::Switch;
+            let end = !is_switch || port.key.number == PortNum::ZERO;
+            if end && port.message.state() == PortState::Active {
+                port.message.lid = next;
                 next += 1;
                 self.nodes
                     .get_mut(&port.key.node)
                     .unwrap()
                     .lids
-                    .push(port.lid);
+                    .push(port.message.lid);
             }
         }
     }
@@ -265,8 +257,8 @@ impl Fake {
         let lids: Vec<(Guid, Lid)> = self
             .ports
             .values()
-            .filter(|port| port.lid != Lid::NONE)
-            .map(|port| (port.key.node, port.lid))
+            .filter(|port| port.message.lid != 0)
+            .map(|port| (port.key.node, lid_of(port)))
             .collect();
         for (node, lid) in lids {
             // The leaf that is the destination or next to it, and the leaf's port towards it.
@@ -298,24 +290,24 @@ impl Fake {
     }
 }
 
-fn first_convergence() -> Convergence {
-    Convergence {
+fn first_convergence() -> v1::Convergence {
+    v1::Convergence {
         sequence: 1,
         generation: GENERATION,
         cause: "start".to_owned(),
         finished_unix_ms: BEGIN_UNIX_MS + 12,
-        timing: Timing {
-            discover: Duration::from_micros(4_500),
-            plan: Duration::from_micros(250),
-            push: Duration::from_micros(7_125),
-            total: Duration::from_micros(11_875),
-        },
-        smps: SmpCounts {
+        timing_ms: Some(v1::Timing {
+            discover: 4.5,
+            plan: 0.25,
+            push: 7.125,
+            total: 11.875,
+        }),
+        smps: Some(v1::SmpCounts {
             get: 120,
             set: 34,
             retries: 2,
             timeouts: 0,
-        },
+        }),
         lft_blocks: 3,
         mft_blocks: 2,
         ports_activated: 8,

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use rsm_api::model::{Activity, SimulationAction, Stage, SubnetState};
+use rsm_api::model::{SimulationAction, SubnetState};
+use rsm_api::v1::{Activity, Stage};
 use rsm_api::{Control, ControlError, LookupError, Simulation, SimulationError, Subnet};
 use rsm_ids::{Lid, PortNum};
 use rsm_mad::wire::attr::PortState;
@@ -73,7 +74,11 @@ async fn activity_shows_the_progress_of_the_core() {
     let world = World::up();
     let (sender, _events) = mpsc::channel(4);
     let controller = Controller::new(sender, world.view.clone());
-    assert_eq!(controller.activity(), Activity::default());
+    let idle = Activity {
+        stage: Stage::Idle.into(),
+        ..Activity::default()
+    };
+    assert_eq!(controller.activity(), idle);
     let asked = controller.resweep(false);
     tokio::pin!(asked);
     let waits =
@@ -90,9 +95,9 @@ async fn activity_shows_the_progress_of_the_core() {
         not_before: Some(now + Duration::from_secs(2)),
     });
     let expected = Activity {
-        stage: Stage::Pushing,
+        stage: Stage::Pushing.into(),
         cause: "trap 128".to_owned(),
-        running: Duration::ZERO,
+        running_ms: 0,
         nodes: 6,
         outstanding: 14,
         sets_acknowledged: 40,
@@ -148,7 +153,7 @@ async fn requests_that_cannot_succeed_are_refused_at_once() {
         role: Role::Master,
         ..world.snapshot()
     }));
-    assert_eq!(world.view.status().state, SubnetState::Up);
+    assert_eq!(world.view.status().state(), SubnetState::Up);
     controller.stop();
     assert_eq!(controller.resweep(false).await, Err(ControlError::Stopping));
 }

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm_api::Subnet;
-use rsm_api::model::{
-    Change, Link, LinkFilter, Node, NodeFilter, Port, PortFilter, PortKey, PortState, SubnetState,
-};
+use rsm_api::model::{LinkFilter, NodeFilter, PortFilter, PortState, SubnetState};
+use rsm_api::v1::event::Change;
+use rsm_api::{Subnet, v1};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::NodeInfo;
@@ -22,9 +21,23 @@ use crate::sweep::inventory::{Inventory, NodeRecord};
 /// A copy that events alone keep up to date.
 #[derive(PartialEq, Debug)]
 struct Mirror {
-    nodes: BTreeMap<Guid, Node>,
-    ports: BTreeMap<PortKey, Port>,
-    links: BTreeMap<PortKey, Link>,
+    nodes: BTreeMap<String, v1::Node>,
+    ports: BTreeMap<(String, u32), v1::Port>,
+    links: BTreeMap<(String, u32), v1::Link>,
+}
+
+fn key(port: &Option<v1::PortKey>) -> (String, u32) {
+    let key = port.clone().unwrap();
+    (key.node_guid, key.number)
+}
+
+fn port_key(port: &v1::Port) -> (String, u32) {
+    key(&port.key)
+}
+
+/// The key of its end `a`.
+fn link_key(link: &v1::Link) -> (String, u32) {
+    key(&link.a.as_ref().unwrap().port)
 }
 
 impl Mirror {
@@ -33,32 +46,41 @@ impl Mirror {
         let ports = view.ports(None, usize::MAX, &PortFilter::default()).items;
         let links = view.links(None, usize::MAX, &LinkFilter::default()).items;
         Mirror {
-            nodes: nodes.into_iter().map(|node| (node.guid, node)).collect(),
-            ports: ports.into_iter().map(|port| (port.key, port)).collect(),
-            links: links.into_iter().map(|link| (link.a.key, link)).collect(),
+            nodes: (nodes.into_iter().map(|node| node.message))
+                .map(|node| (node.guid.clone(), node))
+                .collect(),
+            ports: (ports.into_iter().map(|port| port.message))
+                .map(|port| (port_key(&port), port))
+                .collect(),
+            links: (links.into_iter().map(|link| link.message))
+                .map(|link| (link_key(&link), link))
+                .collect(),
         }
     }
 
     fn apply(&mut self, change: &Change) {
         match change.clone() {
             Change::NodeChanged(node) => {
-                assert_ne!(self.nodes.insert(node.guid, node.clone()), Some(node));
+                let before = self.nodes.insert(node.guid.clone(), node.clone());
+                assert_ne!(before, Some(node));
             }
             Change::PortChanged(port) => {
-                assert_ne!(self.ports.insert(port.key, port.clone()), Some(port));
+                let before = self.ports.insert(port_key(&port), port.clone());
+                assert_ne!(before, Some(port));
             }
             Change::LinkAppeared(link) => {
-                assert_eq!(self.links.insert(link.a.key, link), None);
+                assert_eq!(self.links.insert(link_key(&link), link), None);
             }
             Change::LinkChanged(link) => {
-                assert_ne!(self.links.insert(link.a.key, link.clone()), Some(link));
+                let before = self.links.insert(link_key(&link), link.clone());
+                assert_ne!(before, Some(link));
             }
             Change::LinkVanished(link) => {
-                assert_eq!(self.links.remove(&link.a.key), Some(link));
+                assert_eq!(self.links.remove(&link_key(&link)), Some(link));
             }
             Change::NodeVanished(node) => {
                 assert!(self.nodes.remove(&node.guid).is_some());
-                self.ports.retain(|key, _| key.node != node.guid);
+                self.ports.retain(|(owner, _), _| *owner != node.guid);
             }
             _ => {}
         }
@@ -69,21 +91,21 @@ impl Mirror {
 fn a_fabric_that_comes_up_takes_a_few_events() {
     let world = World::up();
     let told = world.told_after(0);
-    let kinds: Vec<_> = told.iter().map(|event| kind_of(&event.change)).collect();
+    let kinds: Vec<_> = told.iter().map(|event| kind_of(change_of(event))).collect();
     assert_eq!(
         kinds,
         ["state changed", "routes changed", "convergence finished"]
     );
     assert!(told.iter().all(|event| event.generation == 1));
-    let Change::StateChanged { state, reason } = &told[0].change else {
+    let Change::StateChanged(v1::StateChanged { state, reason }) = change_of(&told[0]) else {
         panic!("the state comes first");
     };
-    assert_eq!(*state, SubnetState::Up);
+    assert_eq!(*state, i32::from(SubnetState::Up));
     assert!(
         reason.contains("4 switches, 4 channel adapters"),
         "{reason}"
     );
-    let Change::RoutesChanged(routes) = &told[1].change else {
+    let Change::RoutesChanged(routes) = change_of(&told[1]) else {
         panic!("then the routes");
     };
     // Eight LIDs at each of four switches.
@@ -99,12 +121,12 @@ fn a_lost_link_has_its_event_and_events_keep_a_copy_true() {
     world.run(Duration::from_secs(1));
     let told = world.told_after(before);
     for event in &told {
-        mirror.apply(&event.change);
+        mirror.apply(change_of(event));
     }
     assert_eq!(mirror, Mirror::of(&world.view));
     let count = |kind| {
         told.iter()
-            .filter(|event| kind_of(&event.change) == kind)
+            .filter(|event| kind_of(change_of(event)) == kind)
             .count()
     };
     assert_eq!(count("link vanished"), 1);
@@ -119,22 +141,20 @@ fn a_lost_link_has_its_event_and_events_keep_a_copy_true() {
     ] {
         assert_eq!(count(kind), 0, "{kind}");
     }
-    let vanished = told.iter().find_map(|event| match &event.change {
+    let vanished = told.iter().find_map(|event| match change_of(event) {
         Change::LinkVanished(link) => Some(link.clone()),
         _ => None,
     });
     let vanished = vanished.unwrap();
-    assert_eq!(
-        (vanished.a.key.node, vanished.b.key.node),
-        (SPINE_A, LEAF_1)
-    );
-    assert_eq!(vanished.state, PortState::Active);
+    let [a, b] = [&vanished.a, &vanished.b].map(|end| key(&end.as_ref().unwrap().port).0);
+    assert_eq!((a, b), (SPINE_A.to_string(), LEAF_1.to_string()));
+    assert_eq!(vanished.state(), PortState::Active);
 
     let before = world.last_told();
     world.sim.relink(LEAF_1, PortNum(3)).unwrap();
     world.run(Duration::from_secs(1));
     for event in world.told_after(before) {
-        mirror.apply(&event.change);
+        mirror.apply(change_of(&event));
     }
     assert_eq!(mirror, Mirror::of(&world.view));
     assert_eq!(mirror.links.len(), 8);
@@ -149,12 +169,12 @@ fn a_host_that_goes_dark_is_reported_with_its_description() {
     world.run(Duration::from_secs(1));
     let told = world.told_after(before);
     for event in &told {
-        mirror.apply(&event.change);
+        mirror.apply(change_of(event));
     }
     assert_eq!(mirror, Mirror::of(&world.view));
     assert!(told.iter().any(|event| matches!(
-        &event.change,
-        Change::NodeVanished(node) if node.guid == HOSTS[3] && node.description == "twin"
+        change_of(event),
+        Change::NodeVanished(node) if node.guid == HOSTS[3].to_string() && node.description == "twin"
     )));
 }
 
@@ -175,9 +195,9 @@ fn damping_a_link_changes_the_link() {
         ..world.snapshot()
     }));
     let told = view.events(before, usize::MAX);
-    let kinds: Vec<_> = told.iter().map(|event| kind_of(&event.change)).collect();
+    let kinds: Vec<_> = told.iter().map(|event| kind_of(change_of(event))).collect();
     assert_eq!(kinds, ["link changed", "finding raised"]);
-    assert!(matches!(&told[0].change, Change::LinkChanged(link) if link.damped));
+    assert!(matches!(change_of(&told[0]), Change::LinkChanged(link) if link.damped));
 }
 
 #[test]
@@ -233,11 +253,11 @@ fn changes_beyond_max_changes_are_summed_up() {
     assert!(
         listed
             .iter()
-            .all(|event| kind_of(&event.change) == "node appeared")
+            .all(|event| kind_of(change_of(event)) == "node appeared")
     );
     let summed_up = show(2 + 2 * MAX_CHANGES as u64);
     assert_eq!(summed_up.len(), 1);
-    let Change::StateChanged { reason, .. } = &summed_up[0].change else {
+    let Change::StateChanged(v1::StateChanged { reason, .. }) = change_of(&summed_up[0]) else {
         panic!("a sentence instead");
     };
     let expected = format!("{} nodes appeared", MAX_CHANGES + 1);

@@ -1,8 +1,6 @@
 //! Multicast groups, their members and trees.
 
-use rsm_api::model::{
-    GroupSelector, JoinState, MulticastGroupFilter, MulticastMember, MulticastSwitch, PortKey,
-};
+use rsm_api::model::{GroupSelector, JoinState, MulticastGroupFilter, PortKey};
 use rsm_api::{LookupError, SaQueries as _};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
@@ -99,7 +97,11 @@ fn groups_are_listed_with_parameters_and_counts() {
     let groups = list(None, usize::MAX, all).items;
     let told: Vec<_> = groups
         .iter()
-        .map(|one| (one.mgid, one.mlid.0, one.members, one.full_members))
+        .map(|one| {
+            let group = &one.message;
+            assert_eq!(group.mgid, one.key.to_string());
+            (one.key, group.mlid, group.members, group.full_members)
+        })
         .collect();
     let expected = [
         (ALL_HOSTS, 0xC001, 1, 1),
@@ -108,10 +110,10 @@ fn groups_are_listed_with_parameters_and_counts() {
     ];
     assert_eq!(told, expected);
     // Two leaves and a spine; the group of a single port needs no switch.
-    assert_eq!(groups[1].switches, 3);
-    assert!(groups[1].well_known && !groups[0].well_known);
-    let broadcast = &groups[1];
-    assert_eq!((broadcast.mtu_bytes, broadcast.rate_tenth_gbps), (2048, 25));
+    let broadcast = &groups[1].message;
+    assert_eq!(broadcast.switches, 3);
+    assert!(broadcast.well_known && !groups[0].message.well_known);
+    assert_eq!((broadcast.mtu_bytes, broadcast.rate_gbps), (2048, 2.5));
     assert_eq!((broadcast.p_key, broadcast.service_level), (0xFFFF, 1));
 
     assert_eq!(list(Some(ALL_HOSTS), 1, all).items, groups[1..2]);
@@ -139,37 +141,39 @@ fn members_and_trees_are_those_of_the_group() {
     let members = members.items;
     let told: Vec<_> = members
         .iter()
-        .map(|one| (one.port, &one.join_states[..], one.served, one.proxy))
+        .map(|one| {
+            let one = &one.message;
+            let states: Vec<_> = one.join_states().collect();
+            (one.port.clone(), states, one.served, one.proxy)
+        })
         .collect();
-    let gone = [JoinState::FullMember, JoinState::NonMember];
+    let gone = vec![JoinState::FullMember, JoinState::NonMember];
+    let present = |host, state| (Some(port(host).into()), vec![state], true, false);
     let expected = [
-        (Some(port(0)), &[JoinState::FullMember][..], true, false),
-        (
-            Some(port(2)),
-            &[JoinState::SendOnlyNonMember][..],
-            true,
-            false,
-        ),
-        (None, &gone[..], false, true),
+        present(0, JoinState::FullMember),
+        present(2, JoinState::SendOnlyNonMember),
+        (None, gone, false, true),
     ];
     assert_eq!(told, expected);
-    let after = Some(members[0].alias());
+    let after = Some(members[0].key);
     let rest = now(shown.multicast_members(named, after, 1)).unwrap();
     assert_eq!(rest.items, members[1..2]);
-    let description = |member: &MulticastMember| member.description.clone();
-    let descriptions: Vec<_> = members.iter().map(description).collect();
+    let descriptions: Vec<_> = (members.iter())
+        .map(|member| member.message.description.as_str())
+        .collect();
     assert_eq!(descriptions, ["host-1", "twin", ""]);
 
     let tree = now(shown.multicast_switches(named, None, usize::MAX)).unwrap();
-    let table = |switch: &MulticastSwitch| {
+    let table = |switch: Guid| {
         let plan = world.snapshot().plan.unwrap();
-        let mask = plan.multicast_table(switch.guid).unwrap().mask(Lid(0xC000));
-        mask.ports().collect::<Vec<_>>()
+        let mask = plan.multicast_table(switch).unwrap().mask(Lid(0xC000));
+        mask.ports().map(|port| port.0.into()).collect::<Vec<u32>>()
     };
     for switch in &tree.items {
-        assert_eq!(switch.ports, table(switch), "{switch:?}");
+        assert_eq!(switch.message.ports, table(switch.key), "{switch:?}");
+        assert_eq!(switch.message.guid, switch.key.to_string());
     }
-    let guids: Vec<_> = tree.items.iter().map(|switch| switch.guid).collect();
+    let guids: Vec<_> = tree.items.iter().map(|switch| switch.key).collect();
     assert!(guids.is_sorted() && guids.contains(&LEAF_1) && guids.contains(&LEAF_2));
     let rest = now(shown.multicast_switches(named, Some(guids[0]), 1)).unwrap();
     assert_eq!(rest.items, tree.items[1..2]);
@@ -180,7 +184,7 @@ fn group_selectors_find_one_group_or_fail() {
     let (_world, shown) = gathered();
     let find = |group| now(shown.multicast_group(group));
     let found = find(GroupSelector::Mgid(SHARING)).unwrap();
-    assert_eq!((found.mgid, found.mlid), (SHARING, Lid(0xC001)));
+    assert_eq!((found.mgid, found.mlid), (SHARING.to_string(), 0xC001));
     let missing = GroupSelector::Mlid(Lid(0xC002));
     let refused = LookupError::NoSuchGroup { group: missing };
     assert_eq!(find(missing), Err(refused.into()));

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use rsm_api::model::{
-    LinkFilter, LinkSpeed, LinkWidth, NodeFilter, NodeKind, PortFilter, PortState, RouteOutcome,
+    LinkFilter, NodeFilter, NodeKind, PortFilter, PortState, RouteOutcome, Selector,
 };
-use rsm_api::{LookupError, Subnet};
-use rsm_ids::{Lid, PortNum};
+use rsm_api::v1::{LinkSpeed, LinkWidth};
+use rsm_api::{LookupError, Subnet, v1};
+use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::tables::NO_PATH;
 use rsm_sim::Probe;
 
@@ -46,11 +47,14 @@ fn pages_put_together_are_the_list() {
     for (filter, count) in node_filters.iter().zip([8, 2]) {
         let whole = view.nodes(None, usize::MAX, filter).items;
         assert_eq!(whole.len(), count);
-        assert!(whole.is_sorted_by_key(|node| node.guid));
+        assert!(whole.is_sorted_by_key(|node| node.key));
+        for node in &whole {
+            assert_eq!(node.message.guid, node.key.to_string());
+        }
         let pages = all(
             3,
             |after, limit| view.nodes(after, limit, filter).items,
-            |n| n.guid,
+            |n| n.key,
         );
         assert_eq!(pages, whole);
     }
@@ -58,6 +62,9 @@ fn pages_put_together_are_the_list() {
     let every_port = view.ports(None, usize::MAX, &PortFilter::default()).items;
     assert_eq!(every_port.len(), 2 * 3 + 2 * 6 + 4);
     assert!(every_port.is_sorted_by_key(|port| port.key));
+    for port in &every_port {
+        assert_eq!(port.message.key, Some(port.key.into()));
+    }
     let port_filters = [
         PortFilter::default(),
         PortFilter {
@@ -90,7 +97,11 @@ fn pages_put_together_are_the_list() {
 
     let every_link = view.links(None, usize::MAX, &LinkFilter::default()).items;
     assert_eq!(every_link.len(), 8);
-    assert!(every_link.is_sorted_by_key(|link| link.a.key));
+    assert!(every_link.is_sorted_by_key(|link| link.key));
+    for link in &every_link {
+        let end = link.message.a.as_ref().unwrap();
+        assert_eq!(end.port, Some(link.key.into()));
+    }
     let link_filters = [
         LinkFilter::default(),
         LinkFilter {
@@ -104,13 +115,13 @@ fn pages_put_together_are_the_list() {
     ];
     for (filter, count) in link_filters.iter().zip([8, 4, 4]) {
         let mut wanted = every_link.clone();
-        wanted.retain(|link| filter.matches(link));
+        wanted.retain(|link| filter.matches(&link.message));
         assert_eq!(wanted.len(), count);
         for limit in [1, 3] {
             let pages = all(
                 limit,
                 |a, l| view.links(a, l, filter).items,
-                |link| link.a.key,
+                |link| link.key,
             );
             assert_eq!(pages, wanted, "{filter:?}");
         }
@@ -120,21 +131,25 @@ fn pages_put_together_are_the_list() {
 #[test]
 fn ports_and_links_show_the_state_of_the_hardware() {
     let world = World::up();
-    let port = world.view.port(&named("leaf-1:3")).unwrap();
-    assert_eq!(port.state, PortState::Active);
+    let port = world.view.port(&named("leaf-1:3")).unwrap().message;
+    assert_eq!(port.state(), PortState::Active);
     assert_eq!(
-        (port.width, port.speed),
-        (Some(LinkWidth::X4), Some(LinkSpeed::Hdr))
+        (port.width(), port.speed()),
+        (LinkWidth::LinkWidth4x, LinkSpeed::Hdr)
     );
     assert_eq!((port.mtu_bytes, port.operational_vls), (4096, 8));
-    assert_eq!((port.lid, port.guid.0), (Lid::NONE, 0));
+    assert_eq!((port.lid, port.guid), (0, Guid::ZERO.to_string()));
     assert_eq!(port.peer.unwrap().description, "spine-a");
-    let unused = world.view.port(&named("leaf-1:5")).unwrap();
-    assert_eq!((unused.state, unused.width), (PortState::Down, None));
-    let node = world.view.node(&named("leaf-1")).unwrap();
+    let unused = world.view.port(&named("leaf-1:5")).unwrap().message;
+    assert_eq!(
+        (unused.state(), unused.width()),
+        (PortState::Down, LinkWidth::Unspecified)
+    );
+    let node = world.view.node(&named("leaf-1")).unwrap().message;
     assert_eq!((node.num_ports, node.ports_active), (5, 4));
     let host = world.sim.port_info(HOSTS[1], PortNum(1)).unwrap();
-    assert_eq!(world.view.port(&named("host-2")).unwrap().lid, host.lid());
+    let shown = world.view.port(&named("host-2")).unwrap().message;
+    assert_eq!(shown.lid, u32::from(host.lid().0));
 }
 
 #[test]
@@ -143,8 +158,8 @@ fn every_name_of_a_port_leads_to_it() {
     let port = world.view.port(&named("host-2")).unwrap();
     assert_eq!(port.key.node, HOSTS[1]);
     let names = [
-        port.lid.to_string(),
-        port.guid.to_string(),
+        port.message.lid.to_string(),
+        port.message.guid.clone(),
         HOSTS[1].to_string(),
         "host-2:1".to_owned(),
     ];
@@ -164,34 +179,45 @@ fn every_name_of_a_port_leads_to_it() {
     }
 }
 
+fn route(view: &View, source: &Selector, destination: &Selector) -> Result<v1::Route, LookupError> {
+    let response = view.route(source, destination)?;
+    Ok(response.route.unwrap())
+}
+
+/// How a route ended, and why where it was dropped.
+fn outcome(route: &v1::Route) -> (RouteOutcome, String) {
+    (route.outcome(), route.reason.clone())
+}
+
+fn node_of(hop: &v1::Hop) -> Guid {
+    hop.node_guid.parse().unwrap()
+}
+
 #[test]
 fn a_route_is_the_path_that_packets_take() {
     let world = World::up();
     for from in HOSTS {
         for to in HOSTS.into_iter().chain([SPINE_A, SPINE_B, LEAF_1, LEAF_2]) {
             let (source, destination) = (named(&from.to_string()), named(&to.to_string()));
-            let route = world.view.route(&source, &destination).unwrap();
-            assert_eq!(route.outcome, RouteOutcome::Delivered);
+            let route = route(&world.view, &source, &destination).unwrap();
+            assert_eq!(route.outcome(), RouteOutcome::Delivered);
             let (first, last) = (route.hops.first().unwrap(), route.hops.last().unwrap());
-            assert_eq!((first.node, first.in_port), (from, None));
-            assert_eq!((last.node, last.out_port), (to, None));
+            assert_eq!((node_of(first), first.in_port), (from, None));
+            assert_eq!((node_of(last), last.out_port), (to, None));
             for pair in route.hops.windows(2) {
-                let exit = pair[0].out_port.unwrap();
-                let peer = world.sim.peer(pair[0].node, exit).unwrap();
-                assert_eq!(peer, Some((pair[1].node, pair[1].in_port.unwrap())));
+                let exit = PortNum(pair[0].out_port.unwrap() as u8);
+                let entry = PortNum(pair[1].in_port.unwrap() as u8);
+                let peer = world.sim.peer(node_of(&pair[0]), exit).unwrap();
+                assert_eq!(peer, Some((node_of(&pair[1]), entry)));
             }
-            let probe = world.sim.probe((from, PortNum(1)), route.lid, 0);
+            let lid = Lid(route.lid as u16);
+            let probe = world.sim.probe((from, PortNum(1)), lid, 0);
             assert!(matches!(probe, Ok(Probe::Delivered { .. })), "{probe:?}");
         }
     }
-    let same = world
-        .view
-        .route(&named("host-1"), &named("host-1"))
-        .unwrap();
+    let same = route(&world.view, &named("host-1"), &named("host-1")).unwrap();
     assert_eq!(same.hops.len(), 1);
-    let far = world
-        .view
-        .route(&named("host-1"), &named(&HOSTS[3].to_string()));
+    let far = route(&world.view, &named("host-1"), &named(&HOSTS[3].to_string()));
     assert_eq!(far.unwrap().hops.len(), 5);
     assert!(matches!(
         world.view.route(&named("host-1"), &named("leaf-1:3")),
@@ -221,31 +247,32 @@ fn with_tables(world: &World, change: impl FnOnce(&Plan, &mut Plan)) -> View {
 fn a_route_that_ends_early_shows_where_and_why() {
     let world = World::up();
     let destination = named(&HOSTS[3].to_string());
-    let lid = world.view.port(&destination).unwrap().lid;
+    let lid = world.view.port(&destination).unwrap().message.lid;
+    let lid = Lid(lid as u16);
     let walk = |switch, port: u8| {
         let view = with_tables(&world, |plan, other| {
             let at = plan.topology.switch_by_guid(switch).unwrap().index();
             Arc::make_mut(&mut other.routing).tables.lfts[at].set_entry(lid, port);
         });
-        let route = view.route(&named("host-1"), &destination).unwrap();
-        let nodes: Vec<_> = route.hops.iter().map(|hop| hop.node).collect();
-        (route.outcome, nodes, route.hops.last().unwrap().out_port)
+        let route = route(&view, &named("host-1"), &destination).unwrap();
+        let nodes: Vec<_> = route.hops.iter().map(node_of).collect();
+        (outcome(&route), nodes, route.hops.last().unwrap().out_port)
     };
-    let dropped = |reason: String| RouteOutcome::Dropped { reason };
+    let dropped = |reason: String| (RouteOutcome::Dropped, reason);
 
-    let (outcome, nodes, exit) = walk(LEAF_1, NO_PATH);
-    assert_eq!(outcome, dropped(format!("no entry for LID {lid}")));
+    let (end, nodes, exit) = walk(LEAF_1, NO_PATH);
+    assert_eq!(end, dropped(format!("no entry for LID {lid}")));
     assert_eq!((nodes, exit), (vec![HOSTS[0], LEAF_1], None));
     assert_eq!(walk(LEAF_1, 5).0, dropped("port 5 is down".to_owned()));
     assert_eq!(
         walk(LEAF_1, 99).0,
         dropped("there is no port 99".to_owned())
     );
-    let (outcome, nodes, _) = walk(LEAF_1, 2);
-    assert_eq!(outcome, dropped(format!("it does not hold LID {lid}")));
+    let (end, nodes, _) = walk(LEAF_1, 2);
+    assert_eq!(end, dropped(format!("it does not hold LID {lid}")));
     assert_eq!(nodes, [HOSTS[0], LEAF_1, HOSTS[1]]);
-    let (outcome, nodes, _) = walk(LEAF_1, 1);
-    assert_eq!(outcome, dropped(format!("it does not hold LID {lid}")));
+    let (end, nodes, _) = walk(LEAF_1, 1);
+    assert_eq!(end, dropped(format!("it does not hold LID {lid}")));
     assert_eq!(nodes, [HOSTS[0], LEAF_1, HOSTS[0]]);
 
     // Both spines lead back.
@@ -255,9 +282,9 @@ fn a_route_that_ends_early_shows_where_and_why() {
             Arc::make_mut(&mut other.routing).tables.lfts[at].set_entry(lid, 1);
         }
     });
-    let route = view.route(&named("host-1"), &destination).unwrap();
-    assert_eq!(route.outcome, RouteOutcome::Loop);
-    let nodes: Vec<_> = route.hops.iter().map(|hop| hop.node).collect();
+    let looping = route(&view, &named("host-1"), &destination).unwrap();
+    assert_eq!(outcome(&looping), (RouteOutcome::Loop, String::new()));
+    let nodes: Vec<_> = looping.hops.iter().map(node_of).collect();
     assert_eq!((nodes.len(), nodes[1], nodes[3]), (4, LEAF_1, LEAF_1));
 
     let view = blank_view();
@@ -265,37 +292,39 @@ fn a_route_that_ends_early_shows_where_and_why() {
         plan: None,
         ..world.snapshot()
     }));
-    let route = view.route(&named("host-1"), &destination).unwrap();
+    let untabled = route(&view, &named("host-1"), &destination).unwrap();
     assert_eq!(
-        route.outcome,
+        outcome(&untabled),
         dropped("the switch has no forwarding table".to_owned())
     );
     let table = view.forwarding_table(&named("leaf-1"), None, 9).unwrap();
-    assert_eq!(table.entries, []);
+    assert_eq!(table.table.unwrap().entries, []);
 }
 
 #[test]
 fn a_table_is_what_the_switch_holds() {
     let world = World::up();
     let leaf = named("leaf-1");
-    let page = |after, limit| world.view.forwarding_table(&leaf, after, limit).unwrap();
+    let page = |after, limit| {
+        let response = world.view.forwarding_table(&leaf, after, limit).unwrap();
+        response.table.unwrap()
+    };
     let whole = page(None, usize::MAX);
     assert_eq!(whole.entries.len(), 8);
     let held = world.sim.lft(LEAF_1).unwrap();
     for entry in &whole.entries {
-        assert_eq!(entry.port.0, held[entry.lid.index()]);
+        assert_eq!(entry.port, u32::from(held[entry.lid as usize]));
         let destination = world.view.port(&named(&entry.lid.to_string())).unwrap();
-        assert_eq!(entry.destination, Some(destination.key));
-        assert_eq!(entry.destination_description, destination.node_description);
+        assert_eq!(entry.destination, Some(destination.key.into()));
+        let description = destination.message.node_description;
+        assert_eq!(entry.destination_description, description);
     }
-    assert_eq!(
-        whole.top,
-        world.sim.switch_info(LEAF_1).unwrap().linear_fdb_top()
-    );
+    let top = world.sim.switch_info(LEAF_1).unwrap().linear_fdb_top();
+    assert_eq!(whole.top, u32::from(top.0));
     let pages = all(
         3,
         |after, limit| page(after, limit).entries,
-        |entry| entry.lid,
+        |entry| Lid(entry.lid as u16),
     );
     assert_eq!(pages, whole.entries);
     assert!(matches!(

@@ -1,7 +1,7 @@
 //! Subscriptions of hosts, and the alias GUIDs of their ports.
 
 use rsm_api::SaQueries as _;
-use rsm_api::model::{AliasGuidKey, PortKey, SubscriptionKey, SubscriptionSources};
+use rsm_api::model::{AliasGuidKey, PortKey, SubscriptionKey};
 use rsm_api::v1;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
@@ -102,12 +102,11 @@ fn subscriptions_are_listed_by_port_and_number() {
     let [first, second] = &of_host[..] else {
         panic!("{of_host:?}");
     };
-    assert_eq!(
-        (first.port, first.description.as_str()),
-        (Some(key), "host-1")
-    );
+    let (first, second) = (&first.message, &second.message);
+    assert_eq!(first.port, Some(key.into()));
+    assert_eq!(first.description, "host-1");
     assert_eq!((first.qpn, first.trusted, first.generic), (1, true, true));
-    assert_eq!(first.sources, SubscriptionSources::All);
+    assert_eq!((first.source_gid.as_str(), first.source_lids), ("", None));
     assert_eq!(
         (
             first.notice_type,
@@ -120,7 +119,11 @@ fn subscriptions_are_listed_by_port_and_number() {
         (second.qpn, second.trusted, second.generic),
         (0x70, false, false)
     );
-    assert_eq!(second.sources, SubscriptionSources::Lids(Lid(3), Lid(5)));
+    let range = Some(v1::LidRange { first: 3, last: 5 });
+    assert_eq!(
+        (second.source_gid.as_str(), second.source_lids),
+        ("", range)
+    );
     assert_eq!(
         (
             second.notice_type,
@@ -130,9 +133,10 @@ fn subscriptions_are_listed_by_port_and_number() {
         (Some(4), None, None)
     );
     let gone = all.iter().find(|one| one.key.port == GONE).unwrap();
-    assert_eq!((gone.port, gone.description.as_str()), (None, ""));
-    assert_eq!(gone.gid, Gid::new(PREFIX, GONE));
-    assert_eq!(gone.sources, SubscriptionSources::Port(gone.gid));
+    let gone = &gone.message;
+    assert_eq!((&gone.port, gone.description.as_str()), (&None, ""));
+    assert_eq!(gone.gid, Gid::new(PREFIX, GONE).to_string());
+    assert_eq!((&gone.source_gid, gone.source_lids), (&gone.gid, None));
 
     assert_eq!(list(Some(all[0].key), 1, None), all[1..2]);
     let last = SubscriptionKey {

@@ -1,8 +1,8 @@
 //! Counters of the SA, and the paths that it returns.
 
-use rsm_api::model::{Path, PathQuestion, Paths};
-use rsm_api::{LookupError, SaError, SaQueries as _};
-use rsm_ids::{Lid, PortNum};
+use rsm_api::model::PathQuestion;
+use rsm_api::{LookupError, SaError, SaQueries as _, v1};
+use rsm_ids::Lid;
 use rsm_mad::Time;
 use rsm_mad::ids::{Gid, Tid};
 use rsm_mad::transport::RemoteAddress;
@@ -107,8 +107,12 @@ fn between(source: &str, destination: &str) -> PathQuestion {
     }
 }
 
-fn paths(shown: &PublishedSa, question: &PathQuestion) -> Result<Vec<Path>, String> {
-    shown.paths(question).unwrap().paths
+fn paths(shown: &PublishedSa, question: &PathQuestion) -> Result<Vec<v1::Path>, String> {
+    let found = shown.paths(question).unwrap().paths.unwrap();
+    match found.reason.is_empty() {
+        true => Ok(found.paths),
+        false => Err(found.reason),
+    }
 }
 
 /// The API shows the path that a host gets, component by component.
@@ -141,15 +145,19 @@ fn a_path_is_the_one_that_the_host_gets() {
             panic!("{found:?}");
         };
         assert_eq!(
-            (path.source_gid, path.destination_gid),
-            (told.sgid(), told.dgid())
+            (&path.source_gid, &path.destination_gid),
+            (&told.sgid().to_string(), &told.dgid().to_string())
         );
-        assert_eq!((path.source_lid, path.destination_lid), (from, to));
-        assert_eq!(path.p_key, told.p_key().0);
-        assert_eq!(path.service_level, told.sl());
-        assert_eq!(Some(path.mtu_bytes), told.mtu().bytes());
-        assert_eq!(Some(path.rate_tenth_gbps), told.rate().tenth_gbps());
-        assert_eq!(path.packet_life_time, told.packet_life_time());
+        assert_eq!(
+            (path.source_lid, path.destination_lid),
+            (from.0.into(), to.0.into())
+        );
+        assert_eq!(path.p_key, u32::from(told.p_key().0));
+        assert_eq!(path.service_level, u32::from(told.sl()));
+        assert_eq!(Some(path.mtu_bytes), told.mtu().bytes().map(u32::from));
+        let rate = told.rate().tenth_gbps().unwrap();
+        assert_eq!(path.rate_gbps, f64::from(rate) / 10.0);
+        assert_eq!(path.packet_life_time, u32::from(told.packet_life_time()));
         assert!(path.reversible && path.preference == 0);
         let ways: Vec<_> = path
             .hops
@@ -159,8 +167,8 @@ fn a_path_is_the_one_that_the_host_gets() {
         assert_eq!((ways.len(), ways[0], ways[4]), (5, "host-1", "twin"));
         assert_eq!((ways[1], ways[3]), ("leaf-1", "leaf-2"));
         assert_eq!((path.hops[0].in_port, path.hops[4].out_port), (None, None));
-        assert_eq!(path.hops[1].in_port, Some(PortNum(1)));
-        assert_eq!(path.hops[3].out_port, Some(PortNum(1)));
+        assert_eq!(path.hops[1].in_port, Some(1));
+        assert_eq!(path.hops[3].out_port, Some(1));
     }
 }
 
@@ -199,9 +207,10 @@ fn pairs_without_a_path_show_the_reason() {
     assert_eq!(reason, NoPath::NoPartition.to_string());
 
     let world = World::up();
-    let answered = |world: &World, from: &str, to: &str| -> Result<Paths, SaError> {
-        shown(world).paths(&between(from, to))
-    };
+    let answered =
+        |world: &World, from: &str, to: &str| -> Result<v1::ResolvePathResponse, SaError> {
+            shown(world).paths(&between(from, to))
+        };
     let refused = answered(&world, "host-1", "leaf-1:1").unwrap_err();
     assert!(matches!(
         refused,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rsm_api::SaQueries as _;
 use rsm_api::model::{PortKey, ServiceFilter};
+use rsm_api::v1;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::ids::Gid;
@@ -74,20 +75,23 @@ fn services_are_listed_by_identifier() {
             (
                 one.key.id,
                 one.key.p_key,
-                one.name.as_str(),
-                one.port,
-                one.lease_s,
+                one.message.name.as_str(),
+                one.message.port.clone(),
+                one.message.lease_s,
             )
         })
         .collect();
+    let of_host = Some(v1::PortKey::from(host));
     let expected = [
-        (1, 0, "\u{FFFD}storage", Some(host), Some(98)),
-        (2, 0xFFFF, "ring", Some(host), None),
+        (1, 0, "\u{FFFD}storage", of_host.clone(), Some(98)),
+        (2, 0xFFFF, "ring", of_host, None),
         (2, 0, "ring", None, Some(5)),
     ];
     assert_eq!(told, expected);
-    assert_eq!(all[0].description, "host-1");
-    assert_eq!((all[2].description.as_str(), all[2].owner), ("", GONE));
+    assert_eq!(all[0].message.description, "host-1");
+    let gone = &all[2].message;
+    assert_eq!(gone.description, "");
+    assert_eq!(gone.owner_guid, GONE.to_string());
 
     let none = ServiceFilter::default;
     assert_eq!(list(Some(all[0].key), 1, none()), all[1..2]);

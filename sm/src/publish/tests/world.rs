@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rsm_api::Subnet;
-use rsm_api::model::{Change, Event as Told, Selector};
+use rsm_api::model::Selector;
+use rsm_api::v1::Event as Told;
+use rsm_api::v1::event::Change;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::{Inbound, PortEvent};
@@ -236,10 +238,14 @@ pub(super) fn named(text: &str) -> Selector {
     text.parse().unwrap()
 }
 
+pub(super) fn change_of(event: &Told) -> &Change {
+    event.change.as_ref().unwrap()
+}
+
 /// The kind of change, for comparing lists of them.
 pub(super) fn kind_of(change: &Change) -> &'static str {
     match change {
-        Change::StateChanged { .. } => "state changed",
+        Change::StateChanged(_) => "state changed",
         Change::NodeAppeared(_) => "node appeared",
         Change::NodeVanished(_) => "node vanished",
         Change::NodeChanged(_) => "node changed",

@@ -1,3 +1,5 @@
+//! GPU hosts, hints and job plans as messages.
+
 use rsm_gdr::Analysis;
 use rsm_gdr::findings::{Finding, Severity};
 use rsm_gdr::hints::{Endpoint, GpuHint, PairHint};
@@ -6,7 +8,7 @@ use rsm_gdr::job::{JobPlan, Load};
 use rsm_proto::v1;
 
 /// A host by its index, with its findings.
-pub(crate) fn host(analysis: &Analysis, place: usize) -> v1::GpuHost {
+pub(super) fn host(analysis: &Analysis, place: usize) -> v1::GpuHost {
     let host = &analysis.hosts[place];
     let inventory = &host.inventory;
     // Findings are in the order of hosts.
@@ -47,7 +49,7 @@ fn finding(finding: &Finding) -> v1::GpuFinding {
 }
 
 /// The hints of a host by its index.
-pub(crate) fn hints(analysis: &Analysis, place: usize) -> Vec<v1::GpuHint> {
+pub(super) fn hints(analysis: &Analysis, place: usize) -> Vec<v1::GpuHint> {
     let inventory = &analysis.hosts[place].inventory;
     let labels = |ports: &[usize]| {
         ports
@@ -69,7 +71,7 @@ pub(crate) fn hints(analysis: &Analysis, place: usize) -> Vec<v1::GpuHint> {
 }
 
 /// A pair; `relay` is the index of the GPU that relays.
-pub(crate) fn pair(hint: &PairHint, relay: Option<u16>) -> v1::GetGpuPairResponse {
+pub(super) fn pair(hint: &PairHint, relay: Option<u16>) -> v1::GetGpuPairResponse {
     let end = |end: &Endpoint| v1::GpuEndpoint {
         device: end.device.clone(),
         port_guid: end.guid.0,
@@ -106,7 +108,7 @@ pub(crate) fn pair(hint: &PairHint, relay: Option<u16>) -> v1::GetGpuPairRespons
 }
 
 /// The plan of a job.
-pub(crate) fn plan(analysis: &Analysis, plan: &JobPlan) -> v1::PlanGpuJobResponse {
+pub(super) fn plan(analysis: &Analysis, plan: &JobPlan) -> v1::PlanGpuJobResponse {
     let load = |load: &Load| v1::GpuLoad {
         flows: load.flows,
         leaf_local: load.leaf_local,
