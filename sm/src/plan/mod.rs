@@ -190,7 +190,10 @@ impl Plan {
         let Some(ranks) = &self.routing.ranks else {
             return self.routing.reason.clone();
         };
-        let levels = ranks.iter().max().map_or(0, |&lowest| usize::from(lowest) + 1);
+        let levels = ranks
+            .iter()
+            .max()
+            .map_or(0, |&lowest| usize::from(lowest) + 1);
         let roots = ranks.iter().filter(|&&rank| rank == 0).count();
         let reach = match self.report.unreachable_pairs + self.report.disconnected_pairs {
             0 => "all pairs reachable".to_owned(),

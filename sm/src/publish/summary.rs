@@ -99,7 +99,7 @@ impl OnceReport {
             ports_not_active: counts.ports_not_active,
             engine: snapshot.plan.as_ref().map(|plan| Engine {
                 name: plan.routing.engine,
-                reason: plan.routing.reason.clone(),
+                reason: plan.summary(),
             }),
             unreachable_pairs: snapshot
                 .reachability()

@@ -25,8 +25,8 @@ pub struct Partitions {
     pub allow_both: bool,
 }
 
-/// Rules that name a port, by its GUID, each with how many rules for all ports of a kind come before
-/// it.
+/// Rules that name a port, by its GUID, each with how many rules for all ports of a kind come
+/// before it.
 type NamedRules = BTreeMap<Guid, Vec<(usize, Rule)>>;
 
 impl Partitions {

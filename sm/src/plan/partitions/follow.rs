@@ -13,8 +13,8 @@ use crate::plan::policy::Policy;
 use crate::sweep::inventory::PortKey;
 
 /// The partitions of `fabric`, equal to those of [`assign`](super::assign). `previous` are those of
-/// the fabric and policy `before`. Reads only the ports of rewired nodes, those at the other ends of
-/// their cables, and the port GUIDs in `renamed`, whose rules differ between the two policies.
+/// the fabric and policy `before`. Reads only the ports of rewired nodes, those at the other ends
+/// of their cables, and the port GUIDs in `renamed`, whose rules differ between the two policies.
 ///
 /// `None` if other ports may be concerned: there are or were findings, this subnet manager has
 /// moved, or enforcement starts or ends.

@@ -43,7 +43,10 @@ fn the_report_has_the_fields_that_scripts_read() {
     assert_eq!(json["state"], "up");
     assert_eq!((&json["switches"], &json["links"]), (&4.into(), &8.into()));
     assert_eq!(json["engine"]["name"], "fabric-tree");
-    assert!(json["engine"]["reason"].is_string());
+    assert_eq!(
+        json["engine"]["reason"],
+        "2 levels, 2 roots, all pairs reachable"
+    );
     assert_eq!(json["smps"]["retries"], 0);
     for key in ["discover", "plan", "push", "total"] {
         assert!(json["timing_ms"][key].is_number(), "{key}");
