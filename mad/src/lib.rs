@@ -2,6 +2,7 @@
 
 pub mod client;
 pub mod ids;
+pub mod messenger;
 mod time;
 pub mod transport;
 pub mod wire;

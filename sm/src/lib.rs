@@ -5,6 +5,7 @@
 //! them. [`core`] takes events through the stages; everything that touches a clock, a socket or a
 //! file is outside of it.
 
+pub mod alias_guids;
 pub mod cli;
 pub mod config;
 pub mod core;
@@ -17,6 +18,7 @@ pub mod findings;
 pub mod habits;
 pub mod offline;
 pub mod plan;
+pub mod port_info;
 pub mod publish;
 pub mod push;
 pub mod sa;

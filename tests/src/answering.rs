@@ -12,9 +12,9 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::RmppConfig;
 use rsm_mad::ids::Tid;
+use rsm_mad::messenger::{Delivery, Left, Messenger};
 use rsm_mad::transport::{
-    Delivery, Inbound, Left, Message, Messenger, PortEvent, RemoteAddress, SaInbound, SaPort,
-    SaSink, Sinks,
+    Inbound, Message, PortEvent, RemoteAddress, SaInbound, SaPort, SaSink, Sinks,
 };
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ComponentMask, Record, SA_DATA_LEN, SaHeader};

@@ -5,13 +5,12 @@
 //! transport's own. Decorators wrap both: they implement [`Transport`] around another one and wrap
 //! the sink before it is handed on.
 //!
-//! The SA has halves of its own, see [`SaPort`] and [`Sinks`];
-//! [`Messenger`] makes messages of them, by the transport's RMPP or by [ours](crate::client::rmpp).
+//! The SA has halves of its own, see [`SaPort`] and [`Sinks`]; a
+//! [`Messenger`](crate::messenger::Messenger) makes messages of them.
 
 mod datagram;
 pub mod fault;
 mod message;
-mod messenger;
 mod sa;
 pub mod trace;
 pub mod umad;
@@ -29,8 +28,6 @@ pub use message::{
 };
 pub(crate) use message::{Whole, is_rmpp};
 pub use sa::{SaInbound, SaPort, SaSink, Sinks};
-
-pub use messenger::{Delivery, Left, MAX_MAKING, MAX_WHOLE, Messenger, NotSent};
 
 use crate::wire::header::Class;
 

@@ -22,10 +22,12 @@ pub mod fields;
 pub mod header;
 pub mod rmpp;
 pub mod sa;
+pub(crate) mod segment;
 pub mod smp;
 
 use bits::bits;
 pub use dissect::{Dissection, dissect};
+pub use segment::segments;
 
 /// The length of every management datagram in bytes (IBA 13.4.2).
 pub const MAD_LEN: usize = 256;

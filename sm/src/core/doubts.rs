@@ -9,7 +9,7 @@ use super::Core;
 use crate::diff::{Changes, next_bounce};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::habits::DeviceKind;
-use crate::plan::ports::{FieldMask, LinkMismatch};
+use crate::port_info::{FieldMask, LinkMismatch};
 use crate::sweep::doubts::{Doubt, Reading};
 use crate::sweep::inventory::PortKey;
 

@@ -13,10 +13,10 @@ use rsm_routing::engine::EngineKind;
 use super::convergence::Convergence;
 use super::snapshot::{Forthcoming, Snapshot};
 use super::{Config, Remembered};
+use crate::alias_guids::AliasGuids;
 use crate::expected::Accept;
 use crate::findings::Finding;
 use crate::plan::groups::GroupSet;
-use crate::plan::guids::AliasGuids;
 use crate::plan::{Job, Outcome};
 use crate::push::Foreseen;
 

@@ -11,11 +11,11 @@ use rsm_mad::transport::{Datagram, PortEvent};
 use super::requests::Context;
 use super::stage::Stage;
 use super::{Command, Core};
+use crate::alias_guids::AliasGuids;
 use crate::diff::{NotKept, differing_blocks};
 use crate::habits::DeviceHabits;
 use crate::plan::Outcome;
 use crate::plan::groups::GroupSet;
-use crate::plan::guids::AliasGuids;
 use crate::sweep::Answer;
 use crate::sweep::writes::Mark;
 

@@ -73,8 +73,8 @@ use crate::habits::DeviceHabits;
 use crate::plan::groups::GroupSet;
 use crate::plan::lids::Claims;
 use crate::plan::policy::{DampingPolicy, Policy, RebalancePolicy};
-use crate::plan::ports::LinkMismatch;
 use crate::plan::{Plan, RefusedPlan};
+use crate::port_info::LinkMismatch;
 use crate::sweep::inventory::{Inventory, PortKey};
 use crate::sweep::writes::Mark;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::plan::ports::LinkMismatch;
+use crate::port_info::LinkMismatch;
 use crate::sweep::inventory::{Inventory, PortKey};
 
 /// The near end of a link, which a push sets to Down, and the far end. The near end is the one

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::findings::Finding;
 use crate::habits::{DeviceKind, Devices};
-use crate::plan::ports::FieldMask;
+use crate::port_info::FieldMask;
 use crate::sweep::inventory::Inventory;
 
 /// Fields not kept, by kind of device.

@@ -27,7 +27,8 @@ pub use self::sl2vl::SlToVlRow;
 use crate::fabric::{Fabric, PortRef};
 use crate::habits::DeviceKind;
 use crate::plan::Plan;
-use crate::plan::ports::{self, LinkMismatch, Settings};
+use crate::plan::ports;
+use crate::port_info::{FieldMask, LinkMismatch, Settings};
 use crate::sweep::inventory::{Inventory, PortKey, SwitchRecord};
 use crate::sweep::p_keys;
 
@@ -71,7 +72,7 @@ pub struct PortChange {
     /// The planned values.
     pub settings: Settings,
     /// Fields that its kind of device does not keep: the comparison leaves them out.
-    pub ignored: ports::FieldMask,
+    pub ignored: FieldMask,
     /// Whether to bring the link to Active: it has a managed node at both ends.
     pub activate: bool,
     /// The other end of its cable.

@@ -5,7 +5,6 @@
 
 pub mod gpu;
 pub mod groups;
-pub mod guids;
 mod job;
 pub mod lids;
 mod links;

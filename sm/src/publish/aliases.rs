@@ -8,7 +8,7 @@ use rsm_ids::{Gid, Guid};
 
 use super::published::Published;
 use super::subnet::page;
-use crate::plan::guids::AliasGuids;
+use crate::alias_guids::AliasGuids;
 
 /// The alias GUIDs behind `after`, of `port` alone where one is given.
 pub(super) fn aliases(

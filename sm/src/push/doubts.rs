@@ -6,7 +6,7 @@ use rsm_mad::wire::header::Status;
 use super::{Cause, Failure, Push, Step, Task};
 use crate::diff::NotKept;
 use crate::habits::DeviceKind;
-use crate::plan::ports::FieldMask;
+use crate::port_info::FieldMask;
 use crate::sweep::inventory::{Inventory, PortKey};
 
 impl Push {

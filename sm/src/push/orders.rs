@@ -7,7 +7,7 @@ use rsm_mad::wire::attr::{
 };
 
 use super::{Cause, Failure, Order, Push, Task};
-use crate::plan::ports::{FieldMask, Settings};
+use crate::port_info::{FieldMask, Settings};
 use crate::sweep::inventory::{Inventory, NodeRecord};
 use crate::sweep::{p_keys as image, reach};
 

@@ -6,7 +6,7 @@ use rsm_mad::wire::attr::{PortInfo, PortState};
 use super::Step;
 use super::p_keys::PKeyPush;
 use crate::diff::{PortChange, heeds};
-use crate::plan::ports::FieldMask;
+use crate::port_info::FieldMask;
 use crate::sweep::inventory::PortKey;
 
 /// How far the link at a port may go now.

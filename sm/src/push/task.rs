@@ -4,7 +4,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::header::{AttrId, Status};
 
-use crate::plan::ports::FieldMask;
+use crate::port_info::FieldMask;
 use crate::sweep::inventory::PortKey;
 use crate::sweep::managed::BlockKey;
 use crate::sweep::mft_image::MftBlock;

@@ -11,8 +11,8 @@ use super::events::News;
 use super::memory::Unsaved;
 use super::sa_snapshot::SaSnapshot;
 use super::{Looked, Sa, mcast};
+use crate::alias_guids::AliasGuids;
 use crate::plan::groups::GroupSet;
-use crate::plan::guids::AliasGuids;
 
 /// Shortest time between two group sets for the core: thousands of ports that join at once share
 /// one, without a noticeable delay.

@@ -8,7 +8,7 @@ use rsm_mad::ids::Gid;
 use super::events::{self, SavedSubscription};
 use super::services::{self, SavedService};
 use super::{SavedGroup, View};
-use crate::plan::guids::AliasGuids;
+use crate::alias_guids::AliasGuids;
 
 /// Saved state, to be taken back at the start.
 #[derive(Clone, Default, Debug)]

@@ -52,8 +52,8 @@ pub use trust::Trust;
 use self::events::{Events, News, Report};
 use self::mcast::{Registry, SavedGroup, View};
 use self::reregister::Reregister;
+use crate::alias_guids::AliasGuids;
 use crate::core::snapshot::Snapshot;
-use crate::plan::guids::AliasGuids;
 
 /// How long saved members count before a sweep has seen their ports: longer than a large subnet
 /// takes to be swept and brought up.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use rsm_mad::wire::attr::PortInfo;
 
 use super::inventory::PortKey;
-use crate::plan::ports::FieldMask;
+use crate::port_info::FieldMask;
 
 /// The open part of a Set of PortInfo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

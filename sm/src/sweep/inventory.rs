@@ -24,8 +24,8 @@ use super::p_keys::PKeyImage;
 use super::paths::Search;
 use super::sl2vl_image::SlToVlImage;
 use super::writes::{Mark, Writes};
+use crate::alias_guids::AliasGuids;
 use crate::habits::{DeviceHabits, DeviceKind, Habit};
-use crate::plan::guids::AliasGuids;
 use crate::whole::{Step, Whole};
 
 /// Entries of a linear forwarding table that one SMP carries (IBA 14.2.5.10).

@@ -15,10 +15,10 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::{Refused, RmppConfig, RmppStats};
 use rsm_mad::ids::Tid;
+use rsm_mad::messenger::{Delivery, Left, Messenger, NotSent};
 use rsm_mad::transport::fault::{FaultCounts, FaultPlan, Faults};
 use rsm_mad::transport::{
-    Datagram, Delivery, Inbound, Left, LocalPort, Message, Messenger, NotSent, RemoteAddress,
-    SaInbound, SaPort, SaSink, SendError,
+    Datagram, Inbound, LocalPort, Message, RemoteAddress, SaInbound, SaPort, SaSink, SendError,
 };
 use rsm_mad::wire::MadBytes;
 use rsm_mad::wire::header::{Method, Status};

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm::alias_guids::AliasGuids;
 use rsm::core::convergence::Convergence;
 use rsm::core::snapshot::Snapshot;
 use rsm::core::{Config, Core, Effect, Event, Mode, Remembered};
 use rsm::plan::groups::GroupSet;
-use rsm::plan::guids::AliasGuids;
 use rsm::push::Foreseen;
 use rsm::sa::SaSnapshot;
 use rsm_gdr::hosts::Inventory;

@@ -2,9 +2,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm::alias_guids::AliasGuids;
 use rsm::core::{Command, Config, Event};
 use rsm::plan::groups::{GroupSet, Members};
-use rsm::plan::guids::AliasGuids;
 use rsm_gdr::hosts::Inventory;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rsm::plan::guids::AliasGuids;
+use rsm::alias_guids::AliasGuids;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{Attribute, GuidInfo};
 use rsm_routing::netlist::NodeKind;

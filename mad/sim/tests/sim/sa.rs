@@ -10,9 +10,10 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::RmppConfig;
 use rsm_mad::ids::Tid;
+use rsm_mad::messenger::{Delivery, Left, Messenger};
 use rsm_mad::transport::{
-    Datagram, Delivery, Inbound, Left, Message, Messenger, Outgoing, Records, RemoteAddress,
-    SA_HEADER_LEN, SaInbound, SaSink, SendFailure, Sinks, Streamed,
+    Datagram, Inbound, Message, Outgoing, Records, RemoteAddress, SA_HEADER_LEN, SaInbound, SaSink,
+    SendFailure, Sinks, Streamed,
 };
 use rsm_mad::wire::MadBytes;
 use rsm_mad::wire::attr::{PKey, PKeyTable};

@@ -27,7 +27,6 @@ mod config;
 mod mux;
 mod receiver;
 mod refused;
-mod segment;
 mod sender;
 mod stats;
 mod transfers;
@@ -41,8 +40,6 @@ use crate::wire::rmpp::RmppStatus;
 pub use config::RmppConfig;
 pub use mux::Rmpp;
 pub use refused::Refused;
-pub(crate) use segment::complete_header;
-pub use segment::segments;
 pub use stats::RmppStats;
 
 /// How many segments a sender sends without an acknowledgement, even if the receiver opens a wider

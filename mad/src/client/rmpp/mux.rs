@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::config::RmppConfig;
 use super::receiver::Receiver;
-use super::segment::Segment;
 use super::sender::{Polled, Sender};
 use super::transfers::{Phase, Transfer, Transfers};
 use super::{Failed, Failure, MAX_ASKED, MAX_CONTROL, Refused, RmppStats, TransactionKey};
@@ -13,6 +12,7 @@ use crate::client::Transmit;
 use crate::transport::{Datagram, Message, Outgoing, RemoteAddress, SA_HEADER_LEN, Source, Whole};
 use crate::wire::header::{MadHeader, Method};
 use crate::wire::rmpp::{RmppStatus, RmppType};
+use crate::wire::segment::Segment;
 use crate::wire::{MAD_LEN, MadBytes};
 
 /// RMPP for one port, described in the [module](super).

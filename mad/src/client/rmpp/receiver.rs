@@ -3,11 +3,11 @@ use std::sync::Arc;
 
 use super::Failure;
 use super::config::RmppConfig;
-use super::segment::{CLASS_HEADER_LEN, Headers, MAX_PAYLOAD, Segment, data_of};
 use crate::Time;
 use crate::transport::SA_DATA_LEN;
 use crate::wire::MadBytes;
 use crate::wire::rmpp::{RmppStatus, RmppType};
+use crate::wire::segment::{CLASS_HEADER_LEN, Headers, MAX_PAYLOAD, Segment, data_of};
 
 /// The receiving side of one transfer (IBA 13.6.6.3): puts segments together in order and
 /// acknowledges every half window.

@@ -3,12 +3,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::config::RmppConfig;
-use super::segment::{Headers, Segment, payload_of_all};
 use super::{Failure, MAX_SEND_WINDOW, STALLED};
 use crate::Time;
 use crate::transport::{SA_DATA_LEN, Source};
 use crate::wire::MadBytes;
 use crate::wire::rmpp::{RmppStatus, RmppType};
+use crate::wire::segment::{Headers, Segment, payload_of_all};
 
 /// The data of one segment.
 #[derive(Clone)]

@@ -36,7 +36,7 @@ use super::{
     SendError, Sink, Sinks, Transport, is_rmpp,
 };
 use crate::Time;
-use crate::client::rmpp::segments;
+use crate::wire::segments;
 use crate::wire::{MAD_LEN, MadBytes};
 
 /// The capture that both halves write to. A clone writes to the same capture.

@@ -3,7 +3,7 @@
 use rsm_ids::Guid;
 
 use super::table::{self, Rows};
-use crate::plan::guids::AliasGuids;
+use crate::alias_guids::AliasGuids;
 use crate::store::journal::RowChange;
 use crate::store::{ChangeSet, Persisted};
 

@@ -28,7 +28,7 @@ use crate::core::Remembered;
 use crate::diff::NotKept;
 use crate::habits::{DeviceHabits, DeviceKind, PortRole};
 use crate::plan::lids::Claim;
-use crate::plan::ports::FieldMask;
+use crate::port_info::FieldMask;
 use crate::publish::Clock as UnixClock;
 use crate::sa;
 use crate::store::io::Disk;

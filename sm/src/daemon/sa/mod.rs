@@ -26,7 +26,8 @@ use anyhow::Context as _;
 use parking_lot::{Mutex, RwLock};
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::RmppConfig;
-use rsm_mad::transport::{Messenger, SaPort, SaSink};
+use rsm_mad::messenger::Messenger;
+use rsm_mad::transport::{SaPort, SaSink};
 use rsm_mad::wire::attr::Notice;
 use tokio::sync::{mpsc, watch};
 

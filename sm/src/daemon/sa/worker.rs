@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::Refused;
-use rsm_mad::transport::{Delivery, Left, Message, Messenger, NotSent, SendError};
+use rsm_mad::messenger::{Delivery, Left, Messenger, NotSent};
+use rsm_mad::transport::{Message, SendError};
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{SaHeader, SaStatus};
 use tokio::sync::mpsc;
@@ -21,9 +22,9 @@ use super::outgoing::outgoing;
 use super::searches::{Searches, Taken};
 use super::state_reader::StateRequest;
 use super::{AckJournal, Clock, CoreSink, HELD_AT_MOST, SaveSink};
+use crate::alias_guids::AliasGuids;
 use crate::core::Event;
 use crate::plan::groups::GroupSet;
-use crate::plan::guids::AliasGuids;
 use crate::sa::{Answer, Request, Sa, SaSnapshot, Statistics};
 
 /// How many messages the thread takes before it sends, and how many datagrams it sends before it

@@ -12,7 +12,7 @@ use rsm_mad::wire::sa::InformInfo;
 
 use super::state_source::{Held, now};
 use super::world::*;
-use crate::plan::guids::AliasGuids;
+use crate::alias_guids::AliasGuids;
 use crate::publish::PublishedSa;
 use crate::sa::events::SavedSubscription;
 use crate::sa::{Config, Remembered, Sa};

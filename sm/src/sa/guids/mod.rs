@@ -17,7 +17,7 @@ use rsm_mad::Time;
 
 pub(in crate::sa) use self::change::Asker;
 use super::directory::Directory;
-use crate::plan::guids::AliasGuids;
+use crate::alias_guids::AliasGuids;
 
 /// How long a port that is gone keeps its alias GUIDs: as long as its memberships.
 const KEEP: Duration = Duration::from_secs(10);

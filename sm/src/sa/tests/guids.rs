@@ -10,7 +10,7 @@ use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::*;
 
 use super::world::{PREFIX, SM_KEY, SMALL, World, planned};
-use crate::plan::guids::AliasGuids;
+use crate::alias_guids::AliasGuids;
 use crate::sa::{Config, Remembered, Sa};
 
 const NAMED: ComponentMask = GuidInfoRecord::LID.with(GuidInfoRecord::BLOCK_NUM);

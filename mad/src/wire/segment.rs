@@ -1,39 +1,41 @@
+//! The datagrams of one message: headers, RMPP header and a piece of the data (IBA 13.6.2).
+
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::transport::{SA_DATA_LEN, SA_HEADER_LEN};
-use crate::wire::header::{MadHeader, Method};
-use crate::wire::rmpp::{RMPP_VERSION, RmppFlags, RmppHeader, RmppStatus, RmppType};
-use crate::wire::{MAD_LEN, MadBytes};
+use super::header::{MadHeader, Method};
+use super::rmpp::{RMPP_VERSION, RmppFlags, RmppHeader, RmppStatus, RmppType};
+use super::sa::{SA_DATA_LEN, SA_HEADER_LEN};
+use super::{MAD_LEN, MadBytes};
 
 /// The bytes that PayloadLength counts in every segment besides the data: SM_Key, AttributeOffset
 /// and ComponentMask (IBA 13.6.2.1).
-pub(super) const CLASS_HEADER_LEN: u32 = 20;
+pub(crate) const CLASS_HEADER_LEN: u32 = 20;
 
 /// The highest PayloadLength of one segment.
-pub(super) const MAX_PAYLOAD: u32 = CLASS_HEADER_LEN + SA_DATA_LEN as u32;
+pub(crate) const MAX_PAYLOAD: u32 = CLASS_HEADER_LEN + SA_DATA_LEN as u32;
 
 /// Headers of a message, the RMPP header among them.
-pub(super) type Headers = [u8; SA_HEADER_LEN];
+pub(crate) type Headers = [u8; SA_HEADER_LEN];
 
 /// A datagram of the SA with its RMPP header.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-pub(super) struct Segment {
-    pub(super) header: MadHeader,
-    pub(super) rmpp: RmppHeader,
-    pub(super) class_header: [u8; CLASS_HEADER_LEN as usize],
-    pub(super) data: [u8; SA_DATA_LEN],
+pub(crate) struct Segment {
+    pub(crate) header: MadHeader,
+    pub(crate) rmpp: RmppHeader,
+    pub(crate) class_header: [u8; CLASS_HEADER_LEN as usize],
+    pub(crate) data: [u8; SA_DATA_LEN],
 }
 
 const _: () = assert!(size_of::<Segment>() == MAD_LEN);
 
 impl Segment {
-    pub(super) fn of(mad: &MadBytes) -> &Segment {
+    pub(crate) fn of(mad: &MadBytes) -> &Segment {
         zerocopy::transmute_ref!(mad)
     }
 
     /// A packet without data, with the headers of a message.
-    pub(super) fn new(headers: &Headers) -> Segment {
+    pub(crate) fn new(headers: &Headers) -> Segment {
         let mut mad: MadBytes = [0; MAD_LEN];
         mad[..SA_HEADER_LEN].copy_from_slice(headers);
         let mut segment: Segment = zerocopy::transmute!(mad);
@@ -47,7 +49,7 @@ impl Segment {
     }
 
     /// A packet other than DATA.
-    pub(super) fn control(headers: &Headers, kind: RmppType, status: RmppStatus) -> Segment {
+    pub(crate) fn control(headers: &Headers, kind: RmppType, status: RmppStatus) -> Segment {
         let mut segment = Segment::new(headers);
         segment.rmpp.set_rmpp_type(kind).set_status(status);
         segment
@@ -55,7 +57,7 @@ impl Segment {
 
     /// An acknowledgement of everything up to `segment_number`, which opens the window up to
     /// `new_window_last`.
-    pub(super) fn ack(headers: &Headers, segment_number: u32, new_window_last: u32) -> Segment {
+    pub(crate) fn ack(headers: &Headers, segment_number: u32, new_window_last: u32) -> Segment {
         let mut segment = Segment::control(headers, RmppType::Ack, RmppStatus::Normal);
         segment
             .rmpp
@@ -66,7 +68,7 @@ impl Segment {
 
     /// DATA, the `number`th segment of a message that announces `announced` as the PayloadLength of
     /// all segments.
-    pub(super) fn data(
+    pub(crate) fn data(
         headers: &Headers,
         number: u32,
         announced: u32,
@@ -94,35 +96,35 @@ impl Segment {
     }
 
     /// The headers.
-    pub(super) fn headers(&self) -> Headers {
+    pub(crate) fn headers(&self) -> Headers {
         let mut headers = [0; SA_HEADER_LEN];
         headers.copy_from_slice(&self.as_bytes()[..SA_HEADER_LEN]);
         headers
     }
 
     /// The headers of a packet to the other side: the same transaction, with R inverted.
-    pub(super) fn headers_back(&self) -> Headers {
+    pub(crate) fn headers_back(&self) -> Headers {
         let mut back = *self;
         let method = Method(self.header.method().0 ^ Method::RESPONSE_BIT);
         back.header.set_method(method);
         back.headers()
     }
 
-    pub(super) fn mad(&self) -> MadBytes {
+    pub(crate) fn mad(&self) -> MadBytes {
         zerocopy::transmute!(*self)
     }
 
-    pub(super) fn is_first(&self) -> bool {
+    pub(crate) fn is_first(&self) -> bool {
         self.rmpp.flags().contains(RmppFlags::FIRST)
     }
 
-    pub(super) fn is_last(&self) -> bool {
+    pub(crate) fn is_last(&self) -> bool {
         self.rmpp.flags().contains(RmppFlags::LAST)
     }
 
     /// The fault of the packet by itself: its version, its type, or a status that does not belong
     /// to its type.
-    pub(super) fn fault(&self) -> Option<RmppStatus> {
+    pub(crate) fn fault(&self) -> Option<RmppStatus> {
         if self.rmpp.version() != RMPP_VERSION {
             return Some(RmppStatus::UnsupportedVersion);
         }
@@ -162,7 +164,7 @@ pub(crate) fn complete_header(message: &mut [u8]) {
 }
 
 /// PayloadLength of all segments of `bytes` of data together; 0 if it does not fit.
-pub(super) fn payload_of_all(bytes: u64) -> u32 {
+pub(crate) fn payload_of_all(bytes: u64) -> u32 {
     let segments = bytes.div_ceil(SA_DATA_LEN as u64).max(1);
     let payload = bytes.checked_add(segments * u64::from(CLASS_HEADER_LEN));
     payload
@@ -171,7 +173,7 @@ pub(super) fn payload_of_all(bytes: u64) -> u32 {
 }
 
 /// How many bytes of data segments with this total PayloadLength hold.
-pub(super) fn data_of(payload: u32) -> u64 {
+pub(crate) fn data_of(payload: u32) -> u64 {
     let segments = u64::from(payload.div_ceil(MAX_PAYLOAD));
     u64::from(payload).saturating_sub(segments * u64::from(CLASS_HEADER_LEN))
 }

@@ -1,15 +1,18 @@
+//! Messages of the SA through a port: by the RMPP of its transport where it has one, else by
+//! [ours](crate::client::rmpp).
+
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{
-    Message, Outgoing, RemoteAddress, SA_HEADER_LEN, SaInbound, SaPort, SendError, Streamed,
-};
 use crate::Time;
 use crate::client::Transmit;
-use crate::client::rmpp::{self, Refused, Rmpp, RmppConfig, RmppStats};
+use crate::client::rmpp::{Refused, Rmpp, RmppConfig, RmppStats};
 use crate::ids::Tid;
+use crate::transport::{
+    Message, Outgoing, RemoteAddress, SA_HEADER_LEN, SaInbound, SaPort, SendError, Streamed,
+};
 use crate::wire::rmpp::RmppFlags;
 use crate::wire::{MAD_LEN, header::MadHeader};
 
@@ -343,7 +346,7 @@ fn give(port: &dyn SaPort, mut message: Message, patience: Duration) -> Result<(
         return Err(Refused::TooShort.into());
     }
     if message.is_rmpp() {
-        rmpp::complete_header(&mut message.bytes);
+        crate::wire::segment::complete_header(&mut message.bytes);
     } else if length > MAD_LEN {
         return Err(Refused::TooLong.into());
     } else {

@@ -1,0 +1,239 @@
+//! The fields of PortInfo that the subnet manager owns: which of them a Set changes, and which a
+//! port keeps (IBA 14.2.5.6).
+
+use rsm_ids::{Lid, Lmc};
+use rsm_mad::wire::attr::{
+    LinkDownDefault, LinkSpeed, LinkSpeedExt, LinkWidth, Mtu, PortInfo, PortPhysicalState,
+    PortState, VlCap,
+};
+
+/// A field of PortInfo that the subnet manager writes.
+pub struct Field {
+    /// Name in the specification.
+    pub name: &'static str,
+    get: fn(&PortInfo) -> u64,
+    set: fn(&mut PortInfo, u64),
+    /// Must be set before data flows: ports that are Armed or Active do not accept a change.
+    before_active: bool,
+}
+
+macro_rules! fields {
+    ($($(#[$doc:meta])* $index:ident: $name:literal, $get:expr, $set:expr, $before_active:literal;)*) => {
+        #[derive(Clone, Copy)]
+        pub(crate) enum Index { $($index),* }
+
+        /// Every field that the subnet manager owns; a [`FieldMask`] has a bit for each.
+        pub static FIELDS: &[Field] = &[
+            $(Field { name: $name, get: $get, set: $set, before_active: $before_active }),*
+        ];
+
+        const FIELD_COUNT: usize = [$($name),*].len();
+    };
+}
+
+fields! {
+    MKey: "M_Key", |info| info.m_key(), |info, value| { info.set_m_key(value); }, false;
+    Prefix: "GidPrefix", |info| info.gid_prefix(), |info, value| { info.set_gid_prefix(value); }, false;
+    BaseLid: "LID", |info| u64::from(info.lid().0), |info, value| { info.set_lid(Lid(value as u16)); }, false;
+    MasterSmLid: "MasterSMLID", |info| u64::from(info.master_sm_lid().0), |info, value| { info.set_master_sm_lid(Lid(value as u16)); }, false;
+    MKeyLease: "M_KeyLeasePeriod", |info| u64::from(info.m_key_lease_period()), |info, value| { info.set_m_key_lease_period(value as u16); }, false;
+    MKeyProtect: "M_KeyProtectBits", |info| u64::from(info.m_key_protect_bits()), |info, value| { info.set_m_key_protect_bits(value as u8); }, false;
+    LidMask: "LMC", |info| u64::from(info.lmc().get()), |info, value| { info.set_lmc(Lmc::from_bits(value as u8)); }, false;
+    NeighborMtu: "NeighborMTU", |info| u64::from(info.neighbor_mtu().code()), |info, value| { info.set_neighbor_mtu(Mtu::from_code(value as u8)); }, true;
+    MasterSmSl: "MasterSMSL", |info| u64::from(info.master_sm_sl()), |info, value| { info.set_master_sm_sl(value as u8); }, false;
+    VlStall: "VLStallCount", |info| u64::from(info.vl_stall_count()), |info, value| { info.set_vl_stall_count(value as u8); }, false;
+    HoqLife: "HOQLife", |info| u64::from(info.hoq_life()), |info, value| { info.set_hoq_life(value as u8); }, false;
+    OperationalVls: "OperationalVLs", |info| u64::from(info.operational_vls().code()), |info, value| { info.set_operational_vls(VlCap::from_code(value as u8)); }, true;
+    SubnetTimeout: "SubnetTimeOut", |info| u64::from(info.subnet_timeout()), |info, value| { info.set_subnet_timeout(value as u8); }, false;
+    LocalPhyErrors: "LocalPhyErrors", |info| u64::from(info.local_phy_errors()), |info, value| { info.set_local_phy_errors(value as u8); }, false;
+    OverrunErrors: "OverrunErrors", |info| u64::from(info.overrun_errors()), |info, value| { info.set_overrun_errors(value as u8); }, false;
+    WidthEnabled: "LinkWidthEnabled", |info| u64::from(info.link_width_enabled().0), |info, value| { info.set_link_width_enabled(LinkWidth(value as u8)); }, false;
+    SpeedEnabled: "LinkSpeedEnabled", |info| u64::from(info.link_speed_enabled().0), |info, value| { info.set_link_speed_enabled(LinkSpeed(value as u8)); }, false;
+    SpeedExtEnabled: "LinkSpeedExtEnabled", |info| u64::from(info.link_speed_ext_enabled().0), |info, value| { info.set_link_speed_ext_enabled(LinkSpeedExt(value as u8)); }, false;
+    EnforceInbound: "PartitionEnforcementInbound", |info| u64::from(info.partition_enforcement_inbound()), |info, value| { info.set_partition_enforcement_inbound(value != 0); }, false;
+    EnforceOutbound: "PartitionEnforcementOutbound", |info| u64::from(info.partition_enforcement_outbound()), |info, value| { info.set_partition_enforcement_outbound(value != 0); }, false;
+}
+
+/// A set of [`FIELDS`], one bit for each.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct FieldMask(pub u32);
+
+impl FieldMask {
+    /// Fields that a port needs. A port that does not keep one of them is faulty; that is no habit
+    /// of its kind of device.
+    pub const ESSENTIAL: FieldMask = FieldMask(
+        1 << Index::MKey as u32
+            | 1 << Index::BaseLid as u32
+            | 1 << Index::MasterSmLid as u32
+            | 1 << Index::LidMask as u32
+            | 1 << Index::NeighborMtu as u32,
+    );
+
+    /// Whether the set is empty.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Those that are in `other` as well.
+    pub const fn and(self, other: FieldMask) -> FieldMask {
+        FieldMask(self.0 & other.0)
+    }
+
+    /// Those that are not in `other`.
+    pub const fn without(self, other: FieldMask) -> FieldMask {
+        FieldMask(self.0 & !other.0)
+    }
+
+    /// Copies these fields from `from` to `to`.
+    pub fn copy(self, to: &mut PortInfo, from: &PortInfo) {
+        for (bit, field) in FIELDS.iter().enumerate() {
+            if self.0 & 1 << bit != 0 {
+                (field.set)(to, (field.get)(from));
+            }
+        }
+    }
+
+    /// The fields in which `a` and `b` differ.
+    pub fn differing(self, a: &PortInfo, b: &PortInfo) -> FieldMask {
+        let fields = FIELDS.iter().enumerate();
+        let differ = |field: &Field| (field.get)(a) != (field.get)(b);
+        let bits = fields.filter(|&(bit, field)| self.0 & 1 << bit != 0 && differ(field));
+        FieldMask(bits.fold(0, |mask, (bit, _)| mask | 1 << bit))
+    }
+
+    /// The names of the fields in the set.
+    pub fn names(self) -> Vec<&'static str> {
+        FIELDS
+            .iter()
+            .enumerate()
+            .filter(|(bit, _)| self.0 & 1 << bit != 0)
+            .map(|(_, field)| field.name)
+            .collect()
+    }
+}
+
+/// Fields of an Active port that differ from its plan and change only while its link is down: held
+/// and planned value.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct LinkMismatch {
+    /// NeighborMTU.
+    pub mtu: Option<(Mtu, Mtu)>,
+    /// OperationalVLs.
+    pub vls: Option<(VlCap, VlCap)>,
+}
+
+/// The planned fields of a port and their values; the other fields stay as they are.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Settings {
+    values: [Option<u64>; FIELD_COUNT],
+}
+
+impl Settings {
+    pub(crate) fn put(&mut self, index: Index, value: u64) {
+        self.values[index as usize] = Some(value);
+    }
+
+    /// The fields in which `info` differs, without those in `ignored` and those that may not change
+    /// in its state.
+    pub fn differing(&self, info: &PortInfo, ignored: FieldMask) -> FieldMask {
+        let open = matches!(info.port_state(), PortState::Init | PortState::Down);
+        let mut mask = 0;
+        for (bit, (field, value)) in FIELDS.iter().zip(&self.values).enumerate() {
+            let differs = value.is_some_and(|value| (field.get)(info) != value);
+            if differs && ignored.0 & 1 << bit == 0 && (open || !field.before_active) {
+                mask |= 1 << bit;
+            }
+        }
+        FieldMask(mask)
+    }
+
+    /// `current` with the settings applied, ready to be sent: all other fields, and those in
+    /// `left_out`, keep their values or are marked "no change" where the specification has such a
+    /// mark (IBA 14.2.5.6).
+    pub fn apply(&self, current: &PortInfo, left_out: FieldMask) -> PortInfo {
+        let mut info = *current;
+        let open = matches!(info.port_state(), PortState::Init | PortState::Down);
+        info.set_port_state(PortState::NoChange);
+        info.set_port_physical_state(PortPhysicalState::NoChange);
+        info.set_link_down_default_state(LinkDownDefault::NoChange);
+        info.set_link_width_enabled(LinkWidth(0));
+        info.set_link_speed_enabled(LinkSpeed(0));
+        info.set_client_reregister(false);
+        for (bit, (field, value)) in FIELDS.iter().zip(&self.values).enumerate() {
+            if let Some(value) = value
+                && left_out.0 & 1 << bit == 0
+                && (open || !field.before_active)
+            {
+                (field.set)(&mut info, *value);
+            }
+        }
+        info
+    }
+
+    /// `current` as it will be after the Set, without the fields in `ignored` and those that may
+    /// not change in its state.
+    pub fn expected(&self, current: &PortInfo, ignored: FieldMask) -> PortInfo {
+        let mut info = *current;
+        let FieldMask(mask) = self.differing(current, ignored);
+        for (bit, (field, value)) in FIELDS.iter().zip(&self.values).enumerate() {
+            if let Some(value) = value
+                && mask & 1 << bit != 0
+            {
+                (field.set)(&mut info, *value);
+            }
+        }
+        info
+    }
+
+    /// The fields among `asked` in which the answer `info` still differs: the device did not keep
+    /// them.
+    pub fn not_kept(&self, asked: FieldMask, info: &PortInfo) -> FieldMask {
+        let mut mask = 0;
+        for (bit, (field, value)) in FIELDS.iter().zip(&self.values).enumerate() {
+            if asked.0 & 1 << bit != 0 && value.is_some_and(|value| (field.get)(info) != value) {
+                mask |= 1 << bit;
+            }
+        }
+        FieldMask(mask)
+    }
+
+    /// Repeats the values that must be set before data flows, in `info` of a port that has just
+    /// been set and carries no data yet.
+    pub fn repeat(&self, info: &mut PortInfo) {
+        for (field, value) in FIELDS.iter().zip(&self.values) {
+            if let Some(value) = value
+                && field.before_active
+            {
+                (field.set)(info, *value);
+            }
+        }
+    }
+
+    /// NeighborMTU and OperationalVLs, if they differ and cannot be set because the link carries
+    /// data.
+    pub fn link_mismatch(&self, info: &PortInfo) -> Option<LinkMismatch> {
+        if info.port_state() != PortState::Active {
+            return None;
+        }
+        let planned = |index: Index, held: u8| {
+            let planned = self.values[index as usize].map(|value| value as u8);
+            planned.filter(|&planned| planned != held)
+        };
+        let (mtu, vls) = (info.neighbor_mtu(), info.operational_vls());
+        let mismatch = LinkMismatch {
+            mtu: planned(Index::NeighborMtu, mtu.code())
+                .map(|planned| (mtu, Mtu::from_code(planned))),
+            vls: planned(Index::OperationalVls, vls.code())
+                .map(|planned| (vls, VlCap::from_code(planned))),
+        };
+        (mismatch != LinkMismatch::default()).then_some(mismatch)
+    }
+
+    /// Whether MasterSMLID differs, so that the client behind the port must register anew. False if
+    /// MasterSMLID is in `ignored`: a device that does not keep it shows no change.
+    pub fn changes_manager(&self, info: &PortInfo, ignored: FieldMask) -> bool {
+        let index = Index::MasterSmLid as usize;
+        ignored.0 & 1 << index == 0
+            && self.values[index].is_some_and(|value| value != u64::from(info.master_sm_lid().0))
+    }
+}
