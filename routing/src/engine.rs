@@ -160,10 +160,8 @@ impl Routing {
     /// Why the routes were computed from the topology, in a few words; `None` where those before
     /// were changed, which only [`FabricTree`] does.
     pub fn whole(&self) -> Option<&'static str> {
-        match &self.ranking {
-            Some(ranking) if self.engine == FabricTree.name() => ranking.prepared.whole,
-            _ => Some("the engine has no other way"),
-        }
+        let prepared = self.ranking.as_ref().map(|ranking| ranking.prepared.whole);
+        prepared.unwrap_or(Prepared::default().whole)
     }
 }
 

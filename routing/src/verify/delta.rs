@@ -194,7 +194,7 @@ impl Work<'_> {
         let turned = self.turned.par_iter().find_map_first(|&switch| {
             let lids = (1..=self.after.topology.top_lid().0).map(Lid);
             let mut in_use = lids.filter(|&lid| self.after.is_in_use(lid));
-            in_use.find(|&lid| self.after.turns_at(switch, lid))
+            in_use.find(|&lid| self.after.turns_here(switch, lid))
         });
         match turned {
             Some(lid) => Err(Inconclusive::Turn { lid }),
@@ -203,16 +203,8 @@ impl Work<'_> {
     }
 
     fn turns_at(&self, lid: Lid, switch: SwitchIdx) -> bool {
-        let after = &self.after;
-        let Some(next) = after.next(switch, lid) else {
-            return false;
-        };
-        if after.is_above(switch, next) {
-            return after.turns_below(switch, lid);
-        }
-        if next == switch {
-            // By a cable to itself: a loop, which `look` finds.
-            return false;
+        if self.after.turns_below(switch, lid) {
+            return true;
         }
         // The check of every different entry covers the switches that send down to it by one. Those
         // that send down by an unchanged entry did so before, and then it did not send up; if they
@@ -221,10 +213,7 @@ impl Work<'_> {
             let was = self.before.next(then, lid);
             was.is_some_and(|was| self.before.is_above(was, then))
         });
-        !sent_up
-            && after
-                .feeders(switch, lid)
-                .any(|from| after.is_above(from, switch))
+        !sent_up && self.after.turns_here(switch, lid)
     }
 
     /// Looks at every pair whose path may differ, each thread at its share of the LIDs.

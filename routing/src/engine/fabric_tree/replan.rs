@@ -102,12 +102,22 @@ impl State {
 
 /// A state, as part of a ranking. It can be made again at any time, and makes no difference to the
 /// routes.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Prepared {
     /// `None` where the next routing has to begin from the topology.
     pub(crate) state: Option<Arc<State>>,
     /// Why the routes were computed from the topology; `None` where those before were changed.
     pub(crate) whole: Option<&'static str>,
+}
+
+/// What an engine leaves that always begins from the topology.
+impl Default for Prepared {
+    fn default() -> Prepared {
+        Prepared {
+            state: None,
+            whole: Some("the engine has no other way"),
+        }
+    }
 }
 
 impl Prepared {

@@ -63,7 +63,7 @@ impl<'a> Side<'a> {
     }
 
     /// The switch sends up, and a neighbour sends down to it.
-    pub(super) fn turns_at(&self, switch: SwitchIdx, lid: Lid) -> bool {
+    pub(super) fn turns_here(&self, switch: SwitchIdx, lid: Lid) -> bool {
         let goes_up = self
             .next(switch, lid)
             .is_some_and(|to| self.is_above(to, switch));
