@@ -24,5 +24,6 @@ pub mod push;
 pub mod sa;
 pub mod store;
 pub mod sweep;
+mod text;
 pub mod whatif;
 pub mod whole;

@@ -193,7 +193,7 @@ fn compare(consequence: &mut Consequence, plan: &Plan, next: &Plan) {
     consequence.unreachable_pairs = next.report.unreachable_pairs;
     consequence.credit_loop_free = next.report.credit_loop_free;
     consequence.max_load.1 = next.report.load.max;
-    consequence.engine = Some((next.routing.engine, next.summary()));
+    consequence.engine = Some((next.routing.engine, next.summary(Some(&next.report))));
     let blocks = plan.blocks().max(next.blocks());
     for (switch, new) in next
         .topology

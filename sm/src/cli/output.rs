@@ -11,11 +11,6 @@ pub(super) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> any
     }
 }
 
-/// `1 port`, `2 ports`.
-pub(super) fn count(number: usize, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
-}
-
 /// Writes `value` as JSON, indented.
 pub(super) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(value)?;

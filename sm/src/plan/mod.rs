@@ -46,6 +46,7 @@ pub use self::transition::{Held, Transition};
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::inventory::PortKey;
+use crate::text::count;
 use crate::whole::{Step, Whole};
 
 /// The desired state of the subnet. A clone shares everything of size.
@@ -184,32 +185,32 @@ impl Plan {
     }
 
     /// The routes in a few words for the operator, such as `3 levels, 144 roots, all pairs
-    /// reachable`; for engines that do not rank switches, the engine's own sentence.
-    pub fn summary(&self) -> String {
+    /// reachable`; for engines that do not rank switches, the engine's own sentence. `report` is
+    /// the fate of packets by these routes, if it is known.
+    pub fn summary(&self, report: Option<&Report>) -> String {
         let Some(ranks) = &self.routing.ranks else {
             return self.routing.reason.clone();
         };
         let levels = ranks
             .iter()
             .max()
-            .map_or(0, |&lowest| usize::from(lowest) + 1);
+            .map_or(0, |&lowest| u64::from(lowest) + 1);
         let roots = ranks.iter().filter(|&&rank| rank == 0).count();
-        let reach = match self.report.unreachable_pairs + self.report.disconnected_pairs {
-            0 => "all pairs reachable".to_owned(),
-            1 => "1 pair unreachable".to_owned(),
-            pairs => format!("{pairs} pairs unreachable"),
-        };
-        let plural = |count: usize| if count == 1 { "" } else { "s" };
-        let mut text = format!(
-            "{levels} level{}, {roots} root{}, {reach}",
-            plural(levels),
-            plural(roots)
-        );
+        let mut parts = vec![
+            count(levels, "level", "levels"),
+            count(roots, "root", "roots"),
+        ];
+        parts.extend(report.map(|report| {
+            match report.unreachable_pairs + report.disconnected_pairs {
+                0 => "all pairs reachable".to_owned(),
+                pairs => count(pairs, "pair unreachable", "pairs unreachable"),
+            }
+        }));
         let ranking = self.routing.ranking.as_ref();
         if ranking.is_some_and(|ranking| ranking.around.is_some()) {
-            text.push_str("; another order while parts are missing");
+            parts.push("in another order while parts are missing".to_owned());
         }
-        text
+        parts.join(", ")
     }
 
     /// LinearFDBTop for every switch: the highest LID in use.
@@ -501,7 +502,7 @@ fn partitions_of(job: &Job, whole: &mut Vec<Whole>) -> Arc<PartitionPlan> {
             &job.policy,
             &renamed,
         )
-        .ok_or("whether anybody is kept apart may change for all")
+        .ok_or("enforcement starts or ends, or there are findings")
     });
     followed(Step::Partitions, follow, assign, whole)
 }

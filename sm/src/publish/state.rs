@@ -13,6 +13,7 @@ use crate::core::snapshot::Snapshot;
 use crate::fabric::{Fabric, Node, Port};
 use crate::findings::{FindingKind, Severity};
 use crate::plan::{RefusedPlan, lids_in_use};
+use crate::text::count;
 
 /// Numbers of nodes, links, ports, LIDs and findings, as the status shows them.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -176,7 +177,7 @@ fn shortfall(counts: &Counts) -> Option<String> {
     ]
     .into_iter()
     .filter(|&(count, _, _)| count > 0)
-    .map(|(count, one, more)| format!("{count} {}", if count == 1 { one } else { more }))
+    .map(|(number, one, many)| count(number, one, many))
     .collect();
     (!parts.is_empty()).then(|| parts.join(", "))
 }

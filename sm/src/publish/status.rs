@@ -42,7 +42,7 @@ pub(super) fn of(published: &Published) -> v1::SubnetStatus {
         ports_not_active: counts.ports_not_active,
         engine: plan.map(|plan| v1::EngineChoice {
             name: plan.routing.engine.to_owned(),
-            reason: plan.summary(),
+            reason: plan.summary(snapshot.reachability()),
         }),
         verify: snapshot.reachability().map(|report| v1::Verification {
             reachable_pairs: report.reachable_pairs,

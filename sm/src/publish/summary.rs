@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::state::{self, Counts};
 use crate::core::snapshot::Snapshot;
 use crate::findings::{Finding, FindingKind, Severity};
+use crate::text::count;
 
 /// The report of a run, as `--format json` prints it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -99,7 +100,7 @@ impl OnceReport {
             ports_not_active: counts.ports_not_active,
             engine: snapshot.plan.as_ref().map(|plan| Engine {
                 name: plan.routing.engine,
-                reason: plan.summary(),
+                reason: plan.summary(snapshot.reachability()),
             }),
             unreachable_pairs: snapshot
                 .reachability()
@@ -144,28 +145,25 @@ fn fails_the_run(finding: &Finding) -> bool {
 /// `up: 720 switches, 3456 hosts, 10368 links; updn (…); 127034 SMPs in 1.9 s`.
 impl fmt::Display for OnceReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counted = |count: u64, one: &str, more: &str| {
-            format!("{count} {}", if count == 1 { one } else { more })
-        };
         write!(
             f,
             "{}: {}, {}, {}",
             self.state,
-            counted(self.switches, "switch", "switches"),
-            counted(self.cas, "host", "hosts"),
-            counted(self.links, "link", "links")
+            count(self.switches, "switch", "switches"),
+            count(self.cas, "host", "hosts"),
+            count(self.links, "link", "links")
         )?;
         if let Some(engine) = &self.engine {
             write!(f, "; {} ({})", engine.name, engine.reason)?;
         }
-        let smps = counted(self.smps.get + self.smps.set, "SMP", "SMPs");
+        let smps = count(self.smps.get + self.smps.set, "SMP", "SMPs");
         match self.timing_ms.total {
             short if short < 1000.0 => write!(f, "; {smps} in {short:.0} ms")?,
             long => write!(f, "; {smps} in {:.1} s", long / 1000.0)?,
         }
         match self.findings.len() {
             0 => Ok(()),
-            count => write!(f, "; {}", counted(count as u64, "finding", "findings")),
+            findings => write!(f, "; {}", count(findings, "finding", "findings")),
         }
     }
 }

@@ -11,11 +11,12 @@ use serde::Serialize;
 
 use super::{Bench, exit_code, report};
 use crate::cli::Format;
-use crate::cli::output::{count, print, print_json};
+use crate::cli::output::{print, print_json};
 use crate::fabric::Fabric;
 use crate::plan::{self, Job};
 use crate::publish::Names;
 use crate::sweep::inventory::PortKey;
+use crate::text::count;
 use crate::whatif::{Consequence, Loss, what_if};
 
 /// The cable or node to lose, by name.

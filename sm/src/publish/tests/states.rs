@@ -142,6 +142,11 @@ fn a_refused_plan_shows_the_reachability_of_the_routes_in_force() {
         (verification.reachable_pairs, verification.unreachable_pairs),
         (40, 9)
     );
+    let engine = status.engine.unwrap();
+    assert!(
+        engine.reason.ends_with(", 9 pairs unreachable"),
+        "{engine:?}"
+    );
     // Where the reachability is not known, none is shown: not the proof of the plan before.
     snapshot.refused_plan = Some(Arc::new(RefusedPlan {
         error: error(),
@@ -151,6 +156,8 @@ fn a_refused_plan_shows_the_reachability_of_the_routes_in_force() {
     let status = view.status();
     assert_eq!(status.state(), SubnetState::Degraded);
     assert_eq!(status.verify, None);
+    let engine = status.engine.unwrap();
+    assert!(!engine.reason.contains("reachable"), "{engine:?}");
 }
 
 #[test]
