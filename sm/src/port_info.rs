@@ -74,12 +74,12 @@ impl FieldMask {
         self.0 == 0
     }
 
-    /// Those that are in `other` as well.
+    /// The fields that are in `other` as well.
     pub const fn and(self, other: FieldMask) -> FieldMask {
         FieldMask(self.0 & other.0)
     }
 
-    /// Those that are not in `other`.
+    /// The fields that are not in `other`.
     pub const fn without(self, other: FieldMask) -> FieldMask {
         FieldMask(self.0 & !other.0)
     }

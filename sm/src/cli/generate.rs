@@ -15,8 +15,8 @@ that show a field's old value the first time or always, and a field that keeps i
 
 #[derive(Args, Debug)]
 pub(super) struct GenerateArgs {
-    /// What to generate, such as superpod:su=2 or fat-tree:k=8,levels=3,faults=links:1%; without it
-    /// the generators are listed
+    /// The fabric to generate, such as superpod:su=2 or fat-tree:k=8,levels=3,faults=links:1%;
+    /// without it, rsm lists the generators
     spec: Option<String>,
 }
 

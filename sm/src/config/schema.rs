@@ -250,7 +250,7 @@ sections! {
         /// print.
         tables_file: Option<PathBuf> = None, example "\"/var/log/opensm-lfts.dump\"", opensm "lfts_file" as Path;
 
-        /// What ports are for: on each line a port GUID and compute, storage or management. Each
+        /// The purposes of ports: on each line a port GUID and compute, storage or management. Each
         /// kind is spread on its own (fabric-tree). Others are for computing, unless GPU hosts tell
         /// otherwise.
         categories_file: Option<PathBuf> = None, example "\"/etc/rsm/categories\"";

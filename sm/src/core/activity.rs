@@ -29,7 +29,7 @@ pub enum Activity {
 pub struct Progress {
     /// The stage.
     pub activity: Activity,
-    /// What set off the pass under way; empty without one.
+    /// The cause of the pass under way; empty without one.
     pub cause: String,
     /// When it began.
     pub since: Option<Time>,

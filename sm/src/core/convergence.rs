@@ -112,7 +112,7 @@ impl Meter {
         }
     }
 
-    /// What set off the pass under way, and when it began.
+    /// The cause of the pass under way, and when the pass began.
     pub(super) fn running(&self) -> Option<(&str, Time)> {
         let running = self.running.as_ref()?;
         Some((&running.cause, running.began))

@@ -81,7 +81,7 @@ use crate::sweep::writes::Mark;
 /// Number of past convergences kept.
 pub const HISTORY: usize = 256;
 
-/// What the core does with a plan.
+/// How the core treats a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Mode {
     /// Make the hardware hold it.

@@ -57,7 +57,7 @@ pub(super) struct GpuArgs {
 enum Command {
     /// Print one host's inventory in rsm's own format, from whatever its files are
     Import {
-        /// What `nvidia-smi topo -m` printed, `rsmctl gpu probe` (.tsv), NCCL's or hwloc's .xml,
+        /// The output of `nvidia-smi topo -m` or `rsmctl gpu probe` (.tsv), NCCL's or hwloc's .xml,
         /// .json
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,

@@ -77,7 +77,7 @@ pub(super) struct PlanArgs {
     /// Inventories of GPU hosts, as `rsm gpu --inventory` takes them: rails and findings are added
     #[arg(long, value_name = "PATH", conflicts_with = "whatif")]
     gpu: Option<PathBuf>,
-    /// What ports are for: on each line a port GUID and compute, storage or management
+    /// The purposes of ports: on each line a port GUID and compute, storage or management
     #[arg(long, value_name = "FILE")]
     categories: Option<PathBuf>,
     /// Do not spread the ports of hosts that have several in the order of hosts and rails

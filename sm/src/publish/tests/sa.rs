@@ -59,11 +59,11 @@ fn counters_have_names() {
     for method in [Method::GET_TABLE, Method::GET_TABLE, Method(0x40)] {
         assert!(ask(&mut sa, host, method, anything, &node).is_some());
     }
-    let nobody = ComponentMask::NONE;
+    let no_components = ComponentMask::NONE;
     let path = PathRecord::default();
-    assert!(ask(&mut sa, host, Method::GET, nobody, &path).is_some());
-    assert!(ask(&mut sa, host, Method::GET_RESPONSE, nobody, &path).is_none());
-    let mut mad = SaMad::request(Method::GET, Tid(1), nobody, &path);
+    assert!(ask(&mut sa, host, Method::GET, no_components, &path).is_some());
+    assert!(ask(&mut sa, host, Method::GET_RESPONSE, no_components, &path).is_none());
+    let mut mad = SaMad::request(Method::GET, Tid(1), no_components, &path);
     mad.header.set_sm_key(8);
     let request = Request {
         bytes: mad.as_bytes(),

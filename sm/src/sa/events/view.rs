@@ -29,7 +29,7 @@ impl View {
         rest.map(|(&id, subscription)| (id, subscription))
     }
 
-    /// Those behind `last`, in the same order; all if `last` is `None`.
+    /// The subscriptions behind `last`, in the same order; all if `last` is `None`.
     pub fn behind(
         &self,
         last: Option<SubscriptionId>,

@@ -43,7 +43,7 @@ struct Host {
 }
 
 /// A subnet of so many hosts, numbered from 1: port GUIDs of the number, aliases of 0x1000 above.
-/// Those with an even number are in the second partition as well.
+/// Hosts with an even number are in the second partition as well.
 struct Subnet {
     hosts: Vec<Host>,
     registry: Registry,
