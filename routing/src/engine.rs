@@ -80,6 +80,9 @@ pub struct Options {
     pub categories: Arc<Categories>,
     /// Numbers of ports that have their own order of spreading; see [`FabricTree`].
     pub numbers: Arc<Numbers>,
+    /// Whether two switches that carry nothing themselves need a path between their ports 0 as
+    /// well; for [`FabricTree`], the others do not distinguish such pairs.
+    pub connect_roots: bool,
 }
 
 /// The treatment of root GUIDs that no switch of the fabric has.
@@ -104,9 +107,12 @@ pub struct Ranking {
     /// Every switch, the highest first, with its level: its distance from the top of the tree as
     /// far as the spreading of traffic is concerned.
     pub switches: Vec<(Guid, u8)>,
-    /// Every switch, the highest first, in the order that the routes follow while missing parts keep
-    /// that of `switches` from reaching all pairs; `None` while the routes follow `switches`.
-    pub around: Option<Vec<Guid>>,
+    /// Every switch, the highest first, in the order that the routes follow; `None` where that is
+    /// the order of `switches`.
+    pub follows: Option<Vec<Guid>>,
+    /// Whether missing parts keep the usual order from reaching all pairs, so that the routes
+    /// follow another until the parts are back.
+    pub is_interim: bool,
     /// The root GUIDs given at the time, sorted; engines keep the ranking only while they are the
     /// same.
     pub roots: Vec<Guid>,
@@ -122,8 +128,8 @@ pub struct Ranking {
 impl Ranking {
     /// The switches in the order that the routes follow, the highest first.
     pub fn followed(&self) -> Vec<Guid> {
-        match &self.around {
-            Some(around) => around.clone(),
+        match &self.follows {
+            Some(follows) => follows.clone(),
             None => self.switches.iter().map(|&(guid, _)| guid).collect(),
         }
     }

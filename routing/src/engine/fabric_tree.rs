@@ -12,6 +12,8 @@
 //! makes the order: links between switches of one rank have a direction too, and no mixture of
 //! tables that follow the order can deadlock.
 
+mod apex;
+mod detours;
 mod even;
 mod fill;
 mod live;
@@ -27,6 +29,8 @@ use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 use rsm_ids::{Guid, Lid};
 
+pub(super) use self::apex::Apexes;
+use self::detours::Detours;
 use self::even::{Evened, Intact, Own, even};
 use self::fill::{Alike, Filler};
 use self::live::Live;
@@ -38,8 +42,8 @@ pub use self::replan::{Change, Prepared, Replan, replan};
 use self::turns::Turns;
 use super::levels::{self, ANY_HOST, FEW_HOSTS};
 use super::order::Order;
-use super::paths::{self, Neighbours, Tile, UNREACHED, Ways};
-use super::updn::{self, Rank};
+use super::paths::{self, Neighbours, Tile, Ways};
+use super::updn::{self, Rank, Unreached};
 use super::{Engine, EngineError, Options, Ranking, Routing, prepare};
 use crate::lanes::Lanes;
 use crate::tables::{Lft, Tables};
@@ -99,10 +103,12 @@ struct Plan<'a> {
     known: &'a Topology,
     present: &'a Topology,
     live: &'a Live,
-    /// The order that paths follow.
+    /// The order of the costs.
     order: &'a Order,
-    /// The order that they follow when nothing is missing: mostly the same.
+    /// Their order when nothing is missing: mostly the same.
     usual_order: &'a Order,
+    /// The paths of pairs that the order leaves without one.
+    detours: &'a Detours,
     numbering: &'a Numbering,
     turns: &'a Turns,
     /// The ports that differ from the closed form.
@@ -138,6 +144,7 @@ impl Plan<'_> {
             order: self.order,
             numbering: self.numbering,
             tiles: self.tiles,
+            detours: self.detours,
             categories,
             closed_form: &|| self.lfts(&self.known.indices().collect::<Vec<_>>()),
         })
@@ -171,7 +178,7 @@ fn route(
     let (known, live) = known(topology, earlier);
     let roots = updn::find_roots(&known, options)?;
     let columns = |order: &Order| numbering::columns(&known, order.levels());
-    let mut rank = updn::rank(&known, &roots, earlier, &columns);
+    let mut rank = updn::rank(&known, &roots, earlier, Unreached::Mended, &columns);
     let costs = |order: &Order, numbering: &Numbering, groups: &FixedBitSet| -> Vec<Arc<Tile>> {
         let neighbours = Neighbours::new(&known, order);
         let ways = Ways::new(&neighbours, groups);
@@ -201,41 +208,77 @@ fn route(
     } else {
         costs(&rank.order, &numbering, &live.groups)
     };
-    let mut around: Option<Order> = None;
-    if !reaches_all(topology, &live, &numbering, &tiles) {
+    let mut apexes = Apexes::of(&known, &rank.order);
+    let detours_in = |present: &Topology,
+                      live: &Live,
+                      order: &Order,
+                      apexes: &Apexes,
+                      numbering: &Numbering,
+                      tiles: &[Arc<Tile>]| {
+        Detours::of(&detours::Work {
+            known: &known,
+            present,
+            live,
+            numbering,
+            order,
+            tiles,
+            apexes,
+            connect_roots: options.connect_roots,
+        })
+    };
+    let detours = |order: &Order, apexes: &Apexes, numbering: &Numbering, tiles: &[Arc<Tile>]| {
+        detours_in(topology, &live, order, apexes, numbering, tiles)
+    };
+    let mut found = detours(&rank.order, &apexes, &numbering, &tiles);
+    let mut interim: Option<Order> = None;
+    if found.is_none() {
         let columns = |order: &Order| numbering::columns(topology, order.levels());
         let roots = find(topology, &roots, &known);
-        let other = updn::rank(topology, &roots, None, &columns);
+        let other = updn::rank(topology, &roots, None, Unreached::Joined, &columns);
         if live.is_complete() {
             // Cables were moved: the parts that the earlier order was made for are gone for good.
             rank = other;
             (numbering, intact) = numbered(&mut rank);
             tiles = intact.clone();
+            apexes = Apexes::of(&known, &rank.order);
+            found = detours(&rank.order, &apexes, &numbering, &tiles);
         } else {
-            // The missing parts were the only legal path of some pairs. Another order has paths for
-            // them; levels, and with them the balance, stay, and the usual order returns with the
-            // missing parts.
+            // The missing parts were the only legal path of some pairs, and no apex has detours for
+            // all of them. Another order has paths for them; levels, and with them the balance,
+            // stay, and the usual order returns with the missing parts.
             let order = on_known(&known, topology, &other.order, &rank.order);
             tiles = costs(&order, &numbering, &live.groups);
             rank.reason = format!("{}; while parts are missing {}", rank.reason, other.reason);
-            around = Some(order);
+            found = detours(&order, &Apexes::default(), &numbering, &tiles);
+            interim = Some(order);
         }
-        if !reaches_all(topology, &live, &numbering, &tiles)
+        if found.is_none()
             && let Some(switch) = paths::overlong(topology, &paths::shortest(topology))
         {
             return Err(prepare::too_long(topology, switch));
         }
     }
+    let order = interim.as_ref().unwrap_or(&rank.order);
+    let detours = found.unwrap_or_else(|| Detours::none(order));
     let turns = Turns::new(&known, &numbering, uses(&known, &rank.order, &numbering));
     let up_turns = fill::up_turns(&known, &rank.order);
     let everything = Live::of(&known, &known).expect("nothing has gone from it");
     let all_lids = lids(&known, &everything, &numbering);
+    let is_whole = live.is_complete() && live.destinations.is_full();
+    let intact_detours = if is_whole {
+        Some(detours.clone())
+    } else {
+        let order = &rank.order;
+        detours_in(&known, &everything, order, &apexes, &numbering, &intact)
+    };
+    let intact_detours = intact_detours.unwrap_or_else(|| Detours::none(&rank.order));
     let closed_form = Plan {
         known: &known,
         present: &known,
         live: &everything,
         order: &rank.order,
         usual_order: &rank.order,
+        detours: &intact_detours,
         numbering: &numbering,
         turns: &turns,
         own: &Own::default(),
@@ -253,8 +296,9 @@ fn route(
         known: &known,
         present: topology,
         live: &live,
-        order: around.as_ref().unwrap_or(&rank.order),
+        order: interim.as_ref().unwrap_or(&rank.order),
         usual_order: &rank.order,
+        detours: &detours,
         numbering: &numbering,
         turns: &turns,
         own: &own,
@@ -278,7 +322,12 @@ fn route(
     let ranks = here.iter().map(|switch| levels[switch.index()]).collect();
     let switches = listed(&known, &rank.order);
     let reason = format!("fabric-tree: {}", rank.reason);
-    let state = around.is_none().then(|| State {
+    let follows = detours.followed(&known, &rank.order);
+    let is_interim = interim.is_some();
+    let state = (!is_interim).then(|| State {
+        apexes: Arc::new(apexes),
+        detours: Arc::new(detours),
+        connect_roots: options.connect_roots,
         neighbours: Arc::new(Neighbours::new(&known, &rank.order)),
         up_turns: Arc::new(up_turns),
         lids: Arc::new(lids),
@@ -307,7 +356,8 @@ fn route(
         ranks: Some(ranks),
         ranking: Some(Ranking {
             switches,
-            around: around.map(|order| guids(&known, &order)),
+            follows,
+            is_interim,
             roots: roots.iter().map(|&root| known.switch(root).guid).collect(),
             reason: rank.made,
             known: Some(known),
@@ -317,11 +367,6 @@ fn route(
             },
         }),
     })
-}
-
-fn guids(known: &Topology, order: &Order) -> Vec<Guid> {
-    let switches = order.highest_first().iter();
-    switches.map(|&switch| known.switch(switch).guid).collect()
 }
 
 fn listed(known: &Topology, order: &Order) -> Vec<(Guid, u8)> {
@@ -337,43 +382,6 @@ fn find(topology: &Topology, switches: &[SwitchIdx], known: &Topology) -> Vec<Sw
     guids
         .filter_map(|guid| topology.switch_by_guid(guid))
         .collect()
-}
-
-/// Whether a path leads between every two connected switches, except pairs where neither has a
-/// destination beside its own port 0.
-fn reaches_all<T: std::ops::Deref<Target = Tile> + Sync>(
-    topology: &Topology,
-    live: &Live,
-    numbering: &Numbering,
-    tiles: &[T],
-) -> bool {
-    // By switch: its component, if it is present, and whether it has destinations beside its own
-    // port 0.
-    let places: Vec<(Option<usize>, bool)> = live
-        .switches
-        .iter()
-        .map(|here| match *here {
-            Some(here) => {
-                let counts = topology.destinations_of(here).len() > 1;
-                (Some(topology.component_of(here)), counts)
-            }
-            None => (None, false),
-        })
-        .collect();
-    let is_reached = |tile: &T| {
-        let ends = &numbering.columns[tile.first..][..tile.width()];
-        let mut rows = tile.taken.iter().zip(&places);
-        rows.all(|(row, &(from, from_counts))| {
-            let row = &row[..ends.len()];
-            from.is_none()
-                || !row.contains(&UNREACHED)
-                || row.iter().zip(ends).all(|(&cost, to)| {
-                    let (to, to_counts) = places[to.index()];
-                    cost != UNREACHED || from != to || !(from_counts || to_counts)
-                })
-        })
-    };
-    tiles.par_iter().all(is_reached)
 }
 
 /// An order of the present switches, extended to all known ones, with the levels of `usual`.

@@ -11,6 +11,7 @@ mod dnup;
 mod kept;
 mod score;
 
+pub(super) use candidates::Unreached;
 pub use dnup::DnUp;
 
 use super::choose::Choice;
@@ -52,7 +53,10 @@ impl Engine for UpDn {
             options,
             previous,
             &roots,
-            |earlier| candidates::choose(topology, &roots, earlier, &by_index(topology)),
+            |earlier| {
+                let columns = by_index(topology);
+                candidates::choose(topology, &roots, earlier, Unreached::Joined, &columns)
+            },
         )
     }
 }
@@ -114,12 +118,12 @@ fn by_index(topology: &Topology) -> impl Fn(&Order) -> Vec<SwitchIdx> + Sync {
     |_| topology.indices().collect()
 }
 
-/// The earlier order, where it has every switch of `topology`, else the one that `updn` would
-/// choose.
+/// The earlier order, where it has every switch of `topology`, else the best.
 pub(super) fn rank(
     topology: &Topology,
     roots: &[SwitchIdx],
     earlier: Option<&Ranking>,
+    unreached: Unreached,
     columns: Columns<'_>,
 ) -> Rank {
     if let Some(earlier) = earlier
@@ -133,7 +137,7 @@ pub(super) fn rank(
             costs: None,
         };
     }
-    let ranked = candidates::choose(topology, roots, earlier, columns);
+    let ranked = candidates::choose(topology, roots, earlier, unreached, columns);
     Rank {
         order: ranked.order,
         made: ranked.made,

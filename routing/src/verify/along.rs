@@ -18,8 +18,9 @@
 //!
 //! An entry whose packets arrive also waits until the packets that follow its new content arrive:
 //! for entries on the new path that lead nowhere yet, and for links that are not Active
-//! ([`IdleLinks`]). These waits follow the new paths. Together with the others they could close a
-//! cycle only where packets of the old tables did not arrive; the LID then goes without them.
+//! ([`IdleLinks`]). These waits follow the new paths. An entry that goes, as the path of a detour
+//! does, waits for those that lead to it. Together with the others these waits could close a cycle
+//! only where packets of the old tables did not arrive; the LID then goes without them.
 //!
 //! LIDs are independent, so this module takes them block by block: the entries of one block in all
 //! switches fit a processor's cache, in any order of the pairs.
@@ -693,7 +694,26 @@ impl<'a> Column<'a> {
             {
                 stage = self.after_one(switch, receiver)?;
             }
-            Direction::Down(_) | Direction::Nowhere | Direction::End => {}
+            Direction::Nowhere => stage = self.after_what_leads_here(switch)?,
+            Direction::Down(_) | Direction::End => {}
+        }
+        Ok(stage)
+    }
+
+    /// The stage after all entries that lead to a switch whose packets arrive, and which is to have
+    /// no entry any more.
+    fn after_what_leads_here(&mut self, switch: SwitchIdx) -> Result<u8, Conflict> {
+        let mut stage = 0;
+        if self.keeps_delivering && self.arrives(switch) {
+            let way = self.way;
+            for group in way.directions.topology.groups(switch) {
+                let before = way.before(group.neighbour, self.lid);
+                if way.directions.next(group.neighbour, before) == Some(switch)
+                    && way.changes(group.neighbour, self.lid)
+                {
+                    stage = stage.max(later(self.stage(group.neighbour)?)?);
+                }
+            }
         }
         Ok(stage)
     }

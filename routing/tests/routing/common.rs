@@ -18,6 +18,18 @@ pub(crate) fn assert_sound_on_lanes(topology: &Topology, routing: &Routing) -> R
     report
 }
 
+/// The switches in the order that routes follow, the highest first.
+pub(crate) fn followed(routing: &Routing) -> Vec<Guid> {
+    routing.ranking.as_ref().unwrap().followed()
+}
+
+/// Whether packets from a switch to a destination are packets between two switches that carry
+/// nothing: these pairs have a path only where detours of others pass.
+pub(crate) fn carries_nothing(topology: &Topology, from: SwitchIdx, to: &Destination) -> bool {
+    let is_bare = |switch| topology.destinations_of(switch).len() == 1;
+    is_bare(from) && to.kind == EndpointKind::Switch0 && is_bare(to.switch)
+}
+
 /// SwitchInfo LinearFDBCap of the switches that are built here.
 pub(crate) const FDB_CAP: u16 = 49_152;
 

@@ -19,6 +19,7 @@ use rayon::prelude::*;
 pub(super) use self::leveller::{Budget, Ground, Leveller, Target};
 use super::super::order::Order;
 use super::super::paths::Tile;
+use super::detours::Detours;
 use super::live::Live;
 use super::numbering::Numbering;
 use super::{Categories, Category};
@@ -107,6 +108,7 @@ pub(super) struct Intact<'a> {
     pub(super) order: &'a Order,
     pub(super) numbering: &'a Numbering,
     pub(super) tiles: &'a [Arc<Tile>],
+    pub(super) detours: &'a Detours,
     pub(super) categories: &'a Categories,
     /// By switch: its table in closed form. Called once, and only where links may be loaded
     /// unevenly.
@@ -161,6 +163,7 @@ pub(super) fn even(intact: &Intact<'_>) -> Evened {
             live: intact.live,
             order: intact.order,
             tiles: intact.tiles,
+            detours: intact.detours,
         };
         moved += Leveller::new(ground).level(targets, &mut lfts);
     }

@@ -121,11 +121,14 @@ impl<'a> Filler<'a> {
     /// The table, which shares equal parts with others of `alike`.
     pub(super) fn lft(&self, alike: &Alike, scratch: &mut Scratch) -> Lft {
         let (classes, runs) = self.runs(alike);
-        let has_few = self.own_entries().nth(1).is_none() && self.plan.own.is_empty(self.switch);
+        let has_few = self.own_entries().nth(1).is_none()
+            && self.plan.own.is_empty(self.switch)
+            && self.detours().next().is_none();
         // Destinations at a leaf make its table one of its own.
         let shape = has_few.then(|| Shape::of(&classes, &runs)).flatten();
         let Some(shape) = shape else {
             let table = self.fill(&classes, &runs, alike, scratch);
+            self.add_detours(table);
             self.add_own_entries(table);
             return alike.pool.table(table);
         };
@@ -143,6 +146,7 @@ impl<'a> Filler<'a> {
         let alike = Alike::default();
         let (classes, runs) = self.runs(&alike);
         let table = self.fill(&classes, &runs, &alike, scratch);
+        self.add_detours(table);
         self.add_own_entries(table);
         table
     }
@@ -193,6 +197,56 @@ impl<'a> Filler<'a> {
             let lids = destination.lids();
             lids.map(|lid| (lid, destination.port.0))
         })
+    }
+
+    /// The columns to which the switch takes a detour.
+    fn detours(&self) -> impl Iterator<Item = u32> + '_ {
+        self.plan.detours.columns_from(self.switch)
+    }
+
+    fn add_detours(&self, table: &mut [u8]) {
+        for column in self.detours() {
+            let class = self.class_of_detour(column as usize);
+            for position in self.plan.numbering.range(column as usize) {
+                let lid = usize::from(self.plan.lids[position]);
+                if let (Some(class), 1..) = (&class, lid) {
+                    table[lid] = self.port_of(class, position);
+                }
+            }
+        }
+    }
+
+    /// The class of a column to which the switch takes a detour.
+    fn class_of_detour(&self, column: usize) -> Option<Class> {
+        let detour = self.plan.detours.get(self.switch, column)?;
+        let first = self.plan.known.group_range(self.switch).start;
+        let mut class = Mixed {
+            divider: self.divider,
+            base: Vec::new(),
+            eligible: [false; 256],
+            is_intact: false,
+            detours: Vec::new(),
+        };
+        let groups = detour.groups.iter();
+        self.open(groups.map(|&group| group as usize - first), &mut class);
+        // All ways that could be one, so that turns stay when one of them comes or goes.
+        let order = &*self.plan.detours.order;
+        let is_way = |way: &&Way<'_>| {
+            // As numbered in the known fabric.
+            order.is_above(SwitchIdx(way.neighbour as u32), self.switch)
+        };
+        fill_turns(&mut class.detours, self.ways.iter().filter(is_way));
+        Some(Class::Mixed(Box::new(class)))
+    }
+
+    /// Makes the present ports of some ways eligible.
+    fn open(&self, ways: impl Iterator<Item = usize>, class: &mut Mixed) {
+        for way in ways {
+            for link in self.ways[way].links {
+                let port = link.port.index();
+                class.eligible[port] = usize::from(self.way_of_port[port]) == way;
+            }
+        }
     }
 
     fn add_own_entries(&self, table: &mut [u8]) {
@@ -281,9 +335,11 @@ impl<'a> Filler<'a> {
             if plan.numbering.columns[column] == self.switch {
                 continue;
             }
-            let class = match gathered.get(column) {
-                Some((now, intact)) => self.class_by(now, intact),
-                None => {
+            let detour = self.class_of_detour(column);
+            let class = match (detour, gathered.get(column)) {
+                (Some(class), _) => class,
+                (None, Some((now, intact))) => self.class_by(now, intact),
+                (None, None) => {
                     let at = |tiles: &'a [Arc<Tile>]| InTile {
                         tile: &tiles[column / TILE],
                         column: column % TILE,
@@ -333,12 +389,7 @@ impl<'a> Filler<'a> {
         if cheapest.is_empty() {
             return Class::Nowhere;
         }
-        for &way in cheapest {
-            for link in self.ways[way].links {
-                let port = link.port.index();
-                class.eligible[port] = usize::from(self.way_of_port[port]) == way;
-            }
-        }
+        self.open(cheapest.iter().copied(), &mut class);
         let all_up = |ways: &[usize]| ways.iter().all(|&way| self.ways[way].is_up);
         let nearly_all = |ways: &[usize]| {
             let missing = self.up_count - ways.len();

@@ -129,6 +129,7 @@ impl<'a> Strain<'a> {
             live: &state.live,
             order: &state.order,
             tiles: &state.tiles,
+            detours: &state.detours,
         });
         let level = |switch: SwitchIdx| state.order.levels()[switch.index()];
         let (mut fullest, mut fair) = (0, 0);

@@ -17,12 +17,14 @@ use self::mending::{Mended, Work};
 use super::super::order::Order;
 use super::super::paths::{Neighbours, Tile, Ways};
 use super::super::{AbsentRoots, Options, Ranking, Routing};
+use super::apex::Apexes;
+use super::detours::{self, Detours};
 use super::even::Own;
 use super::fill::{self, Filler, Gathered};
 use super::live::Live;
 use super::numbering::Numbering;
 use super::turns::Turns;
-use super::{Categories, Numbers, Plan, gone, lids, reaches_all};
+use super::{Categories, Numbers, Plan, gone, lids};
 use crate::lanes::Lanes;
 use crate::tables::{BLOCK_LIDS, Lft, NO_PATH, Tables};
 use crate::topology::{SwitchIdx, Topology, TopologyId};
@@ -47,7 +49,11 @@ pub(crate) struct State {
     /// The topology that was routed.
     pub(super) present: TopologyId,
     pub(super) live: Live,
+    /// The order of the costs.
     pub(super) order: Arc<Order>,
+    pub(super) apexes: Arc<Apexes>,
+    pub(super) detours: Arc<Detours>,
+    pub(super) connect_roots: bool,
     pub(super) neighbours: Arc<Neighbours>,
     pub(super) up_turns: Arc<Vec<Vec<u8>>>,
     /// By position.
@@ -196,9 +202,10 @@ pub fn replan(topology: &Topology, options: &Options) -> Result<Replan, &'static
     roots.dedup();
     if earlier.categories != options.categories
         || earlier.numbers != options.numbers
+        || earlier.connect_roots != options.connect_roots
         || ranking.roots != roots
     {
-        return Err("categories, host order or roots changed");
+        return Err("categories, host order, roots or connect_roots changed");
     }
     let live = match topology.changes_since(&earlier.present) {
         Some(changed) => earlier.live.follow(known, topology, changed),
@@ -230,16 +237,25 @@ pub fn replan(topology: &Topology, options: &Options) -> Result<Replan, &'static
             live.destinations.contains(number) != earlier.live.destinations.contains(number)
         })
         .collect();
-    let reaches = if work.asks_more(topology) || !comes_or_goes.is_empty() {
-        let tiles: Vec<&Tile> = mended.iter().map(|mended| &*mended.tile).collect();
-        reaches_all(topology, &live, &earlier.numbering, &tiles)
-    } else {
-        mended.iter().all(|mended| work.reaches(topology, mended))
-    };
-    if !reaches {
-        return Err("without what is missing the order leaves pairs unreached");
-    }
+    let mut changed = work.changed_columns(&mended);
+    let asks_more = work.asks_more(topology) || !comes_or_goes.is_empty();
     let tiles: Vec<Arc<Tile>> = mended.into_iter().map(|mended| mended.tile).collect();
+    let detours_work = detours::Work {
+        known,
+        present: topology,
+        live: &live,
+        numbering: &earlier.numbering,
+        order: &earlier.order,
+        tiles: &tiles,
+        apexes: &earlier.apexes,
+        connect_roots: earlier.connect_roots,
+    };
+    if asks_more {
+        changed.extend(detours_work.unreached());
+    }
+    let detours = earlier.detours.follow(&detours_work, &changed, &ends);
+    let detours = detours.ok_or("no detours lead around what is missing")?;
+    detours.touch(&earlier.detours, &mut touched);
     for &number in &comes_or_goes {
         let leaf = known.destinations()[number].switch;
         let column = earlier.numbering.column_of[leaf.index()] as usize;
@@ -259,6 +275,7 @@ pub fn replan(topology: &Topology, options: &Options) -> Result<Replan, &'static
         live: &live,
         order: &earlier.order,
         usual_order: &earlier.order,
+        detours: &detours,
         numbering: &earlier.numbering,
         turns: &earlier.turns,
         own: &earlier.own,
@@ -319,6 +336,8 @@ pub fn replan(topology: &Topology, options: &Options) -> Result<Replan, &'static
         present: topology.id().clone(),
         live: live.clone(),
         order: earlier.order.clone(),
+        apexes: earlier.apexes.clone(),
+        connect_roots: earlier.connect_roots,
         neighbours: earlier.neighbours.clone(),
         up_turns: earlier.up_turns.clone(),
         lids,
@@ -333,15 +352,17 @@ pub fn replan(topology: &Topology, options: &Options) -> Result<Replan, &'static
         parts: topology.components().len(),
         reason: earlier.reason.clone(),
         relieved: earlier.relieved,
+        detours: Arc::new(detours),
     };
     Ok(Replan {
-        state,
         before: here.into_iter().map(|(_, before)| before).collect(),
         changes: changes.into_iter().flatten().collect(),
         ranking: Ranking {
+            follows: state.detours.followed(known, &earlier.order),
             prepared: Prepared::default(),
             ..ranking.clone()
         },
+        state,
     })
 }
 

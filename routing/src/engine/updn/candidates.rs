@@ -1,6 +1,7 @@
 //! Rankings to try, and the choice among them.
 
 use super::super::Ranking;
+use super::super::fabric_tree::Apexes;
 use super::super::levels::{self, ANY_HOST, FEW_HOSTS};
 use super::super::order::Order;
 use super::super::paths;
@@ -12,8 +13,28 @@ use crate::topology::{SwitchIdx, Topology};
 /// How much worse than the best a kept ranking's fullest link may be, once new switches have come.
 const KEPT_LOAD: f64 = 1.2;
 
+/// What an engine does about pairs that a ranking by levels leaves without a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Unreached {
+    /// It ranks some switches above all others, which join the roots.
+    Joined,
+    /// It adds detours around an apex, where the ranking has one.
+    Mended,
+}
+
+impl Unreached {
+    /// The apexes of the detours that mend an order; `None` where the order has to reach all pairs
+    /// itself.
+    fn mending(self, topology: &Topology, order: &Order) -> Option<Vec<SwitchIdx>> {
+        let apexes = (self == Unreached::Mended).then(|| Apexes::of(topology, order))?;
+        apexes.of_components(topology, order)
+    }
+}
+
 struct Candidate {
     order: Order,
+    /// The apexes of the detours that mend it, if any do.
+    mending: Option<Vec<SwitchIdx>>,
     /// "ranked …": how it was made.
     made: String,
 }
@@ -24,22 +45,25 @@ pub(super) fn choose(
     topology: &Topology,
     roots: &[SwitchIdx],
     earlier: Option<&Ranking>,
+    unreached: Unreached,
     columns: Columns<'_>,
 ) -> Ranked {
     let population = Population::new(topology);
-    let kept = earlier.and_then(|ranking| keep(topology, roots, ranking, &population, columns));
+    let kept =
+        earlier.and_then(|ranking| keep(topology, roots, ranking, &population, unreached, columns));
     match kept {
         Some((kept, 0)) => kept,
         Some((kept, _)) => {
-            let score = score_of(topology, &kept.costs, &population);
-            let (best, best_score) = best(topology, roots, &population, columns);
+            let mending = unreached.mending(topology, &kept.order);
+            let score = score_of(topology, &kept.costs, &population, mending.as_deref());
+            let (best, best_score) = best(topology, roots, &population, unreached, columns);
             if score.peak_load <= best_score.peak_load * KEPT_LOAD {
                 kept
             } else {
                 best
             }
         }
-        None => best(topology, roots, &population, columns).0,
+        None => best(topology, roots, &population, unreached, columns).0,
     }
 }
 
@@ -49,16 +73,18 @@ fn keep(
     roots: &[SwitchIdx],
     ranking: &Ranking,
     population: &Population,
+    unreached: Unreached,
     columns: Columns<'_>,
 ) -> Option<(Ranked, usize)> {
     let fitted = kept::fit(topology, roots, ranking)?;
     let costs = paths::up_down(topology, &fitted.order, columns(&fitted.order));
     let reach = reach(topology, &costs, population);
-    (reach.unreached == 0).then(|| {
+    let is_mended = || unreached.mending(topology, &fitted.order).is_some();
+    (reach.unreached == 0 || is_mended()).then(|| {
         let ranked = Ranked {
             reason: format!(
                 "{} (kept)",
-                sentence(topology, &fitted.order, &ranking.reason, &reach)
+                sentence(topology, &fitted.order, &ranking.reason, &reach, true)
             ),
             made: ranking.reason.clone(),
             order: fitted.order,
@@ -76,17 +102,26 @@ pub(super) fn choose_by_hosts(topology: &Topology, earlier: Option<&Ranking>) ->
     // One that another engine made is no ranking by hosts.
     let kept = earlier
         .filter(|ranking| ranking.reason.starts_with(BY_HOSTS))
-        .and_then(|ranking| keep(topology, &[], ranking, &population, &columns));
+        .and_then(|ranking| {
+            keep(
+                topology,
+                &[],
+                ranking,
+                &population,
+                Unreached::Joined,
+                &columns,
+            )
+        });
     if let Some((kept, 0)) = kept {
         return kept;
     }
     let levels = levels::from_edges(topology, ANY_HOST);
-    let by_hosts = candidates_of(topology, levels, BY_HOSTS.to_owned());
+    let by_hosts = candidates_of(topology, levels, BY_HOSTS.to_owned(), Unreached::Joined);
     let (ranked, _) = best_of(topology, by_hosts, &population, &columns);
     if ranked.unreached == 0 {
         ranked
     } else {
-        best(topology, &[], &population, &columns).0
+        best(topology, &[], &population, Unreached::Joined, &columns).0
     }
 }
 
@@ -97,9 +132,11 @@ fn best(
     topology: &Topology,
     roots: &[SwitchIdx],
     population: &Population,
+    unreached: Unreached,
     columns: Columns<'_>,
 ) -> (Ranked, Score) {
-    best_of(topology, candidates(topology, roots), population, columns)
+    let candidates = candidates(topology, roots, unreached);
+    best_of(topology, candidates, population, columns)
 }
 
 fn best_of(
@@ -115,14 +152,21 @@ fn best_of(
             continue;
         }
         let costs = paths::up_down(topology, &candidate.order, columns(&candidate.order));
-        let score = score_of(topology, &costs, population);
+        let mending = candidate.mending.as_deref();
+        let score = score_of(topology, &costs, population, mending);
         if best.as_ref().is_none_or(|(_, best)| score.beats(best)) {
             let ranked = Ranked {
-                reason: sentence(topology, &candidate.order, &candidate.made, &score.reach),
+                reason: sentence(
+                    topology,
+                    &candidate.order,
+                    &candidate.made,
+                    &score.reach,
+                    score.is_mended,
+                ),
                 order: candidate.order.clone(),
                 made: candidate.made,
                 costs,
-                unreached: score.reach.unreached,
+                unreached: score.unreached(),
             };
             let is_good = score.is_good();
             best = Some((ranked, score));
@@ -136,11 +180,11 @@ fn best_of(
 }
 
 /// Rankings worth scoring, the likelier first. The last one reaches everything on any fabric.
-fn candidates(topology: &Topology, roots: &[SwitchIdx]) -> Vec<Candidate> {
+fn candidates(topology: &Topology, roots: &[SwitchIdx], unreached: Unreached) -> Vec<Candidate> {
     if !roots.is_empty() {
         let levels = levels::from_roots(topology, roots);
         let made = format!("ranked from the {} given root switches", roots.len());
-        return candidates_of(topology, levels, made);
+        return candidates_of(topology, levels, made, unreached);
     }
     let mut found = Vec::new();
     for (share, which) in [(ANY_HOST, "hosts"), (FEW_HOSTS, "most of the hosts")] {
@@ -151,6 +195,7 @@ fn candidates(topology: &Topology, roots: &[SwitchIdx]) -> Vec<Candidate> {
                 topology,
                 levels::from_edges(topology, share),
                 made,
+                unreached,
             ));
         }
     }
@@ -169,21 +214,40 @@ fn candidates(topology: &Topology, roots: &[SwitchIdx]) -> Vec<Candidate> {
                 by_distance.highest_first().to_vec(),
                 by_hosts.levels().to_vec(),
             ),
+            mending: None,
             made: format!("ranked by distance from one switch {which}"),
         });
     }
     found
 }
 
-/// The ranking by these levels, and before it the same with connected roots where it has several
-/// peaks: mostly as good for hosts, and it reaches more.
-fn candidates_of(topology: &Topology, levels: Vec<u8>, made: String) -> Vec<Candidate> {
+/// The ranking by these levels; where no detours mend it and it has several peaks, before it the
+/// same with connected roots: mostly as good for hosts, and it reaches more.
+fn candidates_of(
+    topology: &Topology,
+    levels: Vec<u8>,
+    made: String,
+    unreached: Unreached,
+) -> Vec<Candidate> {
     let plain = Order::new(levels, &[]);
+    let mending = unreached.mending(topology, &plain);
+    if mending.is_some() {
+        return vec![Candidate {
+            order: plain,
+            mending,
+            made,
+        }];
+    }
     let connected = with_connected_roots(topology, &plain).map(|(order, lifted)| Candidate {
         order,
+        mending: None,
         made: format!("{made}, {lifted} of all switches lifted above the rest to join the roots"),
     });
-    let plain = Candidate { order: plain, made };
+    let plain = Candidate {
+        order: plain,
+        mending: None,
+        made,
+    };
     connected.into_iter().chain([plain]).collect()
 }
 
@@ -198,13 +262,22 @@ fn depth(order: &Order) -> usize {
     deepest.map_or(0, |deepest| usize::from(*deepest) + 1)
 }
 
-fn sentence(topology: &Topology, order: &Order, made: &str, reach: &Reach) -> String {
+fn sentence(
+    topology: &Topology,
+    order: &Order,
+    made: &str,
+    reach: &Reach,
+    is_mended: bool,
+) -> String {
     let depth = depth(order);
     let peaks = order.peaks(topology).len();
     let reached = match (reach.unreached, reach.switches_unreached) {
         (0, 0) => "every connected pair is reached".to_owned(),
         (0, pairs) => {
             format!("every connected pair is reached but {pairs} of two switches themselves")
+        }
+        (pairs, _) if is_mended => {
+            format!("every connected pair is reached, {pairs} of them by detours")
         }
         (pairs, _) => format!("{pairs} connected pairs are not reached"),
     };

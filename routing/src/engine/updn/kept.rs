@@ -106,7 +106,8 @@ pub(super) fn remember(
             .iter()
             .map(|&switch| (topology.switch(switch).guid, levels[switch.index()]))
             .collect(),
-        around: None,
+        follows: None,
+        is_interim: false,
         roots: guids(topology, roots),
         reason: ranked.made.clone(),
         known: None,

@@ -11,12 +11,14 @@ use crate::topology::{EndpointKind, SwitchIdx, Topology};
 const BALANCE_WORK: usize = 1 << 22;
 
 /// The pairs that a ranking reaches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reach {
     /// Connected pairs without a path, of those that count (see [`crate::verify::Report`]).
     pub(super) unreached: u64,
     /// The same for pairs of two switches.
     pub(super) switches_unreached: u64,
+    /// The same for pairs of two hosts.
+    pub(super) hosts_unreached: u64,
     /// Hops of all pairs of hosts together.
     pub(super) hops: u64,
 }
@@ -25,6 +27,8 @@ pub(super) struct Reach {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Score {
     pub(super) reach: Reach,
+    /// Whether detours reach the pairs that the ranking does not reach.
+    pub(super) is_mended: bool,
     /// The fullest link, in paths over rate, when each switch shares traffic evenly over its
     /// choices.
     pub(super) peak_load: f64,
@@ -40,16 +44,34 @@ impl Score {
     /// Whether other rankings are not worth a try: this one reaches everything, switches too, and
     /// its fullest link is nearly as full under any routing.
     pub(super) fn is_good(&self) -> bool {
-        self.reach.unreached == 0
-            && self.reach.switches_unreached == 0
+        self.unreached() == 0
+            && self.switches_unreached() == 0
             && self.peak_load <= self.least_load * GOOD_LOAD
+    }
+
+    /// Pairs that count without a path, with detours where they mend the ranking.
+    pub(super) fn unreached(&self) -> u64 {
+        if self.is_mended {
+            0
+        } else {
+            self.reach.unreached
+        }
+    }
+
+    /// The same for pairs of two switches, which detours could reach.
+    fn switches_unreached(&self) -> u64 {
+        if self.is_mended {
+            0
+        } else {
+            self.reach.switches_unreached
+        }
     }
 
     /// Whether this ranking is better than `other`, which comes earlier in the list and wins where
     /// they are alike. Differences of balance below 2 % and of hops below 0.5 % do not count.
     pub(super) fn beats(&self, other: &Score) -> bool {
-        if self.reach.unreached != other.reach.unreached {
-            return self.reach.unreached < other.reach.unreached;
+        if self.unreached() != other.unreached() {
+            return self.unreached() < other.unreached();
         }
         let (mine, theirs) = (self.peak_load, other.peak_load);
         if mine < theirs * 0.98 || theirs < mine * 0.98 {
@@ -59,7 +81,7 @@ impl Score {
         if mine < theirs * 0.995 || theirs < mine * 0.995 {
             return mine < theirs;
         }
-        self.reach.switches_unreached < other.reach.switches_unreached
+        self.switches_unreached() < other.switches_unreached()
     }
 }
 
@@ -101,42 +123,56 @@ impl Population {
 
 /// Counts the pairs that the ranking behind these costs reaches.
 pub(super) fn reach(topology: &Topology, costs: &Costs, population: &Population) -> Reach {
-    let counts: Vec<(u64, u64, u64)> = costs
+    let counts: Vec<Reach> = costs
         .tiles
         .par_iter()
         .map(|tile| pairs(topology, tile, costs.columns_of(tile), population))
         .collect();
-    let mut reach = Reach {
-        unreached: 0,
-        switches_unreached: 0,
-        hops: 0,
-    };
-    for (unreached, switches_unreached, hops) in counts {
-        reach.unreached += unreached;
-        reach.switches_unreached += switches_unreached;
-        reach.hops += hops;
+    let mut reach = Reach::default();
+    for counted in counts {
+        reach.unreached += counted.unreached;
+        reach.switches_unreached += counted.switches_unreached;
+        reach.hosts_unreached += counted.hosts_unreached;
+        reach.hops += counted.hops;
     }
     reach
 }
 
-/// The score of the ranking that gave these costs.
-pub(super) fn score_of(topology: &Topology, costs: &Costs, population: &Population) -> Score {
+/// The score of the ranking that gave these costs, with detours around the apexes `mending`.
+pub(super) fn score_of(
+    topology: &Topology,
+    costs: &Costs,
+    population: &Population,
+    mending: Option<&[SwitchIdx]>,
+) -> Score {
     let sampled = sample(topology, population);
+    let reach = reach(topology, costs, population);
+    let peak_load = peak_load(topology, costs, population, &sampled);
+    let detours = mending.unwrap_or_default().iter().map(|&apex| {
+        let links = topology.groups(apex).flat_map(|group| group.links);
+        let rate: f64 = links.map(|link| f64::from(link.weight)).sum();
+        // All detours of a component go through its apex, and the other loads are those of the
+        // sampled leaves only.
+        let all: u64 = population.hosts.iter().sum();
+        let in_sample: u64 = sampled.iter().map(|&leaf| population.hosts[leaf]).sum();
+        reach.hosts_unreached as f64 * in_sample as f64 / all.max(1) as f64 / rate
+    });
     Score {
-        reach: reach(topology, costs, population),
-        peak_load: peak_load(topology, costs, population, &sampled),
+        reach,
+        is_mended: mending.is_some(),
+        peak_load: detours.fold(peak_load, f64::max),
         least_load: least_load(topology, population, &sampled),
     }
 }
 
-/// (unreached pairs that count, unreached pairs of switches, hops between hosts) of a tile.
+/// The pairs of a tile.
 fn pairs(
     topology: &Topology,
     tile: &Tile,
     columns: &[SwitchIdx],
     population: &Population,
-) -> (u64, u64, u64) {
-    let (mut unreached, mut switches_unreached, mut hops) = (0, 0, 0);
+) -> Reach {
+    let mut reach = Reach::default();
     let width = columns.len();
     let mut hosts = [0u32; TILE];
     for (hosts, switch) in hosts.iter_mut().zip(columns) {
@@ -155,8 +191,11 @@ fn pairs(
                 if topology.component_of(to) == part {
                     let to = to.index();
                     let (ports, switches) = (population.port_lids[to], population.switch_lids[to]);
-                    unreached += population.ports[switch.index()] * (ports + switches) + ports;
-                    switches_unreached += switches;
+                    reach.unreached +=
+                        population.ports[switch.index()] * (ports + switches) + ports;
+                    reach.switches_unreached += switches;
+                    reach.hosts_unreached +=
+                        population.hosts[switch.index()] * population.hosts[to];
                 }
             }
         }
@@ -173,10 +212,10 @@ fn pairs(
                     }
                 })
                 .sum();
-            hops += u64::from(row_hops) * from;
+            reach.hops += u64::from(row_hops) * from;
         }
     }
-    (unreached, switches_unreached, hops)
+    reach
 }
 
 /// The leaves that balance is scored on.

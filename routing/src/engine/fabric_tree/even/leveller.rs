@@ -8,6 +8,7 @@ use rsm_ids::Lid;
 
 use super::super::super::order::Order;
 use super::super::super::paths::{TILE, Tile, UNREACHED};
+use super::super::detours::Detours;
 use super::super::live::Live;
 use crate::tables::{BLOCK_LIDS, Lft};
 use crate::topology::{SwitchIdx, Topology};
@@ -47,6 +48,7 @@ pub(in super::super) struct Ground<'a> {
     pub(in super::super) live: &'a Live,
     pub(in super::super) order: &'a Order,
     pub(in super::super) tiles: &'a [Arc<Tile>],
+    pub(in super::super) detours: &'a Detours,
 }
 
 /// A limit on the entries that the leveller may move.
@@ -283,8 +285,11 @@ impl<'a> Leveller<'a> {
     /// The cost of the way from a switch to a column, `None` where there is none; the destination
     /// itself has none either.
     fn cost(&self, switch: SwitchIdx, column: usize) -> Option<u8> {
-        let cost = self.ground.tiles[column / TILE].taken[switch.index()][column % TILE];
-        (!matches!(cost, 0 | UNREACHED)).then_some(cost)
+        match self.ground.tiles[column / TILE].taken[switch.index()][column % TILE] {
+            0 => None,
+            UNREACHED => Some(self.ground.detours.get(switch, column)?.cost),
+            cost => Some(cost),
+        }
     }
 
     /// The switches from which a column is reached, the nearest first.
@@ -333,10 +338,11 @@ impl<'a> Leveller<'a> {
         }
     }
 
-    /// Adds the neighbours that send packets to a target through a switch. Tables follow the order:
-    /// no neighbour sends down to a switch that sends up.
+    /// Adds the neighbours that send packets to a target through a switch. Tables follow the order
+    /// of the detours: no neighbour sends down to a switch that sends up.
     fn add_feeders(&mut self, switch: SwitchIdx, target: &Target, lfts: &[Lft]) {
-        let Ground { known, order, .. } = self.ground;
+        let Ground { known, detours, .. } = self.ground;
+        let order = &detours.order;
         let next = self.link(switch.index(), lfts, target);
         let goes_up = next.is_some_and(|link| order.is_above(SwitchIdx(self.peer[link]), switch));
         for group in known.groups(switch) {
@@ -461,7 +467,9 @@ impl<'a> Leveller<'a> {
             live,
             order,
             tiles,
+            detours,
         } = self.ground;
+        let detour = detours.get(switch, column);
         let (tile, column) = (&tiles[column / TILE], column % TILE);
         let (down, taken) = (
             tile.down[switch.index()][column],
@@ -472,6 +480,9 @@ impl<'a> Leveller<'a> {
             .filter(|&group| {
                 let there = known.group(group).neighbour;
                 // The column's own switch has no cost here: all are at least 1.
+                if let Some(detour) = detour {
+                    return detour.groups.contains(&(group as u32));
+                }
                 live.groups.contains(group)
                     && if down != UNREACHED {
                         order.is_above(switch, there)

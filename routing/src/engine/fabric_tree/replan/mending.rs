@@ -1,5 +1,6 @@
 //! Repair of costs next to changes of the fabric.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
@@ -139,17 +140,13 @@ impl Work<'_> {
                 .any(|(now, was)| now.is_some() && was.is_none())
     }
 
-    /// Whether every pair whose costs changed is reached, in a fabric of one component.
-    pub(super) fn reaches(&self, topology: &Topology, mended: &Mended) -> bool {
-        let counts = |here: SwitchIdx| topology.destinations_of(here).len() > 1;
-        mended.others.iter().all(|&(column, switch)| {
-            let to = self.earlier.numbering.columns[mended.tile.first + column];
-            let ends = [switch, to].map(|end| self.live.switches[end.index()]);
-            let [Some(from), Some(to)] = ends else {
-                return true;
-            };
-            mended.tile.taken[switch.index()][column] != UNREACHED || !(counts(from) || counts(to))
-        })
+    /// The columns in which the costs of a switch differ from before.
+    pub(super) fn changed_columns(&self, mended: &[Mended]) -> BTreeSet<u32> {
+        let columns = mended.iter().flat_map(|mended| {
+            let columns = mended.others.iter();
+            columns.map(|&(column, _)| (mended.tile.first + column) as u32)
+        });
+        columns.collect()
     }
 }
 

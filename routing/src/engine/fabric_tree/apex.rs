@@ -1,0 +1,156 @@
+//! An order in which detours are legal beside the paths of a tree.
+//!
+//! By the ranks of a tree no path joins two of its roots, and a broken cable takes the only path of
+//! some more pairs. Their detours turn from down to up at one switch, the *apex*, mostly a leaf. All
+//! paths follow one order nevertheless: that of the tree, in which the links between the apex and
+//! the switches above it are turned around, so that the apex is the highest switch of all. It is an
+//! order for the paths of the tree as well, whichever parts are missing, as long as only one way
+//! leads down from each of those switches to the apex: a path would have to climb and descend among
+//! them to change its direction twice, and there is nowhere else to descend to.
+
+use fixedbitset::FixedBitSet;
+
+use super::super::order::Order;
+use crate::topology::{SwitchIdx, Topology};
+
+/// Switches of a fabric that can be its apex.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in super::super) struct Apexes {
+    /// The best first. No two have a switch in common that lies above both, except the peaks of
+    /// the order, so that one fault spoils only one of them.
+    candidates: Vec<SwitchIdx>,
+}
+
+impl Apexes {
+    /// Those of a fabric whose ranks give `order`.
+    pub(in super::super) fn of(known: &Topology, order: &Order) -> Apexes {
+        let mut is_peak = FixedBitSet::with_capacity(known.switch_count());
+        for peak in order.peaks(known) {
+            is_peak.insert(peak.index());
+        }
+        let mut peaks_of = vec![0; known.components().len()];
+        for peak in is_peak.ones() {
+            // As many as there are switches.
+            peaks_of[known.component_of(SwitchIdx(peak as u32))] += 1;
+        }
+        let mut places: Vec<SwitchIdx> = known.indices().collect();
+        places.sort_by_cached_key(|&switch| {
+            let above = known
+                .groups(switch)
+                .filter(|group| order.is_above(group.neighbour, switch));
+            let level = order.levels()[switch.index()];
+            let most_first = std::cmp::Reverse((level, above.count()));
+            (most_first, known.hosts(switch), switch)
+        });
+        let mut taken = FixedBitSet::with_capacity(known.switch_count());
+        let mut candidates = Vec::new();
+        for apex in places {
+            let mut groups = known.groups(apex).map(|group| group.neighbour);
+            let is_spoilt = |up| order.is_above(up, apex) && taken.contains(up.index());
+            if taken.contains(apex.index()) || groups.any(is_spoilt) {
+                continue;
+            }
+            let Some(above) = single_ways_up(known, order, apex) else {
+                continue;
+            };
+            let peaks = above.iter().filter(|up| is_peak.contains(up.index()));
+            if peaks.count() < peaks_of[known.component_of(apex)] {
+                continue;
+            }
+            let own = || {
+                let below_peaks = above.iter().filter(|up| !is_peak.contains(up.index()));
+                below_peaks.map(|up| up.index()).chain([apex.index()])
+            };
+            if !own().any(|switch| taken.contains(switch)) {
+                taken.extend(own());
+                candidates.push(apex);
+            }
+        }
+        Apexes { candidates }
+    }
+
+    /// The candidates, the best first.
+    pub(in super::super) fn candidates(&self) -> &[SwitchIdx] {
+        &self.candidates
+    }
+
+    /// The best apex of each component that has several peaks; `None` where one has none. With
+    /// these apexes detours reach everything while nothing is missing.
+    pub(in super::super) fn of_components(
+        &self,
+        known: &Topology,
+        order: &Order,
+    ) -> Option<Vec<SwitchIdx>> {
+        let mut peaks = vec![0; known.components().len()];
+        for peak in order.peaks(known) {
+            peaks[known.component_of(peak)] += 1;
+        }
+        let best_of = |part: usize| {
+            let mut candidates = self.candidates.iter().copied();
+            candidates.find(|&apex| known.component_of(apex) == part)
+        };
+        let several = (0..peaks.len()).filter(|&part| peaks[part] > 1);
+        several.map(best_of).collect()
+    }
+}
+
+/// The switches above `apex`, each after one below it; `None` where two ways lead down from one of
+/// them.
+fn single_ways_up(known: &Topology, order: &Order, apex: SwitchIdx) -> Option<Vec<SwitchIdx>> {
+    let mut found = vec![apex];
+    let mut is_found = FixedBitSet::with_capacity(known.switch_count());
+    is_found.insert(apex.index());
+    let mut next = 0;
+    while let Some(&switch) = found.get(next) {
+        next += 1;
+        for group in known.groups(switch) {
+            if order.is_above(group.neighbour, switch) {
+                if is_found.put(group.neighbour.index()) {
+                    return None;
+                }
+                found.push(group.neighbour);
+            }
+        }
+    }
+    found.remove(0);
+    Some(found)
+}
+
+/// The port groups between `apex`, the switches above it and those above them.
+pub(super) fn groups_above<'a>(
+    known: &'a Topology,
+    order: &'a Order,
+    apex: SwitchIdx,
+) -> impl Iterator<Item = usize> + 'a {
+    let above = single_ways_up(known, order, apex).unwrap_or_default();
+    [apex].into_iter().chain(above).flat_map(move |switch| {
+        let groups = known.group_range(switch);
+        groups.filter(move |&group| order.is_above(known.group(group).neighbour, switch))
+    })
+}
+
+/// `order` with `apexes` on top, each with the switches above it that `belongs` to it, which come
+/// in the opposite of their order.
+pub(super) fn turned(
+    known: &Topology,
+    order: &Order,
+    apexes: &[SwitchIdx],
+    belongs: impl Fn(SwitchIdx, SwitchIdx) -> bool,
+) -> Order {
+    let mut is_listed = FixedBitSet::with_capacity(known.switch_count());
+    let mut listed = Vec::with_capacity(known.switch_count());
+    for &apex in apexes {
+        let above = single_ways_up(known, order, apex).unwrap_or_default();
+        let above = above.into_iter().filter(|&switch| belongs(apex, switch));
+        let mut above: Vec<SwitchIdx> = above.chain([apex]).collect();
+        above.sort_by_key(|&switch| std::cmp::Reverse(order.place(switch)));
+        for switch in above {
+            if !is_listed.put(switch.index()) {
+                listed.push(switch);
+            }
+        }
+    }
+    let rest = order.highest_first().iter();
+    listed.extend(rest.filter(|switch| !is_listed.contains(switch.index())));
+    Order::listed(listed, order.levels().to_vec())
+}
