@@ -24,7 +24,6 @@ pub(super) const OTHER_KEYS: &[&str] = &[
     "cc_sw_cong_setting_victim_mask",
     "cn_guid_file",
     "congestion_control",
-    "connect_roots",
     "console",
     "console_port",
     "consolidate_ipv6_snm_req",

@@ -260,6 +260,11 @@ sections! {
         /// cables where GPU hosts told nothing.
         rails: bool = true;
 
+        /// Whether two switches that carry nothing themselves, such as two roots of a tree, need a
+        /// path between their own ports as well; other pairs always have one (fabric-tree). The
+        /// engines `updn` and `dnup` always connect roots.
+        connect_roots: bool = false, opensm "connect_roots" as Flag;
+
         /// When a fault has stayed for so long without another change, load is taken off the links
         /// that it made the fullest, in small steps; when it is mended all goes back (fabric-tree).
         /// Zero: never.

@@ -48,6 +48,7 @@ pub(super) fn core_config(
         engine_options: config.routing.engine_options.clone(),
         categories: Arc::new(categories),
         rails: config.routing.rails,
+        connect_roots: config.routing.connect_roots,
         partitions: Arc::new(partitions(&config.partitions, in_force)?),
         enforcement: config.partitions.enforcement,
         accept_credit_loops,

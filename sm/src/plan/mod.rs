@@ -207,7 +207,7 @@ impl Plan {
             }
         }));
         let ranking = self.routing.ranking.as_ref();
-        if ranking.is_some_and(|ranking| ranking.around.is_some()) {
+        if ranking.is_some_and(|ranking| ranking.is_interim) {
             parts.push("in another order while parts are missing".to_owned());
         }
         parts.join(", ")
@@ -332,12 +332,12 @@ fn order_of(job: &Job, topology: &Arc<Topology>, whole: &mut Vec<Whole>) -> Orde
 /// Whether the routes follow the order that those in force follow, or the usual one again: interim
 /// tables by one order take packets from entries to entries of that order only.
 fn keeps_order(job: &Job, routing: &Routing) -> bool {
-    fn around(routing: &Routing) -> Option<&[Guid]> {
-        routing.ranking.as_ref()?.around.as_deref()
-    }
-    let around_now = around(routing);
+    let Some(ranking) = &routing.ranking else {
+        return true;
+    };
     let previous = job.previous.as_deref();
-    around_now.is_none() || previous.is_some_and(|plan| around(&plan.routing) == around_now)
+    let previous = previous.and_then(|plan| plan.routing.ranking.as_ref());
+    !ranking.is_interim || previous.is_some_and(|previous| previous.follows == ranking.follows)
 }
 
 /// The routes of a job's engine.
@@ -368,6 +368,7 @@ fn routing_of(
         engine_options: job.policy.engine_options.clone(),
         categories: order.categories.clone(),
         numbers: order.numbers.clone(),
+        connect_roots: job.policy.connect_roots,
     };
     if let (&JobKind::Rebalance { max_blocks }, Some(previous)) = (&job.kind, &job.previous) {
         let rebalanced = engine::rebalance(topology, &options, &previous.tally, max_blocks);

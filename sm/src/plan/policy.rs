@@ -31,6 +31,8 @@ pub struct Policy {
     pub categories: Arc<Categories>,
     /// Whether to spread ports of hosts with several in the order of hosts and rails.
     pub rails: bool,
+    /// Whether two switches that carry nothing need a path between their own ports as well.
+    pub connect_roots: bool,
     /// Partition rules.
     pub partitions: Arc<Partitions>,
     /// Where switches enforce partitions.
@@ -95,6 +97,7 @@ impl Default for Policy {
             engine_options: EngineOptions::default(),
             categories: Arc::default(),
             rails: true,
+            connect_roots: false,
             partitions: Arc::default(),
             enforcement: Enforcement::default(),
             accept_credit_loops: false,

@@ -42,7 +42,7 @@ fn assert_comes_back_unnoticed(world: &mut World, what: &str, come_back: impl Fn
     let plan = world.manager().core().plan().unwrap();
     let ranking = plan.routing.ranking.as_ref();
     // Between two orders, packets of switches' own ports may wait for entries.
-    let follows = plan.follows_ranking && ranking.is_some_and(|ranking| ranking.around.is_none());
+    let follows = plan.follows_ranking && ranking.is_some_and(|ranking| !ranking.is_interim);
     let before = world.manager().convergences().len();
     come_back(world);
     world.settle(LIMIT);

@@ -83,6 +83,9 @@ pub(super) struct PlanArgs {
     /// Do not spread the ports of hosts that have several in the order of hosts and rails
     #[arg(long)]
     no_rails: bool,
+    /// Give two switches that carry nothing a path between their own ports as well
+    #[arg(long)]
+    connect_roots: bool,
     /// How the result is printed
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -184,6 +187,7 @@ fn prepare(args: &PlanArgs) -> anyhow::Result<Bench> {
             None => Arc::default(),
         },
         rails: !args.no_rails,
+        connect_roots: args.connect_roots,
         ..Policy::default()
     };
     let fabric = offline::fabric(&netlist);
@@ -213,6 +217,7 @@ fn prepare(args: &PlanArgs) -> anyhow::Result<Bench> {
             root_guids,
             categories: order.categories.clone(),
             numbers: order.numbers.clone(),
+            connect_roots: args.connect_roots,
             ..Options::default()
         },
         order,
