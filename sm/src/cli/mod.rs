@@ -33,7 +33,7 @@ pub struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   rsm --fabric sim:superpod               a simulated 1,024-GPU SuperPOD; then: rsmctl status
-  rsm --fabric umad:mlx5_0:1 --once       bring a subnet up once; exit code 0 when every port is Active
+  rsm --fabric umad:mlx5_0:1 --once       bring a subnet up once; exit code 0 when all is as planned
   rsm --dry-run                           what rsm would set, beside the master in charge; nothing is set
   rsm plan fabric.txt --format json       routes for a fabric in ibnetdiscover's format, and their proof
   rsm generate fat-tree:k=24,levels=3     a fabric that ibsim loads";
@@ -80,8 +80,8 @@ struct ServeArgs {
     /// The fabric: umad, umad:CA, umad:CA:PORT, sim:GENERATOR or sim:FILE
     #[arg(long, default_value = "umad", value_name = "FABRIC")]
     fabric: FabricSpec,
-    /// Bring the subnet up once, report, and end: exit code 0 when every reachable port is Active,
-    /// 1 otherwise
+    /// Bring the subnet up, print a report and end: exit code 0 when every reachable port is Active,
+    /// devices hold the plan and all files are written, 1 otherwise
     #[arg(long)]
     once: bool,
     /// Ask only, plan, print what would be set and end: exit code 0 when nothing would be, 3 when

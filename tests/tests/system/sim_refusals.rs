@@ -9,6 +9,7 @@ use rsm::config::LinkConfig;
 use rsm::core::{Command, Config};
 use rsm::diff::NotKept;
 use rsm::plan::policy::{Policy, PortPolicy};
+use rsm::publish::summary::OnceReport;
 use rsm_ids::{Guid, Lmc, PortNum};
 use rsm_mad::wire::attr::{Attribute, PortInfo, PortState};
 use rsm_mad::wire::header::Method;
@@ -203,6 +204,8 @@ fn essential_fields_that_a_device_never_keeps_are_a_finding_and_no_storm() {
         let learned = &world.manager().remembered().not_kept;
         assert_eq!(learned, &NotKept::default(), "{name}");
         expect::assert_up_without(&world, &[host]);
+        let report = OnceReport::of(world.manager().snapshot().expect("it is up"));
+        assert!(!report.is_complete(), "{name}: {report:?}");
     }
 }
 
