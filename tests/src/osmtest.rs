@@ -1,11 +1,12 @@
 //! osmtest, OpenSM's test program for its SA, queries rsm on a served fabric.
 
+use std::path::Path;
 use std::time::Duration;
 
 use crate::binaries;
 use crate::bringup::LIMIT;
 use crate::clock::wait_for_every;
-use crate::process::Running;
+use crate::process::{Invocation, Running};
 use crate::served::Served;
 
 /// The broadcast group of IP over InfiniBand in the default partition.
@@ -30,20 +31,29 @@ pub fn rsm(served: &Served, host: &str, other: &str) -> Running {
     running
 }
 
-/// Runs a flow of osmtest at `host`, with the inventory that flow `c` writes.
+/// Runs a flow of osmtest at `host` as [`run_to_pass`] does.
+///
+/// # Panics
+///
+/// As there.
+pub fn passes(served: &Served, host: &str, flow: &str, title: &str) {
+    let osmtest = served.client(host, "osmtest").unwrap();
+    run_to_pass(osmtest, served.directory(), flow, title);
+}
+
+/// Runs a flow of `osmtest`, with its log and the inventory that flow `c` writes in `directory`.
 ///
 /// # Panics
 ///
 /// When it does not say that the test `title` passed.
-pub fn passes(served: &Served, host: &str, flow: &str, title: &str) {
-    let log = served.directory().join(format!("osmtest-{flow}.log"));
-    let inventory = served.directory().join("inventory");
-    let osmtest = served.client(host, "osmtest").unwrap();
+pub fn run_to_pass(osmtest: Invocation, directory: &Path, flow: &str, title: &str) {
+    let log = directory.join(format!("osmtest-{flow}.log"));
+    let inventory = directory.join("inventory");
     let osmtest = osmtest.args(["-f", flow, "-i"]).arg(&inventory);
     let finished = osmtest.arg("-l").arg(&log).run(LIMIT).unwrap();
     assert!(
         finished.stdout.contains(&format!("TEST \"{title}\" PASS")),
-        "{}{}\n{}",
+        "flow {flow}: {}{}\n{}",
         finished.stdout,
         finished.stderr,
         std::fs::read_to_string(&log).unwrap_or_default()

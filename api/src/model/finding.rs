@@ -6,7 +6,7 @@ use super::Severity;
 /// A filter of findings; the default passes all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FindingFilter {
-    /// Only findings at least this grave.
+    /// Only findings of this severity or a higher one.
     pub min_severity: Option<Severity>,
     /// Only findings of this kind.
     pub kind: Option<String>,

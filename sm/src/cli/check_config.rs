@@ -10,10 +10,10 @@ use crate::config::{self, Config};
 
 #[derive(Args, Debug)]
 pub(super) struct CheckArgs {
-    /// The file
+    /// The file to check
     #[arg(required_unless_present = "sample")]
     file: Option<PathBuf>,
-    /// Print a configuration that says every default, with what each key means
+    /// Print a configuration with every key, its meaning and its default
     #[arg(long, conflicts_with = "file")]
     sample: bool,
 }

@@ -9,9 +9,9 @@ use super::output::print;
 
 /// Above the list of devices.
 const DEVICES: &str = "\
-Simulated fabrics (rsm --fabric sim:…, rsm sim serve) take devices=NAME[+NAME…] besides, generated or from a file,
-and devices=mix:SEED for some of everything. Also old-once:FIELD, old-always:FIELD and drops:FIELD: answers to Set
-that show a field's old value the first time or always, and a field that keeps its value. Names are:";
+Simulated fabrics (rsm --fabric sim:…, rsm sim serve), generated or from a file, also take devices=NAME[+NAME…],
+and devices=mix:SEED for a mixture of all devices. A NAME may be old-once:FIELD or old-always:FIELD (answers to Set
+show the old value of the field, the first time or always) or drops:FIELD (the field keeps its value), or one of:";
 
 #[derive(Args, Debug)]
 pub(super) struct GenerateArgs {

@@ -18,9 +18,9 @@ use crate::daemon::FabricSpec;
 
 /// A subnet manager for InfiniBand.
 ///
-/// Without a subcommand it manages a fabric until it is stopped: through the first active
-/// InfiniBand port of this host, or whatever --fabric names. SIGHUP reads the configuration again
-/// and sweeps, SIGTERM ends it.
+/// Without a subcommand rsm manages a fabric until a signal ends it: the fabric at the first active
+/// InfiniBand port of this host, or the one that --fabric names. On SIGHUP rsm reads its
+/// configuration again and sweeps, on SIGTERM it ends.
 #[derive(Parser, Debug)]
 #[command(name = "rsm", version, args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
 pub struct Cli {
@@ -33,25 +33,24 @@ pub struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   rsm --fabric sim:superpod               a simulated 1,024-GPU SuperPOD; then: rsmctl status
-  rsm --fabric umad:mlx5_0:1 --once       bring a subnet up once; exit code 0 when every port is Active
-  rsm --dry-run                           what rsm would set, beside the master in charge; nothing is set
+  rsm --fabric umad:mlx5_0:1 --once       bring a subnet up once; exit code 0 when all is as planned
+  rsm --dry-run                           list the Sets of rsm beside the present master, and send none
   rsm plan fabric.txt --format json       routes for a fabric in ibnetdiscover's format, and their proof
   rsm generate fat-tree:k=24,levels=3     a fabric that ibsim loads";
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Route a fabric from a file or a generator, prove the routes, and say how long it took;
-    /// nothing is managed
+    /// Route a fabric from a file or a generator, prove the routes, and print the times; rsm
+    /// manages no fabric
     Plan(plan::PlanArgs),
-    /// Join what GPU hosts say of themselves with a fabric from a file or a generator: rails,
-    /// hints, findings, files
+    /// Join inventories of GPU hosts with a fabric from a file or a generator: rails, hints,
+    /// findings, files
     Gpu(gpu::GpuArgs),
     /// Write a generated fabric in ibnetdiscover's format, which ibsim loads
     Generate(generate::GenerateArgs),
-    /// Check a configuration (rsm's own, opensm.conf, guid2lid or a list of root GUIDs) without
-    /// using it
+    /// Check a file for errors: rsm's configuration, opensm.conf, guid2lid or a list of root GUIDs
     CheckConfig(check_config::CheckArgs),
-    /// Simulate a fabric for other programs, or run one there
+    /// Simulate a fabric for other programs, or run a program on it
     #[command(subcommand)]
     Sim(sim::SimCommand),
 }
@@ -80,12 +79,12 @@ struct ServeArgs {
     /// The fabric: umad, umad:CA, umad:CA:PORT, sim:GENERATOR or sim:FILE
     #[arg(long, default_value = "umad", value_name = "FABRIC")]
     fabric: FabricSpec,
-    /// Bring the subnet up once, report, and end: exit code 0 when every reachable port is Active,
-    /// 1 otherwise
+    /// Bring the subnet up, print a report and end: exit code 0 when every reachable port is
+    /// Active, devices hold the plan and all files are written, 1 otherwise
     #[arg(long)]
     once: bool,
-    /// Ask only, plan, print what would be set and end: exit code 0 when nothing would be, 3 when
-    /// something would; `=full` prints every Set with what it changes
+    /// Read the subnet, plan, print the Sets that rsm would send, and end without sending any: exit
+    /// code 0 when there are none, 3 when there are some; `=full` prints every Set with its changes
     #[arg(
         long,
         value_enum,
@@ -96,16 +95,16 @@ struct ServeArgs {
         conflicts_with = "once"
     )]
     dry_run: Option<Detail>,
-    /// How the report of --once and --dry-run is printed
+    /// The format of the report of --once and --dry-run
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     /// The configuration file (TOML, or OpenSM's opensm.conf)
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Where LIDs and what else survives a restart is kept, and the socket for rsmctl
+    /// The folder of LIDs and other data that survive a restart, and of the socket for rsmctl
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
-    /// Write files in OpenSM's formats to this directory after each convergence
+    /// Write files in OpenSM's formats to this folder after each convergence
     #[arg(long, value_name = "DIR")]
     dump_dir: Option<PathBuf>,
     /// The definitions of partitions, in the format of OpenSM's partitions.conf
@@ -118,19 +117,19 @@ struct ServeArgs {
     /// Accept routes that can deadlock the fabric (minhop on anything but a tree)
     #[arg(long)]
     accept_credit_loops: bool,
-    /// Serve reading on this TCP address; `off` for none [default: 127.0.0.1:50051]
+    /// Serve requests that only read at this TCP address; `off` for none [default: 127.0.0.1:50051]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// Let any client that reaches the TCP address change things, too
+    /// Serve requests that change something at the TCP address, too, to any client that reaches it
     #[arg(long)]
     insecure_admin: bool,
     /// Write every datagram to this file, as pcapng
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// What to log: error, warn, info, debug, trace, or a filter such as rsm::core=debug
+    /// The log level: error, warn, info, debug, trace, or a filter such as rsm::core=debug
     #[arg(long, env = "RSM_LOG", value_name = "LEVEL")]
     log: Option<String>,
-    /// Log as JSON, a line for each event
+    /// Log as JSON, one object a line
     #[arg(long)]
     log_json: bool,
 }

@@ -18,7 +18,7 @@ use crate::daemon::{self, FabricServer};
 pub(super) enum SimCommand {
     /// Simulate a fabric for other programs until stopped
     Serve(ServeArgs),
-    /// Run a program at a node of a fabric that is served: opensm, ibnetdiscover, saquery, rsm …
+    /// Run a program at a node of a simulated fabric: opensm, ibnetdiscover, saquery, rsm …
     Run(RunArgs),
 }
 
@@ -31,9 +31,9 @@ Examples:
 #[derive(Args, Debug)]
 pub(super) struct ServeArgs {
     /// A file in ibnetdiscover's format, or a generator such as superpod or fat-tree:k=4,levels=3;
-    /// with ,devices=… for devices that do things in their own way (listed by rsm generate)
+    /// with ,devices=… for devices with habits, which `rsm generate` lists
     fabric: String,
-    /// The socket that programs reach it by
+    /// The socket by which programs reach the fabric
     #[arg(long, env = SOCKET_VARIABLE, default_value_os_t = default_socket(), value_name = "PATH")]
     socket: PathBuf,
     /// Serve `rsmctl sim` on this TCP address, to any client that reaches it
@@ -46,13 +46,15 @@ pub(super) struct RunArgs {
     /// The socket of the fabric
     #[arg(long, env = SOCKET_VARIABLE, default_value_os_t = default_socket(), value_name = "PATH")]
     socket: PathBuf,
-    /// The node it runs at, by GUID or description [default: the first host with a cable]
+    /// The node at which the program runs, by GUID or description [default: the first host with a
+    /// cable]
     #[arg(long, env = NODE_VARIABLE, value_name = "NODE")]
     node: Option<OsString>,
-    /// The only port it sees [default: all of the node's]
+    /// The only port that the program sees [default: all ports of the node]
     #[arg(long, env = PORT_VARIABLE, value_name = "PORT")]
     port: Option<u8>,
-    /// The shim [default: librsm_sim_preload.so beside rsm, in ../lib, or where the system looks]
+    /// The library to preload [default: librsm_sim_preload.so beside rsm, in ../lib, or where the
+    /// system's loader looks]
     #[arg(long, value_name = "FILE")]
     preload: Option<PathBuf>,
     /// The program and its arguments

@@ -109,84 +109,88 @@ macro_rules! sections {
 sections! {
     /// The identity of this subnet manager on the wire.
     sm: SmConfig {
-        /// Of several subnet managers the one with the highest priority is master.
+        /// Priority of this subnet manager: of several managers, the one with the highest priority
+        /// is master.
         // SMInfo.Priority (IBA 14.4.1).
         priority: u8 = 0, takes number(0, 15), opensm "sm_priority" as Number;
 
-        /// GUID of the local port to run on. Not set: the first active one.
+        /// GUID of the local port that rsm uses. Not set: the first active port.
         guid: Option<Guid> = None, example "\"0x0002c90300001234\"", opensm "guid" as Guid;
 
         /// The upper half of every GID of the subnet.
         subnet_prefix: u64 = 0xfe80_0000_0000_0000, takes hexadecimal(0, u64::MAX), opensm "subnet_prefix" as Number;
 
-        /// Key that later settings of a port must show. Zero: none.
+        /// M_Key that rsm gives to ports; a port then accepts Sets only with this key. Zero: no
+        /// key.
         // IBA 14.2.4.
         m_key: u64 = 0, takes hexadecimal(0, u64::MAX), opensm "m_key" as Number;
 
-        /// What a port does without the key: 0 answers with the key in it, 1 answers without it,
-        /// 2 and 3 do not answer.
+        /// How a port treats a Get without its M_Key: 0 answers and shows the key, 1 answers and
+        /// hides the key, 2 and 3 do not answer.
         // PortInfo.M_KeyProtectBits (IBA 14.2.4.1).
         m_key_protection_level: u8 = 0, takes number(0, 3), opensm "m_key_protection_level" as Number;
 
-        /// Seconds after which a port gives up a key that no manager showed again. Zero: never.
+        /// Seconds after which a port gives up the M_Key of a manager that is gone. Zero: never.
         // PortInfo.M_KeyLeasePeriod.
         m_key_lease_period_s: u16 = 0, takes number(0, 65_535), opensm "m_key_lease_period" as Number;
 
-        /// Key by which subnet managers know each other.
+        /// SM_Key of all managers of the subnet: rsm hands the subnet to no manager with another.
         // SMInfo.SM_Key (IBA 14.4.5).
         sm_key: u64 = 1, takes hexadecimal(0, u64::MAX), opensm "sm_key" as Number;
 
-        /// Service level on which nodes reach the subnet manager.
+        /// Service level of packets from nodes to the subnet manager.
         sm_sl: u8 = 0, takes number(0, 15), opensm "sm_sl" as Number;
 
-        /// Whose forwarding tables are written anew although they read back right, and whose
-        /// adaptive routing is turned off: `auto`: switches that another manager left routing
-        /// adaptively; `rewrite`: also all whose last manager was another; `trust`: none.
+        /// Switches whose adaptive routing rsm turns off, and whose forwarding tables it writes
+        /// anew even if they read back right. `auto`: switches that another manager left routing
+        /// adaptively; `rewrite`: also all switches whose last manager was another; `trust`: none.
         takeover: Takeover = Takeover::Auto;
     }
 
-    /// How the fabric is asked. Durations are in milliseconds.
+    /// How rsm reads the fabric. Times are in milliseconds.
     sweep: SweepConfig {
-        /// Time between two light sweeps, which ask each switch whether a port changed. Zero: none.
+        /// Time between two light sweeps, in which rsm asks each switch whether a port has changed.
+        /// Zero: no light sweeps.
         light_interval_ms: u32 = 10_000, takes number(0, 24 * HOUR_MS), opensm "sweep_interval" as Seconds;
 
-        /// The shortest wait for an answer; otherwise it follows the measured round trip.
+        /// The shortest time-out of a request; rsm derives time-outs from measured round trips.
         timeout_floor_ms: u32 = 25, takes number(1, MINUTE_MS);
 
-        /// The wait for the first answers, before any round trip was measured.
+        /// The time-out of the first requests, before rsm has measured a round trip.
         timeout_initial_ms: u32 = 100, takes number(1, MINUTE_MS);
 
-        /// The longest wait for an answer.
+        /// The longest time-out of a request.
         timeout_ceiling_ms: u32 = 1_000, takes number(1, MINUTE_MS);
 
-        /// The most requests on the way at once; fewer while the fabric does not keep up. More than
-        /// 96 do not fit into the queue that Linux has for management.
+        /// The most requests in flight; rsm sends fewer while the fabric does not keep up. More
+        /// than 96 do not fit into the queue of Linux for management datagrams.
         // ibsim stops for good at some 160.
         window: u32 = 96, takes number(4, ClientConfig::UMAD_WINDOW as u64);
 
-        /// The most requests on the way to one node: management has no flow control.
+        /// The most requests in flight to one node: management datagrams have no flow control.
         per_target: u16 = 2, takes number(1, 16);
 
-        /// How often a request is repeated, each time on another path if there is one.
+        /// How often rsm repeats a request, each time on another path if there is one.
         retries: u8 = 6, takes number(0, 30), opensm "transaction_retries" as Number;
     }
 
-    /// How LIDs are given out.
+    /// How rsm assigns LIDs.
     lids: LidConfig {
-        /// Each end port gets 2^lmc LIDs, with different paths where there are any.
+        /// LID mask control: each end port gets 2^lmc LIDs, with different paths where there are
+        /// any.
         lmc: Lmc = Lmc::ZERO, takes number(0, 7), opensm "lmc" as Number;
 
-        /// Whether enhanced ports 0 of switches do, too.
+        /// Whether an enhanced port 0 of a switch gets 2^lmc LIDs, too. If not, it gets one.
         lmc_esp0: bool = false, opensm "lmc_esp0" as Flag;
     }
 
-    /// What every port is set to (PortInfo, IBA 14.2.5.6).
+    /// The settings that rsm gives to every port (PortInfo, IBA 14.2.5.6).
     links: LinkConfig {
         /// Time a packet may take through the subnet: 4.096 us * 2^n.
         // PortInfo.SubnetTimeOut.
         subnet_timeout: u8 = 18, takes number(0, 31), opensm "subnet_timeout" as Number;
 
-        /// Time a packet may wait at the head of a queue between switches: 4.096 us * 2^n,
+        /// Time that a packet to another switch may wait at the head of its queue: 4.096 us * 2^n,
         /// without limit above 0x13.
         // PortInfo.HOQLife.
         hoq_life: u8 = 0x12, takes hexadecimal(0, 31), opensm "head_of_queue_lifetime" as Number;
@@ -194,22 +198,22 @@ sections! {
         /// The same for switch ports that lead to a channel adapter or router.
         leaf_hoq_life: u8 = 0x10, takes hexadecimal(0, 31), opensm "leaf_head_of_queue_lifetime" as Number;
 
-        /// So many packets dropped in a row stall a virtual lane.
+        /// Number of packets dropped in a row after which a switch port stalls the virtual lane.
         // PortInfo.VLStallCount.
         vl_stall_count: u8 = 7, takes number(1, 7), opensm "vl_stall_count" as Number;
 
         /// The same for switch ports that lead to a channel adapter or router.
         leaf_vl_stall_count: u8 = 7, takes number(1, 7), opensm "leaf_vl_stall_count" as Number;
 
-        /// The most data lanes in use: 1, 2, 3, 4, 5 for 1, 2, 4, 8, 15.
+        /// The most data VLs of a link, as a code: 1 for 1 VL, 2 for 2, 3 for 4, 4 for 8, 5 for 15.
         // PortInfo.OperationalVLs.
         max_op_vls: u8 = 5, takes number(1, 5), opensm "max_op_vls" as Number;
 
-        /// Symbol errors that cause trap 129.
+        /// Number of symbol errors at which a port causes trap 129.
         // PortInfo.LocalPhyErrors.
         phy_error_threshold: u8 = 8, takes number(0, 15), opensm "local_phy_errors_threshold" as Number;
 
-        /// Buffer overruns that cause trap 130.
+        /// Number of buffer overruns at which a port causes trap 130.
         // PortInfo.OverrunErrors.
         overrun_error_threshold: u8 = 8, takes number(0, 15), opensm "overrun_errors_threshold" as Number;
 
@@ -217,60 +221,62 @@ sections! {
         // SwitchInfo.LifeTimeValue.
         packet_life_time: u8 = 0x12, takes hexadecimal(0, 31), opensm "packet_life_time" as Number;
 
-        /// Widths enabled on switch ports, the sum of 1 (1x), 2 (4x), 4 (8x), 8 (12x), 16 (2x).
-        /// Not set: left as it is.
+        /// Widths that rsm enables on switch ports, the sum of 1 (1x), 2 (4x), 4 (8x), 8 (12x), 16
+        /// (2x). Not set: rsm leaves them as they are.
         // PortInfo.LinkWidthEnabled.
         force_width: Option<u8> = None, takes number(1, 31), example "2", opensm "force_link_width" as Mask(255);
 
-        /// Speeds enabled on switch ports, the sum of 1 (2.5 Gb/s), 2 (5), 4 (10); 15: all that are
-        /// supported. Not set: left as it is.
+        /// Speeds that rsm enables on switch ports, the sum of 1 (2.5 Gb/s), 2 (5), 4 (10); 15: all
+        /// that the port supports. Not set: rsm leaves them as they are.
         // PortInfo.LinkSpeedEnabled.
         force_speed: Option<u8> = None, takes number(1, 15), example "15", opensm "force_link_speed" as Mask(15);
 
-        /// Extended speeds enabled on switch ports, the sum of 1 (FDR), 2 (EDR), 4 (HDR), 8 (NDR);
-        /// 30: none; 31: all that are supported. Not set: left as it is.
+        /// Extended speeds that rsm enables on switch ports, the sum of 1 (FDR), 2 (EDR), 4 (HDR),
+        /// 8 (NDR); 30: none; 31: all that the port supports. Not set: rsm leaves them as they are.
         // PortInfo.LinkSpeedExtEnabled.
         force_speed_ext: Option<u8> = None, takes number(1, 31), example "31", opensm "force_link_speed_ext" as Mask(31);
 
-        /// Whether an active link whose MTU or number of VLs is not as planned is taken down and up
-        /// again, one link at a time and each once: they only change while a link is down.
-        /// Otherwise that is a finding.
+        /// Whether rsm takes an Active link down and up again if its MTU or number of VLs is not as
+        /// planned, one link at a time and each link once: both change only while the link is down.
+        /// If not, rsm reports such links (finding link-mismatch).
         bounce: bool = false;
     }
 
-    /// How routes are computed.
+    /// How rsm computes routes.
     routing: RoutingConfig {
-        /// What computes the routes. `auto` picks, and says why.
+        /// The engine that computes the routes. With `auto` rsm chooses it, and `rsmctl status`
+        /// names it.
         engine: EngineKind = EngineKind::default(), opensm "routing_engine" as Engines;
 
-        /// The switches at the top, a GUID on each line. Not set: found from the graph.
+        /// The file of the switches at the top, a GUID on each line. Not set: rsm finds these
+        /// switches from the cables.
         root_guid_file: Option<PathBuf> = None, example "\"/etc/rsm/roots\"", opensm "root_guid_file" as Path;
 
-        /// The tables that the engine `file` takes: OpenSM's dump, or what ibroute and dump_fts
-        /// print.
+        /// The file of the tables that the engine `file` takes: OpenSM's dump, or the output of
+        /// ibroute or dump_fts.
         tables_file: Option<PathBuf> = None, example "\"/var/log/opensm-lfts.dump\"", opensm "lfts_file" as Path;
 
-        /// The purposes of ports: on each line a port GUID and compute, storage or management. Each
-        /// kind is spread on its own (fabric-tree). Others are for computing, unless GPU hosts tell
-        /// otherwise.
+        /// The file of the purposes of ports: on each line a port GUID and compute, storage or
+        /// management. fabric-tree spreads routes to each purpose on its own. A port without a line
+        /// is for computing, unless the inventory of a GPU host gives it another purpose.
         categories_file: Option<PathBuf> = None, example "\"/etc/rsm/categories\"";
 
-        /// Whether the ports of hosts that have several are spread in the order of hosts and rails,
-        /// so that rings, trees and shifts meet on no link (fabric-tree). Found from names and
-        /// cables where GPU hosts told nothing.
+        /// Whether fabric-tree spreads routes to hosts with several ports in the order of hosts and
+        /// rails, so that rings, trees and shifts meet on no link. Without GPU inventories rsm
+        /// finds this order from names and cables.
         rails: bool = true;
 
-        /// Whether two switches that carry nothing themselves, such as two roots of a tree, need a
-        /// path between their own ports as well; other pairs always have one (fabric-tree). The
-        /// engines `updn` and `dnup` always connect roots.
+        /// Whether fabric-tree gives two switches that carry nothing themselves, such as two roots
+        /// of a tree, a path between their own ports as well. All other pairs always have one, and
+        /// `updn` and `dnup` always connect roots.
         connect_roots: bool = false, opensm "connect_roots" as Flag;
 
-        /// When a fault has stayed for so long without another change, load is taken off the links
-        /// that it made the fullest, in small steps; when it is mended all goes back (fabric-tree).
-        /// Zero: never.
+        /// Time without another change after which fabric-tree relieves the links that a fault has
+        /// made the fullest, in small steps; after the repair the routes are those of before. Zero:
+        /// never.
         rebalance_after_ms: u32 = 30_000, takes number(0, HOUR_MS);
 
-        /// How many blocks of forwarding tables, each an SMP, one such step may write.
+        /// The most blocks of forwarding tables, each an SMP, that one step of this relief writes.
         rebalance_blocks: u32 = 256, takes number(1, 1_000_000);
     } without a key {
         /// The options that the engines declare, each a key of this section; see
@@ -280,15 +286,15 @@ sections! {
 
     /// Partitions: which ports may talk to each other.
     partitions: PartitionConfig {
-        /// The file that defines them, in OpenSM's format. Not set: every port is a full member of
-        /// the default partition.
+        /// The file that defines the partitions, in OpenSM's format. Not set: every port is a full
+        /// member of the default partition.
         file: Option<PathBuf> = None, example "\"/etc/rsm/partitions.conf\"", opensm "partition_config_file" as Path;
 
-        /// Where switches drop what has another P_Key than the CA or router at the port: what comes
-        /// `in`, what goes `out`, or `both`.
+        /// Where a switch port at a channel adapter or router drops packets with a P_Key that this
+        /// adapter or router does not hold: packets `in` to the switch, `out` of it, or `both`.
         enforcement: Enforcement = Enforcement::Both, opensm "part_enforce" as Text;
 
-        /// Whether a port can hold the full and the limited key of one partition. Otherwise a
+        /// Whether a port can hold the full and the limited key of one partition. If not, a
         /// membership of `both` in the file counts as full.
         allow_both: bool = false, opensm "allow_both_pkeys" as Flag;
     } without a key {
@@ -296,41 +302,42 @@ sections! {
         file_may_be_missing: bool = false;
     }
 
-    /// When a link that comes and goes is left alone.
+    /// When rsm damps a link that comes and goes: routes avoid a damped link.
     flap: FlapConfig {
-        /// So many changes of one link within `window_ms` damp it. Zero: never.
+        /// Number of state changes of a link within `window_ms` at which rsm damps it. Zero: never.
         threshold: u32 = 6, takes number(0, 1000);
 
-        /// How far back changes count.
+        /// Time within which rsm counts the state changes of a link.
         window_ms: u32 = 60_000, takes number(1, HOUR_MS);
 
-        /// A damped link is used again after so long without a change.
+        /// Time without a state change after which routes use a damped link again.
         hold_ms: u32 = 30_000, takes number(1, HOUR_MS);
     }
 
-    /// How this daemon is asked.
+    /// Where rsm serves rsmctl and other clients.
     api: ApiConfig {
-        /// Where reading is served over TCP. Empty: nowhere.
+        /// TCP address at which rsm serves requests that only read. Empty: none.
         listen: Option<SocketAddr> = Some(SocketAddr::from(([127, 0, 0, 1], 50_051))), example "\"127.0.0.1:50051\"";
 
-        /// The Unix socket that serves everything. Not set: rsm.sock in the folder of --state-dir,
-        /// or where that is not given in the first of the places where rsmctl looks that can be
-        /// written to: /run/rsm, $XDG_RUNTIME_DIR/rsm, /var/lib/rsm and so on.
+        /// The Unix socket at which rsm serves all requests. Not set: rsm.sock in the folder of
+        /// --state-dir. Without that option: in the first folder in which rsmctl looks and to which
+        /// rsm can write, of /run/rsm, $XDG_RUNTIME_DIR/rsm, /var/lib/rsm and so on.
         socket: Option<PathBuf> = None, example "\"/run/rsm/rsm.sock\"";
 
-        /// Whether `listen` serves everything, too, to any client that can reach it.
+        /// Whether rsm serves all requests at the address `listen`, too, to any client that reaches
+        /// it.
         insecure_admin: bool = false;
     }
 
-    /// What is written after each convergence.
+    /// The files that rsm writes after each convergence.
     dump: DumpConfig {
-        /// Directory of the files in OpenSM's formats. Not set: none are written.
+        /// Folder of these files, which are in OpenSM's formats. Not set: rsm writes none.
         dir: Option<PathBuf> = None, example "\"/var/log/rsm\"", opensm "dump_files_dir" as Path;
     }
 
-    /// What survives a restart.
+    /// The data that survive a restart: LIDs, registrations of hosts, known cables.
     state: StateConfig {
-        /// Directory of what is kept. Each daemon needs its own.
+        /// Folder of these data. Each daemon needs a folder of its own.
         dir: PathBuf = PathBuf::from("/var/lib/rsm");
     }
 }

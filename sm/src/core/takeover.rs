@@ -61,10 +61,12 @@ impl Core {
             if !switch.taken_over && !switch.keeps_adaptive_routing {
                 return None;
             }
-            let why = if switch.keeps_adaptive_routing {
-                "it refuses to turn that off; do so on the switch, or restart it"
+            let (severity, why) = if switch.keeps_adaptive_routing {
+                let why = "it refuses to turn that off; do so on the switch, or restart it";
+                (Severity::Error, why)
             } else if !switch.lft.is_distrusted() {
-                "sm.takeover = \"trust\" leaves that as it is; `rsmctl sweep --rewrite` ends it"
+                let why = "sm.takeover = \"trust\" leaves that as it is; `rsmctl sweep --rewrite` ends it";
+                (Severity::Warning, why)
             } else {
                 return None;
             };
@@ -73,7 +75,7 @@ impl Core {
                 node.name()
             );
             let (kind, subject) = (FindingKind::AdaptiveRouting, Subject::Node(guid));
-            Some(Finding::new(kind, subject, Severity::Warning, text))
+            Some(Finding::new(kind, subject, severity, text))
         })
     }
 }

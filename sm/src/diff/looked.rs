@@ -74,7 +74,7 @@ impl Looked {
     fn ports(&self, now: &Comparison<'_>) -> Result<BTreeSet<PortKey>, &'static str> {
         let (fabric, plan) = (now.fabric, now.plan);
         let (policy, before) = (&plan.policy, &self.plan.policy);
-        if !Arc::ptr_eq(policy, before) && policy.changed_members(before).is_none() {
+        if !Arc::ptr_eq(policy, before) && !plan.policy_change.follows(before) {
             return Err("the configuration changed");
         }
         if self.plan.sm_lid != plan.sm_lid {

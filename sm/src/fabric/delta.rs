@@ -85,15 +85,14 @@ fn tells_the_same(before: &Node, now: &Node) -> bool {
     unreported(before) == unreported(now)
 }
 
-/// The cables at `from`, if it is their end with the lower (GUID, port), that `other` does not have
-/// at the same port.
+/// The cables whose first end is at `from`, and that `other` does not have at the same port.
 fn links_missing<'a>(
     from: Option<&'a Node>,
     other: Option<&'a Node>,
 ) -> impl Iterator<Item = (PortKey, PortKey)> + 'a {
-    let cables = from.into_iter().flat_map(Node::cables);
+    let cables = from.into_iter().flat_map(Node::first_ends);
     cables.filter(move |&(here, there)| {
         let port = other.and_then(|other| other.ports.get(here.port.index()));
-        here < there && port.and_then(|port| port.peer) != Some(there)
+        port.and_then(|port| port.peer) != Some(there)
     })
 }

@@ -129,6 +129,12 @@ impl Node {
         ports.filter_map(|(number, port)| Some((PortKey::new(self.guid, number), port.peer?)))
     }
 
+    /// Its cables whose end here is the lower (GUID, port) or the only one: over all nodes, each
+    /// cable once.
+    pub fn first_ends(&self) -> impl Iterator<Item = (PortKey, PortKey)> {
+        self.cables().filter(|(here, there)| here <= there)
+    }
+
     /// Whether the node differs from `before` only in values that a subnet manager sets: LIDs, port
     /// states, MTUs, VLs, and the tops of a switch's tables.
     pub fn differs_only_in_settings(&self, before: &Node) -> bool {
@@ -320,11 +326,12 @@ impl Fabric {
         })
     }
 
-    /// Every cable once, from its end with the lower (node, port).
+    /// Every cable once, from its end with the lower (node, port). A cable from a port to itself
+    /// has one end.
     pub fn links(&self) -> impl Iterator<Item = (PortRef, PortRef)> + '_ {
         self.iter()
             .flat_map(|(ix, node)| self.links_of(ix, node))
-            .filter(|(here, there)| here < there)
+            .filter(|(here, there)| here <= there)
     }
 
     /// Every cable at a node, from its port there.

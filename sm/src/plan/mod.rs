@@ -39,7 +39,7 @@ use self::lint::{Proof, Proved, Refusal};
 use self::multicast::Multicast;
 use self::order::Order;
 use self::partitions::PartitionPlan;
-use self::policy::Policy;
+use self::policy::{Policy, PolicyChange};
 pub use self::refused::RefusedPlan;
 pub use self::topology::{build as topology, lids_in_use};
 pub use self::transition::{Held, Transition};
@@ -90,6 +90,8 @@ pub struct Plan {
     pub partitions: Arc<PartitionPlan>,
     /// The operator's decisions for this plan.
     pub policy: Arc<Policy>,
+    /// The difference of `policy` from that of the plan before.
+    pub policy_change: PolicyChange,
     /// Findings for the operator.
     pub findings: Vec<Finding>,
     /// The steps that took the whole subnet into account.
@@ -242,7 +244,9 @@ fn try_plan(job: &Job) -> Result<Outcome, PlanError> {
         return Ok(Outcome::Plan(Arc::new(plan_groups(job, routes))));
     }
     let mut whole = Vec::new();
-    let lids = lids_of(job, &mut whole);
+    let policy_before = job.previous.as_ref().map(|plan| &plan.policy);
+    let policy_change = PolicyChange::between(policy_before, &job.policy);
+    let lids = lids_of(job, &policy_change, &mut whole);
     let sm_lid = sm_lid(job, &lids)?;
     let topology = topology_of(job, &lids, &mut whole)?;
     let order = order_of(job, &topology, &mut whole);
@@ -272,7 +276,7 @@ fn try_plan(job: &Job) -> Result<Outcome, PlanError> {
         &link_ports,
     );
     whole.extend(route.whole.map(|why| Whole::new(Step::Interim, why)));
-    let partitions = partitions_of(job, &mut whole);
+    let partitions = partitions_of(job, &policy_change, &mut whole);
     let findings = findings_of(job, &lids, &partitions, &topology, &proof.report);
     let mut plan = Plan {
         generation: job.generation,
@@ -293,6 +297,7 @@ fn try_plan(job: &Job) -> Result<Outcome, PlanError> {
         link_ports,
         partitions,
         policy: job.policy.clone(),
+        policy_change,
         findings,
         whole,
     };
@@ -452,14 +457,13 @@ const NO_TREES: &str = "no multicast trees are in force";
 ///
 /// # Errors
 /// No plan is in force, or anything else in the policy has changed.
-fn predecessor(job: &Job) -> Result<(&Plan, BTreeSet<Guid>), &'static str> {
+fn predecessor<'a>(
+    job: &'a Job,
+    policy_change: &'a PolicyChange,
+) -> Result<(&'a Plan, &'a BTreeSet<Guid>), &'static str> {
     let previous = job.previous.as_deref().ok_or(NO_PLAN)?;
-    if Arc::ptr_eq(&previous.policy, &job.policy) {
-        return Ok((previous, BTreeSet::new()));
-    }
-    let renamed = job.policy.changed_members(&previous.policy);
-    let renamed = renamed.ok_or("the configuration changed")?;
-    Ok((previous, renamed))
+    let members = policy_change.members().ok_or("the configuration changed")?;
+    Ok((previous, members))
 }
 
 /// The result of `follow` by the changes since the plan before; without one, that of `assign` for
@@ -482,9 +486,9 @@ fn followed<T: PartialEq + Debug>(
     }
 }
 
-fn lids_of(job: &Job, whole: &mut Vec<Whole>) -> Arc<LidPlan> {
+fn lids_of(job: &Job, policy_change: &PolicyChange, whole: &mut Vec<Whole>) -> Arc<LidPlan> {
     let assign = || lids::assign(&job.fabric, &job.claims, &job.policy);
-    let follow = predecessor(job).and_then(|(previous, _)| {
+    let follow = predecessor(job, policy_change).and_then(|(previous, _)| {
         let (before, fabric) = (&previous.fabric, &job.fabric);
         lids::follow(&previous.lids, before, fabric, &job.claims, &job.policy)
             .ok_or("a port has no claim, or holds another LID")
@@ -492,16 +496,20 @@ fn lids_of(job: &Job, whole: &mut Vec<Whole>) -> Arc<LidPlan> {
     followed(Step::Lids, follow, assign, whole)
 }
 
-fn partitions_of(job: &Job, whole: &mut Vec<Whole>) -> Arc<PartitionPlan> {
+fn partitions_of(
+    job: &Job,
+    policy_change: &PolicyChange,
+    whole: &mut Vec<Whole>,
+) -> Arc<PartitionPlan> {
     let assign = || partitions::assign(&job.fabric, &job.policy);
-    let follow = predecessor(job).and_then(|(previous, renamed)| {
+    let follow = predecessor(job, policy_change).and_then(|(previous, members)| {
         let before = (&*previous.fabric, &*previous.policy);
         partitions::follow(
             &previous.partitions,
             before,
             &job.fabric,
             &job.policy,
-            &renamed,
+            members,
         )
         .ok_or("enforcement starts or ends, or there are findings")
     });

@@ -55,6 +55,44 @@ impl Policy {
     }
 }
 
+/// The comparison of a plan's policy with that of the plan before. Policies of large sites hold a
+/// rule for each port: the plan compares them once, and keeps the result for every step that
+/// follows changes.
+#[derive(Clone, Debug)]
+pub struct PolicyChange {
+    /// The policy of the plan before; `None` for a first plan.
+    before: Option<Arc<Policy>>,
+    members: Option<BTreeSet<Guid>>,
+}
+
+impl PolicyChange {
+    /// The change from the policy `before` to the policy `now`.
+    pub(super) fn between(before: Option<&Arc<Policy>>, now: &Arc<Policy>) -> PolicyChange {
+        let members = before.and_then(|before| {
+            if Arc::ptr_eq(before, now) {
+                return Some(BTreeSet::new());
+            }
+            now.changed_members(before)
+        });
+        PolicyChange {
+            before: before.cloned(),
+            members,
+        }
+    }
+
+    /// The port GUIDs whose partition rules differ; `None` for a first plan, and if anything else
+    /// differs.
+    pub fn members(&self) -> Option<&BTreeSet<Guid>> {
+        self.members.as_ref()
+    }
+
+    /// Whether `policy` is the one before, and nothing but [`PolicyChange::members`] differs.
+    pub fn follows(&self, policy: &Arc<Policy>) -> bool {
+        let before = self.before.as_ref();
+        self.members.is_some() && before.is_some_and(|before| Arc::ptr_eq(before, policy))
+    }
+}
+
 /// Values for PortInfo and SwitchInfo (IBA 14.2.5.4, 14.2.5.6).
 #[derive(Clone, PartialEq, Debug)]
 pub struct PortPolicy {
@@ -141,5 +179,69 @@ impl Default for RebalancePolicy {
             after: Duration::from_secs(30),
             blocks: 256,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use rsm_routing::generate::generate;
+
+    use super::*;
+    use crate::config::parse_partitions;
+    use crate::offline;
+    use crate::plan::{Job, Plan, plan};
+
+    fn planned(job: &Job) -> Arc<Plan> {
+        let planned = plan(job).plan();
+        planned.unwrap_or_else(|refused| panic!("{}", refused.with_causes()))
+    }
+
+    /// A policy with these port GUIDs in a partition.
+    fn with_members(members: &[Guid]) -> Arc<Policy> {
+        let members: Vec<String> = members.iter().map(|guid| format!("{guid}=full")).collect();
+        let members = members.join(", ");
+        let text = format!("Default=0x7fff : ALL=full ;\nTenant=0x10 : {members} ;");
+        let (partitions, findings) = parse_partitions(Path::new("p"), &text, true);
+        assert_eq!(findings, []);
+        Arc::new(Policy {
+            partitions: Arc::new(partitions),
+            ..Policy::default()
+        })
+    }
+
+    #[test]
+    fn a_plan_keeps_the_comparison_with_the_policy_of_the_plan_before() {
+        let netlist = generate("fat-tree:k=4,levels=2").unwrap();
+        let fabric = Arc::new(offline::fabric(&netlist));
+        let hosts = fabric.end_ports().filter(|(at, _)| at.port.0 != 0);
+        let guids: Vec<Guid> = hosts.map(|(_, port)| port.guid).take(3).collect();
+        let first = planned(&Job::first(fabric.clone(), with_members(&guids[..2])));
+        assert_eq!(first.policy_change.members(), None);
+
+        let after = |plan: &Arc<Plan>, policy: Arc<Policy>| {
+            planned(&Job {
+                policy,
+                ..Job::after(plan, fabric.clone())
+            })
+        };
+        let second = after(&first, with_members(&guids));
+        let added = BTreeSet::from([guids[2]]);
+        assert_eq!(second.policy_change.members(), Some(&added));
+        assert!(second.policy_change.follows(&first.policy));
+        assert!(!second.policy_change.follows(&second.policy));
+
+        let third = after(&second, second.policy.clone());
+        assert_eq!(third.policy_change.members(), Some(&BTreeSet::new()));
+        assert!(third.policy_change.follows(&second.policy));
+
+        let other = Policy {
+            accept_credit_loops: true,
+            ..Policy::clone(&second.policy)
+        };
+        let fourth = after(&third, Arc::new(other));
+        assert_eq!(fourth.policy_change.members(), None);
+        assert!(!fourth.policy_change.follows(&third.policy));
     }
 }

@@ -92,8 +92,7 @@ impl Counts {
             NodeKind::Ca | NodeKind::Unspecified => &mut self.cas,
         };
         *of_kind = by(*of_kind, 1);
-        let links = node.cables().filter(|(here, there)| here < there).count();
-        self.links = by(self.links, links as u64);
+        self.links = by(self.links, node.first_ends().count() as u64);
         for port in node.ports.iter().skip(1).filter(|port| port.up) {
             let of_state = match port.state() {
                 PortState::Active => &mut self.ports_active,

@@ -253,7 +253,7 @@ fn links(
     }
     let of_kind = |node| !filter.between_switches || node == NodeKind::Switch;
     let mut ends = ports_from(fabric, after, None, of_kind)
-        .filter(|&at| fabric.peer(at).is_some_and(|there| at < there));
+        .filter(|&at| fabric.peer(at).is_some_and(|there| at <= there));
     links(&mut ends)
 }
 

@@ -126,19 +126,30 @@ impl OnceReport {
         }
     }
 
-    /// Whether every port whose link is up, and whose peer is managed, is Active, no plan was
-    /// refused, all files were written and M_Keys match. Never for a subnet that could not be read.
+    /// Whether the subnet is as planned and all files are written: every port whose link is up, and
+    /// whose peer is managed, is Active, and no finding makes the run fail. Never for a subnet that
+    /// could not be read.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
 }
 
-/// Whether the finding makes the run fail, for scripts that rely on its exit code.
+/// Whether the finding makes the run fail, for scripts that rely on its exit code: devices do not
+/// hold the plan, there is no plan for a part of the subnet, or a file is not written. Findings
+/// about parts that rsm does not manage (no answer, no GUID, a loop-back plug) do not: the report
+/// lists them, and the rest of the subnet is as planned.
 fn fails_the_run(finding: &Finding) -> bool {
-    matches!(
-        finding.kind,
-        FindingKind::Storage | FindingKind::RoutingRefused | FindingKind::MKeyMismatch
-    ) && finding.severity > Severity::Info
+    match finding.kind {
+        FindingKind::SetFailed
+        | FindingKind::MKeyMismatch
+        | FindingKind::RoutingRefused
+        | FindingKind::MulticastRefused
+        | FindingKind::LidSpaceExhausted
+        // A warning where `sm.takeover = "trust"` lets the switch route adaptively.
+        | FindingKind::AdaptiveRouting => finding.severity == Severity::Error,
+        FindingKind::Storage => finding.severity > Severity::Info,
+        _ => false,
+    }
 }
 
 /// The report on one line:

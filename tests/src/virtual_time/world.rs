@@ -262,6 +262,13 @@ impl World {
         &self.managers
     }
 
+    /// The nodes of a kind in the order of the netlist, those without power included.
+    #[must_use]
+    pub fn nodes(&self, kind: NodeKind) -> Vec<Guid> {
+        let nodes = self.sim.nodes().filter(|&(_, other)| other == kind);
+        nodes.map(|(guid, _)| guid).collect()
+    }
+
     /// The present virtual time.
     #[must_use]
     pub fn now(&self) -> Time {

@@ -23,7 +23,6 @@ mod peers_preload;
 mod peers_real_fabrics;
 mod peers_restart;
 mod peers_routes;
-mod peers_sa;
 mod peers_saquery;
 mod peers_standby;
 mod sim_bringup;

@@ -9,10 +9,9 @@ use rsm_tests::clock::{wait_for, wait_for_every};
 use rsm_tests::ibsim::Ibsim;
 use rsm_tests::parse::{iblinkinfo, sminfo};
 use rsm_tests::peer::require_peers;
-use rsm_tests::process::Finished;
 use rsm_tests::served::Served;
 use rsm_tests::sm::{OnceReport, OpenSm};
-use rsm_tests::{binaries, fabrics};
+use rsm_tests::{binaries, fabrics, osmtest};
 
 /// 20 switches, 16 hosts with a port each, 48 links.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
@@ -125,16 +124,8 @@ fn osmtest_passes_whole_against_opensm() {
     }
     let served = Served::start(FABRIC).unwrap();
     let opensm = opensm(&served, FIRST);
-    let inventory = served.directory().join("inventory");
-    let run = |flow: &str| -> Finished {
-        let osmtest = served.client(SECOND, "osmtest").unwrap();
-        let osmtest = osmtest.args(["-f", flow, "-i"]).arg(&inventory);
-        osmtest.run(LIMIT).unwrap().success().unwrap()
-    };
     for (flow, title) in [("c", "Create Inventory"), ("a", "All Validations")] {
-        let output = run(flow).stdout;
-        let verdict = format!("TEST \"{title}\" PASS");
-        assert!(output.contains(&verdict), "{output}");
+        osmtest::passes(&served, SECOND, flow, title);
     }
     opensm.stop().unwrap();
 }

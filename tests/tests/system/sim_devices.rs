@@ -6,7 +6,7 @@ use std::time::Duration;
 use rsm::core::Command;
 use rsm::plan::policy::Policy;
 use rsm::sweep::inventory::PortKey;
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::PortNum;
 use rsm_mad::wire::attr::{PortState, Speed};
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_routing::netlist::NodeKind;
@@ -21,11 +21,6 @@ fn settings(devices: &str) -> Settings {
     let mut settings = Settings::default();
     settings.sim.devices = Devices::parse(devices).unwrap();
     settings
-}
-
-fn nodes(world: &World, kind: NodeKind) -> Vec<Guid> {
-    let nodes = world.sim.nodes().filter(|(_, other)| *other == kind);
-    nodes.map(|(guid, _)| guid).collect()
 }
 
 /// Makes the subnet manager sweep everything anew.
@@ -49,7 +44,7 @@ fn habits(world: &World) -> usize {
 #[test]
 fn port_that_refuses_extended_speeds_becomes_active_and_is_remembered() {
     let mut world = World::generated(TREE, Settings::default());
-    let host = *nodes(&world, NodeKind::Ca).last().unwrap();
+    let host = *world.nodes(NodeKind::Ca).last().unwrap();
     world
         .sim
         .set_personality(host, Habit::NoExtendedSpeeds.into())
@@ -88,7 +83,7 @@ fn fabric_of_plain_devices_has_no_habits_and_reads_ports_once() {
     let mut world = World::brought_up(TREE, Settings::default());
     world.count_requests();
     resweep(&mut world);
-    for host in nodes(&world, NodeKind::Ca) {
+    for host in world.nodes(NodeKind::Ca) {
         assert_eq!(world.requests().of(host, Method::GET, AttrId::PORT_INFO), 1);
     }
 }
@@ -101,7 +96,7 @@ fn change_between_reading_and_clearing_port_state_change_is_found() {
         let mut settings = settings("trap-on-first-change");
         settings.sim.link_training = Duration::from_micros(10);
         let mut world = World::brought_up(TREE, settings);
-        let host = *nodes(&world, NodeKind::Ca).last().unwrap();
+        let host = *world.nodes(NodeKind::Ca).last().unwrap();
         let (leaf, _) = world.sim.peer(host, PortNum(1)).unwrap().unwrap();
         let ports = 1..=world.sim.num_ports(leaf).unwrap();
         let uplink = ports
@@ -134,7 +129,7 @@ fn trap_is_repressed_with_the_m_key() {
     policy.ports.m_key = M_KEY;
     settings.core.policy = Arc::new(policy);
     let mut world = World::brought_up(TREE, settings);
-    let host = *nodes(&world, NodeKind::Ca).last().unwrap();
+    let host = *world.nodes(NodeKind::Ca).last().unwrap();
     let before = world.sim.counters().traps;
     world.sim.set_description(host, b"renamed").unwrap();
     world.settle(LIMIT);
@@ -181,7 +176,7 @@ fn values_of_real_devices_are_no_finding_and_no_difference() {
                 assert_eq!(speed, Some(Speed::Ndr), "{devices}: {guid} port {number}");
             }
         }
-        for switch in nodes(&world, NodeKind::Switch) {
+        for switch in world.nodes(NodeKind::Switch) {
             let port0 = inventory.port(PortKey::new(switch, PortNum::ZERO)).unwrap();
             assert_eq!(port0.state(), Some(PortState::Active), "{devices}");
         }
@@ -192,7 +187,7 @@ fn values_of_real_devices_are_no_finding_and_no_difference() {
 #[test]
 fn ports_with_different_vls_use_the_common_lanes() {
     let mut world = World::generated(TREE, Settings::default());
-    let host = *nodes(&world, NodeKind::Ca).last().unwrap();
+    let host = *world.nodes(NodeKind::Ca).last().unwrap();
     world
         .sim
         .set_personality(host, Habit::TwoVls.into())

@@ -24,17 +24,9 @@ fn dry() -> Config {
     }
 }
 
-fn nodes(world: &World, wanted: NodeKind) -> Vec<Guid> {
-    let nodes = world.sim.nodes();
-    nodes
-        .filter(|&(_, kind)| kind == wanted)
-        .map(|(guid, _)| guid)
-        .collect()
-}
-
 /// The list of a dry run at the last host.
 fn dry_run(world: &mut World) -> Vec<Foreseen> {
-    let host = *nodes(world, NodeKind::Ca).last().expect("there are hosts");
+    let host = *world.nodes(NodeKind::Ca).last().expect("there are hosts");
     let index = world.add_manager_with(host, PortNum(1), dry());
     world.run_for(Duration::from_secs(1));
     let manager = &world.managers()[index];
@@ -89,8 +81,8 @@ fn beside_a_master_whose_tables_are_as_planned_a_dry_run_lists_nothing() {
 #[test]
 fn an_entry_changed_by_hand_is_the_only_set_listed() {
     let mut world = World::brought_up(TREE, Settings::default());
-    let switch = *nodes(&world, NodeKind::Switch).last().unwrap();
-    let host = nodes(&world, NodeKind::Ca)[1];
+    let switch = *world.nodes(NodeKind::Switch).last().unwrap();
+    let host = world.nodes(NodeKind::Ca)[1];
     let lid = world.sim.port_info(host, PortNum(1)).unwrap().lid();
     let before = world.sim.lft(switch).unwrap().to_vec();
     let mut broken = [255; 64];

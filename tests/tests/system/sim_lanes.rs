@@ -41,14 +41,6 @@ fn complaints(world: &World) -> Vec<String> {
         .collect()
 }
 
-fn switches(world: &World) -> Vec<Guid> {
-    let nodes = world.sim.nodes();
-    nodes
-        .filter(|&(_, kind)| kind == NodeKind::Switch)
-        .map(|(guid, _)| guid)
-        .collect()
-}
-
 /// Ports with an Active link.
 fn active(world: &World, switch: Guid) -> Vec<PortNum> {
     let is_active = |port: &PortNum| {
@@ -63,7 +55,7 @@ fn assert_mapped(world: &World) {
     let plan = plan(world);
     let lanes = &plan.routing.lanes;
     assert!(!lanes.is_single(), "{}", plan.routing.reason);
-    for guid in switches(world) {
+    for guid in world.nodes(NodeKind::Switch) {
         let Some(switch) = plan.topology.switch_by_guid(guid) else {
             continue;
         };
@@ -128,7 +120,8 @@ fn a_switch_that_fails_and_returns_changes_no_service_level() {
     let local = world.manager().local(&world.sim).unwrap().0;
     // A switch other than the one next to the manager's host.
     let own = world.sim.peer(local, PortNum(1)).unwrap().unwrap().0;
-    let failed = switches(&world)
+    let failed = world
+        .nodes(NodeKind::Switch)
         .into_iter()
         .rfind(|&guid| guid != own)
         .unwrap();

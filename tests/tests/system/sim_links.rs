@@ -12,12 +12,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const TREE: &str = "fat-tree:k=4,levels=3";
 
 fn switches(world: &World) -> BTreeSet<Guid> {
-    world
-        .sim
-        .nodes()
-        .filter(|&(_, kind)| kind == NodeKind::Switch)
-        .map(|(guid, _)| guid)
-        .collect()
+    world.nodes(NodeKind::Switch).into_iter().collect()
 }
 
 type End = (Guid, PortNum);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm::core::Config;
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::PortNum;
 use rsm_mad::wire::attr::PortState;
 use rsm_routing::netlist::NodeKind;
 use rsm_tests::virtual_time::{Manager, Settings, World, expect};
@@ -70,25 +70,24 @@ fn told_and_finished(world: &mut World, limit: Duration) -> (Duration, Duration)
     (when_told, world.now().since(from))
 }
 
-fn hosts(world: &World) -> Vec<Guid> {
-    let nodes = world.sim.nodes();
-    nodes
-        .filter(|&(_, kind)| kind == NodeKind::Ca)
-        .map(|(guid, _)| guid)
-        .collect()
+/// A subnet with the M_Key [`KEY`], whose manager is gone, and a later manager with another
+/// configuration.
+fn with_successor(protection: u8, successor: Config) -> World {
+    let settings = Settings {
+        core: with_key(KEY, protection),
+        ..Settings::default()
+    };
+    let mut world = World::brought_up(SPEC, settings);
+    world.kill(0);
+    let other = world.nodes(NodeKind::Ca)[5];
+    world.add_manager_with(other, PortNum(1), successor);
+    world
 }
 
 #[test]
 fn a_missing_m_key_is_a_finding_at_every_protection_level() {
     for protection in 0..=3 {
-        let settings = Settings {
-            core: with_key(KEY, protection),
-            ..Settings::default()
-        };
-        let mut world = World::brought_up(SPEC, settings);
-        world.kill(0);
-        let other = hosts(&world)[5];
-        world.add_manager_with(other, PortNum(1), with_key(0, 0));
+        let mut world = with_successor(protection, with_key(0, 0));
         let (told, _) = told_and_finished(&mut world, ONCE);
         assert!(told < SECONDS, "level {protection}: {told:?}");
         let sets = world.managers()[1]
@@ -130,7 +129,7 @@ fn assert_key_named(world: &World) {
 fn a_host_with_a_forgotten_m_key_is_a_finding_and_delays_no_other() {
     for protection in [0, 1] {
         let mut world = World::generated(SPEC, Settings::default());
-        let host = hosts(&world)[9];
+        let host = world.nodes(NodeKind::Ca)[9];
         world
             .sim
             .set_m_key(host, PortNum(1), KEY, protection)
@@ -147,14 +146,7 @@ fn a_host_with_a_forgotten_m_key_is_a_finding_and_delays_no_other() {
 #[test]
 fn a_manager_with_the_right_m_key_has_no_findings() {
     for protection in 0..=3 {
-        let settings = Settings {
-            core: with_key(KEY, protection),
-            ..Settings::default()
-        };
-        let mut world = World::brought_up(SPEC, settings);
-        world.kill(0);
-        let other = hosts(&world)[5];
-        world.add_manager_with(other, PortNum(1), with_key(KEY, protection));
+        let mut world = with_successor(protection, with_key(KEY, protection));
         world.settle(ONCE);
         assert_eq!(world.managers()[1].findings(), []);
     }

@@ -35,12 +35,7 @@ const FABRICS: [&str; 9] = [
 
 /// The ports of hosts that have a cable: GUID of the port, and where it is.
 fn hosts(world: &World) -> Vec<(Guid, (Guid, PortNum))> {
-    let cas: BTreeSet<Guid> = world
-        .sim
-        .nodes()
-        .filter(|&(_, kind)| kind == NodeKind::Ca)
-        .map(|(guid, _)| guid)
-        .collect();
+    let cas: BTreeSet<Guid> = world.nodes(NodeKind::Ca).into_iter().collect();
     let ports = world.sim.end_ports().filter(|(guid, _)| cas.contains(guid));
     ports
         .filter(|&(guid, port)| world.sim.peer(guid, port).expect("it is there").is_some())
@@ -236,13 +231,7 @@ fn a_reset_switch_gets_its_multicast_tables_again() {
     let hosts = hosts(&world);
     join(&mut world, MLID, &hosts);
     settle(&mut world);
-    let switches: Vec<Guid> = world
-        .sim
-        .nodes()
-        .filter(|&(_, kind)| kind == NodeKind::Switch)
-        .map(|(guid, _)| guid)
-        .collect();
-    for switch in switches {
+    for switch in world.nodes(NodeKind::Switch) {
         world.sim.reboot(switch).expect("it is there");
         world.run_for(QUIET);
         world.settle(LIMIT);
@@ -255,10 +244,9 @@ fn multicast_fdb_top_rises_with_the_groups_and_stays() {
     let mut world = World::brought_up("ring:4", Settings::default());
     let hosts = hosts(&world);
     let tops = |world: &World| -> BTreeSet<u16> {
-        let switches = world.sim.nodes();
+        let switches = world.nodes(NodeKind::Switch).into_iter();
         switches
-            .filter(|&(_, kind)| kind == NodeKind::Switch)
-            .map(|(guid, _)| world.sim.switch_info(guid).expect("a switch"))
+            .map(|guid| world.sim.switch_info(guid).expect("a switch"))
             .map(|info| info.multicast_fdb_top().0)
             .collect()
     };
@@ -310,12 +298,7 @@ fn schedule_step(
 
 /// Cables between switches, one end of each.
 fn cables(world: &World) -> Vec<(Guid, PortNum)> {
-    let is_switch: BTreeSet<Guid> = world
-        .sim
-        .nodes()
-        .filter(|&(_, kind)| kind == NodeKind::Switch)
-        .map(|(guid, _)| guid)
-        .collect();
+    let is_switch: BTreeSet<Guid> = world.nodes(NodeKind::Switch).into_iter().collect();
     is_switch
         .iter()
         .flat_map(|&guid| {

@@ -9,6 +9,7 @@ use rsm::config::LinkConfig;
 use rsm::core::{Command, Config};
 use rsm::diff::NotKept;
 use rsm::plan::policy::{Policy, PortPolicy};
+use rsm::publish::summary::OnceReport;
 use rsm_ids::{Guid, Lmc, PortNum};
 use rsm_mad::wire::attr::{Attribute, PortInfo, PortState};
 use rsm_mad::wire::header::Method;
@@ -74,14 +75,6 @@ fn refused(world: &World) -> u64 {
     reached - in_effect
 }
 
-fn switches(world: &World) -> Vec<Guid> {
-    let nodes = world.sim.nodes();
-    nodes
-        .filter(|&(_, kind)| kind == NodeKind::Switch)
-        .map(|(guid, _)| guid)
-        .collect()
-}
-
 fn last_host(world: &World) -> (Guid, PortNum) {
     let hosts = world.sim.end_ports().filter(|&(_, port)| port.0 != 0);
     hosts.last().expect("there are hosts")
@@ -90,7 +83,7 @@ fn last_host(world: &World) -> (Guid, PortNum) {
 /// Restarts all switches while no manager runs, and starts one with its predecessor's memory.
 fn restart_on_blank_switches(world: &mut World) {
     world.kill(0);
-    for switch in switches(world) {
+    for switch in world.nodes(NodeKind::Switch) {
         world.sim.reboot(switch).unwrap();
     }
     world.run_for(Duration::from_secs(30));
@@ -118,7 +111,7 @@ fn blocks_above_linear_fdb_top_are_not_sent_to_devices_known_to_refuse_them() {
     expect::assert_up(&world);
     world.watched().assert_harmless();
     let before = refused(&world);
-    let switches = switches(&world).len() as u64;
+    let switches = world.nodes(NodeKind::Switch).len() as u64;
     let in_flight = u64::from(world.manager().core().plan().unwrap().blocks() as u32);
     assert!(before > 0 && before <= switches * in_flight, "{before}");
     restart_on_blank_switches(&mut world);
@@ -203,6 +196,8 @@ fn essential_fields_that_a_device_never_keeps_are_a_finding_and_no_storm() {
         let learned = &world.manager().remembered().not_kept;
         assert_eq!(learned, &NotKept::default(), "{name}");
         expect::assert_up_without(&world, &[host]);
+        let report = OnceReport::of(world.manager().snapshot().expect("it is up"));
+        assert!(!report.is_complete(), "{name}: {report:?}");
     }
 }
 
@@ -214,7 +209,7 @@ fn harmless_fields_that_a_device_never_keeps_become_its_habit() {
     let (findings, _) = bring_up(&mut world);
     assert_eq!(findings, ["device-habit"].into());
     expect::assert_up(&world);
-    let ports = 2 * expect::reach(&world, &[]).links.len() + switches(&world).len();
+    let ports = 2 * expect::reach(&world, &[]).links.len() + world.nodes(NodeKind::Switch).len();
     let sets = world.requests().count(Method::SET);
     world.count_requests();
     let full = true;

@@ -15,11 +15,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 type End = (Guid, PortNum);
 
 fn switches(world: &World) -> BTreeSet<Guid> {
-    let nodes = world.sim.nodes();
-    nodes
-        .filter(|&(_, kind)| kind == NodeKind::Switch)
-        .map(|(guid, _)| guid)
-        .collect()
+    world.nodes(NodeKind::Switch).into_iter().collect()
 }
 
 /// The cables between two switches.

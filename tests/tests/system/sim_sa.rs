@@ -15,7 +15,7 @@ use rsm_mad::wire::sa::{
     VlArbitrationTableRecord,
 };
 use rsm_sim::DropReason;
-use rsm_tests::answering::AnsweringFabric;
+use rsm_tests::answering::{AnsweringFabric, Host};
 use rsm_tests::clock::wait_for;
 
 const SPEC: &str = "fat-tree:k=4,levels=3";
@@ -194,17 +194,17 @@ fn a_registration_is_acknowledged_once_on_disk_or_when_the_disk_is_too_slow() {
     fabric.sa_handle.stop();
 }
 
+/// A fabric of thousands of ports whose SA answers, and a host.
+fn large_fabric_with_host() -> (AnsweringFabric, Host) {
+    let fabric = AnsweringFabric::answering("fat-tree:k=8,levels=3", 0);
+    let (node, port, _) = hosts(&fabric)[0];
+    let host = fabric.host(node, port);
+    (fabric, host)
+}
+
 #[test]
 fn a_get_that_matches_none_of_thousands_returns_no_records() {
-    let fabric = AnsweringFabric::answering("fat-tree:k=8,levels=3", 0);
-    let hosts = hosts(&fabric);
-    let (node, port, lid) = hosts[0];
-    let mut host = fabric.host(node, port);
-    let ready = wait_for(Duration::from_secs(10), || {
-        let answer = host.ask(Method::GET, PAIR, &path(lid, lid));
-        (answer.status() == Status::OK).then_some(())
-    });
-    ready.expect("it answers");
+    let (fabric, mut host) = large_fabric_with_host();
     // No port has such a block; thousands have others.
     let mut wanted = VlArbitrationTableRecord::default();
     wanted.set_block_num(77);
@@ -217,15 +217,7 @@ fn a_get_that_matches_none_of_thousands_returns_no_records() {
 #[test]
 fn loss_delays_a_table_and_does_not_cut_it() {
     // Fourteen thousand segments take a while.
-    let fabric = AnsweringFabric::answering("fat-tree:k=8,levels=3", 0);
-    let hosts = hosts(&fabric);
-    let (node, port, lid) = hosts[0];
-    let mut host = fabric.host(node, port);
-    let ready = wait_for(Duration::from_secs(10), || {
-        let answer = host.ask(Method::GET, PAIR, &path(lid, lid));
-        (answer.status() == Status::OK).then_some(())
-    });
-    ready.expect("it answers");
+    let (fabric, mut host) = large_fabric_with_host();
     host.send(
         Method::GET_TABLE,
         ComponentMask::NONE,
@@ -256,11 +248,6 @@ fn a_host_that_floods_is_refused_and_others_are_answered() {
     let mut greedy = fabric.host(node, port);
     let (node, port, other) = hosts[1];
     let mut modest = fabric.host(node, port);
-    let ready = wait_for(Duration::from_secs(10), || {
-        let answer = modest.ask(Method::GET, PAIR, &path(other, lid));
-        (answer.status() == Status::OK).then_some(())
-    });
-    ready.expect("it answers");
     // All pairs of paths, again and again, without any acknowledgement.
     for _ in 0..12 {
         greedy.send(

@@ -48,10 +48,10 @@ const LONG_HELP: &str = "\
 Nodes and ports:
   0x0002c90300001234    the node or port with that GUID
   0x0002c90300001234:2  port 2 of that node
-  17, 0x11              whoever answers to that LID
+  17, 0x11              the port with that LID
   fe80::2:c903:0:1234   the port with that GID
   leaf-03, leaf-03:7    the node with that description, and port 7 of it
-  guid:11 lid:11 gid:::11 name:11  what the prefix says, where a text could mean several things
+  guid:11 lid:11 gid:::11 name:11  the port or node by that kind of name, where a text fits several
 
 Examples:
   rsmctl status
@@ -66,10 +66,10 @@ Examples:
 The server is the first of these that answers, unless --server or RSM_SERVER names one:
   unix:/run/rsm/rsm.sock, unix:$XDG_RUNTIME_DIR/rsm/rsm.sock, unix:/var/lib/rsm/rsm.sock,
   unix:$XDG_STATE_HOME/rsm/rsm.sock, unix:$HOME/.local/state/rsm/rsm.sock, http://127.0.0.1:50051
-Over TCP a server answers questions only, unless it was started with --insecure-admin.
+Over TCP rsm serves only requests that read, unless it was started with --insecure-admin.
 
 Exit codes:
-  0  done; also where the reader of the output went away
+  0  done; also if the reader of the output ended first
   1  the server refused, found nothing, there is no path, or the route does not arrive
   2  the command line is wrong
   3  no server could be reached, or the connection broke";

@@ -39,7 +39,7 @@ const MTU: u16 = 4096;
 pub(super) struct GpuArgs {
     #[command(subcommand)]
     command: Command,
-    /// A folder with a file for each host, or one file that all hosts are like
+    /// A folder with a file for each host, or one file that describes every host
     #[arg(long, global = true, value_name = "PATH")]
     inventory: Option<PathBuf>,
     /// The routing engine, by name
@@ -48,52 +48,52 @@ pub(super) struct GpuArgs {
     /// The service level of collectives
     #[arg(long, global = true, default_value_t = 0, value_name = "SL", value_parser = clap::value_parser!(u8).range(0..=15))]
     sl: u8,
-    /// How the result is printed
+    /// The format of the result
     #[arg(long, global = true, value_enum, default_value_t)]
     format: Format,
 }
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Print one host's inventory in rsm's own format, from whatever its files are
+    /// Read the files of one host, and print its inventory in rsm's own format
     Import {
         /// The output of `nvidia-smi topo -m` or `rsmctl gpu probe` (.tsv), NCCL's or hwloc's .xml,
         /// .json
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
-    /// Units and rails, and what is wrong; exit code 1 where something is broken
+    /// Units, rails and findings; exit code 1 if there is an error
     Check {
         /// A file in ibnetdiscover's format, or a generator such as superpod
         fabric: String,
     },
-    /// What a host has, and which port each of its GPUs should use
+    /// The GPUs and ports of a host, and the port that each GPU should use
     Hints {
         /// A file in ibnetdiscover's format, or a generator such as superpod
         fabric: String,
         /// The host
         host: String,
     },
-    /// What lies between two GPUs
+    /// The relation and the paths between two GPUs
     Pair {
         /// A file in ibnetdiscover's format, or a generator such as superpod
         fabric: String,
         /// A GPU, as HOST:INDEX
         from: String,
-        /// Another one
+        /// Another GPU, as HOST:INDEX
         to: String,
     },
-    /// The order of ranks for a job, and what its traffic meets
+    /// The order of ranks for a job, and the load of its traffic
     Plan {
         /// A file in ibnetdiscover's format, or a generator such as superpod
         fabric: String,
         /// The hosts, separated by commas; all of them if left out
         #[arg(long, value_delimiter = ',', value_name = "HOST")]
         hosts: Vec<String>,
-        /// How many GPUs of each host
+        /// The number of GPUs of each host
         #[arg(long, default_value_t = 8, value_name = "COUNT")]
         gpus: usize,
-        /// ring, tree, recursive-doubling or all-to-all
+        /// The communication pattern: ring, tree, recursive-doubling or all-to-all
         #[arg(long, default_value = "ring")]
         pattern: Pattern,
     },
@@ -101,13 +101,13 @@ enum Command {
     Export {
         /// A file in ibnetdiscover's format, or a generator such as superpod
         fabric: String,
-        /// Which file
+        /// The format of the file
         #[arg(value_parser = exporters())]
         file: &'static Exporter,
-        /// The host, for files that are of one
+        /// The host, for formats of a single host
         #[arg(long, required_if_eq_any = host_exporters())]
         host: Option<String>,
-        /// NCCL's version: rails and planes are written for 2.30.7 and later
+        /// NCCL's version: only files for 2.30.7 and later have rails and planes
         #[arg(long, default_value = "2.30.7", value_name = "VERSION")]
         nccl: NcclVersion,
         /// The domain of Kubernetes' labels
@@ -180,7 +180,7 @@ pub(super) fn run(args: &GpuArgs) -> anyhow::Result<ExitCode> {
     let path = args
         .inventory
         .as_deref()
-        .context("--inventory says where the hosts' files are")?;
+        .context("no inventory of GPU hosts: give a folder or a file with --inventory")?;
     let netlist = offline::load(args.command.fabric().unwrap_or_default())?;
     let model = offline::fabric(&netlist);
     let lids = lids::assign(&model, &Claims::new(), &Policy::default());

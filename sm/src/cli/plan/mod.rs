@@ -46,47 +46,49 @@ pub(super) struct PlanArgs {
     /// The routing engine, by name
     #[arg(long, default_value_t, value_name = "NAME")]
     engine: EngineKind,
-    /// GUIDs of the switches to rank from, one in a line
+    /// The file of the switches at the top, a GUID on each line
     #[arg(long, value_name = "FILE")]
     root_guid_file: Option<PathBuf>,
     /// LID mask control, 0 to 7
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
     lmc: u8,
-    /// Break the fabric first, such as links=1%,switches=2,seed=7
+    /// The faults to put into the fabric first, such as links=1%,switches=2,seed=7
     #[arg(long, value_name = "FAULTS")]
     fail: Option<String>,
-    /// Measure the tables in this file in place of routing: OpenSM's opensm-lfts.dump, or what
-    /// ibroute or dump_fts printed. With --compare they are one more engine
+    /// Measure the tables in this file in place of routing: OpenSM's opensm-lfts.dump, or the
+    /// output of ibroute or dump_fts. With --compare these tables count as one more engine
     #[arg(long, value_name = "FILE", conflicts_with_all = ["engine", "whatif"])]
     tables: Option<PathBuf>,
     /// Measure how the routes spread traffic: links, shifts, permutations, bisections, collectives
     #[arg(long)]
     quality: bool,
-    /// Where random traffic of --quality and --compare starts
+    /// The seed of the random traffic of --quality and --compare
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     seed: u64,
     /// Route with each of these engines, and compare how they spread traffic
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with_all = ["whatif", "svg"])]
     compare: Vec<EngineKind>,
-    /// What would follow if a cable or a node went: unlink=NODE:PORT or remove=NODE
+    /// Print the consequence of losing a cable or a node: unlink=NODE:PORT or remove=NODE
     #[arg(long, value_name = "LOSS", conflicts_with = "svg")]
     whatif: Option<loss::LossSpec>,
-    /// Draw the fabric by ranks and the load of its links to this file
+    /// Draw the fabric by ranks, with the load of its links, into this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Inventories of GPU hosts, as `rsm gpu --inventory` takes them: rails and findings are added
+    /// Inventories of GPU hosts, as for `rsm gpu --inventory`: the report then has rails and
+    /// findings
     #[arg(long, value_name = "PATH", conflicts_with = "whatif")]
     gpu: Option<PathBuf>,
-    /// The purposes of ports: on each line a port GUID and compute, storage or management
+    /// The file of the purposes of ports: on each line a port GUID and compute, storage or
+    /// management
     #[arg(long, value_name = "FILE")]
     categories: Option<PathBuf>,
-    /// Do not spread the ports of hosts that have several in the order of hosts and rails
+    /// Do not spread routes to hosts with several ports in the order of hosts and rails
     #[arg(long)]
     no_rails: bool,
     /// Give two switches that carry nothing a path between their own ports as well
     #[arg(long)]
     connect_roots: bool,
-    /// How the result is printed
+    /// The format of the result
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }

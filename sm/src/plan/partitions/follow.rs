@@ -14,7 +14,7 @@ use crate::sweep::inventory::PortKey;
 
 /// The partitions of `fabric`, equal to those of [`assign`](super::assign). `previous` are those of
 /// the fabric and policy `before`. Reads only the ports of rewired nodes, those at the other ends
-/// of their cables, and the port GUIDs in `renamed`, whose rules differ between the two policies.
+/// of their cables, and the port GUIDs in `members`, whose rules differ between the two policies.
 ///
 /// `None` if other ports may be concerned: there are or were findings, this subnet manager has
 /// moved, or enforcement starts or ends.
@@ -23,7 +23,7 @@ pub(in crate::plan) fn follow(
     (before, before_policy): (&Fabric, &Policy),
     fabric: &Fabric,
     policy: &Policy,
-    renamed: &BTreeSet<Guid>,
+    members: &BTreeSet<Guid>,
 ) -> Option<Arc<PartitionPlan>> {
     let own = |fabric: &Fabric| fabric.local.map(|local| fabric.key(local));
     if !previous.findings.is_empty() || own(before) != own(fabric) {
@@ -35,9 +35,9 @@ pub(in crate::plan) fn follow(
             concerned.extend(node.into_iter().flat_map(|node| around(fabric, node)));
         }
     }
-    if !renamed.is_empty() {
+    if !members.is_empty() {
         let ports = fabric.end_ports();
-        let ports = ports.filter(|(_, port)| renamed.contains(&port.guid));
+        let ports = ports.filter(|(_, port)| members.contains(&port.guid));
         concerned.extend(
             ports
                 .flat_map(|(at, port)| [Some(fabric.key(at)), port.peer])

@@ -13,8 +13,10 @@ use rsm_sim::Probe;
 
 use super::world::*;
 use crate::core::snapshot::Snapshot;
+use crate::fabric::Fabric;
 use crate::plan::Plan;
 use crate::publish::View;
+use crate::sweep::inventory::PortKey;
 
 /// All pages of a list, `limit` items at a time.
 fn all<T, K: Copy>(
@@ -125,6 +127,49 @@ fn pages_put_together_are_the_list() {
             );
             assert_eq!(pages, wanted, "{filter:?}");
         }
+    }
+}
+
+/// The snapshot of `world` with `cables` in the place of those that were at their ends.
+fn with_cables(world: &World, cables: &[(PortKey, PortKey)]) -> Snapshot {
+    let snapshot = world.snapshot();
+    let mut fabric = Fabric::clone(&snapshot.fabric);
+    for &(a, b) in cables {
+        for (here, there) in [(a, b), (b, a)] {
+            let ix = fabric.find(here.node).unwrap();
+            fabric.node_mut(ix).ports[here.port.index()].peer = Some(there);
+        }
+    }
+    Snapshot {
+        fabric: Arc::new(fabric),
+        ..snapshot
+    }
+}
+
+#[test]
+fn cables_from_a_switch_to_itself_are_listed_once_with_and_without_a_node() {
+    let port = |node, number| PortKey::new(node, PortNum(number));
+    let cables = [
+        (port(LEAF_1, 5), port(LEAF_1, 5)),
+        (port(LEAF_2, 3), port(LEAF_2, 4)),
+        (port(SPINE_A, 2), port(SPINE_B, 2)),
+    ];
+    let view = blank_view();
+    view.replace(Arc::new(with_cables(&World::up(), &cables)));
+    let listed = |filter| view.links(None, usize::MAX, &filter).items;
+    let every_link = listed(LinkFilter::default());
+    // Two of the eight cables of the fabric make room for those between spines and at leaf 2.
+    assert_eq!(every_link.len(), 9);
+    assert_eq!(view.status().links, 9);
+    for (node, count) in [(LEAF_1, 5), (LEAF_2, 3), (SPINE_A, 2), (SPINE_B, 2)] {
+        let filter = LinkFilter {
+            node: Some(node),
+            ..LinkFilter::default()
+        };
+        let mut wanted = every_link.clone();
+        wanted.retain(|link| filter.matches(&link.message));
+        assert_eq!(wanted.len(), count);
+        assert_eq!(listed(filter), wanted);
     }
 }
 

@@ -106,3 +106,38 @@ fn complete_means_that_every_managed_port_is_active() {
     };
     assert!(!OnceReport::of(&unseen).is_complete());
 }
+
+/// Devices that do not hold the plan make `--once` end with 1, although all ports are Active.
+#[test]
+fn failed_sets_refused_plans_and_unwritten_files_make_the_run_incomplete() {
+    let up = World::up().snapshot();
+    let is_complete_with = |kind: FindingKind, severity: Severity| {
+        let text = "it is not as planned".to_owned();
+        let finding = Finding::new(kind, Subject::Node(SPINE_A), severity, text);
+        let snapshot = Snapshot {
+            findings: Arc::from([finding]),
+            ..up.clone()
+        };
+        OnceReport::of(&snapshot).is_complete()
+    };
+    for (kind, severity) in [
+        (FindingKind::SetFailed, Severity::Error),
+        (FindingKind::MKeyMismatch, Severity::Error),
+        (FindingKind::RoutingRefused, Severity::Error),
+        (FindingKind::MulticastRefused, Severity::Error),
+        (FindingKind::LidSpaceExhausted, Severity::Error),
+        (FindingKind::AdaptiveRouting, Severity::Error),
+        (FindingKind::Storage, Severity::Warning),
+    ] {
+        assert!(!is_complete_with(kind, severity), "{}", kind.code());
+    }
+    for (kind, severity) in [
+        (FindingKind::AdaptiveRouting, Severity::Warning),
+        (FindingKind::DeviceHabit, Severity::Info),
+        (FindingKind::LinkMismatch, Severity::Warning),
+        (FindingKind::Unanswering, Severity::Error),
+        (FindingKind::CableMissing, Severity::Warning),
+    ] {
+        assert!(is_complete_with(kind, severity), "{}", kind.code());
+    }
+}

@@ -14,7 +14,7 @@ pub(crate) enum EngineCommand {
     List,
     /// Shows the engine in force, and its reason
     Show,
-    /// Routes with another engine from now on, until the configuration is read again
+    /// Routes with another engine from now on, until rsm reads its configuration again
     Set(SetArguments),
 }
 

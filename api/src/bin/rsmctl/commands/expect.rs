@@ -12,10 +12,10 @@ use crate::text::{NONE, label, or_none, timestamp};
     after_help = "Examples: rsmctl expect; rsmctl expect --accept leaf-03:7; rsmctl expect --accept-all"
 )]
 pub(crate) struct ExpectArguments {
-    /// Expect this node, or the cable at this port, no longer
+    /// Accept that this node, or the cable at this port, is gone for good
     #[arg(long, value_name = "NODE|NODE:PORT", conflicts_with = "accept_all")]
     accept: Option<String>,
-    /// Expect none of the missing nodes and cables any longer
+    /// Accept that all missing nodes and cables are gone for good
     #[arg(long)]
     accept_all: bool,
 }

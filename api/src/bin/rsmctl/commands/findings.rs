@@ -9,7 +9,7 @@ use crate::text::{NONE, label, label_parser, timestamp};
 #[derive(Debug, Args)]
 #[command(after_help = "Example: rsmctl findings --severity error")]
 pub(crate) struct FindingsArguments {
-    /// Only findings at least this grave
+    /// Only findings of this severity or a higher one
     #[arg(long, value_parser = label_parser::<v1::Severity>())]
     severity: Option<i32>,
     /// Only findings of this kind, for instance duplicate-guid

@@ -24,7 +24,7 @@ pub(crate) enum SimCommand {
     PowerOff(NodeArguments),
     /// Switches a node on that was off
     PowerOn(NodeArguments),
-    /// Loses a share of all subnet management packets
+    /// Drops a share of all subnet management packets
     Loss(LossArguments),
 }
 

@@ -12,8 +12,8 @@ pub(crate) struct SweepArguments {
     /// Read everything anew, rather than only the parts that may have changed
     #[arg(long)]
     full: bool,
-    /// Write every forwarding table anew as well, even where switches hold it, and turn off
-    /// adaptive routing that another subnet manager left on
+    /// Also write every forwarding table anew, even where switches hold it, and turn off adaptive
+    /// routing that another subnet manager left on
     #[arg(long)]
     rewrite: bool,
 }

@@ -11,7 +11,7 @@ use crate::text::count;
 /// Events as they happen, until interrupted
 #[derive(Debug, Args)]
 #[command(
-    after_help = "With --format json, one object a line: an event, or {\"lost\":{\"count\":N}} where this end read too slowly.\n\nExample: rsmctl watch --format json | jq .finding_raised.message"
+    after_help = "With --format json, one object a line: an event, or {\"lost\":{\"count\":N}} where rsmctl read too slowly.\n\nExample: rsmctl watch --format json | jq .finding_raised.message"
 )]
 pub(crate) struct WatchArguments {
     /// First the kept events after this sequence number; 0 for all kept events

@@ -25,7 +25,7 @@ pub(crate) enum GpuCommand {
         /// The format of the file
         #[arg(long, value_enum, value_name = "FORMAT")]
         file_format: FileFormat,
-        /// The inventory is a machine type, for hosts without their own
+        /// Import a machine type, for hosts without an inventory of their own
         #[arg(long)]
         machine_type: bool,
         /// The file
