@@ -7,7 +7,7 @@ use rsm_mad::wire::attr::{
     PortInfo, PortPhysicalState, PortState, SwitchInfo,
 };
 
-use super::{Order, Push, Task};
+use super::{Order, Phase, Push, Task};
 use crate::diff::{Changes, NotKept};
 use crate::plan::Plan;
 use crate::sweep::Answer;
@@ -18,6 +18,8 @@ use crate::sweep::inventory::{BlockState, Inventory};
 pub struct Foreseen {
     /// The Set.
     pub order: Order,
+    /// The phase of the push in which it leaves.
+    pub phase: Phase,
     /// The device's content before it, after all Sets listed earlier; `None` if it is not known.
     pub before: Option<[u8; 64]>,
     /// The content afterwards: fields that the Set marks "no change" keep their value.
@@ -32,6 +34,7 @@ pub fn rehearse(plan: Arc<Plan>, changes: Changes, inventory: &Inventory) -> Vec
     let mut push = Push::start(plan, changes, &inventory);
     let mut sets = Vec::new();
     while let Some(order) = push.poll_order(&mut inventory) {
+        let phase = push.phases.current();
         let before = held(&inventory, order.task);
         let after = carried_out(order.task, before.as_ref(), order.data);
         push.handle(
@@ -42,6 +45,7 @@ pub fn rehearse(plan: Arc<Plan>, changes: Changes, inventory: &Inventory) -> Vec
         );
         sets.push(Foreseen {
             order,
+            phase,
             before,
             after,
         });
