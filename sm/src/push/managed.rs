@@ -39,7 +39,7 @@ impl Push {
         let Some(port) = inventory.port_mut(key.port) else {
             return;
         };
-        port.managed.store(key.place, *data);
+        port.managed.store(key.place, data);
         if !wanted.is_some_and(|wanted| port.managed.holds(key.place, &wanted)) {
             self.failed(inventory, Task::Managed(key), Cause::NotHeld);
         }
@@ -47,7 +47,7 @@ impl Push {
 
     pub(super) fn managed_failed(inventory: &mut Inventory, key: BlockKey) {
         if let Some(port) = inventory.port_mut(key.port) {
-            port.managed.doubt(key.place);
+            port.managed.mark_dirty(key.place);
         }
     }
 }

@@ -11,7 +11,8 @@ use super::{Order, Phase, Push, Task};
 use crate::diff::{Changes, NotKept};
 use crate::plan::Plan;
 use crate::sweep::Answer;
-use crate::sweep::inventory::{BlockState, Inventory};
+use crate::sweep::image::BlockState;
+use crate::sweep::inventory::Inventory;
 
 /// One Set that was not sent.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +74,7 @@ fn held(inventory: &Inventory, task: Task) -> Option<[u8; 64]> {
             let image = &switch(guid)?.mft;
             let mut table = MulticastForwardingTable::default();
             table.set_masks(image.block(at));
-            (image.state(at) == BlockState::Known).then(|| *table.as_data())
+            image.is_known(at).then(|| *table.as_data())
         }
         Task::Port(key, _) | Task::Bounce(key) => {
             Some(*inventory.port(key)?.info.as_ref()?.as_data())
@@ -82,12 +83,12 @@ fn held(inventory: &Inventory, task: Task) -> Option<[u8; 64]> {
             let image = inventory.port(key)?.p_keys.as_deref()?;
             let first = usize::from(block) * PKeyTable::ENTRIES;
             let mut keys = [PKey::INVALID; PKeyTable::ENTRIES];
-            for (index, key) in keys.iter_mut().enumerate() {
-                *key = image.key(first + index);
+            for (key, &held) in keys.iter_mut().zip(image.keys().iter().skip(first)) {
+                *key = held;
             }
             let mut table = PKeyTable::default();
             table.set_p_keys(keys);
-            (image.state(block) == BlockState::Known).then(|| *table.as_data())
+            image.is_known(block).then(|| *table.as_data())
         }
         _ => None,
     }

@@ -18,11 +18,12 @@ use rsm_routing::tables::Lft;
 
 use super::doubts::Doubts;
 use super::fault::Faults;
-use super::managed::BlockImage;
+use super::image::{BlockState, Image};
+use super::managed::ManagedBlocks;
 use super::mft_image::MftImage;
 use super::p_keys::PKeyImage;
 use super::paths::Search;
-use super::sl2vl_image::SlToVlImage;
+use super::sl2vl::SlToVlImage;
 use super::writes::{Mark, Writes};
 use crate::alias_guids::AliasGuids;
 use crate::habits::{DeviceHabits, DeviceKind, Habit};
@@ -30,20 +31,6 @@ use crate::whole::{Step, Whole};
 
 /// Entries of a linear forwarding table that one SMP carries (IBA 14.2.5.10).
 pub const LFT_BLOCK: usize = 64;
-
-/// State of a 64-entry block of a switch's forwarding table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BlockState {
-    /// Never read, or lost in a reset of the switch.
-    Unknown,
-    /// The hardware holds these entries.
-    Known,
-    /// A Set was sent and its answer was lost: either content is possible.
-    Dirty,
-    /// The hardware reads these entries back, and may forward by others: only an acknowledged Set
-    /// makes the block known.
-    Distrusted,
-}
 
 /// The forwarding table as the switch holds it.
 ///
@@ -254,7 +241,7 @@ pub struct PortRecord {
     /// The P_KeyTable it holds; `None` while it is not known. Shared copy-on-write.
     pub p_keys: Option<Arc<PKeyImage>>,
     /// The managed attributes it holds, as far as they are known.
-    pub managed: BlockImage,
+    pub managed: Image<ManagedBlocks>,
 }
 
 impl PortRecord {
@@ -277,7 +264,7 @@ impl PortRecord {
     pub fn forget_tables(&mut self) {
         self.p_keys = None;
         // Sweeps read blocks again that were read or written.
-        self.managed.doubt_all();
+        self.managed.mark_all_dirty();
     }
 
     /// Whether the port's link is physically up, so that SMPs pass: Init, Armed or Active.

@@ -21,6 +21,7 @@ mod adaptive;
 mod attributes;
 pub mod doubts;
 pub mod fault;
+pub mod image;
 pub mod inventory;
 pub mod m_key;
 pub mod managed;
@@ -32,7 +33,6 @@ mod paths;
 pub mod reach;
 mod reset;
 pub mod sl2vl;
-pub mod sl2vl_image;
 mod suspicion;
 pub mod writes;
 

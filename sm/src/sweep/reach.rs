@@ -3,7 +3,8 @@
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
 
-use super::inventory::{BlockState, Inventory, LFT_BLOCK, PortKey};
+use super::image::BlockState;
+use super::inventory::{Inventory, LFT_BLOCK, PortKey};
 
 /// More switches than any sensible path has; a longer one is a loop.
 const HOPS_MAX: usize = 64;
