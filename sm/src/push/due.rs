@@ -2,7 +2,6 @@
 
 use rsm_ids::{Guid, PortNum};
 
-use super::order::End;
 use super::phases::{Phase, Phases};
 use super::tables::SwitchPush;
 use super::{Push, Task};
@@ -69,8 +68,8 @@ impl Push {
         switch: &SwitchPush,
     ) -> Option<Task> {
         let at = PortKey::new(guid, PortNum::ZERO);
-        let (mut left, switch) = (switch.left(guid), Some(switch));
-        left.find(|&task| self.are_met(inventory, task.needs(), End { task, at, switch }))
+        let mut left = switch.left(guid);
+        left.find(|&task| self.are_met(inventory, task.needs(), (task, at, Some(switch))))
     }
 
     fn is_turn_due(&self, inventory: &Inventory, guid: Guid, switch: &SwitchPush) -> bool {

@@ -14,7 +14,7 @@ use crate::sweep::inventory::{Inventory, PortKey};
 
 /// A condition that a Set waits for. Those of Sets that change the state of a link hold at both of
 /// its ends.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
     /// The phase of the table has begun; for tables without one of their own, the last phase.
     Phase,
@@ -110,15 +110,8 @@ impl Task {
     }
 }
 
-/// A Set, at one end of its link if it changes the state of one.
-#[derive(Clone, Copy)]
-pub(super) struct End<'a> {
-    pub(super) task: Task,
-    /// The port; port 0 for Sets of a switch's tables.
-    pub(super) at: PortKey,
-    /// The Sets of the switch, if it gets any.
-    pub(super) switch: Option<&'a SwitchPush>,
-}
+/// A Set, the port at which its needs are checked, and the Sets of that port's switch, if any.
+type At<'a> = (Task, PortKey, Option<&'a SwitchPush>);
 
 impl Push {
     /// Whether the Set of `task` may leave now.
@@ -132,18 +125,18 @@ impl Push {
         let mut ends = [Some(task.port()), peer].into_iter().flatten();
         ends.all(|at| {
             let switch = self.switches.get(&at.node);
-            self.are_met(inventory, task.needs(), End { task, at, switch })
+            self.are_met(inventory, task.needs(), (task, at, switch))
         })
     }
 
-    /// Whether all `needs` are met at one end.
-    pub(super) fn are_met(&self, inventory: &Inventory, needs: &[Need], end: End<'_>) -> bool {
+    /// Whether all `needs` are met at one port.
+    pub(super) fn are_met(&self, inventory: &Inventory, needs: &[Need], place: At<'_>) -> bool {
         let mut needs = needs.iter();
-        needs.all(|&need| self.is_met(inventory, need, end))
+        needs.all(|&need| self.is_met(inventory, need, place))
     }
 
-    fn is_met(&self, inventory: &Inventory, need: Need, end: End<'_>) -> bool {
-        let End { task, at, switch } = end;
+    fn is_met(&self, inventory: &Inventory, need: Need, place: At<'_>) -> bool {
+        let (task, at, switch) = place;
         let (transition, phases) = (&self.plan.transition, &self.phases);
         let zero = PortKey::new(at.node, PortNum::ZERO);
         let port = || self.ports.get(&at);
@@ -187,9 +180,9 @@ impl Push {
                 let state = info().map(|info| info.port_state());
                 matches!(state, Some(PortState::Armed | PortState::Active))
             }
-            Need::Link if is_awaited() => self.are_met(inventory, AWAITED_LINK, end),
-            Need::Link => self.are_met(inventory, OTHER_LINK, end),
-            Need::LinkIfAwaited => !is_awaited() || self.is_met(inventory, Need::Link, end),
+            Need::Link if is_awaited() => self.are_met(inventory, AWAITED_LINK, place),
+            Need::Link => self.are_met(inventory, OTHER_LINK, place),
+            Need::LinkIfAwaited => !is_awaited() || self.is_met(inventory, Need::Link, place),
             Need::Removals => phases.have_passed(transition.cuts),
             Need::SlToVlEverywhere => phases.is_sl2vl_held(),
             Need::DarkProgrammed => {

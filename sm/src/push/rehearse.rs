@@ -11,7 +11,6 @@ use super::{Order, Phase, Push, Task};
 use crate::diff::{Changes, NotKept};
 use crate::plan::Plan;
 use crate::sweep::Answer;
-use crate::sweep::image::BlockState;
 use crate::sweep::inventory::Inventory;
 
 /// One Set that was not sent.
@@ -66,7 +65,8 @@ fn held(inventory: &Inventory, task: Task) -> Option<[u8; 64]> {
         } => {
             let table = &switch(guid)?.lft;
             let block = usize::from(block);
-            (table.state(block) == BlockState::Known).then(|| *table.entries().block(block))
+            let is_known = table.is_known(block);
+            is_known.then(|| *table.entries().block(block))
         }
         Task::Multicast {
             switch: guid, at, ..

@@ -8,7 +8,8 @@ use rsm_mad::wire::attr::{
 use rsm_mad::wire::header::Status;
 
 use super::fault::Fault;
-use super::inventory::{Inventory, LFT_BLOCK, NodeRecord, PortKey, SwitchRecord};
+use super::inventory::{Inventory, NodeRecord, PortKey, SwitchRecord};
+use super::lft_image::LFT_BLOCK;
 use super::mft_image::{self, Extent, MftBlock};
 use super::{MISSES_TOLERATED, Query, Scope, Sweep, reset};
 use crate::habits::{DeviceKind, Habit};

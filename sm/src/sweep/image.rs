@@ -2,7 +2,7 @@
 //!
 //! One type serves multicast forwarding tables, SLtoVLMappingTables, P_KeyTables and managed
 //! attributes. The linear forwarding table has its own,
-//! [`LftImage`](super::inventory::LftImage): it has a thousand blocks, every plan asks for all of
+//! [`LftImage`](super::lft_image::LftImage): it has a thousand blocks, every plan asks for all of
 //! them, and an unanswered Set counts entry by entry.
 
 use std::collections::BTreeMap;

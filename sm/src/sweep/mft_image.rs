@@ -60,7 +60,7 @@ pub fn extent(info: &SwitchInfo) -> Extent {
 pub const NOTHING: Lid = Lid(Lid::MULTICAST_FIRST.0 - 1);
 
 /// The table as the switch holds it. The masks are shared copy-on-write, as those of
-/// [`super::inventory::LftImage`] are.
+/// [`super::lft_image::LftImage`] are.
 pub type MftImage = Image<Arc<Mft>>;
 
 impl BlockTable for Arc<Mft> {

@@ -23,6 +23,7 @@ pub mod doubts;
 pub mod fault;
 pub mod image;
 pub mod inventory;
+pub mod lft_image;
 pub mod m_key;
 pub mod managed;
 pub mod mft_image;
