@@ -14,7 +14,7 @@ mod due;
 mod links;
 mod managed;
 mod multicast;
-mod order;
+mod needs;
 mod orders;
 mod p_keys;
 mod phases;
@@ -31,7 +31,7 @@ use std::sync::Arc;
 use rsm_ids::{Guid, PortNum};
 
 use self::multicast::MulticastPush;
-pub use self::order::{AWAITED_LINK, Need, OTHER_LINK};
+pub use self::needs::{AWAITED_LINK, Need, OTHER_LINK};
 pub use self::phases::Phase;
 use self::phases::Phases;
 use self::ports::PortPush;
