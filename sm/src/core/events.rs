@@ -89,7 +89,9 @@ impl Core {
             }
             if let Some(port) = self.inventory.port_mut(key) {
                 for change in differing {
-                    port.managed.doubt_known(change.key.place);
+                    if port.managed.is_known(change.key.place) {
+                        port.managed.mark_dirty(change.key.place);
+                    }
                 }
             }
             self.work.look_at_port(key);

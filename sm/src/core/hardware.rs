@@ -64,7 +64,7 @@ impl HeldMulticast {
     pub(super) fn of(&mut self, inventory: &Inventory) -> Arc<HeldMasks> {
         for guid in inventory.written_since(self.mark) {
             let switch = inventory.node(guid).and_then(|node| node.switch.as_ref());
-            let masks = switch.map(|switch| switch.mft.masks());
+            let masks = switch.map(|switch| switch.mft.content());
             let known = self.held.by_switch.get(&guid);
             // Most writes are into other tables.
             if known.map(Arc::as_ptr) == masks.map(Arc::as_ptr) {
@@ -83,7 +83,7 @@ impl HeldMulticast {
 
     fn is_of(&self, inventory: &Inventory) -> bool {
         let all = inventory.switches();
-        let all = all.map(|(guid, _, switch)| (guid, &**switch.mft.masks()));
+        let all = all.map(|(guid, _, switch)| (guid, &**switch.mft.content()));
         let held = self.held.by_switch.iter();
         held.map(|(&guid, masks)| (guid, &**masks)).eq(all)
     }

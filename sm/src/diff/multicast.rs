@@ -10,7 +10,7 @@ use rsm_routing::mcast::{BLOCK_MLIDS, Mft};
 use super::Changes;
 use crate::plan::Plan;
 use crate::plan::multicast::Multicast;
-use crate::sweep::inventory::{BlockState, Inventory, NodeRecord, SwitchRecord};
+use crate::sweep::inventory::{Inventory, NodeRecord, SwitchRecord};
 use crate::sweep::mft_image::{self, Extent, MftBlock, MftImage};
 use crate::sweep::writes::Mark;
 
@@ -38,13 +38,11 @@ impl MulticastChange {
 /// The masks that a block keeps on the way to `wanted`: the known ports that it also has in the
 /// end.
 pub fn kept(image: &MftImage, at: MftBlock, wanted: &[u16; BLOCK_MLIDS]) -> [u16; BLOCK_MLIDS] {
-    match image.state(at) {
-        BlockState::Known => {
-            let held = image.block(at);
-            std::array::from_fn(|index| held[index] & wanted[index])
-        }
-        BlockState::Unknown | BlockState::Dirty | BlockState::Distrusted => [0; BLOCK_MLIDS],
+    if !image.is_known(at) {
+        return [0; BLOCK_MLIDS];
     }
+    let held = image.block(at);
+    std::array::from_fn(|index| held[index] & wanted[index])
 }
 
 /// The last comparison of multicast tables, and the switches that differed. A switch that is
@@ -225,7 +223,7 @@ fn diff_switch(
             continue;
         }
         let kept = kept(&record.mft, at, &wanted);
-        if record.mft.state(at) != BlockState::Known || kept != record.mft.block(at) {
+        if !record.mft.holds(at, &kept) {
             change.first.push(at);
         }
         if kept != wanted {

@@ -34,6 +34,9 @@ pub(super) fn diff(plan: &Plan, node: &NodeRecord) -> Vec<SlToVlRow> {
             let row = *sl2vl.row(switch, input, output)?;
             Some(SlToVlRow { input, output, row })
         })
-        .filter(|wanted| !record.sl2vl.holds(wanted.input, wanted.output, &wanted.row))
+        .filter(|wanted| {
+            let ports = (wanted.input, wanted.output);
+            !record.sl2vl.holds(ports, &wanted.row)
+        })
         .collect()
 }

@@ -13,7 +13,8 @@ use serde::Serialize;
 use super::summary::OnceReport;
 use crate::core::snapshot::Snapshot;
 use crate::push::{Foreseen, Step, Task};
-use crate::sweep::inventory::{Inventory, LFT_BLOCK, PortKey};
+use crate::sweep::inventory::{Inventory, PortKey};
+use crate::sweep::lft_image::LFT_BLOCK;
 
 /// Exit code of `rsm --dry-run` where it would send any Set.
 pub const WOULD_SET: u8 = 3;

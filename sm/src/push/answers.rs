@@ -11,7 +11,6 @@ use super::{Cause, Failure, Push, Step, Task};
 use crate::diff::NotKept;
 use crate::habits::{DeviceKind, PortRole};
 use crate::sweep::inventory::{Inventory, PortKey};
-use crate::sweep::managed::BlockKey;
 
 impl Push {
     pub(super) fn acknowledged(
@@ -137,7 +136,6 @@ impl Push {
             return;
         };
         self.unread.remove(&key);
-        self.lid_settled(key);
         let before = record.answered(key.port, info);
         let fell_back = before
             .as_ref()
@@ -146,6 +144,7 @@ impl Push {
             // The port was reset in between, or its link trained again.
             record.forget_tables();
         }
+        self.lid_settled(inventory, key);
         if let (Some(port), Some(before)) = (self.ports.get_mut(&key), before) {
             let asked = port.content(&before, step);
             let unkept = port.take_answer(&before, info);
@@ -167,7 +166,7 @@ impl Push {
         self.link_settled(inventory, key);
         self.consider_others_after(inventory, key);
         self.consider(inventory, key);
-        self.release_managed(key);
+        self.release_managed(inventory, key);
         if let Some(peer) = self.ports.get(&key).and_then(|port| port.peer()) {
             self.consider(inventory, peer);
         }
@@ -177,10 +176,8 @@ impl Push {
         let failure = Failure { task, cause };
         if cause == Cause::Silence {
             let port = match task {
-                Task::Port(key, _)
-                | Task::PKeys(key, _)
-                | Task::Managed(BlockKey { port: key, .. }) => key,
-                _ => PortKey::new(failure.node(), PortNum::ZERO),
+                Task::Bounce(key) => PortKey::new(key.node, PortNum::ZERO),
+                _ => task.port(),
             };
             inventory.set_ignored(port);
         }
@@ -213,7 +210,7 @@ impl Push {
                 if let Some(port) = self.ports.get_mut(&key) {
                     port.give_up();
                 }
-                self.lid_settled(key);
+                self.lid_settled(inventory, key);
                 self.consider_others_after(inventory, key);
             }
             Task::Bounce(key) => {
@@ -239,12 +236,12 @@ impl Push {
 
     /// The port must be read to know whether it took the Set; nothing counts as failed. Until then
     /// it gets no more Sets.
-    pub(super) fn doubt(&mut self, key: PortKey) {
+    pub(super) fn doubt(&mut self, inventory: &Inventory, key: PortKey) {
         self.doubted = true;
         if let Some(port) = self.ports.get_mut(&key) {
             port.give_up();
         }
-        self.lid_settled(key);
+        self.lid_settled(inventory, key);
         self.unread.insert(key);
     }
 }

@@ -64,7 +64,7 @@ impl Push {
         if inventory.doubts.raise(key, fields, asked, None) {
             self.failed(inventory, Task::Port(key, step), cause);
         } else {
-            self.doubt(key);
+            self.doubt(inventory, key);
             self.consider_others_after(inventory, key);
         }
     }

@@ -3,7 +3,6 @@
 use rsm_ids::{Guid, PortNum};
 
 use super::phases::{Phase, Phases};
-use super::ports::{Link, PortPush};
 use super::tables::SwitchPush;
 use super::{Push, Task};
 use crate::sweep::inventory::{Inventory, PortKey};
@@ -28,7 +27,11 @@ impl Push {
 
     /// How many Sets must be settled in a phase that begins.
     fn counted(&self, phase: Phase) -> usize {
-        let tables = self.switches.values().map(|switch| switch.counted(phase));
+        let mute = &self.plan.transition.mute;
+        let switches = self.switches.iter();
+        let tables = switches
+            .filter(|&(guid, _)| !mute.contains(guid))
+            .map(|(_, switch)| switch.counted(phase));
         let beside = match phase {
             Phase::Interim(0) => self.multicast.unmet(),
             Phase::Links => self.awaited.len(),
@@ -46,36 +49,56 @@ impl Push {
                 self.consider(inventory, end);
             }
         }
-        let phase = self.phases.current();
-        for (&guid, switch) in &mut self.switches {
-            if !switch.in_turn && switch.has_next(phase) {
-                switch.in_turn = true;
-                self.turn.push_back(guid);
-            }
+        let switches = self.switches.iter();
+        let due: Vec<Guid> = switches
+            .filter(|&(&guid, switch)| self.is_turn_due(inventory, guid, switch))
+            .map(|(&guid, _)| guid)
+            .collect();
+        for guid in due {
+            self.queue(guid);
         }
         self.multicast.give_turns();
     }
 
+    /// The next Set to the tables of a switch, if one may leave now.
+    pub(super) fn due_table(
+        &self,
+        inventory: &Inventory,
+        guid: Guid,
+        switch: &SwitchPush,
+    ) -> Option<Task> {
+        let at = PortKey::new(guid, PortNum::ZERO);
+        let mut left = switch.left(guid);
+        left.find(|&task| self.are_met(inventory, task.needs(), (task, at, Some(switch))))
+    }
+
+    fn is_turn_due(&self, inventory: &Inventory, guid: Guid, switch: &SwitchPush) -> bool {
+        !switch.in_turn && self.due_table(inventory, guid, switch).is_some()
+    }
+
     /// Queues a switch that has a Set to send now.
-    pub(super) fn give_turn(&mut self, guid: Guid) {
-        let phase = self.phases.current();
-        if let Some(switch) = self.switches.get_mut(&guid)
-            && !switch.in_turn
-            && switch.has_next(phase)
-        {
+    pub(super) fn give_turn(&mut self, inventory: &Inventory, guid: Guid) {
+        let switch = self.switches.get(&guid);
+        if switch.is_some_and(|switch| self.is_turn_due(inventory, guid, switch)) {
+            self.queue(guid);
+        }
+    }
+
+    fn queue(&mut self, guid: Guid) {
+        if let Some(switch) = self.switches.get_mut(&guid) {
             switch.in_turn = true;
             self.turn.push_back(guid);
         }
     }
 
     /// After a Set of PortInfo was settled: tables may have waited for that of port 0.
-    pub(super) fn lid_settled(&mut self, key: PortKey) {
+    pub(super) fn lid_settled(&mut self, inventory: &Inventory, key: PortKey) {
         if key.port == PortNum::ZERO
             && !self.stopped
             && let Some(switch) = self.switches.get_mut(&key.node)
         {
             switch.lid_settled();
-            self.give_turn(key.node);
+            self.give_turn(inventory, key.node);
         }
     }
 
@@ -119,7 +142,7 @@ impl Push {
         if counts && self.phases.unmet == 0 {
             self.advance(inventory);
         } else {
-            self.give_turn(guid);
+            self.give_turn(inventory, guid);
             self.multicast.give_turn(guid);
         }
         // Most pushes write no port.
@@ -151,19 +174,6 @@ impl Push {
         }
     }
 
-    /// Whether a switch holds its planned tables: it had no changes, or acknowledged all of them.
-    pub(super) fn is_programmed(&self, guid: Guid) -> bool {
-        self.switches
-            .get(&guid)
-            .is_none_or(SwitchPush::is_programmed)
-    }
-
-    /// Whether a port holds its keys: it had no changes, or acknowledged all of them.
-    fn holds_p_keys(&self, key: PortKey) -> bool {
-        let port = self.ports.get(&key);
-        port.is_none_or(|port| port.p_keys.is_held())
-    }
-
     /// Queues the next Sets of a port if they are due.
     pub(super) fn consider(&mut self, inventory: &Inventory, key: PortKey) {
         if self.stopped {
@@ -175,11 +185,10 @@ impl Push {
         let Some(info) = inventory.port(key).and_then(|record| record.info.as_ref()) else {
             return;
         };
-        let sends_p_keys = !port.p_keys.is_sent()
-            && !port.info_goes_first(info)
-            && !self.keys_wait_for_others(key, port);
-        let peer_state = || inventory.port(port.peer()?)?.state();
-        let step = port.due(info, peer_state, || self.link_at(key, port));
+        // All blocks wait for the same.
+        let sends_p_keys = !port.p_keys.is_sent() && self.may(inventory, Task::PKeys(key, 0));
+        let mut steps = port.steps(info).into_iter().flatten();
+        let step = steps.find(|&step| self.may(inventory, Task::Port(key, step)));
         let Some(port) = self.ports.get_mut(&key) else {
             return;
         };
@@ -192,28 +201,5 @@ impl Push {
             port.sent();
             self.ready.push_back(Task::Port(key, step));
         }
-    }
-
-    /// How far the link of the port at `key` may go.
-    fn link_at(&self, key: PortKey, port: &PortPush) -> Link {
-        let mut ends = [Some(key), port.peer()].into_iter().flatten();
-        if !ends.clone().all(|end| self.lets_arm(end)) {
-            Link::Waits
-        } else if ends.all(|end| self.lets_open(end) && self.holds_p_keys(end)) {
-            Link::Opens
-        } else {
-            Link::Arms
-        }
-    }
-
-    /// Whether the keys of the port at `key` wait for Sets to other ports.
-    fn keys_wait_for_others(&self, key: PortKey, port: &PortPush) -> bool {
-        let peer = port.peer().and_then(|peer| self.ports.get(&peer));
-        // The LID of port 0 shows a reset of the switch; it must be set before anything else of the
-        // switch.
-        let zero = PortKey::new(key.node, PortNum::ZERO);
-        let awaits_zero = || self.ports.get(&zero).is_some_and(PortPush::awaits_info);
-        peer.is_some_and(|peer| peer.is_enforcing() && !peer.p_keys.is_settled())
-            || (port.is_enforcing() && awaits_zero())
     }
 }

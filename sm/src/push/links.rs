@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use rsm_ids::PortNum;
-
 use super::Push;
 use super::phases::Phase;
 use super::ports::PortPush;
@@ -26,35 +24,6 @@ fn is_active(inventory: &Inventory, port: PortKey, peer: PortKey) -> bool {
 }
 
 impl Push {
-    /// Whether the switch at the end `end` of a link lets it become Active. If tables wait for the
-    /// link, the switch must be in use or hold all of its tables; otherwise it must hold its
-    /// planned tables.
-    pub(super) fn lets_open(&self, end: PortKey) -> bool {
-        let transition = &self.plan.transition;
-        if !transition.awaited.contains(&end) {
-            return self.is_programmed(end.node);
-        }
-        let zero = PortKey::new(end.node, PortNum::ZERO);
-        let has_lid = !self.ports.get(&zero).is_some_and(PortPush::awaits_info);
-        let has_passed = |phases: usize| self.phases.passed() >= phases || self.phases.is_last();
-        let lets_dark_open = || {
-            let is_held = !transition.dark_last || has_passed(transition.cuts + 1);
-            is_held && self.is_programmed(end.node)
-        };
-        // Entries that the first phases remove could close a loop over the link; a push without
-        // phases removes none.
-        has_lid
-            && has_passed(transition.cuts)
-            && self.phases.is_sl2vl_held()
-            && (!transition.dark.contains(&end.node) || lets_dark_open())
-    }
-
-    /// Whether a port at `end` of a link may be armed. Some devices go on to Active by themselves,
-    /// so links that must wait are not armed either.
-    pub(super) fn lets_arm(&self, end: PortKey) -> bool {
-        !self.plan.transition.awaited.contains(&end) || self.lets_open(end)
-    }
-
     /// After a port was read: its link may be Active at both ends now.
     pub(super) fn link_settled(&mut self, inventory: &Inventory, key: PortKey) {
         let peer = self.ports.get(&key).and_then(PortPush::peer);

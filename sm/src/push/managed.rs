@@ -5,15 +5,17 @@ use crate::sweep::inventory::{Inventory, PortKey};
 use crate::sweep::managed::{BlockKey, Content};
 
 impl Push {
-    /// Queues the blocks of a port, unless a Set of its PortInfo is still to come: its answer shows
-    /// a reset, after which the blocks would be lost.
-    pub(super) fn release_managed(&mut self, port: PortKey) {
-        let awaits_info = self.ports.get(&port).is_some_and(|port| port.awaits_info());
-        if awaits_info || self.stopped {
+    /// Queues the blocks of a port, if they may leave now.
+    pub(super) fn release_managed(&mut self, inventory: &Inventory, port: PortKey) {
+        if self.stopped {
             return;
         }
-        for change in self.managed.get(&port).into_iter().flatten() {
-            let task = Task::Managed(change.key);
+        let changes = self.managed.get(&port).into_iter().flatten();
+        let due: Vec<Task> = changes
+            .map(|change| Task::Managed(change.key))
+            .filter(|&task| self.may(inventory, task))
+            .collect();
+        for task in due {
             if self.managed_queued.insert(task) {
                 self.ready.push_back(task);
             }
@@ -37,7 +39,7 @@ impl Push {
         let Some(port) = inventory.port_mut(key.port) else {
             return;
         };
-        port.managed.store(key.place, *data);
+        port.managed.store(key.place, data);
         if !wanted.is_some_and(|wanted| port.managed.holds(key.place, &wanted)) {
             self.failed(inventory, Task::Managed(key), Cause::NotHeld);
         }
@@ -45,7 +47,7 @@ impl Push {
 
     pub(super) fn managed_failed(inventory: &mut Inventory, key: BlockKey) {
         if let Some(port) = inventory.port_mut(key.port) {
-            port.managed.doubt(key.place);
+            port.managed.mark_dirty(key.place);
         }
     }
 }

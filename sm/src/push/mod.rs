@@ -1,15 +1,9 @@
 //! From the difference to Sets: the only code that sends Sets.
 //!
 //! All switches get their tables in parallel; a port gets its settings and Armed in one Set as soon
-//! as it is met. A link goes Active once both of its ends are armed and hold their P_Keys, and
-//!
-//! * if tables wait for it ([`Transition::awaited`](crate::plan::Transition)): as soon as the
-//!   switches at its ends are in use, or hold all of their tables;
-//! * else, as for links of hosts: as soon as the switches at its ends hold their planned tables.
-//!
-//! P_Keys follow the Set whose answer shows a reset: the state of an end port, the LID of a switch.
-//! Fabric-wide barriers are those of [`phases`]: interim tables, and the links that later ones lead
-//! to. Multicast tables follow two steps of their own; see [`crate::diff::MulticastChange`].
+//! as it is met. [`Task::needs`] is the table of what each Set waits for. Fabric-wide barriers are
+//! those of [`phases`]: interim tables, and the links that later ones lead to. Multicast tables
+//! follow two steps of their own; see [`crate::diff::MulticastChange`].
 //!
 //! The push writes every acknowledged Set into the [`Inventory`], and marks every lost one there,
 //! so that the next difference starts from the true state.
@@ -20,6 +14,7 @@ mod due;
 mod links;
 mod managed;
 mod multicast;
+mod needs;
 mod orders;
 mod p_keys;
 mod phases;
@@ -36,6 +31,8 @@ use std::sync::Arc;
 use rsm_ids::{Guid, PortNum};
 
 use self::multicast::MulticastPush;
+pub use self::needs::{AWAITED_LINK, Need, OTHER_LINK};
+pub use self::phases::Phase;
 use self::phases::Phases;
 use self::ports::PortPush;
 use self::refusals::refuses;
@@ -108,16 +105,7 @@ impl Push {
                     let zero = PortKey::new(guid, PortNum::ZERO);
                     let sets_lid = changes.ports.get(&zero).is_some_and(|change| change.info);
                     let top_first = refuses(inventory, zero, Habit::RefusesBlocksAboveTop);
-                    let switch = SwitchPush::new(change, held, sets_lid, top_first);
-                    let is_mute = mute.contains(&guid);
-                    (
-                        guid,
-                        if is_mute {
-                            switch.coming_last()
-                        } else {
-                            switch
-                        },
-                    )
+                    (guid, SwitchPush::new(change, held, sets_lid, top_first))
                 })
                 .collect(),
             // Collected at once, the map takes half the memory of one that grows.
@@ -157,7 +145,7 @@ impl Push {
         }
         let managed: Vec<PortKey> = push.managed.keys().copied().collect();
         for key in managed {
-            push.release_managed(key);
+            push.release_managed(inventory, key);
         }
         let bounce = changes.bounce.map(|(near, _)| Task::Bounce(near));
         push.ready.extend(bounce);
@@ -296,7 +284,9 @@ impl Push {
                 Answer::Refused(status) | Answer::RefusedRepetition(status),
                 Task::Port(key, step @ (Step::Arm | Step::Activate)),
             ) => self.state_refused(inventory, key, step, status),
-            (Answer::RefusedRepetition(_), Task::Port(key, Step::Configure)) => self.doubt(key),
+            (Answer::RefusedRepetition(_), Task::Port(key, Step::Configure)) => {
+                self.doubt(inventory, key)
+            }
             (Answer::Refused(_) | Answer::RefusedRepetition(_), Task::Block { switch, .. })
                 if self.raises_top_first(inventory, switch, task) => {}
             (Answer::Refused(_) | Answer::RefusedRepetition(_), Task::AdaptiveRouting(guid)) => {

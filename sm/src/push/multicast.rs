@@ -6,7 +6,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::SwitchInfo;
 use rsm_routing::mcast::BLOCK_MLIDS;
 
-use super::{Cause, Failure, Order, Push, Task, tables};
+use super::{Cause, Failure, Order, Push, Task};
 use crate::diff::{MulticastChange, kept};
 use crate::sweep::inventory::{Inventory, PortKey};
 use crate::sweep::mft_image::MftBlock;
@@ -36,15 +36,6 @@ struct SwitchPush {
     top_sent: bool,
     failed: bool,
     in_turn: bool,
-}
-
-/// The Sets that other parts of a push permit now.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Allowed {
-    /// Ports may be added: no unicast tables still on the way could close a cycle with the trees.
-    pub(super) gain: bool,
-    /// SwitchInfo may be written: no other Set of it is to come.
-    pub(super) top: bool,
 }
 
 impl MulticastPush {
@@ -103,7 +94,7 @@ impl MulticastPush {
             return;
         }
         for (&guid, switch) in &mut self.switches {
-            if !switch.in_turn && switch.has_more() {
+            if !switch.in_turn && switch.next(guid).is_some() {
                 switch.in_turn = true;
                 self.turn.push_back(guid);
             }
@@ -115,31 +106,48 @@ impl MulticastPush {
         if !self.stopped
             && let Some(switch) = self.switches.get_mut(&guid)
             && !switch.in_turn
-            && switch.has_more()
+            && switch.next(guid).is_some()
         {
             switch.in_turn = true;
             self.turn.push_back(guid);
         }
     }
 
-    /// The next Set.
-    pub(super) fn next(&mut self, allowed: impl Fn(Guid) -> Allowed) -> Option<Task> {
-        while let Some(guid) = self.turn.pop_front() {
-            let mut allowed = allowed(guid);
-            allowed.gain &= self.unmet == 0;
-            let Some(switch) = self.switches.get_mut(&guid) else {
-                continue;
-            };
-            match switch.next(guid, allowed, &self.withheld) {
-                Some(task) => {
-                    // Its next turn shows whether it has more.
-                    self.turn.push_back(guid);
-                    return Some(task);
+    /// Records that the Set of `task` leaves. Returns whether it does: a withheld block is left for
+    /// another push.
+    fn take(&mut self, guid: Guid, task: Task) -> bool {
+        let Some(switch) = self.switches.get_mut(&guid) else {
+            return false;
+        };
+        match task {
+            Task::Multicast { first: true, .. } => switch.first_sent += 1,
+            Task::Multicast { at, .. } => {
+                switch.blocks_sent += 1;
+                if self.withheld.contains(&at.block) {
+                    switch.failed = true;
+                    return false;
                 }
-                None => switch.in_turn = false,
             }
+            _ => switch.top_sent = true,
         }
-        None
+        switch.unsettled += 1;
+        true
+    }
+
+    /// Ends the turn of a switch; `again`: it gets another one.
+    fn end_turn(&mut self, guid: Guid, again: bool) {
+        if let Some(switch) = self.switches.get_mut(&guid) {
+            switch.in_turn = again;
+        }
+        if again {
+            self.turn.push_back(guid);
+        }
+    }
+
+    /// Whether all blocks sent to a switch were acknowledged.
+    pub(super) fn holds_blocks(&self, guid: Guid) -> bool {
+        let switch = self.switches.get(&guid);
+        switch.is_none_or(|switch| !switch.failed && switch.unsettled == 0)
     }
 
     /// Settles the Set of `task`, which was answered or given up. Returns whether it removed ports.
@@ -173,53 +181,16 @@ impl MulticastPush {
 }
 
 impl SwitchPush {
-    fn has_more(&self) -> bool {
-        self.first_sent < self.change.first.len()
-            || self.blocks_sent < self.change.blocks.len()
-            || (self.change.top.is_some() && !self.top_sent)
-    }
-
-    fn next(&mut self, guid: Guid, allowed: Allowed, withheld: &BTreeSet<u16>) -> Option<Task> {
-        let task = if let Some(&at) = self.change.first.get(self.first_sent) {
-            self.first_sent += 1;
-            Task::Multicast {
-                switch: guid,
-                at,
-                first: true,
-            }
-        } else if !allowed.gain {
-            return None;
-        } else if let Some(at) = self.next_block(withheld) {
-            Task::Multicast {
-                switch: guid,
-                at,
-                first: false,
-            }
-        } else if self.is_top_due() && allowed.top {
-            self.top_sent = true;
-            Task::MulticastTop(guid)
-        } else {
-            return None;
-        };
-        self.unsettled += 1;
-        Some(task)
-    }
-
-    /// The next block that gains ports; leaves withheld ones for another push.
-    fn next_block(&mut self, withheld: &BTreeSet<u16>) -> Option<MftBlock> {
-        while let Some(&at) = self.change.blocks.get(self.blocks_sent) {
-            self.blocks_sent += 1;
-            if !withheld.contains(&at.block) {
-                return Some(at);
-            }
-            self.failed = true;
-        }
-        None
-    }
-
-    /// The top is due when all blocks below it are settled without failure.
-    fn is_top_due(&self) -> bool {
-        self.change.top.is_some() && !self.top_sent && !self.failed && self.unsettled == 0
+    /// The next Set, if one is left.
+    fn next(&self, switch: Guid) -> Option<Task> {
+        let block = |&at: &MftBlock, first| Task::Multicast { switch, at, first };
+        let loses = self.change.first.get(self.first_sent);
+        let gains = self.change.blocks.get(self.blocks_sent);
+        let top = self.change.top.filter(|_| !self.top_sent);
+        loses
+            .map(|at| block(at, true))
+            .or_else(|| gains.map(|at| block(at, false)))
+            .or_else(|| top.map(|_| Task::MulticastTop(switch)))
     }
 }
 
@@ -235,14 +206,18 @@ impl Push {
 
     /// The next Set of a multicast table, if one can go now.
     pub(super) fn next_multicast(&mut self, inventory: &Inventory) -> Option<Order> {
-        loop {
-            let (gain, switches) = (self.phases.is_last(), &self.switches);
-            let task = self.multicast.next(|guid| Allowed {
-                gain,
-                top: switches
-                    .get(&guid)
-                    .is_none_or(tables::SwitchPush::is_info_held),
-            })?;
+        while let Some(guid) = self.multicast.turn.pop_front() {
+            let task = loop {
+                let task = self.multicast.switches.get(&guid);
+                let task = task.and_then(|switch| switch.next(guid));
+                let task = task.filter(|&task| self.may(inventory, task));
+                if task.is_none_or(|task| self.multicast.take(guid, task)) {
+                    break task;
+                }
+            };
+            // Its next turn shows whether it has more.
+            self.multicast.end_turn(guid, task.is_some());
+            let Some(task) = task else { continue };
             if let Some(order) = self.write_table(inventory, task) {
                 return Some(order);
             }
@@ -253,6 +228,7 @@ impl Push {
             });
             self.multicast_settled(inventory, task, true);
         }
+        None
     }
 
     /// The content of a block of a multicast table, for its first or last Set.

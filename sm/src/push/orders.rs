@@ -13,17 +13,15 @@ use crate::sweep::{p_keys as image, reach};
 
 impl Push {
     pub(super) fn next_table(&mut self, inventory: &Inventory) -> Option<Order> {
-        let phase = self.phases.current();
         for _ in 0..self.turn.len() {
             let guid = self.turn.pop_front()?;
-            let Some(switch) = self.switches.get_mut(&guid) else {
-                continue;
-            };
-            let task = switch.next(guid, phase);
-            switch.in_turn = switch.has_next(phase);
-            if switch.in_turn {
-                self.turn.push_back(guid);
+            let switch = self.switches.get(&guid);
+            let task = switch.and_then(|switch| self.due_table(inventory, guid, switch));
+            if let Some(switch) = self.switches.get_mut(&guid) {
+                switch.in_turn = false;
+                task.inspect(|&task| switch.sent(task));
             }
+            self.give_turn(inventory, guid);
             let Some(task) = task else { continue };
             match self.write_table(inventory, task) {
                 Some(order) => return Some(order),

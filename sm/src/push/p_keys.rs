@@ -75,7 +75,7 @@ impl Push {
         let mut held = false;
         if let Some(record) = inventory.port_mut(key) {
             let known = Arc::make_mut(record.p_keys.get_or_insert_default());
-            known.store(block, table);
+            known.store(block, &table.p_keys());
             let port = self.ports.get(&key);
             let wanted = port.and_then(|port| port.p_keys.block(block));
             held = wanted.is_some_and(|wanted| known.holds(block, &wanted.keys));

@@ -9,12 +9,12 @@
 //! Last        the planned tables; multicast tables gain ports
 //! ```
 //!
-//! Most pushes have the last phase only. Ports are not subject to phases: they are armed as soon as
-//! they are met, and go Active as soon as the conditions of [`Push::consider`](super::Push) hold.
+//! Most pushes have the last phase only. What a Set waits for beside its phase is in
+//! [`Task::needs`](super::Task::needs).
 
 /// A part of a push that must be settled before the next one begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Phase {
+pub enum Phase {
     /// This interim table of every switch.
     Interim(usize),
     /// SLtoVLMappingTables.
@@ -74,9 +74,9 @@ impl Phases {
         sl2vl.is_none_or(|sl2vl| sl2vl < self.at)
     }
 
-    /// Number of completed phases.
-    pub(super) fn passed(&self) -> usize {
-        self.at
+    /// Whether the first `count` phases are completed.
+    pub(super) fn have_passed(&self, count: usize) -> bool {
+        self.at >= count || self.is_last()
     }
 
     /// Goes on to the next phase, if this one is settled and not the last one.

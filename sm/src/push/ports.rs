@@ -9,17 +9,6 @@ use crate::diff::{PortChange, heeds};
 use crate::port_info::FieldMask;
 use crate::sweep::inventory::PortKey;
 
-/// How far the link at a port may go now.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Link {
-    /// Its state stays as it is.
-    Waits,
-    /// Its ends may be armed.
-    Arms,
-    /// It may carry data: the switches at both ends permit it, and both ports hold their keys.
-    Opens,
-}
-
 /// The Sets of one port.
 #[derive(Debug)]
 pub(super) struct PortPush {
@@ -98,39 +87,24 @@ impl PortPush {
         !settings.differing(info, self.change.ignored).is_empty()
     }
 
-    /// The next step of the port, by its last answer, its peer's state, and how far its link may
-    /// go.
-    pub(super) fn due(
-        &self,
-        info: &PortInfo,
-        peer: impl Fn() -> Option<PortState>,
-        link: impl Fn() -> Link,
-    ) -> Option<Step> {
+    /// Whether it may begin to enforce partitions: it holds its table, or carries no data yet.
+    pub(super) fn may_enforce(&self, info: &PortInfo) -> bool {
+        let is_idle = self.change.activate && info.port_state() == PortState::Init;
+        !self.is_enforcing() || is_idle || self.p_keys.is_held()
+    }
+
+    /// The steps that come next by the port's last answer: the first one that may be taken.
+    pub(super) fn steps(&self, info: &PortInfo) -> [Option<Step>; 2] {
         if self.on_its_way || self.given_up {
-            return None;
+            return [None, None];
         }
-        let differs = self.has_settings(info);
+        let configure = self.has_settings(info).then_some(Step::Configure);
+        let goes_apart = self.apart && configure.is_some();
         match info.port_state() {
-            PortState::Init if self.change.activate && self.apart && differs => {
-                Some(Step::Configure)
-            }
-            PortState::Init if self.change.activate && link() != Link::Waits => Some(Step::Arm),
             // Its settings go together with its state.
-            PortState::Init if self.change.activate => None,
-            // Both ends must be Armed at least: packets from an Active end to one in Init are lost
-            // (IBA 7.2.7).
-            PortState::Armed
-                if self.change.activate
-                    && matches!(peer(), Some(PortState::Armed | PortState::Active))
-                    && link() == Link::Opens =>
-            {
-                Some(Step::Activate)
-            }
-            // Enforcement begins only after the port holds its table.
-            _ if differs && (!self.is_enforcing() || self.p_keys.is_held()) => {
-                Some(Step::Configure)
-            }
-            _ => None,
+            PortState::Init if self.change.activate && !goes_apart => [Some(Step::Arm), None],
+            PortState::Armed if self.change.activate => [Some(Step::Activate), configure],
+            _ => [configure, None],
         }
     }
 

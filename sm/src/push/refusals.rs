@@ -71,7 +71,7 @@ impl Push {
             inventory.habits.learn(kind, Habit::RefusesBlocksAboveTop);
         }
         if !self.stopped {
-            self.give_turn(guid);
+            self.give_turn(inventory, guid);
         }
         true
     }

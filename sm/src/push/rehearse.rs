@@ -7,17 +7,19 @@ use rsm_mad::wire::attr::{
     PortInfo, PortPhysicalState, PortState, SwitchInfo,
 };
 
-use super::{Order, Push, Task};
+use super::{Order, Phase, Push, Task};
 use crate::diff::{Changes, NotKept};
 use crate::plan::Plan;
 use crate::sweep::Answer;
-use crate::sweep::inventory::{BlockState, Inventory};
+use crate::sweep::inventory::Inventory;
 
 /// One Set that was not sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Foreseen {
     /// The Set.
     pub order: Order,
+    /// The phase of the push in which it leaves.
+    pub phase: Phase,
     /// The device's content before it, after all Sets listed earlier; `None` if it is not known.
     pub before: Option<[u8; 64]>,
     /// The content afterwards: fields that the Set marks "no change" keep their value.
@@ -32,6 +34,7 @@ pub fn rehearse(plan: Arc<Plan>, changes: Changes, inventory: &Inventory) -> Vec
     let mut push = Push::start(plan, changes, &inventory);
     let mut sets = Vec::new();
     while let Some(order) = push.poll_order(&mut inventory) {
+        let phase = push.phases.current();
         let before = held(&inventory, order.task);
         let after = carried_out(order.task, before.as_ref(), order.data);
         push.handle(
@@ -42,6 +45,7 @@ pub fn rehearse(plan: Arc<Plan>, changes: Changes, inventory: &Inventory) -> Vec
         );
         sets.push(Foreseen {
             order,
+            phase,
             before,
             after,
         });
@@ -61,7 +65,8 @@ fn held(inventory: &Inventory, task: Task) -> Option<[u8; 64]> {
         } => {
             let table = &switch(guid)?.lft;
             let block = usize::from(block);
-            (table.state(block) == BlockState::Known).then(|| *table.entries().block(block))
+            let is_known = table.is_known(block);
+            is_known.then(|| *table.entries().block(block))
         }
         Task::Multicast {
             switch: guid, at, ..
@@ -69,7 +74,7 @@ fn held(inventory: &Inventory, task: Task) -> Option<[u8; 64]> {
             let image = &switch(guid)?.mft;
             let mut table = MulticastForwardingTable::default();
             table.set_masks(image.block(at));
-            (image.state(at) == BlockState::Known).then(|| *table.as_data())
+            image.is_known(at).then(|| *table.as_data())
         }
         Task::Port(key, _) | Task::Bounce(key) => {
             Some(*inventory.port(key)?.info.as_ref()?.as_data())
@@ -78,12 +83,12 @@ fn held(inventory: &Inventory, task: Task) -> Option<[u8; 64]> {
             let image = inventory.port(key)?.p_keys.as_deref()?;
             let first = usize::from(block) * PKeyTable::ENTRIES;
             let mut keys = [PKey::INVALID; PKeyTable::ENTRIES];
-            for (index, key) in keys.iter_mut().enumerate() {
-                *key = image.key(first + index);
+            for (key, &held) in keys.iter_mut().zip(image.keys().iter().skip(first)) {
+                *key = held;
             }
             let mut table = PKeyTable::default();
             table.set_p_keys(keys);
-            (image.state(block) == BlockState::Known).then(|| *table.as_data())
+            image.is_known(block).then(|| *table.as_data())
         }
         _ => None,
     }

@@ -27,7 +27,7 @@ impl Push {
     ) {
         let held = mapping.vls();
         if let Some(record) = inventory.switch_mut(switch) {
-            record.sl2vl.store(input, output, held);
+            record.sl2vl.store((input, output), &held);
         }
         let wanted = self.switches.get(&switch);
         let wanted = wanted.and_then(|switch| switch.sl2vl_row(input, output));
@@ -48,7 +48,7 @@ impl Push {
         if cause == Cause::Silence
             && let Some(record) = inventory.switch_mut(switch)
         {
-            record.sl2vl.mark_dirty(input, output);
+            record.sl2vl.mark_dirty((input, output));
         }
         self.table_settled(inventory, task, switch, true);
     }

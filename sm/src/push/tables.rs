@@ -6,7 +6,7 @@ use rsm_mad::wire::attr::{ArInfo, SwitchInfo};
 use super::Task;
 use super::phases::Phase;
 use crate::diff::{SlToVlRow, SwitchChange};
-use crate::sweep::inventory::LFT_BLOCK;
+use crate::sweep::lft_image::LFT_BLOCK;
 
 /// The Sets of one switch's tables.
 ///
@@ -22,8 +22,6 @@ pub(super) struct SwitchPush {
     info_sent: bool,
     info_held: bool,
     ar_info_sent: bool,
-    /// It takes part in the last phase only.
-    comes_last: bool,
     /// Port 0 must get its LID first.
     waits_for_lid: bool,
     /// Whether the switch is queued for its turn.
@@ -55,7 +53,6 @@ impl SwitchPush {
             && !top_first;
         SwitchPush {
             info_last: raised,
-            comes_last: false,
             waits_for_lid: raised && sets_lid,
             info_held: change.info.is_none(),
             ar_info_sent: change.ar_info.is_none(),
@@ -68,14 +65,6 @@ impl SwitchPush {
             unsettled: 0,
             failed: false,
             again: Vec::new(),
-        }
-    }
-
-    /// The same for a switch that no other one waits for.
-    pub(super) fn coming_last(self) -> SwitchPush {
-        SwitchPush {
-            comes_last: true,
-            ..self
         }
     }
 
@@ -129,7 +118,6 @@ impl SwitchPush {
     /// another manager out of use.
     pub(super) fn counted(&self, phase: Phase) -> usize {
         match phase {
-            _ if self.comes_last => 0,
             Phase::Interim(stage) => {
                 let is_first = stage == 0;
                 let info = is_first && self.change.info.is_some() && !self.info_last;
@@ -160,72 +148,38 @@ impl SwitchPush {
             && self.blocks_sent == self.change.blocks.len()
     }
 
-    fn is_info_due(&self) -> bool {
-        let all_written = !self.failed && self.unsettled == 0 && self.all_sent();
-        self.change.info.is_some() && !self.info_sent && (!self.info_last || all_written)
+    /// The next Set of each kind that is left, in the order in which they leave.
+    pub(super) fn left(&self, switch: Guid) -> impl Iterator<Item = Task> {
+        let block = |block: u16, interim: Option<usize>| Task::Block {
+            switch,
+            block,
+            interim,
+        };
+        let ar_info = (!self.ar_info_sent).then_some(Task::AdaptiveRouting(switch));
+        let has_info = self.change.info.is_some() && !self.info_sent;
+        let info = has_info.then_some(Task::Switch(switch));
+        let again = self.again.last().copied();
+        let mut stages = self.change.interim.iter().zip(&self.interim_sent).zip(0..);
+        let interim = stages
+            .find_map(|((blocks, &sent), stage)| Some(block(*blocks.get(sent)?, Some(stage))));
+        let sl2vl = self.change.sl2vl.get(self.sl2vl_sent);
+        let sl2vl = sl2vl.map(|row| Task::SlToVl {
+            switch,
+            input: row.input,
+            output: row.output,
+        });
+        let planned = self.change.blocks.get(self.blocks_sent);
+        let planned = planned.map(|&planned| block(planned, None));
+        let left = [ar_info, info, again, interim, sl2vl, planned];
+        left.into_iter().flatten()
     }
 
-    /// The next block or SLtoVLMappingTable of a phase.
-    fn next_part(&self, switch: Guid, phase: Phase) -> Option<Task> {
-        match phase {
-            Phase::Interim(stage) => {
-                let blocks = self.change.interim.get(stage)?;
-                let &block = blocks.get(*self.interim_sent.get(stage)?)?;
-                Some(Task::Block {
-                    switch,
-                    block,
-                    interim: Some(stage),
-                })
-            }
-            Phase::SlToVl => {
-                let sl2vl = self.change.sl2vl.get(self.sl2vl_sent)?;
-                Some(Task::SlToVl {
-                    switch,
-                    input: sl2vl.input,
-                    output: sl2vl.output,
-                })
-            }
-            Phase::Links => None,
-            Phase::Last => {
-                let &block = self.change.blocks.get(self.blocks_sent)?;
-                Some(Task::Block {
-                    switch,
-                    block,
-                    interim: None,
-                })
-            }
-        }
-    }
-
-    fn peek(&self, switch: Guid, phase: Phase) -> Option<Task> {
-        if self.comes_last && phase != Phase::Last {
-            None
-        } else if !self.ar_info_sent {
-            Some(Task::AdaptiveRouting(switch))
-        } else if self.waits_for_lid {
-            None
-        } else if self.is_info_due() {
-            Some(Task::Switch(switch))
-        } else if self.info_last || self.info_held {
-            let again = self.again.last().copied();
-            again.or_else(|| self.next_part(switch, phase))
-        } else {
-            None
-        }
-    }
-
-    /// Whether there is a Set to send now, in this phase.
-    pub(super) fn has_next(&self, phase: Phase) -> bool {
-        self.peek(Guid::ZERO, phase).is_some()
-    }
-
-    /// The next Set.
-    pub(super) fn next(&mut self, switch: Guid, phase: Phase) -> Option<Task> {
-        let task = self.peek(switch, phase)?;
+    /// Records that the Set of `task` leaves.
+    pub(super) fn sent(&mut self, task: Task) {
         self.unsettled += 1;
         if self.again.last() == Some(&task) {
             self.again.pop();
-            return Some(task);
+            return;
         }
         match task {
             Task::AdaptiveRouting(_) => self.ar_info_sent = true,
@@ -237,7 +191,6 @@ impl SwitchPush {
             } => self.interim_sent[stage] += 1,
             _ => self.blocks_sent += 1,
         }
-        Some(task)
     }
 
     /// Gives up the remaining Sets. Returns how many Sets that [`SwitchPush::counted`] counts in
@@ -273,13 +226,33 @@ impl SwitchPush {
         self.info_held |= !failed && matches!(task, Task::Switch(_));
     }
 
+    /// Whether ARInfo was sent, or is not to be.
+    pub(super) fn is_ar_info_sent(&self) -> bool {
+        self.ar_info_sent
+    }
+
+    /// Whether a reset of the switch from now on would show: in LinearFDBTop, or in the LID of port
+    /// 0.
+    pub(super) fn shows_reset(&self) -> bool {
+        !self.waits_for_lid && (self.info_last || self.info_held)
+    }
+
     /// Whether SwitchInfo is as planned.
     pub(super) fn is_info_held(&self) -> bool {
         self.info_held
     }
 
+    /// Whether no table waits below the LinearFDBTop that SwitchInfo raises, if it raises that.
+    pub(super) fn holds_tables_below_top(&self) -> bool {
+        !self.info_last || (!self.waits_for_lid && self.holds_tables())
+    }
+
+    fn holds_tables(&self) -> bool {
+        !self.failed && self.unsettled == 0 && self.all_sent()
+    }
+
     /// Whether the switch holds its planned tables.
     pub(super) fn is_programmed(&self) -> bool {
-        !self.failed && self.unsettled == 0 && self.info_held && self.all_sent()
+        self.info_held && self.holds_tables()
     }
 }

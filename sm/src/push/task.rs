@@ -58,17 +58,22 @@ pub enum Task {
 impl Task {
     /// The node whose agent executes it.
     pub fn node(&self) -> Guid {
+        self.port().node
+    }
+
+    /// The port that it concerns; port 0 for Sets to the tables of a switch.
+    pub fn port(&self) -> PortKey {
         match *self {
             Task::Switch(guid)
             | Task::AdaptiveRouting(guid)
             | Task::Block { switch: guid, .. }
             | Task::SlToVl { switch: guid, .. }
             | Task::Multicast { switch: guid, .. }
-            | Task::MulticastTop(guid) => guid,
+            | Task::MulticastTop(guid) => PortKey::new(guid, PortNum::ZERO),
             Task::Port(key, _)
             | Task::Bounce(key)
             | Task::PKeys(key, _)
-            | Task::Managed(BlockKey { port: key, .. }) => key.node,
+            | Task::Managed(BlockKey { port: key, .. }) => key,
         }
     }
 }

@@ -8,7 +8,8 @@ use rsm_mad::wire::attr::{
 use rsm_mad::wire::header::Status;
 
 use super::fault::Fault;
-use super::inventory::{BlockState, Inventory, LFT_BLOCK, NodeRecord, PortKey, SwitchRecord};
+use super::inventory::{Inventory, NodeRecord, PortKey, SwitchRecord};
+use super::lft_image::LFT_BLOCK;
 use super::mft_image::{self, Extent, MftBlock};
 use super::{MISSES_TOLERATED, Query, Scope, Sweep, reset};
 use crate::habits::{DeviceKind, Habit};
@@ -310,6 +311,6 @@ fn multicast_blocks(
         return Vec::new();
     };
     mft_image::blocks_up_to(top, mft_image::positions(node.info.num_ports()))
-        .filter(|&at| audit || switch.mft.state(at) != BlockState::Known)
+        .filter(|&at| audit || !switch.mft.is_known(at))
         .collect()
 }

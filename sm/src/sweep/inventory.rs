@@ -11,190 +11,23 @@ pub use rsm_ids::PortKey;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{
-    ArInfo, LinearForwardingTable, NodeDescription, NodeInfo, NodeType, PortInfo,
-    PortPhysicalState, PortState, SmInfo, SwitchInfo,
+    ArInfo, NodeDescription, NodeInfo, NodeType, PortInfo, PortPhysicalState, PortState, SmInfo,
+    SwitchInfo,
 };
-use rsm_routing::tables::Lft;
 
 use super::doubts::Doubts;
 use super::fault::Faults;
-use super::managed::BlockImage;
+use super::image::Image;
+use super::lft_image::LftImage;
+use super::managed::ManagedBlocks;
 use super::mft_image::MftImage;
 use super::p_keys::PKeyImage;
 use super::paths::Search;
-use super::sl2vl_image::SlToVlImage;
+use super::sl2vl::SlToVlImage;
 use super::writes::{Mark, Writes};
 use crate::alias_guids::AliasGuids;
 use crate::habits::{DeviceHabits, DeviceKind, Habit};
 use crate::whole::{Step, Whole};
-
-/// Entries of a linear forwarding table that one SMP carries (IBA 14.2.5.10).
-pub const LFT_BLOCK: usize = 64;
-
-/// State of a 64-entry block of a switch's forwarding table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BlockState {
-    /// Never read, or lost in a reset of the switch.
-    Unknown,
-    /// The hardware holds these entries.
-    Known,
-    /// A Set was sent and its answer was lost: either content is possible.
-    Dirty,
-    /// The hardware reads these entries back, and may forward by others: only an acknowledged Set
-    /// makes the block known.
-    Distrusted,
-}
-
-/// The forwarding table as the switch holds it.
-///
-/// The entries are shared copy-on-write, so that a plan can be checked against what the hardware
-/// holds while acknowledgements go on changing it.
-#[derive(Clone, Default, Debug)]
-pub struct LftImage {
-    /// Unread blocks have no path.
-    entries: Lft,
-    states: Vec<BlockState>,
-    /// For blocks that are dirty only through unanswered Sets: the entries of these Sets that
-    /// differ from the held ones.
-    sent: BTreeMap<usize, BTreeSet<(Lid, u8)>>,
-    /// See [`LftImage::distrust`].
-    distrusted: bool,
-}
-
-impl LftImage {
-    /// The state of block `block`; a block never touched is unknown.
-    pub fn state(&self, block: usize) -> BlockState {
-        self.states
-            .get(block)
-            .copied()
-            .unwrap_or(BlockState::Unknown)
-    }
-
-    /// Whether block `block` is known to hold exactly `entries`.
-    pub fn holds(&self, block: usize, entries: &[u8; LFT_BLOCK]) -> bool {
-        self.state(block) == BlockState::Known && self.entries.block(block) == entries
-    }
-
-    /// The blocks among the first `count` that are not known to hold the entries of `table`; lowest
-    /// first.
-    pub fn not_held(&self, table: &Lft, count: usize) -> impl Iterator<Item = u16> {
-        let unknown = (0..count).filter(|&block| self.state(block) != BlockState::Known);
-        let differing = self.entries.differing_blocks(table);
-        let mut blocks: Vec<usize> = unknown
-            .chain(differing.take_while(|&block| block < count))
-            .collect();
-        blocks.sort_unstable();
-        blocks.dedup();
-        // A LID has sixteen bits.
-        blocks.into_iter().map(|block| block as u16)
-    }
-
-    /// Records that the hardware reads back `entries` in block `block`.
-    pub fn read(&mut self, block: usize, entries: &LinearForwardingTable) {
-        let is_written = self.state(block) == BlockState::Known;
-        self.store(block, entries);
-        if self.distrusted && !is_written {
-            self.states[block] = BlockState::Distrusted;
-        }
-    }
-
-    /// Distrusts entries that are read back: the switch may forward by another table. Blocks count
-    /// as not held until they are written.
-    pub fn distrust(&mut self) {
-        self.distrusted = true;
-        self.replace(BlockState::Known, BlockState::Distrusted);
-    }
-
-    /// Ends [`LftImage::distrust`]. Sweeps read blocks again that were not written since.
-    pub fn trust(&mut self) {
-        self.distrusted = false;
-        self.replace(BlockState::Distrusted, BlockState::Dirty);
-    }
-
-    /// Whether entries that are read back do not count.
-    pub fn is_distrusted(&self) -> bool {
-        self.distrusted
-    }
-
-    fn replace(&mut self, before: BlockState, now: BlockState) {
-        for state in &mut self.states {
-            if *state == before {
-                *state = now;
-            }
-        }
-    }
-
-    /// Records that the hardware holds `entries` in block `block`.
-    pub fn store(&mut self, block: usize, entries: &LinearForwardingTable) {
-        self.grow(block);
-        self.entries.set_block(block, entries.ports());
-        self.states[block] = BlockState::Known;
-        self.sent.remove(&block);
-    }
-
-    /// Records an unanswered Set of `sent`: block `block` may hold its old content or `sent`.
-    pub fn mark_sent(&mut self, block: usize, sent: &[u8; LFT_BLOCK]) {
-        self.grow(block);
-        if self.states[block] == BlockState::Known {
-            self.sent.insert(block, BTreeSet::new());
-        }
-        self.states[block] = BlockState::Dirty;
-        if let Some(entries) = self.sent.get_mut(&block) {
-            let lids = (block * LFT_BLOCK..).map(|lid| Lid(lid as u16));
-            let held = self.entries.block(block);
-            let pairs = lids.zip(sent).zip(held);
-            entries.extend(
-                pairs
-                    .filter(|((_, sent), held)| sent != held)
-                    .map(|((lid, &sent), _)| (lid, sent)),
-            );
-        }
-    }
-
-    /// Entries of unanswered Sets, up to LinearFDBTop `top`: the switch may hold them in place of
-    /// those of [`LftImage::entries`].
-    pub fn sent(&self, top: Lid) -> impl Iterator<Item = (Lid, u8)> + '_ {
-        let entries = self.sent.values().flatten().copied();
-        entries.filter(move |&(lid, _)| lid <= top)
-    }
-
-    /// Forgets all blocks after a reset of the switch.
-    pub fn forget(&mut self) {
-        *self = LftImage::default();
-    }
-
-    /// The entries by LID as last known; unread blocks read 255.
-    pub fn entries(&self) -> &Lft {
-        &self.entries
-    }
-
-    /// Whether all entries up to `top` are known, except those of [`LftImage::sent`]. A switch
-    /// whose LinearFDBTop is 0 forwards nothing.
-    pub fn is_complete(&self, top: Lid) -> bool {
-        let known = self.states.get(..=top.index() / LFT_BLOCK);
-        let is_known =
-            |states: &[BlockState]| states.iter().all(|&state| state == BlockState::Known);
-        if known.is_some_and(is_known) {
-            return true;
-        }
-        let mut blocks = 0..=top.index() / LFT_BLOCK;
-        let is_told =
-            |block| self.state(block) == BlockState::Known || self.sent.contains_key(&block);
-        top == Lid::NONE || blocks.all(is_told)
-    }
-
-    /// Blocks `0..=top/64` to read before their content is known.
-    pub fn unknown_blocks(&self, top: Lid) -> impl Iterator<Item = usize> + '_ {
-        (0..=top.index() / LFT_BLOCK)
-            .filter(|&block| matches!(self.state(block), BlockState::Unknown | BlockState::Dirty))
-    }
-
-    fn grow(&mut self, block: usize) {
-        if self.states.len() <= block {
-            self.states.resize(block + 1, BlockState::Unknown);
-        }
-    }
-}
 
 /// State of a switch.
 #[derive(Clone, Debug)]
@@ -254,7 +87,7 @@ pub struct PortRecord {
     /// The P_KeyTable it holds; `None` while it is not known. Shared copy-on-write.
     pub p_keys: Option<Arc<PKeyImage>>,
     /// The managed attributes it holds, as far as they are known.
-    pub managed: BlockImage,
+    pub managed: Image<ManagedBlocks>,
 }
 
 impl PortRecord {
@@ -277,7 +110,7 @@ impl PortRecord {
     pub fn forget_tables(&mut self) {
         self.p_keys = None;
         // Sweeps read blocks again that were read or written.
-        self.managed.doubt_all();
+        self.managed.mark_all_dirty();
     }
 
     /// Whether the port's link is physically up, so that SMPs pass: Init, Armed or Active.

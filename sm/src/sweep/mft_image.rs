@@ -7,7 +7,7 @@ use rsm_ids::{Guid, Lid};
 use rsm_mad::wire::attr::{MulticastForwardingTable, SwitchInfo};
 use rsm_routing::mcast::{BLOCK_MLIDS, Mft};
 
-use super::inventory::BlockState;
+use super::image::{BlockTable, Image};
 
 /// A part of a multicast forwarding table that one SMP carries (IBA 14.2.5.12): 32 multicast LIDs,
 /// 16 ports.
@@ -60,62 +60,34 @@ pub fn extent(info: &SwitchInfo) -> Extent {
 pub const NOTHING: Lid = Lid(Lid::MULTICAST_FIRST.0 - 1);
 
 /// The table as the switch holds it. The masks are shared copy-on-write, as those of
-/// [`super::inventory::LftImage`] are.
-#[derive(Clone, Default, Debug)]
-pub struct MftImage {
-    masks: Arc<Mft>,
-    /// A block that is not listed was never read or written.
-    states: BTreeMap<MftBlock, BlockState>,
-}
+/// [`super::lft_image::LftImage`] are.
+pub type MftImage = Image<Arc<Mft>>;
 
-impl MftImage {
-    /// The state of a block.
-    pub fn state(&self, at: MftBlock) -> BlockState {
-        self.states.get(&at).copied().unwrap_or(BlockState::Unknown)
+impl BlockTable for Arc<Mft> {
+    type Place = MftBlock;
+    type Block = [u16; BLOCK_MLIDS];
+
+    fn has_block(&self, at: MftBlock, masks: &[u16; BLOCK_MLIDS]) -> bool {
+        self.block(usize::from(at.block), usize::from(at.position)) == *masks
     }
 
-    /// The masks of a block as last known; empty if it was never read.
-    pub fn block(&self, at: MftBlock) -> [u16; BLOCK_MLIDS] {
-        self.masks
-            .block(usize::from(at.block), usize::from(at.position))
-    }
-
-    /// Whether a block is known to hold exactly `masks`.
-    pub fn holds(&self, at: MftBlock, masks: &[u16; BLOCK_MLIDS]) -> bool {
-        self.state(at) == BlockState::Known && self.block(at) == *masks
-    }
-
-    /// Records that the hardware holds `masks` in a block.
-    pub fn store(&mut self, at: MftBlock, masks: &[u16; BLOCK_MLIDS]) {
+    fn set_block(&mut self, at: MftBlock, masks: &[u16; BLOCK_MLIDS]) {
         let first = Lid::MULTICAST_FIRST.0 + at.block * BLOCK_MLIDS as u16;
-        let table = Arc::make_mut(&mut self.masks);
+        let table = Arc::make_mut(self);
         for (offset, &ports) in (0..).zip(masks) {
             let mlid = Lid(first + offset);
             let mut mask = table.mask(mlid);
             mask.set_position(usize::from(at.position), ports);
             table.set(mlid, mask);
         }
-        self.states.insert(at, BlockState::Known);
     }
+}
 
-    /// Records that a block may hold anything between its old and a new content.
-    pub fn mark_dirty(&mut self, at: MftBlock) {
-        self.states.insert(at, BlockState::Dirty);
-    }
-
-    /// Forgets all blocks after a reset of the switch.
-    pub fn forget(&mut self) {
-        *self = MftImage::default();
-    }
-
-    /// The table as last known; unknown masks are empty.
-    pub fn masks(&self) -> &Arc<Mft> {
-        &self.masks
-    }
-
-    /// Blocks that were read or written, in order.
-    pub fn touched(&self) -> impl Iterator<Item = MftBlock> + '_ {
-        self.states.keys().copied()
+impl MftImage {
+    /// The masks of a block as last known; empty if it was never read.
+    pub fn block(&self, at: MftBlock) -> [u16; BLOCK_MLIDS] {
+        let masks = self.content();
+        masks.block(usize::from(at.block), usize::from(at.position))
     }
 }
 
@@ -156,8 +128,8 @@ mod tests {
         assert!(!image.holds(at, &[0; BLOCK_MLIDS]));
         image.store(at, &masks);
         assert!(image.holds(at, &masks));
-        assert_eq!(image.state(beside), BlockState::Unknown);
-        let mask = image.masks().mask(Lid(0xC023));
+        assert!(!image.is_known(beside));
+        let mask = image.content().mask(Lid(0xC023));
         let ports: Vec<u8> = mask.ports().map(|port| port.0).collect();
         assert_eq!(ports, [32, 47]);
         image.mark_dirty(at);

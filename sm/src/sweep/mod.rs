@@ -21,7 +21,9 @@ mod adaptive;
 mod attributes;
 pub mod doubts;
 pub mod fault;
+pub mod image;
 pub mod inventory;
+pub mod lft_image;
 pub mod m_key;
 pub mod managed;
 pub mod mft_image;
@@ -32,7 +34,6 @@ mod paths;
 pub mod reach;
 mod reset;
 pub mod sl2vl;
-pub mod sl2vl_image;
 mod suspicion;
 pub mod writes;
 

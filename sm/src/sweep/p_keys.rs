@@ -3,95 +3,46 @@
 use rsm_ids::PortNum;
 use rsm_mad::wire::attr::{NodeInfo, NodeType, PKey, PKeyTable, SwitchInfo};
 
-use super::inventory::BlockState;
+use super::image::{BlockTable, Image};
 
-/// A P_KeyTable, as far as it is known.
-#[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct PKeyImage {
-    /// [`PKeyTable::ENTRIES`] for each block in `states`.
-    keys: Vec<PKey>,
-    states: Vec<BlockState>,
-    /// Whether the blocks past `states` are empty, although they were not read.
-    rest_empty: bool,
+/// A P_KeyTable, as far as it is known: [`PKeyTable::ENTRIES`] keys for each block.
+pub type PKeyImage = Image<Vec<PKey>>;
+
+impl BlockTable for Vec<PKey> {
+    type Place = u16;
+    /// It may have fewer keys than a block: keys beyond the table's end do not count.
+    type Block = [PKey];
+
+    fn has_block(&self, block: u16, keys: &[PKey]) -> bool {
+        let first = usize::from(block) * PKeyTable::ENTRIES;
+        let mut keys = (first..).zip(keys);
+        keys.all(|(index, key)| self.get(index).unwrap_or(&PKey::INVALID) == key)
+    }
+
+    fn set_block(&mut self, block: u16, keys: &[PKey]) {
+        let first = usize::from(block) * PKeyTable::ENTRIES;
+        let end = first + PKeyTable::ENTRIES;
+        self.resize(self.len().max(end), PKey::INVALID);
+        self[first..][..keys.len()].copy_from_slice(keys);
+    }
 }
 
 impl PKeyImage {
     /// The table of a port after power-on: full membership of the default partition only (IBA
     /// 10.9.1.2).
     pub fn initial() -> PKeyImage {
-        PKeyImage {
-            keys: vec![PKey::DEFAULT_FULL],
-            states: Vec::new(),
-            rest_empty: true,
-        }
-    }
-
-    /// The state of block `block`.
-    pub fn state(&self, block: u16) -> BlockState {
-        match self.states.get(usize::from(block)) {
-            Some(&state) => state,
-            None if self.rest_empty => BlockState::Known,
-            None => BlockState::Unknown,
-        }
-    }
-
-    /// Whether block `block` is known to hold exactly `keys`, which may be fewer than a block has:
-    /// keys beyond the table's end do not count.
-    pub fn holds(&self, block: u16, keys: &[PKey]) -> bool {
-        let first = usize::from(block) * PKeyTable::ENTRIES;
-        self.state(block) == BlockState::Known
-            && keys
-                .iter()
-                .enumerate()
-                .all(|(index, &key)| self.key(first + index) == key)
-    }
-
-    /// The key at `index` of the table as last known; unread indices have no key.
-    pub fn key(&self, index: usize) -> PKey {
-        self.keys.get(index).copied().unwrap_or(PKey::INVALID)
+        Image::known(vec![PKey::DEFAULT_FULL])
     }
 
     /// The keys as last known, by index, as far as blocks were read or written.
     pub fn keys(&self) -> &[PKey] {
-        &self.keys
-    }
-
-    /// Records that the hardware holds `table` in block `block`.
-    pub fn store(&mut self, block: u16, table: &PKeyTable) {
-        self.grow(block);
-        let first = usize::from(block) * PKeyTable::ENTRIES;
-        self.keys[first..][..PKeyTable::ENTRIES].copy_from_slice(&table.p_keys());
-        self.states[usize::from(block)] = BlockState::Known;
-    }
-
-    /// Records that block `block` may hold anything between its old and a new content.
-    pub fn mark_dirty(&mut self, block: u16) {
-        self.grow(block);
-        self.states[usize::from(block)] = BlockState::Dirty;
-    }
-
-    /// Records that the blocks that were not read are empty.
-    pub fn mark_rest_empty(&mut self) {
-        self.rest_empty = true;
+        self.content()
     }
 
     /// Whether the table is as after power-on, as far as it was read.
     pub fn is_initial(&self) -> bool {
-        let mut keys = self.keys.iter();
+        let mut keys = self.keys().iter();
         keys.next() == Some(&PKey::DEFAULT_FULL) && keys.all(|&key| key == PKey::INVALID)
-    }
-
-    fn grow(&mut self, block: u16) {
-        let needed = usize::from(block) + 1;
-        if self.states.len() < needed {
-            let between = if self.rest_empty {
-                BlockState::Known
-            } else {
-                BlockState::Unknown
-            };
-            self.states.resize(needed, between);
-            self.keys.resize(needed * PKeyTable::ENTRIES, PKey::INVALID);
-        }
     }
 }
 
@@ -121,14 +72,8 @@ pub fn blocks(capacity: u16) -> u16 {
 mod tests {
     use super::*;
 
-    fn table(keys: &[u16]) -> PKeyTable {
-        let mut all = [PKey::INVALID; PKeyTable::ENTRIES];
-        for (slot, &key) in all.iter_mut().zip(keys) {
-            *slot = PKey(key);
-        }
-        let mut table = PKeyTable::default();
-        table.set_p_keys(all);
-        table
+    fn table(keys: &[u16]) -> Vec<PKey> {
+        keys.iter().copied().map(PKey).collect()
     }
 
     #[test]
@@ -142,7 +87,7 @@ mod tests {
         image.mark_rest_empty();
         assert!(image.holds(1, &[PKey(0); 32]) && !image.holds(3, &[PKey(1)]));
         image.mark_dirty(2);
-        assert_eq!(image.state(2), BlockState::Dirty);
+        assert!(!image.is_known(2));
         assert!(image.holds(1, &[PKey(0); 32]));
         assert!(!image.holds(2, &[PKey(0); 32]));
         image.store(2, &table(&[1, 0, 0x8003]));

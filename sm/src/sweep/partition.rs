@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{PKeyTable, PortInfo, PortState};
 
-use super::inventory::{BlockState, Inventory, NodeRecord, PortKey};
+use super::inventory::{Inventory, NodeRecord, PortKey};
 use super::p_keys::{self, PKeyImage};
 use super::{Query, Scope, Sweep, reset};
 
@@ -68,7 +68,7 @@ impl Sweep {
         };
         let image = Arc::make_mut(port.p_keys.get_or_insert_default());
         self.changed |= !image.holds(block, &table.p_keys());
-        image.store(block, table);
+        image.store(block, &table.p_keys());
         let fresh = port
             .info
             .as_ref()
@@ -123,12 +123,9 @@ impl Sweep {
             _ => blocks,
         };
         let audit = matches!(self.scope, Scope::Full { audit: true });
-        let state = |block| {
-            let image = port.p_keys.as_deref();
-            image.map_or(BlockState::Unknown, |image: &PKeyImage| image.state(block))
-        };
+        let image = port.p_keys.as_deref();
         for block in 0..wanted {
-            if audit || state(block) != BlockState::Known {
+            if audit || !image.is_some_and(|image| image.is_known(block)) {
                 self.ask(Query::PKeys(key, block));
             }
         }
@@ -241,7 +238,7 @@ mod tests {
             let all_known = more.is_empty();
             assert_eq!(asked(&mut sweep, &mut inventory), blocks(more));
             let image = inventory.port(PORT).unwrap().p_keys.as_ref().unwrap();
-            assert_eq!(image.state(3) == BlockState::Known, all_known);
+            assert_eq!(image.is_known(3), all_known);
         }
     }
 

@@ -3,7 +3,8 @@
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
 
-use super::inventory::{BlockState, Inventory, LFT_BLOCK, PortKey};
+use super::inventory::{Inventory, PortKey};
+use super::lft_image::LFT_BLOCK;
 
 /// More switches than any sensible path has; a longer one is a loop.
 const HOPS_MAX: usize = 64;
@@ -41,7 +42,7 @@ pub fn way_of_reports(inventory: &Inventory, guid: Guid) -> Option<DirectedPath>
         let switch = inventory.node(at)?.switch.as_ref()?;
         if !own.is_unicast()
             || entries.len() == HOPS_MAX
-            || switch.lft.state(own.index() / LFT_BLOCK) != BlockState::Known
+            || !switch.lft.is_known(own.index() / LFT_BLOCK)
         {
             return None;
         }
@@ -69,7 +70,7 @@ fn leads_to(
         };
         let exit = match &node.switch {
             Some(switch) if lid <= switch.info.linear_fdb_top() => {
-                if switch.lft.state(lid.index() / LFT_BLOCK) != BlockState::Known {
+                if !switch.lft.is_known(lid.index() / LFT_BLOCK) {
                     return false;
                 }
                 let entry = switch.lft.entries().entry(lid);

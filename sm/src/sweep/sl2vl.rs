@@ -4,11 +4,34 @@
 //! between ports whose link is up, and only on switches that forward: a push writes those of a
 //! fresh switch unread.
 
+use std::collections::BTreeMap;
+
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::SlToVlMapping;
 
-use super::inventory::{BlockState, Inventory, NodeRecord, PortKey};
+use super::image::{BlockTable, Image};
+use super::inventory::{Inventory, NodeRecord, PortKey};
 use super::{Query, Scope, Sweep};
+
+/// The lane of each service level.
+pub type Row = [u8; SlToVlMapping::ENTRIES];
+
+/// The SLtoVLMappingTables of one switch, by input and output port, as far as they were read or
+/// written: most fabrics need none.
+pub type SlToVlImage = Image<BTreeMap<(PortNum, PortNum), Row>>;
+
+impl BlockTable for BTreeMap<(PortNum, PortNum), Row> {
+    type Place = (PortNum, PortNum);
+    type Block = Row;
+
+    fn has_block(&self, ports: (PortNum, PortNum), row: &Row) -> bool {
+        self.get(&ports) == Some(row)
+    }
+
+    fn set_block(&mut self, ports: (PortNum, PortNum), row: &Row) {
+        self.insert(ports, *row);
+    }
+}
 
 impl Sweep {
     /// Asks for the tables between ports of a switch, or only for those of port `only`.
@@ -28,8 +51,7 @@ impl Sweep {
         let audit = matches!(self.scope, Scope::Full { audit: true });
         for (input, output) in pairs(node) {
             let concerns = only.is_none_or(|port| port == input || port == output);
-            let is_known = switch.sl2vl.state(input, output) == BlockState::Known;
-            if concerns && (audit || !is_known) {
+            if concerns && (audit || !switch.sl2vl.is_known((input, output))) {
                 self.ask(Query::SlToVl(guid, input, output));
             }
         }
@@ -44,8 +66,8 @@ impl Sweep {
         let switch = inventory.switch_mut(guid);
         if let Some(switch) = switch {
             let row = mapping.vls();
-            self.changed |= !switch.sl2vl.holds(input, output, &row);
-            switch.sl2vl.store(input, output, row);
+            self.changed |= !switch.sl2vl.holds((input, output), &row);
+            switch.sl2vl.store((input, output), &row);
         }
     }
 

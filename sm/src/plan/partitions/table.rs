@@ -97,11 +97,7 @@ mod tests {
     fn image(raw: &[u16]) -> PKeyImage {
         let mut image = PKeyImage::default();
         for (block, part) in keys(raw).chunks(PKeyTable::ENTRIES).enumerate() {
-            let mut all = [PKey::INVALID; PKeyTable::ENTRIES];
-            all[..part.len()].copy_from_slice(part);
-            let mut table = PKeyTable::default();
-            table.set_p_keys(all);
-            image.store(block as u16, &table);
+            image.store(block as u16, part);
         }
         image
     }

@@ -240,12 +240,10 @@ fn absent_table_is_no_finding_for_default_membership() {
 fn held_keys_stay_in_place() {
     let mut fabric = fabric();
     let at = hosts(&fabric)[1];
-    let mut table = rsm_mad::wire::attr::PKeyTable::default();
     let mut held = [PKey::INVALID; 32];
     held[..5].copy_from_slice(&[0xffff, 0, 0x8005, 0x0004, 0x8001].map(PKey));
-    table.set_p_keys(held);
     let mut image = PKeyImage::default();
-    image.store(0, &table);
+    image.store(0, &held);
     fabric.port_mut(at).p_keys = Some(Arc::new(image));
     let a = guid(&fabric, at);
     let text = format!("A=1 : {a}=full ; B=2 : {a}=full ; E=5 : {a} ; Default : ALL=full ;");

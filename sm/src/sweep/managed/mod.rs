@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_mad::wire::header::AttrId;
 
+use super::image::BlockTable;
 use super::inventory::{Inventory, PortKey, PortRecord};
 use super::{Query, Sweep};
 
@@ -62,10 +63,6 @@ impl BlockPlace {
     pub fn managed(self) -> &'static Managed {
         &MANAGED[usize::from(self.attribute)]
     }
-
-    fn agrees(self, held: &Content, wanted: &Content) -> bool {
-        (self.managed().agrees)(self.block, held, wanted)
-    }
 }
 
 impl BlockKey {
@@ -80,45 +77,22 @@ impl BlockKey {
     }
 }
 
-/// The managed attributes of a port, as far as blocks were read or written.
+/// The managed attributes of a port.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct BlockImage {
-    /// `None`: the block may hold anything.
-    blocks: BTreeMap<BlockPlace, Option<Content>>,
-}
+pub struct ManagedBlocks(BTreeMap<BlockPlace, Content>);
 
-impl BlockImage {
-    /// Whether the block is known to hold `content`, as far as it counts.
-    pub fn holds(&self, place: BlockPlace, content: &Content) -> bool {
-        let held = self.blocks.get(&place).and_then(Option::as_ref);
-        held.is_some_and(|held| place.agrees(held, content))
+impl BlockTable for ManagedBlocks {
+    type Place = BlockPlace;
+    type Block = Content;
+
+    fn has_block(&self, place: BlockPlace, wanted: &Content) -> bool {
+        let agrees = place.managed().agrees;
+        let held = self.0.get(&place);
+        held.is_some_and(|held| agrees(place.block, held, wanted))
     }
 
-    /// Whether the content of the block is known.
-    pub fn is_known(&self, place: BlockPlace) -> bool {
-        self.blocks.get(&place).is_some_and(Option::is_some)
-    }
-
-    /// Records that the hardware holds `content`.
-    pub fn store(&mut self, place: BlockPlace, content: Content) {
-        self.blocks.insert(place, Some(content));
-    }
-
-    /// Records that the block may hold any content.
-    pub fn doubt(&mut self, place: BlockPlace) {
-        self.blocks.insert(place, None);
-    }
-
-    /// As [`BlockImage::doubt`], only for a block that was read or written.
-    pub fn doubt_known(&mut self, place: BlockPlace) {
-        if let Some(held) = self.blocks.get_mut(&place) {
-            *held = None;
-        }
-    }
-
-    /// Records that all blocks read or written may hold any content.
-    pub fn doubt_all(&mut self) {
-        self.blocks.values_mut().for_each(|held| *held = None);
+    fn set_block(&mut self, place: BlockPlace, content: &Content) {
+        self.0.insert(place, *content);
     }
 }
 
@@ -133,7 +107,7 @@ impl Inventory {
         let Some(port) = self.port(key) else {
             return BTreeSet::new();
         };
-        let mut blocks: BTreeSet<BlockPlace> = port.managed.blocks.keys().copied().collect();
+        let mut blocks: BTreeSet<BlockPlace> = port.managed.touched().collect();
         for (attribute, managed) in (0..).zip(MANAGED) {
             let wanted = (managed.blocks)(self, port).into_iter();
             blocks.extend(wanted.map(|block| BlockPlace { attribute, block }));
@@ -164,7 +138,7 @@ impl Sweep {
         if let Some(port) = inventory.port_mut(key.port) {
             // The comparison has new content.
             self.changed = true;
-            port.managed.store(key.place, *data);
+            port.managed.store(key.place, data);
         }
     }
 }
@@ -173,6 +147,7 @@ impl Sweep {
 mod tests {
     use rsm_mad::wire::attr::{Attribute, GuidInfo};
 
+    use super::super::image::Image;
     use super::*;
 
     fn place(attribute: AttrId, block: u16) -> BlockPlace {
@@ -188,26 +163,12 @@ mod tests {
     }
 
     #[test]
-    fn block_is_held_while_read_and_not_doubted() {
-        let first = place(GuidInfo::ID, 1);
-        let mut image = BlockImage::default();
-        assert!(!image.is_known(first) && !image.holds(first, &[0; 64]));
-        image.doubt_known(first);
-        assert_eq!(image, BlockImage::default());
-        image.store(first, [7; 64]);
-        assert!(image.holds(first, &[7; 64]) && !image.holds(first, &[0; 64]));
-        assert!(!image.is_known(place(GuidInfo::ID, 2)));
-        image.doubt_all();
-        assert!(!image.is_known(first) && !image.holds(first, &[7; 64]));
-    }
-
-    #[test]
     fn own_guid_of_a_port_does_not_count() {
-        let mut image = BlockImage::default();
+        let mut image: Image<ManagedBlocks> = Image::default();
         let mut other_own = [0; 64];
         other_own[..8].copy_from_slice(&[9; 8]);
         for block in [0, 1] {
-            image.store(place(GuidInfo::ID, block), other_own);
+            image.store(place(GuidInfo::ID, block), &other_own);
         }
         assert!(image.holds(place(GuidInfo::ID, 0), &[0; 64]));
         assert!(!image.holds(place(GuidInfo::ID, 1), &[0; 64]));

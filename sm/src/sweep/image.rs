@@ -1,0 +1,149 @@
+//! Tables as devices hold them, known block by block.
+//!
+//! One type serves multicast forwarding tables, SLtoVLMappingTables, P_KeyTables and managed
+//! attributes. The linear forwarding table has its own,
+//! [`LftImage`](super::lft_image::LftImage): it has a thousand blocks, every plan asks for all of
+//! them, and an unanswered Set counts entry by entry.
+
+use std::collections::BTreeMap;
+
+/// State of a block of a table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BlockState {
+    /// Never read, or lost in a reset of the device.
+    Unknown,
+    /// The hardware holds this content.
+    Known,
+    /// A Set was sent and its answer was lost: either content is possible.
+    Dirty,
+    /// The hardware reads this content back, and may forward by another: only an acknowledged Set
+    /// makes the block known.
+    Distrusted,
+}
+
+/// The content of a table that is read and written block by block.
+pub trait BlockTable: Default {
+    /// The place of a block.
+    type Place: Copy + Ord;
+    /// The content of a block.
+    type Block: ?Sized;
+
+    /// Whether a block has this content, as far as it counts.
+    fn has_block(&self, place: Self::Place, block: &Self::Block) -> bool;
+
+    /// Replaces the content of a block.
+    fn set_block(&mut self, place: Self::Place, block: &Self::Block);
+}
+
+/// A table as a device holds it, as far as blocks were read or written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Image<T: BlockTable> {
+    content: T,
+    states: BTreeMap<T::Place, BlockState>,
+    /// The state of all other blocks.
+    rest: BlockState,
+}
+
+impl<T: BlockTable> Default for Image<T> {
+    fn default() -> Image<T> {
+        Image {
+            content: T::default(),
+            states: BTreeMap::new(),
+            rest: BlockState::Unknown,
+        }
+    }
+}
+
+impl<T: BlockTable> Image<T> {
+    /// A table that is known to hold `content`.
+    pub fn known(content: T) -> Image<T> {
+        Image {
+            content,
+            rest: BlockState::Known,
+            ..Image::default()
+        }
+    }
+
+    /// The table as last known; blocks that were never read nor written are empty.
+    pub fn content(&self) -> &T {
+        &self.content
+    }
+
+    /// The state of a block.
+    pub fn state(&self, place: T::Place) -> BlockState {
+        self.states.get(&place).copied().unwrap_or(self.rest)
+    }
+
+    /// Whether the content of a block is known.
+    pub fn is_known(&self, place: T::Place) -> bool {
+        self.state(place) == BlockState::Known
+    }
+
+    /// Whether a block is known to hold this content, as far as it counts.
+    pub fn holds(&self, place: T::Place, block: &T::Block) -> bool {
+        self.is_known(place) && self.content.has_block(place, block)
+    }
+
+    /// Records that the hardware holds this content in a block.
+    pub fn store(&mut self, place: T::Place, block: &T::Block) {
+        self.content.set_block(place, block);
+        self.states.insert(place, BlockState::Known);
+    }
+
+    /// Records that a block may hold anything between its old and a new content.
+    pub fn mark_dirty(&mut self, place: T::Place) {
+        self.states.insert(place, BlockState::Dirty);
+    }
+
+    /// Records that the blocks read or written may hold anything.
+    pub fn mark_all_dirty(&mut self) {
+        let states = self.states.values_mut();
+        states.for_each(|state| *state = BlockState::Dirty);
+    }
+
+    /// Records that the blocks that were never read nor written are empty.
+    pub fn mark_rest_empty(&mut self) {
+        self.rest = BlockState::Known;
+    }
+
+    /// The blocks that were read or written, in order.
+    pub fn touched(&self) -> impl Iterator<Item = T::Place> + '_ {
+        self.states.keys().copied()
+    }
+
+    /// Forgets all blocks after a reset of the device.
+    pub fn forget(&mut self) {
+        *self = Image::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rsm_ids::PortNum;
+
+    use super::super::sl2vl::{Row, SlToVlImage};
+    use super::*;
+
+    #[test]
+    fn block_is_held_from_store_until_doubted() {
+        let [there, back] = [(PortNum(1), PortNum(2)), (PortNum(2), PortNum(1))];
+        let row: Row = std::array::from_fn(|level| level as u8 % 2);
+        let mut image = SlToVlImage::default();
+        assert!(!image.holds(there, &row));
+        assert_eq!(image.state(there), BlockState::Unknown);
+        image.store(there, &row);
+        assert!(image.holds(there, &row) && !image.holds(back, &row));
+        assert!(!image.holds(there, &[0; 16]));
+        image.mark_dirty(there);
+        assert!(!image.holds(there, &row));
+        assert_eq!(image.state(there), BlockState::Dirty);
+        assert!(image.touched().eq([there]));
+        image.store(back, &row);
+        image.mark_all_dirty();
+        assert!(!image.is_known(back));
+        image.forget();
+        assert_eq!(image, SlToVlImage::default());
+        image.mark_rest_empty();
+        assert!(image.is_known(there));
+    }
+}

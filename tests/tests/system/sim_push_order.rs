@@ -1,0 +1,184 @@
+//! The order of Sets as a field engineer reads it: the phases of a push, the Sets of each, and what
+//! each Set needs before it leaves.
+//!
+//! `RSM_UPDATE_GOLDEN=1` writes the golden file anew, for review.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use rsm::core::{Config, Mode};
+use rsm::diff::{Comparison, NotKept, Reregister};
+use rsm::push::{AWAITED_LINK, Foreseen, Need, OTHER_LINK, Phase, Step, Task, rehearse};
+use rsm_ids::Guid;
+use rsm_routing::netlist::NodeKind;
+use rsm_tests::virtual_time::{Settings, World, expect};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const TREE: &str = "fat-tree:k=4,levels=3";
+
+#[test]
+fn phases_of_a_cold_start_and_of_a_link_fault_are_the_golden_ones() {
+    let mut text = phases(&format!("Cold start of {TREE}"), &cold_start());
+    text += &phases("A link between a leaf and a spine is lost", &link_fault());
+    text += "A link that tables wait for:\n";
+    text += &conditions(AWAITED_LINK);
+    text += "Any other link:\n";
+    text += &conditions(OTHER_LINK);
+
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/push-order.txt");
+    if std::env::var_os("RSM_UPDATE_GOLDEN").is_some() {
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder can be made");
+        std::fs::write(&path, &text).expect("the golden file can be written");
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        kept == text,
+        "{}: RSM_UPDATE_GOLDEN=1 writes\n{text}",
+        path.display()
+    );
+}
+
+/// The Sets to a fabric after power-on.
+fn cold_start() -> Vec<Foreseen> {
+    let settings = Settings {
+        core: Config {
+            mode: Mode::DryRun,
+            ..Config::default()
+        },
+        ..Settings::default()
+    };
+    let mut world = World::generated(TREE, settings);
+    world.run_for(Duration::from_secs(5));
+    let sets = world.manager().foreseen();
+    sets.expect("it has planned").to_vec()
+}
+
+/// The Sets after the first cable between two switches is lost: the plan of the core, compared with
+/// the tables before it.
+fn link_fault() -> Vec<Foreseen> {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let before = world.manager().core().inventory().clone();
+    let switches: Vec<Guid> = world
+        .sim
+        .nodes()
+        .filter(|&(_, kind)| kind == NodeKind::Switch)
+        .map(|(guid, _)| guid)
+        .collect();
+    let links = expect::reach(&world, &[]).links;
+    let (near, far) = links
+        .into_iter()
+        .find(|(a, b)| switches.contains(&a.0) && switches.contains(&b.0))
+        .expect("there is such a cable");
+    world.sim.unlink(near.0, near.1).expect("it is a cable");
+    world.settle(LIMIT);
+
+    let core = world.manager().core();
+    let plan = core.plan().expect("it has planned").clone();
+    let mut hardware = core.inventory().clone();
+    for (guid, _, switch) in before.switches() {
+        let record = hardware.switch_mut(guid).expect("no switch is lost");
+        record.lft = switch.lft.clone();
+        if [near.0, far.0].contains(&guid) {
+            let mut info = record.info;
+            info.set_port_state_change(true);
+            hardware.put_switch_info(guid, &info);
+        }
+    }
+    let comparison = Comparison {
+        inventory: &hardware,
+        fabric: &plan.fabric,
+        plan: &plan,
+        interim: &plan.transition.interim,
+        not_kept: &NotKept::default(),
+        reregister: &Reregister::default(),
+    };
+    let changes = comparison.changes(None);
+    rehearse(plan.clone(), changes, &hardware)
+}
+
+/// The phases of `sets`, each with its kinds of Sets in the order in which the first of them leave.
+fn phases(title: &str, sets: &[Foreseen]) -> String {
+    let mut text = format!("{title}: {} Sets\n\n", sets.len());
+    for phase in sets.chunk_by(|one, next| one.phase == next.phase) {
+        let _ = writeln!(text, "{}:", title_of(phase[0].phase));
+        let mut kinds: Vec<(&str, usize, Task)> = Vec::new();
+        for set in phase {
+            let name = name_of(set.order.task);
+            match kinds.iter_mut().find(|(known, ..)| *known == name) {
+                Some((_, count, _)) => *count += 1,
+                None => kinds.push((name, 1, set.order.task)),
+            }
+        }
+        for (name, count, task) in kinds {
+            let _ = writeln!(text, "{count:5} {name}");
+            text += &conditions(task.needs());
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn conditions(needs: &[Need]) -> String {
+    if needs.is_empty() {
+        return "        needs: nothing\n".to_owned();
+    }
+    let lines = needs.iter().map(|&need| text_of(need));
+    lines
+        .map(|line| format!("        needs: {line}\n"))
+        .collect()
+}
+
+fn title_of(phase: Phase) -> String {
+    match phase {
+        Phase::Interim(stage) => format!("Interim tables {}", stage + 1),
+        Phase::SlToVl => "SLtoVLMappingTables".to_owned(),
+        Phase::Links => "Links that later tables lead to".to_owned(),
+        Phase::Last => "Planned tables".to_owned(),
+    }
+}
+
+fn name_of(task: Task) -> &'static str {
+    match task {
+        Task::Switch(_) => "SwitchInfo",
+        Task::AdaptiveRouting(_) => "ARInfo, adaptive routing off",
+        Task::Block { interim: None, .. } => "LinearForwardingTable",
+        Task::Block { .. } => "LinearForwardingTable, interim entries",
+        Task::SlToVl { .. } => "SLtoVLMappingTable",
+        Task::Multicast { first: true, .. } => "MulticastForwardingTable, ports removed",
+        Task::Multicast { .. } => "MulticastForwardingTable, ports added",
+        Task::MulticastTop(_) => "SwitchInfo, MulticastFDBTop",
+        Task::Port(_, Step::Configure) => "PortInfo, settings",
+        Task::Port(_, Step::Arm) => "PortInfo, settings and Armed",
+        Task::Port(_, Step::Activate) => "PortInfo, Active",
+        Task::Bounce(_) => "PortInfo, Down",
+        Task::PKeys(..) => "P_KeyTable",
+        Task::Managed(_) => "GUIDInfo",
+    }
+}
+
+fn text_of(need: Need) -> &'static str {
+    match need {
+        Need::Phase => "the phase has begun",
+        Need::Answers => "the switch answers, or the last phase has begun",
+        Need::AdaptiveRouting => "ARInfo of the switch has left, if it is to be written",
+        Need::ResetShows => "SwitchInfo is acknowledged, or if it goes last, PortInfo of port 0",
+        Need::TablesBelowTop => "if it raises LinearFDBTop, the switch holds its tables",
+        Need::SwitchInfo => "the switch holds its SwitchInfo",
+        Need::Programmed => "the switches hold their SwitchInfo and all tables",
+        Need::MulticastLosses => "all switches have removed multicast ports",
+        Need::MulticastBlocks => "the switch holds its multicast table",
+        Need::PortZero => "PortInfo of port 0 of the switch is settled",
+        Need::PortInfoAnswered => "an end port has answered its PortInfo",
+        Need::PortInfoSettled => "PortInfo of the port is settled",
+        Need::PKeys => "both ends hold their P_Keys",
+        Need::PKeysIfEnforcing => "if the port enforces partitions, it holds its P_Keys",
+        Need::PKeysOfEnforcingPeer => "P_Keys of the enforcing port at the other end are settled",
+        Need::Armed => "both ends are Armed or Active",
+        Need::Link => "the link may open (below)",
+        Need::LinkIfAwaited => "if tables wait for the link, it may open (below)",
+        Need::Removals => "all switches have removed entries that could close a loop over it",
+        Need::SlToVlEverywhere => "all switches hold their SLtoVLMappingTables",
+        Need::DarkProgrammed => "switches without traffic hold their SwitchInfo and all tables",
+    }
+}
