@@ -14,11 +14,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm_gdr::fabric::Fabric;
+use rsm_gdr::fabric::GpuFabric;
 use rsm_gdr::generate::{Faults, Fleet, fleet, recabled, with_servers};
 use rsm_gdr::host_order::{Blocks, HostPositions};
 use rsm_gdr::job::{JobRequest, Load, Pattern};
-use rsm_gdr::{Analysis, Config, Survey};
+use rsm_gdr::{Analysis, AnalysisConfig, Survey};
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::engine::{self, Categories, EngineKind, Ranking};
 use rsm_routing::netlist::Netlist;
@@ -70,7 +70,11 @@ fn main() -> Result<(), AnyError> {
                 _ => "sound",
             };
             let fabric = scene.fabric(topology, Some(tables), &positions);
-            let analysis = Analysis::new(&scene.fleet.inventory, Some(fabric), Config::default());
+            let analysis = Analysis::new(
+                &scene.fleet.inventory,
+                Some(fabric),
+                AnalysisConfig::default(),
+            );
             let loads = Pattern::ALL.map(|pattern| loads(&analysis, pattern));
             for (number, hints) in ["on", "off"].into_iter().enumerate() {
                 let cells = loads.map(|loads| cell(loads[number]));
@@ -183,10 +187,10 @@ impl Scene {
         topology: Topology,
         tables: Option<Tables>,
         positions: &Arc<HostPositions>,
-    ) -> Fabric {
+    ) -> GpuFabric {
         let tables = tables.map(Arc::new);
         let mut fabric =
-            Fabric::from_netlist(&self.fleet.netlist, Arc::new(topology), tables, 4096);
+            GpuFabric::from_netlist(&self.fleet.netlist, Arc::new(topology), tables, 4096);
         fabric.positions = positions.clone();
         fabric
     }
@@ -194,7 +198,11 @@ impl Scene {
     fn positions(&self) -> Result<Arc<HostPositions>, AnyError> {
         let whole = Topology::from_netlist(&self.fleet.netlist)?;
         let fabric = self.fabric(whole, None, &Arc::default());
-        let survey = Survey::new(&self.fleet.inventory, Some(&fabric), &Config::default());
+        let survey = Survey::new(
+            &self.fleet.inventory,
+            Some(&fabric),
+            &AnalysisConfig::default(),
+        );
         let blocks = Blocks::find(&survey, &fabric, &Categories::new());
         Ok(Arc::new(HostPositions::default().with(&blocks, &fabric)))
     }
@@ -310,7 +318,11 @@ fn single_faults(netlist: &Netlist) -> Result<String, AnyError> {
             let topology = scene.topology()?;
             let (tables, _) = route(&topology, &positions, ranking.clone())?;
             let fabric = scene.fabric(topology, Some(tables), &positions);
-            let analysis = Analysis::new(&scene.fleet.inventory, Some(fabric), Config::default());
+            let analysis = Analysis::new(
+                &scene.fleet.inventory,
+                Some(fabric),
+                AnalysisConfig::default(),
+            );
             for (worst, pattern) in worst.iter_mut().zip(Pattern::ALL) {
                 let load = loads(&analysis, pattern)[0].unwrap_or_default();
                 *worst = load.worst_link.max(*worst);

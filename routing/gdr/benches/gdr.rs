@@ -10,10 +10,10 @@ mod stopwatch;
 
 use std::sync::Arc;
 
-use rsm_gdr::fabric::Fabric;
+use rsm_gdr::fabric::GpuFabric;
 use rsm_gdr::generate::{Faults, fleet};
 use rsm_gdr::job::{JobRequest, Pattern};
-use rsm_gdr::{Analysis, Config};
+use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_routing::engine::{EngineKind, Options, route};
 use rsm_routing::generate::generate;
 use rsm_routing::topology::Topology;
@@ -43,7 +43,7 @@ fn main() {
             route(EngineKind::UpDn, &topology, &Options::default(), None).expect("a tree");
         let tables = Arc::new(routing.tables);
         let fabric = || {
-            Fabric::from_netlist(
+            GpuFabric::from_netlist(
                 &fleet.netlist,
                 Arc::clone(&topology),
                 Some(Arc::clone(&tables)),
@@ -61,7 +61,7 @@ fn main() {
             analysis = Some(Analysis::new(
                 &fleet.inventory,
                 Some(fabric),
-                Config::default(),
+                AnalysisConfig::default(),
             ));
             best.min(cpu_ms() - start)
         });

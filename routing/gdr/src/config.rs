@@ -8,7 +8,7 @@ use super::roles::Role;
 
 /// The input of hints and findings beside hosts and fabric.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Config {
+pub struct AnalysisConfig {
     /// The roles of ports that differ from the result of the rules, by port GUID.
     pub roles: BTreeMap<Guid, Role>,
     /// The service level of collectives, 0 to 15: libraries put it on every queue pair.

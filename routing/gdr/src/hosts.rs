@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::fabric::Fabric;
+use super::fabric::GpuFabric;
 use super::inventory::{HostInventory, InventoryError, MAX_NAME};
 use rsm_routing::netlist::MAX_NODES;
 
@@ -58,7 +58,7 @@ pub enum HostError {
 
 /// Inventories of hosts by name, and machine types by name.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Inventory {
+pub struct GpuInventory {
     hosts: BTreeMap<String, HostRecord>,
     machine_types: BTreeMap<String, Arc<HostInventory>>,
     default: Option<String>,
@@ -79,10 +79,10 @@ fn checked_name(name: &str) -> Result<String, HostError> {
     }
 }
 
-impl Inventory {
+impl GpuInventory {
     /// An inventory of nothing.
-    pub fn new() -> Inventory {
-        Inventory::default()
+    pub fn new() -> GpuInventory {
+        GpuInventory::default()
     }
 
     /// Adds or replaces the inventory of a host, from the host itself, at time `seen`.
@@ -117,7 +117,7 @@ impl Inventory {
     /// Adds or replaces a machine type, made of one host's inventory.
     ///
     /// # Errors
-    /// As [`Inventory::insert`].
+    /// As [`GpuInventory::insert`].
     pub fn insert_machine_type(
         &mut self,
         name: &str,
@@ -167,7 +167,7 @@ impl Inventory {
 
     /// All hosts: those with inventories of their own, and those of the fabric that look like the
     /// default machine type, by name.
-    pub(super) fn all(&self, fabric: Option<&Fabric>) -> Vec<(String, HostRecord)> {
+    pub(super) fn all(&self, fabric: Option<&GpuFabric>) -> Vec<(String, HostRecord)> {
         let mut all: BTreeMap<&str, HostRecord> = self
             .hosts
             .iter()

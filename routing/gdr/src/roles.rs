@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use rsm_ids::Guid;
 
-use super::fabric::Fabric;
+use super::fabric::GpuFabric;
 use super::inventory::{HostInventory, LinkLayer, Tier};
 use super::join::{Joined, NotJoined};
 use rsm_routing::engine::Category;
@@ -116,8 +116,8 @@ pub(super) struct LeafUse {
 
 impl LeafUse {
     /// Leaves with the ports that hosts with GPUs have: `of_gpu_hosts` by place in
-    /// [`Fabric::ports`].
-    pub(super) fn new(fabric: &Fabric, of_gpu_hosts: &[bool]) -> LeafUse {
+    /// [`GpuFabric::ports`].
+    pub(super) fn new(fabric: &GpuFabric, of_gpu_hosts: &[bool]) -> LeafUse {
         let mut count: BTreeMap<SwitchIdx, (u32, u32)> = BTreeMap::new();
         for (port, &of_gpu_host) in fabric.ports().iter().zip(of_gpu_hosts) {
             let (foreign, all) = count.entry(port.leaf).or_default();
@@ -138,7 +138,7 @@ impl LeafUse {
 pub(super) fn roles(
     host: &HostInventory,
     joined: &[Joined],
-    fabric: Option<(&Fabric, &LeafUse)>,
+    fabric: Option<(&GpuFabric, &LeafUse)>,
     configured: &BTreeMap<Guid, Role>,
 ) -> Vec<PortRole> {
     let mut out: Vec<Option<PortRole>> = (0..host.hca_ports.len())
@@ -204,7 +204,7 @@ pub(super) fn roles(
 fn told(
     host: &HostInventory,
     joined: &[Joined],
-    fabric: Option<&Fabric>,
+    fabric: Option<&GpuFabric>,
     configured: &BTreeMap<Guid, Role>,
     port: usize,
 ) -> Option<PortRole> {
@@ -233,7 +233,7 @@ fn may_be_anything(host: &HostInventory, joined: &[Joined], port: usize) -> bool
 fn rate(
     host: &HostInventory,
     joined: &[Joined],
-    fabric: Option<&Fabric>,
+    fabric: Option<&GpuFabric>,
     port: usize,
 ) -> Option<u32> {
     let of_fabric = fabric.and_then(|fabric| Some(fabric.port(joined.get(port)?.port()?)));
@@ -247,7 +247,7 @@ fn rate(
 fn slower(
     host: &HostInventory,
     joined: &[Joined],
-    fabric: Option<(&Fabric, &LeafUse)>,
+    fabric: Option<(&GpuFabric, &LeafUse)>,
     open: &[usize],
     out: &mut [Option<PortRole>],
 ) {
@@ -283,7 +283,7 @@ fn slower(
 fn excess(
     host: &HostInventory,
     joined: &[Joined],
-    fabric: Option<(&Fabric, &LeafUse)>,
+    fabric: Option<(&GpuFabric, &LeafUse)>,
     open: &[usize],
     out: &mut [Option<PortRole>],
 ) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm_gdr::hosts::Inventory;
+use rsm_gdr::hosts::GpuInventory;
 use rsm_ids::Guid;
 use rsm_mad::transport::{Datagram, Inbound};
 use rsm_mad::wire::attr::Notice;
@@ -45,7 +45,7 @@ pub enum Event {
     /// The alias GUIDs that ports are to have.
     Guids(Arc<AliasGuids>),
     /// Inventories of hosts with GPUs arrived, or were forgotten.
-    GpuHosts(Arc<Inventory>),
+    GpuHosts(Arc<GpuInventory>),
     /// The SA lost the registrations of the hosts behind these ports; they must register anew.
     Reregister(BTreeSet<Guid>),
     /// This process did not run for this long until now: it, or its machine, was stopped. Comes

@@ -44,7 +44,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_gdr::host_order::HostPositions;
-use rsm_gdr::hosts::Inventory as GpuInventory;
+use rsm_gdr::hosts::GpuInventory;
 use rsm_mad::Time;
 use rsm_mad::client::{Client, ClientConfig};
 use rsm_mad::transport::{Datagram, Inbound};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rsm_gdr::host_order::HostPositions;
-use rsm_gdr::hosts::Inventory;
+use rsm_gdr::hosts::GpuInventory;
 
 use super::groups::GroupSet;
 use super::lids::Claims;
@@ -46,7 +46,7 @@ pub struct Job {
     /// The host positions of an earlier run, until a plan is in force.
     pub positions: Arc<HostPositions>,
     /// GPU inventories of hosts.
-    pub gpus: Arc<Inventory>,
+    pub gpus: Arc<GpuInventory>,
     /// The operator's decisions.
     pub policy: Arc<Policy>,
     /// Cables that routes avoid, by either end.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use rsm_gdr::fabric as gdr;
 use rsm_gdr::host_order::{Blocks, HostPositions};
-use rsm_gdr::hosts::Inventory;
+use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::roles::Role;
-use rsm_gdr::{Config, Survey};
+use rsm_gdr::{AnalysisConfig, Survey};
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::NodeType;
 use rsm_routing::engine::{Categories, Category, Numbers};
@@ -21,7 +21,7 @@ use crate::fabric::Fabric;
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// GPU inventories of hosts.
-    pub gpus: Arc<Inventory>,
+    pub gpus: Arc<GpuInventory>,
     /// The operator's categories of ports.
     pub said: Arc<Categories>,
     /// Whether to find rails and order their ports.
@@ -103,9 +103,9 @@ impl Order {
         let look = order.sources.rails && (told || may_have_rails(fabric));
         if told || look {
             let view = gpu::fabric(fabric, topology, None, 0);
-            let config = Config {
+            let config = AnalysisConfig {
                 roles: roles(&order.sources.said),
-                ..Config::default()
+                ..AnalysisConfig::default()
             };
             let survey = Survey::new(&order.sources.gpus, Some(&view), &config);
             order.categorise(&survey, &view);
@@ -125,7 +125,7 @@ impl Order {
     }
 
     /// The GPU inventories that the order was made from.
-    pub fn gpus(&self) -> Arc<Inventory> {
+    pub fn gpus(&self) -> Arc<GpuInventory> {
         self.sources.gpus.clone()
     }
 
@@ -135,7 +135,7 @@ impl Order {
     }
 
     /// Adds the categories of GPU hosts' ports, except those that the operator sets.
-    fn categorise(&mut self, survey: &Survey, view: &gdr::Fabric) {
+    fn categorise(&mut self, survey: &Survey, view: &gdr::GpuFabric) {
         let mut found = Categories::new();
         for host in &survey.hosts {
             for (joined, (role, _)) in host.joined.iter().zip(&host.roles) {

@@ -11,7 +11,7 @@ use rsm::core::{Config, Core, Effect, Event, Mode, Remembered};
 use rsm::plan::groups::GroupSet;
 use rsm::push::Foreseen;
 use rsm::sa::SaSnapshot;
-use rsm_gdr::hosts::Inventory;
+use rsm_gdr::hosts::GpuInventory;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::Datagram;
@@ -45,7 +45,7 @@ pub struct Manager {
     /// The alias GUIDs of ports, as the SA keeps them.
     guids: Arc<AliasGuids>,
     /// The inventory of GPU hosts, as the daemon keeps it.
-    gpus: Arc<Inventory>,
+    gpus: Arc<GpuInventory>,
     /// The plan under computation: its time of completion and its result.
     planning: Option<(Time, Event)>,
     snapshot: Option<Arc<Snapshot>>,
@@ -276,7 +276,7 @@ impl Manager {
         self.handle(Event::Guids(guids), now);
     }
 
-    pub(super) fn tell_gpus(&mut self, gpus: Arc<Inventory>, now: Time) {
+    pub(super) fn tell_gpus(&mut self, gpus: Arc<GpuInventory>, now: Time) {
         self.gpus = gpus.clone();
         self.handle(Event::GpuHosts(gpus), now);
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rsm::alias_guids::AliasGuids;
 use rsm::core::{Command, Config, Event};
 use rsm::plan::groups::{GroupSet, Members};
-use rsm_gdr::hosts::Inventory;
+use rsm_gdr::hosts::GpuInventory;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::{Datagram, Inbound, PortEvent};
@@ -400,7 +400,7 @@ impl World {
     }
 
     /// Sends the inventory of GPU hosts to the first subnet manager.
-    pub fn tell_gpus(&mut self, gpus: Arc<Inventory>) {
+    pub fn tell_gpus(&mut self, gpus: Arc<GpuInventory>) {
         let now = self.now;
         self.managers[0].tell_gpus(gpus, now);
     }

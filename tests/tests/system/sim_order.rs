@@ -7,7 +7,7 @@ use rsm::core::Config;
 use rsm::plan::order::Order;
 use rsm::plan::policy::Policy;
 use rsm_gdr::generate::{Faults, fleet, recabled};
-use rsm_gdr::hosts::Inventory;
+use rsm_gdr::hosts::GpuInventory;
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::engine::Category;
 use rsm_routing::generate::generate;
@@ -101,7 +101,7 @@ fn the_gpu_inventory_sets_port_categories_and_its_removal_clears_them() {
     let computing = computing.filter(|category| **category == Category::Compute);
     assert_eq!((computing.count(), told.categories.len()), (256, 256));
     assert_eq!(told.positions, before.positions);
-    world.tell_gpus(Arc::new(Inventory::new()));
+    world.tell_gpus(Arc::new(GpuInventory::new()));
     world.settle(LIMIT);
     assert!(order(&world).categories.is_empty());
     expect::assert_up(&world);

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use super::{Finding, FindingKind, PortName};
 use crate::Analysis;
-use crate::fabric::Fabric;
+use crate::fabric::GpuFabric;
 use crate::hints::wanted;
 use crate::host::Host;
 use crate::hosts::Origin;
@@ -30,7 +30,7 @@ struct Astray {
 
 struct Search<'a> {
     analysis: &'a Analysis,
-    fabric: &'a Fabric,
+    fabric: &'a GpuFabric,
 }
 
 pub(super) fn find(analysis: &Analysis) -> Vec<Finding> {

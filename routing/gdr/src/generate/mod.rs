@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rsm_ids::Guid;
 
 use super::findings::FindingKind;
-use super::hosts::{HostError, Inventory};
+use super::hosts::{GpuInventory, HostError};
 use super::inventory::{
     Gpu, HcaPort, HostInventory, LinkFamily, LinkLayer, NvLink, PciAddress, Source, Tier,
 };
@@ -62,7 +62,7 @@ pub struct Fleet {
     /// The fabric.
     pub netlist: Netlist,
     /// The hosts.
-    pub inventory: Inventory,
+    pub inventory: GpuInventory,
     /// The findings that must come, sorted, and no others.
     pub expected: Vec<Expected>,
 }
@@ -111,7 +111,7 @@ pub fn fleet(netlist: Netlist, faults: Faults) -> Result<Fleet, FleetError> {
         expected.extend(swap(&netlist, &mut cables, &ends));
     }
 
-    let mut inventory = Inventory::new();
+    let mut inventory = GpuInventory::new();
     let mut broken: BTreeMap<(usize, usize), ()> = BTreeMap::new();
     while broken.len() < faults.nvlinks.min(names.len()) {
         let host = rng.below(names.len());

@@ -7,7 +7,7 @@ use rsm_ids::PortNum;
 
 use super::{Pattern, Rank};
 use crate::Analysis;
-use crate::fabric::Fabric;
+use crate::fabric::GpuFabric;
 use crate::hints::walk;
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::SwitchIdx;
@@ -57,12 +57,12 @@ const END: u32 = u32::MAX - 1;
 /// Counts flows on links.
 #[derive(Clone, Copy)]
 pub(super) struct Meter<'a> {
-    fabric: &'a Fabric,
+    fabric: &'a GpuFabric,
     tables: &'a Tables,
 }
 
 impl<'a> Meter<'a> {
-    pub(super) fn new(fabric: &'a Fabric) -> Option<Meter<'a>> {
+    pub(super) fn new(fabric: &'a GpuFabric) -> Option<Meter<'a>> {
         let tables = fabric.tables.as_deref()?;
         Some(Meter { fabric, tables })
     }

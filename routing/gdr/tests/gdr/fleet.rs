@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rsm_gdr::fabric::Fabric;
+use rsm_gdr::fabric::GpuFabric;
 use rsm_gdr::findings::{Finding, FindingKind};
 use rsm_gdr::generate::{Expected, Faults, Fleet, Storage, fleet};
 use rsm_gdr::hints::{Gdr, PairClass};
-use rsm_gdr::hosts::Inventory;
+use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::inventory::Tier;
 use rsm_gdr::job::{JobError, JobRequest, Pattern};
 use rsm_gdr::roles::Role;
-use rsm_gdr::{Analysis, Config};
+use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_routing::engine::{EngineKind, Options, route};
 use rsm_routing::generate::generate;
 use rsm_routing::netlist::Netlist;
@@ -33,8 +33,8 @@ fn analyse(fleet: &Fleet, routed: bool) -> Analysis {
         let routing = route(EngineKind::UpDn, &topology, &Options::default(), None);
         Arc::new(routing.expect("a tree can be routed").tables)
     });
-    let fabric = Fabric::from_netlist(&fleet.netlist, topology, tables, 4096);
-    Analysis::new(&fleet.inventory, Some(fabric), Config::default())
+    let fabric = GpuFabric::from_netlist(&fleet.netlist, topology, tables, 4096);
+    Analysis::new(&fleet.inventory, Some(fabric), AnalysisConfig::default())
 }
 
 /// A finding as an expectation: ports and GPUs only where faults say which they are.
@@ -135,7 +135,7 @@ fn a_host_like_its_machine_type_is_joined_by_names() {
         .expect("hosts")
         .inventory
         .clone();
-    let mut inventory = Inventory::new();
+    let mut inventory = GpuInventory::new();
     inventory.insert_machine_type("dgx", &first).expect("room");
     inventory.set_default(Some("dgx")).expect("it is there");
     fleet.inventory = inventory;

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rsm_gdr::fabric::Fabric;
+use rsm_gdr::fabric::GpuFabric;
 use rsm_gdr::findings::FindingKind;
 use rsm_gdr::generate::{Faults, Fleet, fleet};
 use rsm_gdr::hints::HintReason;
-use rsm_gdr::hosts::Inventory;
+use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::inventory::{HostInventory, Tier};
 use rsm_gdr::join::{JoinKey, Joined, NotJoined};
 use rsm_gdr::roles::Role;
-use rsm_gdr::{Analysis, Config};
+use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::generate::generate;
 use rsm_routing::netlist::Netlist;
@@ -23,9 +23,9 @@ fn unit() -> Fleet {
     fleet(netlist, Faults::default()).expect("hosts with plain names")
 }
 
-fn analyse(netlist: &Netlist, inventory: &Inventory, config: Config) -> Analysis {
+fn analyse(netlist: &Netlist, inventory: &GpuInventory, config: AnalysisConfig) -> Analysis {
     let topology = Arc::new(Topology::from_netlist(netlist).expect("LIDs suffice"));
-    let fabric = Fabric::from_netlist(netlist, topology, None, 4096);
+    let fabric = GpuFabric::from_netlist(netlist, topology, None, 4096);
     Analysis::new(inventory, Some(fabric), config)
 }
 
@@ -38,7 +38,7 @@ fn with_first(change: impl FnOnce(&mut HostInventory)) -> (Fleet, Analysis) {
         .inventory
         .insert(&name, host, 0)
         .expect("a plain host");
-    let analysis = analyse(&fleet.netlist, &fleet.inventory, Config::default());
+    let analysis = analyse(&fleet.netlist, &fleet.inventory, AnalysisConfig::default());
     (fleet, analysis)
 }
 
@@ -137,7 +137,7 @@ fn a_port_belongs_to_one_host() {
         .inventory
         .insert("zz-clone", host, 0)
         .expect("a plain name");
-    let analysis = analyse(&fleet.netlist, &fleet.inventory, Config::default());
+    let analysis = analyse(&fleet.netlist, &fleet.inventory, AnalysisConfig::default());
     let place = analysis.place("zz-clone").expect("it is known");
     assert!(
         analysis.hosts[place]
@@ -159,7 +159,7 @@ fn a_port_belongs_to_one_host() {
 fn a_port_that_is_down_moves_no_other_off_its_rail() {
     let fleet = unit();
     let netlist = without_cables(&fleet, &[3]);
-    let analysis = analyse(&netlist, &fleet.inventory, Config::default());
+    let analysis = analyse(&netlist, &fleet.inventory, AnalysisConfig::default());
     assert_eq!(
         kinds(&analysis),
         [FindingKind::GdrTierPoor, FindingKind::Unjoined]
@@ -204,7 +204,7 @@ fn a_cable_in_a_wrong_leaf_is_named_with_the_right_one() {
         }
     }
     let netlist = Netlist::new(nodes, cables).expect("the same cables");
-    let analysis = analyse(&netlist, &fleet.inventory, Config::default());
+    let analysis = analyse(&netlist, &fleet.inventory, AnalysisConfig::default());
     let misplaced = analysis
         .findings
         .iter()
@@ -250,7 +250,7 @@ fn a_tie_is_broken_by_the_rail_without_a_finding() {
             .insert(&name, host, 0)
             .expect("a plain host");
     }
-    let analysis = analyse(&fleet.netlist, &fleet.inventory, Config::default());
+    let analysis = analyse(&fleet.netlist, &fleet.inventory, AnalysisConfig::default());
     let rails: Vec<_> = analysis.hints[0].iter().map(|hint| hint.rail).collect();
     assert_eq!(rails, (0..8).map(Some).collect::<Vec<_>>());
     assert_eq!(analysis.hints[0][0].reason, HintReason::TieByRail);
@@ -276,10 +276,10 @@ fn without_an_own_inventory_cables_and_names_are_indistinguishable() {
     };
     let fleet = fleet(netlist, faults).expect("hosts with plain names");
     let (_, host) = first(&unit());
-    let mut inventory = Inventory::new();
+    let mut inventory = GpuInventory::new();
     inventory.insert_machine_type("dgx", &host).expect("room");
     inventory.set_default(Some("dgx")).expect("it is there");
-    let analysis = analyse(&fleet.netlist, &inventory, Config::default());
+    let analysis = analyse(&fleet.netlist, &inventory, AnalysisConfig::default());
     assert_eq!(kinds(&analysis), [FindingKind::RailOrderUnknown]);
     assert_eq!(
         Some(&analysis.findings[0].host),
@@ -311,10 +311,10 @@ fn inventories_past_the_configured_age_are_stale() {
         .inventory
         .insert(&name, host, 900)
         .expect("a plain host");
-    let config = |max_age| Config {
+    let config = |max_age| AnalysisConfig {
         now: 1000,
         max_age,
-        ..Config::default()
+        ..AnalysisConfig::default()
     };
     let stale = |max_age| {
         let analysis = analyse(&fleet.netlist, &fleet.inventory, config(max_age));
@@ -341,9 +341,9 @@ fn configured_roles_override_every_signal() {
     let guid: Guid = host.hca_ports[7]
         .port_guid
         .expect("generated hosts have GUIDs");
-    let config = Config {
+    let config = AnalysisConfig {
         roles: BTreeMap::from([(guid, Role::Storage)]),
-        ..Config::default()
+        ..AnalysisConfig::default()
     };
     let analysis = analyse(&fleet.netlist, &fleet.inventory, config);
     assert_eq!(analysis.hosts[0].compute_ports(), [0, 1, 2, 3, 4, 5, 6]);
@@ -365,7 +365,7 @@ fn an_lmc_gives_a_pair_its_path_bits() {
         .count();
     assert!(ports > 0, "adapters of generated fabrics state their ports");
     let netlist = Netlist::new(nodes, cables).expect("the same nodes");
-    let analysis = analyse(&netlist, &fleet.inventory, Config::default());
+    let analysis = analyse(&netlist, &fleet.inventory, AnalysisConfig::default());
     let names: Vec<&str> = analysis
         .hosts
         .iter()

@@ -7,11 +7,11 @@
 
 use std::path::{Path, PathBuf};
 
-use rsm_gdr::hosts::Inventory;
+use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::import::{Format, import, to_json};
 use rsm_gdr::inventory::{HostInventory, LinkShape, Tier};
 use rsm_gdr::render::describe;
-use rsm_gdr::{Analysis, Config};
+use rsm_gdr::{Analysis, AnalysisConfig};
 
 const SAMPLES: [(&str, Format); 21] = [
     (
@@ -81,11 +81,11 @@ fn read(data: &Path, name: &str, format: Format) -> HostInventory {
 }
 
 fn alone(host: HostInventory) -> Analysis {
-    let mut inventory = Inventory::new();
+    let mut inventory = GpuInventory::new();
     inventory
         .insert("host", host, 0)
         .expect("importers keep the rules");
-    Analysis::new(&inventory, None, Config::default())
+    Analysis::new(&inventory, None, AnalysisConfig::default())
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
-use rsm_gdr::hosts::Inventory;
+use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::import::{Format, MAX_BYTES, import};
 use rsm_gdr::inventory::HostInventory;
 
@@ -20,8 +20,8 @@ const DEFAULT: &str = "default";
 ///
 /// # Errors
 /// A file that cannot be read, or is no inventory: with its name, line and reason.
-pub(in crate::cli) fn inventory(path: &Path, now: u64) -> anyhow::Result<Inventory> {
-    let mut inventory = Inventory::new();
+pub(in crate::cli) fn inventory(path: &Path, now: u64) -> anyhow::Result<GpuInventory> {
+    let mut inventory = GpuInventory::new();
     if !path.is_dir() {
         inventory.insert_machine_type(DEFAULT, &host(path)?)?;
         inventory.set_default(Some(DEFAULT))?;

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use rsm_gdr::fabric::Fabric;
+use rsm_gdr::fabric::GpuFabric;
 use rsm_gdr::findings::Severity;
-use rsm_gdr::hosts::Inventory;
+use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::import::to_json;
 use rsm_gdr::job::{JobRequest, Pattern};
 use rsm_gdr::render::{self, EXPORTERS, ExportOptions, Exporter, NcclVersion};
-use rsm_gdr::{Analysis, Config};
+use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_routing::engine::{self, EngineKind, Options};
 use rsm_routing::netlist::Netlist;
 use rsm_routing::tables::Tables;
@@ -149,7 +149,7 @@ impl Command {
 ///
 /// # Errors
 /// A file that is no inventory.
-pub(super) fn inventory(path: &Path) -> anyhow::Result<Arc<Inventory>> {
+pub(super) fn inventory(path: &Path) -> anyhow::Result<Arc<GpuInventory>> {
     Ok(Arc::new(load::inventory(path, 0)?))
 }
 
@@ -161,12 +161,12 @@ pub(super) fn analyse(
     tables: Arc<Tables>,
     sl: u8,
 ) -> Analysis {
-    let mut fabric = Fabric::from_netlist(netlist, Arc::clone(topology), Some(tables), MTU);
+    let mut fabric = GpuFabric::from_netlist(netlist, Arc::clone(topology), Some(tables), MTU);
     fabric.positions = order.positions.clone();
-    let config = Config {
+    let config = AnalysisConfig {
         sl,
         roles: roles(order.said()),
-        ..Config::default()
+        ..AnalysisConfig::default()
     };
     Analysis::new(&order.gpus(), Some(fabric), config)
 }
