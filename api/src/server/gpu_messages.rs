@@ -1,7 +1,7 @@
 //! GPU hosts, hints and job plans as messages.
 
 use rsm_gdr::Analysis;
-use rsm_gdr::findings::{Finding, Severity};
+use rsm_gdr::findings::{GpuFinding, GpuSeverity};
 use rsm_gdr::hints::{Endpoint, GpuHint, PairHint};
 use rsm_gdr::hosts::Origin;
 use rsm_gdr::job::{JobPlan, Load};
@@ -32,13 +32,13 @@ pub(super) fn host(analysis: &Analysis, place: usize) -> v1::GpuHost {
     }
 }
 
-fn finding(finding: &Finding) -> v1::GpuFinding {
+fn finding(finding: &GpuFinding) -> v1::GpuFinding {
     v1::GpuFinding {
         kind: finding.kind.name().to_owned(),
         severity: match finding.kind.severity() {
-            Severity::Info => "info",
-            Severity::Warning => "warning",
-            Severity::Error => "error",
+            GpuSeverity::Info => "info",
+            GpuSeverity::Warning => "warning",
+            GpuSeverity::Error => "error",
         }
         .to_owned(),
         gpus: finding.gpus.iter().map(|&gpu| gpu.into()).collect(),

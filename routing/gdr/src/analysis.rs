@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::config::AnalysisConfig;
 use super::fabric::GpuFabric;
-use super::findings::{self, Finding};
+use super::findings::{self, GpuFinding};
 use super::hints::{self, GpuHint};
 use super::host::Host;
 use super::hosts::GpuInventory;
@@ -25,7 +25,7 @@ pub struct Analysis {
     /// The hints of each host, by place; one for each GPU.
     pub hints: Vec<Vec<GpuHint>>,
     /// The faults, in the order of hosts and kinds.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<GpuFinding>,
 }
 
 impl Analysis {

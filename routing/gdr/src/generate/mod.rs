@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_ids::Guid;
 
-use super::findings::FindingKind;
+use super::findings::GpuFindingKind;
 use super::hosts::{GpuInventory, HostError};
 use super::inventory::{
     Gpu, HcaPort, HostInventory, LinkFamily, LinkLayer, NvLink, PciAddress, Source, Tier,
@@ -47,7 +47,7 @@ pub struct Faults {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Expected {
     /// Its kind.
-    pub kind: FindingKind,
+    pub kind: GpuFindingKind,
     /// Its hosts: one, or the two ends of exchanged cables.
     pub hosts: BTreeSet<String>,
     /// The ports that it names, as `host device`; empty where the kind alone matters.
@@ -137,17 +137,17 @@ pub fn fleet(netlist: Netlist, faults: Faults) -> Result<Fleet, FleetError> {
             host.hca_ports[slot].device = Some(device);
         }
         if gpu_order.contains(&place) {
-            expected.push(expectation(FindingKind::RailOrderGpus, name));
+            expected.push(expectation(GpuFindingKind::RailOrderGpus, name));
         }
         if hca_order.contains(&place) {
-            expected.push(expectation(FindingKind::RailOrderHcas, name));
+            expected.push(expectation(GpuFindingKind::RailOrderHcas, name));
         }
         for (_, gpu) in broken
             .range((place, 0)..(place + 1, 0))
             .map(|(&key, ())| key)
         {
             break_link(&mut host, gpu);
-            let mut finding = expectation(FindingKind::NvLinkDegraded, name);
+            let mut finding = expectation(GpuFindingKind::NvLinkDegraded, name);
             finding.gpus = vec![host.gpus[gpu].index];
             expected.push(finding);
         }
@@ -163,7 +163,7 @@ pub fn fleet(netlist: Netlist, faults: Faults) -> Result<Fleet, FleetError> {
     })
 }
 
-fn expectation(kind: FindingKind, host: &str) -> Expected {
+fn expectation(kind: GpuFindingKind, host: &str) -> Expected {
     Expected {
         kind,
         hosts: BTreeSet::from([host.to_owned()]),
@@ -314,7 +314,7 @@ fn swap(
         }
     }
     Some(Expected {
-        kind: FindingKind::RailCablesSwapped,
+        kind: GpuFindingKind::RailCablesSwapped,
         hosts: ends.iter().map(|(host, _, _)| host.clone()).collect(),
         ports: ends
             .iter()

@@ -9,7 +9,7 @@ pub use load::Load;
 pub use pattern::{ParsePatternError, Pattern};
 
 use super::Analysis;
-use super::findings::{FindingKind, Severity};
+use super::findings::{GpuFindingKind, GpuSeverity};
 use super::inventory::Tier;
 use load::Meter;
 
@@ -197,8 +197,8 @@ impl Analysis {
                     .ports
                     .iter()
                     .any(|port| in_job.contains(port.host.as_str()));
-            let serious =
-                finding.kind.severity() > Severity::Info || finding.kind == FindingKind::Unjoined;
+            let serious = finding.kind.severity() > GpuSeverity::Info
+                || finding.kind == GpuFindingKind::Unjoined;
             if concerns && serious {
                 warnings.push(format!(
                     "{}: {}: {}",

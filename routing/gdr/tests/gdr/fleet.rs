@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rsm_gdr::fabric::GpuFabric;
-use rsm_gdr::findings::{Finding, FindingKind};
+use rsm_gdr::findings::{GpuFinding, GpuFindingKind};
 use rsm_gdr::generate::{Expected, Faults, Fleet, Storage, fleet};
 use rsm_gdr::hints::{Gdr, PairClass};
 use rsm_gdr::hosts::GpuInventory;
@@ -38,8 +38,8 @@ fn analyse(fleet: &Fleet, routed: bool) -> Analysis {
 }
 
 /// A finding as an expectation: ports and GPUs only where faults say which they are.
-fn found(finding: &Finding) -> Expected {
-    let cables = finding.kind == FindingKind::RailCablesSwapped;
+fn found(finding: &GpuFinding) -> Expected {
+    let cables = finding.kind == GpuFindingKind::RailCablesSwapped;
     let mut hosts = BTreeSet::from([finding.host.clone()]);
     hosts.extend(finding.ports.iter().map(|port| port.host.clone()));
     Expected {
@@ -50,7 +50,7 @@ fn found(finding: &Finding) -> Expected {
             false => BTreeSet::new(),
         },
         gpus: match finding.kind {
-            FindingKind::NvLinkDegraded => finding.gpus.clone(),
+            GpuFindingKind::NvLinkDegraded => finding.gpus.clone(),
             _ => Vec::new(),
         },
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rsm_gdr::fabric::GpuFabric;
-use rsm_gdr::findings::FindingKind;
+use rsm_gdr::findings::GpuFindingKind;
 use rsm_gdr::generate::{Faults, Fleet, fleet};
 use rsm_gdr::hints::HintReason;
 use rsm_gdr::hosts::GpuInventory;
@@ -64,7 +64,7 @@ fn without_cables(fleet: &Fleet, devices: &[usize]) -> Netlist {
     Netlist::new(nodes, cables).expect("fewer cables")
 }
 
-fn kinds(analysis: &Analysis) -> Vec<FindingKind> {
+fn kinds(analysis: &Analysis) -> Vec<GpuFindingKind> {
     analysis
         .findings
         .iter()
@@ -116,7 +116,7 @@ fn keys_that_disagree_are_a_conflict_and_the_strongest_decides() {
     });
     let conflicts = kinds(&analysis)
         .iter()
-        .filter(|&&kind| kind == FindingKind::JoinConflict)
+        .filter(|&&kind| kind == GpuFindingKind::JoinConflict)
         .count();
     assert_eq!(conflicts, 2);
     assert!(matches!(
@@ -148,7 +148,7 @@ fn a_port_belongs_to_one_host() {
     let claimed = analysis
         .findings
         .iter()
-        .find(|finding| finding.kind == FindingKind::PortClaimedTwice);
+        .find(|finding| finding.kind == GpuFindingKind::PortClaimedTwice);
     assert_eq!(
         claimed.map(|finding| (finding.host.as_str(), finding.ports.len())),
         Some(("zz-clone", 8))
@@ -162,7 +162,7 @@ fn a_port_that_is_down_moves_no_other_off_its_rail() {
     let analysis = analyse(&netlist, &fleet.inventory, AnalysisConfig::default());
     assert_eq!(
         kinds(&analysis),
-        [FindingKind::GdrTierPoor, FindingKind::Unjoined]
+        [GpuFindingKind::GdrTierPoor, GpuFindingKind::Unjoined]
     );
     assert_eq!(analysis.findings[0].gpus, [3]);
     let hint = &analysis.hints[0][3];
@@ -208,7 +208,7 @@ fn a_cable_in_a_wrong_leaf_is_named_with_the_right_one() {
     let misplaced = analysis
         .findings
         .iter()
-        .find(|finding| finding.kind == FindingKind::RailCableMisplaced);
+        .find(|finding| finding.kind == GpuFindingKind::RailCableMisplaced);
     let misplaced = misplaced.expect("it is found");
     assert_eq!(misplaced.ports[0].device, "mlx5_1");
     assert!(
@@ -255,9 +255,9 @@ fn a_tie_is_broken_by_the_rail_without_a_finding() {
     assert_eq!(rails, (0..8).map(Some).collect::<Vec<_>>());
     assert_eq!(analysis.hints[0][0].reason, HintReason::TieByRail);
     let cables = [
-        FindingKind::RailCablesSwapped,
-        FindingKind::RailCableMisplaced,
-        FindingKind::RailOrderGpus,
+        GpuFindingKind::RailCablesSwapped,
+        GpuFindingKind::RailCableMisplaced,
+        GpuFindingKind::RailOrderGpus,
     ];
     assert!(
         !kinds(&analysis).iter().any(|kind| cables.contains(kind)),
@@ -280,7 +280,7 @@ fn without_an_own_inventory_cables_and_names_are_indistinguishable() {
     inventory.insert_machine_type("dgx", &host).expect("room");
     inventory.set_default(Some("dgx")).expect("it is there");
     let analysis = analyse(&fleet.netlist, &inventory, AnalysisConfig::default());
-    assert_eq!(kinds(&analysis), [FindingKind::RailOrderUnknown]);
+    assert_eq!(kinds(&analysis), [GpuFindingKind::RailOrderUnknown]);
     assert_eq!(
         Some(&analysis.findings[0].host),
         fleet.expected[0].hosts.first()
@@ -298,7 +298,10 @@ fn adapters_behind_one_processor_are_seen() {
     });
     assert_eq!(
         kinds(&analysis),
-        [FindingKind::GpuWithoutLocalHca, FindingKind::HcaOnWrongNuma]
+        [
+            GpuFindingKind::GpuWithoutLocalHca,
+            GpuFindingKind::HcaOnWrongNuma
+        ]
     );
     assert_eq!(analysis.findings[1].gpus, [4, 5, 6, 7]);
 }
@@ -320,7 +323,7 @@ fn inventories_past_the_configured_age_are_stale() {
         let analysis = analyse(&fleet.netlist, &fleet.inventory, config(max_age));
         kinds(&analysis)
             .iter()
-            .filter(|&&kind| kind == FindingKind::StaleInventory)
+            .filter(|&&kind| kind == GpuFindingKind::StaleInventory)
             .count()
     };
     assert_eq!(

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use rsm_gdr::fabric::GpuFabric;
-use rsm_gdr::findings::Severity;
+use rsm_gdr::findings::GpuSeverity;
 use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::import::to_json;
 use rsm_gdr::job::{JobRequest, Pattern};
@@ -248,7 +248,7 @@ fn check(analysis: &Analysis, format: Format) -> anyhow::Result<ExitCode> {
     let broken = analysis
         .findings
         .iter()
-        .any(|finding| finding.kind.severity() == Severity::Error);
+        .any(|finding| finding.kind.severity() == GpuSeverity::Error);
     Ok(if broken {
         ExitCode::FAILURE
     } else {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::Context as _;
 use rsm_gdr::Analysis;
-use rsm_gdr::findings::Severity;
+use rsm_gdr::findings::GpuSeverity;
 use rsm_gdr::hints::PairHint;
 use rsm_gdr::job::{JobPlan, Load};
 use serde::Serialize;
@@ -56,9 +56,9 @@ impl Summary {
         let findings = analysis.findings.iter().map(|finding| FindingPart {
             kind: finding.kind.name(),
             severity: match finding.kind.severity() {
-                Severity::Info => "info",
-                Severity::Warning => "warning",
-                Severity::Error => "error",
+                GpuSeverity::Info => "info",
+                GpuSeverity::Warning => "warning",
+                GpuSeverity::Error => "error",
             },
             host: finding.host.clone(),
             gpus: finding.gpus.clone(),
