@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::assign::{IMPOSSIBLE, assign};
-use super::hosts::Origin;
+use super::hosts::HostOrigin;
 use super::inventory::{HostInventory, PciAddress, Tier};
 use super::join::Joined;
 use super::roles::{PortRole, Role};
@@ -16,7 +16,7 @@ pub struct Host {
     /// Its inventory.
     pub inventory: Arc<HostInventory>,
     /// The origin of the inventory: the host itself, or a machine type.
-    pub origin: Origin,
+    pub origin: HostOrigin,
     /// The time of the inventory, in seconds of the caller's clock.
     pub seen: u64,
     /// The match of each port in the fabric.

@@ -15,7 +15,7 @@ pub const MAX_MACHINE_TYPES: usize = 256;
 
 /// Where a host's inventory comes from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Origin {
+pub enum HostOrigin {
     /// The host itself.
     Own,
     /// Its inventory is not known; it counts as one of the default machine type, with devices by
@@ -29,7 +29,7 @@ pub struct HostRecord {
     /// Its inventory.
     pub inventory: Arc<HostInventory>,
     /// The origin of the inventory.
-    pub origin: Origin,
+    pub origin: HostOrigin,
     /// The time of the inventory, in seconds of the caller's clock.
     pub seen: u64,
 }
@@ -102,7 +102,7 @@ impl GpuInventory {
         }
         let record = HostRecord {
             inventory: Arc::new(inventory),
-            origin: Origin::Own,
+            origin: HostOrigin::Own,
             seen,
         };
         self.hosts.insert(name, record);
@@ -183,7 +183,7 @@ impl GpuInventory {
                 if looks_alike && is_host_name(name) {
                     all.entry(name).or_insert_with(|| HostRecord {
                         inventory: Arc::clone(machine),
-                        origin: Origin::MachineType,
+                        origin: HostOrigin::MachineType,
                         seen: 0,
                     });
                 }

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use parking_lot::Mutex;
 use rsm_api::{GpuImportError, GpuSubject, Gpus};
 use rsm_gdr::hosts::{GpuInventory, HostError};
-use rsm_gdr::import::{Format, MAX_BYTES, import, to_json};
+use rsm_gdr::import::{InventoryFormat, MAX_BYTES, import, to_json};
 use rsm_gdr::inventory::HostInventory;
 use rsm_gdr::{Analysis, AnalysisConfig};
 
@@ -175,7 +175,10 @@ fn read(path: &Path) -> anyhow::Result<(HostInventory, u64)> {
         .modified()?
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap_or_default();
-    Ok((import(Format::Json, &fs::read(path)?)?, written.as_secs()))
+    Ok((
+        import(InventoryFormat::Json, &fs::read(path)?)?,
+        written.as_secs(),
+    ))
 }
 
 impl Gpus for GpuHosts {
@@ -278,7 +281,7 @@ mod tests {
 
     fn host() -> HostInventory {
         let json = r#"{"version":1,"gpus":[{"index":0}],"hca_ports":[{"device":"mlx5_0","port":1}],"tiers":[["PIX"]]}"#;
-        import(Format::Json, json.as_bytes()).expect("our own format")
+        import(InventoryFormat::Json, json.as_bytes()).expect("our own format")
     }
 
     #[test]

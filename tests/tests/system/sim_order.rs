@@ -6,7 +6,7 @@ use std::time::Duration;
 use rsm::core::Config;
 use rsm::plan::order::Order;
 use rsm::plan::policy::Policy;
-use rsm_gdr::generate::{Faults, fleet, recabled};
+use rsm_gdr::generate::{FleetFaults, fleet, recabled};
 use rsm_gdr::hosts::GpuInventory;
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::engine::Category;
@@ -86,7 +86,7 @@ fn late_hosts_take_free_positions_and_a_restart_keeps_all() {
 #[test]
 fn the_gpu_inventory_sets_port_categories_and_its_removal_clears_them() {
     let superpod = generate("superpod:su=1").expect("a published fabric");
-    let fleet = fleet(superpod, Faults::default());
+    let fleet = fleet(superpod, FleetFaults::default());
     let fleet = fleet.expect("hosts with plain names");
     let mut world = world(&fleet.netlist, Settings::default());
     world.settle(LIMIT);

@@ -6,7 +6,7 @@ use super::{GpuFinding, GpuFindingKind, PortName};
 use crate::Analysis;
 use crate::hints::HintReason;
 use crate::host::Host;
-use crate::hosts::Origin;
+use crate::hosts::HostOrigin;
 use crate::inventory::{LinkFamily, LinkShape, Tier};
 use crate::join::{JoinConflict, Joined, NotJoined};
 use crate::roles::Role;
@@ -32,7 +32,7 @@ pub(super) fn find(
     join(analysis, host, conflicts, &name, findings, &new);
     tiers(analysis, place, &name, findings, &new);
     wrong_numa(host, findings, &new);
-    if host.origin == Origin::Own {
+    if host.origin == HostOrigin::Own {
         nvlinks(host, findings, &new);
         let age = analysis.config.now.saturating_sub(host.seen);
         if analysis.config.max_age.is_some_and(|most| age > most) {

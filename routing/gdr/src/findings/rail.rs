@@ -14,7 +14,7 @@ use crate::Analysis;
 use crate::fabric::GpuFabric;
 use crate::hints::wanted;
 use crate::host::Host;
-use crate::hosts::Origin;
+use crate::hosts::HostOrigin;
 use crate::rails::{Rail, vote};
 use rsm_routing::topology::SwitchIdx;
 
@@ -145,7 +145,7 @@ impl Search<'_> {
     /// The cause of a host's ports on wrong rails; `order` has its ports by PCI address.
     fn cause(&self, place: usize, order: Option<&[usize]>, positions: &[Option<Rail>]) -> Cause {
         let host = &self.analysis.hosts[place];
-        let Some(order) = order.filter(|_| host.origin == Origin::Own) else {
+        let Some(order) = order.filter(|_| host.origin == HostOrigin::Own) else {
             return Cause::Unknown;
         };
         let fits = order.iter().zip(positions).all(|(&port, rail)| {
@@ -287,7 +287,7 @@ impl Search<'_> {
                 by_name.into_iter().map(|port| host.slot(port)).collect()
             };
             let told = |place: &&usize| {
-                self.analysis.hosts[**place].origin == Origin::Own
+                self.analysis.hosts[**place].origin == HostOrigin::Own
                     && !with_wrong_cables.contains(place)
             };
             let orders: Vec<(usize, Vec<usize>)> = unit

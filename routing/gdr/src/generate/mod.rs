@@ -13,7 +13,7 @@ use rsm_ids::Guid;
 use super::findings::GpuFindingKind;
 use super::hosts::{GpuInventory, HostError};
 use super::inventory::{
-    Gpu, HcaPort, HostInventory, LinkFamily, LinkLayer, NvLink, PciAddress, Source, Tier,
+    Gpu, HcaPort, HostInventory, InventorySource, LinkFamily, LinkLayer, NvLink, PciAddress, Tier,
 };
 use rsm_routing::generate::rng::Rng;
 use rsm_routing::netlist::{Netlist, NetlistError, Node, NodeKind};
@@ -28,7 +28,7 @@ const BUSES: [u8; 2] = [0x10, 0x90];
 
 /// The faults of a generated fleet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Faults {
+pub struct FleetFaults {
     /// Hosts whose GPUs are numbered in another order than their PCI addresses.
     pub gpu_order: usize,
     /// Hosts whose adapters are named in another order than their PCI addresses.
@@ -45,7 +45,7 @@ pub struct Faults {
 
 /// A finding that a fault must lead to.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Expected {
+pub struct ExpectedFinding {
     /// Its kind.
     pub kind: GpuFindingKind,
     /// Its hosts: one, or the two ends of exchanged cables.
@@ -64,7 +64,7 @@ pub struct Fleet {
     /// The hosts.
     pub inventory: GpuInventory,
     /// The findings that must come, sorted, and no others.
-    pub expected: Vec<Expected>,
+    pub expected: Vec<ExpectedFinding>,
 }
 
 /// Why there is no fleet.
@@ -85,7 +85,7 @@ type Hosts = BTreeMap<String, BTreeMap<u32, usize>>;
 ///
 /// # Errors
 /// Hosts whose names or numbers of devices no inventory takes.
-pub fn fleet(netlist: Netlist, faults: Faults) -> Result<Fleet, FleetError> {
+pub fn fleet(netlist: Netlist, faults: FleetFaults) -> Result<Fleet, FleetError> {
     let mut rng = Rng::new(faults.seed);
     let hosts = hosts(&netlist);
     let names: Vec<&String> = hosts.keys().collect();
@@ -163,8 +163,8 @@ pub fn fleet(netlist: Netlist, faults: Faults) -> Result<Fleet, FleetError> {
     })
 }
 
-fn expectation(kind: GpuFindingKind, host: &str) -> Expected {
-    Expected {
+fn expectation(kind: GpuFindingKind, host: &str) -> ExpectedFinding {
+    ExpectedFinding {
         kind,
         hosts: BTreeSet::from([host.to_owned()]),
         ports: BTreeSet::new(),
@@ -235,7 +235,7 @@ fn address(slot: usize, count: usize, device: u8) -> (u16, PciAddress) {
 /// `gpu_at[gpu]`.
 fn host(nodes: &[Node], adapters: &[usize], gpu_at: &[usize]) -> HostInventory {
     let count = adapters.len();
-    let mut host = HostInventory::empty(Source::Generated);
+    let mut host = HostInventory::empty(InventorySource::Generated);
     host.machine = Some("simulated".to_owned());
     for (slot, &node) in adapters.iter().enumerate() {
         let node = &nodes[node];
@@ -297,7 +297,7 @@ fn swap(
     netlist: &Netlist,
     cables: &mut [rsm_routing::netlist::Cable],
     ends: &[(String, u32, usize); 2],
-) -> Option<Expected> {
+) -> Option<ExpectedFinding> {
     let port = rsm_ids::PortNum(1);
     let leaf = |node: usize| netlist.peer((node, port)).map(|(leaf, _)| leaf);
     let [(_, _, one), (_, _, other)] = ends;
@@ -313,7 +313,7 @@ fn swap(
             }
         }
     }
-    Some(Expected {
+    Some(ExpectedFinding {
         kind: GpuFindingKind::RailCablesSwapped,
         hosts: ends.iter().map(|(host, _, _)| host.clone()).collect(),
         ports: ends

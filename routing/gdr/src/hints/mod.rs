@@ -5,8 +5,8 @@ mod walk;
 
 pub(crate) use walk::walk;
 
-pub use pair::{Endpoint, PairClass, PairError, PairHint, PathHint};
-pub use walk::{Route, RouteError};
+pub use pair::{PairClass, PairEnd, PairError, PairHint, PathHint};
+pub use walk::{ForwardingPath, RouteError};
 
 use super::fabric::GpuFabric;
 use super::host::Host;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use rsm_gdr::fabric::GpuFabric;
-use rsm_gdr::generate::{Faults, Fleet, fleet, recabled, with_servers};
+use rsm_gdr::generate::{Fleet, FleetFaults, fleet, recabled, with_servers};
 use rsm_gdr::host_order::{Blocks, HostPosition, HostPositions, PositionError};
 use rsm_gdr::hosts::GpuInventory;
-use rsm_gdr::job::{JobRequest, Load, Pattern};
+use rsm_gdr::job::{JobRequest, Pattern, PatternLoad};
 use rsm_gdr::{Analysis, AnalysisConfig, Survey};
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::engine::{Categories, Category, EngineKind, Options, Routing, route};
@@ -29,7 +29,7 @@ fn mixed(units: usize, seed: u64) -> Netlist {
 }
 
 fn made(netlist: Netlist) -> Fleet {
-    fleet(netlist, Faults::default()).expect("hosts with plain names")
+    fleet(netlist, FleetFaults::default()).expect("hosts with plain names")
 }
 
 fn seen(netlist: &Netlist) -> GpuFabric {
@@ -61,7 +61,12 @@ fn routed(topology: &Topology, positions: &HostPositions, before: Option<&Routin
 }
 
 /// The load of all hosts with these routes, ranks in the order of the positions.
-fn load(fleet: &Fleet, positions: &HostPositions, routing: &Routing, pattern: Pattern) -> Load {
+fn load(
+    fleet: &Fleet,
+    positions: &HostPositions,
+    routing: &Routing,
+    pattern: Pattern,
+) -> PatternLoad {
     let mut fabric = seen(&fleet.netlist);
     fabric.tables = Some(Arc::new(routing.tables.clone()));
     fabric.positions = Arc::new(positions.clone());
@@ -146,9 +151,9 @@ fn storage_leaves_are_no_rails_and_lone_ports_get_no_position() {
         rsm_gdr::generate::Storage::Far,
         rsm_gdr::generate::Storage::NearGpu,
     ] {
-        let faults = Faults {
+        let faults = FleetFaults {
             storage,
-            ..Faults::default()
+            ..FleetFaults::default()
         };
         let fleet = fleet(netlist.clone(), faults).expect("hosts with plain names");
         let fabric = seen(&fleet.netlist);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rsm_gdr::fabric::GpuFabric;
 use rsm_gdr::findings::GpuFindingKind;
-use rsm_gdr::generate::{Faults, Fleet, fleet};
+use rsm_gdr::generate::{Fleet, FleetFaults, fleet};
 use rsm_gdr::hints::HintReason;
 use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::inventory::{HostInventory, Tier};
@@ -20,7 +20,7 @@ use rsm_routing::topology::Topology;
 /// One unit of a SuperPOD: 32 hosts of 8 GPUs.
 fn unit() -> Fleet {
     let netlist = generate("superpod:su=1").expect("a published fabric");
-    fleet(netlist, Faults::default()).expect("hosts with plain names")
+    fleet(netlist, FleetFaults::default()).expect("hosts with plain names")
 }
 
 fn analyse(netlist: &Netlist, inventory: &GpuInventory, config: AnalysisConfig) -> Analysis {
@@ -269,10 +269,10 @@ fn a_tie_is_broken_by_the_rail_without_a_finding() {
 #[test]
 fn without_an_own_inventory_cables_and_names_are_indistinguishable() {
     let netlist = generate("superpod:su=1").expect("a published fabric");
-    let faults = Faults {
+    let faults = FleetFaults {
         hca_order: 1,
         seed: 5,
-        ..Faults::default()
+        ..FleetFaults::default()
     };
     let fleet = fleet(netlist, faults).expect("hosts with plain names");
     let (_, host) = first(&unit());

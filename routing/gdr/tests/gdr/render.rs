@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rsm_gdr::fabric::GpuFabric;
-use rsm_gdr::generate::{Faults, fleet};
+use rsm_gdr::generate::{FleetFaults, fleet};
 use rsm_gdr::hosts::{GpuInventory, HostError};
-use rsm_gdr::import::{Format, import};
+use rsm_gdr::import::{InventoryFormat, import};
 use rsm_gdr::inventory::{HostInventory, NvLinkDomain, Tier};
 use rsm_gdr::job::{JobRequest, Pattern};
 use rsm_gdr::render::{self, NcclVersion, RenderError};
@@ -22,7 +22,7 @@ const BEFORE_RAILS: NcclVersion = NcclVersion(2, 29, 0);
 /// Two units whose hosts form NVLink domains of eight.
 fn analysis() -> Analysis {
     let netlist = generate("superpod:su=2").expect("a published fabric");
-    let fleet = fleet(netlist, Faults::default()).expect("hosts with plain names");
+    let fleet = fleet(netlist, FleetFaults::default()).expect("hosts with plain names");
     let mut inventory = GpuInventory::new();
     for (place, (name, record)) in (0u32..).zip(fleet.inventory.hosts()) {
         let mut host = (*record.inventory).clone();
@@ -124,7 +124,7 @@ fn the_topology_for_nccl_reads_back_as_the_same_tiers() {
     let text =
         render::nccl_topology(&analysis, &host.name, BEFORE_RAILS).expect("addresses are known");
     assert!(!text.contains("rail="));
-    let again = import(Format::NcclXml, text.as_bytes()).expect("our own file");
+    let again = import(InventoryFormat::NcclXml, text.as_bytes()).expect("our own file");
     let port = |inventory: &HostInventory, device: &str| {
         let found = inventory
             .hca_ports

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
 use rsm_gdr::hosts::GpuInventory;
-use rsm_gdr::import::{Format, MAX_BYTES, import};
+use rsm_gdr::import::{InventoryFormat, MAX_BYTES, import};
 use rsm_gdr::inventory::HostInventory;
 
 /// The name, without extension, of the file for all hosts without a file of their own.
@@ -100,17 +100,17 @@ fn host(path: &Path) -> anyhow::Result<HostInventory> {
         .with_context(|| format!("{shown} is no inventory of a host"))
 }
 
-fn format(path: &Path, bytes: &[u8]) -> Format {
+fn format(path: &Path, bytes: &[u8]) -> InventoryFormat {
     let is_hwloc = || {
         bytes
             .windows(b"<topology".len())
             .any(|window| window == b"<topology")
     };
     match path.extension().and_then(|end| end.to_str()) {
-        Some("json") => Format::Json,
-        Some("tsv") => Format::Sysfs,
-        Some("xml") if is_hwloc() => Format::Hwloc,
-        Some("xml") => Format::NcclXml,
-        _ => Format::NvidiaSmi,
+        Some("json") => InventoryFormat::Json,
+        Some("tsv") => InventoryFormat::Sysfs,
+        Some("xml") if is_hwloc() => InventoryFormat::Hwloc,
+        Some("xml") => InventoryFormat::NcclXml,
+        _ => InventoryFormat::NvidiaSmi,
     }
 }

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use rsm_gdr::Analysis;
 use rsm_gdr::findings::GpuSeverity;
 use rsm_gdr::hints::PairHint;
-use rsm_gdr::job::{JobPlan, Load};
+use rsm_gdr::job::{JobPlan, PatternLoad};
 use serde::Serialize;
 
 use crate::cli::Format;
@@ -183,7 +183,7 @@ struct PathPart {
 }
 
 pub(super) fn pair(analysis: &Analysis, hint: &PairHint, format: Format) -> anyhow::Result<()> {
-    let end = |end: &rsm_gdr::hints::Endpoint| EndPart {
+    let end = |end: &rsm_gdr::hints::PairEnd| EndPart {
         device: end.device.clone(),
         port_guid: end.guid.to_string(),
         lid: end.lid.0,
@@ -293,7 +293,7 @@ struct LoadPart {
 
 pub(super) fn plan(analysis: &Analysis, plan: &JobPlan, format: Format) -> anyhow::Result<()> {
     let name = |host: usize| analysis.hosts[host].name.as_str();
-    let load = |load: &Load| LoadPart {
+    let load = |load: &PatternLoad| LoadPart {
         flows: load.flows,
         lost: load.lost,
         leaf_local_share: load.leaf_local_share(),
