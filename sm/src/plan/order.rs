@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rsm_gdr::fabric as gdr;
 use rsm_gdr::host_order::{Blocks, HostPositions};
 use rsm_gdr::hosts::GpuInventory;
-use rsm_gdr::roles::Role;
+use rsm_gdr::roles::TrafficRole;
 use rsm_gdr::{AnalysisConfig, Survey};
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::NodeType;
@@ -187,8 +187,8 @@ fn ends(topology: &Topology) -> impl Iterator<Item = (Guid, Guid)> {
 }
 
 /// The roles of ports for GPU hints, by the operator's categories.
-pub fn roles(said: &Categories) -> BTreeMap<Guid, Role> {
-    let role = |(&guid, &category): (&Guid, &Category)| Some((guid, Role::of(category)?));
+pub fn roles(said: &Categories) -> BTreeMap<Guid, TrafficRole> {
+    let role = |(&guid, &category): (&Guid, &Category)| Some((guid, TrafficRole::of(category)?));
     said.iter().filter_map(role).collect()
 }
 

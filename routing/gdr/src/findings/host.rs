@@ -9,7 +9,7 @@ use crate::host::Host;
 use crate::hosts::HostOrigin;
 use crate::inventory::{LinkFamily, LinkShape, Tier};
 use crate::join::{JoinConflict, Joined, NotJoined};
-use crate::roles::Role;
+use crate::roles::TrafficRole;
 
 pub(super) fn find(
     analysis: &Analysis,
@@ -75,7 +75,7 @@ fn join(
         // Ethernet ports belong to no fabric, and a port that no source declares InfiniBand is not
         // missing.
         if let Joined::Not(reason) = joined
-            && host.roles[port].0 != Role::Outside
+            && host.roles[port].0 != TrafficRole::Outside
         {
             missing.entry(*reason).or_default().push(name(port));
         }

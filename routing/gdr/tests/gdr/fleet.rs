@@ -10,7 +10,7 @@ use rsm_gdr::hints::{Gdr, PairClass};
 use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::inventory::Tier;
 use rsm_gdr::job::{JobError, JobRequest, Pattern};
-use rsm_gdr::roles::Role;
+use rsm_gdr::roles::TrafficRole;
 use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_routing::engine::{EngineKind, Options, route};
 use rsm_routing::generate::generate;
@@ -72,7 +72,7 @@ fn a_clean_fleet_has_no_findings() {
             let others = host
                 .roles
                 .iter()
-                .filter(|role| role.0 == Role::Storage)
+                .filter(|role| role.0 == TrafficRole::Storage)
                 .count();
             assert_eq!(others, host.roles.len() - 8, "{storage:?} {}", host.name);
             for (gpu, hint) in analysis.hints[place].iter().enumerate() {

@@ -10,7 +10,7 @@ use rsm_gdr::hints::HintReason;
 use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::inventory::{HostInventory, Tier};
 use rsm_gdr::join::{JoinKey, Joined, NotJoined};
-use rsm_gdr::roles::Role;
+use rsm_gdr::roles::TrafficRole;
 use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::generate::generate;
@@ -345,7 +345,7 @@ fn configured_roles_override_every_signal() {
         .port_guid
         .expect("generated hosts have GUIDs");
     let config = AnalysisConfig {
-        roles: BTreeMap::from([(guid, Role::Storage)]),
+        roles: BTreeMap::from([(guid, TrafficRole::Storage)]),
         ..AnalysisConfig::default()
     };
     let analysis = analyse(&fleet.netlist, &fleet.inventory, config);
