@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rsm_ids::Guid;
 use rsm_mad::Time;
-use rsm_mad::client::{Completion, Failure, Handled};
+use rsm_mad::client::{Completion, Handled, RequestFailure};
 use rsm_mad::transport::{Datagram, PortEvent};
 
 use super::requests::Context;
@@ -165,8 +165,8 @@ impl Core {
             }
             Ok(response) if completion.attempts > 1 => Answer::RefusedRepetition(response.status),
             Ok(response) => Answer::Refused(response.status),
-            Err(Failure::Rejected(status)) => Answer::Refused(status),
-            Err(Failure::TimedOut | Failure::SendFailed) => Answer::Silence,
+            Err(RequestFailure::Rejected(status)) => Answer::Refused(status),
+            Err(RequestFailure::TimedOut | RequestFailure::SendFailed) => Answer::Silence,
         };
         if let (Context::Sweep(query), Answer::Data(data)) = (completion.context, answer) {
             self.suspect_another_master(query, data);

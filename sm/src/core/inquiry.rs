@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
-use rsm_mad::client::{Failure, Priority, Request, Response};
+use rsm_mad::client::{Priority, Request, RequestFailure, Response};
 use rsm_mad::wire::attr::{Attribute, CapabilityMask, PortInfo, SmInfo, SmState};
 use rsm_mad::wire::header::AttrId;
 
@@ -234,7 +234,11 @@ impl Core {
     }
 
     /// Takes the answer to `question`, or its silence.
-    pub(super) fn on_inquiry(&mut self, question: Question, outcome: &Result<Response, Failure>) {
+    pub(super) fn on_inquiry(
+        &mut self,
+        question: Question,
+        outcome: &Result<Response, RequestFailure>,
+    ) {
         let Some(inquiry) = &mut self.election.inquiry else {
             return;
         };
@@ -477,7 +481,11 @@ impl Core {
     }
 
     /// Takes the SMInfo of a manager that was silent before.
-    pub(super) fn on_silent_manager(&mut self, key: PortKey, outcome: &Result<Response, Failure>) {
+    pub(super) fn on_silent_manager(
+        &mut self,
+        key: PortKey,
+        outcome: &Result<Response, RequestFailure>,
+    ) {
         let Ok(response) = outcome else { return };
         if !response.status.is_ok() {
             return;

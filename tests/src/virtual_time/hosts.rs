@@ -16,7 +16,7 @@ use rsm_mad::Time;
 use rsm_mad::client::rmpp::{Refused, RmppConfig, RmppStats};
 use rsm_mad::ids::Tid;
 use rsm_mad::messenger::{Delivery, Left, Messenger, NotSent};
-use rsm_mad::transport::fault::{FaultCounts, FaultPlan, Faults};
+use rsm_mad::transport::fault::{FaultCounts, FaultInjector, FaultPlan};
 use rsm_mad::transport::{
     Datagram, Inbound, LocalPort, Message, RemoteAddress, SaInbound, SaPort, SaSink, SendError,
 };
@@ -75,7 +75,7 @@ struct End {
 }
 
 impl End {
-    fn new(sim: &mut Sim, (node, port): (Guid, PortNum), faults: Option<&Faults>) -> End {
+    fn new(sim: &mut Sim, (node, port): (Guid, PortNum), faults: Option<&FaultInjector>) -> End {
         let client = sim.attach(node, port).expect("the port is free");
         let way = Arc::new(Way {
             outbox: Mutex::default(),
@@ -134,7 +134,7 @@ pub struct Hosts {
     now: Time,
     server: End,
     lid: Lid,
-    faults: Faults,
+    faults: FaultInjector,
     /// Answers whose records are not yet complete.
     open: VecDeque<Answer>,
     hosts: Vec<End>,
@@ -154,7 +154,7 @@ impl Hosts {
         let place = manager.local(&world.sim).expect("it has a port");
         let mut sim = world.sim.clone();
         sim.detach(manager.attachment());
-        let faults = Faults::new(plan);
+        let faults = FaultInjector::new(plan);
         let server = End::new(&mut sim, place, Some(&faults));
         let mut sa = Sa::new(config);
         sa.replace(snapshot);

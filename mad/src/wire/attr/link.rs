@@ -113,14 +113,14 @@ pub(super) const fn active_speed(
 
 /// The rate of a link: lanes and speed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct LinkRate {
+pub struct ActiveRate {
     /// The number of lanes: 1, 2, 4, 8 or 12.
     pub lanes: u8,
     /// The speed of each.
     pub speed: Speed,
 }
 
-impl LinkRate {
+impl ActiveRate {
     /// The data rate of the link after line coding, in Mb/s, rounded down.
     pub const fn data_mbps(self) -> u32 {
         // 12 lanes of XDR are 2.4e9 kb/s, which fits.
@@ -128,7 +128,7 @@ impl LinkRate {
     }
 }
 
-impl fmt::Display for LinkRate {
+impl fmt::Display for ActiveRate {
     /// `4x NDR`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}x {}", self.lanes, self.speed)
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn data_rates_follow_line_coding() {
-        let rate = |lanes, speed| LinkRate { lanes, speed }.data_mbps();
+        let rate = |lanes, speed| ActiveRate { lanes, speed }.data_mbps();
         assert_eq!(rate(4, Speed::Qdr), 32_000);
         assert_eq!(rate(4, Speed::Ndr), 400_000);
         assert_eq!(rate(12, Speed::Xdr), 2_400_000);

@@ -5,7 +5,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::attribute;
 use super::capability::{CapabilityMask, CapabilityMask2};
 use super::link::{
-    LinkRate, LinkSpeed, LinkSpeedExt, LinkSpeedExt2, LinkWidth, Speed, active_speed,
+    ActiveRate, LinkSpeed, LinkSpeedExt, LinkSpeedExt2, LinkWidth, Speed, active_speed,
 };
 use crate::wire::bits::bits;
 use crate::wire::codes::code_enum;
@@ -343,8 +343,8 @@ impl PortInfo {
     }
 
     /// The rate of the link, if it is trained and its width and speed have names.
-    pub fn link_rate(&self) -> Option<LinkRate> {
-        Some(LinkRate {
+    pub fn link_rate(&self) -> Option<ActiveRate> {
+        Some(ActiveRate {
             lanes: self.link_width_active().single()?.lanes(),
             speed: self.effective_speed()?,
         })
@@ -371,7 +371,7 @@ mod tests {
         info.set_link_width_active(LinkWidth::X4);
         assert_eq!(info.link_rate(), None);
         info.set_link_speed_ext_active2(LinkSpeedExt2::XDR);
-        assert_eq!(info.link_rate().map(LinkRate::data_mbps), Some(800_000));
+        assert_eq!(info.link_rate().map(ActiveRate::data_mbps), Some(800_000));
     }
 
     #[test]

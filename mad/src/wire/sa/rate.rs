@@ -2,7 +2,7 @@ use std::fmt;
 
 use rsm_ids::RATES;
 
-use crate::wire::attr::{LinkRate, Speed};
+use crate::wire::attr::{ActiveRate, Speed};
 use crate::wire::bits::newtype_fields;
 
 /// A rate of paths and groups (IBA 15.2.5.16): a code of six bits. Codes are not in the order of
@@ -47,7 +47,7 @@ impl Rate {
 
     /// The rate of a link, from the width and speed of its ports. FDR10 counts as QDR, and a rate
     /// beyond the fastest code as that.
-    pub fn of_link(link: LinkRate) -> Rate {
+    pub fn of_link(link: ActiveRate) -> Rate {
         let lane: u32 = match link.speed {
             Speed::Sdr => 25,
             Speed::Ddr => 50,
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     fn of(lanes: u8, speed: Speed) -> Rate {
-        Rate::of_link(LinkRate { lanes, speed })
+        Rate::of_link(ActiveRate { lanes, speed })
     }
 
     #[test]
