@@ -5,8 +5,8 @@ use std::path::Path;
 use anyhow::Context as _;
 use rsm_ids::{Lid, PortNum};
 use rsm_mad::wire::attr::{
-    LinkSpeed as WireSpeed, LinkSpeedExt, LinkSpeedExt2, LinkWidth as WireWidth, Mtu,
-    NodeDescription, NodeInfo, NodeType, PortInfo, PortState, SwitchInfo, VlCap,
+    LinkSpeedExt, LinkSpeedExt2, LinkSpeeds, LinkWidths, Mtu, NodeDescription, NodeInfo, NodeType,
+    PortInfo, PortState, SwitchInfo, VlCap,
 };
 use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, Node, NodeKind};
 use rsm_routing::{generate, ibnetdiscover};
@@ -154,17 +154,17 @@ fn record(node: &Node) -> NodeRecord {
 fn bring_up(info: &mut PortInfo, cable: &Cable) {
     info.set_port_state(PortState::Active);
     info.set_link_width_active(match cable.width {
-        LinkWidth::X1 => WireWidth::X1,
-        LinkWidth::X2 => WireWidth::X2,
-        LinkWidth::X4 => WireWidth::X4,
-        LinkWidth::X8 => WireWidth::X8,
-        LinkWidth::X12 => WireWidth::X12,
+        LinkWidth::X1 => LinkWidths::X1,
+        LinkWidth::X2 => LinkWidths::X2,
+        LinkWidth::X4 => LinkWidths::X4,
+        LinkWidth::X8 => LinkWidths::X8,
+        LinkWidth::X12 => LinkWidths::X12,
     });
     match cable.speed {
-        LinkSpeed::Sdr => info.set_link_speed_active(WireSpeed::SDR),
-        LinkSpeed::Ddr => info.set_link_speed_active(WireSpeed::DDR),
+        LinkSpeed::Sdr => info.set_link_speed_active(LinkSpeeds::SDR),
+        LinkSpeed::Ddr => info.set_link_speed_active(LinkSpeeds::DDR),
         // FDR10 shows as QDR in PortInfo.
-        LinkSpeed::Qdr | LinkSpeed::Fdr10 => info.set_link_speed_active(WireSpeed::QDR),
+        LinkSpeed::Qdr | LinkSpeed::Fdr10 => info.set_link_speed_active(LinkSpeeds::QDR),
         LinkSpeed::Fdr => info.set_link_speed_ext_active(LinkSpeedExt::FDR),
         LinkSpeed::Edr => info.set_link_speed_ext_active(LinkSpeedExt::EDR),
         LinkSpeed::Hdr => info.set_link_speed_ext_active(LinkSpeedExt::HDR),

@@ -3,7 +3,7 @@
 
 use rsm_ids::{Lid, Lmc};
 use rsm_mad::wire::attr::{
-    LinkDownDefault, LinkSpeed, LinkSpeedExt, LinkWidth, Mtu, PortInfo, PortPhysicalState,
+    LinkDownDefault, LinkSpeedExt, LinkSpeeds, LinkWidths, Mtu, PortInfo, PortPhysicalState,
     PortState, VlCap,
 };
 
@@ -47,8 +47,8 @@ fields! {
     SubnetTimeout: "SubnetTimeOut", |info| u64::from(info.subnet_timeout()), |info, value| { info.set_subnet_timeout(value as u8); }, false;
     LocalPhyErrors: "LocalPhyErrors", |info| u64::from(info.local_phy_errors()), |info, value| { info.set_local_phy_errors(value as u8); }, false;
     OverrunErrors: "OverrunErrors", |info| u64::from(info.overrun_errors()), |info, value| { info.set_overrun_errors(value as u8); }, false;
-    WidthEnabled: "LinkWidthEnabled", |info| u64::from(info.link_width_enabled().0), |info, value| { info.set_link_width_enabled(LinkWidth(value as u8)); }, false;
-    SpeedEnabled: "LinkSpeedEnabled", |info| u64::from(info.link_speed_enabled().0), |info, value| { info.set_link_speed_enabled(LinkSpeed(value as u8)); }, false;
+    WidthEnabled: "LinkWidthEnabled", |info| u64::from(info.link_width_enabled().0), |info, value| { info.set_link_width_enabled(LinkWidths(value as u8)); }, false;
+    SpeedEnabled: "LinkSpeedEnabled", |info| u64::from(info.link_speed_enabled().0), |info, value| { info.set_link_speed_enabled(LinkSpeeds(value as u8)); }, false;
     SpeedExtEnabled: "LinkSpeedExtEnabled", |info| u64::from(info.link_speed_ext_enabled().0), |info, value| { info.set_link_speed_ext_enabled(LinkSpeedExt(value as u8)); }, false;
     EnforceInbound: "PartitionEnforcementInbound", |info| u64::from(info.partition_enforcement_inbound()), |info, value| { info.set_partition_enforcement_inbound(value != 0); }, false;
     EnforceOutbound: "PartitionEnforcementOutbound", |info| u64::from(info.partition_enforcement_outbound()), |info, value| { info.set_partition_enforcement_outbound(value != 0); }, false;
@@ -156,8 +156,8 @@ impl Settings {
         info.set_port_state(PortState::NoChange);
         info.set_port_physical_state(PortPhysicalState::NoChange);
         info.set_link_down_default_state(LinkDownDefault::NoChange);
-        info.set_link_width_enabled(LinkWidth(0));
-        info.set_link_speed_enabled(LinkSpeed(0));
+        info.set_link_width_enabled(LinkWidths(0));
+        info.set_link_speed_enabled(LinkSpeeds(0));
         info.set_client_reregister(false);
         for (bit, (field, value)) in FIELDS.iter().zip(&self.values).enumerate() {
             if let Some(value) = value

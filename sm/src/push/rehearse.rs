@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rsm_mad::wire::attr::{
-    Attribute, LinkDownDefault, LinkSpeed, LinkWidth, MulticastForwardingTable, PKey, PKeyTable,
+    Attribute, LinkDownDefault, LinkSpeeds, LinkWidths, MulticastForwardingTable, PKey, PKeyTable,
     PortInfo, PortPhysicalState, PortState, SwitchInfo,
 };
 
@@ -110,10 +110,10 @@ fn carried_out(task: Task, before: Option<&[u8; 64]>, data: [u8; 64]) -> [u8; 64
             if info.link_down_default_state() == LinkDownDefault::NoChange {
                 info.set_link_down_default_state(before.link_down_default_state());
             }
-            if info.link_width_enabled() == LinkWidth(0) {
+            if info.link_width_enabled() == LinkWidths(0) {
                 info.set_link_width_enabled(before.link_width_enabled());
             }
-            if info.link_speed_enabled() == LinkSpeed(0) {
+            if info.link_speed_enabled() == LinkSpeeds(0) {
                 info.set_link_speed_enabled(before.link_speed_enabled());
             }
             *info.as_data()

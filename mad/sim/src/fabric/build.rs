@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::attr::{
-    CapabilityMask, CapabilityMask2, LinkDownDefault, LinkWidth, Mtu, NodeDescription, NodeInfo,
+    CapabilityMask, CapabilityMask2, LinkDownDefault, LinkWidths, Mtu, NodeDescription, NodeInfo,
     NodeType, PortInfo, PortPhysicalState, PortState, SwitchInfo, VlCap,
 };
 use rsm_routing::netlist::{self, LinkSpeed, Netlist, NodeKind};
@@ -212,11 +212,11 @@ fn copy_abilities(to: &mut PortInfo, fresh: &PortInfo) {
 /// All rates up to a width and a speed.
 pub(crate) fn rate_up_to(width: netlist::LinkWidth, speed: LinkSpeed) -> Rate {
     let widths = match width {
-        netlist::LinkWidth::X1 => LinkWidth::X1,
-        netlist::LinkWidth::X2 => LinkWidth::X1 | LinkWidth::X2,
-        netlist::LinkWidth::X4 => LinkWidth::X1 | LinkWidth::X2 | LinkWidth::X4,
-        netlist::LinkWidth::X8 => LinkWidth::X1 | LinkWidth::X4 | LinkWidth::X8,
-        netlist::LinkWidth::X12 => LinkWidth::X1 | LinkWidth::X4 | LinkWidth::X12,
+        netlist::LinkWidth::X1 => LinkWidths::X1,
+        netlist::LinkWidth::X2 => LinkWidths::X1 | LinkWidths::X2,
+        netlist::LinkWidth::X4 => LinkWidths::X1 | LinkWidths::X2 | LinkWidths::X4,
+        netlist::LinkWidth::X8 => LinkWidths::X1 | LinkWidths::X4 | LinkWidths::X8,
+        netlist::LinkWidth::X12 => LinkWidths::X1 | LinkWidths::X4 | LinkWidths::X12,
     };
     let highest = match speed {
         LinkSpeed::Sdr => 0x01,
@@ -309,7 +309,7 @@ fn fresh_info(node: &Node, number: u8, config: &SimConfig) -> PortInfo {
     let mut capabilities2 = CapabilityMask2::NONE;
     for (held, bit) in [
         (
-            supported.widths.contains(LinkWidth::X2),
+            supported.widths.contains(LinkWidths::X2),
             CapabilityMask2::IS_LINK_WIDTH_2X_SUPPORTED,
         ),
         (

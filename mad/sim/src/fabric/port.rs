@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::{
-    LinkSpeed, LinkSpeedExt, LinkSpeedExt2, LinkWidth, PortInfo, PortPhysicalState, PortState,
+    LinkSpeedExt, LinkSpeedExt2, LinkSpeeds, LinkWidths, PortInfo, PortPhysicalState, PortState,
 };
 
 use crate::personality::PortFields;
@@ -59,7 +59,7 @@ pub(crate) struct PortTables {
 /// 0x80.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rate {
-    pub(crate) widths: LinkWidth,
+    pub(crate) widths: LinkWidths,
     pub(crate) speeds: u8,
 }
 
@@ -69,8 +69,8 @@ const EXT_SHIFT: u32 = 3;
 const EXT2_SHIFT: u32 = 7;
 
 impl Rate {
-    pub(crate) fn base(self) -> LinkSpeed {
-        LinkSpeed(self.speeds & 0x7)
+    pub(crate) fn base(self) -> LinkSpeeds {
+        LinkSpeeds(self.speeds & 0x7)
     }
 
     pub(crate) fn ext(self) -> LinkSpeedExt {
@@ -84,12 +84,12 @@ impl Rate {
     /// The best rate that both have.
     fn best_with(self, other: Rate) -> Rate {
         // From the widest to the narrowest; the bits are not in the order of the lanes.
-        const WIDEST_FIRST: [LinkWidth; 5] = [
-            LinkWidth::X12,
-            LinkWidth::X8,
-            LinkWidth::X4,
-            LinkWidth::X2,
-            LinkWidth::X1,
+        const WIDEST_FIRST: [LinkWidths; 5] = [
+            LinkWidths::X12,
+            LinkWidths::X8,
+            LinkWidths::X4,
+            LinkWidths::X2,
+            LinkWidths::X1,
         ];
         let widths = self.widths & other.widths;
         let speeds = self.speeds & other.speeds;
@@ -97,14 +97,14 @@ impl Rate {
             widths: WIDEST_FIRST
                 .into_iter()
                 .find(|&width| widths.contains(width))
-                .unwrap_or(LinkWidth::NONE),
+                .unwrap_or(LinkWidths::NONE),
             speeds: speeds.checked_ilog2().map_or(0, |highest| 1 << highest),
         }
     }
 }
 
 /// The three fields of a speed as ranked bits.
-fn ranked(base: LinkSpeed, ext: LinkSpeedExt, ext2: LinkSpeedExt2) -> u8 {
+fn ranked(base: LinkSpeeds, ext: LinkSpeedExt, ext2: LinkSpeedExt2) -> u8 {
     (base.0 & 0x7) | ((ext.0 & 0xF) << EXT_SHIFT) | ((ext2.0 & 1) << EXT2_SHIFT)
 }
 
@@ -214,11 +214,11 @@ mod tests {
     #[test]
     fn two_rates_meet_at_their_best() {
         let rate = |widths, speeds| Rate { widths, speeds };
-        let wide = rate(LinkWidth::X12 | LinkWidth::X4 | LinkWidth::X1, 0x3F);
-        let narrow = rate(LinkWidth::X4 | LinkWidth::X2 | LinkWidth::X1, 0x1F);
+        let wide = rate(LinkWidths::X12 | LinkWidths::X4 | LinkWidths::X1, 0x3F);
+        let narrow = rate(LinkWidths::X4 | LinkWidths::X2 | LinkWidths::X1, 0x1F);
         let best = wide.best_with(narrow);
-        assert_eq!(best, rate(LinkWidth::X4, 0x10));
+        assert_eq!(best, rate(LinkWidths::X4, 0x10));
         assert_eq!(best.ext(), LinkSpeedExt::EDR);
-        assert_eq!(best.base(), LinkSpeed::NONE);
+        assert_eq!(best.base(), LinkSpeeds::NONE);
     }
 }

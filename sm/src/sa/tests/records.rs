@@ -2,7 +2,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::ids::Tid;
 use rsm_mad::transport::RemoteAddress;
-use rsm_mad::wire::attr::{CapabilityMask, LinkSpeed, NodeType, PKey, SmInfo, SmState};
+use rsm_mad::wire::attr::{CapabilityMask, LinkSpeeds, NodeType, PKey, SmInfo, SmState};
 use rsm_mad::wire::header::{AttrId, Method, Status};
 use rsm_mad::wire::sa::*;
 
@@ -143,9 +143,9 @@ fn requesters_without_extended_speeds_read_qdr() {
     let lid = PortInfoRecord::END_PORT_LID;
     let speed = |record: PortInfoRecord| record.port_info().link_speed_active();
     let old = world.get(lid, &wanted).unwrap();
-    assert_eq!((speed(old), old.options()), (LinkSpeed::QDR, 0));
+    assert_eq!((speed(old), old.options()), (LinkSpeeds::QDR, 0));
     let new = world.get(lid | PortInfoRecord::OPTIONS, &wanted).unwrap();
-    assert_eq!(speed(new), LinkSpeed::NONE);
+    assert_eq!(speed(new), LinkSpeeds::NONE);
     assert_eq!(new.options(), PortInfoRecord::EXTENDED_SPEEDS);
 }
 
