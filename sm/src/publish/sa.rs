@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rsm_api::model::{
-    AliasGuidKey, GroupSelector, Keyed, MulticastGroupFilter, Page, PathQuestion, PortKey,
+    AliasGuidKey, GroupSelector, Keyed, MulticastGroupFilter, Page, PathQuestion, PortId,
     ServiceFilter, ServiceKey, SubscriptionKey,
 };
 use rsm_api::v1;
@@ -74,7 +74,7 @@ impl SaQueries for PublishedSa {
         &self,
         after: Option<SubscriptionKey>,
         limit: usize,
-        port: Option<PortKey>,
+        port: Option<PortId>,
     ) -> BoxFuture<'_, Result<Page<Keyed<SubscriptionKey, v1::Subscription>>, SaError>> {
         Box::pin(async move {
             let view = self.state_source.holdings().await?.subscriptions;
@@ -89,7 +89,7 @@ impl SaQueries for PublishedSa {
         &self,
         after: Option<AliasGuidKey>,
         limit: usize,
-        port: Option<PortKey>,
+        port: Option<PortId>,
     ) -> BoxFuture<'_, Result<Page<Keyed<AliasGuidKey, v1::AliasGuid>>, SaError>> {
         Box::pin(async move {
             let names = self.state_source.holdings().await?.names;

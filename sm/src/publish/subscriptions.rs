@@ -1,6 +1,6 @@
 //! Subscriptions of hosts as the API shows them.
 
-use rsm_api::model::{Keyed, Page, PortKey, SubscriptionKey};
+use rsm_api::model::{Keyed, Page, PortId, SubscriptionKey};
 use rsm_api::v1;
 
 use super::published::Published;
@@ -13,7 +13,7 @@ pub(super) fn subscriptions(
     view: &View,
     after: Option<SubscriptionKey>,
     limit: usize,
-    port: Option<PortKey>,
+    port: Option<PortId>,
 ) -> Page<Keyed<SubscriptionKey, v1::Subscription>> {
     let after = after.map(|key| SubscriptionId {
         port: key.port,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
-use rsm_api::{Journal, limits, v1};
+use rsm_api::{EventJournal, limits, v1};
 use rsm_mad::Time;
 
 use super::events::{self, News};
@@ -36,7 +36,7 @@ pub struct View {
     /// Locked for as long as it takes to copy the pointer.
     current: RwLock<Arc<Published>>,
     memory: Mutex<Memory>,
-    pub(super) journal: Journal,
+    pub(super) journal: EventJournal,
 }
 
 /// State that outlives a snapshot. Only [`View::replace`] touches it.
@@ -57,7 +57,7 @@ impl View {
             clock,
             current: RwLock::new(Arc::new(Published::nothing())),
             memory: Mutex::default(),
-            journal: Journal::new(limits::EVENT_JOURNAL),
+            journal: EventJournal::new(limits::EVENT_JOURNAL),
         }
     }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use rsm_api::model::{PortKey as ApiKey, Selector};
+use rsm_api::model::{PortId, Selector};
 use rsm_api::resolve::{resolve_node, resolve_port};
 use serde::Serialize;
 
@@ -69,7 +69,7 @@ pub(super) fn run(bench: &Bench, spec: &LossSpec, format: Format) -> anyhow::Res
     let names = Names::new(fabric.clone(), bench.policy.ports.subnet_prefix);
     let loss = match spec {
         LossSpec::Unlink(selector) => {
-            let ApiKey { node, number } = resolve_port(&names, selector)?;
+            let PortId { node, number } = resolve_port(&names, selector)?;
             Loss::Cable(PortKey::new(node, number))
         }
         LossSpec::Remove(selector) => Loss::Node(resolve_node(&names, selector)?),

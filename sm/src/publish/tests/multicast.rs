@@ -1,6 +1,6 @@
 //! Multicast groups, their members and trees.
 
-use rsm_api::model::{GroupSelector, JoinState, MulticastGroupFilter, PortKey};
+use rsm_api::model::{GroupSelector, JoinState, MulticastGroupFilter, PortId};
 use rsm_api::{LookupError, SaQueries as _};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
@@ -82,8 +82,8 @@ fn gathered() -> (World, PublishedSa) {
     (world, shown)
 }
 
-fn port(host: usize) -> PortKey {
-    PortKey {
+fn port(host: usize) -> PortId {
+    PortId {
         node: HOSTS[host],
         number: PortNum(1),
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm_api::model::{Membership, PortKey};
+use rsm_api::model::{Membership, PortId};
 use rsm_api::{LookupError, Subnet};
 use rsm_ids::PortNum;
 
@@ -101,7 +101,7 @@ fn partitions_and_members_are_those_of_the_plan() {
         .iter()
         .map(|one| (one.key, one.message.membership(), one.message.index))
         .collect();
-    let key = |host: usize| PortKey {
+    let key = |host: usize| PortId {
         node: HOSTS[host],
         number: PortNum(1),
     };

@@ -1,7 +1,7 @@
 //! Subscriptions of hosts, and the alias GUIDs of their ports.
 
 use rsm_api::SaQueries as _;
-use rsm_api::model::{AliasGuidKey, PortKey, SubscriptionKey};
+use rsm_api::model::{AliasGuidKey, PortId, SubscriptionKey};
 use rsm_api::v1;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
@@ -23,10 +23,10 @@ const PREFIX: u64 = 0xFE80_0000_0000_0000;
 const GONE: Guid = Guid(0xDEAD);
 
 /// The first host's port, and its GUID.
-fn host(world: &World) -> (PortKey, Guid) {
+fn host(world: &World) -> (PortId, Guid) {
     let snapshot = world.snapshot();
     let at = snapshot.fabric.find(HOSTS[0]).unwrap();
-    let key = PortKey {
+    let key = PortId {
         node: HOSTS[0],
         number: PortNum(1),
     };
@@ -145,7 +145,7 @@ fn subscriptions_are_listed_by_port_and_number() {
     };
     assert_eq!(list(Some(last), 9, None), []);
     // An external port of a switch has no address, and no subscription.
-    let external = PortKey {
+    let external = PortId {
         node: LEAF_1,
         number: PortNum(1),
     };
@@ -195,7 +195,7 @@ fn alias_guids_are_listed_by_port_and_index() {
         list(
             None,
             9,
-            Some(PortKey {
+            Some(PortId {
                 node: HOSTS[1],
                 ..key
             })

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rsm_api::SaQueries as _;
-use rsm_api::model::{PortKey, ServiceFilter};
+use rsm_api::model::{PortId, ServiceFilter};
 use rsm_api::v1;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
@@ -65,7 +65,7 @@ fn services_are_listed_by_identifier() {
     let (_world, shown) = offered();
     let list = |after, limit, filter| now(shown.services(after, limit, filter)).unwrap().items;
     let all = list(None, usize::MAX, ServiceFilter::default());
-    let host = PortKey {
+    let host = PortId {
         node: HOSTS[0],
         number: PortNum(1),
     };
