@@ -17,12 +17,12 @@ use super::published::Published;
 use super::subnet::page;
 use crate::fabric::PortRef;
 use crate::plan::Plan;
-use crate::sa::mcast::{Group, Member, View};
+use crate::sa::mcast::{Group, GroupsView, Member};
 
 /// The groups behind `after` that `filter` matches.
 pub(super) fn groups(
     published: &Published,
-    view: &View,
+    view: &GroupsView,
     after: Option<Gid>,
     limit: usize,
     filter: &MulticastGroupFilter,
@@ -52,7 +52,7 @@ pub(super) fn groups(
 }
 
 /// The group that `selector` names.
-pub(super) fn find(view: &View, selector: GroupSelector) -> Result<&Group, LookupError> {
+pub(super) fn find(view: &GroupsView, selector: GroupSelector) -> Result<&Group, LookupError> {
     let missing = LookupError::NoSuchGroup { group: selector };
     let mlid = match selector {
         GroupSelector::Mgid(mgid) => return view.group(mgid).ok_or(missing),

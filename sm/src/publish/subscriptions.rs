@@ -5,12 +5,12 @@ use rsm_api::v1;
 
 use super::published::Published;
 use super::subnet::page;
-use crate::sa::events::{Sources, Subscription, SubscriptionId, View};
+use crate::sa::events::{Sources, Subscription, SubscriptionId, SubscriptionsView};
 
 /// The subscriptions behind `after`, of `port` alone where one is given.
 pub(super) fn subscriptions(
     published: &Published,
-    view: &View,
+    view: &SubscriptionsView,
     after: Option<SubscriptionKey>,
     limit: usize,
     port: Option<PortId>,

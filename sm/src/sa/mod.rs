@@ -49,9 +49,11 @@ pub use sa_snapshot::SaSnapshot;
 pub use statistics::{Counters, Statistics};
 pub use trust::Trust;
 
-use self::events::{Events, News, Report};
-use self::mcast::{Registry, SavedGroup, View};
+use self::events::{Events, News, Report, SubscriptionsView};
+use self::guids::AliasRegistry;
+use self::mcast::{GroupRegistry, GroupRegistryConfig, GroupsView, SavedGroup};
 use self::reregister::Reregister;
+use self::services::{ServiceRegistry, ServicesView};
 use crate::alias_guids::AliasGuids;
 use crate::core::snapshot::Snapshot;
 
@@ -88,11 +90,11 @@ enum Looked {
 #[derive(Clone, Debug, Default)]
 pub struct Holdings {
     /// Multicast groups and their members.
-    pub groups: View,
+    pub groups: GroupsView,
     /// Services that ports offer.
-    pub services: services::View,
+    pub services: ServicesView,
     /// Subscriptions to notices.
-    pub subscriptions: events::View,
+    pub subscriptions: SubscriptionsView,
     /// Alias GUIDs of ports.
     pub names: Arc<AliasGuids>,
 }
@@ -102,9 +104,9 @@ pub struct Holdings {
 pub struct Sa {
     config: Config,
     sa_snapshot: SaSnapshot,
-    multicast: Registry,
-    services: services::Registry,
-    guids: guids::Registry,
+    multicast: GroupRegistry,
+    services: ServiceRegistry,
+    guids: AliasRegistry,
     /// How far the ports of `sa_snapshot` were looked through for members that are gone.
     looked: Looked,
     events: Events,
@@ -126,9 +128,9 @@ impl Sa {
         Sa {
             config,
             sa_snapshot: SaSnapshot::default(),
-            multicast: Registry::new(mcast::Config::default()),
-            services: services::Registry::default(),
-            guids: guids::Registry::default(),
+            multicast: GroupRegistry::new(GroupRegistryConfig::default()),
+            services: ServiceRegistry::default(),
+            guids: AliasRegistry::default(),
             looked: Looked::AtAll,
             events: Events::default(),
             reregister: Reregister::default(),
@@ -168,10 +170,10 @@ impl Sa {
         }
         if let Some(directory) = self.sa_snapshot.directory.as_ref() {
             let registry = &mut self.multicast;
-            registry.configure(mcast::Config {
+            registry.configure(GroupRegistryConfig {
                 packet_life_time: directory.plan.policy.ports.links.packet_life_time,
                 subnet_prefix: directory.prefix(),
-                ..mcast::Config::default()
+                ..GroupRegistryConfig::default()
             });
             registry.set_capacity(directory.multicast_capacity());
             // Groups beyond the limits are not made; the first ones always have room.
@@ -253,17 +255,17 @@ impl Sa {
     }
 
     /// Groups and their members.
-    pub fn multicast(&self) -> &Registry {
+    pub fn multicast(&self) -> &GroupRegistry {
         &self.multicast
     }
 
     /// Services that ports offer.
-    pub fn services(&self) -> &services::Registry {
+    pub fn services(&self) -> &ServiceRegistry {
         &self.services
     }
 
     /// Alias GUIDs of ports.
-    pub fn guids(&self) -> &guids::Registry {
+    pub fn guids(&self) -> &AliasRegistry {
         &self.guids
     }
 

@@ -106,14 +106,14 @@ impl Sa {
                 return Ok(body);
             }
             GuidInfoRecord::ID if changes => {
-                let asker = guids::Asker {
+                let requester = guids::AliasRequester {
                     directory,
                     port: requester,
                     trust,
                     multicast: &self.multicast,
                 };
                 let registry = &mut self.guids;
-                let answer = query::guid_info::change(registry, (header, data), &asker);
+                let answer = query::guid_info::change(registry, (header, data), &requester);
                 self.name_ports();
                 let body = answer?;
                 let port = GuidInfoRecord::from_prefix(data)
@@ -123,13 +123,13 @@ impl Sa {
                 return Ok(body);
             }
             ServiceRecord::ID if changes => {
-                let asker = services::Asker {
+                let requester = services::ServiceRequester {
                     directory,
                     port: requester,
                     trust,
                 };
                 let registry = &mut self.services;
-                let body = query::service::change(registry, (header, data), &asker, now)?;
+                let body = query::service::change(registry, (header, data), &requester, now)?;
                 let record = body.only::<ServiceRecord>();
                 self.touched.extend(record.map(|record| {
                     Touched::Service(services::Id {

@@ -9,7 +9,7 @@ use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::sa::{JoinState, Rate};
 
 use super::table::{self, Rows};
-use crate::sa::mcast::{Group, Member, Parameters, SavedGroup, SavedMember, View};
+use crate::sa::mcast::{Group, GroupsView, Member, Parameters, SavedGroup, SavedMember};
 use crate::store::journal::RowChange;
 use crate::store::{ChangeSet, Persisted};
 
@@ -39,7 +39,7 @@ pub(super) fn remembered(persisted: &Persisted) -> Vec<SavedGroup> {
 }
 
 /// Adds the changes that make `persisted` have the groups of `view`.
-pub(super) fn changes(persisted: &Persisted, view: &View, changes: &mut ChangeSet) {
+pub(super) fn changes(persisted: &Persisted, view: &GroupsView, changes: &mut ChangeSet) {
     let mut groups = Rows::new();
     let mut members = Rows::new();
     for group in view.groups() {
@@ -54,7 +54,7 @@ pub(super) fn changes(persisted: &Persisted, view: &View, changes: &mut ChangeSe
 }
 
 /// The rows of a group and of a member that joined or left.
-pub(super) fn rows(view: &View, mgid: Gid, member: Gid) -> Vec<RowChange> {
+pub(super) fn rows(view: &GroupsView, mgid: Gid, member: Gid) -> Vec<RowChange> {
     let Some(group) = view.group(mgid) else {
         let mgid = mgid.0.to_be_bytes().to_vec();
         let gone = [
@@ -159,7 +159,7 @@ mod tests {
     use rsm_mad::Time;
 
     use super::*;
-    use crate::sa::mcast::{Config, Registry};
+    use crate::sa::mcast::{GroupRegistry, GroupRegistryConfig};
     use crate::store::Namespace;
 
     fn some() -> Vec<SavedGroup> {
@@ -188,13 +188,13 @@ mod tests {
         vec![group(1, 0xC001), group(2, 0xFFFE)]
     }
 
-    fn view(groups: Vec<SavedGroup>) -> View {
-        let mut registry = Registry::new(Config::default());
+    fn view(groups: Vec<SavedGroup>) -> GroupsView {
+        let mut registry = GroupRegistry::new(GroupRegistryConfig::default());
         assert_eq!(registry.restore(groups, Time::MAX), 0);
         registry.view()
     }
 
-    fn change(persisted: &Persisted, view: &View) -> ChangeSet {
+    fn change(persisted: &Persisted, view: &GroupsView) -> ChangeSet {
         let mut set = ChangeSet::new();
         changes(persisted, view, &mut set);
         set

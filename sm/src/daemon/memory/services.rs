@@ -9,7 +9,7 @@ use rsm_mad::wire::sa::{Record as _, ServiceRecord};
 
 use super::table::{self, Rows};
 use crate::publish::Clock;
-use crate::sa::services::{Id, SavedService, Service, View};
+use crate::sa::services::{Id, SavedService, Service, ServicesView};
 use crate::store::journal::RowChange;
 use crate::store::{ChangeSet, Persisted};
 
@@ -30,7 +30,7 @@ pub(super) fn remembered(persisted: &Persisted, clock: &dyn Clock, now: Time) ->
 /// Adds the changes that make `persisted` have the services of `view`.
 pub(super) fn changes(
     persisted: &Persisted,
-    view: &View,
+    view: &ServicesView,
     clock: &dyn Clock,
     changes: &mut ChangeSet,
 ) {
@@ -42,7 +42,7 @@ pub(super) fn changes(
 }
 
 /// The row of a service; its removal if it is gone.
-pub(super) fn row(view: &View, id: &Id, clock: &dyn Clock) -> Vec<RowChange> {
+pub(super) fn row(view: &ServicesView, id: &Id, clock: &dyn Clock) -> Vec<RowChange> {
     let row = match view.get(id) {
         Some(service) => table::set(SERVICES, key(id), encode(service, clock)),
         None => table::clear(SERVICES, key(id)),
@@ -98,7 +98,7 @@ mod tests {
     use rsm_mad::wire::attr::PKey;
 
     use super::*;
-    use crate::sa::services::Registry;
+    use crate::sa::services::ServiceRegistry;
     use crate::store::Namespace;
 
     /// A process that started this many milliseconds after 1970.
@@ -133,13 +133,13 @@ mod tests {
         }
     }
 
-    fn view(services: Vec<SavedService>, now: Time) -> View {
-        let mut registry = Registry::default();
+    fn view(services: Vec<SavedService>, now: Time) -> ServicesView {
+        let mut registry = ServiceRegistry::default();
         assert_eq!(registry.restore(services, now), 0);
         registry.view()
     }
 
-    fn change(persisted: &Persisted, view: &View, clock: &World) -> ChangeSet {
+    fn change(persisted: &Persisted, view: &ServicesView, clock: &World) -> ChangeSet {
         let mut set = ChangeSet::new();
         changes(persisted, view, clock, &mut set);
         set
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(now[0], services[0]);
         assert_eq!(now[1].left, Some(Duration::from_secs(50)));
         assert_eq!(now[2].left, Some(Duration::ZERO), "it has ended");
-        let mut registry = Registry::default();
+        let mut registry = ServiceRegistry::default();
         assert_eq!(registry.restore(now, Time::ZERO), 0);
         assert_eq!(registry.len(), 2);
         // A clock set back by a year prolongs no lease.
@@ -178,8 +178,8 @@ mod tests {
         assert!(persisted.is_empty());
     }
 
-    fn view_of_nothing() -> View {
-        Registry::default().view()
+    fn view_of_nothing() -> ServicesView {
+        ServiceRegistry::default().view()
     }
 
     #[test]

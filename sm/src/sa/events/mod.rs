@@ -1,8 +1,8 @@
 //! Events: hosts subscribe to notices and get reports of them (IBA 13.4.8.3, 13.4.9, 15.2.5.12).
 //!
 //! [`Events`] is a state machine without I/O. It takes the requests of InformInfo, `Events::set`,
-//! and shows subscriptions to queries in a [`View`]; takes notices, [`Events::take`]; and returns
-//! the reports to send, `Events::poll_report`.
+//! and shows subscriptions to queries in a [`SubscriptionsView`]; takes notices, [`Events::take`];
+//! and returns the reports to send, `Events::poll_report`.
 //!
 //! A report goes to each queue pair that subscribed, once for each notice however many of its
 //! subscriptions match, and one after the other: the next one leaves when the last was answered. A
@@ -33,9 +33,9 @@ pub use self::news::{Audience, News};
 pub use self::reports::Report;
 use self::reports::Reports;
 pub use self::saved::SavedSubscription;
-pub(in crate::sa) use self::subscribe::Requester;
+pub(in crate::sa) use self::subscribe::SubscriptionRequester;
 pub use self::subscription::{SubscriberId, Subscription, SubscriptionId};
-pub use self::view::View;
+pub use self::view::SubscriptionsView;
 
 /// Counters of notices and reports.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -86,8 +86,8 @@ impl Events {
     }
 
     /// All subscriptions as they are now.
-    pub fn view(&self) -> View {
-        View::of(self.subscriptions.clone())
+    pub fn view(&self) -> SubscriptionsView {
+        SubscriptionsView::of(self.subscriptions.clone())
     }
 
     /// How many subscriptions there are.

@@ -11,8 +11,8 @@ use rsm_mad::wire::sa::{ComponentMask, JoinState, McMemberRecord, SaStatus};
 use super::group::KEEPS_ALIVE;
 use super::limits::{MAX_ALIASES_PER_GROUP, MAX_GROUPS, MAX_GROUPS_PER_PORT, MAX_MEMBERS};
 use super::{
-    Event, Group, Member, Parameters, Port, Ports, Registry, Requester, group_mut, mgid, mlid,
-    realize,
+    Event, Group, GroupRegistry, GroupRequester, Member, Parameters, Port, Ports, group_mut, mgid,
+    mlid, realize,
 };
 
 /// The components that every request to join or to leave must have.
@@ -33,7 +33,7 @@ const TO_CREATE: ComponentMask = ComponentMask(
 /// on purpose for MGIDs that look like assigned ones.
 const NAMES_TRIED: usize = 1000;
 
-impl Registry {
+impl GroupRegistry {
     /// Answers Set of MCMemberRecord: a port joins a group, or adds join states. A group that does
     /// not exist is created, if the request has all components and the port is to be a full member;
     /// an MGID of 0 asks for an assigned one.
@@ -44,7 +44,7 @@ impl Registry {
         &mut self,
         record: &McMemberRecord,
         mask: ComponentMask,
-        requester: &Requester<'_>,
+        requester: &GroupRequester<'_>,
         ports: &impl Ports,
     ) -> Result<McMemberRecord, Status> {
         let port = self.check_named(record, mask, ports)?;
@@ -264,7 +264,7 @@ fn check_existing(
     record: &McMemberRecord,
     mask: ComponentMask,
     port: &Port<'_>,
-    requester: &Requester<'_>,
+    requester: &GroupRequester<'_>,
 ) -> Result<(), Status> {
     let is_allowed = matches(record, mask.without(McMemberRecord::MLID), group)
         && realize::can_carry(port, &group.parameters)
@@ -275,7 +275,7 @@ fn check_existing(
 /// Whether the requester may change the membership of `port`: a port may change its own; another
 /// port may only change a membership by proxy, if it is in the group's partition (IBA 15.2.5.17,
 /// o15-0.1.2).
-pub(super) fn may_change(group: &Group, port: &Port<'_>, requester: &Requester<'_>) -> bool {
+pub(super) fn may_change(group: &Group, port: &Port<'_>, requester: &GroupRequester<'_>) -> bool {
     match group.members.get(&port.gid.guid()) {
         _ if requester.trusted => true,
         None => true,

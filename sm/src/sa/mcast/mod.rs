@@ -1,9 +1,9 @@
 //! Multicast groups and their members (IBA 15.2.5.17).
 //!
-//! A [`Registry`] is a state machine without I/O. It takes the requests of MCMemberRecord,
-//! [`Registry::join`] and [`Registry::leave`], and shows itself to queries in a [`View`]; takes
-//! changes of ports; and returns the ports to reach by each multicast LID
-//! ([`Registry::group_set`]), for the core to plan trees for.
+//! A [`GroupRegistry`] is a state machine without I/O. It takes the requests of MCMemberRecord,
+//! [`GroupRegistry::join`] and [`GroupRegistry::leave`], and shows itself to queries in a
+//! [`GroupsView`]; takes changes of ports; and returns the ports to reach by each multicast LID
+//! ([`GroupRegistry::group_set`]), for the core to plan trees for.
 //!
 //! It looks ports up in [`Ports`] at every request, so that it holds nothing that a sweep could
 //! make untrue. A port that is gone keeps its memberships for a while: a link that flaps loses no
@@ -36,7 +36,7 @@ use self::mlid::Mlids;
 use self::presence::Gone;
 pub(in crate::sa) use self::realize::is_meaningful;
 pub use self::saved::{SavedGroup, SavedMember};
-pub use self::view::{Cursor, Eyes, View};
+pub use self::view::{Cursor, GroupsView, McMemberAccess};
 use super::partitions::can_talk;
 use crate::plan::groups::{GroupSet, Members};
 
@@ -81,7 +81,7 @@ pub trait Ports {
 
 /// The requester.
 #[derive(Clone, Copy, Debug)]
-pub struct Requester<'a> {
+pub struct GroupRequester<'a> {
     /// The port that it asks from.
     pub port: Port<'a>,
     /// It showed the SM_Key.
@@ -90,7 +90,7 @@ pub struct Requester<'a> {
 
 /// Configuration of the registry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Config {
+pub struct GroupRegistryConfig {
     /// How long a port that is gone keeps its memberships.
     pub keep: Duration,
     /// PacketLifeTime of a group whose request does not name one: 4.096 µs × 2^n.
@@ -99,9 +99,9 @@ pub struct Config {
     pub subnet_prefix: u64,
 }
 
-impl Default for Config {
-    fn default() -> Config {
-        Config {
+impl Default for GroupRegistryConfig {
+    fn default() -> GroupRegistryConfig {
+        GroupRegistryConfig {
             // Longer than a cable takes to retrain, shorter than a host takes to boot.
             keep: Duration::from_secs(10),
             packet_life_time: 18,
@@ -121,8 +121,8 @@ pub enum Event {
 
 /// All groups with their members.
 #[derive(Debug)]
-pub struct Registry {
-    config: Config,
+pub struct GroupRegistry {
+    config: GroupRegistryConfig,
     /// Shared with views; a change copies it while a view holds it.
     groups: Arc<BTreeMap<Gid, Arc<Group>>>,
     /// The versions of `groups` that views may still hold.
@@ -142,16 +142,16 @@ pub struct Registry {
     group_set: Arc<GroupSet>,
     /// Multicast LIDs whose members have changed since.
     stale: BTreeSet<Lid>,
-    /// Changed since the last [`Registry::take_unsaved`].
+    /// Changed since the last [`GroupRegistry::take_unsaved`].
     unsaved: bool,
     events: VecDeque<Event>,
     events_lost: u64,
 }
 
-impl Registry {
+impl GroupRegistry {
     /// No group.
-    pub fn new(config: Config) -> Registry {
-        Registry {
+    pub fn new(config: GroupRegistryConfig) -> GroupRegistry {
+        GroupRegistry {
             config,
             groups: Arc::default(),
             lent: Vec::new(),
@@ -170,7 +170,7 @@ impl Registry {
     }
 
     /// Uses another configuration from now on.
-    pub fn configure(&mut self, config: Config) {
+    pub fn configure(&mut self, config: GroupRegistryConfig) {
         self.config = config;
     }
 
@@ -229,8 +229,8 @@ impl Registry {
     }
 
     /// All groups as they are now.
-    pub fn view(&self) -> View {
-        View::of(self.groups.clone())
+    pub fn view(&self) -> GroupsView {
+        GroupsView::of(self.groups.clone())
     }
 
     /// Whether a port takes part in any group by the GID with this GUID.
@@ -239,9 +239,9 @@ impl Registry {
         groups.any(|(_, names)| names.contains(&name))
     }
 
-    /// As [`Registry::view`], to be held for a while. `None` while too many versions are held
+    /// As [`GroupRegistry::view`], to be held for a while. `None` while too many versions are held
     /// already; see [`limits::MAX_VERSIONS`].
-    pub fn lasting_view(&mut self) -> Option<View> {
+    pub fn lasting_view(&mut self) -> Option<GroupsView> {
         let now = Arc::downgrade(&self.groups);
         self.lent.retain(|version| version.strong_count() > 0);
         if !self.lent.iter().any(|version| version.ptr_eq(&now)) {
@@ -258,12 +258,12 @@ impl Registry {
         self.members
     }
 
-    /// Whether members have changed since the last [`Registry::group_set`].
+    /// Whether members have changed since the last [`GroupRegistry::group_set`].
     pub fn is_stale(&self) -> bool {
         !self.stale.is_empty()
     }
 
-    /// How many memberships the next [`Registry::group_set`] would look at.
+    /// How many memberships the next [`GroupRegistry::group_set`] would look at.
     pub fn stale_members(&self) -> u32 {
         let groups = self.stale.iter().flat_map(|&mlid| self.mlids.groups(mlid));
         let members = groups.filter_map(|mgid| Some(self.groups.get(mgid)?.members.len()));

@@ -18,29 +18,29 @@ pub struct Cursor(Option<(Gid, Option<Guid>)>);
 
 /// All groups at one moment.
 #[derive(Clone, Default, Debug)]
-pub struct View {
+pub struct GroupsView {
     groups: Arc<BTreeMap<Gid, Arc<Group>>>,
 }
 
 /// The properties of a requester that decide which MCMemberRecords it may see.
 #[derive(Clone, Copy, Debug)]
-pub struct Eyes<'a> {
+pub struct McMemberAccess<'a> {
     /// Its partitions.
     pub p_keys: &'a [PKey],
     /// It showed the SM_Key.
     pub trusted: bool,
 }
 
-impl Eyes<'_> {
-    fn see(&self, group: &Group) -> bool {
+impl McMemberAccess<'_> {
+    fn allows(&self, group: &Group) -> bool {
         let partition = group.parameters.p_key.base();
         self.trusted || self.p_keys.iter().any(|key| key.base() == partition)
     }
 }
 
-impl View {
-    pub(super) fn of(groups: Arc<BTreeMap<Gid, Arc<Group>>>) -> View {
-        View { groups }
+impl GroupsView {
+    pub(super) fn of(groups: Arc<BTreeMap<Gid, Arc<Group>>>) -> GroupsView {
+        GroupsView { groups }
     }
 
     /// The group with this MGID.
@@ -81,7 +81,7 @@ impl View {
         &self,
         record: &McMemberRecord,
         mask: ComponentMask,
-        eyes: Eyes<'_>,
+        access: McMemberAccess<'_>,
         cursor: Cursor,
         work: usize,
     ) -> (Option<McMemberRecord>, Option<Cursor>) {
@@ -92,10 +92,10 @@ impl View {
                 Some(place) => place,
             };
             let mgid = group.parameters.mgid;
-            let is_seen = eyes.see(group)
+            let is_seen = access.allows(group)
                 && matches(record, mask, group)
                 && scope_matches(record, mask, group);
-            let by_member = eyes.trusted || mask.contains(McMemberRecord::PORT_GID);
+            let by_member = access.trusted || mask.contains(McMemberRecord::PORT_GID);
             if !is_seen || !by_member {
                 cursor = Cursor(Some((mgid, None)));
                 if is_seen && nobody_matches(record, mask) {
@@ -109,7 +109,7 @@ impl View {
                 None => Cursor(Some((mgid, None))),
             };
             if let Some(mut found) = found {
-                if !eyes.trusted {
+                if !access.trusted {
                     found
                         .set_port_gid(Gid(0))
                         .set_join_state(JoinState(0))

@@ -13,7 +13,7 @@ use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, JoinState, McMemberRecord, Rate};
 
 use super::join::NAMED;
-use super::{Config, Parameters, Port, Ports, Registry, Requester, mgid};
+use super::{GroupRegistry, GroupRegistryConfig, GroupRequester, Parameters, Port, Ports, mgid};
 
 const PREFIX: u64 = 0xFE80_0000_0000_0000;
 
@@ -46,7 +46,7 @@ struct Host {
 /// Hosts with an even number are in the second partition as well.
 struct Subnet {
     hosts: Vec<Host>,
-    registry: Registry,
+    registry: GroupRegistry,
 }
 
 impl Ports for Vec<Host> {
@@ -90,7 +90,7 @@ impl Subnet {
         };
         Subnet {
             hosts: (1..=hosts).map(host).collect(),
-            registry: Registry::new(Config::default()),
+            registry: GroupRegistry::new(GroupRegistryConfig::default()),
         }
     }
 
@@ -104,9 +104,9 @@ impl Subnet {
         &mut self.hosts[number as usize - 1]
     }
 
-    fn requester(&self, number: u64) -> Requester<'_> {
+    fn requester(&self, number: u64) -> GroupRequester<'_> {
         let host = &self.hosts[number as usize - 1];
-        Requester {
+        GroupRequester {
             port: port(host, host.guid),
             trusted: false,
         }
@@ -120,7 +120,7 @@ impl Subnet {
         mask: ComponentMask,
     ) -> Result<McMemberRecord, Status> {
         let host = &self.hosts[by as usize - 1];
-        let requester = Requester {
+        let requester = GroupRequester {
             port: port(host, host.guid),
             trusted: false,
         };
@@ -129,7 +129,7 @@ impl Subnet {
 
     fn delete(&mut self, by: u64, record: &McMemberRecord) -> Result<McMemberRecord, Status> {
         let host = &self.hosts[by as usize - 1];
-        let requester = Requester {
+        let requester = GroupRequester {
             port: port(host, host.guid),
             trusted: false,
         };
