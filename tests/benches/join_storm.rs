@@ -187,7 +187,7 @@ struct Storm {
     questions: u64,
     busy: u64,
     late: u64,
-    counts: sa::Counters,
+    counts: sa::SaCounters,
     /// Resident memory before, and at its highest, in bytes.
     memory: [u64; 2],
     /// The membership changes to the core, by the time since the first request.
@@ -213,13 +213,13 @@ impl Storm {
             })
         };
         let surroundings = Surroundings {
-            remembered: sa::Remembered::default(),
+            remembered: sa::SavedSaState::default(),
             core,
             save: Box::new(|_| ()),
             journal: None,
         };
         let port: Arc<dyn SaPort> = Arc::new(Wire(sender));
-        let sa_handle = sa_setup.start(sa::Config { sm_key: 0 }, port, surroundings)?;
+        let sa_handle = sa_setup.start(sa::SaConfig { sm_key: 0 }, port, surroundings)?;
         sa_handle.publish(snapshot);
         let mut crowd = Crowd {
             hosts,

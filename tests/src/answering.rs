@@ -84,13 +84,13 @@ impl AnsweringFabric {
             sa: Some(sa_setup.sink()),
         };
         let transport = handle.attach(node, port, sinks).expect("the port is free");
-        let config = sa::Config { sm_key };
+        let config = sa::SaConfig { sm_key };
         let sa_handle = sa_setup
             .start(
                 config,
                 Arc::new(transport.sa()),
                 Surroundings {
-                    remembered: sa::Remembered::default(),
+                    remembered: sa::SavedSaState::default(),
                     core: Box::new(|_| true),
                     save: Box::new(|_| ()),
                     journal,

@@ -128,8 +128,8 @@ pub(super) fn refusal(error: &ConfigError) -> Vec<Finding> {
 }
 
 /// The SA's settings by `config`. The SA trusts requests with the SM_Key.
-pub(super) fn sa_config(config: &Config) -> sa::Config {
-    sa::Config {
+pub(super) fn sa_config(config: &Config) -> sa::SaConfig {
+    sa::SaConfig {
         sm_key: config.sm.sm_key,
     }
 }

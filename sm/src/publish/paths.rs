@@ -31,7 +31,7 @@ pub(super) fn between(
     }
     let (source, from) = end(published, directory, &question.source)?;
     let (destination, to) = end(published, directory, &question.destination)?;
-    let found = directory.paths(&sa::PathQuestion {
+    let found = directory.paths(&sa::PathQuery {
         from,
         to,
         p_key: question.p_key.map(PKey),

@@ -59,10 +59,10 @@ impl Sa {
         if let Some(directory) = directory {
             while let Some(event) = self.multicast.poll_event() {
                 let news = match event {
-                    mcast::Event::Created(mgid, p_key) => {
+                    mcast::GroupEvent::Created(mgid, p_key) => {
                         News::of_group(directory, mgid, p_key, true)
                     }
-                    mcast::Event::Deleted(mgid, p_key) => {
+                    mcast::GroupEvent::Deleted(mgid, p_key) => {
                         News::of_group(directory, mgid, p_key, false)
                     }
                 };

@@ -12,7 +12,7 @@ use crate::alias_guids::AliasGuids;
 
 /// Saved state, to be taken back at the start.
 #[derive(Clone, Default, Debug)]
-pub struct Remembered {
+pub struct SavedSaState {
     /// Multicast groups with their members.
     pub groups: Vec<SavedGroup>,
     /// Services with the rest of their leases.

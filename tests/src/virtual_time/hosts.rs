@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rsm::daemon::sa::outgoing;
-use rsm::sa::{Answer, Config, Request, Sa};
+use rsm::sa::{Sa, SaAnswer, SaConfig, SaRequest};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::{Refused, RmppConfig, RmppStats};
@@ -136,7 +136,7 @@ pub struct Hosts {
     lid: Lid,
     faults: FaultInjector,
     /// Answers whose records are not yet complete.
-    open: VecDeque<Answer>,
+    open: VecDeque<SaAnswer>,
     hosts: Vec<End>,
     places: Vec<(Guid, Lid)>,
 }
@@ -148,7 +148,7 @@ impl Hosts {
     ///
     /// When the world is not up.
     #[must_use]
-    pub fn of(world: &World, config: Config, plan: FaultPlan) -> Hosts {
+    pub fn of(world: &World, config: SaConfig, plan: FaultPlan) -> Hosts {
         let manager = world.manager();
         let snapshot = manager.snapshot().expect("it is up");
         let place = manager.local(&world.sim).expect("it has a port");
@@ -323,7 +323,7 @@ impl Hosts {
             let Delivery::Message(message) = delivery else {
                 continue;
             };
-            let request = Request {
+            let request = SaRequest {
                 bytes: &message.bytes,
                 requester: message.remote,
             };
@@ -343,7 +343,7 @@ impl Hosts {
         self.server.transmit(&mut self.sim, now) || !self.open.is_empty()
     }
 
-    fn send_answer(&mut self, answer: Answer) {
+    fn send_answer(&mut self, answer: SaAnswer) {
         let (header, remote) = (*answer.header(), answer.remote);
         let messenger = &mut self.server.messenger;
         match messenger.send(outgoing(answer), Duration::ZERO, self.now) {

@@ -9,7 +9,9 @@ use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::sa::{JoinState, Rate};
 
 use super::table::{self, Rows};
-use crate::sa::mcast::{Group, GroupsView, Member, Parameters, SavedGroup, SavedMember};
+use crate::sa::mcast::{
+    GroupsView, MulticastGroup, MulticastMember, Parameters, SavedGroup, SavedMember,
+};
 use crate::store::journal::RowChange;
 use crate::store::{ChangeSet, Persisted};
 
@@ -78,14 +80,14 @@ fn member_key(group: &[u8], member: Gid) -> Vec<u8> {
 }
 
 /// In the order of [`decode_member`].
-fn encode(member: &Member) -> Vec<u8> {
+fn encode(member: &MulticastMember) -> Vec<u8> {
     let mut value = member.port.0.to_be_bytes().to_vec();
     value.extend([member.state.0, u8::from(member.proxy)]);
     value
 }
 
 /// Numbers big-endian, in the order of [`decode_group`].
-fn encode_group(group: &Group) -> (Vec<u8>, Vec<u8>) {
+fn encode_group(group: &MulticastGroup) -> (Vec<u8>, Vec<u8>) {
     let parameters = &group.parameters;
     let mut value = Vec::with_capacity(GROUP_LEN);
     value.extend(parameters.q_key.to_be_bytes());

@@ -71,7 +71,7 @@ pub(super) struct Kept {
     /// State of the core.
     pub(super) core: Remembered,
     /// State of the SA.
-    pub(super) sa: sa::Remembered,
+    pub(super) sa: sa::SavedSaState,
 }
 
 /// Opens the store in `dir` (`None`: nothing survives), and returns its state.
@@ -112,7 +112,7 @@ pub(super) fn open(
     core.reregister = persisted.claims.is_empty() || report.may_lack_records();
     let kept = Kept {
         core,
-        sa: sa::Remembered {
+        sa: sa::SavedSaState {
             groups: groups::remembered(&persisted),
             services: services::remembered(&persisted, &clock, clock.now()),
             guids: guids::remembered(&persisted),
@@ -632,7 +632,7 @@ mod tests {
             let rung = rung.clone();
             Box::new(move || rung.store(true, Ordering::Relaxed))
         });
-        let sa = sa::Sa::new(sa::Config { sm_key: 0 });
+        let sa = sa::Sa::new(sa::SaConfig { sm_key: 0 });
         let touched = sa::Touched::AliasGuids(Guid(9));
         assert_eq!(journal.append(&[touched], &sa), Some(41));
         assert_eq!(journal.append(&[touched, touched], &sa), Some(42));

@@ -77,7 +77,7 @@ pub trait AckJournal: Send + Sync {
 /// The SA's connections, beside its port.
 pub struct Surroundings {
     /// The stored state of an earlier run.
-    pub remembered: sa::Remembered,
+    pub remembered: sa::SavedSaState,
     /// Takes multicast groups and alias GUIDs for the core.
     pub core: CoreSink,
     /// Takes state for the store.
@@ -129,7 +129,7 @@ impl SaSetup {
     /// The operating system cannot start a thread.
     pub fn start(
         self,
-        config: sa::Config,
+        config: sa::SaConfig,
         port: Arc<dyn SaPort>,
         surroundings: Surroundings,
     ) -> anyhow::Result<SaHandle> {

@@ -25,7 +25,7 @@ use super::{AckJournal, Clock, CoreSink, HELD_AT_MOST, SaveSink};
 use crate::alias_guids::AliasGuids;
 use crate::core::Event;
 use crate::plan::groups::GroupSet;
-use crate::sa::{Answer, Request, Sa, SaSnapshot, Statistics};
+use crate::sa::{Sa, SaAnswer, SaRequest, SaSnapshot, Statistics};
 
 /// How many messages the thread takes before it sends, and how many datagrams it sends before it
 /// takes messages again.
@@ -72,7 +72,7 @@ const MAX_HELD: usize = 1 << 16;
 pub(super) struct Held {
     /// The journal entry that must be durable.
     number: u64,
-    answer: Answer,
+    answer: SaAnswer,
     /// When the request arrived.
     at: Time,
     /// When the answer goes in any case.
@@ -257,7 +257,7 @@ impl Worker {
     }
 
     fn answer(&mut self, message: &Message, at: Time) {
-        let request = Request {
+        let request = SaRequest {
             bytes: &message.bytes,
             requester: message.remote,
         };
@@ -277,7 +277,7 @@ impl Worker {
     }
 
     /// Sends an answer; one that acknowledges a change waits until that is on the disk.
-    fn hold(&mut self, answer: Answer, at: Time) {
+    fn hold(&mut self, answer: SaAnswer, at: Time) {
         let touched = self.sa.take_touched();
         let journal = self.journal.as_ref().filter(|_| !touched.is_empty());
         let number = journal.and_then(|journal| journal.append(&touched, &self.sa));
@@ -307,7 +307,7 @@ impl Worker {
     }
 
     /// Sends the answer to a request that arrived at `at`.
-    fn send(&mut self, answer: Answer, at: Time) {
+    fn send(&mut self, answer: SaAnswer, at: Time) {
         let (header, remote) = (*answer.header(), answer.remote);
         let now = (self.clock)();
         match self.messenger.send(outgoing(answer), Duration::ZERO, now) {

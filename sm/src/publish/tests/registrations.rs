@@ -15,7 +15,7 @@ use super::world::*;
 use crate::alias_guids::AliasGuids;
 use crate::publish::PublishedSa;
 use crate::sa::events::SavedSubscription;
-use crate::sa::{Config, Remembered, Sa};
+use crate::sa::{Sa, SaConfig, SavedSaState};
 
 const PREFIX: u64 = 0xFE80_0000_0000_0000;
 
@@ -34,8 +34,8 @@ fn host(world: &World) -> (PortId, Guid) {
 }
 
 /// The small fabric as it is shown with this saved state.
-fn remembering(world: &World, remembered: Remembered) -> PublishedSa {
-    let mut sa = Sa::new(Config { sm_key: 0 });
+fn remembering(world: &World, remembered: SavedSaState) -> PublishedSa {
+    let mut sa = Sa::new(SaConfig { sm_key: 0 });
     assert_eq!(sa.restore(remembered, Time::ZERO), 0);
     Held::of(&sa, &world.snapshot()).shown(world)
 }
@@ -83,9 +83,9 @@ fn subscriptions_are_listed_by_port_and_number() {
         saved(GONE, 0, 1, of_port),
         saved(port, 0, 1, in_service),
     ];
-    let remembered = Remembered {
+    let remembered = SavedSaState {
         subscriptions,
-        ..Remembered::default()
+        ..SavedSaState::default()
     };
     let shown = remembering(&world, remembered);
     let list = |after, limit, port| now(shown.subscriptions(after, limit, port)).unwrap().items;
@@ -161,9 +161,9 @@ fn alias_guids_are_listed_by_port_and_index() {
         let names = guids.by_port.entry(port).or_default();
         names.insert(index, Guid(name));
     }
-    let remembered = Remembered {
+    let remembered = SavedSaState {
         guids,
-        ..Remembered::default()
+        ..SavedSaState::default()
     };
     let shown = remembering(&world, remembered);
     let list = |after, limit, port| now(shown.alias_guids(after, limit, port)).unwrap().items;

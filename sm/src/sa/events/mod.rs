@@ -28,9 +28,9 @@ use rsm_ids::Guid;
 use rsm_mad::Time;
 
 pub use self::interest::{Interest, Sources};
-use self::journal::Journal;
+use self::journal::NoticeJournal;
 pub use self::news::{Audience, News};
-pub use self::reports::Report;
+pub use self::reports::NoticeReport;
 use self::reports::Reports;
 pub use self::saved::SavedSubscription;
 pub(in crate::sa) use self::subscribe::SubscriptionRequester;
@@ -39,7 +39,7 @@ pub use self::view::SubscriptionsView;
 
 /// Counters of notices and reports.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Counters {
+pub struct ReportCounters {
     /// Notices taken.
     pub notices: u64,
     /// Of them, those that a later one about the same subject replaced.
@@ -63,13 +63,13 @@ pub struct Counters {
 pub struct Events {
     /// Shared with views; a change copies it while a view holds it.
     subscriptions: Arc<BTreeMap<SubscriptionId, Subscription>>,
-    journal: Journal,
+    journal: NoticeJournal,
     reports: Reports,
     /// Subscribing ports that are gone, and when their subscriptions end.
     gone: BTreeMap<Guid, Time>,
     /// Changed since the last [`Events::take_unsaved`].
     unsaved: bool,
-    counters: Counters,
+    counters: ReportCounters,
 }
 
 impl Events {
@@ -101,8 +101,8 @@ impl Events {
     }
 
     /// Counters of notices and reports.
-    pub fn counters(&self) -> Counters {
-        Counters {
+    pub fn counters(&self) -> ReportCounters {
+        ReportCounters {
             coalesced: self.journal.coalesced(),
             dropped: self.journal.dropped(),
             ..self.counters

@@ -24,13 +24,13 @@ const KEEP: Duration = Duration::from_secs(10);
 
 /// The alias GUIDs of all ports at one moment.
 #[derive(Clone, Default, Debug)]
-pub struct Names {
+pub struct AliasIndex {
     aliases: Arc<AliasGuids>,
     /// By alias: the GUID of its port.
     owners: Arc<BTreeMap<Guid, Guid>>,
 }
 
-impl Names {
+impl AliasIndex {
     /// The GUID of the port that has this alias.
     pub fn owner(&self, alias: Guid) -> Option<Guid> {
         self.owners.get(&alias).copied()
@@ -51,7 +51,7 @@ impl Names {
 #[derive(Debug, Default)]
 pub struct AliasRegistry {
     /// Shared with readers; a change copies it while one holds it.
-    names: Names,
+    names: AliasIndex,
     /// Ports with alias GUIDs that are gone, and when they lose them.
     gone: BTreeMap<Guid, Time>,
     /// Counts generated alias GUIDs.
@@ -64,7 +64,7 @@ pub struct AliasRegistry {
 
 impl AliasRegistry {
     /// All alias GUIDs as they are now.
-    pub fn names(&self) -> &Names {
+    pub fn names(&self) -> &AliasIndex {
         &self.names
     }
 

@@ -31,7 +31,7 @@ use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::sa::Rate;
 
-pub use self::group::{Group, Member, Parameters};
+pub use self::group::{MulticastGroup, MulticastMember, Parameters};
 use self::mlid::Mlids;
 use self::presence::Gone;
 pub(in crate::sa) use self::realize::is_meaningful;
@@ -42,7 +42,7 @@ use crate::plan::groups::{GroupSet, Members};
 
 /// The properties of a port that the registry needs.
 #[derive(Clone, Copy, Debug)]
-pub struct Port<'a> {
+pub struct MemberPort<'a> {
     /// The GID in the request, with the prefix of the subnet.
     pub gid: Gid,
     /// The GUID of the port itself, where `gid` is an alias.
@@ -55,7 +55,7 @@ pub struct Port<'a> {
     pub rate: Rate,
 }
 
-impl Port<'_> {
+impl MemberPort<'_> {
     /// Whether it is in the partition of `p_key`, as a full or limited member.
     pub fn is_in(&self, p_key: PKey) -> bool {
         let keys = self.p_keys.iter();
@@ -64,7 +64,7 @@ impl Port<'_> {
 
     /// Whether the two can talk: both are in a partition, at least one as a full member (IBA
     /// 10.9.1.1).
-    pub fn can_talk_to(&self, other: &Port<'_>) -> bool {
+    pub fn can_talk_to(&self, other: &MemberPort<'_>) -> bool {
         can_talk(self.p_keys, other.p_keys)
     }
 }
@@ -73,17 +73,17 @@ impl Port<'_> {
 pub trait Ports {
     /// The port with this GID, which may be an alias, with the prefix of the subnet or the
     /// link-local one.
-    fn by_gid(&self, gid: Gid) -> Option<Port<'_>>;
+    fn by_gid(&self, gid: Gid) -> Option<MemberPort<'_>>;
 
     /// The port with this GUID, no alias.
-    fn by_guid(&self, guid: Guid) -> Option<Port<'_>>;
+    fn by_guid(&self, guid: Guid) -> Option<MemberPort<'_>>;
 }
 
 /// The requester.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupRequester<'a> {
     /// The port that it asks from.
-    pub port: Port<'a>,
+    pub port: MemberPort<'a>,
     /// It showed the SM_Key.
     pub trusted: bool,
 }
@@ -112,7 +112,7 @@ impl Default for GroupRegistryConfig {
 
 /// A group came into being or ended (traps 66 and 67, IBA 14.2.5.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Event {
+pub enum GroupEvent {
     /// Trap 66: the group with this MGID, of this partition.
     Created(Gid, PKey),
     /// Trap 67.
@@ -124,9 +124,9 @@ pub enum Event {
 pub struct GroupRegistry {
     config: GroupRegistryConfig,
     /// Shared with views; a change copies it while a view holds it.
-    groups: Arc<BTreeMap<Gid, Arc<Group>>>,
+    groups: Arc<BTreeMap<Gid, Arc<MulticastGroup>>>,
     /// The versions of `groups` that views may still hold.
-    lent: Vec<Weak<BTreeMap<Gid, Arc<Group>>>>,
+    lent: Vec<Weak<BTreeMap<Gid, Arc<MulticastGroup>>>>,
     mlids: Mlids,
     /// By port GUID: the groups that it takes part in, and by which of its GUIDs.
     by_port: BTreeMap<Guid, BTreeMap<Gid, BTreeSet<Guid>>>,
@@ -144,7 +144,7 @@ pub struct GroupRegistry {
     stale: BTreeSet<Lid>,
     /// Changed since the last [`GroupRegistry::take_unsaved`].
     unsaved: bool,
-    events: VecDeque<Event>,
+    events: VecDeque<GroupEvent>,
     events_lost: u64,
 }
 
@@ -219,12 +219,12 @@ impl GroupRegistry {
     }
 
     /// The group with this MGID.
-    pub fn group(&self, mgid: Gid) -> Option<&Group> {
+    pub fn group(&self, mgid: Gid) -> Option<&MulticastGroup> {
         self.groups.get(&mgid).map(Arc::as_ref)
     }
 
     /// All groups, by MGID.
-    pub fn groups(&self) -> impl ExactSizeIterator<Item = &Group> {
+    pub fn groups(&self) -> impl ExactSizeIterator<Item = &MulticastGroup> {
         self.groups.values().map(Arc::as_ref)
     }
 
@@ -299,7 +299,7 @@ impl GroupRegistry {
     }
 
     /// The oldest event of groups that was not polled yet.
-    pub fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<GroupEvent> {
         self.events.pop_front()
     }
 
@@ -308,7 +308,7 @@ impl GroupRegistry {
         self.events_lost
     }
 
-    fn tell(&mut self, event: Event) {
+    fn tell(&mut self, event: GroupEvent) {
         if self.events.len() == limits::MAX_EVENTS {
             self.events.pop_front();
             self.events_lost += 1;
@@ -334,7 +334,7 @@ impl GroupRegistry {
     /// Ends a group that no full member keeps alive, and with it its other memberships (IBA
     /// 15.2.5.17.4).
     fn end_if_over(&mut self, mgid: Gid) {
-        let is_over = |group: &Arc<Group>| !group.well_known && !group.is_kept_alive();
+        let is_over = |group: &Arc<MulticastGroup>| !group.well_known && !group.is_kept_alive();
         if !self.groups.get(&mgid).is_some_and(is_over) {
             return;
         }
@@ -346,7 +346,7 @@ impl GroupRegistry {
             self.stale.insert(group.mlid);
             self.mlids.release(group.mlid, mgid);
             self.unsaved = true;
-            self.tell(Event::Deleted(mgid, group.parameters.p_key));
+            self.tell(GroupEvent::Deleted(mgid, group.parameters.p_key));
         }
     }
 
@@ -373,6 +373,9 @@ impl GroupRegistry {
 }
 
 /// A group, to be changed.
-fn group_mut(groups: &mut Arc<BTreeMap<Gid, Arc<Group>>>, mgid: Gid) -> Option<&mut Group> {
+fn group_mut(
+    groups: &mut Arc<BTreeMap<Gid, Arc<MulticastGroup>>>,
+    mgid: Gid,
+) -> Option<&mut MulticastGroup> {
     Arc::make_mut(groups).get_mut(&mgid).map(Arc::make_mut)
 }

@@ -9,7 +9,7 @@ use rsm_mad::ids::Gid;
 use rsm_mad::wire::sa::JoinState;
 
 use super::limits::{MAX_GROUPS, MAX_MEMBERS};
-use super::{Group, GroupRegistry, Member, Parameters};
+use super::{GroupRegistry, MulticastGroup, MulticastMember, Parameters};
 
 /// A group with its members, as it is saved.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -99,7 +99,7 @@ impl GroupRegistry {
                 self.gone.insert(member.port, until);
                 members.insert(
                     member.gid.guid(),
-                    Member {
+                    MulticastMember {
                         gid: member.gid,
                         port: member.port,
                         state: member.state,
@@ -108,7 +108,7 @@ impl GroupRegistry {
                 );
             }
             self.stale.insert(group.mlid);
-            let group = Group {
+            let group = MulticastGroup {
                 parameters: group.parameters,
                 mlid: group.mlid,
                 // The next [`GroupRegistry::set_well_known`] sets it again.

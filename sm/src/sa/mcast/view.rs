@@ -9,7 +9,7 @@ use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::sa::{ComponentMask, JoinState, McMemberRecord};
 
-use super::Group;
+use super::MulticastGroup;
 use super::join::matches;
 
 /// Position of a query: the group and member behind which it goes on.
@@ -19,7 +19,7 @@ pub struct Cursor(Option<(Gid, Option<Guid>)>);
 /// All groups at one moment.
 #[derive(Clone, Default, Debug)]
 pub struct GroupsView {
-    groups: Arc<BTreeMap<Gid, Arc<Group>>>,
+    groups: Arc<BTreeMap<Gid, Arc<MulticastGroup>>>,
 }
 
 /// The properties of a requester that decide which MCMemberRecords it may see.
@@ -32,29 +32,29 @@ pub struct McMemberAccess<'a> {
 }
 
 impl McMemberAccess<'_> {
-    fn allows(&self, group: &Group) -> bool {
+    fn allows(&self, group: &MulticastGroup) -> bool {
         let partition = group.parameters.p_key.base();
         self.trusted || self.p_keys.iter().any(|key| key.base() == partition)
     }
 }
 
 impl GroupsView {
-    pub(super) fn of(groups: Arc<BTreeMap<Gid, Arc<Group>>>) -> GroupsView {
+    pub(super) fn of(groups: Arc<BTreeMap<Gid, Arc<MulticastGroup>>>) -> GroupsView {
         GroupsView { groups }
     }
 
     /// The group with this MGID.
-    pub fn group(&self, mgid: Gid) -> Option<&Group> {
+    pub fn group(&self, mgid: Gid) -> Option<&MulticastGroup> {
         self.groups.get(&mgid).map(Arc::as_ref)
     }
 
     /// All groups, by MGID.
-    pub fn groups(&self) -> impl ExactSizeIterator<Item = &Group> {
+    pub fn groups(&self) -> impl ExactSizeIterator<Item = &MulticastGroup> {
         self.groups.values().map(Arc::as_ref)
     }
 
     /// The groups behind `after`, by MGID.
-    pub fn groups_after(&self, after: Option<Gid>) -> impl Iterator<Item = &Group> {
+    pub fn groups_after(&self, after: Option<Gid>) -> impl Iterator<Item = &MulticastGroup> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let groups = self.groups.range((from, Bound::Unbounded));
         groups.map(|(_, group)| group.as_ref())
@@ -127,7 +127,7 @@ impl GroupsView {
         record: &McMemberRecord,
         mask: ComponentMask,
         cursor: Cursor,
-    ) -> Option<(&Group, Option<Guid>)> {
+    ) -> Option<(&MulticastGroup, Option<Guid>)> {
         if let Cursor(Some((mgid, Some(member)))) = cursor
             && let Some(group) = self.group(mgid)
         {
@@ -155,7 +155,7 @@ impl GroupsView {
 fn next_member(
     record: &McMemberRecord,
     mask: ComponentMask,
-    group: &Group,
+    group: &MulticastGroup,
     after: Option<Guid>,
 ) -> (Option<McMemberRecord>, Option<Guid>) {
     if mask.contains(McMemberRecord::PORT_GID) {
@@ -193,6 +193,6 @@ fn nobody_matches(record: &McMemberRecord, mask: ComponentMask) -> bool {
         && !(mask.contains(McMemberRecord::PROXY_JOIN) && record.proxy_join())
 }
 
-fn scope_matches(record: &McMemberRecord, mask: ComponentMask, group: &Group) -> bool {
+fn scope_matches(record: &McMemberRecord, mask: ComponentMask, group: &MulticastGroup) -> bool {
     !mask.contains(McMemberRecord::SCOPE) || record.scope() == group.parameters.scope
 }

@@ -13,7 +13,9 @@ use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, JoinState, McMemberRecord, Rate};
 
 use super::join::NAMED;
-use super::{GroupRegistry, GroupRegistryConfig, GroupRequester, Parameters, Port, Ports, mgid};
+use super::{
+    GroupRegistry, GroupRegistryConfig, GroupRequester, MemberPort, Parameters, Ports, mgid,
+};
 
 const PREFIX: u64 = 0xFE80_0000_0000_0000;
 
@@ -50,7 +52,7 @@ struct Subnet {
 }
 
 impl Ports for Vec<Host> {
-    fn by_gid(&self, gid: Gid) -> Option<Port<'_>> {
+    fn by_gid(&self, gid: Gid) -> Option<MemberPort<'_>> {
         let guid = gid.guid();
         let host = self
             .iter()
@@ -58,14 +60,14 @@ impl Ports for Vec<Host> {
         (gid.prefix() == PREFIX).then(|| port(host, guid))
     }
 
-    fn by_guid(&self, guid: Guid) -> Option<Port<'_>> {
+    fn by_guid(&self, guid: Guid) -> Option<MemberPort<'_>> {
         let host = self.iter().find(|host| host.present && host.guid == guid)?;
         Some(port(host, guid))
     }
 }
 
-fn port(host: &Host, guid: Guid) -> Port<'_> {
-    Port {
+fn port(host: &Host, guid: Guid) -> MemberPort<'_> {
+    MemberPort {
         gid: Gid::new(PREFIX, guid),
         guid: host.guid,
         p_keys: &host.p_keys,
