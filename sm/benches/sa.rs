@@ -22,7 +22,7 @@ use rsm::core::snapshot::Snapshot;
 use rsm::fabric::Fabric;
 use rsm::offline;
 use rsm::plan::policy::Policy;
-use rsm::plan::{self, Job, Outcome};
+use rsm::plan::{self, Outcome, PlanJob};
 use rsm::sa::{Sa, SaConfig, SaRequest, SaSnapshot};
 use rsm_ids::Lid;
 use rsm_mad::Time;
@@ -65,7 +65,7 @@ struct Host {
 fn settled(spec: &str) -> Snapshot {
     let netlist = offline::load(spec).expect("the specification is right");
     let mut fabric = offline::fabric(&netlist);
-    let job = Job::first(Arc::new(fabric.clone()), Arc::new(Policy::default()));
+    let job = PlanJob::first(Arc::new(fabric.clone()), Arc::new(Policy::default()));
     let Outcome::Plan(plan) = plan::plan(&job) else {
         unreachable!("a generated tree can be routed");
     };

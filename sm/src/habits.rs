@@ -13,7 +13,7 @@ use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{NodeInfo, NodeType};
 
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::sweep::inventory::{Inventory, NodeRecord};
+use crate::sweep::inventory::{Inventory, InventoryNode};
 
 /// How many kinds of devices have habits: far more than a subnet has. Kinds beyond it get both
 /// requests each time.
@@ -191,7 +191,7 @@ impl Devices {
     /// Those of `kind`; `None` where there are none.
     pub fn of(inventory: &Inventory, kind: DeviceKind) -> Option<Devices> {
         let mut nodes = inventory.nodes().filter(|(_, node)| kind.is_of(&node.info));
-        let (first, node): (Guid, &NodeRecord) = nodes.next()?;
+        let (first, node): (Guid, &InventoryNode) = nodes.next()?;
         Some(Devices {
             kind,
             first,

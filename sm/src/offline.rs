@@ -13,7 +13,7 @@ use rsm_routing::{generate, ibnetdiscover};
 use rsm_sim::{Devices, SimConfig};
 
 use crate::fabric::Fabric;
-use crate::sweep::inventory::{Inventory, NodeRecord, PortKey, PortRecord, SwitchRecord};
+use crate::sweep::inventory::{Inventory, InventoryNode, InventoryPort, InventorySwitch, PortKey};
 
 /// The largest fabric file that is read, in bytes: a full subnet of 49,151 LIDs is a tenth of it.
 const FILE_MAX: u64 = 256 * 1024 * 1024;
@@ -99,7 +99,7 @@ pub fn fabric(netlist: &Netlist) -> Fabric {
     Fabric::build(&inventory)
 }
 
-fn record(node: &Node) -> NodeRecord {
+fn record(node: &Node) -> InventoryNode {
     let mut info = NodeInfo::default();
     info.set_node_type(match node.kind {
         NodeKind::Ca => NodeType::Ca,
@@ -125,10 +125,10 @@ fn record(node: &Node) -> NodeRecord {
             port.set_port_state(PortState::Down)
                 .set_mtu_cap(Mtu::Bytes4096)
                 .set_vl_cap(VlCap::Vl0To7);
-            PortRecord {
+            InventoryPort {
                 info: Some(port),
                 guid: stated.guid,
-                ..PortRecord::default()
+                ..InventoryPort::default()
             }
         })
         .collect();
@@ -137,9 +137,9 @@ fn record(node: &Node) -> NodeRecord {
         switch
             .set_linear_fdb_cap(Lid::UNICAST_LAST.0 + 1)
             .set_enhanced_port0(node.enhanced_port0);
-        SwitchRecord::new(switch)
+        InventorySwitch::new(switch)
     });
-    NodeRecord {
+    InventoryNode {
         info,
         description: Some(NodeDescription::new(&node.description)),
         ports,

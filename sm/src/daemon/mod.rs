@@ -398,7 +398,7 @@ impl Shell {
         self.core.handle(Event::Paused(pause), self.clock.now());
     }
 
-    fn start_plan(&self, job: Box<plan::Job>, failed: mpsc::Sender<String>) {
+    fn start_plan(&self, job: Box<plan::PlanJob>, failed: mpsc::Sender<String>) {
         let inbox = self.inbox.clone();
         let generation = job.generation;
         let computed = tokio::task::spawn_blocking(move || compute::run(|| plan::plan(&job)));
@@ -441,7 +441,7 @@ impl Shell {
         self.core.handle(Event::Command(command), self.clock.now());
     }
 
-    fn reloaded(&self) -> Result<core::Config, ConfigError> {
+    fn reloaded(&self) -> Result<core::CoreConfig, ConfigError> {
         let mut config = match &self.options.config_file {
             Some(file) => {
                 let loaded = Config::load(file)?;

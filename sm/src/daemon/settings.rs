@@ -25,7 +25,7 @@ pub(super) fn core_config(
     config: &Config,
     accept_credit_loops: bool,
     in_force: Option<&Partitions>,
-) -> Result<core::Config, ConfigError> {
+) -> Result<core::CoreConfig, ConfigError> {
     let root_guids = match &config.routing.root_guid_file {
         Some(file) => load_guid_file(file)?.into_iter().collect(),
         None => Vec::new(),
@@ -52,7 +52,7 @@ pub(super) fn core_config(
         enforcement: config.partitions.enforcement,
         accept_credit_loops,
     };
-    Ok(core::Config {
+    Ok(core::CoreConfig {
         policy: Arc::new(policy),
         damping: DampingPolicy {
             threshold: config.flap.threshold,
@@ -70,7 +70,7 @@ pub(super) fn core_config(
         },
         light_sweep: millis(config.sweep.light_interval_ms),
         client: client_config(config),
-        ..core::Config::default()
+        ..core::CoreConfig::default()
     })
 }
 

@@ -14,12 +14,12 @@ use rsm_mad::wire::attr::NodeType;
 use rsm_routing::engine::{Categories, Category, Numbers};
 use rsm_routing::topology::{Destination, Topology};
 
-use super::{Job, NO_PLAN, gpu};
+use super::{NO_PLAN, PlanJob, gpu};
 use crate::fabric::Fabric;
 
 /// The sources of an order.
 #[derive(Clone, Debug, Default)]
-pub struct Sources {
+pub struct HostOrderSources {
     /// GPU inventories of hosts.
     pub gpus: Arc<GpuInventory>,
     /// The operator's categories of ports.
@@ -28,16 +28,16 @@ pub struct Sources {
     pub rails: bool,
 }
 
-impl Sources {
-    fn of(job: &Job) -> Sources {
-        Sources {
+impl HostOrderSources {
+    fn of(job: &PlanJob) -> HostOrderSources {
+        HostOrderSources {
             gpus: job.gpus.clone(),
             said: job.policy.categories.clone(),
             rails: job.policy.rails,
         }
     }
 
-    fn are(&self, other: &Sources) -> bool {
+    fn are(&self, other: &HostOrderSources) -> bool {
         // Inventories are large, and are replaced as a whole.
         Arc::ptr_eq(&self.gpus, &other.gpus) && self.said == other.said && self.rails == other.rails
     }
@@ -45,7 +45,7 @@ impl Sources {
 
 /// The order of hosts, rails and categories that routes are spread by.
 #[derive(Clone, Debug, Default)]
-pub struct Order {
+pub struct HostOrder {
     /// The positions of compute ports; kept from run to run.
     pub positions: Arc<HostPositions>,
     /// Categories of ports, if they differ from the default of their kind.
@@ -54,17 +54,17 @@ pub struct Order {
     pub numbers: Arc<Numbers>,
     /// The rails of compute ports, by port GUID.
     pub rails: Arc<BTreeMap<Guid, u16>>,
-    sources: Sources,
+    sources: HostOrderSources,
     /// The host ports of the order, each with its switch.
     ends: Arc<BTreeSet<(Guid, Guid)>>,
 }
 
-impl Order {
+impl HostOrder {
     /// The order for the topology of a job; every known port keeps its position.
-    pub(super) fn of(job: &Job, topology: &Arc<Topology>) -> Order {
+    pub(super) fn of(job: &PlanJob, topology: &Arc<Topology>) -> HostOrder {
         let earlier = job.previous.as_ref().map(|plan| &plan.order);
         let positions = earlier.map_or(&job.positions, |order| &order.positions);
-        Order::new(&job.fabric, topology, Sources::of(job), positions)
+        HostOrder::new(&job.fabric, topology, HostOrderSources::of(job), positions)
     }
 
     /// The order of the plan in force, if it still holds: every host port was there before, at the
@@ -72,9 +72,9 @@ impl Order {
     ///
     /// # Errors
     /// Why the order may differ.
-    pub(super) fn follow(job: &Job, topology: &Topology) -> Result<Order, &'static str> {
+    pub(super) fn follow(job: &PlanJob, topology: &Topology) -> Result<HostOrder, &'static str> {
         let previous = job.previous.as_ref().ok_or(NO_PLAN)?;
-        if !previous.order.sources.are(&Sources::of(job)) {
+        if !previous.order.sources.are(&HostOrderSources::of(job)) {
             return Err("GPU inventories, categories or the use of rails changed");
         }
         if !previous.order.has_all(topology, &previous.topology) {
@@ -87,12 +87,12 @@ impl Order {
     pub fn new(
         fabric: &Fabric,
         topology: &Arc<Topology>,
-        sources: Sources,
+        sources: HostOrderSources,
         positions: &Arc<HostPositions>,
-    ) -> Order {
+    ) -> HostOrder {
         let told =
             !sources.gpus.hosts().is_empty() || sources.gpus.default_machine_type().is_some();
-        let mut order = Order {
+        let mut order = HostOrder {
             positions: positions.clone(),
             categories: sources.said.clone(),
             numbers: Arc::default(),

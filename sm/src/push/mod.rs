@@ -41,11 +41,11 @@ use self::ports::PortPush;
 use self::refusals::refuses;
 pub use self::rehearse::{Foreseen, rehearse};
 use self::tables::SwitchPush;
-pub use self::task::{Cause, Failure, Order, Progress, Step, Task};
+pub use self::task::{Cause, FailedSet, Order, PortStep, PushProgress, Task};
 use crate::diff::{BlockChange, Changes, NotKept};
 use crate::habits::Habit;
 use crate::plan::Plan;
-use crate::sweep::Answer;
+use crate::sweep::AgentAnswer;
 use crate::sweep::inventory::{Inventory, PortKey};
 
 /// A push under way.
@@ -72,8 +72,8 @@ pub struct Push {
     stopped: bool,
     /// Ports and tables alternate, so that neither waits for all of the other.
     ports_next: bool,
-    failures: Vec<Failure>,
-    progress: Progress,
+    failures: Vec<FailedSet>,
+    progress: PushProgress,
     learned: bool,
     /// See [`Push::unread`].
     unread: BTreeSet<PortKey>,
@@ -88,13 +88,13 @@ pub struct Push {
 impl Push {
     /// Starts to make `changes`, which lead to `plan`.
     pub fn start(plan: Arc<Plan>, changes: Changes, inventory: &Inventory) -> Push {
-        let progress = Progress {
+        let progress = PushProgress {
             switches: changes
                 .switches
                 .values()
                 .filter(|change| change.has_blocks())
                 .count(),
-            ..Progress::default()
+            ..PushProgress::default()
         };
         let mute = plan.transition.mute.clone();
         let mut push = Push {
@@ -228,12 +228,12 @@ impl Push {
     }
 
     /// Sets that were refused or lost.
-    pub fn failures(&self) -> &[Failure] {
+    pub fn failures(&self) -> &[FailedSet] {
         &self.failures
     }
 
     /// The Sets acknowledged so far.
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> PushProgress {
         self.progress
     }
 
@@ -282,30 +282,35 @@ impl Push {
         inventory: &mut Inventory,
         not_kept: &mut NotKept,
         task: Task,
-        answer: Answer<'_>,
+        answer: AgentAnswer<'_>,
     ) {
         self.outstanding = self.outstanding.saturating_sub(1);
         match (answer, task) {
-            (Answer::Data(data), _) => {
+            (AgentAnswer::Data(data), _) => {
                 self.progress.done += 1;
                 self.acknowledged(inventory, not_kept, task, data);
             }
-            (Answer::Refused(_), Task::Port(key, Step::Arm)) if self.goes_apart(inventory, key) => {
+            (AgentAnswer::Refused(_), Task::Port(key, PortStep::Arm))
+                if self.goes_apart(inventory, key) => {}
+            (
+                AgentAnswer::Refused(status) | AgentAnswer::RefusedRepetition(status),
+                Task::Port(key, step @ (PortStep::Arm | PortStep::Activate)),
+            ) => self.state_refused(inventory, key, step, status),
+            (AgentAnswer::RefusedRepetition(_), Task::Port(key, PortStep::Configure)) => {
+                self.doubt(key)
             }
             (
-                Answer::Refused(status) | Answer::RefusedRepetition(status),
-                Task::Port(key, step @ (Step::Arm | Step::Activate)),
-            ) => self.state_refused(inventory, key, step, status),
-            (Answer::RefusedRepetition(_), Task::Port(key, Step::Configure)) => self.doubt(key),
-            (Answer::Refused(_) | Answer::RefusedRepetition(_), Task::Block { switch, .. })
-                if self.raises_top_first(inventory, switch, task) => {}
-            (Answer::Refused(_) | Answer::RefusedRepetition(_), Task::AdaptiveRouting(guid)) => {
-                self.ar_info_answered(inventory, guid, None)
-            }
-            (Answer::Refused(status) | Answer::RefusedRepetition(status), _) => {
+                AgentAnswer::Refused(_) | AgentAnswer::RefusedRepetition(_),
+                Task::Block { switch, .. },
+            ) if self.raises_top_first(inventory, switch, task) => {}
+            (
+                AgentAnswer::Refused(_) | AgentAnswer::RefusedRepetition(_),
+                Task::AdaptiveRouting(guid),
+            ) => self.ar_info_answered(inventory, guid, None),
+            (AgentAnswer::Refused(status) | AgentAnswer::RefusedRepetition(status), _) => {
                 self.failed(inventory, task, Cause::Refused(status));
             }
-            (Answer::Silence, _) => {
+            (AgentAnswer::Silence, _) => {
                 self.give_up_on(task.node());
                 self.failed(inventory, task, Cause::Silence);
             }

@@ -3,7 +3,7 @@
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::{PortInfo, PortState};
 
-use super::Step;
+use super::PortStep;
 use super::p_keys::PKeyPush;
 use crate::diff::{PortChange, heeds};
 use crate::port_info::FieldMask;
@@ -105,16 +105,16 @@ impl PortPush {
         info: &PortInfo,
         peer: impl Fn() -> Option<PortState>,
         link: impl Fn() -> Link,
-    ) -> Option<Step> {
+    ) -> Option<PortStep> {
         if self.on_its_way || self.given_up {
             return None;
         }
         let differs = self.has_settings(info);
         match info.port_state() {
             PortState::Init if self.change.activate && self.apart && differs => {
-                Some(Step::Configure)
+                Some(PortStep::Configure)
             }
-            PortState::Init if self.change.activate && link() != Link::Waits => Some(Step::Arm),
+            PortState::Init if self.change.activate && link() != Link::Waits => Some(PortStep::Arm),
             // Its settings go together with its state.
             PortState::Init if self.change.activate => None,
             // Both ends must be Armed at least: packets from an Active end to one in Init are lost
@@ -124,11 +124,11 @@ impl PortPush {
                     && matches!(peer(), Some(PortState::Armed | PortState::Active))
                     && link() == Link::Opens =>
             {
-                Some(Step::Activate)
+                Some(PortStep::Activate)
             }
             // Enforcement begins only after the port holds its table.
             _ if differs && (!self.is_enforcing() || self.p_keys.is_held()) => {
-                Some(Step::Configure)
+                Some(PortStep::Configure)
             }
             _ => None,
         }
@@ -146,14 +146,14 @@ impl PortPush {
     }
 
     /// The content of the Set for `step`, based on the port's last answer.
-    pub(super) fn content(&self, current: &PortInfo, step: Step) -> PortInfo {
+    pub(super) fn content(&self, current: &PortInfo, step: PortStep) -> PortInfo {
         // With settings apart, fields that the device does not keep must not go with its state.
         let left_out = match step {
-            Step::Arm | Step::Activate if self.apart => self.change.ignored,
+            PortStep::Arm | PortStep::Activate if self.apart => self.change.ignored,
             _ => FieldMask::default(),
         };
         let mut info = self.change.settings.apply(current, left_out);
-        if self.configured && step == Step::Activate {
+        if self.configured && step == PortStep::Activate {
             // The port may have answered with old values; the Set must not restore them.
             self.change.settings.repeat(&mut info);
         }
@@ -162,9 +162,9 @@ impl PortPush {
         // Only with the first Set, which has all settings.
         info.set_client_reregister(!self.configured && (moved || self.change.reregister.is_some()));
         info.set_port_state(match step {
-            Step::Configure => PortState::NoChange,
-            Step::Arm => PortState::Armed,
-            Step::Activate => PortState::Active,
+            PortStep::Configure => PortState::NoChange,
+            PortStep::Arm => PortState::Armed,
+            PortStep::Activate => PortState::Active,
         });
         info
     }
@@ -183,11 +183,11 @@ impl PortPush {
     }
 
     /// Whether the port is in the state of `step`, or beyond.
-    pub(super) fn reached(&self, info: &PortInfo, step: Step) -> bool {
+    pub(super) fn reached(&self, info: &PortInfo, step: PortStep) -> bool {
         match step {
-            Step::Configure => true,
-            Step::Arm => matches!(info.port_state(), PortState::Armed | PortState::Active),
-            Step::Activate => info.port_state() == PortState::Active,
+            PortStep::Configure => true,
+            PortStep::Arm => matches!(info.port_state(), PortState::Armed | PortState::Active),
+            PortStep::Activate => info.port_state() == PortState::Active,
         }
     }
 

@@ -10,7 +10,7 @@ use rsm_mad::wire::attr::{
 use super::{Order, Push, Task};
 use crate::diff::{Changes, NotKept};
 use crate::plan::Plan;
-use crate::sweep::Answer;
+use crate::sweep::AgentAnswer;
 use crate::sweep::inventory::{BlockState, Inventory};
 
 /// One Set that was not sent.
@@ -38,7 +38,7 @@ pub fn rehearse(plan: Arc<Plan>, changes: Changes, inventory: &Inventory) -> Vec
             &mut inventory,
             &mut not_kept,
             order.task,
-            Answer::Data(&after),
+            AgentAnswer::Data(&after),
         );
         sets.push(Foreseen {
             order,

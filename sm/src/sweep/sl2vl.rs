@@ -7,8 +7,8 @@
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::SlToVlMapping;
 
-use super::inventory::{BlockState, Inventory, NodeRecord, PortKey};
-use super::{Query, Scope, Sweep};
+use super::inventory::{BlockState, Inventory, InventoryNode, PortKey};
+use super::{Query, Sweep, SweepScope};
 
 impl Sweep {
     /// Asks for the tables between ports of a switch, or only for those of port `only`.
@@ -25,7 +25,7 @@ impl Sweep {
         if switch.info.linear_fdb_top() == Lid::NONE {
             return;
         }
-        let audit = matches!(self.scope, Scope::Full { audit: true });
+        let audit = matches!(self.scope, SweepScope::Full { audit: true });
         for (input, output) in pairs(node) {
             let concerns = only.is_none_or(|port| port == input || port == output);
             let is_known = switch.sl2vl.state(input, output) == BlockState::Known;
@@ -60,7 +60,7 @@ impl Sweep {
 
 /// The pairs of input and output port that packets can take through a switch: from its own port 0
 /// or any port whose link is up, to any other port whose link is up.
-pub fn pairs(node: &NodeRecord) -> Vec<(PortNum, PortNum)> {
+pub fn pairs(node: &InventoryNode) -> Vec<(PortNum, PortNum)> {
     let up: Vec<PortNum> = node
         .external_ports()
         .filter(|(_, port)| port.is_up())

@@ -8,13 +8,13 @@ use rsm_mad::wire::attr::SlToVlMapping;
 use super::inventory::BlockState;
 
 /// The lane of each service level.
-pub type Row = [u8; SlToVlMapping::ENTRIES];
+pub type VlBySl = [u8; SlToVlMapping::ENTRIES];
 
 /// The SLtoVLMappingTables of one switch, by input and output port, as far as they were read or
 /// written: most fabrics need none.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct SlToVlImage {
-    rows: BTreeMap<(PortNum, PortNum), (BlockState, Row)>,
+    rows: BTreeMap<(PortNum, PortNum), (BlockState, VlBySl)>,
 }
 
 impl SlToVlImage {
@@ -25,12 +25,12 @@ impl SlToVlImage {
     }
 
     /// Whether the table from `input` to `output` is known to hold exactly `row`.
-    pub fn holds(&self, input: PortNum, output: PortNum, row: &Row) -> bool {
+    pub fn holds(&self, input: PortNum, output: PortNum, row: &VlBySl) -> bool {
         self.rows.get(&(input, output)) == Some(&(BlockState::Known, *row))
     }
 
     /// Records that the hardware holds `row` from `input` to `output`.
-    pub fn store(&mut self, input: PortNum, output: PortNum, row: Row) {
+    pub fn store(&mut self, input: PortNum, output: PortNum, row: VlBySl) {
         self.rows.insert((input, output), (BlockState::Known, row));
     }
 
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn table_is_held_from_store_until_doubted() {
         let [a, b] = [PortNum(1), PortNum(2)];
-        let row: Row = std::array::from_fn(|level| level as u8 % 2);
+        let row: VlBySl = std::array::from_fn(|level| level as u8 % 2);
         let mut image = SlToVlImage::default();
         assert!(!image.holds(a, b, &row));
         image.mark_dirty(a, b);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rsm::alias_guids::AliasGuids;
 use rsm::core::convergence::Convergence;
 use rsm::core::snapshot::Snapshot;
-use rsm::core::{Config, Core, Effect, Event, Mode, Remembered};
+use rsm::core::{Core, CoreConfig, Effect, Event, Mode, SavedCoreState};
 use rsm::plan::groups::GroupSet;
 use rsm::push::Foreseen;
 use rsm::sa::SaSnapshot;
@@ -35,11 +35,11 @@ pub enum Memory {
 /// A subnet manager at a port of the fabric. It can be killed and started again.
 pub struct Manager {
     pub(super) attach: AttachId,
-    config: Config,
+    config: CoreConfig,
     /// `None` while it is dead.
     core: Option<Core>,
     incarnation: u16,
-    remembered: Remembered,
+    remembered: SavedCoreState,
     /// The multicast groups, as the SA beside the core keeps them.
     groups: Option<Arc<GroupSet>>,
     /// The alias GUIDs of ports, as the SA keeps them.
@@ -62,13 +62,13 @@ pub struct Manager {
 }
 
 impl Manager {
-    pub(super) fn new(attach: AttachId, config: Config) -> Manager {
+    pub(super) fn new(attach: AttachId, config: CoreConfig) -> Manager {
         Manager {
             attach,
             config,
             core: None,
             incarnation: 0,
-            remembered: Remembered::default(),
+            remembered: SavedCoreState::default(),
             groups: None,
             guids: Arc::default(),
             gpus: Arc::default(),
@@ -87,14 +87,14 @@ impl Manager {
 
     pub(super) fn start(&mut self, memory: Memory, now: Time) {
         if memory == Memory::Lost {
-            self.remembered = Remembered::default();
+            self.remembered = SavedCoreState::default();
         }
         let mut config = self.config.clone();
         // Like the daemon's random number: an answer to the predecessor must not match a request of
         // this incarnation.
         config.client.first_generation = self.incarnation.wrapping_mul(0x1357);
         self.incarnation += 1;
-        let remembered = Remembered {
+        let remembered = SavedCoreState {
             gpus: self.gpus.clone(),
             ..self.remembered.clone()
         };
@@ -217,7 +217,7 @@ impl Manager {
 
     /// The saved state for the next incarnation.
     #[must_use]
-    pub fn remembered(&self) -> &Remembered {
+    pub fn remembered(&self) -> &SavedCoreState {
         &self.remembered
     }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::core::Config;
-use rsm::plan::order::Order;
+use rsm::core::CoreConfig;
+use rsm::plan::order::HostOrder;
 use rsm::plan::policy::Policy;
 use rsm_gdr::generate::{FleetFaults, fleet, recabled};
 use rsm_gdr::hosts::GpuInventory;
@@ -29,7 +29,7 @@ fn world(netlist: &Netlist, settings: Settings) -> World {
     world
 }
 
-fn order(world: &World) -> Order {
+fn order(world: &World) -> HostOrder {
     let snapshot = world.manager().snapshot().expect("it is up");
     let plan = snapshot.plan.as_ref().expect("it is routed");
     plan.order.clone()
@@ -115,9 +115,9 @@ fn without_rails_compute_ports_have_no_positions() {
         ..Policy::default()
     };
     let settings = Settings {
-        core: Config {
+        core: CoreConfig {
             policy: Arc::new(policy),
-            ..Config::default()
+            ..CoreConfig::default()
         },
         ..Settings::default()
     };

@@ -27,7 +27,7 @@ use super::Format;
 use super::output::{print, print_json};
 use crate::offline;
 use crate::plan::lids::{self, Claims};
-use crate::plan::order::{Order, Sources, roles};
+use crate::plan::order::{HostOrder, HostOrderSources, roles};
 use crate::plan::policy::Policy;
 
 pub(super) use report::Summary;
@@ -155,7 +155,7 @@ pub(super) fn inventory(path: &Path) -> anyhow::Result<Arc<GpuInventory>> {
 
 /// Inventories joined with a fabric that is routed already, in the order of its compute ports.
 pub(super) fn analyse(
-    order: &Order,
+    order: &HostOrder,
     netlist: &Netlist,
     topology: &Arc<Topology>,
     tables: Arc<Tables>,
@@ -185,12 +185,12 @@ pub(super) fn run(args: &GpuArgs) -> anyhow::Result<ExitCode> {
     let model = offline::fabric(&netlist);
     let lids = lids::assign(&model, &Claims::new(), &Policy::default());
     let topology = Arc::new(crate::plan::topology(&model, &lids, &BTreeSet::new())?);
-    let sources = Sources {
+    let sources = HostOrderSources {
         gpus: inventory(path)?,
         rails: true,
-        ..Sources::default()
+        ..HostOrderSources::default()
     };
-    let order = Order::new(&model, &topology, sources, &Arc::default());
+    let order = HostOrder::new(&model, &topology, sources, &Arc::default());
     let options = Options {
         categories: order.categories.clone(),
         numbers: order.numbers.clone(),

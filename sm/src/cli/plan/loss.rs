@@ -13,7 +13,7 @@ use super::{Bench, exit_code, report};
 use crate::cli::Format;
 use crate::cli::output::{print, print_json};
 use crate::fabric::Fabric;
-use crate::plan::{self, Job};
+use crate::plan::{self, PlanJob};
 use crate::publish::Names;
 use crate::sweep::inventory::PortKey;
 use crate::text::count;
@@ -74,7 +74,7 @@ pub(super) fn run(bench: &Bench, spec: &LossSpec, format: Format) -> anyhow::Res
         }
         LossSpec::Remove(selector) => Loss::Node(resolve_node(&names, selector)?),
     };
-    let job = Job::first(fabric.clone(), Arc::new(bench.policy.clone()));
+    let job = PlanJob::first(fabric.clone(), Arc::new(bench.policy.clone()));
     let planned = plan::plan(&job).plan();
     let plan = planned.map_err(|refused| anyhow::anyhow!(refused.with_causes()))?;
     let consequence = what_if(&plan, loss)?;

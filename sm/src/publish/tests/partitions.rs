@@ -10,7 +10,7 @@ use rsm_ids::PortNum;
 
 use super::world::*;
 use crate::config::parse_partitions;
-use crate::core::{Command, Config, Event};
+use crate::core::{Command, CoreConfig, Event};
 use crate::plan::policy::Policy;
 
 const TEXT: &str = "\
@@ -37,10 +37,10 @@ pub(super) fn divided() -> World {
         partitions: Arc::new(partitions),
         ..Policy::default()
     };
-    let config = Config {
+    let config = CoreConfig {
         policy: Arc::new(policy),
         light_sweep: Duration::ZERO,
-        ..Config::default()
+        ..CoreConfig::default()
     };
     world.handle(Event::Command(Command::Reload(Box::new(config))));
     world.run(Duration::from_secs(2));

@@ -38,7 +38,7 @@ pub(in crate::sa) use self::realize::is_meaningful;
 pub use self::saved::{SavedGroup, SavedMember};
 pub use self::view::{Cursor, GroupsView, McMemberAccess};
 use super::partitions::can_talk;
-use crate::plan::groups::{GroupSet, Members};
+use crate::plan::groups::{GroupMembers, GroupSet};
 
 /// The properties of a port that the registry needs.
 #[derive(Clone, Copy, Debug)]
@@ -279,7 +279,7 @@ impl GroupRegistry {
         let mut set = GroupSet::clone(&self.group_set);
         set.partial = self.partial;
         for mlid in std::mem::take(&mut self.stale) {
-            let mut members = Members::default();
+            let mut members = GroupMembers::default();
             for member in self
                 .mlids
                 .groups(mlid)

@@ -16,7 +16,7 @@ use crate::core::snapshot::Snapshot;
 use crate::fabric::Fabric;
 use crate::offline;
 use crate::plan::policy::Policy;
-use crate::plan::{self, Job, Plan};
+use crate::plan::{self, Plan, PlanJob};
 use crate::sa::{Directory, Sa, SaAnswer, SaConfig, SaRequest, SaSnapshot};
 
 pub(super) const SM_KEY: u64 = 0x1234;
@@ -46,7 +46,7 @@ pub(super) fn planned_as(spec: &str, decide: impl FnOnce(&mut Fabric) -> Policy)
     let netlist = offline::load(spec).unwrap();
     let mut fabric = offline::fabric(&netlist);
     let policy = decide(&mut fabric);
-    let job = Job::first(Arc::new(fabric.clone()), Arc::new(policy));
+    let job = PlanJob::first(Arc::new(fabric.clone()), Arc::new(policy));
     let planned = plan::plan(&job).plan();
     let plan = planned.unwrap_or_else(|refused| panic!("{spec}: {}", refused.with_causes()));
     drop(job);
