@@ -124,11 +124,11 @@ pub struct LinkMismatch {
 
 /// The planned fields of a port and their values; the other fields stay as they are.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Settings {
+pub struct PortSettings {
     values: [Option<u64>; FIELD_COUNT],
 }
 
-impl Settings {
+impl PortSettings {
     pub(crate) fn put(&mut self, index: Index, value: u64) {
         self.values[index as usize] = Some(value);
     }

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rsm::core::Event;
-use rsm::daemon::sa::{Clock, SaSetup, Surroundings};
+use rsm::daemon::sa::{SaSetup, Surroundings, TimeSource};
 use rsm::plan::groups::GroupSet;
 use rsm::sa;
 use rsm_ids::{Guid, Lid, PortNum};
@@ -198,7 +198,7 @@ impl Storm {
     fn run(world: &World, hosts: &[Host]) -> Result<Storm, Box<dyn std::error::Error>> {
         let snapshot = world.manager().snapshot().expect("it is up").clone();
         let origin = now();
-        let clock: Clock = Arc::new(move || Time::ZERO + origin.elapsed());
+        let clock: TimeSource = Arc::new(move || Time::ZERO + origin.elapsed());
         let sa_setup = SaSetup::new(clock);
         let sink = sa_setup.sink();
         let (sender, answers) = channel();

@@ -11,7 +11,7 @@ use super::{Config, Enforcement, Takeover};
 
 /// A key, and all that reading, writing and explaining it needs.
 #[derive(Clone)]
-pub(super) struct Field {
+pub(super) struct ConfigKey {
     pub(super) section: &'static str,
     pub(super) key: &'static str,
     /// Its effect, a line each; blanks at their ends do not count.
@@ -74,7 +74,7 @@ pub(super) enum Given<'a> {
 
 /// The key does not take the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Refused;
+pub(super) struct InvalidValue;
 
 /// A value as it is, to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ pub(super) enum Held {
 /// A type that a key can have.
 pub(super) trait Value {
     /// Takes a value from a file; a number is in the range of the key already.
-    fn set(&mut self, given: Given<'_>) -> Result<(), Refused>;
+    fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue>;
 
     /// The value; `None` when it is not set.
     fn held(&self) -> Option<Held>;
@@ -101,7 +101,7 @@ pub(super) trait Takes {
 macro_rules! numbers {
     ($($type:ty),+) => {$(
         impl Value for $type {
-            fn set(&mut self, given: Given<'_>) -> Result<(), Refused> {
+            fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
                 *self = narrow(given)?;
                 Ok(())
             }
@@ -116,7 +116,7 @@ macro_rules! numbers {
 numbers!(u8, u16, u32, u64);
 
 impl Value for Option<u8> {
-    fn set(&mut self, given: Given<'_>) -> Result<(), Refused> {
+    fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
         *self = Some(narrow(given)?);
         Ok(())
     }
@@ -127,8 +127,8 @@ impl Value for Option<u8> {
 }
 
 impl Value for Lmc {
-    fn set(&mut self, given: Given<'_>) -> Result<(), Refused> {
-        *self = Lmc::new(narrow(given)?).map_err(|_| Refused)?;
+    fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
+        *self = Lmc::new(narrow(given)?).map_err(|_| InvalidValue)?;
         Ok(())
     }
 
@@ -142,9 +142,9 @@ impl Takes for bool {
 }
 
 impl Value for bool {
-    fn set(&mut self, given: Given<'_>) -> Result<(), Refused> {
+    fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
         let Given::Flag(flag) = given else {
-            return Err(Refused);
+            return Err(InvalidValue);
         };
         *self = flag;
         Ok(())
@@ -160,8 +160,8 @@ impl Takes for Option<Guid> {
 }
 
 impl Value for Option<Guid> {
-    fn set(&mut self, given: Given<'_>) -> Result<(), Refused> {
-        let guid: Guid = text(given)?.parse().map_err(|_| Refused)?;
+    fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
+        let guid: Guid = text(given)?.parse().map_err(|_| InvalidValue)?;
         *self = (!guid.is_zero()).then_some(guid);
         Ok(())
     }
@@ -176,10 +176,10 @@ impl Takes for PathBuf {
 }
 
 impl Value for PathBuf {
-    fn set(&mut self, given: Given<'_>) -> Result<(), Refused> {
+    fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
         let path = text(given)?;
         if path.is_empty() {
-            return Err(Refused);
+            return Err(InvalidValue);
         }
         *self = path.into();
         Ok(())
@@ -195,7 +195,7 @@ impl Takes for Option<PathBuf> {
 }
 
 impl Value for Option<PathBuf> {
-    fn set(&mut self, given: Given<'_>) -> Result<(), Refused> {
+    fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
         let path = text(given)?;
         *self = (!path.is_empty()).then(|| path.into());
         Ok(())
@@ -211,10 +211,10 @@ impl Takes for Option<SocketAddr> {
 }
 
 impl Value for Option<SocketAddr> {
-    fn set(&mut self, given: Given<'_>) -> Result<(), Refused> {
+    fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
         *self = match text(given)? {
             "" => None,
-            address => Some(address.parse().map_err(|_| Refused)?),
+            address => Some(address.parse().map_err(|_| InvalidValue)?),
         };
         Ok(())
     }
@@ -231,10 +231,10 @@ macro_rules! words {
         }
 
         impl Value for $type {
-            fn set(&mut self, given: Given<'_>) -> Result<(), Refused> {
+            fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
                 let name = text(given)?;
                 let known = <$type>::ALL.into_iter().find(|word| word.name() == name);
-                *self = known.ok_or(Refused)?;
+                *self = known.ok_or(InvalidValue)?;
                 Ok(())
             }
 
@@ -247,23 +247,23 @@ macro_rules! words {
 
 words!(EngineKind, Enforcement, Takeover);
 
-fn text(given: Given<'_>) -> Result<&str, Refused> {
+fn text(given: Given<'_>) -> Result<&str, InvalidValue> {
     match given {
         Given::Text(text) => Ok(text),
-        _ => Err(Refused),
+        _ => Err(InvalidValue),
     }
 }
 
-fn narrow<T: TryFrom<u64>>(given: Given<'_>) -> Result<T, Refused> {
+fn narrow<T: TryFrom<u64>>(given: Given<'_>) -> Result<T, InvalidValue> {
     match given {
-        Given::Number(number) => number.try_into().map_err(|_| Refused),
-        _ => Err(Refused),
+        Given::Number(number) => number.try_into().map_err(|_| InvalidValue),
+        _ => Err(InvalidValue),
     }
 }
 
-impl Field {
+impl ConfigKey {
     /// Sets the field. The configuration is as before when it is refused.
-    pub(super) fn set(&self, config: &mut Config, given: Given<'_>) -> Result<(), Refused> {
+    pub(super) fn set(&self, config: &mut Config, given: Given<'_>) -> Result<(), InvalidValue> {
         self.place.of(config).set(self.kind.read(given)?)
     }
 
@@ -310,18 +310,18 @@ impl Field {
 impl Kind {
     /// The given value, with the digits of a number read; refuses a number out of range, and
     /// another value for a key that takes a number.
-    fn read(self, given: Given<'_>) -> Result<Given<'_>, Refused> {
+    fn read(self, given: Given<'_>) -> Result<Given<'_>, InvalidValue> {
         let (min, max, number) = match (self, given) {
             (Kind::Number { min, max }, Given::Number(number)) => (min, max, number),
             (Kind::Hexadecimal { min, max }, Given::Number(number)) => (min, max, number),
             (Kind::Hexadecimal { min, max }, Given::Text(text)) => {
-                (min, max, digits(text).ok_or(Refused)?)
+                (min, max, digits(text).ok_or(InvalidValue)?)
             }
-            (Kind::Number { .. } | Kind::Hexadecimal { .. }, _) => return Err(Refused),
+            (Kind::Number { .. } | Kind::Hexadecimal { .. }, _) => return Err(InvalidValue),
             (_, given) => return Ok(given),
         };
         let number = Some(number).filter(|number| (min..=max).contains(number));
-        number.map(Given::Number).ok_or(Refused)
+        number.map(Given::Number).ok_or(InvalidValue)
     }
 }
 

@@ -16,8 +16,8 @@ fn errors(text: &str) -> Vec<String> {
     match parse(text) {
         Err(ConfigError::Invalid { findings }) => findings
             .iter()
-            .filter(|f| f.severity == Severity::Error)
-            .map(Finding::to_string)
+            .filter(|f| f.severity == ConfigSeverity::Error)
+            .map(ConfigFinding::to_string)
             .collect(),
         other => panic!("{other:?}"),
     }
@@ -173,7 +173,10 @@ fn odd_but_usable_values_are_warnings() {
         .iter()
         .map(|f| (f.line, f.severity))
         .collect();
-    assert_eq!(said, [(2, Severity::Warning), (4, Severity::Warning)]);
+    assert_eq!(
+        said,
+        [(2, ConfigSeverity::Warning), (4, ConfigSeverity::Warning)]
+    );
     let loaded = parse("[api]\ninsecure_admin = true\nlisten = \"\"").unwrap();
     assert_eq!(loaded.findings.len(), 1);
     assert_eq!(loaded.config.api.listen, None);

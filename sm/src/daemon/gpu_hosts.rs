@@ -262,7 +262,7 @@ mod tests {
 
     struct Still;
 
-    impl crate::publish::Clock for Still {
+    impl crate::publish::UnixClock for Still {
         fn now(&self) -> rsm_mad::Time {
             rsm_mad::Time::ZERO
         }

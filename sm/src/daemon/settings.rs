@@ -113,7 +113,8 @@ pub(super) fn refusal(error: &ConfigError) -> Vec<Finding> {
         }
         return vec![finding(text)];
     };
-    let is_error = |finding: &&config::Finding| finding.severity == config::Severity::Error;
+    let is_error =
+        |finding: &&config::ConfigFinding| finding.severity == config::ConfigSeverity::Error;
     let errors: Vec<_> = findings.iter().filter(is_error).collect();
     let mut shown: Vec<_> = errors
         .iter()

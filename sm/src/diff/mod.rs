@@ -28,7 +28,7 @@ use crate::fabric::{Fabric, PortRef};
 use crate::habits::DeviceKind;
 use crate::plan::Plan;
 use crate::plan::ports;
-use crate::port_info::{FieldMask, LinkMismatch, Settings};
+use crate::port_info::{FieldMask, LinkMismatch, PortSettings};
 use crate::sweep::inventory::{Inventory, InventorySwitch, PortKey};
 use crate::sweep::p_keys;
 
@@ -70,7 +70,7 @@ impl SwitchChange {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PortChange {
     /// The planned values.
-    pub settings: Settings,
+    pub settings: PortSettings,
     /// Fields that its kind of device does not keep: the comparison leaves them out.
     pub ignored: FieldMask,
     /// Whether to bring the link to Active: it has a managed node at both ends.
@@ -275,7 +275,7 @@ fn needs_switch_info(current: &SwitchInfo, wanted: &SwitchInfo) -> bool {
 /// The state and the plan of a port.
 struct Wanted<'a> {
     info: &'a PortInfo,
-    settings: Settings,
+    settings: PortSettings,
     is_end_port: bool,
 }
 

@@ -7,7 +7,7 @@ use super::lids::Claim;
 use super::partitions::Enforced;
 use super::policy::PortPolicy;
 use crate::fabric::{Fabric, PortRef};
-use crate::port_info::{Index, Settings};
+use crate::port_info::{Index, PortSettings};
 
 /// The planned settings of the port `at`, by its LIDs (`claim`), the LID of the subnet manager,
 /// and, for a switch port, the enforced directions.
@@ -20,10 +20,10 @@ pub fn desired(
     sm_lid: Lid,
     enforced: Enforced,
     policy: &PortPolicy,
-) -> Option<Settings> {
+) -> Option<PortSettings> {
     let node = fabric.node(at.node);
     let info = fabric.port(at).info.as_ref()?;
-    let mut settings = Settings::default();
+    let mut settings = PortSettings::default();
     let switch = node.kind() == NodeType::Switch;
     let external = at.port.0 != 0;
     if !(switch && external)
@@ -83,7 +83,7 @@ pub fn desired(
     Some(settings)
 }
 
-fn force_link(settings: &mut Settings, policy: &PortPolicy) {
+fn force_link(settings: &mut PortSettings, policy: &PortPolicy) {
     let forced = [
         (Index::WidthEnabled, policy.links.force_width),
         (Index::SpeedEnabled, policy.links.force_speed),

@@ -43,7 +43,7 @@ pub use self::rehearse::{Foreseen, rehearse};
 use self::tables::SwitchPush;
 pub use self::task::{Cause, FailedSet, Order, PortStep, PushProgress, Task};
 use crate::diff::{BlockChange, Changes, NotKept};
-use crate::habits::Habit;
+use crate::habits::DeviceHabit;
 use crate::plan::Plan;
 use crate::sweep::AgentAnswer;
 use crate::sweep::inventory::{Inventory, PortKey};
@@ -107,7 +107,7 @@ impl Push {
                     let held = switch.map(|switch| &switch.info);
                     let zero = PortKey::new(guid, PortNum::ZERO);
                     let sets_lid = changes.ports.get(&zero).is_some_and(|change| change.info);
-                    let top_first = refuses(inventory, zero, Habit::RefusesBlocksAboveTop);
+                    let top_first = refuses(inventory, zero, DeviceHabit::RefusesBlocksAboveTop);
                     let switch = SwitchPush::new(change, held, sets_lid, top_first);
                     let is_mute = mute.contains(&guid);
                     (
@@ -125,7 +125,7 @@ impl Push {
                 .ports
                 .into_iter()
                 .map(|(key, change)| {
-                    let apart = refuses(inventory, key, Habit::RefusesStateWithSettings);
+                    let apart = refuses(inventory, key, DeviceHabit::RefusesStateWithSettings);
                     (key, PortPush::new(change, apart))
                 })
                 .collect(),

@@ -7,7 +7,7 @@ use rsm_mad::wire::attr::{
 };
 
 use super::{Cause, FailedSet, Order, Push, Task};
-use crate::port_info::{FieldMask, Settings};
+use crate::port_info::{FieldMask, PortSettings};
 use crate::sweep::inventory::{Inventory, InventoryNode};
 use crate::sweep::{p_keys as image, reach};
 
@@ -141,7 +141,7 @@ impl Push {
                 (key, PortInfo::ID, modifier, data)
             }
             Task::Bounce(key) => {
-                let mut info = Settings::default()
+                let mut info = PortSettings::default()
                     .apply(inventory.port(key)?.info.as_ref()?, FieldMask::default());
                 info.set_port_state(PortState::Down);
                 let modifier = PortInfo::modifier(key.port, true);

@@ -8,7 +8,7 @@ use super::directory::Directory;
 use super::ends::EndIx;
 use super::mcast::{MemberPort, Parameters, Ports};
 use super::minima::limits::Limits;
-use crate::config::Group;
+use crate::config::PartitionGroup;
 
 impl Ports for Directory {
     fn by_gid(&self, gid: Gid) -> Option<MemberPort<'_>> {
@@ -67,7 +67,7 @@ impl Directory {
     }
 }
 
-fn parameters(group: &Group, packet_life_time: u8) -> Parameters {
+fn parameters(group: &PartitionGroup, packet_life_time: u8) -> Parameters {
     Parameters {
         mgid: group.mgid,
         q_key: group.q_key,

@@ -11,7 +11,7 @@ use super::fault::Fault;
 use super::inventory::{BlockState, Inventory, InventoryNode, InventorySwitch, LFT_BLOCK, PortKey};
 use super::mft_image::{self, Extent, MftBlock};
 use super::{MISSES_TOLERATED, Query, Sweep, SweepScope, reset};
-use crate::habits::{DeviceKind, Habit};
+use crate::habits::{DeviceHabit, DeviceKind};
 
 impl Sweep {
     pub(super) fn on_missing(
@@ -286,7 +286,9 @@ impl Sweep {
 fn learn_refusal(inventory: &mut Inventory, key: PortKey) {
     if let Some(node) = inventory.node(key.node) {
         let kind = DeviceKind::of(&node.info, key.port);
-        inventory.habits.learn(kind, Habit::RefusesExtendedSpeeds);
+        inventory
+            .habits
+            .learn(kind, DeviceHabit::RefusesExtendedSpeeds);
     }
 }
 

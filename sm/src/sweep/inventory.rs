@@ -25,7 +25,7 @@ use super::paths::Search;
 use super::sl2vl_image::SlToVlImage;
 use super::writes::{Mark, Writes};
 use crate::alias_guids::AliasGuids;
-use crate::habits::{DeviceHabits, DeviceKind, Habit};
+use crate::habits::{DeviceHabit, DeviceHabits, DeviceKind};
 use crate::whole::{Step, Whole};
 
 /// Entries of a linear forwarding table that one SMP carries (IBA 14.2.5.10).
@@ -632,7 +632,7 @@ impl Inventory {
     pub fn asks_extended_speeds(&self, key: PortKey) -> bool {
         self.node(key.node).is_none_or(|node| {
             let kind = DeviceKind::of(&node.info, key.port);
-            !self.habits.has(kind, Habit::RefusesExtendedSpeeds)
+            !self.habits.has(kind, DeviceHabit::RefusesExtendedSpeeds)
         })
     }
 

@@ -29,7 +29,7 @@ use crate::diff::NotKept;
 use crate::habits::{DeviceHabits, DeviceKind, PortRole};
 use crate::plan::lids::Claim;
 use crate::port_info::FieldMask;
-use crate::publish::Clock as UnixClock;
+use crate::publish::UnixClock;
 use crate::sa;
 use crate::store::io::Disk;
 use crate::store::journal::Journal;

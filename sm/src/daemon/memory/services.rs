@@ -8,7 +8,7 @@ use rsm_mad::Time;
 use rsm_mad::wire::sa::{Record as _, ServiceRecord};
 
 use super::table::{self, Rows};
-use crate::publish::Clock;
+use crate::publish::UnixClock;
 use crate::sa::services::{Id, SavedService, Service, ServicesView};
 use crate::store::journal::RowChange;
 use crate::store::{ChangeSet, Persisted};
@@ -22,7 +22,11 @@ const NEVER: u64 = u64::MAX;
 const VALUE_LEN: usize = ServiceRecord::LEN + 24;
 
 /// The stored services, with their leases at `now`. Logs and skips invalid records.
-pub(super) fn remembered(persisted: &Persisted, clock: &dyn Clock, now: Time) -> Vec<SavedService> {
+pub(super) fn remembered(
+    persisted: &Persisted,
+    clock: &dyn UnixClock,
+    now: Time,
+) -> Vec<SavedService> {
     let now_ms = clock.unix_ms(now);
     table::read(persisted, SERVICES, |key, value| decode(key, value, now_ms))
 }
@@ -31,7 +35,7 @@ pub(super) fn remembered(persisted: &Persisted, clock: &dyn Clock, now: Time) ->
 pub(super) fn changes(
     persisted: &Persisted,
     view: &ServicesView,
-    clock: &dyn Clock,
+    clock: &dyn UnixClock,
     changes: &mut ChangeSet,
 ) {
     let rows = view
@@ -42,7 +46,7 @@ pub(super) fn changes(
 }
 
 /// The row of a service; its removal if it is gone.
-pub(super) fn row(view: &ServicesView, id: &Id, clock: &dyn Clock) -> Vec<RowChange> {
+pub(super) fn row(view: &ServicesView, id: &Id, clock: &dyn UnixClock) -> Vec<RowChange> {
     let row = match view.get(id) {
         Some(service) => table::set(SERVICES, key(id), encode(service, clock)),
         None => table::clear(SERVICES, key(id)),
@@ -51,7 +55,7 @@ pub(super) fn row(view: &ServicesView, id: &Id, clock: &dyn Clock) -> Vec<RowCha
 }
 
 /// In the order of [`decode`].
-fn encode(service: &Service, clock: &dyn Clock) -> Vec<u8> {
+fn encode(service: &Service, clock: &dyn UnixClock) -> Vec<u8> {
     let until = service.until.map_or(NEVER, |until| clock.unix_ms(until));
     let mut value = service.record.as_bytes().to_vec();
     for number in [service.port.0, service.owner.0, until] {
@@ -104,7 +108,7 @@ mod tests {
     /// A process that started this many milliseconds after 1970.
     struct World(u64);
 
-    impl Clock for World {
+    impl UnixClock for World {
         fn now(&self) -> Time {
             Time::ZERO
         }

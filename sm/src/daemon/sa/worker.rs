@@ -21,7 +21,7 @@ use super::inbox::Calls;
 use super::outgoing::outgoing;
 use super::searches::{Searches, Taken};
 use super::state_reader::StateRequest;
-use super::{AckJournal, Clock, CoreSink, HELD_AT_MOST, SaveSink};
+use super::{AckJournal, CoreSink, HELD_AT_MOST, SaveSink, TimeSource};
 use crate::alias_guids::AliasGuids;
 use crate::core::Event;
 use crate::plan::groups::GroupSet;
@@ -46,7 +46,7 @@ pub(super) struct Worker {
     pub(super) statistics: Arc<Statistics>,
     /// Whether the SA answers requests, for the gate.
     pub(super) serving: Arc<AtomicBool>,
-    pub(super) clock: Clock,
+    pub(super) clock: TimeSource,
     /// Takes multicast groups and alias GUIDs for the core.
     pub(super) core: CoreSink,
     /// Takes state for the store.

@@ -20,7 +20,7 @@ use crate::core::event::Ticket;
 use crate::core::snapshot::Snapshot;
 use crate::core::{Core, CoreConfig, Effect, Event, SavedCoreState};
 use crate::plan;
-use crate::publish::{Clock, View};
+use crate::publish::{UnixClock, View};
 
 pub(super) const SPINE_A: Guid = Guid(0x100);
 pub(super) const SPINE_B: Guid = Guid(0x200);
@@ -82,7 +82,7 @@ pub(super) fn netlist() -> Netlist {
 #[derive(Clone, Default)]
 pub(super) struct VirtualClock(Arc<AtomicU64>);
 
-impl Clock for VirtualClock {
+impl UnixClock for VirtualClock {
     fn now(&self) -> Time {
         Time::from_nanos(self.0.load(Ordering::Relaxed))
     }
