@@ -20,7 +20,7 @@ pub struct Field {
 macro_rules! fields {
     ($($(#[$doc:meta])* $index:ident: $name:literal, $get:expr, $set:expr, $before_active:literal;)*) => {
         #[derive(Clone, Copy)]
-        pub(crate) enum Index { $($index),* }
+        pub(crate) enum FieldIndex { $($index),* }
 
         /// Every field that the subnet manager owns; a [`FieldMask`] has a bit for each.
         pub static FIELDS: &[Field] = &[
@@ -62,11 +62,11 @@ impl FieldMask {
     /// Fields that a port needs. A port that does not keep one of them is faulty; that is no habit
     /// of its kind of device.
     pub const ESSENTIAL: FieldMask = FieldMask(
-        1 << Index::MKey as u32
-            | 1 << Index::BaseLid as u32
-            | 1 << Index::MasterSmLid as u32
-            | 1 << Index::LidMask as u32
-            | 1 << Index::NeighborMtu as u32,
+        1 << FieldIndex::MKey as u32
+            | 1 << FieldIndex::BaseLid as u32
+            | 1 << FieldIndex::MasterSmLid as u32
+            | 1 << FieldIndex::LidMask as u32
+            | 1 << FieldIndex::NeighborMtu as u32,
     );
 
     /// Whether the set is empty.
@@ -129,7 +129,7 @@ pub struct PortSettings {
 }
 
 impl PortSettings {
-    pub(crate) fn put(&mut self, index: Index, value: u64) {
+    pub(crate) fn put(&mut self, index: FieldIndex, value: u64) {
         self.values[index as usize] = Some(value);
     }
 
@@ -215,15 +215,15 @@ impl PortSettings {
         if info.port_state() != PortState::Active {
             return None;
         }
-        let planned = |index: Index, held: u8| {
+        let planned = |index: FieldIndex, held: u8| {
             let planned = self.values[index as usize].map(|value| value as u8);
             planned.filter(|&planned| planned != held)
         };
         let (mtu, vls) = (info.neighbor_mtu(), info.operational_vls());
         let mismatch = LinkMismatch {
-            mtu: planned(Index::NeighborMtu, mtu.code())
+            mtu: planned(FieldIndex::NeighborMtu, mtu.code())
                 .map(|planned| (mtu, Mtu::from_code(planned))),
-            vls: planned(Index::OperationalVls, vls.code())
+            vls: planned(FieldIndex::OperationalVls, vls.code())
                 .map(|planned| (vls, VlCap::from_code(planned))),
         };
         (mismatch != LinkMismatch::default()).then_some(mismatch)
@@ -232,7 +232,7 @@ impl PortSettings {
     /// Whether MasterSMLID differs, so that the client behind the port must register anew. False if
     /// MasterSMLID is in `ignored`: a device that does not keep it shows no change.
     pub fn changes_manager(&self, info: &PortInfo, ignored: FieldMask) -> bool {
-        let index = Index::MasterSmLid as usize;
+        let index = FieldIndex::MasterSmLid as usize;
         ignored.0 & 1 << index == 0
             && self.values[index].is_some_and(|value| value != u64::from(info.master_sm_lid().0))
     }
