@@ -78,7 +78,7 @@ pub(super) struct InvalidValue;
 
 /// A value as it is, to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Held {
+pub(super) enum HeldValue {
     Number(u64),
     Text(String),
     Flag(bool),
@@ -90,7 +90,7 @@ pub(super) trait Value {
     fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue>;
 
     /// The value; `None` when it is not set.
-    fn held(&self) -> Option<Held>;
+    fn held(&self) -> Option<HeldValue>;
 }
 
 /// A type whose keys all take the same values.
@@ -106,8 +106,8 @@ macro_rules! numbers {
                 Ok(())
             }
 
-            fn held(&self) -> Option<Held> {
-                Some(Held::Number(u64::from(*self)))
+            fn held(&self) -> Option<HeldValue> {
+                Some(HeldValue::Number(u64::from(*self)))
             }
         }
     )+};
@@ -121,8 +121,8 @@ impl Value for Option<u8> {
         Ok(())
     }
 
-    fn held(&self) -> Option<Held> {
-        self.map(|number| Held::Number(u64::from(number)))
+    fn held(&self) -> Option<HeldValue> {
+        self.map(|number| HeldValue::Number(u64::from(number)))
     }
 }
 
@@ -132,8 +132,8 @@ impl Value for Lmc {
         Ok(())
     }
 
-    fn held(&self) -> Option<Held> {
-        Some(Held::Number(u64::from(self.get())))
+    fn held(&self) -> Option<HeldValue> {
+        Some(HeldValue::Number(u64::from(self.get())))
     }
 }
 
@@ -150,8 +150,8 @@ impl Value for bool {
         Ok(())
     }
 
-    fn held(&self) -> Option<Held> {
-        Some(Held::Flag(*self))
+    fn held(&self) -> Option<HeldValue> {
+        Some(HeldValue::Flag(*self))
     }
 }
 
@@ -166,8 +166,8 @@ impl Value for Option<Guid> {
         Ok(())
     }
 
-    fn held(&self) -> Option<Held> {
-        self.map(|guid| Held::Text(guid.to_string()))
+    fn held(&self) -> Option<HeldValue> {
+        self.map(|guid| HeldValue::Text(guid.to_string()))
     }
 }
 
@@ -185,8 +185,8 @@ impl Value for PathBuf {
         Ok(())
     }
 
-    fn held(&self) -> Option<Held> {
-        Some(Held::Text(self.display().to_string()))
+    fn held(&self) -> Option<HeldValue> {
+        Some(HeldValue::Text(self.display().to_string()))
     }
 }
 
@@ -201,7 +201,7 @@ impl Value for Option<PathBuf> {
         Ok(())
     }
 
-    fn held(&self) -> Option<Held> {
+    fn held(&self) -> Option<HeldValue> {
         self.as_ref().and_then(Value::held)
     }
 }
@@ -219,8 +219,8 @@ impl Value for Option<SocketAddr> {
         Ok(())
     }
 
-    fn held(&self) -> Option<Held> {
-        self.map(|address| Held::Text(address.to_string()))
+    fn held(&self) -> Option<HeldValue> {
+        self.map(|address| HeldValue::Text(address.to_string()))
     }
 }
 
@@ -238,8 +238,8 @@ macro_rules! words {
                 Ok(())
             }
 
-            fn held(&self) -> Option<Held> {
-                Some(Held::Text(self.name().to_owned()))
+            fn held(&self) -> Option<HeldValue> {
+                Some(HeldValue::Text(self.name().to_owned()))
             }
         }
     )+};
@@ -289,20 +289,20 @@ impl ConfigKey {
     }
 
     /// The value; `None` when it is not set.
-    pub(super) fn held(&self, config: &mut Config) -> Option<Held> {
+    pub(super) fn held(&self, config: &mut Config) -> Option<HeldValue> {
         self.place.of(config).held()
     }
 
     /// The value as TOML; `None` when it is not set.
     pub(super) fn value(&self, config: &mut Config) -> Option<String> {
         Some(match (self.held(config)?, self.kind) {
-            (Held::Number(number), Kind::Hexadecimal { max, .. }) if max > i64::MAX as u64 => {
+            (HeldValue::Number(number), Kind::Hexadecimal { max, .. }) if max > i64::MAX as u64 => {
                 format!("\"{number:#018x}\"")
             }
-            (Held::Number(number), Kind::Hexadecimal { .. }) => format!("{number:#04x}"),
-            (Held::Number(number), _) => number.to_string(),
-            (Held::Text(text), _) => format!("{text:?}"),
-            (Held::Flag(flag), _) => flag.to_string(),
+            (HeldValue::Number(number), Kind::Hexadecimal { .. }) => format!("{number:#04x}"),
+            (HeldValue::Number(number), _) => number.to_string(),
+            (HeldValue::Text(text), _) => format!("{text:?}"),
+            (HeldValue::Flag(flag), _) => flag.to_string(),
         })
     }
 }

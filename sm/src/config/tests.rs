@@ -4,7 +4,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use rsm_ids::Guid;
 
-use super::field::{Held, Kind};
+use super::field::{HeldValue, Kind};
 use super::schema::{SECTIONS, fields};
 use super::*;
 
@@ -83,7 +83,7 @@ fn both_ends_of_every_range_are_taken_and_values_past_them_refused() {
             };
             assert_eq!(
                 field.held(&mut config),
-                Some(Held::Number(value)),
+                Some(HeldValue::Number(value)),
                 "{}",
                 field.key
             );

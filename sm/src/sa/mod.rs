@@ -79,7 +79,7 @@ pub struct SaConfig {
 
 /// How far the ports of a directory were looked through.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Looked {
+enum LookedThrough {
     /// Up to this port; `None`: not begun.
     UpTo(Option<Guid>),
     AtAll,
@@ -108,7 +108,7 @@ pub struct Sa {
     services: ServiceRegistry,
     guids: AliasRegistry,
     /// How far the ports of `sa_snapshot` were looked through for members that are gone.
-    looked: Looked,
+    looked: LookedThrough,
     events: Events,
     reregister: LostRegistrations,
     /// The directory that was last looked through.
@@ -131,7 +131,7 @@ impl Sa {
             multicast: GroupRegistry::new(GroupRegistryConfig::default()),
             services: ServiceRegistry::default(),
             guids: AliasRegistry::default(),
-            looked: Looked::AtAll,
+            looked: LookedThrough::AtAll,
             events: Events::default(),
             reregister: LostRegistrations::default(),
             seen: None,
@@ -163,7 +163,7 @@ impl Sa {
         if same {
             return;
         }
-        self.looked = Looked::UpTo(None);
+        self.looked = LookedThrough::UpTo(None);
         if !self.sa_snapshot.is_master {
             // The other master has reported the changes meanwhile.
             self.seen = None;

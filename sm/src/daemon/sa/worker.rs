@@ -54,7 +54,7 @@ pub(super) struct Worker {
     /// Takes changes before they are acknowledged.
     pub(super) journal: Option<Arc<dyn AckJournal>>,
     /// Answers that wait for the journal, in the order of their numbers.
-    pub(super) held: VecDeque<Held>,
+    pub(super) held: VecDeque<HeldAnswer>,
     /// Requests of the API for the registrations.
     pub(super) state_requests: mpsc::Receiver<StateRequest>,
     /// Groups that the core had no room for.
@@ -69,7 +69,7 @@ pub(super) struct Worker {
 const MAX_HELD: usize = 1 << 16;
 
 /// An answer that waits until its change is on the disk.
-pub(super) struct Held {
+pub(super) struct HeldAnswer {
     /// The journal entry that must be durable.
     number: u64,
     answer: SaAnswer,
@@ -282,7 +282,7 @@ impl Worker {
         let journal = self.journal.as_ref().filter(|_| !touched.is_empty());
         let number = journal.and_then(|journal| journal.append(&touched, &self.sa));
         match number {
-            Some(number) if self.held.len() < MAX_HELD => self.held.push_back(Held {
+            Some(number) if self.held.len() < MAX_HELD => self.held.push_back(HeldAnswer {
                 number,
                 answer,
                 at,
