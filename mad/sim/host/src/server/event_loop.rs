@@ -17,7 +17,7 @@ use rustix::net::SocketFlags;
 
 use super::connection::{Connection, Purpose};
 use super::packet::{self, Wake};
-use super::port::{Arrivals, NodePort, OpenPort};
+use super::port::{Arrivals, NodePort, ServedPort};
 use super::tree::Tree;
 use crate::layer::LayerEffect;
 use crate::protocol::MAX_PACKET;
@@ -49,7 +49,7 @@ pub(super) struct EventLoop {
     pub(super) default: Guid,
     pub(super) connections: BTreeMap<u64, Connection>,
     accepted: u64,
-    pub(super) ports: BTreeMap<NodePort, OpenPort>,
+    pub(super) ports: BTreeMap<NodePort, ServedPort>,
     /// How many agents were registered at ports with no open device now: at most a number for each
     /// port of the fabric.
     pub(super) registered: BTreeMap<NodePort, u32>,
@@ -255,7 +255,7 @@ impl EventLoop {
             return;
         }
         let port = self.ports.get(&key);
-        let open = |port: &OpenPort| port.files.values().chain(&port.is_sm).copied().collect();
+        let open = |port: &ServedPort| port.files.values().chain(&port.is_sm).copied().collect();
         let open: Vec<u64> = port.map(open).unwrap_or_default();
         for id in open {
             while self.connections.get(&id).is_some_and(Connection::is_over) {
@@ -373,7 +373,7 @@ impl EventLoop {
             }
         };
         // Send the layer's remaining datagrams first.
-        let idle = self.ports.get(&key).is_some_and(OpenPort::is_idle);
+        let idle = self.ports.get(&key).is_some_and(ServedPort::is_idle);
         if idle && let Err(error) = self.settle() {
             tracing::debug!(%error, "nothing more can be sent");
         }

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use super::connection::Purpose;
 use super::device::{DeviceView, Refusal, path_bytes};
 use super::event_loop::EventLoop;
-use super::port::{NodePort, OpenPort};
+use super::port::{NodePort, ServedPort};
 use super::tree::Tree;
 use crate::layer::MadLayer;
 use crate::protocol::{ASK_TREE, Hello, OPEN_ISSM, OPEN_UMAD, split};
@@ -69,11 +69,11 @@ impl EventLoop {
     }
 
     /// The port, attached to the fabric on first use.
-    fn port(&mut self, key: NodePort) -> Result<&mut OpenPort, Refusal> {
+    fn port(&mut self, key: NodePort) -> Result<&mut ServedPort, Refusal> {
         if !self.ports.contains_key(&key) {
             let attached = self.arrivals.attach(&self.sim, key, &self.wake);
             let registered = self.registered.get(&key).copied().unwrap_or(0);
-            let port = OpenPort {
+            let port = ServedPort {
                 layer: MadLayer::after(registered),
                 wire: attached.map_err(|error| Refusal::broken(&error))?,
                 files: BTreeMap::new(),

@@ -21,7 +21,7 @@ const MAX_ARRIVED: usize = 1 << 16;
 
 /// A port that programs have open.
 #[derive(Debug)]
-pub(super) struct OpenPort {
+pub(super) struct ServedPort {
     pub(super) layer: MadLayer,
     pub(super) wire: SimTransport,
     /// The connection of each open device.
@@ -32,7 +32,7 @@ pub(super) struct OpenPort {
     pub(super) want_is_sm: VecDeque<u64>,
 }
 
-impl OpenPort {
+impl ServedPort {
     /// Whether no program has a device of it open.
     pub(super) fn is_idle(&self) -> bool {
         self.layer.is_idle() && self.is_sm.is_none() && self.want_is_sm.is_empty()
