@@ -330,7 +330,10 @@ mod tests {
             let namespace = Namespace::new(&name).unwrap();
             let key = record_key(&namespace, &record);
             let value = record_value(&key, &payload);
-            prop_assert_eq!(decode(&key, &value), Ok(StoredRecord::Generic(namespace, record, payload)));
+            prop_assert_eq!(
+                decode(&key, &value),
+                Ok(StoredRecord::Generic(namespace, record, payload))
+            );
         }
     }
 }
