@@ -2,7 +2,7 @@
 
 use rsm_ids::Lid;
 
-use crate::model::{GroupSelector, PortKey};
+use crate::model::{GroupSelector, PortId};
 
 /// A name that does not lead to one node or port.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -38,7 +38,7 @@ pub enum LookupError {
     #[error("{port} does not exist: `rsmctl ports --node {}` lists the ports of that node", port.node)]
     NoSuchPort {
         /// The requested port.
-        port: PortKey,
+        port: PortId,
     },
     /// A switch was expected.
     #[error(
@@ -66,7 +66,7 @@ pub enum LookupError {
     )]
     NoLid {
         /// The port.
-        port: PortKey,
+        port: PortId,
     },
 }
 
@@ -171,7 +171,7 @@ pub enum SimulationError {
     #[error("{port} has no cable in this simulation: `rsmctl links` lists the cables")]
     NoCable {
         /// The port.
-        port: PortKey,
+        port: PortId,
     },
     /// The simulation has ended.
     #[error("the simulation has ended")]

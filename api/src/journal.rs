@@ -13,7 +13,7 @@ use tokio::sync::broadcast;
 /// Publishing never waits for a reader: watchers that lag lose the oldest events, and get their
 /// number.
 #[derive(Debug)]
-pub struct Journal {
+pub struct EventJournal {
     kept: Mutex<Kept>,
     sender: broadcast::Sender<Arc<Event>>,
 }
@@ -25,11 +25,11 @@ struct Kept {
     last_sequence: u64,
 }
 
-impl Journal {
+impl EventJournal {
     /// A journal that keeps the latest `capacity` events, at least one.
-    pub fn new(capacity: usize) -> Journal {
+    pub fn new(capacity: usize) -> EventJournal {
         let capacity = capacity.max(1);
-        Journal {
+        EventJournal {
             kept: Mutex::new(Kept {
                 events: VecDeque::with_capacity(capacity),
                 capacity,
@@ -78,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    fn publish(journal: &Journal) -> u64 {
+    fn publish(journal: &EventJournal) -> u64 {
         journal
             .publish(1, 0, Change::RoutesChanged(RoutesChanged::default()))
             .sequence
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_full_journal_drops_the_oldest_and_numbers_go_on() {
-        let journal = Journal::new(3);
+        let journal = EventJournal::new(3);
         for expected in 1..=5 {
             assert_eq!(publish(&journal), expected);
         }
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_lagging_watcher_gets_the_number_of_lost_events() {
-        let journal = Journal::new(2);
+        let journal = EventJournal::new(2);
         let mut receiver = journal.subscribe();
         for _ in 0..5 {
             publish(&journal);

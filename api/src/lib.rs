@@ -1,6 +1,6 @@
 //! The gRPC services of rsm.
 //!
-//! A subnet manager implements [`Subnet`], [`SaQueries`], [`Control`], [`Routing`] and
+//! A subnet manager implements [`Subnet`], [`SaQueries`], [`Control`], [`RoutingQueries`] and
 //! [`Simulation`]: it answers questions of [`model`] with messages of [`v1`]. [`Server`] serves
 //! them.
 
@@ -20,7 +20,7 @@ mod traits;
 pub use calendar::timestamp;
 pub use error::{ControlError, LookupError, RoutingError, SaError, SimulationError};
 pub use gpu::{GpuImportError, GpuSubject, Gpus};
-pub use journal::Journal;
+pub use journal::EventJournal;
 pub use rsm_proto::{Label, v1};
 pub use server::{Backend, Listen, ServeError, Server, SocketError, serve};
-pub use traits::{BoxFuture, Control, Routing, SaQueries, Simulation, Subnet};
+pub use traits::{BoxFuture, Control, RoutingQueries, SaQueries, Simulation, Subnet};

@@ -4,27 +4,27 @@ use rsm_ids::{Gid, Guid, Lid, PortNum};
 
 use crate::error::LookupError;
 use crate::limits::MAX_CANDIDATES;
-use crate::model::{PortKey, Selector};
+use crate::model::{PortId, Selector};
 
 /// The directory of a name lookup.
-pub trait Directory {
+pub trait NameLookup {
     /// Whether a node has this GUID.
     fn has_node(&self, guid: Guid) -> bool;
 
     /// The port with this port GUID; a switch's port GUID leads to its port 0.
-    fn port_of_guid(&self, guid: Guid) -> Option<PortKey>;
+    fn port_of_guid(&self, guid: Guid) -> Option<PortId>;
 
     /// The port that answers to this LID, by its base LID or one that its LMC adds.
-    fn port_of_lid(&self, lid: Lid) -> Option<PortKey>;
+    fn port_of_lid(&self, lid: Lid) -> Option<PortId>;
 
     /// The port with this GID: with the subnet's prefix, or the link-local prefix.
-    fn port_of_gid(&self, gid: Gid) -> Option<PortKey>;
+    fn port_of_gid(&self, gid: Gid) -> Option<PortId>;
 
     /// The nodes whose description matches `is_meant`, by ascending GUID.
     fn nodes_described(&self, is_meant: &dyn Fn(&str) -> bool) -> Vec<Guid>;
 
     /// Whether the node has a port with this number; every switch has a port 0.
-    fn has_port(&self, port: PortKey) -> bool;
+    fn has_port(&self, port: PortId) -> bool;
 
     /// The ports of the node that hold a LID, ascending; a switch's is port 0.
     fn end_ports(&self, node: Guid) -> Vec<PortNum>;
@@ -42,7 +42,7 @@ struct Target {
     port: Option<PortNum>,
 }
 
-fn not_found(directory: &(impl Directory + ?Sized), selector: &Selector) -> LookupError {
+fn not_found(directory: &(impl NameLookup + ?Sized), selector: &Selector) -> LookupError {
     let not_found = || LookupError::NotFound {
         selector: selector.to_string(),
     };
@@ -60,7 +60,7 @@ fn ambiguous(selector: &Selector, mut candidates: Vec<String>) -> LookupError {
 }
 
 fn locate(
-    directory: &(impl Directory + ?Sized),
+    directory: &(impl NameLookup + ?Sized),
     selector: &Selector,
 ) -> Result<Target, LookupError> {
     match selector {
@@ -117,7 +117,7 @@ fn locate(
 }
 
 /// The nodes with this description, or else the switches with this name in their description.
-fn called(directory: &(impl Directory + ?Sized), name: &str) -> Vec<Guid> {
+fn called(directory: &(impl NameLookup + ?Sized), name: &str) -> Vec<Guid> {
     let described = directory.nodes_described(&|description| description == name);
     if described.is_empty() {
         directory.nodes_described(&|description| switch_name(description) == Some(name))
@@ -142,14 +142,14 @@ fn switch_name(description: &str) -> Option<&str> {
 /// # Errors
 /// Nothing has this name, several nodes have it, or the node has no such port.
 pub fn resolve_node(
-    directory: &(impl Directory + ?Sized),
+    directory: &(impl NameLookup + ?Sized),
     selector: &Selector,
 ) -> Result<Guid, LookupError> {
     let target = locate(directory, selector)?;
     if let Some(number) = target.port {
         existing(
             directory,
-            PortKey {
+            PortId {
                 node: target.node,
                 number,
             },
@@ -163,12 +163,12 @@ pub fn resolve_node(
 /// # Errors
 /// As [`resolve_node`].
 pub fn resolve_node_or_port(
-    directory: &(impl Directory + ?Sized),
+    directory: &(impl NameLookup + ?Sized),
     selector: &Selector,
 ) -> Result<(Guid, Option<PortNum>), LookupError> {
     let Target { node, port } = locate(directory, selector)?;
     if let Some(number) = port {
-        existing(directory, PortKey { node, number })?;
+        existing(directory, PortId { node, number })?;
     }
     Ok((node, port))
 }
@@ -179,32 +179,32 @@ pub fn resolve_node_or_port(
 /// # Errors
 /// As [`resolve_node`]; besides, the node has several ports with a LID, or none.
 pub fn resolve_port(
-    directory: &(impl Directory + ?Sized),
+    directory: &(impl NameLookup + ?Sized),
     selector: &Selector,
-) -> Result<PortKey, LookupError> {
+) -> Result<PortId, LookupError> {
     let Target { node, port } = locate(directory, selector)?;
     if let Some(number) = port {
-        return existing(directory, PortKey { node, number });
+        return existing(directory, PortId { node, number });
     }
     let ends = directory.end_ports(node);
     match *ends.as_slice() {
         [] => Err(LookupError::NoLid {
-            port: PortKey {
+            port: PortId {
                 node,
                 number: PortNum::ZERO,
             },
         }),
-        [number] => Ok(PortKey { node, number }),
+        [number] => Ok(PortId { node, number }),
         _ => Err(ambiguous(
             selector,
             ends.iter()
-                .map(|&number| PortKey { node, number }.to_string())
+                .map(|&number| PortId { node, number }.to_string())
                 .collect(),
         )),
     }
 }
 
-fn existing(directory: &(impl Directory + ?Sized), port: PortKey) -> Result<PortKey, LookupError> {
+fn existing(directory: &(impl NameLookup + ?Sized), port: PortId) -> Result<PortId, LookupError> {
     if directory.has_port(port) {
         Ok(port)
     } else {
@@ -223,34 +223,34 @@ mod tests {
     type FewNode = (u64, &'static str, &'static [(u8, u16)]);
 
     impl Few {
-        fn ports(&self) -> impl Iterator<Item = (PortKey, Lid)> {
+        fn ports(&self) -> impl Iterator<Item = (PortId, Lid)> {
             self.0.iter().flat_map(|&(guid, _, ports)| {
                 ports.iter().map(move |&(number, lid)| {
                     let (node, number) = (Guid(guid), PortNum(number));
-                    (PortKey { node, number }, Lid(lid))
+                    (PortId { node, number }, Lid(lid))
                 })
             })
         }
     }
 
-    impl Directory for Few {
+    impl NameLookup for Few {
         fn has_node(&self, guid: Guid) -> bool {
             self.0.iter().any(|node| node.0 == guid.0)
         }
 
-        fn port_of_guid(&self, guid: Guid) -> Option<PortKey> {
+        fn port_of_guid(&self, guid: Guid) -> Option<PortId> {
             self.ports()
                 .map(|(key, _)| key)
                 .find(|key| key.node.0 + u64::from(key.number.0) == guid.0)
         }
 
-        fn port_of_lid(&self, lid: Lid) -> Option<PortKey> {
+        fn port_of_lid(&self, lid: Lid) -> Option<PortId> {
             self.ports()
                 .find(|&(_, own)| own == lid)
                 .map(|(key, _)| key)
         }
 
-        fn port_of_gid(&self, gid: Gid) -> Option<PortKey> {
+        fn port_of_gid(&self, gid: Gid) -> Option<PortId> {
             let here = gid.prefix() == 0xFE80 << 48;
             here.then(|| self.port_of_guid(gid.guid())).flatten()
         }
@@ -260,7 +260,7 @@ mod tests {
             named.map(|node| Guid(node.0)).collect()
         }
 
-        fn has_port(&self, port: PortKey) -> bool {
+        fn has_port(&self, port: PortId) -> bool {
             self.ports().any(|(key, _)| key == port)
         }
 

@@ -9,9 +9,9 @@ use tokio::sync::broadcast;
 
 use crate::error::{ControlError, LookupError, RoutingError, SaError, SimulationError};
 use crate::model::{
-    AliasGuidKey, FindingFilter, GroupSelector, Keyed, LinkFilter, Loss, MulticastGroupFilter,
-    NodeFilter, Page, PathQuestion, PortFilter, PortKey, Selector, ServiceFilter, ServiceKey,
-    SimulationAction, SubscriptionKey,
+    AliasGuidKey, FindingFilter, GroupSelector, Keyed, LinkFilter, LossSelector,
+    MulticastGroupFilter, NodeFilter, Page, PathQuestion, PortFilter, PortId, Selector,
+    ServiceFilter, ServiceKey, SimulationAction, SubscriptionKey,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -40,21 +40,21 @@ pub trait Subnet: Send + Sync + 'static {
     /// Ports by ascending node GUID and port number, a switch's port 0 included.
     fn ports(
         &self,
-        after: Option<PortKey>,
+        after: Option<PortId>,
         limit: usize,
         filter: &PortFilter,
-    ) -> Page<Keyed<PortKey, v1::Port>>;
+    ) -> Page<Keyed<PortId, v1::Port>>;
 
     /// One port, by the rules of [`resolve_port`](crate::resolve::resolve_port).
-    fn port(&self, selector: &Selector) -> Result<Keyed<PortKey, v1::Port>, LookupError>;
+    fn port(&self, selector: &Selector) -> Result<Keyed<PortId, v1::Port>, LookupError>;
 
     /// Links by ascending key of their end `a`.
     fn links(
         &self,
-        after: Option<PortKey>,
+        after: Option<PortId>,
         limit: usize,
         filter: &LinkFilter,
-    ) -> Page<Keyed<PortKey, v1::Link>>;
+    ) -> Page<Keyed<PortId, v1::Link>>;
 
     /// Entries of a switch's linear forwarding table by ascending LID, as the switch last confirmed
     /// them; LIDs that the switch drops are left out. The page token is the server's to fill in.
@@ -83,9 +83,9 @@ pub trait Subnet: Send + Sync + 'static {
     fn partition_members(
         &self,
         p_key: u16,
-        after: Option<PortKey>,
+        after: Option<PortId>,
         limit: usize,
-    ) -> Result<Page<Keyed<PortKey, v1::PartitionMember>>, LookupError>;
+    ) -> Result<Page<Keyed<PortId, v1::PartitionMember>>, LookupError>;
 
     /// Findings that hold now, by ascending identifier.
     fn findings(
@@ -96,7 +96,7 @@ pub trait Subnet: Send + Sync + 'static {
     ) -> Page<v1::Finding>;
 
     /// Missing nodes and cables by ascending key.
-    fn missing(&self, after: Option<PortKey>, limit: usize) -> Page<Keyed<PortKey, v1::Missing>>;
+    fn missing(&self, after: Option<PortId>, limit: usize) -> Page<Keyed<PortId, v1::Missing>>;
 
     /// The newest `limit` kept convergences, oldest first.
     fn convergences(&self, limit: usize) -> Page<v1::Convergence>;
@@ -107,7 +107,8 @@ pub trait Subnet: Send + Sync + 'static {
     /// Events from now on; a receiver that lags loses the oldest, and gets their number.
     ///
     /// An event is in [`events`](Subnet::events) before the channel sends it, so that a caller that
-    /// subscribes first and reads then misses none. [`Journal`](crate::Journal) keeps both.
+    /// subscribes first and reads then misses none. [`EventJournal`](crate::EventJournal) keeps
+    /// both.
     fn subscribe(&self) -> broadcast::Receiver<Arc<v1::Event>>;
 }
 
@@ -138,7 +139,7 @@ pub trait SaQueries: Send + Sync + 'static {
         &self,
         after: Option<SubscriptionKey>,
         limit: usize,
-        port: Option<PortKey>,
+        port: Option<PortId>,
     ) -> BoxFuture<'_, Result<Page<Keyed<SubscriptionKey, v1::Subscription>>, SaError>>;
 
     /// Alias GUIDs of ports by ascending key; of `port` only, where one is given.
@@ -146,7 +147,7 @@ pub trait SaQueries: Send + Sync + 'static {
         &self,
         after: Option<AliasGuidKey>,
         limit: usize,
-        port: Option<PortKey>,
+        port: Option<PortId>,
     ) -> BoxFuture<'_, Result<Page<Keyed<AliasGuidKey, v1::AliasGuid>>, SaError>>;
 
     /// Multicast groups by ascending MGID.
@@ -208,7 +209,7 @@ pub trait Control: Send + Sync + 'static {
 }
 
 /// Measuring the routes in force, and foreseeing others. No method sends anything to the fabric.
-pub trait Routing: Send + Sync + 'static {
+pub trait RoutingQueries: Send + Sync + 'static {
     /// The routing engines.
     fn engines(&self) -> Page<v1::Engine>;
 
@@ -219,7 +220,10 @@ pub trait Routing: Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<v1::GetRoutingQualityResponse, RoutingError>>;
 
     /// The consequence of `loss`.
-    fn foresee(&self, loss: Loss) -> BoxFuture<'_, Result<v1::ForeseeLossResponse, RoutingError>>;
+    fn foresee(
+        &self,
+        loss: LossSelector,
+    ) -> BoxFuture<'_, Result<v1::ForeseeLossResponse, RoutingError>>;
 }
 
 /// Acting on a simulated fabric.

@@ -15,7 +15,7 @@ use std::time::Instant;
 use rsm::fabric::Fabric;
 use rsm::offline;
 use rsm::plan::policy::Policy;
-use rsm::plan::{Job, Plan, plan};
+use rsm::plan::{Plan, PlanJob, plan};
 use rsm::sweep::inventory::PortKey;
 use rsm_routing::generate::generate;
 
@@ -26,7 +26,7 @@ const FIRST_RUNS: usize = 1;
 const RUNS: usize = 25;
 
 /// The median in milliseconds, and the plan of the last of `runs` runs.
-fn median(job: &Job, runs: usize) -> (f64, Arc<Plan>) {
+fn median(job: &PlanJob, runs: usize) -> (f64, Arc<Plan>) {
     let mut times = Vec::with_capacity(runs);
     let mut made = None;
     for _ in 0..runs {
@@ -39,7 +39,7 @@ fn median(job: &Job, runs: usize) -> (f64, Arc<Plan>) {
     (times[runs / 2], made.expect("at least one run"))
 }
 
-fn planned(job: &Job) -> Arc<Plan> {
+fn planned(job: &PlanJob) -> Arc<Plan> {
     let outcome = plan(job).plan();
     outcome.unwrap_or_else(|refused| panic!("{}", refused.with_causes()))
 }
@@ -50,20 +50,20 @@ fn main() {
         .find(|argument| !argument.starts_with('-'));
     let spec = wanted.as_deref().unwrap_or("pgft:3;32,32,44;1,32,16;1,1,2");
     let whole = Arc::new(offline::fabric(&generate(spec).expect("a generator")));
-    let first = Job::first(whole.clone(), Arc::new(Policy::default()));
+    let first = PlanJob::first(whole.clone(), Arc::new(Policy::default()));
     let (time, before) = median(&first, FIRST_RUNS);
     println!("{spec}: first plan {time:.1} ms, proved {}", before.proved);
     for (name, gone) in faults(&whole, &before) {
         let broken = Arc::new(whole.without(&BTreeSet::from([gone])));
-        let (time, during) = median(&Job::after(&before, broken), RUNS);
+        let (time, during) = median(&PlanJob::after(&before, broken), RUNS);
         println!(
             "  {name} {gone} less: {time:.1} ms, proved {}",
             during.proved
         );
-        let back = Job {
+        let back = PlanJob {
             // A host that is away keeps its LID.
-            claims: Job::after(&before, whole.clone()).claims,
-            ..Job::after(&during, whole.clone())
+            claims: PlanJob::after(&before, whole.clone()).claims,
+            ..PlanJob::after(&during, whole.clone())
         };
         let (time, after) = median(&back, RUNS);
         println!("    and back: {time:.1} ms, proved {}", after.proved);

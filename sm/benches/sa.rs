@@ -22,8 +22,8 @@ use rsm::core::snapshot::Snapshot;
 use rsm::fabric::Fabric;
 use rsm::offline;
 use rsm::plan::policy::Policy;
-use rsm::plan::{self, Job, Outcome};
-use rsm::sa::{Config, Request, Sa, SaSnapshot};
+use rsm::plan::{self, Outcome, PlanJob};
+use rsm::sa::{Sa, SaConfig, SaRequest, SaSnapshot};
 use rsm_ids::Lid;
 use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
@@ -65,7 +65,7 @@ struct Host {
 fn settled(spec: &str) -> Snapshot {
     let netlist = offline::load(spec).expect("the specification is right");
     let mut fabric = offline::fabric(&netlist);
-    let job = Job::first(Arc::new(fabric.clone()), Arc::new(Policy::default()));
+    let job = PlanJob::first(Arc::new(fabric.clone()), Arc::new(Policy::default()));
     let Outcome::Plan(plan) = plan::plan(&job) else {
         unreachable!("a generated tree can be routed");
     };
@@ -138,7 +138,7 @@ impl Bench {
         for index in 0..REQUESTS {
             let (bytes, requester) = &requests[index % requests.len()];
             let answer = self.sa.handle(
-                Request {
+                SaRequest {
                     bytes,
                     requester: *requester,
                 },
@@ -166,7 +166,7 @@ impl Bench {
         let mad = SaMad::request(Method::GET, Tid(1), mask, record);
         let requester = RemoteAddress::gsi(self.hosts[0].lid, 0);
         let start = Instant::now();
-        let request = Request {
+        let request = SaRequest {
             bytes: mad.as_bytes(),
             requester,
         };
@@ -195,7 +195,7 @@ impl Bench {
         let start = Instant::now();
         let requester = RemoteAddress::gsi(self.hosts[0].lid, 0);
         let answer = self.sa.handle(
-            Request {
+            SaRequest {
                 bytes: mad.as_bytes(),
                 requester,
             },
@@ -244,7 +244,7 @@ fn mix(fabric: &mut Fabric) {
 }
 
 fn run(spec: &str, links: &str, snapshot: Snapshot) {
-    let mut sa = Sa::new(Config { sm_key: 0 });
+    let mut sa = Sa::new(SaConfig { sm_key: 0 });
     let start = Instant::now();
     let sa_snapshot = SaSnapshot::of(&snapshot, None);
     let arranged = start.elapsed();

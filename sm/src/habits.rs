@@ -13,7 +13,7 @@ use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{NodeInfo, NodeType};
 
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::sweep::inventory::{Inventory, NodeRecord};
+use crate::sweep::inventory::{Inventory, InventoryNode};
 
 /// How many kinds of devices have habits: far more than a subnet has. Kinds beyond it get both
 /// requests each time.
@@ -73,7 +73,7 @@ impl DeviceKind {
 /// A deviation of a kind of device. The number is its bit in the store: it never changes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
-pub enum Habit {
+pub enum DeviceHabit {
     /// It refuses PortInfo with attribute-modifier bit 31 (SMSupportExtendedSpeeds, IBA 14.2.5.6).
     RefusesExtendedSpeeds = 0,
     /// Port 0 of a switch: it refuses blocks of the LinearForwardingTable above LinearFDBTop.
@@ -83,9 +83,9 @@ pub enum Habit {
 }
 
 /// A line of [`HABITS`].
-pub struct HabitInfo {
+pub struct DeviceHabitInfo {
     /// The habit.
-    pub habit: Habit,
+    pub habit: DeviceHabit,
     /// The deviation of such devices, after "They".
     pub does: &'static str,
     /// The subnet manager's way around it, and the effect.
@@ -93,25 +93,25 @@ pub struct HabitInfo {
 }
 
 /// Every habit that can be learned.
-pub const HABITS: &[HabitInfo] = &[
-    HabitInfo {
-        habit: Habit::RefusesBlocksAboveTop,
+pub const HABITS: &[DeviceHabitInfo] = &[
+    DeviceHabitInfo {
+        habit: DeviceHabit::RefusesBlocksAboveTop,
         does: "refuse blocks of forwarding tables above LinearFDBTop",
         instead: "LinearFDBTop is raised first there",
     },
-    HabitInfo {
-        habit: Habit::RefusesStateWithSettings,
+    DeviceHabitInfo {
+        habit: DeviceHabit::RefusesStateWithSettings,
         does: "refuse PortState together with other settings",
         instead: "the settings go first there",
     },
-    HabitInfo {
-        habit: Habit::RefusesExtendedSpeeds,
+    DeviceHabitInfo {
+        habit: DeviceHabit::RefusesExtendedSpeeds,
         does: "refuse PortInfo with the bit for extended speeds",
         instead: "they are asked without it; speeds above QDR cannot be set there",
     },
 ];
 
-impl Habit {
+impl DeviceHabit {
     const fn bit(self) -> u32 {
         1 << self as u8
     }
@@ -126,14 +126,14 @@ pub struct DeviceHabits {
 
 impl DeviceHabits {
     /// Whether devices of `kind` have the habit.
-    pub fn has(&self, kind: DeviceKind, habit: Habit) -> bool {
+    pub fn has(&self, kind: DeviceKind, habit: DeviceHabit) -> bool {
         self.kinds
             .get(&kind)
             .is_some_and(|bits| bits & habit.bit() != 0)
     }
 
     /// Learns that devices of `kind` have the habit. Returns whether it is new.
-    pub fn learn(&mut self, kind: DeviceKind, habit: Habit) -> bool {
+    pub fn learn(&mut self, kind: DeviceKind, habit: DeviceHabit) -> bool {
         let full = self.kinds.len() >= KINDS_MAX && !self.kinds.contains_key(&kind);
         if full || self.has(kind, habit) {
             return false;
@@ -168,7 +168,7 @@ impl DeviceHabits {
     pub fn findings(&self, inventory: &Inventory) -> Vec<Finding> {
         let mut findings = Vec::new();
         for (&kind, &bits) in &self.kinds {
-            let Some(devices) = Devices::of(inventory, kind) else {
+            let Some(devices) = DevicesOfKind::of(inventory, kind) else {
                 continue;
             };
             for info in HABITS.iter().filter(|info| bits & info.habit.bit() != 0) {
@@ -180,19 +180,19 @@ impl DeviceHabits {
 }
 
 /// The devices of a kind that are in the subnet.
-pub struct Devices {
+pub struct DevicesOfKind {
     kind: DeviceKind,
     first: Guid,
     name: String,
     count: usize,
 }
 
-impl Devices {
+impl DevicesOfKind {
     /// Those of `kind`; `None` where there are none.
-    pub fn of(inventory: &Inventory, kind: DeviceKind) -> Option<Devices> {
+    pub fn of(inventory: &Inventory, kind: DeviceKind) -> Option<DevicesOfKind> {
         let mut nodes = inventory.nodes().filter(|(_, node)| kind.is_of(&node.info));
-        let (first, node): (Guid, &NodeRecord) = nodes.next()?;
-        Some(Devices {
+        let (first, node): (Guid, &InventoryNode) = nodes.next()?;
+        Some(DevicesOfKind {
             kind,
             first,
             name: node.name(),
@@ -245,9 +245,9 @@ mod tests {
     #[test]
     fn a_habit_is_learned_once_and_restored_from_its_bits() {
         let mut habits = DeviceHabits::default();
-        assert!(!habits.has(KIND, Habit::RefusesExtendedSpeeds));
-        assert!(habits.learn(KIND, Habit::RefusesExtendedSpeeds));
-        assert!(!habits.learn(KIND, Habit::RefusesExtendedSpeeds));
+        assert!(!habits.has(KIND, DeviceHabit::RefusesExtendedSpeeds));
+        assert!(habits.learn(KIND, DeviceHabit::RefusesExtendedSpeeds));
+        assert!(!habits.learn(KIND, DeviceHabit::RefusesExtendedSpeeds));
         assert!(habits.take_news() && !habits.take_news());
         let mut restored = DeviceHabits::default();
         for (kind, bits) in habits.bits() {
@@ -261,7 +261,7 @@ mod tests {
         let mut habits = DeviceHabits::default();
         for revision in 0..=KINDS_MAX as u32 {
             let kind = DeviceKind { revision, ..KIND };
-            let learned = habits.learn(kind, Habit::RefusesExtendedSpeeds);
+            let learned = habits.learn(kind, DeviceHabit::RefusesExtendedSpeeds);
             assert_eq!(learned, (revision as usize) < KINDS_MAX);
         }
     }
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn habits_of_absent_devices_are_no_finding() {
         let mut habits = DeviceHabits::default();
-        habits.learn(KIND, Habit::RefusesExtendedSpeeds);
+        habits.learn(KIND, DeviceHabit::RefusesExtendedSpeeds);
         assert!(habits.findings(&Inventory::default()).is_empty());
     }
 }

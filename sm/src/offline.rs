@@ -5,15 +5,15 @@ use std::path::Path;
 use anyhow::Context as _;
 use rsm_ids::{Lid, PortNum};
 use rsm_mad::wire::attr::{
-    LinkSpeed as WireSpeed, LinkSpeedExt, LinkSpeedExt2, LinkWidth as WireWidth, Mtu,
-    NodeDescription, NodeInfo, NodeType, PortInfo, PortState, SwitchInfo, VlCap,
+    LinkSpeedExt, LinkSpeedExt2, LinkSpeeds, LinkWidths, Mtu, NodeDescription, NodeInfo, NodeType,
+    PortInfo, PortState, SwitchInfo, VlCap,
 };
 use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, Node, NodeKind};
 use rsm_routing::{generate, ibnetdiscover};
 use rsm_sim::{Devices, SimConfig};
 
 use crate::fabric::Fabric;
-use crate::sweep::inventory::{Inventory, NodeRecord, PortKey, PortRecord, SwitchRecord};
+use crate::sweep::inventory::{Inventory, InventoryNode, InventoryPort, InventorySwitch, PortKey};
 
 /// The largest fabric file that is read, in bytes: a full subnet of 49,151 LIDs is a tenth of it.
 const FILE_MAX: u64 = 256 * 1024 * 1024;
@@ -99,7 +99,7 @@ pub fn fabric(netlist: &Netlist) -> Fabric {
     Fabric::build(&inventory)
 }
 
-fn record(node: &Node) -> NodeRecord {
+fn record(node: &Node) -> InventoryNode {
     let mut info = NodeInfo::default();
     info.set_node_type(match node.kind {
         NodeKind::Ca => NodeType::Ca,
@@ -125,10 +125,10 @@ fn record(node: &Node) -> NodeRecord {
             port.set_port_state(PortState::Down)
                 .set_mtu_cap(Mtu::Bytes4096)
                 .set_vl_cap(VlCap::Vl0To7);
-            PortRecord {
+            InventoryPort {
                 info: Some(port),
                 guid: stated.guid,
-                ..PortRecord::default()
+                ..InventoryPort::default()
             }
         })
         .collect();
@@ -137,9 +137,9 @@ fn record(node: &Node) -> NodeRecord {
         switch
             .set_linear_fdb_cap(Lid::UNICAST_LAST.0 + 1)
             .set_enhanced_port0(node.enhanced_port0);
-        SwitchRecord::new(switch)
+        InventorySwitch::new(switch)
     });
-    NodeRecord {
+    InventoryNode {
         info,
         description: Some(NodeDescription::new(&node.description)),
         ports,
@@ -154,17 +154,17 @@ fn record(node: &Node) -> NodeRecord {
 fn bring_up(info: &mut PortInfo, cable: &Cable) {
     info.set_port_state(PortState::Active);
     info.set_link_width_active(match cable.width {
-        LinkWidth::X1 => WireWidth::X1,
-        LinkWidth::X2 => WireWidth::X2,
-        LinkWidth::X4 => WireWidth::X4,
-        LinkWidth::X8 => WireWidth::X8,
-        LinkWidth::X12 => WireWidth::X12,
+        LinkWidth::X1 => LinkWidths::X1,
+        LinkWidth::X2 => LinkWidths::X2,
+        LinkWidth::X4 => LinkWidths::X4,
+        LinkWidth::X8 => LinkWidths::X8,
+        LinkWidth::X12 => LinkWidths::X12,
     });
     match cable.speed {
-        LinkSpeed::Sdr => info.set_link_speed_active(WireSpeed::SDR),
-        LinkSpeed::Ddr => info.set_link_speed_active(WireSpeed::DDR),
+        LinkSpeed::Sdr => info.set_link_speed_active(LinkSpeeds::SDR),
+        LinkSpeed::Ddr => info.set_link_speed_active(LinkSpeeds::DDR),
         // FDR10 shows as QDR in PortInfo.
-        LinkSpeed::Qdr | LinkSpeed::Fdr10 => info.set_link_speed_active(WireSpeed::QDR),
+        LinkSpeed::Qdr | LinkSpeed::Fdr10 => info.set_link_speed_active(LinkSpeeds::QDR),
         LinkSpeed::Fdr => info.set_link_speed_ext_active(LinkSpeedExt::FDR),
         LinkSpeed::Edr => info.set_link_speed_ext_active(LinkSpeedExt::EDR),
         LinkSpeed::Hdr => info.set_link_speed_ext_active(LinkSpeedExt::HDR),

@@ -3,7 +3,7 @@
 
 use rsm_ids::{Lid, Lmc};
 use rsm_mad::wire::attr::{
-    LinkDownDefault, LinkSpeed, LinkSpeedExt, LinkWidth, Mtu, PortInfo, PortPhysicalState,
+    LinkDownDefault, LinkSpeedExt, LinkSpeeds, LinkWidths, Mtu, PortInfo, PortPhysicalState,
     PortState, VlCap,
 };
 
@@ -20,7 +20,7 @@ pub struct Field {
 macro_rules! fields {
     ($($(#[$doc:meta])* $index:ident: $name:literal, $get:expr, $set:expr, $before_active:literal;)*) => {
         #[derive(Clone, Copy)]
-        pub(crate) enum Index { $($index),* }
+        pub(crate) enum FieldIndex { $($index),* }
 
         /// Every field that the subnet manager owns; a [`FieldMask`] has a bit for each.
         pub static FIELDS: &[Field] = &[
@@ -47,8 +47,8 @@ fields! {
     SubnetTimeout: "SubnetTimeOut", |info| u64::from(info.subnet_timeout()), |info, value| { info.set_subnet_timeout(value as u8); }, false;
     LocalPhyErrors: "LocalPhyErrors", |info| u64::from(info.local_phy_errors()), |info, value| { info.set_local_phy_errors(value as u8); }, false;
     OverrunErrors: "OverrunErrors", |info| u64::from(info.overrun_errors()), |info, value| { info.set_overrun_errors(value as u8); }, false;
-    WidthEnabled: "LinkWidthEnabled", |info| u64::from(info.link_width_enabled().0), |info, value| { info.set_link_width_enabled(LinkWidth(value as u8)); }, false;
-    SpeedEnabled: "LinkSpeedEnabled", |info| u64::from(info.link_speed_enabled().0), |info, value| { info.set_link_speed_enabled(LinkSpeed(value as u8)); }, false;
+    WidthEnabled: "LinkWidthEnabled", |info| u64::from(info.link_width_enabled().0), |info, value| { info.set_link_width_enabled(LinkWidths(value as u8)); }, false;
+    SpeedEnabled: "LinkSpeedEnabled", |info| u64::from(info.link_speed_enabled().0), |info, value| { info.set_link_speed_enabled(LinkSpeeds(value as u8)); }, false;
     SpeedExtEnabled: "LinkSpeedExtEnabled", |info| u64::from(info.link_speed_ext_enabled().0), |info, value| { info.set_link_speed_ext_enabled(LinkSpeedExt(value as u8)); }, false;
     EnforceInbound: "PartitionEnforcementInbound", |info| u64::from(info.partition_enforcement_inbound()), |info, value| { info.set_partition_enforcement_inbound(value != 0); }, false;
     EnforceOutbound: "PartitionEnforcementOutbound", |info| u64::from(info.partition_enforcement_outbound()), |info, value| { info.set_partition_enforcement_outbound(value != 0); }, false;
@@ -62,11 +62,11 @@ impl FieldMask {
     /// Fields that a port needs. A port that does not keep one of them is faulty; that is no habit
     /// of its kind of device.
     pub const ESSENTIAL: FieldMask = FieldMask(
-        1 << Index::MKey as u32
-            | 1 << Index::BaseLid as u32
-            | 1 << Index::MasterSmLid as u32
-            | 1 << Index::LidMask as u32
-            | 1 << Index::NeighborMtu as u32,
+        1 << FieldIndex::MKey as u32
+            | 1 << FieldIndex::BaseLid as u32
+            | 1 << FieldIndex::MasterSmLid as u32
+            | 1 << FieldIndex::LidMask as u32
+            | 1 << FieldIndex::NeighborMtu as u32,
     );
 
     /// Whether the set is empty.
@@ -124,12 +124,12 @@ pub struct LinkMismatch {
 
 /// The planned fields of a port and their values; the other fields stay as they are.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Settings {
+pub struct PortSettings {
     values: [Option<u64>; FIELD_COUNT],
 }
 
-impl Settings {
-    pub(crate) fn put(&mut self, index: Index, value: u64) {
+impl PortSettings {
+    pub(crate) fn put(&mut self, index: FieldIndex, value: u64) {
         self.values[index as usize] = Some(value);
     }
 
@@ -156,8 +156,8 @@ impl Settings {
         info.set_port_state(PortState::NoChange);
         info.set_port_physical_state(PortPhysicalState::NoChange);
         info.set_link_down_default_state(LinkDownDefault::NoChange);
-        info.set_link_width_enabled(LinkWidth(0));
-        info.set_link_speed_enabled(LinkSpeed(0));
+        info.set_link_width_enabled(LinkWidths(0));
+        info.set_link_speed_enabled(LinkSpeeds(0));
         info.set_client_reregister(false);
         for (bit, (field, value)) in FIELDS.iter().zip(&self.values).enumerate() {
             if let Some(value) = value
@@ -215,15 +215,15 @@ impl Settings {
         if info.port_state() != PortState::Active {
             return None;
         }
-        let planned = |index: Index, held: u8| {
+        let planned = |index: FieldIndex, held: u8| {
             let planned = self.values[index as usize].map(|value| value as u8);
             planned.filter(|&planned| planned != held)
         };
         let (mtu, vls) = (info.neighbor_mtu(), info.operational_vls());
         let mismatch = LinkMismatch {
-            mtu: planned(Index::NeighborMtu, mtu.code())
+            mtu: planned(FieldIndex::NeighborMtu, mtu.code())
                 .map(|planned| (mtu, Mtu::from_code(planned))),
-            vls: planned(Index::OperationalVls, vls.code())
+            vls: planned(FieldIndex::OperationalVls, vls.code())
                 .map(|planned| (vls, VlCap::from_code(planned))),
         };
         (mismatch != LinkMismatch::default()).then_some(mismatch)
@@ -232,7 +232,7 @@ impl Settings {
     /// Whether MasterSMLID differs, so that the client behind the port must register anew. False if
     /// MasterSMLID is in `ignored`: a device that does not keep it shows no change.
     pub fn changes_manager(&self, info: &PortInfo, ignored: FieldMask) -> bool {
-        let index = Index::MasterSmLid as usize;
+        let index = FieldIndex::MasterSmLid as usize;
         ignored.0 & 1 << index == 0
             && self.values[index].is_some_and(|value| value != u64::from(info.master_sm_lid().0))
     }

@@ -12,7 +12,7 @@ use rsm_routing::topology::Topology;
 use rsm_routing::verify::verify;
 
 use crate::fabric::{Fabric, PortRef};
-use crate::plan::{self, Job, Plan};
+use crate::plan::{self, Plan, PlanJob};
 use crate::sweep::inventory::PortKey;
 
 /// The cable or node to lose.
@@ -146,10 +146,10 @@ fn cables(fabric: &Fabric, loss: Loss) -> Result<Vec<(PortKey, PortKey)>, WhatIf
     }
 }
 
-fn job(plan: &Arc<Plan>, fabric: Arc<Fabric>) -> Job {
-    Job {
+fn job(plan: &Arc<Plan>, fabric: Arc<Fabric>) -> PlanJob {
+    PlanJob {
         damped: Arc::new(kept_out(plan)),
-        ..Job::after(plan, fabric)
+        ..PlanJob::after(plan, fabric)
     }
 }
 
@@ -232,7 +232,7 @@ mod tests {
 
     fn planned(spec: &str) -> Arc<Plan> {
         let fabric = Arc::new(offline::fabric(&generate(spec).unwrap()));
-        let job = Job::first(fabric, Arc::new(Policy::default()));
+        let job = PlanJob::first(fabric, Arc::new(Policy::default()));
         let planned = plan::plan(&job).plan();
         planned.unwrap_or_else(|refused| panic!("{}", refused.with_causes()))
     }

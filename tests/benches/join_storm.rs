@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rsm::core::Event;
-use rsm::daemon::sa::{Clock, SaSetup, Surroundings};
+use rsm::daemon::sa::{SaSetup, Surroundings, TimeSource};
 use rsm::plan::groups::GroupSet;
 use rsm::sa;
 use rsm_ids::{Guid, Lid, PortNum};
@@ -187,7 +187,7 @@ struct Storm {
     questions: u64,
     busy: u64,
     late: u64,
-    counts: sa::Counters,
+    counts: sa::SaCounters,
     /// Resident memory before, and at its highest, in bytes.
     memory: [u64; 2],
     /// The membership changes to the core, by the time since the first request.
@@ -198,7 +198,7 @@ impl Storm {
     fn run(world: &World, hosts: &[Host]) -> Result<Storm, Box<dyn std::error::Error>> {
         let snapshot = world.manager().snapshot().expect("it is up").clone();
         let origin = now();
-        let clock: Clock = Arc::new(move || Time::ZERO + origin.elapsed());
+        let clock: TimeSource = Arc::new(move || Time::ZERO + origin.elapsed());
         let sa_setup = SaSetup::new(clock);
         let sink = sa_setup.sink();
         let (sender, answers) = channel();
@@ -213,13 +213,13 @@ impl Storm {
             })
         };
         let surroundings = Surroundings {
-            remembered: sa::Remembered::default(),
+            remembered: sa::SavedSaState::default(),
             core,
             save: Box::new(|_| ()),
             journal: None,
         };
         let port: Arc<dyn SaPort> = Arc::new(Wire(sender));
-        let sa_handle = sa_setup.start(sa::Config { sm_key: 0 }, port, surroundings)?;
+        let sa_handle = sa_setup.start(sa::SaConfig { sm_key: 0 }, port, surroundings)?;
         sa_handle.publish(snapshot);
         let mut crowd = Crowd {
             hosts,

@@ -14,11 +14,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm_gdr::fabric::Fabric;
-use rsm_gdr::generate::{Faults, Fleet, fleet, recabled, with_servers};
+use rsm_gdr::fabric::GpuFabric;
+use rsm_gdr::generate::{Fleet, FleetFaults, fleet, recabled, with_servers};
 use rsm_gdr::host_order::{Blocks, HostPositions};
-use rsm_gdr::job::{JobRequest, Load, Pattern};
-use rsm_gdr::{Analysis, Config, Survey};
+use rsm_gdr::job::{JobRequest, Pattern, PatternLoad};
+use rsm_gdr::{Analysis, AnalysisConfig, Survey};
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::engine::{self, Categories, EngineKind, Ranking};
 use rsm_routing::netlist::Netlist;
@@ -70,7 +70,11 @@ fn main() -> Result<(), AnyError> {
                 _ => "sound",
             };
             let fabric = scene.fabric(topology, Some(tables), &positions);
-            let analysis = Analysis::new(&scene.fleet.inventory, Some(fabric), Config::default());
+            let analysis = Analysis::new(
+                &scene.fleet.inventory,
+                Some(fabric),
+                AnalysisConfig::default(),
+            );
             let loads = Pattern::ALL.map(|pattern| loads(&analysis, pattern));
             for (number, hints) in ["on", "off"].into_iter().enumerate() {
                 let cells = loads.map(|loads| cell(loads[number]));
@@ -96,7 +100,7 @@ fn heading() -> String {
     )
 }
 
-fn cell(load: Option<Load>) -> String {
+fn cell(load: Option<PatternLoad>) -> String {
     match load {
         None => "-".to_owned(),
         Some(load) if load.lost > 0 => format!("{} flows lost", load.lost),
@@ -109,10 +113,10 @@ fn cell(load: Option<Load>) -> String {
 
 /// The fabric as generated, with GPUs in other orders, as built, and broken.
 fn scenes(netlist: &Netlist) -> Result<Vec<Scene>, AnyError> {
-    let permuted = Faults {
+    let permuted = FleetFaults {
         gpu_order: 26,
         seed: 1,
-        ..Faults::default()
+        ..FleetFaults::default()
     };
     let built = recabled(with_servers(netlist.clone(), 4, 32)?, 1)?;
     let scene = |name, netlist: &Netlist, faults| -> Result<Scene, AnyError> {
@@ -122,7 +126,7 @@ fn scenes(netlist: &Netlist) -> Result<Vec<Scene>, AnyError> {
             broken: Vec::new(),
         })
     };
-    let intact = || scene("", netlist, Faults::default());
+    let intact = || scene("", netlist, FleetFaults::default());
     let topology = intact()?.topology()?;
     let cables = topology.cables();
     let link = cables.first().map(|cable| cable.a);
@@ -140,7 +144,7 @@ fn scenes(netlist: &Netlist) -> Result<Vec<Scene>, AnyError> {
         scene(
             "Hosts cabled in no order, 4 storage servers at each leaf",
             &built,
-            Faults::default(),
+            FleetFaults::default(),
         )?,
         Scene {
             name: "One link gone",
@@ -183,10 +187,10 @@ impl Scene {
         topology: Topology,
         tables: Option<Tables>,
         positions: &Arc<HostPositions>,
-    ) -> Fabric {
+    ) -> GpuFabric {
         let tables = tables.map(Arc::new);
         let mut fabric =
-            Fabric::from_netlist(&self.fleet.netlist, Arc::new(topology), tables, 4096);
+            GpuFabric::from_netlist(&self.fleet.netlist, Arc::new(topology), tables, 4096);
         fabric.positions = positions.clone();
         fabric
     }
@@ -194,14 +198,18 @@ impl Scene {
     fn positions(&self) -> Result<Arc<HostPositions>, AnyError> {
         let whole = Topology::from_netlist(&self.fleet.netlist)?;
         let fabric = self.fabric(whole, None, &Arc::default());
-        let survey = Survey::new(&self.fleet.inventory, Some(&fabric), &Config::default());
+        let survey = Survey::new(
+            &self.fleet.inventory,
+            Some(&fabric),
+            &AnalysisConfig::default(),
+        );
         let blocks = Blocks::find(&survey, &fabric, &Categories::new());
         Ok(Arc::new(HostPositions::default().with(&blocks, &fabric)))
     }
 }
 
 /// The load of a pattern of all hosts, with hints and without.
-fn loads(analysis: &Analysis, pattern: Pattern) -> [Option<Load>; 2] {
+fn loads(analysis: &Analysis, pattern: Pattern) -> [Option<PatternLoad>; 2] {
     let request = JobRequest {
         hosts: analysis.names_or_all(Vec::new()),
         gpus_per_host: GPUS,
@@ -285,7 +293,7 @@ fn without(netlist: &Netlist, ends: &[(Guid, PortNum)]) -> Result<Netlist, AnyEr
 fn single_faults(netlist: &Netlist) -> Result<String, AnyError> {
     let mut scene = Scene {
         name: "",
-        fleet: fleet(netlist.clone(), Faults::default())?,
+        fleet: fleet(netlist.clone(), FleetFaults::default())?,
         broken: Vec::new(),
     };
     let positions = scene.positions()?;
@@ -310,7 +318,11 @@ fn single_faults(netlist: &Netlist) -> Result<String, AnyError> {
             let topology = scene.topology()?;
             let (tables, _) = route(&topology, &positions, ranking.clone())?;
             let fabric = scene.fabric(topology, Some(tables), &positions);
-            let analysis = Analysis::new(&scene.fleet.inventory, Some(fabric), Config::default());
+            let analysis = Analysis::new(
+                &scene.fleet.inventory,
+                Some(fabric),
+                AnalysisConfig::default(),
+            );
             for (worst, pattern) in worst.iter_mut().zip(Pattern::ALL) {
                 let load = loads(&analysis, pattern)[0].unwrap_or_default();
                 *worst = load.worst_link.max(*worst);

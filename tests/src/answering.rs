@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use rsm::core::snapshot::Snapshot;
-use rsm::daemon::sa::{AckJournal, Clock, SaHandle, SaSetup, Surroundings};
+use rsm::daemon::sa::{AckJournal, SaHandle, SaSetup, Surroundings, TimeSource};
 use rsm::sa;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
     clippy::disallowed_methods,
     reason = "the simulation runs in real time"
 )]
-fn clock() -> Clock {
+fn clock() -> TimeSource {
     let started = Instant::now();
     Arc::new(move || Time::ZERO + started.elapsed())
 }
@@ -84,13 +84,13 @@ impl AnsweringFabric {
             sa: Some(sa_setup.sink()),
         };
         let transport = handle.attach(node, port, sinks).expect("the port is free");
-        let config = sa::Config { sm_key };
+        let config = sa::SaConfig { sm_key };
         let sa_handle = sa_setup
             .start(
                 config,
                 Arc::new(transport.sa()),
                 Surroundings {
-                    remembered: sa::Remembered::default(),
+                    remembered: sa::SavedSaState::default(),
                     core: Box::new(|_| true),
                     save: Box::new(|_| ()),
                     journal,
@@ -193,7 +193,7 @@ impl Answer {
 pub struct Host {
     messenger: Messenger,
     inbox: Receiver<SaInbound>,
-    clock: Clock,
+    clock: TimeSource,
     server: RemoteAddress,
     tid: u64,
     reregistrations: Arc<AtomicU32>,

@@ -13,7 +13,7 @@ use rsm_mad::wire::header::{AttrId, Method};
 use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::live::{self, LiveError, SimHandle};
 use rsm_sim::{Sim, SimConfig};
-use rsm_sim_host::server::{self, Options, Server};
+use rsm_sim_host::server::{self, HostServer, HostServerOptions};
 use tempfile::TempDir;
 
 use crate::clock::wait_for_every;
@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(250);
 /// A fabric. Dropping it ends it.
 pub struct Hosted {
     // Fields drop in this order: the server cleans up in the directory.
-    _server: Server,
+    _server: HostServer,
     /// The fabric, in real time.
     pub sim: SimHandle,
     /// The node and port of programs: the first host.
@@ -56,7 +56,7 @@ impl Hosted {
         let socket = directory.path().join("fabric.sock");
         let sim = live::spawn(Sim::new(netlist, SimConfig::default(), 1)?)?;
         let place = first_host(netlist);
-        let options = Options {
+        let options = HostServerOptions {
             socket: socket.clone(),
             node: place.0,
         };

@@ -24,8 +24,8 @@ pub use link::LinkFilter;
 pub use multicast::{GroupSelector, MulticastGroupFilter, ParseGroupError};
 pub use node::NodeFilter;
 pub use page::{Keyed, Page};
-pub use port::{PortFilter, PortKey};
-pub use routing::Loss;
+pub use port::{PortFilter, PortId};
+pub use routing::LossSelector;
 pub use rsm_proto::v1::{
     JoinState, Membership, MissingKind, NodeKind, PhysicalState, PortState, RouteOutcome, Severity,
     SubnetState,

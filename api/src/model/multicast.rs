@@ -3,7 +3,7 @@ use std::str::FromStr;
 
 use rsm_ids::{Gid, Lid};
 
-use super::PortKey;
+use super::PortId;
 use crate::limits::MAX_SELECTOR_BYTES;
 
 /// A filter of groups; the default passes all.
@@ -12,7 +12,7 @@ pub struct MulticastGroupFilter {
     /// Only groups of the partition with this P_Key, with either membership bit.
     pub p_key: Option<u16>,
     /// Only groups that this port takes part in.
-    pub port: Option<PortKey>,
+    pub port: Option<PortId>,
 }
 
 /// The name of a multicast group: an MGID (`ff12:401b:ffff::ffff:ffff`), or a multicast LID

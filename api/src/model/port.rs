@@ -7,21 +7,21 @@ use super::{Keyed, NodeKind, PortState};
 
 /// The identity of a port: its node, and its number there. Orders by GUID, then by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PortKey {
+pub struct PortId {
     /// The GUID of the node.
     pub node: Guid,
     /// The number on the node; 0 is a switch's management port.
     pub number: PortNum,
 }
 
-impl fmt::Display for PortKey {
+impl fmt::Display for PortId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.node, self.number)
     }
 }
 
-impl From<PortKey> for v1::PortKey {
-    fn from(key: PortKey) -> Self {
+impl From<PortId> for v1::PortKey {
+    fn from(key: PortId) -> Self {
         v1::PortKey {
             node_guid: key.node.to_string(),
             number: key.number.0.into(),
@@ -44,7 +44,7 @@ pub struct PortFilter {
 
 impl PortFilter {
     /// Whether the filter passes `port`.
-    pub fn matches(&self, Keyed { key, message }: &Keyed<PortKey, v1::Port>) -> bool {
+    pub fn matches(&self, Keyed { key, message }: &Keyed<PortId, v1::Port>) -> bool {
         self.node.is_none_or(|node| node == key.node)
             && self
                 .node_kind

@@ -2,7 +2,7 @@ use super::Selector;
 
 /// A loss to foresee.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Loss {
+pub enum LossSelector {
     /// The cable at a port.
     Cable(Selector),
     /// A node with all its cables.

@@ -1,6 +1,6 @@
 use rsm_ids::Gid;
 
-use super::PortKey;
+use super::PortId;
 
 /// The key of a service, in the order of lists (IBA 15.2.5.14).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,5 +19,5 @@ pub struct ServiceFilter {
     /// Only services of this name.
     pub name: Option<String>,
     /// Only services of this port.
-    pub port: Option<PortKey>,
+    pub port: Option<PortId>,
 }

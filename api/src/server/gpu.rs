@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use rsm_gdr::Analysis;
-use rsm_gdr::import::{Format, import};
+use rsm_gdr::import::{InventoryFormat, import};
 use rsm_gdr::job::{JobRequest, Pattern};
 use rsm_gdr::render::{self, EXPORTERS, ExportOptions, Exporter, NcclVersion};
 use rsm_proto::v1::gpu_service_server::GpuService;
@@ -80,13 +80,13 @@ fn kept(error: GpuImportError) -> Status {
     }
 }
 
-fn format(number: i32) -> Result<Format, Status> {
+fn format(number: i32) -> Result<InventoryFormat, Status> {
     Ok(match v1::GpuFormat::try_from(number) {
-        Ok(v1::GpuFormat::NvidiaSmi) => Format::NvidiaSmi,
-        Ok(v1::GpuFormat::NcclXml) => Format::NcclXml,
-        Ok(v1::GpuFormat::Hwloc) => Format::Hwloc,
-        Ok(v1::GpuFormat::Sysfs) => Format::Sysfs,
-        Ok(v1::GpuFormat::Json) => Format::Json,
+        Ok(v1::GpuFormat::NvidiaSmi) => InventoryFormat::NvidiaSmi,
+        Ok(v1::GpuFormat::NcclXml) => InventoryFormat::NcclXml,
+        Ok(v1::GpuFormat::Hwloc) => InventoryFormat::Hwloc,
+        Ok(v1::GpuFormat::Sysfs) => InventoryFormat::Sysfs,
+        Ok(v1::GpuFormat::Json) => InventoryFormat::Json,
         Ok(v1::GpuFormat::Unspecified) | Err(_) => {
             return Err(invalid(
                 "format: expected nvidia-smi, nccl-xml, hwloc, sysfs or json",

@@ -1,10 +1,10 @@
 //! GPU hosts, hints and job plans as messages.
 
 use rsm_gdr::Analysis;
-use rsm_gdr::findings::{Finding, Severity};
-use rsm_gdr::hints::{Endpoint, GpuHint, PairHint};
-use rsm_gdr::hosts::Origin;
-use rsm_gdr::job::{JobPlan, Load};
+use rsm_gdr::findings::{GpuFinding, GpuSeverity};
+use rsm_gdr::hints::{GpuHint, PairEnd, PairHint};
+use rsm_gdr::hosts::HostOrigin;
+use rsm_gdr::job::{JobPlan, PatternLoad};
 use rsm_proto::v1;
 
 /// A host by its index, with its findings.
@@ -19,7 +19,7 @@ pub(super) fn host(analysis: &Analysis, place: usize) -> v1::GpuHost {
         name: host.name.clone(),
         machine: inventory.machine.clone().unwrap_or_default(),
         source: inventory.source.name().to_owned(),
-        own: host.origin == Origin::Own,
+        own: host.origin == HostOrigin::Own,
         // Bounded by MAX_GPUS and MAX_HCA_PORTS.
         gpus: inventory.gpus.len() as u32,
         compute_ports: host.slots.len() as u32,
@@ -32,13 +32,13 @@ pub(super) fn host(analysis: &Analysis, place: usize) -> v1::GpuHost {
     }
 }
 
-fn finding(finding: &Finding) -> v1::GpuFinding {
+fn finding(finding: &GpuFinding) -> v1::GpuFinding {
     v1::GpuFinding {
         kind: finding.kind.name().to_owned(),
         severity: match finding.kind.severity() {
-            Severity::Info => "info",
-            Severity::Warning => "warning",
-            Severity::Error => "error",
+            GpuSeverity::Info => "info",
+            GpuSeverity::Warning => "warning",
+            GpuSeverity::Error => "error",
         }
         .to_owned(),
         gpus: finding.gpus.iter().map(|&gpu| gpu.into()).collect(),
@@ -72,7 +72,7 @@ pub(super) fn hints(analysis: &Analysis, place: usize) -> Vec<v1::GpuHint> {
 
 /// A pair; `relay` is the index of the GPU that relays.
 pub(super) fn pair(hint: &PairHint, relay: Option<u16>) -> v1::GetGpuPairResponse {
-    let end = |end: &Endpoint| v1::GpuEndpoint {
+    let end = |end: &PairEnd| v1::GpuEndpoint {
         device: end.device.clone(),
         port_guid: end.guid.0,
         lid: end.lid.0.into(),
@@ -109,7 +109,7 @@ pub(super) fn pair(hint: &PairHint, relay: Option<u16>) -> v1::GetGpuPairRespons
 
 /// The plan of a job.
 pub(super) fn plan(analysis: &Analysis, plan: &JobPlan) -> v1::PlanGpuJobResponse {
-    let load = |load: &Load| v1::GpuLoad {
+    let load = |load: &PatternLoad| v1::GpuLoad {
         flows: load.flows,
         leaf_local: load.leaf_local,
         lost: load.lost,

@@ -46,7 +46,7 @@ use crate::limits::{
     ConnectionLimits, MAX_GPU_REQUEST_BYTES, MAX_REQUEST_BYTES, MAX_REQUESTS_PER_CONNECTION,
     MAX_RESPONSE_BYTES, MAX_WATCHERS, SHUTDOWN_GRACE,
 };
-use crate::traits::{Control, Routing, SaQueries, Simulation, Subnet};
+use crate::traits::{Control, RoutingQueries, SaQueries, Simulation, Subnet};
 use access::Access;
 use incoming::{Connections, incoming};
 use socket::Socket;
@@ -66,7 +66,7 @@ pub struct Backend {
     /// Acting.
     pub control: Arc<dyn Control>,
     /// Measuring routes.
-    pub routing: Arc<dyn Routing>,
+    pub routing: Arc<dyn RoutingQueries>,
     /// The SA, where a subnet is managed.
     pub sa: Option<Arc<dyn SaQueries>>,
     /// Acting on the fabric itself, where it is simulated.

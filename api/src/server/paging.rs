@@ -11,7 +11,7 @@ use rsm_proto::{List, Paged};
 use tonic::{Request, Response, Status};
 
 use crate::limits::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE};
-use crate::model::{AliasGuidKey, Keyed, Page, PortKey, ServiceKey, SubscriptionKey};
+use crate::model::{AliasGuidKey, Keyed, Page, PortId, ServiceKey, SubscriptionKey};
 
 /// Digits of the fingerprint in a token.
 const FINGERPRINT_DIGITS: usize = 8;
@@ -147,14 +147,14 @@ impl Key for String {
     }
 }
 
-impl Key for PortKey {
+impl Key for PortId {
     fn write(&self) -> String {
         format!("{}{}", self.node.write(), self.number.0.write())
     }
 
     fn read(digits: &str) -> Option<Self> {
         let (node, port) = digits.split_at_checked(16)?;
-        Some(PortKey {
+        Some(PortId {
             node: Guid::read(node)?,
             number: PortNum(u8::read(port)?),
         })
@@ -352,8 +352,8 @@ mod tests {
 
         #[test]
         fn keys_round_trip(node: u64, port: u8, lid: u16, gid: u128) {
-            let key = PortKey { node: Guid(node), number: PortNum(port) };
-            prop_assert_eq!(PortKey::read(&key.write()), Some(key));
+            let key = PortId { node: Guid(node), number: PortNum(port) };
+            prop_assert_eq!(PortId::read(&key.write()), Some(key));
             prop_assert_eq!(Lid::read(&Lid(lid).write()), Some(Lid(lid)));
             let service = ServiceKey { id: node, gid: Gid(gid), p_key: lid };
             prop_assert_eq!(ServiceKey::read(&service.write()), Some(service));

@@ -4,7 +4,7 @@ use rsm_ids::{Guid, PortNum};
 use tonic::Status;
 
 use crate::limits::{MAX_FILTER_BYTES, MAX_PATHS};
-use crate::model::{NodeKind, PortKey, PortState, Selector, Severity};
+use crate::model::{NodeKind, PortId, PortState, Selector, Severity};
 use crate::traits::Subnet;
 
 /// The name that a request gives in `field`.
@@ -22,7 +22,7 @@ pub(super) fn node_filter(subnet: &dyn Subnet, text: &str) -> Result<Option<Guid
 }
 
 /// The port that a filter names; none where the filter is empty.
-pub(super) fn port_filter(subnet: &dyn Subnet, text: &str) -> Result<Option<PortKey>, Status> {
+pub(super) fn port_filter(subnet: &dyn Subnet, text: &str) -> Result<Option<PortId>, Status> {
     if text.is_empty() {
         return Ok(None);
     }

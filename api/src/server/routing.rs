@@ -1,20 +1,20 @@
 use std::sync::Arc;
 
 use rsm_proto::v1;
-use rsm_proto::v1::foresee_loss_request::Loss as Wanted;
+use rsm_proto::v1::foresee_loss_request::Loss;
 use rsm_proto::v1::routing_service_server::RoutingService;
 use tonic::{Request, Response, Status};
 
 use super::access::Access;
 use super::paging::Cursor;
 use super::request::selector;
-use crate::model::Loss;
-use crate::traits::{Control, Routing};
+use crate::model::LossSelector;
+use crate::traits::{Control, RoutingQueries};
 
 /// Engines, quality, and the consequences of losses.
 #[derive(Clone)]
 pub(super) struct Routes {
-    pub(super) routing: Arc<dyn Routing>,
+    pub(super) routing: Arc<dyn RoutingQueries>,
     pub(super) control: Arc<dyn Control>,
     pub(super) access: Access,
 }
@@ -53,8 +53,8 @@ impl RoutingService for Routes {
         request: Request<v1::ForeseeLossRequest>,
     ) -> Result<Response<v1::ForeseeLossResponse>, Status> {
         let loss = match request.into_inner().loss {
-            Some(Wanted::Unlink(port)) => Loss::Cable(selector("unlink", &port)?),
-            Some(Wanted::Remove(node)) => Loss::Node(selector("remove", &node)?),
+            Some(Loss::Unlink(port)) => LossSelector::Cable(selector("unlink", &port)?),
+            Some(Loss::Remove(node)) => LossSelector::Node(selector("remove", &node)?),
             None => {
                 return Err(Status::invalid_argument(
                     "loss: nothing is to go, expected unlink or remove",

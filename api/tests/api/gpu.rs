@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rsm_api::{GpuImportError, GpuSubject, Gpus};
-use rsm_gdr::hosts::Inventory;
+use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::inventory::HostInventory;
-use rsm_gdr::{Analysis, Config};
+use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_proto::v1;
 use rsm_proto::v1::gpu_service_client::GpuServiceClient;
 use tokio::sync::watch;
@@ -20,11 +20,15 @@ use crate::served::Served;
 
 /// Inventories without a fabric.
 #[derive(Default)]
-pub(crate) struct Memory(Mutex<Inventory>, watch::Sender<u64>);
+pub(crate) struct Memory(Mutex<GpuInventory>, watch::Sender<u64>);
 
 impl Gpus for Memory {
     fn analysis(&self) -> Arc<Analysis> {
-        Arc::new(Analysis::new(&self.0.lock(), None, Config::default()))
+        Arc::new(Analysis::new(
+            &self.0.lock(),
+            None,
+            AnalysisConfig::default(),
+        ))
     }
 
     fn changes(&self) -> watch::Receiver<u64> {

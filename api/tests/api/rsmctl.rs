@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use rsm_api::model::{Keyed, MissingKind, PortKey, PortState};
+use rsm_api::model::{Keyed, MissingKind, PortId, PortState};
 use rsm_api::v1;
 use rsm_api::v1::event::Change;
 use rsm_ids::{Lid, PortNum};
@@ -140,7 +140,7 @@ fn every_subcommand_prints_its_golden_output() {
 fn missing_nodes_and_cables_are_listed_and_accepted() {
     let fake = Fake::tree(2, 1);
     let missing = |number, kind: MissingKind, name: &str, lost_unix_ms| {
-        let key = PortKey {
+        let key = PortId {
             node: guid(LEAF, 0),
             number: PortNum(number),
         };

@@ -10,12 +10,12 @@ use crate::error::SimError;
 use crate::fabric::{NONE, Silence, USUAL, rate_up_to};
 use crate::personality::Personality;
 use crate::queue::Event;
-use crate::rng::Chance;
+use crate::rng::Probability;
 use crate::sim::{AttachId, Sim};
 use crate::trap;
 
-fn chance(value: f64) -> Result<Chance, SimError> {
-    Chance::new(value).ok_or(SimError::NotAProbability { value })
+fn chance(value: f64) -> Result<Probability, SimError> {
+    Probability::new(value).ok_or(SimError::NotAProbability { value })
 }
 
 impl Sim {

@@ -141,7 +141,7 @@ const fn slot(attribute: AttrId) -> usize {
 /// Every packet that was ever made is accounted for:
 /// `sent + traps + duplicates == delivered + consumed + dropped() + in_flight`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Counters {
+pub struct SimCounters {
     /// Datagrams that clients sent.
     pub sent: u64,
     /// Traps that agents sent, repetitions included.
@@ -161,7 +161,7 @@ pub struct Counters {
     dropped: [u64; DropReason::ALL.len()],
 }
 
-impl Counters {
+impl SimCounters {
     /// Requests that reached agents, by attribute and method. Attributes without a name in
     /// [`AttrId`] are counted together, and methods other than Get and Set not at all.
     pub fn received(&self, attribute: AttrId, method: Method) -> u64 {
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn attributes_without_a_name_are_counted_together() {
-        let mut counters = Counters::default();
+        let mut counters = SimCounters::default();
         counters.count_request(AttrId(0xFFFF), Method::GET);
         counters.count_request(AttrId::PORT_INFO, Method::SET);
         assert_eq!(counters.received(AttrId(0xFF00), Method::GET), 1);

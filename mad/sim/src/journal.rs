@@ -10,7 +10,7 @@ use rsm_mad::wire::smp::SMP_DATA_LEN;
 /// Replayed in order on the state at the start of the recording, entries give every state that the
 /// fabric ever had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct JournalEntry {
+pub struct SetJournalEntry {
     /// The time when it took effect.
     pub time: Time,
     /// The time when it was sent. One that a slow device held back can take effect after Sets that
@@ -30,23 +30,23 @@ pub struct JournalEntry {
 
 /// The Sets that took effect since recording began, oldest first.
 #[derive(Debug, Clone, Default)]
-pub struct Journal {
-    entries: VecDeque<JournalEntry>,
+pub struct SetJournal {
+    entries: VecDeque<SetJournalEntry>,
     capacity: usize,
     /// How many entries were lost for lack of capacity. The oldest go first.
     pub overwritten: u64,
 }
 
-impl Journal {
-    pub(crate) fn with_capacity(capacity: usize) -> Journal {
-        Journal {
+impl SetJournal {
+    pub(crate) fn with_capacity(capacity: usize) -> SetJournal {
+        SetJournal {
             entries: VecDeque::new(),
             capacity,
             overwritten: 0,
         }
     }
 
-    pub(crate) fn push(&mut self, entry: JournalEntry) {
+    pub(crate) fn push(&mut self, entry: SetJournalEntry) {
         if self.entries.len() >= self.capacity {
             self.overwritten += 1;
             if self.entries.pop_front().is_none() {
@@ -57,13 +57,13 @@ impl Journal {
     }
 
     /// Takes the entries, leaving an empty journal of the same capacity.
-    pub(crate) fn take(&mut self) -> Journal {
-        let empty = Journal::with_capacity(self.capacity);
+    pub(crate) fn take(&mut self) -> SetJournal {
+        let empty = SetJournal::with_capacity(self.capacity);
         std::mem::replace(self, empty)
     }
 
     /// The entries, oldest first.
-    pub fn entries(&self) -> impl ExactSizeIterator<Item = &JournalEntry> {
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = &SetJournalEntry> {
         self.entries.iter()
     }
 

@@ -61,10 +61,10 @@ mod wheel;
 
 pub use adaptive::LinearWrites;
 pub use config::SimConfig;
-pub use counters::{Counters, DropReason};
+pub use counters::{DropReason, SimCounters};
 pub use error::SimError;
 pub use fabric::Silence;
-pub use journal::{Journal, JournalEntry};
+pub use journal::{SetJournal, SetJournalEntry};
 pub use multicast::MulticastProbe;
 pub use personality::{
     Devices, DevicesError, HABITS, Habit, HabitInfo, MODELS, Model, NodeKinds, Personality,

@@ -38,23 +38,23 @@ impl Rng {
 
     /// Whether an event of this chance happens. A chance of zero draws no number, so that disabled
     /// faults do not change a run.
-    pub(crate) fn happens(&mut self, chance: Chance) -> bool {
+    pub(crate) fn happens(&mut self, chance: Probability) -> bool {
         chance.0 != 0 && (self.next_u64() >> 32) < chance.0
     }
 }
 
 /// A probability in steps of 2^-32: 0 never, 2^32 always.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Chance(u64);
+pub(crate) struct Probability(u64);
 
-impl Chance {
-    pub(crate) const NEVER: Chance = Chance(0);
+impl Probability {
+    pub(crate) const NEVER: Probability = Probability(0);
 
     /// The nearest step to `probability`; `None` unless it is from 0 to 1.
-    pub(crate) fn new(probability: f64) -> Option<Chance> {
+    pub(crate) fn new(probability: f64) -> Option<Probability> {
         (0.0..=1.0)
             .contains(&probability)
-            .then(|| Chance((probability * 4_294_967_296.0).round() as u64))
+            .then(|| Probability((probability * 4_294_967_296.0).round() as u64))
     }
 }
 
@@ -77,24 +77,24 @@ mod tests {
     #[test]
     fn chances_hold_on_average() {
         let mut rng = Rng::new(7);
-        let chance = Chance::new(0.05).unwrap();
+        let chance = Probability::new(0.05).unwrap();
         let hits = (0..100_000).filter(|_| rng.happens(chance)).count();
         assert!((4_700..5_300).contains(&hits), "{hits}");
-        assert!((0..1000).all(|_| rng.happens(Chance::new(1.0).unwrap())));
+        assert!((0..1000).all(|_| rng.happens(Probability::new(1.0).unwrap())));
         assert!((0..1000).all(|_| rng.below(10) < 10));
     }
 
     #[test]
     fn a_chance_of_zero_draws_no_number() {
         let mut rng = Rng::new(7);
-        assert!(!rng.happens(Chance::NEVER));
+        assert!(!rng.happens(Probability::NEVER));
         assert_eq!(rng.next_u64(), Rng::new(7).next_u64());
     }
 
     #[test]
     fn values_outside_0_to_1_are_no_chance() {
         for bad in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
-            assert_eq!(Chance::new(bad), None);
+            assert_eq!(Probability::new(bad), None);
         }
     }
 }

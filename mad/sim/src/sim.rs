@@ -11,11 +11,11 @@ use rsm_routing::netlist::Netlist;
 
 use crate::agent::Effect;
 use crate::config::SimConfig;
-use crate::counters::{Counters, DropReason};
+use crate::counters::{DropReason, SimCounters};
 use crate::error::SimError;
 use crate::fabric::{Fabric, NONE};
-use crate::fault::Faults;
-use crate::journal::Journal;
+use crate::fault::FabricFaults;
+use crate::journal::SetJournal;
 use crate::packet::{Packet, Packets};
 use crate::queue::{Event, EventQueue};
 use crate::rng::Rng;
@@ -26,7 +26,7 @@ pub struct AttachId(pub(crate) u32);
 
 /// A program behind a port: the state that a host's kernel keeps for it.
 #[derive(Debug, Clone)]
-pub(crate) struct Client {
+pub(crate) struct AttachedClient {
     pub(crate) port: u32,
     /// When the host has passed on all datagrams given to it.
     send_free: Time,
@@ -52,10 +52,10 @@ pub struct Sim {
     pub(crate) fabric: Fabric,
     pub(crate) queue: EventQueue,
     pub(crate) packets: Packets,
-    pub(crate) clients: Vec<Client>,
-    pub(crate) counters: Counters,
-    pub(crate) faults: Faults,
-    pub(crate) journal: Option<Journal>,
+    pub(crate) clients: Vec<AttachedClient>,
+    pub(crate) counters: SimCounters,
+    pub(crate) faults: FabricFaults,
+    pub(crate) journal: Option<SetJournal>,
     pub(crate) rng: Rng,
     pub(crate) now: Time,
     output: VecDeque<(AttachId, Inbound)>,
@@ -78,8 +78,8 @@ impl Sim {
             queue: EventQueue::new(),
             packets: Packets::default(),
             clients: Vec::new(),
-            counters: Counters::default(),
-            faults: Faults::default(),
+            counters: SimCounters::default(),
+            faults: FabricFaults::default(),
             journal: None,
             rng: Rng::new(seed),
             now: Time::ZERO,
@@ -104,7 +104,7 @@ impl Sim {
         }
         *slot = self.clients.len() as u32;
         let id = AttachId(*slot);
-        self.clients.push(Client {
+        self.clients.push(AttachedClient {
             port: index,
             send_free: Time::ZERO,
             matches: false,
@@ -224,7 +224,7 @@ impl Sim {
     }
 
     /// The counters so far.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> SimCounters {
         let mut counters = self.counters.clone();
         counters.in_flight = self.packets.len() as u64;
         counters
@@ -233,12 +233,12 @@ impl Sim {
     /// Records every Set that takes effect from now on, the last `capacity` of them. It replaces a
     /// running recording.
     pub fn start_journal(&mut self, capacity: usize) {
-        self.journal = Some(Journal::with_capacity(capacity));
+        self.journal = Some(SetJournal::with_capacity(capacity));
     }
 
     /// Takes the recorded Sets; recording goes on. `None` if it was never started.
-    pub fn take_journal(&mut self) -> Option<Journal> {
-        self.journal.as_mut().map(Journal::take)
+    pub fn take_journal(&mut self) -> Option<SetJournal> {
+        self.journal.as_mut().map(SetJournal::take)
     }
 
     fn happen(&mut self, event: Event) {

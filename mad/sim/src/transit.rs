@@ -14,7 +14,7 @@ use crate::config::SimConfig;
 use crate::counters::DropReason;
 use crate::directed::{self, Step};
 use crate::fabric::{NONE, Node, Silence};
-use crate::journal::JournalEntry;
+use crate::journal::SetJournalEntry;
 use crate::personality::Habit;
 use crate::queue::Event;
 use crate::route::{self, Traffic};
@@ -310,7 +310,7 @@ impl Sim {
         if let Some(journal) = &mut self.journal {
             let address = self.fabric.address_port(packet.at);
             let smp = packet.smp();
-            journal.push(JournalEntry {
+            journal.push(SetJournalEntry {
                 time: self.now,
                 sent: packet.sent,
                 node: self.fabric.node(node_index).guid,

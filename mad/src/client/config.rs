@@ -44,20 +44,20 @@ impl ClientConfig {
     ///
     /// # Errors
     /// The first broken rule.
-    pub fn validate(&self) -> Result<(), ConfigError> {
+    pub fn validate(&self) -> Result<(), ClientConfigError> {
         let windows = [self.min_window, self.initial_window, self.max_window];
         if self.min_window == 0 || !windows.is_sorted() || self.max_window as usize > MAX_PENDING {
-            return Err(ConfigError::Window {
+            return Err(ClientConfigError::Window {
                 min: self.min_window,
                 initial: self.initial_window,
                 max: self.max_window,
             });
         }
         if self.target_cap == 0 {
-            return Err(ConfigError::TargetCap);
+            return Err(ClientConfigError::TargetCap);
         }
         if self.retries > Self::MAX_RETRIES {
-            return Err(ConfigError::Retries(self.retries));
+            return Err(ClientConfigError::Retries(self.retries));
         }
         let timeouts = [
             self.timeout_floor,
@@ -65,14 +65,14 @@ impl ClientConfig {
             self.timeout_ceiling,
         ];
         if self.timeout_floor.is_zero() || !timeouts.is_sorted() {
-            return Err(ConfigError::Timeout {
+            return Err(ClientConfigError::Timeout {
                 floor: self.timeout_floor,
                 initial: self.initial_timeout,
                 ceiling: self.timeout_ceiling,
             });
         }
         if self.busy_delay.is_zero() || self.busy_delay > self.timeout_ceiling {
-            return Err(ConfigError::BusyDelay(self.busy_delay));
+            return Err(ClientConfigError::BusyDelay(self.busy_delay));
         }
         Ok(())
     }
@@ -111,7 +111,7 @@ impl Default for ClientConfig {
 
 /// The values of a [`ClientConfig`] are out of range or contradict each other.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
+pub enum ClientConfigError {
     /// The windows are not in order.
     #[error(
         "windows of {min} to {max} requests from {initial} at first: expected 1 <= least <= first <= most <= {MAX_PENDING}"

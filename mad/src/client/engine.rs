@@ -10,8 +10,8 @@ use super::tids::{Owner, Tids};
 use super::timers::Timers;
 use super::window::Window;
 use super::{
-    ClientConfig, ClientStats, Completion, Failure, MAX_PENDING, Rejected, Request, Response,
-    Transmit, Withdrawn,
+    ClientConfig, ClientStats, Completion, MAX_PENDING, Rejected, Request, RequestFailure,
+    Response, Transmit, Withdrawn,
 };
 use crate::Time;
 use crate::ids::Tid;
@@ -231,7 +231,7 @@ impl<C> Client<C> {
                 return Handled::Stale;
             }
             self.counters.busy += 1;
-            return match self.defer(index, Failure::Rejected(status), now) {
+            return match self.defer(index, RequestFailure::Rejected(status), now) {
                 Some(completion) => Handled::Completed(completion),
                 None => Handled::Deferred,
             };
@@ -256,7 +256,7 @@ impl<C> Client<C> {
             }
             SendFailure::Flushed | SendFailure::Other(_) => {
                 self.counters.send_failures += 1;
-                self.defer(index, Failure::SendFailed, now)
+                self.defer(index, RequestFailure::SendFailed, now)
             }
         };
         self.completions.extend(completion);
@@ -464,7 +464,7 @@ impl<C> Client<C> {
         let (attempts, rounds) = (transaction.attempts, transaction.request.rounds);
         if attempts >= self.most_attempts(rounds) {
             self.counters.failed += 1;
-            return Some(self.finish(index, 0, Err(Failure::TimedOut), now.since(sent)));
+            return Some(self.finish(index, 0, Err(RequestFailure::TimedOut), now.since(sent)));
         }
         let transaction = &mut self.transactions[index];
         transaction.unanswered = Some(sent);
@@ -477,7 +477,7 @@ impl<C> Client<C> {
 
     /// Defers the request whose present attempt is out, or ends it with `failure` if that was the
     /// last attempt.
-    fn defer(&mut self, index: u32, failure: Failure, now: Time) -> Option<Completion<C>> {
+    fn defer(&mut self, index: u32, failure: RequestFailure, now: Time) -> Option<Completion<C>> {
         let rounds = self.transactions[index].request.rounds;
         let most = self.most_attempts(rounds);
         let transaction = &mut self.transactions[index];
@@ -505,7 +505,7 @@ impl<C> Client<C> {
         &mut self,
         index: u32,
         age: u8,
-        outcome: Result<Response, Failure>,
+        outcome: Result<Response, RequestFailure>,
         rtt: Duration,
     ) -> Completion<C> {
         let transaction = self.retire(index, outcome.is_ok());

@@ -35,10 +35,11 @@ mod tids;
 mod timers;
 mod window;
 
-pub use config::{ClientConfig, ConfigError};
+pub use config::{ClientConfig, ClientConfigError};
 pub use engine::{Client, Handled};
 pub use request::{
-    Completion, Failure, Priority, Rejected, Request, Response, Route, Routes, Transmit, Withdrawn,
+    Completion, Priority, Rejected, Request, RequestFailure, Response, Route, Routes, Transmit,
+    Withdrawn,
 };
 pub use stats::ClientStats;
 

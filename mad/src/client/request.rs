@@ -228,7 +228,7 @@ pub struct Completion<C> {
     /// The caller's value from the request.
     pub context: C,
     /// The response, or the reason why there is none.
-    pub outcome: Result<Response, Failure>,
+    pub outcome: Result<Response, RequestFailure>,
     /// How often the client sent it, 1 or more.
     pub attempts: u8,
     /// The index of the answered attempt's route in the request; the last attempt's if there is no
@@ -271,7 +271,7 @@ impl fmt::Debug for Response {
 
 /// The reason why a request has no response after all its attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Failure {
+pub enum RequestFailure {
     /// The target stayed silent.
     #[error("no answer")]
     TimedOut,

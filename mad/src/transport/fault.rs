@@ -119,15 +119,15 @@ impl Random {
 
 /// Faults that wrap both halves of a transport.
 #[derive(Debug, Clone)]
-pub struct Faults {
+pub struct FaultInjector {
     plan: Arc<FaultPlan>,
     counters: Arc<Counters>,
 }
 
-impl Faults {
+impl FaultInjector {
     /// Faults by `plan`.
-    pub fn new(plan: FaultPlan) -> Faults {
-        Faults {
+    pub fn new(plan: FaultPlan) -> FaultInjector {
+        FaultInjector {
             plan: Arc::new(plan),
             counters: Arc::default(),
         }
@@ -191,14 +191,14 @@ impl Faults {
 /// The receiving half, for datagrams or messages.
 #[derive(Debug)]
 struct InboundHalf<T> {
-    faults: Faults,
+    faults: FaultInjector,
     random: Random,
     /// Delayed items, each with the number of items still to overtake it; each leaves after `hold`.
     held: Vec<(u32, T)>,
 }
 
 impl<T: Clone> InboundHalf<T> {
-    fn new(faults: &Faults) -> InboundHalf<T> {
+    fn new(faults: &FaultInjector) -> InboundHalf<T> {
         InboundHalf {
             faults: faults.clone(),
             random: Random(!faults.plan.seed),
@@ -243,7 +243,7 @@ impl<T: Clone> InboundHalf<T> {
 #[derive(Debug)]
 pub struct Faulty<T> {
     transport: T,
-    faults: Faults,
+    faults: FaultInjector,
     random: Random,
 }
 

@@ -156,7 +156,7 @@ pub(crate) use bit_mask;
 
 #[cfg(test)]
 mod tests {
-    use crate::wire::attr::{LinkSpeed, LinkWidth, NodeType};
+    use crate::wire::attr::{LinkSpeeds, LinkWidths, NodeType};
 
     #[test]
     fn every_code_survives() {
@@ -176,18 +176,18 @@ mod tests {
 
     #[test]
     fn masks_print_names_and_the_rest_in_hexadecimal() {
-        assert_eq!(LinkSpeed::NONE.to_string(), "0");
-        assert_eq!((LinkSpeed::SDR | LinkSpeed::QDR).to_string(), "SDR|QDR");
-        assert_eq!(LinkSpeed(0x9).to_string(), "SDR|0x8");
-        assert_eq!(LinkSpeed(0x8).to_string(), "0x8");
+        assert_eq!(LinkSpeeds::NONE.to_string(), "0");
+        assert_eq!((LinkSpeeds::SDR | LinkSpeeds::QDR).to_string(), "SDR|QDR");
+        assert_eq!(LinkSpeeds(0x9).to_string(), "SDR|0x8");
+        assert_eq!(LinkSpeeds(0x8).to_string(), "0x8");
     }
 
     #[test]
     fn masks_are_sets() {
-        let both = LinkWidth::X1 | LinkWidth::X4;
-        assert!(both.contains(LinkWidth::X4) && !both.contains(LinkWidth::X2));
-        assert_eq!(both.without(LinkWidth::X1), LinkWidth::X4);
-        assert_eq!(both & LinkWidth::X12, LinkWidth::NONE);
-        assert!((both & LinkWidth::X12).is_empty());
+        let both = LinkWidths::X1 | LinkWidths::X4;
+        assert!(both.contains(LinkWidths::X4) && !both.contains(LinkWidths::X2));
+        assert_eq!(both.without(LinkWidths::X1), LinkWidths::X4);
+        assert_eq!(both & LinkWidths::X12, LinkWidths::NONE);
+        assert!((both & LinkWidths::X12).is_empty());
     }
 }

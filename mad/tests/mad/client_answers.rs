@@ -5,7 +5,8 @@ use std::time::Duration;
 use rsm_ids::{Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::client::{
-    Client, ClientConfig, Completion, Failure, Handled, MAX_PENDING, Priority, Request, Routes,
+    Client, ClientConfig, Completion, Handled, MAX_PENDING, Priority, Request, RequestFailure,
+    Routes,
 };
 use rsm_mad::ids::{DirectedPath, Tid};
 use rsm_mad::transport::{RemoteAddress, SendFailure};
@@ -184,7 +185,7 @@ fn a_silent_target_is_given_up_after_all_retries() {
     let end = client.next_deadline().unwrap();
     client.handle_deadline(end);
     let completion = client.poll_completion().unwrap();
-    assert_eq!(completion.outcome.unwrap_err(), Failure::TimedOut);
+    assert_eq!(completion.outcome.unwrap_err(), RequestFailure::TimedOut);
     assert_eq!(completion.attempts, 7);
     assert!(client.is_idle());
     assert!(matches!(
@@ -224,7 +225,7 @@ fn a_busy_target_is_left_alone_for_a_while() {
     assert_eq!(completion.context, "a");
     assert_eq!(
         completion.outcome.unwrap_err(),
-        Failure::Rejected(Status::BUSY)
+        RequestFailure::Rejected(Status::BUSY)
     );
     assert!(client.poll_transmit(now).is_some(), "now with b");
 }
@@ -246,7 +247,7 @@ fn a_failed_send_is_retried_after_a_delay() {
     assert!(client.poll_completion().is_none(), "the first is history");
     client.handle_send_failed(tid(&second), SendFailure::Other(19), now);
     let completion = client.poll_completion().unwrap();
-    assert_eq!(completion.outcome.unwrap_err(), Failure::SendFailed);
+    assert_eq!(completion.outcome.unwrap_err(), RequestFailure::SendFailed);
     assert_eq!(client.stats().send_failures, 2);
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use client_network::{Faults, Network};
 use proptest::prelude::*;
-use rsm_mad::client::{ClientConfig, Failure};
+use rsm_mad::client::{ClientConfig, RequestFailure};
 
 fn config() -> impl Strategy<Value = ClientConfig> {
     (
@@ -134,7 +134,7 @@ fn a_silent_target_neither_shrinks_the_window_nor_holds_others_up() {
     assert!(
         silent
             .iter()
-            .all(|completion| completion.outcome.as_ref().err() == Some(&Failure::TimedOut))
+            .all(|completion| completion.outcome.as_ref().err() == Some(&RequestFailure::TimedOut))
     );
     assert_eq!(network.client.stats().window_halvings, 0);
     let first_retry_after = Duration::from_millis(20);

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::ids::{DirectedPath, Tid};
-use rsm_mad::transport::fault::{Chance, FaultPlan, FaultRates, Faults};
+use rsm_mad::transport::fault::{Chance, FaultInjector, FaultPlan, FaultRates};
 use rsm_mad::transport::trace::{PcapngWriter, Trace};
 use rsm_mad::transport::{
     Datagram, Inbound, IsSmError, LocalPort, PortEvent, RemoteAddress, SaInbound, SaPort,
@@ -91,7 +91,7 @@ fn faults_hit_the_attribute_they_are_for() {
         drop_out: Chance::ALWAYS,
         ..FaultRates::default()
     };
-    let faults = Faults::new(FaultPlan {
+    let faults = FaultInjector::new(FaultPlan {
         by_attribute: vec![(AttrId::PORT_INFO, all_lost)],
         ..FaultPlan::default()
     });
@@ -111,7 +111,7 @@ fn faults_hit_the_attribute_they_are_for() {
 #[test]
 fn the_same_seed_gives_the_same_faults_at_about_the_rate_asked_for() {
     let run = |seed| {
-        let faults = Faults::new(FaultPlan {
+        let faults = FaultInjector::new(FaultPlan {
             seed,
             others: FaultRates {
                 drop_in: Chance::percent(20),
@@ -145,7 +145,7 @@ fn a_delayed_datagram_is_overtaken_by_hold_others() {
         delay_in: Chance::ALWAYS,
         ..FaultRates::default()
     };
-    let faults = Faults::new(FaultPlan {
+    let faults = FaultInjector::new(FaultPlan {
         by_attribute: vec![(AttrId::SM_INFO, delayed)],
         hold: 2,
         ..FaultPlan::default()
@@ -276,7 +276,7 @@ fn datagrams_of_the_sa_suffer_the_same_faults() {
         duplicate_in: Chance::percent(10),
         delay_in: Chance::percent(10),
     };
-    let faults = Faults::new(FaultPlan {
+    let faults = FaultInjector::new(FaultPlan {
         seed: 7,
         by_attribute: Vec::new(),
         others: rates,

@@ -10,10 +10,10 @@ mod stopwatch;
 
 use std::sync::Arc;
 
-use rsm_gdr::fabric::Fabric;
-use rsm_gdr::generate::{Faults, fleet};
+use rsm_gdr::fabric::GpuFabric;
+use rsm_gdr::generate::{FleetFaults, fleet};
 use rsm_gdr::job::{JobRequest, Pattern};
-use rsm_gdr::{Analysis, Config};
+use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_routing::engine::{EngineKind, Options, route};
 use rsm_routing::generate::generate;
 use rsm_routing::topology::Topology;
@@ -31,11 +31,11 @@ fn main() {
     // 512 hosts, and 2,048: 64 units, the largest that is published.
     for units in [16usize, 64] {
         let netlist = generate(&format!("superpod:su={units}")).expect("a published fabric");
-        let faults = Faults {
+        let faults = FleetFaults {
             gpu_order: units,
             swapped_cables: 2,
             nvlinks: 3,
-            ..Faults::default()
+            ..FleetFaults::default()
         };
         let fleet = fleet(netlist, faults).expect("hosts with plain names");
         let topology = Arc::new(Topology::from_netlist(&fleet.netlist).expect("LIDs suffice"));
@@ -43,7 +43,7 @@ fn main() {
             route(EngineKind::UpDn, &topology, &Options::default(), None).expect("a tree");
         let tables = Arc::new(routing.tables);
         let fabric = || {
-            Fabric::from_netlist(
+            GpuFabric::from_netlist(
                 &fleet.netlist,
                 Arc::clone(&topology),
                 Some(Arc::clone(&tables)),
@@ -61,7 +61,7 @@ fn main() {
             analysis = Some(Analysis::new(
                 &fleet.inventory,
                 Some(fabric),
-                Config::default(),
+                AnalysisConfig::default(),
             ));
             best.min(cpu_ms() - start)
         });

@@ -2,12 +2,12 @@
 
 use rayon::prelude::*;
 
-use super::config::Config;
-use super::fabric::Fabric;
-use super::findings::{self, Finding};
+use super::config::AnalysisConfig;
+use super::fabric::GpuFabric;
+use super::findings::{self, GpuFinding};
 use super::hints::{self, GpuHint};
 use super::host::Host;
-use super::hosts::Inventory;
+use super::hosts::GpuInventory;
 use super::rails::Rails;
 use super::survey::Survey;
 
@@ -15,9 +15,9 @@ use super::survey::Survey;
 #[derive(Clone, Debug)]
 pub struct Analysis {
     /// The fabric; `None` for hosts on their own.
-    pub fabric: Option<Fabric>,
+    pub fabric: Option<GpuFabric>,
     /// The operator's configuration.
-    pub config: Config,
+    pub config: AnalysisConfig,
     /// The hosts in the order of their names.
     pub hosts: Vec<Host>,
     /// Units and rails, with hosts by their places in `hosts`.
@@ -25,7 +25,7 @@ pub struct Analysis {
     /// The hints of each host, by place; one for each GPU.
     pub hints: Vec<Vec<GpuHint>>,
     /// The faults, in the order of hosts and kinds.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<GpuFinding>,
 }
 
 impl Analysis {
@@ -39,7 +39,11 @@ impl Analysis {
     }
 
     /// Joins the hosts' inventories with the fabric, or analyses hosts alone.
-    pub fn new(inventory: &Inventory, fabric: Option<Fabric>, config: Config) -> Analysis {
+    pub fn new(
+        inventory: &GpuInventory,
+        fabric: Option<GpuFabric>,
+        config: AnalysisConfig,
+    ) -> Analysis {
         let Survey {
             hosts,
             rails,

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use rsm_ids::Guid;
 
-use super::roles::Role;
+use super::roles::TrafficRole;
 
 /// The input of hints and findings beside hosts and fabric.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Config {
+pub struct AnalysisConfig {
     /// The roles of ports that differ from the result of the rules, by port GUID.
-    pub roles: BTreeMap<Guid, Role>,
+    pub roles: BTreeMap<Guid, TrafficRole>,
     /// The service level of collectives, 0 to 15: libraries put it on every queue pair.
     pub sl: u8,
     /// An inventory that was seen so many seconds ago is stale. `None`: never.

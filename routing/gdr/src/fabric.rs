@@ -51,7 +51,7 @@ impl FabricPort {
 
 /// The fabric that inventories are joined with.
 #[derive(Clone, Debug)]
-pub struct Fabric {
+pub struct GpuFabric {
     /// The switches.
     pub topology: Arc<Topology>,
     /// The programmed tables, where they are known.
@@ -69,7 +69,7 @@ pub struct Fabric {
     by_leaf_port: BTreeMap<(SwitchIdx, PortNum), u32>,
 }
 
-impl Fabric {
+impl GpuFabric {
     /// The fabric with these ports of adapters; ports in no order, GUIDs unique.
     pub fn new(
         topology: Arc<Topology>,
@@ -77,9 +77,9 @@ impl Fabric {
         switch_names: Vec<String>,
         mut ports: Vec<FabricPort>,
         generation: u64,
-    ) -> Fabric {
+    ) -> GpuFabric {
         ports.sort_by_key(|port| port.guid);
-        let mut fabric = Fabric {
+        let mut fabric = GpuFabric {
             topology,
             tables,
             switch_names,
@@ -119,7 +119,7 @@ impl Fabric {
         topology: Arc<Topology>,
         tables: Option<Arc<Tables>>,
         mtu: u16,
-    ) -> Fabric {
+    ) -> GpuFabric {
         let mut names = vec![String::new(); topology.switch_count()];
         let mut ports = Vec::new();
         for (index, node) in netlist.nodes().iter().enumerate() {
@@ -160,7 +160,7 @@ impl Fabric {
                 });
             }
         }
-        Fabric::new(topology, tables, names, ports, 0)
+        GpuFabric::new(topology, tables, names, ports, 0)
     }
 
     /// Every port, in the order of GUIDs.

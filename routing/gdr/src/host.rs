@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::assign::{IMPOSSIBLE, assign};
-use super::hosts::Origin;
+use super::hosts::HostOrigin;
 use super::inventory::{HostInventory, PciAddress, Tier};
 use super::join::Joined;
-use super::roles::{PortRole, Role};
+use super::roles::{ReasonedRole, TrafficRole};
 
 /// A host as hints see it. Ports and GPUs are named by their places in the inventory.
 #[derive(Clone, Debug)]
@@ -16,13 +16,13 @@ pub struct Host {
     /// Its inventory.
     pub inventory: Arc<HostInventory>,
     /// The origin of the inventory: the host itself, or a machine type.
-    pub origin: Origin,
+    pub origin: HostOrigin,
     /// The time of the inventory, in seconds of the caller's clock.
     pub seen: u64,
     /// The match of each port in the fabric.
     pub joined: Vec<Joined>,
     /// The role of each port, and the reason.
-    pub roles: Vec<PortRole>,
+    pub roles: Vec<ReasonedRole>,
     /// The compute ports in the order of the GPUs that they serve, whether they work or not: the
     /// k-th is the host's port on rail k.
     pub slots: Vec<usize>,
@@ -54,7 +54,7 @@ impl Host {
 
     /// The ports for GPUs, in the order of the inventory.
     pub fn compute_ports(&self) -> Vec<usize> {
-        let is_compute = |port: &usize| self.roles[*port].0 == Role::Compute;
+        let is_compute = |port: &usize| self.roles[*port].0 == TrafficRole::Compute;
         (0..self.roles.len()).filter(is_compute).collect()
     }
 

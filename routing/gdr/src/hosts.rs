@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::fabric::Fabric;
+use super::fabric::GpuFabric;
 use super::inventory::{HostInventory, InventoryError, MAX_NAME};
 use rsm_routing::netlist::MAX_NODES;
 
@@ -15,7 +15,7 @@ pub const MAX_MACHINE_TYPES: usize = 256;
 
 /// Where a host's inventory comes from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Origin {
+pub enum HostOrigin {
     /// The host itself.
     Own,
     /// Its inventory is not known; it counts as one of the default machine type, with devices by
@@ -29,7 +29,7 @@ pub struct HostRecord {
     /// Its inventory.
     pub inventory: Arc<HostInventory>,
     /// The origin of the inventory.
-    pub origin: Origin,
+    pub origin: HostOrigin,
     /// The time of the inventory, in seconds of the caller's clock.
     pub seen: u64,
 }
@@ -58,7 +58,7 @@ pub enum HostError {
 
 /// Inventories of hosts by name, and machine types by name.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Inventory {
+pub struct GpuInventory {
     hosts: BTreeMap<String, HostRecord>,
     machine_types: BTreeMap<String, Arc<HostInventory>>,
     default: Option<String>,
@@ -79,10 +79,10 @@ fn checked_name(name: &str) -> Result<String, HostError> {
     }
 }
 
-impl Inventory {
+impl GpuInventory {
     /// An inventory of nothing.
-    pub fn new() -> Inventory {
-        Inventory::default()
+    pub fn new() -> GpuInventory {
+        GpuInventory::default()
     }
 
     /// Adds or replaces the inventory of a host, from the host itself, at time `seen`.
@@ -102,7 +102,7 @@ impl Inventory {
         }
         let record = HostRecord {
             inventory: Arc::new(inventory),
-            origin: Origin::Own,
+            origin: HostOrigin::Own,
             seen,
         };
         self.hosts.insert(name, record);
@@ -117,7 +117,7 @@ impl Inventory {
     /// Adds or replaces a machine type, made of one host's inventory.
     ///
     /// # Errors
-    /// As [`Inventory::insert`].
+    /// As [`GpuInventory::insert`].
     pub fn insert_machine_type(
         &mut self,
         name: &str,
@@ -167,7 +167,7 @@ impl Inventory {
 
     /// All hosts: those with inventories of their own, and those of the fabric that look like the
     /// default machine type, by name.
-    pub(super) fn all(&self, fabric: Option<&Fabric>) -> Vec<(String, HostRecord)> {
+    pub(super) fn all(&self, fabric: Option<&GpuFabric>) -> Vec<(String, HostRecord)> {
         let mut all: BTreeMap<&str, HostRecord> = self
             .hosts
             .iter()
@@ -183,7 +183,7 @@ impl Inventory {
                 if looks_alike && is_host_name(name) {
                     all.entry(name).or_insert_with(|| HostRecord {
                         inventory: Arc::clone(machine),
-                        origin: Origin::MachineType,
+                        origin: HostOrigin::MachineType,
                         seen: 0,
                     });
                 }

@@ -6,7 +6,7 @@
 
 use rsm_ids::PortNum;
 
-use super::fabric::Fabric;
+use super::fabric::GpuFabric;
 use super::inventory::{HcaPort, HostInventory};
 
 /// The key that found a port, strongest first.
@@ -54,7 +54,7 @@ pub enum NotJoined {
 pub enum Joined {
     /// It is a port of the fabric.
     Port {
-        /// By its place in [`Fabric::ports`].
+        /// By its place in [`GpuFabric::ports`].
         fabric: u32,
         /// The key that found it.
         by: JoinKey,
@@ -64,7 +64,7 @@ pub enum Joined {
 }
 
 impl Joined {
-    /// The place in [`Fabric::ports`].
+    /// The place in [`GpuFabric::ports`].
     pub const fn port(self) -> Option<u32> {
         match self {
             Joined::Port { fabric, .. } => Some(fabric),
@@ -88,7 +88,7 @@ pub struct JoinConflict {
 pub(super) fn join(
     name: &str,
     host: &HostInventory,
-    fabric: &Fabric,
+    fabric: &GpuFabric,
 ) -> (Vec<Joined>, Vec<JoinConflict>) {
     let mut conflicts = Vec::new();
     let joined = (0..)
@@ -102,7 +102,7 @@ fn one(
     name: &str,
     at: usize,
     port: &HcaPort,
-    fabric: &Fabric,
+    fabric: &GpuFabric,
     conflicts: &mut Vec<JoinConflict>,
 ) -> Joined {
     if !port.may_be_infiniband() {

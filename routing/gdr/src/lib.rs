@@ -39,6 +39,6 @@ pub mod roles;
 mod survey;
 
 pub use analysis::Analysis;
-pub use config::Config;
+pub use config::AnalysisConfig;
 pub use host::Host;
 pub use survey::Survey;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::fabric::Fabric;
+use super::fabric::GpuFabric;
 use super::host::Host;
 use rsm_routing::topology::SwitchIdx;
 
@@ -52,7 +52,7 @@ pub struct Rails {
 
 impl Rails {
     /// The units and rails of these hosts.
-    pub(super) fn find(hosts: &[Host], fabric: &Fabric) -> Rails {
+    pub(super) fn find(hosts: &[Host], fabric: &GpuFabric) -> Rails {
         let leaves_of: Vec<Vec<SwitchIdx>> =
             hosts.iter().map(|host| leaves(host, fabric)).collect();
         let mut sets = Sets::new(fabric.topology.switch_count());
@@ -181,7 +181,7 @@ pub(super) fn vote(
     rails
 }
 
-fn leaves(host: &Host, fabric: &Fabric) -> Vec<SwitchIdx> {
+fn leaves(host: &Host, fabric: &GpuFabric) -> Vec<SwitchIdx> {
     let joined = host
         .slots
         .iter()

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use rsm_ids::Guid;
 
-use super::fabric::Fabric;
+use super::fabric::GpuFabric;
 use super::inventory::{HostInventory, LinkLayer, Tier};
 use super::join::{Joined, NotJoined};
 use rsm_routing::engine::Category;
@@ -18,7 +18,7 @@ use rsm_routing::topology::SwitchIdx;
 
 /// The role of a port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Role {
+pub enum TrafficRole {
     /// GPUs talk to GPUs over it.
     Compute,
     /// All other traffic that needs bandwidth.
@@ -29,33 +29,33 @@ pub enum Role {
     Outside,
 }
 
-impl Role {
+impl TrafficRole {
     /// The role in lower case.
     pub const fn name(self) -> &'static str {
         match self {
-            Role::Compute => "compute",
-            Role::Storage => "storage",
-            Role::Management => "management",
-            Role::Outside => "outside",
+            TrafficRole::Compute => "compute",
+            TrafficRole::Storage => "storage",
+            TrafficRole::Management => "management",
+            TrafficRole::Outside => "outside",
         }
     }
 
     /// The category that routes to its ports are spread in; `None` where there are none.
     pub const fn category(self) -> Option<Category> {
         match self {
-            Role::Compute => Some(Category::Compute),
-            Role::Storage => Some(Category::Storage),
-            Role::Management => Some(Category::Management),
-            Role::Outside => None,
+            TrafficRole::Compute => Some(Category::Compute),
+            TrafficRole::Storage => Some(Category::Storage),
+            TrafficRole::Management => Some(Category::Management),
+            TrafficRole::Outside => None,
         }
     }
 
     /// The role of ports of a category; `None` for categories inside switches.
-    pub const fn of(category: Category) -> Option<Role> {
+    pub const fn of(category: Category) -> Option<TrafficRole> {
         match category {
-            Category::Compute => Some(Role::Compute),
-            Category::Storage => Some(Role::Storage),
-            Category::Management => Some(Role::Management),
+            Category::Compute => Some(TrafficRole::Compute),
+            Category::Storage => Some(TrafficRole::Storage),
+            Category::Management => Some(TrafficRole::Management),
             Category::Aggregation | Category::Switch => None,
         }
     }
@@ -106,7 +106,7 @@ impl RoleReason {
 }
 
 /// Role and reason.
-pub type PortRole = (Role, RoleReason);
+pub type ReasonedRole = (TrafficRole, RoleReason);
 
 /// The use of each leaf, an input of the choice of roles.
 pub(super) struct LeafUse {
@@ -116,8 +116,8 @@ pub(super) struct LeafUse {
 
 impl LeafUse {
     /// Leaves with the ports that hosts with GPUs have: `of_gpu_hosts` by place in
-    /// [`Fabric::ports`].
-    pub(super) fn new(fabric: &Fabric, of_gpu_hosts: &[bool]) -> LeafUse {
+    /// [`GpuFabric::ports`].
+    pub(super) fn new(fabric: &GpuFabric, of_gpu_hosts: &[bool]) -> LeafUse {
         let mut count: BTreeMap<SwitchIdx, (u32, u32)> = BTreeMap::new();
         for (port, &of_gpu_host) in fabric.ports().iter().zip(of_gpu_hosts) {
             let (foreign, all) = count.entry(port.leaf).or_default();
@@ -138,10 +138,10 @@ impl LeafUse {
 pub(super) fn roles(
     host: &HostInventory,
     joined: &[Joined],
-    fabric: Option<(&Fabric, &LeafUse)>,
-    configured: &BTreeMap<Guid, Role>,
-) -> Vec<PortRole> {
-    let mut out: Vec<Option<PortRole>> = (0..host.hca_ports.len())
+    fabric: Option<(&GpuFabric, &LeafUse)>,
+    configured: &BTreeMap<Guid, TrafficRole>,
+) -> Vec<ReasonedRole> {
+    let mut out: Vec<Option<ReasonedRole>> = (0..host.hca_ports.len())
         .map(|port| {
             told(
                 host,
@@ -154,7 +154,12 @@ pub(super) fn roles(
         .collect();
     let strange = |port: usize| fabric.is_some() && may_be_anything(host, joined, port);
     if host.gpus.is_empty() {
-        return finish(host, out, strange, (Role::Storage, RoleReason::NoGpu));
+        return finish(
+            host,
+            out,
+            strange,
+            (TrafficRole::Storage, RoleReason::NoGpu),
+        );
     }
     let open: Vec<usize> = (0..out.len()).filter(|&port| out[port].is_none()).collect();
     let near = |gpu: usize, port: usize| host.tier(gpu, port).is_some_and(Tier::is_local);
@@ -165,17 +170,17 @@ pub(super) fn roles(
             host,
             out,
             strange,
-            (Role::Compute, RoleReason::NoPcieSignal),
+            (TrafficRole::Compute, RoleReason::NoPcieSignal),
         );
     }
     for &port in open.iter().filter(|&&port| is_near(port)) {
-        out[port] = Some((Role::Compute, RoleReason::NearGpu));
+        out[port] = Some((TrafficRole::Compute, RoleReason::NearGpu));
     }
     slower(host, joined, fabric, &open, &mut out);
     excess(host, joined, fabric, &open, &mut out);
     // A GPU without a port of its own: a port that is nearer than those of other GPUs serves it.
     for gpu in gpus.clone() {
-        let compute = |port: &usize| matches!(out[*port], Some((Role::Compute, _)));
+        let compute = |port: &usize| matches!(out[*port], Some((TrafficRole::Compute, _)));
         let tier = |port: &usize| host.tier(gpu, *port).map_or(u8::MAX, |tier| tier as u8);
         let best = open.iter().filter(|port| compute(port)).map(tier).min();
         let is_nearest =
@@ -187,27 +192,33 @@ pub(super) fn roles(
         if let Some(&port) = nearest
             && best.is_none_or(|best| best > Tier::GDR_LIMIT as u8)
         {
-            out[port] = Some((Role::Compute, RoleReason::NearestOfGpu));
+            out[port] = Some((TrafficRole::Compute, RoleReason::NearestOfGpu));
         }
     }
     // A missing port near a GPU without another port counts as InfiniBand that is down; elsewhere
     // not.
-    let surplus = |port: &usize| strange(*port) && !matches!(out[*port], Some((Role::Compute, _)));
+    let surplus =
+        |port: &usize| strange(*port) && !matches!(out[*port], Some((TrafficRole::Compute, _)));
     let surplus: Vec<usize> = open.iter().copied().filter(surplus).collect();
     for port in surplus {
-        out[port] = Some((Role::Outside, RoleReason::NotInFabric));
+        out[port] = Some((TrafficRole::Outside, RoleReason::NotInFabric));
     }
-    finish(host, out, strange, (Role::Storage, RoleReason::FarFromGpus))
+    finish(
+        host,
+        out,
+        strange,
+        (TrafficRole::Storage, RoleReason::FarFromGpus),
+    )
 }
 
 /// The role that a port has without a look at other ports.
 fn told(
     host: &HostInventory,
     joined: &[Joined],
-    fabric: Option<&Fabric>,
-    configured: &BTreeMap<Guid, Role>,
+    fabric: Option<&GpuFabric>,
+    configured: &BTreeMap<Guid, TrafficRole>,
     port: usize,
-) -> Option<PortRole> {
+) -> Option<ReasonedRole> {
     let entry = &host.hca_ports[port];
     let of_fabric = fabric.and_then(|fabric| Some(fabric.port(joined.get(port)?.port()?)));
     let guid = of_fabric.map(|port| port.guid).or(entry.port_guid);
@@ -215,7 +226,7 @@ fn told(
         return Some((role, RoleReason::Configured));
     }
     if entry.link_layer == Some(LinkLayer::Ethernet) {
-        return Some((Role::Outside, RoleReason::Ethernet));
+        return Some((TrafficRole::Outside, RoleReason::Ethernet));
     }
     None
 }
@@ -233,7 +244,7 @@ fn may_be_anything(host: &HostInventory, joined: &[Joined], port: usize) -> bool
 fn rate(
     host: &HostInventory,
     joined: &[Joined],
-    fabric: Option<&Fabric>,
+    fabric: Option<&GpuFabric>,
     port: usize,
 ) -> Option<u32> {
     let of_fabric = fabric.and_then(|fabric| Some(fabric.port(joined.get(port)?.port()?)));
@@ -247,9 +258,9 @@ fn rate(
 fn slower(
     host: &HostInventory,
     joined: &[Joined],
-    fabric: Option<(&Fabric, &LeafUse)>,
+    fabric: Option<(&GpuFabric, &LeafUse)>,
     open: &[usize],
-    out: &mut [Option<PortRole>],
+    out: &mut [Option<ReasonedRole>],
 ) {
     let fabric = fabric.map(|(fabric, _)| fabric);
     let near = |gpu: usize, port: usize| host.tier(gpu, port).is_some_and(Tier::is_local);
@@ -274,7 +285,7 @@ fn slower(
             .filter(|&gpu| near(gpu, port))
             .all(faster)
         {
-            out[port] = Some((Role::Storage, RoleReason::Slower));
+            out[port] = Some((TrafficRole::Storage, RoleReason::Slower));
         }
     }
 }
@@ -283,12 +294,13 @@ fn slower(
 fn excess(
     host: &HostInventory,
     joined: &[Joined],
-    fabric: Option<(&Fabric, &LeafUse)>,
+    fabric: Option<(&GpuFabric, &LeafUse)>,
     open: &[usize],
-    out: &mut [Option<PortRole>],
+    out: &mut [Option<ReasonedRole>],
 ) {
-    let is_compute =
-        |port: usize, out: &[Option<PortRole>]| matches!(out[port], Some((Role::Compute, _)));
+    let is_compute = |port: usize, out: &[Option<ReasonedRole>]| {
+        matches!(out[port], Some((TrafficRole::Compute, _)))
+    };
     let groups = groups(host, open, |port| is_compute(port, out));
     // Ports for each GPU, in sixtieths, so that 1/2 and 2/3 are whole.
     let ratio = |(gpus, ports): &(Vec<usize>, Vec<usize>)| 60 * ports.len() / gpus.len();
@@ -326,7 +338,7 @@ fn excess(
             ((missing, !active), foreign, slow, tier, !known, port)
         });
         for &port in order.iter().skip(keep) {
-            out[port] = Some((Role::Storage, RoleReason::Excess));
+            out[port] = Some((TrafficRole::Storage, RoleReason::Excess));
         }
     }
 }
@@ -368,30 +380,30 @@ fn groups(
 /// Gives ports without a role the rest's; slow ports that are no compute ports are for management.
 fn finish(
     host: &HostInventory,
-    out: Vec<Option<PortRole>>,
+    out: Vec<Option<ReasonedRole>>,
     strange: impl Fn(usize) -> bool,
-    rest: PortRole,
-) -> Vec<PortRole> {
+    rest: ReasonedRole,
+) -> Vec<ReasonedRole> {
     let open = |port| match strange(port) {
-        true => (Role::Outside, RoleReason::NotInFabric),
+        true => (TrafficRole::Outside, RoleReason::NotInFabric),
         false => rest,
     };
     let roles = (0..)
         .zip(out)
         .map(|(port, role)| role.unwrap_or_else(|| open(port)));
-    let mut roles: Vec<PortRole> = roles.collect();
-    let rates = |wanted: Role, roles: &[PortRole]| -> Option<u32> {
+    let mut roles: Vec<ReasonedRole> = roles.collect();
+    let rates = |wanted: TrafficRole, roles: &[ReasonedRole]| -> Option<u32> {
         let of_role = roles
             .iter()
             .zip(&host.hca_ports)
             .filter(|(role, _)| role.0 == wanted);
         of_role.filter_map(|(_, port)| port.gbps).max()
     };
-    if let Some(compute) = rates(Role::Compute, &roles) {
+    if let Some(compute) = rates(TrafficRole::Compute, &roles) {
         for (role, port) in roles.iter_mut().zip(&host.hca_ports) {
             // A quarter or less: too slow for storage.
-            if role.0 == Role::Storage && port.gbps.is_some_and(|rate| rate * 4 <= compute) {
-                role.0 = Role::Management;
+            if role.0 == TrafficRole::Storage && port.gbps.is_some_and(|rate| rate * 4 <= compute) {
+                role.0 = TrafficRole::Management;
             }
         }
     }

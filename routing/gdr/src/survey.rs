@@ -3,10 +3,10 @@
 
 use rayon::prelude::*;
 
-use super::config::Config;
-use super::fabric::Fabric;
+use super::config::AnalysisConfig;
+use super::fabric::GpuFabric;
 use super::host::Host;
-use super::hosts::Inventory;
+use super::hosts::GpuInventory;
 use super::join::{JoinConflict, Joined, NotJoined, join};
 use super::rails::Rails;
 use super::roles::{LeafUse, roles};
@@ -24,7 +24,11 @@ pub struct Survey {
 
 impl Survey {
     /// Joins the hosts' inventories with the fabric, or analyses hosts alone.
-    pub fn new(inventory: &Inventory, fabric: Option<&Fabric>, config: &Config) -> Survey {
+    pub fn new(
+        inventory: &GpuInventory,
+        fabric: Option<&GpuFabric>,
+        config: &AnalysisConfig,
+    ) -> Survey {
         let records = inventory.all(fabric);
         let joins: Vec<(Vec<Joined>, Vec<JoinConflict>)> = records
             .par_iter()

@@ -9,7 +9,7 @@ use tracing_subscriber::EnvFilter;
 use super::output::{print, print_json};
 use super::{Detail, Format, ServeArgs};
 use crate::config::Config;
-use crate::daemon::{self, DryRunOptions, FabricSpec, Options};
+use crate::daemon::{self, DaemonOptions, DryRunOptions, FabricSpec};
 use crate::publish::dry_run::WOULD_SET;
 use crate::publish::summary::OnceReport;
 
@@ -39,7 +39,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     }
     let stateless = args.state_dir.is_none() && args.config.is_none() && is_passing(&args);
     let (once, format) = (args.once, args.format);
-    let options = Options {
+    let options = DaemonOptions {
         fabric: args.fabric,
         config,
         config_file: args.config,

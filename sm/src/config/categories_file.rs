@@ -6,11 +6,11 @@ use std::path::Path;
 use rsm_ids::Guid;
 use rsm_routing::engine::{Categories, Category};
 
-use super::finding::{Finding, Findings, Severity};
+use super::finding::{ConfigFinding, ConfigSeverity, Findings};
 
 /// The categories of a file, and the findings about it. Of use only if no finding is an error: a
 /// port in the wrong category disturbs the traffic of all others.
-pub fn parse_categories(file: &Path, text: &str) -> (Categories, Vec<Finding>) {
+pub fn parse_categories(file: &Path, text: &str) -> (Categories, Vec<ConfigFinding>) {
     let mut findings = Findings::new(file, text);
     let mut categories = Categories::new();
     let mut offset = 0;
@@ -31,7 +31,7 @@ pub fn parse_categories(file: &Path, text: &str) -> (Categories, Vec<Finding>) {
             _ => {
                 say(
                     word,
-                    Severity::Error,
+                    ConfigSeverity::Error,
                     "expected a port GUID, 1 to 16 hexadecimal digits after 0x, not zero",
                 );
                 continue;
@@ -40,7 +40,7 @@ pub fn parse_categories(file: &Path, text: &str) -> (Categories, Vec<Finding>) {
         let Some(name) = words.next() else {
             say(
                 word,
-                Severity::Error,
+                ConfigSeverity::Error,
                 "expected a category after it: compute, storage or management",
             );
             continue;
@@ -52,7 +52,7 @@ pub fn parse_categories(file: &Path, text: &str) -> (Categories, Vec<Finding>) {
             _ => {
                 say(
                     name,
-                    Severity::Error,
+                    ConfigSeverity::Error,
                     "expected compute, storage or management",
                 );
                 continue;
@@ -62,11 +62,11 @@ pub fn parse_categories(file: &Path, text: &str) -> (Categories, Vec<Finding>) {
             Some(before) if before != category => {
                 say(
                     word,
-                    Severity::Error,
+                    ConfigSeverity::Error,
                     "it is there before, in another category",
                 );
             }
-            Some(_) => say(word, Severity::Warning, "it is there before"),
+            Some(_) => say(word, ConfigSeverity::Warning, "it is there before"),
             None => {}
         }
     }
@@ -74,7 +74,7 @@ pub fn parse_categories(file: &Path, text: &str) -> (Categories, Vec<Finding>) {
         findings.at(
             text,
             0,
-            Severity::Warning,
+            ConfigSeverity::Warning,
             "no port",
             "one on each line, with its category",
         );
@@ -108,12 +108,12 @@ mod tests {
             .map(|f| (f.line, f.column, f.severity))
             .collect();
         let expected = [
-            (1, 1, Severity::Error),
-            (2, 1, Severity::Error),
-            (3, 1, Severity::Error),
-            (4, 8, Severity::Error),
-            (6, 1, Severity::Error),
-            (8, 1, Severity::Warning),
+            (1, 1, ConfigSeverity::Error),
+            (2, 1, ConfigSeverity::Error),
+            (3, 1, ConfigSeverity::Error),
+            (4, 8, ConfigSeverity::Error),
+            (6, 1, ConfigSeverity::Error),
+            (8, 1, ConfigSeverity::Warning),
         ];
         assert_eq!(said, expected);
         let (categories, findings) = parse_categories(Path::new("categories"), "");

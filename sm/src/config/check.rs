@@ -1,7 +1,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::finding::{Finding, Severity, any_error};
+use super::finding::{ConfigFinding, ConfigSeverity, any_error};
 use super::load::{ConfigError, read_text};
 use super::{
     Config, load_partitions, load_tables, opensm_conf, parse_categories, parse_guid_file,
@@ -77,30 +77,30 @@ impl FileKind {
 
 /// The result of [`check`].
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct CheckReport {
     /// The file.
     pub file: PathBuf,
     /// The kind that it was taken for.
     pub kind: FileKind,
     /// All findings, in the order of the file; then those about the files it names.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ConfigFinding>,
     /// How many entries are usable: keys, claims or GUIDs.
     pub entries: usize,
 }
 
-impl Report {
+impl CheckReport {
     /// Whether the file would be refused.
     pub fn has_errors(&self) -> bool {
         any_error(&self.findings)
     }
 
-    fn count(&self, severity: Severity) -> usize {
+    fn count(&self, severity: ConfigSeverity) -> usize {
         let all = self.findings.iter();
         all.filter(|f| f.severity == severity).count()
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for CheckReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for finding in &self.findings {
             writeln!(f, "{finding}")?;
@@ -111,9 +111,9 @@ impl fmt::Display for Report {
             self.file.display(),
             self.kind,
             self.entries,
-            self.count(Severity::Error),
-            self.count(Severity::Warning),
-            self.count(Severity::Note)
+            self.count(ConfigSeverity::Error),
+            self.count(ConfigSeverity::Warning),
+            self.count(ConfigSeverity::Note)
         )
     }
 }
@@ -123,7 +123,7 @@ impl fmt::Display for Report {
 /// # Errors
 ///
 /// Only when the file cannot be read; errors in its contents are in the report.
-pub fn check(file: &Path) -> Result<Report, ConfigError> {
+pub fn check(file: &Path) -> Result<CheckReport, ConfigError> {
     let text = read_text(file)?;
     let kind = FileKind::recognise(file, &text);
     let significant = |comment: char| {
@@ -159,7 +159,7 @@ pub fn check(file: &Path) -> Result<Report, ConfigError> {
             (findings, partitions.list.len())
         }
     };
-    Ok(Report {
+    Ok(CheckReport {
         file: file.to_owned(),
         kind,
         findings,
@@ -168,7 +168,7 @@ pub fn check(file: &Path) -> Result<Report, ConfigError> {
 }
 
 /// Adds the findings about the files that the configuration names.
-fn with_files(config: &Config, mut findings: Vec<Finding>) -> Vec<Finding> {
+fn with_files(config: &Config, mut findings: Vec<ConfigFinding>) -> Vec<ConfigFinding> {
     if let Some(roots) = &config.routing.root_guid_file {
         match read_text(roots) {
             Ok(text) => findings.extend(parse_guid_file(roots, &text).1),
@@ -197,12 +197,12 @@ fn with_files(config: &Config, mut findings: Vec<Finding>) -> Vec<Finding> {
     findings
 }
 
-fn unread(file: &Path, error: &ConfigError, expected: &str) -> Finding {
-    Finding {
+fn unread(file: &Path, error: &ConfigError, expected: &str) -> ConfigFinding {
+    ConfigFinding {
         file: file.to_owned(),
         line: 1,
         column: 1,
-        severity: Severity::Error,
+        severity: ConfigSeverity::Error,
         found: error.to_string(),
         expected: expected.to_owned(),
     }

@@ -11,7 +11,7 @@ use super::{Config, Enforcement, Takeover};
 
 /// A key, and all that reading, writing and explaining it needs.
 #[derive(Clone)]
-pub(super) struct Field {
+pub(super) struct ConfigKey {
     pub(super) section: &'static str,
     pub(super) key: &'static str,
     /// Its effect, a line each; blanks at their ends do not count.
@@ -74,11 +74,11 @@ pub(super) enum Given<'a> {
 
 /// The key does not take the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Refused;
+pub(super) struct InvalidValue;
 
 /// A value as it is, to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Held {
+pub(super) enum HeldValue {
     Number(u64),
     Text(String),
     Flag(bool),
@@ -87,10 +87,10 @@ pub(super) enum Held {
 /// A type that a key can have.
 pub(super) trait Value {
     /// Takes a value from a file; a number is in the range of the key already.
-    fn set(&mut self, given: Given<'_>) -> Result<(), Refused>;
+    fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue>;
 
     /// The value; `None` when it is not set.
-    fn held(&self) -> Option<Held>;
+    fn held(&self) -> Option<HeldValue>;
 }
 
 /// A type whose keys all take the same values.
@@ -101,13 +101,13 @@ pub(super) trait Takes {
 macro_rules! numbers {
     ($($type:ty),+) => {$(
         impl Value for $type {
-            fn set(&mut self, given: Given<'_>) -> Result<(), Refused> {
+            fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
                 *self = narrow(given)?;
                 Ok(())
             }
 
-            fn held(&self) -> Option<Held> {
-                Some(Held::Number(u64::from(*self)))
+            fn held(&self) -> Option<HeldValue> {
+                Some(HeldValue::Number(u64::from(*self)))
             }
         }
     )+};
@@ -116,24 +116,24 @@ macro_rules! numbers {
 numbers!(u8, u16, u32, u64);
 
 impl Value for Option<u8> {
-    fn set(&mut self, given: Given<'_>) -> Result<(), Refused> {
+    fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
         *self = Some(narrow(given)?);
         Ok(())
     }
 
-    fn held(&self) -> Option<Held> {
-        self.map(|number| Held::Number(u64::from(number)))
+    fn held(&self) -> Option<HeldValue> {
+        self.map(|number| HeldValue::Number(u64::from(number)))
     }
 }
 
 impl Value for Lmc {
-    fn set(&mut self, given: Given<'_>) -> Result<(), Refused> {
-        *self = Lmc::new(narrow(given)?).map_err(|_| Refused)?;
+    fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
+        *self = Lmc::new(narrow(given)?).map_err(|_| InvalidValue)?;
         Ok(())
     }
 
-    fn held(&self) -> Option<Held> {
-        Some(Held::Number(u64::from(self.get())))
+    fn held(&self) -> Option<HeldValue> {
+        Some(HeldValue::Number(u64::from(self.get())))
     }
 }
 
@@ -142,16 +142,16 @@ impl Takes for bool {
 }
 
 impl Value for bool {
-    fn set(&mut self, given: Given<'_>) -> Result<(), Refused> {
+    fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
         let Given::Flag(flag) = given else {
-            return Err(Refused);
+            return Err(InvalidValue);
         };
         *self = flag;
         Ok(())
     }
 
-    fn held(&self) -> Option<Held> {
-        Some(Held::Flag(*self))
+    fn held(&self) -> Option<HeldValue> {
+        Some(HeldValue::Flag(*self))
     }
 }
 
@@ -160,14 +160,14 @@ impl Takes for Option<Guid> {
 }
 
 impl Value for Option<Guid> {
-    fn set(&mut self, given: Given<'_>) -> Result<(), Refused> {
-        let guid: Guid = text(given)?.parse().map_err(|_| Refused)?;
+    fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
+        let guid: Guid = text(given)?.parse().map_err(|_| InvalidValue)?;
         *self = (!guid.is_zero()).then_some(guid);
         Ok(())
     }
 
-    fn held(&self) -> Option<Held> {
-        self.map(|guid| Held::Text(guid.to_string()))
+    fn held(&self) -> Option<HeldValue> {
+        self.map(|guid| HeldValue::Text(guid.to_string()))
     }
 }
 
@@ -176,17 +176,17 @@ impl Takes for PathBuf {
 }
 
 impl Value for PathBuf {
-    fn set(&mut self, given: Given<'_>) -> Result<(), Refused> {
+    fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
         let path = text(given)?;
         if path.is_empty() {
-            return Err(Refused);
+            return Err(InvalidValue);
         }
         *self = path.into();
         Ok(())
     }
 
-    fn held(&self) -> Option<Held> {
-        Some(Held::Text(self.display().to_string()))
+    fn held(&self) -> Option<HeldValue> {
+        Some(HeldValue::Text(self.display().to_string()))
     }
 }
 
@@ -195,13 +195,13 @@ impl Takes for Option<PathBuf> {
 }
 
 impl Value for Option<PathBuf> {
-    fn set(&mut self, given: Given<'_>) -> Result<(), Refused> {
+    fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
         let path = text(given)?;
         *self = (!path.is_empty()).then(|| path.into());
         Ok(())
     }
 
-    fn held(&self) -> Option<Held> {
+    fn held(&self) -> Option<HeldValue> {
         self.as_ref().and_then(Value::held)
     }
 }
@@ -211,16 +211,16 @@ impl Takes for Option<SocketAddr> {
 }
 
 impl Value for Option<SocketAddr> {
-    fn set(&mut self, given: Given<'_>) -> Result<(), Refused> {
+    fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
         *self = match text(given)? {
             "" => None,
-            address => Some(address.parse().map_err(|_| Refused)?),
+            address => Some(address.parse().map_err(|_| InvalidValue)?),
         };
         Ok(())
     }
 
-    fn held(&self) -> Option<Held> {
-        self.map(|address| Held::Text(address.to_string()))
+    fn held(&self) -> Option<HeldValue> {
+        self.map(|address| HeldValue::Text(address.to_string()))
     }
 }
 
@@ -231,15 +231,15 @@ macro_rules! words {
         }
 
         impl Value for $type {
-            fn set(&mut self, given: Given<'_>) -> Result<(), Refused> {
+            fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
                 let name = text(given)?;
                 let known = <$type>::ALL.into_iter().find(|word| word.name() == name);
-                *self = known.ok_or(Refused)?;
+                *self = known.ok_or(InvalidValue)?;
                 Ok(())
             }
 
-            fn held(&self) -> Option<Held> {
-                Some(Held::Text(self.name().to_owned()))
+            fn held(&self) -> Option<HeldValue> {
+                Some(HeldValue::Text(self.name().to_owned()))
             }
         }
     )+};
@@ -247,23 +247,23 @@ macro_rules! words {
 
 words!(EngineKind, Enforcement, Takeover);
 
-fn text(given: Given<'_>) -> Result<&str, Refused> {
+fn text(given: Given<'_>) -> Result<&str, InvalidValue> {
     match given {
         Given::Text(text) => Ok(text),
-        _ => Err(Refused),
+        _ => Err(InvalidValue),
     }
 }
 
-fn narrow<T: TryFrom<u64>>(given: Given<'_>) -> Result<T, Refused> {
+fn narrow<T: TryFrom<u64>>(given: Given<'_>) -> Result<T, InvalidValue> {
     match given {
-        Given::Number(number) => number.try_into().map_err(|_| Refused),
-        _ => Err(Refused),
+        Given::Number(number) => number.try_into().map_err(|_| InvalidValue),
+        _ => Err(InvalidValue),
     }
 }
 
-impl Field {
+impl ConfigKey {
     /// Sets the field. The configuration is as before when it is refused.
-    pub(super) fn set(&self, config: &mut Config, given: Given<'_>) -> Result<(), Refused> {
+    pub(super) fn set(&self, config: &mut Config, given: Given<'_>) -> Result<(), InvalidValue> {
         self.place.of(config).set(self.kind.read(given)?)
     }
 
@@ -289,20 +289,20 @@ impl Field {
     }
 
     /// The value; `None` when it is not set.
-    pub(super) fn held(&self, config: &mut Config) -> Option<Held> {
+    pub(super) fn held(&self, config: &mut Config) -> Option<HeldValue> {
         self.place.of(config).held()
     }
 
     /// The value as TOML; `None` when it is not set.
     pub(super) fn value(&self, config: &mut Config) -> Option<String> {
         Some(match (self.held(config)?, self.kind) {
-            (Held::Number(number), Kind::Hexadecimal { max, .. }) if max > i64::MAX as u64 => {
+            (HeldValue::Number(number), Kind::Hexadecimal { max, .. }) if max > i64::MAX as u64 => {
                 format!("\"{number:#018x}\"")
             }
-            (Held::Number(number), Kind::Hexadecimal { .. }) => format!("{number:#04x}"),
-            (Held::Number(number), _) => number.to_string(),
-            (Held::Text(text), _) => format!("{text:?}"),
-            (Held::Flag(flag), _) => flag.to_string(),
+            (HeldValue::Number(number), Kind::Hexadecimal { .. }) => format!("{number:#04x}"),
+            (HeldValue::Number(number), _) => number.to_string(),
+            (HeldValue::Text(text), _) => format!("{text:?}"),
+            (HeldValue::Flag(flag), _) => flag.to_string(),
         })
     }
 }
@@ -310,18 +310,18 @@ impl Field {
 impl Kind {
     /// The given value, with the digits of a number read; refuses a number out of range, and
     /// another value for a key that takes a number.
-    fn read(self, given: Given<'_>) -> Result<Given<'_>, Refused> {
+    fn read(self, given: Given<'_>) -> Result<Given<'_>, InvalidValue> {
         let (min, max, number) = match (self, given) {
             (Kind::Number { min, max }, Given::Number(number)) => (min, max, number),
             (Kind::Hexadecimal { min, max }, Given::Number(number)) => (min, max, number),
             (Kind::Hexadecimal { min, max }, Given::Text(text)) => {
-                (min, max, digits(text).ok_or(Refused)?)
+                (min, max, digits(text).ok_or(InvalidValue)?)
             }
-            (Kind::Number { .. } | Kind::Hexadecimal { .. }, _) => return Err(Refused),
+            (Kind::Number { .. } | Kind::Hexadecimal { .. }, _) => return Err(InvalidValue),
             (_, given) => return Ok(given),
         };
         let number = Some(number).filter(|number| (min..=max).contains(number));
-        number.map(Given::Number).ok_or(Refused)
+        number.map(Given::Number).ok_or(InvalidValue)
     }
 }
 

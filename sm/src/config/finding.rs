@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
+pub enum ConfigSeverity {
     /// For information: the entry is fine, but does nothing here.
     Note,
     /// The entry is used, or dropped, in a way its author may not have meant.
@@ -12,19 +12,19 @@ pub enum Severity {
     Error,
 }
 
-impl fmt::Display for Severity {
+impl fmt::Display for ConfigSeverity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Severity::Note => "note",
-            Severity::Warning => "warning",
-            Severity::Error => "error",
+            ConfigSeverity::Note => "note",
+            ConfigSeverity::Warning => "warning",
+            ConfigSeverity::Error => "error",
         })
     }
 }
 
 /// One message about one place of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct ConfigFinding {
     /// The file.
     pub file: PathBuf,
     /// The line, from 1.
@@ -32,16 +32,16 @@ pub struct Finding {
     /// The character in the line, from 1.
     pub column: usize,
     /// How much it matters.
-    pub severity: Severity,
+    pub severity: ConfigSeverity,
     /// The text found there.
     pub found: String,
     /// The text expected, or the effect of the text found.
     pub expected: String,
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for ConfigFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Finding {
+        let ConfigFinding {
             file,
             line,
             column,
@@ -60,7 +60,7 @@ pub(super) struct Findings {
     file: PathBuf,
     /// The byte offset of each line's start.
     lines: Vec<usize>,
-    all: Vec<Finding>,
+    all: Vec<ConfigFinding>,
 }
 
 impl Findings {
@@ -78,14 +78,14 @@ impl Findings {
         &mut self,
         text: &str,
         offset: usize,
-        severity: Severity,
+        severity: ConfigSeverity,
         found: impl Into<String>,
         expected: impl Into<String>,
     ) {
         let line = self.lines.partition_point(|&start| start <= offset);
         let start = self.lines.get(line.wrapping_sub(1)).copied().unwrap_or(0);
         let before = text.get(start..offset).unwrap_or("");
-        self.all.push(Finding {
+        self.all.push(ConfigFinding {
             file: self.file.clone(),
             line,
             column: before.chars().count() + 1,
@@ -96,15 +96,15 @@ impl Findings {
     }
 
     /// All findings, in the order of the file.
-    pub(super) fn finish(mut self) -> Vec<Finding> {
+    pub(super) fn finish(mut self) -> Vec<ConfigFinding> {
         self.all.sort_by_key(|f| (f.line, f.column));
         self.all
     }
 }
 
 /// Whether any of `findings` is an error.
-pub(super) fn any_error(findings: &[Finding]) -> bool {
-    findings.iter().any(|f| f.severity == Severity::Error)
+pub(super) fn any_error(findings: &[ConfigFinding]) -> bool {
+    findings.iter().any(|f| f.severity == ConfigSeverity::Error)
 }
 
 #[cfg(test)]
@@ -116,7 +116,7 @@ mod tests {
         let text = "one\nzwö = 3\n";
         let mut findings = Findings::new(Path::new("f"), text);
         for offset in [0, 4, 9, text.len()] {
-            findings.at(text, offset, Severity::Error, "x", "y");
+            findings.at(text, offset, ConfigSeverity::Error, "x", "y");
         }
         let places: Vec<_> = findings
             .finish()
@@ -129,7 +129,13 @@ mod tests {
     #[test]
     fn a_finding_is_one_line() {
         let mut findings = Findings::new(Path::new("/etc/rsm.toml"), "lmc = 9");
-        findings.at("lmc = 9", 6, Severity::Error, "lmc is 9", "expected 0 to 7");
+        findings.at(
+            "lmc = 9",
+            6,
+            ConfigSeverity::Error,
+            "lmc is 9",
+            "expected 0 to 7",
+        );
         assert_eq!(
             findings.finish()[0].to_string(),
             "/etc/rsm.toml:1:7: error: lmc is 9: expected 0 to 7"

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rsm_ids::{Guid, Lid, Lmc};
 
-use super::finding::{Finding, Findings, Severity};
+use super::finding::{ConfigFinding, ConfigSeverity, Findings};
 use super::opensm_conf::number;
 use crate::store::LidClaim;
 
@@ -15,7 +15,7 @@ pub struct Guid2Lid {
     /// Port GUID → LIDs; `last_seen` is 0. No two overlap.
     pub claims: BTreeMap<Guid, LidClaim>,
     /// The entries that were dropped, and why.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ConfigFinding>,
 }
 
 /// Reads `text`, which `file` holds. Of several entries that claim one LID or name one port, the
@@ -38,7 +38,7 @@ pub fn parse_guid2lid(file: &Path, text: &str) -> Guid2Lid {
             findings.at(
                 text,
                 start,
-                Severity::Warning,
+                ConfigSeverity::Warning,
                 format!("`{line}` is dropped"),
                 why,
             );

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use rsm_ids::Guid;
 
-use super::finding::{Finding, Findings, Severity};
+use super::finding::{ConfigFinding, ConfigSeverity, Findings};
 
 /// The GUIDs of a file, and the findings about it. Of use only if no finding is an error: a root
 /// that is missing because of a slip would change every route.
-pub fn parse_guid_file(file: &Path, text: &str) -> (BTreeSet<Guid>, Vec<Finding>) {
+pub fn parse_guid_file(file: &Path, text: &str) -> (BTreeSet<Guid>, Vec<ConfigFinding>) {
     let mut findings = Findings::new(file, text);
     let mut guids = BTreeSet::new();
     let mut offset = 0;
@@ -25,20 +25,28 @@ pub fn parse_guid_file(file: &Path, text: &str) -> (BTreeSet<Guid>, Vec<Finding>
             findings.at(text, start, severity, format!("`{word}`"), expected);
         };
         match word.parse::<Guid>() {
-            Ok(guid) if guid.is_zero() => say(Severity::Error, "expected a GUID that is not zero"),
+            Ok(guid) if guid.is_zero() => {
+                say(ConfigSeverity::Error, "expected a GUID that is not zero")
+            }
             Ok(guid) => {
                 if !guids.insert(guid) {
-                    say(Severity::Warning, "it is there before");
+                    say(ConfigSeverity::Warning, "it is there before");
                 }
             }
             Err(_) => say(
-                Severity::Error,
+                ConfigSeverity::Error,
                 "expected a GUID, 1 to 16 hexadecimal digits after 0x",
             ),
         }
     }
     if guids.is_empty() {
-        findings.at(text, 0, Severity::Warning, "no GUID", "one on each line");
+        findings.at(
+            text,
+            0,
+            ConfigSeverity::Warning,
+            "no GUID",
+            "one on each line",
+        );
     }
     (guids, findings.finish())
 }
@@ -64,9 +72,9 @@ mod tests {
         let (_, findings) = parse_guid_file(Path::new("roots"), text);
         let said: Vec<_> = findings.iter().map(|f| (f.line, f.severity)).collect();
         let expected = [
-            (2, Severity::Error),
-            (3, Severity::Error),
-            (4, Severity::Warning),
+            (2, ConfigSeverity::Error),
+            (3, ConfigSeverity::Error),
+            (4, ConfigSeverity::Warning),
         ];
         assert_eq!(said, expected);
         let (guids, findings) = parse_guid_file(Path::new("roots"), "# none\n");

@@ -2,7 +2,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::finding::{Finding, Severity, any_error};
+use super::finding::{ConfigFinding, ConfigSeverity, any_error};
 use super::{Config, FileKind, opensm_conf, toml_file};
 
 /// The largest file that is read, in bytes. A `guid2lid` of a full subnet is two megabytes.
@@ -38,14 +38,16 @@ pub enum ConfigError {
     #[error("{}", lines(findings))]
     Invalid {
         /// All of them, with warnings and notes, in the order of the file.
-        findings: Vec<Finding>,
+        findings: Vec<ConfigFinding>,
     },
 }
 
-fn lines(findings: &[Finding]) -> String {
-    let errors = findings.iter().filter(|f| f.severity == Severity::Error);
+fn lines(findings: &[ConfigFinding]) -> String {
+    let errors = findings
+        .iter()
+        .filter(|f| f.severity == ConfigSeverity::Error);
     errors
-        .map(Finding::to_string)
+        .map(ConfigFinding::to_string)
         .collect::<Vec<_>>()
         .join("\n")
 }
@@ -56,7 +58,7 @@ pub struct Loaded {
     /// The configuration.
     pub config: Config,
     /// Warnings and notes.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ConfigFinding>,
 }
 
 impl Config {

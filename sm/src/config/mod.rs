@@ -23,13 +23,14 @@ mod toml_file;
 mod words;
 
 pub use categories_file::parse_categories;
-pub use check::{FileKind, Report, check};
-pub use finding::{Finding, Severity};
+pub use check::{CheckReport, FileKind, check};
+pub use finding::{ConfigFinding, ConfigSeverity};
 pub use guid_file::parse_guid_file;
 pub use guid2lid::{Guid2Lid, parse_guid2lid};
 pub use load::{ConfigError, FILE_MAX, Loaded};
 pub use partitions::{
-    Group, Members, Membership, Partition, Partitions, Rule, load_partitions, parse_partitions,
+    Membership, Partition, PartitionGroup, PartitionMembers, Partitions, Rule, load_partitions,
+    parse_partitions,
 };
 pub use schema::{
     ApiConfig, Config, DumpConfig, FlapConfig, LidConfig, LinkConfig, PartitionConfig,

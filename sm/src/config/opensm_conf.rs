@@ -5,8 +5,8 @@ use std::path::Path;
 
 use rsm_routing::engine::EngineKind;
 
-use super::field::{Field, Given};
-use super::finding::{Finding, Findings, Severity};
+use super::field::{ConfigKey, Given};
+use super::finding::{ConfigFinding, ConfigSeverity, Findings};
 use super::opensm_keys::OTHER_KEYS;
 use super::schema::fields;
 use super::{Config, Enforcement};
@@ -39,7 +39,7 @@ const UNSET: &str = "(null)";
 const NO_ENFORCEMENT: &str = "no_partition_enforcement";
 
 /// Reads `text`; the configuration is of use only if no finding is an error.
-pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<Finding>) {
+pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<ConfigFinding>) {
     let mut config = Config::default();
     config.partitions.file_may_be_missing = true;
     let mut unenforced = false;
@@ -71,19 +71,19 @@ pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<Finding>) {
                         "FALSE" => unenforced = false,
                         _ => {
                             let expected = "expected TRUE or FALSE".to_owned();
-                            say(value_at, Severity::Error, shown(key, value), expected);
+                            say(value_at, ConfigSeverity::Error, shown(key, value), expected);
                         }
                     }
                 }
                 None if OTHER_KEYS.binary_search(&key).is_ok() => {
                     let expected = "ignored: it has no counterpart in rsm".to_owned();
-                    say(key_at, Severity::Note, shown(key, value), expected);
+                    say(key_at, ConfigSeverity::Note, shown(key, value), expected);
                 }
                 None => {
                     let expected = "ignored: OpenSM has no such key either".to_owned();
                     say(
                         key_at,
-                        Severity::Warning,
+                        ConfigSeverity::Warning,
                         format!("unknown key `{key}`"),
                         expected,
                     );
@@ -115,7 +115,7 @@ fn unquoted(value: &str) -> &str {
 }
 
 /// The key of rsm for OpenSM's, and the conversion of its value.
-fn counterpart(key: &str) -> Option<(&'static Field, Convert)> {
+fn counterpart(key: &str) -> Option<(&'static ConfigKey, Convert)> {
     fields().iter().find_map(|field| {
         let (theirs, convert) = field.opensm?;
         (theirs == key).then_some((field, convert))
@@ -124,14 +124,19 @@ fn counterpart(key: &str) -> Option<(&'static Field, Convert)> {
 
 fn take(
     config: &mut Config,
-    field: &Field,
+    field: &ConfigKey,
     convert: Convert,
     value: &str,
-) -> Result<(), (Severity, String)> {
+) -> Result<(), (ConfigSeverity, String)> {
     if value == UNSET {
         return Ok(());
     }
-    let refused = || (Severity::Error, format!("expected {}", field.expected()));
+    let refused = || {
+        (
+            ConfigSeverity::Error,
+            format!("expected {}", field.expected()),
+        )
+    };
     let given = match convert {
         Convert::Number => Given::Number(number(value).ok_or_else(refused)?),
         Convert::Seconds => {
@@ -139,13 +144,13 @@ fn take(
             let ms = seconds.checked_mul(1000).ok_or_else(refused)?;
             return field.set(config, Given::Number(ms)).map_err(|_| {
                 let expected = "expected seconds, at most a day".to_owned();
-                (Severity::Error, expected)
+                (ConfigSeverity::Error, expected)
             });
         }
         Convert::Flag => match value.to_ascii_uppercase().as_str() {
             "TRUE" => Given::Flag(true),
             "FALSE" => Given::Flag(false),
-            _ => return Err((Severity::Error, "expected TRUE or FALSE".to_owned())),
+            _ => return Err((ConfigSeverity::Error, "expected TRUE or FALSE".to_owned())),
         },
         Convert::Guid | Convert::Path | Convert::Text => Given::Text(value),
         Convert::Engines => return engines(config, value),
@@ -161,7 +166,7 @@ fn take(
 /// OpenSM's name for the engine that is `torus` here.
 const TORUS: &str = "torus-2QoS";
 
-fn engines(config: &mut Config, value: &str) -> Result<(), (Severity, String)> {
+fn engines(config: &mut Config, value: &str) -> Result<(), (ConfigSeverity, String)> {
     let named = |name: &str| {
         EngineKind::ALL
             .into_iter()
@@ -171,12 +176,12 @@ fn engines(config: &mut Config, value: &str) -> Result<(), (Severity, String)> {
     let first = value.split(',').next().unwrap_or("");
     let Some(engine) = value.split(',').find_map(named) else {
         let expected = "rsm has none of these engines and picks one itself".to_owned();
-        return Err((Severity::Warning, expected));
+        return Err((ConfigSeverity::Warning, expected));
     };
     config.routing.engine = engine;
     if named(first).is_none() {
         let expected = format!("the first of these that rsm has is {engine}");
-        return Err((Severity::Warning, expected));
+        return Err((ConfigSeverity::Warning, expected));
     }
     Ok(())
 }
@@ -203,7 +208,7 @@ mod tests {
     use super::super::finding::any_error;
     use super::*;
 
-    fn read(text: &str) -> (Config, Vec<Finding>) {
+    fn read(text: &str) -> (Config, Vec<ConfigFinding>) {
         parse(Path::new("opensm.conf"), text)
     }
 
@@ -257,9 +262,9 @@ mod tests {
         assert_eq!(
             said,
             [
-                (2, 1, Severity::Note),
-                (3, 3, Severity::Warning),
-                (4, 16, Severity::Warning)
+                (2, 1, ConfigSeverity::Note),
+                (3, 3, ConfigSeverity::Warning),
+                (4, 16, ConfigSeverity::Warning)
             ]
         );
         assert!(!any_error(&findings));
@@ -278,7 +283,7 @@ mod tests {
             "lmc 8\nlmc_esp0 maybe\nsm_priority -1\nguid here\nvl_stall_count 09\nsubnet_timeout\n",
         );
         assert_eq!(findings.len(), 6, "{findings:?}");
-        assert!(findings.iter().all(|f| f.severity == Severity::Error));
+        assert!(findings.iter().all(|f| f.severity == ConfigSeverity::Error));
         assert_eq!(
             findings[0].to_string(),
             "opensm.conf:1:5: error: lmc is `8`: expected an integer from 0 to 7"

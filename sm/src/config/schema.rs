@@ -9,7 +9,7 @@ use rsm_ids::{Guid, Lmc};
 use rsm_mad::client::ClientConfig;
 use rsm_routing::engine::{EngineKind, EngineOptions};
 
-use super::field::{Field, Kind, Place, Takes};
+use super::field::{ConfigKey, Kind, Place, Takes};
 use super::opensm_conf::Convert;
 use super::{Enforcement, Takeover};
 
@@ -94,7 +94,7 @@ macro_rules! sections {
         /// The sections, each with its subject.
         pub(super) const SECTIONS: &[(&str, &str)] = &[$((stringify!($section), $about)),+];
 
-        const KEYS: &[Field] = &[$($(Field {
+        const KEYS: &[ConfigKey] = &[$($(ConfigKey {
             section: stringify!($section),
             key: stringify!($key),
             doc: &[$($doc),+],
@@ -345,10 +345,10 @@ sections! {
 /// The section that has the options of the routing engines among its keys.
 const ROUTING: &str = "routing";
 
-static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
+static FIELDS: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| {
     let engines = EngineKind::ALL.into_iter();
     let options = engines.flat_map(|kind| kind.engine().options());
-    let options = options.map(|option| Field {
+    let options = options.map(|option| ConfigKey {
         section: ROUTING,
         key: option.name,
         doc: option.doc,
@@ -361,12 +361,12 @@ static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
 });
 
 /// Every key, those of the engines after those of all sections.
-pub(super) fn fields() -> &'static [Field] {
+pub(super) fn fields() -> &'static [ConfigKey] {
     &FIELDS
 }
 
 /// The field of that name.
-pub(super) fn field(section: &str, key: &str) -> Option<&'static Field> {
+pub(super) fn field(section: &str, key: &str) -> Option<&'static ConfigKey> {
     let mut fields = fields().iter();
     fields.find(|field| field.section == section && field.key == key)
 }

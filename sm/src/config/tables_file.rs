@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rsm_routing::lfts::{self, Dump};
 
-use super::finding::{Finding, Severity};
+use super::finding::{ConfigFinding, ConfigSeverity};
 use super::load::ConfigError;
 
 /// The largest file of forwarding tables that is read, in bytes: OpenSM's dump of 3,456 hosts and
@@ -31,11 +31,11 @@ pub fn load_tables(file: &Path) -> Result<Dump, ConfigError> {
     }
     let text = std::fs::read(file).map_err(unread)?;
     lfts::parse(&text, "").map_err(|error| {
-        let finding = Finding {
+        let finding = ConfigFinding {
             file: file.to_owned(),
             line: error.line,
             column: 1,
-            severity: Severity::Error,
+            severity: ConfigSeverity::Error,
             found: error.reason.to_string(),
             expected: format!("expected {}", error.reason.expected()),
         };

@@ -4,7 +4,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use rsm_ids::Guid;
 
-use super::field::{Held, Kind};
+use super::field::{HeldValue, Kind};
 use super::schema::{SECTIONS, fields};
 use super::*;
 
@@ -16,8 +16,8 @@ fn errors(text: &str) -> Vec<String> {
     match parse(text) {
         Err(ConfigError::Invalid { findings }) => findings
             .iter()
-            .filter(|f| f.severity == Severity::Error)
-            .map(Finding::to_string)
+            .filter(|f| f.severity == ConfigSeverity::Error)
+            .map(ConfigFinding::to_string)
             .collect(),
         other => panic!("{other:?}"),
     }
@@ -83,7 +83,7 @@ fn both_ends_of_every_range_are_taken_and_values_past_them_refused() {
             };
             assert_eq!(
                 field.held(&mut config),
-                Some(Held::Number(value)),
+                Some(HeldValue::Number(value)),
                 "{}",
                 field.key
             );
@@ -173,7 +173,10 @@ fn odd_but_usable_values_are_warnings() {
         .iter()
         .map(|f| (f.line, f.severity))
         .collect();
-    assert_eq!(said, [(2, Severity::Warning), (4, Severity::Warning)]);
+    assert_eq!(
+        said,
+        [(2, ConfigSeverity::Warning), (4, ConfigSeverity::Warning)]
+    );
     let loaded = parse("[api]\ninsecure_admin = true\nlisten = \"\"").unwrap();
     assert_eq!(loaded.findings.len(), 1);
     assert_eq!(loaded.config.api.listen, None);

@@ -8,13 +8,13 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::Config;
-use super::field::{Field, Given};
-use super::finding::{Finding, Findings, Severity};
+use super::field::{ConfigKey, Given};
+use super::finding::{ConfigFinding, ConfigSeverity, Findings};
 use super::schema::{SECTIONS, field, fields};
 use super::suggest::one_of;
 
 /// Reads `text`; the configuration is of use only if no finding is an error.
-pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<Finding>) {
+pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<ConfigFinding>) {
     let mut reader = Reader {
         text,
         findings: Findings::new(file, text),
@@ -42,7 +42,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn error(&mut self, offset: usize, found: impl Into<String>, expected: impl Into<String>) {
         self.findings
-            .at(self.text, offset, Severity::Error, found, expected);
+            .at(self.text, offset, ConfigSeverity::Error, found, expected);
     }
 
     fn document(&mut self, document: &DeTable<'_>) {
@@ -85,7 +85,7 @@ impl Reader<'_> {
         }
     }
 
-    fn value(&mut self, field: &'static Field, value: &Spanned<DeValue<'_>>) {
+    fn value(&mut self, field: &'static ConfigKey, value: &Spanned<DeValue<'_>>) {
         let span = value.span();
         let given = match value.get_ref() {
             DeValue::Integer(n) => {
@@ -160,7 +160,7 @@ impl Reader<'_> {
 
     fn warning(&mut self, offset: usize, found: &str, expected: &str) {
         self.findings
-            .at(self.text, offset, Severity::Warning, found, expected);
+            .at(self.text, offset, ConfigSeverity::Warning, found, expected);
     }
 
     /// The byte offset of the first of `keys` that the file sets.

@@ -26,7 +26,7 @@ pub enum Activity {
 
 /// The pass under way and the work that waits behind it, for operators whose request waits.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Progress {
+pub struct PassProgress {
     /// The stage.
     pub activity: Activity,
     /// The cause of the pass under way; empty without one.
@@ -43,9 +43,9 @@ pub struct Progress {
     pub not_before: Option<Time>,
 }
 
-impl Default for Progress {
-    fn default() -> Progress {
-        Progress {
+impl Default for PassProgress {
+    fn default() -> PassProgress {
+        PassProgress {
             activity: Activity::Idle,
             cause: String::new(),
             since: None,
@@ -84,9 +84,9 @@ impl Core {
     }
 
     /// The pass under way and the work that waits.
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> PassProgress {
         let (cause, since) = self.meter.running().unzip();
-        Progress {
+        PassProgress {
             activity: self.activity(),
             cause: cause.unwrap_or_default().to_owned(),
             since,

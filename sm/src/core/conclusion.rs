@@ -11,7 +11,7 @@ use super::convergence::{Convergence, Pushed};
 use super::event::Effect;
 use super::role::Role;
 use super::stage::Stage;
-use super::{Core, HISTORY, Pass, Remembered};
+use super::{Core, HISTORY, Pass, SavedCoreState};
 use crate::findings::{Finding, FindingKind};
 use crate::sweep::Query;
 use crate::sweep::inventory::PortKey;
@@ -117,7 +117,7 @@ impl Core {
 
     pub(super) fn remember(&mut self) {
         self.effects
-            .push_back(Effect::Remember(Box::new(Remembered {
+            .push_back(Effect::Remember(Box::new(SavedCoreState {
                 claims: self.claims.clone(),
                 positions: self.positions.clone(),
                 gpus: Arc::default(),

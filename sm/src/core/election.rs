@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use rsm_ids::Guid;
 use rsm_mad::Time;
-use rsm_mad::client::{Failure, Request, Response};
+use rsm_mad::client::{Request, RequestFailure, Response};
 use rsm_mad::ids::Tid;
 use rsm_mad::transport::{Datagram, RemoteAddress};
 use rsm_mad::wire::attr::{
@@ -71,7 +71,7 @@ pub(super) struct HandingOver {
 
 impl HandingOver {
     /// Takes the other manager's answer, or its silence.
-    pub(super) fn handle(&mut self, outcome: &Result<Response, Failure>) {
+    pub(super) fn handle(&mut self, outcome: &Result<Response, RequestFailure>) {
         self.accepted = Some(matches!(outcome, Ok(response) if response.status.is_ok()));
     }
 }

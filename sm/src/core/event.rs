@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm_gdr::hosts::Inventory;
+use rsm_gdr::hosts::GpuInventory;
 use rsm_ids::Guid;
 use rsm_mad::transport::{Datagram, Inbound};
 use rsm_mad::wire::attr::Notice;
@@ -12,12 +12,12 @@ use rsm_routing::engine::EngineKind;
 
 use super::convergence::Convergence;
 use super::snapshot::{Forthcoming, Snapshot};
-use super::{Config, Remembered};
+use super::{CoreConfig, SavedCoreState};
 use crate::alias_guids::AliasGuids;
 use crate::expected::Accept;
 use crate::findings::Finding;
 use crate::plan::groups::GroupSet;
-use crate::plan::{Job, Outcome};
+use crate::plan::{Outcome, PlanJob};
 use crate::push::Foreseen;
 
 /// Identifies a command whose issuer waits for its effect.
@@ -45,7 +45,7 @@ pub enum Event {
     /// The alias GUIDs that ports are to have.
     Guids(Arc<AliasGuids>),
     /// Inventories of hosts with GPUs arrived, or were forgotten.
-    GpuHosts(Arc<Inventory>),
+    GpuHosts(Arc<GpuInventory>),
     /// The SA lost the registrations of the hosts behind these ports; they must register anew.
     Reregister(BTreeSet<Guid>),
     /// This process did not run for this long until now: it, or its machine, was stopped. Comes
@@ -86,7 +86,7 @@ pub enum Command {
         ticket: Ticket,
     },
     /// Use another configuration from now on.
-    Reload(Box<Config>),
+    Reload(Box<CoreConfig>),
     /// Forget missing parts that the operator accepts as gone.
     Accept(Accept),
     /// A configuration was refused and the one in force stays; publish these reasons.
@@ -108,7 +108,7 @@ pub enum Effect {
         timeout: Duration,
     },
     /// Compute a plan, and bring it back as [`Event::Planned`].
-    Plan(Box<Job>),
+    Plan(Box<PlanJob>),
     /// Answer SA queries from this until the next [`Effect::Publish`]. It comes before the first
     /// Set of the push that makes it true, so that a port that goes Active finds an SA that knows
     /// it.
@@ -118,7 +118,7 @@ pub enum Effect {
     /// Show this snapshot to readers from now on.
     Publish(Arc<Snapshot>),
     /// Store this for the next run.
-    Remember(Box<Remembered>),
+    Remember(Box<SavedCoreState>),
     /// A notice from a port, for its subscribers.
     Notice(Box<Notice>),
     /// A convergence ended.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rsm_ids::Guid;
 use rsm_mad::Time;
-use rsm_mad::client::{Completion, Failure, Handled};
+use rsm_mad::client::{Completion, Handled, RequestFailure};
 use rsm_mad::transport::{Datagram, PortEvent};
 
 use super::requests::Context;
@@ -16,7 +16,7 @@ use crate::diff::{NotKept, differing_blocks};
 use crate::habits::DeviceHabits;
 use crate::plan::Outcome;
 use crate::plan::groups::GroupSet;
-use crate::sweep::Answer;
+use crate::sweep::AgentAnswer;
 use crate::sweep::writes::Mark;
 
 impl Core {
@@ -163,14 +163,16 @@ impl Core {
         let answer = match completion.outcome {
             Ok(response) if response.status.is_ok() => {
                 data = response.data;
-                Answer::Data(&data)
+                AgentAnswer::Data(&data)
             }
-            Ok(response) if completion.attempts > 1 => Answer::RefusedRepetition(response.status),
-            Ok(response) => Answer::Refused(response.status),
-            Err(Failure::Rejected(status)) => Answer::Refused(status),
-            Err(Failure::TimedOut | Failure::SendFailed) => Answer::Silence,
+            Ok(response) if completion.attempts > 1 => {
+                AgentAnswer::RefusedRepetition(response.status)
+            }
+            Ok(response) => AgentAnswer::Refused(response.status),
+            Err(RequestFailure::Rejected(status)) => AgentAnswer::Refused(status),
+            Err(RequestFailure::TimedOut | RequestFailure::SendFailed) => AgentAnswer::Silence,
         };
-        if let (Context::Sweep(query), Answer::Data(data)) = (completion.context, answer) {
+        if let (Context::Sweep(query), AgentAnswer::Data(data)) = (completion.context, answer) {
             self.suspect_another_master(query, data);
         }
         match (completion.context, &mut self.stage) {

@@ -11,11 +11,11 @@ use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
 
 use super::convergence::Part;
-use super::role::{self, Role, Verdict};
+use super::role::{self, ElectionOutcome, Role};
 use super::stage::Stage;
 use super::{Core, Mode};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::sweep::{Scope, Sweep};
+use crate::sweep::{Sweep, SweepScope};
 
 /// Only stragglers are left when a sweep has settled this many questions for each open one.
 const SETTLED_PER_OPEN: usize = 8;
@@ -154,7 +154,7 @@ impl FirstSweep {
         let (began, timeouts) = self.began?;
         let applies = self.under_way
             && self.is_fresh
-            && matches!(sweep.scope(), Scope::Full { .. })
+            && matches!(sweep.scope(), SweepScope::Full { .. })
             && stats.timeouts > timeouts
             && sweep.settled() > self.brought_up;
         // Even in a sweep without losses the last questions take their share of the time.
@@ -285,7 +285,7 @@ impl Core {
             self.own_guid(),
             self.election.predecessor,
         );
-        has_local && !in_use && verdict == Verdict::Be(Role::Master)
+        has_local && !in_use && verdict == ElectionOutcome::Be(Role::Master)
     }
 
     /// Resumes the first sweep after an early bring-up. Returns whether there was one.

@@ -12,7 +12,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 
 use crate::fabric::{Fabric, NodeIx, PortRef};
-use crate::plan::groups::{GroupSet, Members};
+use crate::plan::groups::{GroupMembers, GroupSet};
 use crate::sweep::mft_image::HeldMasks;
 
 /// How long inherited members stay: longer than thousands of hosts take to join again after a
@@ -37,7 +37,7 @@ pub(super) enum Found {
 /// By multicast LID: the registered members when [`Found::with`] last merged the inherited ones
 /// into them, and the merged set. Unchanged registered members give the same `Arc`, so that the
 /// plan sees no change.
-type Joined = BTreeMap<Lid, (Option<Arc<Members>>, Arc<Members>)>;
+type Joined = BTreeMap<Lid, (Option<Arc<GroupMembers>>, Arc<GroupMembers>)>;
 
 impl Found {
     /// Reads the multicast tables again after a takeover: another master may have written them.
@@ -93,14 +93,14 @@ impl Found {
         let mut all = GroupSet::clone(groups);
         for (&mlid, ports) in found {
             let known = groups.by_mlid.get(&mlid);
-            let is_same = |(before, _): &&(Option<Arc<Members>>, _)| {
+            let is_same = |(before, _): &&(Option<Arc<GroupMembers>>, _)| {
                 before.as_ref().map(Arc::as_ptr) == known.map(Arc::as_ptr)
             };
             let members = match joined.get(&mlid).filter(is_same) {
                 Some((_, members)) => members.clone(),
                 None => {
                     let mut members =
-                        known.map_or_else(Members::default, |known| (**known).clone());
+                        known.map_or_else(GroupMembers::default, |known| (**known).clone());
                     for (&guid, &receives) in &*ports {
                         *members.ports.entry(guid).or_default() |= receives;
                     }

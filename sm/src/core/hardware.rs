@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rsm_ids::Guid;
 
-use crate::plan::Held;
+use crate::plan::HeldTable;
 use crate::sweep::inventory::Inventory;
 use crate::sweep::mft_image::HeldMasks;
 use crate::sweep::writes::Mark;
@@ -15,14 +15,14 @@ use crate::sweep::writes::Mark;
 #[derive(Default)]
 pub(super) struct Hardware {
     /// In the order of their GUIDs. A job under way shares it.
-    held: Arc<Vec<Held>>,
+    held: Arc<Vec<HeldTable>>,
     mark: Mark,
     suspects: BTreeSet<Guid>,
 }
 
 impl Hardware {
     /// As `inventory` has them now.
-    pub(super) fn of(&mut self, inventory: &Inventory) -> Arc<Vec<Held>> {
+    pub(super) fn of(&mut self, inventory: &Inventory) -> Arc<Vec<HeldTable>> {
         let mut changed: BTreeSet<Guid> = inventory.written_since(self.mark).collect();
         changed.extend(self.suspects.symmetric_difference(&inventory.suspects));
         if !changed.is_empty() {
@@ -89,10 +89,10 @@ impl HeldMulticast {
     }
 }
 
-fn held_by(inventory: &Inventory, guid: Guid) -> Option<Held> {
+fn held_by(inventory: &Inventory, guid: Guid) -> Option<HeldTable> {
     let switch = inventory.node(guid)?.switch.as_ref()?;
     let top = switch.info.linear_fdb_top();
-    Some(Held {
+    Some(HeldTable {
         switch: guid,
         entries: switch.lft.entries().clone(),
         complete: switch.lft.is_complete(top),

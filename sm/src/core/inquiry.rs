@@ -21,12 +21,12 @@ use std::time::Duration;
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
-use rsm_mad::client::{Failure, Priority, Request, Response};
+use rsm_mad::client::{Priority, Request, RequestFailure, Response};
 use rsm_mad::wire::attr::{Attribute, CapabilityMask, PortInfo, SmInfo, SmState};
 use rsm_mad::wire::header::AttrId;
 
 use super::requests::{Context, routes};
-use super::role::{self, Other, Role, Verdict};
+use super::role::{self, ElectionOutcome, Other, Role};
 use super::stage::Stage;
 use super::{Core, Mode};
 use crate::sweep::Query;
@@ -38,7 +38,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(250);
 
 /// Why this subnet manager may no longer be the only master.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Doubt {
+pub(super) enum MastershipDoubt {
     /// Another master shows itself, and this one ran all the time: precedence decides.
     Rival,
     /// This process did not run for a while: another master has taken over.
@@ -66,7 +66,7 @@ pub(super) struct Suspicion {
 /// The questions and their answers so far.
 #[derive(Debug)]
 pub(super) struct Inquiry {
-    doubt: Doubt,
+    doubt: MastershipDoubt,
     /// Questions without an answer.
     waiting: usize,
     /// Ports whose manager has answered.
@@ -143,7 +143,7 @@ impl Core {
                 for question in questions {
                     self.submit(question.request);
                 }
-                self.inquire(Doubt::Paused, None);
+                self.inquire(MastershipDoubt::Paused, None);
             }
         }
     }
@@ -170,13 +170,13 @@ impl Core {
             && self.election.inquiry.is_none()
             && !matches!(self.stage, Stage::HandingOver(_))
         {
-            self.inquire(Doubt::Rival, suspicion.lid);
+            self.inquire(MastershipDoubt::Rival, suspicion.lid);
         }
         self.weigh(now);
     }
 
     /// Asks all questions about another master; earlier answers no longer count.
-    fn inquire(&mut self, doubt: Doubt, lid: Option<Lid>) {
+    fn inquire(&mut self, doubt: MastershipDoubt, lid: Option<Lid>) {
         let Some(local) = self.inventory.local else {
             return;
         };
@@ -234,7 +234,11 @@ impl Core {
     }
 
     /// Takes the answer to `question`, or its silence.
-    pub(super) fn on_inquiry(&mut self, question: Question, outcome: &Result<Response, Failure>) {
+    pub(super) fn on_inquiry(
+        &mut self,
+        question: Question,
+        outcome: &Result<Response, RequestFailure>,
+    ) {
         let Some(inquiry) = &mut self.election.inquiry else {
             return;
         };
@@ -322,9 +326,9 @@ impl Core {
             .max_by_key(|other| other.precedence())
             .cloned();
         match (doubt, rival, unknown) {
-            (Doubt::Paused, Some(successor), _) => self.step_down(successor, now),
+            (MastershipDoubt::Paused, Some(successor), _) => self.step_down(successor, now),
             (_, None, Some(lid)) => self.discover_again(lid, now),
-            (Doubt::Rival, Some(_), _) => self.face_rivals(&others, now),
+            (MastershipDoubt::Rival, Some(_), _) => self.face_rivals(&others, now),
             (_, None, None) => self.remain_master(overwritten),
         }
     }
@@ -334,14 +338,14 @@ impl Core {
         let identity = self.config.identity;
         let verdict = role::decide(&self.role, others, identity, self.own_guid(), None);
         match verdict {
-            Verdict::HandOver(heir) => {
+            ElectionOutcome::HandOver(heir) => {
                 self.drop_stage();
                 if !self.hand_over(heir.clone(), now) && heir.is_master() {
                     self.step_down(heir, now);
                 }
             }
-            Verdict::Be(Role::Standby { master }) => self.step_down(master, now),
-            Verdict::Be(_) => {
+            ElectionOutcome::Be(Role::Standby { master }) => self.step_down(master, now),
+            ElectionOutcome::Be(_) => {
                 self.warn_rivals(others.to_vec(), None);
                 self.remain_master(true);
             }
@@ -477,7 +481,11 @@ impl Core {
     }
 
     /// Takes the SMInfo of a manager that was silent before.
-    pub(super) fn on_silent_manager(&mut self, key: PortKey, outcome: &Result<Response, Failure>) {
+    pub(super) fn on_silent_manager(
+        &mut self,
+        key: PortKey,
+        outcome: &Result<Response, RequestFailure>,
+    ) {
         let Ok(response) = outcome else { return };
         if !response.status.is_ok() {
             return;

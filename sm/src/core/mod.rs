@@ -44,12 +44,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_gdr::host_order::HostPositions;
-use rsm_gdr::hosts::Inventory as GpuInventory;
+use rsm_gdr::hosts::GpuInventory;
 use rsm_mad::Time;
 use rsm_mad::client::{Client, ClientConfig};
 use rsm_mad::transport::{Datagram, Inbound};
 
-pub use self::activity::{Activity, Progress};
+pub use self::activity::{Activity, PassProgress};
 use self::convergence::{Convergence, Meter};
 use self::damping::Damping;
 use self::election::Election;
@@ -106,7 +106,7 @@ enum Pass {
 
 /// The operator's decisions that the core itself depends on.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct CoreConfig {
     /// Whether hardware is managed.
     pub mode: Mode,
     /// Policy of every plan.
@@ -127,9 +127,9 @@ pub struct Config {
     pub client: ClientConfig,
 }
 
-impl Default for Config {
+impl Default for CoreConfig {
     fn default() -> Self {
-        Config {
+        CoreConfig {
             mode: Mode::default(),
             policy: Arc::default(),
             damping: DampingPolicy::default(),
@@ -145,7 +145,7 @@ impl Default for Config {
 
 /// State kept from an earlier run.
 #[derive(Clone, Default, Debug)]
-pub struct Remembered {
+pub struct SavedCoreState {
     /// LIDs assigned.
     pub claims: Arc<Claims>,
     /// Positions of compute ports in the host order.
@@ -167,7 +167,7 @@ pub struct Remembered {
 
 /// The state machine of the subnet manager.
 pub struct Core {
-    config: Config,
+    config: CoreConfig,
     client: Client<Context>,
     inventory: Inventory,
     fabric: Arc<Fabric>,
@@ -262,7 +262,7 @@ pub struct Core {
 
 impl Core {
     /// A subnet manager that will sweep at once.
-    pub fn new(config: Config, remembered: Remembered) -> Core {
+    pub fn new(config: CoreConfig, remembered: SavedCoreState) -> Core {
         let mut work = Work::default();
         work.sweep_everything(false, "start");
         let mut inventory = Inventory::default();

@@ -9,7 +9,7 @@ use rsm_mad::client::ClientConfig;
 use super::Core;
 use super::requests::Context;
 use super::stage::Stage;
-use crate::sweep::{Answer, Query, Withdrawal};
+use crate::sweep::{AgentAnswer, Query, Withdrawal};
 
 /// Attempts of a Set that a node leaves unanswered before a push goes on without the node, if
 /// urgent work waits.
@@ -130,7 +130,7 @@ impl Core {
         }
         let queries = pick(|_| true, |picks| self.client.withdraw(picks));
         for &query in &queries {
-            sweep.handle(&mut self.inventory, query, Answer::Silence);
+            sweep.handle(&mut self.inventory, query, AgentAnswer::Silence);
         }
         !queries.is_empty()
     }

@@ -14,7 +14,7 @@ use crate::diff::Changes;
 use crate::fabric::Delta;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::groups::GroupSet;
-use crate::plan::{Job, JobKind, Outcome, Plan};
+use crate::plan::{JobKind, Outcome, Plan, PlanJob};
 use crate::sweep::mft_image::HeldMasks;
 
 impl Core {
@@ -33,8 +33,8 @@ impl Core {
     }
 
     /// The job of a plan that replaces the one in force.
-    pub(super) fn job_on_hardware(&mut self, now: Time) -> Job {
-        Job {
+    pub(super) fn job_on_hardware(&mut self, now: Time) -> PlanJob {
+        PlanJob {
             previous: self
                 .plan
                 .clone()
@@ -71,7 +71,7 @@ impl Core {
             return;
         };
         self.pass = Pass::Multicast;
-        let job = Job {
+        let job = PlanJob {
             kind: JobKind::Multicast { routes: plan },
             ..self.job(now)
         };
@@ -79,10 +79,10 @@ impl Core {
     }
 
     /// The parts that all jobs have in common.
-    fn job(&mut self, now: Time) -> Job {
+    fn job(&mut self, now: Time) -> PlanJob {
         self.generation += 1;
         let (groups, masks) = self.members(now);
-        Job {
+        PlanJob {
             generation: self.generation,
             claims: self.claims.clone(),
             positions: self.positions.clone(),
@@ -90,11 +90,11 @@ impl Core {
             damped: self.damped.clone(),
             groups,
             masks,
-            ..Job::first(self.fabric.clone(), self.config.policy.clone())
+            ..PlanJob::first(self.fabric.clone(), self.config.policy.clone())
         }
     }
 
-    pub(super) fn begin_planning(&mut self, job: Job) {
+    pub(super) fn begin_planning(&mut self, job: PlanJob) {
         self.stage = Stage::Planning {
             generation: job.generation,
         };

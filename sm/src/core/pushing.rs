@@ -16,7 +16,7 @@ use super::{Core, Mode, Pass};
 use crate::diff::{Changes, Comparison, Looked, PortChange};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::Plan;
-use crate::push::{Cause, Failure, Push, Task};
+use crate::push::{Cause, FailedSet, Push, Task};
 use crate::whole::{Step, Whole};
 
 impl Core {
@@ -165,7 +165,7 @@ impl Core {
             ports_activated: progress.activated as u64,
             complete: push.is_complete(),
         };
-        let nodes: BTreeSet<Guid> = push.failures().iter().map(Failure::node).collect();
+        let nodes: BTreeSet<Guid> = push.failures().iter().map(FailedSet::node).collect();
         self.count_misses(push.failures());
         let nodes: Vec<Guid> = nodes.into_iter().collect();
         self.work.read_again(push.unread());
@@ -185,11 +185,11 @@ impl Core {
     }
 
     /// Counts one miss for a node that left Sets of this push unanswered, however many.
-    fn count_misses(&mut self, failures: &[Failure]) {
+    fn count_misses(&mut self, failures: &[FailedSet]) {
         let silent: BTreeSet<Guid> = failures
             .iter()
             .filter(|failure| failure.cause == Cause::Silence)
-            .map(Failure::node)
+            .map(FailedSet::node)
             .collect();
         for guid in silent {
             if let Some(node) = self.inventory.node_mut(guid) {
@@ -198,7 +198,7 @@ impl Core {
         }
     }
 
-    fn word_failures(&self, failures: &[Failure]) -> Vec<Finding> {
+    fn word_failures(&self, failures: &[FailedSet]) -> Vec<Finding> {
         let mut findings: Vec<Finding> = failures
             .iter()
             .map(|failure| {

@@ -12,7 +12,7 @@ use rsm_routing::engine::misses_parts;
 
 use super::role::Role;
 use super::{Core, Pass};
-use crate::plan::{Job, JobKind};
+use crate::plan::{JobKind, PlanJob};
 
 /// Pause between two steps.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ impl Core {
         }
         self.pass = Pass::Rebalance;
         let max_blocks = self.config.rebalance.blocks;
-        let job = Job {
+        let job = PlanJob {
             kind: JobKind::Rebalance { max_blocks },
             ..self.job_on_hardware(now)
         };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rsm_ids::{Guid, Lid};
-use rsm_mad::client::{Completion, Failure, Request, Route, Routes};
+use rsm_mad::client::{Completion, Request, RequestFailure, Route, Routes};
 use rsm_mad::ids::DirectedPath;
 
 use super::Core;
@@ -71,7 +71,7 @@ impl Core {
             debug_assert!(false, "{rejected}");
             let completion = Completion {
                 context: rejected.0.context,
-                outcome: Err(Failure::SendFailed),
+                outcome: Err(RequestFailure::SendFailed),
                 attempts: 0,
                 route_index: 0,
                 rtt: Duration::ZERO,

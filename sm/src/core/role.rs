@@ -75,7 +75,7 @@ impl Other {
 
 /// The outcome of the election.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum ElectionOutcome {
     /// This manager takes this role.
     Be(Role),
     /// This manager is master, and hands the subnet over to this one.
@@ -122,7 +122,7 @@ pub fn decide(
     identity: Identity,
     own_guid: Guid,
     predecessor: Option<Guid>,
-) -> Verdict {
+) -> ElectionOutcome {
     let others: Vec<&Other> = others
         .iter()
         .filter(|other| Some(other.guid) != predecessor && other.state != SmState::NotActive)
@@ -136,7 +136,7 @@ pub fn decide(
         Some(master) => Role::Standby { master },
         None => Role::Master,
     };
-    Verdict::Be(match role {
+    ElectionOutcome::Be(match role {
         Role::NotActive => Role::NotActive,
         Role::Discovering | Role::Standby { .. } => {
             let master = others.iter().copied().find(|other| other.is_master());
@@ -144,7 +144,7 @@ pub fn decide(
         }
         Role::Master => match stronger {
             Some(heir) if heir.sm_key == identity.sm_key && heir.state != SmState::Discovering => {
-                return Verdict::HandOver(heir.clone());
+                return ElectionOutcome::HandOver(heir.clone());
             }
             _ => standby(stronger.filter(|other| other.is_master())),
         },

@@ -8,13 +8,13 @@ use super::convergence::Part;
 use super::damping::count_flaps;
 use super::election::HandingOver;
 use super::requests::Context;
-use super::role::{self, Role, Verdict};
+use super::role::{self, ElectionOutcome, Role};
 use super::work::Next;
 use super::{Core, Mode, Pass};
 use crate::fabric::{Delta, Fabric};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::push::Push;
-use crate::sweep::{Scope, Sweep};
+use crate::sweep::{Sweep, SweepScope};
 
 /// The stage under way.
 #[derive(Debug)]
@@ -142,14 +142,14 @@ impl Core {
                 self.start_rebalancing(now);
                 return;
             }
-            Next::Everything { audit } => Sweep::start(Scope::Full { audit }, inventory),
+            Next::Everything { audit } => Sweep::start(SweepScope::Full { audit }, inventory),
             Next::Lightly => {
-                let sweep = Sweep::start(Scope::Light, inventory);
+                let sweep = Sweep::start(SweepScope::Light, inventory);
                 self.ask_silent_managers();
                 sweep
             }
             Next::Master => {
-                let mut sweep = Sweep::start(Scope::Targets, inventory);
+                let mut sweep = Sweep::start(SweepScope::Targets, inventory);
                 if let Role::Standby { master } = &self.role {
                     sweep.add_manager(master.port);
                 }
@@ -161,7 +161,7 @@ impl Core {
                 unread,
                 repair,
             } => {
-                let mut sweep = Sweep::start(Scope::Targets, inventory);
+                let mut sweep = Sweep::start(SweepScope::Targets, inventory);
                 for guid in switches {
                     sweep.add_target(inventory, guid);
                 }
@@ -241,7 +241,7 @@ impl Core {
             && !self.first_sweep.is_provisional();
         match sweep.scope() {
             _ if !quiet => self.start_plan(now),
-            Scope::Light | Scope::Targets
+            SweepScope::Light | SweepScope::Targets
                 if !sweep.found_change()
                     && !self.unfinished
                     && !was_in_doubt
@@ -271,7 +271,7 @@ impl Core {
     /// Remembers a full sweep that silent nodes kept from a part of the subnet, and repeats it when
     /// they answer again.
     fn check_coverage(&mut self, sweep: &Sweep) {
-        if let Scope::Full { audit } = sweep.scope() {
+        if let SweepScope::Full { audit } = sweep.scope() {
             let incomplete = sweep.is_incomplete(&self.inventory);
             self.uncovered = incomplete.then_some(audit);
         } else if sweep.found_healed(&self.inventory)
@@ -284,13 +284,13 @@ impl Core {
 
     /// Runs the election. Returns whether this subnet manager goes on as master with the sweep's
     /// result.
-    fn settle_role(&mut self, scope: Scope, now: Time) -> bool {
+    fn settle_role(&mut self, scope: SweepScope, now: Time) -> bool {
         if self.config.mode == Mode::DryRun {
             // A dry run plans as if this manager were master.
             return true;
         }
         if self.role == Role::NotActive
-            || self.role == Role::Discovering && !matches!(scope, Scope::Full { .. })
+            || self.role == Role::Discovering && !matches!(scope, SweepScope::Full { .. })
         {
             // An order arrived during the sweep; its own work waits.
             self.meter.discard();
@@ -301,13 +301,13 @@ impl Core {
         let identity = self.config.identity;
         let verdict = role::decide(&self.role, &others, identity, self.own_guid(), predecessor);
         match (&self.role, verdict) {
-            (_, Verdict::Be(Role::Standby { master })) => {
+            (_, ElectionOutcome::Be(Role::Standby { master })) => {
                 self.meter.discard();
                 self.draw_attention(&master);
                 self.stand_by(master, now);
                 false
             }
-            (Role::Standby { .. }, Verdict::Be(Role::Master)) => {
+            (Role::Standby { .. }, ElectionOutcome::Be(Role::Master)) => {
                 self.meter.discard();
                 self.role = Role::Master;
                 self.found.look_again();
@@ -316,12 +316,12 @@ impl Core {
                 self.publish(now);
                 false
             }
-            (_, Verdict::Be(role)) => {
+            (_, ElectionOutcome::Be(role)) => {
                 self.role = role;
                 self.warn_rivals(others, predecessor);
                 true
             }
-            (_, Verdict::HandOver(heir)) => {
+            (_, ElectionOutcome::HandOver(heir)) => {
                 if self.hand_over(heir, now) {
                     self.meter.discard();
                     return false;

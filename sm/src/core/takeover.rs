@@ -10,7 +10,7 @@ use rsm_ids::{Guid, Lid};
 use super::Core;
 use crate::config::Takeover;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::sweep::inventory::{PortRecord, SwitchRecord};
+use crate::sweep::inventory::{InventoryPort, InventorySwitch};
 
 impl Core {
     /// Begins to manage the subnet: the manager before may have turned adaptive routing on since
@@ -81,13 +81,13 @@ impl Core {
 }
 
 /// Whether another manager was the last to manage a switch, by the MasterSMLID of its port 0.
-fn is_foreign(ports: &[PortRecord], own_lid: Lid, remembers: bool) -> bool {
+fn is_foreign(ports: &[InventoryPort], own_lid: Lid, remembers: bool) -> bool {
     let info = ports.first().and_then(|port| port.info.as_ref());
     let last = info.map_or(Lid::NONE, |info| info.master_sm_lid());
     last != Lid::NONE && (last != own_lid || !remembers)
 }
 
-fn distrusts(takeover: Takeover, switch: &SwitchRecord, is_foreign: bool) -> bool {
+fn distrusts(takeover: Takeover, switch: &InventorySwitch, is_foreign: bool) -> bool {
     let uses_groups = switch.ar_info().is_some_and(|info| info.uses_groups());
     match takeover {
         Takeover::Auto => uses_groups,

@@ -15,7 +15,7 @@ use super::clock::Clock;
 use super::findings::DaemonFindings;
 use super::{EVENTS_AT_ONCE, INBOX, ONCE_REPAIRS, compute, settings, sink, sleep_until};
 use crate::config::Config;
-use crate::core::{Core, Effect, Event, Mode, Remembered};
+use crate::core::{Core, Effect, Event, Mode, SavedCoreState};
 use crate::findings::FindingKind;
 use crate::plan;
 use crate::publish::dry_run::DryRunReport;
@@ -60,7 +60,7 @@ pub async fn dry_run(options: DryRunOptions) -> anyhow::Result<DryRunReport> {
         Presence::Observer,
     )
     .with_context(|| format!("cannot attach to {}", options.fabric))?;
-    let mut core = Core::new(config, Remembered::default());
+    let mut core = Core::new(config, SavedCoreState::default());
     core.handle_deadline(clock.now());
     let report = loop {
         let mut sets = None;

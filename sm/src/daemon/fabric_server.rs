@@ -52,7 +52,7 @@ pub async fn serve_fabric(
     let socket = options.socket;
     let server = server::serve(
         handle.clone(),
-        &server::Options {
+        &server::HostServerOptions {
             socket: socket.clone(),
             node,
         },

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use parking_lot::Mutex;
 use rsm_api::{GpuImportError, GpuSubject, Gpus};
-use rsm_gdr::hosts::{HostError, Inventory};
-use rsm_gdr::import::{Format, MAX_BYTES, import, to_json};
+use rsm_gdr::hosts::{GpuInventory, HostError};
+use rsm_gdr::import::{InventoryFormat, MAX_BYTES, import, to_json};
 use rsm_gdr::inventory::HostInventory;
-use rsm_gdr::{Analysis, Config};
+use rsm_gdr::{Analysis, AnalysisConfig};
 
 use tokio::sync::watch;
 
@@ -38,11 +38,11 @@ pub(super) struct GpuHosts {
 }
 
 /// Takes each new inventory.
-pub(super) type Tell = Box<dyn Fn(Arc<Inventory>) + Send + Sync>;
+pub(super) type Tell = Box<dyn Fn(Arc<GpuInventory>) + Send + Sync>;
 
 #[derive(Default)]
 struct State {
-    inventory: Arc<Inventory>,
+    inventory: Arc<GpuInventory>,
     /// The last analysis and its snapshot's generation; `None` after an import.
     last: Option<(u64, Arc<Analysis>)>,
 }
@@ -52,8 +52,8 @@ struct State {
 /// # Errors
 /// The folder cannot be read. Another file than an inventory in it only gives a warning: hosts can
 /// be imported again.
-pub(super) fn kept(dir: Option<&Path>) -> anyhow::Result<Inventory> {
-    let mut inventory = Inventory::new();
+pub(super) fn kept(dir: Option<&Path>) -> anyhow::Result<GpuInventory> {
+    let mut inventory = GpuInventory::new();
     if let Some(dir) = dir {
         load(&dir.join(HOSTS), |name, host, seen| {
             inventory.insert(name, host, seen)
@@ -71,7 +71,7 @@ impl GpuHosts {
     pub(super) fn new(
         view: Arc<View>,
         dir: Option<PathBuf>,
-        inventory: Arc<Inventory>,
+        inventory: Arc<GpuInventory>,
         tell: Tell,
     ) -> GpuHosts {
         GpuHosts {
@@ -87,7 +87,7 @@ impl GpuHosts {
     }
 
     /// Replaces the inventory in force.
-    fn replace(&self, state: &mut State, inventory: Inventory) {
+    fn replace(&self, state: &mut State, inventory: GpuInventory) {
         let inventory = Arc::new(inventory);
         *state = State {
             inventory: inventory.clone(),
@@ -128,7 +128,7 @@ impl GpuHosts {
 }
 
 /// Makes a host the machine type of the other hosts.
-fn like(inventory: &mut Inventory, name: &str, host: &HostInventory) -> Result<(), HostError> {
+fn like(inventory: &mut GpuInventory, name: &str, host: &HostInventory) -> Result<(), HostError> {
     inventory.insert_machine_type(name, host)?;
     inventory.set_default(Some(name))
 }
@@ -175,7 +175,10 @@ fn read(path: &Path) -> anyhow::Result<(HostInventory, u64)> {
         .modified()?
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap_or_default();
-    Ok((import(Format::Json, &fs::read(path)?)?, written.as_secs()))
+    Ok((
+        import(InventoryFormat::Json, &fs::read(path)?)?,
+        written.as_secs(),
+    ))
 }
 
 impl Gpus for GpuHosts {
@@ -196,10 +199,10 @@ impl Gpus for GpuHosts {
             fabric.positions = plan.order.positions.clone();
             fabric
         });
-        let config = Config {
+        let config = AnalysisConfig {
             roles: plan.map_or_else(BTreeMap::new, |plan| roles(&plan.policy.categories)),
             now: self.seconds(),
-            ..Config::default()
+            ..AnalysisConfig::default()
         };
         let analysis = Arc::new(Analysis::new(&state.inventory, fabric, config));
         state.last = Some((generation, analysis.clone()));
@@ -212,7 +215,7 @@ impl Gpus for GpuHosts {
 
     fn import(&self, subject: GpuSubject<'_>, host: HostInventory) -> Result<(), GpuImportError> {
         let mut state = self.state.lock();
-        let mut inventory = Inventory::clone(&state.inventory);
+        let mut inventory = GpuInventory::clone(&state.inventory);
         let (folder, name, kept) = match subject {
             GpuSubject::Host(name) => {
                 inventory.insert(name, host.clone(), self.seconds())?;
@@ -246,7 +249,7 @@ impl Gpus for GpuHosts {
                 _ => {}
             }
         }
-        let mut inventory = Inventory::clone(&state.inventory);
+        let mut inventory = GpuInventory::clone(&state.inventory);
         inventory.remove(host);
         self.replace(&mut state, inventory);
         Ok(true)
@@ -259,7 +262,7 @@ mod tests {
 
     struct Still;
 
-    impl crate::publish::Clock for Still {
+    impl crate::publish::UnixClock for Still {
         fn now(&self) -> rsm_mad::Time {
             rsm_mad::Time::ZERO
         }
@@ -278,7 +281,7 @@ mod tests {
 
     fn host() -> HostInventory {
         let json = r#"{"version":1,"gpus":[{"index":0}],"hca_ports":[{"device":"mlx5_0","port":1}],"tiers":[["PIX"]]}"#;
-        import(Format::Json, json.as_bytes()).expect("our own format")
+        import(InventoryFormat::Json, json.as_bytes()).expect("our own format")
     }
 
     #[test]

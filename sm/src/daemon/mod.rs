@@ -68,7 +68,7 @@ const ONCE_REPAIRS: u32 = 3;
 const REOPEN_AFTER: Duration = Duration::from_secs(1);
 
 /// Options of the daemon's command line.
-pub struct Options {
+pub struct DaemonOptions {
     /// The fabric to manage.
     pub fabric: FabricSpec,
     /// All settings of the configuration file, with the command line applied.
@@ -99,7 +99,7 @@ pub type Overrides = Box<dyn Fn(&mut Config) + Send + Sync>;
 ///
 /// # Errors
 /// The port, the state directory or a socket cannot be used, or a part failed for good.
-pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
+pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>> {
     compute::give_way();
     let clock = Clock::start();
     let core_config = settings::core_config(&options.config, options.accept_credit_loops, None)?;
@@ -192,7 +192,7 @@ pub async fn run(options: Options) -> anyhow::Result<Option<Arc<Snapshot>>> {
         dumper: Dumper::start(options.config.dump.dir.clone(), findings.clone())?,
         state_dir: StateDir::start(state_dir, findings.clone())?,
         findings,
-        progress: options.progress.then(progress::Progress::new),
+        progress: options.progress.then(progress::ProgressDisplay::new),
         options,
         pauses: PauseWatch::start(),
         last: None,
@@ -242,8 +242,8 @@ struct Shell {
     dumper: Dumper,
     state_dir: StateDir,
     findings: DaemonFindings,
-    progress: Option<progress::Progress>,
-    options: Options,
+    progress: Option<progress::ProgressDisplay>,
+    options: DaemonOptions,
     pauses: PauseWatch,
     last: Option<Arc<Snapshot>>,
     reopen_at: Option<tokio::time::Instant>,
@@ -398,7 +398,7 @@ impl Shell {
         self.core.handle(Event::Paused(pause), self.clock.now());
     }
 
-    fn start_plan(&self, job: Box<plan::Job>, failed: mpsc::Sender<String>) {
+    fn start_plan(&self, job: Box<plan::PlanJob>, failed: mpsc::Sender<String>) {
         let inbox = self.inbox.clone();
         let generation = job.generation;
         let computed = tokio::task::spawn_blocking(move || compute::run(|| plan::plan(&job)));
@@ -441,7 +441,7 @@ impl Shell {
         self.core.handle(Event::Command(command), self.clock.now());
     }
 
-    fn reloaded(&self) -> Result<core::Config, ConfigError> {
+    fn reloaded(&self) -> Result<core::CoreConfig, ConfigError> {
         let mut config = match &self.options.config_file {
             Some(file) => {
                 let loaded = Config::load(file)?;

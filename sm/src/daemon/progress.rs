@@ -5,17 +5,17 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::core::{Activity, Core};
 
 /// Shows the stage under way on standard error.
-pub(super) struct Progress {
+pub(super) struct ProgressDisplay {
     bar: ProgressBar,
 }
 
-impl Progress {
-    pub(super) fn new() -> Progress {
+impl ProgressDisplay {
+    pub(super) fn new() -> ProgressDisplay {
         let bar = ProgressBar::new_spinner();
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
             bar.set_style(style);
         }
-        Progress { bar }
+        ProgressDisplay { bar }
     }
 
     pub(super) fn show(&mut self, core: &Core) {

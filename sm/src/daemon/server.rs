@@ -9,7 +9,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::Options;
+use super::DaemonOptions;
 
 /// A running server.
 pub(super) struct Serving {
@@ -18,7 +18,7 @@ pub(super) struct Serving {
 }
 
 /// Serves `backend` on the Unix socket, and on TCP if so configured.
-pub(super) async fn serve(options: &Options, backend: Backend) -> anyhow::Result<Serving> {
+pub(super) async fn serve(options: &DaemonOptions, backend: Backend) -> anyhow::Result<Serving> {
     let api = &options.config.api;
     let listen = Listen {
         socket: Some(socket(options)?),
@@ -84,7 +84,7 @@ fn descriptors() -> u64 {
 
 /// The configured socket, else one in the first of `rsmctl`'s folders that this process may write
 /// to.
-fn socket(options: &Options) -> anyhow::Result<PathBuf> {
+fn socket(options: &DaemonOptions) -> anyhow::Result<PathBuf> {
     if let Some(path) = &options.config.api.socket {
         return Ok(path.clone());
     }

@@ -25,7 +25,7 @@ pub(super) fn core_config(
     config: &Config,
     accept_credit_loops: bool,
     in_force: Option<&Partitions>,
-) -> Result<core::Config, ConfigError> {
+) -> Result<core::CoreConfig, ConfigError> {
     let root_guids = match &config.routing.root_guid_file {
         Some(file) => load_guid_file(file)?.into_iter().collect(),
         None => Vec::new(),
@@ -53,7 +53,7 @@ pub(super) fn core_config(
         enforcement: config.partitions.enforcement,
         accept_credit_loops,
     };
-    Ok(core::Config {
+    Ok(core::CoreConfig {
         policy: Arc::new(policy),
         damping: DampingPolicy {
             threshold: config.flap.threshold,
@@ -71,7 +71,7 @@ pub(super) fn core_config(
         },
         light_sweep: millis(config.sweep.light_interval_ms),
         client: client_config(config),
-        ..core::Config::default()
+        ..core::CoreConfig::default()
     })
 }
 
@@ -114,7 +114,8 @@ pub(super) fn refusal(error: &ConfigError) -> Vec<Finding> {
         }
         return vec![finding(text)];
     };
-    let is_error = |finding: &&config::Finding| finding.severity == config::Severity::Error;
+    let is_error =
+        |finding: &&config::ConfigFinding| finding.severity == config::ConfigSeverity::Error;
     let errors: Vec<_> = findings.iter().filter(is_error).collect();
     let mut shown: Vec<_> = errors
         .iter()
@@ -129,8 +130,8 @@ pub(super) fn refusal(error: &ConfigError) -> Vec<Finding> {
 }
 
 /// The SA's settings by `config`. The SA trusts requests with the SM_Key.
-pub(super) fn sa_config(config: &Config) -> sa::Config {
-    sa::Config {
+pub(super) fn sa_config(config: &Config) -> sa::SaConfig {
+    sa::SaConfig {
         sm_key: config.sm.sm_key,
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::findings::Finding;
-use crate::habits::{DeviceKind, Devices};
+use crate::habits::{DeviceKind, DevicesOfKind};
 use crate::port_info::FieldMask;
 use crate::sweep::inventory::Inventory;
 
@@ -41,7 +41,7 @@ impl NotKept {
             .filter_map(|(kind, fields)| {
                 let names = fields.names().join(", ");
                 let does = format!("accept {names} in a Set and do not keep the value");
-                let devices = Devices::of(inventory, kind)?;
+                let devices = DevicesOfKind::of(inventory, kind)?;
                 Some(devices.finding(&does, "the difference no longer counts"))
             })
             .collect()

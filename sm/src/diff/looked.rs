@@ -28,17 +28,17 @@ pub struct Looked {
 
 /// Ports and switches that may differ now.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct Scope {
+pub struct ComparisonScope {
     /// Ports.
     pub ports: BTreeSet<PortKey>,
     /// Switches with their tables and SwitchInfo.
     pub switches: BTreeSet<Guid>,
 }
 
-impl Scope {
+impl ComparisonScope {
     /// The whole subnet; `fabric` is the model of `inventory`.
-    pub(super) fn everything(inventory: &Inventory, fabric: &Fabric) -> Scope {
-        Scope {
+    pub(super) fn everything(inventory: &Inventory, fabric: &Fabric) -> ComparisonScope {
+        ComparisonScope {
             ports: fabric.nodes().flat_map(ports_of).collect(),
             switches: inventory.switches().map(|(guid, ..)| guid).collect(),
         }
@@ -63,8 +63,8 @@ impl Looked {
     ///
     /// # Errors
     /// They may differ everywhere; the error says why.
-    pub fn scope(&self, now: &Comparison<'_>) -> Result<Scope, &'static str> {
-        Ok(Scope {
+    pub fn scope(&self, now: &Comparison<'_>) -> Result<ComparisonScope, &'static str> {
+        Ok(ComparisonScope {
             ports: self.ports(now)?,
             switches: self.switches(now)?,
         })

@@ -19,7 +19,7 @@ use rsm_routing::tables::{Lft, Tables};
 
 pub use self::bounce::next as next_bounce;
 pub use self::kept::NotKept;
-pub use self::looked::{Looked, Scope};
+pub use self::looked::{ComparisonScope, Looked};
 pub use self::managed::{BlockChange, differing as differing_blocks};
 pub use self::multicast::{LookedMulticast, MulticastChange, kept};
 pub use self::reregister::{Reregister, heeds};
@@ -28,8 +28,8 @@ use crate::fabric::{Fabric, PortRef};
 use crate::habits::DeviceKind;
 use crate::plan::Plan;
 use crate::plan::ports;
-use crate::port_info::{FieldMask, LinkMismatch, Settings};
-use crate::sweep::inventory::{Inventory, PortKey, SwitchRecord};
+use crate::port_info::{FieldMask, LinkMismatch, PortSettings};
+use crate::sweep::inventory::{Inventory, InventorySwitch, PortKey};
 use crate::sweep::p_keys;
 
 /// The changes of one switch.
@@ -70,7 +70,7 @@ impl SwitchChange {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PortChange {
     /// The planned values.
-    pub settings: Settings,
+    pub settings: PortSettings,
     /// Fields that its kind of device does not keep: the comparison leaves them out.
     pub ignored: FieldMask,
     /// Whether to bring the link to Active: it has a managed node at both ends.
@@ -183,10 +183,10 @@ impl Comparison<'_> {
     /// The changes that make the hardware hold the plan, without multicast tables:
     /// [`LookedMulticast::diff`] adds those. Compares only `scope`, if given; managed blocks of
     /// ports are compared everywhere.
-    pub fn changes(&self, scope: Option<&Scope>) -> Changes {
+    pub fn changes(&self, scope: Option<&ComparisonScope>) -> Changes {
         let mut changes = match scope {
             Some(scope) => self.changes_in(scope),
-            None => self.changes_in(&Scope::everything(self.inventory, self.fabric)),
+            None => self.changes_in(&ComparisonScope::everything(self.inventory, self.fabric)),
         };
         if self.plan.policy.ports.links.bounce {
             changes.bounce = bounce::next(self.inventory, &changes.mismatches);
@@ -197,7 +197,7 @@ impl Comparison<'_> {
 
     /// The part of [`Comparison::changes`] that concerns unicast tables, SwitchInfo, PortInfo and
     /// P_KeyTables.
-    pub fn changes_in(&self, scope: &Scope) -> Changes {
+    pub fn changes_in(&self, scope: &ComparisonScope) -> Changes {
         let mut changes = Changes::default();
         for &guid in &scope.switches {
             if let Some(change) = self.of_switch(guid).filter(|change| !change.is_empty()) {
@@ -259,7 +259,7 @@ impl Comparison<'_> {
 }
 
 /// ARInfo with adaptive routing off, if the switch has it on and its tables do not count.
-fn without_adaptive_routing(switch: &SwitchRecord) -> Option<ArInfo> {
+fn without_adaptive_routing(switch: &InventorySwitch) -> Option<ArInfo> {
     let ends = switch.lft.is_distrusted() && !switch.keeps_adaptive_routing;
     let mut info = switch.ar_info().filter(|info| ends && info.uses_groups())?;
     Some(*info.disable())
@@ -275,7 +275,7 @@ fn needs_switch_info(current: &SwitchInfo, wanted: &SwitchInfo) -> bool {
 /// The state and the plan of a port.
 struct Wanted<'a> {
     info: &'a PortInfo,
-    settings: Settings,
+    settings: PortSettings,
     is_end_port: bool,
 }
 

@@ -10,7 +10,7 @@ use rsm_routing::mcast::{BLOCK_MLIDS, Mft};
 use super::Changes;
 use crate::plan::Plan;
 use crate::plan::multicast::Multicast;
-use crate::sweep::inventory::{Inventory, NodeRecord, SwitchRecord};
+use crate::sweep::inventory::{Inventory, InventoryNode, InventorySwitch};
 use crate::sweep::mft_image::{self, Extent, MftBlock, MftImage};
 use crate::sweep::writes::Mark;
 
@@ -163,7 +163,7 @@ fn pending_info(changes: &mut Changes, guid: Guid) -> Option<&mut SwitchInfo> {
     changes.switches.get_mut(&guid)?.info.as_mut()
 }
 
-fn knows_top(node: &NodeRecord, record: &SwitchRecord) -> bool {
+fn knows_top(node: &InventoryNode, record: &InventorySwitch) -> bool {
     let zero = node.port(PortNum::ZERO).and_then(|port| port.info.as_ref());
     !record.forgets_multicast_top
         && zero.is_some_and(|info| {
@@ -173,7 +173,7 @@ fn knows_top(node: &NodeRecord, record: &SwitchRecord) -> bool {
 }
 
 /// The part of a switch's table that counts now.
-fn extent(node: &NodeRecord, record: &SwitchRecord) -> Extent {
+fn extent(node: &InventoryNode, record: &InventorySwitch) -> Extent {
     match mft_image::extent(&record.info) {
         _ if !knows_top(node, record) => Extent::Everything,
         extent => extent,
@@ -181,8 +181,8 @@ fn extent(node: &NodeRecord, record: &SwitchRecord) -> Extent {
 }
 
 fn diff_switch(
-    node: &NodeRecord,
-    record: &SwitchRecord,
+    node: &InventoryNode,
+    record: &InventorySwitch,
     table: &Mft,
     plan_top: Option<Lid>,
 ) -> MulticastChange {

@@ -5,7 +5,7 @@ use rsm_ids::PortNum;
 use rsm_routing::lanes::Row;
 
 use crate::plan::Plan;
-use crate::sweep::inventory::NodeRecord;
+use crate::sweep::inventory::InventoryNode;
 use crate::sweep::sl2vl::pairs;
 
 /// One SLtoVLMappingTable of a switch.
@@ -20,7 +20,7 @@ pub struct SlToVlRow {
 }
 
 /// The tables of a switch that differ from `plan`; none if its routes need one lane only.
-pub(super) fn diff(plan: &Plan, node: &NodeRecord) -> Vec<SlToVlRow> {
+pub(super) fn diff(plan: &Plan, node: &InventoryNode) -> Vec<SlToVlRow> {
     let sl2vl = &plan.routing.lanes;
     let Some(record) = node.switch.as_ref().filter(|_| !sl2vl.is_single()) else {
         return Vec::new();

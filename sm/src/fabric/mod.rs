@@ -20,7 +20,7 @@ use rsm_mad::wire::attr::{NodeInfo, NodeType, PortInfo, PortState, SmInfo, Switc
 pub use self::delta::Delta;
 use self::nodes::Nodes;
 use crate::sweep::MISSES_TOLERATED;
-use crate::sweep::inventory::{Inventory, NodeRecord, PortKey};
+use crate::sweep::inventory::{Inventory, InventoryNode, PortKey};
 use crate::sweep::p_keys::{self, PKeyImage};
 
 /// Index of a node in one [`Fabric`]; nodes are in the order of their GUIDs.
@@ -397,7 +397,7 @@ impl Fabric {
 }
 
 impl Node {
-    fn of(inventory: &Inventory, guid: Guid, record: &NodeRecord) -> Node {
+    fn of(inventory: &Inventory, guid: Guid, record: &InventoryNode) -> Node {
         let ports = record
             .ports
             .iter()

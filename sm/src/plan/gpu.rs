@@ -16,7 +16,7 @@ pub fn fabric(
     topology: &Arc<Topology>,
     tables: Option<Arc<Tables>>,
     generation: u64,
-) -> gdr::Fabric {
+) -> gdr::GpuFabric {
     let mut names = vec![String::new(); topology.switch_count()];
     let mut ports = Vec::new();
     for node in fabric.nodes() {
@@ -60,5 +60,5 @@ pub fn fabric(
             });
         }
     }
-    gdr::Fabric::new(Arc::clone(topology), tables, names, ports, generation)
+    gdr::GpuFabric::new(Arc::clone(topology), tables, names, ports, generation)
 }

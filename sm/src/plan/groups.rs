@@ -10,14 +10,14 @@ use rsm_ids::{Guid, Lid};
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct GroupSet {
     /// By multicast LID; its members are those of all groups that share it.
-    pub by_mlid: BTreeMap<Lid, Arc<Members>>,
+    pub by_mlid: BTreeMap<Lid, Arc<GroupMembers>>,
     /// Whether there may be members without a registration, which only the switches' tables show.
     pub partial: bool,
 }
 
 /// The ports that take part in the groups of one multicast LID.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct Members {
+pub struct GroupMembers {
     /// By port GUID: whether the port receives. All of them may send.
     pub ports: BTreeMap<Guid, bool>,
 }
@@ -29,9 +29,9 @@ impl GroupSet {
     }
 }
 
-impl Members {
+impl GroupMembers {
     /// The ports that are members of only one of the two, or receive in only one.
-    pub fn differing(&self, other: &Members) -> BTreeSet<Guid> {
+    pub fn differing(&self, other: &GroupMembers) -> BTreeSet<Guid> {
         if std::ptr::eq(self, other) {
             return BTreeSet::new();
         }

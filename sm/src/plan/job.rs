@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rsm_gdr::host_order::HostPositions;
-use rsm_gdr::hosts::Inventory;
+use rsm_gdr::hosts::GpuInventory;
 
 use super::groups::GroupSet;
 use super::lids::Claims;
 use super::policy::Policy;
-use super::{Held, Plan};
+use super::{HeldTable, Plan};
 use crate::fabric::Fabric;
 use crate::sweep::inventory::PortKey;
 use crate::sweep::mft_image::HeldMasks;
@@ -25,7 +25,7 @@ pub enum JobKind {
         routes: Arc<Plan>,
     },
     /// Entries that lead to the fullest links, in at most this many blocks of forwarding tables.
-    /// The same as [`JobKind::Full`] without [`Job::previous`].
+    /// The same as [`JobKind::Full`] without [`PlanJob::previous`].
     Rebalance {
         /// Blocks, at least 1.
         max_blocks: usize,
@@ -34,7 +34,7 @@ pub enum JobKind {
 
 /// Everything that a plan depends on.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct PlanJob {
     /// Which parts of the plan in force may change.
     pub kind: JobKind,
     /// Number of the plan.
@@ -46,7 +46,7 @@ pub struct Job {
     /// The host positions of an earlier run, until a plan is in force.
     pub positions: Arc<HostPositions>,
     /// GPU inventories of hosts.
-    pub gpus: Arc<Inventory>,
+    pub gpus: Arc<GpuInventory>,
     /// The operator's decisions.
     pub policy: Arc<Policy>,
     /// Cables that routes avoid, by either end.
@@ -54,17 +54,17 @@ pub struct Job {
     /// The plan in force.
     pub previous: Option<Arc<Plan>>,
     /// The tables that switches hold now.
-    pub hardware: Arc<Vec<Held>>,
+    pub hardware: Arc<Vec<HeldTable>>,
     /// Members of multicast groups; `None` while they are not known.
     pub groups: Option<Arc<GroupSet>>,
     /// The multicast tables that switches hold now.
     pub masks: Arc<HeldMasks>,
 }
 
-impl Job {
+impl PlanJob {
     /// The first plan for a subnet, without any earlier state.
-    pub fn first(fabric: Arc<Fabric>, policy: Arc<Policy>) -> Job {
-        Job {
+    pub fn first(fabric: Arc<Fabric>, policy: Arc<Policy>) -> PlanJob {
+        PlanJob {
             kind: JobKind::Full,
             generation: 1,
             fabric,
@@ -82,7 +82,7 @@ impl Job {
 
     /// The plan after `plan` for a later fabric, if all switches hold the tables of `plan` and
     /// multicast has no members.
-    pub fn after(plan: &Arc<Plan>, fabric: Arc<Fabric>) -> Job {
+    pub fn after(plan: &Arc<Plan>, fabric: Arc<Fabric>) -> PlanJob {
         let lids = plan.lids.lids.iter();
         let guid = |port| {
             plan.fabric
@@ -93,21 +93,21 @@ impl Job {
         let switches = plan.topology.switches().iter();
         let hardware = switches
             .zip(&plan.routing.tables.lfts)
-            .map(|(switch, lft)| Held {
+            .map(|(switch, lft)| HeldTable {
                 switch: switch.guid,
                 entries: lft.clone(),
                 complete: true,
                 sent: Vec::new(),
                 is_suspect: false,
             });
-        Job {
+        PlanJob {
             generation: plan.generation + 1,
             claims: Arc::new(claims.collect()),
             positions: plan.order.positions.clone(),
             gpus: plan.order.gpus(),
             previous: Some(plan.clone()),
             hardware: Arc::new(hardware.collect()),
-            ..Job::first(fabric, plan.policy.clone())
+            ..PlanJob::first(fabric, plan.policy.clone())
         }
     }
 }

@@ -11,7 +11,7 @@ use rsm_routing::topology::{PortUse, SwitchIdx, Topology};
 use rsm_routing::verify::{IdleLinks, LinkEnd};
 
 use super::policy::Policy;
-use super::{Job, NO_PLAN, Plan};
+use super::{NO_PLAN, Plan, PlanJob};
 use crate::fabric::{Fabric, Node, Port};
 
 /// State of all ports of switches.
@@ -29,7 +29,10 @@ impl LinkPorts {
     ///
     /// # Errors
     /// Why it would have to read all switches, in a few words.
-    pub(super) fn follow(job: &Job, topology: &Topology) -> Result<Arc<LinkPorts>, &'static str> {
+    pub(super) fn follow(
+        job: &PlanJob,
+        topology: &Topology,
+    ) -> Result<Arc<LinkPorts>, &'static str> {
         let previous = job.previous.as_deref().ok_or(NO_PLAN)?;
         LinkPorts::changed(previous, &job.fabric, topology)
             .ok_or("the switch graph was not made from the one before")

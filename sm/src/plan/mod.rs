@@ -1,7 +1,7 @@
 //! The plan: the immutable desired state of the subnet, and its proof.
 //!
-//! Planning is pure: on any thread [`plan`] turns a [`Job`], its whole input, into an [`Outcome`],
-//! without side effects.
+//! Planning is pure: on any thread [`plan`] turns a [`PlanJob`], its whole input, into an
+//! [`Outcome`], without side effects.
 
 pub mod gpu;
 pub mod groups;
@@ -32,17 +32,17 @@ use rsm_routing::topology::{Topology, TopologyError};
 use rsm_routing::verify::{Report, Tally};
 
 use self::groups::GroupSet;
-pub use self::job::{Job, JobKind};
+pub use self::job::{JobKind, PlanJob};
 use self::lids::{Claim, LidPlan};
 pub use self::links::LinkPorts;
 use self::lint::{Proof, Proved, Refusal};
 use self::multicast::Multicast;
-use self::order::Order;
+use self::order::HostOrder;
 use self::partitions::PartitionPlan;
 use self::policy::{Policy, PolicyChange};
 pub use self::refused::RefusedPlan;
 pub use self::topology::{build as topology, lids_in_use};
-pub use self::transition::{Held, Transition};
+pub use self::transition::{HeldTable, Transition};
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::inventory::PortKey;
@@ -65,7 +65,7 @@ pub struct Plan {
     /// The switch graph with these LIDs, without the cables in `damped`.
     pub topology: Arc<Topology>,
     /// Categories, rails and order of the host ports that routes are spread by.
-    pub order: Order,
+    pub order: HostOrder,
     /// The forwarding tables, and their origin.
     pub routing: Arc<Routing>,
     /// Their proof.
@@ -98,7 +98,7 @@ pub struct Plan {
     pub whole: Vec<Whole>,
 }
 
-/// The result of a [`Job`].
+/// The result of a [`PlanJob`].
 #[derive(Debug)]
 pub enum Outcome {
     /// A proven plan.
@@ -232,14 +232,14 @@ impl Plan {
 }
 
 /// Makes the plan of a job.
-pub fn plan(job: &Job) -> Outcome {
+pub fn plan(job: &PlanJob) -> Outcome {
     match try_plan(job) {
         Ok(outcome) => outcome,
         Err(error) => Outcome::Refused(Box::new(RefusedPlan::new(job, error))),
     }
 }
 
-fn try_plan(job: &Job) -> Result<Outcome, PlanError> {
+fn try_plan(job: &PlanJob) -> Result<Outcome, PlanError> {
     if let JobKind::Multicast { routes } = &job.kind {
         return Ok(Outcome::Plan(Arc::new(plan_groups(job, routes))));
     }
@@ -321,22 +321,22 @@ fn try_plan(job: &Job) -> Result<Outcome, PlanError> {
 }
 
 /// The LID of the subnet manager's port.
-fn sm_lid(job: &Job, lids: &LidPlan) -> Result<Lid, PlanError> {
+fn sm_lid(job: &PlanJob, lids: &LidPlan) -> Result<Lid, PlanError> {
     let local = job.fabric.local.map(|local| job.fabric.key(local));
     let claim = local.and_then(|local| lids.lids.get(&local));
     claim.map(|claim| claim.base).ok_or(PlanError::NoLocalLid)
 }
 
-fn order_of(job: &Job, topology: &Arc<Topology>, whole: &mut Vec<Whole>) -> Order {
-    Order::follow(job, topology).unwrap_or_else(|why| {
+fn order_of(job: &PlanJob, topology: &Arc<Topology>, whole: &mut Vec<Whole>) -> HostOrder {
+    HostOrder::follow(job, topology).unwrap_or_else(|why| {
         whole.push(Whole::new(Step::Order, why));
-        Order::of(job, topology)
+        HostOrder::of(job, topology)
     })
 }
 
 /// Whether the routes follow the order that those in force follow, or the usual one again: interim
 /// tables by one order take packets from entries to entries of that order only.
-fn keeps_order(job: &Job, routing: &Routing) -> bool {
+fn keeps_order(job: &PlanJob, routing: &Routing) -> bool {
     let Some(ranking) = &routing.ranking else {
         return true;
     };
@@ -355,9 +355,9 @@ enum Routed {
 }
 
 fn routing_of(
-    job: &Job,
+    job: &PlanJob,
     topology: &Topology,
-    order: &Order,
+    order: &HostOrder,
     link_ports: &LinkPorts,
     held: &Tables,
 ) -> Result<Routed, EngineError> {
@@ -388,14 +388,14 @@ fn routing_of(
 /// The switch graph with the damped links, if there are any: they carry packets until no table
 /// leads to them.
 fn with_damped_links(
-    job: &Job,
+    job: &PlanJob,
     lids: &LidPlan,
     topology: &Arc<Topology>,
 ) -> Result<Option<Arc<Topology>>, TopologyError> {
     if job.damped.is_empty() {
         return Ok(None);
     }
-    let of = |damped| topology::Sources {
+    let of = |damped| topology::TopologySources {
         fabric: &job.fabric,
         lids,
         damped,
@@ -405,7 +405,7 @@ fn with_damped_links(
 }
 
 fn proof_of<'a>(
-    job: &Job,
+    job: &PlanJob,
     topology: &'a Topology,
     routing: &Routing,
     orientation: &Orientation,
@@ -424,7 +424,7 @@ fn proof_of<'a>(
 
 /// The plan's findings, except those about multicast.
 fn findings_of(
-    job: &Job,
+    job: &PlanJob,
     lids: &LidPlan,
     partitions: &PartitionPlan,
     topology: &Topology,
@@ -458,7 +458,7 @@ const NO_TREES: &str = "no multicast trees are in force";
 /// # Errors
 /// No plan is in force, or anything else in the policy has changed.
 fn predecessor<'a>(
-    job: &'a Job,
+    job: &'a PlanJob,
     policy_change: &'a PolicyChange,
 ) -> Result<(&'a Plan, &'a BTreeSet<Guid>), &'static str> {
     let previous = job.previous.as_deref().ok_or(NO_PLAN)?;
@@ -486,7 +486,7 @@ fn followed<T: PartialEq + Debug>(
     }
 }
 
-fn lids_of(job: &Job, policy_change: &PolicyChange, whole: &mut Vec<Whole>) -> Arc<LidPlan> {
+fn lids_of(job: &PlanJob, policy_change: &PolicyChange, whole: &mut Vec<Whole>) -> Arc<LidPlan> {
     let assign = || lids::assign(&job.fabric, &job.claims, &job.policy);
     let follow = predecessor(job, policy_change).and_then(|(previous, _)| {
         let (before, fabric) = (&previous.fabric, &job.fabric);
@@ -497,7 +497,7 @@ fn lids_of(job: &Job, policy_change: &PolicyChange, whole: &mut Vec<Whole>) -> A
 }
 
 fn partitions_of(
-    job: &Job,
+    job: &PlanJob,
     policy_change: &PolicyChange,
     whole: &mut Vec<Whole>,
 ) -> Arc<PartitionPlan> {
@@ -516,14 +516,14 @@ fn partitions_of(
     followed(Step::Partitions, follow, assign, whole)
 }
 
-fn links_of(job: &Job, topology: &Topology, whole: &mut Vec<Whole>) -> Arc<LinkPorts> {
+fn links_of(job: &PlanJob, topology: &Topology, whole: &mut Vec<Whole>) -> Arc<LinkPorts> {
     let read = || LinkPorts::read(&job.fabric, topology);
     followed(Step::Links, LinkPorts::follow(job, topology), read, whole)
 }
 
 /// The switch graph of a plan: by the changes since the plan before, if there is one.
 fn topology_of(
-    job: &Job,
+    job: &PlanJob,
     lids: &LidPlan,
     whole: &mut Vec<Whole>,
 ) -> Result<Arc<Topology>, TopologyError> {
@@ -532,12 +532,12 @@ fn topology_of(
         whole.push(Whole::new(Step::Graph, NO_PLAN));
         return Ok(Arc::new(build()?));
     };
-    let sources = topology::Sources {
+    let sources = topology::TopologySources {
         fabric: &job.fabric,
         lids,
         damped: &job.damped,
     };
-    let before = topology::Sources {
+    let before = topology::TopologySources {
         fabric: &previous.fabric,
         lids: &previous.lids,
         damped: &previous.damped,
@@ -548,7 +548,7 @@ fn topology_of(
 }
 
 /// The same plan with other multicast members.
-fn plan_groups(job: &Job, basis: &Plan) -> Plan {
+fn plan_groups(job: &PlanJob, basis: &Plan) -> Plan {
     let mut plan = Plan {
         generation: job.generation,
         transition: Transition::default(),
@@ -579,12 +579,12 @@ impl Plan {
     /// multicast tables then stay as they are.
     fn add_multicast(
         &mut self,
-        job: &Job,
+        job: &PlanJob,
         groups: &Arc<GroupSet>,
         orientation: &Orientation,
         previous: Result<&Multicast, &'static str>,
     ) {
-        let outcome = multicast::plan(&multicast::Job {
+        let outcome = multicast::plan(&multicast::MulticastJob {
             fabric: &self.fabric,
             topology: &self.topology,
             routing: &self.routing,

@@ -20,7 +20,7 @@ use rsm_routing::verify::{MulticastReport, verify_multicast};
 use self::agreed::{Agreed, held_by_switch};
 pub use self::base::Base;
 use self::base::BaseDelta;
-use super::groups::{GroupSet, Members};
+use super::groups::{GroupMembers, GroupSet};
 use super::policy::Policy;
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
@@ -112,7 +112,7 @@ pub(super) fn orientation(topology: &Topology, routing: &Routing) -> Orientation
 }
 
 /// The input of multicast planning.
-pub(super) struct Job<'a> {
+pub(super) struct MulticastJob<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) topology: &'a Arc<Topology>,
     pub(super) routing: &'a Routing,
@@ -127,7 +127,7 @@ pub(super) struct Job<'a> {
 }
 
 /// The result of multicast planning.
-pub(super) struct Outcome {
+pub(super) struct MulticastOutcome {
     /// The trees of all groups, proved; after a failed proof, its report.
     pub(super) multicast: Result<Multicast, Box<MulticastReport>>,
     /// Why all trees were planned, if they were.
@@ -145,7 +145,7 @@ struct Planned {
 }
 
 /// Plans trees by the changes since the last plan; if these are not conclusive, plans all of them.
-pub(super) fn plan(job: &Job<'_>) -> Outcome {
+pub(super) fn plan(job: &MulticastJob<'_>) -> MulticastOutcome {
     let held = held_by_switch(job.topology, job.held);
     let followed = job
         .previous
@@ -181,10 +181,10 @@ pub(super) fn plan(job: &Job<'_>) -> Outcome {
     } else {
         Err(Box::new(planned.report))
     };
-    Outcome { multicast, whole }
+    MulticastOutcome { multicast, whole }
 }
 
-fn plan_whole(job: &Job<'_>, held: &[Arc<Mft>]) -> Planned {
+fn plan_whole(job: &MulticastJob<'_>, held: &[Arc<Mft>]) -> Planned {
     let order = job.orientation.clone();
     let base = Base::new(job.fabric, job.topology, order, job.unicast_follows);
     let groups = job.groups.by_mlid.iter();
@@ -206,7 +206,11 @@ fn plan_whole(job: &Job<'_>, held: &[Arc<Mft>]) -> Planned {
 }
 
 /// The same result as [`plan_whole`], by the changes since `previous`.
-fn follow(job: &Job<'_>, previous: &Multicast, held: &[Arc<Mft>]) -> Result<Planned, &'static str> {
+fn follow(
+    job: &MulticastJob<'_>,
+    previous: &Multicast,
+    held: &[Arc<Mft>],
+) -> Result<Planned, &'static str> {
     let (base, delta) = follow_base(job, previous)?;
     let earlier = Earlier::new(&previous.trees, &previous.tables, &delta.ground);
     let (agreed, held_otherwise) = previous.agreed.follow(&delta.ground, held, &earlier.tables);
@@ -232,7 +236,7 @@ fn follow(job: &Job<'_>, previous: &Multicast, held: &[Arc<Mft>]) -> Result<Plan
 }
 
 fn follow_base(
-    job: &Job<'_>,
+    job: &MulticastJob<'_>,
     previous: &Multicast,
 ) -> Result<(Arc<Base>, BaseDelta), &'static str> {
     let is_same = Arc::ptr_eq(job.topology, &previous.topology)
@@ -253,14 +257,14 @@ fn follow_base(
 
 /// The groups of a job. Unchanged ones are shared with `earlier`.
 fn follow_groups(
-    job: &Job<'_>,
+    job: &MulticastJob<'_>,
     previous: &Multicast,
     base: &Base,
     earlier: &Earlier,
     delta: &BaseDelta,
 ) -> Vec<Arc<Group>> {
     let groups = job.groups.by_mlid.iter();
-    let group = |(&mlid, members): (&Lid, &Arc<Members>)| {
+    let group = |(&mlid, members): (&Lid, &Arc<GroupMembers>)| {
         let before = previous.groups.by_mlid.get(&mlid);
         let known = before.zip(earlier.trees.by_mlid.get(&mlid));
         let members = match known {
@@ -279,7 +283,7 @@ fn follow_groups(
 }
 
 fn trees_job<'a>(
-    job: &'a Job<'_>,
+    job: &'a MulticastJob<'_>,
     base: &'a Base,
     groups: &'a [Arc<Group>],
     held: &'a mcast::Held<'a>,
@@ -298,7 +302,11 @@ fn held_masks(held: &[Arc<Mft>]) -> impl Fn(SwitchIdx, Lid) -> PortMask + Sync +
 }
 
 /// The proof of all trees; checks only those of `looked_at`, if given.
-fn prove(job: &Job<'_>, trees: &Trees, looked_at: Option<&BTreeSet<Lid>>) -> MulticastReport {
+fn prove(
+    job: &MulticastJob<'_>,
+    trees: &Trees,
+    looked_at: Option<&BTreeSet<Lid>>,
+) -> MulticastReport {
     let order = job.unicast_follows.then_some(job.orientation);
     verify_multicast(job.topology, &job.routing.tables, order, trees, looked_at)
 }

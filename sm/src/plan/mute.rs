@@ -11,7 +11,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::tables::{Lft, NO_PATH, Tables};
 use rsm_routing::topology::{SwitchIdx, Topology};
 
-use super::transition::Held;
+use super::transition::HeldTable;
 
 /// The tables that can be reached without the mute switches.
 #[derive(Default)]
@@ -33,10 +33,10 @@ pub(super) struct Around {
 pub(super) fn around(
     topology: &Topology,
     is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool,
-    held: &[Held],
+    held: &[HeldTable],
     (old, planned): (&Tables, &Tables),
 ) -> Option<Around> {
-    let mute: BTreeMap<SwitchIdx, &Held> = held
+    let mute: BTreeMap<SwitchIdx, &HeldTable> = held
         .iter()
         .filter(|held| held.is_suspect || !held.sent.is_empty())
         .filter_map(|held| Some((topology.switch_by_guid(held.switch)?, held)))
@@ -93,7 +93,7 @@ pub(super) fn around(
 fn unplanned<'a>(
     old: &'a Lft,
     planned: &'a Lft,
-    held: &'a Held,
+    held: &'a HeldTable,
 ) -> impl Iterator<Item = (Lid, u8)> + 'a {
     let old = old.differing(planned).map(|lid| (lid, old.entry(lid)));
     let sent = held.sent.iter().copied();

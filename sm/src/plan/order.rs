@@ -6,38 +6,38 @@ use std::sync::Arc;
 
 use rsm_gdr::fabric as gdr;
 use rsm_gdr::host_order::{Blocks, HostPositions};
-use rsm_gdr::hosts::Inventory;
-use rsm_gdr::roles::Role;
-use rsm_gdr::{Config, Survey};
+use rsm_gdr::hosts::GpuInventory;
+use rsm_gdr::roles::TrafficRole;
+use rsm_gdr::{AnalysisConfig, Survey};
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::NodeType;
 use rsm_routing::engine::{Categories, Category, Numbers};
 use rsm_routing::topology::{Destination, Topology};
 
-use super::{Job, NO_PLAN, gpu};
+use super::{NO_PLAN, PlanJob, gpu};
 use crate::fabric::Fabric;
 
 /// The sources of an order.
 #[derive(Clone, Debug, Default)]
-pub struct Sources {
+pub struct HostOrderSources {
     /// GPU inventories of hosts.
-    pub gpus: Arc<Inventory>,
+    pub gpus: Arc<GpuInventory>,
     /// The operator's categories of ports.
     pub said: Arc<Categories>,
     /// Whether to find rails and order their ports.
     pub rails: bool,
 }
 
-impl Sources {
-    fn of(job: &Job) -> Sources {
-        Sources {
+impl HostOrderSources {
+    fn of(job: &PlanJob) -> HostOrderSources {
+        HostOrderSources {
             gpus: job.gpus.clone(),
             said: job.policy.categories.clone(),
             rails: job.policy.rails,
         }
     }
 
-    fn are(&self, other: &Sources) -> bool {
+    fn are(&self, other: &HostOrderSources) -> bool {
         // Inventories are large, and are replaced as a whole.
         Arc::ptr_eq(&self.gpus, &other.gpus) && self.said == other.said && self.rails == other.rails
     }
@@ -45,7 +45,7 @@ impl Sources {
 
 /// The order of hosts, rails and categories that routes are spread by.
 #[derive(Clone, Debug, Default)]
-pub struct Order {
+pub struct HostOrder {
     /// The positions of compute ports; kept from run to run.
     pub positions: Arc<HostPositions>,
     /// Categories of ports, if they differ from the default of their kind.
@@ -54,17 +54,17 @@ pub struct Order {
     pub numbers: Arc<Numbers>,
     /// The rails of compute ports, by port GUID.
     pub rails: Arc<BTreeMap<Guid, u16>>,
-    sources: Sources,
+    sources: HostOrderSources,
     /// The host ports of the order, each with its switch.
     ends: Arc<BTreeSet<(Guid, Guid)>>,
 }
 
-impl Order {
+impl HostOrder {
     /// The order for the topology of a job; every known port keeps its position.
-    pub(super) fn of(job: &Job, topology: &Arc<Topology>) -> Order {
+    pub(super) fn of(job: &PlanJob, topology: &Arc<Topology>) -> HostOrder {
         let earlier = job.previous.as_ref().map(|plan| &plan.order);
         let positions = earlier.map_or(&job.positions, |order| &order.positions);
-        Order::new(&job.fabric, topology, Sources::of(job), positions)
+        HostOrder::new(&job.fabric, topology, HostOrderSources::of(job), positions)
     }
 
     /// The order of the plan in force, if it still holds: every host port was there before, at the
@@ -72,9 +72,9 @@ impl Order {
     ///
     /// # Errors
     /// Why the order may differ.
-    pub(super) fn follow(job: &Job, topology: &Topology) -> Result<Order, &'static str> {
+    pub(super) fn follow(job: &PlanJob, topology: &Topology) -> Result<HostOrder, &'static str> {
         let previous = job.previous.as_ref().ok_or(NO_PLAN)?;
-        if !previous.order.sources.are(&Sources::of(job)) {
+        if !previous.order.sources.are(&HostOrderSources::of(job)) {
             return Err("GPU inventories, categories or the use of rails changed");
         }
         if !previous.order.has_all(topology, &previous.topology) {
@@ -87,12 +87,12 @@ impl Order {
     pub fn new(
         fabric: &Fabric,
         topology: &Arc<Topology>,
-        sources: Sources,
+        sources: HostOrderSources,
         positions: &Arc<HostPositions>,
-    ) -> Order {
+    ) -> HostOrder {
         let told =
             !sources.gpus.hosts().is_empty() || sources.gpus.default_machine_type().is_some();
-        let mut order = Order {
+        let mut order = HostOrder {
             positions: positions.clone(),
             categories: sources.said.clone(),
             numbers: Arc::default(),
@@ -103,9 +103,9 @@ impl Order {
         let look = order.sources.rails && (told || may_have_rails(fabric));
         if told || look {
             let view = gpu::fabric(fabric, topology, None, 0);
-            let config = Config {
+            let config = AnalysisConfig {
                 roles: roles(&order.sources.said),
-                ..Config::default()
+                ..AnalysisConfig::default()
             };
             let survey = Survey::new(&order.sources.gpus, Some(&view), &config);
             order.categorise(&survey, &view);
@@ -125,7 +125,7 @@ impl Order {
     }
 
     /// The GPU inventories that the order was made from.
-    pub fn gpus(&self) -> Arc<Inventory> {
+    pub fn gpus(&self) -> Arc<GpuInventory> {
         self.sources.gpus.clone()
     }
 
@@ -135,7 +135,7 @@ impl Order {
     }
 
     /// Adds the categories of GPU hosts' ports, except those that the operator sets.
-    fn categorise(&mut self, survey: &Survey, view: &gdr::Fabric) {
+    fn categorise(&mut self, survey: &Survey, view: &gdr::GpuFabric) {
         let mut found = Categories::new();
         for host in &survey.hosts {
             for (joined, (role, _)) in host.joined.iter().zip(&host.roles) {
@@ -187,8 +187,8 @@ fn ends(topology: &Topology) -> impl Iterator<Item = (Guid, Guid)> {
 }
 
 /// The roles of ports for GPU hints, by the operator's categories.
-pub fn roles(said: &Categories) -> BTreeMap<Guid, Role> {
-    let role = |(&guid, &category): (&Guid, &Category)| Some((guid, Role::of(category)?));
+pub fn roles(said: &Categories) -> BTreeMap<Guid, TrafficRole> {
+    let role = |(&guid, &category): (&Guid, &Category)| Some((guid, TrafficRole::of(category)?));
     said.iter().filter_map(role).collect()
 }
 

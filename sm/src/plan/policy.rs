@@ -191,9 +191,9 @@ mod tests {
     use super::*;
     use crate::config::parse_partitions;
     use crate::offline;
-    use crate::plan::{Job, Plan, plan};
+    use crate::plan::{Plan, PlanJob, plan};
 
-    fn planned(job: &Job) -> Arc<Plan> {
+    fn planned(job: &PlanJob) -> Arc<Plan> {
         let planned = plan(job).plan();
         planned.unwrap_or_else(|refused| panic!("{}", refused.with_causes()))
     }
@@ -217,13 +217,13 @@ mod tests {
         let fabric = Arc::new(offline::fabric(&netlist));
         let hosts = fabric.end_ports().filter(|(at, _)| at.port.0 != 0);
         let guids: Vec<Guid> = hosts.map(|(_, port)| port.guid).take(3).collect();
-        let first = planned(&Job::first(fabric.clone(), with_members(&guids[..2])));
+        let first = planned(&PlanJob::first(fabric.clone(), with_members(&guids[..2])));
         assert_eq!(first.policy_change.members(), None);
 
         let after = |plan: &Arc<Plan>, policy: Arc<Policy>| {
-            planned(&Job {
+            planned(&PlanJob {
                 policy,
-                ..Job::after(plan, fabric.clone())
+                ..PlanJob::after(plan, fabric.clone())
             })
         };
         let second = after(&first, with_members(&guids));

@@ -7,7 +7,7 @@ use super::lids::Claim;
 use super::partitions::Enforced;
 use super::policy::PortPolicy;
 use crate::fabric::{Fabric, PortRef};
-use crate::port_info::{Index, Settings};
+use crate::port_info::{FieldIndex, PortSettings};
 
 /// The planned settings of the port `at`, by its LIDs (`claim`), the LID of the subnet manager,
 /// and, for a switch port, the enforced directions.
@@ -20,39 +20,42 @@ pub fn desired(
     sm_lid: Lid,
     enforced: Enforced,
     policy: &PortPolicy,
-) -> Option<Settings> {
+) -> Option<PortSettings> {
     let node = fabric.node(at.node);
     let info = fabric.port(at).info.as_ref()?;
-    let mut settings = Settings::default();
+    let mut settings = PortSettings::default();
     let switch = node.kind() == NodeType::Switch;
     let external = at.port.0 != 0;
     if !(switch && external)
         && let Some(claim) = claim
     {
-        settings.put(Index::MKey, policy.m_key);
-        settings.put(Index::Prefix, policy.subnet_prefix);
-        settings.put(Index::BaseLid, u64::from(claim.base.0));
-        settings.put(Index::MasterSmLid, u64::from(sm_lid.0));
-        settings.put(Index::MKeyLease, u64::from(policy.m_key_lease_s));
-        settings.put(Index::MKeyProtect, u64::from(policy.m_key_protect));
-        settings.put(Index::LidMask, u64::from(claim.lmc.get()));
-        settings.put(Index::MasterSmSl, u64::from(policy.sm_sl));
-        settings.put(Index::SubnetTimeout, u64::from(policy.links.subnet_timeout));
+        settings.put(FieldIndex::MKey, policy.m_key);
+        settings.put(FieldIndex::Prefix, policy.subnet_prefix);
+        settings.put(FieldIndex::BaseLid, u64::from(claim.base.0));
+        settings.put(FieldIndex::MasterSmLid, u64::from(sm_lid.0));
+        settings.put(FieldIndex::MKeyLease, u64::from(policy.m_key_lease_s));
+        settings.put(FieldIndex::MKeyProtect, u64::from(policy.m_key_protect));
+        settings.put(FieldIndex::LidMask, u64::from(claim.lmc.get()));
+        settings.put(FieldIndex::MasterSmSl, u64::from(policy.sm_sl));
+        settings.put(
+            FieldIndex::SubnetTimeout,
+            u64::from(policy.links.subnet_timeout),
+        );
     }
     if external {
         settings.put(
-            Index::LocalPhyErrors,
+            FieldIndex::LocalPhyErrors,
             u64::from(policy.links.phy_error_threshold),
         );
         settings.put(
-            Index::OverrunErrors,
+            FieldIndex::OverrunErrors,
             u64::from(policy.links.overrun_error_threshold),
         );
         force_link(&mut settings, policy);
         let peer = fabric.peer(at);
         if let Some(theirs) = peer.and_then(|peer| fabric.port(peer).info.as_ref()) {
             settings.put(
-                Index::NeighborMtu,
+                FieldIndex::NeighborMtu,
                 u64::from(info.mtu_cap().code().min(theirs.mtu_cap().code())),
             );
             let vls = info
@@ -61,7 +64,7 @@ pub fn desired(
                 .min(theirs.vl_cap().code())
                 .min(policy.links.max_op_vls)
                 .max(1);
-            settings.put(Index::OperationalVls, u64::from(vls));
+            settings.put(FieldIndex::OperationalVls, u64::from(vls));
         }
         if switch {
             let leaf = peer.is_none_or(|peer| fabric.node(peer.node).kind() != NodeType::Switch);
@@ -73,21 +76,21 @@ pub fn desired(
             if let Some(switch) = &node.switch
                 && switch.partition_enforcement_cap() > 0
             {
-                settings.put(Index::EnforceInbound, u64::from(enforced.inbound));
-                settings.put(Index::EnforceOutbound, u64::from(enforced.outbound));
+                settings.put(FieldIndex::EnforceInbound, u64::from(enforced.inbound));
+                settings.put(FieldIndex::EnforceOutbound, u64::from(enforced.outbound));
             }
-            settings.put(Index::HoqLife, u64::from(hoq));
-            settings.put(Index::VlStall, u64::from(stall));
+            settings.put(FieldIndex::HoqLife, u64::from(hoq));
+            settings.put(FieldIndex::VlStall, u64::from(stall));
         }
     }
     Some(settings)
 }
 
-fn force_link(settings: &mut Settings, policy: &PortPolicy) {
+fn force_link(settings: &mut PortSettings, policy: &PortPolicy) {
     let forced = [
-        (Index::WidthEnabled, policy.links.force_width),
-        (Index::SpeedEnabled, policy.links.force_speed),
-        (Index::SpeedExtEnabled, policy.links.force_speed_ext),
+        (FieldIndex::WidthEnabled, policy.links.force_width),
+        (FieldIndex::SpeedEnabled, policy.links.force_speed),
+        (FieldIndex::SpeedExtEnabled, policy.links.force_speed_ext),
     ];
     for (index, value) in forced {
         if let Some(value) = value {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rsm_routing::verify::{Report, verify};
 
-use super::{Job, PlanError, lids, topology, transition};
+use super::{PlanError, PlanJob, lids, topology, transition};
 
 /// A refused plan, and the fate of packets by the tables that switches hold.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct RefusedPlan {
 }
 
 impl RefusedPlan {
-    pub(super) fn new(job: &Job, error: PlanError) -> RefusedPlan {
+    pub(super) fn new(job: &PlanJob, error: PlanError) -> RefusedPlan {
         RefusedPlan {
             error,
             in_force: follow(job),
@@ -52,7 +52,7 @@ impl RefusedPlan {
 
 /// Follows the tables that switches hold over the fabric of `job`, over all links that carry
 /// packets. Takes as long as a whole proof.
-fn follow(job: &Job) -> Option<Report> {
+fn follow(job: &PlanJob) -> Option<Report> {
     let lids = lids::assign(&job.fabric, &job.claims, &job.policy);
     let topology = topology::build(&job.fabric, &lids, &BTreeSet::new()).ok()?;
     let held = transition::tables(&topology, &job.hardware);

@@ -18,7 +18,7 @@ const AGGREGATION_NODE: &str = "Mellanox Technologies Aggregation Node";
 
 /// The sources of a switch graph.
 #[derive(Clone, Copy)]
-pub(super) struct Sources<'a> {
+pub(super) struct TopologySources<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) lids: &'a LidPlan,
     /// Cables that routes avoid, by either end.
@@ -37,7 +37,7 @@ pub fn build(
     lids: &LidPlan,
     damped: &BTreeSet<PortKey>,
 ) -> Result<Topology, TopologyError> {
-    let sources = Sources {
+    let sources = TopologySources {
         fabric,
         lids,
         damped,
@@ -47,7 +47,7 @@ pub fn build(
     TopologyBuilder::new().build()?.follow(&parts.collect())
 }
 
-impl Sources<'_> {
+impl TopologySources<'_> {
     /// The switch graph of these sources; `earlier` is that of the sources `before`. Reads only
     /// switches at which the two differ.
     ///
@@ -55,7 +55,7 @@ impl Sources<'_> {
     /// As [`build`].
     pub(super) fn follow(
         &self,
-        before: &Sources<'_>,
+        before: &TopologySources<'_>,
         earlier: &Arc<Topology>,
     ) -> Result<Arc<Topology>, TopologyError> {
         let mut changes = BTreeMap::new();
@@ -70,7 +70,7 @@ impl Sources<'_> {
     }
 
     /// Switches whose part of the graph may have changed since `before`.
-    fn differing(&self, before: &Sources<'_>) -> BTreeSet<Guid> {
+    fn differing(&self, before: &TopologySources<'_>) -> BTreeSet<Guid> {
         let mut differing = BTreeSet::new();
         // A cable's entry may change with the node at either end.
         let rewired = before.fabric.rewired(self.fabric).into_iter();

@@ -18,14 +18,14 @@ use rsm_routing::verify::{
 use super::links::LinkPorts;
 use super::multicast::masks_by_mlid;
 use super::mute;
-use super::{Job, Plan};
+use super::{Plan, PlanJob};
 use crate::fabric::{Fabric, Port};
 use crate::sweep::inventory::PortKey;
 use crate::sweep::mft_image::HeldMasks;
 
 /// The forwarding table of one switch, as far as it is known.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Held {
+pub struct HeldTable {
     /// The switch.
     pub switch: Guid,
     /// Its entries by LID; unknown ones read 255.
@@ -39,7 +39,7 @@ pub struct Held {
 }
 
 /// The held tables in the order of `topology`; empty for unknown switches.
-pub(super) fn tables(topology: &Topology, held: &[Held]) -> Tables {
+pub(super) fn tables(topology: &Topology, held: &[HeldTable]) -> Tables {
     let mut lfts = vec![Lft::default(); topology.switch_count()];
     for switch in held {
         if let Some(index) = topology.switch_by_guid(switch.switch) {
@@ -60,7 +60,7 @@ pub(super) enum Ways<'a> {
 }
 
 impl<'a> Ways<'a> {
-    pub(super) fn of(job: &Job, topology: &Topology, routing: &'a Routing) -> Ways<'a> {
+    pub(super) fn of(job: &PlanJob, topology: &Topology, routing: &'a Routing) -> Ways<'a> {
         let lanes = &routing.lanes;
         let agrees = |plan: &Plan| lanes.agree_with(topology, &plan.routing.lanes, &plan.topology);
         if lanes.is_single() {
@@ -126,7 +126,7 @@ impl Transition {
 }
 
 /// A transition, and whether every mixture of its tables takes legal turns only.
-pub(super) struct Route {
+pub(super) struct CheckedTransition {
     pub(super) transition: Transition,
     pub(super) follows: bool,
     /// Why all entries were looked at, and not only those that change.
@@ -136,19 +136,19 @@ pub(super) struct Route {
 /// Why all entries are looked at where routes need more than one lane.
 const LANES: &str = "the routes need lanes";
 
-impl Route {
-    fn by(transition: Transition) -> Route {
-        Route {
+impl CheckedTransition {
+    fn by(transition: Transition) -> CheckedTransition {
+        CheckedTransition {
             transition,
             follows: false,
             whole: None,
         }
     }
 
-    fn whole(transition: Transition, why: &'static str) -> Route {
-        Route {
+    fn whole(transition: Transition, why: &'static str) -> CheckedTransition {
+        CheckedTransition {
             whole: Some(why),
-            ..Route::by(transition)
+            ..CheckedTransition::by(transition)
         }
     }
 }
@@ -162,31 +162,31 @@ impl Route {
 pub(super) fn route(
     fabric: &Fabric,
     (routes, topology): (&Topology, &Topology),
-    (held, old): (&[Held], &Tables),
+    (held, old): (&[HeldTable], &Tables),
     planned: &Tables,
     orientation: Option<&Orientation>,
     lanes: &Ways<'_>,
     link_ports: &LinkPorts,
-) -> Route {
+) -> CheckedTransition {
     let difference = Difference::between(old, planned);
     if difference.is_empty() {
-        return Route::by(Transition::default());
+        return CheckedTransition::by(Transition::default());
     }
     let unread = held
         .iter()
         .any(|held| !held.complete && topology.switch_by_guid(held.switch).is_some());
     if unread || leads_astray(fabric, topology, &difference) {
-        return Route::by(Transition::discarding(old, planned));
+        return CheckedTransition::by(Transition::discarding(old, planned));
     }
     let idle = link_ports.idle(topology);
     match lanes {
         Ways::OneLane => {}
         Ways::SameLanes(lanes) if mixture_is_sound(topology, old, planned, lanes) => {
             let opening = opening((routes, topology), &idle, old, planned);
-            return Route::whole(opening, LANES);
+            return CheckedTransition::whole(opening, LANES);
         }
         Ways::SameLanes(_) | Ways::OtherLanes => {
-            return Route::whole(Transition::discarding(old, planned), LANES);
+            return CheckedTransition::whole(Transition::discarding(old, planned), LANES);
         }
     }
     let along = orientation.and_then(|orientation| {
@@ -215,7 +215,7 @@ pub(super) fn route(
         } else {
             Default::default()
         };
-        return Route {
+        return CheckedTransition {
             transition: Transition {
                 interim: stages.tables.into(),
                 awaited,
@@ -237,7 +237,7 @@ pub(super) fn route(
     } else {
         Transition::through(stages)
     };
-    Route::whole(
+    CheckedTransition::whole(
         transition,
         "the tables in force and the planned ones follow no common order",
     )

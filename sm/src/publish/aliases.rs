@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use rsm_api::model::{AliasGuidKey, Keyed, Page, PortKey};
+use rsm_api::model::{AliasGuidKey, Keyed, Page, PortId};
 use rsm_api::v1;
 use rsm_ids::{Gid, Guid};
 
@@ -16,7 +16,7 @@ pub(super) fn aliases(
     names: &AliasGuids,
     after: Option<AliasGuidKey>,
     limit: usize,
-    port: Option<PortKey>,
+    port: Option<PortId>,
 ) -> Page<Keyed<AliasGuidKey, v1::AliasGuid>> {
     let owner = port.map(|port| published.guid_of(port));
     let from = after.map_or(Bound::Unbounded, |after| Bound::Included(after.port));

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use rsm_api::model::{Loss, Page};
+use rsm_api::model::{LossSelector, Page};
 use rsm_api::resolve::{resolve_node, resolve_port};
-use rsm_api::{BoxFuture, Routing, RoutingError, v1};
+use rsm_api::{BoxFuture, RoutingError, RoutingQueries, v1};
 use rsm_routing::engine::EngineKind;
 use rsm_routing::quality::{self, Contention, LinkUse, Settings};
 use tokio::sync::{Mutex, Semaphore};
@@ -67,7 +67,7 @@ async fn compute<T: Send + 'static>(
     }
 }
 
-impl Routing for RouteAnalyst {
+impl RoutingQueries for RouteAnalyst {
     fn engines(&self) -> Page<v1::Engine> {
         let published = self.view.published();
         let plan = published.plan();
@@ -115,17 +115,22 @@ impl Routing for RouteAnalyst {
         })
     }
 
-    fn foresee(&self, loss: Loss) -> BoxFuture<'_, Result<v1::ForeseeLossResponse, RoutingError>> {
+    fn foresee(
+        &self,
+        loss: LossSelector,
+    ) -> BoxFuture<'_, Result<v1::ForeseeLossResponse, RoutingError>> {
         Box::pin(async move {
             let _place = self.places.try_acquire().map_err(|_| RoutingError::Busy)?;
             let _turn = self.last.lock().await;
             let published = self.view.published();
             let plan = plan_of(&published)?;
             let loss = match &loss {
-                Loss::Cable(port) => {
+                LossSelector::Cable(port) => {
                     whatif::Loss::Cable(core_key(resolve_port(&published.names, port)?))
                 }
-                Loss::Node(node) => whatif::Loss::Node(resolve_node(&published.names, node)?),
+                LossSelector::Node(node) => {
+                    whatif::Loss::Node(resolve_node(&published.names, node)?)
+                }
             };
             let job = plan.clone();
             let found = compute(move || what_if(&job, loss)).await?;

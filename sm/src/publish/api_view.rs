@@ -13,14 +13,14 @@ use crate::fabric::{Fabric, Node, NodeIx, Port, PortRef};
 use crate::plan::Plan;
 use crate::sweep::inventory;
 
-pub(super) fn api_key(key: inventory::PortKey) -> model::PortKey {
-    model::PortKey {
+pub(super) fn api_key(key: inventory::PortKey) -> model::PortId {
+    model::PortId {
         node: key.node,
         number: key.port,
     }
 }
 
-pub(super) fn core_key(key: model::PortKey) -> inventory::PortKey {
+pub(super) fn core_key(key: model::PortId) -> inventory::PortKey {
     inventory::PortKey::new(key.node, key.number)
 }
 

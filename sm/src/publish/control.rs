@@ -19,7 +19,7 @@ use super::view::View;
 use crate::core::convergence::Convergence;
 use crate::core::event::Ticket;
 use crate::core::role::Role;
-use crate::core::{Activity, Command, Event, Progress};
+use crate::core::{Activity, Command, Event, PassProgress};
 use crate::expected::{Accept, Expected};
 use crate::sweep::inventory::PortKey;
 
@@ -39,7 +39,7 @@ pub struct Controller {
     events: mpsc::Sender<Event>,
     view: Arc<View>,
     waiting: Mutex<Waiting>,
-    progress: Mutex<Progress>,
+    progress: Mutex<PassProgress>,
 }
 
 #[derive(Default)]
@@ -62,7 +62,7 @@ impl Controller {
     }
 
     /// Shows the core's progress to callers from now on.
-    pub fn show(&self, progress: Progress) {
+    pub fn show(&self, progress: PassProgress) {
         *self.progress.lock() = progress;
     }
 
@@ -212,7 +212,7 @@ impl Control for Controller {
     }
 }
 
-fn activity(progress: Progress, now: Time, callers: u32) -> v1::Activity {
+fn activity(progress: PassProgress, now: Time, callers: u32) -> v1::Activity {
     let (stage, sets_acknowledged) = match progress.activity {
         Activity::Idle => (v1::Stage::Idle, 0),
         Activity::Sweeping { .. } => (v1::Stage::Sweeping, 0),

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::summary::OnceReport;
 use crate::core::snapshot::Snapshot;
-use crate::push::{Foreseen, Step, Task};
+use crate::push::{Foreseen, PortStep, Task};
 use crate::sweep::inventory::{Inventory, PortKey};
 use crate::sweep::lft_image::LFT_BLOCK;
 
@@ -259,9 +259,9 @@ fn reason(set: &Foreseen) -> &'static str {
         Task::Block { .. } => "routes differ from the plan",
         Task::Multicast { .. } => "multicast trees differ from the plan",
         Task::SlToVl { .. } => "the engine's routes need this mapping",
-        Task::Port(_, Step::Configure) => "settings differ from the configuration",
-        Task::Port(_, Step::Arm) => "the link is in Initialize: settings, and Armed",
-        Task::Port(_, Step::Activate) => "both ends of the link are Armed",
+        Task::Port(_, PortStep::Configure) => "settings differ from the configuration",
+        Task::Port(_, PortStep::Arm) => "the link is in Initialize: settings, and Armed",
+        Task::Port(_, PortStep::Activate) => "both ends of the link are Armed",
         Task::Bounce(_) => "MTU or VLs differ, and only change while the link is down",
         Task::PKeys(..) => "partitions differ from the configuration",
         Task::Managed(key) => key.place.managed().reason,

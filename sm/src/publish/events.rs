@@ -24,7 +24,7 @@ use crate::sweep::inventory::PortKey;
 pub const MAX_CHANGES: usize = limits::EVENT_JOURNAL / 4;
 
 /// Findings and convergences that came with the new snapshot.
-pub(super) struct News {
+pub(super) struct SnapshotUpdates {
     pub(super) findings: FindingNews,
     pub(super) finished: Vec<Arc<Logged>>,
 }
@@ -35,7 +35,7 @@ pub(super) struct News {
 /// The first fabric, and one that differs in more than [`MAX_CHANGES`] things, is one change of
 /// state whose reason gives the numbers; a watcher that keeps a copy lists anew. A switch's rank
 /// and a node's distance have no event of their own.
-pub(super) fn between(old: &Published, new: &Published, news: News) -> Vec<Change> {
+pub(super) fn between(old: &Published, new: &Published, news: SnapshotUpdates) -> Vec<Change> {
     let delta = Delta::between(old.fabric(), new.fabric());
     let first = old.fabric().is_empty() && !new.fabric().is_empty();
     let summed_up = first || extent(&delta, &news.findings) > MAX_CHANGES;
@@ -106,7 +106,7 @@ fn sum_up(delta: &Delta, findings: &FindingNews) -> String {
 }
 
 /// The reason for the state, or else the cause of the last convergence.
-fn reason(new: &Published, news: &News) -> String {
+fn reason(new: &Published, news: &SnapshotUpdates) -> String {
     if !new.reason.is_empty() || new.state == SubnetState::Standby {
         return new.reason.clone();
     }

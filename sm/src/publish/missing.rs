@@ -1,6 +1,6 @@
 //! Missing nodes and cables, as they are shown and looked up.
 
-use rsm_api::model::{Keyed, MissingKind, PortKey, Selector};
+use rsm_api::model::{Keyed, MissingKind, PortId, Selector};
 use rsm_api::{LookupError, timestamp, v1};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
@@ -77,7 +77,7 @@ pub(super) fn gone(snapshot: &Snapshot, unix_ms: &dyn Fn(Time) -> u64) -> Vec<Go
 pub(super) fn shown(
     snapshot: &Snapshot,
     unix_ms: &dyn Fn(Time) -> u64,
-) -> Vec<Keyed<PortKey, v1::Missing>> {
+) -> Vec<Keyed<PortId, v1::Missing>> {
     let missing = snapshot.expected.missing(&snapshot.fabric);
     let shown = missing.into_iter().map(|missing| Keyed {
         key: api_key(missing.key),

@@ -17,12 +17,12 @@ use super::published::Published;
 use super::subnet::page;
 use crate::fabric::PortRef;
 use crate::plan::Plan;
-use crate::sa::mcast::{Group, Member, View};
+use crate::sa::mcast::{GroupsView, MulticastGroup, MulticastMember};
 
 /// The groups behind `after` that `filter` matches.
 pub(super) fn groups(
     published: &Published,
-    view: &View,
+    view: &GroupsView,
     after: Option<Gid>,
     limit: usize,
     filter: &MulticastGroupFilter,
@@ -32,7 +32,7 @@ pub(super) fn groups(
         let at = published.fabric().find_port(core_key(key));
         at.map(|at| published.fabric().port(at).guid)
     });
-    let wanted = |group: &&Group| {
+    let wanted = |group: &&MulticastGroup| {
         let partition = filter.p_key.is_none_or(|p_key| {
             let base = |key: u16| key & 0x7fff;
             base(group.parameters.p_key.0) == base(p_key)
@@ -52,13 +52,16 @@ pub(super) fn groups(
 }
 
 /// The group that `selector` names.
-pub(super) fn find(view: &View, selector: GroupSelector) -> Result<&Group, LookupError> {
+pub(super) fn find(
+    view: &GroupsView,
+    selector: GroupSelector,
+) -> Result<&MulticastGroup, LookupError> {
     let missing = LookupError::NoSuchGroup { group: selector };
     let mlid = match selector {
         GroupSelector::Mgid(mgid) => return view.group(mgid).ok_or(missing),
         GroupSelector::Mlid(mlid) => mlid,
     };
-    let sharing: Vec<&Group> = view.groups().filter(|group| group.mlid == mlid).collect();
+    let sharing: Vec<&MulticastGroup> = view.groups().filter(|group| group.mlid == mlid).collect();
     match *sharing.as_slice() {
         [] => Err(missing),
         [group] => Ok(group),
@@ -75,7 +78,7 @@ pub(super) fn find(view: &View, selector: GroupSelector) -> Result<&Group, Looku
 }
 
 /// A group as it is shown.
-pub(super) fn group(published: &Published, group: &Group) -> v1::MulticastGroup {
+pub(super) fn group(published: &Published, group: &MulticastGroup) -> v1::MulticastGroup {
     let parameters = &group.parameters;
     let full = group
         .members
@@ -107,7 +110,7 @@ pub(super) fn group(published: &Published, group: &Group) -> v1::MulticastGroup 
 /// The members of a group behind `after`.
 pub(super) fn members(
     published: &Published,
-    group: &Group,
+    group: &MulticastGroup,
     after: Option<Guid>,
     limit: usize,
 ) -> Page<Keyed<Guid, v1::MulticastMember>> {
@@ -192,7 +195,7 @@ fn place(published: &Published, plan: &Plan, at: PortRef) -> Option<(SwitchIdx, 
     Some((switch, there.port))
 }
 
-fn join_states(member: &Member) -> Vec<i32> {
+fn join_states(member: &MulticastMember) -> Vec<i32> {
     let states = [
         (Bits::FULL_MEMBER, JoinState::FullMember),
         (Bits::NON_MEMBER, JoinState::NonMember),

@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use rsm_api::LookupError;
-use rsm_api::model::{PortKey, Selector};
-use rsm_api::resolve::Directory;
+use rsm_api::model::{PortId, Selector};
+use rsm_api::resolve::NameLookup;
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 
 use super::api_view::{api_key, core_key, end_port_numbers, holds_lid};
@@ -53,22 +53,22 @@ impl Names {
     }
 }
 
-impl Directory for Names {
+impl NameLookup for Names {
     fn has_node(&self, guid: Guid) -> bool {
         self.fabric.find(guid).is_some()
     }
 
-    fn port_of_guid(&self, guid: Guid) -> Option<PortKey> {
+    fn port_of_guid(&self, guid: Guid) -> Option<PortId> {
         let at = self.index().port_of_guid(guid)?;
         Some(api_key(self.fabric.key(at)))
     }
 
-    fn port_of_lid(&self, lid: Lid) -> Option<PortKey> {
+    fn port_of_lid(&self, lid: Lid) -> Option<PortId> {
         let at = self.index().port_of_lid(lid)?;
         Some(api_key(self.fabric.key(at)))
     }
 
-    fn port_of_gid(&self, gid: Gid) -> Option<PortKey> {
+    fn port_of_gid(&self, gid: Gid) -> Option<PortId> {
         /// The prefix that every subnet has for itself (IBA 4.1.1).
         const LINK_LOCAL: u64 = 0xFE80_0000_0000_0000;
         let here = [self.prefix, LINK_LOCAL].contains(&gid.prefix());
@@ -83,7 +83,7 @@ impl Directory for Names {
             .collect()
     }
 
-    fn has_port(&self, port: PortKey) -> bool {
+    fn has_port(&self, port: PortId) -> bool {
         let at = self.fabric.find_port(core_key(port));
         at.is_some_and(|at| at.port != PortNum::ZERO || self.fabric.node(at.node).is_switch())
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rsm_api::model::{Keyed, Membership, Page, PortKey};
+use rsm_api::model::{Keyed, Membership, Page, PortId};
 use rsm_api::{LookupError, v1};
 use rsm_ids::PortNum;
 use rsm_mad::wire::attr::{NodeType, PKey};
@@ -55,9 +55,9 @@ pub(super) fn partitions(
 pub(super) fn members(
     published: &Published,
     p_key: u16,
-    after: Option<PortKey>,
+    after: Option<PortId>,
     limit: usize,
-) -> Result<Page<Keyed<PortKey, v1::PartitionMember>>, LookupError> {
+) -> Result<Page<Keyed<PortId, v1::PartitionMember>>, LookupError> {
     let p_key = PKey(p_key);
     let plan = published
         .plan()

@@ -31,7 +31,7 @@ pub(super) fn between(
     }
     let (source, from) = end(published, directory, &question.source)?;
     let (destination, to) = end(published, directory, &question.destination)?;
-    let found = directory.paths(&sa::PathQuestion {
+    let found = directory.paths(&sa::PathQuery {
         from,
         to,
         p_key: question.p_key.map(PKey),
@@ -62,7 +62,7 @@ fn end(
     published: &Published,
     directory: &Directory,
     selector: &Selector,
-) -> Result<(rsm_api::model::PortKey, PathEnd), LookupError> {
+) -> Result<(rsm_api::model::PortId, PathEnd), LookupError> {
     let key = api_key(published.fabric().key(end_port(published, selector)?));
     // The directory may be of the snapshot before or after.
     let at = directory.fabric.find_port(core_key(key));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rsm_api::model::{Keyed, PortKey, SubnetState};
+use rsm_api::model::{Keyed, PortId, SubnetState};
 use rsm_api::v1;
 use rsm_ids::Guid;
 use rsm_mad::Time;
@@ -33,7 +33,7 @@ pub(super) struct Published {
     /// By ascending identifier.
     pub(super) findings: Vec<Arc<v1::Finding>>,
     /// Missing nodes and cables, by ascending key.
-    pub(super) missing: Vec<Keyed<PortKey, v1::Missing>>,
+    pub(super) missing: Vec<Keyed<PortId, v1::Missing>>,
     /// Oldest first.
     pub(super) convergences: Vec<Arc<Logged>>,
     pub(super) names: Names,
@@ -126,7 +126,7 @@ impl Published {
 
     /// The GUID of an end port, if it leads back to the port; none where the port is not in the
     /// fabric.
-    pub(super) fn guid_of(&self, port: PortKey) -> Option<Guid> {
+    pub(super) fn guid_of(&self, port: PortId) -> Option<Guid> {
         let at = self.fabric().find_port(core_key(port))?;
         let guid = self.fabric().port(at).guid;
         (self.index().port_of_guid(guid) == Some(at)).then_some(guid)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rsm_api::model::{
-    AliasGuidKey, GroupSelector, Keyed, MulticastGroupFilter, Page, PathQuestion, PortKey,
+    AliasGuidKey, GroupSelector, Keyed, MulticastGroupFilter, Page, PathQuestion, PortId,
     ServiceFilter, ServiceKey, SubscriptionKey,
 };
 use rsm_api::v1;
@@ -14,12 +14,12 @@ use rsm_mad::wire::sa::SaStatus;
 
 use super::view::View;
 use super::{aliases, multicast, paths, services, subscriptions};
-use crate::sa::{Counters, Holdings, LatencyCounts, SaSnapshot};
+use crate::sa::{Holdings, LatencyCounts, SaCounters, SaSnapshot};
 
 /// Access to the state of the SA, which runs on another thread.
 pub trait SaStateSource: Send + Sync + 'static {
     /// Its counters since the start.
-    fn counters(&self) -> Counters;
+    fn counters(&self) -> SaCounters;
 
     /// The snapshot that it answers from, or is about to.
     fn sa_snapshot(&self) -> SaSnapshot;
@@ -74,7 +74,7 @@ impl SaQueries for PublishedSa {
         &self,
         after: Option<SubscriptionKey>,
         limit: usize,
-        port: Option<PortKey>,
+        port: Option<PortId>,
     ) -> BoxFuture<'_, Result<Page<Keyed<SubscriptionKey, v1::Subscription>>, SaError>> {
         Box::pin(async move {
             let view = self.state_source.holdings().await?.subscriptions;
@@ -89,7 +89,7 @@ impl SaQueries for PublishedSa {
         &self,
         after: Option<AliasGuidKey>,
         limit: usize,
-        port: Option<PortKey>,
+        port: Option<PortId>,
     ) -> BoxFuture<'_, Result<Page<Keyed<AliasGuidKey, v1::AliasGuid>>, SaError>> {
         Box::pin(async move {
             let names = self.state_source.holdings().await?.names;
@@ -158,10 +158,10 @@ impl SaQueries for PublishedSa {
 const OTHER: &str = "other";
 
 /// The counters by name.
-fn shown(counters: &Counters) -> v1::SaCounters {
+fn shown(counters: &SaCounters) -> v1::SaCounters {
     let requests = counters.requests.iter().map(|(&key, &count)| {
         let (attribute, method) = key;
-        let is_other = key == Counters::OTHER;
+        let is_other = key == SaCounters::OTHER;
         v1::SaRequests {
             attribute_id: attribute.0.into(),
             attribute: fields::of_record(attribute)
@@ -177,7 +177,7 @@ fn shown(counters: &Counters) -> v1::SaCounters {
         }
     });
     let answers = counters.answers.iter().map(|(&status, &count)| {
-        let is_other = status == Counters::OTHER_STATUS;
+        let is_other = status == SaCounters::OTHER_STATUS;
         v1::SaAnswers {
             status_id: status.0.into(),
             status: if is_other {

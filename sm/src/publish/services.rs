@@ -8,12 +8,12 @@ use rsm_mad::wire::sa::ServiceRecord;
 
 use super::published::Published;
 use super::subnet::page;
-use crate::sa::services::{Id, Service, View};
+use crate::sa::services::{Id, Service, ServicesView};
 
 /// The services behind `after` that `filter` matches, as they are at `now`.
 pub(super) fn services(
     published: &Published,
-    view: &View,
+    view: &ServicesView,
     now: Time,
     after: Option<ServiceKey>,
     limit: usize,

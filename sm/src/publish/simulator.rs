@@ -1,7 +1,7 @@
 //! Operating a simulated fabric.
 
-use rsm_api::model::{PortKey, Selector, SimulationAction};
-use rsm_api::resolve::{Directory, resolve_node};
+use rsm_api::model::{PortId, Selector, SimulationAction};
+use rsm_api::resolve::{NameLookup, resolve_node};
 use rsm_api::{BoxFuture, LookupError, Simulation, SimulationError};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 use rsm_mad::wire::header::AttrId;
@@ -89,13 +89,13 @@ impl Simulation for Simulator {
 fn refused(error: SimError) -> SimulationError {
     match error {
         SimError::NotCabled { guid, port } => SimulationError::NoCable {
-            port: PortKey {
+            port: PortId {
                 node: guid,
                 number: port,
             },
         },
         SimError::NoSuchPort { guid, port, .. } => LookupError::NoSuchPort {
-            port: PortKey {
+            port: PortId {
                 node: guid,
                 number: port,
             },
@@ -116,8 +116,8 @@ fn refused(error: SimError) -> SimulationError {
 struct Floor<'a>(&'a Netlist);
 
 impl Floor<'_> {
-    fn cabled(&self, node: Guid, number: PortNum) -> Result<PortKey, SimulationError> {
-        let port = PortKey { node, number };
+    fn cabled(&self, node: Guid, number: PortNum) -> Result<PortId, SimulationError> {
+        let port = PortId { node, number };
         if !self.has_port(port) {
             return Err(LookupError::NoSuchPort { port }.into());
         }
@@ -129,26 +129,26 @@ impl Floor<'_> {
     }
 }
 
-impl Directory for Floor<'_> {
+impl NameLookup for Floor<'_> {
     fn has_node(&self, guid: Guid) -> bool {
         self.0.by_guid(guid).is_some()
     }
 
-    fn port_of_guid(&self, guid: Guid) -> Option<PortKey> {
+    fn port_of_guid(&self, guid: Guid) -> Option<PortId> {
         let (index, number) = self.0.by_port_guid(guid)?;
-        Some(PortKey {
+        Some(PortId {
             node: self.0.nodes()[index].guid,
             number,
         })
     }
 
     /// The subnet manager assigns LIDs; a netlist has none.
-    fn port_of_lid(&self, _: Lid) -> Option<PortKey> {
+    fn port_of_lid(&self, _: Lid) -> Option<PortId> {
         None
     }
 
     /// The subnet manager sets the prefix of GIDs as well.
-    fn port_of_gid(&self, _: Gid) -> Option<PortKey> {
+    fn port_of_gid(&self, _: Gid) -> Option<PortId> {
         None
     }
 
@@ -162,7 +162,7 @@ impl Directory for Floor<'_> {
         guids
     }
 
-    fn has_port(&self, port: PortKey) -> bool {
+    fn has_port(&self, port: PortId) -> bool {
         self.0.by_guid(port.node).is_some_and(|index| {
             let node = &self.0.nodes()[index];
             port.number.0 <= node.num_ports

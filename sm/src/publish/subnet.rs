@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use rsm_api::model::{
-    FindingFilter, Keyed, LinkFilter, NodeFilter, NodeKind, Page, PortFilter, PortKey, Selector,
+    FindingFilter, Keyed, LinkFilter, NodeFilter, NodeKind, Page, PortFilter, PortId, Selector,
 };
 use rsm_api::resolve::{resolve_node, resolve_port};
 use rsm_api::{LookupError, Subnet, v1};
@@ -50,14 +50,14 @@ impl Subnet for View {
 
     fn ports(
         &self,
-        after: Option<PortKey>,
+        after: Option<PortId>,
         limit: usize,
         filter: &PortFilter,
-    ) -> Page<Keyed<PortKey, v1::Port>> {
+    ) -> Page<Keyed<PortId, v1::Port>> {
         ports(&self.published(), after, limit, filter)
     }
 
-    fn port(&self, selector: &Selector) -> Result<Keyed<PortKey, v1::Port>, LookupError> {
+    fn port(&self, selector: &Selector) -> Result<Keyed<PortId, v1::Port>, LookupError> {
         let published = self.published();
         let key = resolve_port(&published.names, selector)?;
         let at = published.fabric().find_port(core_key(key));
@@ -67,10 +67,10 @@ impl Subnet for View {
 
     fn links(
         &self,
-        after: Option<PortKey>,
+        after: Option<PortId>,
         limit: usize,
         filter: &LinkFilter,
-    ) -> Page<Keyed<PortKey, v1::Link>> {
+    ) -> Page<Keyed<PortId, v1::Link>> {
         links(&self.published(), after, limit, filter)
     }
 
@@ -98,9 +98,9 @@ impl Subnet for View {
     fn partition_members(
         &self,
         p_key: u16,
-        after: Option<PortKey>,
+        after: Option<PortId>,
         limit: usize,
-    ) -> Result<Page<Keyed<PortKey, v1::PartitionMember>>, LookupError> {
+    ) -> Result<Page<Keyed<PortId, v1::PartitionMember>>, LookupError> {
         partitions::members(&self.published(), p_key, after, limit)
     }
 
@@ -113,7 +113,7 @@ impl Subnet for View {
         findings(&self.published(), after, limit, filter)
     }
 
-    fn missing(&self, after: Option<PortKey>, limit: usize) -> Page<Keyed<PortKey, v1::Missing>> {
+    fn missing(&self, after: Option<PortId>, limit: usize) -> Page<Keyed<PortId, v1::Missing>> {
         missing(&self.published(), after, limit)
     }
 
@@ -176,7 +176,7 @@ fn keyed_node(published: &Published, ix: NodeIx) -> Keyed<Guid, v1::Node> {
 /// for.
 fn ports_from<'a>(
     fabric: &'a Fabric,
-    after: Option<PortKey>,
+    after: Option<PortId>,
     of: Option<Guid>,
     wanted: impl Fn(NodeKind) -> bool + 'a,
 ) -> impl Iterator<Item = PortRef> + 'a {
@@ -201,10 +201,10 @@ fn ports_from<'a>(
 
 fn ports(
     published: &Published,
-    after: Option<PortKey>,
+    after: Option<PortId>,
     limit: usize,
     filter: &PortFilter,
-) -> Page<Keyed<PortKey, v1::Port>> {
+) -> Page<Keyed<PortId, v1::Port>> {
     let fabric = published.fabric();
     let of_kind = |node| filter.node_kind.is_none_or(|wanted| wanted == node);
     // The filters that most ports fail come before a port is built.
@@ -219,7 +219,7 @@ fn ports(
     page(published, ports, limit)
 }
 
-fn keyed_port(published: &Published, at: PortRef) -> Keyed<PortKey, v1::Port> {
+fn keyed_port(published: &Published, at: PortRef) -> Keyed<PortId, v1::Port> {
     Keyed {
         key: api_key(published.fabric().key(at)),
         message: published.api_view().port(at),
@@ -228,10 +228,10 @@ fn keyed_port(published: &Published, at: PortRef) -> Keyed<PortKey, v1::Port> {
 
 fn links(
     published: &Published,
-    after: Option<PortKey>,
+    after: Option<PortId>,
     limit: usize,
     filter: &LinkFilter,
-) -> Page<Keyed<PortKey, v1::Link>> {
+) -> Page<Keyed<PortId, v1::Link>> {
     let fabric = published.fabric();
     let links = |ends: &mut dyn Iterator<Item = PortRef>| {
         let links = ends.filter_map(|at| {
@@ -274,9 +274,9 @@ fn findings(
 
 fn missing(
     published: &Published,
-    after: Option<PortKey>,
+    after: Option<PortId>,
     limit: usize,
-) -> Page<Keyed<PortKey, v1::Missing>> {
+) -> Page<Keyed<PortId, v1::Missing>> {
     let all = &published.missing;
     let begin = all.partition_point(|missing| after.is_some_and(|after| missing.key <= after));
     page(published, all[begin..].iter().cloned(), limit)

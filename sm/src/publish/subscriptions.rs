@@ -1,19 +1,19 @@
 //! Subscriptions of hosts as the API shows them.
 
-use rsm_api::model::{Keyed, Page, PortKey, SubscriptionKey};
+use rsm_api::model::{Keyed, Page, PortId, SubscriptionKey};
 use rsm_api::v1;
 
 use super::published::Published;
 use super::subnet::page;
-use crate::sa::events::{Sources, Subscription, SubscriptionId, View};
+use crate::sa::events::{Sources, Subscription, SubscriptionId, SubscriptionsView};
 
 /// The subscriptions behind `after`, of `port` alone where one is given.
 pub(super) fn subscriptions(
     published: &Published,
-    view: &View,
+    view: &SubscriptionsView,
     after: Option<SubscriptionKey>,
     limit: usize,
-    port: Option<PortKey>,
+    port: Option<PortId>,
 ) -> Page<Keyed<SubscriptionKey, v1::Subscription>> {
     let after = after.map(|key| SubscriptionId {
         port: key.port,

@@ -30,7 +30,7 @@ pub struct OnceReport {
     /// Physical ports with a link that are not Active.
     pub ports_not_active: u64,
     /// The routing engine; null where there are no routes.
-    pub engine: Option<Engine>,
+    pub engine: Option<EngineSummary>,
     /// Pairs of ports whose packets do not arrive by the routes in force; null where that is not
     /// known.
     pub unreachable_pairs: Option<u64>,
@@ -46,7 +46,7 @@ pub struct OnceReport {
 
 /// The routing engine in force.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Engine {
+pub struct EngineSummary {
     /// Its name, as `--engine` takes it.
     pub name: &'static str,
     /// Why this one.
@@ -98,7 +98,7 @@ impl OnceReport {
             lids: counts.lids,
             ports_active: counts.ports_active,
             ports_not_active: counts.ports_not_active,
-            engine: snapshot.plan.as_ref().map(|plan| Engine {
+            engine: snapshot.plan.as_ref().map(|plan| EngineSummary {
                 name: plan.routing.engine,
                 reason: plan.summary(snapshot.reachability()),
             }),

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
-use rsm_api::{Journal, limits, v1};
+use rsm_api::{EventJournal, limits, v1};
 use rsm_mad::Time;
 
-use super::events::{self, News};
+use super::events::{self, SnapshotUpdates};
 use super::findings::FindingBook;
 use super::log::ConvergenceLog;
 use super::published::Published;
@@ -14,7 +14,7 @@ use crate::core::convergence;
 use crate::core::snapshot::Snapshot;
 
 /// A clock. The daemon's is real; a test's is made up.
-pub trait Clock: Send + Sync {
+pub trait UnixClock: Send + Sync {
     /// Now, on the clock that the core's events are stamped with.
     fn now(&self) -> Time;
 
@@ -32,11 +32,11 @@ pub struct View {
     pub(super) fabric: String,
     pub(super) simulated: bool,
     pub(super) started: Time,
-    pub(super) clock: Box<dyn Clock>,
+    pub(super) clock: Box<dyn UnixClock>,
     /// Locked for as long as it takes to copy the pointer.
     current: RwLock<Arc<Published>>,
     memory: Mutex<Memory>,
-    pub(super) journal: Journal,
+    pub(super) journal: EventJournal,
 }
 
 /// State that outlives a snapshot. Only [`View::replace`] touches it.
@@ -49,7 +49,7 @@ struct Memory {
 impl View {
     /// A view without a snapshot, of the fabric that `--fabric` names `fabric`. The uptime counts
     /// from here.
-    pub fn new(fabric: String, simulated: bool, clock: Box<dyn Clock>) -> View {
+    pub fn new(fabric: String, simulated: bool, clock: Box<dyn UnixClock>) -> View {
         View {
             fabric,
             simulated,
@@ -57,7 +57,7 @@ impl View {
             clock,
             current: RwLock::new(Arc::new(Published::nothing())),
             memory: Mutex::default(),
-            journal: Journal::new(limits::EVENT_JOURNAL),
+            journal: EventJournal::new(limits::EVENT_JOURNAL),
         }
     }
 
@@ -71,7 +71,7 @@ impl View {
         let old = self.published();
         let generation = old.generation + 1;
         let at = self.clock.unix_ms(snapshot.at);
-        let news = News {
+        let news = SnapshotUpdates {
             findings: memory.findings.update(&snapshot.findings, generation, at),
             finished: memory.convergences.update(&snapshot.history, |finished| {
                 (generation, self.clock.unix_ms(finished))

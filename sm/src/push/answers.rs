@@ -7,7 +7,7 @@ use rsm_mad::wire::attr::{
 };
 
 use super::tables::SwitchPush;
-use super::{Cause, Failure, Push, Step, Task};
+use super::{Cause, FailedSet, PortStep, Push, Task};
 use crate::diff::NotKept;
 use crate::habits::{DeviceKind, PortRole};
 use crate::sweep::inventory::{Inventory, PortKey};
@@ -123,7 +123,7 @@ impl Push {
         inventory: &mut Inventory,
         not_kept: &mut NotKept,
         key: PortKey,
-        step: Step,
+        step: PortStep,
         info: &PortInfo,
     ) {
         let Some(kind) = inventory
@@ -150,8 +150,8 @@ impl Push {
             let unkept = port.take_answer(&before, info);
             self.reregistered.extend(port.reregistered());
             let reached = port.reached(info, step);
-            let armed_apart = step == Step::Arm && reached && port.is_apart();
-            if port.is_active(info) && step == Step::Activate {
+            let armed_apart = step == PortStep::Arm && reached && port.is_apart();
+            if port.is_active(info) && step == PortStep::Activate {
                 self.progress.activated += 1;
             }
             if !reached {
@@ -173,7 +173,7 @@ impl Push {
     }
 
     pub(super) fn failed(&mut self, inventory: &mut Inventory, task: Task, cause: Cause) {
-        let failure = Failure { task, cause };
+        let failure = FailedSet { task, cause };
         if cause == Cause::Silence {
             let port = match task {
                 Task::Bounce(key) => PortKey::new(key.node, PortNum::ZERO),

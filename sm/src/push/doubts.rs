@@ -3,7 +3,7 @@
 use rsm_mad::wire::attr::{Attribute, PortInfo};
 use rsm_mad::wire::header::Status;
 
-use super::{Cause, Failure, Push, Step, Task};
+use super::{Cause, FailedSet, PortStep, Push, Task};
 use crate::diff::NotKept;
 use crate::habits::DeviceKind;
 use crate::port_info::FieldMask;
@@ -28,8 +28,8 @@ impl Push {
         }
         self.learned |= not_kept.learn(kind, fields);
         if !essential.is_empty() {
-            self.failures.push(Failure {
-                task: Task::Port(key, Step::Configure),
+            self.failures.push(FailedSet {
+                task: Task::Port(key, PortStep::Configure),
                 cause: Cause::NotKept(essential),
             });
         }
@@ -42,7 +42,7 @@ impl Push {
         &mut self,
         inventory: &mut Inventory,
         key: PortKey,
-        step: Step,
+        step: PortStep,
         status: Status,
     ) {
         let order = self.write_port(inventory, Task::Port(key, step));
@@ -56,7 +56,7 @@ impl Push {
         &mut self,
         inventory: &mut Inventory,
         key: PortKey,
-        step: Step,
+        step: PortStep,
         asked: PortInfo,
         cause: Cause,
     ) {

@@ -38,11 +38,11 @@ use self::ports::PortPush;
 use self::refusals::refuses;
 pub use self::rehearse::{Foreseen, rehearse};
 use self::tables::SwitchPush;
-pub use self::task::{Cause, Failure, Order, Progress, Step, Task};
+pub use self::task::{Cause, FailedSet, Order, PortStep, PushProgress, Task};
 use crate::diff::{BlockChange, Changes, NotKept};
-use crate::habits::Habit;
+use crate::habits::DeviceHabit;
 use crate::plan::Plan;
-use crate::sweep::Answer;
+use crate::sweep::AgentAnswer;
 use crate::sweep::inventory::{Inventory, PortKey};
 
 /// A push under way.
@@ -69,8 +69,8 @@ pub struct Push {
     stopped: bool,
     /// Ports and tables alternate, so that neither waits for all of the other.
     ports_next: bool,
-    failures: Vec<Failure>,
-    progress: Progress,
+    failures: Vec<FailedSet>,
+    progress: PushProgress,
     learned: bool,
     /// See [`Push::unread`].
     unread: BTreeSet<PortKey>,
@@ -85,13 +85,13 @@ pub struct Push {
 impl Push {
     /// Starts to make `changes`, which lead to `plan`.
     pub fn start(plan: Arc<Plan>, changes: Changes, inventory: &Inventory) -> Push {
-        let progress = Progress {
+        let progress = PushProgress {
             switches: changes
                 .switches
                 .values()
                 .filter(|change| change.has_blocks())
                 .count(),
-            ..Progress::default()
+            ..PushProgress::default()
         };
         let mute = plan.transition.mute.clone();
         let mut push = Push {
@@ -104,7 +104,7 @@ impl Push {
                     let held = switch.map(|switch| &switch.info);
                     let zero = PortKey::new(guid, PortNum::ZERO);
                     let sets_lid = changes.ports.get(&zero).is_some_and(|change| change.info);
-                    let top_first = refuses(inventory, zero, Habit::RefusesBlocksAboveTop);
+                    let top_first = refuses(inventory, zero, DeviceHabit::RefusesBlocksAboveTop);
                     (guid, SwitchPush::new(change, held, sets_lid, top_first))
                 })
                 .collect(),
@@ -113,7 +113,7 @@ impl Push {
                 .ports
                 .into_iter()
                 .map(|(key, change)| {
-                    let apart = refuses(inventory, key, Habit::RefusesStateWithSettings);
+                    let apart = refuses(inventory, key, DeviceHabit::RefusesStateWithSettings);
                     (key, PortPush::new(change, apart))
                 })
                 .collect(),
@@ -216,12 +216,12 @@ impl Push {
     }
 
     /// Sets that were refused or lost.
-    pub fn failures(&self) -> &[Failure] {
+    pub fn failures(&self) -> &[FailedSet] {
         &self.failures
     }
 
     /// The Sets acknowledged so far.
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> PushProgress {
         self.progress
     }
 
@@ -270,32 +270,35 @@ impl Push {
         inventory: &mut Inventory,
         not_kept: &mut NotKept,
         task: Task,
-        answer: Answer<'_>,
+        answer: AgentAnswer<'_>,
     ) {
         self.outstanding = self.outstanding.saturating_sub(1);
         match (answer, task) {
-            (Answer::Data(data), _) => {
+            (AgentAnswer::Data(data), _) => {
                 self.progress.done += 1;
                 self.acknowledged(inventory, not_kept, task, data);
             }
-            (Answer::Refused(_), Task::Port(key, Step::Arm)) if self.goes_apart(inventory, key) => {
-            }
+            (AgentAnswer::Refused(_), Task::Port(key, PortStep::Arm))
+                if self.goes_apart(inventory, key) => {}
             (
-                Answer::Refused(status) | Answer::RefusedRepetition(status),
-                Task::Port(key, step @ (Step::Arm | Step::Activate)),
+                AgentAnswer::Refused(status) | AgentAnswer::RefusedRepetition(status),
+                Task::Port(key, step @ (PortStep::Arm | PortStep::Activate)),
             ) => self.state_refused(inventory, key, step, status),
-            (Answer::RefusedRepetition(_), Task::Port(key, Step::Configure)) => {
+            (AgentAnswer::RefusedRepetition(_), Task::Port(key, PortStep::Configure)) => {
                 self.doubt(inventory, key)
             }
-            (Answer::Refused(_) | Answer::RefusedRepetition(_), Task::Block { switch, .. })
-                if self.raises_top_first(inventory, switch, task) => {}
-            (Answer::Refused(_) | Answer::RefusedRepetition(_), Task::AdaptiveRouting(guid)) => {
-                self.ar_info_answered(inventory, guid, None)
-            }
-            (Answer::Refused(status) | Answer::RefusedRepetition(status), _) => {
+            (
+                AgentAnswer::Refused(_) | AgentAnswer::RefusedRepetition(_),
+                Task::Block { switch, .. },
+            ) if self.raises_top_first(inventory, switch, task) => {}
+            (
+                AgentAnswer::Refused(_) | AgentAnswer::RefusedRepetition(_),
+                Task::AdaptiveRouting(guid),
+            ) => self.ar_info_answered(inventory, guid, None),
+            (AgentAnswer::Refused(status) | AgentAnswer::RefusedRepetition(status), _) => {
                 self.failed(inventory, task, Cause::Refused(status));
             }
-            (Answer::Silence, _) => {
+            (AgentAnswer::Silence, _) => {
                 self.give_up_on(task.node());
                 self.failed(inventory, task, Cause::Silence);
             }

@@ -6,7 +6,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::SwitchInfo;
 use rsm_routing::mcast::BLOCK_MLIDS;
 
-use super::{Cause, Failure, Order, Push, Task};
+use super::{Cause, FailedSet, Order, Push, Task};
 use crate::diff::{MulticastChange, kept};
 use crate::sweep::inventory::{Inventory, PortKey};
 use crate::sweep::mft_image::MftBlock;
@@ -17,7 +17,7 @@ use crate::sweep::mft_image::MftBlock;
 /// LIDs of that block; other blocks are not affected.
 #[derive(Debug, Default)]
 pub(super) struct MulticastPush {
-    switches: BTreeMap<Guid, SwitchPush>,
+    switches: BTreeMap<Guid, MulticastSwitchPush>,
     /// Switches that may have a Set to send, in turn.
     turn: VecDeque<Guid>,
     /// Blocks that must lose ports and are not acknowledged.
@@ -28,7 +28,7 @@ pub(super) struct MulticastPush {
 }
 
 #[derive(Debug)]
-struct SwitchPush {
+struct MulticastSwitchPush {
     change: MulticastChange,
     first_sent: usize,
     blocks_sent: usize,
@@ -49,7 +49,7 @@ impl MulticastPush {
         let withheld = left_out.flat_map(|change| change.first).map(|at| at.block);
         let withheld: BTreeSet<u16> = withheld.collect();
         let unmet = changes.values().map(|change| change.first.len()).sum();
-        let switch = |change| SwitchPush {
+        let switch = |change| MulticastSwitchPush {
             change,
             first_sent: 0,
             blocks_sent: 0,
@@ -180,7 +180,7 @@ impl MulticastPush {
     }
 }
 
-impl SwitchPush {
+impl MulticastSwitchPush {
     /// The next Set, if one is left.
     fn next(&self, switch: Guid) -> Option<Task> {
         let block = |&at: &MftBlock, first| Task::Multicast { switch, at, first };
@@ -222,7 +222,7 @@ impl Push {
                 return Some(order);
             }
             // Without a Set there will be no answer.
-            self.failures.push(Failure {
+            self.failures.push(FailedSet {
                 task,
                 cause: Cause::Silence,
             });

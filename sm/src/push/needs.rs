@@ -9,7 +9,7 @@ use rsm_mad::wire::attr::PortState;
 use super::phases::Phase;
 use super::ports::PortPush;
 use super::tables::SwitchPush;
-use super::{Push, Step, Task};
+use super::{PortStep, Push, Task};
 use crate::sweep::inventory::{Inventory, PortKey};
 
 /// A condition that a Set waits for. Those of Sets that change the state of a link hold at both of
@@ -97,9 +97,9 @@ impl Task {
                 Need::MulticastBlocks,
                 Need::SwitchInfo,
             ],
-            Task::Port(_, Step::Configure) => &[Need::PKeysIfEnforcing],
-            Task::Port(_, Step::Arm) => &[Need::LinkIfAwaited],
-            Task::Port(_, Step::Activate) => &[Need::Armed, Need::Link, Need::PKeys],
+            Task::Port(_, PortStep::Configure) => &[Need::PKeysIfEnforcing],
+            Task::Port(_, PortStep::Arm) => &[Need::LinkIfAwaited],
+            Task::Port(_, PortStep::Activate) => &[Need::Armed, Need::Link, Need::PKeys],
             Task::PKeys(..) => &[
                 Need::PortInfoAnswered,
                 Need::PKeysOfEnforcingPeer,
@@ -117,7 +117,7 @@ impl Push {
     /// Whether the Set of `task` may leave now.
     pub(super) fn may(&self, inventory: &Inventory, task: Task) -> bool {
         let peer = match task {
-            Task::Port(key, Step::Arm | Step::Activate) => {
+            Task::Port(key, PortStep::Arm | PortStep::Activate) => {
                 self.ports.get(&key).and_then(PortPush::peer)
             }
             _ => None,

@@ -6,9 +6,9 @@ use rsm_mad::wire::attr::{
     PortState, SlToVlMapping, SwitchInfo,
 };
 
-use super::{Cause, Failure, Order, Push, Task};
-use crate::port_info::{FieldMask, Settings};
-use crate::sweep::inventory::{Inventory, NodeRecord};
+use super::{Cause, FailedSet, Order, Push, Task};
+use crate::port_info::{FieldMask, PortSettings};
+use crate::sweep::inventory::{Inventory, InventoryNode};
 use crate::sweep::{p_keys as image, reach};
 
 impl Push {
@@ -25,7 +25,7 @@ impl Push {
             let Some(task) = task else { continue };
             match self.write_table(inventory, task) {
                 Some(order) => return Some(order),
-                None => self.failures.push(Failure {
+                None => self.failures.push(FailedSet {
                     task,
                     cause: Cause::Silence,
                 }),
@@ -121,7 +121,7 @@ impl Push {
         while let Some(task) = self.ready.pop_front() {
             match self.write_port(inventory, task) {
                 Some(order) => return Some(order),
-                None => self.failures.push(Failure {
+                None => self.failures.push(FailedSet {
                     task,
                     cause: Cause::Silence,
                 }),
@@ -139,7 +139,7 @@ impl Push {
                 (key, PortInfo::ID, modifier, data)
             }
             Task::Bounce(key) => {
-                let mut info = Settings::default()
+                let mut info = PortSettings::default()
                     .apply(inventory.port(key)?.info.as_ref()?, FieldMask::default());
                 info.set_port_state(PortState::Down);
                 let modifier = PortInfo::modifier(key.port, true);
@@ -147,7 +147,9 @@ impl Push {
             }
             Task::PKeys(key, block) => {
                 let table = self.ports.get(&key)?.p_keys.block(block)?.table();
-                let is_switch = inventory.node(key.node).is_some_and(NodeRecord::is_switch);
+                let is_switch = inventory
+                    .node(key.node)
+                    .is_some_and(InventoryNode::is_switch);
                 let modifier = image::modifier(is_switch, key.port, block);
                 (key, PKeyTable::ID, modifier, *table.as_data())
             }

@@ -3,7 +3,7 @@
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::{PortInfo, PortState};
 
-use super::Step;
+use super::PortStep;
 use super::p_keys::PKeyPush;
 use crate::diff::{PortChange, heeds};
 use crate::port_info::FieldMask;
@@ -94,16 +94,16 @@ impl PortPush {
     }
 
     /// The steps that come next by the port's last answer: the first one that may be taken.
-    pub(super) fn steps(&self, info: &PortInfo) -> [Option<Step>; 2] {
+    pub(super) fn steps(&self, info: &PortInfo) -> [Option<PortStep>; 2] {
         if self.on_its_way || self.given_up {
             return [None, None];
         }
-        let configure = self.has_settings(info).then_some(Step::Configure);
+        let configure = self.has_settings(info).then_some(PortStep::Configure);
         let goes_apart = self.apart && configure.is_some();
         match info.port_state() {
             // Its settings go together with its state.
-            PortState::Init if self.change.activate && !goes_apart => [Some(Step::Arm), None],
-            PortState::Armed if self.change.activate => [Some(Step::Activate), configure],
+            PortState::Init if self.change.activate && !goes_apart => [Some(PortStep::Arm), None],
+            PortState::Armed if self.change.activate => [Some(PortStep::Activate), configure],
             _ => [configure, None],
         }
     }
@@ -120,14 +120,14 @@ impl PortPush {
     }
 
     /// The content of the Set for `step`, based on the port's last answer.
-    pub(super) fn content(&self, current: &PortInfo, step: Step) -> PortInfo {
+    pub(super) fn content(&self, current: &PortInfo, step: PortStep) -> PortInfo {
         // With settings apart, fields that the device does not keep must not go with its state.
         let left_out = match step {
-            Step::Arm | Step::Activate if self.apart => self.change.ignored,
+            PortStep::Arm | PortStep::Activate if self.apart => self.change.ignored,
             _ => FieldMask::default(),
         };
         let mut info = self.change.settings.apply(current, left_out);
-        if self.configured && step == Step::Activate {
+        if self.configured && step == PortStep::Activate {
             // The port may have answered with old values; the Set must not restore them.
             self.change.settings.repeat(&mut info);
         }
@@ -136,9 +136,9 @@ impl PortPush {
         // Only with the first Set, which has all settings.
         info.set_client_reregister(!self.configured && (moved || self.change.reregister.is_some()));
         info.set_port_state(match step {
-            Step::Configure => PortState::NoChange,
-            Step::Arm => PortState::Armed,
-            Step::Activate => PortState::Active,
+            PortStep::Configure => PortState::NoChange,
+            PortStep::Arm => PortState::Armed,
+            PortStep::Activate => PortState::Active,
         });
         info
     }
@@ -157,11 +157,11 @@ impl PortPush {
     }
 
     /// Whether the port is in the state of `step`, or beyond.
-    pub(super) fn reached(&self, info: &PortInfo, step: Step) -> bool {
+    pub(super) fn reached(&self, info: &PortInfo, step: PortStep) -> bool {
         match step {
-            Step::Configure => true,
-            Step::Arm => matches!(info.port_state(), PortState::Armed | PortState::Active),
-            Step::Activate => info.port_state() == PortState::Active,
+            PortStep::Configure => true,
+            PortStep::Arm => matches!(info.port_state(), PortState::Armed | PortState::Active),
+            PortStep::Activate => info.port_state() == PortState::Active,
         }
     }
 

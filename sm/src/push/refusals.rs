@@ -3,11 +3,11 @@
 use rsm_ids::{Guid, PortNum};
 
 use super::{Push, Task};
-use crate::habits::{DeviceKind, Habit};
+use crate::habits::{DeviceHabit, DeviceKind};
 use crate::sweep::inventory::{Inventory, PortKey};
 
 /// Whether the kind of device of a port is known for this refusal.
-pub(super) fn refuses(inventory: &Inventory, key: PortKey, habit: Habit) -> bool {
+pub(super) fn refuses(inventory: &Inventory, key: PortKey, habit: DeviceHabit) -> bool {
     kind_of(inventory, key).is_some_and(|kind| inventory.habits.has(kind, habit))
 }
 
@@ -34,7 +34,7 @@ impl Push {
     /// Learns from a port that refused both together and was armed after its settings: other ports
     /// of its kind get them apart, too.
     pub(super) fn armed_apart(&mut self, inventory: &mut Inventory, kind: DeviceKind) {
-        let habit = Habit::RefusesStateWithSettings;
+        let habit = DeviceHabit::RefusesStateWithSettings;
         if !inventory.habits.learn(kind, habit) {
             return;
         }
@@ -68,7 +68,9 @@ impl Push {
             self.phases.unmet += 1;
         }
         if let Some(kind) = kind_of(inventory, PortKey::new(guid, PortNum::ZERO)) {
-            inventory.habits.learn(kind, Habit::RefusesBlocksAboveTop);
+            inventory
+                .habits
+                .learn(kind, DeviceHabit::RefusesBlocksAboveTop);
         }
         if !self.stopped {
             self.give_turn(inventory, guid);

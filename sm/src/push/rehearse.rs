@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use rsm_mad::wire::attr::{
-    Attribute, LinkDownDefault, LinkSpeed, LinkWidth, MulticastForwardingTable, PKey, PKeyTable,
+    Attribute, LinkDownDefault, LinkSpeeds, LinkWidths, MulticastForwardingTable, PKey, PKeyTable,
     PortInfo, PortPhysicalState, PortState, SwitchInfo,
 };
 
 use super::{Order, Phase, Push, Task};
 use crate::diff::{Changes, NotKept};
 use crate::plan::Plan;
-use crate::sweep::Answer;
+use crate::sweep::AgentAnswer;
 use crate::sweep::inventory::Inventory;
 
 /// One Set that was not sent.
@@ -41,7 +41,7 @@ pub fn rehearse(plan: Arc<Plan>, changes: Changes, inventory: &Inventory) -> Vec
             &mut inventory,
             &mut not_kept,
             order.task,
-            Answer::Data(&after),
+            AgentAnswer::Data(&after),
         );
         sets.push(Foreseen {
             order,
@@ -115,10 +115,10 @@ fn carried_out(task: Task, before: Option<&[u8; 64]>, data: [u8; 64]) -> [u8; 64
             if info.link_down_default_state() == LinkDownDefault::NoChange {
                 info.set_link_down_default_state(before.link_down_default_state());
             }
-            if info.link_width_enabled() == LinkWidth(0) {
+            if info.link_width_enabled() == LinkWidths(0) {
                 info.set_link_width_enabled(before.link_width_enabled());
             }
-            if info.link_speed_enabled() == LinkSpeed(0) {
+            if info.link_speed_enabled() == LinkSpeeds(0) {
                 info.set_link_speed_enabled(before.link_speed_enabled());
             }
             *info.as_data()

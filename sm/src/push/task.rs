@@ -46,7 +46,7 @@ pub enum Task {
     /// SwitchInfo of a switch, with another MulticastFDBTop.
     MulticastTop(Guid),
     /// PortInfo of a port.
-    Port(PortKey, Step),
+    Port(PortKey, PortStep),
     /// PortInfo of a port, with PortState Down, so that its link trains again.
     Bounce(PortKey),
     /// A block of a port's P_KeyTable.
@@ -80,7 +80,7 @@ impl Task {
 
 /// How far a Set of PortInfo takes a port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Step {
+pub enum PortStep {
     /// Its settings; the state stays.
     Configure,
     /// Its settings, and Armed.
@@ -128,14 +128,14 @@ pub enum Cause {
 
 /// A Set that had no effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Failure {
+pub struct FailedSet {
     /// The Set.
     pub task: Task,
     /// Why.
     pub cause: Cause,
 }
 
-impl Failure {
+impl FailedSet {
     /// The node of the Set.
     pub fn node(&self) -> Guid {
         self.task.node()
@@ -144,7 +144,7 @@ impl Failure {
 
 /// The progress of a push.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Progress {
+pub struct PushProgress {
     /// Sets acknowledged.
     pub done: usize,
     /// Blocks of forwarding tables acknowledged, those of interim tables included.

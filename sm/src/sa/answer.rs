@@ -11,12 +11,12 @@ use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::NodeRecord;
 use rsm_mad::wire::sa::{Record, SA_DATA_LEN, SaHeader, SaMad, SaStatus, TraceRecord};
 
-/// Number of candidates that one [`Answer::pull`] examines before it returns: few enough to take
+/// Number of candidates that one [`SaAnswer::pull`] examines before it returns: few enough to take
 /// less than a millisecond for any query, and enough to make the call's own cost negligible.
 pub const WORK_PER_PULL: usize = 1024;
 
 /// The answer to a request.
-pub struct Answer {
+pub struct SaAnswer {
     /// The requester's address.
     pub remote: RemoteAddress,
     header: SaHeader,
@@ -28,7 +28,7 @@ pub(super) enum Body {
     /// One record.
     Record([u8; SA_DATA_LEN]),
     /// One record, not found yet.
-    Search(Search<Box<dyn Source>>),
+    Search(Search<Box<dyn RecordSource>>),
     /// Any number of records, produced while they are sent.
     Table(Table),
 }
@@ -53,7 +53,7 @@ pub(super) enum Wanted {
 pub(super) struct Table {
     /// The length of a record in units of 8 bytes.
     words: u16,
-    source: Box<dyn Source>,
+    source: Box<dyn RecordSource>,
     /// The record of which a part is not sent yet.
     rest: [u8; SA_DATA_LEN],
     /// The unsent part of `rest`.
@@ -62,12 +62,12 @@ pub(super) struct Table {
 }
 
 /// Looks at one candidate after the other.
-pub(super) trait Source: Send {
+pub(super) trait RecordSource: Send {
     /// Writes the next candidate's record into `out`, if the candidate is part of the answer.
-    fn step(&mut self, out: &mut [u8; SA_DATA_LEN]) -> Step;
+    fn step(&mut self, out: &mut [u8; SA_DATA_LEN]) -> CandidateStep;
 }
 
-pub(super) enum Step {
+pub(super) enum CandidateStep {
     /// The candidate is part of the answer.
     Record,
     /// It is not.
@@ -78,45 +78,45 @@ pub(super) enum Step {
 
 struct Candidates<I>(I);
 
-impl<R: Record, I: Iterator<Item = Option<R>> + Send> Source for Candidates<I> {
-    fn step(&mut self, out: &mut [u8; SA_DATA_LEN]) -> Step {
+impl<R: Record, I: Iterator<Item = Option<R>> + Send> RecordSource for Candidates<I> {
+    fn step(&mut self, out: &mut [u8; SA_DATA_LEN]) -> CandidateStep {
         match self.0.next() {
             Some(Some(record)) => {
                 out[..R::LEN].copy_from_slice(record.as_bytes());
-                Step::Record
+                CandidateStep::Record
             }
-            Some(None) => Step::Nothing,
-            None => Step::End,
+            Some(None) => CandidateStep::Nothing,
+            None => CandidateStep::End,
         }
     }
 }
 
-impl Source for Box<dyn Source> {
-    fn step(&mut self, out: &mut [u8; SA_DATA_LEN]) -> Step {
+impl RecordSource for Box<dyn RecordSource> {
+    fn step(&mut self, out: &mut [u8; SA_DATA_LEN]) -> CandidateStep {
         (**self).step(out)
     }
 }
 
-impl<S: Source> Search<S> {
+impl<S: RecordSource> Search<S> {
     /// Looks at [`WORK_PER_PULL`] candidates. `None` while there are more to look at.
     fn go_on(&mut self) -> Option<Result<[u8; SA_DATA_LEN], Status>> {
         for _ in 0..WORK_PER_PULL {
             let mut record = [0; SA_DATA_LEN];
             match self.source.step(&mut record) {
-                Step::Nothing => {}
-                Step::Record if self.wanted == Wanted::First => return Some(Ok(record)),
-                Step::Record if self.found.is_some() => {
+                CandidateStep::Nothing => {}
+                CandidateStep::Record if self.wanted == Wanted::First => return Some(Ok(record)),
+                CandidateStep::Record if self.found.is_some() => {
                     return Some(Err(SaStatus::TOO_MANY_RECORDS));
                 }
-                Step::Record => self.found = Some(record),
-                Step::End => return Some(self.found.ok_or(SaStatus::NO_RECORDS)),
+                CandidateStep::Record => self.found = Some(record),
+                CandidateStep::End => return Some(self.found.ok_or(SaStatus::NO_RECORDS)),
             }
         }
         None
     }
 }
 
-/// The result of one [`Answer::pull`].
+/// The result of one [`SaAnswer::pull`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pulled {
     /// Number of bytes written.
@@ -200,9 +200,9 @@ impl Table {
             if self.range.is_empty() {
                 work += 1;
                 match self.source.step(&mut self.rest) {
-                    Step::Record => self.range = 0..len,
-                    Step::Nothing => {}
-                    Step::End => self.ended = true,
+                    CandidateStep::Record => self.range = 0..len,
+                    CandidateStep::Nothing => {}
+                    CandidateStep::End => self.ended = true,
                 }
                 continue;
             }
@@ -219,8 +219,8 @@ impl Table {
     }
 }
 
-impl Answer {
-    pub(super) fn new(remote: RemoteAddress, request: &SaHeader, body: Body) -> Answer {
+impl SaAnswer {
+    pub(super) fn new(remote: RemoteAddress, request: &SaHeader, body: Body) -> SaAnswer {
         let mut header = request.response(Status::OK);
         if let Body::Table(table) = &body {
             header.set_attribute_offset(table.words);
@@ -229,7 +229,7 @@ impl Answer {
             // The request carries a PathRecord, the answer TraceRecords.
             header.mad_mut().set_attribute(TraceRecord::ID);
         }
-        Answer {
+        SaAnswer {
             remote,
             header,
             body,
@@ -237,8 +237,8 @@ impl Answer {
     }
 
     /// An answer with a status and no record.
-    pub(super) fn refusal(remote: RemoteAddress, request: &SaHeader, status: Status) -> Answer {
-        Answer {
+    pub(super) fn refusal(remote: RemoteAddress, request: &SaHeader, status: Status) -> SaAnswer {
+        SaAnswer {
             remote,
             header: request.response(status),
             body: Body::Record([0; SA_DATA_LEN]),
@@ -250,7 +250,7 @@ impl Answer {
         &self.header
     }
 
-    /// The status; it may change while the answer is [open](Answer::is_open).
+    /// The status; it may change while the answer is [open](SaAnswer::is_open).
     pub fn status(&self) -> Status {
         self.header.mad().status()
     }
@@ -278,7 +278,7 @@ impl Answer {
     }
 
     /// The whole answer, where it is one datagram without RMPP; `None` for a table, and while the
-    /// answer is [open](Answer::is_open).
+    /// answer is [open](SaAnswer::is_open).
     pub fn datagram(&self) -> Option<MadBytes> {
         match &self.body {
             Body::Record(data) => {
@@ -308,7 +308,7 @@ impl Answer {
     /// The whole message, header and data, for a transport that cannot send it in pieces.
     ///
     /// # Errors
-    /// [`TooLong`] as soon as it is longer than `limit` bytes; see [`Answer::too_long`].
+    /// [`TooLong`] as soon as it is longer than `limit` bytes; see [`SaAnswer::too_long`].
     pub fn into_message(mut self, limit: usize) -> Result<Vec<u8>, TooLong> {
         const CHUNK: usize = 64 * 1024;
         while !self.go_on() {}
@@ -332,10 +332,10 @@ impl Answer {
     }
 
     /// The answer in place of a table that is too long to carry: status ERR_NO_RESOURCES.
-    pub fn too_long(remote: RemoteAddress, mut header: SaHeader) -> Answer {
+    pub fn too_long(remote: RemoteAddress, mut header: SaHeader) -> SaAnswer {
         header.mad_mut().set_status(SaStatus::NO_RESOURCES);
         header.set_attribute_offset(0);
-        Answer {
+        SaAnswer {
             remote,
             header,
             body: Body::Record([0; SA_DATA_LEN]),
@@ -343,21 +343,21 @@ impl Answer {
     }
 }
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for SaAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} to {:?}", self.header, self.remote)
     }
 }
 
 #[cfg(test)]
-impl Answer {
+impl SaAnswer {
     /// An answer to a Get whose search examines so many candidates without a match.
-    pub(crate) fn searched(remote: RemoteAddress, tid: Tid, candidates: usize) -> Answer {
+    pub(crate) fn searched(remote: RemoteAddress, tid: Tid, candidates: usize) -> SaAnswer {
         let request = SaHeader::request::<NodeRecord>(Method::GET, tid);
         let candidates = std::iter::repeat_n(None::<NodeRecord>, candidates);
         match Body::search(candidates, Wanted::Only) {
-            Ok(body) => Answer::new(remote, &request, body),
-            Err(status) => Answer::refusal(remote, &request, status),
+            Ok(body) => SaAnswer::new(remote, &request, body),
+            Err(status) => SaAnswer::refusal(remote, &request, status),
         }
     }
 }

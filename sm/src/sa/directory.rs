@@ -8,7 +8,7 @@ use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::{PKey, PortState};
 
 use super::ends::{EndIx, EndPort};
-use super::guids::Names;
+use super::guids::AliasIndex;
 use super::minima::Minima;
 use super::partitions::Memberships;
 use crate::core::role::Identity;
@@ -45,7 +45,7 @@ pub struct Directory {
     pub(super) memberships: Arc<Memberships>,
     pub(super) minima: Arc<Minima>,
     /// Alias GUIDs of the ports.
-    names: Names,
+    names: AliasIndex,
 }
 
 impl Directory {
@@ -131,12 +131,12 @@ impl Directory {
             in_service: in_service.into(),
             rails: rails.into(),
             minima: Arc::new(minima),
-            names: Names::default(),
+            names: AliasIndex::default(),
         }
     }
 
     /// The same directory with these alias GUIDs.
-    pub(super) fn with_names(&self, names: &Names) -> Directory {
+    pub(super) fn with_names(&self, names: &AliasIndex) -> Directory {
         Directory {
             names: names.clone(),
             ..self.clone()
@@ -144,7 +144,7 @@ impl Directory {
     }
 
     /// Alias GUIDs of the ports.
-    pub(super) fn names(&self) -> &Names {
+    pub(super) fn names(&self) -> &AliasIndex {
         &self.names
     }
 

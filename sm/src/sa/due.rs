@@ -10,7 +10,7 @@ use rsm_mad::Time;
 use super::events::News;
 use super::memory::Unsaved;
 use super::sa_snapshot::SaSnapshot;
-use super::{Looked, Sa, mcast};
+use super::{LookedThrough, Sa, mcast};
 use crate::alias_guids::AliasGuids;
 use crate::plan::groups::GroupSet;
 
@@ -33,7 +33,7 @@ impl Sa {
             directory,
             is_master,
         } = &self.sa_snapshot;
-        if let Looked::UpTo(after) = self.looked
+        if let LookedThrough::UpTo(after) = self.looked
             && let Some(directory) = directory
             && *is_master
         {
@@ -49,8 +49,8 @@ impl Sa {
             }
             let after = self.multicast.ports_changed(directory.as_ref(), after, now);
             self.looked = match after {
-                Some(_) => Looked::UpTo(after),
-                None => Looked::AtAll,
+                Some(_) => LookedThrough::UpTo(after),
+                None => LookedThrough::AtAll,
             };
         }
         self.reregister.lost(self.multicast.handle_deadline(now));
@@ -59,10 +59,10 @@ impl Sa {
         if let Some(directory) = directory {
             while let Some(event) = self.multicast.poll_event() {
                 let news = match event {
-                    mcast::Event::Created(mgid, p_key) => {
+                    mcast::GroupEvent::Created(mgid, p_key) => {
                         News::of_group(directory, mgid, p_key, true)
                     }
-                    mcast::Event::Deleted(mgid, p_key) => {
+                    mcast::GroupEvent::Deleted(mgid, p_key) => {
                         News::of_group(directory, mgid, p_key, false)
                     }
                 };
@@ -109,7 +109,7 @@ impl Sa {
             directory,
             is_master,
         } = &self.sa_snapshot;
-        self.looked != Looked::AtAll && directory.is_some() && *is_master
+        self.looked != LookedThrough::AtAll && directory.is_some() && *is_master
     }
 
     /// The members of multicast groups, if they have changed, for the core to plan for. Changes in

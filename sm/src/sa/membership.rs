@@ -6,27 +6,27 @@ use rsm_mad::wire::sa::Rate;
 
 use super::directory::Directory;
 use super::ends::EndIx;
-use super::mcast::{Parameters, Port, Ports};
+use super::mcast::{MemberPort, Parameters, Ports};
 use super::minima::limits::Limits;
-use crate::config::Group;
+use crate::config::PartitionGroup;
 
 impl Ports for Directory {
-    fn by_gid(&self, gid: Gid) -> Option<Port<'_>> {
+    fn by_gid(&self, gid: Gid) -> Option<MemberPort<'_>> {
         let port = self.member(Directory::by_gid(self, gid)?)?;
-        Some(Port {
+        Some(MemberPort {
             gid: Gid::new(self.prefix(), gid.guid()),
             ..port
         })
     }
 
-    fn by_guid(&self, guid: Guid) -> Option<Port<'_>> {
+    fn by_guid(&self, guid: Guid) -> Option<MemberPort<'_>> {
         self.member(Directory::by_guid(self, guid)?)
     }
 }
 
 impl Directory {
     /// An end port as a possible member of multicast groups; `None` while its PortInfo is unknown.
-    pub(super) fn member(&self, ix: EndIx) -> Option<Port<'_>> {
+    pub(super) fn member(&self, ix: EndIx) -> Option<MemberPort<'_>> {
         let (node, port) = self.port(ix);
         let info = port.info.as_ref()?;
         let limits = if node.is_switch() {
@@ -40,7 +40,7 @@ impl Directory {
         } else {
             limits.rate()
         };
-        Some(Port {
+        Some(MemberPort {
             gid: self.gid(ix),
             guid: self.end(ix).guid,
             p_keys: self.p_keys(ix),
@@ -67,7 +67,7 @@ impl Directory {
     }
 }
 
-fn parameters(group: &Group, packet_life_time: u8) -> Parameters {
+fn parameters(group: &PartitionGroup, packet_life_time: u8) -> Parameters {
     Parameters {
         mgid: group.mgid,
         q_key: group.q_key,

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use rsm_ids::Guid;
 use rsm_mad::ids::Gid;
 
-use super::events::{self, SavedSubscription};
-use super::services::{self, SavedService};
-use super::{SavedGroup, View};
+use super::events::{SavedSubscription, SubscriptionsView};
+use super::services::{self, SavedService, ServicesView};
+use super::{GroupsView, SavedGroup};
 use crate::alias_guids::AliasGuids;
 
 /// Saved state, to be taken back at the start.
 #[derive(Clone, Default, Debug)]
-pub struct Remembered {
+pub struct SavedSaState {
     /// Multicast groups with their members.
     pub groups: Vec<SavedGroup>,
     /// Services with the rest of their leases.
@@ -45,13 +45,13 @@ pub enum Touched {
 #[derive(Clone, Default, Debug)]
 pub struct Unsaved {
     /// Multicast groups with their members.
-    pub groups: Option<View>,
+    pub groups: Option<GroupsView>,
     /// Services.
-    pub services: Option<services::View>,
+    pub services: Option<ServicesView>,
     /// Alias GUIDs of ports.
     pub guids: Option<Arc<AliasGuids>>,
     /// Subscriptions to notices.
-    pub subscriptions: Option<events::View>,
+    pub subscriptions: Option<SubscriptionsView>,
 }
 
 impl Unsaved {

@@ -33,25 +33,27 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use answer::{Answer, Pulled, TooLong, WORK_PER_PULL};
+pub use answer::{Pulled, SaAnswer, TooLong, WORK_PER_PULL};
 pub use directory::Directory;
 pub use ends::{EndIx, EndPort};
 pub use latencies::{Latencies, LatencyCounts};
-pub use memory::{Remembered, Touched, Unsaved};
+pub use memory::{SavedSaState, Touched, Unsaved};
 pub use path::NoPath;
-pub use path::between::{PathEnd, PathQuestion, TracedPath};
+pub use path::between::{PathEnd, PathQuery, TracedPath};
 use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::ids::Tid;
 use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::attr::Notice;
 pub use sa_snapshot::SaSnapshot;
-pub use statistics::{Counters, Statistics};
+pub use statistics::{SaCounters, Statistics};
 pub use trust::Trust;
 
-use self::events::{Events, News, Report};
-use self::mcast::{Registry, SavedGroup, View};
-use self::reregister::Reregister;
+use self::events::{Events, News, NoticeReport, SubscriptionsView};
+use self::guids::AliasRegistry;
+use self::mcast::{GroupRegistry, GroupRegistryConfig, GroupsView, SavedGroup};
+use self::reregister::LostRegistrations;
+use self::services::{ServiceRegistry, ServicesView};
 use crate::alias_guids::AliasGuids;
 use crate::core::snapshot::Snapshot;
 
@@ -61,7 +63,7 @@ const RESTORED_FOR: Duration = Duration::from_secs(300);
 
 /// A message that arrived.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
+pub struct SaRequest<'a> {
     /// Header and data, as many as came.
     pub bytes: &'a [u8],
     /// The sender's address.
@@ -70,14 +72,14 @@ pub struct Request<'a> {
 
 /// Configuration of the SA.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Config {
+pub struct SaConfig {
     /// The SM_Key that trusted requesters show; 0: no requester is trusted.
     pub sm_key: u64,
 }
 
 /// How far the ports of a directory were looked through.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Looked {
+enum LookedThrough {
     /// Up to this port; `None`: not begun.
     UpTo(Option<Guid>),
     AtAll,
@@ -88,11 +90,11 @@ enum Looked {
 #[derive(Clone, Debug, Default)]
 pub struct Holdings {
     /// Multicast groups and their members.
-    pub groups: View,
+    pub groups: GroupsView,
     /// Services that ports offer.
-    pub services: services::View,
+    pub services: ServicesView,
     /// Subscriptions to notices.
-    pub subscriptions: events::View,
+    pub subscriptions: SubscriptionsView,
     /// Alias GUIDs of ports.
     pub names: Arc<AliasGuids>,
 }
@@ -100,15 +102,15 @@ pub struct Holdings {
 /// The SA.
 #[derive(Debug)]
 pub struct Sa {
-    config: Config,
+    config: SaConfig,
     sa_snapshot: SaSnapshot,
-    multicast: Registry,
-    services: services::Registry,
-    guids: guids::Registry,
+    multicast: GroupRegistry,
+    services: ServiceRegistry,
+    guids: AliasRegistry,
     /// How far the ports of `sa_snapshot` were looked through for members that are gone.
-    looked: Looked,
+    looked: LookedThrough,
     events: Events,
-    reregister: Reregister,
+    reregister: LostRegistrations,
     /// The directory that was last looked through.
     seen: Option<Arc<Directory>>,
     /// When the last group set went to the core, and how many memberships it had to look at.
@@ -122,16 +124,16 @@ pub struct Sa {
 
 impl Sa {
     /// An SA that knows nothing yet, and is silent until it does.
-    pub fn new(config: Config) -> Sa {
+    pub fn new(config: SaConfig) -> Sa {
         Sa {
             config,
             sa_snapshot: SaSnapshot::default(),
-            multicast: Registry::new(mcast::Config::default()),
-            services: services::Registry::default(),
-            guids: guids::Registry::default(),
-            looked: Looked::AtAll,
+            multicast: GroupRegistry::new(GroupRegistryConfig::default()),
+            services: ServiceRegistry::default(),
+            guids: AliasRegistry::default(),
+            looked: LookedThrough::AtAll,
             events: Events::default(),
-            reregister: Reregister::default(),
+            reregister: LostRegistrations::default(),
             seen: None,
             told: None,
             saved: None,
@@ -161,17 +163,17 @@ impl Sa {
         if same {
             return;
         }
-        self.looked = Looked::UpTo(None);
+        self.looked = LookedThrough::UpTo(None);
         if !self.sa_snapshot.is_master {
             // The other master has reported the changes meanwhile.
             self.seen = None;
         }
         if let Some(directory) = self.sa_snapshot.directory.as_ref() {
             let registry = &mut self.multicast;
-            registry.configure(mcast::Config {
+            registry.configure(GroupRegistryConfig {
                 packet_life_time: directory.plan.policy.ports.links.packet_life_time,
                 subnet_prefix: directory.prefix(),
-                ..mcast::Config::default()
+                ..GroupRegistryConfig::default()
             });
             registry.set_capacity(directory.multicast_capacity());
             // Groups beyond the limits are not made; the first ones always have room.
@@ -199,7 +201,7 @@ impl Sa {
 
     /// The next report to send to a subscriber. Call it until there is none; if
     /// [`Sa::next_deadline`] has come even then, more follow after other work had its turn.
-    pub fn poll_report(&mut self, now: Time) -> Option<Report> {
+    pub fn poll_report(&mut self, now: Time) -> Option<NoticeReport> {
         let directory = self.sa_snapshot.in_force()?;
         self.events.poll_report(directory, now)
     }
@@ -215,8 +217,8 @@ impl Sa {
     }
 
     /// Takes back saved state, at the start. Returns how many records were left out.
-    pub fn restore(&mut self, remembered: Remembered, now: Time) -> usize {
-        let Remembered {
+    pub fn restore(&mut self, remembered: SavedSaState, now: Time) -> usize {
+        let SavedSaState {
             groups,
             services,
             guids,
@@ -253,17 +255,17 @@ impl Sa {
     }
 
     /// Groups and their members.
-    pub fn multicast(&self) -> &Registry {
+    pub fn multicast(&self) -> &GroupRegistry {
         &self.multicast
     }
 
     /// Services that ports offer.
-    pub fn services(&self) -> &services::Registry {
+    pub fn services(&self) -> &ServiceRegistry {
         &self.services
     }
 
     /// Alias GUIDs of ports.
-    pub fn guids(&self) -> &guids::Registry {
+    pub fn guids(&self) -> &AliasRegistry {
         &self.guids
     }
 
@@ -275,7 +277,7 @@ impl Sa {
     }
 
     /// The counters of requests and answers so far.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> SaCounters {
         self.statistics.counters()
     }
 }

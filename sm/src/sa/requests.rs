@@ -10,19 +10,19 @@ use rsm_mad::wire::sa::{
     CLASS_VERSION, GuidInfoRecord, InformInfo, McMemberRecord, Record as _, SaHeader, ServiceRecord,
 };
 
-use super::answer::{self, Answer};
+use super::answer::{self, SaAnswer};
 use super::directory::Directory;
 use super::ends::EndIx;
 use super::trust::Trust;
-use super::{Request, Sa, Touched, guids, query, services};
+use super::{Sa, SaRequest, Touched, guids, query, services};
 
 impl Sa {
     /// Answers `request`, which arrived at `now`, in bounded time: an answer that takes longer is
-    /// [open](Answer::is_open), or a table. `None` for responses, for bytes that are no message of
-    /// the class, and for a wrong SM_Key, so that trying keys reveals nothing. `None` as well while
-    /// this SM is not master or has no plan, and for a LID that the directory does not have yet:
-    /// clients turn any status into an error at once, and repeat requests that get no answer.
-    pub fn handle(&mut self, request: Request<'_>, now: Time) -> Option<Answer> {
+    /// [open](SaAnswer::is_open), or a table. `None` for responses, for bytes that are no message
+    /// of the class, and for a wrong SM_Key, so that trying keys reveals nothing. `None` as well
+    /// while this SM is not master or has no plan, and for a LID that the directory does not have
+    /// yet: clients turn any status into an error at once, and repeat requests that get no answer.
+    pub fn handle(&mut self, request: SaRequest<'_>, now: Time) -> Option<SaAnswer> {
         let Some((header, data)) = SaHeader::split(request.bytes).filter(|(header, _)| {
             let mad = header.mad();
             mad.class() == Class::SUBNET_ADMINISTRATION && expects_answer(mad.method())
@@ -48,16 +48,16 @@ impl Sa {
         self.statistics.asked(mad.attribute(), mad.method());
         let asker = (port, request.requester);
         let answer = match self.answer(&directory, (header, data), trust, asker, now) {
-            Ok(body) => Answer::new(request.requester, header, body),
-            Err(status) => Answer::refusal(request.requester, header, status),
+            Ok(body) => SaAnswer::new(request.requester, header, body),
+            Err(status) => SaAnswer::refusal(request.requester, header, status),
         };
         self.count(&answer);
         Some(answer)
     }
 
-    /// Continues the search of an answer that is [open](Answer::is_open), for as long as
-    /// [`Answer::pull`] takes. Returns whether the search has ended.
-    pub fn go_on(&mut self, answer: &mut Answer) -> bool {
+    /// Continues the search of an answer that is [open](SaAnswer::is_open), for as long as
+    /// [`SaAnswer::pull`] takes. Returns whether the search has ended.
+    pub fn go_on(&mut self, answer: &mut SaAnswer) -> bool {
         let was_open = answer.is_open();
         let settled = answer.go_on();
         if was_open {
@@ -67,7 +67,7 @@ impl Sa {
     }
 
     /// Counts an answer by its status, once that is known.
-    fn count(&self, answer: &Answer) {
+    fn count(&self, answer: &SaAnswer) {
         if !answer.is_open() {
             self.statistics.decided(answer.status());
         }
@@ -106,14 +106,14 @@ impl Sa {
                 return Ok(body);
             }
             GuidInfoRecord::ID if changes => {
-                let asker = guids::Asker {
+                let requester = guids::AliasRequester {
                     directory,
                     port: requester,
                     trust,
                     multicast: &self.multicast,
                 };
                 let registry = &mut self.guids;
-                let answer = query::guid_info::change(registry, (header, data), &asker);
+                let answer = query::guid_info::change(registry, (header, data), &requester);
                 self.name_ports();
                 let body = answer?;
                 let port = GuidInfoRecord::from_prefix(data)
@@ -123,13 +123,13 @@ impl Sa {
                 return Ok(body);
             }
             ServiceRecord::ID if changes => {
-                let asker = services::Asker {
+                let requester = services::ServiceRequester {
                     directory,
                     port: requester,
                     trust,
                 };
                 let registry = &mut self.services;
-                let body = query::service::change(registry, (header, data), &asker, now)?;
+                let body = query::service::change(registry, (header, data), &requester, now)?;
                 let record = body.only::<ServiceRecord>();
                 self.touched.extend(record.map(|record| {
                     Touched::Service(services::Id {
@@ -169,7 +169,7 @@ impl Sa {
     }
 
     /// Takes the message if it answers a report. Returns whether it does.
-    fn report_answered(&mut self, request: Request<'_>) -> bool {
+    fn report_answered(&mut self, request: SaRequest<'_>) -> bool {
         let Some((header, _)) = SaHeader::split(request.bytes) else {
             return false;
         };

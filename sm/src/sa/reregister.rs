@@ -16,14 +16,14 @@ const MAX_LOST: usize = 1 << 16;
 
 /// Ports whose hosts must register anew, at once or when they are back.
 #[derive(Debug, Default)]
-pub(super) struct Reregister {
+pub(super) struct LostRegistrations {
     lost: BTreeSet<Guid>,
     due: BTreeSet<Guid>,
     /// Ports beyond [`MAX_LOST`].
     forgotten: u64,
 }
 
-impl Reregister {
+impl LostRegistrations {
     /// The registrations of these ports have ended.
     pub(super) fn lost(&mut self, ports: impl IntoIterator<Item = Guid>) {
         for port in ports {

@@ -50,8 +50,8 @@ pub struct Statistics {
 
 /// A reading of the counters. Each is right by itself; together they are not of one moment.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Counters {
-    /// Accepted requests, by attribute and method; unknown ones count under [`Counters::OTHER`].
+pub struct SaCounters {
+    /// Accepted requests, by attribute and method; unknown ones count under [`SaCounters::OTHER`].
     /// Without zeroes.
     pub requests: BTreeMap<(AttrId, Method), u64>,
     /// Answers, by status. Without zeroes.
@@ -78,7 +78,7 @@ pub struct Counters {
     pub unserved: u64,
 }
 
-impl Counters {
+impl SaCounters {
     /// Unknown attributes and methods count under this key, so that a requester cannot fill the
     /// table with numbers.
     pub const OTHER: (AttrId, Method) = (AttrId(0), Method(0));
@@ -176,20 +176,20 @@ impl Statistics {
     }
 
     /// The counts so far.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> SaCounters {
         let rows = ATTRIBUTES.into_iter().zip(&self.requests);
         let known = rows.flat_map(|(attribute, row)| {
             let cells = METHODS.into_iter().zip(row);
             cells.map(move |(method, count)| ((attribute, method), read(count)))
         });
         let statuses = STATUSES.into_iter().zip(self.answers.iter().map(read));
-        Counters {
+        SaCounters {
             requests: known
-                .chain([(Counters::OTHER, read(&self.other_requests))])
+                .chain([(SaCounters::OTHER, read(&self.other_requests))])
                 .filter(|&(_, count)| count > 0)
                 .collect(),
             answers: statuses
-                .chain([(Counters::OTHER_STATUS, read(&self.other_answers))])
+                .chain([(SaCounters::OTHER_STATUS, read(&self.other_answers))])
                 .filter(|&(_, count)| count > 0)
                 .collect(),
             latencies: self.latencies.counts(),
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn unknown_attributes_and_statuses_are_counted_together() {
         let statistics = Statistics::default();
-        assert_eq!(statistics.counters(), Counters::default());
+        assert_eq!(statistics.counters(), SaCounters::default());
         let path = AttrId(0x35);
         for (attribute, method) in [
             (path, Method::GET),
@@ -223,7 +223,7 @@ mod tests {
             statistics.asked(attribute, method);
         }
         let expected = [
-            (Counters::OTHER, 2),
+            (SaCounters::OTHER, 2),
             ((path, Method::GET), 2),
             ((path, Method::GET_TABLE), 1),
         ];
@@ -235,7 +235,7 @@ mod tests {
         let expected = [
             (Status::OK, 2),
             (SaStatus::REQ_DENIED, 1),
-            (Counters::OTHER_STATUS, 1),
+            (SaCounters::OTHER_STATUS, 1),
         ];
         assert_eq!(statistics.counters().answers, expected.into());
     }

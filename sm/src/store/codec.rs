@@ -33,7 +33,7 @@ pub(super) const SENTINEL_KEY: [u8; 1] = [TAG_SENTINEL];
 
 /// One record of a table, named and, unless it is being removed, with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Record {
+pub(super) enum StoredRecord {
     Claim(Guid, LidClaim),
     Generic(Namespace, Vec<u8>, Vec<u8>),
 }
@@ -122,19 +122,19 @@ pub(super) fn decode_sentinel(value: &[u8]) -> Result<Sentinel, Damaged> {
 }
 
 /// Reads one record; the sentinel is none.
-pub(super) fn decode(key: &[u8], value: &[u8]) -> Result<Record, Damaged> {
+pub(super) fn decode(key: &[u8], value: &[u8]) -> Result<StoredRecord, Damaged> {
     let payload = unseal(key, value)?;
     let wrong = |reason| damaged(key, reason);
     match key.split_first() {
         Some((&TAG_CLAIM, rest)) => {
             let guid = guid(rest).ok_or_else(|| wrong("is not named by a GUID"))?;
             let claim = decode_claim(payload).ok_or_else(|| wrong("is not a LID claim"))?;
-            Ok(Record::Claim(guid, claim))
+            Ok(StoredRecord::Claim(guid, claim))
         }
         Some((&TAG_RECORD, rest)) => {
             let (namespace, name) =
                 decode_name(rest).ok_or_else(|| wrong("has no valid namespace"))?;
-            Ok(Record::Generic(namespace, name, payload.to_vec()))
+            Ok(StoredRecord::Generic(namespace, name, payload.to_vec()))
         }
         _ => Err(wrong("belongs to no known table")),
     }
@@ -261,7 +261,10 @@ mod tests {
     fn a_record_under_another_key_is_damaged() {
         let key = claim_key(Guid(1));
         let value = claim_value(&key, &claim(5));
-        assert_eq!(decode(&key, &value), Ok(Record::Claim(Guid(1), claim(5))));
+        assert_eq!(
+            decode(&key, &value),
+            Ok(StoredRecord::Claim(Guid(1), claim(5)))
+        );
         assert!(decode(&claim_key(Guid(2)), &value).is_err());
     }
 
@@ -327,7 +330,10 @@ mod tests {
             let namespace = Namespace::new(&name).unwrap();
             let key = record_key(&namespace, &record);
             let value = record_value(&key, &payload);
-            prop_assert_eq!(decode(&key, &value), Ok(Record::Generic(namespace, record, payload)));
+            prop_assert_eq!(
+                decode(&key, &value),
+                Ok(StoredRecord::Generic(namespace, record, payload))
+            );
         }
     }
 }

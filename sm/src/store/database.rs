@@ -34,7 +34,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(10);
 pub(super) type Contents = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// A change of one record: its key and its new value, `None` to remove it.
-pub(super) type Change = (Vec<u8>, Option<Vec<u8>>);
+pub(super) type RecordChange = (Vec<u8>, Option<Vec<u8>>);
 
 /// An open database.
 pub(super) struct Database {
@@ -88,7 +88,7 @@ impl Database {
     /// Makes `changes` in one batch; they are on the disk when it returns.
     ///
     /// After an error the database is in an unknown state and is to be dropped.
-    pub(super) fn apply(&self, disk: &Disk, changes: &[Change]) -> Result<(), StoreError> {
+    pub(super) fn apply(&self, disk: &Disk, changes: &[RecordChange]) -> Result<(), StoreError> {
         disk.run(Operation::Apply, &self.dir, || Ok(()))?;
         let mut batch = sled::Batch::default();
         for (key, value) in changes {

@@ -10,8 +10,8 @@
 //! …
 //! ```
 //!
-//! A commit is appended, so that it costs what it changes; see [`Exporter`]. A file that was cut in
-//! the middle of a commit holds the commits before.
+//! A commit is appended, so that it costs what it changes; see [`StoreExporter`]. A file that was
+//! cut in the middle of a commit holds the commits before.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use rsm_ids::{Guid, Lid, Lmc};
 use serde::{Deserialize, Serialize};
 
 use super::codec::{SCHEMA, Sentinel};
-use super::io::{Disk, Prepared};
+use super::io::{Disk, PreparedFile};
 use super::layout::Layout;
 use super::records::{LidClaim, Namespace, RECORD_KEY_MAX, RECORD_VALUE_MAX};
 use super::{ChangeSet, Checksum, Persisted, StoreError};
@@ -227,7 +227,7 @@ impl Lines {
 /// The first commit of a process writes the whole file anew, and so does one that follows a failure
 /// or a file that has grown to twice its size. Any other is appended.
 #[derive(Default)]
-pub(super) struct Exporter {
+pub(super) struct StoreExporter {
     /// `None` where the contents of the file are not known.
     file: Option<Written>,
 }
@@ -250,12 +250,12 @@ pub(super) struct PreparedExport {
 
 enum Part {
     /// In place of the file.
-    Whole(Prepared),
+    Whole(PreparedFile),
     /// At its end.
     Commit(Vec<u8>),
 }
 
-impl Exporter {
+impl StoreExporter {
     /// Prepares the part for `changes` of `state`; `sentinel` describes the store after them. A
     /// whole file is written under a temporary name.
     pub(super) fn prepare(

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::codec::{self, Record, SCHEMA, SENTINEL_KEY, Sentinel};
-use super::database::{Change, Contents, Database, OpenFailure};
+use super::codec::{self, SCHEMA, SENTINEL_KEY, Sentinel, StoredRecord};
+use super::database::{Contents, Database, OpenFailure, RecordChange};
 use super::export::{Export, ExportError};
 use super::io::Disk;
 use super::layout::Layout;
@@ -258,7 +258,11 @@ pub(super) fn build(
 }
 
 /// The changes that turn `found` into `wanted` and `sentinel`.
-pub(super) fn difference(found: &Contents, wanted: &Contents, sentinel: &Sentinel) -> Vec<Change> {
+pub(super) fn difference(
+    found: &Contents,
+    wanted: &Contents,
+    sentinel: &Sentinel,
+) -> Vec<RecordChange> {
     let wanted: BTreeMap<&[u8], &[u8]> = wanted
         .iter()
         .map(|(key, value)| (key.as_slice(), value.as_slice()))
@@ -267,7 +271,7 @@ pub(super) fn difference(found: &Contents, wanted: &Contents, sentinel: &Sentine
         .iter()
         .map(|(key, value)| (key.as_slice(), value.as_slice()))
         .collect();
-    let mut changes: Vec<Change> = found
+    let mut changes: Vec<RecordChange> = found
         .keys()
         .filter(|&&key| key != SENTINEL_KEY && !wanted.contains_key(key))
         .map(|key| (key.to_vec(), None))
@@ -336,10 +340,10 @@ fn verify(mut contents: Contents, floor: u64) -> Result<Checked, Untrusted> {
     };
     for (key, value) in &contents {
         match codec::decode(key, value) {
-            Ok(Record::Claim(guid, claim)) => {
+            Ok(StoredRecord::Claim(guid, claim)) => {
                 state.claims.insert(guid, claim);
             }
-            Ok(Record::Generic(namespace, key, value)) => {
+            Ok(StoredRecord::Generic(namespace, key, value)) => {
                 let table = state.records.entry(namespace).or_default();
                 table.insert(key, value);
             }

@@ -56,12 +56,12 @@ impl fmt::Display for Operation {
 }
 
 /// Called before each operation; an error takes the operation's place.
-pub type Fault = Arc<dyn Fn(Operation, &Path) -> io::Result<()> + Send + Sync>;
+pub type IoFault = Arc<dyn Fn(Operation, &Path) -> io::Result<()> + Send + Sync>;
 
 /// The file system, with a place to put a fault into.
 #[derive(Clone, Default)]
 pub struct Disk {
-    fault: Option<Fault>,
+    fault: Option<IoFault>,
 }
 
 impl fmt::Debug for Disk {
@@ -79,7 +79,7 @@ impl Disk {
     }
 
     /// The real file system, where `fault` may fail an operation before it happens.
-    pub fn with_fault(fault: Fault) -> Disk {
+    pub fn with_fault(fault: IoFault) -> Disk {
         Disk { fault: Some(fault) }
     }
 
@@ -143,14 +143,14 @@ impl Disk {
 
     /// Writes `bytes` next to `path` and flushes them; [`publish`](Disk::publish) makes them
     /// `path`.
-    pub(super) fn prepare(&self, path: &Path, bytes: &[u8]) -> Result<Prepared, StoreError> {
+    pub(super) fn prepare(&self, path: &Path, bytes: &[u8]) -> Result<PreparedFile, StoreError> {
         let temporary = temporary_name(path);
         let written = self.run(Operation::Write, &temporary, || {
             let mut file = File::create(&temporary)?;
             file.write_all(bytes)?;
             file.sync_all()
         });
-        let prepared = Prepared {
+        let prepared = PreparedFile {
             temporary,
             path: path.to_owned(),
             published: false,
@@ -175,7 +175,7 @@ impl Disk {
     }
 
     /// Gives a prepared file its final name, durably.
-    pub(super) fn publish(&self, mut prepared: Prepared) -> Result<(), StoreError> {
+    pub(super) fn publish(&self, mut prepared: PreparedFile) -> Result<(), StoreError> {
         self.rename(&prepared.temporary, &prepared.path)?;
         prepared.published = true;
         Ok(())
@@ -229,13 +229,13 @@ impl Disk {
 
 /// A file that is complete on the disk under a temporary name; dropped unpublished, it is removed.
 #[derive(Debug)]
-pub(super) struct Prepared {
+pub(super) struct PreparedFile {
     temporary: PathBuf,
     path: PathBuf,
     published: bool,
 }
 
-impl Drop for Prepared {
+impl Drop for PreparedFile {
     fn drop(&mut self) {
         if !self.published {
             // No process reads a temporary file, and the next write replaces it: a failure is

@@ -56,7 +56,7 @@ pub enum RowChange {
 
 /// Changes made together.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Entry {
+pub struct JournalEntry {
     /// Entries are numbered one after the other over the store's whole life.
     pub number: u64,
     /// The changes in their order.
@@ -89,7 +89,7 @@ pub fn encode(number: u64, rows: &[RowChange], out: &mut Vec<u8>) {
 }
 
 /// Takes the first entry off `bytes`; `None` where it is not whole.
-fn decode(bytes: &mut &[u8]) -> Option<Entry> {
+fn decode(bytes: &mut &[u8]) -> Option<JournalEntry> {
     let mut rest = *bytes;
     let length = u32::from_be_bytes(take(&mut rest)?);
     let sum = u64::from_be_bytes(take(&mut rest)?);
@@ -123,7 +123,7 @@ fn decode(bytes: &mut &[u8]) -> Option<Entry> {
         });
     }
     *bytes = after;
-    Some(Entry { number, rows })
+    Some(JournalEntry { number, rows })
 }
 
 fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
@@ -157,7 +157,7 @@ impl Journal {
     ///
     /// # Errors
     /// The file system's.
-    pub fn open(dir: &Path, disk: Disk) -> Result<(Journal, Vec<Entry>), StoreError> {
+    pub fn open(dir: &Path, disk: Disk) -> Result<(Journal, Vec<JournalEntry>), StoreError> {
         let mut entries = Vec::new();
         let mut half = |name: &str| {
             let path = dir.join(name);
@@ -275,7 +275,7 @@ mod tests {
 
     use super::*;
 
-    fn entry(number: u64) -> Entry {
+    fn entry(number: u64) -> JournalEntry {
         let table = Namespace::new("members").unwrap();
         let key = number.to_be_bytes().to_vec();
         let set = RowChange::Set {
@@ -284,7 +284,7 @@ mod tests {
             value: vec![7; number as usize % 50],
         };
         let clear = RowChange::Clear { table, prefix: key };
-        Entry {
+        JournalEntry {
             number,
             rows: vec![set, clear],
         }

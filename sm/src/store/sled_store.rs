@@ -1,8 +1,8 @@
 use std::path::{Path, PathBuf};
 
 use super::codec::{self, SENTINEL_KEY, Sentinel};
-use super::database::{Change, Database, OpenFailure};
-use super::export::Exporter;
+use super::database::{Database, OpenFailure, RecordChange};
+use super::export::StoreExporter;
 use super::guard::{self, Sums};
 use super::io::Disk;
 use super::layout::Layout;
@@ -34,7 +34,7 @@ pub struct SledStore {
     sums: Sums,
     state: Persisted,
     report: LoadReport,
-    exporter: Exporter,
+    exporter: StoreExporter,
     /// The sidecar, or an export, is older than the database.
     unpublished: Unpublished,
     closed: bool,
@@ -74,7 +74,7 @@ impl SledStore {
             sums: opened.sums,
             state: opened.state,
             report: opened.report,
-            exporter: Exporter::default(),
+            exporter: StoreExporter::default(),
             unpublished: Unpublished::default(),
             closed: false,
             _lock: lock,
@@ -96,8 +96,8 @@ impl SledStore {
     }
 
     /// The changes of `changes` that differ from the committed state.
-    fn effective(&self, changes: &ChangeSet) -> Vec<Change> {
-        let mut encoded: Vec<Change> = Vec::new();
+    fn effective(&self, changes: &ChangeSet) -> Vec<RecordChange> {
+        let mut encoded: Vec<RecordChange> = Vec::new();
         for (&guid, claim) in &changes.claims {
             let key = codec::claim_key(guid);
             let value = claim.as_ref().map(|c| codec::claim_value(&key, c));
@@ -117,7 +117,7 @@ impl SledStore {
     /// The sentinel once `changes` are made, without looking at all the other records.
     fn sentinel_after(
         &self,
-        changes: &[Change],
+        changes: &[RecordChange],
         generation: u64,
         plan_generation: u64,
     ) -> Sentinel {
@@ -140,7 +140,7 @@ impl SledStore {
     }
 
     /// Writes the batch; on failure the database is given up and opened anew by the next commit.
-    fn write(&mut self, changes: &[Change], sentinel: &Sentinel) -> Result<(), StoreError> {
+    fn write(&mut self, changes: &[RecordChange], sentinel: &Sentinel) -> Result<(), StoreError> {
         let (database, mut batch) = match self.database.take() {
             Some(database) => (database, Vec::new()),
             None => self.reopen()?,
@@ -155,7 +155,7 @@ impl SledStore {
 
     /// Opens the database after a failed commit, with the changes that restore the committed state:
     /// the failed batch may be in it, in part or as a whole.
-    fn reopen(&mut self) -> Result<(Database, Vec<Change>), StoreError> {
+    fn reopen(&mut self) -> Result<(Database, Vec<RecordChange>), StoreError> {
         let wanted = codec::encode_all(&self.state);
         match Database::open(&self.path) {
             Ok((database, found)) => {

@@ -8,11 +8,11 @@ use rsm_mad::wire::attr::{
 use rsm_mad::wire::header::Status;
 
 use super::fault::Fault;
-use super::inventory::{Inventory, NodeRecord, PortKey, SwitchRecord};
+use super::inventory::{Inventory, InventoryNode, InventorySwitch, PortKey};
 use super::lft_image::LFT_BLOCK;
 use super::mft_image::{self, Extent, MftBlock};
-use super::{MISSES_TOLERATED, Query, Scope, Sweep, reset};
-use crate::habits::{DeviceKind, Habit};
+use super::{MISSES_TOLERATED, Query, Sweep, SweepScope, reset};
+use crate::habits::{DeviceHabit, DeviceKind};
 
 impl Sweep {
     pub(super) fn on_missing(
@@ -56,7 +56,7 @@ impl Sweep {
         }
         inventory.faults.owe(query, status);
         // A switch that is silent now may be gone: ask its neighbours for their links.
-        if matches!((query, self.scope), (Query::Switch(_), Scope::Light)) {
+        if matches!((query, self.scope), (Query::Switch(_), SweepScope::Light)) {
             let neighbours: Vec<PortKey> = inventory
                 .node(guid)
                 .map(|node| {
@@ -154,7 +154,7 @@ impl Sweep {
         let was_reset = known.is_some_and(|known| reset::forgot_tables(&known, info));
         if first && let Some(node) = inventory.node_mut(guid) {
             self.changed = true;
-            node.switch = Some(SwitchRecord::new(*info));
+            node.switch = Some(InventorySwitch::new(*info));
         }
         inventory.put_switch_info(guid, info);
         if was_reset {
@@ -165,7 +165,7 @@ impl Sweep {
         let Some(node) = inventory.node(guid) else {
             return;
         };
-        let audit = matches!(self.scope, Scope::Full { audit: true });
+        let audit = matches!(self.scope, SweepScope::Full { audit: true });
         let top = info.linear_fdb_top();
         let blocks: Vec<u16> = match &node.switch {
             Some(_) if top.0 == 0 => Vec::new(),
@@ -192,7 +192,7 @@ impl Sweep {
         if first || audit {
             self.ask_ar_info(inventory, guid);
         }
-        if port_state_change && !matches!(self.scope, Scope::Full { .. }) {
+        if port_state_change && !matches!(self.scope, SweepScope::Full { .. }) {
             self.changed = true;
             self.ask_node(inventory, guid);
         }
@@ -229,7 +229,9 @@ impl Sweep {
         self.see_managed(inventory, key);
         self.see_sl2vl(inventory, key);
         let is_local = inventory.local == Some(key);
-        let is_switch = inventory.node(key.node).is_some_and(NodeRecord::is_switch);
+        let is_switch = inventory
+            .node(key.node)
+            .is_some_and(InventoryNode::is_switch);
         let external = key.port != PortNum::ZERO;
         if info.capability_mask().contains(CapabilityMask::IS_SM)
             && (is_local || !(is_switch && external))
@@ -267,7 +269,7 @@ impl Sweep {
             }
         }
         let wanted = match self.scope {
-            Scope::Full { .. } => !confirmed || retrained,
+            SweepScope::Full { .. } => !confirmed || retrained,
             _ => record.peer.is_none() || retrained,
         };
         let hopeless = matches!(
@@ -285,7 +287,9 @@ impl Sweep {
 fn learn_refusal(inventory: &mut Inventory, key: PortKey) {
     if let Some(node) = inventory.node(key.node) {
         let kind = DeviceKind::of(&node.info, key.port);
-        inventory.habits.learn(kind, Habit::RefusesExtendedSpeeds);
+        inventory
+            .habits
+            .learn(kind, DeviceHabit::RefusesExtendedSpeeds);
     }
 }
 
@@ -293,8 +297,8 @@ fn learn_refusal(inventory: &mut Inventory, key: PortKey) {
 /// (`audit`).
 fn multicast_blocks(
     inventory: &Inventory,
-    node: &NodeRecord,
-    switch: &SwitchRecord,
+    node: &InventoryNode,
+    switch: &InventorySwitch,
     audit: bool,
 ) -> Vec<MftBlock> {
     let last = switch

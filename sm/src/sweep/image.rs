@@ -121,13 +121,13 @@ impl<T: BlockTable> Image<T> {
 mod tests {
     use rsm_ids::PortNum;
 
-    use super::super::sl2vl::{Row, SlToVlImage};
+    use super::super::sl2vl::{SlToVlImage, VlBySl};
     use super::*;
 
     #[test]
     fn block_is_held_from_store_until_doubted() {
         let [there, back] = [(PortNum(1), PortNum(2)), (PortNum(2), PortNum(1))];
-        let row: Row = std::array::from_fn(|level| level as u8 % 2);
+        let row: VlBySl = std::array::from_fn(|level| level as u8 % 2);
         let mut image = SlToVlImage::default();
         assert!(!image.holds(there, &row));
         assert_eq!(image.state(there), BlockState::Unknown);

@@ -26,12 +26,12 @@ use super::paths::Search;
 use super::sl2vl::SlToVlImage;
 use super::writes::{Mark, Writes};
 use crate::alias_guids::AliasGuids;
-use crate::habits::{DeviceHabits, DeviceKind, Habit};
+use crate::habits::{DeviceHabit, DeviceHabits, DeviceKind};
 use crate::whole::{Step, Whole};
 
 /// State of a switch.
 #[derive(Clone, Debug)]
-pub struct SwitchRecord {
+pub struct InventorySwitch {
     /// As last answered.
     pub info: SwitchInfo,
     /// The forwarding table it holds.
@@ -50,10 +50,10 @@ pub struct SwitchRecord {
     pub taken_over: bool,
 }
 
-impl SwitchRecord {
+impl InventorySwitch {
     /// A switch that answered `info`, with unknown tables.
-    pub fn new(info: SwitchInfo) -> SwitchRecord {
-        SwitchRecord {
+    pub fn new(info: SwitchInfo) -> InventorySwitch {
+        InventorySwitch {
             info,
             lft: LftImage::default(),
             mft: MftImage::default(),
@@ -73,7 +73,7 @@ impl SwitchRecord {
 
 /// One port as last seen.
 #[derive(Clone, Debug, Default)]
-pub struct PortRecord {
+pub struct InventoryPort {
     /// As last answered; `None` until the first answer.
     pub info: Option<PortInfo>,
     /// The port's GUID; of a switch's external ports the node's own GUID.
@@ -90,7 +90,7 @@ pub struct PortRecord {
     pub managed: Image<ManagedBlocks>,
 }
 
-impl PortRecord {
+impl InventoryPort {
     /// Records the PortInfo of port `number`. Returns the one before.
     ///
     /// It drops LocalPortNum, which shows the port that the Get came in by. A base port 0 has no
@@ -132,15 +132,15 @@ impl PortRecord {
 
 /// One node as last seen.
 #[derive(Clone, Debug)]
-pub struct NodeRecord {
+pub struct InventoryNode {
     /// NodeInfo from when the node was met.
     pub info: NodeInfo,
     /// `None` before the first answer.
     pub description: Option<NodeDescription>,
     /// Indexed by port number, `0..=num_ports`. Port 0 is used by switches only.
-    pub ports: Vec<PortRecord>,
+    pub ports: Vec<InventoryPort>,
     /// `Some` for a switch that answered SwitchInfo.
-    pub switch: Option<SwitchRecord>,
+    pub switch: Option<InventorySwitch>,
     /// The shortest path known to the node.
     pub path: DirectedPath,
     /// A path that enters the node through another port, where it has one.
@@ -151,7 +151,7 @@ pub struct NodeRecord {
     pub missed: u8,
 }
 
-impl NodeRecord {
+impl InventoryNode {
     /// Switch, channel adapter or router.
     pub fn kind(&self) -> NodeType {
         self.info.node_type()
@@ -173,12 +173,12 @@ impl NodeRecord {
     }
 
     /// The port `port`, if the node has it.
-    pub fn port(&self, port: PortNum) -> Option<&PortRecord> {
+    pub fn port(&self, port: PortNum) -> Option<&InventoryPort> {
         self.ports.get(port.index())
     }
 
     /// The external ports that exist, with their numbers.
-    pub fn external_ports(&self) -> impl Iterator<Item = (PortNum, &PortRecord)> {
+    pub fn external_ports(&self) -> impl Iterator<Item = (PortNum, &InventoryPort)> {
         (1u8..=255).map(PortNum).zip(self.ports.iter().skip(1))
     }
 }
@@ -186,7 +186,7 @@ impl NodeRecord {
 /// The whole subnet as last seen.
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
-    nodes: BTreeMap<Guid, NodeRecord>,
+    nodes: BTreeMap<Guid, InventoryNode>,
     /// The nodes that are switches.
     switches: BTreeSet<Guid>,
     /// The switches that route adaptively, as far as ARInfo was read.
@@ -227,7 +227,7 @@ pub struct Inventory {
     pub(super) searched: Option<&'static str>,
     /// State of the last search for paths.
     pub(super) search: Option<Search>,
-    /// Ports with [`PortRecord::sm`].
+    /// Ports with [`InventoryPort::sm`].
     managers: BTreeSet<PortKey>,
     /// Nodes that held another M_Key at the last [`Inventory::take_touched`].
     locked: BTreeSet<Guid>,
@@ -235,12 +235,12 @@ pub struct Inventory {
 
 impl Inventory {
     /// The node with this GUID.
-    pub fn node(&self, guid: Guid) -> Option<&NodeRecord> {
+    pub fn node(&self, guid: Guid) -> Option<&InventoryNode> {
         self.nodes.get(&guid)
     }
 
     /// The node with this GUID, to write into. Marks it as touched.
-    pub fn node_mut(&mut self, guid: Guid) -> Option<&mut NodeRecord> {
+    pub fn node_mut(&mut self, guid: Guid) -> Option<&mut InventoryNode> {
         let node = self.nodes.get_mut(&guid)?;
         self.touched.insert(guid);
         self.rewired.insert(guid);
@@ -251,17 +251,17 @@ impl Inventory {
     }
 
     /// The port, if its node is known and has it.
-    pub fn port(&self, key: PortKey) -> Option<&PortRecord> {
+    pub fn port(&self, key: PortKey) -> Option<&InventoryPort> {
         self.nodes.get(&key.node)?.ports.get(key.port.index())
     }
 
     /// The port, to write into. Marks its node as touched.
-    pub fn port_mut(&mut self, key: PortKey) -> Option<&mut PortRecord> {
+    pub fn port_mut(&mut self, key: PortKey) -> Option<&mut InventoryPort> {
         self.node_mut(key.node)?.ports.get_mut(key.port.index())
     }
 
     /// All nodes in the order of their GUIDs.
-    pub fn nodes(&self) -> impl Iterator<Item = (Guid, &NodeRecord)> {
+    pub fn nodes(&self) -> impl Iterator<Item = (Guid, &InventoryNode)> {
         self.nodes.iter().map(|(&guid, node)| (guid, node))
     }
 
@@ -297,7 +297,7 @@ impl Inventory {
     }
 
     /// All switches in the order of their GUIDs.
-    pub fn switches(&self) -> impl Iterator<Item = (Guid, &NodeRecord, &SwitchRecord)> {
+    pub fn switches(&self) -> impl Iterator<Item = (Guid, &InventoryNode, &InventorySwitch)> {
         let nodes = (self.switches.iter()).filter_map(|&guid| Some((guid, self.node(guid)?)));
         nodes.filter_map(|(guid, node)| Some((guid, node, node.switch.as_ref()?)))
     }
@@ -333,7 +333,7 @@ impl Inventory {
     /// The switch record, to write tables into. That does not mark the switch as touched: tables
     /// come by the thousand, and no model has them. [`Inventory::put_switch_info`] writes
     /// SwitchInfo.
-    pub fn switch_mut(&mut self, guid: Guid) -> Option<&mut SwitchRecord> {
+    pub fn switch_mut(&mut self, guid: Guid) -> Option<&mut InventorySwitch> {
         let (switch, _) = self.switch_with_ports_mut(guid)?;
         Some(switch)
     }
@@ -342,7 +342,7 @@ impl Inventory {
     pub fn switch_with_ports_mut(
         &mut self,
         guid: Guid,
-    ) -> Option<(&mut SwitchRecord, &[PortRecord])> {
+    ) -> Option<(&mut InventorySwitch, &[InventoryPort])> {
         let node = self.nodes.get_mut(&guid)?;
         let switch = node.switch.as_mut()?;
         self.writes.note(guid);
@@ -362,7 +362,7 @@ impl Inventory {
     }
 
     /// The records of all switches, to write into; SwitchInfo excepted.
-    pub fn switches_mut(&mut self) -> impl Iterator<Item = &mut SwitchRecord> {
+    pub fn switches_mut(&mut self) -> impl Iterator<Item = &mut InventorySwitch> {
         for &guid in &self.switches {
             self.writes.note(guid);
         }
@@ -404,7 +404,7 @@ impl Inventory {
     }
 
     /// Adds a node that was met for the first time.
-    pub fn insert(&mut self, guid: Guid, node: NodeRecord) {
+    pub fn insert(&mut self, guid: Guid, node: InventoryNode) {
         self.touched.insert(guid);
         self.rewired.insert(guid);
         if node.is_switch() {
@@ -415,7 +415,7 @@ impl Inventory {
     }
 
     /// Removes a node and the cables to it.
-    pub fn remove(&mut self, guid: Guid) -> Option<NodeRecord> {
+    pub fn remove(&mut self, guid: Guid) -> Option<InventoryNode> {
         let node = self.nodes.remove(&guid)?;
         self.touched.insert(guid);
         self.rewired.insert(guid);
@@ -465,7 +465,7 @@ impl Inventory {
     pub fn asks_extended_speeds(&self, key: PortKey) -> bool {
         self.node(key.node).is_none_or(|node| {
             let kind = DeviceKind::of(&node.info, key.port);
-            !self.habits.has(kind, Habit::RefusesExtendedSpeeds)
+            !self.habits.has(kind, DeviceHabit::RefusesExtendedSpeeds)
         })
     }
 
@@ -485,7 +485,7 @@ impl Inventory {
             None
         } else if key.port == PortNum::ZERO {
             let cables = node.external_ports().filter_map(|(_, port)| port.peer);
-            let is_off_path = |&(neighbour, exit): &(&NodeRecord, PortNum)| {
+            let is_off_path = |&(neighbour, exit): &(&InventoryNode, PortNum)| {
                 neighbour.path.child(exit).ok() != Some(node.path)
             };
             cables.filter_map(over).min_by_key(is_off_path)

@@ -48,7 +48,7 @@ use rsm_mad::wire::attr::{
 use rsm_mad::wire::header::{AttrId, Status};
 
 use self::fault::Faults;
-use self::inventory::{Inventory, NodeRecord, PortKey, PortRecord};
+use self::inventory::{Inventory, InventoryNode, InventoryPort, PortKey};
 use self::managed::BlockKey;
 use self::mft_image::MftBlock;
 use self::suspicion::Suspicion;
@@ -56,7 +56,7 @@ pub use self::suspicion::Withdrawal;
 
 /// The scope of a sweep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Scope {
+pub enum SweepScope {
     /// Everything; tables that are known already are read again if `audit` is set.
     Full {
         /// Whether to read known forwarding tables back, too.
@@ -172,7 +172,7 @@ pub struct Ask {
 
 /// The end of a query.
 #[derive(Clone, Copy, Debug)]
-pub enum Answer<'a> {
+pub enum AgentAnswer<'a> {
     /// With the attribute.
     Data(&'a [u8; 64]),
     /// With a status other than zero.
@@ -192,7 +192,7 @@ pub const MISSES_TOLERATED: u8 = 3;
 /// A sweep under way.
 #[derive(Debug)]
 pub struct Sweep {
-    scope: Scope,
+    scope: SweepScope,
     /// NodeInfo goes first: each answer opens more queries.
     probes: VecDeque<PortKey>,
     /// Sent when no probe waits, so that the sweep goes through nearly every cable from one end
@@ -230,7 +230,7 @@ pub struct Sweep {
 
 impl Sweep {
     /// Starts a sweep of `scope` and numbers it.
-    pub fn start(scope: Scope, inventory: &mut Inventory) -> Sweep {
+    pub fn start(scope: SweepScope, inventory: &mut Inventory) -> Sweep {
         inventory.epoch += 1;
         let mut sweep = Sweep {
             scope,
@@ -252,12 +252,12 @@ impl Sweep {
             settled: 0,
         };
         match scope {
-            Scope::Full { .. } => {
+            SweepScope::Full { .. } => {
                 inventory.faults.clear();
                 sweep.ask(Query::Node(None));
             }
-            Scope::Light => sweep.start_light(inventory),
-            Scope::Targets => {}
+            SweepScope::Light => sweep.start_light(inventory),
+            SweepScope::Targets => {}
         }
         sweep
     }
@@ -288,7 +288,7 @@ impl Sweep {
     }
 
     /// The scope of the sweep.
-    pub fn scope(&self) -> Scope {
+    pub fn scope(&self) -> SweepScope {
         self.scope
     }
 
@@ -421,9 +421,9 @@ impl Sweep {
     }
 
     /// Takes the answer to `query`.
-    pub fn handle(&mut self, inventory: &mut Inventory, query: Query, answer: Answer<'_>) {
+    pub fn handle(&mut self, inventory: &mut Inventory, query: Query, answer: AgentAnswer<'_>) {
         self.outstanding = self.outstanding.saturating_sub(1);
-        if let (Some(guid), false) = (query.node(), matches!(answer, Answer::Silence)) {
+        if let (Some(guid), false) = (query.node(), matches!(answer, AgentAnswer::Silence)) {
             if let Query::Port(key) = query {
                 self.confirmed(key);
             }
@@ -431,15 +431,15 @@ impl Sweep {
         }
         self.settled += 1;
         match (query, answer) {
-            (Query::Node(from), Answer::Data(data)) => {
+            (Query::Node(from), AgentAnswer::Data(data)) => {
                 self.on_node(inventory, from, NodeInfo::from_data(data))
             }
             (Query::Node(from), _) => self.on_silence(inventory, from),
-            (query, Answer::Data(data)) => self.on_attribute(inventory, query, data),
-            (query, Answer::Refused(status) | Answer::RefusedRepetition(status)) => {
+            (query, AgentAnswer::Data(data)) => self.on_attribute(inventory, query, data),
+            (query, AgentAnswer::Refused(status) | AgentAnswer::RefusedRepetition(status)) => {
                 self.on_missing(inventory, query, Some(status));
             }
-            (query, Answer::Silence) => self.on_missing(inventory, query, None),
+            (query, AgentAnswer::Silence) => self.on_missing(inventory, query, None),
         }
     }
 
@@ -450,7 +450,7 @@ impl Sweep {
     pub fn finish(&mut self, inventory: &mut Inventory) -> Vec<Guid> {
         self.owe_postponed(inventory);
         self.count_misses(inventory);
-        if let Scope::Full { .. } = self.scope {
+        if let SweepScope::Full { .. } = self.scope {
             for key in self.disproved_cables(inventory) {
                 inventory.part(key);
             }
@@ -473,7 +473,7 @@ impl Sweep {
     /// the local one). Cables of ports or nodes that did not answer may still be there.
     fn disproved_cables(&self, inventory: &Inventory) -> Vec<PortKey> {
         let faults = &inventory.faults;
-        let asks_through = |key: PortKey, node: &NodeRecord| {
+        let asks_through = |key: PortKey, node: &InventoryNode| {
             self.entered.contains(&key.node)
                 && (node.is_switch() || inventory.local == Some(key))
                 && !faults.is_owed(Query::Port(key))
@@ -498,7 +498,7 @@ impl Sweep {
     /// Adds a miss to nodes that answered nothing in this sweep; in a sweep of targets only to
     /// nodes without one.
     fn count_misses(&mut self, inventory: &mut Inventory) {
-        let regular = self.scope != Scope::Targets;
+        let regular = self.scope != SweepScope::Targets;
         let epoch = inventory.epoch;
         for &guid in &self.silent {
             if let Some(node) = inventory.node_mut(guid).filter(|node| node.epoch != epoch)
@@ -552,7 +552,7 @@ impl Sweep {
     fn address(&self, inventory: &Inventory, query: Query) -> Option<Ask> {
         // The LID route may lead over the part that just changed; a light sweep can afford to try.
         let lid = match query {
-            Query::Switch(guid) if self.scope == Scope::Light && !self.is_by_path(query) => {
+            Query::Switch(guid) if self.scope == SweepScope::Light && !self.is_by_path(query) => {
                 reach::lid_of(inventory, guid, |_, _, _| true)
             }
             _ => None,
@@ -574,7 +574,7 @@ impl Sweep {
         match query {
             Query::Node(None) => Some(ask(0, (DirectedPath::new(), None))),
             Query::Node(Some(port)) => {
-                let state = inventory.port(port).and_then(PortRecord::state);
+                let state = inventory.port(port).and_then(InventoryPort::state);
                 if state == Some(PortState::Down) {
                     return None;
                 }

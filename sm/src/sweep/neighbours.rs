@@ -5,8 +5,8 @@ use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{NodeInfo, NodeType};
 
 use super::fault::Fault;
-use super::inventory::{Inventory, NodeRecord, PortKey, PortRecord};
-use super::{Query, Scope, Sweep};
+use super::inventory::{Inventory, InventoryNode, InventoryPort, PortKey};
+use super::{Query, Sweep, SweepScope};
 
 impl Sweep {
     pub(super) fn on_node(
@@ -160,7 +160,7 @@ impl Sweep {
         self.ask(Query::Port(here));
         // A node whose link came (back) may have been reset or replaced: ask for its identity. Its
         // earlier answers in this sweep are older.
-        let is_full = matches!(self.scope, Scope::Full { .. });
+        let is_full = matches!(self.scope, SweepScope::Full { .. });
         let is_reported = self.is_target(from.node);
         let sign = match switch {
             true => Query::Switch(here.node),
@@ -182,7 +182,7 @@ impl Sweep {
         path: DirectedPath,
     ) {
         let epoch = inventory.epoch;
-        let full = matches!(self.scope, Scope::Full { .. });
+        let full = matches!(self.scope, SweepScope::Full { .. });
         let exchanged = inventory.node(here.node).is_some_and(|known| {
             known.info.node_type() != info.node_type() || known.info.num_ports() != info.num_ports()
         });
@@ -209,10 +209,10 @@ impl Sweep {
                 self.changed = true;
                 inventory.insert(
                     here.node,
-                    NodeRecord {
+                    InventoryNode {
                         info: *info,
                         description: None,
-                        ports: vec![PortRecord::default(); usize::from(info.num_ports()) + 1],
+                        ports: vec![InventoryPort::default(); usize::from(info.num_ports()) + 1],
                         switch: None,
                         path,
                         alternate: None,

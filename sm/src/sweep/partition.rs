@@ -10,9 +10,9 @@ use std::sync::Arc;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{PKeyTable, PortInfo, PortState};
 
-use super::inventory::{Inventory, NodeRecord, PortKey};
+use super::inventory::{Inventory, InventoryNode, PortKey};
 use super::p_keys::{self, PKeyImage};
-use super::{Query, Scope, Sweep, reset};
+use super::{Query, Sweep, SweepScope, reset};
 
 impl Sweep {
     /// After a port answered, with `before` as its answer before: asks for unknown blocks of its
@@ -23,7 +23,9 @@ impl Sweep {
         key: PortKey,
         before: Option<&PortInfo>,
     ) {
-        let is_switch = inventory.node(key.node).is_some_and(NodeRecord::is_switch);
+        let is_switch = inventory
+            .node(key.node)
+            .is_some_and(InventoryNode::is_switch);
         let Some(info) = inventory.port(key).and_then(|port| port.info) else {
             return;
         };
@@ -122,7 +124,7 @@ impl Sweep {
             _ if info.lid() == Lid::NONE => blocks.min(1),
             _ => blocks,
         };
-        let audit = matches!(self.scope, Scope::Full { audit: true });
+        let audit = matches!(self.scope, SweepScope::Full { audit: true });
         let image = port.p_keys.as_deref();
         for block in 0..wanted {
             if audit || !image.is_some_and(|image| image.is_known(block)) {
@@ -147,7 +149,9 @@ fn capacity(inventory: &Inventory, key: PortKey) -> u16 {
 
 /// The attribute modifier: on other nodes than switches the path of the Get selects the port.
 pub(super) fn modifier(inventory: &Inventory, key: PortKey, block: u16) -> u32 {
-    let is_switch = inventory.node(key.node).is_some_and(NodeRecord::is_switch);
+    let is_switch = inventory
+        .node(key.node)
+        .is_some_and(InventoryNode::is_switch);
     p_keys::modifier(is_switch, key.port, block)
 }
 
@@ -156,8 +160,8 @@ mod tests {
     use rsm_mad::wire::attr::{Attribute, NodeInfo, NodeType, PKey};
     use rsm_mad::wire::header::Status;
 
-    use super::super::Answer;
-    use super::super::inventory::PortRecord;
+    use super::super::AgentAnswer;
+    use super::super::inventory::InventoryPort;
     use super::*;
 
     const PORT: PortKey = PortKey::new(Guid(7), PortNum(1));
@@ -172,10 +176,10 @@ mod tests {
         let mut inventory = Inventory::default();
         inventory.insert(
             PORT.node,
-            NodeRecord {
+            InventoryNode {
                 info: node,
                 description: None,
-                ports: vec![PortRecord::default(); 2],
+                ports: vec![InventoryPort::default(); 2],
                 switch: None,
                 path: Default::default(),
                 alternate: None,
@@ -184,7 +188,7 @@ mod tests {
             },
         );
         inventory.local = Some(PORT);
-        let mut sweep = Sweep::start(Scope::Targets, &mut inventory);
+        let mut sweep = Sweep::start(SweepScope::Targets, &mut inventory);
         sweep.read_again(PORT);
         assert_eq!(asked(&mut sweep, &mut inventory), [Query::Port(PORT)]);
         let mut info = PortInfo::default();
@@ -192,7 +196,7 @@ mod tests {
         sweep.handle(
             &mut inventory,
             Query::Port(PORT),
-            Answer::Data(info.as_data()),
+            AgentAnswer::Data(info.as_data()),
         );
         (inventory, sweep)
     }
@@ -233,7 +237,7 @@ mod tests {
             sweep.handle(
                 &mut inventory,
                 Query::PKeys(PORT, 0),
-                Answer::Data(data.as_data()),
+                AgentAnswer::Data(data.as_data()),
             );
             let all_known = more.is_empty();
             assert_eq!(asked(&mut sweep, &mut inventory), blocks(more));
@@ -253,7 +257,7 @@ mod tests {
         let (mut inventory, mut sweep) = host(0);
         let query = Query::PKeys(PORT, 0);
         assert_eq!(asked(&mut sweep, &mut inventory), [query]);
-        let refused = Answer::Refused(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
+        let refused = AgentAnswer::Refused(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
         sweep.handle(&mut inventory, query, refused);
         let image = inventory.port(PORT).unwrap().p_keys.as_ref().unwrap();
         assert!(image.holds(0, &[PKey::DEFAULT_FULL, PKey::INVALID]) && image.is_initial());
@@ -261,7 +265,7 @@ mod tests {
         // Silence proves nothing about the table.
         let (mut inventory, mut sweep) = host(0);
         assert_eq!(asked(&mut sweep, &mut inventory), [query]);
-        sweep.handle(&mut inventory, query, Answer::Silence);
+        sweep.handle(&mut inventory, query, AgentAnswer::Silence);
         assert!(inventory.port(PORT).unwrap().p_keys.is_none());
     }
 }

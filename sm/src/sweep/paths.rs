@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::ids::DirectedPath;
 
-use super::inventory::{Inventory, NodeRecord, PortKey};
+use super::inventory::{Inventory, InventoryNode, PortKey};
 
 /// Gives every node its shortest directed path from the local port, and a second one that enters it
 /// by another port if there is one. Returns the nodes without a path.
@@ -118,7 +118,12 @@ fn follow(
 
 impl Search {
     /// The paths that enter a node from its neighbours, in the order of a search.
-    fn arrivals(&self, inventory: &Inventory, guid: Guid, node: &NodeRecord) -> Vec<DirectedPath> {
+    fn arrivals(
+        &self,
+        inventory: &Inventory,
+        guid: Guid,
+        node: &InventoryNode,
+    ) -> Vec<DirectedPath> {
         let mut arrivals = Vec::new();
         for (number, port) in node.external_ports() {
             let Some(from) = port.peer.filter(|from| from.node != guid) else {
@@ -162,7 +167,7 @@ fn is_as_searched(inventory: &Inventory, gone: &[Guid]) -> bool {
 fn search(inventory: &Inventory, local: PortKey) -> (Vec<Option<Ways>>, Search) {
     // Uses indices in this order in place of GUIDs: each cable needs one lookup, and memory
     // accesses are local.
-    let nodes: Vec<(Guid, &NodeRecord)> = inventory.nodes().collect();
+    let nodes: Vec<(Guid, &InventoryNode)> = inventory.nodes().collect();
     let place = |guid: Guid| nodes.binary_search_by_key(&guid, |&(guid, _)| guid).ok();
     let mut ways: Vec<Option<Ways>> = vec![None; nodes.len()];
     let mut search = Search {
@@ -222,7 +227,7 @@ pub(super) fn lead_over(inventory: &Inventory, from: PortKey, to: PortKey) -> bo
 /// The cables by which an SMP can leave `node`: all of a switch, the local port of the local node.
 fn exits(
     guid: Guid,
-    node: &NodeRecord,
+    node: &InventoryNode,
     local: PortKey,
 ) -> impl Iterator<Item = (PortNum, PortKey)> {
     let is_switch = node.is_switch();
@@ -240,7 +245,7 @@ mod tests {
     use proptest::prelude::*;
     use rsm_mad::wire::attr::{NodeInfo, NodeType, PortInfo, PortState};
 
-    use super::super::inventory::PortRecord;
+    use super::super::inventory::InventoryPort;
     use super::*;
 
     const PORTS: u8 = 6;
@@ -268,11 +273,11 @@ mod tests {
             .set_num_ports(PORTS);
             let mut port = PortInfo::default();
             port.set_port_state(PortState::Active);
-            let port = PortRecord {
+            let port = InventoryPort {
                 info: Some(port),
-                ..PortRecord::default()
+                ..InventoryPort::default()
             };
-            let node = NodeRecord {
+            let node = InventoryNode {
                 info,
                 description: None,
                 ports: vec![port; usize::from(PORTS) + 1],

@@ -10,25 +10,25 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::SlToVlMapping;
 
 use super::image::{BlockTable, Image};
-use super::inventory::{Inventory, NodeRecord, PortKey};
-use super::{Query, Scope, Sweep};
+use super::inventory::{Inventory, InventoryNode, PortKey};
+use super::{Query, Sweep, SweepScope};
 
 /// The lane of each service level.
-pub type Row = [u8; SlToVlMapping::ENTRIES];
+pub type VlBySl = [u8; SlToVlMapping::ENTRIES];
 
 /// The SLtoVLMappingTables of one switch, by input and output port, as far as they were read or
 /// written: most fabrics need none.
-pub type SlToVlImage = Image<BTreeMap<(PortNum, PortNum), Row>>;
+pub type SlToVlImage = Image<BTreeMap<(PortNum, PortNum), VlBySl>>;
 
-impl BlockTable for BTreeMap<(PortNum, PortNum), Row> {
+impl BlockTable for BTreeMap<(PortNum, PortNum), VlBySl> {
     type Place = (PortNum, PortNum);
-    type Block = Row;
+    type Block = VlBySl;
 
-    fn has_block(&self, ports: (PortNum, PortNum), row: &Row) -> bool {
+    fn has_block(&self, ports: (PortNum, PortNum), row: &VlBySl) -> bool {
         self.get(&ports) == Some(row)
     }
 
-    fn set_block(&mut self, ports: (PortNum, PortNum), row: &Row) {
+    fn set_block(&mut self, ports: (PortNum, PortNum), row: &VlBySl) {
         self.insert(ports, *row);
     }
 }
@@ -48,7 +48,7 @@ impl Sweep {
         if switch.info.linear_fdb_top() == Lid::NONE {
             return;
         }
-        let audit = matches!(self.scope, Scope::Full { audit: true });
+        let audit = matches!(self.scope, SweepScope::Full { audit: true });
         for (input, output) in pairs(node) {
             let concerns = only.is_none_or(|port| port == input || port == output);
             if concerns && (audit || !switch.sl2vl.is_known((input, output))) {
@@ -82,7 +82,7 @@ impl Sweep {
 
 /// The pairs of input and output port that packets can take through a switch: from its own port 0
 /// or any port whose link is up, to any other port whose link is up.
-pub fn pairs(node: &NodeRecord) -> Vec<(PortNum, PortNum)> {
+pub fn pairs(node: &InventoryNode) -> Vec<(PortNum, PortNum)> {
     let up: Vec<PortNum> = node
         .external_ports()
         .filter(|(_, port)| port.is_up())

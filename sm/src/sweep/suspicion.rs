@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use rsm_ids::{Guid, PortNum};
 
 use super::fault::Fault;
-use super::inventory::{Inventory, NodeRecord, PortKey};
+use super::inventory::{Inventory, InventoryNode, PortKey};
 use super::managed::BlockKey;
-use super::{Query, Scope, Sweep, paths};
+use super::{Query, Sweep, SweepScope, paths};
 
 /// Attempts in a row that a node leaves unanswered before it is a suspect: a single loss may be
 /// chance.
@@ -155,8 +155,8 @@ impl Sweep {
     /// found a change, or, as a full sweep, got a report; or other work is `urgent`.
     pub fn can_leave_out(&self, urgent: bool) -> bool {
         let worthwhile = match self.scope {
-            Scope::Full { .. } => !self.targets.is_empty(),
-            Scope::Light | Scope::Targets => self.changed,
+            SweepScope::Full { .. } => !self.targets.is_empty(),
+            SweepScope::Light | SweepScope::Targets => self.changed,
         };
         let all_asked = self.probes.is_empty() && self.others.is_empty();
         let overdue = &self.suspicion;
@@ -274,7 +274,9 @@ impl Sweep {
     /// Handles the loss of the cable from `from` to `peer`, according to `from`: the last answer of
     /// `peer` no longer holds.
     pub(super) fn lost(&mut self, inventory: &mut Inventory, from: PortKey, peer: PortKey) {
-        let is_switch = inventory.node(peer.node).is_some_and(NodeRecord::is_switch);
+        let is_switch = inventory
+            .node(peer.node)
+            .is_some_and(InventoryNode::is_switch);
         let is_local = inventory.local == Some(peer);
         inventory.put_manager(peer, None);
         if !is_switch
@@ -340,7 +342,7 @@ impl Sweep {
                 self.again(Query::Port(PortKey::new(guid, port)));
             }
             // A full sweep asks all ports anyway.
-            if !matches!(self.scope, Scope::Full { .. }) {
+            if !matches!(self.scope, SweepScope::Full { .. }) {
                 for witness in witnesses {
                     self.again(Query::Port(witness));
                 }
@@ -401,7 +403,7 @@ impl Sweep {
             .copied()
             .collect::<Vec<_>>()
         {
-            let is_switch = inventory.node(guid).is_some_and(NodeRecord::is_switch);
+            let is_switch = inventory.node(guid).is_some_and(InventoryNode::is_switch);
             let query = if is_switch {
                 Query::Switch(guid)
             } else {
@@ -428,7 +430,9 @@ impl Sweep {
 /// node.
 fn witnesses(inventory: &Inventory, guid: Guid) -> Vec<PortKey> {
     let can_tell = |peer: &PortKey| {
-        let is_switch = inventory.node(peer.node).is_some_and(NodeRecord::is_switch);
+        let is_switch = inventory
+            .node(peer.node)
+            .is_some_and(InventoryNode::is_switch);
         is_switch && peer.node != guid || inventory.local == Some(*peer)
     };
     inventory
@@ -444,6 +448,6 @@ fn is_reached_from(inventory: &Inventory, guid: Guid, end: PortKey) -> bool {
 }
 
 /// The other ends of a node's cables.
-fn cables(node: &NodeRecord) -> impl Iterator<Item = PortKey> + '_ {
+fn cables(node: &InventoryNode) -> impl Iterator<Item = PortKey> + '_ {
     node.external_ports().filter_map(|(_, port)| port.peer)
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use rsm_gdr::generate::{Faults, Fleet, fleet};
+use rsm_gdr::generate::{Fleet, FleetFaults, fleet};
 use rsm_gdr::import::to_json;
 use rsm_routing::generate::generate;
 use rsm_routing::ibnetdiscover;
@@ -148,11 +148,11 @@ fn one_matrix_stands_for_every_host() {
 fn faults_are_reported_and_set_the_exit_code() {
     let dir = tempfile::tempdir().expect("a folder");
     let netlist = generate("superpod:su=1").expect("a published fabric");
-    let faults = Faults {
+    let faults = FleetFaults {
         swapped_cables: 1,
         nvlinks: 1,
         seed: 4,
-        ..Faults::default()
+        ..FleetFaults::default()
     };
     let fleet = fleet(netlist, faults).expect("hosts with plain names");
     assert_eq!(fleet.expected.len(), 2, "{:?}", fleet.expected);
@@ -214,7 +214,7 @@ fn several_sources_of_one_host_become_one_inventory() {
     let sysfs = "/sys/class/infiniband/mlx5_3/node_guid\t58a2:e103:001b:2576\n\
                  /sys/class/infiniband/mlx5_3/ports/1/rate\t400 Gb/sec (4X NDR)\n";
     let merged = printed(&["gpu", "import", &links, &put("host.tsv", sysfs)]);
-    let host = rsm_gdr::import::import(rsm_gdr::import::Format::Json, merged.as_bytes());
+    let host = rsm_gdr::import::import(rsm_gdr::import::InventoryFormat::Json, merged.as_bytes());
     let host = host.expect("our own format");
     assert_eq!(host.hca_ports[3].gbps, Some(400));
     assert_eq!(host.links_between(0, 7), 18);

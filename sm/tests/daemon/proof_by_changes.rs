@@ -6,22 +6,22 @@ use std::sync::Arc;
 
 use rsm::fabric::{Fabric, PortRef};
 use rsm::offline;
-use rsm::plan::groups::{GroupSet, Members};
+use rsm::plan::groups::{GroupMembers, GroupSet};
 use rsm::plan::lint::Proved;
 use rsm::plan::policy::Policy;
-use rsm::plan::{Job, Plan, plan};
+use rsm::plan::{Plan, PlanJob, plan};
 use rsm::sweep::inventory::PortKey;
 use rsm_ids::Lid;
 use rsm_routing::engine::EngineKind;
 use rsm_routing::generate::generate;
 use rsm_routing::verify::verify;
 
-fn accepted(job: &Job) -> Arc<Plan> {
+fn accepted(job: &PlanJob) -> Arc<Plan> {
     let planned = plan(job).plan();
     planned.unwrap_or_else(|refused| panic!("{}", refused.with_causes()))
 }
 
-fn planned(job: &Job) -> Arc<Plan> {
+fn planned(job: &PlanJob) -> Arc<Plan> {
     let plan = accepted(job);
     let whole = verify(&plan.topology, &plan.routing.tables);
     assert_eq!(plan.report, whole, "proved {}", plan.proved);
@@ -29,10 +29,10 @@ fn planned(job: &Job) -> Arc<Plan> {
 }
 
 /// The job of the plan after `before`, when all switches hold the tables of `before`.
-fn next(before: &Arc<Plan>, fabric: Fabric) -> Job {
-    Job {
+fn next(before: &Arc<Plan>, fabric: Fabric) -> PlanJob {
+    PlanJob {
         groups: before.multicast.as_ref().map(|of| of.groups.clone()),
-        ..Job::after(before, Arc::new(fabric))
+        ..PlanJob::after(before, Arc::new(fabric))
     }
 }
 
@@ -48,7 +48,7 @@ fn between_switches(fabric: &Fabric) -> Vec<PortKey> {
 fn group(fabric: &Fabric) -> GroupSet {
     let hosts = fabric.end_ports().filter(|(_, port)| port.peer.is_some());
     let ports = hosts.step_by(5).map(|(_, port)| (port.guid, true));
-    let members = Members {
+    let members = GroupMembers {
         ports: ports.collect(),
     };
     GroupSet {
@@ -66,9 +66,9 @@ fn losing_and_restoring_links_is_proved_by_changes() {
     let whole = offline::fabric(&generate("pgft:3;4,4,4;1,4,4;1,1,1").unwrap());
     for with_groups in [false, true] {
         let policy = Arc::new(Policy::default());
-        let first = planned(&Job {
+        let first = planned(&PlanJob {
             groups: with_groups.then(|| Arc::new(group(&whole))),
-            ..Job::first(Arc::new(whole.clone()), policy)
+            ..PlanJob::first(Arc::new(whole.clone()), policy)
         });
         assert!(matches!(first.proved, Proved::Whole { .. }));
         let cables = between_switches(&whole);
@@ -88,7 +88,7 @@ fn losing_and_restoring_links_is_proved_by_changes() {
 #[test]
 fn other_engines_and_routes_over_lanes_are_proved_as_a_whole() {
     let whole = offline::fabric(&generate("pgft:3;4,4,4;1,4,4;1,1,1").unwrap());
-    let first = planned(&Job::first(
+    let first = planned(&PlanJob::first(
         Arc::new(whole.clone()),
         Arc::new(Policy::default()),
     ));
@@ -98,13 +98,13 @@ fn other_engines_and_routes_over_lanes_are_proved_as_a_whole() {
         accept_credit_loops: true,
         ..Policy::default()
     };
-    let other = planned(&Job {
+    let other = planned(&PlanJob {
         policy: Arc::new(policy),
         ..next(&first, whole.clone())
     });
     assert!(!by_changes(&other), "{}", other.proved);
     assert!(!other.follows_ranking);
-    let back = planned(&Job {
+    let back = planned(&PlanJob {
         policy: first.policy.clone(),
         ..next(&other, whole)
     });
@@ -116,7 +116,7 @@ fn other_engines_and_routes_over_lanes_are_proved_as_a_whole() {
         engine: EngineKind::Torus,
         ..Policy::default()
     };
-    let first = accepted(&Job::first(Arc::new(torus.clone()), Arc::new(policy)));
+    let first = accepted(&PlanJob::first(Arc::new(torus.clone()), Arc::new(policy)));
     let cable = between_switches(&torus)[0];
     let plan = accepted(&next(&first, torus.without(&BTreeSet::from([cable]))));
     assert!(!by_changes(&plan), "{}", plan.proved);

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use rsm::sa::mcast::limits::{MAX_GROUPS, MAX_MEMBERS};
-use rsm::sa::{Answer, Config, Counters, Request, Sa, SaSnapshot};
+use rsm::sa::{Sa, SaAnswer, SaConfig, SaCounters, SaRequest, SaSnapshot};
 use rsm_ids::{Guid, Lid};
 use rsm_mad::Time;
 use rsm_mad::ids::{Gid, Tid};
@@ -107,7 +107,7 @@ fn hosts_of(world: &World) -> impl Iterator<Item = (Guid, Lid)> {
 
 pub(super) fn run(input: &[u8]) {
     let subnet = subnet();
-    let mut sa = Sa::new(Config { sm_key: SM_KEY });
+    let mut sa = Sa::new(SaConfig { sm_key: SM_KEY });
     sa.answer_from(subnet.sa_snapshot.clone());
     let mut now = Time::ZERO;
     let mut kept = Vec::new();
@@ -125,7 +125,7 @@ pub(super) fn run(input: &[u8]) {
             said.extend_from_slice(bytes);
         }
         let before = sa.counters();
-        let request = Request {
+        let request = SaRequest {
             bytes,
             requester: RemoteAddress::gsi(lid, 0),
         };
@@ -135,10 +135,10 @@ pub(super) fn run(input: &[u8]) {
         assert_eq!(answer.is_some(), is_known && is_answered(bytes));
         // The counters count each request once.
         let counters = sa.counters();
-        let open = u64::from(answer.as_ref().is_some_and(Answer::is_open));
+        let open = u64::from(answer.as_ref().is_some_and(SaAnswer::is_open));
         let answers = counters.answers.values().sum::<u64>() + open;
         let unanswered =
-            |counters: &Counters| counters.ignored + counters.wrong_keys + counters.unserved;
+            |counters: &SaCounters| counters.ignored + counters.wrong_keys + counters.unserved;
         assert_eq!(
             answers + unanswered(&counters),
             before.answers.values().sum::<u64>() + unanswered(&before) + 1
@@ -182,7 +182,7 @@ fn is_answered(bytes: &[u8]) -> bool {
         && [0, SM_KEY].contains(&header.sm_key())
 }
 
-fn check_header(bytes: &[u8], answer: &Answer) {
+fn check_header(bytes: &[u8], answer: &SaAnswer) {
     let Some((asked, _)) = SaHeader::split(bytes) else {
         panic!("an answer to what is no request");
     };
@@ -197,7 +197,7 @@ fn check_header(bytes: &[u8], answer: &Answer) {
 }
 
 /// Fetches an answer to its end and checks that it reveals no hidden host.
-fn fetch(mut answer: Answer, viewer: Option<usize>, said: &[Vec<u8>]) {
+fn fetch(mut answer: SaAnswer, viewer: Option<usize>, said: &[Vec<u8>]) {
     let (attribute, words) = (
         answer.header().mad().attribute(),
         answer.header().attribute_offset(),
@@ -250,7 +250,7 @@ fn fetch(mut answer: Answer, viewer: Option<usize>, said: &[Vec<u8>]) {
     }
 }
 
-fn whole(answer: &mut Answer) -> Vec<u8> {
+fn whole(answer: &mut SaAnswer) -> Vec<u8> {
     let mut data = Vec::new();
     let mut room = [0; 4096];
     for _ in 0..MOST_PULLS {

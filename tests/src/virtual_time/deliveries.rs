@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{Attribute, LinearForwardingTable, PortInfo, PortState, SwitchInfo};
 use rsm_routing::netlist::NodeKind;
-use rsm_sim::{JournalEntry, Sim};
+use rsm_sim::{SetJournalEntry, Sim};
 
 /// Losses kept as text; further ones only count.
 const KEPT: usize = 24;
@@ -145,7 +145,7 @@ impl Deliveries {
         assert_eq!(lost, 0, "packets were lost: {:#?}", self.words);
     }
 
-    pub(super) fn replay(&mut self, entry: &JournalEntry) {
+    pub(super) fn replay(&mut self, entry: &SetJournalEntry) {
         match entry.attribute {
             LinearForwardingTable::ID => {
                 let Some(switch) = self.switches.get_mut(&entry.node) else {
@@ -190,7 +190,7 @@ impl Deliveries {
     }
 
     /// Follows a packet to each LID from the switch that `entry` changed.
-    fn follow(&mut self, entry: &JournalEntry, lids: Vec<usize>) {
+    fn follow(&mut self, entry: &SetJournalEntry, lids: Vec<usize>) {
         for lid in lids {
             // Tables are indexed by LID.
             let lid = Lid(lid as u16);
@@ -207,7 +207,7 @@ impl Deliveries {
         }
     }
 
-    fn follow_from(&mut self, leaf: Guid, entry: &JournalEntry, lid: Lid) {
+    fn follow_from(&mut self, leaf: Guid, entry: &SetJournalEntry, lid: Lid) {
         let Err(why) = self.arrives(leaf, lid) else {
             return;
         };

@@ -6,7 +6,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::PortState;
 use rsm_mad::wire::header::AttrId;
 use rsm_routing::netlist::NodeKind;
-use rsm_sim::{Counters, DropReason, Probe, Sim};
+use rsm_sim::{DropReason, Probe, Sim, SimCounters};
 
 use super::{World, partitions};
 
@@ -231,7 +231,7 @@ pub fn is_link_mismatched(sim: &Sim, subject: &str) -> bool {
 
 /// Sets that reached agents, by attribute; attributes without a Set are left out.
 #[must_use]
-pub fn sets(counters: &Counters) -> BTreeMap<AttrId, u64> {
+pub fn sets(counters: &SimCounters) -> BTreeMap<AttrId, u64> {
     counters
         .by_attribute()
         .filter(|&(_, _, sets)| sets > 0)

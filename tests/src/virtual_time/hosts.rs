@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rsm::daemon::sa::outgoing;
-use rsm::sa::{Answer, Config, Request, Sa};
+use rsm::sa::{Sa, SaAnswer, SaConfig, SaRequest};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::{Refused, RmppConfig, RmppStats};
 use rsm_mad::ids::Tid;
 use rsm_mad::messenger::{Delivery, Left, Messenger, NotSent};
-use rsm_mad::transport::fault::{FaultCounts, FaultPlan, Faults};
+use rsm_mad::transport::fault::{FaultCounts, FaultInjector, FaultPlan};
 use rsm_mad::transport::{
     Datagram, Inbound, LocalPort, Message, RemoteAddress, SaInbound, SaPort, SaSink, SendError,
 };
@@ -75,7 +75,7 @@ struct End {
 }
 
 impl End {
-    fn new(sim: &mut Sim, (node, port): (Guid, PortNum), faults: Option<&Faults>) -> End {
+    fn new(sim: &mut Sim, (node, port): (Guid, PortNum), faults: Option<&FaultInjector>) -> End {
         let client = sim.attach(node, port).expect("the port is free");
         let way = Arc::new(Way {
             outbox: Mutex::default(),
@@ -134,9 +134,9 @@ pub struct Hosts {
     now: Time,
     server: End,
     lid: Lid,
-    faults: Faults,
+    faults: FaultInjector,
     /// Answers whose records are not yet complete.
-    open: VecDeque<Answer>,
+    open: VecDeque<SaAnswer>,
     hosts: Vec<End>,
     places: Vec<(Guid, Lid)>,
 }
@@ -148,13 +148,13 @@ impl Hosts {
     ///
     /// When the world is not up.
     #[must_use]
-    pub fn of(world: &World, config: Config, plan: FaultPlan) -> Hosts {
+    pub fn of(world: &World, config: SaConfig, plan: FaultPlan) -> Hosts {
         let manager = world.manager();
         let snapshot = manager.snapshot().expect("it is up");
         let place = manager.local(&world.sim).expect("it has a port");
         let mut sim = world.sim.clone();
         sim.detach(manager.attachment());
-        let faults = Faults::new(plan);
+        let faults = FaultInjector::new(plan);
         let server = End::new(&mut sim, place, Some(&faults));
         let mut sa = Sa::new(config);
         sa.replace(snapshot);
@@ -323,7 +323,7 @@ impl Hosts {
             let Delivery::Message(message) = delivery else {
                 continue;
             };
-            let request = Request {
+            let request = SaRequest {
                 bytes: &message.bytes,
                 requester: message.remote,
             };
@@ -343,7 +343,7 @@ impl Hosts {
         self.server.transmit(&mut self.sim, now) || !self.open.is_empty()
     }
 
-    fn send_answer(&mut self, answer: Answer) {
+    fn send_answer(&mut self, answer: SaAnswer) {
         let (header, remote) = (*answer.header(), answer.remote);
         let messenger = &mut self.server.messenger;
         match messenger.send(outgoing(answer), Duration::ZERO, self.now) {

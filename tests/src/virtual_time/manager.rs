@@ -7,11 +7,11 @@ use std::time::Duration;
 use rsm::alias_guids::AliasGuids;
 use rsm::core::convergence::Convergence;
 use rsm::core::snapshot::Snapshot;
-use rsm::core::{Config, Core, Effect, Event, Mode, Remembered};
+use rsm::core::{Core, CoreConfig, Effect, Event, Mode, SavedCoreState};
 use rsm::plan::groups::GroupSet;
 use rsm::push::Foreseen;
 use rsm::sa::SaSnapshot;
-use rsm_gdr::hosts::Inventory;
+use rsm_gdr::hosts::GpuInventory;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::Datagram;
@@ -35,17 +35,17 @@ pub enum Memory {
 /// A subnet manager at a port of the fabric. It can be killed and started again.
 pub struct Manager {
     pub(super) attach: AttachId,
-    config: Config,
+    config: CoreConfig,
     /// `None` while it is dead.
     core: Option<Core>,
     incarnation: u16,
-    remembered: Remembered,
+    remembered: SavedCoreState,
     /// The multicast groups, as the SA beside the core keeps them.
     groups: Option<Arc<GroupSet>>,
     /// The alias GUIDs of ports, as the SA keeps them.
     guids: Arc<AliasGuids>,
     /// The inventory of GPU hosts, as the daemon keeps it.
-    gpus: Arc<Inventory>,
+    gpus: Arc<GpuInventory>,
     /// The plan under computation: its time of completion and its result.
     planning: Option<(Time, Event)>,
     snapshot: Option<Arc<Snapshot>>,
@@ -62,13 +62,13 @@ pub struct Manager {
 }
 
 impl Manager {
-    pub(super) fn new(attach: AttachId, config: Config) -> Manager {
+    pub(super) fn new(attach: AttachId, config: CoreConfig) -> Manager {
         Manager {
             attach,
             config,
             core: None,
             incarnation: 0,
-            remembered: Remembered::default(),
+            remembered: SavedCoreState::default(),
             groups: None,
             guids: Arc::default(),
             gpus: Arc::default(),
@@ -87,14 +87,14 @@ impl Manager {
 
     pub(super) fn start(&mut self, memory: Memory, now: Time) {
         if memory == Memory::Lost {
-            self.remembered = Remembered::default();
+            self.remembered = SavedCoreState::default();
         }
         let mut config = self.config.clone();
         // Like the daemon's random number: an answer to the predecessor must not match a request of
         // this incarnation.
         config.client.first_generation = self.incarnation.wrapping_mul(0x1357);
         self.incarnation += 1;
-        let remembered = Remembered {
+        let remembered = SavedCoreState {
             gpus: self.gpus.clone(),
             ..self.remembered.clone()
         };
@@ -217,7 +217,7 @@ impl Manager {
 
     /// The saved state for the next incarnation.
     #[must_use]
-    pub fn remembered(&self) -> &Remembered {
+    pub fn remembered(&self) -> &SavedCoreState {
         &self.remembered
     }
 
@@ -276,7 +276,7 @@ impl Manager {
         self.handle(Event::Guids(guids), now);
     }
 
-    pub(super) fn tell_gpus(&mut self, gpus: Arc<Inventory>, now: Time) {
+    pub(super) fn tell_gpus(&mut self, gpus: Arc<GpuInventory>, now: Time) {
         self.gpus = gpus.clone();
         self.handle(Event::GpuHosts(gpus), now);
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rsm::config::{Severity, parse_partitions};
+use rsm::config::{ConfigSeverity, parse_partitions};
 use rsm::plan::Plan;
 use rsm::plan::policy::Policy;
 use rsm::sweep::inventory::PortKey;
@@ -23,7 +23,7 @@ pub fn policy(text: &str) -> Arc<Policy> {
     let (partitions, findings) = parse_partitions(Path::new("partitions.conf"), text, false);
     let errors: Vec<_> = findings
         .iter()
-        .filter(|finding| finding.severity == Severity::Error)
+        .filter(|finding| finding.severity == ConfigSeverity::Error)
         .collect();
     assert!(errors.is_empty(), "{errors:?}");
     Arc::new(Policy {

@@ -11,7 +11,7 @@ use rsm_mad::wire::attr::{
     Attribute, LinearForwardingTable, MulticastForwardingTable, PortInfo, PortState, SwitchInfo,
 };
 use rsm_routing::netlist::NodeKind;
-use rsm_sim::{JournalEntry, Sim};
+use rsm_sim::{SetJournalEntry, Sim};
 
 /// Violations kept; further ones add nothing.
 const KEPT: usize = 4;
@@ -154,7 +154,7 @@ impl Watch {
     }
 
     /// Applies an effective Set.
-    pub(super) fn replay(&mut self, sim: &Sim, entry: &JournalEntry) {
+    pub(super) fn replay(&mut self, sim: &Sim, entry: &SetJournalEntry) {
         let switch = self.switches.binary_search(&entry.node).ok();
         match (entry.attribute, switch) {
             (LinearForwardingTable::ID, Some(switch)) => {

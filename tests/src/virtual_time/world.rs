@@ -3,9 +3,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm::alias_guids::AliasGuids;
-use rsm::core::{Command, Config, Event};
-use rsm::plan::groups::{GroupSet, Members};
-use rsm_gdr::hosts::Inventory;
+use rsm::core::{Command, CoreConfig, Event};
+use rsm::plan::groups::{GroupMembers, GroupSet};
+use rsm_gdr::hosts::GpuInventory;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::{Datagram, Inbound, PortEvent};
@@ -36,7 +36,7 @@ pub struct Settings {
     /// The hardware.
     pub sim: SimConfig,
     /// The configuration of every subnet manager.
-    pub core: Config,
+    pub core: CoreConfig,
     /// How long a plan takes.
     pub planning_time: Duration,
     /// Whether the host times requests out itself and drops late answers, as the kernel does behind
@@ -53,7 +53,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             sim: SimConfig::default(),
-            core: Config::default(),
+            core: CoreConfig::default(),
             planning_time: Duration::from_millis(1),
             kernel_timeouts: true,
             port_events: true,
@@ -163,7 +163,7 @@ impl World {
     /// # Panics
     ///
     /// When the port does not exist or is taken.
-    pub fn add_manager_with(&mut self, node: Guid, port: PortNum, config: Config) -> usize {
+    pub fn add_manager_with(&mut self, node: Guid, port: PortNum, config: CoreConfig) -> usize {
         let attach = self.sim.attach(node, port).expect("the port is free");
         self.managers.push(Manager::new(attach, config));
         let index = self.managers.len() - 1;
@@ -387,7 +387,7 @@ impl World {
         if ports.is_empty() {
             self.groups.by_mlid.remove(&mlid);
         } else {
-            let members = Arc::new(Members { ports });
+            let members = Arc::new(GroupMembers { ports });
             self.groups.by_mlid.insert(mlid, members);
         }
         self.tell_groups(Arc::new(self.groups.clone()));
@@ -407,7 +407,7 @@ impl World {
     }
 
     /// Sends the inventory of GPU hosts to the first subnet manager.
-    pub fn tell_gpus(&mut self, gpus: Arc<Inventory>) {
+    pub fn tell_gpus(&mut self, gpus: Arc<GpuInventory>) {
         let now = self.now;
         self.managers[0].tell_gpus(gpus, now);
     }

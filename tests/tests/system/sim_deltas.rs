@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rsm::core::{Command, Config};
+use rsm::core::{Command, CoreConfig};
 use rsm::whole::{Step, Whole};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::NodeType;
@@ -253,9 +253,9 @@ fn a_partition_member_added_or_removed_changes_only_its_port() {
     };
     let reload = |world: &mut World, members: &[Guid]| {
         let policy = file(members);
-        let config = Config {
+        let config = CoreConfig {
             policy,
-            ..Config::default()
+            ..CoreConfig::default()
         };
         world.command(Command::Reload(Box::new(config)));
     };

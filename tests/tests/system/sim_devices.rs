@@ -7,7 +7,7 @@ use rsm::core::Command;
 use rsm::plan::policy::Policy;
 use rsm::sweep::inventory::PortKey;
 use rsm_ids::PortNum;
-use rsm_mad::wire::attr::{PortState, Speed};
+use rsm_mad::wire::attr::{LinkSpeed, PortState};
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{Devices, Habit};
@@ -173,7 +173,11 @@ fn values_of_real_devices_are_no_finding_and_no_difference() {
             for (number, port) in node.external_ports().filter(|(_, port)| port.is_up()) {
                 let info = port.info.as_ref().unwrap();
                 let speed = info.effective_speed();
-                assert_eq!(speed, Some(Speed::Ndr), "{devices}: {guid} port {number}");
+                assert_eq!(
+                    speed,
+                    Some(LinkSpeed::Ndr),
+                    "{devices}: {guid} port {number}"
+                );
             }
         }
         for switch in world.nodes(NodeKind::Switch) {

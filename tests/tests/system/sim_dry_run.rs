@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rsm::core::{Config, Mode};
+use rsm::core::{CoreConfig, Mode};
 use rsm::push::{Foreseen, Task};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::Tid;
@@ -17,10 +17,10 @@ use rsm_tests::virtual_time::{ForeignManager, Settings, World, expect};
 const LIMIT: Duration = Duration::from_secs(60);
 const TREE: &str = "fat-tree:k=4,levels=2";
 
-fn dry() -> Config {
-    Config {
+fn dry() -> CoreConfig {
+    CoreConfig {
         mode: Mode::DryRun,
-        ..Config::default()
+        ..CoreConfig::default()
     }
 }
 

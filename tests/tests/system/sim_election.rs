@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rsm::core::Config;
+use rsm::core::CoreConfig;
 use rsm::core::role::{Identity, Role};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{SmControl, SmState};
@@ -18,9 +18,9 @@ const PRIORITY: u8 = 5;
 
 fn settings() -> Settings {
     Settings {
-        core: Config {
+        core: CoreConfig {
             identity: identity(PRIORITY),
-            ..Config::default()
+            ..CoreConfig::default()
         },
         ..Settings::default()
     }
@@ -178,7 +178,7 @@ fn a_control_in_the_wrong_state_is_refused() {
 fn of_two_managers_the_one_with_precedence_ends_up_master() {
     let mut world = brought_up();
     let guid = last_host(&world);
-    let config = Config {
+    let config = CoreConfig {
         identity: identity(PRIORITY + 1),
         ..settings().core
     };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rsm::sa::Config;
+use rsm::sa::SaConfig;
 use rsm_ids::Lid;
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::RmppConfig;
@@ -36,7 +36,7 @@ const PAIR: ComponentMask = PathRecord::SLID.with(PathRecord::DLID);
 
 fn subnet(plan: FaultPlan) -> Hosts {
     let world = World::brought_up(SPEC, Settings::default());
-    Hosts::of(&world, Config { sm_key: SM_KEY }, plan)
+    Hosts::of(&world, SaConfig { sm_key: SM_KEY }, plan)
 }
 
 fn path(from: Lid, to: Lid) -> PathRecord {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::core::Config;
+use rsm::core::CoreConfig;
 use rsm_ids::PortNum;
 use rsm_mad::wire::attr::PortState;
 use rsm_routing::netlist::NodeKind;
@@ -19,8 +19,8 @@ const SECONDS: Duration = Duration::from_secs(8);
 /// The latest end of `--once`.
 const ONCE: Duration = Duration::from_secs(40);
 
-fn with_key(m_key: u64, protection: u8) -> Config {
-    let mut config = Config::default();
+fn with_key(m_key: u64, protection: u8) -> CoreConfig {
+    let mut config = CoreConfig::default();
     let policy = Arc::make_mut(&mut config.policy);
     policy.ports.m_key = m_key;
     policy.ports.m_key_protect = protection;
@@ -72,7 +72,7 @@ fn told_and_finished(world: &mut World, limit: Duration) -> (Duration, Duration)
 
 /// A subnet with the M_Key [`KEY`], whose manager is gone, and a later manager with another
 /// configuration.
-fn with_successor(protection: u8, successor: Config) -> World {
+fn with_successor(protection: u8, successor: CoreConfig) -> World {
     let settings = Settings {
         core: with_key(KEY, protection),
         ..Settings::default()

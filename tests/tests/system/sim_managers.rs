@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use rsm::core::role::{Identity, Role};
-use rsm::core::{Activity, Config};
+use rsm::core::{Activity, CoreConfig};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::SmState;
 use rsm_routing::netlist::NodeKind;
@@ -16,13 +16,13 @@ const TREE: &str = "fat-tree:k=4,levels=2";
 const PAUSE: Duration = Duration::from_secs(10);
 const SM_KEY: u64 = 0x11;
 
-fn config(priority: u8) -> Config {
-    Config {
+fn config(priority: u8) -> CoreConfig {
+    CoreConfig {
         identity: Identity {
             priority,
             sm_key: SM_KEY,
         },
-        ..Config::default()
+        ..CoreConfig::default()
     }
 }
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::core::Config;
-use rsm::plan::order::Order;
+use rsm::core::CoreConfig;
+use rsm::plan::order::HostOrder;
 use rsm::plan::policy::Policy;
-use rsm_gdr::generate::{Faults, fleet, recabled};
-use rsm_gdr::hosts::Inventory;
+use rsm_gdr::generate::{FleetFaults, fleet, recabled};
+use rsm_gdr::hosts::GpuInventory;
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::engine::Category;
 use rsm_routing::generate::generate;
@@ -29,7 +29,7 @@ fn world(netlist: &Netlist, settings: Settings) -> World {
     world
 }
 
-fn order(world: &World) -> Order {
+fn order(world: &World) -> HostOrder {
     let snapshot = world.manager().snapshot().expect("it is up");
     let plan = snapshot.plan.as_ref().expect("it is routed");
     plan.order.clone()
@@ -86,7 +86,7 @@ fn late_hosts_take_free_positions_and_a_restart_keeps_all() {
 #[test]
 fn the_gpu_inventory_sets_port_categories_and_its_removal_clears_them() {
     let superpod = generate("superpod:su=1").expect("a published fabric");
-    let fleet = fleet(superpod, Faults::default());
+    let fleet = fleet(superpod, FleetFaults::default());
     let fleet = fleet.expect("hosts with plain names");
     let mut world = world(&fleet.netlist, Settings::default());
     world.settle(LIMIT);
@@ -101,7 +101,7 @@ fn the_gpu_inventory_sets_port_categories_and_its_removal_clears_them() {
     let computing = computing.filter(|category| **category == Category::Compute);
     assert_eq!((computing.count(), told.categories.len()), (256, 256));
     assert_eq!(told.positions, before.positions);
-    world.tell_gpus(Arc::new(Inventory::new()));
+    world.tell_gpus(Arc::new(GpuInventory::new()));
     world.settle(LIMIT);
     assert!(order(&world).categories.is_empty());
     expect::assert_up(&world);
@@ -115,9 +115,9 @@ fn without_rails_compute_ports_have_no_positions() {
         ..Policy::default()
     };
     let settings = Settings {
-        core: Config {
+        core: CoreConfig {
             policy: Arc::new(policy),
-            ..Config::default()
+            ..CoreConfig::default()
         },
         ..Settings::default()
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::core::{Command, Config};
+use rsm::core::{Command, CoreConfig};
 use rsm::findings::{Finding, FindingKind, Severity, Subject};
 use rsm::plan::policy::Policy;
 use rsm_ids::{Guid, PortNum};
@@ -46,9 +46,9 @@ fn hosts(world: &World) -> Vec<(Guid, (Guid, PortNum))> {
 }
 
 fn reload(world: &mut World, policy: Arc<Policy>) {
-    let config = Config {
+    let config = CoreConfig {
         policy,
-        ..Config::default()
+        ..CoreConfig::default()
     };
     world.command(Command::Reload(Box::new(config)));
     world.settle(LIMIT);
@@ -249,9 +249,9 @@ fn keys_of_another_manager_are_removed() {
             .collect();
         partitions::policy(&format!("{text}Default : ALL=full ;"))
     };
-    let full = Config {
+    let full = CoreConfig {
         policy: file(1..=100),
-        ..Config::default()
+        ..CoreConfig::default()
     };
     world.command(Command::Reload(Box::new(full)));
     world.settle(LIMIT);

@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use rsm::core::{Config, Mode};
+use rsm::core::{CoreConfig, Mode};
 use rsm::diff::{Comparison, NotKept, Reregister};
-use rsm::push::{AWAITED_LINK, Foreseen, Need, OTHER_LINK, Phase, Step, Task, rehearse};
+use rsm::push::{AWAITED_LINK, Foreseen, Need, OTHER_LINK, Phase, PortStep, Task, rehearse};
 use rsm_ids::Guid;
 use rsm_routing::netlist::NodeKind;
 use rsm_tests::virtual_time::{Settings, World, expect};
@@ -42,9 +42,9 @@ fn phases_of_a_cold_start_and_of_a_link_fault_are_the_golden_ones() {
 /// The Sets to a fabric after power-on.
 fn cold_start() -> Vec<Foreseen> {
     let settings = Settings {
-        core: Config {
+        core: CoreConfig {
             mode: Mode::DryRun,
-            ..Config::default()
+            ..CoreConfig::default()
         },
         ..Settings::default()
     };
@@ -148,9 +148,9 @@ fn name_of(task: Task) -> &'static str {
         Task::Multicast { first: true, .. } => "MulticastForwardingTable, ports removed",
         Task::Multicast { .. } => "MulticastForwardingTable, ports added",
         Task::MulticastTop(_) => "SwitchInfo, MulticastFDBTop",
-        Task::Port(_, Step::Configure) => "PortInfo, settings",
-        Task::Port(_, Step::Arm) => "PortInfo, settings and Armed",
-        Task::Port(_, Step::Activate) => "PortInfo, Active",
+        Task::Port(_, PortStep::Configure) => "PortInfo, settings",
+        Task::Port(_, PortStep::Arm) => "PortInfo, settings and Armed",
+        Task::Port(_, PortStep::Activate) => "PortInfo, Active",
         Task::Bounce(_) => "PortInfo, Down",
         Task::PKeys(..) => "P_KeyTable",
         Task::Managed(_) => "GUIDInfo",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rsm::core::Config;
+use rsm::core::CoreConfig;
 use rsm::plan::policy::RebalancePolicy;
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::tables::Tables;
@@ -20,9 +20,9 @@ const CAUSE: &str = "load taken off the fullest links";
 
 fn world(rebalance: RebalancePolicy) -> World {
     let settings = Settings {
-        core: Config {
+        core: CoreConfig {
             rebalance,
-            ..Config::default()
+            ..CoreConfig::default()
         },
         ..Settings::default()
     };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm::config::LinkConfig;
-use rsm::core::{Command, Config};
+use rsm::core::{Command, CoreConfig};
 use rsm::diff::NotKept;
 use rsm::plan::policy::{Policy, PortPolicy};
 use rsm::publish::summary::OnceReport;
@@ -254,12 +254,12 @@ fn reload(world: &mut World, links: LinkConfig) {
         links,
         ..PortPolicy::default()
     };
-    let config = Config {
+    let config = CoreConfig {
         policy: Arc::new(Policy {
             ports,
             ..Policy::default()
         }),
-        ..Config::default()
+        ..CoreConfig::default()
     };
     world.command(Command::Reload(Box::new(config)));
 }

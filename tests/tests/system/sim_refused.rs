@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::core::Config;
+use rsm::core::CoreConfig;
 use rsm::plan::policy::Policy;
 use rsm::publish::summary::OnceReport;
 use rsm_ids::{Guid, PortNum};
@@ -20,9 +20,9 @@ const TREE: &str = "pgft:2;4,4;1,2;1,1";
 
 fn settings(policy: Policy) -> Settings {
     Settings {
-        core: Config {
+        core: CoreConfig {
             policy: Arc::new(policy),
-            ..Config::default()
+            ..CoreConfig::default()
         },
         ..Settings::default()
     }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use rsm::config::Takeover;
-use rsm::core::{Command, Config};
+use rsm::core::{Command, CoreConfig};
 use rsm::publish::summary::OnceReport;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{ArInfo, Attribute, LinearForwardingTable};
@@ -20,9 +20,9 @@ const SPEC: &str = "fat-tree:k=4,levels=3,speed=hdr";
 
 fn brought_up(takeover: Takeover) -> World {
     let settings = Settings {
-        core: Config {
+        core: CoreConfig {
             takeover,
-            ..Config::default()
+            ..CoreConfig::default()
         },
         ..Settings::default()
     };
@@ -187,9 +187,9 @@ fn tables_of_another_manager_are_written_anew_only_where_the_operator_says_so() 
         let hosts = world.sim.end_ports().filter(|&(_, port)| port.0 != 0);
         let (host, port): (Guid, PortNum) = hosts.last().expect("there are hosts");
         world.count_requests();
-        let config = Config {
+        let config = CoreConfig {
             takeover,
-            ..Config::default()
+            ..CoreConfig::default()
         };
         let other = world.add_manager_with(host, port, config);
         world.settle(LIMIT);

@@ -1,4 +1,4 @@
-use rsm_api::model::{PortKey, Selector, SimulationAction, SubnetState};
+use rsm_api::model::{PortId, Selector, SimulationAction, SubnetState};
 use rsm_api::resolve::resolve_node;
 use rsm_api::{BoxFuture, Control, ControlError, Simulation, SimulationError, v1};
 use rsm_ids::{Lid, PortNum};
@@ -87,7 +87,7 @@ impl Fake {
     fn check(&self, node: &Selector, number: Option<PortNum>) -> Result<(), SimulationError> {
         let node = resolve_node(self, node)?;
         let Some(number) = number else { return Ok(()) };
-        let port = PortKey { node, number };
+        let port = PortId { node, number };
         match self.ports.get(&port) {
             Some(found) if found.message.peer.is_some() => Ok(()),
             _ => Err(SimulationError::NoCable { port }),

@@ -10,9 +10,9 @@ mod tree;
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
-use rsm_api::Journal;
+use rsm_api::EventJournal;
 use rsm_api::model::{
-    AliasGuidKey, Keyed, PortKey, ServiceKey, SimulationAction, SubnetState, SubscriptionKey,
+    AliasGuidKey, Keyed, PortId, ServiceKey, SimulationAction, SubnetState, SubscriptionKey,
 };
 use rsm_api::v1;
 use rsm_ids::{Gid, Guid, Lid, PortNum};
@@ -30,7 +30,7 @@ const PREFIX: u64 = 0xFE80_0000_0000_0000;
 pub(crate) const JOURNAL: usize = 64;
 
 /// A port with its key.
-pub(crate) type FakePort = Keyed<PortKey, v1::Port>;
+pub(crate) type FakePort = Keyed<PortId, v1::Port>;
 
 fn guid_of(port: &FakePort) -> Guid {
     port.message.guid.parse().unwrap()
@@ -40,9 +40,9 @@ fn lid_of(port: &FakePort) -> Lid {
     Lid(port.message.lid as u16)
 }
 
-fn peer_of(port: &FakePort) -> Option<PortKey> {
+fn peer_of(port: &FakePort) -> Option<PortId> {
     let peer = port.message.peer.as_ref()?.port.as_ref()?;
-    Some(PortKey {
+    Some(PortId {
         node: peer.node_guid.parse().unwrap(),
         number: PortNum(peer.number as u8),
     })
@@ -51,20 +51,20 @@ fn peer_of(port: &FakePort) -> Option<PortKey> {
 /// A subnet that a test made.
 pub(crate) struct Fake {
     pub(crate) nodes: BTreeMap<Guid, v1::Node>,
-    pub(crate) ports: BTreeMap<PortKey, FakePort>,
-    pub(crate) links: BTreeMap<PortKey, v1::Link>,
+    pub(crate) ports: BTreeMap<PortId, FakePort>,
+    pub(crate) links: BTreeMap<PortId, v1::Link>,
     pub(crate) tables: BTreeMap<Guid, BTreeMap<Lid, PortNum>>,
-    pub(crate) partitions: BTreeMap<u16, (v1::Partition, BTreeMap<PortKey, v1::PartitionMember>)>,
+    pub(crate) partitions: BTreeMap<u16, (v1::Partition, BTreeMap<PortId, v1::PartitionMember>)>,
     pub(crate) groups: BTreeMap<Gid, FakeGroup>,
     pub(crate) services: BTreeMap<ServiceKey, v1::Service>,
     pub(crate) subscriptions: BTreeMap<SubscriptionKey, v1::Subscription>,
     pub(crate) aliases: BTreeMap<AliasGuidKey, v1::AliasGuid>,
     pub(crate) findings: Vec<v1::Finding>,
     /// By ascending key.
-    pub(crate) missing: Mutex<Vec<Keyed<PortKey, v1::Missing>>>,
+    pub(crate) missing: Mutex<Vec<Keyed<PortId, v1::Missing>>>,
     pub(crate) state: SubnetState,
     pub(crate) convergences: Mutex<Vec<v1::Convergence>>,
     /// The actions on the simulation.
     pub(crate) actions: Mutex<Vec<SimulationAction>>,
-    pub(crate) journal: Journal,
+    pub(crate) journal: EventJournal,
 }

@@ -1,6 +1,6 @@
-use rsm_api::model::{Loss, Page, PortKey};
+use rsm_api::model::{LossSelector, Page, PortId};
 use rsm_api::resolve::{resolve_node, resolve_port};
-use rsm_api::{BoxFuture, Routing, RoutingError, v1};
+use rsm_api::{BoxFuture, RoutingError, RoutingQueries, v1};
 use rsm_ids::PortNum;
 
 use super::{Fake, GENERATION, LEAF, guid, peer_of};
@@ -8,12 +8,12 @@ use super::{Fake, GENERATION, LEAF, guid, peer_of};
 impl Fake {
     fn named(&self, node: rsm_ids::Guid, number: u8) -> (Option<v1::PortKey>, String) {
         let number = PortNum(number);
-        let key = PortKey { node, number };
+        let key = PortId { node, number };
         (Some(key.into()), self.nodes[&node].description.clone())
     }
 }
 
-impl Routing for Fake {
+impl RoutingQueries for Fake {
     fn engines(&self) -> Page<v1::Engine> {
         let engine = |name: &str, guarantee: &str, configured, in_force| v1::Engine {
             name: name.to_owned(),
@@ -86,16 +86,19 @@ impl Routing for Fake {
         })
     }
 
-    fn foresee(&self, loss: Loss) -> BoxFuture<'_, Result<v1::ForeseeLossResponse, RoutingError>> {
+    fn foresee(
+        &self,
+        loss: LossSelector,
+    ) -> BoxFuture<'_, Result<v1::ForeseeLossResponse, RoutingError>> {
         Box::pin(async move {
             let (node, number) = match loss {
-                Loss::Cable(port) => {
+                LossSelector::Cable(port) => {
                     let key = resolve_port(self, &port)?;
                     (key.node, key.number)
                 }
-                Loss::Node(node) => (resolve_node(self, &node)?, PortNum(1)),
+                LossSelector::Node(node) => (resolve_node(self, &node)?, PortNum(1)),
             };
-            let key = PortKey { node, number };
+            let key = PortId { node, number };
             let peer = peer_of(&self.ports[&key]);
             let peer = peer.ok_or_else(|| RoutingError::Impossible {
                 reason: format!("there is no cable at {key}"),

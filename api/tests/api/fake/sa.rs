@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use rsm_api::model::{
     AliasGuidKey, GroupSelector, JoinState, Keyed, MulticastGroupFilter, NodeKind, Page,
-    PathQuestion, PortKey, ServiceFilter, ServiceKey, SubscriptionKey,
+    PathQuestion, PortId, ServiceFilter, ServiceKey, SubscriptionKey,
 };
 use rsm_api::v1;
 use rsm_api::{BoxFuture, LookupError, SaError, SaQueries, Subnet};
@@ -228,7 +228,7 @@ impl SaQueries for Fake {
         &self,
         after: Option<SubscriptionKey>,
         limit: usize,
-        port: Option<PortKey>,
+        port: Option<PortId>,
     ) -> BoxFuture<'_, Result<Page<Keyed<SubscriptionKey, v1::Subscription>>, SaError>> {
         Box::pin(async move {
             let of = port.map(v1::PortKey::from);
@@ -241,7 +241,7 @@ impl SaQueries for Fake {
         &self,
         after: Option<AliasGuidKey>,
         limit: usize,
-        port: Option<PortKey>,
+        port: Option<PortId>,
     ) -> BoxFuture<'_, Result<Page<Keyed<AliasGuidKey, v1::AliasGuid>>, SaError>> {
         Box::pin(async move {
             let of = port.map(v1::PortKey::from);

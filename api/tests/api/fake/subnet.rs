@@ -3,10 +3,10 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use rsm_api::model::{
-    FindingFilter, Keyed, LinkFilter, NodeFilter, NodeKind, Page, PortFilter, PortKey,
-    RouteOutcome, Selector,
+    FindingFilter, Keyed, LinkFilter, NodeFilter, NodeKind, Page, PortFilter, PortId, RouteOutcome,
+    Selector,
 };
-use rsm_api::resolve::{Directory, resolve_node, resolve_port};
+use rsm_api::resolve::{NameLookup, resolve_node, resolve_port};
 use rsm_api::{LookupError, Subnet, v1};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 use tokio::sync::broadcast;
@@ -54,26 +54,26 @@ pub(super) fn keyed_page<K: Ord + Copy, V: Clone>(
     }
 }
 
-impl Directory for Fake {
+impl NameLookup for Fake {
     fn has_node(&self, guid: Guid) -> bool {
         self.nodes.contains_key(&guid)
     }
 
-    fn port_of_guid(&self, guid: Guid) -> Option<PortKey> {
+    fn port_of_guid(&self, guid: Guid) -> Option<PortId> {
         let mut ports = self.ports.values();
         ports
             .find(|port| guid_of(port) == guid)
             .map(|port| port.key)
     }
 
-    fn port_of_lid(&self, lid: Lid) -> Option<PortKey> {
+    fn port_of_lid(&self, lid: Lid) -> Option<PortId> {
         let mut ports = self.ports.values();
         ports
             .find(|port| lid != Lid::NONE && lid_of(port) == lid)
             .map(|port| port.key)
     }
 
-    fn port_of_gid(&self, gid: Gid) -> Option<PortKey> {
+    fn port_of_gid(&self, gid: Gid) -> Option<PortId> {
         let here = gid.prefix() == PREFIX;
         here.then(|| self.port_of_guid(gid.guid())).flatten()
     }
@@ -86,7 +86,7 @@ impl Directory for Fake {
             .collect()
     }
 
-    fn has_port(&self, port: PortKey) -> bool {
+    fn has_port(&self, port: PortId) -> bool {
         self.ports.contains_key(&port)
     }
 
@@ -188,7 +188,7 @@ impl Subnet for Fake {
         })
     }
 
-    fn ports(&self, after: Option<PortKey>, limit: usize, filter: &PortFilter) -> Page<FakePort> {
+    fn ports(&self, after: Option<PortId>, limit: usize, filter: &PortFilter) -> Page<FakePort> {
         page(&self.ports, after, limit, |port| filter.matches(port))
     }
 
@@ -198,10 +198,10 @@ impl Subnet for Fake {
 
     fn links(
         &self,
-        after: Option<PortKey>,
+        after: Option<PortId>,
         limit: usize,
         filter: &LinkFilter,
-    ) -> Page<Keyed<PortKey, v1::Link>> {
+    ) -> Page<Keyed<PortId, v1::Link>> {
         keyed_page(&self.links, after, limit, |link| filter.matches(link))
     }
 
@@ -282,7 +282,7 @@ impl Subnet for Fake {
                     (RouteOutcome::Dropped, format!("no entry for LID {lid}"))
                 };
             };
-            let peer = peer_of(&self.ports[&PortKey { node, number }]).unwrap();
+            let peer = peer_of(&self.ports[&PortId { node, number }]).unwrap();
             (node, in_port) = (peer.node, Some(peer.number));
         };
         let route = v1::Route {
@@ -314,9 +314,9 @@ impl Subnet for Fake {
     fn partition_members(
         &self,
         p_key: u16,
-        after: Option<PortKey>,
+        after: Option<PortId>,
         limit: usize,
-    ) -> Result<Page<Keyed<PortKey, v1::PartitionMember>>, LookupError> {
+    ) -> Result<Page<Keyed<PortId, v1::PartitionMember>>, LookupError> {
         let known = self.partitions.get(&(p_key & 0x7fff));
         let (_, members) = known.ok_or(LookupError::NoSuchPartition { p_key })?;
         Ok(keyed_page(members, after, limit, |_| true))
@@ -340,7 +340,7 @@ impl Subnet for Fake {
         }
     }
 
-    fn missing(&self, after: Option<PortKey>, limit: usize) -> Page<Keyed<PortKey, v1::Missing>> {
+    fn missing(&self, after: Option<PortId>, limit: usize) -> Page<Keyed<PortId, v1::Missing>> {
         Page {
             generation: GENERATION,
             items: self

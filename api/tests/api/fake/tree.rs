@@ -1,9 +1,9 @@
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
-use rsm_api::Journal;
+use rsm_api::EventJournal;
 use rsm_api::model::{
-    Membership, NodeKind, PhysicalState, PortKey, PortState, Severity, SubnetState,
+    Membership, NodeKind, PhysicalState, PortId, PortState, Severity, SubnetState,
 };
 use rsm_api::v1;
 use rsm_ids::{Guid, Lid, PortNum};
@@ -43,7 +43,7 @@ impl Fake {
             state: SubnetState::Up,
             convergences: Mutex::new(vec![first_convergence()]),
             actions: Mutex::new(Vec::new()),
-            journal: Journal::new(JOURNAL),
+            journal: EventJournal::new(JOURNAL),
         };
         let spine = guid(SPINE, 0);
         fake.add_node(spine, NodeKind::Switch, "spine-1", leaves, Some(0));
@@ -116,7 +116,7 @@ impl Fake {
             };
             (port.key, member)
         };
-        let of = |members: Vec<(PortKey, v1::PartitionMember)>| {
+        let of = |members: Vec<(PortId, v1::PartitionMember)>| {
             members.into_iter().collect::<BTreeMap<_, _>>()
         };
         let ends = self.ports.values().filter(|port| port.message.lid != 0);
@@ -164,7 +164,7 @@ impl Fake {
         );
         let first = u8::from(kind != NodeKind::Switch);
         for number in first..=num_ports {
-            let key = PortKey {
+            let key = PortId {
                 node: guid,
                 number: PortNum(number),
             };
@@ -194,7 +194,7 @@ impl Fake {
     }
 
     fn cable(&mut self, a: Guid, a_port: u8, b: Guid, b_port: u8) {
-        let key = |node, number| PortKey {
+        let key = |node, number| PortId {
             node,
             number: PortNum(number),
         };
@@ -214,7 +214,7 @@ impl Fake {
             });
             self.nodes.get_mut(&near.node).unwrap().ports_active += 1;
         }
-        let end = |key: PortKey| {
+        let end = |key: PortId| {
             let node = &self.nodes[&key.node];
             Some(v1::LinkEnd {
                 port: Some(key.into()),

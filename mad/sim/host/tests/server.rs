@@ -19,7 +19,7 @@ use rsm_sim_host::protocol::{
     ALL_PORTS, ASK_TREE, Answer, Call, Hello, MAX_INLINE, OPEN_ISSM, OPEN_UMAD, Parcel, VERSION,
     WRITE, split,
 };
-use rsm_sim_host::server::{self, Options, Server, ServerError};
+use rsm_sim_host::server::{self, HostServer, HostServerOptions, ServerError};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{
@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Fabric {
     // Dropped in this order: the server cleans up in the directory.
-    server: Option<Server>,
+    server: Option<HostServer>,
     sim: SimHandle,
     hosts: Vec<Guid>,
     socket: PathBuf,
@@ -53,7 +53,7 @@ impl Fabric {
         let sim = live::spawn(sim).unwrap();
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("fabric");
-        let options = Options {
+        let options = HostServerOptions {
             socket: socket.clone(),
             node: hosts[0],
         };
@@ -471,7 +471,7 @@ fn a_client_that_does_not_read_blocks_no_other() {
 #[test]
 fn a_socket_has_one_server_and_a_dead_one_s_is_taken_over() {
     let mut fabric = Fabric::new();
-    let options = Options {
+    let options = HostServerOptions {
         socket: fabric.socket.clone(),
         node: fabric.hosts[0],
     };

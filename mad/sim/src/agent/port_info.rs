@@ -4,8 +4,8 @@
 use rsm_ids::{Lid, PortNum};
 use rsm_mad::transport::PortEvent;
 use rsm_mad::wire::attr::{
-    Attribute, LinkDownDefault, LinkSpeed, LinkSpeedExt, LinkSpeedExt2, LinkWidth, MlnxExtPortInfo,
-    Mtu, PortInfo, PortPhysicalState, PortState, VlCap,
+    Attribute, LinkDownDefault, LinkSpeedExt, LinkSpeedExt2, LinkSpeeds, LinkWidths,
+    MlnxExtPortInfo, Mtu, PortInfo, PortPhysicalState, PortState, VlCap,
 };
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::smp::{SMP_DATA_LEN, Smp};
@@ -278,8 +278,8 @@ fn set_link(new: &mut PortInfo, wanted: &PortInfo, extended: bool) -> Handled {
 fn set_enabled(new: &mut PortInfo, wanted: &PortInfo, extended: bool) -> Handled {
     let widths = new.link_width_supported();
     match wanted.link_width_enabled() {
-        LinkWidth::NONE => {}
-        LinkWidth::ALL_SUPPORTED => {
+        LinkWidths::NONE => {}
+        LinkWidths::ALL_SUPPORTED => {
             new.set_link_width_enabled(widths);
         }
         some if widths.contains(some) => {
@@ -289,8 +289,8 @@ fn set_enabled(new: &mut PortInfo, wanted: &PortInfo, extended: bool) -> Handled
     }
     let speeds = new.link_speed_supported();
     match wanted.link_speed_enabled() {
-        LinkSpeed::NONE => {}
-        LinkSpeed::ALL_SUPPORTED => {
+        LinkSpeeds::NONE => {}
+        LinkSpeeds::ALL_SUPPORTED => {
             new.set_link_speed_enabled(speeds);
         }
         some if speeds.contains(some) => {

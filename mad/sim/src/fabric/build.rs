@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::attr::{
-    CapabilityMask, CapabilityMask2, LinkDownDefault, LinkWidth, Mtu, NodeDescription, NodeInfo,
+    CapabilityMask, CapabilityMask2, LinkDownDefault, LinkWidths, Mtu, NodeDescription, NodeInfo,
     NodeType, PortInfo, PortPhysicalState, PortState, SwitchInfo, VlCap,
 };
 use rsm_routing::netlist::{self, LinkSpeed, Netlist, NodeKind};
 
 use super::node::{Node, Silence, Switch};
-use super::port::{NONE, Port, Rate};
+use super::port::{NONE, Port, RateSet};
 use super::{Fabric, MAX_PORTS};
 use crate::config::SimConfig;
 use crate::error::SimError;
 use crate::personality::{Habit, Personality, PortFields};
-use crate::rng::Chance;
+use crate::rng::Probability;
 
 /// The rate of a node's ports if none of its cables has a rate: 4x HDR.
 pub(crate) const USUAL: (netlist::LinkWidth, LinkSpeed) = (netlist::LinkWidth::X4, LinkSpeed::Hdr);
@@ -53,7 +53,7 @@ impl Fabric {
     pub(crate) fn add_node(
         &mut self,
         spec: &netlist::Node,
-        supported: Rate,
+        supported: RateSet,
         config: &SimConfig,
     ) -> Result<u32, SimError> {
         let first_port = self.ports.len();
@@ -74,7 +74,7 @@ impl Fabric {
             powered: true,
             silence: Silence::None,
             busy_answers: 0,
-            loss: Chance::NEVER,
+            loss: Probability::NEVER,
             epoch: 0,
             busy_until: Time::ZERO,
             answers_until: Time::ZERO,
@@ -98,7 +98,7 @@ impl Fabric {
                 link_generation: 0,
                 lease_generation: 0,
                 client: NONE,
-                loss: Chance::NEVER,
+                loss: Probability::NEVER,
                 number,
                 unplugged: false,
                 lease_running: false,
@@ -118,7 +118,7 @@ impl Fabric {
     }
 
     /// Puts a cable between two ports.
-    pub(crate) fn connect(&mut self, a: u32, b: u32, cable: Rate) {
+    pub(crate) fn connect(&mut self, a: u32, b: u32, cable: RateSet) {
         for (end, peer) in [(a, b), (b, a)] {
             let port = self.port_mut(end);
             port.peer = peer;
@@ -210,13 +210,13 @@ fn copy_abilities(to: &mut PortInfo, fresh: &PortInfo) {
 }
 
 /// All rates up to a width and a speed.
-pub(crate) fn rate_up_to(width: netlist::LinkWidth, speed: LinkSpeed) -> Rate {
+pub(crate) fn rate_up_to(width: netlist::LinkWidth, speed: LinkSpeed) -> RateSet {
     let widths = match width {
-        netlist::LinkWidth::X1 => LinkWidth::X1,
-        netlist::LinkWidth::X2 => LinkWidth::X1 | LinkWidth::X2,
-        netlist::LinkWidth::X4 => LinkWidth::X1 | LinkWidth::X2 | LinkWidth::X4,
-        netlist::LinkWidth::X8 => LinkWidth::X1 | LinkWidth::X4 | LinkWidth::X8,
-        netlist::LinkWidth::X12 => LinkWidth::X1 | LinkWidth::X4 | LinkWidth::X12,
+        netlist::LinkWidth::X1 => LinkWidths::X1,
+        netlist::LinkWidth::X2 => LinkWidths::X1 | LinkWidths::X2,
+        netlist::LinkWidth::X4 => LinkWidths::X1 | LinkWidths::X2 | LinkWidths::X4,
+        netlist::LinkWidth::X8 => LinkWidths::X1 | LinkWidths::X4 | LinkWidths::X8,
+        netlist::LinkWidth::X12 => LinkWidths::X1 | LinkWidths::X4 | LinkWidths::X12,
     };
     let highest = match speed {
         LinkSpeed::Sdr => 0x01,
@@ -229,7 +229,7 @@ pub(crate) fn rate_up_to(width: netlist::LinkWidth, speed: LinkSpeed) -> Rate {
         LinkSpeed::Ndr => 0x40,
         LinkSpeed::Xdr => 0x80u8,
     };
-    Rate {
+    RateSet {
         widths,
         speeds: highest | (highest - 1),
     }
@@ -309,7 +309,7 @@ fn fresh_info(node: &Node, number: u8, config: &SimConfig) -> PortInfo {
     let mut capabilities2 = CapabilityMask2::NONE;
     for (held, bit) in [
         (
-            supported.widths.contains(LinkWidth::X2),
+            supported.widths.contains(LinkWidths::X2),
             CapabilityMask2::IS_LINK_WIDTH_2X_SUPPORTED,
         ),
         (

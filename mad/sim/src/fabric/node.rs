@@ -8,10 +8,10 @@ use rsm_mad::wire::attr::{
 };
 use rsm_routing::netlist::NodeKind;
 
-use super::port::Rate;
+use super::port::RateSet;
 use crate::adaptive::AdaptiveRouting;
 use crate::personality::{Personality, Role};
-use crate::rng::Chance;
+use crate::rng::Probability;
 
 /// How far a node's agent is silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,13 +39,13 @@ pub(crate) struct Node {
     /// Its habits and mishandled fields.
     pub(crate) personality: Personality,
     /// The rate of its ports, before its personality reduces it.
-    pub(crate) supported: Rate,
+    pub(crate) supported: RateSet,
     pub(crate) powered: bool,
     pub(crate) silence: Silence,
     /// How many more requests the agent answers with BUSY.
     pub(crate) busy_answers: u32,
     /// How likely a packet that reaches the agent is lost.
-    pub(crate) loss: Chance,
+    pub(crate) loss: Probability,
     /// Counts losses of power: packets in the agent before the last one are lost.
     pub(crate) epoch: u32,
     /// When the agent has finished all its packets.

@@ -2,11 +2,11 @@ use std::collections::BTreeMap;
 
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::{
-    LinkSpeed, LinkSpeedExt, LinkSpeedExt2, LinkWidth, PortInfo, PortPhysicalState, PortState,
+    LinkSpeedExt, LinkSpeedExt2, LinkSpeeds, LinkWidths, PortInfo, PortPhysicalState, PortState,
 };
 
 use crate::personality::PortFields;
-use crate::rng::Chance;
+use crate::rng::Probability;
 
 /// No port, no client, no node: the niche of the model's 32-bit indices.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -32,7 +32,7 @@ pub(crate) struct Port {
     /// The client attached here, or [`NONE`].
     pub(crate) client: u32,
     /// How likely a packet that leaves by this port is lost.
-    pub(crate) loss: Chance,
+    pub(crate) loss: Probability,
     /// The port's number on its node.
     pub(crate) number: u8,
     /// The cable is there but pulled.
@@ -42,7 +42,7 @@ pub(crate) struct Port {
     /// The fields whose old value an answer has shown once since power-on.
     pub(crate) shown_old: PortFields,
     /// The rate of the cable; the same at both ends.
-    pub(crate) cable: Rate,
+    pub(crate) cable: RateSet,
 }
 
 /// The written tables of a port. Empty parts are as after power-on.
@@ -58,8 +58,8 @@ pub(crate) struct PortTables {
 /// Sets of widths and speeds. Speeds are ranked bits: SDR 0x01, DDR, QDR, FDR, EDR, HDR, NDR, XDR
 /// 0x80.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Rate {
-    pub(crate) widths: LinkWidth,
+pub(crate) struct RateSet {
+    pub(crate) widths: LinkWidths,
     pub(crate) speeds: u8,
 }
 
@@ -68,9 +68,9 @@ const EXT_SHIFT: u32 = 3;
 /// The bit of LinkSpeedExt2 among the ranked ones.
 const EXT2_SHIFT: u32 = 7;
 
-impl Rate {
-    pub(crate) fn base(self) -> LinkSpeed {
-        LinkSpeed(self.speeds & 0x7)
+impl RateSet {
+    pub(crate) fn base(self) -> LinkSpeeds {
+        LinkSpeeds(self.speeds & 0x7)
     }
 
     pub(crate) fn ext(self) -> LinkSpeedExt {
@@ -82,42 +82,42 @@ impl Rate {
     }
 
     /// The best rate that both have.
-    fn best_with(self, other: Rate) -> Rate {
+    fn best_with(self, other: RateSet) -> RateSet {
         // From the widest to the narrowest; the bits are not in the order of the lanes.
-        const WIDEST_FIRST: [LinkWidth; 5] = [
-            LinkWidth::X12,
-            LinkWidth::X8,
-            LinkWidth::X4,
-            LinkWidth::X2,
-            LinkWidth::X1,
+        const WIDEST_FIRST: [LinkWidths; 5] = [
+            LinkWidths::X12,
+            LinkWidths::X8,
+            LinkWidths::X4,
+            LinkWidths::X2,
+            LinkWidths::X1,
         ];
         let widths = self.widths & other.widths;
         let speeds = self.speeds & other.speeds;
-        Rate {
+        RateSet {
             widths: WIDEST_FIRST
                 .into_iter()
                 .find(|&width| widths.contains(width))
-                .unwrap_or(LinkWidth::NONE),
+                .unwrap_or(LinkWidths::NONE),
             speeds: speeds.checked_ilog2().map_or(0, |highest| 1 << highest),
         }
     }
 }
 
 /// The three fields of a speed as ranked bits.
-fn ranked(base: LinkSpeed, ext: LinkSpeedExt, ext2: LinkSpeedExt2) -> u8 {
+fn ranked(base: LinkSpeeds, ext: LinkSpeedExt, ext2: LinkSpeedExt2) -> u8 {
     (base.0 & 0x7) | ((ext.0 & 0xF) << EXT_SHIFT) | ((ext2.0 & 1) << EXT2_SHIFT)
 }
 
 impl Port {
     /// The rates that the port's enabled widths and speeds allow.
-    fn enabled(&self) -> Rate {
+    fn enabled(&self) -> RateSet {
         let info = &self.info;
         let ext = match info.link_speed_ext_enabled() {
             LinkSpeedExt::DISABLED => LinkSpeedExt::NONE,
             enabled => enabled & info.link_speed_ext_supported(),
         };
         let ext2 = info.link_speed_ext_enabled2() & info.link_speed_ext_supported2();
-        Rate {
+        RateSet {
             widths: info.link_width_enabled(),
             speeds: ranked(info.link_speed_enabled(), ext, ext2),
         }
@@ -125,8 +125,8 @@ impl Port {
 
     /// The rate at which a link between two ports comes up; `None` if they have no width or no
     /// speed in common.
-    pub(crate) fn train_with(&self, peer: &Port) -> Option<Rate> {
-        let common = Rate {
+    pub(crate) fn train_with(&self, peer: &Port) -> Option<RateSet> {
+        let common = RateSet {
             widths: self.enabled().widths & self.cable.widths,
             speeds: self.enabled().speeds & self.cable.speeds,
         };
@@ -135,7 +135,7 @@ impl Port {
     }
 
     /// Brings the link up.
-    pub(crate) fn come_up(&mut self, rate: Rate) {
+    pub(crate) fn come_up(&mut self, rate: RateSet) {
         self.info
             .set_port_state(PortState::Init)
             .set_port_physical_state(PortPhysicalState::LinkUp);
@@ -143,7 +143,7 @@ impl Port {
     }
 
     /// Sets the active rate of the link.
-    pub(crate) fn run_at(&mut self, rate: Rate) {
+    pub(crate) fn run_at(&mut self, rate: RateSet) {
         self.info
             .set_link_width_active(rate.widths)
             .set_link_speed_active(rate.base())
@@ -213,12 +213,12 @@ mod tests {
 
     #[test]
     fn two_rates_meet_at_their_best() {
-        let rate = |widths, speeds| Rate { widths, speeds };
-        let wide = rate(LinkWidth::X12 | LinkWidth::X4 | LinkWidth::X1, 0x3F);
-        let narrow = rate(LinkWidth::X4 | LinkWidth::X2 | LinkWidth::X1, 0x1F);
+        let rate = |widths, speeds| RateSet { widths, speeds };
+        let wide = rate(LinkWidths::X12 | LinkWidths::X4 | LinkWidths::X1, 0x3F);
+        let narrow = rate(LinkWidths::X4 | LinkWidths::X2 | LinkWidths::X1, 0x1F);
         let best = wide.best_with(narrow);
-        assert_eq!(best, rate(LinkWidth::X4, 0x10));
+        assert_eq!(best, rate(LinkWidths::X4, 0x10));
         assert_eq!(best.ext(), LinkSpeedExt::EDR);
-        assert_eq!(best.base(), LinkSpeed::NONE);
+        assert_eq!(best.base(), LinkSpeeds::NONE);
     }
 }

@@ -1,7 +1,7 @@
 //! The effects of a personality on PortInfo.
 
 use rsm_mad::wire::attr::{
-    CapabilityMask, CapabilityMask2, LinkSpeed, LinkSpeedExt, LinkSpeedExt2, LinkWidth, Mtu,
+    CapabilityMask, CapabilityMask2, LinkSpeedExt, LinkSpeedExt2, LinkSpeeds, LinkWidths, Mtu,
     PortInfo, PortPhysicalState, PortState, VlCap,
 };
 
@@ -44,12 +44,12 @@ impl Personality {
             let mtu = info.mtu_cap();
             info.set_vl_cap(VlCap::Vl0)
                 .set_neighbor_mtu(mtu)
-                .set_link_width_supported(LinkWidth::X1 | LinkWidth::X4)
-                .set_link_width_enabled(LinkWidth::X1 | LinkWidth::X4)
-                .set_link_width_active(LinkWidth::X4)
-                .set_link_speed_supported(LinkSpeed::SDR)
-                .set_link_speed_enabled(LinkSpeed::SDR)
-                .set_link_speed_active(LinkSpeed::SDR);
+                .set_link_width_supported(LinkWidths::X1 | LinkWidths::X4)
+                .set_link_width_enabled(LinkWidths::X1 | LinkWidths::X4)
+                .set_link_width_active(LinkWidths::X4)
+                .set_link_speed_supported(LinkSpeeds::SDR)
+                .set_link_speed_enabled(LinkSpeeds::SDR)
+                .set_link_speed_active(LinkSpeeds::SDR);
         }
     }
 
@@ -58,17 +58,17 @@ impl Personality {
         let extended =
             !info.link_speed_ext_active().is_empty() || !info.link_speed_ext_active2().is_empty();
         if self.has(Habit::LegacySpeed4) && extended {
-            info.set_link_speed_active(LinkSpeed::QDR);
+            info.set_link_speed_active(LinkSpeeds::QDR);
         }
         if self.has(Habit::BlankBasePort0) && role == (Role::Port0 { enhanced: false }) {
             info.set_port_state(PortState::NoChange)
                 .set_port_physical_state(PortPhysicalState::NoChange)
-                .set_link_width_supported(LinkWidth::NONE)
-                .set_link_width_enabled(LinkWidth::NONE)
-                .set_link_width_active(LinkWidth::NONE)
-                .set_link_speed_supported(LinkSpeed::NONE)
-                .set_link_speed_enabled(LinkSpeed::NONE)
-                .set_link_speed_active(LinkSpeed::NONE)
+                .set_link_width_supported(LinkWidths::NONE)
+                .set_link_width_enabled(LinkWidths::NONE)
+                .set_link_width_active(LinkWidths::NONE)
+                .set_link_speed_supported(LinkSpeeds::NONE)
+                .set_link_speed_enabled(LinkSpeeds::NONE)
+                .set_link_speed_active(LinkSpeeds::NONE)
                 .set_link_speed_ext_supported(LinkSpeedExt::NONE)
                 .set_link_speed_ext_enabled(LinkSpeedExt::NONE)
                 .set_link_speed_ext_supported2(LinkSpeedExt2::NONE)

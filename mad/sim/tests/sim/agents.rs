@@ -186,7 +186,7 @@ fn read_only_fields_stay_and_written_ones_are_kept() {
     let before: PortInfo = hand.get_as(&[1], 2);
     let status = hand.change_port(&[1], 2, |info| {
         info.set_capability_mask(CapabilityMask(0xFFFF_FFFF))
-            .set_link_width_supported(LinkWidth(0xFF))
+            .set_link_width_supported(LinkWidths(0xFF))
             .set_mtu_cap(Mtu::Bytes256)
             .set_lid(Lid(77))
             .set_m_key(5)
@@ -194,7 +194,7 @@ fn read_only_fields_stay_and_written_ones_are_kept() {
             .set_operational_vls(VlCap::Vl0To3)
             .set_hoq_life(9)
             .set_vl_stall_count(3)
-            .set_link_width_enabled(LinkWidth::X1)
+            .set_link_width_enabled(LinkWidths::X1)
             .set_link_speed_ext_enabled(LinkSpeedExt::FDR);
     });
     assert_eq!(status, Some(Status::OK));
@@ -205,15 +205,15 @@ fn read_only_fields_stay_and_written_ones_are_kept() {
         .set_operational_vls(VlCap::Vl0To3)
         .set_hoq_life(9)
         .set_vl_stall_count(3)
-        .set_link_width_enabled(LinkWidth::X1)
+        .set_link_width_enabled(LinkWidths::X1)
         .set_link_speed_ext_enabled(LinkSpeedExt::FDR);
     assert_eq!(after.as_data(), expected.as_data());
     // The enabled rates count at the next training.
     hand.set_port_state(&[1], 2, PortState::Down);
     hand.wait(Duration::from_secs(1));
     let trained = hand.sim.port_info(S2, PortNum(2)).unwrap();
-    assert_eq!(trained.link_width_active(), LinkWidth::X1);
-    assert_eq!(trained.effective_speed(), Some(Speed::Fdr));
+    assert_eq!(trained.link_width_active(), LinkWidths::X1);
+    assert_eq!(trained.effective_speed(), Some(LinkSpeed::Fdr));
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn values_out_of_range_change_nothing() {
             info.set_neighbor_mtu(Mtu::Unknown(6));
         }),
         (&[1], 2, |info| {
-            info.set_link_width_enabled(LinkWidth::X12);
+            info.set_link_width_enabled(LinkWidths::X12);
         }),
         (&[1], 2, |info| {
             info.set_port_physical_state(PortPhysicalState::LinkUp);

@@ -61,15 +61,15 @@ fn no_extended_speeds_refuses_bit_31_and_runs_at_qdr() {
     let info: PortInfo = hand.get_as(hops, 1);
     let capabilities = info.capability_mask();
     assert!(!capabilities.contains(CapabilityMask::IS_EXTENDED_SPEEDS_SUPPORTED));
-    assert_eq!(info.effective_speed(), Some(Speed::Qdr));
+    assert_eq!(info.effective_speed(), Some(LinkSpeed::Qdr));
     let opposite: PortInfo = hand.get_as(&[1, 2], PortInfo::modifier(PortNum(1), true));
-    assert_eq!(opposite.effective_speed(), Some(Speed::Qdr));
+    assert_eq!(opposite.effective_speed(), Some(LinkSpeed::Qdr));
     assert_eq!(set_port(&mut hand, hops, 1, |_| ()).0, Status::OK);
     assert_eq!(hand.set(hops, extended, &info), REFUSED);
 
     hand.sim.set_personality(H2, Personality::POLITE).unwrap();
     let info: PortInfo = hand.get_as(hops, extended);
-    assert_eq!(info.effective_speed(), Some(Speed::Hdr));
+    assert_eq!(info.effective_speed(), Some(LinkSpeed::Hdr));
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn blank_base_port_0_reports_zeros_and_takes_a_lid() {
     assert_eq!(info.lid(), Lid(9));
     assert_eq!(info.port_state(), PortState::NoChange);
     assert_eq!(info.port_physical_state(), PortPhysicalState::NoChange);
-    assert_eq!(info.link_width_supported(), LinkWidth::NONE);
+    assert_eq!(info.link_width_supported(), LinkWidths::NONE);
     assert_eq!(info.neighbor_mtu().code(), 0);
     assert_eq!(info.vl_cap().code(), 0);
     let external: PortInfo = hand.get_as(&[1], 1);
@@ -250,7 +250,7 @@ fn enhanced_port_0_has_an_mtu_and_one_vl() {
     assert_eq!(info.port_state(), PortState::Active);
     assert_eq!(info.neighbor_mtu(), Mtu::Bytes4096);
     assert_eq!(info.vl_cap(), VlCap::Vl0);
-    assert_eq!(info.effective_speed(), Some(Speed::Sdr));
+    assert_eq!(info.effective_speed(), Some(LinkSpeed::Sdr));
 }
 
 #[test]
@@ -285,9 +285,9 @@ fn ports_with_fewer_vls_refuse_more() {
 fn legacy_speed_shows_4_beside_an_extended_one() {
     let mut hand = hand_of(S1, Habit::LegacySpeed4);
     let info: PortInfo = hand.get_as(&[1], PortInfo::modifier(PortNum(1), true));
-    assert_eq!(info.link_speed_active(), LinkSpeed(4));
+    assert_eq!(info.link_speed_active(), LinkSpeeds(4));
     assert_eq!(info.link_speed_ext_active(), LinkSpeedExt::HDR);
-    assert_eq!(info.effective_speed(), Some(Speed::Hdr));
+    assert_eq!(info.effective_speed(), Some(LinkSpeed::Hdr));
 }
 
 #[test]

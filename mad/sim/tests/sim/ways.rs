@@ -348,7 +348,7 @@ fn nodes_can_be_added_while_it_runs() {
     assert_eq!(info.node_guid(), new.guid);
     assert_eq!(info.local_port_num(), PortNum(2));
     let port = hand.sim.port_info(S2, PortNum(4)).unwrap();
-    assert_eq!(port.effective_speed(), Some(Speed::Edr));
+    assert_eq!(port.effective_speed(), Some(LinkSpeed::Edr));
     assert_eq!(hand.sim.find("new"), Ok(new.guid));
     assert_eq!(hand.sim.find("0x40"), Ok(new.guid));
     assert!(hand.sim.find("nobody").is_err());
@@ -358,7 +358,10 @@ fn nodes_can_be_added_while_it_runs() {
         .unwrap();
     hand.wait(Duration::from_secs(1));
     let port = hand.sim.port_info(S2, PortNum(4)).unwrap();
-    assert_eq!(port.link_width_active(), rsm_mad::wire::attr::LinkWidth::X1);
+    assert_eq!(
+        port.link_width_active(),
+        rsm_mad::wire::attr::LinkWidths::X1
+    );
 }
 
 #[test]

@@ -61,7 +61,7 @@ pub const MAX_CONTROL: usize = 8192;
 
 /// The reason why a transfer or a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Failure {
+pub enum TransferFailure {
     /// The other side sent ABORT.
     Aborted(RmppStatus),
     /// The other side sent STOP: it lacks resources.
@@ -97,5 +97,5 @@ pub struct Failed {
     /// The transfer or request.
     pub key: TransactionKey,
     /// The reason.
-    pub failure: Failure,
+    pub failure: TransferFailure,
 }

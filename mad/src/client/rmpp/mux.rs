@@ -6,7 +6,7 @@ use super::config::RmppConfig;
 use super::receiver::Receiver;
 use super::sender::{Polled, Sender};
 use super::transfers::{Phase, Transfer, Transfers};
-use super::{Failed, Failure, MAX_ASKED, MAX_CONTROL, Refused, RmppStats, TransactionKey};
+use super::{Failed, MAX_ASKED, MAX_CONTROL, Refused, RmppStats, TransactionKey, TransferFailure};
 use crate::Time;
 use crate::client::Transmit;
 use crate::transport::{Datagram, Message, Outgoing, RemoteAddress, SA_HEADER_LEN, Source, Whole};
@@ -240,7 +240,7 @@ impl Rmpp {
                 Phase::Received { .. } => {
                     self.transfers.remove(&key);
                 }
-                Phase::Awaiting { .. } => self.fail(key, Failure::Silence),
+                Phase::Awaiting { .. } => self.fail(key, TransferFailure::Silence),
             }
             self.settle(key, now);
         }
@@ -321,8 +321,8 @@ impl Rmpp {
                 // The last acknowledgement of the request again: the packet that turned the
                 // transfer round was lost.
                 RmppType::Ack => reply = turn.as_deref().copied(),
-                RmppType::Stop => self.fail(key, Failure::Stopped),
-                RmppType::Abort => self.fail(key, Failure::Aborted(segment.rmpp.status())),
+                RmppType::Stop => self.fail(key, TransferFailure::Stopped),
+                RmppType::Abort => self.fail(key, TransferFailure::Aborted(segment.rmpp.status())),
                 _ => {}
             },
         }
@@ -437,7 +437,7 @@ impl Rmpp {
         }
     }
 
-    fn fail(&mut self, key: TransactionKey, failure: Failure) {
+    fn fail(&mut self, key: TransactionKey, failure: TransferFailure) {
         if self.transfers.remove(&key).is_some() {
             self.stats.failed += 1;
             self.failures.push_back(Failed { key, failure });

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::Failure;
+use super::TransferFailure;
 use super::config::RmppConfig;
 use crate::Time;
 use crate::transport::SA_DATA_LEN;
@@ -30,7 +30,7 @@ pub(super) struct Receiver {
     deadline: Time,
     give_up_at: Time,
     control: Option<MadBytes>,
-    outcome: Option<Result<(), Failure>>,
+    outcome: Option<Result<(), TransferFailure>>,
 }
 
 impl Receiver {
@@ -62,7 +62,7 @@ impl Receiver {
     }
 
     /// The result, once the transfer has ended.
-    pub(super) fn outcome(&self) -> Option<Result<(), Failure>> {
+    pub(super) fn outcome(&self) -> Option<Result<(), TransferFailure>> {
         self.outcome
     }
 
@@ -90,9 +90,9 @@ impl Receiver {
         }
         match segment.rmpp.rmpp_type() {
             RmppType::Data => self.data(segment, now),
-            RmppType::Stop => self.outcome = Some(Err(Failure::Stopped)),
+            RmppType::Stop => self.outcome = Some(Err(TransferFailure::Stopped)),
             RmppType::Abort => {
-                self.outcome = Some(Err(Failure::Aborted(segment.rmpp.status())));
+                self.outcome = Some(Err(TransferFailure::Aborted(segment.rmpp.status())));
             }
             // ACK goes the other way.
             _ => {}
@@ -181,14 +181,14 @@ impl Receiver {
         let status = RmppStatus::ResourcesExhausted;
         let stop = Segment::control(&self.headers_back, RmppType::Stop, status);
         self.control = Some(stop.mad());
-        self.outcome = Some(Err(Failure::TooLong));
+        self.outcome = Some(Err(TransferFailure::TooLong));
     }
 
     fn violated(&mut self, status: RmppStatus) {
-        self.abort(status, Failure::Violation(status));
+        self.abort(status, TransferFailure::Violation(status));
     }
 
-    fn abort(&mut self, status: RmppStatus, failure: Failure) {
+    fn abort(&mut self, status: RmppStatus, failure: TransferFailure) {
         let abort = Segment::control(&self.headers_back, RmppType::Abort, status);
         self.control = Some(abort.mad());
         self.outcome = Some(Err(failure));
@@ -205,10 +205,10 @@ impl Receiver {
             return;
         }
         if now >= self.give_up_at {
-            self.abort(RmppStatus::TotalTimeTooLong, Failure::TotalTime);
+            self.abort(RmppStatus::TotalTimeTooLong, TransferFailure::TotalTime);
         } else if now >= self.deadline {
             if self.retries >= self.config.retries {
-                return self.abort(RmppStatus::TooManyRetries, Failure::Silence);
+                return self.abort(RmppStatus::TooManyRetries, TransferFailure::Silence);
             }
             self.retries += 1;
             self.deadline = now + self.config.patience(self.retries.saturating_add(1));

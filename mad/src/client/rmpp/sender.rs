@@ -3,7 +3,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::config::RmppConfig;
-use super::{Failure, MAX_SEND_WINDOW, STALLED};
+use super::{MAX_SEND_WINDOW, STALLED, TransferFailure};
 use crate::Time;
 use crate::transport::{SA_DATA_LEN, Source};
 use crate::wire::MadBytes;
@@ -62,7 +62,7 @@ pub(super) struct Sender {
     deadline: Time,
     give_up_at: Time,
     control: Option<MadBytes>,
-    outcome: Option<Result<(), Failure>>,
+    outcome: Option<Result<(), TransferFailure>>,
 }
 
 impl Sender {
@@ -112,7 +112,7 @@ impl Sender {
     }
 
     /// The result, once the transfer has ended.
-    pub(super) fn outcome(&self) -> Option<Result<(), Failure>> {
+    pub(super) fn outcome(&self) -> Option<Result<(), TransferFailure>> {
         self.outcome
     }
 
@@ -185,9 +185,9 @@ impl Sender {
         }
         match segment.rmpp.rmpp_type() {
             RmppType::Ack => self.acknowledged(segment, now),
-            RmppType::Stop => self.outcome = Some(Err(Failure::Stopped)),
+            RmppType::Stop => self.outcome = Some(Err(TransferFailure::Stopped)),
             RmppType::Abort => {
-                self.outcome = Some(Err(Failure::Aborted(segment.rmpp.status())));
+                self.outcome = Some(Err(TransferFailure::Aborted(segment.rmpp.status())));
             }
             // DATA goes the other way; the caller has handled it.
             _ => {}
@@ -230,10 +230,10 @@ impl Sender {
     }
 
     fn violated(&mut self, status: RmppStatus) {
-        self.abort(status, Failure::Violation(status));
+        self.abort(status, TransferFailure::Violation(status));
     }
 
-    fn abort(&mut self, status: RmppStatus, failure: Failure) {
+    fn abort(&mut self, status: RmppStatus, failure: TransferFailure) {
         let abort = Segment::control(&self.headers, RmppType::Abort, status);
         self.control = Some(abort.mad());
         self.outcome = Some(Err(failure));
@@ -250,7 +250,7 @@ impl Sender {
             return;
         }
         if now >= self.give_up_at {
-            self.abort(RmppStatus::TotalTimeTooLong, Failure::TotalTime);
+            self.abort(RmppStatus::TotalTimeTooLong, TransferFailure::TotalTime);
         } else if now >= self.deadline {
             if self.sent == self.acked && self.can_send() {
                 // The other side has all segments so far; the source is making the rest.
@@ -258,7 +258,7 @@ impl Sender {
                 return;
             }
             if self.retries >= self.config.retries {
-                return self.abort(RmppStatus::TooManyRetries, Failure::Silence);
+                return self.abort(RmppStatus::TooManyRetries, TransferFailure::Silence);
             }
             self.retries += 1;
             self.sent = self.acked;

@@ -3,11 +3,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use zerocopy::FromBytes as _;
 
-use super::{FaultCounts, Faults, InboundHalf, Random};
+use super::{FaultCounts, FaultInjector, InboundHalf, Random};
 use crate::transport::{LocalPort, RemoteAddress, SaPort, SaSink, SendError};
 use crate::wire::header::{AttrId, MadHeader};
 
-impl Faults {
+impl FaultInjector {
     /// Wraps the receiving half of the SA. Failures of requests always pass.
     pub fn sa_sink(&self, mut sink: SaSink) -> SaSink {
         let mut half = InboundHalf::new(self);
@@ -35,7 +35,7 @@ impl Faults {
 #[derive(Debug)]
 pub struct FaultySaPort<P> {
     port: P,
-    faults: Faults,
+    faults: FaultInjector,
     /// Behind a lock: any thread may send.
     random: Mutex<Random>,
 }

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-pub use rsm_ids::LinkSpeed as Speed;
+pub use rsm_ids::LinkSpeed;
 
 use crate::wire::codes::bit_mask;
 
 bit_mask! {
     /// Link widths as a set; LinkWidthActive has one bit. In LinkWidthEnabled 0 changes nothing and
-    /// [`LinkWidth::ALL_SUPPORTED`] enables all supported widths.
-    LinkWidth(u8) {
+    /// [`LinkWidths::ALL_SUPPORTED`] enables all supported widths.
+    LinkWidths(u8) {
         /// One lane.
         X1 = 0x01 "1x",
         /// Four lanes.
@@ -23,9 +23,9 @@ bit_mask! {
     }
 }
 
-impl LinkWidth {
+impl LinkWidths {
     /// In LinkWidthEnabled: all widths of LinkWidthSupported.
-    pub const ALL_SUPPORTED: LinkWidth = LinkWidth(0xFF);
+    pub const ALL_SUPPORTED: LinkWidths = LinkWidths(0xFF);
 
     /// The only width in the set; `None` unless exactly one named bit is set.
     pub const fn single(self) -> Option<rsm_ids::LinkWidth> {
@@ -42,9 +42,9 @@ impl LinkWidth {
 
 bit_mask! {
     /// Link speeds of the original four bits as a set; LinkSpeedActive has one bit, or none on an
-    /// extended speed. In LinkSpeedEnabled 0 changes nothing and [`LinkSpeed::ALL_SUPPORTED`]
+    /// extended speed. In LinkSpeedEnabled 0 changes nothing and [`LinkSpeeds::ALL_SUPPORTED`]
     /// enables all supported speeds.
-    LinkSpeed(u8) {
+    LinkSpeeds(u8) {
         /// 2.5 Gb/s a lane.
         SDR = 0x1 "SDR",
         /// 5 Gb/s a lane.
@@ -54,9 +54,9 @@ bit_mask! {
     }
 }
 
-impl LinkSpeed {
+impl LinkSpeeds {
     /// In LinkSpeedEnabled: all speeds of LinkSpeedSupported.
-    pub const ALL_SUPPORTED: LinkSpeed = LinkSpeed(0xF);
+    pub const ALL_SUPPORTED: LinkSpeeds = LinkSpeeds(0xF);
 }
 
 bit_mask! {
@@ -94,33 +94,33 @@ bit_mask! {
 /// for the fields before it are then zero. `None` if the last non-zero field has a value without a
 /// name, or all are zero.
 pub(super) const fn active_speed(
-    base: LinkSpeed,
+    base: LinkSpeeds,
     ext: LinkSpeedExt,
     ext2: LinkSpeedExt2,
-) -> Option<Speed> {
+) -> Option<LinkSpeed> {
     match (ext2, ext, base) {
-        (LinkSpeedExt2::XDR, _, _) => Some(Speed::Xdr),
-        (LinkSpeedExt2::NONE, LinkSpeedExt::NDR, _) => Some(Speed::Ndr),
-        (LinkSpeedExt2::NONE, LinkSpeedExt::HDR, _) => Some(Speed::Hdr),
-        (LinkSpeedExt2::NONE, LinkSpeedExt::EDR, _) => Some(Speed::Edr),
-        (LinkSpeedExt2::NONE, LinkSpeedExt::FDR, _) => Some(Speed::Fdr),
-        (LinkSpeedExt2::NONE, LinkSpeedExt::NONE, LinkSpeed::QDR) => Some(Speed::Qdr),
-        (LinkSpeedExt2::NONE, LinkSpeedExt::NONE, LinkSpeed::DDR) => Some(Speed::Ddr),
-        (LinkSpeedExt2::NONE, LinkSpeedExt::NONE, LinkSpeed::SDR) => Some(Speed::Sdr),
+        (LinkSpeedExt2::XDR, _, _) => Some(LinkSpeed::Xdr),
+        (LinkSpeedExt2::NONE, LinkSpeedExt::NDR, _) => Some(LinkSpeed::Ndr),
+        (LinkSpeedExt2::NONE, LinkSpeedExt::HDR, _) => Some(LinkSpeed::Hdr),
+        (LinkSpeedExt2::NONE, LinkSpeedExt::EDR, _) => Some(LinkSpeed::Edr),
+        (LinkSpeedExt2::NONE, LinkSpeedExt::FDR, _) => Some(LinkSpeed::Fdr),
+        (LinkSpeedExt2::NONE, LinkSpeedExt::NONE, LinkSpeeds::QDR) => Some(LinkSpeed::Qdr),
+        (LinkSpeedExt2::NONE, LinkSpeedExt::NONE, LinkSpeeds::DDR) => Some(LinkSpeed::Ddr),
+        (LinkSpeedExt2::NONE, LinkSpeedExt::NONE, LinkSpeeds::SDR) => Some(LinkSpeed::Sdr),
         _ => None,
     }
 }
 
 /// The rate of a link: lanes and speed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct LinkRate {
+pub struct ActiveRate {
     /// The number of lanes: 1, 2, 4, 8 or 12.
     pub lanes: u8,
     /// The speed of each.
-    pub speed: Speed,
+    pub speed: LinkSpeed,
 }
 
-impl LinkRate {
+impl ActiveRate {
     /// The data rate of the link after line coding, in Mb/s, rounded down.
     pub const fn data_mbps(self) -> u32 {
         // 12 lanes of XDR are 2.4e9 kb/s, which fits.
@@ -128,7 +128,7 @@ impl LinkRate {
     }
 }
 
-impl fmt::Display for LinkRate {
+impl fmt::Display for ActiveRate {
     /// `4x NDR`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}x {}", self.lanes, self.speed)
@@ -142,33 +142,33 @@ mod tests {
     #[test]
     fn an_extended_speed_takes_precedence() {
         let speed = active_speed;
-        let (base, ext, ext2) = (LinkSpeed::QDR, LinkSpeedExt::NDR, LinkSpeedExt2::XDR);
-        assert_eq!(speed(base, ext, ext2), Some(Speed::Xdr));
-        assert_eq!(speed(base, ext, LinkSpeedExt2::NONE), Some(Speed::Ndr));
+        let (base, ext, ext2) = (LinkSpeeds::QDR, LinkSpeedExt::NDR, LinkSpeedExt2::XDR);
+        assert_eq!(speed(base, ext, ext2), Some(LinkSpeed::Xdr));
+        assert_eq!(speed(base, ext, LinkSpeedExt2::NONE), Some(LinkSpeed::Ndr));
         assert_eq!(
             speed(base, LinkSpeedExt::NONE, LinkSpeedExt2::NONE),
-            Some(Speed::Qdr)
+            Some(LinkSpeed::Qdr)
         );
     }
 
     #[test]
     fn an_unknown_speed_is_not_taken_for_a_slower_one() {
         assert_eq!(
-            active_speed(LinkSpeed::QDR, LinkSpeedExt(0x3), LinkSpeedExt2::NONE),
+            active_speed(LinkSpeeds::QDR, LinkSpeedExt(0x3), LinkSpeedExt2::NONE),
             None
         );
         assert_eq!(
-            active_speed(LinkSpeed::QDR, LinkSpeedExt::NDR, LinkSpeedExt2(2)),
+            active_speed(LinkSpeeds::QDR, LinkSpeedExt::NDR, LinkSpeedExt2(2)),
             None
         );
     }
 
     #[test]
     fn data_rates_follow_line_coding() {
-        let rate = |lanes, speed| LinkRate { lanes, speed }.data_mbps();
-        assert_eq!(rate(4, Speed::Qdr), 32_000);
-        assert_eq!(rate(4, Speed::Ndr), 400_000);
-        assert_eq!(rate(12, Speed::Xdr), 2_400_000);
-        assert_eq!(rate(4, Speed::Fdr), 54_545);
+        let rate = |lanes, speed| ActiveRate { lanes, speed }.data_mbps();
+        assert_eq!(rate(4, LinkSpeed::Qdr), 32_000);
+        assert_eq!(rate(4, LinkSpeed::Ndr), 400_000);
+        assert_eq!(rate(12, LinkSpeed::Xdr), 2_400_000);
+        assert_eq!(rate(4, LinkSpeed::Fdr), 54_545);
     }
 }

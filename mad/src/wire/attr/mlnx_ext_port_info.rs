@@ -1,7 +1,7 @@
 use rsm_ids::PortNum;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::Speed;
+use super::LinkSpeed;
 use super::attribute;
 use crate::wire::bits::bits;
 use crate::wire::codes::bit_mask;
@@ -58,10 +58,10 @@ impl MlnxExtPortInfo {
     }
 
     /// The true speed behind one from PortInfo, which shows FDR10 as QDR.
-    pub fn refine(&self, speed: Speed) -> Speed {
+    pub fn refine(&self, speed: LinkSpeed) -> LinkSpeed {
         let fdr10 = self.link_speed_active().contains(MlnxLinkSpeed::FDR10);
-        if fdr10 && speed == Speed::Qdr {
-            Speed::Fdr10
+        if fdr10 && speed == LinkSpeed::Qdr {
+            LinkSpeed::Fdr10
         } else {
             speed
         }

@@ -26,7 +26,7 @@ pub use ar_info::ArInfo;
 pub use capability::{CapabilityMask, CapabilityMask2};
 pub use guid_info::GuidInfo;
 pub use linear_forwarding_table::LinearForwardingTable;
-pub use link::{LinkRate, LinkSpeed, LinkSpeedExt, LinkSpeedExt2, LinkWidth, Speed};
+pub use link::{ActiveRate, LinkSpeed, LinkSpeedExt, LinkSpeedExt2, LinkSpeeds, LinkWidths};
 pub use mlnx_ext_port_info::{MlnxExtPortInfo, MlnxLinkSpeed};
 pub use multicast_forwarding_table::MulticastForwardingTable;
 pub use node_description::NodeDescription;

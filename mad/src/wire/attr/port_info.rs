@@ -5,7 +5,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::attribute;
 use super::capability::{CapabilityMask, CapabilityMask2};
 use super::link::{
-    LinkRate, LinkSpeed, LinkSpeedExt, LinkSpeedExt2, LinkWidth, Speed, active_speed,
+    ActiveRate, LinkSpeed, LinkSpeedExt, LinkSpeedExt2, LinkSpeeds, LinkWidths, active_speed,
 };
 use crate::wire::bits::bits;
 use crate::wire::codes::code_enum;
@@ -205,13 +205,13 @@ bits! { PortInfo {
     /// The port that received the request. Read only.
     local_port_num, set_local_port_num: PortNum = local_port_num;
     /// The widths that the link may train to.
-    link_width_enabled, set_link_width_enabled: LinkWidth = link_width_enabled;
+    link_width_enabled, set_link_width_enabled: LinkWidths = link_width_enabled;
     /// The widths that the port can train to. Read only.
-    link_width_supported, set_link_width_supported: LinkWidth = link_width_supported;
+    link_width_supported, set_link_width_supported: LinkWidths = link_width_supported;
     /// The width that the link has trained to. Read only.
-    link_width_active, set_link_width_active: LinkWidth = link_width_active;
+    link_width_active, set_link_width_active: LinkWidths = link_width_active;
     /// The original speeds that the port can train to. Read only.
-    link_speed_supported, set_link_speed_supported: LinkSpeed = speed_supported_and_state[7, 4];
+    link_speed_supported, set_link_speed_supported: LinkSpeeds = speed_supported_and_state[7, 4];
     /// The state of the link layer.
     port_state, set_port_state: PortState = speed_supported_and_state[3, 0];
     /// The state of link training.
@@ -224,9 +224,9 @@ bits! { PortInfo {
     lmc, set_lmc: Lmc = protect_bits_and_lmc[2, 0];
     /// The original speed that the link has trained to; no bit when it is an extended one. Read
     /// only.
-    link_speed_active, set_link_speed_active: LinkSpeed = speed_active_and_enabled[7, 4];
+    link_speed_active, set_link_speed_active: LinkSpeeds = speed_active_and_enabled[7, 4];
     /// The original speeds that the link may train to.
-    link_speed_enabled, set_link_speed_enabled: LinkSpeed = speed_active_and_enabled[3, 0];
+    link_speed_enabled, set_link_speed_enabled: LinkSpeeds = speed_active_and_enabled[3, 0];
     /// The largest payload that may be sent to the peer.
     neighbor_mtu, set_neighbor_mtu: Mtu = neighbor_mtu_and_sm_sl[7, 4];
     /// The service level of packets to the master subnet manager; 0 to 15.
@@ -334,7 +334,7 @@ impl PortInfo {
     /// The capability masks are not consulted: those of a switch's external ports are not filled
     /// in, and a port that lacks an extension has zeroes there. FDR10 reads as QDR; see
     /// [`MlnxExtPortInfo::refine`](super::MlnxExtPortInfo::refine).
-    pub fn effective_speed(&self) -> Option<Speed> {
+    pub fn effective_speed(&self) -> Option<LinkSpeed> {
         active_speed(
             self.link_speed_active(),
             self.link_speed_ext_active(),
@@ -343,8 +343,8 @@ impl PortInfo {
     }
 
     /// The rate of the link, if it is trained and its width and speed have names.
-    pub fn link_rate(&self) -> Option<LinkRate> {
-        Some(LinkRate {
+    pub fn link_rate(&self) -> Option<ActiveRate> {
+        Some(ActiveRate {
             lanes: self.link_width_active().single()?.lanes(),
             speed: self.effective_speed()?,
         })
@@ -368,10 +368,10 @@ mod tests {
     fn a_rate_needs_width_and_speed() {
         let mut info = PortInfo::default();
         assert_eq!(info.link_rate(), None);
-        info.set_link_width_active(LinkWidth::X4);
+        info.set_link_width_active(LinkWidths::X4);
         assert_eq!(info.link_rate(), None);
         info.set_link_speed_ext_active2(LinkSpeedExt2::XDR);
-        assert_eq!(info.link_rate().map(LinkRate::data_mbps), Some(800_000));
+        assert_eq!(info.link_rate().map(ActiveRate::data_mbps), Some(800_000));
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use super::{FieldSpec, bytes, dec, hex, named, text};
 use crate::wire::attr::{
-    CapabilityMask, CapabilityMask2, LinkDownDefault, LinkSpeed, LinkSpeedExt, LinkSpeedExt2,
-    LinkWidth, MlnxLinkSpeed, Mtu, NodeType, NoticeType, PortPhysicalState, PortState,
+    CapabilityMask, CapabilityMask2, LinkDownDefault, LinkSpeedExt, LinkSpeedExt2, LinkSpeeds,
+    LinkWidths, MlnxLinkSpeed, Mtu, NodeType, NoticeType, PortPhysicalState, PortState,
     ProducerType, SmState, VlCap,
 };
 
@@ -73,17 +73,17 @@ pub(super) const PORT_INFO: &[FieldSpec] = &[
     hex("DiagCode", 192, 16),
     dec("M_KeyLeasePeriod", 208, 16),
     dec("LocalPortNum", 224, 8),
-    named::<LinkWidth>("LinkWidthEnabled", 232, 8),
-    named::<LinkWidth>("LinkWidthSupported", 240, 8),
-    named::<LinkWidth>("LinkWidthActive", 248, 8),
-    named::<LinkSpeed>("LinkSpeedSupported", 256, 4),
+    named::<LinkWidths>("LinkWidthEnabled", 232, 8),
+    named::<LinkWidths>("LinkWidthSupported", 240, 8),
+    named::<LinkWidths>("LinkWidthActive", 248, 8),
+    named::<LinkSpeeds>("LinkSpeedSupported", 256, 4),
     named::<PortState>("PortState", 260, 4),
     named::<PortPhysicalState>("PortPhysicalState", 264, 4),
     named::<LinkDownDefault>("LinkDownDefaultState", 268, 4),
     dec("M_KeyProtectBits", 272, 2),
     dec("LMC", 277, 3),
-    named::<LinkSpeed>("LinkSpeedActive", 280, 4),
-    named::<LinkSpeed>("LinkSpeedEnabled", 284, 4),
+    named::<LinkSpeeds>("LinkSpeedActive", 280, 4),
+    named::<LinkSpeeds>("LinkSpeedEnabled", 284, 4),
     named::<Mtu>("NeighborMTU", 288, 4),
     dec("MasterSMSL", 292, 4),
     named::<VlCap>("VLCap", 296, 4),

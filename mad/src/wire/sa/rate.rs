@@ -2,7 +2,7 @@ use std::fmt;
 
 use rsm_ids::RATES;
 
-use crate::wire::attr::{LinkRate, Speed};
+use crate::wire::attr::{ActiveRate, LinkSpeed};
 use crate::wire::bits::newtype_fields;
 
 /// A rate of paths and groups (IBA 15.2.5.16): a code of six bits. Codes are not in the order of
@@ -47,16 +47,16 @@ impl Rate {
 
     /// The rate of a link, from the width and speed of its ports. FDR10 counts as QDR, and a rate
     /// beyond the fastest code as that.
-    pub fn of_link(link: LinkRate) -> Rate {
+    pub fn of_link(link: ActiveRate) -> Rate {
         let lane: u32 = match link.speed {
-            Speed::Sdr => 25,
-            Speed::Ddr => 50,
-            Speed::Qdr | Speed::Fdr10 => 100,
-            Speed::Fdr => 140,
-            Speed::Edr => 250,
-            Speed::Hdr => 500,
-            Speed::Ndr => 1000,
-            Speed::Xdr => 2000,
+            LinkSpeed::Sdr => 25,
+            LinkSpeed::Ddr => 50,
+            LinkSpeed::Qdr | LinkSpeed::Fdr10 => 100,
+            LinkSpeed::Fdr => 140,
+            LinkSpeed::Edr => 250,
+            LinkSpeed::Hdr => 500,
+            LinkSpeed::Ndr => 1000,
+            LinkSpeed::Xdr => 2000,
         };
         Rate::at_most(lane * u32::from(link.lanes)).unwrap_or(Rate::GBPS_2_5)
     }
@@ -84,27 +84,27 @@ impl fmt::Debug for Rate {
 mod tests {
     use super::*;
 
-    fn of(lanes: u8, speed: Speed) -> Rate {
-        Rate::of_link(LinkRate { lanes, speed })
+    fn of(lanes: u8, speed: LinkSpeed) -> Rate {
+        Rate::of_link(ActiveRate { lanes, speed })
     }
 
     #[test]
     fn links_have_the_codes_of_the_specification() {
-        assert_eq!(of(1, Speed::Sdr), Rate(2));
-        assert_eq!(of(12, Speed::Sdr), Rate(4));
-        assert_eq!(of(4, Speed::Qdr), Rate::GBPS_40);
-        assert_eq!(of(4, Speed::Fdr10), Rate::GBPS_40);
-        assert_eq!(of(1, Speed::Fdr), Rate(11));
-        assert_eq!(of(2, Speed::Fdr), Rate(19));
-        assert_eq!(of(4, Speed::Fdr), Rate(12));
-        assert_eq!(of(8, Speed::Fdr), Rate(13));
-        assert_eq!(of(12, Speed::Fdr), Rate(14));
-        assert_eq!(of(4, Speed::Edr), Rate::GBPS_100);
-        assert_eq!(of(2, Speed::Hdr), Rate::GBPS_100);
-        assert_eq!(of(4, Speed::Hdr), Rate::GBPS_200);
-        assert_eq!(of(4, Speed::Ndr), Rate::GBPS_400);
-        assert_eq!(of(4, Speed::Xdr), Rate(23));
-        assert_eq!(of(12, Speed::Xdr), Rate::GBPS_1200);
+        assert_eq!(of(1, LinkSpeed::Sdr), Rate(2));
+        assert_eq!(of(12, LinkSpeed::Sdr), Rate(4));
+        assert_eq!(of(4, LinkSpeed::Qdr), Rate::GBPS_40);
+        assert_eq!(of(4, LinkSpeed::Fdr10), Rate::GBPS_40);
+        assert_eq!(of(1, LinkSpeed::Fdr), Rate(11));
+        assert_eq!(of(2, LinkSpeed::Fdr), Rate(19));
+        assert_eq!(of(4, LinkSpeed::Fdr), Rate(12));
+        assert_eq!(of(8, LinkSpeed::Fdr), Rate(13));
+        assert_eq!(of(12, LinkSpeed::Fdr), Rate(14));
+        assert_eq!(of(4, LinkSpeed::Edr), Rate::GBPS_100);
+        assert_eq!(of(2, LinkSpeed::Hdr), Rate::GBPS_100);
+        assert_eq!(of(4, LinkSpeed::Hdr), Rate::GBPS_200);
+        assert_eq!(of(4, LinkSpeed::Ndr), Rate::GBPS_400);
+        assert_eq!(of(4, LinkSpeed::Xdr), Rate(23));
+        assert_eq!(of(12, LinkSpeed::Xdr), Rate::GBPS_1200);
     }
 
     #[test]

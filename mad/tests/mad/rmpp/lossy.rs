@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use rsm_mad::Time;
-use rsm_mad::client::rmpp::{Failure, RmppConfig};
+use rsm_mad::client::rmpp::{RmppConfig, TransferFailure};
 
 use crate::rmpp::world::{CLIENT, Link, PATIENCE, SERVER, World, pattern, question};
 
@@ -113,6 +113,9 @@ fn a_dead_link_is_noticed_at_both_ends() {
     failed.sort_by_key(|(lid, _)| *lid);
     assert_eq!(
         failed,
-        [(SERVER, Failure::Silence), (CLIENT, Failure::Silence)]
+        [
+            (SERVER, TransferFailure::Silence),
+            (CLIENT, TransferFailure::Silence)
+        ]
     );
 }

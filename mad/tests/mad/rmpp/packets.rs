@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rsm_mad::Time;
-use rsm_mad::client::rmpp::{Failure, Refused, Rmpp, RmppConfig};
+use rsm_mad::client::rmpp::{Refused, Rmpp, RmppConfig, TransferFailure};
 use rsm_mad::transport::{Datagram, RemoteAddress};
 use rsm_mad::wire::MadBytes;
 use rsm_mad::wire::header::{MadHeader, Method};
@@ -125,7 +125,7 @@ fn acknowledgements_go_back_in_the_other_direction() {
 }
 
 /// The answer to `wrong` of a server that has sent three of its segments.
-fn sender_says_to(wrong: MadBytes) -> (Option<RmppStatus>, Option<Failure>) {
+fn sender_says_to(wrong: MadBytes) -> (Option<RmppStatus>, Option<TransferFailure>) {
     let mut server = server_that_answers(2_000);
     all(&mut server, NOW);
     server.handle(&from_client(ack(1, 3)), NOW);
@@ -135,7 +135,7 @@ fn sender_says_to(wrong: MadBytes) -> (Option<RmppStatus>, Option<Failure>) {
 }
 
 /// The answer to `wrong` of a server that has received two segments.
-fn receiver_says_to(wrong: MadBytes) -> (Option<RmppStatus>, Option<Failure>) {
+fn receiver_says_to(wrong: MadBytes) -> (Option<RmppStatus>, Option<TransferFailure>) {
     let mut server = Rmpp::new(RmppConfig::default());
     server.handle(&from_client(data(1, FIRST, 0)), NOW);
     server.handle(&from_client(data(2, MIDDLE, 0)), NOW);
@@ -144,7 +144,7 @@ fn receiver_says_to(wrong: MadBytes) -> (Option<RmppStatus>, Option<Failure>) {
     says(&mut server)
 }
 
-fn says(server: &mut Rmpp) -> (Option<RmppStatus>, Option<Failure>) {
+fn says(server: &mut Rmpp) -> (Option<RmppStatus>, Option<TransferFailure>) {
     let sent = all(server, NOW);
     let failure = server.poll_failure().map(|failed| failed.failure);
     assert_eq!(failure.is_some(), server.stats().transactions == 0);
@@ -193,7 +193,10 @@ fn a_sender_aborts_on_a_wrong_packet_with_its_status() {
         ),
     ] {
         let said = sender_says_to(wrong);
-        assert_eq!(said, (Some(expected), Some(Failure::Violation(expected))));
+        assert_eq!(
+            said,
+            (Some(expected), Some(TransferFailure::Violation(expected)))
+        );
     }
 }
 
@@ -220,7 +223,10 @@ fn a_receiver_aborts_on_a_wrong_packet_with_its_status() {
         (data(3, LAST, 221), InconsistentLast),
     ] {
         let said = receiver_says_to(wrong);
-        assert_eq!(said, (Some(expected), Some(Failure::Violation(expected))));
+        assert_eq!(
+            said,
+            (Some(expected), Some(TransferFailure::Violation(expected)))
+        );
     }
 }
 
@@ -236,7 +242,7 @@ fn an_announced_length_is_held_to() {
         let failure = server.poll_failure().map(|failed| failed.failure);
         (length, failure)
     };
-    let inconsistent = Some(Failure::Violation(RmppStatus::InconsistentLast));
+    let inconsistent = Some(TransferFailure::Violation(RmppStatus::InconsistentLast));
     assert_eq!(lengths(270, &[(2, LAST, 50)]), (Some(230), None));
     assert_eq!(lengths(0, &[(2, LAST, 50)]), (Some(230), None));
     assert_eq!(lengths(271, &[(2, LAST, 50)]), (None, inconsistent));
@@ -244,28 +250,31 @@ fn an_announced_length_is_held_to() {
     assert_eq!(lengths(220, &[]), (None, inconsistent));
     // More than the server takes, detected at once and at the end.
     let bound = RmppConfig::default().max_received as u32;
-    assert_eq!(lengths(2 * bound, &[]), (None, Some(Failure::TooLong)));
+    assert_eq!(
+        lengths(2 * bound, &[]),
+        (None, Some(TransferFailure::TooLong))
+    );
     let endless: Vec<_> = (2..)
         .take(400)
         .map(|segment| (segment, MIDDLE, 0))
         .collect();
-    assert_eq!(lengths(0, &endless), (None, Some(Failure::TooLong)));
+    assert_eq!(lengths(0, &endless), (None, Some(TransferFailure::TooLong)));
 }
 
 #[test]
 fn stop_and_abort_end_a_transfer_without_an_answer() {
     let stop = ended_by(ack(0, 0), RmppType::Stop, RmppStatus::ResourcesExhausted);
-    assert_eq!(sender_says_to(stop), (None, Some(Failure::Stopped)));
+    assert_eq!(sender_says_to(stop), (None, Some(TransferFailure::Stopped)));
     let status = RmppStatus::Unknown(200);
     let abort = ended_by(ack(0, 0), RmppType::Abort, status);
     assert_eq!(
         sender_says_to(abort),
-        (None, Some(Failure::Aborted(status)))
+        (None, Some(TransferFailure::Aborted(status)))
     );
     let abort = ended_by(data(0, MIDDLE, 0), RmppType::Abort, status);
     assert_eq!(
         receiver_says_to(abort),
-        (None, Some(Failure::Aborted(status)))
+        (None, Some(TransferFailure::Aborted(status)))
     );
 }
 

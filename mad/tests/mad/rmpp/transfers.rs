@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rsm_ids::Lid;
 use rsm_mad::Time;
-use rsm_mad::client::rmpp::{Failure, MAX_SEND_WINDOW, Refused, Rmpp, RmppConfig};
+use rsm_mad::client::rmpp::{MAX_SEND_WINDOW, Refused, Rmpp, RmppConfig, TransferFailure};
 use rsm_mad::transport::{Datagram, Filled, Outgoing, RemoteAddress, Source, Streamed};
 use rsm_mad::wire::MadBytes;
 use rsm_mad::wire::header::{MadHeader, Method};
@@ -84,7 +84,10 @@ fn a_client_that_never_acknowledges_is_given_up() {
         .send(stalled(Method::GET_TABLE_RESPONSE, 1), Duration::ZERO, NOW)
         .unwrap();
     let (end, sent) = alone(&mut server);
-    assert_eq!(server.poll_failure().unwrap().failure, Failure::Silence);
+    assert_eq!(
+        server.poll_failure().unwrap().failure,
+        TransferFailure::Silence
+    );
     // The first segment each time, then the end: 0.5 + 1 + 2 + 2 + 2 + 2 s.
     assert_eq!(sent.len(), 1 + usize::from(config.retries) + 1);
     assert_eq!(end.since(NOW), Duration::from_millis(9_500));
@@ -119,7 +122,10 @@ fn a_client_that_acknowledges_too_slowly_is_given_up() {
         let remote = RemoteAddress::gsi(CLIENT, 0);
         server.handle(&Datagram { mad, remote }, now);
     }
-    assert_eq!(server.poll_failure().unwrap().failure, Failure::TotalTime);
+    assert_eq!(
+        server.poll_failure().unwrap().failure,
+        TransferFailure::TotalTime
+    );
     assert_eq!(now.since(NOW), config.total_time);
     assert_eq!(
         rmpp_of(&last.unwrap()).status(),
@@ -284,7 +290,10 @@ fn a_single_datagram_passes_both_ways_and_ends_a_request() {
     client.send(ask, PATIENCE, NOW).unwrap();
     client.handle_deadline(NOW + PATIENCE);
     let failed = client.poll_failure().unwrap();
-    assert_eq!((failed.key.tid.0, failed.failure), (6, Failure::Silence));
+    assert_eq!(
+        (failed.key.tid.0, failed.failure),
+        (6, TransferFailure::Silence)
+    );
 }
 
 #[test]

@@ -76,7 +76,7 @@ raw_numbers!(u8, u16, u32, u64);
 raw_newtypes!(
     Guid: u64, Lid: u16, PortNum: u8, Gid: u128, Tid: u64, PKey: u16, Trap: u16, ProducerType: u32,
     AttrId: u16, Class: u8, Method: u8, Status: u16, CapabilityMask: u32, CapabilityMask2: u16,
-    LinkWidth: u8, LinkSpeed: u8, LinkSpeedExt: u8, LinkSpeedExt2: u8, MlnxLinkSpeed: u8,
+    LinkWidths: u8, LinkSpeeds: u8, LinkSpeedExt: u8, LinkSpeedExt2: u8, MlnxLinkSpeed: u8,
     LocalChanges: u16, RmppFlags: u8, ComponentMask: u64, JoinState: u8, Rate: u8, SaCapabilityMask: u16,
     SaCapabilityMask2: u32,
 );

@@ -362,8 +362,8 @@ fn disabled_ar_info_forwards_by_no_group_and_keeps_the_rest() {
 #[test]
 fn only_qdr_refines_to_fdr10() {
     let mut ext = MlnxExtPortInfo::default();
-    assert_eq!(ext.refine(Speed::Qdr), Speed::Qdr);
+    assert_eq!(ext.refine(LinkSpeed::Qdr), LinkSpeed::Qdr);
     ext.set_link_speed_active(MlnxLinkSpeed::FDR10);
-    assert_eq!(ext.refine(Speed::Qdr), Speed::Fdr10);
-    assert_eq!(ext.refine(Speed::Edr), Speed::Edr);
+    assert_eq!(ext.refine(LinkSpeed::Qdr), LinkSpeed::Fdr10);
+    assert_eq!(ext.refine(LinkSpeed::Edr), LinkSpeed::Edr);
 }

@@ -120,7 +120,7 @@ fn a_captured_response_reads_as_port_info() {
     let info = PortInfo::from_data(smp.data());
     assert_eq!(info.local_port_num(), PortNum(1));
     assert_eq!(info.port_physical_state(), PortPhysicalState::LinkUp);
-    assert_eq!(info.link_width_active(), LinkWidth::X4);
+    assert_eq!(info.link_width_active(), LinkWidths::X4);
 }
 
 /// Builds an attribute with setters and compares it with captured bytes, which are also printed on
@@ -201,18 +201,18 @@ fn setters_build_the_captured_port_info() {
             )
             .set_m_key_lease_period(4089)
             .set_local_port_num(PortNum(1))
-            .set_link_width_enabled(LinkWidth::X4)
+            .set_link_width_enabled(LinkWidths::X4)
             .set_link_width_supported(
-                LinkWidth::X1 | LinkWidth::X2 | LinkWidth::X4 | LinkWidth::X8 | LinkWidth::X12,
+                LinkWidths::X1 | LinkWidths::X2 | LinkWidths::X4 | LinkWidths::X8 | LinkWidths::X12,
             )
-            .set_link_width_active(LinkWidth::X4)
-            .set_link_speed_supported(LinkSpeed::SDR | LinkSpeed::DDR | LinkSpeed::QDR)
+            .set_link_width_active(LinkWidths::X4)
+            .set_link_speed_supported(LinkSpeeds::SDR | LinkSpeeds::DDR | LinkSpeeds::QDR)
             .set_port_state(PortState::Active)
             .set_port_physical_state(PortPhysicalState::LinkUp)
             .set_link_down_default_state(LinkDownDefault::Polling)
             .set_lmc(Lmc::ZERO)
-            .set_link_speed_active(LinkSpeed::SDR)
-            .set_link_speed_enabled(LinkSpeed::SDR)
+            .set_link_speed_active(LinkSpeeds::SDR)
+            .set_link_speed_enabled(LinkSpeeds::SDR)
             .set_neighbor_mtu(Mtu::Bytes2048)
             .set_vl_cap(VlCap::Vl0To7)
             .set_vl_arbitration_high_cap(8)

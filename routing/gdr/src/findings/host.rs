@@ -2,23 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Finding, FindingKind, PortName};
+use super::{GpuFinding, GpuFindingKind, PortName};
 use crate::Analysis;
 use crate::hints::HintReason;
 use crate::host::Host;
-use crate::hosts::Origin;
+use crate::hosts::HostOrigin;
 use crate::inventory::{LinkFamily, LinkShape, Tier};
 use crate::join::{JoinConflict, Joined, NotJoined};
-use crate::roles::Role;
+use crate::roles::TrafficRole;
 
 pub(super) fn find(
     analysis: &Analysis,
     place: usize,
     conflicts: &[JoinConflict],
-    findings: &mut Vec<Finding>,
+    findings: &mut Vec<GpuFinding>,
 ) {
     let host = &analysis.hosts[place];
-    let new = |kind, evidence: String| Finding {
+    let new = |kind, evidence: String| GpuFinding {
         kind,
         host: host.name.clone(),
         gpus: Vec::new(),
@@ -32,12 +32,12 @@ pub(super) fn find(
     join(analysis, host, conflicts, &name, findings, &new);
     tiers(analysis, place, &name, findings, &new);
     wrong_numa(host, findings, &new);
-    if host.origin == Origin::Own {
+    if host.origin == HostOrigin::Own {
         nvlinks(host, findings, &new);
         let age = analysis.config.now.saturating_sub(host.seen);
         if analysis.config.max_age.is_some_and(|most| age > most) {
             findings.push(new(
-                FindingKind::StaleInventory,
+                GpuFindingKind::StaleInventory,
                 format!("seen {age} seconds ago"),
             ));
         }
@@ -49,8 +49,8 @@ fn join(
     host: &Host,
     conflicts: &[JoinConflict],
     name: &impl Fn(usize) -> PortName,
-    findings: &mut Vec<Finding>,
-    new: &impl Fn(FindingKind, String) -> Finding,
+    findings: &mut Vec<GpuFinding>,
+    new: &impl Fn(GpuFindingKind, String) -> GpuFinding,
 ) {
     let Some(fabric) = &analysis.fabric else {
         return;
@@ -66,7 +66,7 @@ fn join(
             )
         };
         let evidence = format!("{}, {}", told(conflict.kept), told(conflict.other));
-        let mut finding = new(FindingKind::JoinConflict, evidence);
+        let mut finding = new(GpuFindingKind::JoinConflict, evidence);
         finding.ports.push(name(conflict.port));
         findings.push(finding);
     }
@@ -75,7 +75,7 @@ fn join(
         // Ethernet ports belong to no fabric, and a port that no source declares InfiniBand is not
         // missing.
         if let Joined::Not(reason) = joined
-            && host.roles[port].0 != Role::Outside
+            && host.roles[port].0 != TrafficRole::Outside
         {
             missing.entry(*reason).or_default().push(name(port));
         }
@@ -83,14 +83,17 @@ fn join(
     for (reason, ports) in missing {
         let (kind, text) = match reason {
             NotJoined::Ethernet => continue,
-            NotJoined::Down => (FindingKind::Unjoined, "the host says that they are down"),
+            NotJoined::Down => (GpuFindingKind::Unjoined, "the host says that they are down"),
             NotJoined::NotInFabric => (
-                FindingKind::Unjoined,
+                GpuFindingKind::Unjoined,
                 "nothing in the fabric has their GUIDs or names",
             ),
-            NotJoined::Ambiguous => (FindingKind::Unjoined, "several ports of the fabric match"),
+            NotJoined::Ambiguous => (
+                GpuFindingKind::Unjoined,
+                "several ports of the fabric match",
+            ),
             NotJoined::Taken => (
-                FindingKind::PortClaimedTwice,
+                GpuFindingKind::PortClaimedTwice,
                 "another host's inventory has the same",
             ),
         };
@@ -107,8 +110,8 @@ fn tiers(
     analysis: &Analysis,
     place: usize,
     name: &impl Fn(usize) -> PortName,
-    findings: &mut Vec<Finding>,
-    new: &impl Fn(FindingKind, String) -> Finding,
+    findings: &mut Vec<GpuFinding>,
+    new: &impl Fn(GpuFindingKind, String) -> GpuFinding,
 ) {
     let host = &analysis.hosts[place];
     let compute = host.compute_ports();
@@ -138,7 +141,7 @@ fn tiers(
                     local && !host.works(port, analysis.fabric.is_some())
                 });
                 let mut finding = new(
-                    FindingKind::GdrTierPoor,
+                    GpuFindingKind::GdrTierPoor,
                     format!("GPU{index} has to use a port at {tier}: its own is not in the fabric"),
                 );
                 finding.gpus.push(index);
@@ -150,7 +153,7 @@ fn tiers(
     }
     if let Some(worst) = worst {
         let mut finding = new(
-            FindingKind::GpuWithoutLocalHca,
+            GpuFindingKind::GpuWithoutLocalHca,
             format!(
                 "{} of {} GPUs have no compute port nearer than {worst}",
                 without.len(),
@@ -165,8 +168,8 @@ fn tiers(
 /// Processors with GPUs and no adapter, while another has more adapters than one.
 fn wrong_numa(
     host: &Host,
-    findings: &mut Vec<Finding>,
-    new: &impl Fn(FindingKind, String) -> Finding,
+    findings: &mut Vec<GpuFinding>,
+    new: &impl Fn(GpuFindingKind, String) -> GpuFinding,
 ) {
     let gpu_nodes: BTreeSet<u16> = host
         .inventory
@@ -199,7 +202,7 @@ fn wrong_numa(
     }
     let list: Vec<String> = nodes.iter().map(u16::to_string).collect();
     let mut finding = new(
-        FindingKind::HcaOnWrongNuma,
+        GpuFindingKind::HcaOnWrongNuma,
         format!(
             "NUMA node {} has GPUs and none of the {} compute ports",
             list.join(","),
@@ -215,15 +218,15 @@ fn wrong_numa(
 
 fn nvlinks(
     host: &Host,
-    findings: &mut Vec<Finding>,
-    new: &impl Fn(FindingKind, String) -> Finding,
+    findings: &mut Vec<GpuFinding>,
+    new: &impl Fn(GpuFindingKind, String) -> GpuFinding,
 ) {
     let inventory = &host.inventory;
     let gpus = inventory.gpus.len();
     let mut report = |gpus: Vec<u16>, found: u32, expected: u32| {
         let list: Vec<String> = gpus.iter().map(|gpu| format!("GPU{gpu}")).collect();
         let mut finding = new(
-            FindingKind::NvLinkDegraded,
+            GpuFindingKind::NvLinkDegraded,
             format!(
                 "{} {found} links: expected {expected}",
                 match gpus.len() {

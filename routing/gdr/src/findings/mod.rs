@@ -12,7 +12,7 @@ use super::join::JoinConflict;
 
 /// The subject of a finding. The names are stable: alerts are keyed by them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum FindingKind {
+pub enum GpuFindingKind {
     /// Two cables of compute ports are in each other's place.
     RailCablesSwapped,
     /// The cable of a compute port ends at a leaf that is not its rail's.
@@ -43,95 +43,99 @@ pub enum FindingKind {
     StaleInventory,
 }
 
-impl FindingKind {
+impl GpuFindingKind {
     /// Every kind.
-    pub const ALL: [FindingKind; 14] = [
-        FindingKind::RailCablesSwapped,
-        FindingKind::RailCableMisplaced,
-        FindingKind::RailOrderGpus,
-        FindingKind::RailOrderHcas,
-        FindingKind::RailOrderUnknown,
-        FindingKind::RailsShareLeaf,
-        FindingKind::GpuWithoutLocalHca,
-        FindingKind::GdrTierPoor,
-        FindingKind::NvLinkDegraded,
-        FindingKind::HcaOnWrongNuma,
-        FindingKind::Unjoined,
-        FindingKind::JoinConflict,
-        FindingKind::PortClaimedTwice,
-        FindingKind::StaleInventory,
+    pub const ALL: [GpuFindingKind; 14] = [
+        GpuFindingKind::RailCablesSwapped,
+        GpuFindingKind::RailCableMisplaced,
+        GpuFindingKind::RailOrderGpus,
+        GpuFindingKind::RailOrderHcas,
+        GpuFindingKind::RailOrderUnknown,
+        GpuFindingKind::RailsShareLeaf,
+        GpuFindingKind::GpuWithoutLocalHca,
+        GpuFindingKind::GdrTierPoor,
+        GpuFindingKind::NvLinkDegraded,
+        GpuFindingKind::HcaOnWrongNuma,
+        GpuFindingKind::Unjoined,
+        GpuFindingKind::JoinConflict,
+        GpuFindingKind::PortClaimedTwice,
+        GpuFindingKind::StaleInventory,
     ];
 
     /// The name, in lower case with hyphens.
     pub const fn name(self) -> &'static str {
         match self {
-            FindingKind::RailCablesSwapped => "rail-cables-swapped",
-            FindingKind::RailCableMisplaced => "rail-cable-misplaced",
-            FindingKind::RailOrderGpus => "rail-order-gpus",
-            FindingKind::RailOrderHcas => "rail-order-hcas",
-            FindingKind::RailOrderUnknown => "rail-order-unknown",
-            FindingKind::RailsShareLeaf => "rails-share-leaf",
-            FindingKind::GpuWithoutLocalHca => "gpu-without-local-hca",
-            FindingKind::GdrTierPoor => "gdr-tier-poor",
-            FindingKind::NvLinkDegraded => "nvlink-degraded",
-            FindingKind::HcaOnWrongNuma => "hca-on-wrong-numa",
-            FindingKind::Unjoined => "unjoined",
-            FindingKind::JoinConflict => "join-conflict",
-            FindingKind::PortClaimedTwice => "port-claimed-twice",
-            FindingKind::StaleInventory => "stale-inventory",
+            GpuFindingKind::RailCablesSwapped => "rail-cables-swapped",
+            GpuFindingKind::RailCableMisplaced => "rail-cable-misplaced",
+            GpuFindingKind::RailOrderGpus => "rail-order-gpus",
+            GpuFindingKind::RailOrderHcas => "rail-order-hcas",
+            GpuFindingKind::RailOrderUnknown => "rail-order-unknown",
+            GpuFindingKind::RailsShareLeaf => "rails-share-leaf",
+            GpuFindingKind::GpuWithoutLocalHca => "gpu-without-local-hca",
+            GpuFindingKind::GdrTierPoor => "gdr-tier-poor",
+            GpuFindingKind::NvLinkDegraded => "nvlink-degraded",
+            GpuFindingKind::HcaOnWrongNuma => "hca-on-wrong-numa",
+            GpuFindingKind::Unjoined => "unjoined",
+            GpuFindingKind::JoinConflict => "join-conflict",
+            GpuFindingKind::PortClaimedTwice => "port-claimed-twice",
+            GpuFindingKind::StaleInventory => "stale-inventory",
         }
     }
 
     /// How bad it is.
-    pub const fn severity(self) -> Severity {
+    pub const fn severity(self) -> GpuSeverity {
         match self {
-            FindingKind::RailCablesSwapped
-            | FindingKind::RailCableMisplaced
-            | FindingKind::NvLinkDegraded
-            | FindingKind::PortClaimedTwice => Severity::Error,
-            FindingKind::Unjoined | FindingKind::StaleInventory => Severity::Info,
-            _ => Severity::Warning,
+            GpuFindingKind::RailCablesSwapped
+            | GpuFindingKind::RailCableMisplaced
+            | GpuFindingKind::NvLinkDegraded
+            | GpuFindingKind::PortClaimedTwice => GpuSeverity::Error,
+            GpuFindingKind::Unjoined | GpuFindingKind::StaleInventory => GpuSeverity::Info,
+            _ => GpuSeverity::Warning,
         }
     }
 
     /// The advice for the operator.
     pub const fn advice(self) -> &'static str {
         match self {
-            FindingKind::RailCablesSwapped => "exchange the two cables at the leaves",
-            FindingKind::RailCableMisplaced => "move the cable to a free port of the expected leaf",
-            FindingKind::RailOrderGpus => {
+            GpuFindingKind::RailCablesSwapped => "exchange the two cables at the leaves",
+            GpuFindingKind::RailCableMisplaced => {
+                "move the cable to a free port of the expected leaf"
+            }
+            GpuFindingKind::RailOrderGpus => {
                 "use the exported rail list, or let CUDA count by PCI address (CUDA_DEVICE_ORDER=PCI_BUS_ID)"
             }
-            FindingKind::RailOrderHcas => {
+            GpuFindingKind::RailOrderHcas => {
                 "use the exported NCCL_IB_HCA list, or NCCL_IB_DEVICE_PCI_ORDER=1, or name the devices by PCI address"
             }
-            FindingKind::RailOrderUnknown => {
+            GpuFindingKind::RailOrderUnknown => {
                 "import the host's own inventory, which tells the two apart"
             }
-            FindingKind::RailsShareLeaf => "cable one of the ports to a leaf of its own",
-            FindingKind::GpuWithoutLocalHca => {
+            GpuFindingKind::RailsShareLeaf => "cable one of the ports to a leaf of its own",
+            GpuFindingKind::GpuWithoutLocalHca => {
                 "allow GPUDirect RDMA over the tier (NCCL_NET_GDR_LEVEL); in a virtual machine, give NCCL the exported topology"
             }
-            FindingKind::GdrTierPoor => {
+            GpuFindingKind::GdrTierPoor => {
                 "bring the port up, or leave the GPU out of jobs across hosts"
             }
-            FindingKind::NvLinkDegraded => {
+            GpuFindingKind::NvLinkDegraded => {
                 "look at `nvidia-smi nvlink --status` and the fabric manager; reset the GPU"
             }
-            FindingKind::HcaOnWrongNuma => "move an adapter to a slot of the other processor",
-            FindingKind::Unjoined => "check the cable, or import a source that has GUIDs (sysfs)",
-            FindingKind::JoinConflict => {
+            GpuFindingKind::HcaOnWrongNuma => "move an adapter to a slot of the other processor",
+            GpuFindingKind::Unjoined => {
+                "check the cable, or import a source that has GUIDs (sysfs)"
+            }
+            GpuFindingKind::JoinConflict => {
                 "import the host again; an adapter may have been exchanged"
             }
-            FindingKind::PortClaimedTwice => {
+            GpuFindingKind::PortClaimedTwice => {
                 "forget the inventory of the host that the adapter has left"
             }
-            FindingKind::StaleInventory => "import the host again",
+            GpuFindingKind::StaleInventory => "import the host again",
         }
     }
 }
 
-impl fmt::Display for FindingKind {
+impl fmt::Display for GpuFindingKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
@@ -139,7 +143,7 @@ impl fmt::Display for FindingKind {
 
 /// How bad a finding is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Severity {
+pub enum GpuSeverity {
     /// Information.
     Info,
     /// Costs bandwidth in some jobs.
@@ -165,9 +169,9 @@ impl fmt::Display for PortName {
 
 /// A fault.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Finding {
+pub struct GpuFinding {
     /// The kind of fault.
-    pub kind: FindingKind,
+    pub kind: GpuFindingKind,
     /// The host; the first of two.
     pub host: String,
     /// The GPUs, by index.
@@ -178,7 +182,7 @@ pub struct Finding {
     pub evidence: String,
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for GpuFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -192,7 +196,7 @@ impl fmt::Display for Finding {
 }
 
 /// All faults, in the order of hosts and then kinds.
-pub(super) fn find(analysis: &Analysis, conflicts: &[Vec<JoinConflict>]) -> Vec<Finding> {
+pub(super) fn find(analysis: &Analysis, conflicts: &[Vec<JoinConflict>]) -> Vec<GpuFinding> {
     let mut findings = rail::find(analysis);
     findings.par_extend(
         conflicts
@@ -205,7 +209,8 @@ pub(super) fn find(analysis: &Analysis, conflicts: &[Vec<JoinConflict>]) -> Vec<
             }),
     );
     findings.sort_by(|one, other| {
-        let key = |finding: &Finding| (finding.kind, finding.gpus.clone(), finding.ports.clone());
+        let key =
+            |finding: &GpuFinding| (finding.kind, finding.gpus.clone(), finding.ports.clone());
         one.host
             .cmp(&other.host)
             .then_with(|| key(one).cmp(&key(other)))

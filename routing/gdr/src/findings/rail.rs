@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 
-use super::{Finding, FindingKind, PortName};
+use super::{GpuFinding, GpuFindingKind, PortName};
 use crate::Analysis;
-use crate::fabric::Fabric;
+use crate::fabric::GpuFabric;
 use crate::hints::wanted;
 use crate::host::Host;
-use crate::hosts::Origin;
+use crate::hosts::HostOrigin;
 use crate::rails::{Rail, vote};
 use rsm_routing::topology::SwitchIdx;
 
@@ -30,10 +30,10 @@ struct Astray {
 
 struct Search<'a> {
     analysis: &'a Analysis,
-    fabric: &'a Fabric,
+    fabric: &'a GpuFabric,
 }
 
-pub(super) fn find(analysis: &Analysis) -> Vec<Finding> {
+pub(super) fn find(analysis: &Analysis) -> Vec<GpuFinding> {
     let Some(fabric) = &analysis.fabric else {
         return Vec::new();
     };
@@ -60,7 +60,7 @@ pub(super) fn find(analysis: &Analysis) -> Vec<Finding> {
         }
         (numbered, misplaced)
     });
-    let of_units: Vec<(Vec<Finding>, Vec<Astray>)> = of_units.collect();
+    let of_units: Vec<(Vec<GpuFinding>, Vec<Astray>)> = of_units.collect();
     let (mut findings, mut misplaced) = (Vec::new(), Vec::new());
     for (numbered, astray) in of_units {
         findings.extend(numbered);
@@ -145,7 +145,7 @@ impl Search<'_> {
     /// The cause of a host's ports on wrong rails; `order` has its ports by PCI address.
     fn cause(&self, place: usize, order: Option<&[usize]>, positions: &[Option<Rail>]) -> Cause {
         let host = &self.analysis.hosts[place];
-        let Some(order) = order.filter(|_| host.origin == Origin::Own) else {
+        let Some(order) = order.filter(|_| host.origin == HostOrigin::Own) else {
             return Cause::Unknown;
         };
         let fits = order.iter().zip(positions).all(|(&port, rail)| {
@@ -173,11 +173,11 @@ impl Search<'_> {
 
     fn finding(
         &self,
-        kind: FindingKind,
+        kind: GpuFindingKind,
         host: usize,
         astray: &[Astray],
         evidence: String,
-    ) -> Finding {
+    ) -> GpuFinding {
         let inventory = &self.analysis.hosts[host].inventory;
         let mut gpus: Vec<u16> = astray
             .iter()
@@ -189,7 +189,7 @@ impl Search<'_> {
             .map(|port| self.name(port.host, port.port))
             .collect();
         ports.sort();
-        Finding {
+        GpuFinding {
             kind,
             host: self.analysis.hosts[host].name.clone(),
             gpus,
@@ -198,21 +198,21 @@ impl Search<'_> {
         }
     }
 
-    fn numbered(&self, host: usize, astray: &[Astray]) -> Finding {
+    fn numbered(&self, host: usize, astray: &[Astray]) -> GpuFinding {
         let evidence = format!(
             "{} GPUs reach leaves of other rails, while the adapters in the order of their PCI addresses reach the usual ones",
             astray.len()
         );
-        self.finding(FindingKind::RailOrderGpus, host, astray, evidence)
+        self.finding(GpuFindingKind::RailOrderGpus, host, astray, evidence)
     }
 
-    fn undecided(&self, host: usize, astray: &[Astray]) -> Finding {
+    fn undecided(&self, host: usize, astray: &[Astray]) -> GpuFinding {
         let evidence = format!("{} ports are on each other's rails", astray.len());
-        self.finding(FindingKind::RailOrderUnknown, host, astray, evidence)
+        self.finding(GpuFindingKind::RailOrderUnknown, host, astray, evidence)
     }
 
     /// Reports the cables: pairs that are in each other's place first, then the others.
-    fn cables(&self, mut misplaced: Vec<Astray>, findings: &mut Vec<Finding>) {
+    fn cables(&self, mut misplaced: Vec<Astray>, findings: &mut Vec<GpuFinding>) {
         misplaced.sort_by_key(|port| (port.host, port.port));
         let mut waiting: BTreeMap<(SwitchIdx, SwitchIdx), Vec<Astray>> = BTreeMap::new();
         let mut single = Vec::new();
@@ -238,7 +238,12 @@ impl Search<'_> {
                 self.fabric.switch_name(port.expected),
             );
             let one = std::slice::from_ref(&port);
-            findings.push(self.finding(FindingKind::RailCableMisplaced, port.host, one, evidence));
+            findings.push(self.finding(
+                GpuFindingKind::RailCableMisplaced,
+                port.host,
+                one,
+                evidence,
+            ));
         }
     }
 
@@ -248,7 +253,7 @@ impl Search<'_> {
         format!("{} port {number}", self.fabric.switch_name(port.actual))
     }
 
-    fn swapped(&self, one: &Astray, other: &Astray) -> Finding {
+    fn swapped(&self, one: &Astray, other: &Astray) -> GpuFinding {
         let evidence = format!(
             "{} is cabled to {} and {} to {}: each belongs where the other one is",
             self.name(one.host, one.port),
@@ -257,7 +262,7 @@ impl Search<'_> {
             self.socket(other),
         );
         let mut finding = self.finding(
-            FindingKind::RailCablesSwapped,
+            GpuFindingKind::RailCablesSwapped,
             one.host,
             std::slice::from_ref(one),
             evidence,
@@ -274,7 +279,7 @@ impl Search<'_> {
 
     /// Hosts whose adapters are named in another order of rails than those of most hosts of the
     /// unit.
-    fn device_order(&self, with_wrong_cables: &BTreeSet<usize>, findings: &mut Vec<Finding>) {
+    fn device_order(&self, with_wrong_cables: &BTreeSet<usize>, findings: &mut Vec<GpuFinding>) {
         for unit in &self.analysis.rails.units {
             let order = |place: usize| -> Option<Vec<usize>> {
                 let host = &self.analysis.hosts[place];
@@ -282,7 +287,7 @@ impl Search<'_> {
                 by_name.into_iter().map(|port| host.slot(port)).collect()
             };
             let told = |place: &&usize| {
-                self.analysis.hosts[**place].origin == Origin::Own
+                self.analysis.hosts[**place].origin == HostOrigin::Own
                     && !with_wrong_cables.contains(place)
             };
             let orders: Vec<(usize, Vec<usize>)> = unit
@@ -310,7 +315,7 @@ impl Search<'_> {
         }
     }
 
-    fn misnamed(&self, place: usize, order: &[usize], usual: &[usize]) -> Finding {
+    fn misnamed(&self, place: usize, order: &[usize], usual: &[usize]) -> GpuFinding {
         let host = &self.analysis.hosts[place];
         let rails = |order: &[usize]| {
             let numbers: Vec<String> = order.iter().map(usize::to_string).collect();
@@ -326,8 +331,8 @@ impl Search<'_> {
             .map(|((&port, _), _)| self.name(place, port))
             .collect();
         ports.sort();
-        Finding {
-            kind: FindingKind::RailOrderHcas,
+        GpuFinding {
+            kind: GpuFindingKind::RailOrderHcas,
             host: host.name.clone(),
             gpus: Vec::new(),
             ports,
@@ -340,7 +345,7 @@ impl Search<'_> {
     }
 
     /// Ports of one host at one leaf where the host's others have leaves of their own.
-    fn shared_leaves(&self, reported: &BTreeSet<(usize, usize)>, findings: &mut Vec<Finding>) {
+    fn shared_leaves(&self, reported: &BTreeSet<(usize, usize)>, findings: &mut Vec<GpuFinding>) {
         for (place, host) in self.analysis.hosts.iter().enumerate() {
             let mut at: BTreeMap<SwitchIdx, Vec<usize>> = BTreeMap::new();
             for &port in &host.slots {
@@ -359,8 +364,8 @@ impl Search<'_> {
                 if by_design || ports.iter().any(|&port| reported.contains(&(place, port))) {
                     continue;
                 }
-                findings.push(Finding {
-                    kind: FindingKind::RailsShareLeaf,
+                findings.push(GpuFinding {
+                    kind: GpuFindingKind::RailsShareLeaf,
                     host: host.name.clone(),
                     gpus: Vec::new(),
                     ports: ports.iter().map(|&port| self.name(place, port)).collect(),

@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_ids::Guid;
 
-use super::findings::FindingKind;
-use super::hosts::{HostError, Inventory};
+use super::findings::GpuFindingKind;
+use super::hosts::{GpuInventory, HostError};
 use super::inventory::{
-    Gpu, HcaPort, HostInventory, LinkFamily, LinkLayer, NvLink, PciAddress, Source, Tier,
+    Gpu, HcaPort, HostInventory, InventorySource, LinkFamily, LinkLayer, NvLink, PciAddress, Tier,
 };
 use rsm_routing::generate::rng::Rng;
 use rsm_routing::netlist::{Netlist, NetlistError, Node, NodeKind};
@@ -28,7 +28,7 @@ const BUSES: [u8; 2] = [0x10, 0x90];
 
 /// The faults of a generated fleet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Faults {
+pub struct FleetFaults {
     /// Hosts whose GPUs are numbered in another order than their PCI addresses.
     pub gpu_order: usize,
     /// Hosts whose adapters are named in another order than their PCI addresses.
@@ -45,9 +45,9 @@ pub struct Faults {
 
 /// A finding that a fault must lead to.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Expected {
+pub struct ExpectedFinding {
     /// Its kind.
-    pub kind: FindingKind,
+    pub kind: GpuFindingKind,
     /// Its hosts: one, or the two ends of exchanged cables.
     pub hosts: BTreeSet<String>,
     /// The ports that it names, as `host device`; empty where the kind alone matters.
@@ -62,9 +62,9 @@ pub struct Fleet {
     /// The fabric.
     pub netlist: Netlist,
     /// The hosts.
-    pub inventory: Inventory,
+    pub inventory: GpuInventory,
     /// The findings that must come, sorted, and no others.
-    pub expected: Vec<Expected>,
+    pub expected: Vec<ExpectedFinding>,
 }
 
 /// Why there is no fleet.
@@ -85,7 +85,7 @@ type Hosts = BTreeMap<String, BTreeMap<u32, usize>>;
 ///
 /// # Errors
 /// Hosts whose names or numbers of devices no inventory takes.
-pub fn fleet(netlist: Netlist, faults: Faults) -> Result<Fleet, FleetError> {
+pub fn fleet(netlist: Netlist, faults: FleetFaults) -> Result<Fleet, FleetError> {
     let mut rng = Rng::new(faults.seed);
     let hosts = hosts(&netlist);
     let names: Vec<&String> = hosts.keys().collect();
@@ -111,7 +111,7 @@ pub fn fleet(netlist: Netlist, faults: Faults) -> Result<Fleet, FleetError> {
         expected.extend(swap(&netlist, &mut cables, &ends));
     }
 
-    let mut inventory = Inventory::new();
+    let mut inventory = GpuInventory::new();
     let mut broken: BTreeMap<(usize, usize), ()> = BTreeMap::new();
     while broken.len() < faults.nvlinks.min(names.len()) {
         let host = rng.below(names.len());
@@ -137,17 +137,17 @@ pub fn fleet(netlist: Netlist, faults: Faults) -> Result<Fleet, FleetError> {
             host.hca_ports[slot].device = Some(device);
         }
         if gpu_order.contains(&place) {
-            expected.push(expectation(FindingKind::RailOrderGpus, name));
+            expected.push(expectation(GpuFindingKind::RailOrderGpus, name));
         }
         if hca_order.contains(&place) {
-            expected.push(expectation(FindingKind::RailOrderHcas, name));
+            expected.push(expectation(GpuFindingKind::RailOrderHcas, name));
         }
         for (_, gpu) in broken
             .range((place, 0)..(place + 1, 0))
             .map(|(&key, ())| key)
         {
             break_link(&mut host, gpu);
-            let mut finding = expectation(FindingKind::NvLinkDegraded, name);
+            let mut finding = expectation(GpuFindingKind::NvLinkDegraded, name);
             finding.gpus = vec![host.gpus[gpu].index];
             expected.push(finding);
         }
@@ -163,8 +163,8 @@ pub fn fleet(netlist: Netlist, faults: Faults) -> Result<Fleet, FleetError> {
     })
 }
 
-fn expectation(kind: FindingKind, host: &str) -> Expected {
-    Expected {
+fn expectation(kind: GpuFindingKind, host: &str) -> ExpectedFinding {
+    ExpectedFinding {
         kind,
         hosts: BTreeSet::from([host.to_owned()]),
         ports: BTreeSet::new(),
@@ -235,7 +235,7 @@ fn address(slot: usize, count: usize, device: u8) -> (u16, PciAddress) {
 /// `gpu_at[gpu]`.
 fn host(nodes: &[Node], adapters: &[usize], gpu_at: &[usize]) -> HostInventory {
     let count = adapters.len();
-    let mut host = HostInventory::empty(Source::Generated);
+    let mut host = HostInventory::empty(InventorySource::Generated);
     host.machine = Some("simulated".to_owned());
     for (slot, &node) in adapters.iter().enumerate() {
         let node = &nodes[node];
@@ -297,7 +297,7 @@ fn swap(
     netlist: &Netlist,
     cables: &mut [rsm_routing::netlist::Cable],
     ends: &[(String, u32, usize); 2],
-) -> Option<Expected> {
+) -> Option<ExpectedFinding> {
     let port = rsm_ids::PortNum(1);
     let leaf = |node: usize| netlist.peer((node, port)).map(|(leaf, _)| leaf);
     let [(_, _, one), (_, _, other)] = ends;
@@ -313,8 +313,8 @@ fn swap(
             }
         }
     }
-    Some(Expected {
-        kind: FindingKind::RailCablesSwapped,
+    Some(ExpectedFinding {
+        kind: GpuFindingKind::RailCablesSwapped,
         hosts: ends.iter().map(|(host, _, _)| host.clone()).collect(),
         ports: ends
             .iter()

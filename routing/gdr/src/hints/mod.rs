@@ -5,10 +5,10 @@ mod walk;
 
 pub(crate) use walk::walk;
 
-pub use pair::{Endpoint, PairClass, PairError, PairHint, PathHint};
-pub use walk::{Route, RouteError};
+pub use pair::{PairClass, PairEnd, PairError, PairHint, PathHint};
+pub use walk::{ForwardingPath, RouteError};
 
-use super::fabric::Fabric;
+use super::fabric::GpuFabric;
 use super::host::Host;
 use super::inventory::Tier;
 use super::rails::Rails;
@@ -114,7 +114,11 @@ impl GpuHint {
 }
 
 /// The hints of one host; `place` is the host's among those that `rails` were found for.
-pub(super) fn hints(host: &Host, place: usize, fabric: Option<(&Fabric, &Rails)>) -> Vec<GpuHint> {
+pub(super) fn hints(
+    host: &Host,
+    place: usize,
+    fabric: Option<(&GpuFabric, &Rails)>,
+) -> Vec<GpuHint> {
     let compute = host.compute_ports();
     let live: Vec<usize> = compute
         .iter()

@@ -2,7 +2,7 @@ use std::fmt;
 
 use rsm_ids::{Guid, Lid, PortNum};
 
-use super::walk::{Route, RouteError};
+use super::walk::{ForwardingPath, RouteError};
 use crate::Analysis;
 use crate::fabric::FabricPort;
 
@@ -55,7 +55,7 @@ impl fmt::Display for PairClass {
 
 /// One end of a path between two ports.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Endpoint {
+pub struct PairEnd {
     /// The place of the port in its host's inventory.
     pub port: usize,
     /// The device and, where it is not the first, the port.
@@ -80,7 +80,7 @@ pub struct PathHint {
     /// The destination LID.
     pub dlid: Lid,
     /// The switches on the way, as programmed now; `None` without tables.
-    pub route: Option<Result<Route, RouteError>>,
+    pub route: Option<Result<ForwardingPath, RouteError>>,
 }
 
 /// The hint for two GPUs.
@@ -89,7 +89,7 @@ pub struct PairHint {
     /// The class of their path.
     pub class: PairClass,
     /// Where both have ports in the fabric: the ports to use.
-    pub ends: Option<(Endpoint, Endpoint)>,
+    pub ends: Option<(PairEnd, PairEnd)>,
     /// The DLIDs of the destination, base LID first.
     pub paths: Vec<PathHint>,
     /// The service level for the queue pair.
@@ -159,7 +159,7 @@ impl Analysis {
             let route = fabric
                 .tables
                 .as_ref()
-                .map(|tables| Route::find(&fabric.topology, tables, source.leaf, dlid));
+                .map(|tables| ForwardingPath::find(&fabric.topology, tables, source.leaf, dlid));
             hint.paths.push(PathHint {
                 path_bits,
                 dlid,
@@ -226,12 +226,12 @@ impl Analysis {
         }
     }
 
-    fn endpoint(&self, host: usize, gpu: usize, port: usize, of_fabric: &FabricPort) -> Endpoint {
+    fn endpoint(&self, host: usize, gpu: usize, port: usize, of_fabric: &FabricPort) -> PairEnd {
         let leaf = self
             .fabric
             .as_ref()
             .map(|fabric| fabric.topology.switch(of_fabric.leaf).guid);
-        Endpoint {
+        PairEnd {
             port,
             device: self.hosts[host].inventory.hca_ports[port].label(),
             guid: of_fabric.guid,

@@ -5,7 +5,7 @@ use rsm_routing::topology::{SwitchIdx, Topology};
 
 /// The way of packets to a LID as the switches forward them now.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Route {
+pub struct ForwardingPath {
     /// Every switch on the way and the port they leave it by; the last one leads to the
     /// destination.
     pub hops: Vec<(SwitchIdx, PortNum)>,
@@ -53,7 +53,7 @@ pub(crate) fn walk(
     Err(RouteError::Loop)
 }
 
-impl Route {
+impl ForwardingPath {
     /// The way from a switch to a LID.
     ///
     /// # Errors
@@ -63,8 +63,8 @@ impl Route {
         tables: &Tables,
         from: SwitchIdx,
         lid: Lid,
-    ) -> Result<Route, RouteError> {
-        let mut route = Route::default();
+    ) -> Result<ForwardingPath, RouteError> {
+        let mut route = ForwardingPath::default();
         walk(topology, tables, from, lid, |switch, port| {
             route.hops.push((switch, port))
         })?;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rsm_ids::Guid;
 
 use crate::Survey;
-use crate::fabric::Fabric;
+use crate::fabric::GpuFabric;
 use crate::rails::{Sets, Unit};
 use rsm_routing::engine::{Categories, Category};
 use rsm_routing::topology::SwitchIdx;
@@ -23,8 +23,8 @@ const MAX_RAILS: usize = 64;
 pub struct Block {
     /// The leaves in the order of rails.
     pub leaves: Vec<SwitchIdx>,
-    /// The compute ports of each host that are in the fabric, by their places in [`Fabric::ports`],
-    /// in the order of rails; hosts by name.
+    /// The compute ports of each host that are in the fabric, by their places in
+    /// [`GpuFabric::ports`], in the order of rails; hosts by name.
     pub hosts: Vec<Vec<u32>>,
 }
 
@@ -35,7 +35,7 @@ pub struct Blocks(pub Vec<Block>);
 impl Blocks {
     /// The units of hosts with inventories; other hosts by their names and cables. `said` has the
     /// ports that the operator excludes from computing.
-    pub fn find(survey: &Survey, fabric: &Fabric, said: &Categories) -> Blocks {
+    pub fn find(survey: &Survey, fabric: &GpuFabric, said: &Categories) -> Blocks {
         let mut blocks = Blocks::surveyed(survey);
         let known: BTreeSet<&str> = survey.hosts.iter().map(|host| host.name.as_str()).collect();
         blocks.add_seen(fabric, said, &known);
@@ -59,7 +59,7 @@ impl Blocks {
     }
 
     /// Adds hosts from the descriptions of nodes, where several hosts share several leaves.
-    fn add_seen(&mut self, fabric: &Fabric, said: &Categories, known: &BTreeSet<&str>) {
+    fn add_seen(&mut self, fabric: &GpuFabric, said: &Categories, known: &BTreeSet<&str>) {
         let computes = |port: &u32| {
             let category = said.get(&fabric.port(*port).guid);
             category.is_none_or(|category| *category == Category::Compute)
@@ -136,7 +136,7 @@ impl Blocks {
     }
 
     /// The rail of each port that gets a position: that of its leaf, wherever the cable should end.
-    pub fn rails(&self, fabric: &Fabric) -> BTreeMap<Guid, u16> {
+    pub fn rails(&self, fabric: &GpuFabric) -> BTreeMap<Guid, u16> {
         let leaves = self.0.iter().flat_map(|block| (0u16..).zip(&block.leaves));
         let rail_of: BTreeMap<SwitchIdx, u16> = leaves.map(|(rail, &leaf)| (leaf, rail)).collect();
         let hosts = self.0.iter().flat_map(|block| &block.hosts);

@@ -18,7 +18,7 @@ use rsm_ids::Guid;
 
 pub use blocks::{Block, Blocks};
 
-use super::fabric::Fabric;
+use super::fabric::GpuFabric;
 use rsm_routing::engine::Numbers;
 
 /// The most positions, and the most leaves with positions: as many as there are LIDs of one
@@ -171,7 +171,7 @@ impl HostPositions {
 
     /// These positions, and one for every port of `blocks`. A present port keeps its position
     /// unless its cable moved; numbers change where leaves need more places than they had.
-    pub fn with(&self, blocks: &Blocks, fabric: &Fabric) -> HostPositions {
+    pub fn with(&self, blocks: &Blocks, fabric: &GpuFabric) -> HostPositions {
         take::take(self, blocks, fabric)
     }
 }

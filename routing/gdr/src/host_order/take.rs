@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use rsm_ids::{Guid, PortNum};
 
 use super::{Block, Blocks, HostPosition, HostPositions, MAX_POSITIONS};
-use crate::fabric::{Fabric, FabricPort};
+use crate::fabric::{FabricPort, GpuFabric};
 use rsm_routing::engine::by_subtree_and;
 use rsm_routing::topology::SwitchIdx;
 
 /// `earlier`, and a position for every port of `blocks`.
-pub(super) fn take(earlier: &HostPositions, blocks: &Blocks, fabric: &Fabric) -> HostPositions {
+pub(super) fn take(earlier: &HostPositions, blocks: &Blocks, fabric: &GpuFabric) -> HostPositions {
     let mut positions = earlier.clone();
     rank_leaves(&mut positions, blocks, fabric);
     let usual = usual_ports(blocks, fabric);
@@ -48,7 +48,7 @@ impl HostPositions {
 
     /// Makes every leaf as wide as the widest needs, in whole rounds of the ways up that most
     /// leaves have: so the same place takes the same way up to every leaf. It never gets narrower.
-    fn widen(&mut self, blocks: &Blocks, fabric: &Fabric, usual: usize) {
+    fn widen(&mut self, blocks: &Blocks, fabric: &GpuFabric, usual: usize) {
         let highest = self.ports.values().map(|position| position.place + 1).max();
         let Some(highest) = highest else {
             return;
@@ -75,7 +75,7 @@ impl HostPositions {
 
 /// Gives leaves without a rank the next ones: leaves of one subtree next to each other, and there
 /// by unit and rail.
-fn rank_leaves(positions: &mut HostPositions, blocks: &Blocks, fabric: &Fabric) {
+fn rank_leaves(positions: &mut HostPositions, blocks: &Blocks, fabric: &GpuFabric) {
     let topology = &fabric.topology;
     let guid = |leaf: SwitchIdx| topology.switch(leaf).guid;
     let ports = || blocks.0.iter().flat_map(|block| &block.hosts).flatten();
@@ -107,7 +107,7 @@ fn rank_leaves(positions: &mut HostPositions, blocks: &Blocks, fabric: &Fabric) 
 }
 
 /// The ports behind which most leaves have a compute port.
-fn usual_ports(blocks: &Blocks, fabric: &Fabric) -> Vec<PortNum> {
+fn usual_ports(blocks: &Blocks, fabric: &GpuFabric) -> Vec<PortNum> {
     let mut count: BTreeMap<PortNum, usize> = BTreeMap::new();
     let mut leaves = BTreeSet::new();
     for &port in blocks.0.iter().flat_map(|block| &block.hosts).flatten() {
@@ -128,7 +128,7 @@ struct Table {
 }
 
 impl Table {
-    fn new(positions: &HostPositions, blocks: &Blocks, fabric: &Fabric) -> Table {
+    fn new(positions: &HostPositions, blocks: &Blocks, fabric: &GpuFabric) -> Table {
         let mut table = Table {
             at: BTreeMap::new(),
             here: BTreeSet::new(),
@@ -171,7 +171,7 @@ impl Table {
 struct Taking<'a> {
     positions: HostPositions,
     table: Table,
-    fabric: &'a Fabric,
+    fabric: &'a GpuFabric,
     usual: &'a [PortNum],
 }
 

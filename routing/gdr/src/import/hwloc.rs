@@ -11,7 +11,7 @@ use rsm_ids::Guid;
 use super::error::ImportError;
 use super::pcie::{Found, Path, Switches};
 use super::xml::{self, Element};
-use crate::inventory::{Gpu, HcaPort, HostInventory, LinkLayer, PciAddress, Source};
+use crate::inventory::{Gpu, HcaPort, HostInventory, InventorySource, LinkLayer, PciAddress};
 
 const NVIDIA: &str = "10de";
 const AMD: &str = "1002";
@@ -62,7 +62,7 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
     }
     let addresses: Vec<Option<PciAddress>> = found.gpus.iter().map(|(gpu, _)| gpu.pci).collect();
     let mut host = found
-        .into_host(Source::Hwloc, Switches::TwoBridges, counted)
+        .into_host(InventorySource::Hwloc, Switches::TwoBridges, counted)
         .map_err(|error| ImportError::new(super::line_of(text.as_bytes()), error.into()))?;
     host.machine = machine;
     nvlink::add(&mut host, &elements, &roots, &addresses)?;

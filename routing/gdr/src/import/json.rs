@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{ImportError, ImportReason, shown};
 use crate::inventory::{
-    Gpu, HcaPort, HostInventory, LinkFamily, LinkLayer, NvLink, NvLinkDomain, Source,
+    Gpu, HcaPort, HostInventory, InventorySource, LinkFamily, LinkLayer, NvLink, NvLinkDomain,
 };
 
 const VERSION: u64 = 1;
@@ -129,7 +129,7 @@ fn model(file: Host) -> Result<HostInventory, ImportReason> {
     if file.version != VERSION {
         return Err(ImportReason::Version(file.version));
     }
-    let mut host = HostInventory::empty(Source::Json);
+    let mut host = HostInventory::empty(InventorySource::Json);
     host.machine = file.machine;
     if let Some(text) = &file.nvlink_domain {
         let bad = || ImportReason::Value {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use super::error::{ImportError, ImportReason, shown};
 use crate::inventory::{
-    Gpu, HcaPort, HostInventory, MAX_GPUS, MAX_HCA_PORTS, NvLink, Source, Tier,
+    Gpu, HcaPort, HostInventory, InventorySource, MAX_GPUS, MAX_HCA_PORTS, NvLink, Tier,
 };
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -192,7 +192,7 @@ fn build(
     names: &BTreeMap<String, String>,
 ) -> Result<HostInventory, ImportError> {
     symmetric(columns, rows)?;
-    let mut host = HostInventory::empty(Source::NvidiaSmi);
+    let mut host = HostInventory::empty(InventorySource::NvidiaSmi);
     let (mut gpus, mut nics) = (Vec::new(), Vec::new());
     for (column, name) in columns.iter().enumerate() {
         match gpu_index(name) {

@@ -25,7 +25,7 @@ pub const MAX_BYTES: usize = 8 << 20;
 
 /// The format of a file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Format {
+pub enum InventoryFormat {
     /// The output of `nvidia-smi topo -m` and `-mp`, of every driver.
     NvidiaSmi,
     /// The topology file of NCCL and RCCL, whole or partial.
@@ -39,24 +39,24 @@ pub enum Format {
     Json,
 }
 
-impl Format {
+impl InventoryFormat {
     /// Every format.
-    pub const ALL: [Format; 5] = [
-        Format::NvidiaSmi,
-        Format::NcclXml,
-        Format::Hwloc,
-        Format::Sysfs,
-        Format::Json,
+    pub const ALL: [InventoryFormat; 5] = [
+        InventoryFormat::NvidiaSmi,
+        InventoryFormat::NcclXml,
+        InventoryFormat::Hwloc,
+        InventoryFormat::Sysfs,
+        InventoryFormat::Json,
     ];
 
     /// The name on command lines.
     pub const fn name(self) -> &'static str {
         match self {
-            Format::NvidiaSmi => "nvidia-smi",
-            Format::NcclXml => "nccl-xml",
-            Format::Hwloc => "hwloc",
-            Format::Sysfs => "sysfs",
-            Format::Json => "json",
+            InventoryFormat::NvidiaSmi => "nvidia-smi",
+            InventoryFormat::NcclXml => "nccl-xml",
+            InventoryFormat::Hwloc => "hwloc",
+            InventoryFormat::Sysfs => "sysfs",
+            InventoryFormat::Json => "json",
         }
     }
 }
@@ -66,11 +66,11 @@ impl Format {
 #[error("`{0}` is not a format: expected nvidia-smi, nccl-xml, hwloc, sysfs or json")]
 pub struct ParseFormatError(pub String);
 
-impl FromStr for Format {
+impl FromStr for InventoryFormat {
     type Err = ParseFormatError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Format::ALL
+        InventoryFormat::ALL
             .into_iter()
             .find(|format| format.name() == text)
             .ok_or_else(|| ParseFormatError(text.to_owned()))
@@ -81,7 +81,7 @@ impl FromStr for Format {
 ///
 /// # Errors
 /// The first line that the importer refuses, and why.
-pub fn import(format: Format, bytes: &[u8]) -> Result<HostInventory, ImportError> {
+pub fn import(format: InventoryFormat, bytes: &[u8]) -> Result<HostInventory, ImportError> {
     if bytes.len() > MAX_BYTES {
         return Err(ImportError::new(1, ImportReason::TooLong(bytes.len())));
     }
@@ -91,11 +91,11 @@ pub fn import(format: Format, bytes: &[u8]) -> Result<HostInventory, ImportError
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let host = match format {
-        Format::NvidiaSmi => matrix::read(text),
-        Format::NcclXml => nccl::read(text),
-        Format::Hwloc => hwloc::read(text),
-        Format::Sysfs => sysfs::read(text),
-        Format::Json => json::read(text),
+        InventoryFormat::NvidiaSmi => matrix::read(text),
+        InventoryFormat::NcclXml => nccl::read(text),
+        InventoryFormat::Hwloc => hwloc::read(text),
+        InventoryFormat::Sysfs => sysfs::read(text),
+        InventoryFormat::Json => json::read(text),
     }?;
     host.check()
         .map_err(|error| ImportError::new(line_of(bytes), error.into()))?;

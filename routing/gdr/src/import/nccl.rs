@@ -13,7 +13,7 @@ use super::error::ImportError;
 use super::pcie::{Found, Path, Switches};
 use super::xml::{self, Element};
 use crate::inventory::{
-    Gpu, HcaPort, HostInventory, LinkFamily, LinkLayer, NvLink, PciAddress, Source,
+    Gpu, HcaPort, HostInventory, InventorySource, LinkFamily, LinkLayer, NvLink, PciAddress,
 };
 
 const BRIDGE: u32 = 0x0604;
@@ -89,7 +89,7 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
         gpu.numa = path.numa;
     }
     let mut host = found
-        .into_host(Source::NcclXml, Switches::OneBridge, counted)
+        .into_host(InventorySource::NcclXml, Switches::OneBridge, counted)
         .map_err(|error| ImportError::new(super::line_of(text.as_bytes()), error.into()))?;
     host.link_family = family;
     for gpu in &mut host.gpus {

@@ -1,7 +1,7 @@
 //! Tiers from where two functions hang in the tree of PCIe.
 
 use crate::inventory::{
-    Gpu, HcaPort, HostInventory, InventoryError, MAX_GPUS, MAX_HCA_PORTS, Source, Tier,
+    Gpu, HcaPort, HostInventory, InventoryError, InventorySource, MAX_GPUS, MAX_HCA_PORTS, Tier,
 };
 
 /// The way from the processor to a function.
@@ -75,7 +75,7 @@ impl Found {
     /// More GPUs or ports than a host can have, before a matrix is made of them.
     pub(super) fn into_host(
         mut self,
-        source: Source,
+        source: InventorySource,
         switches: Switches,
         counted: bool,
     ) -> Result<HostInventory, InventoryError> {

@@ -12,7 +12,9 @@ use rsm_ids::Guid;
 
 use super::error::{ImportError, ImportReason, shown};
 use super::pcie::{Found, Path, Switches};
-use crate::inventory::{Gpu, HcaPort, HostInventory, LinkLayer, NvLinkDomain, PciAddress, Source};
+use crate::inventory::{
+    Gpu, HcaPort, HostInventory, InventorySource, LinkLayer, NvLinkDomain, PciAddress,
+};
 
 /// The most lines: a file for each attribute of each function of a large machine.
 const MAX_LINES: usize = 200_000;
@@ -221,7 +223,7 @@ impl<'a> Snapshot<'a> {
                 found.ports.push((port, path.clone()));
             }
         }
-        let host = found.into_host(Source::Sysfs, Switches::TwoBridges, false);
+        let host = found.into_host(InventorySource::Sysfs, Switches::TwoBridges, false);
         Ok(host.map(|mut host| {
             host.machine = self.machine.map(str::to_owned);
             host.domain = self.domain;

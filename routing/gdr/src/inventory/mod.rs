@@ -26,7 +26,7 @@ pub const MAX_NAME: usize = 64;
 
 /// Where an inventory comes from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Source {
+pub enum InventorySource {
     /// `nvidia-smi topo -m` or `-mp`.
     NvidiaSmi,
     /// NCCL's or RCCL's topology file.
@@ -41,16 +41,16 @@ pub enum Source {
     Generated,
 }
 
-impl Source {
+impl InventorySource {
     /// The name that command lines have for it.
     pub const fn name(self) -> &'static str {
         match self {
-            Source::NvidiaSmi => "nvidia-smi",
-            Source::NcclXml => "nccl-xml",
-            Source::Hwloc => "hwloc",
-            Source::Sysfs => "sysfs",
-            Source::Json => "json",
-            Source::Generated => "generated",
+            InventorySource::NvidiaSmi => "nvidia-smi",
+            InventorySource::NcclXml => "nccl-xml",
+            InventorySource::Hwloc => "hwloc",
+            InventorySource::Sysfs => "sysfs",
+            InventorySource::Json => "json",
+            InventorySource::Generated => "generated",
         }
     }
 }
@@ -160,7 +160,7 @@ impl HcaPort {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostInventory {
     /// The source of this inventory.
-    pub source: Source,
+    pub source: InventorySource,
     /// The product, for people and for machine types.
     pub machine: Option<String>,
     /// In ascending order of their indices.
@@ -181,7 +181,7 @@ pub struct HostInventory {
 
 impl HostInventory {
     /// A host with nothing in it.
-    pub fn empty(source: Source) -> HostInventory {
+    pub fn empty(source: InventorySource) -> HostInventory {
         HostInventory {
             source,
             machine: None,

@@ -7,14 +7,14 @@ use rsm_ids::PortNum;
 
 use super::{Pattern, Rank};
 use crate::Analysis;
-use crate::fabric::Fabric;
+use crate::fabric::GpuFabric;
 use crate::hints::walk;
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::SwitchIdx;
 
 /// The load of the flows of a pattern.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Load {
+pub struct PatternLoad {
     /// Flows between hosts in all steps, those within NVLink domains left out.
     pub flows: u64,
     /// How many of them stay under one leaf.
@@ -25,7 +25,7 @@ pub struct Load {
     pub worst_link: u32,
 }
 
-impl Load {
+impl PatternLoad {
     /// The part of the flows that stays under one leaf, 0 to 1; 1 when there are none.
     pub fn leaf_local_share(&self) -> f64 {
         match self.flows {
@@ -35,8 +35,8 @@ impl Load {
     }
 
     /// The load of two steps, one after the other.
-    fn and(self, other: Load) -> Load {
-        Load {
+    fn and(self, other: PatternLoad) -> PatternLoad {
+        PatternLoad {
             flows: self.flows + other.flows,
             leaf_local: self.leaf_local + other.leaf_local,
             lost: self.lost + other.lost,
@@ -57,12 +57,12 @@ const END: u32 = u32::MAX - 1;
 /// Counts flows on links.
 #[derive(Clone, Copy)]
 pub(super) struct Meter<'a> {
-    fabric: &'a Fabric,
+    fabric: &'a GpuFabric,
     tables: &'a Tables,
 }
 
 impl<'a> Meter<'a> {
-    pub(super) fn new(fabric: &'a Fabric) -> Option<Meter<'a>> {
+    pub(super) fn new(fabric: &'a GpuFabric) -> Option<Meter<'a>> {
         let tables = fabric.tables.as_deref()?;
         Some(Meter { fabric, tables })
     }
@@ -77,7 +77,7 @@ impl<'a> Meter<'a> {
         ranks: &[Rank],
         each: usize,
         pattern: Pattern,
-    ) -> Load {
+    ) -> PatternLoad {
         let hosts = ranks.len() / each;
         let domains = domains(analysis, ranks.iter().step_by(each));
         let mut lanes: Vec<Lane> = (0..each)
@@ -103,10 +103,10 @@ impl<'a> Meter<'a> {
                         .collect();
                     counter.begin();
                     let flows = lanes.iter().map(|lane| counter.count(lane, &pairs));
-                    flows.fold(Load::default(), Load::and)
+                    flows.fold(PatternLoad::default(), PatternLoad::and)
                 },
             )
-            .reduce(Load::default, Load::and)
+            .reduce(PatternLoad::default, PatternLoad::and)
     }
 }
 
@@ -160,10 +160,10 @@ impl Counter {
     }
 
     /// Adds the flows of one lane between some hosts, and returns their load so far in this step.
-    fn count(&mut self, lane: &Lane, pairs: &[(u32, u32)]) -> Load {
-        let mut load = Load {
+    fn count(&mut self, lane: &Lane, pairs: &[(u32, u32)]) -> PatternLoad {
+        let mut load = PatternLoad {
             flows: pairs.len() as u64,
-            ..Load::default()
+            ..PatternLoad::default()
         };
         for &(from, to) in pairs {
             let (from, to) = (from as usize, to as usize);

@@ -5,11 +5,11 @@ mod pattern;
 
 use std::collections::BTreeSet;
 
-pub use load::Load;
+pub use load::PatternLoad;
 pub use pattern::{ParsePatternError, Pattern};
 
 use super::Analysis;
-use super::findings::{FindingKind, Severity};
+use super::findings::{GpuFindingKind, GpuSeverity};
 use super::inventory::Tier;
 use load::Meter;
 
@@ -74,9 +74,9 @@ pub struct JobPlan {
     /// The traffic pattern.
     pub pattern: Pattern,
     /// The load of the pattern's flows in this order; `None` without tables.
-    pub load: Option<Load>,
+    pub load: Option<PatternLoad>,
     /// Their load with the hosts in the order given, and GPUs by their indices.
-    pub load_as_given: Option<Load>,
+    pub load_as_given: Option<PatternLoad>,
     /// Obstacles to the job, for people.
     pub warnings: Vec<String>,
     /// The state of the fabric that the plan is for.
@@ -185,7 +185,7 @@ impl Analysis {
         hosts.iter().flat_map(of_host).map(rank).collect()
     }
 
-    fn warnings(&self, hosts: &[usize], ranks: &[Rank], load: Option<&Load>) -> Vec<String> {
+    fn warnings(&self, hosts: &[usize], ranks: &[Rank], load: Option<&PatternLoad>) -> Vec<String> {
         let mut warnings = Vec::new();
         let in_job: BTreeSet<&str> = hosts
             .iter()
@@ -197,8 +197,8 @@ impl Analysis {
                     .ports
                     .iter()
                     .any(|port| in_job.contains(port.host.as_str()));
-            let serious =
-                finding.kind.severity() > Severity::Info || finding.kind == FindingKind::Unjoined;
+            let serious = finding.kind.severity() > GpuSeverity::Info
+                || finding.kind == GpuFindingKind::Unjoined;
             if concerns && serious {
                 warnings.push(format!(
                     "{}: {}: {}",

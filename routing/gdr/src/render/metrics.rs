@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 
 use crate::Analysis;
-use crate::findings::FindingKind;
+use crate::findings::GpuFindingKind;
 use crate::job::{JobRequest, MAX_JOB_HOSTS, Pattern};
 use crate::join::{Joined, NotJoined};
 
@@ -15,12 +15,12 @@ pub fn metrics(analysis: &Analysis) -> String {
     gpus(analysis, &mut out);
     rails(analysis, &mut out);
     unjoined(analysis, &mut out);
-    let of_kind = |kind: FindingKind| {
+    let of_kind = |kind: GpuFindingKind| {
         let findings = analysis.findings.iter();
         findings.filter(|finding| finding.kind == kind).count()
     };
     out.gauge("rsm_gdr_findings", "What is wrong with GPU hosts, by kind.");
-    for kind in FindingKind::ALL {
+    for kind in GpuFindingKind::ALL {
         out.sample("rsm_gdr_findings", &[("kind", &kind)], of_kind(kind));
     }
     let oldest = analysis.hosts.iter().filter(|host| host.seen > 0);

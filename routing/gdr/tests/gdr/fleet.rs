@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rsm_gdr::fabric::Fabric;
-use rsm_gdr::findings::{Finding, FindingKind};
-use rsm_gdr::generate::{Expected, Faults, Fleet, Storage, fleet};
+use rsm_gdr::fabric::GpuFabric;
+use rsm_gdr::findings::{GpuFinding, GpuFindingKind};
+use rsm_gdr::generate::{ExpectedFinding, Fleet, FleetFaults, Storage, fleet};
 use rsm_gdr::hints::{Gdr, PairClass};
-use rsm_gdr::hosts::Inventory;
+use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::inventory::Tier;
 use rsm_gdr::job::{JobError, JobRequest, Pattern};
-use rsm_gdr::roles::Role;
-use rsm_gdr::{Analysis, Config};
+use rsm_gdr::roles::TrafficRole;
+use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_routing::engine::{EngineKind, Options, route};
 use rsm_routing::generate::generate;
 use rsm_routing::netlist::Netlist;
@@ -23,7 +23,7 @@ fn superpod(units: usize) -> Netlist {
     generate(&format!("superpod:su={units}")).expect("a published fabric")
 }
 
-fn made(netlist: Netlist, faults: Faults) -> Fleet {
+fn made(netlist: Netlist, faults: FleetFaults) -> Fleet {
     fleet(netlist, faults).expect("hosts with plain names")
 }
 
@@ -33,16 +33,16 @@ fn analyse(fleet: &Fleet, routed: bool) -> Analysis {
         let routing = route(EngineKind::UpDn, &topology, &Options::default(), None);
         Arc::new(routing.expect("a tree can be routed").tables)
     });
-    let fabric = Fabric::from_netlist(&fleet.netlist, topology, tables, 4096);
-    Analysis::new(&fleet.inventory, Some(fabric), Config::default())
+    let fabric = GpuFabric::from_netlist(&fleet.netlist, topology, tables, 4096);
+    Analysis::new(&fleet.inventory, Some(fabric), AnalysisConfig::default())
 }
 
 /// A finding as an expectation: ports and GPUs only where faults say which they are.
-fn found(finding: &Finding) -> Expected {
-    let cables = finding.kind == FindingKind::RailCablesSwapped;
+fn found(finding: &GpuFinding) -> ExpectedFinding {
+    let cables = finding.kind == GpuFindingKind::RailCablesSwapped;
     let mut hosts = BTreeSet::from([finding.host.clone()]);
     hosts.extend(finding.ports.iter().map(|port| port.host.clone()));
-    Expected {
+    ExpectedFinding {
         kind: finding.kind,
         hosts,
         ports: match cables {
@@ -50,7 +50,7 @@ fn found(finding: &Finding) -> Expected {
             false => BTreeSet::new(),
         },
         gpus: match finding.kind {
-            FindingKind::NvLinkDegraded => finding.gpus.clone(),
+            GpuFindingKind::NvLinkDegraded => finding.gpus.clone(),
             _ => Vec::new(),
         },
     }
@@ -59,9 +59,9 @@ fn found(finding: &Finding) -> Expected {
 #[test]
 fn a_clean_fleet_has_no_findings() {
     for storage in [Storage::None, Storage::Far, Storage::NearGpu] {
-        let faults = Faults {
+        let faults = FleetFaults {
             storage,
-            ..Faults::default()
+            ..FleetFaults::default()
         };
         let analysis = analyse(&made(superpod(4), faults), false);
         assert_eq!(analysis.findings, [], "{storage:?}");
@@ -72,7 +72,7 @@ fn a_clean_fleet_has_no_findings() {
             let others = host
                 .roles
                 .iter()
-                .filter(|role| role.0 == Role::Storage)
+                .filter(|role| role.0 == TrafficRole::Storage)
                 .count();
             assert_eq!(others, host.roles.len() - 8, "{storage:?} {}", host.name);
             for (gpu, hint) in analysis.hints[place].iter().enumerate() {
@@ -93,7 +93,7 @@ fn every_injected_fault_is_found_and_nothing_else() {
     for seed in 0..SEEDS {
         // 1, 5 and 20 % of 128 hosts in turn, with GPUs or adapters in another order.
         let hosts = [1, 6, 26][(seed % 3) as usize];
-        let faults = Faults {
+        let faults = FleetFaults {
             gpu_order: if seed % 2 == 0 { hosts } else { 0 },
             hca_order: if seed % 2 == 1 { hosts } else { 0 },
             swapped_cables: usize::from(seed % 5 < 3),
@@ -103,7 +103,7 @@ fn every_injected_fault_is_found_and_nothing_else() {
         };
         let fleet = made(clean.clone(), faults);
         let analysis = analyse(&fleet, false);
-        let mut seen: Vec<Expected> = analysis.findings.iter().map(found).collect();
+        let mut seen: Vec<ExpectedFinding> = analysis.findings.iter().map(found).collect();
         seen.sort();
         let missing: Vec<_> = fleet
             .expected
@@ -126,7 +126,7 @@ fn every_injected_fault_is_found_and_nothing_else() {
 
 #[test]
 fn a_host_like_its_machine_type_is_joined_by_names() {
-    let mut fleet = made(superpod(1), Faults::default());
+    let mut fleet = made(superpod(1), FleetFaults::default());
     let first = fleet
         .inventory
         .hosts()
@@ -135,7 +135,7 @@ fn a_host_like_its_machine_type_is_joined_by_names() {
         .expect("hosts")
         .inventory
         .clone();
-    let mut inventory = Inventory::new();
+    let mut inventory = GpuInventory::new();
     inventory.insert_machine_type("dgx", &first).expect("room");
     inventory.set_default(Some("dgx")).expect("it is there");
     fleet.inventory = inventory;
@@ -153,7 +153,7 @@ fn a_host_like_its_machine_type_is_joined_by_names() {
 
 #[test]
 fn pairs_are_classed_by_the_path_between_them() {
-    let analysis = analyse(&made(superpod(2), Faults::default()), true);
+    let analysis = analyse(&made(superpod(2), FleetFaults::default()), true);
     let names: Vec<&str> = analysis
         .hosts
         .iter()
@@ -188,10 +188,10 @@ fn pairs_are_classed_by_the_path_between_them() {
 
 #[test]
 fn a_plan_keeps_more_flows_under_a_leaf_than_the_given_order() {
-    let faults = Faults {
+    let faults = FleetFaults {
         gpu_order: 20,
         seed: 3,
-        ..Faults::default()
+        ..FleetFaults::default()
     };
     let analysis = analyse(&made(superpod(2), faults), true);
     let mut hosts: Vec<String> = analysis
@@ -244,7 +244,7 @@ fn a_plan_keeps_more_flows_under_a_leaf_than_the_given_order() {
 
 #[test]
 fn jobs_that_cannot_be_are_refused() {
-    let analysis = analyse(&made(superpod(1), Faults::default()), false);
+    let analysis = analyse(&made(superpod(1), FleetFaults::default()), false);
     let name = analysis.hosts[0].name.clone();
     let plan = |hosts: &[&str], gpus_per_host| {
         let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use rsm_gdr::fabric::Fabric;
-use rsm_gdr::generate::{Faults, Fleet, fleet, recabled, with_servers};
+use rsm_gdr::fabric::GpuFabric;
+use rsm_gdr::generate::{Fleet, FleetFaults, fleet, recabled, with_servers};
 use rsm_gdr::host_order::{Blocks, HostPosition, HostPositions, PositionError};
-use rsm_gdr::hosts::Inventory;
-use rsm_gdr::job::{JobRequest, Load, Pattern};
-use rsm_gdr::{Analysis, Config, Survey};
+use rsm_gdr::hosts::GpuInventory;
+use rsm_gdr::job::{JobRequest, Pattern, PatternLoad};
+use rsm_gdr::{Analysis, AnalysisConfig, Survey};
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::engine::{Categories, Category, EngineKind, Options, Routing, route};
 use rsm_routing::generate::generate;
@@ -29,17 +29,21 @@ fn mixed(units: usize, seed: u64) -> Netlist {
 }
 
 fn made(netlist: Netlist) -> Fleet {
-    fleet(netlist, Faults::default()).expect("hosts with plain names")
+    fleet(netlist, FleetFaults::default()).expect("hosts with plain names")
 }
 
-fn seen(netlist: &Netlist) -> Fabric {
+fn seen(netlist: &Netlist) -> GpuFabric {
     let topology = Arc::new(Topology::from_netlist(netlist).expect("LIDs suffice"));
-    Fabric::from_netlist(netlist, topology, None, 4096)
+    GpuFabric::from_netlist(netlist, topology, None, 4096)
 }
 
 /// Positions from the hosts' inventories, cables and names.
-fn positions(fabric: &Fabric, inventory: &Inventory, earlier: &HostPositions) -> HostPositions {
-    let survey = Survey::new(inventory, Some(fabric), &Config::default());
+fn positions(
+    fabric: &GpuFabric,
+    inventory: &GpuInventory,
+    earlier: &HostPositions,
+) -> HostPositions {
+    let survey = Survey::new(inventory, Some(fabric), &AnalysisConfig::default());
     let blocks = Blocks::find(&survey, fabric, &Categories::new());
     earlier.with(&blocks, fabric)
 }
@@ -57,11 +61,16 @@ fn routed(topology: &Topology, positions: &HostPositions, before: Option<&Routin
 }
 
 /// The load of all hosts with these routes, ranks in the order of the positions.
-fn load(fleet: &Fleet, positions: &HostPositions, routing: &Routing, pattern: Pattern) -> Load {
+fn load(
+    fleet: &Fleet,
+    positions: &HostPositions,
+    routing: &Routing,
+    pattern: Pattern,
+) -> PatternLoad {
     let mut fabric = seen(&fleet.netlist);
     fabric.tables = Some(Arc::new(routing.tables.clone()));
     fabric.positions = Arc::new(positions.clone());
-    let analysis = Analysis::new(&fleet.inventory, Some(fabric), Config::default());
+    let analysis = Analysis::new(&fleet.inventory, Some(fabric), AnalysisConfig::default());
     let request = JobRequest {
         hosts: analysis.names_or_all(Vec::new()),
         gpus_per_host: 8,
@@ -74,7 +83,7 @@ fn load(fleet: &Fleet, positions: &HostPositions, routing: &Routing, pattern: Pa
 #[test]
 fn hosts_in_order_keep_their_routes() {
     let fabric = seen(&superpod(4));
-    let found = positions(&fabric, &Inventory::new(), &HostPositions::default());
+    let found = positions(&fabric, &GpuInventory::new(), &HostPositions::default());
     assert_eq!(found.ports().len(), 1024);
     assert_eq!((found.stride(), found.leaves().len()), (32, 32));
     let before = routed(&fabric.topology, &HostPositions::default(), None);
@@ -142,21 +151,21 @@ fn storage_leaves_are_no_rails_and_lone_ports_get_no_position() {
         rsm_gdr::generate::Storage::Far,
         rsm_gdr::generate::Storage::NearGpu,
     ] {
-        let faults = Faults {
+        let faults = FleetFaults {
             storage,
-            ..Faults::default()
+            ..FleetFaults::default()
         };
         let fleet = fleet(netlist.clone(), faults).expect("hosts with plain names");
         let fabric = seen(&fleet.netlist);
         let told = positions(&fabric, &fleet.inventory, &HostPositions::default());
-        let uninformed = positions(&fabric, &Inventory::new(), &HostPositions::default());
+        let uninformed = positions(&fabric, &GpuInventory::new(), &HostPositions::default());
         assert_eq!(told.ports().len(), 2 * 32 * 8, "{storage:?}");
         assert_eq!(uninformed, told, "{storage:?}");
         netlist = superpod(2);
     }
     // Single adapters, as most clusters have, need no order.
     let fabric = seen(&generate("fat-tree:k=8,levels=3").expect("a generator"));
-    assert!(positions(&fabric, &Inventory::new(), &HostPositions::default()).is_empty());
+    assert!(positions(&fabric, &GpuInventory::new(), &HostPositions::default()).is_empty());
 }
 
 #[test]
@@ -188,7 +197,7 @@ fn a_new_adapter_takes_the_place_of_the_one_before_it() {
     node.guid = Guid(0xabc);
     node.ports.get_mut(&PortNum(1)).expect("one port").guid = Guid(0xabd);
     let replaced = seen(&Netlist::new(nodes, cables).expect("new GUIDs"));
-    let after = positions(&replaced, &Inventory::new(), &found);
+    let after = positions(&replaced, &GpuInventory::new(), &found);
     assert_eq!(after.ports()[&Guid(0xabd)], found.ports()[&old.guid]);
     assert!(!after.ports().contains_key(&old.guid));
 }
@@ -197,7 +206,7 @@ fn a_new_adapter_takes_the_place_of_the_one_before_it() {
 fn contradictory_positions_are_refused() {
     let found = positions(
         &seen(&superpod(1)),
-        &Inventory::new(),
+        &GpuInventory::new(),
         &HostPositions::default(),
     );
     let parts = || {
@@ -263,7 +272,7 @@ proptest! {
         for gone in rounds {
             let gone: BTreeSet<String> = gone.iter().map(|host| format!("host-{host:03}")).collect();
             let fabric = seen(&without(&netlist, &gone));
-            let next = positions(&fabric, &Inventory::new(), &now);
+            let next = positions(&fabric, &GpuInventory::new(), &now);
             for (port, position) in now.ports() {
                 if fabric.by_guid(*port).is_some() {
                     prop_assert_eq!(next.ports().get(port), Some(position));
@@ -275,7 +284,7 @@ proptest! {
             let (stride, leaves) = (next.stride(), next.leaves().clone());
             let again = HostPositions::from_parts(stride, leaves, next.ports().clone()).unwrap();
             prop_assert_eq!(&again, &next);
-            prop_assert_eq!(&positions(&fabric, &Inventory::new(), &again), &next);
+            prop_assert_eq!(&positions(&fabric, &GpuInventory::new(), &again), &next);
             now = next;
         }
         // All of them are back: every host fits, and no flows meet.

@@ -1,15 +1,15 @@
 //! Importers against files that are odd, broken or hostile.
 
 use proptest::prelude::*;
-use rsm_gdr::import::{Format, ImportError, ImportReason, MAX_BYTES, import};
+use rsm_gdr::import::{ImportError, ImportReason, InventoryFormat, MAX_BYTES, import};
 use rsm_gdr::inventory::{HostInventory, InventoryError, LinkLayer, LinkShape, Tier};
 use rsm_ids::Guid;
 
-fn read(format: Format, text: &str) -> HostInventory {
+fn read(format: InventoryFormat, text: &str) -> HostInventory {
     import(format, text.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-fn refused(format: Format, text: &str) -> ImportError {
+fn refused(format: InventoryFormat, text: &str) -> ImportError {
     import(format, text.as_bytes()).expect_err(text)
 }
 
@@ -32,7 +32,7 @@ NIC Legend:
 
 #[test]
 fn a_matrix_copied_from_a_terminal_is_read() {
-    let host = read(Format::NvidiaSmi, MATRIX);
+    let host = read(InventoryFormat::NvidiaSmi, MATRIX);
     let devices: Vec<_> = host
         .hca_ports
         .iter()
@@ -47,8 +47,11 @@ fn a_matrix_copied_from_a_terminal_is_read() {
         .replace('\t', " | ")
         .replace("\x1b[4m", "")
         .replace("\x1b[0m", "");
-    assert_eq!(read(Format::NvidiaSmi, &pasted), host);
-    assert_eq!(read(Format::NvidiaSmi, &MATRIX.replace('\n', "\r\n")), host);
+    assert_eq!(read(InventoryFormat::NvidiaSmi, &pasted), host);
+    assert_eq!(
+        read(InventoryFormat::NvidiaSmi, &MATRIX.replace('\n', "\r\n")),
+        host
+    );
 }
 
 #[test]
@@ -58,7 +61,7 @@ GPU0\t X \tSOC\tPHB\t0-19
 GPU1\tSOC\t X \tSOC\t20-39
 mlx5_0\tPHB\tSOC\t X \t
 ";
-    let host = read(Format::NvidiaSmi, text);
+    let host = read(InventoryFormat::NvidiaSmi, text);
     assert_eq!(host.tier(0, 0), Some(Tier::Phb));
     assert_eq!(host.tier(1, 0), Some(Tier::Sys));
     assert_eq!(host.link_shape(), LinkShape::None);
@@ -68,11 +71,11 @@ mlx5_0\tPHB\tSOC\t X \t
 #[test]
 fn a_matrix_without_links_is_completed_by_one_with_them() {
     let pci = MATRIX.replace("NV18", "PXB");
-    let mut host = read(Format::NvidiaSmi, &pci);
+    let mut host = read(InventoryFormat::NvidiaSmi, &pci);
     assert!(!host.nvlinks_known);
-    assert_eq!(host.merge(&read(Format::NvidiaSmi, MATRIX)), []);
+    assert_eq!(host.merge(&read(InventoryFormat::NvidiaSmi, MATRIX)), []);
     assert_eq!(host.links_between(0, 1), 18);
-    let other = read(Format::NvidiaSmi, &MATRIX.replace("PIX", "SYS"));
+    let other = read(InventoryFormat::NvidiaSmi, &MATRIX.replace("PIX", "SYS"));
     let conflicts = host.merge(&other);
     assert_eq!(conflicts.len(), 1);
     assert_eq!(
@@ -123,7 +126,7 @@ fn a_bad_matrix_is_refused_with_its_line() {
         ),
     ];
     for (text, line, reason) in cases {
-        let error = refused(Format::NvidiaSmi, text);
+        let error = refused(InventoryFormat::NvidiaSmi, text);
         assert_eq!(error.line, line, "{error}\n{text}");
         assert!(error.to_string().contains(reason), "{error}");
     }
@@ -155,7 +158,7 @@ const TOPOLOGY: &str = r#"<system version="1">
 
 #[test]
 fn links_to_hidden_switches_c2c_and_data_direct_are_read() {
-    let host = read(Format::NcclXml, TOPOLOGY);
+    let host = read(InventoryFormat::NcclXml, TOPOLOGY);
     assert_eq!(
         host.gpus[0].pci.map(|pci| pci.to_string()).as_deref(),
         Some("0000:81:00.0")
@@ -191,22 +194,22 @@ fn links_to_hidden_switches_c2c_and_data_direct_are_read() {
 fn declarations_and_entities_are_never_processed() {
     let bomb = format!("<!DOCTYPE system [<!ENTITY a \"aaaa\">]>\n{TOPOLOGY}");
     assert_eq!(
-        refused(Format::NcclXml, &bomb).reason,
+        refused(InventoryFormat::NcclXml, &bomb).reason,
         ImportReason::DocumentType
     );
     let external = format!("<!DOCTYPE system SYSTEM \"file:///etc/passwd\">\n{TOPOLOGY}");
     assert_eq!(
-        read(Format::NcclXml, &external),
-        read(Format::NcclXml, TOPOLOGY)
+        read(InventoryFormat::NcclXml, &external),
+        read(InventoryFormat::NcclXml, TOPOLOGY)
     );
     let entity = TOPOLOGY.replace("mlx5_0_dma", "&a;");
     assert!(matches!(
-        refused(Format::NcclXml, &entity).reason,
+        refused(InventoryFormat::NcclXml, &entity).reason,
         ImportReason::Xml(_)
     ));
     let text = TOPOLOGY.replace("<c2c ", "&a;<c2c ");
     assert!(matches!(
-        refused(Format::NcclXml, &text).reason,
+        refused(InventoryFormat::NcclXml, &text).reason,
         ImportReason::Xml(_)
     ));
 }
@@ -249,12 +252,12 @@ fn a_bad_topology_is_refused_with_its_line() {
         ),
     ];
     for (text, reason) in cases {
-        let error = refused(Format::NcclXml, text);
+        let error = refused(InventoryFormat::NcclXml, text);
         let shown: String = text.chars().take(60).collect();
         assert!(error.to_string().contains(reason), "{shown}: {error}");
     }
     let line = refused(
-        Format::NcclXml,
+        InventoryFormat::NcclXml,
         &TOPOLOGY.replace("speed=\"400000\"", "speed=\"fast\""),
     )
     .line;
@@ -289,7 +292,7 @@ const SYSFS: &str = "# a snapshot
 
 #[test]
 fn a_snapshot_gives_tiers_guids_and_states() {
-    let host = read(Format::Sysfs, SYSFS);
+    let host = read(InventoryFormat::Sysfs, SYSFS);
     assert_eq!(host.machine.as_deref(), Some("Test Machine"));
     let labels: Vec<String> = host.hca_ports.iter().map(|port| port.label()).collect();
     assert_eq!(labels, ["mlx5_2", "mlx5_2:2", "mlx5_10"]);
@@ -318,7 +321,7 @@ fn a_bad_snapshot_is_refused_with_its_line() {
         ("ports/1/state\t1", "ports/x/state\t1", 21),
         ("beef.7", "beef", 24),
     ] {
-        let error = refused(Format::Sysfs, &SYSFS.replacen(from, to, 1));
+        let error = refused(InventoryFormat::Sysfs, &SYSFS.replacen(from, to, 1));
         assert_eq!(error.line, line, "{error}");
     }
 }
@@ -326,7 +329,10 @@ fn a_bad_snapshot_is_refused_with_its_line() {
 #[test]
 fn our_own_format_refuses_unknown_input() {
     let text = r#"{"version":1,"gpus":[{"index":0}],"hca_ports":[{"device":"mlx5_0","port":1}],"tiers":[["PIX"]]}"#;
-    assert_eq!(read(Format::Json, text).tier(0, 0), Some(Tier::Pix));
+    assert_eq!(
+        read(InventoryFormat::Json, text).tier(0, 0),
+        Some(Tier::Pix)
+    );
     for (from, to, reason) in [
         ("\"version\":1", "\"version\":2", "version 2: expected 1"),
         ("\"tiers\"", "\"teirs\"", "unknown field"),
@@ -335,12 +341,12 @@ fn our_own_format_refuses_unknown_input() {
         ("\"port\":1", "\"port\":0", "port number 0"),
         ("mlx5_0", "mlx5 0", "name `mlx5 0`"),
     ] {
-        let error = refused(Format::Json, &text.replacen(from, to, 1));
+        let error = refused(InventoryFormat::Json, &text.replacen(from, to, 1));
         assert!(error.to_string().contains(reason), "{error}");
     }
     let links = r#","links":{"family":"NVLink","pairs":[[0,1,4]]}}"#;
     let error = refused(
-        Format::Json,
+        InventoryFormat::Json,
         &text.replacen("]]}", &format!("]]{links}"), 1),
     );
     assert!(error.to_string().contains("ends of a link"), "{error}");
@@ -349,7 +355,7 @@ fn our_own_format_refuses_unknown_input() {
 #[test]
 fn files_beyond_every_bound_are_refused() {
     let long = vec![b' '; MAX_BYTES + 1];
-    for format in Format::ALL {
+    for format in InventoryFormat::ALL {
         assert!(matches!(
             import(format, &long),
             Err(ImportError {
@@ -363,17 +369,17 @@ fn files_beyond_every_bound_are_refused() {
     }
     let columns: String = (0..200).map(|gpu| format!(" GPU{gpu}")).collect();
     assert!(matches!(
-        refused(Format::NvidiaSmi, &columns).reason,
+        refused(InventoryFormat::NvidiaSmi, &columns).reason,
         ImportReason::TooMany { .. }
     ));
-    let empty = refused(Format::Json, r#"{"version":1}"#);
+    let empty = refused(InventoryFormat::Json, r#"{"version":1}"#);
     assert_eq!(empty.reason, ImportReason::Inventory(InventoryError::Empty));
 }
 
 proptest! {
     #[test]
     fn no_bytes_make_an_importer_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-        for format in Format::ALL {
+        for format in InventoryFormat::ALL {
             if let Ok(host) = import(format, &bytes) {
                 prop_assert!(host.check().is_ok());
             }
@@ -386,9 +392,9 @@ proptest! {
         cuts in prop::collection::vec((any::<prop::sample::Index>(), 0..12usize, ".{0,6}"), 1..6),
     ) {
         let (format, text) = [
-            (Format::NvidiaSmi, MATRIX),
-            (Format::NcclXml, TOPOLOGY),
-            (Format::Sysfs, SYSFS),
+            (InventoryFormat::NvidiaSmi, MATRIX),
+            (InventoryFormat::NcclXml, TOPOLOGY),
+            (InventoryFormat::Sysfs, SYSFS),
         ][which];
         let mut chars: Vec<char> = text.chars().collect();
         for (at, length, new) in cuts {

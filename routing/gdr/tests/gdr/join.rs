@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rsm_gdr::fabric::Fabric;
-use rsm_gdr::findings::FindingKind;
-use rsm_gdr::generate::{Faults, Fleet, fleet};
+use rsm_gdr::fabric::GpuFabric;
+use rsm_gdr::findings::GpuFindingKind;
+use rsm_gdr::generate::{Fleet, FleetFaults, fleet};
 use rsm_gdr::hints::HintReason;
-use rsm_gdr::hosts::Inventory;
+use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::inventory::{HostInventory, Tier};
 use rsm_gdr::join::{JoinKey, Joined, NotJoined};
-use rsm_gdr::roles::Role;
-use rsm_gdr::{Analysis, Config};
+use rsm_gdr::roles::TrafficRole;
+use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::generate::generate;
 use rsm_routing::netlist::Netlist;
@@ -20,12 +20,12 @@ use rsm_routing::topology::Topology;
 /// One unit of a SuperPOD: 32 hosts of 8 GPUs.
 fn unit() -> Fleet {
     let netlist = generate("superpod:su=1").expect("a published fabric");
-    fleet(netlist, Faults::default()).expect("hosts with plain names")
+    fleet(netlist, FleetFaults::default()).expect("hosts with plain names")
 }
 
-fn analyse(netlist: &Netlist, inventory: &Inventory, config: Config) -> Analysis {
+fn analyse(netlist: &Netlist, inventory: &GpuInventory, config: AnalysisConfig) -> Analysis {
     let topology = Arc::new(Topology::from_netlist(netlist).expect("LIDs suffice"));
-    let fabric = Fabric::from_netlist(netlist, topology, None, 4096);
+    let fabric = GpuFabric::from_netlist(netlist, topology, None, 4096);
     Analysis::new(inventory, Some(fabric), config)
 }
 
@@ -38,7 +38,7 @@ fn with_first(change: impl FnOnce(&mut HostInventory)) -> (Fleet, Analysis) {
         .inventory
         .insert(&name, host, 0)
         .expect("a plain host");
-    let analysis = analyse(&fleet.netlist, &fleet.inventory, Config::default());
+    let analysis = analyse(&fleet.netlist, &fleet.inventory, AnalysisConfig::default());
     (fleet, analysis)
 }
 
@@ -64,7 +64,7 @@ fn without_cables(fleet: &Fleet, devices: &[usize]) -> Netlist {
     Netlist::new(nodes, cables).expect("fewer cables")
 }
 
-fn kinds(analysis: &Analysis) -> Vec<FindingKind> {
+fn kinds(analysis: &Analysis) -> Vec<GpuFindingKind> {
     analysis
         .findings
         .iter()
@@ -116,7 +116,7 @@ fn keys_that_disagree_are_a_conflict_and_the_strongest_decides() {
     });
     let conflicts = kinds(&analysis)
         .iter()
-        .filter(|&&kind| kind == FindingKind::JoinConflict)
+        .filter(|&&kind| kind == GpuFindingKind::JoinConflict)
         .count();
     assert_eq!(conflicts, 2);
     assert!(matches!(
@@ -137,7 +137,7 @@ fn a_port_belongs_to_one_host() {
         .inventory
         .insert("zz-clone", host, 0)
         .expect("a plain name");
-    let analysis = analyse(&fleet.netlist, &fleet.inventory, Config::default());
+    let analysis = analyse(&fleet.netlist, &fleet.inventory, AnalysisConfig::default());
     let place = analysis.place("zz-clone").expect("it is known");
     assert!(
         analysis.hosts[place]
@@ -148,7 +148,7 @@ fn a_port_belongs_to_one_host() {
     let claimed = analysis
         .findings
         .iter()
-        .find(|finding| finding.kind == FindingKind::PortClaimedTwice);
+        .find(|finding| finding.kind == GpuFindingKind::PortClaimedTwice);
     assert_eq!(
         claimed.map(|finding| (finding.host.as_str(), finding.ports.len())),
         Some(("zz-clone", 8))
@@ -159,10 +159,10 @@ fn a_port_belongs_to_one_host() {
 fn a_port_that_is_down_moves_no_other_off_its_rail() {
     let fleet = unit();
     let netlist = without_cables(&fleet, &[3]);
-    let analysis = analyse(&netlist, &fleet.inventory, Config::default());
+    let analysis = analyse(&netlist, &fleet.inventory, AnalysisConfig::default());
     assert_eq!(
         kinds(&analysis),
-        [FindingKind::GdrTierPoor, FindingKind::Unjoined]
+        [GpuFindingKind::GdrTierPoor, GpuFindingKind::Unjoined]
     );
     assert_eq!(analysis.findings[0].gpus, [3]);
     let hint = &analysis.hints[0][3];
@@ -204,11 +204,11 @@ fn a_cable_in_a_wrong_leaf_is_named_with_the_right_one() {
         }
     }
     let netlist = Netlist::new(nodes, cables).expect("the same cables");
-    let analysis = analyse(&netlist, &fleet.inventory, Config::default());
+    let analysis = analyse(&netlist, &fleet.inventory, AnalysisConfig::default());
     let misplaced = analysis
         .findings
         .iter()
-        .find(|finding| finding.kind == FindingKind::RailCableMisplaced);
+        .find(|finding| finding.kind == GpuFindingKind::RailCableMisplaced);
     let misplaced = misplaced.expect("it is found");
     assert_eq!(misplaced.ports[0].device, "mlx5_1");
     assert!(
@@ -250,14 +250,14 @@ fn a_tie_is_broken_by_the_rail_without_a_finding() {
             .insert(&name, host, 0)
             .expect("a plain host");
     }
-    let analysis = analyse(&fleet.netlist, &fleet.inventory, Config::default());
+    let analysis = analyse(&fleet.netlist, &fleet.inventory, AnalysisConfig::default());
     let rails: Vec<_> = analysis.hints[0].iter().map(|hint| hint.rail).collect();
     assert_eq!(rails, (0..8).map(Some).collect::<Vec<_>>());
     assert_eq!(analysis.hints[0][0].reason, HintReason::TieByRail);
     let cables = [
-        FindingKind::RailCablesSwapped,
-        FindingKind::RailCableMisplaced,
-        FindingKind::RailOrderGpus,
+        GpuFindingKind::RailCablesSwapped,
+        GpuFindingKind::RailCableMisplaced,
+        GpuFindingKind::RailOrderGpus,
     ];
     assert!(
         !kinds(&analysis).iter().any(|kind| cables.contains(kind)),
@@ -269,18 +269,18 @@ fn a_tie_is_broken_by_the_rail_without_a_finding() {
 #[test]
 fn without_an_own_inventory_cables_and_names_are_indistinguishable() {
     let netlist = generate("superpod:su=1").expect("a published fabric");
-    let faults = Faults {
+    let faults = FleetFaults {
         hca_order: 1,
         seed: 5,
-        ..Faults::default()
+        ..FleetFaults::default()
     };
     let fleet = fleet(netlist, faults).expect("hosts with plain names");
     let (_, host) = first(&unit());
-    let mut inventory = Inventory::new();
+    let mut inventory = GpuInventory::new();
     inventory.insert_machine_type("dgx", &host).expect("room");
     inventory.set_default(Some("dgx")).expect("it is there");
-    let analysis = analyse(&fleet.netlist, &inventory, Config::default());
-    assert_eq!(kinds(&analysis), [FindingKind::RailOrderUnknown]);
+    let analysis = analyse(&fleet.netlist, &inventory, AnalysisConfig::default());
+    assert_eq!(kinds(&analysis), [GpuFindingKind::RailOrderUnknown]);
     assert_eq!(
         Some(&analysis.findings[0].host),
         fleet.expected[0].hosts.first()
@@ -298,7 +298,10 @@ fn adapters_behind_one_processor_are_seen() {
     });
     assert_eq!(
         kinds(&analysis),
-        [FindingKind::GpuWithoutLocalHca, FindingKind::HcaOnWrongNuma]
+        [
+            GpuFindingKind::GpuWithoutLocalHca,
+            GpuFindingKind::HcaOnWrongNuma
+        ]
     );
     assert_eq!(analysis.findings[1].gpus, [4, 5, 6, 7]);
 }
@@ -311,16 +314,16 @@ fn inventories_past_the_configured_age_are_stale() {
         .inventory
         .insert(&name, host, 900)
         .expect("a plain host");
-    let config = |max_age| Config {
+    let config = |max_age| AnalysisConfig {
         now: 1000,
         max_age,
-        ..Config::default()
+        ..AnalysisConfig::default()
     };
     let stale = |max_age| {
         let analysis = analyse(&fleet.netlist, &fleet.inventory, config(max_age));
         kinds(&analysis)
             .iter()
-            .filter(|&&kind| kind == FindingKind::StaleInventory)
+            .filter(|&&kind| kind == GpuFindingKind::StaleInventory)
             .count()
     };
     assert_eq!(
@@ -341,9 +344,9 @@ fn configured_roles_override_every_signal() {
     let guid: Guid = host.hca_ports[7]
         .port_guid
         .expect("generated hosts have GUIDs");
-    let config = Config {
-        roles: BTreeMap::from([(guid, Role::Storage)]),
-        ..Config::default()
+    let config = AnalysisConfig {
+        roles: BTreeMap::from([(guid, TrafficRole::Storage)]),
+        ..AnalysisConfig::default()
     };
     let analysis = analyse(&fleet.netlist, &fleet.inventory, config);
     assert_eq!(analysis.hosts[0].compute_ports(), [0, 1, 2, 3, 4, 5, 6]);
@@ -365,7 +368,7 @@ fn an_lmc_gives_a_pair_its_path_bits() {
         .count();
     assert!(ports > 0, "adapters of generated fabrics state their ports");
     let netlist = Netlist::new(nodes, cables).expect("the same nodes");
-    let analysis = analyse(&netlist, &fleet.inventory, Config::default());
+    let analysis = analyse(&netlist, &fleet.inventory, AnalysisConfig::default());
     let names: Vec<&str> = analysis
         .hosts
         .iter()

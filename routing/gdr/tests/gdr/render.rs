@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use rsm_gdr::fabric::Fabric;
-use rsm_gdr::generate::{Faults, fleet};
-use rsm_gdr::hosts::{HostError, Inventory};
-use rsm_gdr::import::{Format, import};
+use rsm_gdr::fabric::GpuFabric;
+use rsm_gdr::generate::{FleetFaults, fleet};
+use rsm_gdr::hosts::{GpuInventory, HostError};
+use rsm_gdr::import::{InventoryFormat, import};
 use rsm_gdr::inventory::{HostInventory, NvLinkDomain, Tier};
 use rsm_gdr::job::{JobRequest, Pattern};
 use rsm_gdr::render::{self, NcclVersion, RenderError};
-use rsm_gdr::{Analysis, Config};
+use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_ids::{Guid, Lid};
 use rsm_routing::engine::{EngineKind, Options, route};
 use rsm_routing::generate::generate;
@@ -22,8 +22,8 @@ const BEFORE_RAILS: NcclVersion = NcclVersion(2, 29, 0);
 /// Two units whose hosts form NVLink domains of eight.
 fn analysis() -> Analysis {
     let netlist = generate("superpod:su=2").expect("a published fabric");
-    let fleet = fleet(netlist, Faults::default()).expect("hosts with plain names");
-    let mut inventory = Inventory::new();
+    let fleet = fleet(netlist, FleetFaults::default()).expect("hosts with plain names");
+    let mut inventory = GpuInventory::new();
     for (place, (name, record)) in (0u32..).zip(fleet.inventory.hosts()) {
         let mut host = (*record.inventory).clone();
         host.domain = Some(NvLinkDomain {
@@ -34,7 +34,7 @@ fn analysis() -> Analysis {
     }
     let topology = Arc::new(Topology::from_netlist(&fleet.netlist).expect("LIDs suffice"));
     let routing = route(EngineKind::UpDn, &topology, &Options::default(), None).expect("a tree");
-    let fabric = Fabric::from_netlist(
+    let fabric = GpuFabric::from_netlist(
         &fleet.netlist,
         topology,
         Some(Arc::new(routing.tables)),
@@ -43,9 +43,9 @@ fn analysis() -> Analysis {
     Analysis::new(
         &inventory,
         Some(fabric),
-        Config {
+        AnalysisConfig {
             sl: 1,
-            ..Config::default()
+            ..AnalysisConfig::default()
         },
     )
 }
@@ -124,7 +124,7 @@ fn the_topology_for_nccl_reads_back_as_the_same_tiers() {
     let text =
         render::nccl_topology(&analysis, &host.name, BEFORE_RAILS).expect("addresses are known");
     assert!(!text.contains("rail="));
-    let again = import(Format::NcclXml, text.as_bytes()).expect("our own file");
+    let again = import(InventoryFormat::NcclXml, text.as_bytes()).expect("our own file");
     let port = |inventory: &HostInventory, device: &str| {
         let found = inventory
             .hca_ports
@@ -238,7 +238,7 @@ fn sh_runs_the_ucx_script() {
 #[test]
 fn hostile_names_reach_no_file() {
     let host = (*analysis().hosts[0].inventory).clone();
-    let mut inventory = Inventory::new();
+    let mut inventory = GpuInventory::new();
     for name in [
         "",
         "-rf",
@@ -276,10 +276,10 @@ fn hostile_names_reach_no_file() {
     assert!(inventory.hosts().is_empty());
     // Slurm takes capitals, Kubernetes does not.
     let all = analysis();
-    let mut renamed = Inventory::new();
+    let mut renamed = GpuInventory::new();
     renamed.insert("HOST-01", host, 0).expect("a plain name");
     let fabric = all.fabric.clone();
-    let renamed = Analysis::new(&renamed, fabric, Config::default());
+    let renamed = Analysis::new(&renamed, fabric, AnalysisConfig::default());
     assert!(render::slurm_tree(&renamed).is_ok_and(|text| text.contains("Nodes=HOST-01")));
     assert!(matches!(
         render::kubernetes_labels(&renamed, "a.b"),
@@ -300,9 +300,9 @@ fn missing_data_is_reported_as_an_error() {
     let all = analysis();
     let mut host = (*all.hosts[0].inventory).clone();
     host.hca_ports[2].pci = None;
-    let mut inventory = Inventory::new();
+    let mut inventory = GpuInventory::new();
     inventory.insert("host", host, 0).expect("a plain host");
-    let alone = Analysis::new(&inventory, None, Config::default());
+    let alone = Analysis::new(&inventory, None, AnalysisConfig::default());
     let no_address = RenderError::NoPciAddress("mlx5_2".to_owned());
     assert_eq!(
         render::nccl_topology(&alone, "host", NcclVersion::RAILS),

@@ -7,61 +7,109 @@
 
 use std::path::{Path, PathBuf};
 
-use rsm_gdr::hosts::Inventory;
-use rsm_gdr::import::{Format, import, to_json};
+use rsm_gdr::hosts::GpuInventory;
+use rsm_gdr::import::{InventoryFormat, import, to_json};
 use rsm_gdr::inventory::{HostInventory, LinkShape, Tier};
 use rsm_gdr::render::describe;
-use rsm_gdr::{Analysis, Config};
+use rsm_gdr::{Analysis, AnalysisConfig};
 
-const SAMPLES: [(&str, Format); 21] = [
+const SAMPLES: [(&str, InventoryFormat); 21] = [
     (
         "nvidia-smi-topo/dlperf-v100x8-1nic-indented.txt",
-        Format::NvidiaSmi,
+        InventoryFormat::NvidiaSmi,
     ),
-    ("nvidia-smi-topo/dlperf-v100x8-1nic.txt", Format::NvidiaSmi),
-    ("nvidia-smi-topo/dlperf-v100x8-2nic.txt", Format::NvidiaSmi),
-    ("nvidia-smi-topo/dranet-gke-a4-b200.txt", Format::NvidiaSmi),
+    (
+        "nvidia-smi-topo/dlperf-v100x8-1nic.txt",
+        InventoryFormat::NvidiaSmi,
+    ),
+    (
+        "nvidia-smi-topo/dlperf-v100x8-2nic.txt",
+        InventoryFormat::NvidiaSmi,
+    ),
+    (
+        "nvidia-smi-topo/dranet-gke-a4-b200.txt",
+        InventoryFormat::NvidiaSmi,
+    ),
     (
         "nvidia-smi-topo/mooncake-2039-h200-12nic.txt",
-        Format::NvidiaSmi,
+        InventoryFormat::NvidiaSmi,
     ),
-    ("nvidia-smi-topo/msccl-dgx1-v100.txt", Format::NvidiaSmi),
+    (
+        "nvidia-smi-topo/msccl-dgx1-v100.txt",
+        InventoryFormat::NvidiaSmi,
+    ),
     (
         "nvidia-smi-topo/stelline-asus-esc8000a-4gpu-4nic.txt",
-        Format::NvidiaSmi,
+        InventoryFormat::NvidiaSmi,
     ),
     (
         "nvidia-smi-topo/stelline-puget-wrx90-2gpu-2nic.txt",
-        Format::NvidiaSmi,
+        InventoryFormat::NvidiaSmi,
     ),
     (
         "nvidia-smi-topo/szymonozog-h100-8ib-5eth.txt",
-        Format::NvidiaSmi,
+        InventoryFormat::NvidiaSmi,
     ),
     (
         "nvidia-smi-topo/xuesong-4gpu-2nic-allSYS.txt",
-        Format::NvidiaSmi,
+        InventoryFormat::NvidiaSmi,
     ),
     (
         "nvidia-smi-topo/xuesong-a100x8-17nic.txt",
-        Format::NvidiaSmi,
+        InventoryFormat::NvidiaSmi,
     ),
-    ("nccl-topo-xml/aws-p4d-24xl-topo.xml", Format::NcclXml),
-    ("nccl-topo-xml/aws-p5.48xl-topo.2026.xml", Format::NcclXml),
-    ("nccl-topo-xml/azure-ncv4-topo.xml", Format::NcclXml),
-    ("nccl-topo-xml/azure-ndv2-topo.xml", Format::NcclXml),
-    ("nccl-topo-xml/azure-ndv4-topo.xml", Format::NcclXml),
-    ("nccl-topo-xml/azure-ndv5-topo.xml", Format::NcclXml),
-    ("nccl-topo-xml/oci-H100-topology.xml", Format::NcclXml),
-    ("nccl-topo-xml/oci-topo-flattened.xml", Format::NcclXml),
-    ("rccl-topo-xml/rccl-topo_8p1h_n1.xml", Format::NcclXml),
-    ("rccl-topo-xml/rccl-topo_8p_4nics.xml", Format::NcclXml),
+    (
+        "nccl-topo-xml/aws-p4d-24xl-topo.xml",
+        InventoryFormat::NcclXml,
+    ),
+    (
+        "nccl-topo-xml/aws-p5.48xl-topo.2026.xml",
+        InventoryFormat::NcclXml,
+    ),
+    (
+        "nccl-topo-xml/azure-ncv4-topo.xml",
+        InventoryFormat::NcclXml,
+    ),
+    (
+        "nccl-topo-xml/azure-ndv2-topo.xml",
+        InventoryFormat::NcclXml,
+    ),
+    (
+        "nccl-topo-xml/azure-ndv4-topo.xml",
+        InventoryFormat::NcclXml,
+    ),
+    (
+        "nccl-topo-xml/azure-ndv5-topo.xml",
+        InventoryFormat::NcclXml,
+    ),
+    (
+        "nccl-topo-xml/oci-H100-topology.xml",
+        InventoryFormat::NcclXml,
+    ),
+    (
+        "nccl-topo-xml/oci-topo-flattened.xml",
+        InventoryFormat::NcclXml,
+    ),
+    (
+        "rccl-topo-xml/rccl-topo_8p1h_n1.xml",
+        InventoryFormat::NcclXml,
+    ),
+    (
+        "rccl-topo-xml/rccl-topo_8p_4nics.xml",
+        InventoryFormat::NcclXml,
+    ),
 ];
 
-const MORE: [(&str, Format); 3] = [
-    ("hwloc-xml/40intel64-2g2n4c+pcilocality.xml", Format::Hwloc),
-    ("hwloc-xml/nvidiaDGX2.xml", Format::Hwloc),
-    ("sysfs/gpud-sys-class-infiniband-h100.0.tsv", Format::Sysfs),
+const MORE: [(&str, InventoryFormat); 3] = [
+    (
+        "hwloc-xml/40intel64-2g2n4c+pcilocality.xml",
+        InventoryFormat::Hwloc,
+    ),
+    ("hwloc-xml/nvidiaDGX2.xml", InventoryFormat::Hwloc),
+    (
+        "sysfs/gpud-sys-class-infiniband-h100.0.tsv",
+        InventoryFormat::Sysfs,
+    ),
 ];
 
 /// The samples, where they are.
@@ -75,17 +123,17 @@ fn samples() -> Option<PathBuf> {
     found
 }
 
-fn read(data: &Path, name: &str, format: Format) -> HostInventory {
+fn read(data: &Path, name: &str, format: InventoryFormat) -> HostInventory {
     let bytes = std::fs::read(data.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
     import(format, &bytes).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 fn alone(host: HostInventory) -> Analysis {
-    let mut inventory = Inventory::new();
+    let mut inventory = GpuInventory::new();
     inventory
         .insert("host", host, 0)
         .expect("importers keep the rules");
-    Analysis::new(&inventory, None, Config::default())
+    Analysis::new(&inventory, None, AnalysisConfig::default())
 }
 
 #[test]
@@ -116,8 +164,8 @@ fn our_own_format_keeps_everything() {
     for (name, format) in SAMPLES.into_iter().chain(MORE) {
         let host = read(&data, name, format);
         let json = to_json(&host);
-        let mut again =
-            import(Format::Json, json.as_bytes()).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let mut again = import(InventoryFormat::Json, json.as_bytes())
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
         again.source = host.source;
         assert!(again == host, "{name}");
     }
@@ -127,20 +175,26 @@ fn our_own_format_keeps_everything() {
 fn link_shapes_of_samples_are_recognised() {
     let Some(data) = samples() else { return };
     let shape = |name, format| read(&data, name, format).link_shape();
-    let cube = shape("nvidia-smi-topo/msccl-dgx1-v100.txt", Format::NvidiaSmi);
+    let cube = shape(
+        "nvidia-smi-topo/msccl-dgx1-v100.txt",
+        InventoryFormat::NvidiaSmi,
+    );
     assert_eq!(cube, LinkShape::PartialMesh);
     let h200 = shape(
         "nvidia-smi-topo/mooncake-2039-h200-12nic.txt",
-        Format::NvidiaSmi,
+        InventoryFormat::NvidiaSmi,
     );
     assert_eq!(h200, LinkShape::Switched { links: 18 });
-    let h100 = shape("nccl-topo-xml/oci-H100-topology.xml", Format::NcclXml);
+    let h100 = shape(
+        "nccl-topo-xml/oci-H100-topology.xml",
+        InventoryFormat::NcclXml,
+    );
     assert_eq!(h100, LinkShape::Switched { links: 18 });
-    let dgx2 = shape("hwloc-xml/nvidiaDGX2.xml", Format::Hwloc);
+    let dgx2 = shape("hwloc-xml/nvidiaDGX2.xml", InventoryFormat::Hwloc);
     assert_eq!(dgx2, LinkShape::Switched { links: 6 });
     let none = shape(
         "nvidia-smi-topo/xuesong-4gpu-2nic-allSYS.txt",
-        Format::NvidiaSmi,
+        InventoryFormat::NvidiaSmi,
     );
     assert_eq!(none, LinkShape::None);
 }
@@ -151,13 +205,13 @@ fn matrix_and_guids_of_one_machine_come_together() {
     let mut host = read(
         &data,
         "nvidia-smi-topo/mooncake-2039-h200-12nic.txt",
-        Format::NvidiaSmi,
+        InventoryFormat::NvidiaSmi,
     );
     // The sysfs sample is of another machine with devices of the same names.
     let sysfs = read(
         &data,
         "sysfs/gpud-sys-class-infiniband-h100.0.tsv",
-        Format::Sysfs,
+        InventoryFormat::Sysfs,
     );
     let conflicts = host.merge(&sysfs);
     assert!(conflicts.is_empty(), "{conflicts:?}");

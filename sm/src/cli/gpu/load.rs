@@ -5,8 +5,8 @@ use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
-use rsm_gdr::hosts::Inventory;
-use rsm_gdr::import::{Format, MAX_BYTES, import};
+use rsm_gdr::hosts::GpuInventory;
+use rsm_gdr::import::{InventoryFormat, MAX_BYTES, import};
 use rsm_gdr::inventory::HostInventory;
 
 /// The name, without extension, of the file for all hosts without a file of their own.
@@ -20,8 +20,8 @@ const DEFAULT: &str = "default";
 ///
 /// # Errors
 /// A file that cannot be read, or is no inventory: with its name, line and reason.
-pub(in crate::cli) fn inventory(path: &Path, now: u64) -> anyhow::Result<Inventory> {
-    let mut inventory = Inventory::new();
+pub(in crate::cli) fn inventory(path: &Path, now: u64) -> anyhow::Result<GpuInventory> {
+    let mut inventory = GpuInventory::new();
     if !path.is_dir() {
         inventory.insert_machine_type(DEFAULT, &host(path)?)?;
         inventory.set_default(Some(DEFAULT))?;
@@ -100,17 +100,17 @@ fn host(path: &Path) -> anyhow::Result<HostInventory> {
         .with_context(|| format!("{shown} is no inventory of a host"))
 }
 
-fn format(path: &Path, bytes: &[u8]) -> Format {
+fn format(path: &Path, bytes: &[u8]) -> InventoryFormat {
     let is_hwloc = || {
         bytes
             .windows(b"<topology".len())
             .any(|window| window == b"<topology")
     };
     match path.extension().and_then(|end| end.to_str()) {
-        Some("json") => Format::Json,
-        Some("tsv") => Format::Sysfs,
-        Some("xml") if is_hwloc() => Format::Hwloc,
-        Some("xml") => Format::NcclXml,
-        _ => Format::NvidiaSmi,
+        Some("json") => InventoryFormat::Json,
+        Some("tsv") => InventoryFormat::Sysfs,
+        Some("xml") if is_hwloc() => InventoryFormat::Hwloc,
+        Some("xml") => InventoryFormat::NcclXml,
+        _ => InventoryFormat::NvidiaSmi,
     }
 }

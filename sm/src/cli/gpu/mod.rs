@@ -11,13 +11,13 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use rsm_gdr::fabric::Fabric;
-use rsm_gdr::findings::Severity;
-use rsm_gdr::hosts::Inventory;
+use rsm_gdr::fabric::GpuFabric;
+use rsm_gdr::findings::GpuSeverity;
+use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::import::to_json;
 use rsm_gdr::job::{JobRequest, Pattern};
 use rsm_gdr::render::{self, EXPORTERS, ExportOptions, Exporter, NcclVersion};
-use rsm_gdr::{Analysis, Config};
+use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_routing::engine::{self, EngineKind, Options};
 use rsm_routing::netlist::Netlist;
 use rsm_routing::tables::Tables;
@@ -27,7 +27,7 @@ use super::Format;
 use super::output::{print, print_json};
 use crate::offline;
 use crate::plan::lids::{self, Claims};
-use crate::plan::order::{Order, Sources, roles};
+use crate::plan::order::{HostOrder, HostOrderSources, roles};
 use crate::plan::policy::Policy;
 
 pub(super) use report::Summary;
@@ -149,24 +149,24 @@ impl Command {
 ///
 /// # Errors
 /// A file that is no inventory.
-pub(super) fn inventory(path: &Path) -> anyhow::Result<Arc<Inventory>> {
+pub(super) fn inventory(path: &Path) -> anyhow::Result<Arc<GpuInventory>> {
     Ok(Arc::new(load::inventory(path, 0)?))
 }
 
 /// Inventories joined with a fabric that is routed already, in the order of its compute ports.
 pub(super) fn analyse(
-    order: &Order,
+    order: &HostOrder,
     netlist: &Netlist,
     topology: &Arc<Topology>,
     tables: Arc<Tables>,
     sl: u8,
 ) -> Analysis {
-    let mut fabric = Fabric::from_netlist(netlist, Arc::clone(topology), Some(tables), MTU);
+    let mut fabric = GpuFabric::from_netlist(netlist, Arc::clone(topology), Some(tables), MTU);
     fabric.positions = order.positions.clone();
-    let config = Config {
+    let config = AnalysisConfig {
         sl,
         roles: roles(order.said()),
-        ..Config::default()
+        ..AnalysisConfig::default()
     };
     Analysis::new(&order.gpus(), Some(fabric), config)
 }
@@ -185,12 +185,12 @@ pub(super) fn run(args: &GpuArgs) -> anyhow::Result<ExitCode> {
     let model = offline::fabric(&netlist);
     let lids = lids::assign(&model, &Claims::new(), &Policy::default());
     let topology = Arc::new(crate::plan::topology(&model, &lids, &BTreeSet::new())?);
-    let sources = Sources {
+    let sources = HostOrderSources {
         gpus: inventory(path)?,
         rails: true,
-        ..Sources::default()
+        ..HostOrderSources::default()
     };
-    let order = Order::new(&model, &topology, sources, &Arc::default());
+    let order = HostOrder::new(&model, &topology, sources, &Arc::default());
     let options = Options {
         categories: order.categories.clone(),
         numbers: order.numbers.clone(),
@@ -248,7 +248,7 @@ fn check(analysis: &Analysis, format: Format) -> anyhow::Result<ExitCode> {
     let broken = analysis
         .findings
         .iter()
-        .any(|finding| finding.kind.severity() == Severity::Error);
+        .any(|finding| finding.kind.severity() == GpuSeverity::Error);
     Ok(if broken {
         ExitCode::FAILURE
     } else {

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 
 use anyhow::Context as _;
 use rsm_gdr::Analysis;
-use rsm_gdr::findings::Severity;
+use rsm_gdr::findings::GpuSeverity;
 use rsm_gdr::hints::PairHint;
-use rsm_gdr::job::{JobPlan, Load};
+use rsm_gdr::job::{JobPlan, PatternLoad};
 use serde::Serialize;
 
 use crate::cli::Format;
@@ -56,9 +56,9 @@ impl Summary {
         let findings = analysis.findings.iter().map(|finding| FindingPart {
             kind: finding.kind.name(),
             severity: match finding.kind.severity() {
-                Severity::Info => "info",
-                Severity::Warning => "warning",
-                Severity::Error => "error",
+                GpuSeverity::Info => "info",
+                GpuSeverity::Warning => "warning",
+                GpuSeverity::Error => "error",
             },
             host: finding.host.clone(),
             gpus: finding.gpus.clone(),
@@ -183,7 +183,7 @@ struct PathPart {
 }
 
 pub(super) fn pair(analysis: &Analysis, hint: &PairHint, format: Format) -> anyhow::Result<()> {
-    let end = |end: &rsm_gdr::hints::Endpoint| EndPart {
+    let end = |end: &rsm_gdr::hints::PairEnd| EndPart {
         device: end.device.clone(),
         port_guid: end.guid.to_string(),
         lid: end.lid.0,
@@ -293,7 +293,7 @@ struct LoadPart {
 
 pub(super) fn plan(analysis: &Analysis, plan: &JobPlan, format: Format) -> anyhow::Result<()> {
     let name = |host: usize| analysis.hosts[host].name.as_str();
-    let load = |load: &Load| LoadPart {
+    let load = |load: &PatternLoad| LoadPart {
         flows: load.flows,
         lost: load.lost,
         leaf_local_share: load.leaf_local_share(),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use rsm_api::model::{PortKey as ApiKey, Selector};
+use rsm_api::model::{PortId, Selector};
 use rsm_api::resolve::{resolve_node, resolve_port};
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ use super::{Bench, exit_code, report};
 use crate::cli::Format;
 use crate::cli::output::{print, print_json};
 use crate::fabric::Fabric;
-use crate::plan::{self, Job};
+use crate::plan::{self, PlanJob};
 use crate::publish::Names;
 use crate::sweep::inventory::PortKey;
 use crate::text::count;
@@ -69,12 +69,12 @@ pub(super) fn run(bench: &Bench, spec: &LossSpec, format: Format) -> anyhow::Res
     let names = Names::new(fabric.clone(), bench.policy.ports.subnet_prefix);
     let loss = match spec {
         LossSpec::Unlink(selector) => {
-            let ApiKey { node, number } = resolve_port(&names, selector)?;
+            let PortId { node, number } = resolve_port(&names, selector)?;
             Loss::Cable(PortKey::new(node, number))
         }
         LossSpec::Remove(selector) => Loss::Node(resolve_node(&names, selector)?),
     };
-    let job = Job::first(fabric.clone(), Arc::new(bench.policy.clone()));
+    let job = PlanJob::first(fabric.clone(), Arc::new(bench.policy.clone()));
     let planned = plan::plan(&job).plan();
     let plan = planned.map_err(|refused| anyhow::anyhow!(refused.with_causes()))?;
     let consequence = what_if(&plan, loss)?;

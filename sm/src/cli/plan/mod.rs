@@ -32,7 +32,7 @@ use crate::config::{load_categories, load_guid_file};
 use crate::fabric::Fabric;
 use crate::offline;
 use crate::plan::lids::{self, Claims, LidPlan};
-use crate::plan::order::{Order, Sources};
+use crate::plan::order::{HostOrder, HostOrderSources};
 use crate::plan::policy::Policy;
 use crate::plan::{self};
 
@@ -109,7 +109,7 @@ struct Bench {
     netlist: Netlist,
     topology: Arc<Topology>,
     policy: Policy,
-    order: Order,
+    order: HostOrder,
     options: Options,
     /// Of [`PlanArgs::seed`] and the names of the adapters.
     settings: Settings,
@@ -195,7 +195,7 @@ fn prepare(args: &PlanArgs) -> anyhow::Result<Bench> {
     let fabric = offline::fabric(&netlist);
     let lids = lids::assign(&fabric, &Claims::new(), &policy);
     let topology = Arc::new(plan::topology(&fabric, &lids, &BTreeSet::new())?);
-    let sources = Sources {
+    let sources = HostOrderSources {
         gpus: match &args.gpu {
             Some(path) => gpu::inventory(path)?,
             None => Arc::default(),
@@ -203,7 +203,7 @@ fn prepare(args: &PlanArgs) -> anyhow::Result<Bench> {
         said: policy.categories.clone(),
         rails: policy.rails,
     };
-    let order = Order::new(&fabric, &topology, sources, &Arc::default());
+    let order = HostOrder::new(&fabric, &topology, sources, &Arc::default());
     let model = watch.lap();
     let settings = Settings {
         seed: args.seed,

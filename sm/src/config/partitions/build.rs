@@ -10,7 +10,7 @@ use rsm_mad::wire::attr::PKey;
 use super::super::opensm_conf::number;
 use super::flags::{Flags, GroupFlags, definition_flags, flag_name, group_flag, known, membership};
 use super::group::{ANY_BROADCAST, BROADCAST, IPOIB_Q_KEY, P_KEY_SHIFT, full, in_scopes, is_ip};
-use super::model::{Group, Members, Membership, Partition, Partitions, Rule};
+use super::model::{Membership, Partition, PartitionGroup, PartitionMembers, Partitions, Rule};
 use super::report::{Report, quoted};
 use super::syntax::{Definition, GroupLine, Item, Word};
 use super::value;
@@ -118,14 +118,14 @@ fn rule(
     })
 }
 
-fn members(word: Word<'_>, report: &mut Report<'_>) -> Option<Members> {
+fn members(word: Word<'_>, report: &mut Report<'_>) -> Option<PartitionMembers> {
     if word.text.starts_with(|c: char| c.is_ascii_digit()) {
         let guid = number(word.text).filter(|&guid| guid != 0);
         if guid.is_none() {
             let expected = "expected a port GUID, in hexadecimal with 0x, and a comma after it";
             report.error(word.offset, quoted(word.text), expected);
         }
-        return guid.map(|guid| Members::Port(Guid(guid)));
+        return guid.map(|guid| PartitionMembers::Port(Guid(guid)));
     }
     let names = [
         "ALL",
@@ -138,16 +138,16 @@ fn members(word: Word<'_>, report: &mut Report<'_>) -> Option<Members> {
         "mgid",
     ];
     Some(match known(word, "member", &names, report)? {
-        "ALL" => Members::All,
-        "ALL_CAS" => Members::ChannelAdapters,
-        "ALL_SWITCHES" => Members::Switches,
-        "ALL_ROUTERS" => Members::Routers,
+        "ALL" => PartitionMembers::All,
+        "ALL_CAS" => PartitionMembers::ChannelAdapters,
+        "ALL_SWITCHES" => PartitionMembers::Switches,
+        "ALL_ROUTERS" => PartitionMembers::Routers,
         "ALL_VCAS" => {
             let expected = "it names no port: virtual ports are not managed";
             report.warning(word.offset, "`ALL_VCAS`", expected);
-            Members::VirtualAdapters
+            PartitionMembers::VirtualAdapters
         }
-        "SELF" => Members::Own,
+        "SELF" => PartitionMembers::Own,
         "NONE" => return None,
         _ => {
             let expected = "expected `mgid=GID`, with its flags up to the end of the line";
@@ -162,7 +162,7 @@ struct Builder {
     list: BTreeMap<u16, Partition>,
     names: BTreeMap<String, PKey>,
     rules: Vec<Rule>,
-    groups: BTreeMap<Gid, Group>,
+    groups: BTreeMap<Gid, PartitionGroup>,
     allow_both: bool,
     /// The last P_Key that was chosen.
     chosen: u16,
@@ -189,8 +189,8 @@ impl Builder {
             list: BTreeMap::from([(p_key.base(), default)]),
             names: BTreeMap::from([(DEFAULT_NAME.to_owned(), p_key)]),
             rules: vec![
-                rule(Members::All, everybody),
-                rule(Members::Own, Membership::Full),
+                rule(PartitionMembers::All, everybody),
+                rule(PartitionMembers::Own, Membership::Full),
             ],
             groups: BTreeMap::new(),
             allow_both,

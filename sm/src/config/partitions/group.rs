@@ -4,7 +4,7 @@ use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::PKey;
 
 use super::flags::GroupFlags;
-use super::model::Group;
+use super::model::PartitionGroup;
 
 /// Q_Key of IP groups for which the file names none (RFC 4391, 5).
 pub(super) const IPOIB_Q_KEY: u32 = 0x0b1b;
@@ -31,10 +31,14 @@ pub(super) fn is_ip(gid: Gid) -> bool {
 }
 
 /// The group in each of its scopes; link-local if the flags name none, even if `gid` has another.
-pub(super) fn in_scopes(gid: Gid, p_key: PKey, flags: &GroupFlags) -> impl Iterator<Item = Group> {
+pub(super) fn in_scopes(
+    gid: Gid,
+    p_key: PKey,
+    flags: &GroupFlags,
+) -> impl Iterator<Item = PartitionGroup> {
     let flags = *flags;
     let scopes = match flags.scopes {
-        0 => 1 << Group::LINK_LOCAL,
+        0 => 1 << PartitionGroup::LINK_LOCAL,
         some => some,
     };
     let p_key = full(p_key);
@@ -44,7 +48,7 @@ pub(super) fn in_scopes(gid: Gid, p_key: PKey, flags: &GroupFlags) -> impl Itera
     };
     (1..16u8)
         .filter(move |scope| scopes >> scope & 1 != 0)
-        .map(move |scope| Group {
+        .map(move |scope| PartitionGroup {
             mgid: Gid(gid & !(0xf << SCOPE_SHIFT) | u128::from(scope) << SCOPE_SHIFT),
             p_key,
             mtu: flags.mtu,

@@ -23,14 +23,18 @@ mod value;
 use std::io;
 use std::path::Path;
 
-pub use self::model::{Group, Members, Membership, Partition, Partitions, Rule};
+pub use self::model::{Membership, Partition, PartitionGroup, PartitionMembers, Partitions, Rule};
 use self::report::Report;
 use super::PartitionConfig;
-use super::finding::{Finding, Severity, any_error};
+use super::finding::{ConfigFinding, ConfigSeverity, any_error};
 use super::load::{ConfigError, read_text};
 
 /// Reads `text`, which `file` holds. The partitions are of use only if no finding is an error.
-pub fn parse_partitions(file: &Path, text: &str, allow_both: bool) -> (Partitions, Vec<Finding>) {
+pub fn parse_partitions(
+    file: &Path,
+    text: &str,
+    allow_both: bool,
+) -> (Partitions, Vec<ConfigFinding>) {
     let clean = syntax::without_comments(text);
     let mut report = Report::new(file, text);
     let definitions = syntax::definitions(&clean, &mut report);
@@ -53,17 +57,17 @@ pub fn parse_partitions(file: &Path, text: &str, allow_both: bool) -> (Partition
 /// If the file cannot be read, or has any error.
 pub fn load_partitions(
     config: &PartitionConfig,
-) -> Result<(Partitions, Vec<Finding>), ConfigError> {
+) -> Result<(Partitions, Vec<ConfigFinding>), ConfigError> {
     let Some(file) = &config.file else {
         return Ok((Partitions::default(), Vec::new()));
     };
     let text = match read_text(file) {
         Err(error) if config.file_may_be_missing && is_missing(&error) => {
-            let finding = Finding {
+            let finding = ConfigFinding {
                 file: file.clone(),
                 line: 1,
                 column: 1,
-                severity: Severity::Note,
+                severity: ConfigSeverity::Note,
                 found: "there is no such file".to_owned(),
                 expected: "every port is a full member of the default partition".to_owned(),
             };

@@ -50,7 +50,9 @@ impl Partitions {
         let (mut common, mut named) = (Vec::new(), NamedRules::new());
         for &rule in &self.rules {
             match rule.members {
-                Members::Port(guid) => named.entry(guid).or_default().push((common.len(), rule)),
+                PartitionMembers::Port(guid) => {
+                    named.entry(guid).or_default().push((common.len(), rule))
+                }
                 _ => common.push(rule),
             }
         }
@@ -71,7 +73,7 @@ pub struct Partition {
     /// [`Partition::groups`].
     pub ipoib: bool,
     /// Multicast groups that exist even without members.
-    pub groups: Vec<Group>,
+    pub groups: Vec<PartitionGroup>,
 }
 
 /// Makes some ports members of a partition.
@@ -80,7 +82,7 @@ pub struct Rule {
     /// The partition's P_Key without the membership bit.
     pub p_key: PKey,
     /// Which ports.
-    pub members: Members,
+    pub members: PartitionMembers,
     /// Their membership.
     pub membership: Membership,
     /// Whether the key is to be at index 0 of their tables; without such a rule the default
@@ -90,7 +92,7 @@ pub struct Rule {
 
 /// Ports, as a rule names them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Members {
+pub enum PartitionMembers {
     /// Every end port.
     All,
     /// The ports of channel adapters.
@@ -120,7 +122,7 @@ pub enum Membership {
 
 /// A multicast group of a partition (MCMemberRecord, IBA 15.2.5.17).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Group {
+pub struct PartitionGroup {
     /// Its MGID, with scope and, for IP groups, P_Key filled in.
     pub mgid: Gid,
     /// Its P_Key, with the bit of full membership.
@@ -141,7 +143,7 @@ pub struct Group {
     pub flow_label: u32,
 }
 
-impl Group {
+impl PartitionGroup {
     /// Scope of groups that do not leave the subnet.
     pub const LINK_LOCAL: u8 = 2;
 
@@ -164,7 +166,7 @@ impl Partitions {
     }
 
     /// All multicast groups of all partitions.
-    pub fn groups(&self) -> impl Iterator<Item = &Group> {
+    pub fn groups(&self) -> impl Iterator<Item = &PartitionGroup> {
         self.list.iter().flat_map(|partition| &partition.groups)
     }
 }

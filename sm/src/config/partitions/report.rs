@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use super::super::finding::{Finding, Findings, Severity};
+use super::super::finding::{ConfigFinding, ConfigSeverity, Findings};
 
 /// The most findings about one file: a file of another kind has an error on every line.
 pub(super) const FINDINGS_MAX: usize = 100;
@@ -34,7 +34,7 @@ impl<'a> Report<'a> {
         found: impl Into<String>,
         expected: impl Into<String>,
     ) {
-        self.say(offset, Severity::Error, found.into(), expected.into());
+        self.say(offset, ConfigSeverity::Error, found.into(), expected.into());
     }
 
     /// Reports text at the byte `offset` that may not be meant so.
@@ -44,7 +44,12 @@ impl<'a> Report<'a> {
         found: impl Into<String>,
         expected: impl Into<String>,
     ) {
-        self.say(offset, Severity::Warning, found.into(), expected.into());
+        self.say(
+            offset,
+            ConfigSeverity::Warning,
+            found.into(),
+            expected.into(),
+        );
     }
 
     /// Reports a note about the text at the byte `offset`.
@@ -54,26 +59,26 @@ impl<'a> Report<'a> {
         found: impl Into<String>,
         expected: impl Into<String>,
     ) {
-        self.say(offset, Severity::Note, found.into(), expected.into());
+        self.say(offset, ConfigSeverity::Note, found.into(), expected.into());
     }
 
-    fn say(&mut self, offset: usize, severity: Severity, found: String, expected: String) {
+    fn say(&mut self, offset: usize, severity: ConfigSeverity, found: String, expected: String) {
         if self.said < FINDINGS_MAX {
             self.said += 1;
             self.findings
                 .at(self.text, offset, severity, found, expected);
-        } else if severity == Severity::Error {
+        } else if severity == ConfigSeverity::Error {
             let (count, _) = self.beyond.get_or_insert((0, offset));
             *count += 1;
         }
     }
 
-    pub(super) fn finish(mut self) -> Vec<Finding> {
+    pub(super) fn finish(mut self) -> Vec<ConfigFinding> {
         if let Some((count, offset)) = self.beyond {
             let found = format!("{count} more errors from here on");
             let expected = format!("the first {FINDINGS_MAX} findings are shown");
             self.findings
-                .at(self.text, offset, Severity::Error, found, expected);
+                .at(self.text, offset, ConfigSeverity::Error, found, expected);
         }
         self.findings.finish()
     }

@@ -8,12 +8,12 @@ use super::report::FINDINGS_MAX;
 use super::*;
 use crate::config::{Config, FileKind, check};
 
-fn read(text: &str) -> (Partitions, Vec<Finding>) {
+fn read(text: &str) -> (Partitions, Vec<ConfigFinding>) {
     parse_partitions(Path::new("p.conf"), text, false)
 }
 
 fn said(text: &str) -> Vec<String> {
-    read(text).1.iter().map(Finding::to_string).collect()
+    read(text).1.iter().map(ConfigFinding::to_string).collect()
 }
 
 /// All definitions of a file, a line each.
@@ -65,7 +65,7 @@ fn dump(partitions: &Partitions) -> String {
 fn a_file_with_every_feature_gives_the_golden_partitions() {
     let (partitions, findings) = read(include_str!("samples/cluster.conf"));
     assert_eq!(dump(&partitions), include_str!("samples/cluster.golden"));
-    let said: Vec<_> = findings.iter().map(Finding::to_string).collect();
+    let said: Vec<_> = findings.iter().map(ConfigFinding::to_string).collect();
     assert_eq!(
         said,
         [
@@ -120,7 +120,7 @@ fn keys_are_chosen_where_none_is_given() {
     ];
     assert_eq!(keys, expected);
     let severities: Vec<_> = findings.iter().map(|finding| finding.severity).collect();
-    assert_eq!(severities, [Severity::Note; 3]);
+    assert_eq!(severities, [ConfigSeverity::Note; 3]);
     let rules: Vec<_> = partitions.rules.iter().map(|rule| rule.p_key.0).collect();
     assert_eq!(rules, [0x7fff, 0x7fff, 1, 2, 3, 1, 4, 0x7fff]);
 }
@@ -219,7 +219,7 @@ fn all_keys_can_be_used_and_no_more() {
     assert_eq!(partitions.list.len(), 0x7fff);
     let errors: Vec<_> = findings
         .iter()
-        .filter(|f| f.severity == Severity::Error)
+        .filter(|f| f.severity == ConfigSeverity::Error)
         .collect();
     // 0x7fff is the default partition's.
     assert_eq!(errors.len(), 1);
@@ -265,7 +265,7 @@ fn a_configuration_leads_to_its_partitions() {
     let loaded = Config::load(&opensm).unwrap().config.partitions;
     let (partitions, findings) = load_partitions(&loaded).unwrap();
     assert_eq!(partitions, Partitions::default());
-    assert_eq!(findings[0].severity, Severity::Note);
+    assert_eq!(findings[0].severity, ConfigSeverity::Note);
     assert!(!check(&opensm).unwrap().has_errors());
 }
 

@@ -20,7 +20,7 @@ use crate::daemon::clock::Clock;
 use crate::daemon::findings::{DaemonFindings, Part};
 use crate::daemon::sa::{AckJournal, HELD_AT_MOST, Wake};
 use crate::sa::{Sa, Touched};
-use crate::store::journal::{self, Entry, RowChange};
+use crate::store::journal::{self, JournalEntry, RowChange};
 use crate::store::{ChangeSet, Namespace, Persisted, StoreError};
 
 /// The table with the number of the last entry that the database has.
@@ -52,7 +52,7 @@ pub(super) fn cover(number: u64, changes: &mut ChangeSet) {
 }
 
 /// The changes that bring the database up to date with `entries`.
-pub(super) fn replay(persisted: &Persisted, entries: Vec<Entry>) -> ChangeSet {
+pub(super) fn replay(persisted: &Persisted, entries: Vec<JournalEntry>) -> ChangeSet {
     let known = covered(persisted);
     let mut state = persisted.clone();
     let mut all = ChangeSet::new();
@@ -329,7 +329,7 @@ mod tests {
             ];
             let numbered = (1..).zip(rows);
             numbered
-                .map(|(number, rows)| Entry { number, rows })
+                .map(|(number, rows)| JournalEntry { number, rows })
                 .collect::<Vec<_>>()
         };
         let mut persisted = Persisted::default();

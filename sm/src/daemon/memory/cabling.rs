@@ -9,7 +9,7 @@ use rsm_mad::wire::attr::{NodeType, PortState};
 
 use super::table::{self, Rows};
 use crate::expected::{Cabling, Expected, LostAt, LostEnd, LostNode, LostPort};
-use crate::publish::Clock as UnixClock;
+use crate::publish::UnixClock;
 use crate::store::{ChangeSet, Persisted};
 use crate::sweep::inventory::PortKey;
 

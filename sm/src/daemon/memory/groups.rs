@@ -9,7 +9,9 @@ use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::sa::{JoinState, Rate};
 
 use super::table::{self, Rows};
-use crate::sa::mcast::{Group, Member, Parameters, SavedGroup, SavedMember, View};
+use crate::sa::mcast::{
+    GroupsView, MulticastGroup, MulticastMember, Parameters, SavedGroup, SavedMember,
+};
 use crate::store::journal::RowChange;
 use crate::store::{ChangeSet, Persisted};
 
@@ -39,7 +41,7 @@ pub(super) fn remembered(persisted: &Persisted) -> Vec<SavedGroup> {
 }
 
 /// Adds the changes that make `persisted` have the groups of `view`.
-pub(super) fn changes(persisted: &Persisted, view: &View, changes: &mut ChangeSet) {
+pub(super) fn changes(persisted: &Persisted, view: &GroupsView, changes: &mut ChangeSet) {
     let mut groups = Rows::new();
     let mut members = Rows::new();
     for group in view.groups() {
@@ -54,7 +56,7 @@ pub(super) fn changes(persisted: &Persisted, view: &View, changes: &mut ChangeSe
 }
 
 /// The rows of a group and of a member that joined or left.
-pub(super) fn rows(view: &View, mgid: Gid, member: Gid) -> Vec<RowChange> {
+pub(super) fn rows(view: &GroupsView, mgid: Gid, member: Gid) -> Vec<RowChange> {
     let Some(group) = view.group(mgid) else {
         let mgid = mgid.0.to_be_bytes().to_vec();
         let gone = [
@@ -78,14 +80,14 @@ fn member_key(group: &[u8], member: Gid) -> Vec<u8> {
 }
 
 /// In the order of [`decode_member`].
-fn encode(member: &Member) -> Vec<u8> {
+fn encode(member: &MulticastMember) -> Vec<u8> {
     let mut value = member.port.0.to_be_bytes().to_vec();
     value.extend([member.state.0, u8::from(member.proxy)]);
     value
 }
 
 /// Numbers big-endian, in the order of [`decode_group`].
-fn encode_group(group: &Group) -> (Vec<u8>, Vec<u8>) {
+fn encode_group(group: &MulticastGroup) -> (Vec<u8>, Vec<u8>) {
     let parameters = &group.parameters;
     let mut value = Vec::with_capacity(GROUP_LEN);
     value.extend(parameters.q_key.to_be_bytes());
@@ -159,7 +161,7 @@ mod tests {
     use rsm_mad::Time;
 
     use super::*;
-    use crate::sa::mcast::{Config, Registry};
+    use crate::sa::mcast::{GroupRegistry, GroupRegistryConfig};
     use crate::store::Namespace;
 
     fn some() -> Vec<SavedGroup> {
@@ -188,13 +190,13 @@ mod tests {
         vec![group(1, 0xC001), group(2, 0xFFFE)]
     }
 
-    fn view(groups: Vec<SavedGroup>) -> View {
-        let mut registry = Registry::new(Config::default());
+    fn view(groups: Vec<SavedGroup>) -> GroupsView {
+        let mut registry = GroupRegistry::new(GroupRegistryConfig::default());
         assert_eq!(registry.restore(groups, Time::MAX), 0);
         registry.view()
     }
 
-    fn change(persisted: &Persisted, view: &View) -> ChangeSet {
+    fn change(persisted: &Persisted, view: &GroupsView) -> ChangeSet {
         let mut set = ChangeSet::new();
         changes(persisted, view, &mut set);
         set

@@ -24,12 +24,12 @@ use self::acknowledged::Acknowledged;
 use super::clock::Clock;
 use super::findings::{DaemonFindings, Part};
 use super::sa::AckJournal;
-use crate::core::Remembered;
+use crate::core::SavedCoreState;
 use crate::diff::NotKept;
 use crate::habits::{DeviceHabits, DeviceKind, PortRole};
 use crate::plan::lids::Claim;
 use crate::port_info::FieldMask;
-use crate::publish::Clock as UnixClock;
+use crate::publish::UnixClock;
 use crate::sa;
 use crate::store::io::Disk;
 use crate::store::journal::Journal;
@@ -46,7 +46,7 @@ const COMMIT_AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration
 /// The latest states of the core and the SA that the store's thread has not taken yet.
 #[derive(Default)]
 struct Latest {
-    remembered: Option<Box<Remembered>>,
+    remembered: Option<Box<SavedCoreState>>,
     sa: sa::Unsaved,
     /// The newest journal entry when the SA handed over `sa`.
     journaled: Option<u64>,
@@ -69,9 +69,9 @@ pub(super) struct Keeper {
 /// The stored state of an earlier run.
 pub(super) struct Kept {
     /// State of the core.
-    pub(super) core: Remembered,
+    pub(super) core: SavedCoreState,
     /// State of the SA.
-    pub(super) sa: sa::Remembered,
+    pub(super) sa: sa::SavedSaState,
 }
 
 /// Opens the store in `dir` (`None`: nothing survives), and returns its state.
@@ -112,7 +112,7 @@ pub(super) fn open(
     core.reregister = persisted.claims.is_empty() || report.may_lack_records();
     let kept = Kept {
         core,
-        sa: sa::Remembered {
+        sa: sa::SavedSaState {
             groups: groups::remembered(&persisted),
             services: services::remembered(&persisted, &clock, clock.now()),
             guids: guids::remembered(&persisted),
@@ -156,7 +156,7 @@ impl Mailbox {
 
 impl Keeper {
     /// Stores `remembered`. Does not wait.
-    pub(super) fn keep(&self, remembered: Box<Remembered>) {
+    pub(super) fn keep(&self, remembered: Box<SavedCoreState>) {
         self.mailbox
             .put(|latest| latest.remembered = Some(remembered));
     }
@@ -202,7 +202,7 @@ struct Keeping {
     /// The state of the disk after the next successful commit.
     persisted: Persisted,
     /// The core's last state, which is in `persisted`.
-    known: Option<Box<Remembered>>,
+    known: Option<Box<SavedCoreState>>,
     /// Changes that are not on the disk yet: the next commit repeats failed ones.
     owed: ChangeSet,
     journal: Option<Arc<Acknowledged>>,
@@ -294,7 +294,7 @@ fn unwritten(error: &StoreError) -> String {
     )
 }
 
-fn remembered(persisted: &Persisted) -> Remembered {
+fn remembered(persisted: &Persisted) -> SavedCoreState {
     let claims = persisted
         .claims
         .iter()
@@ -314,7 +314,7 @@ fn remembered(persisted: &Persisted) -> Remembered {
     for (kind, bits) in by_kind(persisted, HABITS) {
         habits.restore(kind, bits);
     }
-    Remembered {
+    SavedCoreState {
         claims: Arc::new(claims),
         positions: Arc::new(positions::remembered(persisted)),
         gpus: Arc::default(),
@@ -329,7 +329,7 @@ fn remembered(persisted: &Persisted) -> Remembered {
 /// The changes from `persisted` to the states in `latest`.
 fn changes_to(
     persisted: &Persisted,
-    known: Option<&Remembered>,
+    known: Option<&SavedCoreState>,
     latest: &Latest,
     clock: &Clock,
 ) -> ChangeSet {
@@ -360,8 +360,8 @@ fn changes_to(
 /// The changes from `persisted`, which has the state `known`, to `remembered`.
 fn changes(
     persisted: &Persisted,
-    known: Option<&Remembered>,
-    remembered: &Remembered,
+    known: Option<&SavedCoreState>,
+    remembered: &SavedCoreState,
     clock: &impl UnixClock,
 ) -> ChangeSet {
     let mut changes = ChangeSet::new();
@@ -462,9 +462,9 @@ mod tests {
 
     #[test]
     fn stored_core_state_is_restored() {
-        let mut before = Remembered {
+        let mut before = SavedCoreState {
             generation: 7,
-            ..Remembered::default()
+            ..SavedCoreState::default()
         };
         let claim = Claim {
             base: Lid(8),
@@ -511,8 +511,8 @@ mod tests {
         assert_eq!(after.habits, DeviceHabits::default());
     }
 
-    fn claimed() -> Remembered {
-        let mut remembered = Remembered::default();
+    fn claimed() -> SavedCoreState {
+        let mut remembered = SavedCoreState::default();
         let claim = Claim {
             base: Lid(8),
             lmc: Lmc::from_bits(0),
@@ -632,7 +632,7 @@ mod tests {
             let rung = rung.clone();
             Box::new(move || rung.store(true, Ordering::Relaxed))
         });
-        let sa = sa::Sa::new(sa::Config { sm_key: 0 });
+        let sa = sa::Sa::new(sa::SaConfig { sm_key: 0 });
         let touched = sa::Touched::AliasGuids(Guid(9));
         assert_eq!(journal.append(&[touched], &sa), Some(41));
         assert_eq!(journal.append(&[touched, touched], &sa), Some(42));

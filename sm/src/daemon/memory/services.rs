@@ -8,8 +8,8 @@ use rsm_mad::Time;
 use rsm_mad::wire::sa::{Record as _, ServiceRecord};
 
 use super::table::{self, Rows};
-use crate::publish::Clock;
-use crate::sa::services::{Id, SavedService, Service, View};
+use crate::publish::UnixClock;
+use crate::sa::services::{Id, SavedService, Service, ServicesView};
 use crate::store::journal::RowChange;
 use crate::store::{ChangeSet, Persisted};
 
@@ -22,7 +22,11 @@ const NEVER: u64 = u64::MAX;
 const VALUE_LEN: usize = ServiceRecord::LEN + 24;
 
 /// The stored services, with their leases at `now`. Logs and skips invalid records.
-pub(super) fn remembered(persisted: &Persisted, clock: &dyn Clock, now: Time) -> Vec<SavedService> {
+pub(super) fn remembered(
+    persisted: &Persisted,
+    clock: &dyn UnixClock,
+    now: Time,
+) -> Vec<SavedService> {
     let now_ms = clock.unix_ms(now);
     table::read(persisted, SERVICES, |key, value| decode(key, value, now_ms))
 }
@@ -30,8 +34,8 @@ pub(super) fn remembered(persisted: &Persisted, clock: &dyn Clock, now: Time) ->
 /// Adds the changes that make `persisted` have the services of `view`.
 pub(super) fn changes(
     persisted: &Persisted,
-    view: &View,
-    clock: &dyn Clock,
+    view: &ServicesView,
+    clock: &dyn UnixClock,
     changes: &mut ChangeSet,
 ) {
     let rows = view
@@ -42,7 +46,7 @@ pub(super) fn changes(
 }
 
 /// The row of a service; its removal if it is gone.
-pub(super) fn row(view: &View, id: &Id, clock: &dyn Clock) -> Vec<RowChange> {
+pub(super) fn row(view: &ServicesView, id: &Id, clock: &dyn UnixClock) -> Vec<RowChange> {
     let row = match view.get(id) {
         Some(service) => table::set(SERVICES, key(id), encode(service, clock)),
         None => table::clear(SERVICES, key(id)),
@@ -51,7 +55,7 @@ pub(super) fn row(view: &View, id: &Id, clock: &dyn Clock) -> Vec<RowChange> {
 }
 
 /// In the order of [`decode`].
-fn encode(service: &Service, clock: &dyn Clock) -> Vec<u8> {
+fn encode(service: &Service, clock: &dyn UnixClock) -> Vec<u8> {
     let until = service.until.map_or(NEVER, |until| clock.unix_ms(until));
     let mut value = service.record.as_bytes().to_vec();
     for number in [service.port.0, service.owner.0, until] {
@@ -98,13 +102,13 @@ mod tests {
     use rsm_mad::wire::attr::PKey;
 
     use super::*;
-    use crate::sa::services::Registry;
+    use crate::sa::services::ServiceRegistry;
     use crate::store::Namespace;
 
     /// A process that started this many milliseconds after 1970.
     struct World(u64);
 
-    impl Clock for World {
+    impl UnixClock for World {
         fn now(&self) -> Time {
             Time::ZERO
         }
@@ -133,13 +137,13 @@ mod tests {
         }
     }
 
-    fn view(services: Vec<SavedService>, now: Time) -> View {
-        let mut registry = Registry::default();
+    fn view(services: Vec<SavedService>, now: Time) -> ServicesView {
+        let mut registry = ServiceRegistry::default();
         assert_eq!(registry.restore(services, now), 0);
         registry.view()
     }
 
-    fn change(persisted: &Persisted, view: &View, clock: &World) -> ChangeSet {
+    fn change(persisted: &Persisted, view: &ServicesView, clock: &World) -> ChangeSet {
         let mut set = ChangeSet::new();
         changes(persisted, view, clock, &mut set);
         set
@@ -166,7 +170,7 @@ mod tests {
         assert_eq!(now[0], services[0]);
         assert_eq!(now[1].left, Some(Duration::from_secs(50)));
         assert_eq!(now[2].left, Some(Duration::ZERO), "it has ended");
-        let mut registry = Registry::default();
+        let mut registry = ServiceRegistry::default();
         assert_eq!(registry.restore(now, Time::ZERO), 0);
         assert_eq!(registry.len(), 2);
         // A clock set back by a year prolongs no lease.
@@ -178,8 +182,8 @@ mod tests {
         assert!(persisted.is_empty());
     }
 
-    fn view_of_nothing() -> View {
-        Registry::default().view()
+    fn view_of_nothing() -> ServicesView {
+        ServiceRegistry::default().view()
     }
 
     #[test]

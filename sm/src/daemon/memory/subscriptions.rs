@@ -6,7 +6,7 @@ use rsm_mad::transport::{Grh, RemoteAddress};
 use rsm_mad::wire::sa::{InformInfo, Record as _};
 
 use super::table::{self, Rows};
-use crate::sa::events::{SavedSubscription, SubscriptionId, View};
+use crate::sa::events::{SavedSubscription, SubscriptionId, SubscriptionsView};
 use crate::store::journal::RowChange;
 use crate::store::{ChangeSet, Persisted};
 
@@ -23,13 +23,13 @@ pub(super) fn remembered(persisted: &Persisted) -> Vec<SavedSubscription> {
 }
 
 /// Adds the changes that make `persisted` have the subscriptions of `view`.
-pub(super) fn changes(persisted: &Persisted, view: &View, changes: &mut ChangeSet) {
+pub(super) fn changes(persisted: &Persisted, view: &SubscriptionsView, changes: &mut ChangeSet) {
     let rows: Rows = view.save().map(|saved| encode(&saved)).collect();
     table::replace(persisted, SUBSCRIPTIONS, &rows, changes);
 }
 
 /// The rows of all subscriptions of a port.
-pub(super) fn rows(view: &View, port: Guid) -> Vec<RowChange> {
+pub(super) fn rows(view: &SubscriptionsView, port: Guid) -> Vec<RowChange> {
     let before = SubscriptionId { port, number: 0 };
     let saved = view
         .save_not_before(before)

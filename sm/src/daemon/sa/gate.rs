@@ -12,7 +12,7 @@ use rsm_mad::wire::rmpp::{RmppHeader, RmppType};
 use rsm_mad::wire::sa::{SA_HEADER_LEN, SaHeader};
 use rsm_mad::wire::{MAD_LEN, MadBytes};
 
-use super::Clock;
+use super::TimeSource;
 use super::admission::Admission;
 use super::inbox::Inbox;
 use crate::sa::Statistics;
@@ -63,7 +63,7 @@ pub(super) struct Gate {
     /// Whether the SA answers requests. While it does not, requests without room get no BUSY
     /// either.
     pub(super) serving: Arc<AtomicBool>,
-    pub(super) clock: Clock,
+    pub(super) clock: TimeSource,
 }
 
 impl Gate {

@@ -44,7 +44,7 @@ use crate::publish::SaStateSource;
 use crate::sa::{self, Sa, SaSnapshot, Statistics, Touched};
 
 /// The daemon's clock.
-pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
+pub type TimeSource = Arc<dyn Fn() -> Time + Send + Sync>;
 
 /// Takes the SA's events for the core. Does not wait; returns whether there was room.
 pub type CoreSink = Box<dyn Fn(Event) -> bool + Send>;
@@ -77,7 +77,7 @@ pub trait AckJournal: Send + Sync {
 /// The SA's connections, beside its port.
 pub struct Surroundings {
     /// The stored state of an earlier run.
-    pub remembered: sa::Remembered,
+    pub remembered: sa::SavedSaState,
     /// Takes multicast groups and alias GUIDs for the core.
     pub core: CoreSink,
     /// Takes state for the store.
@@ -93,12 +93,12 @@ pub struct SaSetup {
     port: Arc<OnceLock<Weak<dyn SaPort>>>,
     statistics: Arc<Statistics>,
     serving: Arc<AtomicBool>,
-    clock: Clock,
+    clock: TimeSource,
 }
 
 impl SaSetup {
     /// An SA with this clock.
-    pub fn new(clock: Clock) -> SaSetup {
+    pub fn new(clock: TimeSource) -> SaSetup {
         let (inbox, calls) = inbox(ROOM);
         SaSetup {
             calls,
@@ -129,7 +129,7 @@ impl SaSetup {
     /// The operating system cannot start a thread.
     pub fn start(
         self,
-        config: sa::Config,
+        config: sa::SaConfig,
         port: Arc<dyn SaPort>,
         surroundings: Surroundings,
     ) -> anyhow::Result<SaHandle> {

@@ -2,11 +2,11 @@
 
 use rsm_mad::transport::{Filled, Message, Outgoing, Source, Streamed};
 
-use crate::sa::Answer;
+use crate::sa::SaAnswer;
 
 /// An answer for the transport: a datagram, or a table that is produced during sending. It must no
-/// longer be [open](Answer::is_open).
-pub fn outgoing(answer: Answer) -> Outgoing {
+/// longer be [open](SaAnswer::is_open).
+pub fn outgoing(answer: SaAnswer) -> Outgoing {
     let remote = answer.remote;
     match answer.datagram() {
         Some(mad) => Outgoing::Whole(Message {
@@ -22,7 +22,7 @@ pub fn outgoing(answer: Answer) -> Outgoing {
 }
 
 /// The records of an answer.
-struct Table(Answer);
+struct Table(SaAnswer);
 
 impl Source for Table {
     fn fill(&mut self, room: &mut [u8]) -> Filled {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use rsm_ids::Lid;
 use rsm_mad::Time;
 
-use crate::sa::{Answer, Sa};
+use crate::sa::{Sa, SaAnswer};
 
 /// How many there are at once. Each checks a thousand candidates in a turn and some hundred
 /// thousand in total, so that the last of so many is answered within seconds, about as long as a
@@ -18,7 +18,7 @@ const MAX_PER_CLIENT: usize = 8;
 /// A search for an answer.
 #[derive(Debug)]
 struct Search {
-    answer: Answer,
+    answer: SaAnswer,
     /// When the request arrived.
     at: Time,
 }
@@ -35,7 +35,7 @@ pub(super) enum Taken {
     /// A repetition of a request whose search is open already.
     Again,
     /// There is no room.
-    Refused(Box<Answer>),
+    Refused(Box<SaAnswer>),
 }
 
 impl Searches {
@@ -45,7 +45,7 @@ impl Searches {
     }
 
     /// Takes an open answer, to a request that arrived at `at`.
-    pub(super) fn take(&mut self, answer: Answer, at: Time) -> Taken {
+    pub(super) fn take(&mut self, answer: SaAnswer, at: Time) -> Taken {
         let remote = answer.remote;
         let tid = answer.header().mad().tid();
         let same = |other: &Search| {
@@ -71,7 +71,7 @@ impl Searches {
 
     /// Gives the next search its turn. Returns the answer, if it is complete then, and when its
     /// request arrived.
-    pub(super) fn go_on(&mut self, sa: &mut Sa) -> Option<(Answer, Time)> {
+    pub(super) fn go_on(&mut self, sa: &mut Sa) -> Option<(SaAnswer, Time)> {
         let Search { mut answer, at } = self.0.pop_front()?;
         if sa.go_on(&mut answer) {
             return Some((answer, at));
@@ -88,18 +88,18 @@ mod tests {
     use rsm_mad::wire::sa::SaStatus;
 
     use super::*;
-    use crate::sa::{Config, WORK_PER_PULL};
+    use crate::sa::{SaConfig, WORK_PER_PULL};
 
-    fn open(lid: u16, tid: u64, turns: usize) -> Answer {
+    fn open(lid: u16, tid: u64, turns: usize) -> SaAnswer {
         let remote = RemoteAddress::gsi(Lid(lid), 0);
-        let answer = Answer::searched(remote, Tid(tid), (turns + 1) * WORK_PER_PULL - 1);
+        let answer = SaAnswer::searched(remote, Tid(tid), (turns + 1) * WORK_PER_PULL - 1);
         assert!(answer.is_open());
         answer
     }
 
     #[test]
     fn searches_take_turns_and_short_ones_end_first() {
-        let mut sa = Sa::new(Config { sm_key: 0 });
+        let mut sa = Sa::new(SaConfig { sm_key: 0 });
         let mut searches = Searches::default();
         for (lid, turns) in [(1, 3), (2, 1), (3, 2)] {
             let taken = searches.take(open(lid, 7, turns), Time::from_nanos(lid.into()));

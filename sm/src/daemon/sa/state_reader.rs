@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::inbox::Inbox;
 use crate::publish::SaStateSource;
-use crate::sa::{Counters, Holdings, SaSnapshot, Statistics};
+use crate::sa::{Holdings, SaCounters, SaSnapshot, Statistics};
 
 /// How many requests may wait at once: those of several connections. They wait as long as the
 /// thread takes for its messages at hand.
@@ -27,7 +27,7 @@ pub(super) struct SaStateReader {
 }
 
 impl SaStateSource for SaStateReader {
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> SaCounters {
         self.statistics.counters()
     }
 

@@ -21,11 +21,11 @@ use super::inbox::Calls;
 use super::outgoing::outgoing;
 use super::searches::{Searches, Taken};
 use super::state_reader::StateRequest;
-use super::{AckJournal, Clock, CoreSink, HELD_AT_MOST, SaveSink};
+use super::{AckJournal, CoreSink, HELD_AT_MOST, SaveSink, TimeSource};
 use crate::alias_guids::AliasGuids;
 use crate::core::Event;
 use crate::plan::groups::GroupSet;
-use crate::sa::{Answer, Request, Sa, SaSnapshot, Statistics};
+use crate::sa::{Sa, SaAnswer, SaRequest, SaSnapshot, Statistics};
 
 /// How many messages the thread takes before it sends, and how many datagrams it sends before it
 /// takes messages again.
@@ -46,7 +46,7 @@ pub(super) struct Worker {
     pub(super) statistics: Arc<Statistics>,
     /// Whether the SA answers requests, for the gate.
     pub(super) serving: Arc<AtomicBool>,
-    pub(super) clock: Clock,
+    pub(super) clock: TimeSource,
     /// Takes multicast groups and alias GUIDs for the core.
     pub(super) core: CoreSink,
     /// Takes state for the store.
@@ -54,7 +54,7 @@ pub(super) struct Worker {
     /// Takes changes before they are acknowledged.
     pub(super) journal: Option<Arc<dyn AckJournal>>,
     /// Answers that wait for the journal, in the order of their numbers.
-    pub(super) held: VecDeque<Held>,
+    pub(super) held: VecDeque<HeldAnswer>,
     /// Requests of the API for the registrations.
     pub(super) state_requests: mpsc::Receiver<StateRequest>,
     /// Groups that the core had no room for.
@@ -69,10 +69,10 @@ pub(super) struct Worker {
 const MAX_HELD: usize = 1 << 16;
 
 /// An answer that waits until its change is on the disk.
-pub(super) struct Held {
+pub(super) struct HeldAnswer {
     /// The journal entry that must be durable.
     number: u64,
-    answer: Answer,
+    answer: SaAnswer,
     /// When the request arrived.
     at: Time,
     /// When the answer goes in any case.
@@ -257,7 +257,7 @@ impl Worker {
     }
 
     fn answer(&mut self, message: &Message, at: Time) {
-        let request = Request {
+        let request = SaRequest {
             bytes: &message.bytes,
             requester: message.remote,
         };
@@ -277,12 +277,12 @@ impl Worker {
     }
 
     /// Sends an answer; one that acknowledges a change waits until that is on the disk.
-    fn hold(&mut self, answer: Answer, at: Time) {
+    fn hold(&mut self, answer: SaAnswer, at: Time) {
         let touched = self.sa.take_touched();
         let journal = self.journal.as_ref().filter(|_| !touched.is_empty());
         let number = journal.and_then(|journal| journal.append(&touched, &self.sa));
         match number {
-            Some(number) if self.held.len() < MAX_HELD => self.held.push_back(Held {
+            Some(number) if self.held.len() < MAX_HELD => self.held.push_back(HeldAnswer {
                 number,
                 answer,
                 at,
@@ -307,7 +307,7 @@ impl Worker {
     }
 
     /// Sends the answer to a request that arrived at `at`.
-    fn send(&mut self, answer: Answer, at: Time) {
+    fn send(&mut self, answer: SaAnswer, at: Time) {
         let (header, remote) = (*answer.header(), answer.remote);
         let now = (self.clock)();
         match self.messenger.send(outgoing(answer), Duration::ZERO, now) {

@@ -8,7 +8,7 @@ use rsm_routing::topology::Topology;
 
 use super::places::Places;
 use crate::fabric::Fabric;
-use crate::plan::groups::Members;
+use crate::plan::groups::GroupMembers;
 
 /// The ground of multicast trees, and the places of ports on it. Outlives changes of groups.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl Base {
 
     /// The members of a multicast LID with their places in the topology, sorted. Leaves out ports
     /// that are not in it.
-    pub(super) fn members(&self, topology: &Topology, members: &Members) -> Vec<Member> {
+    pub(super) fn members(&self, topology: &Topology, members: &GroupMembers) -> Vec<Member> {
         let members = members.ports.iter();
         let members =
             members.filter_map(|(&guid, &receives)| self.member(topology, guid, receives));
@@ -91,15 +91,15 @@ impl Base {
     pub(super) fn follow_members(
         &self,
         topology: &Topology,
-        members: &Members,
-        (earlier, before, known): (&Base, &Members, &Group),
+        members: &GroupMembers,
+        (earlier, before, known): (&Base, &GroupMembers, &Group),
         delta: &BaseDelta,
     ) -> Option<Vec<Member>> {
         let mut differing = members.differing(before);
         let takes_part =
             |guid: &&Guid| members.ports.contains_key(guid) || before.ports.contains_key(guid);
         differing.extend(delta.moved.iter().filter(takes_part));
-        let of = |base: &Base, members: &Members| -> BTreeSet<Member> {
+        let of = |base: &Base, members: &GroupMembers| -> BTreeSet<Member> {
             let found = differing.iter().filter_map(|&guid| {
                 let &receives = members.ports.get(&guid)?;
                 base.member(topology, guid, receives)

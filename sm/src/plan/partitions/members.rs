@@ -3,7 +3,7 @@
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{NodeType, PKey};
 
-use crate::config::{Members, Membership, Partitions, Rule};
+use crate::config::{Membership, PartitionMembers, Partitions, Rule};
 use crate::fabric::{Fabric, PortRef};
 
 /// The keys of one port.
@@ -121,7 +121,7 @@ impl EndPorts {
         wanted
     }
 
-    fn for_each(&self, members: Members, mut visit: impl FnMut(usize)) {
+    fn for_each(&self, members: PartitionMembers, mut visit: impl FnMut(usize)) {
         let mut of_kind = |kind: NodeType| {
             let indices = self.kinds.iter().enumerate();
             indices
@@ -129,13 +129,13 @@ impl EndPorts {
                 .for_each(|(index, _)| visit(index));
         };
         match members {
-            Members::All => (0..self.list.len()).for_each(visit),
-            Members::ChannelAdapters => of_kind(NodeType::Ca),
-            Members::Switches => of_kind(NodeType::Switch),
-            Members::Routers => of_kind(NodeType::Router),
-            Members::VirtualAdapters => {}
-            Members::Own => self.own.into_iter().for_each(visit),
-            Members::Port(guid) => {
+            PartitionMembers::All => (0..self.list.len()).for_each(visit),
+            PartitionMembers::ChannelAdapters => of_kind(NodeType::Ca),
+            PartitionMembers::Switches => of_kind(NodeType::Switch),
+            PartitionMembers::Routers => of_kind(NodeType::Router),
+            PartitionMembers::VirtualAdapters => {}
+            PartitionMembers::Own => self.own.into_iter().for_each(visit),
+            PartitionMembers::Port(guid) => {
                 let start = self.guids.partition_point(|&(other, _)| other < guid);
                 let same = self.guids[start..]
                     .iter()

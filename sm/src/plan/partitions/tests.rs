@@ -30,7 +30,7 @@ fn policy(text: &str) -> Policy {
     assert!(
         !findings
             .iter()
-            .any(|f| f.severity == crate::config::Severity::Error),
+            .any(|f| f.severity == crate::config::ConfigSeverity::Error),
         "{findings:?}"
     );
     Policy {

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use super::world::*;
 use crate::core::role::{Other, Role};
 use crate::core::snapshot::Snapshot;
-use crate::core::{self, Command, Event, Progress};
+use crate::core::{self, Command, Event, PassProgress};
 use crate::publish::{Controller, MAX_WAITING, Simulator};
 use crate::sweep::inventory::PortKey;
 
@@ -85,7 +85,7 @@ async fn activity_shows_the_progress_of_the_core() {
         std::future::poll_fn(|context| Poll::Ready(asked.as_mut().poll(context).is_pending()));
     assert!(waits.await);
     let now = world.view.now();
-    controller.show(Progress {
+    controller.show(PassProgress {
         activity: core::Activity::Pushing { done: 40 },
         cause: "trap 128".to_owned(),
         since: Some(now),

@@ -16,7 +16,7 @@ use crate::core::snapshot::Snapshot;
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::publish::{MAX_CHANGES, View};
-use crate::sweep::inventory::{Inventory, NodeRecord};
+use crate::sweep::inventory::{Inventory, InventoryNode};
 
 /// A copy that events alone keep up to date.
 #[derive(PartialEq, Debug)]
@@ -217,7 +217,7 @@ fn fabric_of(count: u64) -> Fabric {
         info.set_node_guid(Guid(number));
         inventory.insert(
             Guid(number),
-            NodeRecord {
+            InventoryNode {
                 info,
                 description: None,
                 ports: Vec::new(),

@@ -1,6 +1,6 @@
 //! Multicast groups, their members and trees.
 
-use rsm_api::model::{GroupSelector, JoinState, MulticastGroupFilter, PortKey};
+use rsm_api::model::{GroupSelector, JoinState, MulticastGroupFilter, PortId};
 use rsm_api::{LookupError, SaQueries as _};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
@@ -13,7 +13,7 @@ use super::world::*;
 use crate::core::Event;
 use crate::publish::PublishedSa;
 use crate::sa::mcast::{Parameters, SavedGroup, SavedMember};
-use crate::sa::{Config, Remembered, Sa};
+use crate::sa::{Sa, SaConfig, SavedSaState};
 
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 const ALL_HOSTS: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_0000_0001);
@@ -68,11 +68,11 @@ fn gathered() -> (World, PublishedSa) {
         saved(ALL_HOSTS, 0xC001, &one),
         saved(SHARING, 0xC001, &one),
     ];
-    let remembered = Remembered {
+    let remembered = SavedSaState {
         groups,
-        ..Remembered::default()
+        ..SavedSaState::default()
     };
-    let mut sa = Sa::new(Config { sm_key: 0 });
+    let mut sa = Sa::new(SaConfig { sm_key: 0 });
     assert_eq!(sa.restore(remembered, Time::ZERO), 0);
     sa.replace(&world.snapshot());
     let told = sa.poll_groups(Time::MAX).unwrap();
@@ -82,8 +82,8 @@ fn gathered() -> (World, PublishedSa) {
     (world, shown)
 }
 
-fn port(host: usize) -> PortKey {
-    PortKey {
+fn port(host: usize) -> PortId {
+    PortId {
         node: HOSTS[host],
         number: PortNum(1),
     }

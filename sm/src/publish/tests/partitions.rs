@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm_api::model::{Membership, PortKey};
+use rsm_api::model::{Membership, PortId};
 use rsm_api::{LookupError, Subnet};
 use rsm_ids::PortNum;
 
 use super::world::*;
 use crate::config::parse_partitions;
-use crate::core::{Command, Config, Event};
+use crate::core::{Command, CoreConfig, Event};
 use crate::plan::policy::Policy;
 
 const TEXT: &str = "\
@@ -37,10 +37,10 @@ pub(super) fn divided() -> World {
         partitions: Arc::new(partitions),
         ..Policy::default()
     };
-    let config = Config {
+    let config = CoreConfig {
         policy: Arc::new(policy),
         light_sweep: Duration::ZERO,
-        ..Config::default()
+        ..CoreConfig::default()
     };
     world.handle(Event::Command(Command::Reload(Box::new(config))));
     world.run(Duration::from_secs(2));
@@ -101,7 +101,7 @@ fn partitions_and_members_are_those_of_the_plan() {
         .iter()
         .map(|one| (one.key, one.message.membership(), one.message.index))
         .collect();
-    let key = |host: usize| PortKey {
+    let key = |host: usize| PortId {
         node: HOSTS[host],
         number: PortNum(1),
     };

@@ -1,7 +1,7 @@
 //! Subscriptions of hosts, and the alias GUIDs of their ports.
 
 use rsm_api::SaQueries as _;
-use rsm_api::model::{AliasGuidKey, PortKey, SubscriptionKey};
+use rsm_api::model::{AliasGuidKey, PortId, SubscriptionKey};
 use rsm_api::v1;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
@@ -15,7 +15,7 @@ use super::world::*;
 use crate::alias_guids::AliasGuids;
 use crate::publish::PublishedSa;
 use crate::sa::events::SavedSubscription;
-use crate::sa::{Config, Remembered, Sa};
+use crate::sa::{Sa, SaConfig, SavedSaState};
 
 const PREFIX: u64 = 0xFE80_0000_0000_0000;
 
@@ -23,10 +23,10 @@ const PREFIX: u64 = 0xFE80_0000_0000_0000;
 const GONE: Guid = Guid(0xDEAD);
 
 /// The first host's port, and its GUID.
-fn host(world: &World) -> (PortKey, Guid) {
+fn host(world: &World) -> (PortId, Guid) {
     let snapshot = world.snapshot();
     let at = snapshot.fabric.find(HOSTS[0]).unwrap();
-    let key = PortKey {
+    let key = PortId {
         node: HOSTS[0],
         number: PortNum(1),
     };
@@ -34,8 +34,8 @@ fn host(world: &World) -> (PortKey, Guid) {
 }
 
 /// The small fabric as it is shown with this saved state.
-fn remembering(world: &World, remembered: Remembered) -> PublishedSa {
-    let mut sa = Sa::new(Config { sm_key: 0 });
+fn remembering(world: &World, remembered: SavedSaState) -> PublishedSa {
+    let mut sa = Sa::new(SaConfig { sm_key: 0 });
     assert_eq!(sa.restore(remembered, Time::ZERO), 0);
     Held::of(&sa, &world.snapshot()).shown(world)
 }
@@ -83,9 +83,9 @@ fn subscriptions_are_listed_by_port_and_number() {
         saved(GONE, 0, 1, of_port),
         saved(port, 0, 1, in_service),
     ];
-    let remembered = Remembered {
+    let remembered = SavedSaState {
         subscriptions,
-        ..Remembered::default()
+        ..SavedSaState::default()
     };
     let shown = remembering(&world, remembered);
     let list = |after, limit, port| now(shown.subscriptions(after, limit, port)).unwrap().items;
@@ -145,7 +145,7 @@ fn subscriptions_are_listed_by_port_and_number() {
     };
     assert_eq!(list(Some(last), 9, None), []);
     // An external port of a switch has no address, and no subscription.
-    let external = PortKey {
+    let external = PortId {
         node: LEAF_1,
         number: PortNum(1),
     };
@@ -161,9 +161,9 @@ fn alias_guids_are_listed_by_port_and_index() {
         let names = guids.by_port.entry(port).or_default();
         names.insert(index, Guid(name));
     }
-    let remembered = Remembered {
+    let remembered = SavedSaState {
         guids,
-        ..Remembered::default()
+        ..SavedSaState::default()
     };
     let shown = remembering(&world, remembered);
     let list = |after, limit, port| now(shown.alias_guids(after, limit, port)).unwrap().items;
@@ -195,7 +195,7 @@ fn alias_guids_are_listed_by_port_and_index() {
         list(
             None,
             9,
-            Some(PortKey {
+            Some(PortId {
                 node: HOSTS[1],
                 ..key
             })

@@ -14,11 +14,11 @@ use super::state_source::Held;
 use super::world::*;
 use crate::core::role::Role;
 use crate::publish::PublishedSa;
-use crate::sa::{Config, NoPath, Request, Sa, SaSnapshot};
+use crate::sa::{NoPath, Sa, SaConfig, SaRequest, SaSnapshot};
 
 /// The SA of `world`.
 fn sa(world: &World) -> Sa {
-    let mut sa = Sa::new(Config { sm_key: 7 });
+    let mut sa = Sa::new(SaConfig { sm_key: 7 });
     sa.replace(&world.snapshot());
     sa
 }
@@ -41,7 +41,7 @@ fn ask<R: Record>(
     record: &R,
 ) -> Option<Vec<u8>> {
     let mad = SaMad::request(method, Tid(1), mask, record);
-    let request = Request {
+    let request = SaRequest {
         bytes: mad.as_bytes(),
         requester: RemoteAddress::gsi(requester, 0),
     };
@@ -65,7 +65,7 @@ fn counters_have_names() {
     assert!(ask(&mut sa, host, Method::GET_RESPONSE, no_components, &path).is_none());
     let mut mad = SaMad::request(Method::GET, Tid(1), no_components, &path);
     mad.header.set_sm_key(8);
-    let request = Request {
+    let request = SaRequest {
         bytes: mad.as_bytes(),
         requester: RemoteAddress::gsi(host, 0),
     };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rsm_api::SaQueries as _;
-use rsm_api::model::{PortKey, ServiceFilter};
+use rsm_api::model::{PortId, ServiceFilter};
 use rsm_api::v1;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
@@ -15,7 +15,7 @@ use super::state_source::{Held, now};
 use super::world::*;
 use crate::publish::PublishedSa;
 use crate::sa::services::SavedService;
-use crate::sa::{Config, Remembered, Sa};
+use crate::sa::{Sa, SaConfig, SavedSaState};
 
 /// A port that is in no fabric.
 const GONE: Guid = Guid(0xDEAD);
@@ -49,11 +49,11 @@ fn offered() -> (World, PublishedSa) {
         service(1, host, 0, b"\xFFstorage", Some(100)),
         service(2, GONE, 0, b"ring", Some(7)),
     ];
-    let remembered = Remembered {
+    let remembered = SavedSaState {
         services,
-        ..Remembered::default()
+        ..SavedSaState::default()
     };
-    let mut sa = Sa::new(Config { sm_key: 0 });
+    let mut sa = Sa::new(SaConfig { sm_key: 0 });
     // Leases are shown as of the time of the world: two seconds later.
     assert_eq!(sa.restore(remembered, Time::ZERO), 0);
     let shown = Held::of(&sa, &snapshot).shown(&world);
@@ -65,7 +65,7 @@ fn services_are_listed_by_identifier() {
     let (_world, shown) = offered();
     let list = |after, limit, filter| now(shown.services(after, limit, filter)).unwrap().items;
     let all = list(None, usize::MAX, ServiceFilter::default());
-    let host = PortKey {
+    let host = PortId {
         node: HOSTS[0],
         number: PortNum(1),
     };

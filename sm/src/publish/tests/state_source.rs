@@ -7,11 +7,11 @@ use rsm_api::{BoxFuture, SaError};
 use super::world::World;
 use crate::core::snapshot::Snapshot;
 use crate::publish::{PublishedSa, SaStateSource};
-use crate::sa::{Counters, Holdings, Sa, SaSnapshot};
+use crate::sa::{Holdings, Sa, SaCounters, SaSnapshot};
 
 /// The state of an SA at one moment.
 pub(super) struct Held {
-    pub(super) counters: Counters,
+    pub(super) counters: SaCounters,
     pub(super) holdings: Holdings,
     pub(super) sa_snapshot: SaSnapshot,
 }
@@ -32,7 +32,7 @@ impl Held {
 }
 
 impl SaStateSource for Held {
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> SaCounters {
         self.counters.clone()
     }
 

@@ -18,9 +18,9 @@ use rsm_sim::{AttachId, Sim, SimConfig};
 use crate::core::convergence::Convergence;
 use crate::core::event::Ticket;
 use crate::core::snapshot::Snapshot;
-use crate::core::{Config, Core, Effect, Event, Remembered};
+use crate::core::{Core, CoreConfig, Effect, Event, SavedCoreState};
 use crate::plan;
-use crate::publish::{Clock, View};
+use crate::publish::{UnixClock, View};
 
 pub(super) const SPINE_A: Guid = Guid(0x100);
 pub(super) const SPINE_B: Guid = Guid(0x200);
@@ -82,7 +82,7 @@ pub(super) fn netlist() -> Netlist {
 #[derive(Clone, Default)]
 pub(super) struct VirtualClock(Arc<AtomicU64>);
 
-impl Clock for VirtualClock {
+impl UnixClock for VirtualClock {
     fn now(&self) -> Time {
         Time::from_nanos(self.0.load(Ordering::Relaxed))
     }
@@ -110,12 +110,12 @@ impl World {
         let mut sim = Sim::new(&netlist(), SimConfig::default(), 1).unwrap();
         let client = sim.attach(HOSTS[0], PortNum(1)).unwrap();
         let clock = VirtualClock::default();
-        let config = Config {
+        let config = CoreConfig {
             light_sweep: Duration::ZERO,
-            ..Config::default()
+            ..CoreConfig::default()
         };
         let mut world = World {
-            core: Core::new(config, Remembered::default()),
+            core: Core::new(config, SavedCoreState::default()),
             sim,
             view: Arc::new(View::new(
                 "sim:test".to_owned(),

@@ -14,23 +14,23 @@ use std::sync::Arc;
 use rsm_mad::Time;
 
 use super::limits::{MAX_NOTICES, MAX_QUIET, QUIET};
-use super::news::{News, Subject};
+use super::news::{News, NoticeSubject};
 
 /// The list of notices.
 #[derive(Debug, Default)]
-pub(super) struct Journal {
+pub(super) struct NoticeJournal {
     /// Notices from number `start` on; `None` where a later notice replaced one.
     list: VecDeque<Option<Arc<News>>>,
     start: u64,
-    latest: BTreeMap<Subject, u64>,
+    latest: BTreeMap<NoticeSubject, u64>,
     /// Subjects in their quiet time: when it ends, and the notice to add then.
-    quiet: BTreeMap<Subject, (Time, Option<News>)>,
-    timers: BTreeSet<(Time, Subject)>,
+    quiet: BTreeMap<NoticeSubject, (Time, Option<News>)>,
+    timers: BTreeSet<(Time, NoticeSubject)>,
     coalesced: u64,
     dropped: u64,
 }
 
-impl Journal {
+impl NoticeJournal {
     /// Takes a notice at `now`. Returns whether it was added to the list.
     pub(super) fn take(&mut self, news: News, now: Time) -> bool {
         let subject = news.subject();
@@ -62,7 +62,7 @@ impl Journal {
         self.timers.first().map(|&(due, _)| due)
     }
 
-    fn speak(&mut self, subject: Subject, news: News, now: Time) {
+    fn speak(&mut self, subject: NoticeSubject, news: News, now: Time) {
         if self.quiet.len() < MAX_QUIET {
             let until = now + QUIET;
             self.quiet.insert(subject, (until, None));

@@ -1,8 +1,8 @@
 //! Events: hosts subscribe to notices and get reports of them (IBA 13.4.8.3, 13.4.9, 15.2.5.12).
 //!
 //! [`Events`] is a state machine without I/O. It takes the requests of InformInfo, `Events::set`,
-//! and shows subscriptions to queries in a [`View`]; takes notices, [`Events::take`]; and returns
-//! the reports to send, `Events::poll_report`.
+//! and shows subscriptions to queries in a [`SubscriptionsView`]; takes notices, [`Events::take`];
+//! and returns the reports to send, `Events::poll_report`.
 //!
 //! A report goes to each queue pair that subscribed, once for each notice however many of its
 //! subscriptions match, and one after the other: the next one leaves when the last was answered. A
@@ -28,18 +28,18 @@ use rsm_ids::Guid;
 use rsm_mad::Time;
 
 pub use self::interest::{Interest, Sources};
-use self::journal::Journal;
+use self::journal::NoticeJournal;
 pub use self::news::{Audience, News};
-pub use self::reports::Report;
+pub use self::reports::NoticeReport;
 use self::reports::Reports;
 pub use self::saved::SavedSubscription;
-pub(in crate::sa) use self::subscribe::Requester;
+pub(in crate::sa) use self::subscribe::SubscriptionRequester;
 pub use self::subscription::{SubscriberId, Subscription, SubscriptionId};
-pub use self::view::View;
+pub use self::view::SubscriptionsView;
 
 /// Counters of notices and reports.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Counters {
+pub struct ReportCounters {
     /// Notices taken.
     pub notices: u64,
     /// Of them, those that a later one about the same subject replaced.
@@ -63,13 +63,13 @@ pub struct Counters {
 pub struct Events {
     /// Shared with views; a change copies it while a view holds it.
     subscriptions: Arc<BTreeMap<SubscriptionId, Subscription>>,
-    journal: Journal,
+    journal: NoticeJournal,
     reports: Reports,
     /// Subscribing ports that are gone, and when their subscriptions end.
     gone: BTreeMap<Guid, Time>,
     /// Changed since the last [`Events::take_unsaved`].
     unsaved: bool,
-    counters: Counters,
+    counters: ReportCounters,
 }
 
 impl Events {
@@ -86,8 +86,8 @@ impl Events {
     }
 
     /// All subscriptions as they are now.
-    pub fn view(&self) -> View {
-        View::of(self.subscriptions.clone())
+    pub fn view(&self) -> SubscriptionsView {
+        SubscriptionsView::of(self.subscriptions.clone())
     }
 
     /// How many subscriptions there are.
@@ -101,8 +101,8 @@ impl Events {
     }
 
     /// Counters of notices and reports.
-    pub fn counters(&self) -> Counters {
-        Counters {
+    pub fn counters(&self) -> ReportCounters {
+        ReportCounters {
             coalesced: self.journal.coalesced(),
             dropped: self.journal.dropped(),
             ..self.counters

@@ -46,7 +46,7 @@ impl Audience {
 
 /// The subject of a notice: of several notices about one subject, a subscriber needs only the last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Subject {
+pub struct NoticeSubject {
     generic: bool,
     trap_or_device: u16,
     issuer: Lid,
@@ -110,7 +110,7 @@ impl News {
     }
 
     /// The subject of the notice.
-    pub fn subject(&self) -> Subject {
+    pub fn subject(&self) -> NoticeSubject {
         let notice = self.notice.notice();
         let trap = match notice.trap_number() {
             trap if !notice.is_generic() => trap,
@@ -118,7 +118,7 @@ impl News {
             Trap::GROUP_DELETED => Trap::GROUP_CREATED,
             trap => trap,
         };
-        Subject {
+        NoticeSubject {
             generic: notice.is_generic(),
             trap_or_device: trap.0,
             issuer: notice.issuer_lid(),

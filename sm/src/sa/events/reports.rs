@@ -13,7 +13,7 @@ use rsm_mad::wire::MadBytes;
 use rsm_mad::wire::header::Method;
 use rsm_mad::wire::sa::{ComponentMask, SaMad};
 
-use super::journal::Journal;
+use super::journal::NoticeJournal;
 use super::limits::{ATTEMPTS, LONGEST_WAIT, MAX_REPORTS, SHORTEST_WAIT, WORK_PER_POLL};
 use super::news::News;
 use super::subscription::Verdict;
@@ -26,7 +26,7 @@ const GRACE: Duration = Duration::from_millis(100);
 
 /// A report to be sent.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct NoticeReport {
     /// The datagram.
     pub mad: MadBytes,
     /// The subscriber's address.
@@ -90,7 +90,7 @@ impl Reports {
         &mut self,
         subscription: &Subscription,
         id: SubscriptionId,
-        journal: &Journal,
+        journal: &NoticeJournal,
     ) {
         let patience = wait_of(subscription.info.resp_time_value());
         let subscriber = self
@@ -128,16 +128,16 @@ impl Reports {
     }
 
     /// Queues all idle subscribers that have notices to examine.
-    pub(super) fn wake_all(&mut self, journal: &Journal) {
+    pub(super) fn wake_all(&mut self, journal: &NoticeJournal) {
         self.wake(&all_of(Guid(0), Guid(u64::MAX)), journal);
     }
 
     /// The same for the subscribers of one port.
-    pub(super) fn wake_port(&mut self, port: Guid, journal: &Journal) {
+    pub(super) fn wake_port(&mut self, port: Guid, journal: &NoticeJournal) {
         self.wake(&all_of(port, port), journal);
     }
 
-    fn wake(&mut self, subscribers: &RangeInclusive<SubscriberId>, journal: &Journal) {
+    fn wake(&mut self, subscribers: &RangeInclusive<SubscriberId>, journal: &NoticeJournal) {
         for (&id, subscriber) in self.subscribers.range_mut(subscribers.clone()) {
             let idle = !subscriber.queued && subscriber.pending.is_none();
             if idle && subscriber.next < journal.end() {
@@ -208,7 +208,7 @@ impl Reports {
         at: EndIx,
         directory: &Directory,
         now: Time,
-    ) -> Option<Report> {
+    ) -> Option<NoticeReport> {
         let subscriber = self.subscribers.get_mut(&id)?;
         let pending = subscriber.pending.as_mut()?;
         let until = now + subscriber.patience + GRACE;
@@ -220,7 +220,7 @@ impl Reports {
         let tid = Tid(u64::from(pending.tid));
         let notice = &pending.news.notice;
         let mad = SaMad::request(Method::REPORT, tid, ComponentMask::NONE, notice);
-        Some(Report {
+        Some(NoticeReport {
             mad: *mad.as_bytes(),
             remote: RemoteAddress {
                 lid: directory.end(at).lid,
@@ -238,7 +238,7 @@ impl Events {
         &mut self,
         directory: &Directory,
         now: Time,
-    ) -> Option<Report> {
+    ) -> Option<NoticeReport> {
         while let Some(id) = self.reports.again.pop_front() {
             if !self.reports.is_due_again(id) {
                 continue;

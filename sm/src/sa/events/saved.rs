@@ -9,7 +9,7 @@ use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::sa::InformInfo;
 
 use super::limits::{MAX_PER_PORT, MAX_SUBSCRIPTIONS};
-use super::{Events, Interest, Subscription, SubscriptionId, View};
+use super::{Events, Interest, Subscription, SubscriptionId, SubscriptionsView};
 
 /// A subscription as it is saved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,7 +28,7 @@ pub struct SavedSubscription {
     pub info: InformInfo,
 }
 
-impl View {
+impl SubscriptionsView {
     /// All subscriptions, to be saved.
     pub fn save(&self) -> impl ExactSizeIterator<Item = SavedSubscription> {
         self.iter().map(save)

@@ -17,7 +17,7 @@ use crate::sa::trust::Trust;
 
 /// The requester.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::sa) struct Requester {
+pub(in crate::sa) struct SubscriptionRequester {
     /// Its port.
     pub(in crate::sa) port: EndIx,
     /// Where its request came from.
@@ -34,7 +34,7 @@ impl Events {
     pub(in crate::sa) fn set(
         &mut self,
         info: &InformInfo,
-        requester: &Requester,
+        requester: &SubscriptionRequester,
         directory: &Directory,
     ) -> Result<(), Status> {
         let mut interest = Interest::of(info).ok_or(SaStatus::REQ_INVALID)?;
@@ -54,7 +54,7 @@ impl Events {
         &mut self,
         info: &InformInfo,
         interest: Interest,
-        requester: &Requester,
+        requester: &SubscriptionRequester,
         directory: &Directory,
     ) -> Result<(), Status> {
         // C15-0.2-1.16: an untrusted subscriber gets no notices of wrong keys; a request for these
@@ -91,7 +91,7 @@ impl Events {
         &mut self,
         info: &InformInfo,
         interest: Interest,
-        requester: &Requester,
+        requester: &SubscriptionRequester,
         directory: &Directory,
     ) -> Result<(), Status> {
         let port = directory.end(requester.port).guid;
@@ -126,7 +126,7 @@ impl Events {
 /// port that it cannot talk to does not exist.
 fn check_sources(
     sources: Sources,
-    requester: &Requester,
+    requester: &SubscriptionRequester,
     directory: &Directory,
 ) -> Result<(), Status> {
     let visible = |ix| requester.trust.is_trusted() || directory.may_see(requester.port, ix);

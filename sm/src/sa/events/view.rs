@@ -8,11 +8,13 @@ use super::{Subscription, SubscriptionId};
 
 /// All subscriptions at one moment. While a view exists, the next change copies them.
 #[derive(Clone, Debug, Default)]
-pub struct View(Arc<BTreeMap<SubscriptionId, Subscription>>);
+pub struct SubscriptionsView(Arc<BTreeMap<SubscriptionId, Subscription>>);
 
-impl View {
-    pub(super) fn of(subscriptions: Arc<BTreeMap<SubscriptionId, Subscription>>) -> View {
-        View(subscriptions)
+impl SubscriptionsView {
+    pub(super) fn of(
+        subscriptions: Arc<BTreeMap<SubscriptionId, Subscription>>,
+    ) -> SubscriptionsView {
+        SubscriptionsView(subscriptions)
     }
 
     /// All of them, in the order of their ports and numbers.

@@ -5,7 +5,7 @@ use rsm_mad::wire::attr::{GuidInfo, PortInfo};
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, GuidInfoRecord, SaStatus};
 
-use super::{Registry, limits};
+use super::{AliasRegistry, limits};
 use crate::sa::directory::Directory;
 use crate::sa::ends::EndIx;
 use crate::sa::mcast;
@@ -24,11 +24,11 @@ const NAMES_TRIED: usize = 1000;
 
 /// The requester, and the state needed to answer it.
 #[derive(Clone, Copy)]
-pub(in crate::sa) struct Asker<'a> {
+pub(in crate::sa) struct AliasRequester<'a> {
     pub(in crate::sa) directory: &'a Directory,
     pub(in crate::sa) port: EndIx,
     pub(in crate::sa) trust: Trust,
-    pub(in crate::sa) multicast: &'a mcast::Registry,
+    pub(in crate::sa) multicast: &'a mcast::GroupRegistry,
 }
 
 /// The alias GUIDs that a request is about.
@@ -40,7 +40,7 @@ struct Places {
     indices: Vec<(u8, Guid)>,
 }
 
-impl Registry {
+impl AliasRegistry {
     /// Answers Set of GUIDInfoRecord: gives a port the alias GUIDs that the mask selects. A GUID of
     /// 0 asks for any, and keeps a present one. A GUID that another port has is refused: the answer
     /// holds the block as it is then.
@@ -51,22 +51,22 @@ impl Registry {
         &mut self,
         record: &GuidInfoRecord,
         mask: ComponentMask,
-        asker: &Asker<'_>,
+        requester: &AliasRequester<'_>,
     ) -> Result<GuidInfoRecord, Status> {
-        let places = places(record, mask, asker)?;
+        let places = places(record, mask, requester)?;
         let wanted = places.indices.iter().filter(|&&(index, wanted)| {
             let held = self.name(places.port, index);
             !wanted.is_zero() && held != Some(wanted) || held.is_none()
         });
         let wanted: Vec<(u8, Guid)> = wanted.copied().collect();
         for &(index, _) in &wanted {
-            self.check_unused(&places, index, asker)?;
+            self.check_unused(&places, index, requester)?;
         }
         if self.names.owners.len() + wanted.len() > limits::MAX_ALIASES {
             return Err(SaStatus::NO_RESOURCES);
         }
         for (index, wanted) in wanted {
-            let is_free = |name| asker.directory.by_guid(name).is_none();
+            let is_free = |name| requester.directory.by_guid(name).is_none();
             let name = if wanted.is_zero() {
                 Some(self.make_up(is_free).ok_or(SaStatus::NO_RESOURCES)?)
             } else {
@@ -88,11 +88,11 @@ impl Registry {
         &mut self,
         record: &GuidInfoRecord,
         mask: ComponentMask,
-        asker: &Asker<'_>,
+        requester: &AliasRequester<'_>,
     ) -> Result<GuidInfoRecord, Status> {
-        let places = places(record, mask, asker)?;
+        let places = places(record, mask, requester)?;
         for &(index, _) in &places.indices {
-            self.check_unused(&places, index, asker)?;
+            self.check_unused(&places, index, requester)?;
         }
         for &(index, _) in &places.indices {
             self.remove(places.port, index);
@@ -105,10 +105,15 @@ impl Registry {
     }
 
     /// Refuses to change an alias GUID by which the port takes part in a multicast group.
-    fn check_unused(&self, places: &Places, index: u8, asker: &Asker<'_>) -> Result<(), Status> {
+    fn check_unused(
+        &self,
+        places: &Places,
+        index: u8,
+        requester: &AliasRequester<'_>,
+    ) -> Result<(), Status> {
         let name = self.name(places.port, index);
         match name {
-            Some(name) if asker.multicast.takes_part_as(places.port, name) => {
+            Some(name) if requester.multicast.takes_part_as(places.port, name) => {
                 Err(SaStatus::REQ_DENIED)
             }
             _ => Ok(()),
@@ -140,20 +145,20 @@ impl Registry {
 fn places(
     record: &GuidInfoRecord,
     mask: ComponentMask,
-    asker: &Asker<'_>,
+    requester: &AliasRequester<'_>,
 ) -> Result<Places, Status> {
     if !mask.contains(NAMED) {
         return Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS);
     }
     // Refuses components that no record has.
     Template::new(record, mask, ComponentMask(u64::MAX))?;
-    let directory = asker.directory;
-    let trusted = asker.trust.is_trusted();
+    let directory = requester.directory;
+    let trusted = requester.trust.is_trusted();
     let ix = directory
         .by_lid(record.lid())
-        .filter(|&ix| trusted || directory.may_see(asker.port, ix))
+        .filter(|&ix| trusted || directory.may_see(requester.port, ix))
         .ok_or(SaStatus::NO_RECORDS)?;
-    if ix != asker.port && !trusted {
+    if ix != requester.port && !trusted {
         return Err(SaStatus::REQ_DENIED);
     }
     let (_, port) = directory.port(ix);

@@ -1,9 +1,9 @@
 //! Alias GUIDs of ports (IBA 15.2.5.18).
 //!
-//! A [`Registry`] is a state machine without I/O: it takes Set and Delete of GUIDInfoRecord, maps
-//! alias GUIDs to ports, and returns those that the core is to write. A port's own GUID, at index 0
-//! of block 0, never changes. An alias GUID belongs to one port only, and ends when the port is
-//! gone for too long.
+//! An [`AliasRegistry`] is a state machine without I/O: it takes Set and Delete of GUIDInfoRecord,
+//! maps alias GUIDs to ports, and returns those that the core is to write. A port's own GUID, at
+//! index 0 of block 0, never changes. An alias GUID belongs to one port only, and ends when the
+//! port is gone for too long.
 
 mod change;
 pub mod limits;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use rsm_ids::Guid;
 use rsm_mad::Time;
 
-pub(in crate::sa) use self::change::Asker;
+pub(in crate::sa) use self::change::AliasRequester;
 use super::directory::Directory;
 use crate::alias_guids::AliasGuids;
 
@@ -24,13 +24,13 @@ const KEEP: Duration = Duration::from_secs(10);
 
 /// The alias GUIDs of all ports at one moment.
 #[derive(Clone, Default, Debug)]
-pub struct Names {
+pub struct AliasIndex {
     aliases: Arc<AliasGuids>,
     /// By alias: the GUID of its port.
     owners: Arc<BTreeMap<Guid, Guid>>,
 }
 
-impl Names {
+impl AliasIndex {
     /// The GUID of the port that has this alias.
     pub fn owner(&self, alias: Guid) -> Option<Guid> {
         self.owners.get(&alias).copied()
@@ -49,22 +49,22 @@ impl Names {
 
 /// All alias GUIDs.
 #[derive(Debug, Default)]
-pub struct Registry {
+pub struct AliasRegistry {
     /// Shared with readers; a change copies it while one holds it.
-    names: Names,
+    names: AliasIndex,
     /// Ports with alias GUIDs that are gone, and when they lose them.
     gone: BTreeMap<Guid, Time>,
     /// Counts generated alias GUIDs.
     assigned: u32,
     /// The core does not have the latest alias GUIDs.
     is_pending: bool,
-    /// Changed since the last [`Registry::take_unsaved`].
+    /// Changed since the last [`AliasRegistry::take_unsaved`].
     unsaved: bool,
 }
 
-impl Registry {
+impl AliasRegistry {
     /// All alias GUIDs as they are now.
-    pub fn names(&self) -> &Names {
+    pub fn names(&self) -> &AliasIndex {
         &self.names
     }
 
@@ -119,14 +119,14 @@ impl Registry {
         !lost.is_empty()
     }
 
-    /// When [`Registry::handle_deadline`] has something to do next.
+    /// When [`AliasRegistry::handle_deadline`] has something to do next.
     pub fn next_deadline(&self) -> Option<Time> {
         self.gone.values().copied().min()
     }
 
     /// Takes back saved alias GUIDs, at the start. Every port counts as gone until
-    /// [`Registry::ports_changed`] finds it, and has all of `until` for that. GUIDs that contradict
-    /// others or the limits are left out; returns how many.
+    /// [`AliasRegistry::ports_changed`] finds it, and has all of `until` for that. GUIDs that
+    /// contradict others or the limits are left out; returns how many.
     pub fn restore(&mut self, saved: &AliasGuids, until: Time) -> usize {
         let mut left_out = 0;
         for (&port, names) in &saved.by_port {

@@ -36,7 +36,7 @@ pub struct Parameters {
 
 /// A group.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Group {
+pub struct MulticastGroup {
     /// The parameters of its packets.
     pub parameters: Parameters,
     /// Its multicast LID; other groups of the same partition may have the same.
@@ -44,12 +44,12 @@ pub struct Group {
     /// It exists even without members.
     pub well_known: bool,
     /// Its members, by the GUID in the PortGID, which may be an alias.
-    pub members: BTreeMap<Guid, Member>,
+    pub members: BTreeMap<Guid, MulticastMember>,
 }
 
 /// A port that takes part in a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Member {
+pub struct MulticastMember {
     /// The GID that it takes part by.
     pub gid: Gid,
     /// The GUID of the port itself.
@@ -67,7 +67,7 @@ pub(super) const KEEPS_ALIVE: JoinState =
 /// The states in which a port gets the packets of a group.
 const RECEIVES: JoinState = JoinState(JoinState::FULL_MEMBER.0 | JoinState::NON_MEMBER.0);
 
-impl Member {
+impl MulticastMember {
     /// Whether it keeps the group alive.
     pub fn keeps_alive(&self) -> bool {
         self.state.0 & KEEPS_ALIVE.0 != 0
@@ -79,10 +79,10 @@ impl Member {
     }
 }
 
-impl Group {
+impl MulticastGroup {
     /// Whether it has a full member.
     pub fn is_kept_alive(&self) -> bool {
-        self.members.values().any(Member::keeps_alive)
+        self.members.values().any(MulticastMember::keeps_alive)
     }
 
     /// The group's record, without a member.
@@ -109,7 +109,7 @@ impl Group {
     }
 
     /// The record of one of its members.
-    pub fn record_of(&self, member: &Member) -> McMemberRecord {
+    pub fn record_of(&self, member: &MulticastMember) -> McMemberRecord {
         let mut record = self.record();
         record
             .set_port_gid(member.gid)

@@ -11,8 +11,8 @@ use rsm_mad::wire::sa::{ComponentMask, JoinState, McMemberRecord, SaStatus};
 use super::group::KEEPS_ALIVE;
 use super::limits::{MAX_ALIASES_PER_GROUP, MAX_GROUPS, MAX_GROUPS_PER_PORT, MAX_MEMBERS};
 use super::{
-    Event, Group, Member, Parameters, Port, Ports, Registry, Requester, group_mut, mgid, mlid,
-    realize,
+    GroupEvent, GroupRegistry, GroupRequester, MemberPort, MulticastGroup, MulticastMember,
+    Parameters, Ports, group_mut, mgid, mlid, realize,
 };
 
 /// The components that every request to join or to leave must have.
@@ -33,7 +33,7 @@ const TO_CREATE: ComponentMask = ComponentMask(
 /// on purpose for MGIDs that look like assigned ones.
 const NAMES_TRIED: usize = 1000;
 
-impl Registry {
+impl GroupRegistry {
     /// Answers Set of MCMemberRecord: a port joins a group, or adds join states. A group that does
     /// not exist is created, if the request has all components and the port is to be a full member;
     /// an MGID of 0 asks for an assigned one.
@@ -44,7 +44,7 @@ impl Registry {
         &mut self,
         record: &McMemberRecord,
         mask: ComponentMask,
-        requester: &Requester<'_>,
+        requester: &GroupRequester<'_>,
         ports: &impl Ports,
     ) -> Result<McMemberRecord, Status> {
         let port = self.check_named(record, mask, ports)?;
@@ -90,7 +90,7 @@ impl Registry {
         record: &McMemberRecord,
         mask: ComponentMask,
         ports: &'a impl Ports,
-    ) -> Result<Port<'a>, Status> {
+    ) -> Result<MemberPort<'a>, Status> {
         if !mask.contains(NAMED) {
             return Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS);
         }
@@ -106,7 +106,7 @@ impl Registry {
         &mut self,
         record: &McMemberRecord,
         mask: ComponentMask,
-        port: &Port<'_>,
+        port: &MemberPort<'_>,
     ) -> Result<Parameters, Status> {
         if record.join_state().0 & KEEPS_ALIVE.0 == 0 {
             return Err(SaStatus::REQ_INVALID);
@@ -182,7 +182,7 @@ impl Registry {
         })
     }
 
-    fn check_room(&self, mgid: Gid, port: &Port<'_>) -> Result<(), Status> {
+    fn check_room(&self, mgid: Gid, port: &MemberPort<'_>) -> Result<(), Status> {
         let group = self.groups.get(&mgid);
         let is_member = group.is_some_and(|group| group.members.contains_key(&port.gid.guid()));
         let groups = self.by_port.get(&port.guid);
@@ -217,7 +217,7 @@ impl Registry {
             .mlids
             .allocate(parameters.mgid, parameters.p_key, wants)
             .ok_or(SaStatus::NO_RESOURCES)?;
-        let group = Group {
+        let group = MulticastGroup {
             parameters,
             mlid,
             well_known: false,
@@ -225,18 +225,18 @@ impl Registry {
         };
         Arc::make_mut(&mut self.groups).insert(parameters.mgid, Arc::new(group));
         self.unsaved = true;
-        self.tell(Event::Created(parameters.mgid, parameters.p_key));
+        self.tell(GroupEvent::Created(parameters.mgid, parameters.p_key));
         Ok(())
     }
 
-    fn add(&mut self, mgid: Gid, port: &Port<'_>, state: JoinState, proxy: bool) {
+    fn add(&mut self, mgid: Gid, port: &MemberPort<'_>, state: JoinState, proxy: bool) {
         let Some(group) = group_mut(&mut self.groups, mgid) else {
             return;
         };
         let mut is_new = false;
         let member = group.members.entry(port.gid.guid()).or_insert_with(|| {
             is_new = true;
-            Member {
+            MulticastMember {
                 gid: port.gid,
                 port: port.guid,
                 state: JoinState(0),
@@ -260,11 +260,11 @@ impl Registry {
 
 /// Checks that `port` may join `group`, or change its membership, as requested.
 fn check_existing(
-    group: &Group,
+    group: &MulticastGroup,
     record: &McMemberRecord,
     mask: ComponentMask,
-    port: &Port<'_>,
-    requester: &Requester<'_>,
+    port: &MemberPort<'_>,
+    requester: &GroupRequester<'_>,
 ) -> Result<(), Status> {
     let is_allowed = matches(record, mask.without(McMemberRecord::MLID), group)
         && realize::can_carry(port, &group.parameters)
@@ -275,7 +275,11 @@ fn check_existing(
 /// Whether the requester may change the membership of `port`: a port may change its own; another
 /// port may only change a membership by proxy, if it is in the group's partition (IBA 15.2.5.17,
 /// o15-0.1.2).
-pub(super) fn may_change(group: &Group, port: &Port<'_>, requester: &Requester<'_>) -> bool {
+pub(super) fn may_change(
+    group: &MulticastGroup,
+    port: &MemberPort<'_>,
+    requester: &GroupRequester<'_>,
+) -> bool {
     match group.members.get(&port.gid.guid()) {
         _ if requester.trusted => true,
         None => true,
@@ -285,7 +289,11 @@ pub(super) fn may_change(group: &Group, port: &Port<'_>, requester: &Requester<'
 }
 
 /// Whether a group matches the components in `mask`; its members do not count.
-pub(super) fn matches(record: &McMemberRecord, mask: ComponentMask, group: &Group) -> bool {
+pub(super) fn matches(
+    record: &McMemberRecord,
+    mask: ComponentMask,
+    group: &MulticastGroup,
+) -> bool {
     let parameters = &group.parameters;
     let differs = |component: ComponentMask, same: bool| mask.contains(component) && !same;
     let (asked, has) = (record.p_key(), parameters.p_key);

@@ -4,9 +4,9 @@ use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, JoinState, McMemberRecord, SaStatus};
 
 use super::join::may_change;
-use super::{Ports, Registry, Requester, group_mut};
+use super::{GroupRegistry, GroupRequester, Ports, group_mut};
 
-impl Registry {
+impl GroupRegistry {
     /// Answers Delete of MCMemberRecord: a port gives up the join states in the request. The answer
     /// holds the remaining ones.
     ///
@@ -16,7 +16,7 @@ impl Registry {
         &mut self,
         record: &McMemberRecord,
         mask: ComponentMask,
-        requester: &Requester<'_>,
+        requester: &GroupRequester<'_>,
         ports: &impl Ports,
     ) -> Result<McMemberRecord, Status> {
         let port = self.check_named(record, mask, ports)?;

@@ -1,9 +1,9 @@
 //! Multicast groups and their members (IBA 15.2.5.17).
 //!
-//! A [`Registry`] is a state machine without I/O. It takes the requests of MCMemberRecord,
-//! [`Registry::join`] and [`Registry::leave`], and shows itself to queries in a [`View`]; takes
-//! changes of ports; and returns the ports to reach by each multicast LID
-//! ([`Registry::group_set`]), for the core to plan trees for.
+//! A [`GroupRegistry`] is a state machine without I/O. It takes the requests of MCMemberRecord,
+//! [`GroupRegistry::join`] and [`GroupRegistry::leave`], and shows itself to queries in a
+//! [`GroupsView`]; takes changes of ports; and returns the ports to reach by each multicast LID
+//! ([`GroupRegistry::group_set`]), for the core to plan trees for.
 //!
 //! It looks ports up in [`Ports`] at every request, so that it holds nothing that a sweep could
 //! make untrue. A port that is gone keeps its memberships for a while: a link that flaps loses no
@@ -31,18 +31,18 @@ use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::sa::Rate;
 
-pub use self::group::{Group, Member, Parameters};
+pub use self::group::{MulticastGroup, MulticastMember, Parameters};
 use self::mlid::Mlids;
 use self::presence::Gone;
 pub(in crate::sa) use self::realize::is_meaningful;
 pub use self::saved::{SavedGroup, SavedMember};
-pub use self::view::{Cursor, Eyes, View};
+pub use self::view::{Cursor, GroupsView, McMemberAccess};
 use super::partitions::can_talk;
-use crate::plan::groups::{GroupSet, Members};
+use crate::plan::groups::{GroupMembers, GroupSet};
 
 /// The properties of a port that the registry needs.
 #[derive(Clone, Copy, Debug)]
-pub struct Port<'a> {
+pub struct MemberPort<'a> {
     /// The GID in the request, with the prefix of the subnet.
     pub gid: Gid,
     /// The GUID of the port itself, where `gid` is an alias.
@@ -55,7 +55,7 @@ pub struct Port<'a> {
     pub rate: Rate,
 }
 
-impl Port<'_> {
+impl MemberPort<'_> {
     /// Whether it is in the partition of `p_key`, as a full or limited member.
     pub fn is_in(&self, p_key: PKey) -> bool {
         let keys = self.p_keys.iter();
@@ -64,7 +64,7 @@ impl Port<'_> {
 
     /// Whether the two can talk: both are in a partition, at least one as a full member (IBA
     /// 10.9.1.1).
-    pub fn can_talk_to(&self, other: &Port<'_>) -> bool {
+    pub fn can_talk_to(&self, other: &MemberPort<'_>) -> bool {
         can_talk(self.p_keys, other.p_keys)
     }
 }
@@ -73,24 +73,24 @@ impl Port<'_> {
 pub trait Ports {
     /// The port with this GID, which may be an alias, with the prefix of the subnet or the
     /// link-local one.
-    fn by_gid(&self, gid: Gid) -> Option<Port<'_>>;
+    fn by_gid(&self, gid: Gid) -> Option<MemberPort<'_>>;
 
     /// The port with this GUID, no alias.
-    fn by_guid(&self, guid: Guid) -> Option<Port<'_>>;
+    fn by_guid(&self, guid: Guid) -> Option<MemberPort<'_>>;
 }
 
 /// The requester.
 #[derive(Clone, Copy, Debug)]
-pub struct Requester<'a> {
+pub struct GroupRequester<'a> {
     /// The port that it asks from.
-    pub port: Port<'a>,
+    pub port: MemberPort<'a>,
     /// It showed the SM_Key.
     pub trusted: bool,
 }
 
 /// Configuration of the registry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Config {
+pub struct GroupRegistryConfig {
     /// How long a port that is gone keeps its memberships.
     pub keep: Duration,
     /// PacketLifeTime of a group whose request does not name one: 4.096 µs × 2^n.
@@ -99,9 +99,9 @@ pub struct Config {
     pub subnet_prefix: u64,
 }
 
-impl Default for Config {
-    fn default() -> Config {
-        Config {
+impl Default for GroupRegistryConfig {
+    fn default() -> GroupRegistryConfig {
+        GroupRegistryConfig {
             // Longer than a cable takes to retrain, shorter than a host takes to boot.
             keep: Duration::from_secs(10),
             packet_life_time: 18,
@@ -112,7 +112,7 @@ impl Default for Config {
 
 /// A group came into being or ended (traps 66 and 67, IBA 14.2.5.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Event {
+pub enum GroupEvent {
     /// Trap 66: the group with this MGID, of this partition.
     Created(Gid, PKey),
     /// Trap 67.
@@ -121,12 +121,12 @@ pub enum Event {
 
 /// All groups with their members.
 #[derive(Debug)]
-pub struct Registry {
-    config: Config,
+pub struct GroupRegistry {
+    config: GroupRegistryConfig,
     /// Shared with views; a change copies it while a view holds it.
-    groups: Arc<BTreeMap<Gid, Arc<Group>>>,
+    groups: Arc<BTreeMap<Gid, Arc<MulticastGroup>>>,
     /// The versions of `groups` that views may still hold.
-    lent: Vec<Weak<BTreeMap<Gid, Arc<Group>>>>,
+    lent: Vec<Weak<BTreeMap<Gid, Arc<MulticastGroup>>>>,
     mlids: Mlids,
     /// By port GUID: the groups that it takes part in, and by which of its GUIDs.
     by_port: BTreeMap<Guid, BTreeMap<Gid, BTreeSet<Guid>>>,
@@ -142,16 +142,16 @@ pub struct Registry {
     group_set: Arc<GroupSet>,
     /// Multicast LIDs whose members have changed since.
     stale: BTreeSet<Lid>,
-    /// Changed since the last [`Registry::take_unsaved`].
+    /// Changed since the last [`GroupRegistry::take_unsaved`].
     unsaved: bool,
-    events: VecDeque<Event>,
+    events: VecDeque<GroupEvent>,
     events_lost: u64,
 }
 
-impl Registry {
+impl GroupRegistry {
     /// No group.
-    pub fn new(config: Config) -> Registry {
-        Registry {
+    pub fn new(config: GroupRegistryConfig) -> GroupRegistry {
+        GroupRegistry {
             config,
             groups: Arc::default(),
             lent: Vec::new(),
@@ -170,7 +170,7 @@ impl Registry {
     }
 
     /// Uses another configuration from now on.
-    pub fn configure(&mut self, config: Config) {
+    pub fn configure(&mut self, config: GroupRegistryConfig) {
         self.config = config;
     }
 
@@ -219,18 +219,18 @@ impl Registry {
     }
 
     /// The group with this MGID.
-    pub fn group(&self, mgid: Gid) -> Option<&Group> {
+    pub fn group(&self, mgid: Gid) -> Option<&MulticastGroup> {
         self.groups.get(&mgid).map(Arc::as_ref)
     }
 
     /// All groups, by MGID.
-    pub fn groups(&self) -> impl ExactSizeIterator<Item = &Group> {
+    pub fn groups(&self) -> impl ExactSizeIterator<Item = &MulticastGroup> {
         self.groups.values().map(Arc::as_ref)
     }
 
     /// All groups as they are now.
-    pub fn view(&self) -> View {
-        View::of(self.groups.clone())
+    pub fn view(&self) -> GroupsView {
+        GroupsView::of(self.groups.clone())
     }
 
     /// Whether a port takes part in any group by the GID with this GUID.
@@ -239,9 +239,9 @@ impl Registry {
         groups.any(|(_, names)| names.contains(&name))
     }
 
-    /// As [`Registry::view`], to be held for a while. `None` while too many versions are held
+    /// As [`GroupRegistry::view`], to be held for a while. `None` while too many versions are held
     /// already; see [`limits::MAX_VERSIONS`].
-    pub fn lasting_view(&mut self) -> Option<View> {
+    pub fn lasting_view(&mut self) -> Option<GroupsView> {
         let now = Arc::downgrade(&self.groups);
         self.lent.retain(|version| version.strong_count() > 0);
         if !self.lent.iter().any(|version| version.ptr_eq(&now)) {
@@ -258,12 +258,12 @@ impl Registry {
         self.members
     }
 
-    /// Whether members have changed since the last [`Registry::group_set`].
+    /// Whether members have changed since the last [`GroupRegistry::group_set`].
     pub fn is_stale(&self) -> bool {
         !self.stale.is_empty()
     }
 
-    /// How many memberships the next [`Registry::group_set`] would look at.
+    /// How many memberships the next [`GroupRegistry::group_set`] would look at.
     pub fn stale_members(&self) -> u32 {
         let groups = self.stale.iter().flat_map(|&mlid| self.mlids.groups(mlid));
         let members = groups.filter_map(|mgid| Some(self.groups.get(mgid)?.members.len()));
@@ -279,7 +279,7 @@ impl Registry {
         let mut set = GroupSet::clone(&self.group_set);
         set.partial = self.partial;
         for mlid in std::mem::take(&mut self.stale) {
-            let mut members = Members::default();
+            let mut members = GroupMembers::default();
             for member in self
                 .mlids
                 .groups(mlid)
@@ -299,7 +299,7 @@ impl Registry {
     }
 
     /// The oldest event of groups that was not polled yet.
-    pub fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<GroupEvent> {
         self.events.pop_front()
     }
 
@@ -308,7 +308,7 @@ impl Registry {
         self.events_lost
     }
 
-    fn tell(&mut self, event: Event) {
+    fn tell(&mut self, event: GroupEvent) {
         if self.events.len() == limits::MAX_EVENTS {
             self.events.pop_front();
             self.events_lost += 1;
@@ -334,7 +334,7 @@ impl Registry {
     /// Ends a group that no full member keeps alive, and with it its other memberships (IBA
     /// 15.2.5.17.4).
     fn end_if_over(&mut self, mgid: Gid) {
-        let is_over = |group: &Arc<Group>| !group.well_known && !group.is_kept_alive();
+        let is_over = |group: &Arc<MulticastGroup>| !group.well_known && !group.is_kept_alive();
         if !self.groups.get(&mgid).is_some_and(is_over) {
             return;
         }
@@ -346,7 +346,7 @@ impl Registry {
             self.stale.insert(group.mlid);
             self.mlids.release(group.mlid, mgid);
             self.unsaved = true;
-            self.tell(Event::Deleted(mgid, group.parameters.p_key));
+            self.tell(GroupEvent::Deleted(mgid, group.parameters.p_key));
         }
     }
 
@@ -373,6 +373,9 @@ impl Registry {
 }
 
 /// A group, to be changed.
-fn group_mut(groups: &mut Arc<BTreeMap<Gid, Arc<Group>>>, mgid: Gid) -> Option<&mut Group> {
+fn group_mut(
+    groups: &mut Arc<BTreeMap<Gid, Arc<MulticastGroup>>>,
+    mgid: Gid,
+) -> Option<&mut MulticastGroup> {
     Arc::make_mut(groups).get_mut(&mgid).map(Arc::make_mut)
 }

@@ -7,7 +7,7 @@ use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::ids::Gid;
 
-use super::{Ports, Registry};
+use super::{GroupRegistry, Ports};
 
 /// How many memberships are examined in one turn: few enough to take less than a millisecond.
 pub(super) const LOOKED_AT: usize = 1024;
@@ -52,7 +52,7 @@ impl Gone {
     }
 }
 
-impl Registry {
+impl GroupRegistry {
     /// The subnet has changed: ports that are gone lose their memberships when they do not come
     /// back in time; those that left a partition lose the memberships of its groups now.
     ///
@@ -104,7 +104,7 @@ impl Registry {
         lost
     }
 
-    /// When [`Registry::handle_deadline`] has something to do next.
+    /// When [`GroupRegistry::handle_deadline`] has something to do next.
     pub fn next_deadline(&self) -> Option<Time> {
         self.gone.next()
     }

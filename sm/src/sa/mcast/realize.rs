@@ -3,7 +3,7 @@
 use rsm_mad::wire::attr::Mtu;
 use rsm_mad::wire::sa::{ComponentMask, McMemberRecord, Rate, Selector};
 
-use super::{Parameters, Port};
+use super::{MemberPort, Parameters};
 
 /// MTUs by their code, smallest first.
 const MTUS: [Mtu; 5] = [
@@ -59,7 +59,11 @@ pub(in crate::sa) fn is_meaningful(record: &McMemberRecord, mask: ComponentMask)
 
 /// The MTU of a new group that `port` can carry: exactly the requested one, or the best that the
 /// selector accepts. `None` where `port` could not take part in such a group.
-pub(super) fn mtu(record: &McMemberRecord, mask: ComponentMask, port: &Port<'_>) -> Option<Mtu> {
+pub(super) fn mtu(
+    record: &McMemberRecord,
+    mask: ComponentMask,
+    port: &MemberPort<'_>,
+) -> Option<Mtu> {
     let wanted = mtu_constraint(record, mask);
     let fits = |mtu: &Mtu| {
         mtu.code() <= port.mtu.code()
@@ -73,7 +77,11 @@ pub(super) fn mtu(record: &McMemberRecord, mask: ComponentMask, port: &Port<'_>)
 }
 
 /// As [`mtu`], of rates.
-pub(super) fn rate(record: &McMemberRecord, mask: ComponentMask, port: &Port<'_>) -> Option<Rate> {
+pub(super) fn rate(
+    record: &McMemberRecord,
+    mask: ComponentMask,
+    port: &MemberPort<'_>,
+) -> Option<Rate> {
     let wanted = rate_constraint(record, mask);
     let most = port.rate.tenth_gbps()?;
     let fits = |rate: &Rate| {
@@ -133,6 +141,6 @@ pub(super) fn matches(record: &McMemberRecord, mask: ComponentMask, group: &Para
 }
 
 /// Whether a port can take the packets of a group.
-pub(super) fn can_carry(port: &Port<'_>, group: &Parameters) -> bool {
+pub(super) fn can_carry(port: &MemberPort<'_>, group: &Parameters) -> bool {
     port.mtu.code() >= group.mtu.code() && port.rate.tenth_gbps() >= group.rate.tenth_gbps()
 }

@@ -9,7 +9,7 @@ use rsm_mad::ids::Gid;
 use rsm_mad::wire::sa::JoinState;
 
 use super::limits::{MAX_GROUPS, MAX_MEMBERS};
-use super::{Group, Member, Parameters, Registry};
+use super::{GroupRegistry, MulticastGroup, MulticastMember, Parameters};
 
 /// A group with its members, as it is saved.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,7 +35,7 @@ pub struct SavedMember {
     pub proxy: bool,
 }
 
-impl Registry {
+impl GroupRegistry {
     /// Whether there are changes to save.
     pub fn is_unsaved(&self) -> bool {
         self.unsaved
@@ -65,8 +65,8 @@ impl Registry {
     }
 
     /// Takes back saved groups, at the start. Every port counts as gone until
-    /// [`Registry::ports_changed`] finds it, and has all of `until` for that: a sweep of a large
-    /// subnet takes its time.
+    /// [`GroupRegistry::ports_changed`] finds it, and has all of `until` for that: a sweep of a
+    /// large subnet takes its time.
     ///
     /// Groups and members that contradict present ones, or themselves, are left out: bytes on a
     /// disk are no more to be trusted than a request. Returns how many were left out.
@@ -99,7 +99,7 @@ impl Registry {
                 self.gone.insert(member.port, until);
                 members.insert(
                     member.gid.guid(),
-                    Member {
+                    MulticastMember {
                         gid: member.gid,
                         port: member.port,
                         state: member.state,
@@ -108,10 +108,10 @@ impl Registry {
                 );
             }
             self.stale.insert(group.mlid);
-            let group = Group {
+            let group = MulticastGroup {
                 parameters: group.parameters,
                 mlid: group.mlid,
-                // The next [`Registry::set_well_known`] sets it again.
+                // The next [`GroupRegistry::set_well_known`] sets it again.
                 well_known: false,
                 members,
             };

@@ -9,7 +9,7 @@ use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::sa::{ComponentMask, JoinState, McMemberRecord};
 
-use super::Group;
+use super::MulticastGroup;
 use super::join::matches;
 
 /// Position of a query: the group and member behind which it goes on.
@@ -18,43 +18,43 @@ pub struct Cursor(Option<(Gid, Option<Guid>)>);
 
 /// All groups at one moment.
 #[derive(Clone, Default, Debug)]
-pub struct View {
-    groups: Arc<BTreeMap<Gid, Arc<Group>>>,
+pub struct GroupsView {
+    groups: Arc<BTreeMap<Gid, Arc<MulticastGroup>>>,
 }
 
 /// The properties of a requester that decide which MCMemberRecords it may see.
 #[derive(Clone, Copy, Debug)]
-pub struct Eyes<'a> {
+pub struct McMemberAccess<'a> {
     /// Its partitions.
     pub p_keys: &'a [PKey],
     /// It showed the SM_Key.
     pub trusted: bool,
 }
 
-impl Eyes<'_> {
-    fn see(&self, group: &Group) -> bool {
+impl McMemberAccess<'_> {
+    fn allows(&self, group: &MulticastGroup) -> bool {
         let partition = group.parameters.p_key.base();
         self.trusted || self.p_keys.iter().any(|key| key.base() == partition)
     }
 }
 
-impl View {
-    pub(super) fn of(groups: Arc<BTreeMap<Gid, Arc<Group>>>) -> View {
-        View { groups }
+impl GroupsView {
+    pub(super) fn of(groups: Arc<BTreeMap<Gid, Arc<MulticastGroup>>>) -> GroupsView {
+        GroupsView { groups }
     }
 
     /// The group with this MGID.
-    pub fn group(&self, mgid: Gid) -> Option<&Group> {
+    pub fn group(&self, mgid: Gid) -> Option<&MulticastGroup> {
         self.groups.get(&mgid).map(Arc::as_ref)
     }
 
     /// All groups, by MGID.
-    pub fn groups(&self) -> impl ExactSizeIterator<Item = &Group> {
+    pub fn groups(&self) -> impl ExactSizeIterator<Item = &MulticastGroup> {
         self.groups.values().map(Arc::as_ref)
     }
 
     /// The groups behind `after`, by MGID.
-    pub fn groups_after(&self, after: Option<Gid>) -> impl Iterator<Item = &Group> {
+    pub fn groups_after(&self, after: Option<Gid>) -> impl Iterator<Item = &MulticastGroup> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let groups = self.groups.range((from, Bound::Unbounded));
         groups.map(|(_, group)| group.as_ref())
@@ -81,7 +81,7 @@ impl View {
         &self,
         record: &McMemberRecord,
         mask: ComponentMask,
-        eyes: Eyes<'_>,
+        access: McMemberAccess<'_>,
         cursor: Cursor,
         work: usize,
     ) -> (Option<McMemberRecord>, Option<Cursor>) {
@@ -92,10 +92,10 @@ impl View {
                 Some(place) => place,
             };
             let mgid = group.parameters.mgid;
-            let is_seen = eyes.see(group)
+            let is_seen = access.allows(group)
                 && matches(record, mask, group)
                 && scope_matches(record, mask, group);
-            let by_member = eyes.trusted || mask.contains(McMemberRecord::PORT_GID);
+            let by_member = access.trusted || mask.contains(McMemberRecord::PORT_GID);
             if !is_seen || !by_member {
                 cursor = Cursor(Some((mgid, None)));
                 if is_seen && nobody_matches(record, mask) {
@@ -109,7 +109,7 @@ impl View {
                 None => Cursor(Some((mgid, None))),
             };
             if let Some(mut found) = found {
-                if !eyes.trusted {
+                if !access.trusted {
                     found
                         .set_port_gid(Gid(0))
                         .set_join_state(JoinState(0))
@@ -127,7 +127,7 @@ impl View {
         record: &McMemberRecord,
         mask: ComponentMask,
         cursor: Cursor,
-    ) -> Option<(&Group, Option<Guid>)> {
+    ) -> Option<(&MulticastGroup, Option<Guid>)> {
         if let Cursor(Some((mgid, Some(member)))) = cursor
             && let Some(group) = self.group(mgid)
         {
@@ -155,7 +155,7 @@ impl View {
 fn next_member(
     record: &McMemberRecord,
     mask: ComponentMask,
-    group: &Group,
+    group: &MulticastGroup,
     after: Option<Guid>,
 ) -> (Option<McMemberRecord>, Option<Guid>) {
     if mask.contains(McMemberRecord::PORT_GID) {
@@ -193,6 +193,6 @@ fn nobody_matches(record: &McMemberRecord, mask: ComponentMask) -> bool {
         && !(mask.contains(McMemberRecord::PROXY_JOIN) && record.proxy_join())
 }
 
-fn scope_matches(record: &McMemberRecord, mask: ComponentMask, group: &Group) -> bool {
+fn scope_matches(record: &McMemberRecord, mask: ComponentMask, group: &MulticastGroup) -> bool {
     !mask.contains(McMemberRecord::SCOPE) || record.scope() == group.parameters.scope
 }

@@ -86,7 +86,7 @@ impl Limits {
 
 #[cfg(test)]
 mod tests {
-    use rsm_mad::wire::attr::{LinkSpeed, LinkSpeedExt, LinkWidth};
+    use rsm_mad::wire::attr::{LinkSpeedExt, LinkSpeeds, LinkWidths};
 
     use super::*;
 
@@ -103,8 +103,8 @@ mod tests {
         assert_eq!(Limits::of_port0(&info).mtu(), Mtu::Bytes4096);
         info.set_neighbor_mtu(Mtu::Bytes2048)
             .set_mtu_cap(Mtu::Bytes4096)
-            .set_link_width_active(LinkWidth::X4)
-            .set_link_speed_active(LinkSpeed::NONE)
+            .set_link_width_active(LinkWidths::X4)
+            .set_link_speed_active(LinkSpeeds::NONE)
             .set_link_speed_ext_active(LinkSpeedExt::NDR);
         let limits = Limits::of_link(&info);
         assert_eq!(

@@ -25,7 +25,7 @@ pub struct PathEnd {
 
 /// A query for the paths between two ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PathQuestion {
+pub struct PathQuery {
     /// The requester's end.
     pub from: PathEnd,
     /// The destination.
@@ -70,8 +70,8 @@ impl Directory {
     ///
     /// # Panics
     /// When a port is of another directory and out of range.
-    pub fn paths(self: &Arc<Self>, question: &PathQuestion) -> Result<Vec<TracedPath>, NoPath> {
-        let PathQuestion {
+    pub fn paths(self: &Arc<Self>, question: &PathQuery) -> Result<Vec<TracedPath>, NoPath> {
+        let PathQuery {
             from,
             to,
             p_key,

@@ -6,7 +6,7 @@ use rsm_mad::wire::sa::{ComponentMask, PathRecord, SaStatus, Selector};
 use super::constraints::PathConstraints;
 use crate::sa::answer::Body;
 use crate::sa::ends::EndIx;
-use crate::sa::mcast::Group;
+use crate::sa::mcast::MulticastGroup;
 use crate::sa::query::Asked;
 
 /// The path to a group.
@@ -30,7 +30,7 @@ fn path(
     record: &PathRecord,
     mask: ComponentMask,
     constraints: &PathConstraints,
-    group: &Group,
+    group: &MulticastGroup,
 ) -> Option<PathRecord> {
     let directory = asked.directory;
     let parameters = &group.parameters;

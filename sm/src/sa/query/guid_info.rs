@@ -9,22 +9,22 @@ use rsm_mad::wire::sa::{GuidInfoRecord, SaHeader, SaStatus};
 use super::{Query, Record as _, of_each_end};
 use crate::sa::answer::Body;
 use crate::sa::ends::EndIx;
-use crate::sa::guids::{Asker, Registry};
+use crate::sa::guids::{AliasRegistry, AliasRequester};
 
 /// Assigns or releases alias GUIDs of a port.
 ///
 /// # Errors
 /// The status to answer with.
 pub(in crate::sa) fn change(
-    registry: &mut Registry,
+    registry: &mut AliasRegistry,
     (header, data): (&SaHeader, &[u8]),
-    asker: &Asker<'_>,
+    requester: &AliasRequester<'_>,
 ) -> Result<Body, Status> {
     let record = GuidInfoRecord::from_prefix(data).ok_or(SaStatus::REQ_INVALID)?;
     let mask = header.component_mask();
     let answer = match header.mad().method() {
-        Method::SET => registry.assign(record, mask, asker)?,
-        _ => registry.release(record, mask, asker)?,
+        Method::SET => registry.assign(record, mask, requester)?,
+        _ => registry.release(record, mask, requester)?,
     };
     Ok(Body::record(&answer))
 }

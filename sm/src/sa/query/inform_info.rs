@@ -8,7 +8,9 @@ use super::{Asked, Query, Record as _};
 use crate::sa::answer::Body;
 use crate::sa::directory::Directory;
 use crate::sa::ends::EndIx;
-use crate::sa::events::{Events, Requester, Subscription, SubscriptionId, View};
+use crate::sa::events::{
+    Events, Subscription, SubscriptionId, SubscriptionRequester, SubscriptionsView,
+};
 use crate::sa::trust::Trust;
 
 /// Subscribes or unsubscribes. The answer repeats the request (o13-12.1.1).
@@ -23,7 +25,7 @@ pub(in crate::sa) fn change(
     trust: Trust,
 ) -> Result<Body, Status> {
     let info = InformInfo::from_prefix(data).ok_or(SaStatus::REQ_INVALID)?;
-    let requester = Requester {
+    let requester = SubscriptionRequester {
         port,
         address,
         trust,
@@ -48,7 +50,7 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Body, Status> {
 /// Subscriptions, one after the other.
 struct Candidates {
     query: Query<InformInfoRecord>,
-    view: View,
+    view: SubscriptionsView,
     last: Option<SubscriptionId>,
 }
 

@@ -10,7 +10,9 @@ use super::{Asked, Record as _};
 use crate::sa::answer::Body;
 use crate::sa::directory::Directory;
 use crate::sa::ends::EndIx;
-use crate::sa::mcast::{Cursor, Eyes, Registry, Requester, View, is_meaningful};
+use crate::sa::mcast::{
+    Cursor, GroupRegistry, GroupRequester, GroupsView, McMemberAccess, is_meaningful,
+};
 use crate::sa::template::Template;
 use crate::sa::trust::Trust;
 
@@ -19,7 +21,7 @@ use crate::sa::trust::Trust;
 /// # Errors
 /// The status to answer with.
 pub(in crate::sa) fn change(
-    registry: &mut Registry,
+    registry: &mut GroupRegistry,
     directory: &Directory,
     (header, data): (&SaHeader, &[u8]),
     requester: EndIx,
@@ -28,7 +30,7 @@ pub(in crate::sa) fn change(
     let record = McMemberRecord::from_prefix(data).ok_or(SaStatus::REQ_INVALID)?;
     let mask = header.component_mask();
     let port = directory.member(requester);
-    let requester = Requester {
+    let requester = GroupRequester {
         port: port.ok_or(SaStatus::REQ_DENIED)?,
         trusted: trust.is_trusted(),
     };
@@ -63,7 +65,7 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Body, Status> {
 
 /// Groups and members, one after the other.
 struct Candidates {
-    view: View,
+    view: GroupsView,
     record: McMemberRecord,
     mask: ComponentMask,
     p_keys: Arc<[PKey]>,
@@ -75,12 +77,12 @@ impl Iterator for Candidates {
     type Item = Option<McMemberRecord>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let eyes = Eyes {
+        let access = McMemberAccess {
             p_keys: &self.p_keys,
             trusted: self.trusted,
         };
         let cursor = self.cursor?;
-        let (found, next) = self.view.query(&self.record, self.mask, eyes, cursor, 1);
+        let (found, next) = self.view.query(&self.record, self.mask, access, cursor, 1);
         self.cursor = next;
         (found.is_some() || next.is_some()).then_some(found)
     }

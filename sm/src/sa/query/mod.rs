@@ -33,10 +33,10 @@ use rsm_mad::wire::sa::{
 use super::answer::{Body, Wanted};
 use super::directory::Directory;
 use super::ends::EndIx;
-use super::events;
-use super::mcast::View;
+use super::events::SubscriptionsView;
+use super::mcast::GroupsView;
 use super::path;
-use super::services;
+use super::services::ServicesView;
 use super::template::Template;
 use super::trust::Trust;
 use crate::fabric::PortRef;
@@ -48,9 +48,9 @@ pub(super) struct Asked<'a> {
     pub(super) trust: Trust,
     pub(super) requester: EndIx,
     pub(super) directory: &'a Arc<Directory>,
-    pub(super) view: &'a View,
-    pub(super) services: &'a services::View,
-    pub(super) subscriptions: &'a events::View,
+    pub(super) view: &'a GroupsView,
+    pub(super) services: &'a ServicesView,
+    pub(super) subscriptions: &'a SubscriptionsView,
     pub(super) now: Time,
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rsm_mad::wire::attr::{LinkSpeed, PortInfo};
+use rsm_mad::wire::attr::{LinkSpeeds, PortInfo};
 use rsm_mad::wire::sa::{ComponentMask, PortInfoRecord};
 
 use super::{Query, of_each_end};
@@ -91,8 +91,8 @@ fn in_old_terms(info: &mut PortInfo) {
             info.link_speed_enabled(),
             info.link_speed_active(),
         );
-        info.set_link_speed_supported(supported | LinkSpeed::QDR)
-            .set_link_speed_enabled(enabled | LinkSpeed::QDR)
-            .set_link_speed_active(active | LinkSpeed::QDR);
+        info.set_link_speed_supported(supported | LinkSpeeds::QDR)
+            .set_link_speed_enabled(enabled | LinkSpeeds::QDR)
+            .set_link_speed_active(active | LinkSpeeds::QDR);
     }
 }

@@ -6,25 +6,25 @@ use rsm_mad::wire::sa::{SaHeader, SaStatus, ServiceRecord};
 
 use super::{Asked, Record as _};
 use crate::sa::answer::Body;
-use crate::sa::services::{Asker, Eyes, Query, Registry};
+use crate::sa::services::{ServiceAccess, ServiceQuery, ServiceRegistry, ServiceRequester};
 
 /// Registers or deletes a service.
 ///
 /// # Errors
 /// The status to answer with.
 pub(in crate::sa) fn change(
-    registry: &mut Registry,
+    registry: &mut ServiceRegistry,
     (header, data): (&SaHeader, &[u8]),
-    asker: &Asker<'_>,
+    requester: &ServiceRequester<'_>,
     now: Time,
 ) -> Result<Body, Status> {
     let record = ServiceRecord::from_prefix(data).ok_or(SaStatus::REQ_INVALID)?;
     let mask = header.component_mask();
     let mut answer = match header.mad().method() {
-        Method::SET => registry.register(record, mask, asker, now)?,
-        _ => registry.delete(record, mask, asker, now)?,
+        Method::SET => registry.register(record, mask, requester, now)?,
+        _ => registry.delete(record, mask, requester, now)?,
     };
-    if !asker.trust.is_trusted() {
+    if !requester.trust.is_trusted() {
         answer.set_service_key([0; 16]);
     }
     Ok(Body::record(&answer))
@@ -36,12 +36,14 @@ pub(in crate::sa) fn change(
 /// The status to answer with.
 pub(super) fn read(asked: &Asked<'_>) -> Result<Body, Status> {
     let record = asked.record::<ServiceRecord>()?;
-    let eyes = Eyes {
+    let access = ServiceAccess {
         directory: asked.directory.clone(),
         requester: asked.requester,
         trust: asked.trust,
     };
     let mask = asked.header.component_mask();
     let services = asked.services.clone();
-    asked.read(Query::new(services, eyes, &record, mask, asked.now)?)
+    asked.read(ServiceQuery::new(
+        services, access, &record, mask, asked.now,
+    )?)
 }

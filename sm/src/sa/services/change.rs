@@ -8,7 +8,7 @@ use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, SaStatus, ServiceRecord};
 
-use super::{Id, Registry, Service, usual_gid};
+use super::{Id, Service, ServiceRegistry, usual_gid};
 use crate::sa::directory::Directory;
 use crate::sa::ends::EndIx;
 use crate::sa::template::Template;
@@ -20,13 +20,13 @@ const NAMED: ComponentMask =
 
 /// The requester.
 #[derive(Clone, Copy)]
-pub(in crate::sa) struct Asker<'a> {
+pub(in crate::sa) struct ServiceRequester<'a> {
     pub(in crate::sa) directory: &'a Directory,
     pub(in crate::sa) port: EndIx,
     pub(in crate::sa) trust: Trust,
 }
 
-impl Asker<'_> {
+impl ServiceRequester<'_> {
     fn guid(&self) -> Guid {
         self.directory.end(self.port).guid
     }
@@ -37,7 +37,7 @@ impl Asker<'_> {
     }
 }
 
-impl Registry {
+impl ServiceRegistry {
     /// Answers Set of ServiceRecord: registers a service, or changes its data and its lease.
     /// Without ServiceLease it stays until it is deleted; without ServiceP_Key it is reached in any
     /// partition.
@@ -48,7 +48,7 @@ impl Registry {
         &mut self,
         record: &ServiceRecord,
         mask: ComponentMask,
-        asker: &Asker<'_>,
+        requester: &ServiceRequester<'_>,
         now: Time,
     ) -> Result<ServiceRecord, Status> {
         if !mask.contains(NAMED) {
@@ -60,7 +60,7 @@ impl Registry {
         if !mask.contains(ServiceRecord::SERVICE_P_KEY) {
             record.set_service_p_key(PKey::INVALID);
         }
-        let port = offering_port(&mut record, mask, asker)?;
+        let port = offering_port(&mut record, mask, requester)?;
         if !mask.contains(ServiceRecord::SERVICE_LEASE) {
             record.set_service_lease(ServiceRecord::LEASE_INDEFINITE);
         }
@@ -73,13 +73,13 @@ impl Registry {
         let mut service = Service {
             record,
             port,
-            owner: asker.guid(),
+            owner: requester.guid(),
             until,
         };
         let id = service.id();
         let known = self.get(&id).filter(|known| !known.is_over(now));
         if let Some(known) = known {
-            if !may_change(known, &record, mask, asker) {
+            if !may_change(known, &record, mask, requester) {
                 return Err(SaStatus::REQ_DENIED);
             }
             // The port that registered it remains the owner.
@@ -102,12 +102,12 @@ impl Registry {
         &mut self,
         record: &ServiceRecord,
         mask: ComponentMask,
-        asker: &Asker<'_>,
+        requester: &ServiceRequester<'_>,
         now: Time,
     ) -> Result<ServiceRecord, Status> {
         let apart = NAMED | ServiceRecord::SERVICE_P_KEY | ServiceRecord::SERVICE_LEASE;
         let template = Template::new(record, mask, apart)?;
-        let gid = usual_gid(asker.directory, record.service_gid());
+        let gid = usual_gid(requester.directory, record.service_gid());
         let id = |p_key| Id {
             service: record.service_id(),
             gid,
@@ -121,7 +121,7 @@ impl Registry {
         let known = known
             .filter(|known| !known.is_over(now) && template.matches(&known.record))
             .ok_or(SaStatus::NO_RECORDS)?;
-        if !may_change(known, record, mask, asker) {
+        if !may_change(known, record, mask, requester) {
             return Err(SaStatus::REQ_DENIED);
         }
         let id = known.id();
@@ -138,24 +138,24 @@ impl Registry {
 fn offering_port(
     record: &mut ServiceRecord,
     mask: ComponentMask,
-    asker: &Asker<'_>,
+    requester: &ServiceRequester<'_>,
 ) -> Result<Guid, Status> {
-    let directory = asker.directory;
+    let directory = requester.directory;
     let p_key = record.service_p_key();
     let in_partition =
-        |port| !mask.contains(ServiceRecord::SERVICE_P_KEY) || asker.is_in(port, p_key);
-    let trusted = asker.trust.is_trusted();
+        |port| !mask.contains(ServiceRecord::SERVICE_P_KEY) || requester.is_in(port, p_key);
+    let trusted = requester.trust.is_trusted();
     let port = if record.service_gid().is_multicast() {
-        asker.port
+        requester.port
     } else {
         let gid = usual_gid(directory, record.service_gid());
         record.set_service_gid(gid);
         directory
             .by_name(gid.guid())
-            .filter(|&port| trusted || directory.may_see(asker.port, port))
+            .filter(|&port| trusted || directory.may_see(requester.port, port))
             .ok_or(SaStatus::REQ_INVALID_GID)?
     };
-    if !in_partition(port) || !(trusted || in_partition(asker.port)) {
+    if !in_partition(port) || !(trusted || in_partition(requester.port)) {
         return Err(SaStatus::REQ_INVALID);
     }
     Ok(directory.end(port).guid)
@@ -168,11 +168,11 @@ fn may_change(
     known: &Service,
     record: &ServiceRecord,
     mask: ComponentMask,
-    asker: &Asker<'_>,
+    requester: &ServiceRequester<'_>,
 ) -> bool {
-    let guid = asker.guid();
+    let guid = requester.guid();
     let key = known.record.service_key();
     let shows_key =
         mask.contains(ServiceRecord::SERVICE_KEY) && *key != [0; 16] && key == record.service_key();
-    asker.trust.is_trusted() || guid == known.port || guid == known.owner || shows_key
+    requester.trust.is_trusted() || guid == known.port || guid == known.owner || shows_key
 }

@@ -1,8 +1,8 @@
 //! Services that ports offer, and for how long (IBA 15.2.5.14).
 //!
-//! A [`Registry`] is a state machine without I/O: it takes Set and Delete of ServiceRecord, shows
-//! itself to queries in a [`View`], and removes services whose lease has ended. It looks ports up
-//! in the directory, at every request.
+//! A [`ServiceRegistry`] is a state machine without I/O: it takes Set and Delete of ServiceRecord,
+//! shows itself to queries in a [`ServicesView`], and removes services whose lease has ended. It
+//! looks ports up in the directory, at every request.
 //!
 //! ServiceID, ServiceGID and ServiceP_Key together identify a service; any number of services may
 //! share a ServiceName. A service stays while its lease runs, even if its port is away: a host that
@@ -24,11 +24,11 @@ use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::sa::ServiceRecord;
 
-pub(in crate::sa) use self::change::Asker;
+pub(in crate::sa) use self::change::ServiceRequester;
 pub use self::saved::SavedService;
 use self::view::Index;
-pub use self::view::View;
-pub(in crate::sa) use self::view::{Eyes, Query};
+pub use self::view::ServicesView;
+pub(in crate::sa) use self::view::{ServiceAccess, ServiceQuery};
 use super::directory::Directory;
 
 /// Identifies a service: the RID of ServiceRecord.
@@ -101,7 +101,7 @@ fn seconds(left: Duration) -> u32 {
 
 /// All services.
 #[derive(Debug, Default)]
-pub struct Registry {
+pub struct ServiceRegistry {
     /// Shared with views; a change copies it while a view holds it.
     index: Arc<Index>,
     /// By the port that registered them: how many.
@@ -112,12 +112,12 @@ pub struct Registry {
     leases: BTreeSet<(Time, Id)>,
     /// Ports that offer services and are away, and since when.
     away: BTreeMap<Guid, Time>,
-    /// Changed since the last [`Registry::take_unsaved`].
+    /// Changed since the last [`ServiceRegistry::take_unsaved`].
     unsaved: bool,
     displaced: u64,
 }
 
-impl Registry {
+impl ServiceRegistry {
     /// How many services there are.
     pub fn len(&self) -> usize {
         self.index.by_id.len()
@@ -134,8 +134,8 @@ impl Registry {
     }
 
     /// All services as they are now.
-    pub fn view(&self) -> View {
-        View::of(self.index.clone())
+    pub fn view(&self) -> ServicesView {
+        ServicesView::of(self.index.clone())
     }
 
     /// Services of ports that were away, removed for lack of room before their lease ended.
@@ -173,7 +173,7 @@ impl Registry {
         }
     }
 
-    /// When [`Registry::handle_deadline`] has something to do next.
+    /// When [`ServiceRegistry::handle_deadline`] has something to do next.
     pub fn next_deadline(&self) -> Option<Time> {
         self.leases.first().map(|&(until, _)| until)
     }

@@ -7,7 +7,7 @@ use rsm_mad::Time;
 use rsm_mad::wire::sa::ServiceRecord;
 
 use super::limits::{MAX_SERVICES, MAX_SERVICES_PER_PORT};
-use super::{Registry, Service};
+use super::{Service, ServiceRegistry};
 
 /// A service as it is saved.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,9 +22,9 @@ pub struct SavedService {
     pub left: Option<Duration>,
 }
 
-impl Registry {
+impl ServiceRegistry {
     /// Takes back saved services, at the start. Every port counts as away until
-    /// [`Registry::ports_changed`] finds it.
+    /// [`ServiceRegistry::ports_changed`] finds it.
     ///
     /// Services that contradict themselves or the limits are left out: bytes on a disk are no more
     /// to be trusted than a request. Returns how many were left out; services whose lease has ended
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn contradictory_saved_services_are_left_out() {
-        let mut registry = Registry::default();
+        let mut registry = ServiceRegistry::default();
         let mut odd = saved(1, 1);
         odd.left = Some(Duration::from_secs(1));
         let mut nameless = saved(1, 2);
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_full_registry_removes_a_service_of_the_port_away_longest() {
-        let mut registry = Registry::default();
+        let mut registry = ServiceRegistry::default();
         let ports = (MAX_SERVICES / MAX_SERVICES_PER_PORT) as u64;
         for port in 1..=ports {
             let at = Time::ZERO + Duration::from_secs(100 - port);

@@ -48,13 +48,13 @@ impl Index {
 
 /// All services at one moment.
 #[derive(Clone, Default, Debug)]
-pub struct View {
+pub struct ServicesView {
     index: Arc<Index>,
 }
 
-impl View {
-    pub(super) fn of(index: Arc<Index>) -> View {
-        View { index }
+impl ServicesView {
+    pub(super) fn of(index: Arc<Index>) -> ServicesView {
+        ServicesView { index }
     }
 
     /// All services, by ServiceID, ServiceGID and ServiceP_Key.
@@ -77,16 +77,16 @@ impl View {
 
 /// The requester, and the directory that decides which services it sees.
 #[derive(Clone, Debug)]
-pub(in crate::sa) struct Eyes {
+pub(in crate::sa) struct ServiceAccess {
     pub(in crate::sa) directory: Arc<Directory>,
     pub(in crate::sa) requester: EndIx,
     pub(in crate::sa) trust: Trust,
 }
 
-impl Eyes {
+impl ServiceAccess {
     /// Whether the requester may see a service: it can reach the port in the service's partition,
     /// or, if the service has none, in any partition.
-    fn see(&self, service: &Service) -> bool {
+    fn allows(&self, service: &Service) -> bool {
         if self.trust.is_trusted() {
             return true;
         }
@@ -110,9 +110,9 @@ impl Eyes {
 
 /// The candidates of a Get or GetTable, each of which matches or not.
 #[derive(Debug)]
-pub(in crate::sa) struct Query {
-    view: View,
-    eyes: Eyes,
+pub(in crate::sa) struct ServiceQuery {
+    view: ServicesView,
+    access: ServiceAccess,
     template: Template,
     now: Time,
     /// The only ServiceID.
@@ -122,20 +122,20 @@ pub(in crate::sa) struct Query {
     after: Bound<Id>,
 }
 
-impl Query {
+impl ServiceQuery {
     /// The query of `record` and `mask` at `now`.
     ///
     /// # Errors
     /// ERR_REQ_INVALID for components that do not exist.
     pub(in crate::sa) fn new(
-        view: View,
-        eyes: Eyes,
+        view: ServicesView,
+        access: ServiceAccess,
         record: &ServiceRecord,
         mask: ComponentMask,
         now: Time,
-    ) -> Result<Query, Status> {
+    ) -> Result<ServiceQuery, Status> {
         let mut record = *record;
-        record.set_service_gid(usual_gid(&eyes.directory, record.service_gid()));
+        record.set_service_gid(usual_gid(&access.directory, record.service_gid()));
         let has = |component| mask.contains(component);
         let service = has(ServiceRecord::SERVICE_ID).then(|| record.service_id());
         let first = Id {
@@ -143,11 +143,11 @@ impl Query {
             gid: Gid(0),
             p_key: PKey::INVALID,
         };
-        Ok(Query {
+        Ok(ServiceQuery {
             template: Template::new(&record, mask, ComponentMask::NONE)?,
             name: has(ServiceRecord::SERVICE_NAME).then(|| *record.service_name()),
             view,
-            eyes,
+            access,
             now,
             service,
             after: Bound::Included(first),
@@ -155,20 +155,20 @@ impl Query {
     }
 
     fn shown(&self, service: &Service) -> Option<ServiceRecord> {
-        if service.is_over(self.now) || !self.eyes.see(service) {
+        if service.is_over(self.now) || !self.access.allows(service) {
             return None;
         }
         let mut record = service.shown(self.now);
         // A requester that knows the key may search by it; no untrusted one learns it.
         let found = self.template.matches(&record);
-        if !self.eyes.trust.is_trusted() {
+        if !self.access.trust.is_trusted() {
             record.set_service_key([0; 16]);
         }
         found.then_some(record)
     }
 }
 
-impl Iterator for Query {
+impl Iterator for ServiceQuery {
     type Item = Option<ServiceRecord>;
 
     fn next(&mut self) -> Option<Self::Item> {

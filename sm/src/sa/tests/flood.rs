@@ -11,7 +11,7 @@ use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::*;
 
 use super::world::{SM_KEY, SMALL, World};
-use crate::sa::Request;
+use crate::sa::SaRequest;
 use crate::sa::mcast::limits::{MAX_GROUPS_PER_PORT, MAX_VERSIONS};
 
 /// Twice as many as one port may have, and more than there are multicast LIDs in usual switches.
@@ -48,8 +48,8 @@ fn join(world: &mut World, host: Lid, mgid: Gid, p_key: PKey) -> Result<McMember
     super::world::records(answer).map(|records| records[0])
 }
 
-fn from(world: &mut World, host: Lid, mad: &SaMad) -> Option<crate::sa::Answer> {
-    let request = Request {
+fn from(world: &mut World, host: Lid, mad: &SaMad) -> Option<crate::sa::SaAnswer> {
+    let request = SaRequest {
         bytes: mad.as_bytes(),
         requester: RemoteAddress::gsi(host, 0),
     };

@@ -11,7 +11,7 @@ use rsm_mad::wire::sa::*;
 
 use super::world::{PREFIX, SM_KEY, SMALL, World, planned};
 use crate::alias_guids::AliasGuids;
-use crate::sa::{Config, Remembered, Sa};
+use crate::sa::{Sa, SaConfig, SavedSaState};
 
 const NAMED: ComponentMask = GuidInfoRecord::LID.with(GuidInfoRecord::BLOCK_NUM);
 const FIRST: Guid = Guid(0x1111);
@@ -223,10 +223,10 @@ fn saved_alias_guids_come_back_unless_contradictory() {
         let names = saved.by_port.entry(Guid(port)).or_default();
         names.insert(index, Guid(alias));
     }
-    let mut sa = Sa::new(Config { sm_key: 0 });
-    let remembered = Remembered {
+    let mut sa = Sa::new(SaConfig { sm_key: 0 });
+    let remembered = SavedSaState {
         guids: saved,
-        ..Remembered::default()
+        ..SavedSaState::default()
     };
     assert_eq!(sa.restore(remembered, Time::ZERO), 5);
     let names = sa.guids().names();

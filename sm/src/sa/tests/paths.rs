@@ -13,7 +13,7 @@ use super::walk::walk;
 use super::world::{PREFIX, SMALL, World, planned_as, records};
 use crate::fabric::{Fabric, PortRef};
 use crate::plan::policy::Policy;
-use crate::sa::Request;
+use crate::sa::SaRequest;
 use crate::sa::mcast::Parameters;
 
 const PAIR: ComponentMask = PathRecord::SLID.with(PathRecord::DLID);
@@ -343,7 +343,7 @@ fn answers_go_to_the_address_of_the_request() {
     let mad = SaMad::request(Method::GET, Tid(1), PAIR, &between(hosts[0], hosts[1]));
     let requester = RemoteAddress::gsi(hosts[2], 3);
     let answer = world.sa.handle(
-        Request {
+        SaRequest {
             bytes: mad.as_bytes(),
             requester,
         },

@@ -2,13 +2,13 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::ids::Tid;
 use rsm_mad::transport::RemoteAddress;
-use rsm_mad::wire::attr::{CapabilityMask, LinkSpeed, NodeType, PKey, SmInfo, SmState};
+use rsm_mad::wire::attr::{CapabilityMask, LinkSpeeds, NodeType, PKey, SmInfo, SmState};
 use rsm_mad::wire::header::{AttrId, Method, Status};
 use rsm_mad::wire::sa::*;
 
 use super::world::{SM_KEY, SMALL, World, planned};
 use crate::core::role::{Other, Role};
-use crate::sa::{Config, Counters, Request, Sa, WORK_PER_PULL};
+use crate::sa::{Sa, SaConfig, SaCounters, SaRequest, WORK_PER_PULL};
 
 const ALL: ComponentMask = ComponentMask::NONE;
 
@@ -143,9 +143,9 @@ fn requesters_without_extended_speeds_read_qdr() {
     let lid = PortInfoRecord::END_PORT_LID;
     let speed = |record: PortInfoRecord| record.port_info().link_speed_active();
     let old = world.get(lid, &wanted).unwrap();
-    assert_eq!((speed(old), old.options()), (LinkSpeed::QDR, 0));
+    assert_eq!((speed(old), old.options()), (LinkSpeeds::QDR, 0));
     let new = world.get(lid | PortInfoRecord::OPTIONS, &wanted).unwrap();
-    assert_eq!(speed(new), LinkSpeed::NONE);
+    assert_eq!(speed(new), LinkSpeeds::NONE);
     assert_eq!(new.options(), PortInfoRecord::EXTENDED_SPEEDS);
 }
 
@@ -329,7 +329,7 @@ fn unknown_methods_attributes_and_components_are_refused() {
     };
     assert_eq!(refusal(Method::GET, beyond), SaStatus::REQ_INVALID);
     let counters = world.sa.counters();
-    assert_eq!(counters.requests[&Counters::OTHER], 2);
+    assert_eq!(counters.requests[&SaCounters::OTHER], 2);
     assert_eq!(counters.answers[&SaStatus::REQ_INVALID], 1);
 }
 
@@ -337,7 +337,7 @@ fn unknown_methods_attributes_and_components_are_refused() {
 fn requests_get_no_answer_without_a_plan_a_master_or_a_known_lid() {
     let mut world = World::new(SMALL);
     let mad = SaMad::request(Method::GET_TABLE, Tid(1), ALL, &NodeRecord::default());
-    let request = |lid| Request {
+    let request = |lid| SaRequest {
         bytes: mad.as_bytes(),
         requester: RemoteAddress::gsi(lid, 0),
     };
@@ -347,7 +347,7 @@ fn requests_get_no_answer_without_a_plan_a_master_or_a_known_lid() {
     assert_eq!(world.sa.counters().unserved, 1);
 
     let lid = world.hosts()[0];
-    let mut early = Sa::new(Config { sm_key: SM_KEY });
+    let mut early = Sa::new(SaConfig { sm_key: SM_KEY });
     assert!(early.handle(request(lid), Time::ZERO).is_none());
     assert!(!early.is_serving());
     for role in [Role::Discovering, standby(&world), Role::NotActive] {
@@ -358,7 +358,7 @@ fn requests_get_no_answer_without_a_plan_a_master_or_a_known_lid() {
         // Malformed requests get no answer either.
         let mut unknown = mad;
         unknown.header.mad_mut().set_class_version(1);
-        let unknown = Request {
+        let unknown = SaRequest {
             bytes: unknown.as_bytes(),
             requester: RemoteAddress::gsi(lid, 0),
         };
@@ -433,7 +433,7 @@ fn a_table_is_the_same_whole_and_in_pieces() {
     let header = *answer.header();
     let limit = whole.len() - 1;
     assert_eq!(answer.into_message(limit).unwrap_err().limit, limit);
-    let instead = crate::sa::Answer::too_long(RemoteAddress::gsi(Lid(1), 0), header);
+    let instead = crate::sa::SaAnswer::too_long(RemoteAddress::gsi(Lid(1), 0), header);
     assert_eq!(instead.status(), SaStatus::NO_RESOURCES);
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use rsm_ids::{Lid, PortNum};
-use rsm_mad::wire::attr::{LinkSpeed, LinkSpeedExt, Mtu, PortInfo};
+use rsm_mad::wire::attr::{LinkSpeedExt, LinkSpeeds, Mtu, PortInfo};
 use rsm_mad::wire::sa::{PathRecord, Rate, SaStatus};
 
 use super::world::{SMALL, World, planned};
@@ -86,7 +86,7 @@ fn scatter(fabric: &mut Fabric, seed: u64) {
         for at in [a, b] {
             let info = fabric.port_mut(at).info.as_mut().unwrap();
             info.set_neighbor_mtu(mtu)
-                .set_link_speed_active(LinkSpeed::NONE)
+                .set_link_speed_active(LinkSpeeds::NONE)
                 .set_link_speed_ext_active(speed);
         }
     }

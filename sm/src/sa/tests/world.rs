@@ -16,8 +16,8 @@ use crate::core::snapshot::Snapshot;
 use crate::fabric::Fabric;
 use crate::offline;
 use crate::plan::policy::Policy;
-use crate::plan::{self, Job, Plan};
-use crate::sa::{Answer, Config, Directory, Request, Sa, SaSnapshot};
+use crate::plan::{self, Plan, PlanJob};
+use crate::sa::{Directory, Sa, SaAnswer, SaConfig, SaRequest, SaSnapshot};
 
 pub(super) const SM_KEY: u64 = 0x1234;
 
@@ -46,7 +46,7 @@ pub(super) fn planned_as(spec: &str, decide: impl FnOnce(&mut Fabric) -> Policy)
     let netlist = offline::load(spec).unwrap();
     let mut fabric = offline::fabric(&netlist);
     let policy = decide(&mut fabric);
-    let job = Job::first(Arc::new(fabric.clone()), Arc::new(policy));
+    let job = PlanJob::first(Arc::new(fabric.clone()), Arc::new(policy));
     let planned = plan::plan(&job).plan();
     let plan = planned.unwrap_or_else(|refused| panic!("{spec}: {}", refused.with_causes()));
     drop(job);
@@ -97,7 +97,7 @@ impl World {
             stats: ClientStats::default(),
             traps: Default::default(),
         };
-        let mut sa = Sa::new(Config { sm_key: SM_KEY });
+        let mut sa = Sa::new(SaConfig { sm_key: SM_KEY });
         sa.replace(&snapshot);
         sa.handle_deadline(Time::ZERO);
         World {
@@ -215,13 +215,13 @@ impl World {
         records(self.handle_from(host, mad.as_bytes()).unwrap())
     }
 
-    pub(super) fn handle(&mut self, bytes: &[u8]) -> Option<Answer> {
+    pub(super) fn handle(&mut self, bytes: &[u8]) -> Option<SaAnswer> {
         self.handle_from(self.hosts()[0], bytes)
     }
 
-    pub(super) fn handle_from(&mut self, lid: Lid, bytes: &[u8]) -> Option<Answer> {
+    pub(super) fn handle_from(&mut self, lid: Lid, bytes: &[u8]) -> Option<SaAnswer> {
         let requester = RemoteAddress::gsi(lid, 0);
-        self.sa.handle(Request { bytes, requester }, self.now)
+        self.sa.handle(SaRequest { bytes, requester }, self.now)
     }
 
     /// All records of a table.
@@ -238,7 +238,7 @@ impl World {
 }
 
 /// The records in an answer, or its status.
-pub(super) fn records<A: Record>(answer: Answer) -> Result<Vec<A>, Status> {
+pub(super) fn records<A: Record>(answer: SaAnswer) -> Result<Vec<A>, Status> {
     if !answer.status().is_ok() {
         return Err(answer.status());
     }

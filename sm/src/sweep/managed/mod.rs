@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rsm_mad::wire::header::AttrId;
 
 use super::image::BlockTable;
-use super::inventory::{Inventory, PortKey, PortRecord};
+use super::inventory::{Inventory, InventoryPort, PortKey};
 use super::{Query, Sweep};
 
 /// The content of a block.
@@ -30,9 +30,9 @@ pub struct Managed {
     /// Whether any port has planned blocks, or ever had: otherwise no port is checked.
     is_used: fn(&Inventory) -> bool,
     /// The planned blocks of a port.
-    blocks: fn(&Inventory, &PortRecord) -> BTreeSet<u16>,
+    blocks: fn(&Inventory, &InventoryPort) -> BTreeSet<u16>,
     /// The planned content of a block of a port.
-    content: fn(&Inventory, &PortRecord, u16) -> Content,
+    content: fn(&Inventory, &InventoryPort, u16) -> Content,
     /// Whether the first content is as good as the second: read-only parts do not count.
     agrees: fn(u16, &Content, &Content) -> bool,
 }

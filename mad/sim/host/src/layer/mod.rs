@@ -48,16 +48,16 @@ pub struct FileId(pub u32);
     clippy::large_enum_variant,
     reason = "most of them are datagrams; a box each would cost more than the copy"
 )]
-pub enum Effect {
+pub enum LayerEffect {
     /// A datagram leaves by the port.
     Send(Datagram),
     /// A program can read a message from an open device.
-    Deliver(FileId, Delivery),
+    Deliver(FileId, ReadResult),
 }
 
 /// The result of one `read`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delivery {
+pub struct ReadResult {
     /// Header and message.
     pub bytes: Vec<u8>,
     /// The least room for `read`: header and first segment.
@@ -101,7 +101,7 @@ pub struct MadLayer {
     timers: BTreeSet<(Time, Timer)>,
     /// When each timer is due, so that it can be stopped.
     due: BTreeMap<Timer, Time>,
-    effects: VecDeque<Effect>,
+    effects: VecDeque<LayerEffect>,
 }
 
 impl MadLayer {
@@ -215,7 +215,7 @@ impl MadLayer {
     }
 
     /// The next output.
-    pub fn poll_effect(&mut self) -> Option<Effect> {
+    pub fn poll_effect(&mut self) -> Option<LayerEffect> {
         self.effects.pop_front()
     }
 
@@ -263,6 +263,6 @@ impl MadLayer {
         bytes.extend_from_slice(message);
         let least = header_len + message.len().min(rsm_mad::wire::MAD_LEN);
         self.effects
-            .push_back(Effect::Deliver(file, Delivery { bytes, least }));
+            .push_back(LayerEffect::Deliver(file, ReadResult { bytes, least }));
     }
 }

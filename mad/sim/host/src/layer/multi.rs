@@ -11,7 +11,7 @@ use rsm_mad::wire::header::MadHeader;
 
 use super::agents::AgentId;
 use super::rmpp::{
-    ABORT_CODES, Acknowledged, Flags, Kind, Reception, RmppHeader, Status, Taken, turned,
+    ABORT_CODES, Acknowledged, Flags, Kind, Reception, RmppHeader, RmppStatusCode, Taken, turned,
 };
 use super::send::Sending;
 use super::{MAX_RECEPTIONS, MadLayer, Timer};
@@ -94,18 +94,20 @@ impl MadLayer {
     ) -> Option<Vec<u8>> {
         let header = RmppHeader::of(&datagram.mad);
         if header.version != 1 {
-            self.break_off(agent, datagram, Status::UNSUPPORTED_VERSION);
+            self.break_off(agent, datagram, RmppStatusCode::UNSUPPORTED_VERSION);
             return None;
         }
         match header.kind {
             Kind::DATA => return self.data_arrived(agent, datagram, &header, now),
             Kind::ACK => self.acknowledgement_arrived(agent, datagram, &header, now),
-            Kind::STOP if header.status == Status::RESOURCES_EXHAUSTED => {
+            Kind::STOP if header.status == RmppStatusCode::RESOURCES_EXHAUSTED => {
                 self.abandon(agent, datagram);
             }
             Kind::ABORT if ABORT_CODES.contains(&header.status) => self.abandon(agent, datagram),
-            Kind::STOP | Kind::ABORT => self.break_off(agent, datagram, Status::ILLEGAL_STATUS),
-            _ => self.break_off(agent, datagram, Status::BAD_TYPE),
+            Kind::STOP | Kind::ABORT => {
+                self.break_off(agent, datagram, RmppStatusCode::ILLEGAL_STATUS)
+            }
+            _ => self.break_off(agent, datagram, RmppStatusCode::BAD_TYPE),
         }
         None
     }
@@ -120,9 +122,9 @@ impl MadLayer {
         let Datagram { mad, remote } = datagram;
         let is_first = header.segment.get() == 1;
         let wrong = if header.status != 0 {
-            Some(Status::ILLEGAL_STATUS)
+            Some(RmppStatusCode::ILLEGAL_STATUS)
         } else if is_first != header.has(Flags::FIRST) {
-            Some(Status::INCONSISTENT_FIRST)
+            Some(RmppStatusCode::INCONSISTENT_FIRST)
         } else {
             None
         };
@@ -157,7 +159,12 @@ impl MadLayer {
             Taken::TooLong => {
                 self.receptions.remove(&key);
                 self.stop_timer(Timer::Reception(key));
-                self.end(mad, *remote, Kind::STOP, Status::RESOURCES_EXHAUSTED);
+                self.end(
+                    mad,
+                    *remote,
+                    Kind::STOP,
+                    RmppStatusCode::RESOURCES_EXHAUSTED,
+                );
                 None
             }
         }
@@ -172,10 +179,10 @@ impl MadLayer {
     ) {
         let (segment, window) = (header.segment.get(), header.length_or_window.get());
         if header.status != 0 {
-            return self.break_off(agent, datagram, Status::ILLEGAL_STATUS);
+            return self.break_off(agent, datagram, RmppStatusCode::ILLEGAL_STATUS);
         }
         if window < segment {
-            return self.break_off(agent, datagram, Status::WINDOW_TOO_SMALL);
+            return self.break_off(agent, datagram, RmppStatusCode::WINDOW_TOO_SMALL);
         }
         let found = self.answered(agent, datagram);
         let Some((key, pending)) = found.and_then(|key| Some((key, self.sends.get_mut(&key)?)))
@@ -273,7 +280,7 @@ impl MadLayer {
                 &first,
                 reception.remote,
                 Kind::ABORT,
-                Status::TOTAL_TIME_TOO_LONG,
+                RmppStatusCode::TOTAL_TIME_TOO_LONG,
             );
         }
     }

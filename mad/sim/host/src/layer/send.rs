@@ -14,7 +14,7 @@ use zerocopy::IntoBytes;
 use super::agents::{Agent, AgentId, agent_of};
 use super::class::{self, MAD_HEADER_LEN, RMPP_HEADER_LEN};
 use super::rmpp::{BURST_PAUSE, Flags, RmppHeader, Sender};
-use super::{Effect, FileId, MAX_SENDS, MadLayer, Timer};
+use super::{FileId, LayerEffect, MAX_SENDS, MadLayer, Timer};
 use crate::abi::UserMadHeader;
 use crate::protocol::MAX_MESSAGE;
 
@@ -320,7 +320,7 @@ impl MadLayer {
 
     pub(super) fn emit(&mut self, mad: MadBytes, remote: RemoteAddress) {
         self.effects
-            .push_back(Effect::Send(Datagram { mad, remote }));
+            .push_back(LayerEffect::Send(Datagram { mad, remote }));
     }
 
     /// Whether the file has the same transaction pending: a request, or a response to the same end.

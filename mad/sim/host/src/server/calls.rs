@@ -7,7 +7,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::event_loop::EventLoop;
 use super::packet;
-use super::port::PortKey;
+use super::port::NodePort;
 use crate::abi::{
     self, ENABLE_PKEY, HEADER_LEN, REGISTER_AGENT, REGISTER_AGENT2, RegisterRequest,
     RegisterRequest2, UNREGISTER_AGENT, USER_RMPP,
@@ -19,7 +19,7 @@ impl EventLoop {
     /// A call on an open device.
     pub(super) fn call(
         &mut self,
-        key: PortKey,
+        key: NodePort,
         file: FileId,
         packet: &[u8],
         carried: Option<BorrowedFd<'_>>,

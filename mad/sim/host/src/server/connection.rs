@@ -8,8 +8,8 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use zerocopy::IntoBytes;
 
 use super::packet;
-use super::port::PortKey;
-use crate::layer::{Delivery, FileId};
+use super::port::NodePort;
+use crate::layer::{FileId, ReadResult};
 use crate::protocol::{Answer, MAX_INLINE, Parcel};
 
 /// How many messages can wait for `read` on an open device, as on Linux (MAX_UMAD_RECV_LIST_SIZE).
@@ -25,11 +25,11 @@ pub(super) enum Purpose {
     /// No Hello yet.
     Unknown,
     /// An open device for datagrams.
-    Umad(PortKey, FileId),
+    Umad(NodePort, FileId),
     /// An open device that sets IsSM.
-    IsSm(PortKey),
+    IsSm(NodePort),
     /// It waits until another connection closes IsSM.
-    WaitsForIsSm(PortKey),
+    WaitsForIsSm(NodePort),
 }
 
 /// One connection.
@@ -38,7 +38,7 @@ pub(super) struct Connection {
     socket: OwnedFd,
     pub(super) purpose: Purpose,
     /// Messages that did not fit into the socket.
-    unread: VecDeque<Delivery>,
+    unread: VecDeque<ReadResult>,
     unread_bytes: usize,
     /// Messages lost for lack of room.
     pub(super) lost: u64,
@@ -65,7 +65,7 @@ impl Connection {
     }
 
     /// Queues a message for the program to read.
-    pub(super) fn deliver(&mut self, delivery: Delivery) -> io::Result<()> {
+    pub(super) fn deliver(&mut self, delivery: ReadResult) -> io::Result<()> {
         if self.unread.is_empty() && send(self.as_fd(), &delivery)? {
             return Ok(());
         }
@@ -107,8 +107,8 @@ impl Connection {
     }
 }
 
-fn send(socket: BorrowedFd<'_>, delivery: &Delivery) -> io::Result<bool> {
-    let Delivery { bytes, least } = delivery;
+fn send(socket: BorrowedFd<'_>, delivery: &ReadResult) -> io::Result<bool> {
+    let ReadResult { bytes, least } = delivery;
     // Messages are bounded far below 4 GiB.
     let parcel = Parcel {
         total: bytes.len() as u32,

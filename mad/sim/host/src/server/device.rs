@@ -6,7 +6,7 @@ use rsm_ids::{Guid, PortNum};
 use rsm_sim::live::SimHandle;
 use rustix::io::Errno;
 
-use super::port::PortKey;
+use super::port::NodePort;
 use super::tree::NodeFacts;
 use crate::protocol::{ALL_PORTS, Hello, MAX_NAME, VERSION};
 
@@ -95,7 +95,7 @@ impl DeviceView {
     }
 
     /// The port of a device.
-    pub(super) fn port(&self, device: u32) -> Result<PortKey, Refusal> {
+    pub(super) fn port(&self, device: u32) -> Result<NodePort, Refusal> {
         match self.ports.get(device as usize) {
             Some(port) => Ok((self.node, *port)),
             None => Err(Refusal::new(

@@ -17,9 +17,9 @@ use rustix::net::SocketFlags;
 
 use super::connection::{Connection, Purpose};
 use super::packet::{self, Wake};
-use super::port::{Arrivals, Port, PortKey};
+use super::port::{Arrivals, NodePort, ServedPort};
 use super::tree::Tree;
-use crate::layer::Effect;
+use crate::layer::LayerEffect;
 use crate::protocol::MAX_PACKET;
 
 /// The most connections: as many open devices as a large test has. The server closes one more at
@@ -49,14 +49,14 @@ pub(super) struct EventLoop {
     pub(super) default: Guid,
     pub(super) connections: BTreeMap<u64, Connection>,
     accepted: u64,
-    pub(super) ports: BTreeMap<PortKey, Port>,
+    pub(super) ports: BTreeMap<NodePort, ServedPort>,
     /// How many agents were registered at ports with no open device now: at most a number for each
     /// port of the fabric.
-    pub(super) registered: BTreeMap<PortKey, u32>,
+    pub(super) registered: BTreeMap<NodePort, u32>,
     pub(super) trees: BTreeMap<String, Tree>,
     pub(super) arrivals: Arrivals,
     /// Ports with outputs to handle.
-    pub(super) touched: BTreeSet<PortKey>,
+    pub(super) touched: BTreeSet<NodePort>,
     started: Instant,
     buffer: Vec<u8>,
     /// The loop is closing connections that are over.
@@ -249,13 +249,13 @@ impl EventLoop {
     /// Closes the devices that programs have closed at a port. For a program the device is closed
     /// when `close` returns, so the server must close it before its next request, on another
     /// connection.
-    pub(super) fn bury(&mut self, key: PortKey) {
+    pub(super) fn bury(&mut self, key: NodePort) {
         // Reading from a connection that is over may lead here again.
         if std::mem::replace(&mut self.burying, true) {
             return;
         }
         let port = self.ports.get(&key);
-        let open = |port: &Port| port.files.values().chain(&port.is_sm).copied().collect();
+        let open = |port: &ServedPort| port.files.values().chain(&port.is_sm).copied().collect();
         let open: Vec<u64> = port.map(open).unwrap_or_default();
         for id in open {
             while self.connections.get(&id).is_some_and(Connection::is_over) {
@@ -291,8 +291,8 @@ impl EventLoop {
             };
             while let Some(effect) = port.layer.poll_effect() {
                 match effect {
-                    Effect::Send(datagram) => port.wire.pass(&datagram)?,
-                    Effect::Deliver(file, delivery) => {
+                    LayerEffect::Send(datagram) => port.wire.pass(&datagram)?,
+                    LayerEffect::Deliver(file, delivery) => {
                         let Some(&id) = port.files.get(&file) else {
                             continue;
                         };
@@ -373,7 +373,7 @@ impl EventLoop {
             }
         };
         // Send the layer's remaining datagrams first.
-        let idle = self.ports.get(&key).is_some_and(Port::is_idle);
+        let idle = self.ports.get(&key).is_some_and(ServedPort::is_idle);
         if idle && let Err(error) = self.settle() {
             tracing::debug!(%error, "nothing more can be sent");
         }

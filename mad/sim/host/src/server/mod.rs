@@ -26,7 +26,7 @@ use packet::Wake;
 
 /// The options of a server.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct HostServerOptions {
     /// The path of the socket.
     pub socket: PathBuf,
     /// The node of programs that do not choose one.
@@ -65,7 +65,7 @@ pub enum ServerError {
 
 /// A running server; dropping it stops it.
 #[derive(Debug)]
-pub struct Server {
+pub struct HostServer {
     wake: Arc<Wake>,
     thread: Option<JoinHandle<()>>,
     socket: PathBuf,
@@ -76,7 +76,7 @@ pub struct Server {
 ///
 /// # Errors
 /// [`ServerError`].
-pub fn serve(sim: SimHandle, options: &Options) -> Result<Server, ServerError> {
+pub fn serve(sim: SimHandle, options: &HostServerOptions) -> Result<HostServer, ServerError> {
     let socket = &options.socket;
     let listen = |source: io::Error| ServerError::Listen {
         path: socket.clone(),
@@ -112,7 +112,7 @@ pub fn serve(sim: SimHandle, options: &Options) -> Result<Server, ServerError> {
         .name("umad-server".to_owned())
         .spawn(move || event_loop.run())
         .map_err(ServerError::Thread)?;
-    Ok(Server {
+    Ok(HostServer {
         wake,
         thread: Some(thread),
         socket: socket.clone(),
@@ -127,7 +127,7 @@ fn directory_beside(socket: &Path) -> PathBuf {
     path.into()
 }
 
-impl Server {
+impl HostServer {
     /// The path of the socket.
     pub fn socket(&self) -> &Path {
         &self.socket
@@ -141,7 +141,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for HostServer {
     fn drop(&mut self) {
         self.wake.stop();
         if let Some(thread) = self.thread.take()

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use super::connection::Purpose;
 use super::device::{DeviceView, Refusal, path_bytes};
 use super::event_loop::EventLoop;
-use super::port::{Port, PortKey};
+use super::port::{NodePort, ServedPort};
 use super::tree::Tree;
 use crate::layer::MadLayer;
 use crate::protocol::{ASK_TREE, Hello, OPEN_ISSM, OPEN_UMAD, split};
@@ -69,11 +69,11 @@ impl EventLoop {
     }
 
     /// The port, attached to the fabric on first use.
-    fn port(&mut self, key: PortKey) -> Result<&mut Port, Refusal> {
+    fn port(&mut self, key: NodePort) -> Result<&mut ServedPort, Refusal> {
         if !self.ports.contains_key(&key) {
             let attached = self.arrivals.attach(&self.sim, key, &self.wake);
             let registered = self.registered.get(&key).copied().unwrap_or(0);
-            let port = Port {
+            let port = ServedPort {
                 layer: MadLayer::after(registered),
                 wire: attached.map_err(|error| Refusal::broken(&error))?,
                 files: BTreeMap::new(),
@@ -87,7 +87,7 @@ impl EventLoop {
             .ok_or_else(|| Refusal::new(Errno::IO, "the port is gone"))
     }
 
-    fn open_umad(&mut self, id: u64, key: PortKey) -> Result<Option<Vec<u8>>, Refusal> {
+    fn open_umad(&mut self, id: u64, key: NodePort) -> Result<Option<Vec<u8>>, Refusal> {
         let port = self.port(key)?;
         let file = port.layer.open();
         port.files.insert(file, id);
@@ -98,7 +98,7 @@ impl EventLoop {
     fn open_issm(
         &mut self,
         id: u64,
-        key: PortKey,
+        key: NodePort,
         nonblocking: bool,
     ) -> Result<Option<Vec<u8>>, Refusal> {
         let port = self.port(key)?;
@@ -117,7 +117,7 @@ impl EventLoop {
         Ok(Some(Vec::new()))
     }
 
-    pub(super) fn set_is_sm(&mut self, key: PortKey, holder: Option<u64>) {
+    pub(super) fn set_is_sm(&mut self, key: NodePort, holder: Option<u64>) {
         let Some(port) = self.ports.get_mut(&key) else {
             return;
         };

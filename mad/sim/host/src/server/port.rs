@@ -13,7 +13,7 @@ use super::packet::Wake;
 use crate::layer::{FileId, MadLayer};
 
 /// The node and the number of a port.
-pub(super) type PortKey = (Guid, PortNum);
+pub(super) type NodePort = (Guid, PortNum);
 
 /// How many datagrams from the simulation can wait for the loop: 2^16, as many as can wait to leave
 /// it. More are lost, as with a full receive queue.
@@ -21,7 +21,7 @@ const MAX_ARRIVED: usize = 1 << 16;
 
 /// A port that programs have open.
 #[derive(Debug)]
-pub(super) struct Port {
+pub(super) struct ServedPort {
     pub(super) layer: MadLayer,
     pub(super) wire: SimTransport,
     /// The connection of each open device.
@@ -32,7 +32,7 @@ pub(super) struct Port {
     pub(super) want_is_sm: VecDeque<u64>,
 }
 
-impl Port {
+impl ServedPort {
     /// Whether no program has a device of it open.
     pub(super) fn is_idle(&self) -> bool {
         self.layer.is_idle() && self.is_sm.is_none() && self.want_is_sm.is_empty()
@@ -42,8 +42,8 @@ impl Port {
 /// Datagrams that arrived at all ports.
 #[derive(Debug)]
 pub(super) struct Arrivals {
-    sender: SyncSender<(PortKey, Datagram)>,
-    pub(super) receiver: Receiver<(PortKey, Datagram)>,
+    sender: SyncSender<(NodePort, Datagram)>,
+    pub(super) receiver: Receiver<(NodePort, Datagram)>,
     lost: Arc<AtomicU64>,
 }
 
@@ -66,7 +66,7 @@ impl Arrivals {
     pub(super) fn attach(
         &self,
         sim: &SimHandle,
-        (node, number): PortKey,
+        (node, number): NodePort,
         wake: &Arc<Wake>,
     ) -> Result<SimTransport, LiveError> {
         let (sender, lost, wake) = (

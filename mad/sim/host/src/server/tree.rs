@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{
-    NodeInfo, NodeType, PKey, PortInfo, PortPhysicalState, PortState, Speed,
+    LinkSpeed, NodeInfo, NodeType, PKey, PortInfo, PortPhysicalState, PortState,
 };
 use rsm_sim::{Sim, SimError};
 
@@ -170,15 +170,15 @@ fn rate(info: &PortInfo) -> String {
         return "2.5 Gb/sec (1X)".to_owned();
     };
     let (tenths, name) = match rate.speed {
-        Speed::Sdr => (25, ""),
-        Speed::Ddr => (50, " DDR"),
-        Speed::Qdr => (100, " QDR"),
-        Speed::Fdr10 => (100, " FDR10"),
-        Speed::Fdr => (140, " FDR"),
-        Speed::Edr => (250, " EDR"),
-        Speed::Hdr => (500, " HDR"),
-        Speed::Ndr => (1000, " NDR"),
-        Speed::Xdr => (2000, " XDR"),
+        LinkSpeed::Sdr => (25, ""),
+        LinkSpeed::Ddr => (50, " DDR"),
+        LinkSpeed::Qdr => (100, " QDR"),
+        LinkSpeed::Fdr10 => (100, " FDR10"),
+        LinkSpeed::Fdr => (140, " FDR"),
+        LinkSpeed::Edr => (250, " EDR"),
+        LinkSpeed::Hdr => (500, " HDR"),
+        LinkSpeed::Ndr => (1000, " NDR"),
+        LinkSpeed::Xdr => (2000, " XDR"),
     };
     let tenths = tenths * u32::from(rate.lanes);
     let half = if tenths % 10 == 0 { "" } else { ".5" };

@@ -297,7 +297,7 @@ fn a_new_layer_reuses_no_agent_number() {
         };
         let question = ask.bytes(&message(GET, 5, 200, false));
         layer.write(file, &question, rsm_mad::Time::ZERO).unwrap();
-        let Some(rsm_sim_host::layer::Effect::Send(sent)) = layer.poll_effect() else {
+        let Some(rsm_sim_host::layer::LayerEffect::Send(sent)) = layer.poll_effect() else {
             panic!("it is sent");
         };
         numbers.push(tid_of(&sent.mad) >> 32);

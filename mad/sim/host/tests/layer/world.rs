@@ -8,7 +8,7 @@ use rsm_mad::Time;
 use rsm_mad::transport::{Datagram, RemoteAddress};
 use rsm_mad::wire::MadBytes;
 use rsm_sim_host::abi::{HEADER_LEN, UserMadHeader};
-use rsm_sim_host::layer::{Delivery, Effect, FileId, MadLayer, Registration};
+use rsm_sim_host::layer::{FileId, LayerEffect, MadLayer, ReadResult, Registration};
 use zerocopy::{FromBytes, IntoBytes};
 
 pub(super) const SA: u8 = 0x03;
@@ -32,7 +32,7 @@ pub(super) struct World {
     /// How often a datagram arrives: 1 without faults.
     pub(super) fate: Fate,
     /// The unread messages of programs, by host.
-    pub(super) read: [Vec<(FileId, Delivery)>; 2],
+    pub(super) read: [Vec<(FileId, ReadResult)>; 2],
     /// Every datagram that was put on the wire, by sender.
     pub(super) sent: [Vec<Datagram>; 2],
 }
@@ -68,8 +68,8 @@ impl World {
         for host in 0..2 {
             while let Some(effect) = self.hosts[host].poll_effect() {
                 match effect {
-                    Effect::Deliver(file, delivery) => self.read[host].push((file, delivery)),
-                    Effect::Send(mut datagram) => {
+                    LayerEffect::Deliver(file, delivery) => self.read[host].push((file, delivery)),
+                    LayerEffect::Send(mut datagram) => {
                         self.sent[host].push(datagram);
                         self.put_on += 1;
                         let copies = (self.fate)(self.put_on, &datagram);
@@ -176,7 +176,7 @@ pub(super) fn tid_of(message: &[u8]) -> u64 {
     u64::from_be_bytes(message[8..16].try_into().unwrap())
 }
 
-pub(super) fn taken_apart(delivery: &Delivery) -> (UserMadHeader, Vec<u8>) {
+pub(super) fn taken_apart(delivery: &ReadResult) -> (UserMadHeader, Vec<u8>) {
     let header = UserMadHeader::read_from_bytes(&delivery.bytes[..HEADER_LEN]).unwrap();
     (header, delivery.bytes[HEADER_LEN..].to_vec())
 }

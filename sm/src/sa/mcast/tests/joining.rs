@@ -38,8 +38,8 @@ fn a_group_is_made_by_its_first_full_member_and_ends_with_its_last() {
     assert_eq!(
         events,
         [
-            super::super::Event::Created(NAME, PKey::DEFAULT_FULL),
-            super::super::Event::Deleted(NAME, PKey::DEFAULT_FULL)
+            super::super::GroupEvent::Created(NAME, PKey::DEFAULT_FULL),
+            super::super::GroupEvent::Deleted(NAME, PKey::DEFAULT_FULL)
         ]
     );
 }

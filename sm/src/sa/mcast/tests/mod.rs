@@ -13,7 +13,9 @@ use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, JoinState, McMemberRecord, Rate};
 
 use super::join::NAMED;
-use super::{Config, Parameters, Port, Ports, Registry, Requester, mgid};
+use super::{
+    GroupRegistry, GroupRegistryConfig, GroupRequester, MemberPort, Parameters, Ports, mgid,
+};
 
 const PREFIX: u64 = 0xFE80_0000_0000_0000;
 
@@ -46,11 +48,11 @@ struct Host {
 /// Hosts with an even number are in the second partition as well.
 struct Subnet {
     hosts: Vec<Host>,
-    registry: Registry,
+    registry: GroupRegistry,
 }
 
 impl Ports for Vec<Host> {
-    fn by_gid(&self, gid: Gid) -> Option<Port<'_>> {
+    fn by_gid(&self, gid: Gid) -> Option<MemberPort<'_>> {
         let guid = gid.guid();
         let host = self
             .iter()
@@ -58,14 +60,14 @@ impl Ports for Vec<Host> {
         (gid.prefix() == PREFIX).then(|| port(host, guid))
     }
 
-    fn by_guid(&self, guid: Guid) -> Option<Port<'_>> {
+    fn by_guid(&self, guid: Guid) -> Option<MemberPort<'_>> {
         let host = self.iter().find(|host| host.present && host.guid == guid)?;
         Some(port(host, guid))
     }
 }
 
-fn port(host: &Host, guid: Guid) -> Port<'_> {
-    Port {
+fn port(host: &Host, guid: Guid) -> MemberPort<'_> {
+    MemberPort {
         gid: Gid::new(PREFIX, guid),
         guid: host.guid,
         p_keys: &host.p_keys,
@@ -90,7 +92,7 @@ impl Subnet {
         };
         Subnet {
             hosts: (1..=hosts).map(host).collect(),
-            registry: Registry::new(Config::default()),
+            registry: GroupRegistry::new(GroupRegistryConfig::default()),
         }
     }
 
@@ -104,9 +106,9 @@ impl Subnet {
         &mut self.hosts[number as usize - 1]
     }
 
-    fn requester(&self, number: u64) -> Requester<'_> {
+    fn requester(&self, number: u64) -> GroupRequester<'_> {
         let host = &self.hosts[number as usize - 1];
-        Requester {
+        GroupRequester {
             port: port(host, host.guid),
             trusted: false,
         }
@@ -120,7 +122,7 @@ impl Subnet {
         mask: ComponentMask,
     ) -> Result<McMemberRecord, Status> {
         let host = &self.hosts[by as usize - 1];
-        let requester = Requester {
+        let requester = GroupRequester {
             port: port(host, host.guid),
             trusted: false,
         };
@@ -129,7 +131,7 @@ impl Subnet {
 
     fn delete(&mut self, by: u64, record: &McMemberRecord) -> Result<McMemberRecord, Status> {
         let host = &self.hosts[by as usize - 1];
-        let requester = Requester {
+        let requester = GroupRequester {
             port: port(host, host.guid),
             trusted: false,
         };

@@ -244,7 +244,7 @@ proptest! {
             }
             assert_agrees(&mut subnet, &model);
             let saved: Vec<_> = subnet.registry.save().collect();
-            let mut again = Registry::new(Config::default());
+            let mut again = GroupRegistry::new(GroupRegistryConfig::default());
             prop_assert_eq!(again.restore(saved, Time::MAX), 0);
             prop_assert_eq!(again.group_set(), subnet.registry.group_set());
         }
@@ -269,12 +269,12 @@ proptest! {
             let mask = ComponentMask(mask | if plausible { COMPLETE.0 } else { 0 });
             let _ = subnet.set(by, &record, mask);
             let _ = subnet.delete(by, &record);
-            let eyes = super::super::Eyes {
+            let access = super::super::McMemberAccess {
                 p_keys: subnet.requester(by).port.p_keys,
                 trusted: plausible,
             };
             let cursor = super::super::Cursor::default();
-            subnet.registry.view().query(&record, mask, eyes, cursor, 100);
+            subnet.registry.view().query(&record, mask, access, cursor, 100);
             subnet.registry.group_set();
         }
         prop_assert!(subnet.registry.group(broadcast(EVERYBODY).mgid).is_some());

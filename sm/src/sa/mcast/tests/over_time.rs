@@ -93,7 +93,7 @@ fn contradictory_saved_groups_are_left_out() {
     let wrong = |change: &dyn Fn(&mut SavedGroup)| {
         let mut group = sound.clone();
         change(&mut group);
-        let mut registry = Registry::new(Config::default());
+        let mut registry = GroupRegistry::new(GroupRegistryConfig::default());
         let left_out = registry.restore([sound.clone(), group], Time::ZERO);
         assert!(registry.group(NAME).is_some());
         (left_out, registry.groups().len())
@@ -112,7 +112,7 @@ fn contradictory_saved_groups_are_left_out() {
     };
     assert_eq!(wrong(&nobody), (1, 2));
     // A group without a full member ends when the well-known groups are set.
-    let mut registry = Registry::new(Config::default());
+    let mut registry = GroupRegistry::new(GroupRegistryConfig::default());
     let mut group = sound.clone();
     group.members.clear();
     registry.restore([group], Time::ZERO);

@@ -1,6 +1,6 @@
 //! Queries of groups and members, and which records each requester sees.
 
-use super::super::{Cursor, Eyes};
+use super::super::{Cursor, McMemberAccess};
 use super::*;
 
 fn ask(
@@ -11,7 +11,7 @@ fn ask(
     mask: ComponentMask,
     work: usize,
 ) -> Vec<McMemberRecord> {
-    let eyes = Eyes {
+    let access = McMemberAccess {
         trusted,
         p_keys: subnet.requester(by).port.p_keys,
     };
@@ -19,7 +19,7 @@ fn ask(
     let mut found = Vec::new();
     let mut cursor = Some(Cursor::default());
     while let Some(at) = cursor {
-        let (record, next) = view.query(record, mask, eyes, at, work);
+        let (record, next) = view.query(record, mask, access, at, work);
         found.extend(record);
         cursor = next;
     }
@@ -106,7 +106,7 @@ fn components_of_a_query_narrow_its_records() {
 #[test]
 fn changes_during_a_query_neither_repeat_nor_end_it() {
     let mut subnet = peopled();
-    let trusted = Eyes {
+    let trusted = McMemberAccess {
         trusted: true,
         p_keys: &[],
     };

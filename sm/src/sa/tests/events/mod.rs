@@ -18,8 +18,8 @@ use rsm_mad::wire::sa::*;
 use super::world::{PREFIX, SM_KEY, SMALL, World, records};
 use crate::core::snapshot::Snapshot;
 use crate::fabric::Fabric;
-use crate::sa::events::{News, Report, SavedSubscription, limits};
-use crate::sa::{Config, Remembered, Request, Sa};
+use crate::sa::events::{News, NoticeReport, SavedSubscription, limits};
+use crate::sa::{Sa, SaConfig, SaRequest, SavedSaState};
 
 const START: Time = Time::from_nanos(1_000_000_000);
 
@@ -53,7 +53,7 @@ fn send(
 ) -> Result<InformInfo, Status> {
     let mut mad = SaMad::request(Method::SET, Tid(77), ComponentMask::NONE, info);
     mad.header.set_sm_key(sm_key);
-    let request = Request {
+    let request = SaRequest {
         bytes: mad.as_bytes(),
         requester: from,
     };
@@ -74,11 +74,11 @@ fn unset(world: &mut World, host: Lid, info: &InformInfo) -> Result<InformInfo, 
 }
 
 /// The reports to send now.
-fn reports(world: &mut World, now: Time) -> Vec<Report> {
+fn reports(world: &mut World, now: Time) -> Vec<NoticeReport> {
     std::iter::from_fn(|| world.sa.poll_report(now)).collect()
 }
 
-fn told(report: &Report) -> SaNotice {
+fn told(report: &NoticeReport) -> SaNotice {
     let mad = SaMad::from_bytes(&report.mad);
     let header = mad.header.mad();
     assert_eq!(
@@ -89,15 +89,15 @@ fn told(report: &Report) -> SaNotice {
     *SaNotice::from_prefix(&mad.data).unwrap()
 }
 
-fn trap_of(report: &Report) -> (u16, Lid) {
+fn trap_of(report: &NoticeReport) -> (u16, Lid) {
     (told(report).notice().trap_number().0, report.remote.lid)
 }
 
 /// A subscriber at `from` answers.
-fn answer_from(world: &mut World, report: &Report, from: RemoteAddress) {
+fn answer_from(world: &mut World, report: &NoticeReport, from: RemoteAddress) {
     let mut mad = *SaMad::from_bytes(&report.mad);
     mad.header.mad_mut().set_method(Method::REPORT_RESPONSE);
-    let request = Request {
+    let request = SaRequest {
         bytes: mad.as_bytes(),
         requester: from,
     };
@@ -105,7 +105,7 @@ fn answer_from(world: &mut World, report: &Report, from: RemoteAddress) {
     assert!(none.is_none());
 }
 
-fn answer(world: &mut World, report: &Report) {
+fn answer(world: &mut World, report: &NoticeReport) {
     answer_from(world, report, report.remote);
 }
 

@@ -192,7 +192,7 @@ fn subscriptions_survive_a_restart() {
     let saved: Vec<_> = world.sa.events().view().save().collect();
     assert_eq!(saved.len(), 2);
 
-    let mut after = Sa::new(Config { sm_key: SM_KEY });
+    let mut after = Sa::new(SaConfig { sm_key: SM_KEY });
     let mut twice = saved.clone();
     twice.extend(saved.clone());
     let mut broken = saved[0];
@@ -220,9 +220,9 @@ fn subscriptions_survive_a_restart() {
 }
 
 fn restore(sa: &mut Sa, subscriptions: Vec<SavedSubscription>) -> usize {
-    let remembered = Remembered {
+    let remembered = SavedSaState {
         subscriptions,
-        ..Remembered::default()
+        ..SavedSaState::default()
     };
     sa.restore(remembered, START)
 }

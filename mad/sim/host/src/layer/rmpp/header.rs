@@ -62,9 +62,9 @@ impl Kind {
 }
 
 /// RMPPStatus (IBA 13.6.2.1, table of status codes).
-pub(in crate::layer) struct Status;
+pub(in crate::layer) struct RmppStatusCode;
 
-impl Status {
+impl RmppStatusCode {
     pub(in crate::layer) const RESOURCES_EXHAUSTED: u8 = 1;
     pub(in crate::layer) const TOTAL_TIME_TOO_LONG: u8 = 118;
     pub(in crate::layer) const INCONSISTENT_FIRST: u8 = 120;

@@ -6,7 +6,7 @@ mod header;
 mod receiver;
 mod sender;
 
-pub(super) use header::{ABORT_CODES, Flags, Kind, RmppHeader, Status};
+pub(super) use header::{ABORT_CODES, Flags, Kind, RmppHeader, RmppStatusCode};
 pub(super) use receiver::{Reception, Taken, turned};
 pub(super) use sender::{Acknowledged, BURST_PAUSE, Sender};
 

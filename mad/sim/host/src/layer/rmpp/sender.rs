@@ -3,7 +3,7 @@ use std::time::Duration;
 use rsm_mad::wire::MAD_LEN;
 use rsm_mad::wire::MadBytes;
 
-use super::{Flags, Kind, PAYLOAD_LEN, RmppHeader, Status};
+use super::{Flags, Kind, PAYLOAD_LEN, RmppHeader, RmppStatusCode};
 
 /// How many segments leave at once at most, even if the other end opens a wider window: a kernel's
 /// send queue.
@@ -87,7 +87,7 @@ impl Sender {
             return Acknowledged::AllAgain;
         }
         if segment > self.count || segment > self.window {
-            return Acknowledged::Wrong(Status::SEGMENT_TOO_BIG);
+            return Acknowledged::Wrong(RmppStatusCode::SEGMENT_TOO_BIG);
         }
         if window < self.window || segment < self.acknowledged {
             return Acknowledged::Nothing;
