@@ -50,12 +50,51 @@ pub(super) fn edges(topology: &Topology, share: usize) -> Vec<SwitchIdx> {
 /// A switch with a smaller share of hosts may be a spine with a storage or management node on it.
 pub(super) const FEW_HOSTS: usize = 4;
 
+/// Sets of switches that hosts hang off, without those that may be spines with a few hosts: in a
+/// tree no leaf is next to another one. First without the switches that have mostly leaves for
+/// neighbours, then without those next to a leaf that have at most as many hosts as one of them,
+/// for each such number. Spines are fewer than leaves.
+pub(super) fn edges_apart(topology: &Topology) -> Vec<Vec<SwitchIdx>> {
+    let edges = edges(topology, ANY_HOST);
+    let hosts = |switch: SwitchIdx| topology.hosts(switch);
+    let neighbours = |switch: SwitchIdx| topology.groups(switch).map(|group| group.neighbour);
+    let next_to = |switch: SwitchIdx| neighbours(switch).filter(|&other| hosts(other) > 0).count();
+    let is_mostly_next = |switch: SwitchIdx| 2 * next_to(switch) > neighbours(switch).count();
+    let next: Vec<SwitchIdx> = edges
+        .iter()
+        .copied()
+        .filter(|&edge| next_to(edge) > 0)
+        .collect();
+    let without = |is_spine: &dyn Fn(SwitchIdx) -> bool| -> Vec<SwitchIdx> {
+        let leaves = edges.iter().copied();
+        leaves
+            .filter(|&edge| next_to(edge) == 0 || !is_spine(edge))
+            .collect()
+    };
+    let mut numbers: Vec<usize> = next.iter().map(|&edge| hosts(edge)).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let by_number = numbers
+        .into_iter()
+        .map(|few| without(&|edge| hosts(edge) <= few));
+    let mut found: Vec<Vec<SwitchIdx>> = vec![without(&is_mostly_next)];
+    found.extend(by_number);
+    found.dedup();
+    found.retain(|leaves| leaves.len() < edges.len() && leaves.len() * 2 > edges.len());
+    found
+}
+
 /// The share that makes every switch with a host an edge.
 pub(super) const ANY_HOST: usize = usize::MAX;
 
 /// Levels by distance from the edge: the farther, the higher; 0 at the top.
 pub(super) fn from_edges(topology: &Topology, share: usize) -> Vec<u8> {
-    let distances = distances(topology, &edges(topology, share));
+    from_leaves(topology, &edges(topology, share))
+}
+
+/// The same from given leaves.
+pub(super) fn from_leaves(topology: &Topology, leaves: &[SwitchIdx]) -> Vec<u8> {
+    let distances = distances(topology, leaves);
     let farthest = distances.iter().copied().flatten().max().unwrap_or(0);
     distances
         .into_iter()

@@ -11,10 +11,11 @@ use proptest::prelude::*;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::engine::{Category, EngineKind, Options, Ranking, Routing, route};
 use rsm_routing::generate::generate;
+use rsm_routing::mcast::Orientation;
 use rsm_routing::quality::{Settings, measure};
 use rsm_routing::tables::{NO_PATH, Tables};
 use rsm_routing::topology::{EndpointKind, SwitchIdx, Topology};
-use rsm_routing::verify::verify;
+use rsm_routing::verify::{Dependencies, verify};
 
 fn routed(topology: &Topology, earlier: Option<&Ranking>) -> Routing {
     routed_as(topology, earlier, &Options::default())
@@ -510,8 +511,16 @@ fn said_of(topology: &Topology, seed: u64) -> Options {
     Options {
         categories: categories.into(),
         numbers: numbers.into(),
+        connect_roots: seed % 4 == 1,
         ..Options::default()
     }
+}
+
+/// No packet turns up after going down, by the order that the routes name.
+fn assert_follows(topology: &Topology, routing: &Routing) {
+    let order = Orientation::of(topology, routing.ranking.as_ref().unwrap()).unwrap();
+    let turns = Dependencies::of(topology, &routing.tables);
+    assert!(turns.follows(|high, low| order.is_above(high, low)));
 }
 
 proptest! {
@@ -548,6 +557,7 @@ proptest! {
             }
             let next = routed(&broken, now.1.ranking.as_ref());
             assert_sound(&broken, &next.tables);
+            assert_follows(&broken, &next);
             // As if nothing had happened before.
             prop_assert_eq!(&next.tables, &routed(&broken, first.ranking.as_ref()).tables);
             now = (broken, next);

@@ -1,6 +1,7 @@
 //! The routing library: engines, proofs, generators and readers.
 
 mod common;
+mod detours;
 mod engines;
 mod fabric_tree;
 mod fabrics;

@@ -187,16 +187,20 @@ fn candidates(topology: &Topology, roots: &[SwitchIdx], unreached: Unreached) ->
         return candidates_of(topology, levels, made, unreached);
     }
     let mut found = Vec::new();
-    for (share, which) in [(ANY_HOST, "hosts"), (FEW_HOSTS, "most of the hosts")] {
-        let edges = levels::edges(topology, share).len();
-        if edges > 0 {
-            let made = format!("ranked by distance from the {edges} switches with {which}");
-            found.extend(candidates_of(
-                topology,
-                levels::from_edges(topology, share),
-                made,
-                unreached,
-            ));
+    let with_any = levels::edges(topology, ANY_HOST);
+    let mut leaves = vec![with_any.clone()];
+    leaves.extend(levels::edges_apart(topology));
+    leaves.push(levels::edges(topology, FEW_HOSTS));
+    for (number, leaves) in leaves.iter().enumerate() {
+        if !leaves.is_empty() && (number == 0 || *leaves != with_any) {
+            let which = match number {
+                0 => "hosts",
+                _ => "most of the hosts",
+            };
+            let count = leaves.len();
+            let made = format!("ranked by distance from the {count} switches with {which}");
+            let levels = levels::from_leaves(topology, leaves);
+            found.extend(candidates_of(topology, levels, made, unreached));
         }
     }
     let by_hosts = Order::new(levels::from_edges(topology, ANY_HOST), &[]);

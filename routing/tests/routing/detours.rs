@@ -1,0 +1,152 @@
+//! Paths of pairs that the ranks of a tree leave without one.
+
+use crate::common;
+
+use common::{Fabric, carries_nothing, followed, pgft};
+use rsm_routing::engine::{EngineKind, Options, Ranking, Routing, route};
+use rsm_routing::mcast::Orientation;
+use rsm_routing::quality::{Settings, measure};
+use rsm_routing::topology::{EndpointKind, SwitchIdx, Topology};
+use rsm_routing::verify::{Dependencies, Report, verify};
+
+fn routed(topology: &Topology, earlier: Option<&Ranking>, connect_roots: bool) -> Routing {
+    let options = Options {
+        previous_ranking: earlier.cloned(),
+        connect_roots,
+        ..Options::default()
+    };
+    route(EngineKind::FabricTree, topology, &options, None).unwrap()
+}
+
+/// Every pair with an end port is reached, without a loop, by the order that the routes name.
+fn assert_sound(topology: &Topology, routing: &Routing) -> Report {
+    let report = verify(topology, &routing.tables);
+    assert!(report.loop_free && report.credit_loop_free);
+    assert_eq!(report.unreachable_pairs, 0, "{:?}", report.witnesses);
+    let order = Orientation::of(topology, routing.ranking.as_ref().unwrap()).unwrap();
+    let turns = Dependencies::of(topology, &routing.tables);
+    assert!(turns.follows(|high, low| order.is_above(high, low)));
+    report
+}
+
+fn three_levels() -> Topology {
+    pgft(&[4, 4, 4], &[1, 4, 4], &[1, 1, 1], 0)
+}
+
+/// A tree of two levels: `leaves` with three hosts each under `spines`, `extra` ports on switches.
+fn two_levels(leaves: usize, spines: usize, extra: &[(usize, EndpointKind)]) -> Topology {
+    let mut fabric = Fabric::new();
+    let switches = fabric.switches(leaves + spines);
+    for &leaf in &switches[..leaves] {
+        fabric.hosts(leaf, 3);
+        for &spine in &switches[leaves..] {
+            fabric.link(leaf, spine);
+        }
+    }
+    for &(switch, kind) in extra {
+        fabric.endport(switches[switch], kind);
+    }
+    fabric.build()
+}
+
+#[test]
+fn switches_that_carry_nothing_have_paths_on_request() {
+    let topology = three_levels();
+    let without = routed(&topology, None, false);
+    let report = assert_sound(&topology, &without);
+    assert!(report.switch_pairs.unreachable > 0);
+    let with = routed(&topology, None, true);
+    let report = assert_sound(&topology, &with);
+    assert_eq!(report.switch_pairs.unreachable, 0);
+    // No entry that was there is another one.
+    for switch in topology.indices() {
+        for to in topology.destinations() {
+            let [before, after] = [&without, &with].map(|routing| routing.tables.lft(switch));
+            let is_same = before.entry(to.lid) == after.entry(to.lid);
+            assert!(is_same || carries_nothing(&topology, switch, to));
+        }
+    }
+}
+
+#[test]
+fn whichever_cable_a_tree_loses_the_routes_follow_the_change() {
+    for connect_roots in [false, true] {
+        let whole = three_levels();
+        let first = routed(&whole, None, connect_roots);
+        let mut turned = 0;
+        for cable in whole.cables() {
+            let broken = whole.without_cables(&[cable.a]);
+            let during = routed(&broken, first.ranking.as_ref(), connect_roots);
+            let report = assert_sound(&broken, &during);
+            assert!(!connect_roots || report.switch_pairs.unreachable == 0);
+            assert_eq!(during.whole(), None, "{cable:?}");
+            turned += usize::from(followed(&during) != followed(&first));
+            let unprepared = during.ranking.clone().map(Ranking::unprepared);
+            let anew = routed(&broken, unprepared.as_ref(), connect_roots);
+            assert_eq!(anew.tables, during.tables, "{cable:?}");
+            let back = routed(&whole, during.ranking.as_ref(), connect_roots);
+            assert_eq!(back.whole(), None);
+            assert_eq!(back.tables, first.tables);
+            assert_eq!(followed(&back), followed(&first));
+        }
+        // Only a cable above the apex asks for another one.
+        assert!(turned > 0 && turned < whole.link_count() / 4, "{turned}");
+    }
+}
+
+#[test]
+fn two_cables_lost_anywhere_leave_every_end_port_reached() {
+    let whole = three_levels();
+    let first = routed(&whole, None, false);
+    let cables = whole.cables();
+    for (number, one) in cables.iter().enumerate().step_by(3) {
+        let broken = whole.without_cables(&[one.a]);
+        let during = routed(&broken, first.ranking.as_ref(), false);
+        for other in cables.iter().skip(number % 7).step_by(11) {
+            let both = broken.without_cables(&[other.a]);
+            let next = routed(&both, during.ranking.as_ref(), false);
+            assert_sound(&both, &next);
+            let whole = next.ranking.clone().map(Ranking::unprepared);
+            assert_eq!(routed(&both, whole.as_ref(), false).tables, next.tables);
+        }
+    }
+}
+
+#[test]
+fn aggregation_nodes_at_every_switch_reach_each_other() {
+    let nodes: Vec<(usize, EndpointKind)> = (0..14)
+        .map(|switch| (switch, EndpointKind::AggregationNode))
+        .collect();
+    let whole = two_levels(8, 6, &nodes);
+    let first = routed(&whole, None, false);
+    assert_sound(&whole, &first);
+    for cable in whole.cables() {
+        let broken = whole.without_cables(&[cable.a]);
+        let during = routed(&broken, first.ranking.as_ref(), false);
+        assert_sound(&broken, &during);
+        assert_eq!(during.whole(), None, "{cable:?}");
+        let back = routed(&whole, during.ranking.as_ref(), false);
+        assert_eq!(back.tables, first.tables);
+    }
+}
+
+/// The tree stays a tree, and only what passes between the two spines goes by a leaf.
+#[test]
+fn management_hosts_on_two_spines_cost_the_rest_nothing() {
+    let plain = two_levels(8, 6, &[]);
+    let managed = two_levels(8, 6, &[(8, EndpointKind::Ca), (9, EndpointKind::Ca)]);
+    let settings = Settings::default();
+    let loads = [plain, managed].map(|topology| {
+        let routing = routed(&topology, None, false);
+        assert_sound(&topology, &routing);
+        let levels = routing.ranks.clone().unwrap();
+        let is_top = |switch: SwitchIdx| levels[switch.index()] == 0;
+        assert_eq!(
+            topology.indices().filter(|&switch| is_top(switch)).count(),
+            6
+        );
+        measure(&topology, &routing.tables, &settings).paths.max
+    });
+    // Each of the 24 hosts at leaves sends to the hosts on the spines as well, and they to it.
+    assert!(loads[1] <= loads[0] + 24 + 3, "{loads:?}");
+}
