@@ -29,7 +29,7 @@ use rsm_routing::engine::{self, AbsentRoots, EngineError, Options, Rebalanced, R
 use rsm_routing::mcast::{Mft, Orientation};
 use rsm_routing::tables::{BLOCK_LIDS, Lft, Tables};
 use rsm_routing::topology::{Topology, TopologyError};
-use rsm_routing::verify::{Report, Tally};
+use rsm_routing::verify::{Dependencies, Report, Tally};
 
 use self::groups::GroupSet;
 pub use self::job::{JobKind, PlanJob};
@@ -266,12 +266,17 @@ fn try_plan(job: &PlanJob) -> Result<Outcome, PlanError> {
     let orientation = multicast::orientation(&topology, &routing);
     let proof = proof_of(job, &topology, &routing, &orientation, &mut whole)?;
     let follows_ranking = proof.follows;
+    let orders = if follows_ranking {
+        interim_orders(job, &topology, &routing, &orientation)
+    } else {
+        transition::Orders::default()
+    };
     let route = transition::route(
         &job.fabric,
         (&topology, links),
         (&job.hardware, &held),
         &routing.tables,
-        (follows_ranking && keeps_order(job, &routing)).then_some(&orientation),
+        &orders,
         &transition::Ways::of(job, &topology, &routing),
         &link_ports,
     );
@@ -334,15 +339,33 @@ fn order_of(job: &PlanJob, topology: &Arc<Topology>, whole: &mut Vec<Whole>) -> 
     })
 }
 
-/// Whether the routes follow the order that those in force follow, or the usual one again: interim
-/// tables by one order take packets from entries to entries of that order only.
-fn keeps_order(job: &PlanJob, routing: &Routing) -> bool {
-    let Some(ranking) = &routing.ranking else {
-        return true;
-    };
+/// The orders that interim tables may follow, given the order of the planned routes.
+fn interim_orders(
+    job: &PlanJob,
+    topology: &Topology,
+    routing: &Routing,
+    own: &Orientation,
+) -> transition::Orders {
     let previous = job.previous.as_deref();
     let previous = previous.and_then(|plan| plan.routing.ranking.as_ref());
-    !ranking.is_interim || previous.is_some_and(|previous| previous.follows == ranking.follows)
+    let Some(ranking) = &routing.ranking else {
+        return transition::Orders {
+            own: Some(own.clone()),
+            before: None,
+        };
+    };
+    let turned = previous.filter(|previous| previous.follows != ranking.follows);
+    let follows = |order: &Orientation| {
+        let turns = Dependencies::of(topology, &routing.tables);
+        turns.follows(|high, low| order.is_above(high, low))
+    };
+    let keeps = previous.is_some() && turned.is_none();
+    transition::Orders {
+        own: (!ranking.is_interim || keeps).then(|| own.clone()),
+        before: turned
+            .and_then(|previous| Orientation::of(topology, previous))
+            .filter(follows),
+    }
 }
 
 /// The routes of a job's engine.

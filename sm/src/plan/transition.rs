@@ -153,10 +153,20 @@ impl CheckedTransition {
     }
 }
 
+/// The orders that interim tables may follow; planned tables follow each of them.
+#[derive(Default)]
+pub(super) struct Orders {
+    /// That of the planned tables, unless it is an interim one that those in force do not follow.
+    pub(super) own: Option<Orientation>,
+    /// That of the tables in force, where the planned ones follow it as well, as they do when only
+    /// detours go.
+    pub(super) before: Option<Orientation>,
+}
+
 /// The way from the held tables to the planned ones.
 ///
-/// `orientation` is the order of the planned tables, if they follow one. `routes` has the links
-/// that they may use, `topology` every link that carries packets, also those that routes avoid. If
+/// The planned tables follow each order of `orders`. `routes` has the links that they may use,
+/// `topology` every link that carries packets, also those that routes avoid. If
 /// old entries lead to a place that `topology` does not show, no mixture can be proved: then every
 /// changed entry discards first, which only removes dependencies.
 pub(super) fn route(
@@ -164,7 +174,7 @@ pub(super) fn route(
     (routes, topology): (&Topology, &Topology),
     (held, old): (&[HeldTable], &Tables),
     planned: &Tables,
-    orientation: Option<&Orientation>,
+    orders: &Orders,
     lanes: &Ways<'_>,
     link_ports: &LinkPorts,
 ) -> CheckedTransition {
@@ -189,7 +199,7 @@ pub(super) fn route(
             return CheckedTransition::whole(Transition::discarding(old, planned), LANES);
         }
     }
-    let along = orientation.and_then(|orientation| {
+    let along = |orientation: &Orientation| {
         let is_above = |high, low| orientation.is_above(high, low);
         let around = mute::around(topology, is_above, held, (old, planned));
         let around_mute = around
@@ -203,8 +213,13 @@ pub(super) fn route(
             .collect();
         let stages = stages_along_opening(topology, is_above, &idle, &fixed, difference)?;
         Some((stages, around))
-    });
-    if let Some((mut stages, around)) = along {
+    };
+    let own = orders.own.as_ref().and_then(along);
+    let loses = own.as_ref().is_none_or(|(stages, _)| stages.has_cut);
+    let before = orders.before.as_ref().filter(|_| loses).and_then(along);
+    let before = before.filter(|(stages, _)| !stages.has_cut);
+    let follows_own = before.is_none();
+    if let Some((mut stages, around)) = before.or(own) {
         if around.is_none() {
             stages.tables.pop();
         }
@@ -227,7 +242,7 @@ pub(super) fn route(
                 tried: Arc::new(around.tried),
                 instead,
             },
-            follows: !stages.has_cut,
+            follows: follows_own && !stages.has_cut,
             whole: None,
         };
     }
