@@ -24,6 +24,7 @@ use super::state_reader::StateRequest;
 use super::{AckJournal, Clock, CoreSink, HELD_AT_MOST, SaveSink};
 use crate::alias_guids::AliasGuids;
 use crate::core::Event;
+use crate::daemon::compute;
 use crate::plan::groups::GroupSet;
 use crate::sa::{Answer, Request, Sa, SaSnapshot, Statistics};
 
@@ -90,6 +91,7 @@ const TELL_AGAIN: Duration = Duration::from_millis(10);
 impl Worker {
     /// Answers until [`Worker::closing`] is set.
     pub(super) fn run(mut self) {
+        compute::step_ahead();
         while !self.closing.load(Ordering::Acquire) {
             let sa_snapshot = self.sa_snapshot.lock().take();
             if let Some(sa_snapshot) = sa_snapshot {
