@@ -8,8 +8,8 @@
 //!
 //! Simulation, shim and hosts take processors from both managers alike: `cpu_us` is the manager's
 //! own processor time for an answer, routing included; `inside_p99_us` is rsm's own measurement,
-//! from the arrival of a request until its answer goes to the kernel, without the processes on the
-//! path.
+//! from reading a request at the device until its answer goes to the kernel, without the processes
+//! on the path, and without a request's wait at the device.
 
 mod options;
 

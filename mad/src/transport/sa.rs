@@ -51,8 +51,8 @@ impl SaInbound {
     }
 }
 
-/// The receiving half of the SA: called on the transport's receive thread. It must not block, for
-/// the same thread receives subnet management.
+/// The receiving half of the SA: called on the transport's receive thread, or by
+/// [`SaPort::receive`]. It must not block, for the same thread may receive subnet management.
 pub type SaSink = Box<dyn FnMut(SaInbound) + Send>;
 
 /// The receiving halves of a transport.
@@ -141,6 +141,24 @@ pub trait SaPort: Send + Sync {
 
     /// The port that the half sends from, as last known.
     fn local_port(&self) -> LocalPort;
+
+    /// Whether messages wait until the owner calls [`SaPort::receive`]. Otherwise a thread of the
+    /// transport's passes them to the [`SaSink`].
+    fn is_polled(&self) -> bool {
+        false
+    }
+
+    /// Passes at most `most` messages to the [`SaSink`], on the calling thread; waits up to
+    /// `timeout` for the first of them. A call of [`SaPort::wake`] ends the wait, also one before
+    /// it. Returns how many messages there were. While the transport is closed, it only waits.
+    ///
+    /// Only for a port that [is polled](SaPort::is_polled); others return at once.
+    fn receive(&self, _most: usize, _timeout: Duration) -> usize {
+        0
+    }
+
+    /// Ends the wait of [`SaPort::receive`], from any thread.
+    fn wake(&self) {}
 }
 
 impl<P: SaPort + ?Sized> SaPort for Arc<P> {
@@ -159,5 +177,17 @@ impl<P: SaPort + ?Sized> SaPort for Arc<P> {
 
     fn local_port(&self) -> LocalPort {
         (**self).local_port()
+    }
+
+    fn is_polled(&self) -> bool {
+        (**self).is_polled()
+    }
+
+    fn receive(&self, most: usize, timeout: Duration) -> usize {
+        (**self).receive(most, timeout)
+    }
+
+    fn wake(&self) {
+        (**self).wake();
     }
 }

@@ -13,7 +13,9 @@ use std::time::Duration;
 use rsm_ids::PortNum;
 use rsm_mad::ids::{DirectedPath, Tid};
 use rsm_mad::transport::umad::{self, UmadSelector, UmadTransport};
-use rsm_mad::transport::{Datagram, Inbound, RemoteAddress, SendError, SendFailure, Transport};
+use rsm_mad::transport::{
+    Datagram, Inbound, RemoteAddress, SaPort as _, SendError, SendFailure, Sinks, Transport,
+};
 use rsm_mad::wire::attr::{Attribute, NodeInfo, NodeType, PortInfo};
 use rsm_mad::wire::header::{AttrId, Class, Method, Status};
 use rsm_mad::wire::smp::{Smp, SmpRequest};
@@ -151,6 +153,38 @@ fn inside_is_sm_and_reopening() {
         transport.send(&foreign, TIMEOUT),
         Err(SendError::UnsupportedClass { class }) if class == Class::DEVICE
     ));
+}
+
+/// ibsim gives all requests to one descriptor of a node, so that the SA has none of its own.
+#[test]
+fn ibsim_gives_the_sa_no_descriptor_and_subnet_management_goes_on() {
+    if available() {
+        let sim = Ibsim::start();
+        sim.spawn("Hca1", "transport_umad::inside_one_descriptor")
+            .passes();
+    }
+}
+
+#[test]
+#[ignore = "runs inside ibsim"]
+fn inside_one_descriptor() {
+    if !inside() {
+        return;
+    }
+    let (sender, inbound) = channel();
+    let sinks = Sinks {
+        others: Box::new(move |event| sender.send(event).unwrap_or(())),
+        sa: Some(Box::new(|inbound| panic!("{inbound:?} is not of the SA"))),
+    };
+    let mut transport = umad::open(&UmadSelector::default(), sinks).unwrap();
+    let port = transport.sa();
+    assert!(port.is_polled());
+    for tid in 1..4 {
+        let get = request(Method::GET, AttrId::NODE_INFO, tid);
+        exchange(&mut transport, &inbound, &directed(&[1], &get));
+        assert_eq!(port.receive(16, Duration::from_millis(20)), 0);
+        transport.reopen().unwrap();
+    }
 }
 
 /// The port's state is read a few times meanwhile.

@@ -56,8 +56,8 @@ pub struct SaCounters {
     pub requests: BTreeMap<(AttrId, Method), u64>,
     /// Answers, by status. Without zeroes.
     pub answers: BTreeMap<Status, u64>,
-    /// The time from the arrival of a request until its answer is handed on: the datagram, or the
-    /// first of a table.
+    /// The time from reading a request at the port until its answer is handed on: the datagram, or
+    /// the first of a table.
     pub latencies: LatencyCounts,
     /// Requests refused with BUSY for lack of room before they were looked at, and tables refused
     /// for lack of room.

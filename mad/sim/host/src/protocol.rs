@@ -5,17 +5,26 @@
 //! on one machine, so that numbers are native.
 //!
 //! A packet of a Unix socket has a limit, a message has none; a message longer than [`MAX_INLINE`]
-//! goes in a memory file beside the packet. The answer to an `ioctl` comes by a socket of its own,
+//! goes in a memory file beside the packet. A message longer than [`SHORT`] follows an announcement,
+//! so that the shim takes a shorter one with one system call, as a program takes it from a kernel,
+//! and leaves a longer one until there is room for it. The answer to an `ioctl` comes by a socket of its own,
 //! which the call carries, so that it can neither wait behind parcels nor reach another thread.
 
+use rsm_mad::wire::MAD_LEN;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use crate::abi::HEADER_LEN;
+
 /// The version of this protocol; both ends state it.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The longest body of a packet in bytes, header of the message included: well below the usual send
 /// buffer of a Unix socket, 208 KiB.
 pub const MAX_INLINE: usize = 32 * 1024;
+
+/// The longest body of a parcel without an announcement: a datagram with its header. Programs give
+/// that much room to every `read`.
+pub const SHORT: usize = HEADER_LEN + MAD_LEN;
 
 /// The longest packet in bytes.
 pub const MAX_PACKET: usize = MAX_INLINE + 64;
@@ -90,11 +99,22 @@ pub const WRITE: u32 = 0;
 #[repr(C)]
 pub struct Parcel {
     /// The length of the body in bytes. Beyond [`MAX_INLINE`] it is in the memory file, and the
-    /// packet has its first `least` bytes.
+    /// packet has its first `least` bytes. 0 announces that the next parcel is longer than
+    /// [`SHORT`].
     pub total: u32,
     /// The least room for `read`. With this room but not enough for all, it gets that many bytes
     /// and ENOSPC.
     pub least: u32,
+}
+
+impl Parcel {
+    /// Announces a parcel longer than [`SHORT`].
+    pub const ANNOUNCEMENT: Parcel = Parcel { total: 0, least: 0 };
+
+    /// Whether it only announces the next one.
+    pub fn is_announcement(&self) -> bool {
+        self.total == 0
+    }
 }
 
 /// A fixed part at the beginning of a packet and the rest.

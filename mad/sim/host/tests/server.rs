@@ -16,8 +16,8 @@ use rsm_sim::live::{self, SimHandle};
 use rsm_sim::{Sim, SimConfig};
 use rsm_sim_host::abi::{ENABLE_PKEY, HEADER_LEN, REGISTER_AGENT, RegisterRequest, UserMadHeader};
 use rsm_sim_host::protocol::{
-    ALL_PORTS, ASK_TREE, Answer, Call, Hello, MAX_INLINE, OPEN_ISSM, OPEN_UMAD, Parcel, VERSION,
-    WRITE, split,
+    ALL_PORTS, ASK_TREE, Answer, Call, Hello, MAX_INLINE, OPEN_ISSM, OPEN_UMAD, Parcel, SHORT,
+    VERSION, WRITE, split,
 };
 use rsm_sim_host::server::{self, HostServer, HostServerOptions, ServerError};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -226,9 +226,15 @@ impl Device {
 
     /// The result of `read`, and the least room for it.
     fn read(&self) -> (UserMadHeader, Vec<u8>, u32) {
-        let (packet, carried) = receive(&self.0).expect("something to read");
+        let mut received = receive(&self.0).expect("something to read");
+        let announced = split::<Parcel>(&received.0).unwrap().0.is_announcement();
+        if announced {
+            received = receive(&self.0).expect("the announced message");
+        }
+        let (packet, carried) = received;
         let (parcel, inline) = split::<Parcel>(&packet).unwrap();
         let total = parcel.total as usize;
+        assert_eq!(announced, total > SHORT);
         let mut whole = inline.to_vec();
         if total > MAX_INLINE {
             assert_eq!(inline.len(), parcel.least as usize);

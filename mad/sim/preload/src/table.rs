@@ -30,8 +30,8 @@ pub(crate) struct Entry {
     pub(crate) agents: AtomicU32,
     /// A bit for each agent that the server does RMPP for.
     pub(crate) segmented: AtomicU32,
-    /// Held while a message is read, which takes two system calls.
-    pub(crate) reading: Mutex<()>,
+    /// Whether the next message is longer than a datagram. Locked while a message is read.
+    pub(crate) long_next: Mutex<bool>,
 }
 
 static TABLE: [Entry; MAX_DESCRIPTORS] = [const {
@@ -41,7 +41,7 @@ static TABLE: [Entry; MAX_DESCRIPTORS] = [const {
         used: AtomicBool::new(false),
         agents: AtomicU32::new(0),
         segmented: AtomicU32::new(0),
-        reading: Mutex::new(()),
+        long_next: Mutex::new(false),
     }
 }; MAX_DESCRIPTORS];
 
@@ -72,6 +72,7 @@ pub(crate) fn insert(descriptor: i32, kind: Kind) -> bool {
     entry.used.store(false, Ordering::Relaxed);
     entry.agents.store(0, Ordering::Relaxed);
     entry.segmented.store(0, Ordering::Relaxed);
+    *entry.long_next.lock() = false;
     entry.kind.store(kind as u8, Ordering::Release);
     true
 }

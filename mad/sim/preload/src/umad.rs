@@ -9,7 +9,7 @@ use rsm_sim_host::abi::{
     ENABLE_PKEY, HEADER_LEN, OLD_HEADER_LEN, REGISTER_AGENT, REGISTER_AGENT2, RegisterRequest,
     RegisterRequest2, UNREGISTER_AGENT, USER_RMPP,
 };
-use rsm_sim_host::protocol::{Answer, Call, MAX_INLINE, MAX_MESSAGE, Parcel, WRITE, split};
+use rsm_sim_host::protocol::{Answer, Call, MAX_INLINE, MAX_MESSAGE, Parcel, SHORT, WRITE, split};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
@@ -32,14 +32,23 @@ const RMPP_ACTIVE: u8 = 1;
 /// Takes the next message, like Linux: with room for a part of it only, the call gives that part
 /// and fails with ENOSPC, and the message stays.
 pub(crate) fn read(device: BorrowedFd<'_>, entry: &Entry, room: &mut [u8]) -> Result<usize, Errno> {
-    let _alone = entry.reading.lock();
+    let mut long_next = entry.long_next.lock();
     let mut head = [0; size_of::<Parcel>()];
-    let received = receive(device, &mut head, room, RecvFlags::PEEK)?.0;
-    if received == 0 {
-        // The server is gone.
-        return Err(Errno::IO);
+    if !*long_next && room.len() >= SHORT {
+        let parcel = receive_parcel(device, &mut head, room, RecvFlags::empty())?;
+        if !parcel.is_announcement() {
+            return Ok((parcel.total as usize).min(room.len()));
+        }
+        *long_next = true;
+        wait(device)?;
     }
-    let (parcel, _) = split::<Parcel>(&head).ok_or(Errno::IO)?;
+    let mut parcel = receive_parcel(device, &mut head, room, RecvFlags::PEEK)?;
+    if parcel.is_announcement() {
+        receive(device, &mut head, &mut [], RecvFlags::empty())?;
+        *long_next = true;
+        wait(device)?;
+        parcel = receive_parcel(device, &mut head, room, RecvFlags::PEEK)?;
+    }
     let (total, least) = (parcel.total as usize, parcel.least as usize);
     if room.len() < least {
         return Err(Errno::INVAL);
@@ -47,6 +56,7 @@ pub(crate) fn read(device: BorrowedFd<'_>, entry: &Entry, room: &mut [u8]) -> Re
     if room.len() < total {
         return Err(Errno::NOSPC);
     }
+    *long_next = false;
     if total <= MAX_INLINE {
         // All of it is there; this only takes it out of the queue.
         receive(device, &mut head, &mut [], RecvFlags::empty())?;
@@ -62,6 +72,26 @@ pub(crate) fn read(device: BorrowedFd<'_>, entry: &Entry, room: &mut [u8]) -> Re
         }
     }
     Ok(total)
+}
+
+/// Waits for the message behind an announcement: the server sends it as soon as there is room.
+fn wait(device: BorrowedFd<'_>) -> Result<(), Errno> {
+    let mut arrival = [PollFd::from_borrowed_fd(device, PollFlags::IN)];
+    rustix::io::retry_on_intr(|| rustix::event::poll(&mut arrival, None))?;
+    Ok(())
+}
+
+/// The next parcel; its body goes into `room`.
+fn receive_parcel(
+    device: BorrowedFd<'_>,
+    head: &mut [u8],
+    room: &mut [u8],
+    flags: RecvFlags,
+) -> Result<Parcel, Errno> {
+    // Nothing received: the server is gone.
+    let received = receive(device, head, room, flags)?.0;
+    let parcel = split::<Parcel>(&head[..received.min(head.len())]);
+    Ok(parcel.ok_or(Errno::IO)?.0)
 }
 
 fn receive(

@@ -71,4 +71,16 @@ impl<P: SaPort> SaPort for FaultySaPort<P> {
     fn local_port(&self) -> LocalPort {
         self.port.local_port()
     }
+
+    fn is_polled(&self) -> bool {
+        self.port.is_polled()
+    }
+
+    fn receive(&self, most: usize, timeout: Duration) -> usize {
+        self.port.receive(most, timeout)
+    }
+
+    fn wake(&self) {
+        self.port.wake();
+    }
 }

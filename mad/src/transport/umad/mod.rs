@@ -3,6 +3,11 @@
 //! The library is loaded at first use, so that a program built with this module runs without it as
 //! long as it opens no port. One thread waits and reads; the caller's thread writes.
 //!
+//! The SA, if it has a sink, has a descriptor of its own, which its owner reads
+//! ([`SaPort::receive`](super::SaPort::receive)): hosts and subnet management share no thread and
+//! no queue. Where the device gives no second descriptor, the one thread reads for both, and the
+//! log says so. So it is inside ibsim, which gives all requests to one descriptor of a node.
+//!
 //! # When the device vanishes
 //!
 //! A link that goes down leaves the port open; going down and coming up are events. When reading
@@ -28,15 +33,15 @@ use parking_lot::RwLock;
 use rsm_ids::PortNum;
 
 use self::agents::{Agents, Presence};
-use self::ffi::{IsSm, Pair, Umad};
+use self::ffi::{IsSm, OpenPort, Pair, Umad};
 use self::receiver::{OpenPorts, Shared};
 use self::sysfs::{PortFiles, PortWatch};
 use super::{Datagram, IsSmError, LocalPort, SendError, Sinks, Transport};
 use crate::wire::header::{Class, MadHeader};
 
 pub use ports::UmadSelector;
-use sa::Agent;
 pub use sa::UmadSaPort;
+use sa::{Agent, SaHalf};
 
 /// A port could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -72,6 +77,9 @@ pub enum UmadError {
         /// The operating system's error.
         source: io::Error,
     },
+    /// The operating system has no descriptor left to wake the SA's thread with.
+    #[error("cannot make an event to wake the SA with")]
+    Wake(#[source] io::Error),
     /// The receive thread could not be started.
     #[error("cannot start the receive thread of {device}")]
     Thread {
@@ -123,14 +131,19 @@ fn open_as(
 ) -> Result<UmadTransport, UmadError> {
     let umad = Umad::load().map_err(UmadError::Library)?;
     let candidates = ports::candidates(selector, ports::list(umad))?;
-    let (ready, local) = first_that_registers(umad, candidates, presence)?;
+    let Sinks { others, sa } = sinks;
+    let sa = Arc::new(SaHalf::new(sa).map_err(UmadError::Wake)?);
+    let (ready, local) = first_that_registers(umad, candidates, presence, sa.has_sink())?;
     let mut transport = UmadTransport {
         umad,
         presence,
         local,
         opened: None,
-        sinks: Some(sinks),
-        sa: Arc::default(),
+        sinks: Some(Sinks {
+            others,
+            sa: SaHalf::sink(&sa),
+        }),
+        sa,
         is_sm: None,
     };
     transport.start(ready)?;
@@ -148,14 +161,16 @@ struct Ready {
 }
 
 /// Opens the first of `candidates` that can be opened and registered on: another process may have
-/// the classes of a port.
+/// the classes of a port. `for_sa`: the SA has a sink.
 fn first_that_registers(
     umad: &'static Umad,
     candidates: Vec<LocalPort>,
     presence: Presence,
+    for_sa: bool,
 ) -> Result<(Ready, LocalPort), UmadError> {
+    let for_sa = for_sa && presence == Presence::Manager;
     first_that_works(candidates, |local| {
-        let ports = open_ports(umad, local)?;
+        let ports = open_ports(umad, local, for_sa)?;
         let agents = Agents::register(&ports, presence).map_err(|error| UmadError::Register {
             device: device(local),
             class: error.class,
@@ -187,22 +202,57 @@ fn first_that_works<T>(
     Err(last.expect("there is a candidate, or there was an error before"))
 }
 
-/// Opens the device of a port, or both devices if its QP 0 and QP 1 are on two.
-fn open_ports(umad: &'static Umad, local: &LocalPort) -> Result<OpenPorts, UmadError> {
+/// Opens the device of a port, or both devices if its QP 0 and QP 1 are on two; `for_sa` once more
+/// for the SA.
+fn open_ports(
+    umad: &'static Umad,
+    local: &LocalPort,
+    for_sa: bool,
+) -> Result<OpenPorts, UmadError> {
     let (smi, gsi) = devices(
         umad.pair(&local.ca, local.port),
         (local.ca.clone(), local.port),
     );
-    let open = |(ca, port): (String, PortNum)| {
-        umad.open(&ca, port).map_err(|source| UmadError::Open {
+    let open = |(ca, port): &Device| {
+        umad.open(ca, *port).map_err(|source| UmadError::Open {
             device: format!("{ca}:{port}"),
             source,
         })
     };
-    Ok(OpenPorts {
-        smi: open(smi)?,
-        gsi: gsi.map(open).transpose()?,
-    })
+    let mut ports = OpenPorts {
+        smi: open(&smi)?,
+        gsi: gsi.as_ref().map(open).transpose()?,
+        sa: None,
+    };
+    if for_sa {
+        let first = ports.gsi.as_ref().unwrap_or(&ports.smi);
+        ports.sa = own_descriptor(first, || open(gsi.as_ref().unwrap_or(&smi)), local);
+    }
+    Ok(ports)
+}
+
+/// The SA's own descriptor of a device that has `first` open, if there is one.
+fn own_descriptor(
+    first: &OpenPort,
+    open_again: impl FnOnce() -> Result<OpenPort, UmadError>,
+    local: &LocalPort,
+) -> Option<OpenPort> {
+    const EFFECT: &str = "the SA shares a descriptor and a thread with subnet management: under \
+                          load hosts wait longer for answers";
+    let device = device(local);
+    if !first.is_of_kernel() {
+        tracing::info!(
+            device,
+            "the device is ibsim's, which gives all requests to one descriptor; {EFFECT}"
+        );
+        return None;
+    }
+    open_again()
+        .inspect_err(|error| {
+            let error: &dyn std::error::Error = error;
+            tracing::warn!(device, error, "the device cannot be opened twice; {EFFECT}");
+        })
+        .ok()
 }
 
 type Device = (String, PortNum);
@@ -225,8 +275,7 @@ pub struct UmadTransport {
     opened: Option<Opened>,
     /// The receiving halves, while no thread has them.
     sinks: Option<Sinks>,
-    /// The agent that the SA sends through, while the port is open.
-    sa: Arc<RwLock<Option<Agent>>>,
+    sa: Arc<SaHalf>,
     is_sm: Option<IsSm>,
 }
 
@@ -253,6 +302,7 @@ impl UmadTransport {
             local: RwLock::new(self.local.clone()),
             closing: AtomicBool::new(false),
             gone: AtomicBool::new(false),
+            sa_failed: AtomicBool::new(false),
             send_failures: AtomicU32::new(0),
         });
         let files = PortFiles::new(&self.local.ca, self.local.port, known.clone());
@@ -268,7 +318,7 @@ impl UmadTransport {
             .name(format!("umad {device}"))
             .spawn(move || receiver::run(&for_thread, known, &watch, sinks))
             .map_err(|source| UmadError::Thread { device, source })?;
-        *self.sa.write() = Some(Agent {
+        self.sa.open(Agent {
             id: agents.for_class(Class::SUBNET_ADMINISTRATION),
             shared: Arc::clone(&shared),
         });
@@ -282,11 +332,11 @@ impl UmadTransport {
 
     /// Ends the thread and takes the sinks back.
     fn stop(&mut self) {
-        *self.sa.write() = None;
         let Some(opened) = self.opened.take() else {
             return;
         };
         opened.shared.closing.store(true, Ordering::Release);
+        self.sa.close();
         self.local = opened.shared.local.read().clone();
         self.sinks = opened.thread.join().ok();
     }
@@ -311,7 +361,8 @@ impl UmadTransport {
                 seen: "others only".to_owned(),
             });
         };
-        let (ready, local) = first_that_registers(self.umad, vec![local], self.presence)?;
+        let for_sa = self.sa.has_sink();
+        let (ready, local) = first_that_registers(self.umad, vec![local], self.presence, for_sa)?;
         self.local = local;
         self.start(ready)?;
         if was_sm && let Err(error) = self.set_is_sm(true) {
@@ -323,7 +374,7 @@ impl UmadTransport {
     /// The sending half of the SA; it stays usable after the port is opened again.
     pub fn sa(&self) -> UmadSaPort {
         UmadSaPort {
-            agent: Arc::clone(&self.sa),
+            half: Arc::clone(&self.sa),
             known: self.local.clone(),
         }
     }
@@ -389,11 +440,11 @@ const CLOSE_STEP: Duration = Duration::from_millis(5);
 impl Drop for UmadTransport {
     fn drop(&mut self) {
         self.is_sm = None;
-        *self.sa.write() = None;
         let Some(opened) = self.opened.take() else {
             return;
         };
         opened.shared.closing.store(true, Ordering::Release);
+        self.sa.close();
         for _ in 0..CLOSE_PATIENCE.as_millis() / CLOSE_STEP.as_millis() {
             if opened.thread.is_finished() {
                 return;

@@ -30,18 +30,22 @@ pub(super) struct OpenPorts {
     pub(super) smi: OpenPort,
     /// The device with QP 1, if it is another one.
     pub(super) gsi: Option<OpenPort>,
+    /// The SA's own descriptor of the device with QP 1, which the receive thread does not read.
+    pub(super) sa: Option<OpenPort>,
 }
 
 impl OpenPorts {
     /// The port that datagrams of `class` leave by.
     pub(super) fn of_class(&self, class: Class) -> &OpenPort {
-        match &self.gsi {
-            Some(gsi) if !class.is_subnet_management() => gsi,
+        match (&self.sa, &self.gsi) {
+            (Some(sa), _) if class == Class::SUBNET_ADMINISTRATION => sa,
+            (_, Some(gsi)) if !class.is_subnet_management() => gsi,
             _ => &self.smi,
         }
     }
 
-    fn all(&self) -> impl Iterator<Item = &OpenPort> {
+    /// The descriptors that the receive thread reads.
+    fn of_thread(&self) -> impl Iterator<Item = &OpenPort> {
         [Some(&self.smi), self.gsi.as_ref()].into_iter().flatten()
     }
 
@@ -60,6 +64,8 @@ pub(super) struct Shared {
     pub(super) closing: AtomicBool,
     /// The device vanished.
     pub(super) gone: AtomicBool,
+    /// Reading the SA's own descriptor failed for good.
+    pub(super) sa_failed: AtomicBool,
     /// Datagrams in a row that the device refused.
     pub(super) send_failures: AtomicU32,
 }
@@ -80,6 +86,30 @@ impl Shared {
     fn takes_nothing(&self) -> bool {
         self.send_failures.load(Ordering::Relaxed) >= SEND_FAILURES_TOLERATED
     }
+
+    /// Whether datagrams can still pass.
+    pub(super) fn is_open(&self) -> bool {
+        let ended = [&self.closing, &self.gone, &self.sa_failed];
+        !ended.iter().any(|ended| ended.load(Ordering::Acquire))
+    }
+}
+
+/// Read errors in a row of one descriptor.
+#[derive(Debug, Default)]
+pub(super) struct ReadFailures(u32);
+
+impl ReadFailures {
+    pub(super) fn succeeded(&mut self) {
+        self.0 = 0;
+    }
+
+    /// Counts an error, and logs it. Returns whether the device is gone.
+    pub(super) fn failed(&mut self, error: &io::Error, shared: &Shared) -> bool {
+        self.0 += 1;
+        let local = shared.local.read();
+        tracing::warn!(ca = local.ca, port = local.port.0, %error, "cannot read from the device");
+        is_final(error) || self.0 > READ_FAILURES_TOLERATED
+    }
 }
 
 /// Whether an error of reading means that the device is gone and further attempts are useless.
@@ -97,25 +127,20 @@ pub(super) fn run(
     watch: &PortWatch,
     mut sinks: Sinks,
 ) -> Sinks {
-    let mut failures = 0;
+    let mut failures = ReadFailures::default();
     while !shared.closing.load(Ordering::Acquire) {
         let mut idle = true;
-        let mut gone = shared.takes_nothing();
-        for port in shared.ports.all() {
+        let mut gone = shared.takes_nothing() || shared.sa_failed.load(Ordering::Acquire);
+        for port in shared.ports.of_thread() {
             match port.receive() {
                 Ok(received) => {
-                    failures = 0;
+                    failures.succeeded();
                     idle &= received.is_none();
                     if let Some(received) = received {
                         deliver(&mut sinks, received);
                     }
                 }
-                Err(error) => {
-                    failures += 1;
-                    gone |= is_final(&error) || failures > READ_FAILURES_TOLERATED;
-                    let local = shared.local.read();
-                    tracing::warn!(ca = local.ca, port = local.port.0, %error, "cannot read from the device");
-                }
+                Err(error) => gone |= failures.failed(&error, shared),
             }
         }
         while let Some(reading) = watch.poll() {
@@ -148,6 +173,25 @@ fn deliver(sinks: &mut Sinks, received: Received) {
         sinks.deliver_to_sa(SaInbound::Message(received.into_message()));
     } else if let Some(inbound) = classify(&received) {
         sinks.deliver(inbound);
+    }
+}
+
+/// The event in `received`, which the SA's own descriptor gave. The kernel gives it no other class.
+pub(super) fn of_sa(received: Received) -> Option<SaInbound> {
+    if received.is_message() {
+        return Some(SaInbound::Message(received.into_message()));
+    }
+    match classify(&received)? {
+        Inbound::SendFailed { class, tid, kind } if class == Class::SUBNET_ADMINISTRATION => {
+            Some(SaInbound::SendFailed { tid, kind })
+        }
+        other => {
+            tracing::debug!(
+                ?other,
+                "the SA's descriptor gave a datagram of another class"
+            );
+            None
+        }
     }
 }
 

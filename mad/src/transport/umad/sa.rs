@@ -1,12 +1,14 @@
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
-use super::receiver::Shared;
+use super::ffi::{OpenPort, Readiness, Wake};
+use super::receiver::{ReadFailures, Shared, of_sa};
 use super::{device, whole_milliseconds};
-use crate::transport::{LocalPort, RemoteAddress, SaPort, SendError, is_rmpp};
+use crate::transport::{LocalPort, RemoteAddress, SaInbound, SaPort, SaSink, SendError, is_rmpp};
 use crate::wire::header::Class;
 
 /// How often the kernel resends an unacknowledged segment. It waits 2 s each time.
@@ -19,14 +21,143 @@ pub(super) struct Agent {
     pub(super) shared: Arc<Shared>,
 }
 
+/// The SA's part of a transport. It stays while the port is opened again.
+pub(super) struct SaHalf {
+    /// `None` while the port is closed.
+    agent: RwLock<Option<Agent>>,
+    /// Locked while a thread waits for the SA's descriptor or reads it. Closing the port waits for
+    /// that: until then the kernel keeps the class registered, and refuses it to the next
+    /// descriptor.
+    reading: Mutex<ReadFailures>,
+    /// `None` if the SA has no sink of its own.
+    sink: Option<Mutex<SaSink>>,
+    wake: Wake,
+}
+
+impl SaHalf {
+    pub(super) fn new(sink: Option<SaSink>) -> io::Result<SaHalf> {
+        Ok(SaHalf {
+            agent: RwLock::default(),
+            reading: Mutex::default(),
+            sink: sink.map(Mutex::new),
+            wake: Wake::new()?,
+        })
+    }
+
+    /// Whether messages of the SA are for a sink of its own.
+    pub(super) fn has_sink(&self) -> bool {
+        self.sink.is_some()
+    }
+
+    /// The sink for the receive thread: it reads the SA's messages where the SA has no descriptor
+    /// of its own.
+    pub(super) fn sink(half: &Arc<SaHalf>) -> Option<SaSink> {
+        half.sink.as_ref()?;
+        let half = Arc::clone(half);
+        Some(Box::new(move |inbound| {
+            half.deliver(inbound);
+            half.wake.wake();
+        }))
+    }
+
+    fn deliver(&self, inbound: SaInbound) {
+        if let Some(sink) = &self.sink {
+            (sink.lock())(inbound);
+        }
+    }
+
+    /// Sends and receives through `agent` from now on.
+    pub(super) fn open(&self, agent: Agent) {
+        self.reading.lock().succeeded();
+        *self.agent.write() = Some(agent);
+        // A thread that waits for a port to be opened waits for this one.
+        self.wake.wake();
+    }
+
+    /// Sends and receives no more. The caller has set [`Shared::closing`].
+    pub(super) fn close(&self) {
+        *self.agent.write() = None;
+        self.wake.wake();
+        // A thread that locks it after this finds no agent.
+        drop(self.reading.lock());
+    }
+
+    /// Waits for messages at the SA's descriptor, and passes them to the sink. `None` if there is
+    /// no such descriptor, or none that works.
+    fn read(&self, most: usize, timeout: Duration) -> Option<usize> {
+        let mut failures = self.reading.lock();
+        let agent = self.agent.read().clone()?;
+        let shared = &*agent.shared;
+        let port = shared.ports.sa.as_ref().filter(|_| shared.is_open())?;
+        if !timeout.is_zero() {
+            match self.wake.wait(Some(port), whole_milliseconds(timeout)) {
+                Readiness::Readable => {}
+                Readiness::Nothing => return Some(0),
+                Readiness::Failed => {
+                    let error = io::Error::from_raw_os_error(libc::EIO);
+                    note_failure(&mut failures, &error, shared);
+                    return Some(0);
+                }
+            }
+        }
+        let taken = self.take(port, most);
+        match &taken.ended {
+            Ok(()) => failures.succeeded(),
+            Err(error) => note_failure(&mut failures, error, shared),
+        }
+        Some(taken.count)
+    }
+
+    /// Passes what is there to the sink, `most` messages at most.
+    fn take(&self, port: &OpenPort, most: usize) -> Taken {
+        let mut count = 0;
+        while count < most {
+            match port.receive() {
+                Ok(Some(received)) => {
+                    count += 1;
+                    if let Some(inbound) = of_sa(received) {
+                        self.deliver(inbound);
+                    }
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    let ended = Err(error);
+                    return Taken { count, ended };
+                }
+            }
+        }
+        Taken {
+            count,
+            ended: Ok(()),
+        }
+    }
+}
+
+/// The result of reading the SA's descriptor.
+struct Taken {
+    count: usize,
+    ended: io::Result<()>,
+}
+
+/// Counts an error of the SA's descriptor. The receive thread reports a device that is gone.
+fn note_failure(failures: &mut ReadFailures, error: &io::Error, shared: &Shared) {
+    if failures.failed(error, shared) {
+        shared.sa_failed.store(true, Ordering::Release);
+    }
+}
+
 /// The sending half of the SA of a [`UmadTransport`](super::UmadTransport): usable from any thread,
-/// and closed while the transport is.
+/// and closed while the transport is. The SA's owner also receives through it.
 ///
 /// The kernel does RMPP: it sends and delivers whole messages. ibsim stands in for a kernel without
 /// RMPP: it sends only the first datagram of a longer message, and delivers 224 bytes of a
 /// datagram. This half does not work around that; responses of one datagram still arrive.
+///
+/// A device has a descriptor for subnet management and one for the SA, so that no message of the SA
+/// waits for the receive thread. Where there is no second one, that thread reads for the SA as
+/// well.
 pub struct UmadSaPort {
-    pub(super) agent: Arc<RwLock<Option<Agent>>>,
+    pub(super) half: Arc<SaHalf>,
     /// The port as it was when this half was made.
     pub(super) known: LocalPort,
 }
@@ -43,7 +174,7 @@ impl SaPort for UmadSaPort {
         timeout: Duration,
     ) -> Result<(), SendError> {
         // A copy, so that reopening the port never waits while the kernel copies a long message.
-        let agent = self.agent.read().clone().ok_or(SendError::Closed)?;
+        let agent = self.half.agent.read().clone().ok_or(SendError::Closed)?;
         if agent.shared.gone.load(Ordering::Acquire) {
             return Err(SendError::Closed);
         }
@@ -62,9 +193,26 @@ impl SaPort for UmadSaPort {
     }
 
     fn local_port(&self) -> LocalPort {
-        let agent = self.agent.read();
+        let agent = self.half.agent.read();
         let shared = agent.as_ref().map(|agent| &agent.shared);
         shared.map_or_else(|| self.known.clone(), |shared| shared.local.read().clone())
+    }
+
+    fn is_polled(&self) -> bool {
+        self.half.has_sink()
+    }
+
+    fn receive(&self, most: usize, timeout: Duration) -> usize {
+        let read = self.half.read(most, timeout);
+        read.unwrap_or_else(|| {
+            // The receive thread wakes this one, as does the port once it is open again.
+            self.half.wake.wait(None, whole_milliseconds(timeout));
+            0
+        })
+    }
+
+    fn wake(&self) {
+        self.half.wake.wake();
     }
 }
 
@@ -73,5 +221,149 @@ impl std::fmt::Debug for UmadSaPort {
         f.debug_struct("UmadSaPort")
             .field("local", &self.local_port())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixDatagram;
+    use std::sync::atomic::{AtomicBool, AtomicU32};
+    use std::sync::mpsc::{Receiver, channel};
+
+    use proptest::prelude::*;
+    use rsm_ids::{Guid, Lid, PortNum};
+
+    use super::super::ffi::fake;
+    use super::super::receiver::OpenPorts;
+    use super::*;
+    use crate::wire::attr::PortState;
+    use crate::wire::header::{MadHeader, Method};
+
+    /// Longer than any test runs.
+    const FOR_EVER: Duration = Duration::from_secs(600);
+
+    /// The SA's half of an open port, what comes to its sink, and the far end of its descriptor.
+    fn opened() -> (UmadSaPort, Arc<Shared>, Receiver<SaInbound>, UnixDatagram) {
+        let (sender, came) = channel();
+        let sink: SaSink = Box::new(move |inbound| drop(sender.send(inbound)));
+        let half = Arc::new(SaHalf::new(Some(sink)).unwrap());
+        let known = LocalPort {
+            ca: "none".to_owned(),
+            port: PortNum(1),
+            node_guid: Guid(1),
+            port_guid: Guid(2),
+            lid: Lid(1),
+            sm_lid: Lid(1),
+            state: PortState::Active,
+        };
+        let (sa, far) = fake::port();
+        let shared = Arc::new(Shared {
+            ports: OpenPorts {
+                smi: fake::port().0,
+                gsi: None,
+                sa: Some(sa),
+            },
+            local: RwLock::new(known.clone()),
+            closing: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
+            sa_failed: AtomicBool::new(false),
+            send_failures: AtomicU32::new(0),
+        });
+        half.open(Agent {
+            id: Some(0),
+            shared: Arc::clone(&shared),
+        });
+        (UmadSaPort { half, known }, shared, came, far)
+    }
+
+    fn query() -> [u8; 256] {
+        let mut mad = [0; 256];
+        let (header, _) = zerocopy::FromBytes::mut_from_prefix(&mut mad).unwrap();
+        let header: &mut MadHeader = header;
+        header
+            .set_class(Class::SUBNET_ADMINISTRATION)
+            .set_method(Method::GET);
+        mad
+    }
+
+    #[test]
+    fn messages_reach_the_sink_on_the_thread_that_receives() {
+        let (port, _shared, came, far) = opened();
+        assert!(port.is_polled());
+        for lid in 5..8 {
+            far.send(&fake::arrival(Lid(lid), 0, &query())).unwrap();
+        }
+        // `open` woke it; the messages are there all the same.
+        assert_eq!(port.receive(2, FOR_EVER), 2);
+        assert_eq!(port.receive(2, Duration::ZERO), 1);
+        assert_eq!(port.receive(2, Duration::ZERO), 0);
+        let lids: Vec<u16> = came
+            .try_iter()
+            .map(|inbound| inbound.remote().unwrap().lid.0)
+            .collect();
+        assert_eq!(lids, [5, 6, 7]);
+        let remote = RemoteAddress::gsi(Lid(5), 0);
+        port.send(&query(), &remote, Duration::ZERO).unwrap();
+        let mut sent = [0; 512];
+        assert_eq!(far.recv(&mut sent).unwrap(), fake::HEADER + 256);
+    }
+
+    #[test]
+    fn a_call_of_wake_ends_the_wait_with_and_without_a_descriptor() {
+        let (port, shared, _came, _far) = opened();
+        for _ in 0..2 {
+            std::thread::scope(|scope| {
+                scope.spawn(|| port.wake());
+                assert_eq!(port.receive(1, FOR_EVER), 0);
+            });
+            shared.gone.store(true, Ordering::Release);
+        }
+    }
+
+    #[test]
+    fn closing_ends_the_wait_and_frees_the_descriptor() {
+        let (port, shared, _came, far) = opened();
+        port.receive(1, FOR_EVER);
+        std::thread::scope(|scope| {
+            scope.spawn(|| port.receive(1, FOR_EVER));
+            std::thread::sleep(Duration::from_millis(20));
+            shared.closing.store(true, Ordering::Release);
+            port.half.close();
+            drop(shared);
+            // The device closed with the last user of the port.
+            assert!(far.send(&[0]).is_err());
+            port.wake();
+        });
+        let sent = port.send(&query(), &RemoteAddress::gsi(Lid(5), 0), Duration::ZERO);
+        assert!(matches!(sent, Err(SendError::Closed)));
+    }
+
+    #[test]
+    fn a_descriptor_that_dies_is_reported_once_and_not_read_again() {
+        let (port, shared, _came, far) = opened();
+        port.receive(1, FOR_EVER);
+        // An empty datagram is what a device that was removed gives.
+        far.send(&[]).unwrap();
+        assert_eq!(port.receive(1, FOR_EVER), 0);
+        assert!(shared.sa_failed.load(Ordering::Acquire));
+        far.send(&fake::arrival(Lid(5), 0, &query())).unwrap();
+        assert_eq!(port.receive(1, Duration::ZERO), 0);
+    }
+
+    proptest! {
+        /// The kernel checks little of what a host sends.
+        #[test]
+        fn any_bytes_are_a_message_of_the_sa_or_nothing(
+            status in prop_oneof![Just(0), Just(110), any::<u32>()],
+            bytes in proptest::collection::vec(any::<u8>(), 0..=256),
+        ) {
+            let (port, _shared, came, far) = opened();
+            far.send(&fake::arrival(Lid(5), status, &bytes)).unwrap();
+            prop_assert_eq!(port.receive(9, FOR_EVER), 1);
+            for inbound in came.try_iter() {
+                let class = inbound.header().map(MadHeader::class);
+                prop_assert!(class.is_none_or(|class| class == Class::SUBNET_ADMINISTRATION));
+            }
+        }
     }
 }

@@ -1,11 +1,11 @@
-//! The entry of the SA's messages: on the transport's receive thread, which never waits here.
+//! The entry of the SA's messages: on the thread that reads them, which never waits here.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use rsm_mad::Time;
-use rsm_mad::transport::{RemoteAddress, SaInbound, SaPort, SaSink};
+use rsm_mad::transport::{RemoteAddress, SaInbound, SaSink};
 use rsm_mad::wire::attr::Notice;
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::rmpp::{RmppHeader, RmppType};
@@ -57,8 +57,6 @@ pub(super) enum Call {
 /// Admits messages to the inbox, or refuses them.
 pub(super) struct Gate {
     pub(super) inbox: Inbox,
-    /// The port for refusals. Weak: the transport holds the gate, and must not keep the port alive.
-    pub(super) port: Arc<OnceLock<Weak<dyn SaPort>>>,
     pub(super) statistics: Arc<Statistics>,
     /// Whether the SA answers requests. While it does not, requests without room get no BUSY
     /// either.
@@ -96,9 +94,8 @@ impl Gate {
         if !self.serving.load(Ordering::Relaxed) {
             return self.statistics.unserved();
         }
-        let port = self.port.get().and_then(Weak::upgrade);
         let answer = refusal(&question.header, Status::BUSY);
-        let sent = answer.zip(port).is_some_and(|(answer, port)| {
+        let sent = answer.zip(self.inbox.port()).is_some_and(|(answer, port)| {
             port.send(&answer, &question.remote, Duration::ZERO).is_ok()
         });
         if sent {
@@ -162,7 +159,7 @@ mod tests {
     use parking_lot::Mutex;
     use rsm_ids::{Guid, Lid, PortNum};
     use rsm_mad::ids::Tid;
-    use rsm_mad::transport::{Datagram, LocalPort, SendError};
+    use rsm_mad::transport::{Datagram, LocalPort, SaPort, SendError};
     use rsm_mad::wire::attr::PortState;
     use rsm_mad::wire::rmpp::RmppFlags;
     use rsm_mad::wire::sa::PathRecord;
@@ -216,12 +213,10 @@ mod tests {
         let (inbox, calls) = inbox(ROOM);
         let outbox = Arc::new(Outbox::default());
         let statistics = Arc::new(Statistics::default());
-        let port = Arc::new(OnceLock::new());
-        let weak: Weak<dyn SaPort> = Arc::downgrade(&outbox) as _;
-        assert!(port.set(weak).is_ok());
+        let port: Arc<dyn SaPort> = outbox.clone();
+        inbox.attach(&port);
         let gate = Gate {
             inbox,
-            port,
             statistics: Arc::clone(&statistics),
             serving: Arc::new(AtomicBool::new(true)),
             clock: Arc::new(|| Time::from_nanos(1)),

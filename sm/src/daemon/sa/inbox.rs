@@ -1,10 +1,12 @@
 //! The queue of the SA's thread. Its memory follows the waiting calls, not its bound. At its bound
 //! it takes some twenty megabytes; nearly always it is empty.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
+
+use rsm_mad::transport::SaPort;
 
 use super::gate::Call;
 
@@ -14,6 +16,9 @@ pub(super) struct Inbox {
     calls: Sender<Call>,
     waiting: Arc<AtomicUsize>,
     room: usize,
+    /// The SA's port. Weak: the transport holds the gate, and so this, and must not keep the port
+    /// alive.
+    port: Arc<OnceLock<Weak<dyn SaPort>>>,
 }
 
 /// The receiving end, for the thread that answers.
@@ -34,6 +39,7 @@ pub(super) fn inbox(room: usize) -> (Inbox, Calls) {
         calls: sender,
         waiting: Arc::clone(&waiting),
         room,
+        port: Arc::default(),
     };
     let calls = Calls {
         calls: receiver,
@@ -48,7 +54,19 @@ impl Inbox {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Puts `call` at the end of the queue. Does not wait.
+    /// Names the port at which the thread may wait.
+    pub(super) fn attach(&self, port: &Arc<dyn SaPort>) {
+        // The first call counts: an SA has one port.
+        let _ = self.port.set(Arc::downgrade(port));
+    }
+
+    /// The SA's port, while it exists.
+    pub(super) fn port(&self) -> Option<Arc<dyn SaPort>> {
+        self.port.get().and_then(Weak::upgrade)
+    }
+
+    /// Puts `call` at the end of the queue. Does not wait, and does not end a wait at the port: the
+    /// port does that for messages.
     pub(super) fn put(&self, call: Call) -> Result<(), NoRoom> {
         // Count before sending: the receiver must not count the call off first.
         let has_room = self.waiting.fetch_add(1, Ordering::Relaxed) < self.room;
@@ -59,13 +77,27 @@ impl Inbox {
         Err(NoRoom)
     }
 
+    /// As [`Inbox::put`], for calls from outside the port.
+    pub(super) fn post(&self, call: Call) -> Result<(), NoRoom> {
+        let put = self.put(call);
+        if let Some(port) = self.port() {
+            port.wake();
+        }
+        put
+    }
+
     /// Wakes the thread. A full inbox means that it is awake.
     pub(super) fn wake(&self) {
-        let _ = self.put(Call::Wake);
+        let _ = self.post(Call::Wake);
     }
 }
 
 impl Calls {
+    /// Whether no call waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) == 0
+    }
+
     /// The first call, if one waits.
     pub(super) fn try_take(&self) -> Result<Call, TryRecvError> {
         let call = self.calls.try_recv()?;

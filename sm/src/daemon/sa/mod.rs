@@ -1,9 +1,13 @@
-//! The SA beside the core: a thread of its own, with its own inbox and its own sending port. No
-//! request waits for the core, and the core waits for no request.
+//! The SA beside the core: a thread of its own, with its own inbox and its own port. No request
+//! waits for the core, and the core waits for no request.
+//!
+//! The worker's thread reads the port by itself where the port [is polled](SaPort::is_polled), so
+//! that no other thread has to run between a request and its answer; elsewhere the transport's
+//! receive thread calls the gate.
 //!
 //! ```text
-//! receive thread ─▶ gate ─▶ inbox ─▶ worker ─▶ port
-//!                    └─ BUSY ─────────────────▶ port
+//! port ─▶ gate ─▶ inbox ─▶ worker ─▶ port
+//!          └─ BUSY ─────────────────▶ port
 //! core ─▶ snapshots ─▶ directories ─▶ worker ─▶ groups ─▶ core
 //! core ─▶ notices ─▶ inbox
 //! ```
@@ -17,8 +21,8 @@ mod state_reader;
 mod worker;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -90,7 +94,6 @@ pub struct Surroundings {
 pub struct SaSetup {
     calls: Calls,
     inbox: Inbox,
-    port: Arc<OnceLock<Weak<dyn SaPort>>>,
     statistics: Arc<Statistics>,
     serving: Arc<AtomicBool>,
     clock: TimeSource,
@@ -103,7 +106,6 @@ impl SaSetup {
         SaSetup {
             calls,
             inbox,
-            port: Arc::default(),
             statistics: Arc::default(),
             serving: Arc::default(),
             clock,
@@ -114,7 +116,6 @@ impl SaSetup {
     pub fn sink(&self) -> SaSink {
         let gate = Gate {
             inbox: self.inbox.clone(),
-            port: Arc::clone(&self.port),
             statistics: Arc::clone(&self.statistics),
             serving: Arc::clone(&self.serving),
             clock: Arc::clone(&self.clock),
@@ -133,8 +134,7 @@ impl SaSetup {
         port: Arc<dyn SaPort>,
         surroundings: Surroundings,
     ) -> anyhow::Result<SaHandle> {
-        // Set once: `start` consumes the value.
-        let _ = self.port.set(Arc::downgrade(&port));
+        self.inbox.attach(&port);
         let sa_snapshot = Arc::new(Mutex::new(None));
         let shown = Arc::new(RwLock::new(SaSnapshot::default()));
         let closing = Arc::new(AtomicBool::new(false));
@@ -227,7 +227,7 @@ impl SaHandle {
     /// Reports a notice to subscribers. Does not wait; without room it drops and counts the notice,
     /// which as a trap could have been lost as well.
     pub fn notice(&self, notice: Notice) {
-        if self.inbox.put(Call::Notice(Box::new(notice))).is_err() {
+        if self.inbox.post(Call::Notice(Box::new(notice))).is_err() {
             self.statistics.dropped();
         }
     }

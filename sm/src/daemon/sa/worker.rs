@@ -24,12 +24,18 @@ use super::state_reader::StateRequest;
 use super::{AckJournal, CoreSink, HELD_AT_MOST, SaveSink, TimeSource};
 use crate::alias_guids::AliasGuids;
 use crate::core::Event;
+use crate::daemon::compute;
 use crate::plan::groups::GroupSet;
 use crate::sa::{Sa, SaAnswer, SaRequest, SaSnapshot, Statistics};
 
 /// How many messages the thread takes before it sends, and how many datagrams it sends before it
 /// takes messages again.
 const AT_ONCE: usize = 64;
+
+/// How many messages the thread reads from its port before it answers: more than it answers, so
+/// that under overload the inbox fills and the gate says BUSY; few enough to take less than a
+/// millisecond.
+const READ_AT_ONCE: usize = 4 * AT_ONCE;
 
 /// The longest sleep of the thread; every call wakes it.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
@@ -85,6 +91,7 @@ const TELL_AGAIN: Duration = Duration::from_millis(10);
 impl Worker {
     /// Answers until [`Worker::closing`] is set.
     pub(super) fn run(mut self) {
+        compute::step_ahead();
         while !self.closing.load(Ordering::Acquire) {
             let sa_snapshot = self.sa_snapshot.lock().take();
             if let Some(sa_snapshot) = sa_snapshot {
@@ -95,13 +102,13 @@ impl Worker {
             let now = (self.clock)();
             self.sa.handle_deadline(now);
             self.messenger.handle_deadline(now);
-            self.deliver(now);
-            self.release((self.clock)());
+            self.deliver(now, now);
+            self.release(now, now);
             if let Some((answer, at)) = self.searches.go_on(&mut self.sa) {
-                self.send(answer, at);
+                self.send(answer, at, now);
             }
-            self.tell((self.clock)());
-            self.report((self.clock)());
+            self.tell(now);
+            self.report(now);
             while let Ok(state_request) = self.state_requests.try_recv() {
                 // A request whose connection is gone needs no answer.
                 let _ = state_request.send(self.sa.holdings());
@@ -126,9 +133,10 @@ impl Worker {
                 return;
             }
         }
-        self.release(Time::MAX);
+        let now = (self.clock)();
+        self.release(Time::MAX, now);
         // The requester repeats a request whose answer cannot go any more.
-        let _ = self.messenger.transmit(usize::MAX, (self.clock)());
+        let _ = self.messenger.transmit(usize::MAX, now);
         // Saves state whose time had not come.
         if let Some(unsaved) = self.sa.poll_save(Time::MAX) {
             (self.save)(unsaved);
@@ -138,6 +146,9 @@ impl Worker {
     /// Takes arrived calls; waits for one if no other work is left. Returns whether a sender is
     /// left.
     fn receive(&mut self, left: Left) -> bool {
+        if self.messenger.port().is_polled() {
+            return self.receive_from_port(left);
+        }
         let first = match left {
             Left::More => match self.calls.try_take() {
                 Ok(call) => call,
@@ -160,6 +171,28 @@ impl Worker {
             match self.calls.try_take() {
                 Ok(call) => self.take(call),
                 Err(_) => break,
+            }
+        }
+        true
+    }
+
+    /// As [`Worker::receive`], from a port that no other thread reads.
+    fn receive_from_port(&mut self, left: Left) -> bool {
+        let patience = match left {
+            Left::Nothing if self.calls.is_empty() => self.sleep(),
+            Left::Nothing | Left::More => Duration::ZERO,
+            Left::Blocked => {
+                // Messages from meanwhile wait at the port.
+                std::thread::sleep(self.sleep());
+                return true;
+            }
+        };
+        self.messenger.port().receive(READ_AT_ONCE, patience);
+        for _ in 0..AT_ONCE {
+            match self.calls.try_take() {
+                Ok(call) => self.take(call),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => return false,
             }
         }
         true
@@ -234,20 +267,21 @@ impl Worker {
             Call::Notice(notice) => return self.sa.notice(&notice, (self.clock)()),
             Call::Wake => return,
         };
-        self.messenger.handle(what, (self.clock)());
-        self.deliver(at);
+        let now = (self.clock)();
+        self.messenger.handle(what, now);
+        self.deliver(at, now);
     }
 
     /// Answers complete messages. `at` is their time of arrival.
-    fn deliver(&mut self, at: Time) {
+    fn deliver(&mut self, at: Time, now: Time) {
         while let Some(delivery) = self.messenger.poll() {
             match delivery {
-                Delivery::Message(message) => self.answer(&message, at),
+                Delivery::Message(message) => self.answer(&message, at, now),
                 Delivery::Unanswered { tid } => self.sa.unanswered(tid),
                 Delivery::TooLong { header, remote } => {
                     let header = SaHeader::split(&header).map(|(header, _)| *header);
                     if self.sa.is_serving() {
-                        self.refuse(header, remote, SaStatus::NO_RESOURCES);
+                        self.refuse(header, remote, SaStatus::NO_RESOURCES, now);
                     } else {
                         self.statistics.unserved();
                     }
@@ -256,28 +290,28 @@ impl Worker {
         }
     }
 
-    fn answer(&mut self, message: &Message, at: Time) {
+    fn answer(&mut self, message: &Message, at: Time, now: Time) {
         let request = SaRequest {
             bytes: &message.bytes,
             requester: message.remote,
         };
-        let Some(answer) = self.sa.handle(request, (self.clock)()) else {
+        let Some(answer) = self.sa.handle(request, now) else {
             return;
         };
         if !answer.is_open() {
-            return self.hold(answer, at);
+            return self.hold(answer, at, now);
         }
         match self.searches.take(answer, at) {
             Taken::InTurn | Taken::Again => {}
             Taken::Refused(answer) => {
                 self.statistics.busy();
-                self.refuse(Some(*answer.header()), answer.remote, Status::BUSY);
+                self.refuse(Some(*answer.header()), answer.remote, Status::BUSY, now);
             }
         }
     }
 
     /// Sends an answer; one that acknowledges a change waits until that is on the disk.
-    fn hold(&mut self, answer: SaAnswer, at: Time) {
+    fn hold(&mut self, answer: SaAnswer, at: Time, now: Time) {
         let touched = self.sa.take_touched();
         let journal = self.journal.as_ref().filter(|_| !touched.is_empty());
         let number = journal.and_then(|journal| journal.append(&touched, &self.sa));
@@ -286,37 +320,36 @@ impl Worker {
                 number,
                 answer,
                 at,
-                until: (self.clock)() + HELD_AT_MOST,
+                until: now + HELD_AT_MOST,
             }),
-            _ => self.send(answer, at),
+            _ => self.send(answer, at, now),
         }
     }
 
-    /// Sends the answers whose change is durable or whose time is over.
-    fn release(&mut self, now: Time) {
+    /// Sends the answers whose change is durable, or which wait no longer than `due`.
+    fn release(&mut self, due: Time, now: Time) {
         let Some(journal) = &self.journal else {
             return;
         };
         let durable = journal.durable();
         while let Some(first) = self.held.front()
-            && (first.number <= durable || first.until <= now)
+            && (first.number <= durable || first.until <= due)
             && let Some(held) = self.held.pop_front()
         {
-            self.send(held.answer, held.at);
+            self.send(held.answer, held.at, now);
         }
     }
 
     /// Sends the answer to a request that arrived at `at`.
-    fn send(&mut self, answer: SaAnswer, at: Time) {
+    fn send(&mut self, answer: SaAnswer, at: Time, now: Time) {
         let (header, remote) = (*answer.header(), answer.remote);
-        let now = (self.clock)();
         match self.messenger.send(outgoing(answer), Duration::ZERO, now) {
             Ok(()) => self.statistics.answered((self.clock)().since(at)),
             // The answer is on its way; its latency counts from the first request.
             Err(NotSent::Refused(Refused::UnderWay)) => {}
             Err(NotSent::Refused(_)) => {
                 self.statistics.busy();
-                self.refuse(Some(header), remote, Status::BUSY);
+                self.refuse(Some(header), remote, Status::BUSY, now);
             }
             Err(NotSent::Transport(error)) => {
                 let error: &dyn std::error::Error = &error;
@@ -332,6 +365,7 @@ impl Worker {
         header: Option<SaHeader>,
         remote: rsm_mad::transport::RemoteAddress,
         status: Status,
+        now: Time,
     ) {
         let mad = header.and_then(|header| refusal(&header, status));
         let Some(mad) = mad else {
@@ -341,7 +375,6 @@ impl Worker {
             bytes: mad.to_vec(),
             remote,
         };
-        let now = (self.clock)();
         if self.messenger.send(message, Duration::ZERO, now).is_err() {
             self.statistics.failed();
         }

@@ -10,7 +10,7 @@ use zerocopy::IntoBytes;
 use super::packet;
 use super::port::NodePort;
 use crate::layer::{FileId, ReadResult};
-use crate::protocol::{Answer, MAX_INLINE, Parcel};
+use crate::protocol::{Answer, MAX_INLINE, Parcel, SHORT};
 
 /// How many messages can wait for `read` on an open device, as on Linux (MAX_UMAD_RECV_LIST_SIZE).
 /// More are lost.
@@ -40,6 +40,8 @@ pub(super) struct Connection {
     /// Messages that did not fit into the socket.
     unread: VecDeque<ReadResult>,
     unread_bytes: usize,
+    /// The next message is announced.
+    announced: bool,
     /// Messages lost for lack of room.
     pub(super) lost: u64,
     /// Whether the loop waits for room in the socket.
@@ -53,6 +55,7 @@ impl Connection {
             purpose: Purpose::Unknown,
             unread: VecDeque::new(),
             unread_bytes: 0,
+            announced: false,
             lost: 0,
             waits_for_room: false,
         }
@@ -66,7 +69,7 @@ impl Connection {
 
     /// Queues a message for the program to read.
     pub(super) fn deliver(&mut self, delivery: ReadResult) -> io::Result<()> {
-        if self.unread.is_empty() && send(self.as_fd(), &delivery)? {
+        if self.unread.is_empty() && self.send(&delivery)? {
             return Ok(());
         }
         let bytes = delivery.bytes.len();
@@ -81,14 +84,28 @@ impl Connection {
 
     /// Fills the socket after it has room again.
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        while let Some(next) = self.unread.front() {
-            if !send(self.as_fd(), next)? {
+        while let Some(next) = self.unread.pop_front() {
+            if !self.send(&next)? {
+                self.unread.push_front(next);
                 break;
             }
             self.unread_bytes -= next.bytes.len();
-            self.unread.pop_front();
         }
         Ok(())
+    }
+
+    /// Sends a message, after its announcement if it is long. Returns whether there was room.
+    fn send(&mut self, delivery: &ReadResult) -> io::Result<bool> {
+        if delivery.bytes.len() > SHORT && !self.announced {
+            let announcement = Parcel::ANNOUNCEMENT;
+            self.announced = packet::send(self.as_fd(), &[announcement.as_bytes()], None)?;
+            if !self.announced {
+                return Ok(false);
+            }
+        }
+        let sent = send(self.as_fd(), delivery)?;
+        self.announced &= !sent;
+        Ok(sent)
     }
 
     /// Whether the other end is closed; packets may still be unread.

@@ -150,7 +150,9 @@ impl Wake {
     pub(super) fn look(&self) {
         // An empty counter is fine too.
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
-        self.woken.store(false, Ordering::Release);
+        // Not a mere store: the checks after it could go first, miss what another thread queues in
+        // between, and that thread, which still reads true, would not set the event.
+        self.woken.swap(false, Ordering::AcqRel);
     }
 }
 
