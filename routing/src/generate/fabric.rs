@@ -123,6 +123,85 @@ impl Fabric {
         });
     }
 
+    /// A finished fabric, to be changed.
+    pub(super) fn from_netlist(netlist: Netlist, speed: LinkSpeed) -> Fabric {
+        let (nodes, cables) = netlist.into_parts();
+        let last = |base: u64, stride: u64| {
+            let guids = nodes.iter().map(|node: &Node| node.guid.0);
+            let numbers = guids.filter_map(|guid| Some(guid.checked_sub(base)? / stride));
+            let own = numbers.filter(|&number| number <= u64::from(Lid::UNICAST_LAST.0));
+            own.max().unwrap_or(0)
+        };
+        Fabric {
+            switches: last(SWITCH_GUIDS, SWITCH_STRIDE),
+            adapters: last(ADAPTER_GUIDS, ADAPTER_STRIDE),
+            nodes,
+            cables,
+            speed,
+        }
+    }
+
+    /// The adapters with a cable to a switch, in the order of its ports.
+    pub(super) fn hosts_of(&self, switch: usize) -> Vec<usize> {
+        let cables = self.cables.iter();
+        let ends = cables.flat_map(|cable| [(cable.a, cable.b), (cable.b, cable.a)]);
+        let mut hosts: Vec<(PortNum, usize)> = ends
+            .filter(|&((here, _), (there, _))| {
+                here == switch && self.nodes[there].kind != NodeKind::Switch
+            })
+            .map(|((_, port), (there, _))| (port, there))
+            .collect();
+        hosts.sort_unstable();
+        hosts.into_iter().map(|(_, host)| host).collect()
+    }
+
+    /// Remove nodes with their cables. The next adapter does not get a GUID of one that has gone.
+    pub(super) fn remove(&mut self, nodes: &[usize]) {
+        let mut is_gone = vec![false; self.nodes.len()];
+        for &node in nodes {
+            is_gone[node] = true;
+        }
+        let mut number = Vec::with_capacity(self.nodes.len());
+        let mut kept = 0;
+        for gone in &is_gone {
+            number.push(kept);
+            kept += usize::from(!gone);
+        }
+        self.cables
+            .retain(|cable| !is_gone[cable.a.0] && !is_gone[cable.b.0]);
+        for cable in &mut self.cables {
+            cable.a.0 = number[cable.a.0];
+            cable.b.0 = number[cable.b.0];
+        }
+        let mut gone = is_gone.into_iter();
+        self.nodes.retain(|_| !gone.next().unwrap_or(false));
+    }
+
+    /// Add a host's adapter at the lowest port of a switch without a cable; the switch grows where
+    /// it has none.
+    pub(super) fn adapter_at_free_port(
+        &mut self,
+        host: &str,
+        switch: usize,
+        spec: &Spec<'_>,
+    ) -> Result<(), GenerateError> {
+        let ends = self.cables.iter().flat_map(|cable| [cable.a, cable.b]);
+        let used: Vec<PortNum> = ends
+            .filter(|&(node, _)| node == switch)
+            .map(|(_, port)| port)
+            .collect();
+        let free = (1..=MAX_PORTS).find(|&port| !used.contains(&PortNum(port)));
+        let Some(free) = free else {
+            let ports = u64::from(MAX_PORTS) + 1;
+            let reason = GenerateReason::Radix { ports };
+            return Err(spec.parameter_error(reason, format!("at most {MAX_PORTS}")));
+        };
+        let node = &mut self.nodes[switch];
+        node.num_ports = node.num_ports.max(free);
+        self.adapter(host, 0, switch, u64::from(free));
+        Ok(())
+    }
+
     pub(super) fn finish(self, spec: &Spec<'_>) -> Result<Netlist, GenerateError> {
         Netlist::new(self.nodes, self.cables).map_err(|error| {
             let reason = GenerateReason::Netlist(error);

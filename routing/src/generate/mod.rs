@@ -18,6 +18,9 @@
 //!
 //! - `speed=` the speed of every cable, `SDR` to `XDR`; width is 4x. The default is `HDR`, because
 //!   older simulators support nothing faster;
+//! - `management=2` a management host more at each of two spines, `hosts-on-spines=5x2` five hosts
+//!   more at each of two; a spine is a switch without hosts next to a leaf;
+//! - `uneven=40` each leaf lacks up to 40 % of its hosts, drawn by its number;
 //! - `faults=` comes last, with any of `links:3` or `links:0.5%` (cables between switches that are
 //!   removed), `switches:2` (switches that are removed, their hosts stay without a cable) and
 //!   `seed=7`, separated by commas; [`fail`] does the same to any fabric.
@@ -26,6 +29,7 @@ mod dragonfly;
 mod error;
 mod fabric;
 mod faults;
+mod irregular;
 mod random;
 pub mod rng;
 mod spec;
@@ -38,6 +42,7 @@ use crate::netlist::{LinkSpeed, Netlist};
 pub use error::{GenerateError, GenerateReason};
 
 use fabric::Fabric;
+use irregular::Irregular;
 use spec::Spec;
 
 /// A generator, for a command line's help.
@@ -172,11 +177,13 @@ pub fn generate(text: &str) -> Result<Netlist, GenerateError> {
             )
         })?;
     let speed = spec.speed()?.unwrap_or(generator.speed);
+    let irregular = Irregular::of(&spec)?;
     let faults = spec.faults()?;
-    let fabric = (generator.build)(&spec, speed)?;
+    let regular = (generator.build)(&spec, speed)?.finish(&spec)?;
+    let fabric = irregular.apply(regular, speed, &spec)?;
     match faults {
-        Some(faults) => faults.apply(fabric.finish(&spec)?, &spec),
-        None => fabric.finish(&spec),
+        Some(faults) => faults.apply(fabric, &spec),
+        None => Ok(fabric),
     }
 }
 

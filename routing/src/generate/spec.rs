@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::faults::{Faults, Links};
+use super::irregular;
 use super::{GenerateError, GenerateReason};
 use crate::netlist::LinkSpeed;
 
@@ -173,7 +174,7 @@ impl<'a> Spec<'a> {
         match self
             .options
             .iter()
-            .find(|(key, _)| key.text != "speed" && !keys.contains(&key.text))
+            .find(|(key, _)| !keys.contains(&key.text) && !is_common(key.text))
         {
             Some((key, _)) => {
                 let reason = GenerateReason::UnknownOption {
@@ -201,6 +202,35 @@ impl<'a> Spec<'a> {
         self.option(key)
             .map(|item| self.in_range(item, key, range))
             .transpose()
+    }
+
+    /// The number of an option with its place, if it is given.
+    pub(super) fn number_at(
+        &self,
+        key: &str,
+        range: RangeInclusive<u64>,
+    ) -> Result<Option<(u64, usize)>, GenerateError> {
+        let number = self.number(key, range)?;
+        Ok(number.zip(self.option(key).map(|item| item.at)))
+    }
+
+    /// The two numbers of an option like `5x2` with its place, if it is given.
+    pub(super) fn product(
+        &self,
+        key: &str,
+        first: RangeInclusive<u64>,
+        second: RangeInclusive<u64>,
+    ) -> Result<Option<(u64, u64, usize)>, GenerateError> {
+        let Some(item) = self.option(key) else {
+            return Ok(None);
+        };
+        let Some((one, other)) = item.split_once('x') else {
+            let text = item.text.to_owned();
+            let reason = GenerateReason::Syntax { text };
+            return Err(self.error(item.at, reason, "two numbers like `5x2`"));
+        };
+        let one = self.in_range(one, key, first)?;
+        Ok(Some((one, self.in_range(other, key, second)?, item.at)))
     }
 
     /// The number of an option that has to be given.
@@ -330,7 +360,13 @@ fn text_of(range: &RangeInclusive<u64>) -> String {
     format!("{} to {}", range.start(), range.end())
 }
 
+/// Whether every generator takes the option.
+fn is_common(key: &str) -> bool {
+    key == "speed" || irregular::KEYS.contains(&key)
+}
+
 fn list_keys(keys: &[&str]) -> String {
-    let keys: Vec<_> = keys.iter().chain(&["speed", "faults"]).copied().collect();
+    let common = irregular::KEYS.iter().chain(&["speed", "faults"]);
+    let keys: Vec<_> = keys.iter().chain(common).copied().collect();
     format!("an option out of {}", keys.join(", "))
 }

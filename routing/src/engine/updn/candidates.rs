@@ -55,7 +55,14 @@ pub(super) fn choose(
         Some((kept, 0)) => kept,
         Some((kept, _)) => {
             let mending = unreached.mending(topology, &kept.order);
-            let score = score_of(topology, &kept.costs, &population, mending.as_deref());
+            let levels = kept.order.levels();
+            let score = score_of(
+                topology,
+                &kept.costs,
+                &population,
+                levels,
+                mending.as_deref(),
+            );
             let (best, best_score) = best(topology, roots, &population, unreached, columns);
             if score.peak_load <= best_score.peak_load * KEPT_LOAD {
                 kept
@@ -153,7 +160,8 @@ fn best_of(
         }
         let costs = paths::up_down(topology, &candidate.order, columns(&candidate.order));
         let mending = candidate.mending.as_deref();
-        let score = score_of(topology, &costs, population, mending);
+        let levels = candidate.order.levels();
+        let score = score_of(topology, &costs, population, levels, mending);
         if best.as_ref().is_none_or(|(_, best)| score.beats(best)) {
             let ranked = Ranked {
                 reason: sentence(

@@ -29,6 +29,8 @@ pub(super) struct Score {
     pub(super) reach: Reach,
     /// Whether detours reach the pairs that the ranking does not reach.
     pub(super) is_mended: bool,
+    /// Whether every link joins two levels.
+    pub(super) is_tree: bool,
     /// The fullest link, in paths over rate, when each switch shares traffic evenly over its
     /// choices.
     pub(super) peak_load: f64,
@@ -40,12 +42,18 @@ pub(super) struct Score {
 /// to try no others.
 const GOOD_LOAD: f64 = 1.25;
 
+/// How much fuller the fullest link of a ranking whose links all join two levels may be than that
+/// of another one: tables in closed form come close to its load, where links within a level leave
+/// them further behind.
+const TREE_LOAD: f64 = 1.2;
+
 impl Score {
     /// Whether other rankings are not worth a try: this one reaches everything, switches too, and
     /// its fullest link is nearly as full under any routing.
     pub(super) fn is_good(&self) -> bool {
         self.unreached() == 0
             && self.switches_unreached() == 0
+            && self.is_tree
             && self.peak_load <= self.least_load * GOOD_LOAD
     }
 
@@ -74,6 +82,14 @@ impl Score {
             return self.unreached() < other.unreached();
         }
         let (mine, theirs) = (self.peak_load, other.peak_load);
+        if self.is_tree != other.is_tree {
+            let (tree, rest) = if self.is_tree {
+                (mine, theirs)
+            } else {
+                (theirs, mine)
+            };
+            return self.is_tree == (tree <= rest * TREE_LOAD);
+        }
         if mine < theirs * 0.98 || theirs < mine * 0.98 {
             return mine < theirs;
         }
@@ -143,6 +159,7 @@ pub(super) fn score_of(
     topology: &Topology,
     costs: &Costs,
     population: &Population,
+    levels: &[u8],
     mending: Option<&[SwitchIdx]>,
 ) -> Score {
     let sampled = sample(topology, population);
@@ -160,6 +177,10 @@ pub(super) fn score_of(
     Score {
         reach,
         is_mended: mending.is_some(),
+        is_tree: topology.indices().all(|switch| {
+            let mut groups = topology.groups(switch);
+            groups.all(|group| levels[group.neighbour.index()] != levels[switch.index()])
+        }),
         peak_load: detours.fold(peak_load, f64::max),
         least_load: least_load(topology, population, &sampled),
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rsm_ids::PortNum;
 
 use super::{assert_connected, cables, level, levels, made};
+use crate::generate::generate;
 use crate::netlist::{Cable, LinkSpeed, Netlist, NodeKind};
 
 /// The switch that an adapter is plugged into, and the port.
@@ -12,6 +13,37 @@ fn plugged(netlist: &Netlist, adapter: &str) -> (String, u8) {
     let adapter = netlist.by_name(adapter).expect(adapter);
     let (switch, port) = netlist.peer((adapter, PortNum(1))).expect("has a cable");
     (netlist.nodes()[switch].name(), port.0)
+}
+
+#[test]
+fn irregular_sites_have_hosts_on_spines_and_fewer_at_leaves() {
+    let whole = made("pgft:2;18,12;1,6;1,1");
+    assert_eq!(whole.count(NodeKind::Ca), 216);
+    let managed = made("pgft:2;18,12;1,6;1,1,management=2,hosts-on-spines=5x3");
+    assert_eq!(managed.count(NodeKind::Ca), 216 + 2 + 15);
+    // At spines 1, 3 and 5, and behind their twelve leaves.
+    assert_eq!(
+        plugged(&managed, "storage-01 mlx5_0"),
+        ("MF0;spine-01:MQM8700/U1".to_owned(), 13)
+    );
+    assert_eq!(
+        plugged(&managed, "storage-15 mlx5_0"),
+        ("MF0;spine-05:MQM8700/U1".to_owned(), 17)
+    );
+    assert_eq!(
+        plugged(&managed, "mgmt-02 mlx5_0"),
+        ("MF0;spine-04:MQM8700/U1".to_owned(), 13)
+    );
+    let uneven = made("pgft:2;18,12;1,6;1,1,uneven=50");
+    assert_connected("uneven", &uneven);
+    let hosts = uneven.count(NodeKind::Ca);
+    assert!((108..216).contains(&hosts), "{hosts}");
+    assert_eq!(made("pgft:2;18,12;1,6;1,1,uneven=50"), uneven);
+    let error = generate("ring:6,management=2").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "`ring:6,management=2`, character 19: spines is 2, expected at most 0"
+    );
 }
 
 #[test]
