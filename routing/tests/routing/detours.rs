@@ -141,25 +141,23 @@ fn fullest(spec: &str) -> u64 {
         .max
 }
 
-/// Only what passes between two spines with hosts goes by a leaf: the tree stays a tree, and its
-/// fullest link carries the packets of a leaf's hosts to those on a spine, and theirs, besides.
+/// Only what passes between two spines with hosts goes by a leaf: the tree stays a tree. `more` are
+/// the packets of other hosts to those on one spine that no table keeps off some link.
 #[test]
 fn hosts_on_spines_cost_the_other_links_little() {
-    for (regular, leaf_hosts, hosts, irregular) in [
-        ("superpod:su=2", 32, 1, "management=1"),
-        ("superpod:su=4", 32, 1, "management=1"),
-        ("superpod:su=4", 32, 1, "management=3"),
-        ("pgft:2;12,9;1,6;1,1", 12, 1, "management=2"),
-        ("pgft:2;20,12;1,10;1,1", 20, 5, "hosts-on-spines=5x2"),
-        ("fat-tree:k=8,levels=3", 4, 1, "management=3"),
+    for (regular, irregular, more) in [
+        ("superpod:su=2", "management=1", 32),
+        ("superpod:su=4", "management=1", 32),
+        ("superpod:su=4", "management=3", 32),
+        ("pgft:2;12,9;1,6;1,1", "management=2", 12),
+        ("pgft:2;20,12;1,10;1,1", "hosts-on-spines=5x2", 100),
+        ("fat-tree:k=8,levels=3", "management=3", 32),
     ] {
         let whole = fullest(regular);
-        let irregular = format!("{regular},{irregular}");
-        let more = leaf_hosts * hosts + 2 * hosts * hosts;
-        let found = fullest(&irregular);
+        let found = fullest(&format!("{regular},{irregular}"));
         assert!(
-            found <= (whole + more) * 21 / 20 + 40,
-            "{irregular}: {whole} -> {found}"
+            found <= whole + more + whole / 10,
+            "{regular},{irregular}: {whole} -> {found}"
         );
     }
 }
