@@ -13,6 +13,7 @@
 //! tables that follow the order can deadlock.
 
 mod apex;
+mod base;
 mod detours;
 mod even;
 mod fill;
@@ -25,11 +26,11 @@ mod turns;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 use rsm_ids::{Guid, Lid};
 
 pub(super) use self::apex::Apexes;
+use self::base::{Base, Paths, Site};
 use self::detours::Detours;
 use self::even::{Evened, Intact, Own, even};
 use self::fill::{Alike, Filler};
@@ -42,8 +43,8 @@ pub use self::replan::{Change, Prepared, Replan, replan};
 use self::turns::Turns;
 use super::levels::{self, ANY_HOST, FEW_HOSTS};
 use super::order::Order;
-use super::paths::{self, Neighbours, Tile, Ways};
-use super::updn::{self, Rank, Unreached};
+use super::paths::{Neighbours, Tile};
+use super::updn;
 use super::{Engine, EngineError, Options, Ranking, Routing, prepare};
 use crate::lanes::Lanes;
 use crate::tables::{Lft, Tables};
@@ -174,122 +175,30 @@ fn route(
     previous: Option<&Tables>,
     why: &'static str,
 ) -> Result<Routing, EngineError> {
-    let earlier = options.previous_ranking.as_ref();
-    let (known, live) = known(topology, earlier);
+    let (known, live) = known(topology, options.previous_ranking.as_ref());
     let roots = updn::find_roots(&known, options)?;
-    let columns = |order: &Order| numbering::columns(&known, order.levels());
-    let mut rank = updn::rank(&known, &roots, earlier, Unreached::Mended, &columns);
-    let costs = |order: &Order, numbering: &Numbering, groups: &FixedBitSet| -> Vec<Arc<Tile>> {
-        let neighbours = Neighbours::new(&known, order);
-        let ways = Ways::new(&neighbours, groups);
-        let tiles = paths::up_down_between(order, ways, &numbering.columns);
-        tiles.into_iter().map(Arc::new).collect()
-    };
-    let numbered = |rank: &mut Rank| -> (Numbering, Vec<Arc<Tile>>) {
-        let chosen = rank.costs.take();
-        let (columns, tiles) = match chosen {
-            Some(chosen) => (chosen.columns, Some(chosen.tiles)),
-            None => (columns(&rank.order), None),
-        };
-        let numbering = Numbering::new(&known, rank.order.levels(), columns, options);
-        let intact = match tiles {
-            Some(tiles) => tiles.into_iter().map(Arc::new).collect(),
-            None => {
-                let mut all = live.groups.clone();
-                all.insert_range(..);
-                costs(&rank.order, &numbering, &all)
-            }
-        };
-        (numbering, intact)
-    };
-    let (mut numbering, mut intact) = numbered(&mut rank);
-    let mut tiles = if live.is_complete() {
-        intact.clone()
-    } else {
-        costs(&rank.order, &numbering, &live.groups)
-    };
-    let mut apexes = Apexes::of(&known, &rank.order);
-    let detours_in = |present: &Topology,
-                      live: &Live,
-                      order: &Order,
-                      apexes: &Apexes,
-                      numbering: &Numbering,
-                      tiles: &[Arc<Tile>]| {
-        Detours::of(&detours::Work {
-            known: &known,
-            present,
-            live,
-            numbering,
-            order,
-            tiles,
-            apexes,
-            connect_roots: options.connect_roots,
-        })
-    };
-    let detours = |order: &Order, apexes: &Apexes, numbering: &Numbering, tiles: &[Arc<Tile>]| {
-        detours_in(topology, &live, order, apexes, numbering, tiles)
-    };
-    let mut found = detours(&rank.order, &apexes, &numbering, &tiles);
-    let mut interim: Option<Order> = None;
-    if found.is_none() {
-        let columns = |order: &Order| numbering::columns(topology, order.levels());
-        let roots = find(topology, &roots, &known);
-        let other = updn::rank(topology, &roots, None, Unreached::Joined, &columns);
-        if live.is_complete() {
-            // Cables were moved: the parts that the earlier order was made for are gone for good.
-            rank = other;
-            (numbering, intact) = numbered(&mut rank);
-            tiles = intact.clone();
-            apexes = Apexes::of(&known, &rank.order);
-            found = detours(&rank.order, &apexes, &numbering, &tiles);
-        } else {
-            // The missing parts were the only legal path of some pairs, and no apex has detours for
-            // all of them. Another order has paths for them; levels, and with them the balance,
-            // stay, and the usual order returns with the missing parts.
-            let order = on_known(&known, topology, &other.order, &rank.order);
-            tiles = costs(&order, &numbering, &live.groups);
-            rank.reason = format!("{}; while parts are missing {}", rank.reason, other.reason);
-            found = detours(&order, &Apexes::default(), &numbering, &tiles);
-            interim = Some(order);
-        }
-        if found.is_none()
-            && let Some(switch) = paths::overlong(topology, &paths::shortest(topology))
-        {
-            return Err(prepare::too_long(topology, switch));
-        }
-    }
-    let order = interim.as_ref().unwrap_or(&rank.order);
-    let detours = found.unwrap_or_else(|| Detours::none(order));
-    let turns = Turns::new(&known, &numbering, uses(&known, &rank.order, &numbering));
-    let up_turns = fill::up_turns(&known, &rank.order);
-    let everything = Live::of(&known, &known).expect("nothing has gone from it");
-    let all_lids = lids(&known, &everything, &numbering);
-    let is_whole = live.is_complete() && live.destinations.is_full();
-    let intact_detours = if is_whole {
-        Some(detours.clone())
-    } else {
-        let order = &rank.order;
-        detours_in(&known, &everything, order, &apexes, &numbering, &intact)
-    };
-    let intact_detours = intact_detours.unwrap_or_else(|| Detours::none(&rank.order));
-    let closed_form = Plan {
+    let site = Site {
         known: &known,
-        present: &known,
-        live: &everything,
-        order: &rank.order,
-        usual_order: &rank.order,
-        detours: &intact_detours,
-        numbering: &numbering,
-        turns: &turns,
-        own: &Own::default(),
-        lids: &all_lids,
-        gone: &[],
-        up_turns: &up_turns,
-        tiles: &intact,
-        intact_tiles: None,
+        present: topology,
+        live: &live,
+        options,
     };
-    let evened = closed_form.evened(&options.categories);
+    let Paths {
+        base,
+        detours,
+        interim,
+    } = site.paths(&roots)?;
+    let turns = Turns::new(&known, &base.numbering, uses(&known, &base));
+    let up_turns = fill::up_turns(&known, &base.rank.order);
+    let evened = site.evened(&base, &detours, &turns, &up_turns);
     let own = evened.own;
+    let Base {
+        mut rank,
+        numbering,
+        apexes,
+        intact,
+        tiles,
+    } = base;
     rank.reason.push_str(&evened.said);
     let lids = lids(&known, &live, &numbering);
     let plan = Plan {
@@ -376,34 +285,10 @@ fn listed(known: &Topology, order: &Order) -> Vec<(Guid, u8)> {
         .collect()
 }
 
-/// The present ones among some switches of the known fabric.
-fn find(topology: &Topology, switches: &[SwitchIdx], known: &Topology) -> Vec<SwitchIdx> {
-    let guids = switches.iter().map(|&switch| known.switch(switch).guid);
-    guids
-        .filter_map(|guid| topology.switch_by_guid(guid))
-        .collect()
-}
-
-/// An order of the present switches, extended to all known ones, with the levels of `usual`.
-fn on_known(known: &Topology, topology: &Topology, order: &Order, usual: &Order) -> Order {
-    let guid = |switch: &SwitchIdx| topology.switch(*switch).guid;
-    let here = order.highest_first().iter().map(guid);
-    let mut listed: Vec<SwitchIdx> = here.filter_map(|guid| known.switch_by_guid(guid)).collect();
-    let is_gone = |switch: &SwitchIdx| {
-        let guid = known.switch(*switch).guid;
-        topology.switch_by_guid(guid).is_none()
-    };
-    listed.extend(known.indices().filter(is_gone));
-    Order::listed(listed, usual.levels().to_vec())
-}
-
 /// The divider of each switch, with the number of turns: of all its ways up, and of the links to
 /// one neighbour.
-fn uses<'a>(
-    known: &'a Topology,
-    order: &'a Order,
-    numbering: &'a Numbering,
-) -> impl Iterator<Item = (u32, usize)> + 'a {
+fn uses<'a>(known: &'a Topology, base: &'a Base) -> impl Iterator<Item = (u32, usize)> + 'a {
+    let (numbering, order) = (&base.numbering, &base.rank.order);
     let level = |switch: SwitchIdx| order.levels()[switch.index()];
     known.indices().flat_map(move |switch| {
         let divider = numbering.dividers[switch.index()];

@@ -220,23 +220,27 @@ impl<'a> Filler<'a> {
     fn class_of_detour(&self, column: usize) -> Option<Class> {
         let detour = self.plan.detours.get(self.switch, column)?;
         let first = self.plan.known.group_range(self.switch).start;
-        let mut class = Mixed {
-            divider: self.divider,
-            base: Vec::new(),
-            eligible: [false; 256],
-            is_intact: false,
-            detours: Vec::new(),
-        };
-        let groups = detour.groups.iter();
-        self.open(groups.map(|&group| group as usize - first), &mut class);
-        // All ways that could be one, so that turns stay when one of them comes or goes.
-        let order = &*self.plan.detours.order;
-        let is_way = |way: &&Way<'_>| {
-            // As numbered in the known fabric.
-            order.is_above(SwitchIdx(way.neighbour as u32), self.switch)
-        };
-        fill_turns(&mut class.detours, self.ways.iter().filter(is_way));
-        Some(Class::Mixed(Box::new(class)))
+        let ways: Vec<usize> = (detour.groups.iter())
+            .map(|&group| group as usize - first)
+            .collect();
+        let intact = self.plan.intact_tiles.map(|tiles| {
+            let at = InTile {
+                tile: &tiles[column / TILE],
+                column: column % TILE,
+            };
+            self.cheapest(&at, When::Usually)
+        });
+        let mut class = self.classify(&ways, &intact.unwrap_or_default());
+        if let Class::Mixed(class) = &mut class {
+            // All ways that could be one, so that turns stay when one of them comes or goes.
+            let order = &*self.plan.detours.order;
+            let is_way = |way: &&Way<'_>| {
+                // As numbered in the known fabric.
+                order.is_above(SwitchIdx(way.neighbour as u32), self.switch)
+            };
+            fill_turns(&mut class.detours, self.ways.iter().filter(is_way));
+        }
+        Some(class)
     }
 
     /// Makes the present ports of some ways eligible.

@@ -1,0 +1,215 @@
+//! The paths of a fabric's tree, and the detours beside them.
+
+use std::sync::Arc;
+
+use fixedbitset::FixedBitSet;
+
+use super::super::order::Order;
+use super::super::paths::{self, Neighbours, Tile, Ways};
+use super::super::updn::{self, Rank, Unreached};
+use super::super::{EngineError, Options, prepare};
+use super::apex::Apexes;
+use super::detours::{self, Detours};
+use super::even::{Evened, Own};
+use super::live::Live;
+use super::numbering::{self, Numbering};
+use super::turns::Turns;
+use super::{Plan, lids};
+use crate::topology::{SwitchIdx, Topology};
+
+/// The known fabric and its present parts, with the options of a routing.
+pub(super) struct Site<'a> {
+    pub(super) known: &'a Arc<Topology>,
+    pub(super) present: &'a Topology,
+    pub(super) live: &'a Live,
+    pub(super) options: &'a Options,
+}
+
+/// The paths of the tree.
+pub(super) struct Base {
+    pub(super) rank: Rank,
+    pub(super) numbering: Numbering,
+    pub(super) apexes: Apexes,
+    /// Costs of the known fabric.
+    pub(super) intact: Vec<Arc<Tile>>,
+    /// Costs of the present one.
+    pub(super) tiles: Vec<Arc<Tile>>,
+}
+
+/// Paths for all pairs.
+pub(super) struct Paths {
+    pub(super) base: Base,
+    pub(super) detours: Detours,
+    /// The order of the paths, where it is another one than that of the tree until missing parts
+    /// are back.
+    pub(super) interim: Option<Order>,
+}
+
+impl Site<'_> {
+    /// Paths from `roots`, which may be empty.
+    ///
+    /// # Errors
+    /// [`EngineError::PathTooLong`] where no path between two switches is short enough.
+    pub(super) fn paths(&self, roots: &[SwitchIdx]) -> Result<Paths, EngineError> {
+        let earlier = self.options.previous_ranking.as_ref();
+        let columns = |order: &Order| numbering::columns(self.known, order.levels());
+        let rank = updn::rank(self.known, roots, earlier, Unreached::Mended, &columns);
+        let mut base = self.base(rank);
+        if let Some(detours) = Detours::of(&self.work(&base)) {
+            return Ok(Paths {
+                base,
+                detours,
+                interim: None,
+            });
+        }
+        let other = self.joined(roots);
+        let mut interim = None;
+        let detours = if self.live.is_complete() {
+            // Cables were moved: the parts that the earlier order was made for are gone for good.
+            base = self.base(other);
+            Detours::of(&self.work(&base))
+        } else {
+            // The missing parts were the only legal path of some pairs, and no apex has detours for
+            // all of them. Another order has paths for them; levels, and with them the balance,
+            // stay, and the usual order returns with the missing parts.
+            let order = on_known(self.known, self.present, &other.order, &base.rank.order);
+            base.tiles = self.costs(&order, &base.numbering.columns, &self.live.groups);
+            let reason = &mut base.rank.reason;
+            *reason = format!("{reason}; while parts are missing {}", other.reason);
+            Detours::of(&detours::Work {
+                order: interim.insert(order),
+                apexes: &Apexes::default(),
+                ..self.work(&base)
+            })
+        };
+        if detours.is_none()
+            && let Some(switch) = paths::overlong(self.present, &paths::shortest(self.present))
+        {
+            return Err(prepare::too_long(self.present, switch));
+        }
+        let order = interim.as_ref().unwrap_or(&base.rank.order);
+        Ok(Paths {
+            detours: detours.unwrap_or_else(|| Detours::none(order)),
+            base,
+            interim,
+        })
+    }
+
+    /// The paths by an order.
+    fn base(&self, mut rank: Rank) -> Base {
+        let (columns, intact) = match rank.costs.take() {
+            Some(chosen) => {
+                let tiles = chosen.tiles.into_iter().map(Arc::new);
+                (chosen.columns, tiles.collect())
+            }
+            None => {
+                let columns = numbering::columns(self.known, rank.order.levels());
+                let mut all = self.live.groups.clone();
+                all.insert_range(..);
+                let intact = self.costs(&rank.order, &columns, &all);
+                (columns, intact)
+            }
+        };
+        let tiles = if self.live.is_complete() {
+            intact.clone()
+        } else {
+            self.costs(&rank.order, &columns, &self.live.groups)
+        };
+        Base {
+            numbering: Numbering::new(self.known, rank.order.levels(), columns, self.options),
+            apexes: Apexes::of(self.known, &rank.order),
+            rank,
+            intact,
+            tiles,
+        }
+    }
+
+    fn costs(&self, order: &Order, columns: &[SwitchIdx], groups: &FixedBitSet) -> Vec<Arc<Tile>> {
+        let neighbours = Neighbours::new(self.known, order);
+        let tiles = paths::up_down_between(order, Ways::new(&neighbours, groups), columns);
+        tiles.into_iter().map(Arc::new).collect()
+    }
+
+    /// The inputs of the detours beside the paths of a tree.
+    fn work<'w>(&'w self, base: &'w Base) -> detours::Work<'w> {
+        detours::Work {
+            known: self.known,
+            present: self.present,
+            live: self.live,
+            numbering: &base.numbering,
+            order: &base.rank.order,
+            tiles: &base.tiles,
+            apexes: &base.apexes,
+            connect_roots: self.options.connect_roots,
+        }
+    }
+
+    /// Another order for the present fabric, which reaches all pairs without detours.
+    fn joined(&self, roots: &[SwitchIdx]) -> Rank {
+        let columns = |order: &Order| numbering::columns(self.present, order.levels());
+        let roots = find(self.present, roots, self.known);
+        updn::rank(self.present, &roots, None, Unreached::Joined, &columns)
+    }
+
+    /// The entries to move off the fullest links of the complete known fabric; `detours` are those
+    /// of the present one.
+    pub(super) fn evened(
+        &self,
+        base: &Base,
+        detours: &Detours,
+        turns: &Turns,
+        up_turns: &[Vec<u8>],
+    ) -> Evened {
+        let everything = Live::of(self.known, self.known).expect("nothing has gone from it");
+        let is_whole = self.live.is_complete() && self.live.destinations.is_full();
+        let intact = if is_whole {
+            detours.clone()
+        } else {
+            let intact = Detours::of(&detours::Work {
+                present: self.known,
+                live: &everything,
+                tiles: &base.intact,
+                ..self.work(base)
+            });
+            intact.unwrap_or_else(|| Detours::none(&base.rank.order))
+        };
+        let closed_form = Plan {
+            known: self.known,
+            present: self.known,
+            live: &everything,
+            order: &base.rank.order,
+            usual_order: &base.rank.order,
+            detours: &intact,
+            numbering: &base.numbering,
+            turns,
+            own: &Own::default(),
+            lids: &lids(self.known, &everything, &base.numbering),
+            gone: &[],
+            up_turns,
+            tiles: &base.intact,
+            intact_tiles: None,
+        };
+        closed_form.evened(&self.options.categories)
+    }
+}
+
+/// The present ones among some switches of the known fabric.
+fn find(topology: &Topology, switches: &[SwitchIdx], known: &Topology) -> Vec<SwitchIdx> {
+    let guids = switches.iter().map(|&switch| known.switch(switch).guid);
+    guids
+        .filter_map(|guid| topology.switch_by_guid(guid))
+        .collect()
+}
+
+/// An order of the present switches, extended to all known ones, with the levels of `usual`.
+fn on_known(known: &Topology, topology: &Topology, order: &Order, usual: &Order) -> Order {
+    let guid = |switch: &SwitchIdx| topology.switch(*switch).guid;
+    let here = order.highest_first().iter().map(guid);
+    let mut listed: Vec<SwitchIdx> = here.filter_map(|guid| known.switch_by_guid(guid)).collect();
+    let is_gone = |switch: &SwitchIdx| {
+        let guid = known.switch(*switch).guid;
+        topology.switch_by_guid(guid).is_none()
+    };
+    listed.extend(known.indices().filter(is_gone));
+    Order::listed(listed, usual.levels().to_vec())
+}
