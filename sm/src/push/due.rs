@@ -42,6 +42,9 @@ impl Push {
 
     /// Goes on to the first phase with work, and queues the Sets that waited for it.
     pub(super) fn advance(&mut self, inventory: &Inventory) {
+        if self.stopped {
+            return;
+        }
         while let Some(phase) = self.phases.next() {
             self.phases.unmet = self.counted(phase);
             let ends: Vec<PortKey> = self.awaited.iter().flat_map(|(&a, &b)| [a, b]).collect();

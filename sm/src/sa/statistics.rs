@@ -135,7 +135,7 @@ impl Statistics {
         add(place.map_or(&self.other_answers, |place| &self.answers[place]));
     }
 
-    /// Counts an answer handed on, so long after its request arrived.
+    /// Counts an answer handed on, so long after the SA read its request.
     pub fn answered(&self, latency: Duration) {
         self.latencies.add(latency);
     }

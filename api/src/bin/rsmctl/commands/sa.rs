@@ -9,7 +9,7 @@ use crate::text::{NONE, nanoseconds};
 /// Requests of hosts to the SA, and the latency of its answers
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Numbers count from the start of rsm. A latency is the time from the arrival of a request until\nits answer is handed to the port; `below` is exact to an eighth.\n\nExample: rsmctl sa --format json | jq .busy"
+    after_help = "Numbers count from the start of rsm. A latency is the time from the moment when the SA reads a\nrequest from the device until it hands the answer to the port; `below` is exact to an eighth.\n\nExample: rsmctl sa --format json | jq .busy"
 )]
 pub(crate) struct SaArguments {}
 
