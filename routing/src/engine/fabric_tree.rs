@@ -32,6 +32,7 @@ use rsm_ids::{Guid, Lid};
 pub(super) use self::apex::Apexes;
 use self::base::{Base, Paths, Site};
 use self::detours::Detours;
+pub(super) use self::detours::MAX_DETOURS;
 use self::even::{Evened, Intact, Own, even};
 use self::fill::{Alike, Filler};
 use self::live::Live;

@@ -106,6 +106,8 @@ pub(super) struct Rank {
     pub(super) made: String,
     /// The same with its score, for the operator.
     pub(super) reason: String,
+    /// Whether detours mend it.
+    pub(super) is_mended: bool,
     /// The costs computed to choose it, where the engine chose it.
     pub(super) costs: Option<Costs>,
 }
@@ -131,6 +133,7 @@ pub(super) fn rank(
         && fitted.newcomers == 0
     {
         return Rank {
+            is_mended: unreached.mending(topology, &fitted.order).is_some(),
             made: earlier.reason.clone(),
             reason: candidates::kept_sentence(topology, &fitted.order, &earlier.reason),
             order: fitted.order,
@@ -139,6 +142,7 @@ pub(super) fn rank(
     }
     let ranked = candidates::choose(topology, roots, earlier, unreached, columns);
     Rank {
+        is_mended: unreached.mending(topology, &ranked.order).is_some(),
         order: ranked.order,
         made: ranked.made,
         reason: ranked.reason,

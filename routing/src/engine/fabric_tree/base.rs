@@ -115,9 +115,14 @@ impl Site<'_> {
         } else {
             self.costs(&rank.order, &columns, &self.live.groups)
         };
+        let apexes = if rank.is_mended {
+            Apexes::of(self.known, &rank.order)
+        } else {
+            Apexes::default()
+        };
         Base {
             numbering: Numbering::new(self.known, rank.order.levels(), columns, self.options),
-            apexes: Apexes::of(self.known, &rank.order),
+            apexes,
             rank,
             intact,
             tiles,

@@ -7,17 +7,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 use rsm_ids::Guid;
 
 use super::super::order::Order;
-use super::super::paths::{MAX_COST, TILE, Tile, UNREACHED};
+use super::super::paths::{MAX_COST, Neighbours, TILE, Tile, UNREACHED};
 use super::apex::{self, Apexes};
 use super::live::Live;
 use super::numbering::Numbering;
 use crate::topology::{SwitchIdx, Topology};
+
+/// The most detours: each is computed and kept on its own, a quarter of a million take some 0.2 s.
+/// Beyond them another order takes less.
+pub(in super::super) const MAX_DETOURS: usize = 1 << 18;
 
 /// The detours of a routing.
 #[derive(Clone)]
@@ -39,6 +44,14 @@ pub(super) struct Detour {
     pub(super) cost: u8,
     /// The port groups that it may take.
     pub(super) groups: Vec<u32>,
+}
+
+/// Why detours do not reach all pairs.
+enum Failure {
+    /// A switch has no detour to this column, one of several perhaps.
+    Unreached(u32),
+    /// There would be more than [`MAX_DETOURS`].
+    TooMany,
 }
 
 /// What detours are computed from.
@@ -106,18 +119,23 @@ impl Detours {
     /// The same with these columns computed again; where the order does not serve them, by the
     /// apexes with the fewest broken cables above them that do.
     fn again(mut self, work: &Work<'_>, columns: &[u32]) -> Option<Detours> {
-        if self.fill(work, columns).is_some() {
-            return Some(self);
-        }
+        let failed = match self.fill(work, columns) {
+            Ok(()) => return Some(self),
+            Err(Failure::TooMany) => return None,
+            Err(Failure::Unreached(column)) => column,
+        };
         let known = self.columns.keys().chain(columns).copied();
         let columns: BTreeSet<u32> = known.collect();
         let columns: Vec<u32> = columns.into_iter().collect();
         let serves = |part: usize, apex: SwitchIdx| {
             let order = work.turned(&[apex]);
-            columns.par_iter().all(|&column| {
+            let up = Up::new(work, &order);
+            let serves = |&column: &u32| {
                 let to = work.numbering.columns[column as usize];
-                work.part_of(to) != Some(part) || work.column(&order, column).is_some()
-            })
+                work.part_of(to) != Some(part) || work.column(&up, column).is_some()
+            };
+            // What one apex does not reach, most others do not either.
+            serves(&failed) && columns.par_iter().all(serves)
         };
         let mut apexes = Vec::new();
         for part in 0..work.present.components().len() {
@@ -125,15 +143,31 @@ impl Detours {
             apexes.extend(candidates.into_iter().find(|&apex| serves(part, apex)));
         }
         self.order = Arc::new(work.turned(&apexes));
-        self.fill(work, &columns)?;
+        self.fill(work, &columns).ok()?;
         Some(self)
     }
 
-    /// Computes these columns; `None`, with nothing changed, where a pair stays without a path.
-    fn fill(&mut self, work: &Work<'_>, columns: &[u32]) -> Option<()> {
-        let found = columns.par_iter();
-        let found = found.map(|&number| Some((number, work.column(&self.order, number)?)));
-        for (number, column) in found.collect::<Option<Vec<_>>>()? {
+    /// Computes these columns.
+    fn fill(&mut self, work: &Work<'_>, columns: &[u32]) -> Result<(), Failure> {
+        if columns.is_empty() {
+            return Ok(());
+        }
+        let up = Up::new(work, &self.order);
+        // Counted to the end or beyond the limit, so that the failure is always the same one.
+        let count = AtomicUsize::new(0);
+        let is_room = || count.load(Ordering::Relaxed) <= MAX_DETOURS;
+        let found = columns.par_iter().map(|&number| {
+            let column = is_room().then(|| work.column(&up, number)).flatten();
+            let column = column.ok_or(Failure::Unreached(number))?;
+            count.fetch_add(column.len(), Ordering::Relaxed);
+            Ok((number, column))
+        });
+        let found: Vec<Result<(u32, Column), Failure>> = found.collect();
+        if !is_room() {
+            return Err(Failure::TooMany);
+        }
+        let found: Vec<(u32, Column)> = found.into_iter().collect::<Result<_, Failure>>()?;
+        for (number, column) in found {
             let is_same = |known: &Arc<Column>| **known == column;
             if column.is_empty() {
                 self.columns.remove(&number);
@@ -141,13 +175,29 @@ impl Detours {
                 self.columns.insert(number, Arc::new(column));
             }
         }
-        Some(())
+        let count: usize = self.columns.values().map(|column| column.len()).sum();
+        if count > MAX_DETOURS {
+            return Err(Failure::TooMany);
+        }
+        Ok(())
     }
 
     /// The columns to which a switch takes a detour.
-    pub(super) fn columns_from(&self, switch: SwitchIdx) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn columns_from(&self, switch: SwitchIdx) -> Vec<u32> {
         let columns = self.columns.keys().copied();
-        columns.filter(move |&column| self.get(switch, column as usize).is_some())
+        let takes = |&column: &u32| self.get(switch, column as usize).is_some();
+        columns.filter(takes).collect()
+    }
+
+    /// The same for each of so many switches.
+    pub(super) fn columns_by_switch(&self, switches: usize) -> Vec<Vec<u32>> {
+        let mut columns = vec![Vec::new(); switches];
+        for (&number, column) in &self.columns {
+            for detour in column.iter() {
+                columns[detour.switch.index()].push(number);
+            }
+        }
+        columns
     }
 
     /// The detour of a switch to a column.
@@ -183,9 +233,14 @@ impl Work<'_> {
         Some(self.present.component_of(here))
     }
 
-    /// Whether a path is needed between the ports of two switches.
-    fn counts(&self, here: Option<SwitchIdx>) -> bool {
-        self.connect_roots || here.is_some_and(|here| self.present.destinations_of(here).len() > 1)
+    /// By switch: its component, if it is present, and whether its pairs with all others count.
+    fn ends(&self) -> Vec<(Option<usize>, bool)> {
+        let of = |&here: &Option<SwitchIdx>| {
+            let part = here.map(|here| self.present.component_of(here));
+            let carries = here.is_some_and(|here| self.present.destinations_of(here).len() > 1);
+            (part, self.connect_roots || carries)
+        };
+        self.live.switches.iter().map(of).collect()
     }
 
     /// The order of the tree with these apexes on top, of different components.
@@ -224,13 +279,7 @@ impl Work<'_> {
 
     /// The columns with a pair that needs a detour.
     pub(super) fn unreached(&self) -> Vec<u32> {
-        // By switch: its component, if it is present, and whether its pairs with all others count.
-        let places: Vec<(Option<usize>, bool)> = (self.live.switches.iter())
-            .map(|&here| {
-                let part = here.map(|here| self.present.component_of(here));
-                (part, self.counts(here))
-            })
-            .collect();
+        let places = self.ends();
         let of_tile = |tile: &Arc<Tile>| {
             let ends = &self.numbering.columns[tile.first..][..tile.width()];
             let mut lacks = FixedBitSet::with_capacity(TILE);
@@ -255,32 +304,27 @@ impl Work<'_> {
 
     /// The detours to one column, from the switches that need one and from those on their way;
     /// `None` where a switch that needs one has none.
-    fn column(&self, order: &Order, number: u32) -> Option<Column> {
+    fn column(&self, up: &Up<'_>, number: u32) -> Option<Column> {
         let to = self.numbering.columns[number as usize];
         let tile = &self.tiles[number as usize / TILE];
-        let taken = |switch: SwitchIdx| tile.taken[switch.index()][number as usize % TILE];
-        let Some(part) = self.part_of(to) else {
+        let taken = tile.taken.iter().map(|row| row[number as usize % TILE]);
+        let mut costs: Vec<u8> = taken.collect();
+        let (Some(part), to_counts) = up.ends[to.index()] else {
             return Some(Column::new());
         };
-        let to_counts = self.counts(self.live.switches[to.index()]);
-        let lacks =
-            |switch: SwitchIdx| taken(switch) == UNREACHED && self.part_of(switch) == Some(part);
-        let mut needed: Vec<SwitchIdx> = (self.known.indices())
-            .filter(|&switch| {
-                lacks(switch) && (to_counts || self.counts(self.live.switches[switch.index()]))
-            })
-            .collect();
-        if needed.is_empty() {
-            return Some(Column::new());
-        }
-        let mut costs: Vec<u8> = self.known.indices().map(taken).collect();
-        for &switch in order.highest_first() {
-            if lacks(switch) {
-                let up = self.ways_up(order, switch);
-                let least = up.map(|(_, above)| costs[above.index()]).min();
-                if let Some(least) = least.filter(|&least| least < MAX_COST) {
-                    costs[switch.index()] = least + 1;
-                }
+        let needs = |switch: &SwitchIdx| {
+            let (own, counts) = up.ends[switch.index()];
+            costs[switch.index()] == UNREACHED && own == Some(part) && (to_counts || counts)
+        };
+        let mut needed: Vec<SwitchIdx> = self.known.indices().filter(needs).collect();
+        let lacking = up.lacking(self.live, &needed, &costs);
+        let mut is_lacking = FixedBitSet::with_capacity(self.known.switch_count());
+        for &switch in &lacking {
+            is_lacking.insert(switch.index());
+            let ways = up.ways(self.live, switch);
+            let least = ways.map(|(above, _)| costs[above.index()]).min();
+            if let Some(least) = least.filter(|&least| least < MAX_COST) {
+                costs[switch.index()] = least + 1;
             }
         }
         let is_spread = self.known.hosts(to) > 0;
@@ -292,41 +336,74 @@ impl Work<'_> {
             if own == UNREACHED {
                 return None;
             }
-            let leads_on = |&(_, above): &(usize, SwitchIdx)| costs[above.index()] == own - 1;
-            let mut ways: Vec<(usize, SwitchIdx)> =
-                self.ways_up(order, switch).filter(leads_on).collect();
+            let leads_on = |&(above, _): &(SwitchIdx, u32)| costs[above.index()] == own - 1;
+            let mut ways: Vec<(SwitchIdx, u32)> =
+                up.ways(self.live, switch).filter(leads_on).collect();
             if !is_spread {
                 // Port 0 of a switch has little traffic: one way for all costs the fewest entries.
-                let highest = ways.iter().min_by_key(|way| order.place(way.1)).copied();
+                let highest = ways.iter().min_by_key(|way| up.order.place(way.0)).copied();
                 ways = highest.into_iter().collect();
             }
-            for &(_, above) in &ways {
-                if taken(above) == UNREACHED && !is_known.put(above.index()) {
+            for &(above, _) in &ways {
+                if is_lacking.contains(above.index()) && !is_known.put(above.index()) {
                     needed.push(above);
                 }
             }
-            // Fewer groups than half-links, which a topology counts in 32 bits.
-            let groups = ways.iter().map(|&(group, _)| group as u32).collect();
             column.push(Detour {
                 switch,
                 cost: own,
-                groups,
+                groups: ways.into_iter().map(|(_, group)| group).collect(),
             });
         }
         column.sort_unstable();
         Some(column)
     }
+}
 
-    /// The present port groups to switches above by the turned order.
-    fn ways_up<'s>(
+/// The ways up by a turned order, for many columns.
+struct Up<'a> {
+    order: &'a Order,
+    neighbours: Neighbours,
+    /// By switch: its component, if it is present, and whether its pairs with all others count.
+    ends: Vec<(Option<usize>, bool)>,
+}
+
+impl<'a> Up<'a> {
+    fn new(work: &Work<'_>, order: &'a Order) -> Up<'a> {
+        Up {
+            order,
+            neighbours: Neighbours::new(work.known, order),
+            ends: work.ends(),
+        }
+    }
+
+    /// The present neighbours above a switch, each with the port group that leads there.
+    fn ways<'s>(
         &'s self,
-        order: &'s Order,
+        live: &'s Live,
         switch: SwitchIdx,
-    ) -> impl Iterator<Item = (usize, SwitchIdx)> + 's {
-        let groups = self.known.group_range(switch);
-        groups
-            .filter(|&group| self.live.groups.contains(group))
-            .map(|group| (group, self.known.group(group).neighbour))
-            .filter(move |&(_, neighbour)| order.is_above(neighbour, switch))
+    ) -> impl Iterator<Item = (SwitchIdx, u32)> + 's {
+        let above = self.neighbours.above(switch).iter().copied();
+        let above = above.filter(|&(_, group)| live.groups.contains(group as usize));
+        above.map(|(above, group)| (SwitchIdx(above), group))
+    }
+
+    /// The switches without a path of the tree that `needed` ones can climb to, themselves
+    /// included, the highest first.
+    fn lacking(&self, live: &Live, needed: &[SwitchIdx], costs: &[u8]) -> Vec<SwitchIdx> {
+        let mut is_found = FixedBitSet::with_capacity(costs.len());
+        is_found.extend(needed.iter().map(|switch| switch.index()));
+        let mut found = needed.to_vec();
+        let mut next = 0;
+        while let Some(&switch) = found.get(next) {
+            next += 1;
+            for (above, _) in self.ways(live, switch) {
+                if costs[above.index()] == UNREACHED && !is_found.put(above.index()) {
+                    found.push(above);
+                }
+            }
+        }
+        found.sort_unstable_by_key(|&switch| self.order.place(switch));
+        found
     }
 }

@@ -5,6 +5,8 @@ mod classes;
 mod column;
 mod keys;
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -123,12 +125,12 @@ impl<'a> Filler<'a> {
         let (classes, runs) = self.runs(alike);
         let has_few = self.own_entries().nth(1).is_none()
             && self.plan.own.is_empty(self.switch)
-            && self.detours().next().is_none();
+            && self.detours(alike).is_empty();
         // Destinations at a leaf make its table one of its own.
         let shape = has_few.then(|| Shape::of(&classes, &runs)).flatten();
         let Some(shape) = shape else {
             let table = self.fill(&classes, &runs, alike, scratch);
-            self.add_detours(table);
+            self.add_detours(alike, table);
             self.add_own_entries(table);
             return alike.pool.table(table);
         };
@@ -146,7 +148,7 @@ impl<'a> Filler<'a> {
         let alike = Alike::default();
         let (classes, runs) = self.runs(&alike);
         let table = self.fill(&classes, &runs, &alike, scratch);
-        self.add_detours(table);
+        self.add_detours(&alike, table);
         self.add_own_entries(table);
         table
     }
@@ -200,29 +202,37 @@ impl<'a> Filler<'a> {
     }
 
     /// The columns to which the switch takes a detour.
-    fn detours(&self) -> impl Iterator<Item = u32> + '_ {
-        self.plan.detours.columns_from(self.switch)
+    fn detours<'c>(&self, alike: &'c Alike) -> Cow<'c, [u32]> {
+        match alike.detours.get(self.switch.index()) {
+            Some(known) => known.into(),
+            None => self.plan.detours.columns_from(self.switch).into(),
+        }
     }
 
-    fn add_detours(&self, table: &mut [u8]) {
-        for column in self.detours() {
-            let class = self.class_of_detour(column as usize);
-            for position in self.plan.numbering.range(column as usize) {
+    fn add_detours(&self, alike: &Alike, table: &mut [u8]) {
+        let mut classes: HashMap<(Vec<usize>, Vec<usize>), Class> = HashMap::new();
+        for &column in &*self.detours(alike) {
+            let column = column as usize;
+            let Some(ways) = self.ways_of_detour(column) else {
+                continue;
+            };
+            let class = classes.entry(ways);
+            let class = class.or_insert_with_key(|(now, intact)| self.class_by_detour(now, intact));
+            for position in self.plan.numbering.range(column) {
                 let lid = usize::from(self.plan.lids[position]);
-                if let (Some(class), 1..) = (&class, lid) {
+                if lid != 0 {
                     table[lid] = self.port_of(class, position);
                 }
             }
         }
     }
 
-    /// The class of a column to which the switch takes a detour.
-    fn class_of_detour(&self, column: usize) -> Option<Class> {
+    /// The ways of the detour to a column, and those of the complete fabric.
+    fn ways_of_detour(&self, column: usize) -> Option<(Vec<usize>, Vec<usize>)> {
         let detour = self.plan.detours.get(self.switch, column)?;
         let first = self.plan.known.group_range(self.switch).start;
-        let ways: Vec<usize> = (detour.groups.iter())
-            .map(|&group| group as usize - first)
-            .collect();
+        let groups = detour.groups.iter();
+        let ways = groups.map(|&group| group as usize - first).collect();
         let intact = self.plan.intact_tiles.map(|tiles| {
             let at = InTile {
                 tile: &tiles[column / TILE],
@@ -230,7 +240,12 @@ impl<'a> Filler<'a> {
             };
             self.cheapest(&at, When::Usually)
         });
-        let mut class = self.classify(&ways, &intact.unwrap_or_default());
+        Some((ways, intact.unwrap_or_default()))
+    }
+
+    /// The class of columns with a detour by these ways.
+    fn class_by_detour(&self, ways: &[usize], intact: &[usize]) -> Class {
+        let mut class = self.classify(ways, intact);
         if let Class::Mixed(class) = &mut class {
             // All ways that could be one, so that turns stay when one of them comes or goes.
             let order = &*self.plan.detours.order;
@@ -240,7 +255,7 @@ impl<'a> Filler<'a> {
             };
             fill_turns(&mut class.detours, self.ways.iter().filter(is_way));
         }
-        Some(class)
+        class
     }
 
     /// Makes the present ports of some ways eligible.
@@ -339,7 +354,8 @@ impl<'a> Filler<'a> {
             if plan.numbering.columns[column] == self.switch {
                 continue;
             }
-            let detour = self.class_of_detour(column);
+            let detour = self.ways_of_detour(column);
+            let detour = detour.map(|(ways, intact)| self.class_by_detour(&ways, &intact));
             let class = match (detour, gathered.get(column)) {
                 (Some(class), _) => class,
                 (None, Some((now, intact))) => self.class_by(now, intact),

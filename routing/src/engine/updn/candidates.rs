@@ -1,7 +1,7 @@
 //! Rankings to try, and the choice among them.
 
 use super::super::Ranking;
-use super::super::fabric_tree::Apexes;
+use super::super::fabric_tree::{Apexes, MAX_DETOURS};
 use super::super::levels::{self, ANY_HOST, FEW_HOSTS};
 use super::super::order::Order;
 use super::super::paths;
@@ -25,9 +25,24 @@ pub(in super::super) enum Unreached {
 impl Unreached {
     /// The apexes of the detours that mend an order; `None` where the order has to reach all pairs
     /// itself.
-    fn mending(self, topology: &Topology, order: &Order) -> Option<Vec<SwitchIdx>> {
-        let apexes = (self == Unreached::Mended).then(|| Apexes::of(topology, order))?;
-        apexes.of_components(topology, order)
+    pub(super) fn mending(self, topology: &Topology, order: &Order) -> Option<Vec<SwitchIdx>> {
+        if self == Unreached::Joined {
+            return None;
+        }
+        // A switch with end ports and others below it, as one with a host or an aggregation node at
+        // the top, may need detours to and from each switch.
+        let carries = |switch: SwitchIdx| topology.destinations_of(switch).len() > 1;
+        let has_below = |switch: SwitchIdx| {
+            let mut groups = topology.groups(switch);
+            groups.any(|group| order.is_above(switch, group.neighbour))
+        };
+        let above = topology
+            .indices()
+            .filter(|&switch| carries(switch) && has_below(switch));
+        if above.count() * topology.switch_count() * 2 > MAX_DETOURS {
+            return None;
+        }
+        Apexes::of(topology, order).of_components(topology, order)
     }
 }
 

@@ -33,6 +33,8 @@ pub(in super::super) struct Alike {
     same_intact: Vec<SameRows>,
     rows: Mutex<Rows>,
     tables: Mutex<HashMap<Shape, Lft>>,
+    /// By switch: the columns to which it takes a detour; empty where few tables are made.
+    pub(super) detours: Vec<Vec<u32>>,
 }
 
 impl Alike {
@@ -42,6 +44,7 @@ impl Alike {
         Alike {
             same: same(plan.tiles),
             same_intact: plan.intact_tiles.map(same).unwrap_or_default(),
+            detours: plan.detours.columns_by_switch(plan.known.switch_count()),
             ..Alike::default()
         }
     }
