@@ -1,5 +1,5 @@
-//! What each single cable between switches costs when it goes: the blocks that change, how the
-//! routes were computed, and whether the proof followed the changes.
+//! The cost of the loss of each single cable between switches: the blocks that change, how the
+//! engine computed the routes, and whether the proof followed the changes.
 //!
 //! `cargo bench -p rsm-routing --bench every_cable -- FABRIC...`, each of them a file in the format
 //! of ibnetdiscover or a generator such as `fat-tree:k=24,levels=3`.

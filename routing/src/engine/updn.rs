@@ -15,6 +15,7 @@ pub(super) use candidates::Unreached;
 pub use dnup::DnUp;
 
 use super::choose::Choice;
+use super::fabric_tree::Apexes;
 use super::order::Order;
 use super::paths::{self, Costs};
 use super::spread::Spread;
@@ -106,8 +107,8 @@ pub(super) struct Rank {
     pub(super) made: String,
     /// The same with its score, for the operator.
     pub(super) reason: String,
-    /// Whether detours mend it.
-    pub(super) is_mended: bool,
+    /// The apexes of the detours that mend it, if any do.
+    pub(super) mending: Option<Apexes>,
     /// The costs computed to choose it, where the engine chose it.
     pub(super) costs: Option<Costs>,
 }
@@ -133,7 +134,7 @@ pub(super) fn rank(
         && fitted.newcomers == 0
     {
         return Rank {
-            is_mended: unreached.mending(topology, &fitted.order).is_some(),
+            mending: unreached.mending(topology, &fitted.order),
             made: earlier.reason.clone(),
             reason: candidates::kept_sentence(topology, &fitted.order, &earlier.reason),
             order: fitted.order,
@@ -142,7 +143,7 @@ pub(super) fn rank(
     }
     let ranked = candidates::choose(topology, roots, earlier, unreached, columns);
     Rank {
-        is_mended: unreached.mending(topology, &ranked.order).is_some(),
+        mending: ranked.mending,
         order: ranked.order,
         made: ranked.made,
         reason: ranked.reason,
@@ -180,6 +181,8 @@ pub(super) fn find_roots(
 /// The chosen order, with the costs computed to choose it.
 struct Ranked {
     order: Order,
+    /// The apexes of the detours that mend it, if any do.
+    mending: Option<Apexes>,
     costs: Costs,
     unreached: u64,
     /// "ranked …": the way the order was made.

@@ -141,42 +141,6 @@ impl Fabric {
         }
     }
 
-    /// The adapters with a cable to a switch, in the order of its ports.
-    pub(super) fn hosts_of(&self, switch: usize) -> Vec<usize> {
-        let cables = self.cables.iter();
-        let ends = cables.flat_map(|cable| [(cable.a, cable.b), (cable.b, cable.a)]);
-        let mut hosts: Vec<(PortNum, usize)> = ends
-            .filter(|&((here, _), (there, _))| {
-                here == switch && self.nodes[there].kind != NodeKind::Switch
-            })
-            .map(|((_, port), (there, _))| (port, there))
-            .collect();
-        hosts.sort_unstable();
-        hosts.into_iter().map(|(_, host)| host).collect()
-    }
-
-    /// Remove nodes with their cables. The next adapter does not get a GUID of one that has gone.
-    pub(super) fn remove(&mut self, nodes: &[usize]) {
-        let mut is_gone = vec![false; self.nodes.len()];
-        for &node in nodes {
-            is_gone[node] = true;
-        }
-        let mut number = Vec::with_capacity(self.nodes.len());
-        let mut kept = 0;
-        for gone in &is_gone {
-            number.push(kept);
-            kept += usize::from(!gone);
-        }
-        self.cables
-            .retain(|cable| !is_gone[cable.a.0] && !is_gone[cable.b.0]);
-        for cable in &mut self.cables {
-            cable.a.0 = number[cable.a.0];
-            cable.b.0 = number[cable.b.0];
-        }
-        let mut gone = is_gone.into_iter();
-        self.nodes.retain(|_| !gone.next().unwrap_or(false));
-    }
-
     /// Add a host's adapter at the lowest port of a switch without a cable; the switch grows where
     /// it has none.
     pub(super) fn adapter_at_free_port(
@@ -203,16 +167,42 @@ impl Fabric {
     }
 
     pub(super) fn finish(self, spec: &Spec<'_>) -> Result<Netlist, GenerateError> {
-        Netlist::new(self.nodes, self.cables).map_err(|error| {
-            let reason = GenerateReason::Netlist(error);
-            spec.parameter_error(reason, "parts that fit together")
-        })
+        finish(self.nodes, self.cables, spec)
     }
 
     fn node(&mut self, node: Node) -> usize {
         self.nodes.push(node);
         self.nodes.len() - 1
     }
+}
+
+/// The fabric of these parts.
+pub(super) fn finish(
+    nodes: Vec<Node>,
+    cables: Vec<Cable>,
+    spec: &Spec<'_>,
+) -> Result<Netlist, GenerateError> {
+    Netlist::new(nodes, cables).map_err(|error| {
+        let reason = GenerateReason::Netlist(error);
+        spec.parameter_error(reason, "parts that fit together")
+    })
+}
+
+/// Removes the nodes that are `gone`, by index, with their cables.
+pub(super) fn remove(gone: &[bool], nodes: &mut Vec<Node>, cables: &mut Vec<Cable>) {
+    let mut new_index = Vec::with_capacity(nodes.len());
+    let mut kept = 0;
+    for gone in gone {
+        new_index.push(kept);
+        kept += usize::from(!gone);
+    }
+    cables.retain(|cable| !gone[cable.a.0] && !gone[cable.b.0]);
+    for cable in cables {
+        cable.a.0 = new_index[cable.a.0];
+        cable.b.0 = new_index[cable.b.0];
+    }
+    let mut gone = gone.iter();
+    nodes.retain(|_| !gone.next().copied().unwrap_or(false));
 }
 
 fn end_port(port: PortNum, guid: Guid) -> BTreeMap<PortNum, PortSpec> {

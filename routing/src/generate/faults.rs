@@ -1,3 +1,4 @@
+use super::fabric;
 use super::rng::Rng;
 use super::spec::Spec;
 use super::{GenerateError, GenerateReason};
@@ -23,9 +24,9 @@ impl Faults {
     ///
     /// Switches go first, with their cables; percentages are of the cables that are left.
     /// Ports keep their numbers and hosts stay, also without a cable.
-    pub(super) fn apply(self, fabric: Netlist, spec: &Spec<'_>) -> Result<Netlist, GenerateError> {
+    pub(super) fn apply(self, whole: Netlist, spec: &Spec<'_>) -> Result<Netlist, GenerateError> {
         let mut rng = Rng::new(self.seed);
-        let (mut nodes, mut cables) = fabric.into_parts();
+        let (mut nodes, mut cables) = whole.into_parts();
 
         let switches: Vec<usize> = (0..nodes.len())
             .filter(|&index| nodes[index].kind == NodeKind::Switch)
@@ -36,19 +37,7 @@ impl Faults {
         for index in rng.sample(wanted, switches.len()) {
             failed[switches[index]] = true;
         }
-        let mut new_index = Vec::with_capacity(nodes.len());
-        let mut kept = 0;
-        for gone in &failed {
-            new_index.push(kept);
-            kept += usize::from(!gone);
-        }
-        cables.retain(|cable| !failed[cable.a.0] && !failed[cable.b.0]);
-        for cable in &mut cables {
-            cable.a.0 = new_index[cable.a.0];
-            cable.b.0 = new_index[cable.b.0];
-        }
-        let mut gone = failed.iter();
-        nodes.retain(|_| !gone.next().copied().unwrap_or(false));
+        fabric::remove(&failed, &mut nodes, &mut cables);
 
         let between_switches: Vec<usize> = (0..cables.len())
             .filter(|&index| {
@@ -77,10 +66,7 @@ impl Faults {
         }
         let mut gone = failed.iter();
         cables.retain(|_| !gone.next().copied().unwrap_or(false));
-        Netlist::new(nodes, cables).map_err(|error| {
-            let reason = GenerateReason::Netlist(error);
-            spec.parameter_error(reason, "parts that fit together")
-        })
+        fabric::finish(nodes, cables, spec)
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::fabric::{Fabric, numbered};
+use rsm_ids::PortNum;
+
+use super::fabric::{self, Fabric, numbered};
 use super::rng::Rng;
 use super::spec::Spec;
 use super::{GenerateError, GenerateReason};
@@ -11,7 +13,7 @@ use crate::netlist::{LinkSpeed, MAX_PORTS, Netlist, NodeKind};
 /// The keys of the options, which every generator takes.
 pub(super) const KEYS: [&str; 3] = ["hosts-on-spines", "management", "uneven"];
 
-/// What a site has that a textbook does not.
+/// The irregularities of a site.
 pub(super) struct Irregular {
     /// Hosts at each of so many spines, and the place of the option in the specification.
     storage: Option<(u64, u64, usize)>,
@@ -43,10 +45,10 @@ impl Irregular {
             return Ok(regular);
         }
         let netlist = match self.uneven {
-            Some(percent) => uneven(regular, percent, speed, spec)?,
+            Some(percent) => uneven(regular, percent, spec)?,
             None => regular,
         };
-        let spines = spines(&netlist, &leaves(&netlist));
+        let spines = spines(&netlist);
         let mut fabric = Fabric::from_netlist(netlist, speed);
         let added = [
             self.storage
@@ -71,45 +73,51 @@ impl Irregular {
 }
 
 /// The same with fewer hosts at the leaves, each without up to `percent` of them.
-fn uneven(
-    regular: Netlist,
-    percent: u64,
-    speed: LinkSpeed,
-    spec: &Spec<'_>,
-) -> Result<Netlist, GenerateError> {
-    let leaves = leaves(&regular);
-    let mut fabric = Fabric::from_netlist(regular, speed);
-    let mut gone = Vec::new();
-    for (number, &leaf) in leaves.iter().enumerate() {
-        let hosts = fabric.hosts_of(leaf);
+fn uneven(regular: Netlist, percent: u64, spec: &Spec<'_>) -> Result<Netlist, GenerateError> {
+    let mut gone = vec![false; regular.nodes().len()];
+    for (number, leaf) in leaves(&regular).into_iter().enumerate() {
+        let hosts: Vec<usize> = hosts_of(&regular, leaf).collect();
         let most = hosts.len() as u64 * percent / 100;
         let lacks = Rng::new(number as u64).below(most as usize + 1);
-        gone.extend_from_slice(&hosts[hosts.len() - lacks..]);
+        for &host in &hosts[hosts.len() - lacks..] {
+            gone[host] = true;
+        }
     }
-    fabric.remove(&gone);
-    fabric.finish(spec)
+    let (mut nodes, mut cables) = regular.into_parts();
+    fabric::remove(&gone, &mut nodes, &mut cables);
+    fabric::finish(nodes, cables, spec)
+}
+
+fn is_switch(netlist: &Netlist, node: usize) -> bool {
+    netlist.nodes()[node].kind == NodeKind::Switch
+}
+
+/// The nodes across the cables of a node, in the order of its ports.
+fn peers(netlist: &Netlist, node: usize) -> impl Iterator<Item = usize> + '_ {
+    let ports = 1..=netlist.nodes()[node].num_ports;
+    let peers = ports.filter_map(move |port| netlist.peer((node, PortNum(port))));
+    peers.map(|(peer, _)| peer)
+}
+
+/// The adapters at a switch, in the order of its ports.
+fn hosts_of(netlist: &Netlist, switch: usize) -> impl Iterator<Item = usize> + '_ {
+    peers(netlist, switch).filter(|&peer| !is_switch(netlist, peer))
 }
 
 /// The switches with hosts.
 fn leaves(netlist: &Netlist) -> Vec<usize> {
-    let kind = |node: usize| netlist.nodes()[node].kind;
-    let cables = netlist.cables().iter();
-    let ends = cables.flat_map(|cable| [(cable.a.0, cable.b.0), (cable.b.0, cable.a.0)]);
-    let at_host = ends.filter(|&(switch, host)| {
-        kind(switch) == NodeKind::Switch && kind(host) != NodeKind::Switch
-    });
-    let leaves: BTreeSet<usize> = at_host.map(|(switch, _)| switch).collect();
-    leaves.into_iter().collect()
+    let switches = (0..netlist.nodes().len()).filter(|&node| is_switch(netlist, node));
+    let has_hosts = |&switch: &usize| hosts_of(netlist, switch).next().is_some();
+    switches.filter(has_hosts).collect()
 }
 
-/// The switches without hosts next to `leaves`.
-fn spines(netlist: &Netlist, leaves: &[usize]) -> Vec<usize> {
+/// The switches without hosts next to a switch with hosts.
+fn spines(netlist: &Netlist) -> Vec<usize> {
+    let leaves = leaves(netlist);
     let is_leaf = |node: usize| leaves.binary_search(&node).is_ok();
-    let cables = netlist.cables().iter();
-    let ends = cables.flat_map(|cable| [(cable.a.0, cable.b.0), (cable.b.0, cable.a.0)]);
-    let next = ends.filter(|&(leaf, spine)| {
-        is_leaf(leaf) && !is_leaf(spine) && netlist.nodes()[spine].kind == NodeKind::Switch
-    });
-    let spines: BTreeSet<usize> = next.map(|(_, spine)| spine).collect();
+    let next = leaves.iter().flat_map(|&leaf| peers(netlist, leaf));
+    let spines: BTreeSet<usize> = next
+        .filter(|&peer| is_switch(netlist, peer) && !is_leaf(peer))
+        .collect();
     spines.into_iter().collect()
 }

@@ -340,17 +340,17 @@ fn order_of(job: &PlanJob, topology: &Arc<Topology>, whole: &mut Vec<Whole>) -> 
 }
 
 /// The orders that interim tables may follow, given the order of the planned routes.
-fn interim_orders(
+fn interim_orders<'a>(
     job: &PlanJob,
     topology: &Topology,
     routing: &Routing,
-    own: &Orientation,
-) -> transition::Orders {
+    own: &'a Orientation,
+) -> transition::Orders<'a> {
     let previous = job.previous.as_deref();
     let previous = previous.and_then(|plan| plan.routing.ranking.as_ref());
     let Some(ranking) = &routing.ranking else {
         return transition::Orders {
-            own: Some(own.clone()),
+            own: Some(own),
             before: None,
         };
     };
@@ -361,7 +361,7 @@ fn interim_orders(
     };
     let keeps = previous.is_some() && turned.is_none();
     transition::Orders {
-        own: (!ranking.is_interim || keeps).then(|| own.clone()),
+        own: (!ranking.is_interim || keeps).then_some(own),
         before: turned
             .and_then(|previous| Orientation::of(topology, previous))
             .filter(follows),

@@ -155,9 +155,9 @@ impl CheckedTransition {
 
 /// The orders that interim tables may follow; planned tables follow each of them.
 #[derive(Default)]
-pub(super) struct Orders {
+pub(super) struct Orders<'a> {
     /// That of the planned tables, unless it is an interim one that those in force do not follow.
-    pub(super) own: Option<Orientation>,
+    pub(super) own: Option<&'a Orientation>,
     /// That of the tables in force, where the planned ones follow it as well, as they do when only
     /// detours go.
     pub(super) before: Option<Orientation>,
@@ -174,7 +174,7 @@ pub(super) fn route(
     (routes, topology): (&Topology, &Topology),
     (held, old): (&[HeldTable], &Tables),
     planned: &Tables,
-    orders: &Orders,
+    orders: &Orders<'_>,
     lanes: &Ways<'_>,
     link_ports: &LinkPorts,
 ) -> CheckedTransition {
@@ -214,7 +214,7 @@ pub(super) fn route(
         let stages = stages_along_opening(topology, is_above, &idle, &fixed, difference)?;
         Some((stages, around))
     };
-    let own = orders.own.as_ref().and_then(along);
+    let own = orders.own.and_then(along);
     let loses = own.as_ref().is_none_or(|(stages, _)| stages.has_cut);
     let before = orders.before.as_ref().filter(|_| loses).and_then(along);
     let before = before.filter(|(stages, _)| !stages.has_cut);

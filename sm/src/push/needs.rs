@@ -1,4 +1,4 @@
-//! The order of Sets, as a table: what each Set waits for.
+//! The order of Sets, as a table: the conditions that each Set waits for.
 //!
 //! [`Task::needs`] is the table; whatever sends a Set asks [`Push::may`], which knows only the
 //! table. The [phases](super::phases) of a push are one of its conditions.
@@ -65,7 +65,7 @@ pub enum Need {
     DarkProgrammed,
 }
 
-/// What a link waits for that tables wait for ([`Transition`](crate::plan::Transition)).
+/// The conditions of a link that tables wait for ([`Transition`](crate::plan::Transition)).
 pub const AWAITED_LINK: &[Need] = &[
     Need::PortZero,
     Need::Removals,
@@ -73,11 +73,11 @@ pub const AWAITED_LINK: &[Need] = &[
     Need::DarkProgrammed,
 ];
 
-/// What any other link waits for, as those of hosts.
+/// The conditions of any other link, such as those of hosts.
 pub const OTHER_LINK: &[Need] = &[Need::Programmed];
 
 impl Task {
-    /// What the Set waits for.
+    /// The conditions that the Set waits for.
     pub fn needs(&self) -> &'static [Need] {
         match self {
             Task::AdaptiveRouting(_) => &[Need::Answers],

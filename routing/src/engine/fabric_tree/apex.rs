@@ -19,19 +19,19 @@ pub(in super::super) struct Apexes {
     /// The best first. No two have a switch in common that lies above both, except the peaks of
     /// the order, so that one fault spoils only one of them.
     candidates: Vec<SwitchIdx>,
+    /// The best of each component that has several peaks.
+    joining: Vec<SwitchIdx>,
 }
 
 impl Apexes {
-    /// Those of a fabric whose ranks give `order`.
-    pub(in super::super) fn of(known: &Topology, order: &Order) -> Apexes {
+    /// Those of a fabric whose ranks give `order`: with them detours reach everything while nothing
+    /// is missing. `None` where a component with several peaks has none.
+    pub(in super::super) fn of(known: &Topology, order: &Order) -> Option<Apexes> {
         let mut is_peak = FixedBitSet::with_capacity(known.switch_count());
+        let mut peaks_of = vec![0; known.components().len()];
         for peak in order.peaks(known) {
             is_peak.insert(peak.index());
-        }
-        let mut peaks_of = vec![0; known.components().len()];
-        for peak in is_peak.ones() {
-            // As many as there are switches.
-            peaks_of[known.component_of(SwitchIdx(peak as u32))] += 1;
+            peaks_of[known.component_of(peak)] += 1;
         }
         let mut places: Vec<SwitchIdx> = known.indices().collect();
         places.sort_by_cached_key(|&switch| {
@@ -66,7 +66,16 @@ impl Apexes {
                 candidates.push(apex);
             }
         }
-        Apexes { candidates }
+        let best_of = |part: usize| {
+            let mut candidates = candidates.iter().copied();
+            candidates.find(|&apex| known.component_of(apex) == part)
+        };
+        let several = (0..peaks_of.len()).filter(|&part| peaks_of[part] > 1);
+        let joining = several.map(best_of).collect::<Option<_>>()?;
+        Some(Apexes {
+            candidates,
+            joining,
+        })
     }
 
     /// The candidates, the best first.
@@ -74,23 +83,9 @@ impl Apexes {
         &self.candidates
     }
 
-    /// The best apex of each component that has several peaks; `None` where one has none. With
-    /// these apexes detours reach everything while nothing is missing.
-    pub(in super::super) fn of_components(
-        &self,
-        known: &Topology,
-        order: &Order,
-    ) -> Option<Vec<SwitchIdx>> {
-        let mut peaks = vec![0; known.components().len()];
-        for peak in order.peaks(known) {
-            peaks[known.component_of(peak)] += 1;
-        }
-        let best_of = |part: usize| {
-            let mut candidates = self.candidates.iter().copied();
-            candidates.find(|&apex| known.component_of(apex) == part)
-        };
-        let several = (0..peaks.len()).filter(|&part| peaks[part] > 1);
-        several.map(best_of).collect()
+    /// The apex of each component that detours join, while nothing is missing.
+    pub(in super::super) fn joining(&self) -> &[SwitchIdx] {
+        &self.joining
     }
 }
 

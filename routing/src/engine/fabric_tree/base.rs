@@ -55,7 +55,7 @@ impl Site<'_> {
         let columns = |order: &Order| numbering::columns(self.known, order.levels());
         let rank = updn::rank(self.known, roots, earlier, Unreached::Mended, &columns);
         let mut base = self.base(rank);
-        if let Some(detours) = Detours::of(&self.work(&base)) {
+        if let Some(detours) = Detours::of(&self.detour_inputs(&base)) {
             return Ok(Paths {
                 base,
                 detours,
@@ -67,7 +67,7 @@ impl Site<'_> {
         let detours = if self.live.is_complete() {
             // Cables were moved: the parts that the earlier order was made for are gone for good.
             base = self.base(other);
-            Detours::of(&self.work(&base))
+            Detours::of(&self.detour_inputs(&base))
         } else {
             // The missing parts were the only legal path of some pairs, and no apex has detours for
             // all of them. Another order has paths for them; levels, and with them the balance,
@@ -76,10 +76,10 @@ impl Site<'_> {
             base.tiles = self.costs(&order, &base.numbering.columns, &self.live.groups);
             let reason = &mut base.rank.reason;
             *reason = format!("{reason}; while parts are missing {}", other.reason);
-            Detours::of(&detours::Work {
+            Detours::of(&detours::Inputs {
                 order: interim.insert(order),
                 apexes: &Apexes::default(),
-                ..self.work(&base)
+                ..self.detour_inputs(&base)
             })
         };
         if detours.is_none()
@@ -115,14 +115,9 @@ impl Site<'_> {
         } else {
             self.costs(&rank.order, &columns, &self.live.groups)
         };
-        let apexes = if rank.is_mended {
-            Apexes::of(self.known, &rank.order)
-        } else {
-            Apexes::default()
-        };
         Base {
             numbering: Numbering::new(self.known, rank.order.levels(), columns, self.options),
-            apexes,
+            apexes: rank.mending.take().unwrap_or_default(),
             rank,
             intact,
             tiles,
@@ -135,9 +130,9 @@ impl Site<'_> {
         tiles.into_iter().map(Arc::new).collect()
     }
 
-    /// The inputs of the detours beside the paths of a tree.
-    fn work<'w>(&'w self, base: &'w Base) -> detours::Work<'w> {
-        detours::Work {
+    /// The input of the detours beside the paths of a tree.
+    fn detour_inputs<'w>(&'w self, base: &'w Base) -> detours::Inputs<'w> {
+        detours::Inputs {
             known: self.known,
             present: self.present,
             live: self.live,
@@ -170,11 +165,11 @@ impl Site<'_> {
         let intact = if is_whole {
             detours.clone()
         } else {
-            let intact = Detours::of(&detours::Work {
+            let intact = Detours::of(&detours::Inputs {
                 present: self.known,
                 live: &everything,
                 tiles: &base.intact,
-                ..self.work(base)
+                ..self.detour_inputs(base)
             });
             intact.unwrap_or_else(|| Detours::none(&base.rank.order))
         };

@@ -54,9 +54,9 @@ enum Failure {
     TooMany,
 }
 
-/// What detours are computed from.
+/// The input of detours: a fabric and the paths of its tree.
 #[derive(Clone, Copy)]
-pub(super) struct Work<'a> {
+pub(super) struct Inputs<'a> {
     pub(super) known: &'a Topology,
     pub(super) present: &'a Topology,
     pub(super) live: &'a Live,
@@ -86,20 +86,20 @@ impl Detours {
     }
 
     /// Detours for all pairs that need one; `None` where those of no apex reach all of them.
-    pub(super) fn of(work: &Work<'_>) -> Option<Detours> {
-        let detours = Detours::none(&work.usual_order());
-        detours.again(work, &work.unreached())
+    pub(super) fn of(inputs: &Inputs<'_>) -> Option<Detours> {
+        let detours = Detours::none(&inputs.usual_order());
+        detours.again(inputs, &inputs.unreached())
     }
 
     /// The same where only `changed` columns may need other detours than these, and those with a
     /// detour from one of `ends`, the switches at which a link has come or gone.
     pub(super) fn follow(
         &self,
-        work: &Work<'_>,
+        inputs: &Inputs<'_>,
         changed: &BTreeSet<u32>,
         ends: &FixedBitSet,
     ) -> Option<Detours> {
-        let order = work.usual_order();
+        let order = inputs.usual_order();
         let is_usual = *self.order == order;
         let starts_at_end = |column: &Column| {
             let mut switches = column.iter().map(|detour| detour.switch.index());
@@ -113,13 +113,13 @@ impl Detours {
         if !is_usual {
             detours.order = Arc::new(order);
         }
-        detours.again(work, &columns.into_iter().collect::<Vec<_>>())
+        detours.again(inputs, &columns.into_iter().collect::<Vec<_>>())
     }
 
     /// The same with these columns computed again; where the order does not serve them, by the
     /// apexes with the fewest broken cables above them that do.
-    fn again(mut self, work: &Work<'_>, columns: &[u32]) -> Option<Detours> {
-        let failed = match self.fill(work, columns) {
+    fn again(mut self, inputs: &Inputs<'_>, columns: &[u32]) -> Option<Detours> {
+        let failed = match self.fill(inputs, columns) {
             Ok(()) => return Some(self),
             Err(Failure::TooMany) => return None,
             Err(Failure::Unreached(column)) => column,
@@ -128,36 +128,36 @@ impl Detours {
         let columns: BTreeSet<u32> = known.collect();
         let columns: Vec<u32> = columns.into_iter().collect();
         let serves = |part: usize, apex: SwitchIdx| {
-            let order = work.turned(&[apex]);
-            let up = Up::new(work, &order);
+            let order = inputs.turned(&[apex]);
+            let up = Up::new(inputs, &order);
             let serves = |&column: &u32| {
-                let to = work.numbering.columns[column as usize];
-                work.part_of(to) != Some(part) || work.column(&up, column).is_some()
+                let to = inputs.numbering.columns[column as usize];
+                inputs.part_of(to) != Some(part) || inputs.column(&up, column).is_some()
             };
-            // What one apex does not reach, most others do not either.
+            // A column that one apex leaves unreached is mostly unreached by the others as well.
             serves(&failed) && columns.par_iter().all(serves)
         };
         let mut apexes = Vec::new();
-        for part in 0..work.present.components().len() {
-            let candidates = work.candidates_of(part);
+        for part in 0..inputs.present.components().len() {
+            let candidates = inputs.candidates_of(part);
             apexes.extend(candidates.into_iter().find(|&apex| serves(part, apex)));
         }
-        self.order = Arc::new(work.turned(&apexes));
-        self.fill(work, &columns).ok()?;
+        self.order = Arc::new(inputs.turned(&apexes));
+        self.fill(inputs, &columns).ok()?;
         Some(self)
     }
 
     /// Computes these columns.
-    fn fill(&mut self, work: &Work<'_>, columns: &[u32]) -> Result<(), Failure> {
+    fn fill(&mut self, inputs: &Inputs<'_>, columns: &[u32]) -> Result<(), Failure> {
         if columns.is_empty() {
             return Ok(());
         }
-        let up = Up::new(work, &self.order);
+        let up = Up::new(inputs, &self.order);
         // Counted to the end or beyond the limit, so that the failure is always the same one.
         let count = AtomicUsize::new(0);
         let is_room = || count.load(Ordering::Relaxed) <= MAX_DETOURS;
         let found = columns.par_iter().map(|&number| {
-            let column = is_room().then(|| work.column(&up, number)).flatten();
+            let column = is_room().then(|| inputs.column(&up, number)).flatten();
             let column = column.ok_or(Failure::Unreached(number))?;
             count.fetch_add(column.len(), Ordering::Relaxed);
             Ok((number, column))
@@ -227,7 +227,7 @@ impl Detours {
     }
 }
 
-impl Work<'_> {
+impl Inputs<'_> {
     fn part_of(&self, switch: SwitchIdx) -> Option<usize> {
         let here = self.live.switches[switch.index()]?;
         Some(self.present.component_of(here))
@@ -369,11 +369,11 @@ struct Up<'a> {
 }
 
 impl<'a> Up<'a> {
-    fn new(work: &Work<'_>, order: &'a Order) -> Up<'a> {
+    fn new(inputs: &Inputs<'_>, order: &'a Order) -> Up<'a> {
         Up {
             order,
-            neighbours: Neighbours::new(work.known, order),
-            ends: work.ends(),
+            neighbours: Neighbours::new(inputs.known, order),
+            ends: inputs.ends(),
         }
     }
 

@@ -8,6 +8,7 @@
 
 mod mending;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -116,7 +117,7 @@ pub struct Prepared {
     pub(crate) whole: Option<&'static str>,
 }
 
-/// What an engine leaves that always begins from the topology.
+/// Nothing, from an engine that always begins from the topology.
 impl Default for Prepared {
     fn default() -> Prepared {
         Prepared {
@@ -237,10 +238,10 @@ pub fn replan(topology: &Topology, options: &Options) -> Result<Replan, &'static
             live.destinations.contains(number) != earlier.live.destinations.contains(number)
         })
         .collect();
-    let mut changed = work.changed_columns(&mended);
+    let mut changed: BTreeSet<u32> = mended.iter().flat_map(Mended::columns).collect();
     let asks_more = work.asks_more(topology) || !comes_or_goes.is_empty();
     let tiles: Vec<Arc<Tile>> = mended.into_iter().map(|mended| mended.tile).collect();
-    let detours_work = detours::Work {
+    let inputs = detours::Inputs {
         known,
         present: topology,
         live: &live,
@@ -251,9 +252,9 @@ pub fn replan(topology: &Topology, options: &Options) -> Result<Replan, &'static
         connect_roots: earlier.connect_roots,
     };
     if asks_more {
-        changed.extend(detours_work.unreached());
+        changed.extend(inputs.unreached());
     }
-    let detours = earlier.detours.follow(&detours_work, &changed, &ends);
+    let detours = earlier.detours.follow(&inputs, &changed, &ends);
     let detours = detours.ok_or("no detours lead around what is missing")?;
     detours.touch(&earlier.detours, &mut touched);
     for &number in &comes_or_goes {

@@ -13,7 +13,7 @@ use crate::topology::{SwitchIdx, Topology};
 /// How much worse than the best a kept ranking's fullest link may be, once new switches have come.
 const KEPT_LOAD: f64 = 1.2;
 
-/// What an engine does about pairs that a ranking by levels leaves without a path.
+/// The way of an engine with pairs that a ranking by levels leaves without a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Unreached {
     /// It ranks some switches above all others, which join the roots.
@@ -25,7 +25,7 @@ pub(in super::super) enum Unreached {
 impl Unreached {
     /// The apexes of the detours that mend an order; `None` where the order has to reach all pairs
     /// itself.
-    pub(super) fn mending(self, topology: &Topology, order: &Order) -> Option<Vec<SwitchIdx>> {
+    pub(super) fn mending(self, topology: &Topology, order: &Order) -> Option<Apexes> {
         if self == Unreached::Joined {
             return None;
         }
@@ -42,14 +42,14 @@ impl Unreached {
         if above.count() * topology.switch_count() * 2 > MAX_DETOURS {
             return None;
         }
-        Apexes::of(topology, order).of_components(topology, order)
+        Apexes::of(topology, order)
     }
 }
 
 struct Candidate {
     order: Order,
     /// The apexes of the detours that mend it, if any do.
-    mending: Option<Vec<SwitchIdx>>,
+    mending: Option<Apexes>,
     /// "ranked …": how it was made.
     made: String,
 }
@@ -69,15 +69,9 @@ pub(super) fn choose(
     match kept {
         Some((kept, 0)) => kept,
         Some((kept, _)) => {
-            let mending = unreached.mending(topology, &kept.order);
             let levels = kept.order.levels();
-            let score = score_of(
-                topology,
-                &kept.costs,
-                &population,
-                levels,
-                mending.as_deref(),
-            );
+            let mending = kept.mending.as_ref();
+            let score = score_of(topology, &kept.costs, &population, levels, mending);
             let (best, best_score) = best(topology, roots, &population, unreached, columns);
             if score.peak_load <= best_score.peak_load * KEPT_LOAD {
                 kept
@@ -101,8 +95,8 @@ fn keep(
     let fitted = kept::fit(topology, roots, ranking)?;
     let costs = paths::up_down(topology, &fitted.order, columns(&fitted.order));
     let reach = reach(topology, &costs, population);
-    let is_mended = || unreached.mending(topology, &fitted.order).is_some();
-    (reach.unreached == 0 || is_mended()).then(|| {
+    let mending = unreached.mending(topology, &fitted.order);
+    (reach.unreached == 0 || mending.is_some()).then(|| {
         let ranked = Ranked {
             reason: format!(
                 "{} (kept)",
@@ -110,6 +104,7 @@ fn keep(
             ),
             made: ranking.reason.clone(),
             order: fitted.order,
+            mending,
             costs,
             unreached: 0,
         };
@@ -174,7 +169,7 @@ fn best_of(
             continue;
         }
         let costs = paths::up_down(topology, &candidate.order, columns(&candidate.order));
-        let mending = candidate.mending.as_deref();
+        let mending = candidate.mending.as_ref();
         let levels = candidate.order.levels();
         let score = score_of(topology, &costs, population, levels, mending);
         if best.as_ref().is_none_or(|(_, best)| score.beats(best)) {
@@ -187,6 +182,7 @@ fn best_of(
                     score.is_mended,
                 ),
                 order: candidate.order.clone(),
+                mending: candidate.mending,
                 made: candidate.made,
                 costs,
                 unreached: score.unreached(),

@@ -2,6 +2,7 @@
 
 use rayon::prelude::*;
 
+use super::super::fabric_tree::Apexes;
 use super::super::paths::{Costs, Neighbours, TILE, Tile, UNREACHED};
 use crate::topology::{EndpointKind, SwitchIdx, Topology};
 
@@ -160,12 +161,13 @@ pub(super) fn score_of(
     costs: &Costs,
     population: &Population,
     levels: &[u8],
-    mending: Option<&[SwitchIdx]>,
+    mending: Option<&Apexes>,
 ) -> Score {
     let sampled = sample(topology, population);
     let reach = reach(topology, costs, population);
     let peak_load = peak_load(topology, costs, population, &sampled);
-    let detours = mending.unwrap_or_default().iter().map(|&apex| {
+    let apexes = mending.map_or(&[][..], Apexes::joining);
+    let detours = apexes.iter().map(|&apex| {
         let links = topology.groups(apex).flat_map(|group| group.links);
         let rate: f64 = links.map(|link| f64::from(link.weight)).sum();
         // All detours of a component go through its apex, and the other loads are those of the

@@ -1,6 +1,5 @@
 //! Repair of costs next to changes of the fabric.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
@@ -139,15 +138,6 @@ impl Work<'_> {
                 .into_iter()
                 .any(|(now, was)| now.is_some() && was.is_none())
     }
-
-    /// The columns in which the costs of a switch differ from before.
-    pub(super) fn changed_columns(&self, mended: &[Mended]) -> BTreeSet<u32> {
-        let columns = mended.iter().flat_map(|mended| {
-            let columns = mended.others.iter();
-            columns.map(|&(column, _)| (mended.tile.first + column) as u32)
-        });
-        columns.collect()
-    }
 }
 
 /// A tile with its columns repaired.
@@ -155,4 +145,13 @@ pub(super) struct Mended {
     pub(super) tile: Arc<Tile>,
     /// (column of the tile, switch) whose costs differ from before.
     pub(super) others: Vec<(usize, SwitchIdx)>,
+}
+
+impl Mended {
+    /// The columns in which costs differ from before, some of them several times.
+    pub(super) fn columns(&self) -> impl Iterator<Item = u32> + '_ {
+        let columns = self.others.iter();
+        // Fewer columns than LIDs.
+        columns.map(|&(column, _)| (self.tile.first + column) as u32)
+    }
 }

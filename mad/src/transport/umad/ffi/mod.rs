@@ -1,19 +1,23 @@
 //! libibumad, bound by hand to the dozen functions in use, and loaded at first use.
 //!
-//! The only module here with unsafe code; its exports are safe. Every call goes through the library
-//! to `open`, `read`, `write`, `ioctl` and `poll` of the C library, which a simulator may
+//! The only modules here with unsafe code; their exports are safe. Every call goes through the
+//! library to `open`, `read`, `write`, `ioctl` and `poll` of the C library, which a simulator may
 //! interpose.
 
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, CString, c_char, c_int, c_long, c_uint, c_void};
+#[cfg(test)]
+pub(super) mod fake;
+mod wake;
+
+use std::ffi::{CStr, CString, c_char, c_int, c_long, c_short, c_uint, c_void};
 use std::io;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use libloading::Library;
 use rsm_ids::{Guid, Lid, PortNum};
 
+pub(super) use self::wake::{Readiness, Wake};
 use crate::ids::Gid;
 use crate::transport::{Datagram, Grh, RemoteAddress};
 use crate::wire::attr::CapabilityMask;
@@ -463,104 +467,20 @@ pub(super) fn read_file(path: &str) -> io::Result<String> {
 
 /// Waits until one of two open ports may have something to receive, `timeout_ms` at most.
 pub(super) fn wait_for_either(ports: [&OpenPort; 2], timeout_ms: u16) {
-    let mut waits = ports.map(|port| libc::pollfd {
-        // SAFETY: takes a number only.
-        fd: unsafe { (port.umad.functions.get_fd)(port.id) },
+    wait_for_input(ports.map(OpenPort::fd), c_int::from(timeout_ms));
+}
+
+/// Waits until one of two descriptors may have something to read, `timeout_ms` at most; poll
+/// ignores negative numbers. Returns the events of each.
+fn wait_for_input(descriptors: [c_int; 2], timeout_ms: c_int) -> [c_short; 2] {
+    let mut waits = descriptors.map(|fd| libc::pollfd {
+        fd,
         events: libc::POLLIN,
         revents: 0,
     });
     // SAFETY: there are as many structures as the second argument says.
-    unsafe {
-        libc::poll(
-            waits.as_mut_ptr(),
-            waits.len() as libc::nfds_t,
-            i32::from(timeout_ms),
-        )
-    };
-}
-
-/// Ends the wait of another thread in [`Wake::wait`].
-pub(super) struct Wake {
-    event: c_int,
-    /// The event is set, or about to be: further calls need no system call.
-    pending: AtomicBool,
-}
-
-/// The result of [`Wake::wait`] for its port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Readiness {
-    /// There may be something to receive.
-    Readable,
-    /// The device has failed or was removed.
-    Failed,
-    /// Neither: the time is over, or another thread has ended the wait.
-    Nothing,
-}
-
-impl Wake {
-    pub(super) fn new() -> io::Result<Wake> {
-        // SAFETY: takes numbers only.
-        let event = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        if event < 0 {
-            return Err(last_error(libc::EMFILE));
-        }
-        Ok(Wake {
-            event,
-            pending: AtomicBool::new(false),
-        })
-    }
-
-    /// Ends the wait under way, or else the next one.
-    pub(super) fn wake(&self) {
-        if self.pending.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let one = 1u64;
-        // SAFETY: the number has as many bytes as the last argument says. It fails only where the
-        // event is set already.
-        unsafe { libc::write(self.event, (&raw const one).cast(), size_of::<u64>()) };
-    }
-
-    /// Waits until `port` may have something to receive, another thread calls [`Wake::wake`], or
-    /// `timeout_ms` are over.
-    pub(super) fn wait(&self, port: Option<&OpenPort>, timeout_ms: u32) -> Readiness {
-        let wait = |fd| libc::pollfd {
-            fd,
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        // poll ignores negative numbers.
-        // SAFETY: takes a number only.
-        let port = port.map_or(-1, |port| unsafe { (port.umad.functions.get_fd)(port.id) });
-        let mut waits = [wait(self.event), wait(port)];
-        let timeout = c_int::try_from(timeout_ms).unwrap_or(c_int::MAX);
-        // SAFETY: there are as many structures as the second argument says.
-        unsafe { libc::poll(waits.as_mut_ptr(), waits.len() as libc::nfds_t, timeout) };
-        if waits[0].revents != 0 {
-            self.clear();
-        }
-        match waits[1].revents {
-            0 => Readiness::Nothing,
-            some if some & libc::POLLIN != 0 => Readiness::Readable,
-            _ => Readiness::Failed,
-        }
-    }
-
-    fn clear(&self) {
-        let mut count = 0u64;
-        // SAFETY: there is room for as many bytes as the last argument says.
-        unsafe { libc::read(self.event, (&raw mut count).cast(), size_of::<u64>()) };
-        // After reading: a call of `wake` from here on sets the event again. The caller looks for
-        // work after this, and finds what came before such a call.
-        self.pending.swap(false, Ordering::AcqRel);
-    }
-}
-
-impl Drop for Wake {
-    fn drop(&mut self) {
-        // SAFETY: opened by `Wake::new` and closed once.
-        unsafe { libc::close(self.event) };
-    }
+    unsafe { libc::poll(waits.as_mut_ptr(), waits.len() as libc::nfds_t, timeout_ms) };
+    waits.map(|wait| wait.revents)
 }
 
 /// Keeps IsSM set until dropped.
@@ -589,7 +509,12 @@ impl OpenPort {
     /// of its own.
     pub(super) fn is_of_kernel(&self) -> bool {
         // SAFETY: takes numbers only.
-        unsafe { libc::fcntl((self.umad.functions.get_fd)(self.id), libc::F_GETFD) >= 0 }
+        unsafe { libc::fcntl(self.fd(), libc::F_GETFD) >= 0 }
+    }
+
+    fn fd(&self) -> c_int {
+        // SAFETY: takes a number only.
+        unsafe { (self.umad.functions.get_fd)(self.id) }
     }
 
     /// Registers for a class: for responses to datagrams of the agent that is returned, and for
@@ -841,163 +766,9 @@ mod tests {
     }
 
     #[test]
-    fn wake_ends_one_wait_however_often_it_is_called() {
-        let wake = Wake::new().unwrap();
-        wake.wake();
-        wake.wake();
-        // Without the event this would wait for minutes.
-        assert_eq!(wake.wait(None, 1_000_000), Readiness::Nothing);
-        assert!(!wake.pending.load(Ordering::Relaxed));
-        assert_eq!(wake.wait(None, 0), Readiness::Nothing);
-        std::thread::scope(|scope| {
-            scope.spawn(|| wake.wake());
-            wake.wait(None, 1_000_000);
-        });
-    }
-
-    #[test]
     fn names_that_the_library_has_no_room_for_are_refused() {
         assert!(c_name("mlx5_0").is_ok());
         assert!(c_name("a-name-of-twenty-chars").is_err());
         assert!(c_name("mlx5\0").is_err());
-    }
-}
-
-/// A library whose devices are sockets, for tests: the other end of each is the test's.
-#[cfg(test)]
-pub(super) mod fake {
-    use std::os::fd::IntoRawFd as _;
-    use std::os::unix::net::UnixDatagram;
-
-    use super::*;
-
-    /// The bytes before a datagram.
-    pub(in super::super) const HEADER: usize = 64;
-    const STATUS: usize = 4;
-    const ADDRESS: usize = 20;
-
-    /// An open port and its other end.
-    pub(in super::super) fn port() -> (OpenPort, UnixDatagram) {
-        let (near, far) = UnixDatagram::pair().unwrap();
-        near.set_nonblocking(true).unwrap();
-        let id = near.into_raw_fd();
-        (OpenPort { umad: umad(), id }, far)
-    }
-
-    /// What a device gives for `bytes` from `lid`.
-    pub(in super::super) fn arrival(lid: Lid, status: u32, bytes: &[u8]) -> Vec<u8> {
-        let mut all = vec![0; HEADER];
-        all[STATUS..STATUS + 4].copy_from_slice(&status.to_ne_bytes());
-        let lid_at = ADDRESS + std::mem::offset_of!(MadAddress, lid_be);
-        all[lid_at..lid_at + 2].copy_from_slice(&lid.0.to_be_bytes());
-        all.extend_from_slice(bytes);
-        all
-    }
-
-    /// Writes the datagram to the socket.
-    ///
-    /// # Safety
-    /// `umad` has the header and `length` bytes behind it.
-    unsafe extern "C" fn send(
-        id: c_int,
-        _agent: c_int,
-        umad: *mut c_void,
-        length: c_int,
-        _wait: c_int,
-        _retries: c_int,
-    ) -> c_int {
-        // SAFETY: the caller guarantees it.
-        let written = unsafe { libc::write(id, umad, HEADER + length as usize) };
-        (written as c_int).min(0)
-    }
-
-    /// Reads the next datagram; an empty one is a device that was removed.
-    ///
-    /// # Safety
-    /// `umad` has room for the header and `length` bytes behind it.
-    unsafe extern "C" fn recv(
-        id: c_int,
-        umad: *mut c_void,
-        length: *mut c_int,
-        _wait: c_int,
-    ) -> c_int {
-        // SAFETY: the caller guarantees it.
-        let read = unsafe {
-            let read = libc::read(id, umad, HEADER + *length as usize);
-            *length = read as c_int - HEADER as c_int;
-            read
-        };
-        match read {
-            0 => -libc::EIO,
-            error if error < 0 => -last_error(libc::EIO).raw_os_error().unwrap_or(libc::EIO),
-            _ => 0,
-        }
-    }
-
-    /// A function of the library that follows no raw pointer, beyond what its body says.
-    macro_rules! function {
-        (fn($($name:ident: $type:ty),*) -> $result:ty { $body:expr }) => {{
-            unsafe extern "C" fn function($($name: $type),*) -> $result {
-                $body
-            }
-            function
-        }};
-    }
-
-    fn umad() -> &'static Umad {
-        static FAKE: OnceLock<Umad> = OnceLock::new();
-        FAKE.get_or_init(|| Umad {
-            functions: Functions {
-                get_cas_names: function!(
-                    fn(_names: *mut [c_char; NAME_LEN], _most: c_int) -> c_int { 0 }
-                ),
-                get_ca: function!(fn(_ca: Name, _raw: *mut RawCa) -> c_int { -libc::ENODEV }),
-                release_ca: function!(fn(_raw: *mut RawCa) -> c_int { 0 }),
-                get_port: function!(fn(_ca: Name, _port: c_int, _raw: *mut RawPort) -> c_int {
-                    -libc::ENODEV
-                }),
-                release_port: function!(fn(_raw: *mut RawPort) -> c_int { 0 }),
-                get_pair: None,
-                get_fd: function!(fn(id: c_int) -> c_int { id }),
-                get_issm_path: function!(
-                    fn(_ca: Name, _port: c_int, _path: *mut c_char, _most: c_int) -> c_int {
-                        -libc::ENODEV
-                    }
-                ),
-                open_port: function!(fn(_ca: Name, _port: c_int) -> c_int { -libc::ENODEV }),
-                close_port: function!(fn(id: c_int) -> c_int {
-                    // SAFETY: `port` opened it.
-                    unsafe { libc::close(id) }
-                }),
-                size: function!(fn() -> usize { HEADER }),
-                get_mad: function!(fn(umad: *mut c_void) -> *mut c_void {
-                    umad.wrapping_byte_add(HEADER)
-                }),
-                get_mad_addr: function!(fn(umad: *mut c_void) -> *mut MadAddress {
-                    umad.wrapping_byte_add(ADDRESS).cast()
-                }),
-                set_addr: function!(
-                    fn(_umad: *mut c_void, _lid: c_int, _qpn: c_int, _sl: c_int, _qkey: c_int)
-                        -> c_int { 0 }
-                ),
-                set_pkey: function!(fn(_umad: *mut c_void, _index: c_int) -> c_int { 0 }),
-                status: function!(fn(umad: *mut c_void) -> c_int {
-                    // SAFETY: the header has the number there, aligned.
-                    unsafe { *umad.wrapping_byte_add(STATUS).cast() }
-                }),
-                register: function!(
-                    fn(_id: c_int, _class: c_int, _version: c_int, _rmpp: u8, _mask: *mut c_long)
-                        -> c_int { 0 }
-                ),
-                register_oui: function!(
-                    fn(_id: c_int, _class: c_int, _rmpp: u8, _oui: *const u8, _mask: *mut c_long)
-                        -> c_int { 0 }
-                ),
-                send,
-                recv,
-                poll: function!(fn(_id: c_int, _wait: c_int) -> c_int { 0 }),
-            },
-            _library: libloading::os::unix::Library::this().into(),
-        })
     }
 }
