@@ -26,7 +26,7 @@ mod torus;
 mod turns;
 mod updn;
 
-pub use auto::Auto;
+pub use auto::{Auto, AutoChoice};
 pub use dfsssp::Dfsssp;
 pub use dragonfly::DragonflyPlus;
 pub use fabric_tree::{
@@ -69,6 +69,9 @@ pub struct Options {
     /// Where an earlier routing of (nearly) this fabric saw each switch of a mesh or torus: kept as
     /// long as every link fits, so that service levels stay.
     pub previous_coordinates: Option<Arc<Coordinates>>,
+    /// The choice of [`Auto`] in an earlier routing of (nearly) this fabric: kept while the fabric
+    /// does not grow, so that no fault changes the engine.
+    pub previous_choice: Option<Arc<AutoChoice>>,
     /// How many data VLs every link between switches has. `None`: not known, taken as
     /// [`DEFAULT_VLS`].
     pub max_vls: Option<u8>,
@@ -160,9 +163,26 @@ pub struct Routing {
     pub coordinates: Option<Arc<Coordinates>>,
     /// The service levels and virtual lanes that the tables need.
     pub lanes: Lanes,
+    /// The choice of [`Auto`], to be handed in again with the next topology; `None` from the other
+    /// engines.
+    pub choice: Option<Arc<AutoChoice>>,
 }
 
 impl Routing {
+    /// The result of an engine that neither ranks switches nor places them.
+    fn unranked(engine: &'static str, reason: String, tables: Tables, lanes: Lanes) -> Routing {
+        Routing {
+            tables,
+            engine,
+            reason,
+            ranks: None,
+            ranking: None,
+            coordinates: None,
+            lanes,
+            choice: None,
+        }
+    }
+
     /// Why the routes were computed from the topology, in a few words; `None` where those before
     /// were changed, which only [`FabricTree`] does.
     pub fn whole(&self) -> Option<&'static str> {

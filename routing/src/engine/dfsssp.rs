@@ -66,15 +66,8 @@ impl Engine for Dfsssp {
             if vls > 1 {
                 reason += prepare::FIXED_LEVELS;
             }
-            Ok(Routing {
-                tables: columns::tables(topology, &columns),
-                engine: self.name(),
-                reason,
-                ranks: None,
-                ranking: None,
-                coordinates: None,
-                lanes,
-            })
+            let tables = columns::tables(topology, &columns);
+            Ok(Routing::unranked(self.name(), reason, tables, lanes))
         })?
     }
 }

@@ -80,15 +80,8 @@ impl Engine for DragonflyPlus {
                 );
                 reason += prepare::FIXED_LEVELS;
             }
-            Routing {
-                tables: columns::tables(topology, &all),
-                engine,
-                reason,
-                ranks: None,
-                ranking: None,
-                coordinates: None,
-                lanes: lanes(topology, &groups, &others),
-            }
+            let lanes = lanes(topology, &groups, &others);
+            Routing::unranked(engine, reason, columns::tables(topology, &all), lanes)
         })
     }
 }

@@ -262,6 +262,7 @@ fn route(
         engine: FabricTree.name(),
         lanes: Lanes::default(),
         coordinates: None,
+        choice: None,
         reason,
         ranks: Some(ranks),
         ranking: Some(Ranking {

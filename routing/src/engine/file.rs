@@ -52,15 +52,15 @@ impl Engine for File {
                 }
             }
         }
-        Ok(Routing {
-            engine: self.name(),
-            reason: reason(&fit, kept, all),
-            // The file's ways follow no ranking.
-            ranks: None,
-            ranking: None,
-            lanes: Lanes::default(),
-            ..routing
-        })
+        // The file's paths follow no ranking.
+        let reason = reason(&fit, kept, all);
+        let lanes = Lanes::default();
+        Ok(Routing::unranked(
+            self.name(),
+            reason,
+            routing.tables,
+            lanes,
+        ))
     }
 }
 

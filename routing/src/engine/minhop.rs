@@ -45,16 +45,15 @@ impl Engine for MinHop {
                 spread: &spread,
                 previous,
             };
-            Ok(Routing {
-                tables: choice.tables(),
-                engine: self.name(),
-                reason: "minhop: shortest paths, balanced; credit loops are not excluded"
-                    .to_owned(),
-                ranks: None,
-                ranking: None,
-                coordinates: None,
-                lanes: Lanes::default(),
-            })
+            let reason =
+                "minhop: shortest paths, balanced; credit loops are not excluded".to_owned();
+            let lanes = Lanes::default();
+            Ok(Routing::unranked(
+                self.name(),
+                reason,
+                choice.tables(),
+                lanes,
+            ))
         })?
     }
 }

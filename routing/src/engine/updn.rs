@@ -96,6 +96,7 @@ fn route(
             ranking: Some(kept::remember(topology, &ranked, roots, earlier)),
             coordinates: None,
             lanes: Lanes::default(),
+            choice: None,
         })
     })?
 }

@@ -391,6 +391,7 @@ fn routing_of(
         threads: 0,
         previous_ranking: previous.and_then(|plan| plan.routing.ranking.clone()),
         previous_coordinates: previous.and_then(|plan| plan.routing.coordinates.clone()),
+        previous_choice: previous.and_then(|plan| plan.routing.choice.clone()),
         max_vls: link_ports.data_vls(&job.policy),
         tables: job.policy.tables.clone(),
         engine_options: job.policy.engine_options.clone(),

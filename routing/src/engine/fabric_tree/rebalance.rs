@@ -107,7 +107,10 @@ pub fn rebalance(
         ..earlier.clone()
     };
     (moved > 0).then(|| Rebalanced {
-        routing: state.into_routing(ranking.clone()),
+        routing: Routing {
+            choice: options.previous_choice.clone(),
+            ..state.into_routing(ranking.clone())
+        },
         moved,
     })
 }

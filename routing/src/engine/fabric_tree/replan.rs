@@ -95,6 +95,7 @@ impl State {
         Routing {
             lanes: Lanes::default(),
             coordinates: None,
+            choice: None,
             tables: self.tables.clone(),
             engine: "fabric-tree",
             reason: format!("fabric-tree: {}{relieved}", self.reason),

@@ -74,15 +74,9 @@ impl Engine for Nue {
                     .collect();
                 Lanes::layers(topology, ServiceLevels::ByDestination(levels), vls)
             };
-            Ok(Routing {
-                tables: columns::tables(topology, &columns),
-                engine: self.name(),
-                reason: reason(topology, vls, on_tree),
-                ranks: None,
-                ranking: None,
-                coordinates: None,
-                lanes,
-            })
+            let tables = columns::tables(topology, &columns);
+            let reason = reason(topology, vls, on_tree);
+            Ok(Routing::unranked(self.name(), reason, tables, lanes))
         })?
     }
 }

@@ -136,13 +136,8 @@ fn route(
     let name = coordinates.name();
     let by_levels = lanes.needs_levels();
     let routing = |columns: &[Vec<Column>], reason, lanes| Routing {
-        tables: columns::tables(topology, columns),
-        engine,
-        reason,
-        ranks: None,
-        ranking: None,
         coordinates: Some(coordinates.clone()),
-        lanes,
+        ..Routing::unranked(engine, reason, columns::tables(topology, columns), lanes)
     };
     prepare::in_pool(options, || {
         let columns = grid.columns();

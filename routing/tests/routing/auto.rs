@@ -1,0 +1,176 @@
+//! The choice of `auto`, and how long it stays.
+
+use crate::common;
+use crate::random;
+
+use common::assert_sound_on_lanes;
+use proptest::prelude::*;
+use rsm_ids::Guid;
+use rsm_routing::engine::{EngineKind, Options, Routing, route};
+use rsm_routing::generate::generate;
+use rsm_routing::quality::link_uses;
+use rsm_routing::topology::Topology;
+
+const CANDIDATES: [EngineKind; 4] = [
+    EngineKind::FabricTree,
+    EngineKind::UpDn,
+    EngineKind::Dor,
+    EngineKind::Nue,
+];
+
+fn generated(spec: &str) -> Topology {
+    Topology::from_netlist(&generate(spec).unwrap()).unwrap()
+}
+
+fn random_graph(seed: u64) -> Topology {
+    generated(&format!("random:switches=24,degree=4,hosts=3,seed={seed}"))
+}
+
+fn chosen(topology: &Topology, earlier: Option<&Routing>) -> Routing {
+    let options = Options {
+        previous_ranking: earlier.and_then(|routing| routing.ranking.clone()),
+        previous_choice: earlier.and_then(|routing| routing.choice.clone()),
+        ..Options::default()
+    };
+    route(EngineKind::Auto, topology, &options, None).unwrap()
+}
+
+/// The paths on the fullest link, by rate.
+fn fullest(topology: &Topology, routing: &Routing) -> f64 {
+    let uses = link_uses(topology, &routing.tables);
+    let loads = uses
+        .iter()
+        .map(|link| link.paths as f64 / f64::from(link.rate));
+    loads.fold(0.0, f64::max)
+}
+
+/// Checks that no candidate's fullest link is lighter by more than the larger repairs are worth.
+fn assert_lightest(topology: &Topology, auto: &Routing) {
+    let own = fullest(topology, auto);
+    for engine in CANDIDATES {
+        if let Ok(other) = route(engine, topology, &Options::default(), None) {
+            let other = fullest(topology, &other);
+            assert!(
+                own <= other * 1.1 + 1e-9,
+                "{} against {engine}",
+                auto.reason
+            );
+        }
+    }
+}
+
+#[test]
+fn the_engine_with_the_lightest_fullest_link_is_chosen() {
+    let mut engines = Vec::new();
+    for spec in [
+        "torus:4x4x4",
+        "torus:9x5,hosts=2",
+        "random:switches=60,degree=5,hosts=4",
+        "random:switches=24,degree=3,hosts=6,seed=3",
+    ] {
+        let topology = generated(spec);
+        let auto = chosen(&topology, None);
+        assert_sound_on_lanes(&topology, &auto);
+        assert!(auto.lanes.is_single(), "{spec}");
+        assert_lightest(&topology, &auto);
+        assert!(auto.reason.contains("with nue"), "{spec}: {}", auto.reason);
+        engines.push(auto.engine);
+    }
+    engines.sort_unstable();
+    engines.dedup();
+    assert!(engines.len() > 1, "always {engines:?}");
+}
+
+#[test]
+fn a_fabric_with_ranks_gets_the_tree_engine_without_a_comparison() {
+    let auto = chosen(&generated("fat-tree:k=4,levels=3"), None);
+    let expected = "auto chose fabric-tree because the switches stand in ranks; fabric-tree: ";
+    assert!(auto.reason.starts_with(expected), "{}", auto.reason);
+}
+
+#[test]
+fn no_fault_changes_the_engine() {
+    let mut would_change = 0;
+    for seed in 0..12 {
+        let whole = random_graph(seed);
+        let mut routing = chosen(&whole, None);
+        let engine = routing.engine;
+        for cable in whole.cables().iter().step_by(7) {
+            let broken = whole.without_cables(&[cable.a]);
+            routing = chosen(&broken, Some(&routing));
+            assert_eq!(routing.engine, engine, "seed {seed} without {cable:?}");
+            assert_sound_on_lanes(&broken, &routing);
+            would_change += usize::from(chosen(&broken, None).engine != engine);
+        }
+        assert_eq!(chosen(&whole, Some(&routing)).engine, engine);
+    }
+    assert!(
+        would_change > 0,
+        "no fault of these puts the choice to the test"
+    );
+}
+
+#[test]
+fn a_fabric_that_grows_is_judged_anew() {
+    let mut changed = 0;
+    for seed in 0..12 {
+        let whole = random_graph(seed);
+        let cables = whole.cables();
+        let later: Vec<_> = cables.iter().step_by(2).map(|cable| cable.a).collect();
+        let small = chosen(&whole.without_cables(&later), None);
+        let grown = chosen(&whole, Some(&small));
+        let expected = route(
+            EngineKind::Auto,
+            &whole,
+            &Options {
+                previous_ranking: small.ranking.clone(),
+                ..Options::default()
+            },
+            None,
+        );
+        assert_eq!(grown.engine, expected.unwrap().engine, "seed {seed}");
+        changed += usize::from(grown.engine != small.engine);
+    }
+    assert!(changed > 0, "no growth of these changes the choice");
+}
+
+#[test]
+fn other_roots_are_judged_anew() {
+    let topology = generated("torus:9x5,hosts=2");
+    let first = chosen(&topology, None);
+    let with_root = |roots: Vec<Guid>, earlier: &Routing| {
+        let options = Options {
+            root_guids: roots,
+            previous_choice: earlier.choice.clone(),
+            ..Options::default()
+        };
+        route(EngineKind::Auto, &topology, &options, None).unwrap()
+    };
+    let root = topology.switches()[0].guid;
+    let rooted = with_root(vec![root], &first);
+    assert_ne!(rooted.choice, first.choice);
+    assert_eq!(with_root(vec![root], &rooted).choice, rooted.choice);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_graph_gets_sound_tables_on_one_lane(plan in random::any_graph()) {
+        let topology = plan.build();
+        let auto = chosen(&topology, None);
+        assert_sound_on_lanes(&topology, &auto);
+        prop_assert!(auto.lanes.is_single());
+        if !auto.reason.contains("stand in ranks") {
+            assert_lightest(&topology, &auto);
+        }
+        // The choice alone gives the same tables, whatever the number of threads.
+        let options = Options {
+            previous_choice: auto.choice.clone(),
+            threads: 1,
+            ..Options::default()
+        };
+        let again = route(EngineKind::Auto, &topology, &options, None).unwrap();
+        prop_assert_eq!(again.tables, auto.tables);
+    }
+}
