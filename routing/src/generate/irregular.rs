@@ -1,4 +1,5 @@
-//! Irregularities of real sites: hosts on spines, and leaves with fewer hosts than others.
+//! Irregularities of real sites: hosts on spines, leaves with fewer hosts than others, cables slower
+//! than others.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +9,10 @@ use super::fabric::{self, Fabric, numbered};
 use super::rng::Rng;
 use super::spec::Spec;
 use super::{GenerateError, GenerateReason};
-use crate::netlist::{LinkSpeed, MAX_PORTS, Netlist, NodeKind};
+use crate::netlist::{Cable, LinkSpeed, LinkWidth, MAX_PORTS, Netlist, NodeKind};
 
 /// The keys of the options, which every generator takes.
-pub(super) const KEYS: [&str; 3] = ["hosts-on-spines", "management", "uneven"];
+pub(super) const KEYS: [&str; 5] = ["hosts-on-spines", "management", "uneven", "slow", "narrow"];
 
 /// The irregularities of a site.
 pub(super) struct Irregular {
@@ -21,6 +22,10 @@ pub(super) struct Irregular {
     management: Option<(u64, usize)>,
     /// The largest share of its hosts that a leaf lacks, in percent.
     uneven: Option<u64>,
+    /// The share of cables between switches at the next lower speed, in percent.
+    slow: Option<u64>,
+    /// The share of cables between switches with one lane, in percent.
+    narrow: Option<u64>,
 }
 
 impl Irregular {
@@ -30,12 +35,30 @@ impl Irregular {
             storage: spec.product(KEYS[0], 1..=most, 1..=u64::from(u16::MAX))?,
             management: spec.number_at(KEYS[1], 1..=u64::from(u16::MAX))?,
             uneven: spec.number(KEYS[2], 1..=90)?,
+            slow: spec.number(KEYS[3], 1..=100)?,
+            narrow: spec.number(KEYS[4], 1..=100)?,
         })
     }
 
-    /// The fabric with these irregularities. Spines are the switches without hosts next to a switch
-    /// with hosts; of all of them, every so many-th one gets hosts.
+    /// The fabric with these irregularities.
     pub(super) fn apply(
+        self,
+        regular: Netlist,
+        speed: LinkSpeed,
+        spec: &Spec<'_>,
+    ) -> Result<Netlist, GenerateError> {
+        let slow = self.slow.map(|percent| (percent, Fault::Slow));
+        let narrow = self.narrow.map(|percent| (percent, Fault::Narrow));
+        let mut netlist = self.populated(regular, speed, spec)?;
+        for (percent, fault) in [slow, narrow].into_iter().flatten() {
+            netlist = degraded(netlist, percent, fault, spec)?;
+        }
+        Ok(netlist)
+    }
+
+    /// The fabric with its hosts in irregular places. Spines are the switches without hosts next to a switch
+    /// with hosts; of all of them, every so many-th one gets hosts.
+    fn populated(
         self,
         regular: Netlist,
         speed: LinkSpeed,
@@ -85,6 +108,60 @@ fn uneven(regular: Netlist, percent: u64, spec: &Spec<'_>) -> Result<Netlist, Ge
     }
     let (mut nodes, mut cables) = regular.into_parts();
     fabric::remove(&gone, &mut nodes, &mut cables);
+    fabric::finish(nodes, cables, spec)
+}
+
+/// How a cable is slower than the others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    /// It runs at the next lower speed, as one of an older generation does.
+    Slow,
+    /// It has one lane, as after three have failed.
+    Narrow,
+}
+
+impl Fault {
+    fn apply(self, cable: &mut Cable) {
+        match self {
+            Fault::Slow => cable.speed = next_lower(cable.speed),
+            Fault::Narrow => cable.width = LinkWidth::X1,
+        }
+    }
+}
+
+/// The speed of the generation before; that of the first one itself.
+fn next_lower(speed: LinkSpeed) -> LinkSpeed {
+    match speed {
+        LinkSpeed::Sdr | LinkSpeed::Ddr => LinkSpeed::Sdr,
+        LinkSpeed::Qdr => LinkSpeed::Ddr,
+        LinkSpeed::Fdr10 | LinkSpeed::Fdr => LinkSpeed::Qdr,
+        LinkSpeed::Edr => LinkSpeed::Fdr,
+        LinkSpeed::Hdr => LinkSpeed::Edr,
+        LinkSpeed::Ndr => LinkSpeed::Hdr,
+        LinkSpeed::Xdr => LinkSpeed::Ndr,
+    }
+}
+
+/// The same with a share of the cables between switches slower.
+fn degraded(
+    netlist: Netlist,
+    percent: u64,
+    fault: Fault,
+    spec: &Spec<'_>,
+) -> Result<Netlist, GenerateError> {
+    let ends = |cable: &Cable| [cable.a.0, cable.b.0];
+    let between = |cable: &Cable| ends(cable).into_iter().all(|end| is_switch(&netlist, end));
+    let cables = netlist.cables();
+    let places: Vec<usize> = (0..cables.len())
+        .filter(|&at| between(&cables[at]))
+        .collect();
+    let count = places.len() * percent as usize / 100;
+    // Each kind of fault draws its own cables.
+    let drawn = Rng::new(fault as u64).sample(count, places.len());
+    let (nodes, mut cables) = netlist.into_parts();
+    for place in drawn {
+        fault.apply(&mut cables[places[place]]);
+    }
     fabric::finish(nodes, cables, spec)
 }
 

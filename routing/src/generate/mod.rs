@@ -21,6 +21,8 @@
 //! - `management=2` a management host more at each of two spines, `hosts-on-spines=5x2` five hosts
 //!   more at each of two; a spine is a switch without hosts next to a leaf;
 //! - `uneven=40` each leaf lacks up to 40 % of its hosts, drawn by its number;
+//! - `slow=50` half of the cables between switches run at the next lower speed, `narrow=2` 2 % of
+//!   them with one lane;
 //! - `faults=` comes last, with any of `links:3` or `links:0.5%` (cables between switches that are
 //!   removed), `switches:2` (switches that are removed, their hosts stay without a cable) and
 //!   `seed=7`, separated by commas; [`fail`] does the same to any fabric.

@@ -1,20 +1,29 @@
 //! The tables of all contenders for one fabric.
 
-use rsm_routing::engine::{self, EngineError, EngineKind, Ranking, Routing};
+use rsm_routing::engine::{self, EngineError, EngineKind, Routing};
 use rsm_routing::lfts;
 use rsm_routing::netlist::Netlist;
+use rsm_routing::tables::Tables;
 use rsm_routing::topology::Topology;
 use rsm_routing::verify::verify_whole;
 use rsm_tests::clock::Stopwatch;
 use rsm_tests::measure::{median, milliseconds};
+use rsm_tests::sm::check_tables;
 
 use crate::AnyError;
 use crate::foreign::Foreign;
 use crate::options::Options;
-use crate::row::Row;
+use crate::row::{IbdmchkVerdict, Row};
 
 /// OpenSM's engines, as `-R` names them.
 const OPENSM: [&str; 7] = ["minhop", "updn", "dnup", "ftree", "dfsssp", "lash", "nue"];
+
+/// The engine of the summary: what a site runs that chooses none.
+pub(crate) const SUBJECT: EngineKind = EngineKind::Auto;
+
+/// ibdmchk checks fabrics of up to so many hosts: it walks every pair of them, and needs minutes for
+/// thousands.
+pub(crate) const IBDMCHK_HOSTS: usize = 1_200;
 
 /// The default limit of blocks of a rebalancing step.
 const STEP_BLOCKS: usize = 256;
@@ -35,25 +44,19 @@ impl Contest<'_> {
         let mut rows = Vec::new();
         for kind in EngineKind::ALL {
             let name = format!("rsm {kind}");
-            // The engine `file` has no tables of its own, and `auto` chooses one of the others.
-            let is_other = !matches!(kind, EngineKind::File | EngineKind::Auto);
-            if is_other && self.options.takes_part(&name) {
-                rows.extend(self.own(name, &topology, kind, None));
+            // The engine `file` has no tables of its own.
+            if kind != EngineKind::File && self.options.takes_part(&name) {
+                rows.extend(self.own(name, &topology, kind, None)?);
             }
         }
         // The tables of rsm after it repaired the fault.
-        let repaired = format!("rsm {}, repaired", EngineKind::FabricTree);
+        let repaired = format!("rsm {SUBJECT}, repaired");
         if self.options.takes_part(&repaired) && topology != *self.known {
-            let before = route(EngineKind::FabricTree, self.known, None)?;
-            rows.extend(self.own(
-                repaired,
-                &topology,
-                EngineKind::FabricTree,
-                before.ranking.as_ref(),
-            ));
+            let before = route(SUBJECT, self.known, None)?;
+            rows.extend(self.own(repaired, &topology, SUBJECT, Some(&before))?);
         }
         // The tables after rebalancing a lasting fault.
-        let rebalanced = format!("rsm {}, rebalanced", EngineKind::FabricTree);
+        let rebalanced = format!("rsm {SUBJECT}, rebalanced");
         if self.options.takes_part(&rebalanced) && topology != *self.known {
             rows.push(self.rebalanced(rebalanced, &topology)?);
         }
@@ -80,20 +83,45 @@ impl Contest<'_> {
             } else {
                 format!("{name}, which gave up: {}", made.used)
             };
-            rows.push(Row::measured(&topology, name, &fit.tables, made.route_ms));
+            let row = Row::measured(&topology, name, &fit.tables, made.route_ms);
+            rows.push(row.checked(self.ibdmchk(&topology, &fit.tables)?));
         }
         Ok(rows)
     }
 
-    /// The row of `fabric-tree` after all steps of rebalancing; its time is that of all of them.
+    /// The verdict of ibdmchk on tables; `None` where the fabric is too large for it.
+    fn ibdmchk(
+        &self,
+        topology: &Topology,
+        tables: &Tables,
+    ) -> Result<Option<IbdmchkVerdict>, AnyError> {
+        let hosts = topology.destinations().iter();
+        if hosts.filter(|host| host.kind.is_host()).count() > IBDMCHK_HOSTS {
+            return Ok(None);
+        }
+        let directory = tempfile::tempdir()?;
+        let verdict = check_tables(self.netlist, topology, tables, directory.path());
+        Ok(Some(match verdict {
+            Ok(verdict) if verdict.credit_loop_free => IbdmchkVerdict::Free,
+            Ok(_) => IbdmchkVerdict::CreditLoop,
+            // It gives no verdict on loops where a path is missing.
+            Err(error) if error.to_string().contains("Traversals Failed") => {
+                IbdmchkVerdict::LostPairs
+            }
+            Err(error) => return Err(error.into()),
+        }))
+    }
+
+    /// The row of the subject after all steps of rebalancing; its time is that of all of them.
     fn rebalanced(&self, name: String, topology: &Topology) -> Result<Row, AnyError> {
-        let before = route(EngineKind::FabricTree, self.known, None)?;
-        let mut made = route(EngineKind::FabricTree, topology, before.ranking.as_ref())?;
+        let before = route(SUBJECT, self.known, None)?;
+        let mut made = route(SUBJECT, topology, Some(&before))?;
         let mut time_ms = 0.0;
         loop {
             let tally = verify_whole(topology, &made.tables).tally;
             let options = engine::Options {
                 previous_ranking: made.ranking.clone(),
+                previous_choice: made.choice.clone(),
                 ..engine::Options::default()
             };
             let watch = Stopwatch::start();
@@ -101,19 +129,23 @@ impl Contest<'_> {
             time_ms += milliseconds(watch.elapsed());
             match next {
                 Some(next) => made = next.routing,
-                None => return Ok(Row::measured(topology, name, &made.tables, time_ms)),
+                None => {
+                    let row = Row::measured(topology, name, &made.tables, time_ms);
+                    return Ok(row.checked(self.ibdmchk(topology, &made.tables)?));
+                }
             }
         }
     }
 
-    /// The row of an engine of rsm; none where the fabric is not of its kind.
+    /// The row of an engine of rsm, given an earlier routing; none where the fabric is not of its
+    /// kind.
     fn own(
         &self,
         name: String,
         topology: &Topology,
         kind: EngineKind,
-        earlier: Option<&Ranking>,
-    ) -> Option<Row> {
+        earlier: Option<&Routing>,
+    ) -> Result<Option<Row>, AnyError> {
         let mut times = Vec::new();
         let mut made = None;
         for _ in 0..self.options.rounds().max(1) {
@@ -121,24 +153,26 @@ impl Contest<'_> {
             made = Some(route(kind, topology, earlier));
             times.push(milliseconds(watch.elapsed()));
         }
-        match made? {
-            Ok(made) => {
+        Ok(match made {
+            Some(Ok(made)) => {
                 let row = Row::measured(topology, name, &made.tables, median(&times));
-                Some(row.on_lanes(topology, &made))
+                let row = row.on_lanes(topology, &made);
+                Some(row.checked(self.ibdmchk(topology, &made.tables)?))
             }
-            Err(EngineError::Shape { .. }) => None,
-            Err(error) => Some(Row::failed(name, error.to_string())),
-        }
+            None | Some(Err(EngineError::Shape { .. })) => None,
+            Some(Err(error)) => Some(Row::failed(name, error.to_string())),
+        })
     }
 }
 
 fn route(
     kind: EngineKind,
     topology: &Topology,
-    earlier: Option<&Ranking>,
+    earlier: Option<&Routing>,
 ) -> Result<Routing, EngineError> {
     let options = engine::Options {
-        previous_ranking: earlier.cloned(),
+        previous_ranking: earlier.and_then(|routing| routing.ranking.clone()),
+        previous_choice: earlier.and_then(|routing| routing.choice.clone()),
         ..engine::Options::default()
     };
     engine::route(kind, topology, &options, None)

@@ -3,11 +3,13 @@
 //!
 //! `cargo bench -p rsm-tests --bench quality [-- [--net FILE | --spec SPEC] [--fabric PART]
 //! [--faults PART] [--only ENGINE] [--limit SECONDS] [--rounds N] [--dumps DIRECTORY]]`. Without a
-//! fabric: every real one of the collection with over 100 hosts that ibsim loads, and a fat tree of
-//! 3,456 hosts; each intact and broken. `--fabric` and `--faults` take those alone whose name
-//! contains the part. OpenSM routes on ibsim, and the code that measures rsm's tables also measures
-//! its dump. OpenSM's time is from its log, from the start of routing until its tables go to the
-//! sender; rsm's is the median of some rounds.
+//! fabric: every real one of the collection with over 100 hosts that ibsim loads, a fat tree of
+//! 3,456 hosts and irregular fabrics; each intact and broken. `--fabric` and `--faults` take those
+//! alone whose name contains the part. OpenSM routes on ibsim, and the code that measures rsm's
+//! tables also measures its dump. OpenSM's time is from its log, from the start of routing until its
+//! tables go to the sender; rsm's is the median of some rounds. On fabrics of up to
+//! [`contest::IBDMCHK_HOSTS`] hosts ibdmchk checks the tables of every contender for lost pairs and
+//! credit loops as well; the bench ends with an error where it contradicts the proof.
 //!
 //! The bench stops OpenSM after `--limit` seconds, and does not try an engine stopped on the intact
 //! fabric on the broken ones; the table notes it. With `--dumps` a run keeps OpenSM's tables in a
@@ -36,8 +38,22 @@ use row::Row;
 
 type AnyError = Box<dyn std::error::Error>;
 
-/// The fabric of the comparison beside real ones.
-const DEFAULT_SPEC: &str = "fat-tree:k=24,levels=3";
+/// The fabrics of the comparison beside real ones: a textbook's, then irregular ones (hosts on
+/// spines, leaves with fewer hosts, no tree at all, cables of different speeds).
+const SPECS: [&str; 12] = [
+    "fat-tree:k=24,levels=3",
+    "superpod:su=4,management=1",
+    "pgft:2;12,9;1,6;1,1,management=2",
+    "pgft:2;20,12;1,10;1,1,hosts-on-spines=5x2",
+    "pgft:2;18,24;1,12;1,1,uneven=60",
+    "pgft:3;6,6,6;1,6,3;1,1,2,uneven=50,management=3",
+    "random:switches=60,degree=6,hosts=4",
+    "random:switches=200,degree=8,hosts=4",
+    "torus:6x6x6",
+    "dragonfly+:groups=6,leaves=4,spines=4,hosts=4,links=2",
+    "pgft:2;18,24;1,12;1,1,slow=50",
+    "pgft:2;18,24;1,6;1,2,narrow=3",
+];
 
 /// Real fabrics with fewer hosts show no differences.
 const HOSTS: usize = 100;
@@ -94,7 +110,15 @@ fn main() -> Result<(), AnyError> {
         .flat_map(|(case, rows)| rows.iter().map(|row| row.json(case)));
     let line = json!({ "bench": "quality", "rows": all.collect::<Vec<_>>() });
     writeln!(out, "\n<!-- {line} -->")?;
-    Ok(())
+    let contradicted = rows.iter().flat_map(|(case, rows)| {
+        let contradicted = rows.iter().filter(|row| row.is_contradicted());
+        contradicted.map(move |row| format!("{case}: {}", row.engine))
+    });
+    let contradicted: Vec<String> = contradicted.collect();
+    if contradicted.is_empty() {
+        return Ok(());
+    }
+    Err(format!("ibdmchk contradicts the proof: {}", contradicted.join("; ")).into())
 }
 
 /// The fabrics to compare on, by name.
@@ -124,7 +148,9 @@ fn fabrics(options: &Options) -> Result<Vec<(String, Netlist)>, AnyError> {
         }
     }
     if options.file().is_none() {
-        found.push((DEFAULT_SPEC.to_owned(), generate::generate(DEFAULT_SPEC)?));
+        for spec in SPECS {
+            found.push((spec.to_owned(), generate::generate(spec)?));
+        }
     }
     found.retain(|(name, _)| options.has_fabric(name));
     Ok(found)

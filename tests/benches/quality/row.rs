@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 /// The heads of the columns of a [`Row`].
 pub(crate) const HEADING: &str = "\
-| engine | max EFI | EFI max/mean | by rate | shift max | shift mean | random mean | all-to-all | lost pairs | \
-route ms | one VL |
-|---|---|---|---|---|---|---|---|---|---|---|";
+| engine | max EFI | EFI max/mean | by rate | shift max | shift mean | random mean | bisection | all-to-all | \
+lost pairs | route ms | one VL | ibdmchk |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|";
 
 /// Whether packets can wait for each other in a cycle, all on one virtual lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +26,22 @@ pub(crate) enum Cycles {
     OnOneLane,
 }
 
+/// The verdict of ibdmchk on tables, all on one virtual lane, packets between hosts alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IbdmchkVerdict {
+    /// Every pair has its path, and no cycle can form.
+    Free,
+    CreditLoop,
+    /// Some pair has no path; then it does not look for cycles.
+    LostPairs,
+}
+
 /// The measured quality of tables.
 pub(crate) struct Measured {
     pub(crate) quality: Quality,
     pub(crate) report: Report,
     pub(crate) cycles: Cycles,
+    pub(crate) ibdmchk: Option<IbdmchkVerdict>,
 }
 
 /// One engine.
@@ -66,6 +77,7 @@ impl Row {
                 quality,
                 report,
                 cycles,
+                ibdmchk: None,
             }),
             route_ms,
         }
@@ -91,6 +103,29 @@ impl Row {
         self
     }
 
+    /// The same with the verdict of ibdmchk.
+    pub(crate) fn checked(mut self, verdict: Option<IbdmchkVerdict>) -> Row {
+        if let Ok(measured) = &mut self.outcome {
+            measured.ibdmchk = verdict;
+        }
+        self
+    }
+
+    /// Whether ibdmchk contradicts the proof.
+    pub(crate) fn is_contradicted(&self) -> bool {
+        let Ok(measured) = &self.outcome else {
+            return false;
+        };
+        match measured.ibdmchk {
+            None => false,
+            Some(IbdmchkVerdict::LostPairs) => measured.quality.lost_pairs == 0,
+            Some(verdict) => {
+                let is_free = verdict == IbdmchkVerdict::Free;
+                measured.quality.lost_pairs > 0 || is_free != self.is_free()
+            }
+        }
+    }
+
     /// Whether packets of hosts, all on one lane, never wait for each other in a cycle.
     pub(crate) fn is_free(&self) -> bool {
         self.outcome
@@ -114,6 +149,7 @@ impl Row {
             "random_mean": quality.random.mean, "all_to_all": quality.all_to_all,
             "bisection": quality.bisection.mean, "lost_pairs": measured.report.unreachable_pairs,
             "cycles": measured.cycles.to_string(),
+            "ibdmchk": measured.ibdmchk.map(|verdict| verdict.to_string()),
         })
     }
 }
@@ -129,6 +165,16 @@ impl std::fmt::Display for Cycles {
     }
 }
 
+impl std::fmt::Display for IbdmchkVerdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            IbdmchkVerdict::Free => "free",
+            IbdmchkVerdict::CreditLoop => "CREDIT LOOP",
+            IbdmchkVerdict::LostPairs => "lost pairs",
+        })
+    }
+}
+
 impl std::fmt::Display for Row {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let measured = match &self.outcome {
@@ -138,14 +184,14 @@ impl std::fmt::Display for Row {
                     f,
                     "| {} | no tables: {error:.120} |{}",
                     self.engine,
-                    " |".repeat(9)
+                    " |".repeat(11)
                 );
             }
         };
         let quality = &measured.quality;
         write!(
             f,
-            "| {} | {} | {:.2} | {:.2} | {} | {:.2} | {:.2} | {} | {} | {:.1} | {} |",
+            "| {} | {} | {:.2} | {:.2} | {} | {:.2} | {:.2} | {:.3} | {} | {} | {:.1} | {} | {} |",
             self.engine,
             quality.paths.max,
             quality.paths.max_over_mean(),
@@ -153,10 +199,14 @@ impl std::fmt::Display for Row {
             quality.shift.max,
             quality.shift.mean,
             quality.random.mean,
+            quality.bisection.mean,
             quality.all_to_all,
             measured.report.unreachable_pairs,
             self.route_ms,
             measured.cycles,
+            measured
+                .ibdmchk
+                .map_or_else(|| "not run".to_owned(), |verdict| verdict.to_string()),
         )
     }
 }

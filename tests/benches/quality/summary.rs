@@ -1,24 +1,31 @@
-//! fabric-tree next to OpenSM's best engine without credit loops.
+//! The engine that `auto` chooses next to OpenSM's best engine without credit loops.
 
 use std::io::Write;
 
 use crate::AnyError;
+use crate::contest::SUBJECT;
 use crate::row::{Measured, Row};
 
 /// The name of a measure, and its value in a row.
 type Measure = (&'static str, fn(&Measured) -> f64);
 
 /// The measures; less is better.
-const MEASURES: [Measure; 6] = [
+const MEASURES: [Measure; 8] = [
     ("max EFI", |measured| measured.quality.paths.max as f64),
     ("EFI max/mean", |measured| {
         measured.quality.paths.max_over_mean()
+    }),
+    ("by rate", |measured| {
+        measured.quality.paths.rate_max_over_mean
     }),
     ("shift max", |measured| {
         f64::from(measured.quality.shift.max)
     }),
     ("shift mean", |measured| measured.quality.shift.mean),
     ("random mean", |measured| measured.quality.random.mean),
+    ("1 / bisection", |measured| {
+        1.0 / measured.quality.bisection.mean
+    }),
     ("all-to-all", |measured| {
         f64::from(measured.quality.all_to_all)
     }),
@@ -31,11 +38,14 @@ const TOLERANCE: f64 = 0.005;
 /// vary by as much with the seed.
 const NOISE: f64 = 0.02;
 
+/// A larger part than this is what an operator may see.
+const VISIBLE: f64 = 0.02;
+
 /// Writes a table of all cases, and the cases where rsm is behind.
 pub(crate) fn write(out: &mut impl Write, cases: &[(String, Vec<Row>)]) -> Result<(), AnyError> {
     writeln!(
         out,
-        "\n## fabric-tree / the best of OpenSM's engines that close no cycle between hosts on one lane\n"
+        "\n## {SUBJECT} / the best of OpenSM's engines that close no cycle between hosts on one lane\n"
     )?;
     writeln!(
         out,
@@ -47,15 +57,16 @@ pub(crate) fn write(out: &mut impl Write, cases: &[(String, Vec<Row>)]) -> Resul
     let heads: Vec<&str> = MEASURES.iter().map(|(name, _)| *name).collect();
     writeln!(out, "| case | {} |", heads.join(" | "))?;
     writeln!(out, "|{}", "---|".repeat(heads.len() + 1))?;
+    let subject = format!("rsm {SUBJECT}");
     let mut behind = Vec::new();
-    let mut compared = 0;
+    let (mut compared, mut visible) = (0, 0);
     for (case, rows) in cases {
-        for own in rows.iter().filter(|row| row.engine.starts_with(SUBJECT)) {
+        for own in rows.iter().filter(|row| row.engine.starts_with(&subject)) {
             let Ok(own_judged) = &own.outcome else {
                 behind.push(format!("{case}: {} has no tables", own.engine));
                 continue;
             };
-            let suffix = own.engine.strip_prefix(SUBJECT).unwrap_or_default();
+            let suffix = own.engine.strip_prefix(&subject).unwrap_or_default();
             write!(out, "| {case}{suffix} |")?;
             for (name, measure) in MEASURES {
                 let mine = measure(own_judged);
@@ -69,10 +80,13 @@ pub(crate) fn write(out: &mut impl Write, cases: &[(String, Vec<Row>)]) -> Resul
                 let mark = if is_behind { "**" } else { "" };
                 write!(out, " {mark}{}{mark} / {} |", short(mine), short(theirs))?;
                 if is_behind {
+                    let part = mine / theirs - 1.0;
+                    visible += usize::from(part > VISIBLE);
                     let line = format!(
-                        "{case}{suffix}: {name} {} where {who} has {}",
+                        "{case}{suffix}: {name} {} where {who} has {} ({:.1} % more)",
                         short(mine),
-                        short(theirs)
+                        short(theirs),
+                        100.0 * part
                     );
                     behind.push(line);
                 }
@@ -82,17 +96,15 @@ pub(crate) fn write(out: &mut impl Write, cases: &[(String, Vec<Row>)]) -> Resul
     }
     writeln!(
         out,
-        "\nBehind in {} of {compared} comparisons.\n",
-        behind.len()
+        "\nBehind in {} of {compared} comparisons, by more than {:.0} % in {visible}.\n",
+        behind.len(),
+        VISIBLE * 100.0
     )?;
     for line in behind {
         writeln!(out, "- {line}")?;
     }
     Ok(())
 }
-
-/// The contender of the summary.
-const SUBJECT: &str = "rsm fabric-tree";
 
 /// The least of a measure among OpenSM's eligible engines, and its engine.
 fn best<'r>(

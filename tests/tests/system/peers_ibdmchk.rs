@@ -1,24 +1,14 @@
 //! Tables of our engines, checked by ibdmchk as well: all paths, no credit loops. And ibdmchk finds
 //! the loops that our proof finds.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
-use rsm::dump::{
-    DumpLink, DumpNode, DumpPort, DumpSource, DumpTables, HopRule, LinkState, write_all,
-};
-use rsm_ids::{Lid, PortNum};
 use rsm_routing::engine::{EngineKind, Options, Ranking, route};
 use rsm_routing::generate::{fail, generate};
-use rsm_routing::netlist::{Cable, CableEnd, Netlist, Node, NodeKind};
-use rsm_routing::tables::Tables;
+use rsm_routing::netlist::Netlist;
 use rsm_routing::topology::Topology;
 use rsm_routing::verify::verify;
-use rsm_tests::Error;
 use rsm_tests::fabrics::with_lids;
-use rsm_tests::parse::ibdmchk::Verdict;
 use rsm_tests::peer::require_peers;
-use rsm_tests::sm::check_dumps;
+use rsm_tests::sm::check_tables;
 
 /// The sampled fabrics: random graphs, trees, and fabrics that are neither. Each also with some
 /// cables less.
@@ -41,86 +31,6 @@ const ENGINES: [EngineKind; 4] = [
     EngineKind::Nue,
 ];
 
-/// Writes a fabric and its tables in OpenSM's formats, and runs ibdmchk on them: an error where it
-/// finds no paths.
-fn measured(
-    netlist: &Netlist,
-    topology: &Topology,
-    tables: &Tables,
-    directory: &Path,
-) -> Result<Verdict, Error> {
-    let mut cables: BTreeMap<CableEnd, Cable> = BTreeMap::new();
-    for &cable in netlist.cables() {
-        cables.insert(cable.a, cable);
-        cables.insert(cable.b, cable);
-    }
-    let nodes = netlist.nodes().iter().enumerate();
-    let nodes = nodes
-        // A port without a cable has no LID, and is in no dump.
-        .filter(|(_, node)| {
-            node.end_ports()
-                .any(|port| node.port(port).lid != Lid::NONE)
-        })
-        .map(|(index, node)| dump_node(netlist, (index, node), &cables, topology, tables))
-        .collect();
-    let manager = topology
-        .destinations()
-        .iter()
-        .find(|d| d.kind.is_host())
-        .unwrap();
-    let source = DumpSource::new(nodes, manager.lid, HopRule::Shortest).unwrap();
-    write_all(directory, &source).unwrap();
-    check_dumps(directory)
-}
-
-fn dump_node<'a>(
-    netlist: &'a Netlist,
-    (index, node): (usize, &'a Node),
-    cables: &BTreeMap<CableEnd, Cable>,
-    topology: &Topology,
-    tables: &'a Tables,
-) -> DumpNode<'a> {
-    let is_switch = node.kind == NodeKind::Switch;
-    let numbers = (u8::from(!is_switch)..=node.num_ports).map(PortNum);
-    let ports = numbers.map(|number| {
-        let spec = node.port(number);
-        let has_lid = !is_switch || number == PortNum::ZERO;
-        let link = cables.get(&(index, number)).map(|cable| {
-            let (peer, port) = cable.across((index, number));
-            DumpLink {
-                node: netlist.nodes()[peer].guid,
-                port,
-                width: cable.width,
-                speed: cable.speed,
-                state: LinkState::Active,
-            }
-        });
-        let port = DumpPort {
-            guid: spec.guid,
-            lid: if has_lid { spec.lid } else { Lid::NONE },
-            lmc: spec.lmc,
-            link,
-        };
-        (number, port)
-    });
-    let tables = topology.switch_by_guid(node.guid).map(|switch| DumpTables {
-        linear: tables.lft(switch).clone(),
-        multicast: BTreeMap::new(),
-    });
-    DumpNode {
-        kind: node.kind,
-        guid: node.guid,
-        system_image_guid: node.guid,
-        vendor_id: node.vendor_id,
-        device_id: node.device_id,
-        revision: 0,
-        description: &node.description,
-        num_ports: node.num_ports,
-        ports: ports.collect(),
-        tables,
-    }
-}
-
 /// Routes by `engine`, with `earlier` as the previous tables.
 fn assert_proved(
     netlist: &Netlist,
@@ -134,7 +44,7 @@ fn assert_proved(
     };
     let routing = route(engine, &topology, &options, None).unwrap();
     let directory = tempfile::tempdir().unwrap();
-    let verdict = measured(netlist, &topology, &routing.tables, directory.path()).unwrap();
+    let verdict = check_tables(netlist, &topology, &routing.tables, directory.path()).unwrap();
     let report = verify(&topology, &routing.tables);
     assert!(
         report.credit_loop_free && verdict.credit_loop_free,
@@ -185,7 +95,7 @@ fn ibdmchk_finds_the_loops_that_our_proof_finds() {
         let topology = Topology::from_netlist(&netlist).unwrap();
         let routing = route(EngineKind::MinHop, &topology, &Options::default(), None).unwrap();
         let directory = tempfile::tempdir().unwrap();
-        let verdict = measured(&netlist, &topology, &routing.tables, directory.path()).unwrap();
+        let verdict = check_tables(&netlist, &topology, &routing.tables, directory.path()).unwrap();
         assert!(!verify(&topology, &routing.tables).credit_loop_free);
         assert!(!verdict.credit_loop_free, "{fabric}: {verdict:?}");
     }
@@ -212,6 +122,6 @@ fn ibdmchk_misses_the_paths_that_our_proof_misses() {
     let directory = tempfile::tempdir().unwrap();
     assert!(verify(&topology, &tables).unreachable_pairs > 0);
     // ibdmchk stops at the missing path.
-    let error = measured(&netlist, &topology, &tables, directory.path()).unwrap_err();
+    let error = check_tables(&netlist, &topology, &tables, directory.path()).unwrap_err();
     assert!(error.to_string().contains("Traversals Failed"), "{error}");
 }

@@ -28,7 +28,7 @@ fn errors_name_place_and_reason() {
         ),
         (
             "superpod:4",
-            "`superpod:4`, character 10: `4` cannot be understood, expected an option out of su, hosts-on-spines, management, uneven, speed, faults",
+            "`superpod:4`, character 10: `4` cannot be understood, expected an option out of su, hosts-on-spines, management, uneven, slow, narrow, speed, faults",
         ),
         (
             "superpod,4",
@@ -40,7 +40,7 @@ fn errors_name_place_and_reason() {
         ),
         (
             "ring:6,size=3",
-            "`ring:6,size=3`, character 8: there is no option `size` here, expected an option out of hosts, hosts-on-spines, management, uneven, speed, faults",
+            "`ring:6,size=3`, character 8: there is no option `size` here, expected an option out of hosts, hosts-on-spines, management, uneven, slow, narrow, speed, faults",
         ),
         (
             "ring",

@@ -6,7 +6,7 @@ use rsm_ids::PortNum;
 
 use super::{assert_connected, cables, level, levels, made};
 use crate::generate::generate;
-use crate::netlist::{Cable, LinkSpeed, Netlist, NodeKind};
+use crate::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, NodeKind};
 
 /// The switch that an adapter is plugged into, and the port.
 fn plugged(netlist: &Netlist, adapter: &str) -> (String, u8) {
@@ -16,7 +16,7 @@ fn plugged(netlist: &Netlist, adapter: &str) -> (String, u8) {
 }
 
 #[test]
-fn irregular_sites_have_hosts_on_spines_and_fewer_at_leaves() {
+fn irregular_sites_have_hosts_on_spines_fewer_at_leaves_and_slow_cables() {
     let whole = made("pgft:2;18,12;1,6;1,1");
     assert_eq!(whole.count(NodeKind::Ca), 216);
     let managed = made("pgft:2;18,12;1,6;1,1,management=2,hosts-on-spines=5x3");
@@ -39,6 +39,13 @@ fn irregular_sites_have_hosts_on_spines_and_fewer_at_leaves() {
     let hosts = uneven.count(NodeKind::Ca);
     assert!((108..216).contains(&hosts), "{hosts}");
     assert_eq!(made("pgft:2;18,12;1,6;1,1,uneven=50"), uneven);
+    let mixed = made("pgft:2;18,12;1,6;1,1,slow=50,narrow=25");
+    let at = |is: &dyn Fn(&Cable) -> bool| mixed.cables().iter().filter(|&cable| is(cable)).count();
+    // Of 72 cables between switches.
+    assert_eq!(at(&|cable| cable.speed == LinkSpeed::Edr), 36);
+    assert_eq!(at(&|cable| cable.width == LinkWidth::X1), 18);
+    let both = at(&|cable| cable.speed == LinkSpeed::Edr && cable.width == LinkWidth::X1);
+    assert!((1..18).contains(&both), "{both}");
     let error = generate("ring:6,management=2").unwrap_err();
     assert_eq!(
         error.to_string(),
