@@ -173,6 +173,14 @@ pub enum SimulationError {
         /// The port.
         port: PortId,
     },
+    /// No counter of a port has the name.
+    #[error("`{name}` is no counter of a port: expected one of {}", expected.join(", "))]
+    NoCounter {
+        /// The name given.
+        name: String,
+        /// The names of all counters.
+        expected: Vec<&'static str>,
+    },
     /// The simulation has ended.
     #[error("the simulation has ended")]
     Ended,

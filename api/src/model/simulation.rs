@@ -55,4 +55,15 @@ pub enum SimulationAction {
         /// Only packets of the attribute with this identifier (IBA 14.2.5); all without.
         attribute: Option<u16>,
     },
+    /// Make a counter of a port move by itself.
+    SetErrors {
+        /// The node.
+        node: Selector,
+        /// The port.
+        port: PortNum,
+        /// The counter's name in the specification (IBA 16.1.3.5), in any case.
+        counter: String,
+        /// By how many it moves each second: a number of at least 0.
+        per_second: f64,
+    },
 }

@@ -142,4 +142,26 @@ impl SimulationService for Simulated {
         self.act("SetLoss", action).await?;
         Ok(Response::new(v1::SetLossResponse {}))
     }
+
+    async fn set_errors(
+        &self,
+        request: Request<v1::SetErrorsRequest>,
+    ) -> Result<Response<v1::SetErrorsResponse>, Status> {
+        let request = request.into_inner();
+        // This form refuses NaN as well.
+        if !(0.0..=f64::MAX).contains(&request.per_second) {
+            return Err(Status::invalid_argument(format!(
+                "per_second: {} is out of range, expected a number of at least 0",
+                request.per_second
+            )));
+        }
+        let action = SimulationAction::SetErrors {
+            node: node(&request.node)?,
+            port: port_number(request.port)?,
+            counter: request.counter,
+            per_second: request.per_second,
+        };
+        self.act("SetErrors", action).await?;
+        Ok(Response::new(v1::SetErrorsResponse {}))
+    }
 }

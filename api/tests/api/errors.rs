@@ -166,6 +166,20 @@ fn simulation_of_unknown_nodes_and_cables_is_refused() {
     };
     let refusal = served.block_on(client.set_loss(request)).unwrap_err();
     check(&refusal, Code::InvalidArgument, "attribute_id");
+    for (port, per_second, part) in [
+        (1, -1.0, "at least 0"),
+        (1, f64::NAN, "at least 0"),
+        (256, 1.0, "254"),
+    ] {
+        let request = v1::SetErrorsRequest {
+            node: "leaf-1".to_owned(),
+            port,
+            counter: "SymbolErrorCounter".to_owned(),
+            per_second,
+        };
+        let refusal = served.block_on(client.set_errors(request)).unwrap_err();
+        check(&refusal, Code::InvalidArgument, part);
+    }
     assert!(served.fake.actions.lock().is_empty());
 }
 

@@ -118,6 +118,8 @@ impl Sim {
             }
         }
         self.fabric.reset_node(index, &self.config);
+        let ports = self.fabric.node(index).ports();
+        self.performance.forget(ports, self.now);
     }
 
     pub(crate) fn power_up(&mut self, index: u32) {

@@ -95,6 +95,12 @@ pub enum SimError {
         /// The given value.
         value: f64,
     },
+    /// Not a rate.
+    #[error("{per_second} is no rate of errors: expected a number of at least 0, a second")]
+    NotARate {
+        /// The given value.
+        per_second: f64,
+    },
     /// A value of the configuration is out of range for its attribute.
     #[error("configuration: {field} is {value}, expected {expected}")]
     Config {

@@ -18,6 +18,9 @@
 //!   multicast by the multicast tables; VL15 wherever a link is up, data over Active links only.
 //!   Each agent has a buffer and a service time. General service datagrams go from client to client
 //!   like data, and are lost if the receiving port is no member of their partition.
+//! * Performance management: PortCounters and PortCountersExtended of every port, which count
+//!   general service datagrams, lost links and drops, and errors at any rate
+//!   ([`Sim::set_errors`]).
 //! * Adaptive routing of NVIDIA switches, as seen by a manager without support for it: ARInfo, and
 //!   a table in force that differs from the one read back ([`Sim::set_adaptive_routing`]).
 //! * Links: training, Down, Init, Armed, Active at both ends; unplugging, reboots, power;
@@ -28,7 +31,8 @@
 //!
 //! # What is not modelled
 //!
-//! * Random forwarding tables, congestion and performance management.
+//! * Random forwarding tables and congestion.
+//! * Counters of SMPs, and samples of performance management.
 //! * Directed routes with LID-routed parts are refused.
 //! * Partitions are enforced by end ports only, not by switches.
 //! * There are no global route headers.
@@ -48,6 +52,7 @@ mod link;
 pub mod live;
 mod multicast;
 mod packet;
+mod performance;
 mod personality;
 mod probe;
 mod queue;

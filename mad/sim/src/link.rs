@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rsm_mad::transport::PortEvent;
 use rsm_mad::wire::attr::{PortPhysicalState, PortState};
+use rsm_mad::wire::perf::Counter;
 
 use crate::agent::Effect;
 use crate::fabric::NONE;
@@ -140,6 +141,9 @@ impl Sim {
         for end in [port, peer] {
             let was_up = self.fabric.port(end).is_up();
             self.fabric.port_mut(end).go_down();
+            if was_up && self.fabric.node_of(end).powered {
+                self.performance.count(end, Counter::LinkDowned, 1);
+            }
             if was_up && by_set == Some(end) {
                 self.tell_host(end, PortEvent::Down);
             } else if was_up {

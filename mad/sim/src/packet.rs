@@ -84,10 +84,16 @@ impl Packet {
 
     /// Whether an agent rather than a client handles it first at its destination.
     pub(crate) fn is_for_agent(&self) -> bool {
-        let method = self.header().method();
-        self.is_smp()
-            && !method.is_response()
-            && matches!(method, Method::GET | Method::SET | Method::TRAP_REPRESS)
+        match self.header().method() {
+            Method::GET | Method::SET => self.is_smp() || self.is_performance(),
+            Method::TRAP_REPRESS => self.is_smp(),
+            _ => false,
+        }
+    }
+
+    /// Whether it is of performance management.
+    pub(crate) fn is_performance(&self) -> bool {
+        self.header().class() == Class::PERFORMANCE
     }
 }
 

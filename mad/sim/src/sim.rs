@@ -17,6 +17,7 @@ use crate::fabric::{Fabric, NONE};
 use crate::fault::FabricFaults;
 use crate::journal::SetJournal;
 use crate::packet::{Packet, Packets};
+use crate::performance::Performance;
 use crate::queue::{Event, EventQueue};
 use crate::rng::Rng;
 
@@ -54,11 +55,14 @@ pub struct Sim {
     pub(crate) packets: Packets,
     pub(crate) clients: Vec<AttachedClient>,
     pub(crate) counters: SimCounters,
+    pub(crate) performance: Performance,
     pub(crate) faults: FabricFaults,
     pub(crate) journal: Option<SetJournal>,
     pub(crate) rng: Rng,
     pub(crate) now: Time,
     output: VecDeque<(AttachId, Inbound)>,
+    /// The ports that a datagram left by; kept for its memory.
+    pub(crate) crossed: Vec<u32>,
     /// The effects that agents left; kept for its memory.
     pub(crate) effects: Vec<Effect>,
 }
@@ -79,11 +83,13 @@ impl Sim {
             packets: Packets::default(),
             clients: Vec::new(),
             counters: SimCounters::default(),
+            performance: Performance::default(),
             faults: FabricFaults::default(),
             journal: None,
             rng: Rng::new(seed),
             now: Time::ZERO,
             output: VecDeque::new(),
+            crossed: Vec::new(),
             effects: Vec::new(),
         };
         for port in 0..sim.fabric.ports.len() as u32 {

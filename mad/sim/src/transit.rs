@@ -132,6 +132,8 @@ impl Sim {
         let rng = &mut self.rng;
         let fabric = &self.fabric;
         let mut armed = [NONE; 4];
+        let mut crossed = std::mem::take(&mut self.crossed);
+        crossed.clear();
         let way = route::follow(fabric, start, dlid, traffic, |exit| {
             let port = fabric.port(exit);
             if traffic != Traffic::Management
@@ -143,8 +145,13 @@ impl Sim {
             if rng.happens(port.loss) {
                 return Err(DropReason::Loss);
             }
+            crossed.push(exit);
             Ok(())
         });
+        if traffic != Traffic::Management {
+            self.count_way(&crossed, &way);
+        }
+        self.crossed = crossed;
         // A data packet activates the Armed port that it enters (IBA 7.2.7).
         for port in armed.into_iter().filter(|&port| port != NONE) {
             self.fabric
@@ -257,6 +264,9 @@ impl Sim {
         let packet = self.packets.get_mut(index);
         let node_index = self.fabric.port(packet.at).node;
         let header = *packet.header();
+        if packet.is_performance() {
+            return self.at_performance_agent(index);
+        }
         if header.method() == Method::TRAP_REPRESS {
             let (smp, entry, slid) = (*packet.smp(), packet.at, packet.slid);
             let allowed = Request::at(&mut self.fabric, &self.config, &mut self.effects, entry)
@@ -301,6 +311,26 @@ impl Sim {
             }
         }
         self.take_effects();
+    }
+
+    /// Handles a request of performance management, which needs no M_Key but a P_Key.
+    fn at_performance_agent(&mut self, index: u32) {
+        let packet = self.packets.get(index);
+        let address = self.fabric.address_port(packet.at);
+        let is_member = self
+            .fabric
+            .port(address)
+            .p_key_index(packet.p_key)
+            .is_some();
+        let node = self.fabric.node_of(address);
+        if node.silence == Silence::Answers || node.personality.has(Habit::Silent) {
+            return self.lose(index, DropReason::Silent);
+        }
+        if !is_member {
+            return self.lose(index, DropReason::PKey);
+        }
+        let status = self.answer_performance(index).err().unwrap_or(Status::OK);
+        self.answer(index, status);
     }
 
     fn note_set(&mut self, index: u32, node_index: u32) {

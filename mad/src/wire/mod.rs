@@ -20,6 +20,7 @@ mod codes;
 mod dissect;
 pub mod fields;
 pub mod header;
+pub mod perf;
 pub mod rmpp;
 pub mod sa;
 pub(crate) mod segment;

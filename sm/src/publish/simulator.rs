@@ -5,6 +5,7 @@ use rsm_api::resolve::{NameLookup, resolve_node};
 use rsm_api::{BoxFuture, LookupError, Simulation, SimulationError};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 use rsm_mad::wire::header::AttrId;
+use rsm_mad::wire::perf::Counter;
 use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::live::SimHandle;
 use rsm_sim::{Sim, SimError};
@@ -63,8 +64,26 @@ impl Simulator {
                 Some(id) => sim.set_attribute_loss(AttrId(id), rate),
                 None => sim.set_loss(rate),
             }),
+            SimulationAction::SetErrors {
+                node: name,
+                port,
+                counter,
+                per_second,
+            } => {
+                let (node, counter) = (node(&name)?, counter_by_name(counter)?);
+                Box::new(move |sim| sim.set_errors(node, port, counter, per_second))
+            }
         })
     }
+}
+
+fn counter_by_name(name: String) -> Result<Counter, SimulationError> {
+    let mut all = Counter::ALL.into_iter();
+    let counter = all.find(|counter| counter.name().eq_ignore_ascii_case(&name));
+    counter.ok_or_else(|| SimulationError::NoCounter {
+        name,
+        expected: Counter::ALL.map(Counter::name).to_vec(),
+    })
 }
 
 type Operation = Box<dyn FnOnce(&mut Sim) -> Result<(), SimError> + Send>;

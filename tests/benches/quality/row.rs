@@ -34,6 +34,8 @@ pub(crate) enum IbdmchkVerdict {
     CreditLoop,
     /// Some pair has no path; then it does not look for cycles.
     LostPairs,
+    /// It stopped before a verdict.
+    Stopped,
 }
 
 /// The measured quality of tables.
@@ -117,7 +119,7 @@ impl Row {
             return false;
         };
         match measured.ibdmchk {
-            None => false,
+            None | Some(IbdmchkVerdict::Stopped) => false,
             Some(IbdmchkVerdict::LostPairs) => measured.quality.lost_pairs == 0,
             Some(verdict) => {
                 let is_free = verdict == IbdmchkVerdict::Free;
@@ -171,6 +173,7 @@ impl std::fmt::Display for IbdmchkVerdict {
             IbdmchkVerdict::Free => "free",
             IbdmchkVerdict::CreditLoop => "CREDIT LOOP",
             IbdmchkVerdict::LostPairs => "lost pairs",
+            IbdmchkVerdict::Stopped => "stopped",
         })
     }
 }

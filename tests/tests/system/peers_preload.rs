@@ -86,11 +86,9 @@ fn opensm_brings_the_fabric_up_and_answers_by_rmpp() {
     assert!(served.stop().unwrap().success().is_ok());
 }
 
-/// The simulator has no performance counters. It answers with a status, so that the requester does
-/// not wait for three time-outs of a second.
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
-fn perfquery_gets_a_status_without_a_performance_agent() {
+fn perfquery_reads_and_resets_counters_of_switches_and_hosts() {
     if !require_peers(&["opensm", "perfquery", "smpquery", "iblinkinfo"]) {
         return;
     }
@@ -102,17 +100,38 @@ fn perfquery_gets_a_status_without_a_performance_agent() {
         let lid = line.and_then(|line| line.rsplit('.').next());
         lid.expect("there is a LID").to_owned()
     };
-    // Query the own host, where a program has the port open, and its leaf, where there is no
-    // program. Only `-d` shows the status.
-    for lid in [lid_of("0"), lid_of("0,1")] {
-        let answer = served.diagnose(SECOND, "perfquery", &["-d", &lid]).unwrap();
-        let output = format!("{}{}", answer.stdout, answer.stderr);
-        assert!(!answer.status.success(), "{output}");
-        assert!(
-            output.contains("MAD completed with error status 0xc"),
-            "{output}"
-        );
+    let read = |arguments: &[&str], counter: &str| {
+        let output = asked(&served, SECOND, "perfquery", arguments);
+        let line = output.lines().find(|line| line.starts_with(counter));
+        let value = line.and_then(|line| line.rsplit('.').next());
+        let value: u64 = value.and_then(|value| value.parse().ok()).expect(&output);
+        value
+    };
+    let leaf = lid_of("0,1");
+    // The port of the leaf that the second host is at: perfquery's own requests come in there.
+    let port = asked(&served, SECOND, "smpquery", &["nodeinfo", "-D", "0,1"]);
+    let line = port.lines().find(|line| line.starts_with("LocalPort:"));
+    let port = line
+        .and_then(|line| line.rsplit('.').next())
+        .expect("a port");
+    for extended in [false, true] {
+        let options: &[&str] = if extended { &["-x"] } else { &[] };
+        let with = |more: &[&'static str]| {
+            let mut all: Vec<&str> = [options, more].concat();
+            all.extend([leaf.as_str(), port]);
+            all
+        };
+        let first = read(&with(&[]), "PortRcvPkts:");
+        let second = read(&with(&[]), "PortRcvPkts:");
+        assert!(second > first && first > 0, "{first} {second}");
+        // Reads, then resets.
+        read(&with(&["-r"]), "PortRcvPkts:");
+        let reset = read(&with(&[]), "PortRcvPkts:");
+        assert!(reset < second, "{reset} {second}");
     }
+    // All ports of the leaf together, and the own host.
+    assert!(read(&["-a", &leaf], "PortRcvPkts:") > 0);
+    assert!(read(&[&lid_of("0"), "1"], "PortXmitPkts:") > 0);
     opensm.stop().unwrap();
 }
 

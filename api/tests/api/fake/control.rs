@@ -113,6 +113,7 @@ impl Simulation for Fake {
                 SimulationAction::Reboot { node }
                 | SimulationAction::PowerOff { node }
                 | SimulationAction::PowerOn { node } => self.check(node, None)?,
+                SimulationAction::SetErrors { node, port, .. } => self.check(node, Some(*port))?,
                 SimulationAction::SetLoss { .. } => {}
             }
             self.actions.lock().push(action);

@@ -3,6 +3,7 @@
 mod agents;
 mod common;
 mod live;
+mod performance;
 mod personalities;
 mod random;
 mod sa;

@@ -252,4 +252,17 @@ async fn a_simulated_fabric_is_operated_by_name() {
         attribute: Some(0x15),
     };
     simulator.act(loss).await.unwrap();
+    let errors = |counter: &str| SimulationAction::SetErrors {
+        node: leaf(),
+        port: PortNum(1),
+        counter: counter.to_owned(),
+        per_second: 2.5,
+    };
+    let done = simulator.act(errors("symbolerrorcounter")).await;
+    let refused = simulator.act(errors("SymbolErrors")).await.unwrap_err();
+    let sentence = refused.to_string();
+    assert!(sentence.starts_with(
+        "`SymbolErrors` is no counter of a port: expected one of SymbolErrorCounter, "
+    ));
+    done.unwrap();
 }

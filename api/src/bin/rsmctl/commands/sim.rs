@@ -9,7 +9,7 @@ use crate::session::Session;
 /// Acts on a simulated fabric
 #[derive(Debug, Subcommand)]
 #[command(
-    after_help = "Examples:\n  rsmctl sim unlink leaf-03 7\n  rsmctl sim relink leaf-03 7\n  rsmctl sim swap leaf-03 7 leaf-04 7\n  rsmctl sim loss 0.05"
+    after_help = "Examples:\n  rsmctl sim unlink leaf-03 7\n  rsmctl sim relink leaf-03 7\n  rsmctl sim swap leaf-03 7 leaf-04 7\n  rsmctl sim loss 0.05\n  rsmctl sim errors leaf-03 7 SymbolErrorCounter 0.5"
 )]
 pub(crate) enum SimCommand {
     /// Pulls the cable out of a port
@@ -26,6 +26,8 @@ pub(crate) enum SimCommand {
     PowerOn(NodeArguments),
     /// Drops a share of all subnet management packets
     Loss(LossArguments),
+    /// Makes an error counter of a port move, as damage does
+    Errors(ErrorsArguments),
 }
 
 #[derive(Debug, Args)]
@@ -65,6 +67,27 @@ pub(crate) struct LossArguments {
     /// Only packets of the attribute with this identifier, for instance 0x15 for PortInfo
     #[arg(long, value_name = "ID", value_parser = attribute_id)]
     attribute: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ErrorsArguments {
+    /// The node
+    node: String,
+    /// The port on that node
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=254))]
+    port: u32,
+    /// The counter's name in the specification, for instance SymbolErrorCounter
+    counter: String,
+    /// By how many it moves each second; 0 ends it
+    #[arg(value_parser = per_second)]
+    rate: f64,
+}
+
+fn per_second(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|rate| (0.0..=f64::MAX).contains(rate))
+        .ok_or_else(|| "expected a number of at least 0, for instance 0.5".to_owned())
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -114,6 +137,12 @@ enum Done {
         rate: f64,
         attribute_id: Option<u32>,
     },
+    Errors {
+        node: String,
+        port: u32,
+        counter: String,
+        per_second: f64,
+    },
 }
 
 impl Done {
@@ -145,6 +174,12 @@ impl Done {
                 let percent = (rate * 1e6).round() / 1e4;
                 format!("{percent} % of {which} are lost.")
             }
+            Done::Errors {
+                node,
+                port,
+                counter,
+                per_second,
+            } => format!("{counter} of port {port} of {node} moves by {per_second} a second."),
         }
     }
 }
@@ -223,6 +258,26 @@ async fn act(command: SimCommand, session: &Session) -> Result<Done, Failure> {
             Done::Loss {
                 rate,
                 attribute_id: attribute,
+            }
+        }
+        SimCommand::Errors(ErrorsArguments {
+            node,
+            port,
+            counter,
+            rate,
+        }) => {
+            let request = v1::SetErrorsRequest {
+                node: node.clone(),
+                port,
+                counter: counter.clone(),
+                per_second: rate,
+            };
+            simulation.set_errors(request).await?;
+            Done::Errors {
+                node,
+                port,
+                counter,
+                per_second: rate,
             }
         }
     })

@@ -1,0 +1,264 @@
+//! The counters of ports, and the agents that answer for them (IBA 16.1).
+//!
+//! General service datagrams count on each link that they cross, as data does; SMPs do not, and
+//! neither do probes, which change nothing. A [symptom](Sim::set_errors) makes an error counter
+//! move by itself.
+
+use std::collections::{BTreeMap, HashMap};
+
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::Time;
+use rsm_mad::wire::MAD_LEN;
+use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::perf::{
+    ALL_PORTS, CLASS_VERSION, Counter, CounterSet, PERF_DATA_LEN, PerfCapabilityMask, PerfMad,
+    PortCounters, PortCountersExtended, attribute,
+};
+use rsm_mad::wire::sa::{ClassPortInfo, Record, SaCapabilityMask};
+
+use crate::counters::DropReason;
+use crate::error::SimError;
+use crate::fabric::NONE;
+use crate::route::Way;
+use crate::sim::Sim;
+
+/// The headers of a datagram on a link, without the VCRC (IBA 16.1.3.5): LRH, BTH, DETH and ICRC.
+const HEADERS: usize = 8 + 12 + 8 + 4;
+
+/// A datagram in the unit of PortXmitData.
+const DATAGRAM_WORDS: u64 = ((MAD_LEN + HEADERS) / 4) as u64;
+
+/// An error counter that moves by itself.
+#[derive(Debug, Clone, Copy)]
+struct Symptom {
+    per_second: f64,
+    since: Time,
+    /// The errors since then that are in the counter.
+    counted: u64,
+}
+
+/// The counters of all ports. A port without an entry has counted nothing.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Performance {
+    /// By port. For look-ups only, never iterated.
+    ports: HashMap<u32, CounterSet>,
+    symptoms: BTreeMap<(u32, Counter), Symptom>,
+}
+
+impl Performance {
+    pub(crate) fn count(&mut self, port: u32, counter: Counter, count: u64) {
+        self.ports.entry(port).or_default().add(counter, count);
+    }
+
+    /// A unicast datagram crosses the link between two ports.
+    fn cross(&mut self, exit: u32, entry: u32) {
+        let sent = self.ports.entry(exit).or_default();
+        sent.add(Counter::XmitData, DATAGRAM_WORDS);
+        sent.add(Counter::XmitPkts, 1);
+        sent.add(Counter::UnicastXmitPkts, 1);
+        let received = self.ports.entry(entry).or_default();
+        received.add(Counter::RcvData, DATAGRAM_WORDS);
+        received.add(Counter::RcvPkts, 1);
+        received.add(Counter::UnicastRcvPkts, 1);
+    }
+
+    /// Brings the counters of a port up to `now`, and returns them.
+    fn at(&mut self, port: u32, now: Time) -> &mut CounterSet {
+        let counters = self.ports.entry(port).or_default();
+        let first = (port, Counter::ALL[0]);
+        let own = self.symptoms.range_mut(first..);
+        for (&(_, counter), symptom) in own.take_while(|((at, _), _)| *at == port) {
+            let elapsed = now.since(symptom.since);
+            let all = (symptom.per_second * elapsed.as_secs_f64()) as u64;
+            counters.add(counter, all.saturating_sub(symptom.counted));
+            symptom.counted = symptom.counted.max(all);
+        }
+        counters
+    }
+
+    /// The counters of a node that loses its power begin anew. Its symptoms stay: they are of the
+    /// cable.
+    pub(crate) fn forget(&mut self, ports: impl Iterator<Item = u32>, now: Time) {
+        for port in ports {
+            *self.at(port, now) = CounterSet::default();
+        }
+    }
+}
+
+/// The counters that a request selects, and the ports that it selects.
+struct Selected {
+    /// The ports: one, or all external ports of a switch.
+    ports: Vec<u32>,
+    now: Time,
+}
+
+impl Selected {
+    /// The sum of the ports.
+    fn sum(&self, performance: &mut Performance) -> CounterSet {
+        let mut sum = CounterSet::default();
+        for &port in &self.ports {
+            sum.add_all(performance.at(port, self.now));
+        }
+        sum
+    }
+
+    fn reset(&self, performance: &mut Performance, is_selected: impl Fn(Counter) -> bool) {
+        for &port in &self.ports {
+            let counters = performance.at(port, self.now);
+            for counter in Counter::ALL.into_iter().filter(|&one| is_selected(one)) {
+                counters[counter] = 0;
+            }
+        }
+    }
+}
+
+impl Sim {
+    /// The counters of a port, external ports of switches and port 0 included.
+    ///
+    /// # Errors
+    /// There is no such port.
+    pub fn port_counters(&mut self, node: Guid, port: PortNum) -> Result<CounterSet, SimError> {
+        let index = self.fabric.find_port(node, port)?;
+        Ok(*self.performance.at(index, self.now))
+    }
+
+    /// Makes a counter of a port move by so many a second, as a symptom of damage; 0 ends it.
+    ///
+    /// # Errors
+    /// There is no such port, or the rate is no number of at least 0.
+    pub fn set_errors(
+        &mut self,
+        node: Guid,
+        port: PortNum,
+        counter: Counter,
+        per_second: f64,
+    ) -> Result<(), SimError> {
+        let index = self.fabric.find_port(node, port)?;
+        if !(per_second.is_finite() && per_second >= 0.0) {
+            return Err(SimError::NotARate { per_second });
+        }
+        // What the old symptom has done stays.
+        self.performance.at(index, self.now);
+        let symptom = Symptom {
+            per_second,
+            since: self.now,
+            counted: 0,
+        };
+        if per_second == 0.0 {
+            self.performance.symptoms.remove(&(index, counter));
+        } else {
+            self.performance.symptoms.insert((index, counter), symptom);
+        }
+        Ok(())
+    }
+
+    /// Counts a general service datagram that left by the ports `crossed`, in their order.
+    pub(crate) fn count_way(&mut self, crossed: &[u32], way: &Way) {
+        for &exit in crossed {
+            self.performance.cross(exit, self.fabric.port(exit).peer);
+        }
+        let (port, counter) = match way.result {
+            Ok(()) => return,
+            // It left by this port, and did not arrive whole.
+            Err(DropReason::Loss) => (self.fabric.port(way.port).peer, Counter::RcvErrors),
+            Err(DropReason::NoRoute | DropReason::WrongPort) => {
+                (way.port, Counter::RcvSwitchRelayErrors)
+            }
+            Err(_) => (way.port, Counter::XmitDiscards),
+        };
+        if port != NONE {
+            self.performance.count(port, counter, 1);
+        }
+    }
+
+    /// Answers a request of performance management at its destination: data replace those of the
+    /// request.
+    pub(crate) fn answer_performance(&mut self, index: u32) -> Result<(), Status> {
+        let packet = self.packets.get(index);
+        let (entry, header) = (packet.at, *packet.header());
+        if header.class_version() != CLASS_VERSION {
+            return Err(Status::BAD_VERSION);
+        }
+        let is_set = match header.method() {
+            Method::GET => false,
+            Method::SET => true,
+            _ => return Err(Status::UNSUPPORTED_METHOD),
+        };
+        let mut data = *PerfMad::from_bytes(&packet.mad).data();
+        match header.attribute() {
+            attribute::CLASS_PORT_INFO if !is_set => self.class_port_info(entry, &mut data),
+            attribute::PORT_COUNTERS => self.narrow_counters(entry, is_set, &mut data)?,
+            attribute::PORT_COUNTERS_EXTENDED => self.wide_counters(entry, is_set, &mut data)?,
+            _ => return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE),
+        }
+        let packet = self.packets.get_mut(index);
+        *PerfMad::from_bytes_mut(&mut packet.mad).data_mut() = data;
+        Ok(())
+    }
+
+    fn class_port_info(&self, entry: u32, data: &mut [u8; PERF_DATA_LEN]) {
+        let mut capabilities = PerfCapabilityMask::EXTENDED_WIDTH
+            | PerfCapabilityMask::XMIT_WAIT
+            | PerfCapabilityMask::QP1_DROPPED;
+        if self.fabric.node_of(entry).is_switch() {
+            capabilities = capabilities | PerfCapabilityMask::ALL_PORT_SELECT;
+        }
+        data.fill(0);
+        let info = ClassPortInfo::from_prefix_mut(data).expect("the data are longer");
+        info.set_base_version(1)
+            .set_class_version(CLASS_VERSION)
+            // The same field; its bits are the class's own.
+            .set_capability_mask(SaCapabilityMask(capabilities.0));
+    }
+
+    fn narrow_counters(
+        &mut self,
+        entry: u32,
+        is_set: bool,
+        data: &mut [u8; PERF_DATA_LEN],
+    ) -> Result<(), Status> {
+        let request = *PortCounters::from_data(data);
+        let selected = self.selected(entry, request.port_select())?;
+        if is_set {
+            selected.reset(&mut self.performance, |counter| request.resets(counter));
+        }
+        let values = selected.sum(&mut self.performance);
+        PortCounters::from_data_mut(data).set_counters(&values);
+        Ok(())
+    }
+
+    fn wide_counters(
+        &mut self,
+        entry: u32,
+        is_set: bool,
+        data: &mut [u8; PERF_DATA_LEN],
+    ) -> Result<(), Status> {
+        let request = *PortCountersExtended::from_data(data);
+        let selected = self.selected(entry, request.port_select())?;
+        if is_set {
+            selected.reset(&mut self.performance, |counter| request.resets(counter));
+        }
+        let values = selected.sum(&mut self.performance);
+        PortCountersExtended::from_data_mut(data).set_counters(&values);
+        Ok(())
+    }
+
+    /// The ports that a PortSelect names at the node of `entry`: an adapter's agent answers for the
+    /// port that the request came in by alone.
+    fn selected(&self, entry: u32, select: u8) -> Result<Selected, Status> {
+        let node = self.fabric.node_of(entry);
+        let ports = match select {
+            ALL_PORTS if node.is_switch() => node.ports().collect(),
+            number if node.is_switch() => node.port(number).into_iter().collect(),
+            number if number == self.fabric.port(entry).number => vec![entry],
+            _ => Vec::new(),
+        };
+        if ports.is_empty() {
+            return Err(Status::INVALID_FIELD);
+        }
+        Ok(Selected {
+            ports,
+            now: self.now,
+        })
+    }
+}

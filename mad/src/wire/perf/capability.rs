@@ -1,0 +1,17 @@
+use crate::wire::codes::bit_mask;
+
+bit_mask! {
+    /// CapabilityMask of ClassPortInfo in performance management (IBA 16.1.3.1).
+    PerfCapabilityMask(u16) {
+        /// Answers for all ports of a switch together; see [`ALL_PORTS`](super::ALL_PORTS).
+        ALL_PORT_SELECT = 0x0100 "IsAllPortSelectSupported",
+        /// Answers PortCountersExtended.
+        EXTENDED_WIDTH = 0x0200 "IsExtendedWidthSupported",
+        /// Answers PortCountersExtended without the counts by unicast and multicast.
+        EXTENDED_WIDTH_WITHOUT_CAST = 0x0400 "IsExtendedWidthNoIETFSupported",
+        /// Counts PortXmitWait.
+        XMIT_WAIT = 0x1000 "IsPortXmitWaitSupported",
+        /// Counts QP1Dropped.
+        QP1_DROPPED = 0x8000 "IsQP1DroppedSupported",
+    }
+}

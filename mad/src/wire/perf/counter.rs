@@ -1,0 +1,153 @@
+use std::fmt;
+use std::ops::{Index, IndexMut};
+
+/// The place of a counter in an attribute.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// The first bit; 0 is the most significant bit of byte 0.
+    pub(super) offset: usize,
+    /// The number of bits.
+    pub(super) width: usize,
+    /// Its bit of CounterSelect, which a Set resets it by; from 16 on of CounterSelect2.
+    pub(super) select: u32,
+}
+
+/// A counter of [`PortCounters`](super::PortCounters).
+const fn narrow(offset: usize, width: usize, select: u32) -> Option<Place> {
+    Some(Place {
+        offset,
+        width,
+        select,
+    })
+}
+
+/// A counter of [`PortCountersExtended`](super::PortCountersExtended), by its place in the row of
+/// 64-bit counters. Those from 8 on have a bit of CounterSelect2.
+const fn wide(index: usize) -> Place {
+    let select = if index < 8 { index } else { index + 8 };
+    Place {
+        offset: 64 * (index + 1),
+        width: 64,
+        // The row has 22 counters.
+        select: select as u32,
+    }
+}
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident = $text:literal, $narrow:expr, $wide:expr;)*) => {
+        /// A counter of a port (IBA 16.1.3.5, 16.1.4.11).
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum Counter {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Counter {
+            /// Every counter.
+            pub const ALL: [Counter; [$($text),*].len()] = [$(Counter::$name),*];
+
+            /// The specification's name.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Counter::$name => $text,)*
+                }
+            }
+
+            pub(super) const fn narrow(self) -> Option<Place> {
+                match self {
+                    $(Counter::$name => $narrow,)*
+                }
+            }
+
+            pub(super) const fn wide(self) -> Place {
+                match self {
+                    $(Counter::$name => $wide,)*
+                }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Minor link errors on one or more lanes.
+    SymbolError = "SymbolErrorCounter", narrow(32, 16, 0), wide(8);
+    /// Recoveries of the link from an error that training mended.
+    LinkErrorRecovery = "LinkErrorRecoveryCounter", narrow(48, 8, 1), wide(9);
+    /// Failures of such recoveries: the link went down.
+    LinkDowned = "LinkDownedCounter", narrow(56, 8, 2), wide(10);
+    /// Packets received with an error.
+    RcvErrors = "PortRcvErrors", narrow(64, 16, 3), wide(11);
+    /// Packets received that another port had marked as bad.
+    RcvRemotePhysicalErrors = "PortRcvRemotePhysicalErrors", narrow(80, 16, 4), wide(12);
+    /// Packets received that the switch could not relay.
+    RcvSwitchRelayErrors = "PortRcvSwitchRelayErrors", narrow(96, 16, 5), wide(13);
+    /// Packets dropped instead of being sent.
+    XmitDiscards = "PortXmitDiscards", narrow(112, 16, 6), wide(14);
+    /// Packets not sent because of their partition or kind.
+    XmitConstraintErrors = "PortXmitConstraintErrors", narrow(128, 8, 7), wide(15);
+    /// Packets dropped at reception because of their partition or kind.
+    RcvConstraintErrors = "PortRcvConstraintErrors", narrow(136, 8, 8), wide(16);
+    /// Times that local link errors passed their threshold.
+    LocalLinkIntegrityErrors = "LocalLinkIntegrityErrors", narrow(152, 4, 9), wide(17);
+    /// Times that receive buffers overran for longer than their threshold.
+    ExcessiveBufferOverrunErrors = "ExcessiveBufferOverrunErrors", narrow(156, 4, 10), wide(18);
+    /// Packets to QP 1 dropped for lack of room.
+    Qp1Dropped = "QP1Dropped", narrow(160, 16, 17), wide(21);
+    /// SMPs dropped for lack of room.
+    Vl15Dropped = "VL15Dropped", narrow(176, 16, 11), wide(19);
+    /// Data sent, in units of 4 bytes.
+    XmitData = "PortXmitData", narrow(192, 32, 12), wide(0);
+    /// Data received, in units of 4 bytes.
+    RcvData = "PortRcvData", narrow(224, 32, 13), wide(1);
+    /// Packets sent.
+    XmitPkts = "PortXmitPkts", narrow(256, 32, 14), wide(2);
+    /// Packets received.
+    RcvPkts = "PortRcvPkts", narrow(288, 32, 15), wide(3);
+    /// Ticks during which data waited without being sent.
+    XmitWait = "PortXmitWait", narrow(320, 32, 16), wide(20);
+    /// Unicast packets sent.
+    UnicastXmitPkts = "PortUnicastXmitPkts", None, wide(4);
+    /// Unicast packets received.
+    UnicastRcvPkts = "PortUnicastRcvPkts", None, wide(5);
+    /// Multicast packets sent.
+    MulticastXmitPkts = "PortMulticastXmitPkts", None, wide(6);
+    /// Multicast packets received.
+    MulticastRcvPkts = "PortMulticastRcvPkts", None, wide(7);
+}
+
+impl fmt::Display for Counter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A value for each counter; they wrap at 64 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CounterSet([u64; Counter::ALL.len()]);
+
+impl Index<Counter> for CounterSet {
+    type Output = u64;
+
+    fn index(&self, counter: Counter) -> &u64 {
+        &self.0[counter as usize]
+    }
+}
+
+impl IndexMut<Counter> for CounterSet {
+    fn index_mut(&mut self, counter: Counter) -> &mut u64 {
+        &mut self.0[counter as usize]
+    }
+}
+
+impl CounterSet {
+    /// Adds to a counter.
+    pub fn add(&mut self, counter: Counter, count: u64) {
+        self[counter] = self[counter].wrapping_add(count);
+    }
+
+    /// Adds all counters of `other`.
+    pub fn add_all(&mut self, other: &CounterSet) {
+        for counter in Counter::ALL {
+            self.add(counter, other[counter]);
+        }
+    }
+}
