@@ -11,7 +11,7 @@ mod dnup;
 mod kept;
 mod score;
 
-pub(super) use candidates::Unreached;
+pub(super) use candidates::{Unreached, kept_sentence};
 pub use dnup::DnUp;
 
 use super::choose::Choice;
@@ -142,8 +142,10 @@ pub(super) fn rank(
         };
     }
     let ranked = candidates::choose(topology, roots, earlier, unreached, columns);
+    // Chosen without detours, it has them for later faults, as when it is kept.
+    let mending = ranked.mending;
     Rank {
-        mending: ranked.mending,
+        mending: mending.or_else(|| unreached.mending(topology, &ranked.order)),
         order: ranked.order,
         made: ranked.made,
         reason: ranked.reason,
