@@ -17,6 +17,7 @@ mod base;
 mod detours;
 mod even;
 mod fill;
+mod known;
 mod live;
 mod numbering;
 mod rebalance;
@@ -33,8 +34,9 @@ pub(super) use self::apex::Apexes;
 use self::base::{Base, Paths, Site};
 use self::detours::Detours;
 pub(super) use self::detours::MAX_DETOURS;
-use self::even::{Evened, Intact, Own, even};
+use self::even::Own;
 use self::fill::{Alike, Filler};
+use self::known::{KnownFabric, Present};
 use self::live::Live;
 use self::numbering::Numbering;
 pub(super) use self::numbering::by_subtree;
@@ -44,7 +46,7 @@ pub use self::replan::{Change, Prepared, Replan, replan};
 use self::turns::Turns;
 use super::levels::{self, ANY_HOST, FEW_HOSTS};
 use super::order::Order;
-use super::paths::{Neighbours, Tile};
+use super::paths::Tile;
 use super::updn;
 use super::{Engine, EngineError, Options, Ranking, Routing, prepare};
 use crate::lanes::Lanes;
@@ -137,20 +139,6 @@ impl Plan<'_> {
             })
             .collect()
     }
-
-    /// The entries to move off the fullest links; for a plan whose fabric is complete.
-    fn evened(&self, categories: &Categories) -> Evened {
-        even(&Intact {
-            known: self.known,
-            live: self.live,
-            order: self.order,
-            numbering: self.numbering,
-            tiles: self.tiles,
-            detours: self.detours,
-            categories,
-            closed_form: &|| self.lfts(&self.known.indices().collect::<Vec<_>>()),
-        })
-    }
 }
 
 /// The fabric, with the parts that have gone since an engine first saw them.
@@ -189,35 +177,27 @@ fn route(
         detours,
         interim,
     } = site.paths(&roots)?;
-    let turns = Turns::new(&known, &base.numbering, uses(&known, &base));
-    let up_turns = fill::up_turns(&known, &base.rank.order);
-    let evened = site.evened(&base, &detours, &turns, &up_turns);
-    let own = evened.own;
     let Base {
-        mut rank,
+        rank,
         numbering,
         apexes,
         intact,
         tiles,
     } = base;
-    rank.reason.push_str(&evened.said);
-    let lids = lids(&known, &live, &numbering);
-    let plan = Plan {
-        known: &known,
-        present: topology,
+    let mut fabric = KnownFabric::new(&known, &Arc::new(rank.order), numbering, apexes, intact);
+    fabric.reason = rank.reason;
+    fabric.even_out(options, Some((&live, &detours)));
+    let lids = lids(&known, &live, &fabric.numbering);
+    let gone = gone(&known, topology, &live);
+    let plan = fabric.plan(Present {
+        topology,
         live: &live,
-        order: interim.as_ref().unwrap_or(&rank.order),
-        usual_order: &rank.order,
+        order: interim.as_ref().unwrap_or(&fabric.order),
         detours: &detours,
-        numbering: &numbering,
-        turns: &turns,
-        own: &own,
         lids: &lids,
-        gone: &gone(&known, topology, &live),
-        up_turns: &up_turns,
+        gone: &gone,
         tiles: &tiles,
-        intact_tiles: (!live.is_complete()).then_some(&intact[..]),
-    };
+    });
     let here: Vec<SwitchIdx> = known
         .indices()
         .filter(|switch| live.switches[switch.index()].is_some())
@@ -228,34 +208,31 @@ fn route(
     if let Some(previous) = previous {
         tables.share_with(previous);
     }
-    let levels = rank.order.levels();
+    let levels = fabric.order.levels();
     let ranks = here.iter().map(|switch| levels[switch.index()]).collect();
-    let switches = listed(&known, &rank.order);
-    let reason = format!("fabric-tree: {}", rank.reason);
-    let follows = detours.followed(&known, &rank.order);
-    let is_interim = interim.is_some();
-    let state = (!is_interim).then(|| State {
-        apexes: Arc::new(apexes),
+    let ranking = Ranking {
+        switches: listed(&known, &fabric.order),
+        follows: detours.followed(&known, &fabric.order),
+        is_interim: interim.is_some(),
+        roots: roots.iter().map(|&root| known.switch(root).guid).collect(),
+        reason: rank.made,
+        known: Some(known.clone()),
+        prepared: Prepared::default(),
+    };
+    let reason = format!("fabric-tree: {}", fabric.reason);
+    let state = interim.is_none().then(|| State {
         detours: Arc::new(detours),
         connect_roots: options.connect_roots,
-        neighbours: Arc::new(Neighbours::new(&known, &rank.order)),
-        up_turns: Arc::new(up_turns),
         lids: Arc::new(lids),
-        known: known.clone(),
         present: topology.id().clone(),
-        order: Arc::new(rank.order),
-        numbering: Arc::new(numbering),
-        turns: Arc::new(turns),
-        own: Arc::new(own),
         tiles,
-        intact,
         tables: tables.clone(),
         categories: options.categories.clone(),
         numbers: options.numbers.clone(),
         parts: topology.components().len(),
-        reason: rank.reason,
         relieved: 0,
         live,
+        fabric,
     });
     Ok(Routing {
         tables,
@@ -266,16 +243,11 @@ fn route(
         reason,
         ranks: Some(ranks),
         ranking: Some(Ranking {
-            switches,
-            follows,
-            is_interim,
-            roots: roots.iter().map(|&root| known.switch(root).guid).collect(),
-            reason: rank.made,
-            known: Some(known),
             prepared: Prepared {
                 state: state.map(Arc::new),
                 whole: Some(why),
             },
+            ..ranking
         }),
     })
 }
@@ -285,36 +257,6 @@ fn listed(known: &Topology, order: &Order) -> Vec<(Guid, u8)> {
     highest_first
         .map(|&switch| (known.switch(switch).guid, order.levels()[switch.index()]))
         .collect()
-}
-
-/// The divider of each switch, with the number of turns: of all its ways up, and of the links to
-/// one neighbour.
-fn uses<'a>(known: &'a Topology, base: &'a Base) -> impl Iterator<Item = (u32, usize)> + 'a {
-    let (numbering, order) = (&base.numbering, &base.rank.order);
-    let level = |switch: SwitchIdx| order.levels()[switch.index()];
-    known.indices().flat_map(move |switch| {
-        let divider = numbering.dividers[switch.index()];
-        let up = known
-            .groups(switch)
-            .filter(|group| level(group.neighbour) < level(switch))
-            .map(|group| group.links.len())
-            .sum();
-        let mut parallel: Vec<(u32, usize)> = known
-            .groups(switch)
-            .map(|group| {
-                let neighbour = group.neighbour;
-                let divider = if level(neighbour) > level(switch) {
-                    numbering.downward[neighbour.index()].links
-                } else {
-                    divider
-                };
-                (divider, group.links.len())
-            })
-            .collect();
-        parallel.sort_unstable();
-        parallel.dedup();
-        parallel.into_iter().chain([(divider, up)])
-    })
 }
 
 /// LIDs of known ports that no present port has.

@@ -11,7 +11,7 @@ mod dnup;
 mod kept;
 mod score;
 
-pub(super) use candidates::Unreached;
+pub(super) use candidates::{Unreached, kept_sentence};
 pub use dnup::DnUp;
 
 use super::choose::Choice;

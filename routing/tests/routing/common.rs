@@ -2,10 +2,13 @@
 
 #![allow(dead_code, reason = "benches share it, and use parts of it")]
 
+use std::collections::BTreeMap;
+
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_routing::engine::Routing;
 use rsm_routing::topology::{
-    Destination, EndpointKind, SwitchIdx, SwitchKey, Topology, TopologyBuilder, TopologyError,
+    CableEnd, Destination, EndPart, EndpointKind, SwitchIdx, SwitchKey, SwitchPart, Topology,
+    TopologyBuilder, TopologyError,
 };
 use rsm_routing::verify::{Report, verify_on_lanes};
 
@@ -269,6 +272,92 @@ pub(crate) fn rebuilt(
         }
     }
     builder.build().unwrap()
+}
+
+/// A topology in which the cables in two ports of switches are swapped; a port may be empty.
+pub(crate) fn swapped(
+    topology: &Topology,
+    one: (Guid, PortNum),
+    other: (Guid, PortNum),
+) -> Topology {
+    let plug = |switch: SwitchIdx, port: PortNum| {
+        let was = (topology.switch(switch).guid, port);
+        let (guid, port) = match was {
+            was if was == one => other,
+            was if was == other => one,
+            was => was,
+        };
+        (topology.switch_by_guid(guid).unwrap(), port)
+    };
+    let mut builder = TopologyBuilder::new();
+    let mut keys = Vec::new();
+    for index in topology.indices() {
+        let switch = topology.switch(index);
+        let mut of_it = topology.destinations_of(index).iter();
+        let own = of_it.find(|d| d.port == PortNum::ZERO).unwrap();
+        let (ports, cap) = (switch.num_ports, switch.linear_fdb_cap);
+        let key = builder.add_switch(switch.guid, ports, own.lid, own.lmc, cap);
+        keys.push(key.unwrap());
+    }
+    let hosts = topology.destinations().iter();
+    for end in hosts.filter(|end| end.port != PortNum::ZERO) {
+        let (switch, port) = plug(end.switch, end.port);
+        let key = keys[switch.index()];
+        builder
+            .add_endport(key, port, end.guid, end.lid, end.lmc, end.kind)
+            .unwrap();
+    }
+    for a in topology.indices() {
+        for group in topology.groups(a).filter(|group| group.neighbour > a) {
+            for link in group.links {
+                let (x, x_port) = plug(a, link.port);
+                let (y, y_port) = plug(group.neighbour, link.peer_port);
+                let (x, y) = (keys[x.index()], keys[y.index()]);
+                builder.add_link(x, x_port, y, y_port, link.weight).unwrap();
+            }
+        }
+    }
+    builder.build().unwrap()
+}
+
+/// A topology with one more host.
+pub(crate) fn with_host(
+    topology: &Topology,
+    at: (Guid, PortNum),
+    guid: Guid,
+    lid: Lid,
+) -> Topology {
+    let mut changes = BTreeMap::new();
+    let switch = topology.switch_by_guid(at.0).unwrap();
+    let ends = topology.destinations_of(switch).iter();
+    let own = ends.clone().find(|end| end.port == PortNum::ZERO).unwrap();
+    let part = |port, guid, lid, lmc, kind| EndPart {
+        port,
+        guid,
+        lid,
+        lmc,
+        kind,
+    };
+    let others = ends.filter(|end| end.port != PortNum::ZERO);
+    let others = others.map(|end| part(end.port, end.guid, end.lid, end.lmc, end.kind));
+    let new = part(at.1, guid, lid, Lmc::ZERO, EndpointKind::Ca);
+    let cables = topology.groups(switch).flat_map(|group| {
+        let peer = topology.switch(group.neighbour).guid;
+        group.links.iter().map(move |link| CableEnd {
+            port: link.port,
+            peer: (peer, link.peer_port),
+            weight: link.weight,
+        })
+    });
+    let switch_part = SwitchPart {
+        switch: topology.switch(switch).clone(),
+        lid: own.lid,
+        lmc: own.lmc,
+        cables: cables.collect(),
+        ends: others.chain([new]).collect(),
+    };
+    changes.insert(at.0, Some(switch_part));
+    topology.follow(&changes).unwrap()
 }
 
 /// A dragonfly+: `links` cables between any two groups, dealt out to their spines in turn.

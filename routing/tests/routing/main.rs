@@ -20,6 +20,7 @@ mod random;
 mod real_fabrics;
 mod rebalance;
 mod special;
+mod swapped;
 mod topology;
 mod verify;
 mod verify_changes;

@@ -10,11 +10,8 @@ use super::super::updn::{self, Rank, Unreached};
 use super::super::{EngineError, Options, prepare};
 use super::apex::Apexes;
 use super::detours::{self, Detours};
-use super::even::{Evened, Own};
 use super::live::Live;
 use super::numbering::{self, Numbering};
-use super::turns::Turns;
-use super::{Plan, lids};
 use crate::topology::{SwitchIdx, Topology};
 
 /// The known fabric and its present parts, with the options of a routing.
@@ -62,10 +59,11 @@ impl Site<'_> {
                 interim: None,
             });
         }
-        let other = self.joined(roots);
+        let mut other = self.joined(roots);
         let mut interim = None;
         let detours = if self.live.is_complete() {
             // Cables were moved: the parts that the earlier order was made for are gone for good.
+            other.mending = Unreached::Mended.mending(self.known, &other.order);
             base = self.base(other);
             Detours::of(&self.detour_inputs(&base))
         } else {
@@ -149,47 +147,6 @@ impl Site<'_> {
         let columns = |order: &Order| numbering::columns(self.present, order.levels());
         let roots = find(self.present, roots, self.known);
         updn::rank(self.present, &roots, None, Unreached::Joined, &columns)
-    }
-
-    /// The entries to move off the fullest links of the complete known fabric; `detours` are those
-    /// of the present one.
-    pub(super) fn evened(
-        &self,
-        base: &Base,
-        detours: &Detours,
-        turns: &Turns,
-        up_turns: &[Vec<u8>],
-    ) -> Evened {
-        let everything = Live::of(self.known, self.known).expect("nothing has gone from it");
-        let is_whole = self.live.is_complete() && self.live.destinations.is_full();
-        let intact = if is_whole {
-            detours.clone()
-        } else {
-            let intact = Detours::of(&detours::Inputs {
-                present: self.known,
-                live: &everything,
-                tiles: &base.intact,
-                ..self.detour_inputs(base)
-            });
-            intact.unwrap_or_else(|| Detours::none(&base.rank.order))
-        };
-        let closed_form = Plan {
-            known: self.known,
-            present: self.known,
-            live: &everything,
-            order: &base.rank.order,
-            usual_order: &base.rank.order,
-            detours: &intact,
-            numbering: &base.numbering,
-            turns,
-            own: &Own::default(),
-            lids: &lids(self.known, &everything, &base.numbering),
-            gone: &[],
-            up_turns,
-            tiles: &base.intact,
-            intact_tiles: None,
-        };
-        closed_form.evened(&self.options.categories)
     }
 }
 

@@ -85,14 +85,41 @@ impl Detours {
         (switches != usual.highest_first()).then(|| guids().collect())
     }
 
+    /// The same by the groups of another fabric with the same switches, without groups that it does
+    /// not have.
+    pub(super) fn renumbered(&self, from: &Topology, to: &Topology) -> Detours {
+        let group_of = |switch: SwitchIdx, group: u32| {
+            let neighbour = from.group(group as usize).neighbour;
+            let mut groups = to.group_range(switch);
+            let group = groups.find(|&group| to.group(group).neighbour == neighbour);
+            // Fewer groups than ports.
+            group.map(|group| group as u32)
+        };
+        let of_switch = |detour: &Detour| Detour {
+            groups: (detour.groups.iter())
+                .filter_map(|&group| group_of(detour.switch, group))
+                .collect(),
+            ..detour.clone()
+        };
+        let columns = self.columns.iter().map(|(&number, column)| {
+            let column: Column = column.iter().map(of_switch).collect();
+            (number, Arc::new(column))
+        });
+        Detours {
+            order: self.order.clone(),
+            columns: columns.collect(),
+        }
+    }
+
     /// Detours for all pairs that need one; `None` where those of no apex reach all of them.
     pub(super) fn of(inputs: &Inputs<'_>) -> Option<Detours> {
         let detours = Detours::none(&inputs.usual_order());
         detours.again(inputs, &inputs.unreached())
     }
 
-    /// The same where only `changed` columns may need other detours than these, and those with a
-    /// detour from one of `ends`, the switches at which a link has come or gone.
+    /// The same where only `changed` columns may need other detours than these, and those to which
+    /// one of `ends`, the switches at which a link has come or gone, has no path of the tree: a
+    /// detour leads through it, or may do so now.
     pub(super) fn follow(
         &self,
         inputs: &Inputs<'_>,
@@ -101,13 +128,13 @@ impl Detours {
     ) -> Option<Detours> {
         let order = inputs.usual_order();
         let is_usual = *self.order == order;
-        let starts_at_end = |column: &Column| {
-            let mut switches = column.iter().map(|detour| detour.switch.index());
-            switches.any(|switch| ends.contains(switch))
+        let lacks_path = |column: usize| {
+            let taken = &inputs.tiles[column / TILE].taken;
+            let mut ends = ends.ones();
+            ends.any(|end| taken[end][column % TILE] == UNREACHED)
         };
-        let known = self.columns.iter();
-        let affected = known.filter(|(_, column)| !is_usual || starts_at_end(column));
-        let affected = affected.map(|(&column, _)| column);
+        let known = self.columns.keys().copied();
+        let affected = known.filter(|&column| !is_usual || lacks_path(column as usize));
         let columns: BTreeSet<u32> = affected.chain(changed.iter().copied()).collect();
         let mut detours = self.clone();
         if !is_usual {
@@ -214,8 +241,10 @@ impl Detours {
         let columns: BTreeSet<u32> = columns.copied().collect();
         for column in columns {
             let (now, was) = (self.columns.get(&column), earlier.columns.get(&column));
+            // By another order the same ways may be taken in other turns.
             if let (Some(now), Some(was)) = (now, was)
                 && Arc::ptr_eq(now, was)
+                && *self.order == *earlier.order
             {
                 continue;
             }

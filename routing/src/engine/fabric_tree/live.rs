@@ -176,6 +176,18 @@ impl Live {
             .count()
     }
 
+    /// The missing switches.
+    pub(super) fn absent(&self) -> FixedBitSet {
+        let mut absent = FixedBitSet::with_capacity(self.switches.len());
+        let switches = self.switches.iter().enumerate();
+        absent.extend(
+            switches
+                .filter(|(_, here)| here.is_none())
+                .map(|(at, _)| at),
+        );
+        absent
+    }
+
     /// Whether all known switches and links are present.
     pub(super) fn is_complete(&self) -> bool {
         self.switches.iter().all(Option::is_some) && self.links.is_full()

@@ -10,6 +10,7 @@ use rsm_ids::Lid;
 
 use super::super::{Options, Ranking, Routing};
 use super::even::{Budget, Ground, Leveller, Target};
+use super::known::KnownFabric;
 use super::replan::State;
 use crate::tables::{Lft, NO_PATH, Tables};
 use crate::topology::{SwitchIdx, Topology};
@@ -62,7 +63,7 @@ pub fn rebalance(
     }
     let high = strain.relieved();
     let targets = strain.targets(topology, earlier, high);
-    let known = &earlier.known;
+    let known = &earlier.fabric.known;
     let mut lfts: Vec<Lft> = earlier
         .live
         .switches
@@ -101,7 +102,10 @@ pub fn rebalance(
     let moved = moves.len();
     let state = State {
         present: topology.id().clone(),
-        own: earlier.own.with(moves.into_iter()).into(),
+        fabric: KnownFabric {
+            own: earlier.fabric.own.with(moves.into_iter()).into(),
+            ..earlier.fabric.clone()
+        },
         relieved: earlier.relieved + moved,
         tables,
         ..earlier.clone()
@@ -126,15 +130,15 @@ struct Strain<'a> {
 
 impl<'a> Strain<'a> {
     fn of(topology: &Topology, state: &'a State, tally: &Tally) -> Strain<'a> {
-        let known = &*state.known;
+        let known = &*state.fabric.known;
         let mut leveller = Leveller::new(Ground {
             known,
             live: &state.live,
-            order: &state.order,
+            order: &state.fabric.order,
             tiles: &state.tiles,
             detours: &state.detours,
         });
-        let level = |switch: SwitchIdx| state.order.levels()[switch.index()];
+        let level = |switch: SwitchIdx| state.fabric.order.levels()[switch.index()];
         let (mut fullest, mut fair) = (0, 0);
         for switch in known.indices() {
             let Some(here) = state.live.switches[switch.index()] else {
@@ -185,7 +189,7 @@ impl<'a> Strain<'a> {
     /// The hosts that packets over links with more than `high` go to, by LID. The LIDs of a port
     /// that has several take ways apart from each other, which is left to the closed form.
     fn targets(&self, topology: &Topology, state: &State, high: u64) -> Vec<Target> {
-        let known = &state.known;
+        let known = &state.fabric.known;
         let mut is_wanted = vec![false; usize::from(u16::MAX) + 1];
         for switch in known.indices() {
             let Some(here) = state.live.switches[switch.index()] else {
@@ -211,12 +215,12 @@ impl<'a> Strain<'a> {
                 .destination_of(lid)
                 .filter(|_| is_wanted[lid.index()])?;
             let is_single_host = found.kind.is_host() && found.lmc.lids() == 1;
-            let known_as = state.numbering.places[position].destination? as usize;
+            let known_as = state.fabric.numbering.places[position].destination? as usize;
             let switch = known.destinations()[known_as].switch;
             is_single_host.then(|| Target {
                 lid,
                 position,
-                column: state.numbering.column_of[switch.index()] as usize,
+                column: state.fabric.numbering.column_of[switch.index()] as usize,
                 switch,
             })
         };

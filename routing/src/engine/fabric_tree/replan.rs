@@ -5,73 +5,52 @@
 //! that fails next to a link that has gone or come, and a look at the ends of those links finds the
 //! columns to compute again. An entry changes only at such an end, or where the costs around it
 //! did.
+//!
+//! A cable or host where none was seen before changes the known fabric as well. As long as its
+//! subtrees and the positions of its destinations stay, the same look at the ends of links repairs
+//! the costs of the complete fabric, and the other results are compared with those before.
 
+mod basis;
+mod changes;
 mod mending;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rayon::prelude::*;
-use rsm_ids::Lid;
+use fixedbitset::FixedBitSet;
 
-use self::mending::{Mended, Work};
-use super::super::order::Order;
-use super::super::paths::{Neighbours, Tile, Ways};
+use self::basis::Basis;
+pub use self::changes::Change;
+use self::changes::Differences;
+use super::super::paths::Tile;
 use super::super::{AbsentRoots, Options, Ranking, Routing};
-use super::apex::Apexes;
 use super::detours::{self, Detours};
-use super::even::Own;
-use super::fill::{self, Filler, Gathered};
+use super::known::{KnownFabric, Present};
 use super::live::Live;
-use super::numbering::Numbering;
-use super::turns::Turns;
-use super::{Categories, Numbers, Plan, gone, lids};
+use super::{Categories, Numbers, gone};
 use crate::lanes::Lanes;
-use crate::tables::{BLOCK_LIDS, Lft, NO_PATH, Tables};
-use crate::topology::{SwitchIdx, Topology, TopologyId};
-
-/// An entry of a table that changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Change {
-    /// The switch whose entry it is.
-    pub switch: SwitchIdx,
-    /// The LID of the entry.
-    pub lid: Lid,
-    /// The output port in force, [`NO_PATH`] for none.
-    pub before: u8,
-    /// The new output port, [`NO_PATH`] for none.
-    pub after: u8,
-}
+use crate::tables::{Lft, Tables};
+use crate::topology::{Topology, TopologyId};
 
 /// The results that a routing keeps for the next.
 #[derive(Clone)]
 pub(crate) struct State {
-    pub(super) known: Arc<Topology>,
+    pub(super) fabric: KnownFabric,
     /// The topology that was routed.
     pub(super) present: TopologyId,
     pub(super) live: Live,
-    /// The order of the costs.
-    pub(super) order: Arc<Order>,
-    pub(super) apexes: Arc<Apexes>,
     pub(super) detours: Arc<Detours>,
     pub(super) connect_roots: bool,
-    pub(super) neighbours: Arc<Neighbours>,
-    pub(super) up_turns: Arc<Vec<Vec<u8>>>,
     /// By position.
     pub(super) lids: Arc<Vec<u16>>,
-    pub(super) numbering: Arc<Numbering>,
-    pub(super) turns: Arc<Turns>,
-    pub(super) own: Arc<Own>,
+    /// Costs of the topology.
     pub(super) tiles: Vec<Arc<Tile>>,
-    pub(super) intact: Vec<Arc<Tile>>,
     /// By the numbers of the topology that they were made for.
     pub(super) tables: Tables,
     pub(super) categories: Arc<Categories>,
     pub(super) numbers: Arc<Numbers>,
     /// How many components the fabric of these tables had.
     pub(super) parts: usize,
-    pub(super) reason: String,
-    /// How many moves in [`State::own`] rebalancing made while parts are missing.
+    /// How many moves in [`KnownFabric::own`] rebalancing made while parts are missing.
     pub(super) relieved: usize,
 }
 
@@ -80,13 +59,13 @@ impl State {
     pub(super) fn is_for(&self, topology: &Topology) -> bool {
         match topology.changes_since(&self.present) {
             Some([]) => true,
-            _ => Live::of(&self.known, topology).as_ref() == Some(&self.live),
+            _ => Live::of(&self.fabric.known, topology).as_ref() == Some(&self.live),
         }
     }
 
     /// The routing that made this state.
     pub(super) fn into_routing(self, ranking: Ranking) -> Routing {
-        let here = self.live.switches.iter().zip(self.order.levels());
+        let here = self.live.switches.iter().zip(self.fabric.order.levels());
         let here = here.filter(|(here, _)| here.is_some());
         let relieved = match self.relieved {
             0 => String::new(),
@@ -98,7 +77,7 @@ impl State {
             choice: None,
             tables: self.tables.clone(),
             engine: "fabric-tree",
-            reason: format!("fabric-tree: {}{relieved}", self.reason),
+            reason: format!("fabric-tree: {}{relieved}", self.fabric.reason),
             ranks: Some(here.map(|(_, &level)| level).collect()),
             ranking: Some(Ranking {
                 prepared: Prepared::by_changes(self),
@@ -189,13 +168,51 @@ impl Replan {
 ///
 /// # Errors
 /// Why the routes have to be computed from the topology, in a few words: there are none in force,
-/// more has changed than which of the known links, switches and hosts are there, or another order
-/// is needed to reach everything.
+/// parts that were never seen before change the results everywhere, or another order is needed to
+/// reach everything.
 pub fn replan(topology: &Topology, options: &Options) -> Result<Replan, &'static str> {
+    let (ranking, earlier) = in_force(options)?;
+    let basis = Basis::of(earlier, topology, options, &ranking.reason)?;
+    let has_moved_back = basis.is_changed || basis.live.is_complete();
+    if earlier.relieved > 0 && has_moved_back {
+        return Err("entries that were moved while parts were missing go back");
+    }
+    let repaired = Repaired::of(earlier, basis, topology, options)?;
+    let Repaired { fabric, live, .. } = &repaired;
+    let gone = gone(&fabric.known, topology, live);
+    let plan = fabric.plan(Present {
+        topology,
+        live,
+        order: &fabric.order,
+        detours: &repaired.detours,
+        lids: &repaired.lids,
+        gone: &gone,
+        tiles: &repaired.tiles,
+    });
+    let differences = Differences::of(&plan, earlier, &repaired.ends, &repaired.touched);
+    let ranking = Ranking {
+        follows: repaired.detours.followed(&fabric.known, &fabric.order),
+        known: Some(fabric.known.clone()),
+        prepared: Prepared::default(),
+        ..ranking.clone()
+    };
+    Ok(Replan {
+        before: differences.before,
+        changes: differences.changes,
+        ranking,
+        state: repaired.into_state(topology, options),
+    })
+}
+
+/// The ranking and the results of the routing in force.
+///
+/// # Errors
+/// Why they are no help.
+fn in_force(options: &Options) -> Result<(&Ranking, &State), &'static str> {
     let ranking = (options.previous_ranking.as_ref()).ok_or("no routes are in force")?;
     let earlier = ranking.prepared.state.as_deref();
     let earlier = earlier.ok_or("nothing is kept of how the routes in force were made")?;
-    let known = &earlier.known;
+    let known = &earlier.fabric.known;
     let mut roots = options.root_guids.clone();
     if options.absent_roots == AbsentRoots::LeaveOut {
         roots.retain(|&root| known.switch_by_guid(root).is_some());
@@ -209,190 +226,90 @@ pub fn replan(topology: &Topology, options: &Options) -> Result<Replan, &'static
     {
         return Err("categories, host order, roots or connect_roots changed");
     }
-    let live = match topology.changes_since(&earlier.present) {
-        Some(changed) => earlier.live.follow(known, topology, changed),
-        None => Live::of(known, topology),
-    };
-    let live = live.ok_or("a cable, switch or host is where none was seen before")?;
-    if earlier.relieved > 0 && live.is_complete() {
-        return Err("entries that were moved while parts were missing go back");
-    }
-    let work = Work {
-        earlier,
-        known,
-        live: &live,
-    };
-    let ends = work.ends();
-    let ways = Ways::new(&earlier.neighbours, &live.groups);
-    let changed = work.first_changes(ways, &ends);
-    let mended: Vec<Mended> = (0..changed.len())
-        .into_par_iter()
-        .map(|number| work.again(number, &changed[number], &ends, ways))
-        .collect();
-    // By switch: the columns in which its entries may change.
-    let mut touched: Vec<Vec<u32>> = vec![Vec::new(); known.switch_count()];
-    for (number, mended) in mended.iter().enumerate() {
-        work.touch(number, mended, &mut touched);
-    }
-    let comes_or_goes: Vec<usize> = (0..known.destinations().len())
-        .filter(|&number| {
-            live.destinations.contains(number) != earlier.live.destinations.contains(number)
-        })
-        .collect();
-    let mut changed: BTreeSet<u32> = mended.iter().flat_map(Mended::columns).collect();
-    let asks_more = work.asks_more(topology) || !comes_or_goes.is_empty();
-    let tiles: Vec<Arc<Tile>> = mended.into_iter().map(|mended| mended.tile).collect();
-    let inputs = detours::Inputs {
-        known,
-        present: topology,
-        live: &live,
-        numbering: &earlier.numbering,
-        order: &earlier.order,
-        tiles: &tiles,
-        apexes: &earlier.apexes,
-        connect_roots: earlier.connect_roots,
-    };
-    if asks_more {
-        changed.extend(inputs.unreached());
-    }
-    let detours = earlier.detours.follow(&inputs, &changed, &ends);
-    let detours = detours.ok_or("no detours lead around what is missing")?;
-    detours.touch(&earlier.detours, &mut touched);
-    for &number in &comes_or_goes {
-        let leaf = known.destinations()[number].switch;
-        let column = earlier.numbering.column_of[leaf.index()] as usize;
-        for columns in &mut touched {
-            columns.push(column as u32);
-        }
-    }
-    let lids = if comes_or_goes.is_empty() {
-        earlier.lids.clone()
-    } else {
-        Arc::new(lids(known, &live, &earlier.numbering))
-    };
-    let gone = gone(known, topology, &live);
-    let plan = Plan {
-        known,
-        present: topology,
-        live: &live,
-        order: &earlier.order,
-        usual_order: &earlier.order,
-        detours: &detours,
-        numbering: &earlier.numbering,
-        turns: &earlier.turns,
-        own: &earlier.own,
-        lids: &lids,
-        gone: &gone,
-        up_turns: &earlier.up_turns,
-        tiles: &tiles,
-        intact_tiles: (!live.is_complete()).then_some(&earlier.intact[..]),
-    };
-    let here: Vec<(SwitchIdx, Lft)> = known
-        .indices()
-        .filter(|switch| live.switches[switch.index()].is_some())
-        .map(|switch| {
-            let was = earlier.live.switches[switch.index()];
-            (
-                switch,
-                was.map_or_else(Lft::default, |was| earlier.tables.lft(was).clone()),
-            )
-        })
-        .collect();
-    let goes: Vec<Lid> = comes_or_goes
-        .iter()
-        .flat_map(|&number| known.destinations()[number].lids())
-        .filter(|&lid| topology.destination_of(lid).is_none())
-        .collect();
-    let gathered = Gathered::of(&plan, &touched);
-    let changes: Vec<Vec<Change>> = here
-        .par_iter()
-        .enumerate()
-        .map(|(number, (switch, before))| {
-            let is_new = earlier.live.switches[switch.index()].is_none();
-            if !is_new && !ends.contains(switch.index()) && touched[switch.index()].is_empty() {
-                return Vec::new();
-            }
-            // Numbered as in the topology, whose order is that of the known fabric.
-            let number = SwitchIdx(number as u32);
-            let filler = Filler::new(&plan, *switch);
-            if is_new || ends.contains(switch.index()) {
-                return differences(number, before, filler.table(&mut fill::scratch()));
-            }
-            let mut entries = filler.entries(&touched[switch.index()], &gathered);
-            entries.extend(goes.iter().map(|&lid| (lid, NO_PATH)));
-            entries.sort_unstable();
-            entries
-                .into_iter()
-                .map(|(lid, after)| Change {
-                    switch: number,
-                    lid,
-                    before: before.entry(lid),
-                    after,
-                })
-                .filter(|change| change.before != change.after)
-                .collect()
-        })
-        .collect();
-    let state = State {
-        known: known.clone(),
-        present: topology.id().clone(),
-        live: live.clone(),
-        order: earlier.order.clone(),
-        apexes: earlier.apexes.clone(),
-        connect_roots: earlier.connect_roots,
-        neighbours: earlier.neighbours.clone(),
-        up_turns: earlier.up_turns.clone(),
-        lids,
-        numbering: earlier.numbering.clone(),
-        turns: earlier.turns.clone(),
-        own: earlier.own.clone(),
-        tiles,
-        intact: earlier.intact.clone(),
-        tables: Tables::default(),
-        categories: earlier.categories.clone(),
-        numbers: earlier.numbers.clone(),
-        parts: topology.components().len(),
-        reason: earlier.reason.clone(),
-        relieved: earlier.relieved,
-        detours: Arc::new(detours),
-    };
-    Ok(Replan {
-        before: here.into_iter().map(|(_, before)| before).collect(),
-        changes: changes.into_iter().flatten().collect(),
-        ranking: Ranking {
-            follows: state.detours.followed(known, &earlier.order),
-            prepared: Prepared::default(),
-            ..ranking.clone()
-        },
-        state,
-    })
+    Ok((ranking, earlier))
 }
 
-fn differences(switch: SwitchIdx, before: &Lft, after: &[u8]) -> Vec<Change> {
-    // Beyond the end of `after` there is no path.
-    let last = after
-        .len()
-        .max(before.top().map_or(0, |top| top.index() + 1));
-    let mut changes = Vec::new();
-    for block in 0..last.div_ceil(BLOCK_LIDS) {
-        let first = block * BLOCK_LIDS;
-        let after = &after[first.min(after.len())..(first + BLOCK_LIDS).min(after.len())];
-        let before = before.block(block);
-        if before[..] == *after {
-            continue;
+/// The columns in which the entries of each switch may change.
+type Touched = Vec<Vec<u32>>;
+
+/// The results for a topology, repaired where they differ from those before.
+struct Repaired {
+    fabric: KnownFabric,
+    live: Live,
+    detours: Detours,
+    lids: Arc<Vec<u16>>,
+    tiles: Vec<Arc<Tile>>,
+    relieved: usize,
+    /// Switches whose whole tables are to be compared.
+    ends: FixedBitSet,
+    touched: Touched,
+}
+
+impl Repaired {
+    /// # Errors
+    /// Another order is needed to reach everything.
+    fn of(
+        earlier: &State,
+        mut basis: Basis,
+        topology: &Topology,
+        options: &Options,
+    ) -> Result<Repaired, &'static str> {
+        let (lids, columns) = basis.lids(earlier);
+        let asks_more = basis.asks_more(earlier, topology) || !columns.is_empty();
+        let tiles = basis.costs(earlier);
+        let Basis {
+            fabric,
+            live,
+            ends,
+            mut touched,
+            mut changed,
+            ..
+        } = basis;
+        let inputs = detours::Inputs {
+            known: &fabric.known,
+            present: topology,
+            live: &live,
+            numbering: &fabric.numbering,
+            order: &fabric.order,
+            tiles: &tiles,
+            apexes: &fabric.apexes,
+            connect_roots: options.connect_roots,
+        };
+        if asks_more {
+            changed.extend(inputs.unreached());
         }
-        let after = after.iter().copied().chain(std::iter::repeat(NO_PATH));
-        for (offset, (&before, after)) in before.iter().zip(after).enumerate() {
-            if before != after {
-                changes.push(Change {
-                    switch,
-                    // Tables are indexed by LID.
-                    lid: Lid((first + offset) as u16),
-                    before,
-                    after,
-                });
-            }
+        let detours = basis.detours.follow(&inputs, &changed, &ends);
+        let detours = detours.ok_or("no detours lead around what is missing")?;
+        detours.touch(&basis.detours, &mut touched);
+        for of_switch in &mut touched {
+            of_switch.extend(&columns);
+        }
+        Ok(Repaired {
+            detours,
+            lids,
+            tiles,
+            relieved: earlier.relieved,
+            ends,
+            touched,
+            fabric,
+            live,
+        })
+    }
+
+    fn into_state(self, topology: &Topology, options: &Options) -> State {
+        State {
+            fabric: self.fabric,
+            present: topology.id().clone(),
+            live: self.live,
+            detours: Arc::new(self.detours),
+            connect_roots: options.connect_roots,
+            lids: self.lids,
+            tiles: self.tiles,
+            tables: Tables::default(),
+            categories: options.categories.clone(),
+            numbers: options.numbers.clone(),
+            parts: topology.components().len(),
+            relieved: self.relieved,
         }
     }
-    changes
 }

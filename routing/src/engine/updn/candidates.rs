@@ -25,7 +25,7 @@ pub(in super::super) enum Unreached {
 impl Unreached {
     /// The apexes of the detours that mend an order; `None` where the order has to reach all pairs
     /// itself.
-    pub(super) fn mending(self, topology: &Topology, order: &Order) -> Option<Apexes> {
+    pub(in super::super) fn mending(self, topology: &Topology, order: &Order) -> Option<Apexes> {
         if self == Unreached::Joined {
             return None;
         }
@@ -275,7 +275,7 @@ fn candidates_of(
 }
 
 /// The sentence on an order that is kept as it is.
-pub(super) fn kept_sentence(topology: &Topology, order: &Order, made: &str) -> String {
+pub(in super::super) fn kept_sentence(topology: &Topology, order: &Order, made: &str) -> String {
     let (depth, peaks) = (depth(order), order.peaks(topology).len());
     format!("{made}: {depth} levels, {peaks} at the top (kept)")
 }

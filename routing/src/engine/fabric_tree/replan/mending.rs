@@ -1,77 +1,70 @@
 //! Repair of costs next to changes of the fabric.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 
+use super::super::super::order::Order;
 use super::super::super::paths::{self, Rows, TILE, Tile, UNREACHED, Ways};
-use super::super::live::Live;
-use super::State;
+use super::super::numbering::Numbering;
+use super::Touched;
 use crate::topology::{SwitchIdx, Topology};
 
-/// The earlier state and the present fabric.
-pub(super) struct Work<'a> {
-    pub(super) earlier: &'a State,
+/// A fabric whose ways differ from those of known costs.
+pub(super) struct Repair<'a> {
     pub(super) known: &'a Topology,
-    pub(super) live: &'a Live,
+    pub(super) order: &'a Order,
+    pub(super) numbering: &'a Numbering,
+    pub(super) ways: Ways<'a>,
+    /// Every switch at which a link has come or gone, and others perhaps.
+    pub(super) ends: &'a FixedBitSet,
+    /// Missing switches.
+    pub(super) absent: &'a FixedBitSet,
 }
 
-impl Work<'_> {
-    /// Switches at which a link or a destination has come or gone.
-    pub(super) fn ends(&self) -> FixedBitSet {
-        let mut ends = FixedBitSet::with_capacity(self.known.switch_count());
-        let mut links = self.live.links.clone();
-        links.symmetric_difference_with(&self.earlier.live.links);
-        let mut destinations = self.live.destinations.clone();
-        destinations.symmetric_difference_with(&self.earlier.live.destinations);
-        if !links.is_clear() {
-            for switch in self.known.indices() {
-                if links.contains_any_in_range(self.known.links_of(switch)) {
-                    ends.insert(switch.index());
-                }
-            }
+impl Repair<'_> {
+    /// `earlier` costs, repaired. Adds the columns in which some differ to `changed`, and those in
+    /// which the entries of a switch may differ to `touched`.
+    pub(super) fn tiles(
+        &self,
+        earlier: &[Arc<Tile>],
+        touched: &mut Touched,
+        changed: &mut BTreeSet<u32>,
+    ) -> Vec<Arc<Tile>> {
+        let again = |tile: &Arc<Tile>| self.again(tile, &self.first_changes(tile));
+        let mended: Vec<Mended> = earlier.par_iter().map(again).collect();
+        for (was, mended) in earlier.iter().zip(&mended) {
+            self.touch(was, mended, touched);
+            changed.extend(mended.columns());
         }
-        for number in destinations.ones() {
-            ends.insert(self.known.destinations()[number].switch.index());
-        }
-        ends
+        mended.into_iter().map(|mended| mended.tile).collect()
     }
 
-    /// By tile: the columns in which the cost of one of `ends` does not follow from its neighbours
+    /// The columns of a tile in which the cost of one of `ends` does not follow from its neighbours
     /// any more.
-    pub(super) fn first_changes(&self, ways: Ways<'_>, ends: &FixedBitSet) -> Vec<FixedBitSet> {
-        let of_tile = |tile: &Arc<Tile>| {
-            let mut columns = FixedBitSet::with_capacity(TILE);
-            // Missing switches lead nowhere, and no switch uses their costs until they are back.
-            let here = |end: &usize| self.live.switches[*end].is_some();
-            for end in ends.ones().filter(here) {
-                let switch = SwitchIdx(end as u32);
-                let own = self.earlier.numbering.column_of[end] as usize;
-                let own = own.checked_sub(tile.first).filter(|&own| own < TILE);
-                let (down, taken) = paths::row(switch, own, ways, tile);
-                let rows = down.iter().zip(&tile.down[end]);
-                let rows = rows.zip(taken.iter().zip(&tile.taken[end]));
-                for (column, ((down, was_down), (taken, was_taken))) in rows.enumerate() {
-                    if down != was_down || taken != was_taken {
-                        columns.insert(column);
-                    }
+    fn first_changes(&self, tile: &Tile) -> FixedBitSet {
+        let mut columns = FixedBitSet::with_capacity(TILE);
+        // Missing switches lead nowhere, and no switch uses their costs until they are back.
+        for end in self.ends.difference(self.absent) {
+            let switch = SwitchIdx(end as u32);
+            let own = self.numbering.column_of[end] as usize;
+            let own = own.checked_sub(tile.first).filter(|&own| own < TILE);
+            let (down, taken) = paths::row(switch, own, self.ways, tile);
+            let rows = down.iter().zip(&tile.down[end]);
+            let rows = rows.zip(taken.iter().zip(&tile.taken[end]));
+            for (column, ((down, was_down), (taken, was_taken))) in rows.enumerate() {
+                if down != was_down || taken != was_taken {
+                    columns.insert(column);
                 }
             }
-            columns
-        };
-        self.earlier.tiles.par_iter().map(of_tile).collect()
+        }
+        columns
     }
 
     /// A tile with some of its columns computed again.
-    pub(super) fn again(
-        &self,
-        number: usize,
-        columns: &FixedBitSet,
-        ends: &FixedBitSet,
-        ways: Ways<'_>,
-    ) -> Mended {
-        let earlier = &self.earlier.tiles[number];
+    fn again(&self, earlier: &Arc<Tile>, columns: &FixedBitSet) -> Mended {
         if columns.is_clear() {
             return Mended {
                 tile: earlier.clone(),
@@ -85,8 +78,8 @@ impl Work<'_> {
         };
         let mut others = Vec::new();
         for column in columns.ones() {
-            let own = self.earlier.numbering.columns[tile.first + column];
-            let found = paths::mend(&self.earlier.order, ways, own, column, ends, &mut tile);
+            let own = self.numbering.columns[tile.first + column];
+            let found = paths::mend(self.order, self.ways, own, column, self.ends, &mut tile);
             others.extend(found.into_iter().map(|switch| (column, switch)));
         }
         Mended {
@@ -97,9 +90,8 @@ impl Work<'_> {
 
     /// Adds the columns of a tile to the switches whose costs differ in them, and to the neighbours
     /// for which they are, or were, a way of least cost.
-    pub(super) fn touch(&self, number: usize, mended: &Mended, touched: &mut [Vec<u32>]) {
-        let (was, is) = (&self.earlier.tiles[number], &mended.tile);
-        let order = &self.earlier.order;
+    fn touch(&self, was: &Tile, mended: &Mended, touched: &mut Touched) {
+        let (is, order) = (&mended.tile, self.order);
         for &(column, switch) in &mended.others {
             let all = (is.first + column) as u32;
             touched[switch.index()].push(all);
@@ -127,29 +119,18 @@ impl Work<'_> {
             }
         }
     }
-
-    /// Whether new pairs must be reached: pairs of switches that have come, or of components that
-    /// are joined now.
-    pub(super) fn asks_more(&self, topology: &Topology) -> bool {
-        let both = self.live.switches.iter().zip(&self.earlier.live.switches);
-        topology.components().len() != 1
-            || self.earlier.parts != 1
-            || both
-                .into_iter()
-                .any(|(now, was)| now.is_some() && was.is_none())
-    }
 }
 
 /// A tile with its columns repaired.
-pub(super) struct Mended {
-    pub(super) tile: Arc<Tile>,
+struct Mended {
+    tile: Arc<Tile>,
     /// (column of the tile, switch) whose costs differ from before.
-    pub(super) others: Vec<(usize, SwitchIdx)>,
+    others: Vec<(usize, SwitchIdx)>,
 }
 
 impl Mended {
     /// The columns in which costs differ from before, some of them several times.
-    pub(super) fn columns(&self) -> impl Iterator<Item = u32> + '_ {
+    fn columns(&self) -> impl Iterator<Item = u32> + '_ {
         let columns = self.others.iter();
         // Fewer columns than LIDs.
         columns.map(|&(column, _)| (self.tile.first + column) as u32)

@@ -1,0 +1,174 @@
+//! The known fabric, with all results that depend on it alone, and not on its missing parts.
+
+use std::sync::Arc;
+
+use super::super::Options;
+use super::super::order::Order;
+use super::super::paths::{Neighbours, Tile};
+use super::apex::Apexes;
+use super::detours::{self, Detours};
+use super::even::{Intact, Own, even};
+use super::live::Live;
+use super::numbering::Numbering;
+use super::turns::Turns;
+use super::{Plan, fill, lids};
+use crate::topology::{SwitchIdx, Topology};
+
+/// A known fabric, and the results that depend on it alone.
+#[derive(Clone)]
+pub(super) struct KnownFabric {
+    pub(super) known: Arc<Topology>,
+    /// The order of the tree.
+    pub(super) order: Arc<Order>,
+    pub(super) neighbours: Arc<Neighbours>,
+    pub(super) apexes: Arc<Apexes>,
+    pub(super) numbering: Arc<Numbering>,
+    pub(super) turns: Arc<Turns>,
+    /// By switch: the turns of all its ways up.
+    pub(super) up_turns: Arc<Vec<Vec<u8>>>,
+    /// The ports that differ from the closed form.
+    pub(super) own: Arc<Own>,
+    /// Costs while nothing is missing.
+    pub(super) intact: Vec<Arc<Tile>>,
+    /// How the order was made, and how links are evened out, for the operator.
+    pub(super) reason: String,
+}
+
+/// The present parts of a known fabric, and the results for them.
+#[derive(Clone, Copy)]
+pub(super) struct Present<'a> {
+    pub(super) topology: &'a Topology,
+    pub(super) live: &'a Live,
+    /// The order of the costs.
+    pub(super) order: &'a Order,
+    pub(super) detours: &'a Detours,
+    pub(super) lids: &'a [u16],
+    pub(super) gone: &'a [rsm_ids::Lid],
+    pub(super) tiles: &'a [Arc<Tile>],
+}
+
+impl KnownFabric {
+    /// All ports are those of the closed form, until [`Self::even_out`].
+    pub(super) fn new(
+        known: &Arc<Topology>,
+        order: &Arc<Order>,
+        numbering: Numbering,
+        apexes: Apexes,
+        intact: Vec<Arc<Tile>>,
+    ) -> KnownFabric {
+        let turns = Turns::new(known, &numbering, uses(known, order, &numbering));
+        KnownFabric {
+            neighbours: Arc::new(Neighbours::new(known, order)),
+            apexes: Arc::new(apexes),
+            turns: Arc::new(turns),
+            up_turns: Arc::new(fill::up_turns(known, order)),
+            own: Arc::default(),
+            known: known.clone(),
+            order: order.clone(),
+            numbering: Arc::new(numbering),
+            intact,
+            reason: String::new(),
+        }
+    }
+
+    /// All inputs of the tables for the present parts.
+    pub(super) fn plan<'a>(&'a self, now: Present<'a>) -> Plan<'a> {
+        Plan {
+            known: &self.known,
+            present: now.topology,
+            live: now.live,
+            order: now.order,
+            usual_order: &self.order,
+            detours: now.detours,
+            numbering: &self.numbering,
+            turns: &self.turns,
+            own: &self.own,
+            lids: now.lids,
+            gone: now.gone,
+            up_turns: &self.up_turns,
+            tiles: now.tiles,
+            intact_tiles: (!now.live.is_complete()).then_some(&self.intact[..]),
+        }
+    }
+
+    /// Moves entries off the fullest links of the complete fabric. `present` are the parts of a
+    /// present fabric, and its detours, which serve where nothing is missing.
+    pub(super) fn even_out(&mut self, options: &Options, present: Option<(&Live, &Detours)>) {
+        let everything = Live::of(&self.known, &self.known).expect("nothing has gone from it");
+        let is_whole = |live: &Live| live.is_complete() && live.destinations.is_full();
+        let detours = match present {
+            Some((live, detours)) if is_whole(live) => detours.clone(),
+            _ => self.intact_detours(&everything, options.connect_roots),
+        };
+        let lids = lids(&self.known, &everything, &self.numbering);
+        let closed_form = self.plan(Present {
+            topology: &self.known,
+            live: &everything,
+            order: &self.order,
+            detours: &detours,
+            lids: &lids,
+            gone: &[],
+            tiles: &self.intact,
+        });
+        let evened = even(&Intact {
+            known: &self.known,
+            live: &everything,
+            order: &self.order,
+            numbering: &self.numbering,
+            tiles: &self.intact,
+            detours: &detours,
+            categories: &options.categories,
+            closed_form: &|| closed_form.lfts(&self.known.indices().collect::<Vec<_>>()),
+        });
+        self.own = Arc::new(evened.own);
+        self.reason.push_str(&evened.said);
+    }
+
+    /// The detours while nothing is missing.
+    fn intact_detours(&self, everything: &Live, connect_roots: bool) -> Detours {
+        let detours = Detours::of(&detours::Inputs {
+            known: &self.known,
+            present: &self.known,
+            live: everything,
+            numbering: &self.numbering,
+            order: &self.order,
+            tiles: &self.intact,
+            apexes: &self.apexes,
+            connect_roots,
+        });
+        detours.unwrap_or_else(|| Detours::none(&self.order))
+    }
+}
+
+/// The divider of each switch, with the number of turns: of all its ways up, and of the links to
+/// one neighbour.
+fn uses<'a>(
+    known: &'a Topology,
+    order: &'a Order,
+    numbering: &'a Numbering,
+) -> impl Iterator<Item = (u32, usize)> + 'a {
+    let level = |switch: SwitchIdx| order.levels()[switch.index()];
+    known.indices().flat_map(move |switch| {
+        let divider = numbering.dividers[switch.index()];
+        let up = known
+            .groups(switch)
+            .filter(|group| level(group.neighbour) < level(switch))
+            .map(|group| group.links.len())
+            .sum();
+        let mut parallel: Vec<(u32, usize)> = known
+            .groups(switch)
+            .map(|group| {
+                let neighbour = group.neighbour;
+                let divider = if level(neighbour) > level(switch) {
+                    numbering.downward[neighbour.index()].links
+                } else {
+                    divider
+                };
+                (divider, group.links.len())
+            })
+            .collect();
+        parallel.sort_unstable();
+        parallel.dedup();
+        parallel.into_iter().chain([(divider, up)])
+    })
+}

@@ -1,0 +1,122 @@
+//! The entries that differ from the tables before.
+
+use fixedbitset::FixedBitSet;
+use rayon::prelude::*;
+use rsm_ids::Lid;
+
+use super::super::Plan;
+use super::super::fill::{self, Filler, Gathered};
+use super::{State, Touched};
+use crate::tables::{BLOCK_LIDS, Lft, NO_PATH};
+use crate::topology::SwitchIdx;
+
+/// An entry of a table that changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Change {
+    /// The switch whose entry it is.
+    pub switch: SwitchIdx,
+    /// The LID of the entry.
+    pub lid: Lid,
+    /// The output port in force, [`NO_PATH`] for none.
+    pub before: u8,
+    /// The new output port, [`NO_PATH`] for none.
+    pub after: u8,
+}
+
+/// The difference between the tables before and those of a plan.
+pub(super) struct Differences {
+    /// By switch, as it is numbered now: its table before.
+    pub(super) before: Vec<Lft>,
+    /// By switch and LID.
+    pub(super) changes: Vec<Change>,
+}
+
+impl Differences {
+    /// Whole tables of new switches and of `ends`, of the others the `touched` columns.
+    pub(super) fn of(
+        plan: &Plan<'_>,
+        earlier: &State,
+        ends: &FixedBitSet,
+        touched: &Touched,
+    ) -> Differences {
+        let was = |switch: SwitchIdx| earlier.live.switches[switch.index()];
+        let is_here = |switch: &SwitchIdx| plan.live.switches[switch.index()].is_some();
+        let here: Vec<SwitchIdx> = plan.known.indices().filter(is_here).collect();
+        let table = |&switch: &SwitchIdx| {
+            was(switch).map_or_else(Lft::default, |was| earlier.tables.lft(was).clone())
+        };
+        let before: Vec<Lft> = here.iter().map(table).collect();
+        let goes: Vec<Lid> = goes(plan, earlier);
+        let gathered = Gathered::of(plan, touched);
+        let of_switch = |(number, (&switch, before)): (usize, (&SwitchIdx, &Lft))| {
+            // Numbered as in the topology, whose order is that of the known fabric.
+            let number = SwitchIdx(number as u32);
+            let columns = &touched[switch.index()];
+            if was(switch).is_none() || ends.contains(switch.index()) {
+                let filler = Filler::new(plan, switch);
+                return differences(number, before, filler.table(&mut fill::scratch()));
+            }
+            if columns.is_empty() && goes.is_empty() {
+                return Vec::new();
+            }
+            let mut entries = Filler::new(plan, switch).entries(columns, &gathered);
+            entries.extend(goes.iter().map(|&lid| (lid, NO_PATH)));
+            entries.sort_unstable();
+            let change = |(lid, after)| Change {
+                switch: number,
+                lid,
+                before: before.entry(lid),
+                after,
+            };
+            let changes = entries.into_iter().map(change);
+            changes
+                .filter(|change| change.before != change.after)
+                .collect()
+        };
+        let both = here.par_iter().zip(&before).enumerate();
+        let changes: Vec<Vec<Change>> = both.map(of_switch).collect();
+        Differences {
+            changes: changes.concat(),
+            before,
+        }
+    }
+}
+
+/// The LIDs that had a port before and have none now.
+fn goes(plan: &Plan<'_>, earlier: &State) -> Vec<Lid> {
+    let before = earlier.lids.iter().map(|&lid| Lid(lid));
+    let before = before.filter(|&lid| lid != Lid::NONE);
+    before
+        .filter(|&lid| plan.present.destination_of(lid).is_none())
+        .collect()
+}
+
+/// The entries of a table that differ.
+fn differences(switch: SwitchIdx, before: &Lft, after: &[u8]) -> Vec<Change> {
+    // Beyond the end of `after` there is no path.
+    let last = after
+        .len()
+        .max(before.top().map_or(0, |top| top.index() + 1));
+    let mut changes = Vec::new();
+    for block in 0..last.div_ceil(BLOCK_LIDS) {
+        let first = block * BLOCK_LIDS;
+        let after = &after[first.min(after.len())..(first + BLOCK_LIDS).min(after.len())];
+        let before = before.block(block);
+        if before[..] == *after {
+            continue;
+        }
+        let after = after.iter().copied().chain(std::iter::repeat(NO_PATH));
+        for (offset, (&before, after)) in before.iter().zip(after).enumerate() {
+            if before != after {
+                changes.push(Change {
+                    switch,
+                    // Tables are indexed by LID.
+                    lid: Lid((first + offset) as u16),
+                    before,
+                    after,
+                });
+            }
+        }
+    }
+    changes
+}
