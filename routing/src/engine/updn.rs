@@ -142,8 +142,11 @@ pub(super) fn rank(
         };
     }
     let ranked = candidates::choose(topology, roots, earlier, unreached, columns);
+    // An order that joins the roots for itself may have apexes as well, as it has when it is kept.
+    let mending = ranked.mending;
+    let mending = mending.or_else(|| unreached.mending(topology, &ranked.order));
     Rank {
-        mending: ranked.mending,
+        mending,
         order: ranked.order,
         made: ranked.made,
         reason: ranked.reason,
