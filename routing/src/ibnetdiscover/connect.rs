@@ -29,6 +29,19 @@ enum Across<'a> {
 impl Assembly {
     pub(super) fn finish(mut self) -> Result<Parsed, Fault> {
         self.drop_pending();
+        let cables = self.connect()?;
+        self.check_port_guids()?;
+        self.warnings.sort_by_key(|warning| warning.line);
+        // Every rule has been checked with the line that breaks it.
+        let netlist =
+            Netlist::new(self.nodes, cables).map_err(|error| (1, ParseReason::Fabric(error)))?;
+        Ok(Parsed {
+            netlist,
+            warnings: self.warnings,
+        })
+    }
+
+    fn connect(&mut self) -> Result<Vec<Cable>, Fault> {
         let links = std::mem::take(&mut self.links);
         let mut cables = Vec::with_capacity(links.len() / 2 + 1);
         // Ports that only their other end mentions, and the line.
@@ -59,15 +72,7 @@ impl Assembly {
                 }
             }
         }
-        self.check_port_guids()?;
-        self.warnings.sort_by_key(|warning| warning.line);
-        // Every rule has been checked with the line that breaks it.
-        let netlist =
-            Netlist::new(self.nodes, cables).map_err(|error| (1, ParseReason::Fabric(error)))?;
-        Ok(Parsed {
-            netlist,
-            warnings: self.warnings,
-        })
+        Ok(cables)
     }
 
     /// The other end of a link. `stated` has the link that an end states, or else the line of the
@@ -157,11 +162,8 @@ impl Assembly {
     fn check_port_guids(&mut self) -> Result<(), Fault> {
         let mut first: HashMap<Guid, CableEnd> = HashMap::new();
         for index in 0..self.nodes.len() {
-            let stated: Vec<_> = self.nodes[index].ports.iter().collect();
-            let stated: Vec<_> = stated
-                .into_iter()
-                .map(|(p, spec)| (*p, spec.guid))
-                .collect();
+            let stated = self.nodes[index].ports.iter();
+            let stated: Vec<_> = stated.map(|(port, spec)| (*port, spec.guid)).collect();
             for (port, guid) in stated {
                 let end = (index, port);
                 let reason = if guid.is_zero() {

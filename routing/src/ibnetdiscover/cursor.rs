@@ -165,8 +165,11 @@ impl<'a> Cursor<'a> {
             self.at += len + 1;
             return Ok(None);
         }
+        let inside = self.clone();
         let guid = self.hex(EXPECTED)?;
-        self.expect(b")", "`)` after the port GUID")?;
+        if !self.eat(b")") {
+            return Err(inside.unexpected(EXPECTED));
+        }
         Ok(Some(Guid(guid)).filter(|guid| !guid.is_zero()))
     }
 

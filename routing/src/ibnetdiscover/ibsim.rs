@@ -18,13 +18,15 @@
 //! and after each adapter as many as it has ports and one more. Routers start at 0x300000, because
 //! the 0 of `ibsim` names nothing.
 
+use std::ops::RangeInclusive;
+
 use rsm_ids::{Guid, Lid};
 
 use super::ParseReason;
 use super::comment::{Comment, address, comment, rate, words};
 use super::cursor::{Cursor, quote};
 use super::line::{
-    Address, Attribute, Attributes, DEVICE, GUID, Header, Line, Peer, PortLine, VENDOR, device_id,
+    Address, Attributes, DEVICE, GUID, Header, Line, Peer, PortLine, VENDOR, device_id,
     header_kind, port_count, unplugged, vendor_id,
 };
 use crate::netlist::{LinkRate, LinkSpeed, LinkWidth, NodeKind};
@@ -39,6 +41,14 @@ struct GuidRange {
 impl GuidRange {
     fn from(base: u64) -> GuidRange {
         GuidRange { base, next: base }
+    }
+
+    fn set(&mut self, number: u64, relative: bool) {
+        if relative {
+            self.next = self.base.wrapping_add(number);
+        } else {
+            *self = GuidRange::from(number);
+        }
     }
 
     /// Takes the GUID of a node, and those of its ports.
@@ -140,30 +150,27 @@ impl Settings {
     }
 
     fn set(&mut self, name: &'static str, relative: bool, value: &[u8]) -> Result<(), ParseReason> {
-        let bad = |expected| ParseReason::Attribute {
+        let mut cursor = Cursor::new(value);
+        if name == "module" {
+            self.prefix = plain_name(&mut cursor)?.to_vec();
+            return Ok(());
+        }
+        let expected = expected_of(name);
+        let bad = || ParseReason::Attribute {
             attribute: name,
             value: quote(value),
             expected,
         };
-        if name == "module" {
-            self.prefix = plain_name(&mut Cursor::new(value))?.to_vec();
-            return Ok(());
-        }
-        let mut cursor = Cursor::new(value);
-        let expected = expected_of(name);
-        let number = whole_number(&mut cursor).ok_or_else(|| bad(expected))?;
-        let attribute = |found: Option<Attribute>| found.ok_or_else(|| bad(expected));
-        let bits = |range: std::ops::RangeInclusive<u64>| {
+        let number = whole_number(&mut cursor).ok_or_else(bad)?;
+        let bits = |range: RangeInclusive<u64>| {
             let number = Some(number).filter(|number| range.contains(number));
-            number.ok_or_else(|| bad(expected))
+            number.ok_or_else(bad)
         };
+        let attributes = &mut self.attributes;
         match name {
-            "vendid" => self.attributes.set(attribute(vendor_id(number))?),
-            "devid" => self.attributes.set(attribute(device_id(number))?),
-            "sysimgguid" => {
-                let guid = Attribute::SystemImageGuid(Guid(number));
-                self.attributes.set(guid);
-            }
+            "vendid" => attributes.set(vendor_id(number).ok_or_else(bad)?),
+            "devid" => attributes.set(device_id(number).ok_or_else(bad)?),
+            "sysimgguid" => attributes.system_image_guid = Some(Guid(number)),
             "width" => self.enabled.width = bits(WIDTHS)?,
             "speed" => self.enabled.speed = bits(SPEEDS)?,
             "extspeed" => self.enabled.extended = bits(EXTENDED)?,
@@ -181,42 +188,53 @@ impl Settings {
         let num_ports = port_count(cursor)?;
         let name = self.name(cursor)?;
         let (options, comment) = options_and_comment(cursor)?;
-        let (description, after) = match comment.description {
+        let (mut description, after) = match comment.description {
             Some(description) => (description, comment.after),
             None => unquoted_description(comment.after)?,
         };
+        if description.is_empty() {
+            description.clone_from(&name);
+        }
         let text = if after.is_empty() { options } else { after };
         let (lid, lmc) = address(text)?;
-        let guid = match kind {
-            NodeKind::Switch => self.switches.take(1),
-            NodeKind::Ca => self.adapters.take(u64::from(num_ports) + 1),
-            NodeKind::Router => self.routers.take(u64::from(num_ports) + 1),
-        };
-        let port0 = self.port0.take().filter(|_| kind == NodeKind::Switch);
-        let attributes = self.attributes;
-        // As in ibsim, the device number holds on.
-        self.attributes.vendor_id = None;
-        self.attributes.system_image_guid = None;
+        let (guid, attributes) = self.take_identity(kind, num_ports);
         self.of_node = self.enabled;
-        let is_switch = kind == NodeKind::Switch;
         Ok(Header {
             id: (kind, guid),
-            attributes: Some(Attributes {
-                system_image_guid: attributes.system_image_guid.or(Some(guid)),
-                guid: Some((guid, port0)),
-                ..attributes
-            }),
-            num_ports,
-            description: if description.is_empty() {
-                name.clone()
-            } else {
-                description
-            },
             name: Some(name),
-            enhanced_port0: is_switch && words(text).any(|word| word == b"enhanced"),
+            attributes: Some(attributes),
+            num_ports,
+            description,
+            enhanced_port0: kind == NodeKind::Switch && words(text).any(|word| word == b"enhanced"),
             lid: lid.unwrap_or(Lid::NONE),
             lmc,
         })
+    }
+
+    /// The GUID and the attributes of the next node.
+    fn take_identity(&mut self, kind: NodeKind, num_ports: u8) -> (Guid, Attributes) {
+        let of_ports = u64::from(num_ports) + 1;
+        let guid = match kind {
+            NodeKind::Switch => self.switches.take(1),
+            NodeKind::Ca => self.adapters.take(of_ports),
+            NodeKind::Router => self.routers.take(of_ports),
+        };
+        let port0 = match kind {
+            NodeKind::Switch => self.port0.take(),
+            NodeKind::Ca | NodeKind::Router => None,
+        };
+        let stated = self.attributes;
+        // As in ibsim, the device number holds on, and the others are of one node.
+        self.attributes = Attributes {
+            device_id: stated.device_id,
+            ..Attributes::default()
+        };
+        let attributes = Attributes {
+            system_image_guid: stated.system_image_guid.or(Some(guid)),
+            guid: Some((guid, port0)),
+            ..stated
+        };
+        (guid, attributes)
     }
 
     fn port(&self, cursor: &mut Cursor<'_>) -> Result<PortLine, ParseReason> {
@@ -233,34 +251,38 @@ impl Settings {
         cursor.skip_blanks();
         let peer_guid = cursor.parenthesised_guid()?;
         let (options, comment) = options_and_comment(cursor)?;
-        let (own_lid, own_lmc) = address(comment.before)?;
-        let (option_lid, option_lmc) = address(options)?;
+        // A port's own LID stands among the options, or in the comment before the description.
+        let (mut lid, mut lmc) = address(options)?;
+        if lid.is_none() {
+            (lid, lmc) = address(comment.before)?;
+        }
         let peer_lid = match comment.description {
             Some(_) => address(comment.after)?.0,
             None => None,
         };
-        let mut enabled = self.of_node;
-        for word in words(options).chain(words(comment.after)) {
-            enable(&mut enabled, word)?;
-        }
-        let stated = rate(options).or_else(|| rate(comment.after));
         Ok(PortLine {
             own: Address {
                 port,
                 guid,
-                lid: option_lid.or(own_lid).unwrap_or(Lid::NONE),
-                lmc: if option_lid.is_some() {
-                    option_lmc
-                } else {
-                    own_lmc
-                },
+                lid: lid.unwrap_or(Lid::NONE),
+                lmc,
             },
             peer,
             peer_port,
             peer_guid,
             peer_lid,
-            rate: Some(stated.unwrap_or_else(|| enabled.rate())),
+            rate: Some(self.rate(options, comment.after)?),
         })
+    }
+
+    /// The rate that a port can have: a stated one, or the fastest that it enables.
+    fn rate(&self, options: &[u8], after: &[u8]) -> Result<LinkRate, ParseReason> {
+        let mut enabled = self.of_node;
+        for word in words(options).chain(words(after)) {
+            enable(&mut enabled, word)?;
+        }
+        let stated = rate(options).or_else(|| rate(after));
+        Ok(stated.unwrap_or_else(|| enabled.rate()))
     }
 
     /// The name at the cursor, with the module's prefix if it has no other.
@@ -284,19 +306,9 @@ fn plain_name<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8], ParseReason> {
     Ok(name)
 }
 
-impl GuidRange {
-    fn set(&mut self, number: u64, relative: bool) {
-        if relative {
-            self.next = self.base.wrapping_add(number);
-        } else {
-            *self = GuidRange::from(number);
-        }
-    }
-}
-
-const WIDTHS: std::ops::RangeInclusive<u64> = 1..=31;
-const SPEEDS: std::ops::RangeInclusive<u64> = 1..=7;
-const EXTENDED: std::ops::RangeInclusive<u64> = 0..=15;
+const WIDTHS: RangeInclusive<u64> = 1..=31;
+const SPEEDS: RangeInclusive<u64> = 1..=7;
+const EXTENDED: RangeInclusive<u64> = 0..=15;
 const EXPECTED_WIDTHS: &str = "the bits of link widths, 1 to 31";
 const EXPECTED_SPEEDS: &str = "the bits of link speeds, 1 to 7";
 const EXPECTED_EXTENDED: &str = "the bits of extended link speeds, 0 to 15";

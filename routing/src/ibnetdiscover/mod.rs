@@ -84,6 +84,17 @@ pub enum Strictness {
     Lenient,
 }
 
+impl Strictness {
+    /// The choice of an option `--lenient`.
+    pub fn lenient_if(lenient: bool) -> Strictness {
+        if lenient {
+            Strictness::Lenient
+        } else {
+            Strictness::Strict
+        }
+    }
+}
+
 /// Read a fabric from `text`, the contents of the file `name` (named in errors only).
 ///
 /// Nodes come in the order of the file. A switch's port 0 holds the port GUID of `switchguid=`,

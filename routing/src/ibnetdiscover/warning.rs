@@ -174,14 +174,10 @@ impl fmt::Display for WarningKind {
             }
             WarningKind::SystemImageGuid { nodes } => write!(
                 f,
-                "the GUID above the header is that of the system image, here and at {} other nodes; the identifiers count",
-                nodes - 1
+                "GUID of the system image above the header (nodes: {nodes}); the identifier counts"
             ),
-            WarningKind::NoNode => write!(f, "attributes of a node that does not follow; skipped"),
-            WarningKind::NoLineFeed => write!(
-                f,
-                "the file ends without a line feed; the line may have lost its end"
-            ),
+            WarningKind::NoNode => f.write_str("attributes of no node; left out"),
+            WarningKind::NoLineFeed => f.write_str("no line feed at the end; may be cut off"),
             WarningKind::LongDescription { len } => {
                 write!(f, "description of {len} bytes; cut off after 64")
             }

@@ -1,6 +1,7 @@
 //! The routing library: engines, proofs, generators and readers.
 
 mod common;
+mod damaged_files;
 mod detours;
 mod engines;
 mod fabric_tree;
@@ -8,6 +9,7 @@ mod fabrics;
 mod grids;
 mod ibnetdiscover_round_trip;
 mod ibsim_loads;
+mod ibsim_nets;
 mod lanes;
 mod multicast;
 mod multicast_follow;
@@ -18,6 +20,7 @@ mod quality;
 mod random;
 mod real_fabrics;
 mod rebalance;
+mod site_files;
 mod special;
 mod topology;
 mod verify;
