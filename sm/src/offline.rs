@@ -51,7 +51,7 @@ pub fn load_as(spec: &str, strictness: Strictness) -> anyhow::Result<Netlist> {
     let text = std::fs::read(path).with_context(|| format!("cannot read {spec}"))?;
     let parsed = ibnetdiscover::parse_as(&text, spec, strictness)?;
     for warning in &parsed.warnings {
-        tracing::warn!("{warning}");
+        tracing::warn!("{spec}: {warning}");
     }
     Ok(parsed.netlist)
 }
@@ -121,7 +121,25 @@ pub fn fabric(netlist: &Netlist) -> Fabric {
             .map(|node| PortKey::new(node.guid, PortNum::ZERO))
             .min();
     }
+    forget_unplugged(&mut inventory);
     Fabric::build(&inventory)
+}
+
+/// Takes away what a sweep does not read: ports of its own adapter without a cable. With PortInfo
+/// they would count as the port that the sweep starts from, and get LIDs.
+fn forget_unplugged(inventory: &mut Inventory) {
+    let Some(local) = inventory.local.filter(|local| local.port != PortNum::ZERO) else {
+        return;
+    };
+    for number in 1..=u8::MAX {
+        let key = PortKey::new(local.node, PortNum(number));
+        let Some(port) = inventory.port_mut(key) else {
+            return;
+        };
+        if port.peer.is_none() {
+            port.info = None;
+        }
+    }
 }
 
 fn record(node: &Node) -> InventoryNode {

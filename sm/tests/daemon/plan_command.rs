@@ -196,7 +196,7 @@ fn lenient_reading_leaves_out_a_node_and_names_its_line() {
         .lines()
         .enumerate()
         .map(|(index, line)| match index == header {
-            true => line.replacen("\"H-0", "\"H-z", 1) + "\n",
+            true => line.replacen("\"H-e", "\"H-z", 1) + "\n",
             false => format!("{line}\n"),
         })
         .collect();

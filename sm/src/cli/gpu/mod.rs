@@ -25,7 +25,7 @@ use rsm_routing::tables::Tables;
 use rsm_routing::topology::Topology;
 
 use super::Format;
-use super::output::{print, print_json};
+use super::output::{print, print_json, show_warnings};
 use crate::offline;
 use crate::plan::lids::{self, Claims};
 use crate::plan::order::{HostOrder, HostOrderSources, roles};
@@ -177,6 +177,7 @@ pub(super) fn analyse(
 }
 
 pub(super) fn run(args: &GpuArgs) -> anyhow::Result<ExitCode> {
+    show_warnings();
     if let Command::Import { files } = &args.command {
         let json = to_json(&load::merged(files)?);
         print(|out| writeln!(out, "{json}"))?;

@@ -28,7 +28,7 @@ use rsm_routing::verify::{Report, verify_on_lanes};
 
 use super::Format;
 use super::gpu::{self, Summary};
-use super::output::{print, print_json};
+use super::output::{print, print_json, show_warnings};
 use crate::config::{load_categories, load_guid_file};
 use crate::fabric::Fabric;
 use crate::offline;
@@ -140,6 +140,7 @@ struct Measured {
 }
 
 pub(super) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
+    show_warnings();
     let bench = prepare(args)?;
     for finding in &bench.lids.findings {
         tracing::warn!("{}", finding.text);
