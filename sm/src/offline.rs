@@ -8,8 +8,9 @@ use rsm_mad::wire::attr::{
     LinkSpeedExt, LinkSpeedExt2, LinkSpeeds, LinkWidths, Mtu, NodeDescription, NodeInfo, NodeType,
     PortInfo, PortState, SwitchInfo, VlCap,
 };
+use rsm_routing::generate;
+use rsm_routing::ibnetdiscover::{self, Strictness};
 use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, Node, NodeKind};
-use rsm_routing::{generate, ibnetdiscover};
 use rsm_sim::{Devices, SimConfig};
 
 use crate::fabric::Fabric;
@@ -18,13 +19,21 @@ use crate::sweep::inventory::{Inventory, InventoryNode, InventoryPort, Inventory
 /// The largest fabric file that is read, in bytes: a full subnet of 49,151 LIDs is a tenth of it.
 const FILE_MAX: u64 = 256 * 1024 * 1024;
 
-/// The fabric of `spec`: a file in ibnetdiscover's format if there is one of that name, else a
-/// generator's specification.
+/// The fabric of `spec`: a file in ibnetdiscover's or ibsim's format if there is one of that name,
+/// else a generator's specification.
 ///
 /// # Errors
 /// The file cannot be read, or holds no fabric (with file and line); or the specification is wrong
 /// (with the expected text and its place).
 pub fn load(spec: &str) -> anyhow::Result<Netlist> {
+    load_as(spec, Strictness::Strict)
+}
+
+/// The fabric of `spec` as for [`load`], with a choice for lines of a file that cannot be read.
+///
+/// # Errors
+/// As [`load`]; of a lenient reading, where no node is left.
+pub fn load_as(spec: &str, strictness: Strictness) -> anyhow::Result<Netlist> {
     let path = Path::new(spec);
     if !path.is_file() {
         if spec.contains('/') || path.extension().is_some_and(|end| end == "txt") {
@@ -40,25 +49,41 @@ pub fn load(spec: &str) -> anyhow::Result<Netlist> {
         "{spec} has {size} bytes: expected a fabric of at most {FILE_MAX}"
     );
     let text = std::fs::read(path).with_context(|| format!("cannot read {spec}"))?;
-    let parsed = ibnetdiscover::parse(&text, spec)?;
+    let parsed = ibnetdiscover::parse_as(&text, spec, strictness)?;
     for warning in &parsed.warnings {
-        tracing::warn!("{warning}");
+        tracing::warn!("{spec}: {warning}");
     }
     Ok(parsed.netlist)
 }
 
+/// Follows the name of a file of which lines that cannot be read are left out.
+const LENIENT: &str = ",lenient";
+
 /// The fabric to simulate and its hardware: `spec` as for [`load`], with `devices=…` for devices
-/// with habits (`ring:6,devices=mix:7`, `fabric.txt,devices=qib`).
+/// with habits (`ring:6,devices=mix:7`, `fabric.txt,devices=qib`), and `lenient` for a file of which
+/// lines that cannot be read are left out (`fabric.txt,lenient`).
 ///
 /// # Errors
-/// As [`load`]; or `devices=` has an unknown name (with the known ones).
+/// As [`load_as`]; or `devices=` has an unknown name (with the known ones).
 pub fn simulated(spec: &str) -> anyhow::Result<(Netlist, SimConfig)> {
+    simulated_as(spec, Strictness::Strict)
+}
+
+/// The fabric to simulate as for [`simulated`]; `strictness` where `spec` does not say `lenient`.
+///
+/// # Errors
+/// As [`simulated`].
+pub fn simulated_as(spec: &str, strictness: Strictness) -> anyhow::Result<(Netlist, SimConfig)> {
     let (spec, devices) = Devices::split(spec)?;
     let config = SimConfig {
         devices,
         ..SimConfig::default()
     };
-    Ok((load(&spec)?, config))
+    let netlist = match spec.strip_suffix(LENIENT) {
+        Some(file) => load_as(file, Strictness::Lenient)?,
+        None => load_as(&spec, strictness)?,
+    };
+    Ok((netlist, config))
 }
 
 /// The model of `netlist` as a sweep of such hardware would build it, seen from its first host,
@@ -96,7 +121,25 @@ pub fn fabric(netlist: &Netlist) -> Fabric {
             .map(|node| PortKey::new(node.guid, PortNum::ZERO))
             .min();
     }
+    forget_unplugged(&mut inventory);
     Fabric::build(&inventory)
+}
+
+/// Takes away what a sweep does not read: ports of its own adapter without a cable. With PortInfo
+/// they would count as the port that the sweep starts from, and get LIDs.
+fn forget_unplugged(inventory: &mut Inventory) {
+    let Some(local) = inventory.local.filter(|local| local.port != PortNum::ZERO) else {
+        return;
+    };
+    for number in 1..=u8::MAX {
+        let key = PortKey::new(local.node, PortNum(number));
+        let Some(port) = inventory.port_mut(key) else {
+            return;
+        };
+        if port.peer.is_none() {
+            port.info = None;
+        }
+    }
 }
 
 fn record(node: &Node) -> InventoryNode {

@@ -1,59 +1,68 @@
-//! From lines to nodes and cables.
+//! From lines to nodes and links.
 
 use std::collections::{BTreeMap, HashMap};
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 
-use super::line::{Address, Attribute, Header, PortLine};
-use super::{Fault, NodeId, ParseReason, Parsed, Warning, WarningKind, check_node_count, id_text};
-use crate::netlist::{
-    Cable, CableEnd, LinkRate, LinkSpeed, LinkWidth, MAX_DESCRIPTION, Netlist, NetlistError, Node,
-    NodeKind, PortSpec,
-};
-
-/// The rate of a link without one: every port supports it.
-const SLOWEST: LinkRate = LinkRate {
-    width: LinkWidth::X4,
-    speed: LinkSpeed::Sdr,
-};
+use super::line::{Address, Attribute, Attributes, Header, Part, Peer, PortLine};
+use super::{Fault, LeftOut, ParseReason, Strictness, Warning, WarningKind, check_node_count};
+use crate::netlist::{CableEnd, LinkRate, MAX_DESCRIPTION, NetlistError, Node, NodeKind, PortSpec};
 
 /// Attributes since the last header, of the node that follows.
 #[derive(Default)]
 struct Pending {
-    vendor_id: u32,
-    device_id: u16,
-    system_image_guid: Guid,
-    guid: Option<(Guid, Option<Guid>)>,
-    any: bool,
+    attributes: Attributes,
+    /// The first of their lines.
+    line: Option<usize>,
 }
 
 /// A port line, still without its other end.
-struct Link {
-    line: usize,
-    peer: NodeId,
-    peer_port: u64,
-    peer_guid: Option<Guid>,
-    peer_lid: Option<Lid>,
-    rate: Option<LinkRate>,
+pub(super) struct Link {
+    pub(super) line: usize,
+    pub(super) peer: Peer,
+    pub(super) peer_port: u64,
+    pub(super) peer_guid: Option<Guid>,
+    pub(super) peer_lid: Option<Lid>,
+    pub(super) rate: Option<LinkRate>,
 }
 
 /// The nodes and links read so far.
-#[derive(Default)]
 pub(super) struct Assembly {
+    strictness: Strictness,
     pending: Pending,
-    nodes: Vec<Node>,
+    /// The node that port lines belong to.
+    current: Option<usize>,
+    /// The warning that names the port lines without a node.
+    orphans: Option<usize>,
+    /// The warning about GUIDs of system images in place of nodes' GUIDs.
+    system_images: Option<usize>,
+    pub(super) nodes: Vec<Node>,
     /// The line of each node's header.
     node_lines: Vec<usize>,
-    by_id: HashMap<NodeId, usize>,
-    links: BTreeMap<CableEnd, Link>,
+    by_guid: HashMap<Guid, usize>,
+    by_name: HashMap<Vec<u8>, usize>,
+    pub(super) links: BTreeMap<CableEnd, Link>,
     /// The line in which each end port's address is stated.
     address_lines: HashMap<CableEnd, usize>,
-    warnings: Vec<Warning>,
+    pub(super) warnings: Vec<Warning>,
 }
 
 impl Assembly {
-    pub(super) fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
+    pub(super) fn new(strictness: Strictness) -> Assembly {
+        Assembly {
+            strictness,
+            pending: Pending::default(),
+            current: None,
+            orphans: None,
+            system_images: None,
+            nodes: Vec::new(),
+            node_lines: Vec::new(),
+            by_guid: HashMap::new(),
+            by_name: HashMap::new(),
+            links: BTreeMap::new(),
+            address_lines: HashMap::new(),
+            warnings: Vec::new(),
+        }
     }
 
     pub(super) fn noise(&mut self, line: usize) {
@@ -69,56 +78,57 @@ impl Assembly {
         self.warn(line, WarningKind::Ignored { last_line: line });
     }
 
-    pub(super) fn attribute(&mut self, attribute: Attribute) {
-        self.pending.any = true;
-        match attribute {
-            Attribute::VendorId(id) => self.pending.vendor_id = id,
-            Attribute::DeviceId(id) => self.pending.device_id = id,
-            Attribute::SystemImageGuid(guid) => self.pending.system_image_guid = guid,
-            Attribute::Guid(guid, port) => self.pending.guid = Some((guid, port)),
+    pub(super) fn attribute(&mut self, attribute: Attribute, line: usize) {
+        // A second value is that of another node, and the header between them is lost.
+        if self.pending.attributes.has(&attribute) {
+            self.drop_pending();
+        }
+        self.end_record();
+        self.pending.line.get_or_insert(line);
+        self.pending.attributes.set(attribute);
+    }
+
+    /// The port lines that follow belong to no node, until the next header.
+    pub(super) fn end_record(&mut self) {
+        self.current = None;
+        self.orphans = None;
+    }
+
+    /// Forget attributes that no header follows.
+    pub(super) fn drop_pending(&mut self) {
+        if let Some(line) = std::mem::take(&mut self.pending).line {
+            self.warn(line, WarningKind::NoNode);
         }
     }
 
     pub(super) fn header(&mut self, header: Header, line: usize) -> Result<(), Fault> {
-        let fault = |reason| (line, reason);
-        check_node_count(self.nodes.len()).map_err(fault)?;
+        self.end_record();
+        check_node_count(self.nodes.len()).map_err(|reason| (line, reason))?;
+        self.check_unique(&header)
+            .map_err(|reason| (line, reason))?;
+        let pending = std::mem::take(&mut self.pending).attributes;
+        let attributes = header.attributes.unwrap_or(pending);
         let (kind, guid) = header.id;
-        let pending = std::mem::take(&mut self.pending);
-        let mut port_guid = None;
-        if let Some((attribute, port)) = pending.guid {
-            if attribute != guid {
-                return Err(fault(ParseReason::GuidMismatch {
-                    identifier: guid,
-                    attribute,
-                }));
-            }
-            port_guid = port;
-        }
+        let port_guid = self.port0_guid((kind, guid), &attributes, line)?;
+        let description = self.cut_off(header.description, line);
         let index = self.nodes.len();
-        if let Some(first) = self.by_id.insert(header.id, index) {
-            return Err(fault(ParseReason::DuplicateNode {
-                id: self.nodes[first].id(),
-                first_line: self.node_lines[first],
-            }));
-        }
-        let mut description = header.description;
-        if description.len() > MAX_DESCRIPTION {
-            let len = description.len();
-            self.warn(line, WarningKind::LongDescription { len });
-            description.truncate(MAX_DESCRIPTION);
-        }
         self.nodes.push(Node {
             kind,
             guid,
-            system_image_guid: pending.system_image_guid,
-            vendor_id: pending.vendor_id,
-            device_id: pending.device_id,
+            system_image_guid: attributes.system_image_guid.unwrap_or(Guid::ZERO),
+            vendor_id: attributes.vendor_id.unwrap_or(0),
+            device_id: attributes.device_id.unwrap_or(0),
             description,
             num_ports: header.num_ports,
             enhanced_port0: header.enhanced_port0,
             ports: BTreeMap::new(),
         });
         self.node_lines.push(line);
+        self.by_guid.insert(guid, index);
+        if let Some(name) = header.name {
+            self.by_name.insert(name, index);
+        }
+        self.current = Some(index);
         if kind == NodeKind::Switch {
             self.state(
                 (index, PortNum::ZERO),
@@ -127,6 +137,90 @@ impl Assembly {
             );
         }
         Ok(())
+    }
+
+    fn check_unique(&self, header: &Header) -> Result<(), ParseReason> {
+        let (kind, guid) = header.id;
+        if guid.is_zero() {
+            let index = self.nodes.len();
+            return Err(ParseReason::Fabric(NetlistError::ZeroGuid { index }));
+        }
+        let named = header.name.as_ref().and_then(|name| {
+            let index = self.by_name.get(name)?;
+            Some((*index, String::from_utf8_lossy(name).into_owned()))
+        });
+        let twin = self.by_guid.get(&guid).map(|&index| {
+            let node = &self.nodes[index];
+            let is_same = node.kind == kind;
+            (
+                index,
+                if is_same {
+                    node.id()
+                } else {
+                    format!("with GUID {guid}")
+                },
+            )
+        });
+        match named.or(twin) {
+            Some((first, id)) => Err(ParseReason::DuplicateNode {
+                id,
+                first_line: self.node_lines[first],
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// The port GUID in `switchguid=`, if that line is about the node that the header identifies.
+    ///
+    /// Some versions of ibdiagnet print the GUID of the system image there: one for all switches of
+    /// a chassis. The header identifies the node.
+    fn port0_guid(
+        &mut self,
+        (kind, identifier): (NodeKind, Guid),
+        attributes: &Attributes,
+        line: usize,
+    ) -> Result<Option<Guid>, Fault> {
+        let Some((attribute, port_guid)) = attributes.guid else {
+            return Ok(None);
+        };
+        if attribute == identifier {
+            return Ok(port_guid);
+        }
+        let reason = ParseReason::GuidMismatch {
+            identifier,
+            attribute,
+        };
+        if attributes.system_image_guid == Some(attribute) {
+            self.note_system_image(line);
+        } else if kind == NodeKind::Switch {
+            self.left_out(line, LeftOut::Guid, reason);
+        } else {
+            self.refuse_part(line, LeftOut::Guid, reason)?;
+        }
+        Ok(None)
+    }
+
+    fn note_system_image(&mut self, line: usize) {
+        let first = *self.system_images.get_or_insert(self.warnings.len());
+        if let Some(Warning {
+            kind: WarningKind::SystemImageGuid { nodes },
+            ..
+        }) = self.warnings.get_mut(first)
+        {
+            *nodes += 1;
+        } else {
+            self.warn(line, WarningKind::SystemImageGuid { nodes: 1 });
+        }
+    }
+
+    /// The part of a description that a node can hold.
+    fn cut_off(&mut self, mut description: Vec<u8>, line: usize) -> Vec<u8> {
+        if description.len() > MAX_DESCRIPTION {
+            let len = description.len();
+            self.warn(line, WarningKind::LongDescription { len });
+            description.truncate(MAX_DESCRIPTION);
+        }
+        description
     }
 
     pub(super) fn port(&mut self, port: PortLine, line: usize) -> Result<(), Fault> {
@@ -156,10 +250,10 @@ impl Assembly {
 
     pub(super) fn unplugged(&mut self, port: Address, line: usize) -> Result<(), Fault> {
         // Unlike a link this is a comment, which may hold any text.
-        let in_node = !self.pending.any
-            && self.nodes.last().is_some_and(|node| {
-                node.kind != NodeKind::Switch && port.port <= u64::from(node.num_ports)
-            });
+        let in_node = self.current.is_some_and(|index| {
+            let node = &self.nodes[index];
+            node.kind != NodeKind::Switch && port.port <= u64::from(node.num_ports)
+        });
         if !in_node || port.port == 0 {
             return Ok(());
         }
@@ -173,15 +267,20 @@ impl Assembly {
 
     /// The port of the node being read that a line is about.
     fn own_end(&self, port: &Address, line: usize) -> Result<CableEnd, Fault> {
-        let Some(node) = self.nodes.last().filter(|_| !self.pending.any) else {
+        let Some(index) = self.current else {
             return Err((line, ParseReason::NoHeader));
         };
-        let number = port_number(port.port, node.num_ports).map_err(|reason| (line, reason))?;
-        Ok((self.nodes.len() - 1, number))
+        let number = port_number(port.port, self.nodes[index].num_ports);
+        Ok((index, number.map_err(|reason| (line, reason))?))
     }
 
     /// Record the statement about an end port, unless it is empty.
-    fn state(&mut self, end: CableEnd, (guid, lid, lmc): (Option<Guid>, Lid, Lmc), line: usize) {
+    pub(super) fn state(
+        &mut self,
+        end: CableEnd,
+        (guid, lid, lmc): (Option<Guid>, Lid, Lmc),
+        line: usize,
+    ) {
         if guid.is_none() && lid == Lid::NONE && lmc == Lmc::ZERO {
             return;
         }
@@ -191,127 +290,89 @@ impl Assembly {
         self.address_lines.insert(end, line);
     }
 
-    fn warn(&mut self, line: usize, kind: WarningKind) {
+    /// The node at the other end of a link.
+    pub(super) fn index_of(&self, peer: &Peer) -> Option<usize> {
+        match peer {
+            Peer::Id((kind, guid)) => {
+                let index = *self.by_guid.get(guid)?;
+                (self.nodes[index].kind == *kind).then_some(index)
+            }
+            Peer::Name(name) => self.by_name.get(name).copied(),
+        }
+    }
+
+    /// The line that states the address of an end port, or else its node.
+    pub(super) fn address_line(&self, end: CableEnd) -> usize {
+        let stated = self.address_lines.get(&end);
+        *stated.unwrap_or(&self.node_lines[end.0])
+    }
+
+    pub(super) fn warn(&mut self, line: usize, kind: WarningKind) {
         self.warnings.push(Warning { line, kind });
     }
 
-    pub(super) fn finish(mut self) -> Result<Parsed, Fault> {
-        let links = std::mem::take(&mut self.links);
-        let mut cables = Vec::with_capacity(links.len() / 2 + 1);
-        // Ports that only their other end mentions, and the line.
-        let mut claimed: HashMap<CableEnd, usize> = HashMap::new();
-        for (&end, link) in &links {
-            let Some(&peer) = self.by_id.get(&link.peer) else {
-                let id = id_text(link.peer);
-                self.warn(link.line, WarningKind::UnknownPeer { id });
-                continue;
-            };
-            let peer_port = port_number(link.peer_port, self.nodes[peer].num_ports)
-                .map_err(|reason| (link.line, reason))?;
-            let there = (peer, peer_port);
-            self.hear_of_peer(there, link);
-            if let Some(back) = links.get(&there) {
-                let here = &self.nodes[end.0];
-                if back.peer != (here.kind, here.guid) || back.peer_port != u64::from(end.1.0) {
-                    return Err(self.contradiction(link.line, there, back.line));
+    /// Note that a line could not be read. In a strict reading, and where the rest is of no use,
+    /// that is the error of the file.
+    pub(super) fn refuse_line(&mut self, (line, reason): Fault, part: Part) -> Result<(), Fault> {
+        let is_orphan = reason == ParseReason::NoHeader;
+        let of_orphans = self.orphans.filter(|_| is_orphan || self.current.is_none());
+        match part {
+            Part::Port => {
+                if let Some(index) = of_orphans
+                    && let Some(warning) = self.warnings.get_mut(index)
+                {
+                    warning.extend_to(line);
+                    return Ok(());
                 }
-                if end <= there {
-                    cables.push(cable(end, there, self.agreed_rate(link, back)));
-                }
-            } else {
-                if let Some(other_line) = claimed.insert(there, link.line) {
-                    return Err(self.contradiction(link.line, there, other_line));
-                }
-                let id = self.nodes[peer].id();
-                let port = peer_port;
-                self.warn(link.line, WarningKind::OneSided { id, port });
-                cables.push(cable(end, there, link.rate.unwrap_or(SLOWEST)));
+                let index = self.warnings.len();
+                self.refuse_part(line, LeftOut::Lines { last_line: line }, reason)?;
+                self.orphans = is_orphan.then_some(index);
+            }
+            Part::Attribute => {
+                self.refuse_part(line, LeftOut::Lines { last_line: line }, reason)?;
+                self.end_record();
+            }
+            Part::Node => {
+                let index = self.warnings.len();
+                self.refuse_part(line, LeftOut::Node { last_line: line }, reason)?;
+                self.end_record();
+                self.pending = Pending::default();
+                self.orphans = Some(index);
             }
         }
-        self.warnings.sort_by_key(|warning| warning.line);
-        let netlist = Netlist::new(self.nodes, cables).map_err(|error| {
-            let node_named = |id: &str| {
-                let node = self.by_id.iter().find(|(node, _)| id_text(**node) == id);
-                node.map_or(0, |(_, &index)| index)
-            };
-            locate(error, node_named, &self.node_lines, &self.address_lines)
-        })?;
-        Ok(Parsed {
-            netlist,
-            warnings: self.warnings,
-        })
+        Ok(())
     }
 
-    /// Compare a link's statement about the port at its other end with that node's own, or take it
-    /// where the node has none.
-    fn hear_of_peer(&mut self, there: CableEnd, link: &Link) {
-        let node = &self.nodes[there.0];
-        let end_port = match node.kind {
-            NodeKind::Switch => (there.0, PortNum::ZERO),
-            NodeKind::Ca | NodeKind::Router => there,
-        };
-        let Some(own) = node.ports.get(&end_port.1).copied() else {
-            let lid = link.peer_lid.unwrap_or(Lid::NONE);
-            self.state(end_port, (link.peer_guid, lid, Lmc::ZERO), link.line);
-            return;
-        };
-        if let Some(here) = link.peer_guid
-            && here != own.guid
-        {
-            let there = own.guid;
-            self.warn(link.line, WarningKind::PeerGuidMismatch { here, there });
-        }
-        if let Some(here) = link.peer_lid
-            && here != own.lid
-        {
-            let there = own.lid;
-            self.warn(link.line, WarningKind::PeerLidMismatch { here, there });
-        }
+    /// The first part that was left out.
+    pub(super) fn first_left_out(&self) -> Option<Fault> {
+        self.warnings
+            .iter()
+            .find_map(|warning| match &warning.kind {
+                WarningKind::LeftOut { reason, .. } => Some((warning.line, reason.clone())),
+                _ => None,
+            })
     }
 
-    fn agreed_rate(&mut self, one: &Link, other: &Link) -> LinkRate {
-        let (Some(here), Some(there)) = (one.rate, other.rate) else {
-            return one.rate.or(other.rate).unwrap_or(SLOWEST);
-        };
-        if here != there {
-            let other_line = other.line;
-            let kind = WarningKind::RateMismatch {
-                here,
-                there,
-                other_line,
-            };
-            self.warn(one.line, kind);
+    /// Leave out a part of the fabric, or refuse the file for it.
+    pub(super) fn refuse_part(
+        &mut self,
+        line: usize,
+        part: LeftOut,
+        reason: ParseReason,
+    ) -> Result<(), Fault> {
+        if self.strictness == Strictness::Strict || reason == ParseReason::TooManyNodes {
+            return Err((line, reason));
         }
-        LinkRate {
-            width: here.width.min(there.width),
-            speed: here.speed.min(there.speed),
-        }
+        self.left_out(line, part, reason);
+        Ok(())
     }
 
-    fn contradiction(&self, line: usize, there: CableEnd, other_line: usize) -> Fault {
-        let id = self.nodes[there.0].id();
-        let port = there.1;
-        (
-            line,
-            ParseReason::Contradiction {
-                id,
-                port,
-                other_line,
-            },
-        )
+    fn left_out(&mut self, line: usize, part: LeftOut, reason: ParseReason) {
+        self.warn(line, WarningKind::LeftOut { part, reason });
     }
 }
 
-fn cable(a: CableEnd, b: CableEnd, rate: LinkRate) -> Cable {
-    Cable {
-        a,
-        b,
-        width: rate.width,
-        speed: rate.speed,
-    }
-}
-
-fn port_number(port: u64, num_ports: u8) -> Result<PortNum, ParseReason> {
+pub(super) fn port_number(port: u64, num_ports: u8) -> Result<PortNum, ParseReason> {
     u8::try_from(port)
         .ok()
         .filter(|port| (1..=num_ports).contains(port))
@@ -322,53 +383,4 @@ fn port_number(port: u64, num_ports: u8) -> Result<PortNum, ParseReason> {
 fn duplicate_port(end: CableEnd, first_line: usize, line: usize) -> Fault {
     let port = end.1;
     (line, ParseReason::DuplicatePort { port, first_line })
-}
-
-/// Say in which lines a rule of the whole fabric is broken.
-fn locate(
-    error: NetlistError,
-    node_named: impl Fn(&str) -> usize,
-    node_lines: &[usize],
-    address_lines: &HashMap<CableEnd, usize>,
-) -> Fault {
-    let node_line = |index: usize| node_lines.get(index).copied().unwrap_or(1);
-    let port_line = |index, port| {
-        address_lines
-            .get(&(index, port))
-            .copied()
-            .unwrap_or_else(|| node_line(index))
-    };
-    match error {
-        NetlistError::DuplicateNodeGuid {
-            guid,
-            first,
-            second,
-        } => (
-            node_line(second),
-            ParseReason::DuplicateNode {
-                id: format!("with GUID {guid}"),
-                first_line: node_line(first),
-            },
-        ),
-        NetlistError::DuplicatePortGuid {
-            guid,
-            first,
-            first_port,
-            second,
-            second_port,
-        } => (
-            port_line(second, second_port),
-            ParseReason::DuplicatePortGuid {
-                guid,
-                first_line: port_line(first, first_port),
-            },
-        ),
-        // The node's GUID is too high to derive a port GUID from, and none is stated.
-        NetlistError::ZeroPortGuid { ref id, port } => {
-            let line = port_line(node_named(id), port);
-            (line, ParseReason::Fabric(error))
-        }
-        // Each of the others is refused while lines are read.
-        error => (node_line(0), ParseReason::Fabric(error)),
-    }
 }

@@ -105,6 +105,37 @@ impl<'a> Cursor<'a> {
         Ok(value)
     }
 
+    /// A number as C reads it: decimal, octal after `0`, hexadecimal after `0x`. None if there is
+    /// none here, or one of more than 64 bits.
+    pub(super) fn c_number(&mut self) -> Option<u64> {
+        let (prefix, radix) = match self.rest() {
+            [b'0', b'x' | b'X', ..] => (2, 16),
+            [b'0', b'0'..=b'7', ..] => (1, 8),
+            _ => (0, 10),
+        };
+        let digits = self.rest()[prefix..]
+            .iter()
+            .take_while(|byte| char::from(**byte).is_digit(radix))
+            .count();
+        let text = std::str::from_utf8(&self.rest()[prefix..prefix + digits]).ok()?;
+        let number = u64::from_str_radix(text, radix).ok()?;
+        self.at += prefix + digits;
+        Some(number)
+    }
+
+    /// The text between double quotes.
+    pub(super) fn quoted(&mut self, expected: &'static str) -> Result<&'a [u8], ParseReason> {
+        let start = self.clone();
+        self.expect(b"\"", expected)?;
+        let text = self.rest();
+        let end = text.iter().position(|byte| *byte == b'"');
+        let Some(end) = end else {
+            return Err(start.unexpected(expected));
+        };
+        self.at += end + 1;
+        Ok(&text[..end])
+    }
+
     /// `[7]`, and after it chassis mode's `[ext 3]`, which is passed.
     pub(super) fn bracketed_port(&mut self) -> Result<u64, ParseReason> {
         const EXPECTED: &str = "a port number like `[7]`";
@@ -118,13 +149,27 @@ impl<'a> Cursor<'a> {
         Ok(port)
     }
 
-    /// `(2c90300001235)`, if there is one here. The GUID 0 counts as none.
+    /// `(2c90300001235)`, if there is one here. The GUID 0 counts as none, and so does a label of
+    /// the port, like `(1/1/1)`.
     pub(super) fn parenthesised_guid(&mut self) -> Result<Option<Guid>, ParseReason> {
+        const EXPECTED: &str = "a port GUID like `(2c90300001235)`";
+        let start = self.clone();
         if !self.eat(b"(") {
             return Ok(None);
         }
-        let guid = self.hex("a port GUID like `(2c90300001235)`")?;
-        self.expect(b")", "`)` after the port GUID")?;
+        let Some(len) = self.rest().iter().position(|byte| *byte == b')') else {
+            return Err(start.unexpected(EXPECTED));
+        };
+        let text = &self.rest()[..len];
+        if is_port_label(text) {
+            self.at += len + 1;
+            return Ok(None);
+        }
+        let inside = self.clone();
+        let guid = self.hex(EXPECTED)?;
+        if !self.eat(b")") {
+            return Err(inside.unexpected(EXPECTED));
+        }
         Ok(Some(Guid(guid)).filter(|guid| !guid.is_zero()))
     }
 
@@ -148,4 +193,14 @@ impl<'a> Cursor<'a> {
         }
         Ok((kind, Guid(guid)))
     }
+}
+
+/// Whether a text between parentheses after a port number is the label on the device: the numbers
+/// of cage, port and split (`1/1/1`), or a short name (`swp1`).
+fn is_port_label(text: &[u8]) -> bool {
+    const SHORTEST_GUID: usize = 8;
+    let digits = text.strip_prefix(b"0x").unwrap_or(text);
+    let is_hex = !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit);
+    let is_word = text.iter().all(u8::is_ascii_alphanumeric);
+    !is_hex && !text.contains(&b'"') && (!is_word || text.len() < SHORTEST_GUID)
 }

@@ -2,8 +2,8 @@
 
 use rsm_ids::{Guid, Lid, Lmc};
 
+use super::comment::{address, comment, rate, words};
 use super::cursor::{Cursor, quote};
-use super::text::unescape;
 use super::{NodeId, ParseReason, id_text};
 use crate::netlist::{LinkRate, MAX_PORTS, NodeKind};
 
@@ -15,6 +15,8 @@ pub(super) enum Line {
     Noise,
     /// An attribute of the node that follows.
     Attribute(Attribute),
+    /// A setting that a netlist of ibsim keeps until it is changed.
+    Setting,
     /// A node.
     Header(Header),
     /// A link of the node above.
@@ -32,9 +34,44 @@ pub(super) enum Attribute {
     Guid(Guid, Option<Guid>),
 }
 
+/// The attributes of a node, as far as they are stated.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Attributes {
+    pub(super) vendor_id: Option<u32>,
+    pub(super) device_id: Option<u16>,
+    pub(super) system_image_guid: Option<Guid>,
+    /// The node's own GUID and, for switches, port 0's.
+    pub(super) guid: Option<(Guid, Option<Guid>)>,
+}
+
+impl Attributes {
+    /// Whether this attribute is stated already.
+    pub(super) fn has(&self, attribute: &Attribute) -> bool {
+        match attribute {
+            Attribute::VendorId(_) => self.vendor_id.is_some(),
+            Attribute::DeviceId(_) => self.device_id.is_some(),
+            Attribute::SystemImageGuid(_) => self.system_image_guid.is_some(),
+            Attribute::Guid(..) => self.guid.is_some(),
+        }
+    }
+
+    pub(super) fn set(&mut self, attribute: Attribute) {
+        match attribute {
+            Attribute::VendorId(id) => self.vendor_id = Some(id),
+            Attribute::DeviceId(id) => self.device_id = Some(id),
+            Attribute::SystemImageGuid(guid) => self.system_image_guid = Some(guid),
+            Attribute::Guid(guid, port) => self.guid = Some((guid, port)),
+        }
+    }
+}
+
 /// `Switch 41 "S-…" # "…" enhanced port 0 lid 73 lmc 0`.
 pub(super) struct Header {
     pub(super) id: NodeId,
+    /// The name in a netlist of ibsim, by which links refer to the node.
+    pub(super) name: Option<Vec<u8>>,
+    /// The attributes in a netlist of ibsim; elsewhere they stand in lines of their own.
+    pub(super) attributes: Option<Attributes>,
     pub(super) num_ports: u8,
     pub(super) description: Vec<u8>,
     pub(super) enhanced_port0: bool,
@@ -50,10 +87,52 @@ pub(super) struct Address {
     pub(super) lmc: Lmc,
 }
 
+/// The node at the other end of a link.
+pub(super) enum Peer {
+    Id(NodeId),
+    /// A node of a netlist of ibsim.
+    Name(Vec<u8>),
+}
+
+impl Peer {
+    /// The node's name in messages.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Peer::Id(id) => id_text(*id),
+            Peer::Name(name) => String::from_utf8_lossy(name).into_owned(),
+        }
+    }
+}
+
+/// The part of a fabric that a line states, as far as its beginning tells.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Attribute,
+    Node,
+    Port,
+}
+
+impl Part {
+    /// The part that a line states that cannot be read.
+    pub(super) fn of(line: &[u8]) -> Part {
+        let line = line.trim_ascii();
+        let is_header = header_kind(&mut Cursor::new(line)).is_some();
+        match line.first() {
+            Some(b'[' | b'#' | b'@') => Part::Port,
+            _ if attribute_of(line).is_some() => Part::Attribute,
+            // The beginning of a link is lost: an identifier and a port number follow each other.
+            _ if !is_header && contains(line, b"\"[") => Part::Port,
+            // A header may be lost, and with it the node of the links that follow.
+            _ if is_header || line.contains(&b'"') => Part::Node,
+            _ => Part::Attribute,
+        }
+    }
+}
+
 /// `[1](2c9…) "S-…"[4] # lid 5 lmc 0 "…" lid 73 4xHDR`.
 pub(super) struct PortLine {
     pub(super) own: Address,
-    pub(super) peer: NodeId,
+    pub(super) peer: Peer,
     pub(super) peer_port: u64,
     pub(super) peer_guid: Option<Guid>,
     pub(super) peer_lid: Option<Lid>,
@@ -73,8 +152,8 @@ pub(super) fn read(line: &[u8]) -> Result<Line, ParseReason> {
         }
         Some(_) => {}
     }
-    if let Some(attribute) = attribute(&mut cursor)? {
-        return Ok(Line::Attribute(attribute));
+    if let Some((name, value)) = attribute_of(line) {
+        return attribute(name, value).map(Line::Attribute);
     }
     if let Some(kind) = header_kind(&mut cursor) {
         return header(kind, &mut cursor).map(Line::Header);
@@ -92,7 +171,8 @@ pub(super) fn read(line: &[u8]) -> Result<Line, ParseReason> {
     Ok(Line::Noise)
 }
 
-fn attribute(cursor: &mut Cursor<'_>) -> Result<Option<Attribute>, ParseReason> {
+/// The attribute that a line names, and the text of its value.
+fn attribute_of(line: &[u8]) -> Option<(&'static str, &[u8])> {
     const NAMES: [&str; 6] = [
         "vendid",
         "devid",
@@ -101,49 +181,50 @@ fn attribute(cursor: &mut Cursor<'_>) -> Result<Option<Attribute>, ParseReason> 
         "caguid",
         "rtguid",
     ];
-    let Some((name, value)) = NAMES.into_iter().find_map(|name| {
-        let value = cursor.rest().strip_prefix(name.as_bytes())?;
+    NAMES.into_iter().find_map(|name| {
+        let value = line.strip_prefix(name.as_bytes())?;
         Some((name, value.strip_prefix(b"=")?))
-    }) else {
-        return Ok(None);
-    };
+    })
+}
+
+fn attribute(name: &'static str, value: &[u8]) -> Result<Attribute, ParseReason> {
     let bad = |expected| ParseReason::Attribute {
         attribute: name,
         value: quote(value),
         expected,
     };
     let mut cursor = Cursor::new(value);
+    let mut number = |expected| cursor.hex(expected).map_err(|_| bad(expected));
     let attribute = match name {
-        "vendid" => {
-            const EXPECTED: &str = "a vendor's OUI, 0x0 to 0xffffff";
-            let oui = cursor.hex(EXPECTED).map_err(|_| bad(EXPECTED))?;
-            let oui = u32::try_from(oui).ok().filter(|oui| *oui <= 0x00ff_ffff);
-            Attribute::VendorId(oui.ok_or_else(|| bad(EXPECTED))?)
-        }
-        "devid" => {
-            const EXPECTED: &str = "a device number, 0x0 to 0xffff";
-            let device = cursor.hex(EXPECTED).map_err(|_| bad(EXPECTED))?;
-            Attribute::DeviceId(u16::try_from(device).map_err(|_| bad(EXPECTED))?)
-        }
-        _ => {
-            const EXPECTED: &str = "a GUID like 0x2c90300001234";
-            let guid = Guid(cursor.hex(EXPECTED).map_err(|_| bad(EXPECTED))?);
-            if name == "sysimgguid" {
-                Attribute::SystemImageGuid(guid)
-            } else {
-                Attribute::Guid(guid, cursor.parenthesised_guid()?)
-            }
-        }
+        "vendid" => vendor_id(number(VENDOR)?).ok_or_else(|| bad(VENDOR))?,
+        "devid" => device_id(number(DEVICE)?).ok_or_else(|| bad(DEVICE))?,
+        "sysimgguid" => Attribute::SystemImageGuid(Guid(number(GUID)?)),
+        _ => Attribute::Guid(Guid(number(GUID)?), cursor.parenthesised_guid()?),
     };
-    if !cursor.rest().trim_ascii().is_empty() {
+    let rest = cursor.rest().trim_ascii();
+    // Chassis mode adds the place of the node in its chassis.
+    if !rest.is_empty() && !rest.starts_with(b"#") {
         return Err(bad("nothing after the number"));
     }
-    Ok(Some(attribute))
+    Ok(attribute)
+}
+
+pub(super) const VENDOR: &str = "a vendor's OUI, 0x0 to 0xffffff";
+pub(super) const DEVICE: &str = "a device number, 0x0 to 0xffff";
+pub(super) const GUID: &str = "a GUID like 0x2c90300001234";
+
+pub(super) fn vendor_id(number: u64) -> Option<Attribute> {
+    let oui = u32::try_from(number).ok().filter(|oui| *oui <= 0x00ff_ffff);
+    oui.map(Attribute::VendorId)
+}
+
+pub(super) fn device_id(number: u64) -> Option<Attribute> {
+    u16::try_from(number).ok().map(Attribute::DeviceId)
 }
 
 /// The kind of node, if the line starts as a header does: its name and then, with blanks or
 /// without, a number.
-fn header_kind(cursor: &mut Cursor<'_>) -> Option<NodeKind> {
+pub(super) fn header_kind(cursor: &mut Cursor<'_>) -> Option<NodeKind> {
     let names: [(&[u8], NodeKind); 4] = [
         (b"Switch", NodeKind::Switch),
         (b"Ca", NodeKind::Ca),
@@ -163,13 +244,18 @@ fn header_kind(cursor: &mut Cursor<'_>) -> Option<NodeKind> {
     None
 }
 
-fn header(kind: NodeKind, cursor: &mut Cursor<'_>) -> Result<Header, ParseReason> {
+/// The number of ports of a header, and the blanks after it.
+pub(super) fn port_count(cursor: &mut Cursor<'_>) -> Result<u8, ParseReason> {
     let ports = cursor.number("the number of ports")?;
-    let num_ports = u8::try_from(ports)
+    cursor.skip_blanks();
+    u8::try_from(ports)
         .ok()
         .filter(|ports| (1..=MAX_PORTS).contains(ports))
-        .ok_or(ParseReason::PortCount { ports })?;
-    cursor.skip_blanks();
+        .ok_or(ParseReason::PortCount { ports })
+}
+
+fn header(kind: NodeKind, cursor: &mut Cursor<'_>) -> Result<Header, ParseReason> {
+    let num_ports = port_count(cursor)?;
     let id = cursor.identifier()?;
     if id.0 != kind {
         return Err(ParseReason::IdentifierKind {
@@ -191,6 +277,8 @@ fn header(kind: NodeKind, cursor: &mut Cursor<'_>) -> Result<Header, ParseReason
     let (lid, lmc) = address(comment.after)?;
     Ok(Header {
         id,
+        name: None,
+        attributes: None,
         num_ports,
         description,
         enhanced_port0: kind == NodeKind::Switch
@@ -219,18 +307,16 @@ fn port(cursor: &mut Cursor<'_>) -> Result<PortLine, ParseReason> {
             lid: lid.unwrap_or(Lid::NONE),
             lmc,
         },
-        peer,
+        peer: Peer::Id(peer),
         peer_port,
         peer_guid,
         peer_lid,
-        rate: words(comment.after)
-            .filter_map(|word| std::str::from_utf8(word).ok())
-            .find_map(|word| word.parse().ok()),
+        rate: rate(comment.after),
     })
 }
 
 /// `# [2](2c90300001236) lid 5 lmc 0`; every other comment is none.
-fn unplugged(line: &[u8]) -> Option<Address> {
+pub(super) fn unplugged(line: &[u8]) -> Option<Address> {
     let mut cursor = Cursor::new(line);
     if !cursor.eat(b"# [") {
         return None;
@@ -253,76 +339,6 @@ fn unplugged(line: &[u8]) -> Option<Address> {
     })
 }
 
-/// The text after the `#` that follows a node's identifier.
-struct Comment<'a> {
-    before: &'a [u8],
-    /// None where there are no quotes; all of the comment is `before` and `after` then.
-    description: Option<Vec<u8>>,
-    after: &'a [u8],
-}
-
-fn comment<'a>(cursor: &mut Cursor<'a>) -> Result<Comment<'a>, ParseReason> {
-    cursor.skip_blanks();
-    let mut text = cursor.rest();
-    if let Some(rest) = text.strip_prefix(b"#") {
-        text = rest;
-    } else if !text.is_empty() && !text[0].is_ascii_alphabetic() {
-        return Err(cursor.unexpected("`#` and the description"));
-    } else {
-        // Hand-written files have options here, and no description.
-        text = &[];
-    }
-    // Not every tool escapes quotes in a description. A line has one description, so it ends at the
-    // last quote, whatever it contains.
-    let is_quote = |byte: &u8| *byte == b'"';
-    let Some(first) = text.iter().position(is_quote) else {
-        let text = text.trim_ascii();
-        return Ok(Comment {
-            before: text,
-            description: None,
-            after: text,
-        });
-    };
-    let last = text.iter().rposition(is_quote).unwrap_or(first);
-    if last == first {
-        return Err(ParseReason::OpenDescription);
-    }
-    let description = unescape(&text[first + 1..last]);
-    if description.contains(&0) {
-        return Err(ParseReason::DescriptionNul);
-    }
-    Ok(Comment {
-        before: &text[..first],
-        description: Some(description),
-        after: &text[last + 1..],
-    })
-}
-
-fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    text.split(u8::is_ascii_whitespace)
-        .filter(|word| !word.is_empty())
-}
-
-/// The numbers after the words `lid` and `lmc`.
-fn address(text: &[u8]) -> Result<(Option<Lid>, Lmc), ParseReason> {
-    let value = |name: &[u8], expected| {
-        let mut words = words(text).skip_while(|word| *word != name);
-        words.next()?;
-        Some(Cursor::new(words.next().unwrap_or(b"")).number(expected))
-    };
-    let lid = value(b"lid", "a LID after the word `lid`").transpose()?;
-    let lmc = value(b"lmc", "an LMC after the word `lmc`").transpose()?;
-    let lid = lid
-        .map(|lid| u16::try_from(lid).map_err(|_| ParseReason::Lid { lid }))
-        .transpose()?;
-    let lmc = lmc.unwrap_or(0);
-    let lmc = u8::try_from(lmc)
-        .ok()
-        .and_then(|bits| Lmc::new(bits).ok())
-        .ok_or(ParseReason::Lmc { lmc })?;
-    Ok((lid.map(Lid), lmc))
-}
-
-fn contains(line: &[u8], text: &[u8]) -> bool {
+pub(super) fn contains(line: &[u8], text: &[u8]) -> bool {
     line.windows(text.len()).any(|window| window == text)
 }

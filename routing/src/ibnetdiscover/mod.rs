@@ -4,22 +4,34 @@
 //! reads:
 //!
 //! - every release's layout, with tabs, blanks, or neither (terminal logs lose them), LF or CRLF;
-//! - `-f` fields after the rate (`s= w= v= e=`) and chassis mode's `[ext 7]`, which are passed
-//!   over;
+//! - `-f` fields after the rate (`s= w= v= e=`), chassis mode's `[ext 7]` and `# Chassis 1`, and
+//!   labels of ports (`[1](1/1/1)`), which are passed over;
+//! - files of ibdiagnet, with the GUID of the system image in `switchguid=`: the identifier in the
+//!   header names the node;
 //! - headings and prompts in between (each reported as a [`Warning`]);
-//! - nodes without `sysimgguid=`, without links, without a LID; any LID and LMC a port can hold;
+//! - nodes without `sysimgguid=`, without links, without a LID (also `lid` without a number); any
+//!   LID and LMC a port can hold;
 //! - links that only one end states, links to nodes that are not in the file (both reported);
 //! - descriptions with quotes, backslashes, `#`, `=` and bytes that are not UTF-8.
 //!
 //! A file that states two different things about one port is an error, with both lines.
+//! [`parse_as`] can leave out such lines, and those that it cannot read, and report each.
+//!
+//! A file whose headers have names in place of GUIDs is a netlist of `ibsim`. It is read as `ibsim`
+//! reads it, with the GUIDs that `ibsim` gives to nodes, but without its `include`, `do` and
+//! aliases of ports, which are errors.
 //!
 //! Two additions make the text form complete, and harm no other program: control characters in a
 //! description are written as `\x07`, and a port without cable that has a GUID or a LID of its own
 //! is stated in a comment, `# [2](2c90300001236) lid 5 lmc 0`.
 
 mod assemble;
+mod comment;
+mod connect;
 mod cursor;
 mod error;
+mod format;
+mod ibsim;
 mod line;
 mod text;
 mod warning;
@@ -31,11 +43,12 @@ use crate::netlist::{MAX_NODES, Netlist, NodeKind};
 
 pub(crate) use cursor::quote;
 pub use error::{ParseError, ParseReason};
-pub use warning::{Warning, WarningKind};
+pub use warning::{LeftOut, Warning, WarningKind};
 pub use write::write;
 
 use assemble::Assembly;
-use line::Line;
+use format::Format;
+use line::{Line, Part};
 
 /// The longest line that is read, in bytes.
 ///
@@ -58,6 +71,28 @@ pub struct Parsed {
     pub netlist: Netlist,
     /// Remarks for the operator, in the order of the file's lines.
     pub warnings: Vec<Warning>,
+}
+
+/// The treatment of lines that cannot be read or contradict others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Strictness {
+    /// The first one is the error of the file.
+    #[default]
+    Strict,
+    /// The smallest part that each one spoils is left out, with a warning: the line, the link, or
+    /// the node with its links.
+    Lenient,
+}
+
+impl Strictness {
+    /// The choice of an option `--lenient`.
+    pub fn lenient_if(lenient: bool) -> Strictness {
+        if lenient {
+            Strictness::Lenient
+        } else {
+            Strictness::Strict
+        }
+    }
 }
 
 /// Read a fabric from `text`, the contents of the file `name` (named in errors only).
@@ -83,7 +118,16 @@ pub struct Parsed {
 /// # Errors
 /// The first line that cannot be read, or that contradicts another one.
 pub fn parse(text: &[u8], name: &str) -> Result<Parsed, ParseError> {
-    read(text).map_err(|(line, reason)| ParseError {
+    parse_as(text, name, Strictness::Strict)
+}
+
+/// Read a fabric as [`parse`] does, with a choice for lines that cannot be read.
+///
+/// # Errors
+/// As [`parse`]. Of a lenient reading: no node is left (with the first line left out), or there are
+/// more nodes than a subnet can have.
+pub fn parse_as(text: &[u8], name: &str, strictness: Strictness) -> Result<Parsed, ParseError> {
+    read(text, strictness).map_err(|(line, reason)| ParseError {
         file: name.to_owned(),
         line,
         reason,
@@ -93,29 +137,51 @@ pub fn parse(text: &[u8], name: &str) -> Result<Parsed, ParseError> {
 /// An error, with its line, counted from 1.
 type Fault = (usize, ParseReason);
 
-fn read(text: &[u8]) -> Result<Parsed, Fault> {
-    let mut assembly = Assembly::default();
-    let mut lines = 0;
+fn read(text: &[u8], strictness: Strictness) -> Result<Parsed, Fault> {
+    let mut format = Format::of(text);
+    let mut assembly = Assembly::new(strictness);
+    let mut last = (0, &b""[..]);
     for (index, bytes) in text.split(|&byte| byte == b'\n').enumerate() {
         let number = index + 1;
-        let fault = |reason| (number, reason);
-        lines = number;
-        if bytes.len() > MAX_LINE {
-            return Err(fault(ParseReason::LineTooLong { len: bytes.len() }));
-        }
-        match line::read(bytes).map_err(fault)? {
-            Line::Empty => {}
-            Line::Noise => assembly.noise(number),
-            Line::Attribute(attribute) => assembly.attribute(attribute),
-            Line::Header(header) => assembly.header(header, number)?,
-            Line::Port(port) => assembly.port(port, number)?,
-            Line::Unplugged(port) => assembly.unplugged(port, number)?,
+        last = (number, bytes);
+        if let Err(fault) = read_line(&mut format, &mut assembly, number, bytes) {
+            assembly.refuse_line(fault, Part::of(bytes))?;
         }
     }
-    if assembly.is_empty() {
-        return Err((lines, ParseReason::NoNodes));
+    let (line, bytes) = last;
+    if assembly.nodes.is_empty() {
+        return Err(assembly
+            .first_left_out()
+            .unwrap_or((line, ParseReason::NoNodes)));
     }
-    assembly.finish()
+    let mut parsed = assembly.finish()?;
+    if !bytes.trim_ascii().is_empty() {
+        let kind = WarningKind::NoLineFeed;
+        parsed.warnings.push(Warning { line, kind });
+    }
+    Ok(parsed)
+}
+
+fn read_line(
+    format: &mut Format,
+    assembly: &mut Assembly,
+    number: usize,
+    bytes: &[u8],
+) -> Result<(), Fault> {
+    let len = bytes.len();
+    if len > MAX_LINE {
+        return Err((number, ParseReason::LineTooLong { len }));
+    }
+    match format.read(bytes).map_err(|reason| (number, reason))? {
+        Line::Empty => {}
+        Line::Noise => assembly.noise(number),
+        Line::Attribute(attribute) => assembly.attribute(attribute, number),
+        Line::Setting => assembly.end_record(),
+        Line::Header(header) => assembly.header(header, number)?,
+        Line::Port(port) => assembly.port(port, number)?,
+        Line::Unplugged(port) => assembly.unplugged(port, number)?,
+    }
+    Ok(())
 }
 
 /// Whether another node fits.

@@ -2,6 +2,7 @@ use std::fmt;
 
 use rsm_ids::{Guid, Lid, PortNum};
 
+use super::ParseReason;
 use crate::netlist::LinkRate;
 
 /// A remark on a topology file for the operator. The parser has read the file all the same.
@@ -11,6 +12,57 @@ pub struct Warning {
     pub line: usize,
     /// The kind of the remark.
     pub kind: WarningKind,
+}
+
+impl Warning {
+    /// Count the lines up to `line` as left out with the first one.
+    pub(super) fn extend_to(&mut self, line: usize) {
+        if let WarningKind::LeftOut {
+            part: LeftOut::Lines { last_line } | LeftOut::Node { last_line },
+            ..
+        } = &mut self.kind
+        {
+            *last_line = line;
+        }
+    }
+}
+
+/// The part of a fabric that a lenient reading leaves out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeftOut {
+    /// The line, and links without a node up to `last_line`.
+    Lines {
+        /// The last of the lines that are left out together.
+        last_line: usize,
+    },
+    /// The node, with its links up to `last_line`.
+    Node {
+        /// The last of its lines.
+        last_line: usize,
+    },
+    /// The link that the line states. There is a cable if its other end states it as well.
+    Link,
+    /// The GUID and the LID that the line states for a port.
+    Address,
+    /// The GUID above the header; the identifier in the header counts.
+    Guid,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LeftOut::Lines { last_line } => write!(f, "left out up to line {last_line}"),
+            LeftOut::Node { last_line } => {
+                write!(
+                    f,
+                    "the node is left out with its links, up to line {last_line}"
+                )
+            }
+            LeftOut::Link => f.write_str("the link is left out"),
+            LeftOut::Address => f.write_str("the port's GUID and LID are left out"),
+            LeftOut::Guid => f.write_str("the identifier counts"),
+        }
+    }
 }
 
 impl fmt::Display for Warning {
@@ -64,6 +116,22 @@ pub enum WarningKind {
         /// The LID that the node itself states.
         there: Lid,
     },
+    /// The line contradicts the format or another line; the rest of the fabric counts.
+    LeftOut {
+        /// The part that is left out.
+        part: LeftOut,
+        /// The error in the line.
+        reason: ParseReason,
+    },
+    /// The GUID above the header is that of the system image; the identifier in the header counts.
+    SystemImageGuid {
+        /// The number of nodes with such a GUID; the line is the first one's.
+        nodes: usize,
+    },
+    /// The line begins the attributes of a node, and no header follows them.
+    NoNode,
+    /// The file ends in this line without a line feed: a part of the line may be missing.
+    NoLineFeed,
     /// The description is longer than the 64 bytes a node can hold; it has been cut off.
     LongDescription {
         /// Its length in bytes.
@@ -101,6 +169,15 @@ impl fmt::Display for WarningKind {
                 f,
                 "LID {here} for a port that says it has {there}; its own counts"
             ),
+            WarningKind::LeftOut { part, reason } => {
+                write!(f, "{reason}, expected {}; {part}", reason.expected())
+            }
+            WarningKind::SystemImageGuid { nodes } => write!(
+                f,
+                "GUID of the system image above the header (nodes: {nodes}); the identifier counts"
+            ),
+            WarningKind::NoNode => f.write_str("attributes of no node; left out"),
+            WarningKind::NoLineFeed => f.write_str("no line feed at the end; may be cut off"),
             WarningKind::LongDescription { len } => {
                 write!(f, "description of {len} bytes; cut off after 64")
             }

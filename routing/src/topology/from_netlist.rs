@@ -20,7 +20,7 @@ impl Topology {
     ///
     /// Every port keeps the LIDs that the netlist states where they are unicast, aligned to the LMC
     /// and not taken by a port before it; the others get the lowest that are free, in the order of
-    /// the nodes.
+    /// the nodes. A port that is left out has no LID, and takes none away.
     ///
     /// # Errors
     /// [`TopologyError::LidRange`] when the LIDs do not suffice.
@@ -80,6 +80,15 @@ fn add_endport(
     builder.add_endport(switch, at.1, spec.guid, lid, lmc, kind)
 }
 
+/// Whether switches forward to a port: to port 0 of a switch, and across a cable of a switch.
+fn is_destination(netlist: &Netlist, (index, port): End) -> bool {
+    let is_switch = |node: usize| netlist.nodes()[node].kind == NodeKind::Switch;
+    is_switch(index)
+        || netlist
+            .peer((index, port))
+            .is_some_and(|(peer, _)| is_switch(peer))
+}
+
 /// The LIDs in use, and their holders.
 struct Lids {
     taken: Vec<bool>,
@@ -95,7 +104,8 @@ impl Lids {
             next: Lid::UNICAST_FIRST.0,
         };
         for (index, node) in netlist.nodes().iter().enumerate() {
-            for port in node.end_ports() {
+            let end_ports = node.end_ports();
+            for port in end_ports.filter(|&port| is_destination(netlist, (index, port))) {
                 let spec = node.port(port);
                 if lids.is_free(spec.lid, spec.lmc) {
                     lids.take(spec.lid, spec.lmc);

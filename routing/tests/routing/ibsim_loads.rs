@@ -6,7 +6,7 @@
 
 #![expect(clippy::print_stderr, reason = "what is skipped is said")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs;
 use std::io::Write as _;
@@ -86,6 +86,17 @@ fn dumped(output: &str) -> BTreeSet<Link> {
 }
 
 fn assert_loads(what: &str, netlist: &Netlist) {
+    let mut text = Vec::new();
+    write(netlist, &mut text).unwrap();
+    let (stdout, stderr) = dump(what, &text);
+    assert_eq!(stderr, "", "{what}");
+    let (here, there) = (links(netlist), dumped(&stdout));
+    let difference: Vec<_> = here.symmetric_difference(&there).take(5).collect();
+    assert!(difference.is_empty(), "{what}: {difference:?}");
+}
+
+/// What ibsim prints of a fabric that it simulates, and its warnings.
+fn dump(what: &str, text: &[u8]) -> (String, String) {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let unique = format!(
         "rsm-{}-{}",
@@ -93,8 +104,6 @@ fn assert_loads(what: &str, netlist: &Netlist) {
         NEXT.fetch_add(1, Ordering::Relaxed)
     );
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{unique}.txt"));
-    let mut text = Vec::new();
-    write(netlist, &mut text).unwrap();
     fs::write(&file, text).unwrap();
 
     let mut child = Command::new(IBSIM)
@@ -116,18 +125,15 @@ fn assert_loads(what: &str, netlist: &Netlist) {
     let output = child.wait_with_output().unwrap();
     fs::remove_file(&file).unwrap();
 
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{what}: {stderr}");
     assert!(matches!(console, Some(Ok(()))), "{what}: {console:?}");
     assert!(
         stdout.contains("Network simulator ready"),
         "{what}: {stdout}"
     );
-    assert_eq!(stderr, "", "{what}");
-    let (here, there) = (links(netlist), dumped(&stdout));
-    let difference: Vec<_> = here.symmetric_difference(&there).take(5).collect();
-    assert!(difference.is_empty(), "{what}: {difference:?}");
+    (stdout, stderr)
 }
 
 #[test]
@@ -187,5 +193,90 @@ fn ibsim_loads_real_fabrics_that_have_been_read_and_written() {
             continue;
         };
         assert_loads(file, &parse(&text, file).unwrap().netlist);
+    }
+}
+
+/// Node GUIDs, and the links between them, in the output of ibsim's `dump`, with their rates.
+type Simulated = (BTreeSet<u64>, BTreeSet<(u64, u8, u64, u8, String)>);
+
+fn simulated(output: &str) -> Simulated {
+    let mut guid_of = BTreeMap::new();
+    let mut found = Vec::new();
+    let mut here = 0;
+    for line in output.lines() {
+        if let Some((header, rest)) = line.split_once("nodeguid ") {
+            let guid = rest.split_whitespace().next().unwrap_or("");
+            here = u64::from_str_radix(guid, 16).expect("a GUID");
+            guid_of.insert(between(header, '"', '"').unwrap_or("").to_owned(), here);
+        } else if let Some(rest) = line.strip_suffix(" Init/LinkUp") {
+            let number = |text: &str| between(text, '[', ']').and_then(|n| n.parse().ok());
+            let (_, across) = rest.split_once("\"[").expect("a link");
+            let mut rate = rest.split_whitespace().rev();
+            let (speed, width) = (rate.next().unwrap_or(""), rate.next().unwrap_or(""));
+            let peer = between(rest, '"', '"').unwrap_or("").to_owned();
+            let ports = (number(rest), number(&format!("[{across}")));
+            found.push((
+                here,
+                ports.0.unwrap_or(0),
+                peer,
+                ports.1.unwrap_or(0),
+                format!("{width} {speed}"),
+            ));
+        }
+    }
+    let links = found.into_iter();
+    let links =
+        links.map(|(node, port, peer, there, rate)| (node, port, guid_of[&peer], there, rate));
+    (guid_of.values().copied().collect(), links.collect())
+}
+
+fn stated(netlist: &Netlist) -> Simulated {
+    let guid = |node: usize| netlist.nodes()[node].guid.0;
+    let guids = (0..netlist.nodes().len()).map(guid).collect();
+    let mut links = BTreeSet::new();
+    for cable in netlist.cables() {
+        let speed = match cable.speed {
+            LinkSpeed::Sdr => " 2.5G",
+            LinkSpeed::Ddr => " 5.0G",
+            LinkSpeed::Qdr => "10.0G",
+            LinkSpeed::Edr => "25G",
+            LinkSpeed::Hdr => "50G",
+            other => panic!("{other}"),
+        };
+        let rate = format!("{} {}", cable.width, speed.trim());
+        for end in [cable.a, cable.b] {
+            let across = cable.across(end);
+            links.insert((
+                guid(end.0),
+                end.1.0,
+                guid(across.0),
+                across.1.0,
+                rate.clone(),
+            ));
+        }
+    }
+    (guids, links)
+}
+
+#[test]
+fn nets_are_read_as_ibsim_simulates_them() {
+    if !ibsim_is_there() {
+        return;
+    }
+    let mut nets = vec![("NET".to_owned(), super::ibsim_nets::NET.as_bytes().to_vec())];
+    for entry in fs::read_dir("/usr/share/doc/ibsim-utils/net-examples")
+        .into_iter()
+        .flatten()
+    {
+        let path = entry.unwrap().path();
+        let name = path.display().to_string();
+        if !name.ends_with("README") {
+            nets.push((name, fs::read(&path).unwrap()));
+        }
+    }
+    for (name, text) in nets {
+        let (stdout, _) = dump(&name, &text);
+        let parsed = parse(&text, &name).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(stated(&parsed.netlist), simulated(&stdout), "{name}");
     }
 }

@@ -2,6 +2,7 @@
 
 mod auto;
 mod common;
+mod damaged_files;
 mod detours;
 mod engines;
 mod fabric_tree;
@@ -9,6 +10,7 @@ mod fabrics;
 mod grids;
 mod ibnetdiscover_round_trip;
 mod ibsim_loads;
+mod ibsim_nets;
 mod lanes;
 mod multicast;
 mod multicast_follow;
@@ -19,6 +21,7 @@ mod quality;
 mod random;
 mod real_fabrics;
 mod rebalance;
+mod site_files;
 mod special;
 mod swapped;
 mod topology;

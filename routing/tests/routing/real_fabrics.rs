@@ -348,6 +348,7 @@ proptest! {
         for spoil in spoils {
             apply(&mut text, spoil);
         }
+        super::damaged_files::assert_readings_are_sound(&text)?;
         match parse(&text, "spoiled") {
             Ok(Parsed { netlist, .. }) => {
                 let again = parse(&written(&netlist), "again");

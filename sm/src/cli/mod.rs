@@ -35,7 +35,7 @@ Examples:
   rsm --fabric sim:superpod               a simulated 1,024-GPU SuperPOD; then: rsmctl status
   rsm --fabric umad:mlx5_0:1 --once       bring a subnet up once; exit code 0 when all is as planned
   rsm --dry-run                           list the Sets of rsm beside the present master, and send none
-  rsm plan fabric.txt --format json       routes for a fabric in ibnetdiscover's format, and their proof
+  rsm plan fabric.txt --format json       routes for a fabric that ibnetdiscover printed, and their proof
   rsm generate fat-tree:k=24,levels=3     a fabric that ibsim loads";
 
 #[derive(Subcommand, Debug)]

@@ -1,6 +1,17 @@
-//! Standard output, whose closing by the reader is no error.
+//! Standard output, whose closing by the reader is no error, and warnings on standard error.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
+
+/// Writes warnings to standard error from now on. To be called once.
+pub(super) fn show_warnings() {
+    tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .with_max_level(tracing::Level::WARN)
+        .with_target(false)
+        .without_time()
+        .init();
+}
 
 /// Writes with `write` to standard output. A reader that went away (`| head`) is no error.
 pub(super) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {

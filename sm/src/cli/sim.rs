@@ -8,6 +8,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
+use rsm_routing::ibnetdiscover::Strictness;
 use rsm_sim_host::protocol::{NODE_VARIABLE, PORT_VARIABLE, SOCKET_VARIABLE};
 
 use super::output::print;
@@ -30,9 +31,13 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(super) struct ServeArgs {
-    /// A file in ibnetdiscover's format, or a generator such as superpod or fat-tree:k=4,levels=3;
-    /// with ,devices=… for devices with habits, which `rsm generate` lists
+    /// A file in ibnetdiscover's or ibsim's format, or a generator such as superpod or
+    /// fat-tree:k=4,levels=3; with ,devices=… for devices with habits, which `rsm generate` lists
     fabric: String,
+    /// Leave out lines of the file that cannot be read, with the nodes and cables that need them,
+    /// and report each; the same as ,lenient after the file's name
+    #[arg(long)]
+    lenient: bool,
     /// The socket by which programs reach the fabric
     #[arg(long, env = SOCKET_VARIABLE, default_value_os_t = default_socket(), value_name = "PATH")]
     socket: PathBuf,
@@ -80,6 +85,7 @@ fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         .init();
     let server = FabricServer {
         fabric: args.fabric.clone(),
+        strictness: Strictness::lenient_if(args.lenient),
         socket: args.socket.clone(),
         listen: args.listen,
     };

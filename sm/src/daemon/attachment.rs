@@ -30,7 +30,8 @@ pub enum FabricSpec {
         /// Number of its port.
         port: Option<PortNum>,
     },
-    /// A simulated fabric: a generator's specification, or a file in ibnetdiscover's format.
+    /// A simulated fabric: a generator's specification, or a file in ibnetdiscover's or ibsim's
+    /// format.
     Sim(String),
 }
 

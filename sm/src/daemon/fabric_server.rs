@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use rsm_api::{Backend, Listen, Server};
+use rsm_routing::ibnetdiscover::Strictness;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{Sim, live};
 use rsm_sim_host::server;
@@ -23,8 +24,10 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A simulated fabric and its addresses.
 pub struct FabricServer {
-    /// A file in ibnetdiscover's format or a generator's specification.
+    /// A file in ibnetdiscover's or ibsim's format, or a generator's specification.
     pub fabric: String,
+    /// The treatment of lines of the file that cannot be read.
+    pub strictness: Strictness,
     /// The socket that the shim connects to.
     pub socket: PathBuf,
     /// Address of the gRPC Simulation service, if it is served.
@@ -42,7 +45,7 @@ pub async fn serve_fabric(
 ) -> anyhow::Result<()> {
     let fabric = &options.fabric;
     let spec = fabric.strip_prefix("sim:").unwrap_or(fabric);
-    let (netlist, config) = offline::simulated(spec)?;
+    let (netlist, config) = offline::simulated_as(spec, options.strictness)?;
     let (node, _) = default_attachment(&netlist)
         .with_context(|| format!("no host in {spec} has a cable to reach the fabric through"))?;
     let mut signals = Signals::listen()?;

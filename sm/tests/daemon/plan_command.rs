@@ -180,3 +180,55 @@ fn the_svg_option_draws_a_picture() {
     assert!(picture.starts_with("<svg ") && picture.trim_end().ends_with("</svg>"));
     assert!(picture.contains("superpod:su=1") && picture.contains("links by load"));
 }
+
+#[test]
+fn lenient_reading_leaves_out_a_node_and_names_its_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let net = directory.path().join("net.txt");
+    let mut text = Vec::new();
+    rsm_routing::ibnetdiscover::write(&generate("ring:3,hosts=2").unwrap(), &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let header = text
+        .lines()
+        .position(|line| line.starts_with("Ca"))
+        .unwrap();
+    let spoilt: String = text
+        .lines()
+        .enumerate()
+        .map(|(index, line)| match index == header {
+            true => line.replacen("\"H-e", "\"H-z", 1) + "\n",
+            false => format!("{line}\n"),
+        })
+        .collect();
+    std::fs::write(&net, spoilt).unwrap();
+    let net = net.to_str().unwrap();
+    let refused = run(&[net]);
+    assert!(!refused.status.success());
+    let errors = String::from_utf8(refused.stderr).unwrap();
+    assert!(
+        errors.contains(&format!("{net}:{}: ", header + 1)),
+        "{errors}"
+    );
+    let whole = json(&["ring:3,hosts=2"]);
+    let rest = json(&[net, "--lenient"]);
+    let cas = |plan: &Value| plan["fabric"]["cas"].as_u64().unwrap();
+    assert_eq!(cas(&rest) + 1, cas(&whole));
+    let warned = String::from_utf8(run(&[net, "--lenient"]).stderr).unwrap();
+    assert!(
+        warned.contains(&format!("line {}: ", header + 1)),
+        "{warned}"
+    );
+}
+
+#[test]
+fn netlists_of_ibsim_are_planned() {
+    let directory = tempfile::tempdir().unwrap();
+    let net = directory.path().join("net");
+    let text = "Switch 8 \"leaf\"\n[1] \"a\"[1]\n[2] \"b\"[1]\n\nHca 2 \"a\"\n[1] \"leaf\"[1]\n\nHca 2 \"b\"\n[1] \"leaf\"[2]\n";
+    std::fs::write(&net, text).unwrap();
+    let plan = json(&[net.to_str().unwrap()]);
+    assert_eq!(plan["fabric"]["cas"], 2);
+    // Ports without a cable have no LID.
+    assert_eq!(plan["fabric"]["lids"], 3);
+    assert_eq!(plan["verify"]["unreachable_pairs"], 0);
+}

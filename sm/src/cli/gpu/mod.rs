@@ -19,12 +19,13 @@ use rsm_gdr::job::{JobRequest, Pattern};
 use rsm_gdr::render::{self, EXPORTERS, ExportOptions, Exporter, NcclVersion};
 use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_routing::engine::{self, EngineKind, Options};
+use rsm_routing::ibnetdiscover::Strictness;
 use rsm_routing::netlist::Netlist;
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::Topology;
 
 use super::Format;
-use super::output::{print, print_json};
+use super::output::{print, print_json, show_warnings};
 use crate::offline;
 use crate::plan::lids::{self, Claims};
 use crate::plan::order::{HostOrder, HostOrderSources, roles};
@@ -45,6 +46,10 @@ pub(super) struct GpuArgs {
     /// The routing engine, by name
     #[arg(long, global = true, default_value_t, value_name = "NAME")]
     engine: EngineKind,
+    /// Leave out lines of the fabric's file that cannot be read, with the nodes and cables that
+    /// need them, and report each
+    #[arg(long, global = true)]
+    lenient: bool,
     /// The service level of collectives
     #[arg(long, global = true, default_value_t = 0, value_name = "SL", value_parser = clap::value_parser!(u8).range(0..=15))]
     sl: u8,
@@ -172,6 +177,7 @@ pub(super) fn analyse(
 }
 
 pub(super) fn run(args: &GpuArgs) -> anyhow::Result<ExitCode> {
+    show_warnings();
     if let Command::Import { files } = &args.command {
         let json = to_json(&load::merged(files)?);
         print(|out| writeln!(out, "{json}"))?;
@@ -181,7 +187,8 @@ pub(super) fn run(args: &GpuArgs) -> anyhow::Result<ExitCode> {
         .inventory
         .as_deref()
         .context("no inventory of GPU hosts: give a folder or a file with --inventory")?;
-    let netlist = offline::load(args.command.fabric().unwrap_or_default())?;
+    let spec = args.command.fabric().unwrap_or_default();
+    let netlist = offline::load_as(spec, Strictness::lenient_if(args.lenient))?;
     let model = offline::fabric(&netlist);
     let lids = lids::assign(&model, &Claims::new(), &Policy::default());
     let topology = Arc::new(crate::plan::topology(&model, &lids, &BTreeSet::new())?);

@@ -18,6 +18,7 @@ use clap::Args;
 use rsm_ids::Guid;
 use rsm_routing::engine::{self, EngineKind, Options};
 use rsm_routing::generate;
+use rsm_routing::ibnetdiscover::Strictness;
 use rsm_routing::lanes::Lanes;
 use rsm_routing::netlist::Netlist;
 use rsm_routing::quality::{Quality, Settings, measure};
@@ -27,7 +28,7 @@ use rsm_routing::verify::{Report, verify_on_lanes};
 
 use super::Format;
 use super::gpu::{self, Summary};
-use super::output::{print, print_json};
+use super::output::{print, print_json, show_warnings};
 use crate::config::{load_categories, load_guid_file};
 use crate::fabric::Fabric;
 use crate::offline;
@@ -41,8 +42,13 @@ use stopwatch::Stopwatch;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct PlanArgs {
-    /// A file in ibnetdiscover's format, or a generator such as superpod or pgft:2;18,36;1,18;1,1
+    /// A file in ibnetdiscover's or ibsim's format, or a generator such as superpod or
+    /// pgft:2;18,36;1,18;1,1
     fabric: String,
+    /// Leave out lines of the file that cannot be read, with the nodes and cables that need them,
+    /// and report each
+    #[arg(long)]
+    lenient: bool,
     /// The routing engine, by name
     #[arg(long, default_value_t, value_name = "NAME")]
     engine: EngineKind,
@@ -99,6 +105,7 @@ Examples:
   rsm plan fat-tree:k=24,levels=3 --compare minhop,updn --fail links=1%,seed=7
   rsm plan fabric.txt --tables opensm-lfts.dump --compare auto
   rsm plan fabric.txt --gpu dgx.txt --categories categories.txt
+  rsm plan damaged.txt --lenient
   rsm plan fabric.txt --whatif unlink=leaf-03:33
   rsm plan fabric.txt --whatif remove=0x0002c90300001234";
 
@@ -133,6 +140,7 @@ struct Measured {
 }
 
 pub(super) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
+    show_warnings();
     let bench = prepare(args)?;
     for finding in &bench.lids.findings {
         tracing::warn!("{}", finding.text);
@@ -174,7 +182,7 @@ fn exit_code(sound: bool) -> ExitCode {
 
 fn prepare(args: &PlanArgs) -> anyhow::Result<Bench> {
     let mut watch = Stopwatch::start();
-    let mut netlist = offline::load(&args.fabric)?;
+    let mut netlist = offline::load_as(&args.fabric, Strictness::lenient_if(args.lenient))?;
     if let Some(faults) = &args.fail {
         netlist = generate::fail(netlist, faults)?;
     }

@@ -1,0 +1,142 @@
+//! The text after a node's identifier: description, addresses, rate.
+
+use rsm_ids::{Lid, Lmc};
+
+use super::ParseReason;
+use super::cursor::{Cursor, quote};
+use super::text::unescape;
+use crate::netlist::{LinkRate, LinkWidth};
+
+/// The text after the `#` that follows a node's identifier.
+#[derive(Default)]
+pub(super) struct Comment<'a> {
+    pub(super) before: &'a [u8],
+    /// None where there are no quotes; all of the comment is `before` and `after` then.
+    pub(super) description: Option<Vec<u8>>,
+    pub(super) after: &'a [u8],
+}
+
+/// The comment at the cursor, which reaches to the end of the line.
+pub(super) fn comment<'a>(cursor: &mut Cursor<'a>) -> Result<Comment<'a>, ParseReason> {
+    cursor.skip_blanks();
+    let mut text = cursor.rest();
+    if let Some(rest) = text.strip_prefix(b"#") {
+        text = rest;
+    } else if !text.is_empty() && !text[0].is_ascii_alphabetic() {
+        return Err(cursor.unexpected("`#` and the description"));
+    } else {
+        // Hand-written files have options here, and no description.
+        text = &[];
+    }
+    // Not every tool escapes quotes in a description. A line has one description, so it ends at the
+    // last quote, whatever it contains.
+    let is_quote = |byte: &u8| *byte == b'"';
+    let Some(first) = text.iter().position(is_quote) else {
+        let text = text.trim_ascii();
+        return Ok(Comment {
+            before: text,
+            description: None,
+            after: text,
+        });
+    };
+    let last = text.iter().rposition(is_quote).unwrap_or(first);
+    if last == first {
+        return Err(ParseReason::OpenDescription);
+    }
+    let description = unescape(&text[first + 1..last]);
+    if description.contains(&0) {
+        return Err(ParseReason::DescriptionNul);
+    }
+    Ok(Comment {
+        before: &text[..first],
+        description: Some(description),
+        after: &text[last + 1..],
+    })
+}
+
+/// The words of a text, which blanks separate.
+pub(super) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty())
+}
+
+/// The first word that is a rate, `4xHDR`.
+pub(super) fn rate(text: &[u8]) -> Option<LinkRate> {
+    words(text).find_map(|word| std::str::from_utf8(word).ok()?.parse().ok())
+}
+
+/// Whether the word has the form of a rate, with any speed.
+fn is_rate(word: &[u8]) -> bool {
+    LinkWidth::ALL
+        .iter()
+        .any(|width| word.starts_with(width.to_string().as_bytes()))
+}
+
+/// The numbers after the words `lid` and `lmc`. A port without a LID has the word alone.
+pub(super) fn address(text: &[u8]) -> Result<(Option<Lid>, Lmc), ParseReason> {
+    let lid = number_after(text, b"lid", "a LID after the word `lid`")?
+        .map(|lid| u16::try_from(lid).map_err(|_| ParseReason::Lid { lid }))
+        .transpose()?;
+    let lmc = number_after(text, b"lmc", "an LMC after the word `lmc`")?.unwrap_or(0);
+    let lmc = u8::try_from(lmc)
+        .ok()
+        .and_then(|bits| Lmc::new(bits).ok())
+        .ok_or(ParseReason::Lmc { lmc })?;
+    Ok((lid.map(Lid), lmc))
+}
+
+fn number_after(
+    text: &[u8],
+    name: &[u8],
+    expected: &'static str,
+) -> Result<Option<u64>, ParseReason> {
+    let mut words = words(text).skip_while(|word| *word != name);
+    words.next();
+    let Some(word) = words.next() else {
+        return Ok(None);
+    };
+    let is_next_field = [b"lid".as_slice(), b"lmc", b"N/A", b"-"].contains(&word)
+        || word.contains(&b'=')
+        || is_rate(word);
+    if is_next_field {
+        return Ok(None);
+    }
+    let mut cursor = Cursor::new(word);
+    let number = cursor.number(expected)?;
+    // The `4` of a rate that cannot be read is no number.
+    if cursor.rest().first().is_some_and(u8::is_ascii_alphabetic) {
+        return Err(ParseReason::Syntax {
+            found: quote(word),
+            column: 1,
+            expected,
+        });
+    }
+    Ok(Some(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lid_without_a_number_is_none() {
+        let lmc = Lmc::from_bits;
+        let cases: [(&str, Option<Lid>, Lmc); 9] = [
+            ("lid 5 lmc 1", Some(Lid(5)), lmc(1)),
+            ("lid  lmc 2", None, lmc(2)),
+            ("lid lmc", None, lmc(0)),
+            ("lid", None, lmc(0)),
+            (" enhanced port 0 lid ", None, lmc(0)),
+            ("lid 4xHDR", None, lmc(0)),
+            ("lid 4x???", None, lmc(0)),
+            ("lid  s=4 w=2", None, lmc(0)),
+            ("lid N/A lmc N/A", None, lmc(0)),
+        ];
+        for (text, lid, lmc) in cases {
+            assert_eq!(address(text.as_bytes()), Ok((lid, lmc)), "{text}");
+        }
+        for text in ["lid x", "lid 5a", "lid 70000", "lmc 8", "lmc x"] {
+            assert!(address(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+}

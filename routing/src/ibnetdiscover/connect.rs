@@ -1,0 +1,194 @@
+//! From links, each stated by one or both of its ends, to cables.
+
+use std::collections::HashMap;
+
+use rsm_ids::{Guid, Lid, Lmc, PortNum};
+
+use super::assemble::{Assembly, Link, port_number};
+use super::{Fault, LeftOut, ParseReason, Parsed, WarningKind};
+use crate::netlist::{
+    Cable, CableEnd, LinkRate, LinkSpeed, LinkWidth, Netlist, NetlistError, NodeKind,
+};
+
+/// The rate of a link without one: every port supports it.
+const SLOWEST: LinkRate = LinkRate {
+    width: LinkWidth::X4,
+    speed: LinkSpeed::Sdr,
+};
+
+/// The other end of a link.
+enum Across<'a> {
+    /// Its node is not in the file.
+    Unknown,
+    /// The other end states the link, too.
+    Stated(CableEnd, &'a Link),
+    /// The other end does not mention the link.
+    Unstated(CableEnd),
+}
+
+impl Assembly {
+    pub(super) fn finish(mut self) -> Result<Parsed, Fault> {
+        self.drop_pending();
+        let cables = self.connect()?;
+        self.check_port_guids()?;
+        self.warnings.sort_by_key(|warning| warning.line);
+        // Every rule has been checked with the line that breaks it.
+        let netlist =
+            Netlist::new(self.nodes, cables).map_err(|error| (1, ParseReason::Fabric(error)))?;
+        Ok(Parsed {
+            netlist,
+            warnings: self.warnings,
+        })
+    }
+
+    fn connect(&mut self) -> Result<Vec<Cable>, Fault> {
+        let links = std::mem::take(&mut self.links);
+        let mut cables = Vec::with_capacity(links.len() / 2 + 1);
+        // Ports that only their other end mentions, and the line.
+        let mut claimed: HashMap<CableEnd, usize> = HashMap::new();
+        for (&end, link) in &links {
+            let across = self.across(end, link, |there| {
+                let claim = links.get(&there);
+                claim.ok_or_else(|| *claimed.entry(there).or_insert(link.line))
+            });
+            match across {
+                Err(reason) => self.refuse_part(link.line, LeftOut::Link, reason)?,
+                Ok(Across::Unknown) => {
+                    let id = link.peer.text();
+                    self.warn(link.line, WarningKind::UnknownPeer { id });
+                }
+                Ok(Across::Stated(there, back)) => {
+                    self.hear_of_peer(there, link);
+                    if end <= there {
+                        cables.push(cable(end, there, self.agreed_rate(link, back)));
+                    }
+                }
+                Ok(Across::Unstated(there)) => {
+                    self.hear_of_peer(there, link);
+                    let id = self.nodes[there.0].id();
+                    let port = there.1;
+                    self.warn(link.line, WarningKind::OneSided { id, port });
+                    cables.push(cable(end, there, link.rate.unwrap_or(SLOWEST)));
+                }
+            }
+        }
+        Ok(cables)
+    }
+
+    /// The other end of a link. `stated` has the link that an end states, or else the line of the
+    /// first link that ends in it.
+    fn across<'a>(
+        &self,
+        end: CableEnd,
+        link: &Link,
+        stated: impl FnOnce(CableEnd) -> Result<&'a Link, usize>,
+    ) -> Result<Across<'a>, ParseReason> {
+        let Some(peer) = self.index_of(&link.peer) else {
+            return Ok(Across::Unknown);
+        };
+        let peer_port = port_number(link.peer_port, self.nodes[peer].num_ports)?;
+        let there = (peer, peer_port);
+        let other_line = match stated(there) {
+            Ok(back) => {
+                let points_here = self.index_of(&back.peer) == Some(end.0)
+                    && back.peer_port == u64::from(end.1.0);
+                if points_here {
+                    return Ok(Across::Stated(there, back));
+                }
+                back.line
+            }
+            Err(first) if first == link.line => return Ok(Across::Unstated(there)),
+            Err(first) => first,
+        };
+        Err(ParseReason::Contradiction {
+            id: self.nodes[peer].id(),
+            port: peer_port,
+            other_line,
+        })
+    }
+
+    /// Compare a link's statement about the port at its other end with that node's own, or take it
+    /// where the node has none.
+    fn hear_of_peer(&mut self, there: CableEnd, link: &Link) {
+        let node = &self.nodes[there.0];
+        let is_switch = node.kind == NodeKind::Switch;
+        let end_port = if is_switch {
+            (there.0, PortNum::ZERO)
+        } else {
+            there
+        };
+        // Where a system image has several nodes, its GUID is none of a port.
+        let of_system = |guid: &Guid| is_switch && *guid == node.system_image_guid;
+        let peer_guid = link.peer_guid.filter(|guid| !of_system(guid));
+        let Some(own) = node.ports.get(&end_port.1).copied() else {
+            let lid = link.peer_lid.unwrap_or(Lid::NONE);
+            self.state(end_port, (peer_guid, lid, Lmc::ZERO), link.line);
+            return;
+        };
+        if let Some(here) = peer_guid
+            && here != own.guid
+        {
+            let there = own.guid;
+            self.warn(link.line, WarningKind::PeerGuidMismatch { here, there });
+        }
+        if let Some(here) = link.peer_lid
+            && here != own.lid
+        {
+            let there = own.lid;
+            self.warn(link.line, WarningKind::PeerLidMismatch { here, there });
+        }
+    }
+
+    fn agreed_rate(&mut self, one: &Link, other: &Link) -> LinkRate {
+        let (Some(here), Some(there)) = (one.rate, other.rate) else {
+            return one.rate.or(other.rate).unwrap_or(SLOWEST);
+        };
+        if here != there {
+            let other_line = other.line;
+            let kind = WarningKind::RateMismatch {
+                here,
+                there,
+                other_line,
+            };
+            self.warn(one.line, kind);
+        }
+        LinkRate {
+            width: here.width.min(there.width),
+            speed: here.speed.min(there.speed),
+        }
+    }
+
+    /// Each stated port GUID names one port.
+    fn check_port_guids(&mut self) -> Result<(), Fault> {
+        let mut first: HashMap<Guid, CableEnd> = HashMap::new();
+        for index in 0..self.nodes.len() {
+            let stated = self.nodes[index].ports.iter();
+            let stated: Vec<_> = stated.map(|(port, spec)| (*port, spec.guid)).collect();
+            for (port, guid) in stated {
+                let end = (index, port);
+                let reason = if guid.is_zero() {
+                    let id = self.nodes[index].id();
+                    ParseReason::Fabric(NetlistError::ZeroPortGuid { id, port })
+                } else if let Some(&other) = first.get(&guid) {
+                    let first_line = self.address_line(other);
+                    ParseReason::DuplicatePortGuid { guid, first_line }
+                } else {
+                    first.insert(guid, end);
+                    continue;
+                };
+                self.refuse_part(self.address_line(end), LeftOut::Address, reason)?;
+                self.nodes[index].ports.remove(&port);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn cable(a: CableEnd, b: CableEnd, rate: LinkRate) -> Cable {
+    Cable {
+        a,
+        b,
+        width: rate.width,
+        speed: rate.speed,
+    }
+}
