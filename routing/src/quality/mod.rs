@@ -17,6 +17,7 @@
 
 mod carry;
 mod forest;
+mod leaf_set;
 mod order;
 mod patterns;
 mod permutations;
@@ -274,9 +275,9 @@ fn name_links(fabric: &Fabric<'_>, uses: &Uses) -> Vec<LinkUse> {
                     peer: guid(group.neighbour),
                     peer_port: link.peer_port,
                     rate: link.weight,
-                    paths: uses.received[channel].paths,
+                    paths: uses.paths[channel],
                     sources: uses.sources[channel],
-                    destinations: uses.received[channel].destinations,
+                    destinations: uses.destinations[channel],
                 }
             }));
         }

@@ -37,8 +37,8 @@ pub(super) struct Leaf {
 pub(super) struct LidBlock {
     /// The block's number in the tables.
     pub(super) index: usize,
-    /// In the order of LIDs.
-    hosts: Range<usize>,
+    /// Numbers of the hosts in the order of LIDs.
+    pub(super) hosts: Range<usize>,
 }
 
 /// Every host, by leaf and then port.
@@ -52,6 +52,8 @@ pub(super) struct Hosts {
     pub(super) blocks: Vec<LidBlock>,
     /// Places in `all` in the order of LIDs.
     by_lid: Vec<u16>,
+    /// By host: its number in the order of LIDs.
+    pub(super) numbers: Vec<u16>,
 }
 
 impl Hosts {
@@ -84,7 +86,12 @@ impl Hosts {
         let switch = |host: &Host| leaves[host.leaf as usize].switch.0 as u16;
         let mut by_lid: Vec<u16> = (0..all.len() as u16).collect();
         by_lid.sort_unstable_by_key(|&place| all[usize::from(place)].lid);
+        let mut numbers = vec![0; all.len()];
+        for (number, &place) in by_lid.iter().enumerate() {
+            numbers[usize::from(place)] = number as u16;
+        }
         Hosts {
+            numbers,
             switches: all.iter().map(switch).collect(),
             blocks: blocks(&all, &by_lid),
             all,

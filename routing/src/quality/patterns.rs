@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use crate::generate::rng::Rng;
 
 use super::carry::{Carrier, Phase};
-use super::permutations::{self, Loads, Permutations};
+use super::permutations::{self, Load, Permutations};
 use super::{Bisection, Contention};
 
 /// Up to so many hosts, every phase of a shift pattern is tried: with its 16.8 million flows that
@@ -60,11 +60,14 @@ where
         for (number, phase) in phases.iter().enumerate() {
             permutations.add(number, pairs(phase));
         }
-        Loads::of(&permutations).fullest()
+        let mut load = Load::new(carrier);
+        let fullest = |flows| {
+            load.set(&flows);
+            load.fullest()
+        };
+        permutations.follow().into_iter().map(fullest).collect()
     });
-    let fullest = fullest.collect::<Vec<_>>().concat();
-    let fullest: Vec<u32> = fullest.into_iter().map(u32::from).collect();
-    summary(&fullest, of)
+    summary(&fullest.collect::<Vec<Vec<u32>>>().concat(), of)
 }
 
 /// Contention of phases by their fullest links.
@@ -134,16 +137,13 @@ pub(super) fn bandwidths(carrier: &Carrier<'_>, seeds: &[u64]) -> Vec<f64> {
     for (phase, order) in orders.iter().enumerate() {
         exchanges.add(phase, exchange(order));
     }
-    let loads = Loads::of(&exchanges);
-    // By phase, then by sender: flows on the fullest link on the way.
-    let mut fullest = vec![0u16; seeds.len() * hosts];
-    exchanges.for_each_hop(|hop| {
-        let fullest = &mut fullest[hop.phase * hosts + hop.from];
-        *fullest = loads.on(hop).max(*fullest);
-    });
-    let phases = orders.iter().zip(fullest.chunks_exact(hosts));
+    let mut load = Load::new(carrier);
+    let phases = orders.iter().zip(exchanges.follow());
     phases
-        .map(|(order, fullest)| bandwidth(carrier, order, fullest))
+        .map(|(order, flows)| {
+            load.set(&flows);
+            bandwidth(carrier, order, &load.fullest_of(&flows, hosts))
+        })
         .collect()
 }
 

@@ -1,18 +1,19 @@
 //! Phases of traffic in which no host sends to two hosts or receives from two.
 //!
-//! Many such phases are followed at the same time, destination by destination: the packets of all
-//! phases to one LID pass the same few links and table entries, which stay in the cache.
+//! Many such phases are followed together, block of LIDs by block: the table entries of a block stay
+//! in the cache, as the load of one phase does when its flows are known.
 
 use crate::tables::BLOCK_LIDS;
 use crate::verify::fabric::Blocks;
 
 use super::carry::Carrier;
 
-/// Phases that a thread follows together: those of one link fill two cache lines.
+/// Phases that a thread follows together: gathering the table entries for them is then a small part
+/// of the work.
 const TOGETHER: usize = 64;
 
-/// Phases that all threads follow at the same time: at 45,056 hosts their loads take 230 MB.
-const AT_A_TIME: usize = 512;
+/// Phases that all threads follow at the same time: at 45,056 hosts the flows of one take 0.8 MB.
+const AT_A_TIME: usize = 256;
 
 /// No host sends.
 const NOBODY: u16 = u16::MAX;
@@ -29,18 +30,21 @@ pub(super) fn share(phases: usize) -> usize {
 pub(super) struct Permutations<'a> {
     carrier: &'a Carrier<'a>,
     phases: usize,
-    /// By phase, then by place of the receiver: the place of the sender.
+    /// By phase, then by receiver in the order of LIDs: the place of the sender.
     senders: Vec<u16>,
 }
 
-/// A flow of one phase passes a link.
-#[derive(Clone, Copy)]
-pub(super) struct Hop {
-    pub(super) phase: usize,
-    /// The place of the sender.
-    pub(super) from: usize,
-    channel: usize,
+/// The flows of one phase that pass links, in the order of their receivers' LIDs.
+#[derive(Clone, Default)]
+pub(super) struct Flows {
+    /// Their senders' places.
+    senders: Vec<u16>,
+    /// The channels of one flow after those of the other, the last of each with [`LAST`].
+    channels: Vec<u32>,
 }
+
+/// Marks a channel as the last of its flow. Channels are fewer than 2^24.
+const LAST: u32 = 1 << 31;
 
 impl<'a> Permutations<'a> {
     /// Phases without traffic.
@@ -54,81 +58,104 @@ impl<'a> Permutations<'a> {
 
     /// Lets the first of each two hosts send to the second.
     pub(super) fn add(&mut self, phase: usize, pairs: impl IntoIterator<Item = (usize, usize)>) {
-        let hosts = self.carrier.hosts.all.len();
-        let senders = &mut self.senders[phase * hosts..][..hosts];
+        let hosts = self.carrier.hosts;
+        let senders = &mut self.senders[phase * hosts.all.len()..][..hosts.all.len()];
         for (from, to) in pairs {
-            debug_assert_eq!(senders[to], NOBODY, "host {to} receives twice");
+            let sender = &mut senders[usize::from(hosts.numbers[to])];
+            debug_assert_eq!(*sender, NOBODY, "host {to} receives twice");
             // Fewer hosts than LIDs.
-            senders[to] = from as u16;
+            *sender = from as u16;
         }
     }
 
-    /// Visits every link of every flow, those of one flow one after the other. Flows within a leaf
-    /// pass no link, and flows that do not arrive are left out.
-    pub(super) fn for_each_hop(&self, mut visit: impl FnMut(Hop)) {
+    /// The flows of each phase. Flows within a leaf pass no link, and flows that do not arrive are
+    /// left out.
+    pub(super) fn follow(&self) -> Vec<Flows> {
         let Carrier { fabric, hosts, .. } = self.carrier;
         let mut rows = Blocks::new(self.carrier.tables, fabric.switches);
         let mut entries = Vec::new();
+        let mut flows = vec![Flows::default(); self.phases];
         for block in &hosts.blocks {
             rows.gather((block.index, u64::MAX), &mut entries);
-            for &to in hosts.in_block(block) {
-                let to = usize::from(to);
-                let root = usize::from(hosts.switches[to]);
-                let offset = hosts.all[to].lid.index() % BLOCK_LIDS;
-                for phase in 0..self.phases {
-                    let Some(from) = self.sender(phase, to) else {
-                        continue;
-                    };
-                    let mut at = usize::from(hosts.switches[from]);
-                    while at != root {
-                        let channel = fabric.channel(at, entries[at * BLOCK_LIDS + offset]);
-                        visit(Hop {
-                            phase,
-                            from,
-                            channel,
-                        });
-                        at = fabric.next(channel);
+            for (phase, flows) in flows.iter_mut().enumerate() {
+                let senders = &self.senders[phase * hosts.all.len()..][block.hosts.clone()];
+                for (&from, &to) in senders.iter().zip(hosts.in_block(block)) {
+                    if from != NOBODY {
+                        flows.follow(self.carrier, &entries, (from, usize::from(to)));
                     }
                 }
             }
         }
-    }
-
-    /// The host whose packets arrive at a host.
-    fn sender(&self, phase: usize, to: usize) -> Option<usize> {
-        let from = self.senders[phase * self.carrier.hosts.all.len() + to];
-        let from = (from != NOBODY).then_some(usize::from(from))?;
-        self.carrier.arrives(from, to).then_some(from)
+        flows
     }
 }
 
-/// The load of some phases on the links.
-pub(super) struct Loads {
-    phases: usize,
-    /// By channel, then by phase. A phase has fewer flows than there are LIDs.
-    load: Vec<u16>,
+impl Flows {
+    /// Adds the flow between two hosts, by the table entries of the block of the receiver's LID.
+    fn follow(&mut self, carrier: &Carrier<'_>, entries: &[u8], (from, to): (u16, usize)) {
+        let Carrier { fabric, hosts, .. } = carrier;
+        let root = usize::from(hosts.switches[to]);
+        let mut at = usize::from(hosts.switches[usize::from(from)]);
+        if at == root || !carrier.arrives(usize::from(from), to) {
+            return;
+        }
+        self.senders.push(from);
+        let offset = hosts.all[to].lid.index() % BLOCK_LIDS;
+        while at != root {
+            let channel = fabric.channel(at, entries[at * BLOCK_LIDS + offset]);
+            at = fabric.next(channel);
+            let last = if at == root { LAST } else { 0 };
+            self.channels.push(channel as u32 | last);
+        }
+    }
+
+    /// Each flow's sender and channels.
+    fn iter(&self) -> impl Iterator<Item = (usize, impl Iterator<Item = usize>)> {
+        let channels = self.channels.split_inclusive(|channel| channel & LAST != 0);
+        let channels = channels.map(|flow| flow.iter().map(|channel| (channel & !LAST) as usize));
+        let senders = self.senders.iter().map(|&sender| usize::from(sender));
+        senders.zip(channels)
+    }
 }
 
-impl Loads {
-    pub(super) fn of(permutations: &Permutations<'_>) -> Loads {
-        let phases = permutations.phases;
-        let mut load = vec![0; permutations.carrier.fabric.channels() * phases];
-        permutations.for_each_hop(|hop| load[hop.channel * phases + hop.phase] += 1);
-        Loads { phases, load }
+/// The load of a phase on the links.
+pub(super) struct Load {
+    /// By channel. A phase has fewer flows than there are LIDs.
+    by_channel: Vec<u16>,
+    fullest: u16,
+}
+
+impl Load {
+    pub(super) fn new(carrier: &Carrier<'_>) -> Load {
+        Load {
+            by_channel: vec![0; carrier.fabric.channels()],
+            fullest: 0,
+        }
     }
 
-    /// Flows on the link of a hop, in its phase.
-    pub(super) fn on(&self, hop: Hop) -> u16 {
-        self.load[hop.channel * self.phases + hop.phase]
+    /// Replaces the load with that of `flows`.
+    pub(super) fn set(&mut self, flows: &Flows) {
+        self.by_channel.fill(0);
+        self.fullest = 0;
+        for channel in &flows.channels {
+            let load = &mut self.by_channel[(channel & !LAST) as usize];
+            *load += 1;
+            self.fullest = self.fullest.max(*load);
+        }
     }
 
-    /// Flows on the fullest link of each phase.
-    pub(super) fn fullest(&self) -> Vec<u16> {
-        let mut fullest = vec![0; self.phases];
-        for load in self.load.chunks_exact(self.phases.max(1)) {
-            for (fullest, &load) in fullest.iter_mut().zip(load) {
-                *fullest = load.max(*fullest);
-            }
+    /// Flows on the fullest link.
+    pub(super) fn fullest(&self) -> u32 {
+        u32::from(self.fullest)
+    }
+
+    /// By sender: flows on the fullest link that its flow among `flows` passes, 0 for hosts that
+    /// have none among them.
+    pub(super) fn fullest_of(&self, flows: &Flows, hosts: usize) -> Vec<u16> {
+        let mut fullest = vec![0; hosts];
+        for (sender, channels) in flows.iter() {
+            let loads = channels.map(|channel| self.by_channel[channel]);
+            fullest[sender] = loads.max().unwrap_or(0);
         }
         fullest
     }

@@ -1,7 +1,6 @@
 //! The hosts that use each link, over all pairs of hosts.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
@@ -10,9 +9,8 @@ use crate::tables::{BLOCK_LIDS, Tables};
 use crate::verify::fabric::{Blocks, Fabric};
 
 use super::forest::{Forest, Step};
+use super::leaf_set::{self, LeafSet, SharedSets};
 use super::order::{Hosts, LidBlock};
-
-const WORD_BITS: usize = u64::BITS as usize;
 
 /// How much memory the sets of leaves that send over each link may take: enough for 45,056 hosts on
 /// 1,408 leaves in one pass. Larger fabrics take several, each over some of the switches.
@@ -20,23 +18,16 @@ const SETS_BYTES: usize = 64 << 20;
 
 /// All pairs of hosts on the links, by channel.
 pub(super) struct Uses {
-    /// Paths to hosts.
-    pub(super) received: Vec<Received>,
+    /// How many ordered pairs of hosts on different leaves send over it.
+    pub(super) paths: Vec<u64>,
+    /// How many hosts receive over it.
+    pub(super) destinations: Vec<u32>,
     /// How many hosts send over it.
     pub(super) sources: Vec<u32>,
     /// Ordered pairs of hosts whose packets do not arrive.
     pub(super) lost_pairs: u64,
     /// By host, where some leaves do not reach it: the leaves whose packets do not arrive.
     pub(super) lost: Vec<Option<FixedBitSet>>,
-}
-
-/// Paths to hosts over a link.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Received {
-    /// How many ordered pairs of hosts on different leaves send over it.
-    pub(super) paths: u64,
-    /// How many hosts receive over it.
-    pub(super) destinations: u32,
 }
 
 impl Uses {
@@ -52,12 +43,13 @@ impl Uses {
         bytes: usize,
     ) -> Uses {
         let mut uses = Uses {
-            received: vec![Received::default(); fabric.channels()],
+            paths: vec![0; fabric.channels()],
+            destinations: vec![0; fabric.channels()],
             sources: vec![0; fabric.channels()],
             lost_pairs: 0,
             lost: vec![None; hosts.all.len()],
         };
-        let words = hosts.leaves.len().div_ceil(WORD_BITS);
+        let words = leaf_set::words(hosts.leaves.len());
         let bytes_of_switch = fabric.stride * words * size_of::<u64>();
         let together = (bytes / bytes_of_switch.max(1)).max(1);
         for first in (0..fabric.switches).step_by(together) {
@@ -93,13 +85,6 @@ struct Own {
     leaf: u32,
 }
 
-impl Own {
-    fn add_to(self, set: &mut [u64]) {
-        let leaf = self.leaf as usize;
-        set[leaf / WORD_BITS] |= 1 << (leaf % WORD_BITS);
-    }
-}
-
 /// A pass over all paths that counts those on the links of some switches.
 struct Pass<'a> {
     fabric: &'a Fabric<'a>,
@@ -108,14 +93,18 @@ struct Pass<'a> {
     /// By switch.
     own: Vec<Own>,
     words: usize,
-    /// By channel of the pass' switches, `words` for each: leaves that send over it, without the
-    /// switch itself where nobody else does. All threads add to them; in which order does not
-    /// matter.
-    senders: Vec<AtomicU64>,
+    /// By channel of the pass' switches: the leaves whose packets the switch passes on over it.
+    senders: SharedSets,
 }
 
-/// Paths on the links of a pass, and the leaves that do not reach a host, by host.
-type Part = (Vec<Received>, Vec<(u32, FixedBitSet)>);
+/// The results of one thread, by channel of a pass' switches.
+struct Part {
+    /// Paths of packets that the switch passes on.
+    transit: Vec<u64>,
+    destinations: Vec<u32>,
+    /// By host: the leaves that do not reach it.
+    lost: Vec<(u32, FixedBitSet)>,
+}
 
 impl<'a> Pass<'a> {
     fn new(fabric: &'a Fabric<'a>, hosts: &'a Hosts, switches: Range<usize>) -> Pass<'a> {
@@ -127,17 +116,14 @@ impl<'a> Pass<'a> {
                 leaf: number as u32,
             };
         }
-        let words = hosts.leaves.len().div_ceil(WORD_BITS);
-        let sets = switches.len() * fabric.stride * words;
+        let words = leaf_set::words(hosts.leaves.len());
         Pass {
             fabric,
             hosts,
-            switches,
             own,
             words,
-            senders: std::iter::repeat_with(AtomicU64::default)
-                .take(sets)
-                .collect(),
+            senders: SharedSets::new(switches.len() * fabric.stride, words),
+            switches,
         }
     }
 
@@ -150,27 +136,32 @@ impl<'a> Pass<'a> {
             .par_chunks(share)
             .map(|blocks| self.follow(tables, blocks))
             .collect();
+        let channels = self.first_channel()..self.switches.end * self.fabric.stride;
         let mut lost = Vec::new();
-        let channels = self.channels();
-        for (received, lost_here) in parts {
-            for (all, part) in uses.received[channels.clone()].iter_mut().zip(received) {
-                all.paths += part.paths;
-                all.destinations += part.destinations;
-            }
-            lost.extend(lost_here);
+        for part in parts {
+            add(&mut uses.paths[channels.clone()], &part.transit);
+            add(&mut uses.destinations[channels.clone()], &part.destinations);
+            lost.extend(part.lost);
         }
-        let received = &uses.received[channels.clone()];
-        let sources = uses.sources[channels].par_iter_mut().enumerate();
-        sources.for_each(|(channel, sources)| {
-            if received[channel].destinations > 0 {
-                *sources = self.sources(channel);
-            }
-        });
+        let links = uses.paths[channels.clone()]
+            .par_iter_mut()
+            .zip(&mut uses.sources[channels.clone()])
+            .zip(&uses.destinations[channels]);
+        links
+            .enumerate()
+            .for_each(|(channel, ((paths, sources), &destinations))| {
+                if destinations > 0 {
+                    // Every host of the switch itself sends the same way.
+                    let own = self.own[self.switches.start + channel / self.fabric.stride];
+                    *paths += u64::from(own.hosts) * u64::from(destinations);
+                    *sources = self.senders.hosts(channel, own.leaf(), &self.hosts.leaves);
+                }
+            });
         lost
     }
 
-    fn channels(&self) -> Range<usize> {
-        self.switches.start * self.fabric.stride..self.switches.end * self.fabric.stride
+    fn first_channel(&self) -> usize {
+        self.switches.start * self.fabric.stride
     }
 
     fn follow(&self, tables: &Tables, blocks: &[LidBlock]) -> Part {
@@ -178,7 +169,6 @@ impl<'a> Pass<'a> {
         let mut forest = Forest::new(self.fabric);
         let mut rows = Blocks::new(tables, self.fabric.switches);
         let mut entries = Vec::new();
-        let mut lost = Vec::new();
         for block in blocks {
             rows.gather((block.index, u64::MAX), &mut entries);
             for &place in self.hosts.in_block(block) {
@@ -186,67 +176,54 @@ impl<'a> Pass<'a> {
                 let root = self.hosts.leaf(host).switch;
                 let offset = host.lid.index() % BLOCK_LIDS;
                 let byte = |switch: usize| entries[switch * BLOCK_LIDS + offset];
+                let leaves = &self.hosts.leaves;
                 let mut missing: Option<FixedBitSet> = None;
-                forest.grow(byte, (host, root), &self.hosts.leaves, |leaf| {
+                forest.grow(byte, (host, root), leaves, |leaf| {
                     missing
-                        .get_or_insert_with(|| FixedBitSet::with_capacity(self.hosts.leaves.len()))
+                        .get_or_insert_with(|| FixedBitSet::with_capacity(leaves.len()))
                         .insert(leaf);
                 });
                 forest.drain(|step| counter.pass(step, root.index()));
                 counter.flow[root.index()] = 0;
-                lost.extend(missing.map(|leaves| (u32::from(place), leaves)));
+                let missing = missing.map(|leaves| (u32::from(place), leaves));
+                counter.part.lost.extend(missing);
             }
         }
-        (counter.received, lost)
+        counter.part
     }
+}
 
-    /// The leaves that send over a channel, by its place among those of the pass.
-    fn senders(&self, channel: usize) -> &[AtomicU64] {
-        &self.senders[channel * self.words..][..self.words]
-    }
-
-    /// How many hosts send over a channel that is in use.
-    fn sources(&self, channel: usize) -> u32 {
-        let own = self.own[self.switches.start + channel / self.fabric.stride];
-        let mut set: Vec<u64> = self
-            .senders(channel)
-            .iter()
-            .map(|word| word.load(Ordering::Relaxed))
-            .collect();
-        if own.hosts > 0 {
-            own.add_to(&mut set);
-        }
-        let words = set.into_iter().zip(self.hosts.leaves.chunks(WORD_BITS));
-        words
-            .map(|(mut bits, leaves)| {
-                let mut hosts = 0;
-                while bits != 0 {
-                    hosts += leaves[bits.trailing_zeros() as usize].hosts;
-                    bits &= bits - 1;
-                }
-                hosts
-            })
-            .sum()
+impl Own {
+    /// Its place among the leaves, if it is one.
+    fn leaf(self) -> Option<usize> {
+        (self.hosts > 0).then_some(self.leaf as usize)
     }
 }
 
 /// Counts the paths to one host after the other.
 struct Counter<'a> {
     pass: &'a Pass<'a>,
-    received: Vec<Received>,
+    part: Part,
     /// By switch: hosts whose packets have come in from other switches.
     flow: Vec<u32>,
     /// By switch with such packets: the leaves they are from.
-    from: Vec<Vec<u64>>,
+    from: Vec<LeafSet>,
 }
 
 impl<'a> Counter<'a> {
     fn new(pass: &'a Pass<'a>) -> Counter<'a> {
-        let switches = pass.fabric.switches;
+        let (switches, channels) = (
+            pass.fabric.switches,
+            pass.switches.len() * pass.fabric.stride,
+        );
         Counter {
-            received: vec![Received::default(); pass.channels().len()],
+            part: Part {
+                transit: vec![0; channels],
+                destinations: vec![0; channels],
+                lost: Vec::new(),
+            },
             flow: vec![0; switches],
-            from: vec![vec![0; pass.words]; switches],
+            from: vec![LeafSet::new(pass.words); switches],
             pass,
         }
     }
@@ -256,42 +233,36 @@ impl<'a> Counter<'a> {
         let (switch, next) = (step.switch(), step.next());
         let own = self.pass.own[switch];
         let transit = std::mem::take(&mut self.flow[switch]);
-        let mut from = std::mem::take(&mut self.from[switch]);
-        if transit > 0 && own.hosts > 0 {
-            own.add_to(&mut from);
+        let counts = self.pass.switches.contains(&switch);
+        let channel = step.channel().wrapping_sub(self.pass.first_channel());
+        if counts {
+            self.part.destinations[channel] += 1;
         }
-        if self.pass.switches.contains(&switch) {
-            let channel = step.channel() - self.pass.channels().start;
-            let received = &mut self.received[channel];
-            received.paths += u64::from(transit + own.hosts);
-            received.destinations += 1;
-            if transit > 0 {
-                add_set(self.pass.senders(channel), &from);
-            }
-        }
-        if next != root {
-            let set = &mut self.from[next];
-            if self.flow[next] == 0 {
-                set.fill(0);
-            }
-            if transit > 0 {
-                set.iter_mut()
-                    .zip(&from)
-                    .for_each(|(set, from)| *set |= from);
-            } else {
-                own.add_to(set);
-            }
+        if self.flow[next] == 0 {
+            self.from[next].clear();
         }
         self.flow[next] += transit + own.hosts;
+        if transit == 0 {
+            self.from[next].insert(own.leaf as usize);
+            return;
+        }
+        let mut from = std::mem::replace(&mut self.from[switch], LeafSet::new(0));
+        if let Some(leaf) = own.leaf() {
+            from.insert(leaf);
+        }
+        if counts {
+            self.part.transit[channel] += u64::from(transit);
+            self.pass.senders.insert_all(channel, &from);
+        }
+        if next != root {
+            self.from[next].insert_all(&from);
+        }
         self.from[switch] = from;
     }
 }
 
-/// Adds a set to one that all threads add to. Mostly nothing is new.
-fn add_set(all: &[AtomicU64], set: &[u64]) {
-    for (all, &set) in all.iter().zip(set) {
-        if set & !all.load(Ordering::Relaxed) != 0 {
-            all.fetch_or(set, Ordering::Relaxed);
-        }
+fn add<T: Copy + std::ops::AddAssign>(all: &mut [T], part: &[T]) {
+    for (all, part) in all.iter_mut().zip(part) {
+        *all += *part;
     }
 }
