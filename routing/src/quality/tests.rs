@@ -10,6 +10,7 @@ use super::permutations::{Load, Permutations};
 use super::*;
 use crate::engine::{EngineKind, Options, route};
 use crate::generate::generate;
+use crate::generate::rng::Rng;
 use crate::tables::NO_PATH;
 use crate::topology::PortUse;
 

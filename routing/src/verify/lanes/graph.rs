@@ -17,11 +17,14 @@ fn members(set: Set) -> impl Iterator<Item = usize> {
     (0..SERVICE_LEVELS).filter(move |member| set >> member & 1 != 0)
 }
 
+/// Data VLs that there can be.
+const MOST_LANES: usize = DROP as usize;
+
 /// An SLtoVLMappingTable from one kind of ports to another: the service levels of each lane.
-#[derive(Clone, Default)]
+#[derive(Clone, Copy, Default)]
 struct LevelsOfLanes {
-    /// By lane that the routing uses.
-    of: Vec<Set>,
+    /// By lane; none for lanes that the routing does not use.
+    of: [Set; MOST_LANES],
     /// Those that leave these lanes.
     astray: Set,
 }
@@ -32,8 +35,8 @@ pub(super) struct Graph<'a> {
     fabric: Fabric<'a>,
     lanes: &'a Lanes,
     vls: usize,
-    /// By switch: ports that packets start at, one of each kind.
-    starts: Vec<Vec<PortNum>>,
+    /// By switch: ports that packets start at, one of each kind, with their kind.
+    starts: Vec<Vec<(PortNum, u8)>>,
     /// By channel: the port at the other end.
     entries: Vec<PortNum>,
     /// By channel: the kind of the port that sends.
@@ -115,9 +118,10 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// The lanes of packets that come in by a port of one kind and leave by a channel.
-    fn lanes_of(&self, input: u8, channel: usize) -> &LevelsOfLanes {
-        &self.mapping[usize::from(input) * self.kind_count + usize::from(self.kinds[channel])]
+    /// The place in the mapping of packets that come in by a port of one kind and leave by a
+    /// channel.
+    fn mapping_of(&self, input: u8, channel: usize) -> usize {
+        usize::from(input) * self.kind_count + usize::from(self.kinds[channel])
     }
 
     /// Lets a channel on a lane wait for a turn: a port of the next switch and its lane.
@@ -152,21 +156,22 @@ impl<'a> Graph<'a> {
 }
 
 /// Ports of a switch that packets start at, one of each kind.
-fn starts(topology: &Topology, lanes: &Lanes, switch: SwitchIdx) -> Vec<PortNum> {
+fn starts(topology: &Topology, lanes: &Lanes, switch: SwitchIdx) -> Vec<(PortNum, u8)> {
     let ports = || (0..=topology.switch(switch).num_ports).map(PortNum);
-    let mut starts: Vec<PortNum> = Vec::new();
+    let mut starts: Vec<(PortNum, u8)> = Vec::new();
     for port in ports() {
         let is_start = match topology.port_use(switch, port) {
             PortUse::Link { .. } => false,
             PortUse::Destination(_) => true,
             PortUse::Unused => port == PortNum::ZERO,
         };
-        let alike = |&other: &PortNum| {
+        let alike = |&(other, _): &(PortNum, u8)| {
             ports()
                 .all(|output| lanes.row(switch, port, output) == lanes.row(switch, other, output))
         };
         if is_start && !starts.iter().any(alike) {
-            starts.push(port);
+            // At most as many kinds as ports.
+            starts.push((port, lanes.kind(switch, port) as u8));
         }
     }
     starts
@@ -178,14 +183,11 @@ fn mapping(lanes: &Lanes, vls: usize) -> Vec<LevelsOfLanes> {
     let pairs = (0..kinds).flat_map(|input| (0..kinds).map(move |output| (input, output)));
     let levels_of_lanes = |(input, output)| {
         let row = lanes.row_of_kinds(input, output);
-        let mut levels = LevelsOfLanes {
-            of: vec![0; vls],
-            astray: 0,
-        };
+        let mut levels = LevelsOfLanes::default();
         for level in 0..SERVICE_LEVELS {
             // Where switches may map as they like, lanes are layers of the same graph.
-            let vl = row.map_or(0, |row| row[level]);
-            let set = levels.of.get_mut(usize::from(vl));
+            let vl = row.map_or(0, |row| usize::from(row[level]));
+            let set = levels.of[..vls].get_mut(vl);
             *set.unwrap_or(&mut levels.astray) |= 1 << level;
         }
         levels
@@ -226,7 +228,19 @@ pub(super) struct Packets {
     levels: Vec<Set>,
     /// By way, then by switch, then by lane: the SLs of packets that leave on it.
     on_lane: Vec<Set>,
+    hops: Vec<Hop>,
     open: Vec<usize>,
+}
+
+/// Packets that go from one switch to the next, and on from there. Switches are numbered by 16
+/// bits, and there are few ways.
+struct Hop {
+    /// Of (way, switch): where they leave from.
+    place: u32,
+    /// Of (way, next switch): where they go on from.
+    onward: u32,
+    /// Their place in the mapping of the next switch.
+    mapping: u32,
 }
 
 impl Packets {
@@ -239,6 +253,20 @@ impl Packets {
         ways: &[&[u8]],
         own: &[Set],
     ) -> Option<LaneChannel> {
+        self.look_up(graph, ways);
+        self.follow_levels(own);
+        self.find_hops(graph, ways.len());
+        self.on_lane.clear();
+        self.on_lane.resize(self.next.len() * graph.vls, 0);
+        let astray = self.start(graph, own) | self.arrive(graph);
+        self.wait(graph);
+        if astray == 0 {
+            return None;
+        }
+        self.first_astray(graph, own)
+    }
+
+    fn look_up(&mut self, graph: &Graph<'_>, ways: &[&[u8]]) {
         let fabric = &graph.fabric;
         self.channels.clear();
         self.next.clear();
@@ -250,14 +278,6 @@ impl Packets {
                 self.next.push(fabric.next(channel) as u16);
             }
         }
-        self.follow_levels(own);
-        self.on_lane.clear();
-        self.on_lane.resize(self.next.len() * graph.vls, 0);
-        let mut astray = self.start(graph, own);
-        astray |= self.arrive(graph, ways.len());
-        self.wait(graph, ways.len());
-        // The first in a fixed order, whatever order they were found in.
-        (astray != 0).then(|| self.first_astray(graph, ways.len(), own))?
     }
 
     /// Carries the SLs of packets along their ways, as far as it is new.
@@ -280,6 +300,28 @@ impl Packets {
         }
     }
 
+    /// Finds the hops of each way, where packets go on from there by each way.
+    fn find_hops(&mut self, graph: &Graph<'_>, ways: usize) {
+        let (switches, nowhere) = (self.levels.len(), graph.fabric.nowhere());
+        self.hops.clear();
+        for (way, onward) in (0..ways * ways).map(|pair| (pair / ways, pair % ways)) {
+            for place in way * switches..(way + 1) * switches {
+                let next = usize::from(self.next[place]);
+                let onward = onward * switches + next;
+                if next == nowhere || usize::from(self.next[onward]) == nowhere {
+                    continue;
+                }
+                let input = graph.entry_kinds[self.channels[place] as usize];
+                let mapping = graph.mapping_of(input, self.channels[onward] as usize);
+                self.hops.push(Hop {
+                    place: place as u32,
+                    onward: onward as u32,
+                    mapping: mapping as u32,
+                });
+            }
+        }
+    }
+
     /// Puts packets that start at each switch on their lanes, and returns the SLs of some that
     /// leave the lanes.
     fn start(&mut self, graph: &Graph<'_>, own: &[Set]) -> Set {
@@ -292,9 +334,8 @@ impl Packets {
                 continue;
             }
             let switch = place % own.len();
-            for &input in &graph.starts[switch] {
-                let kind = graph.lanes.kind(SwitchIdx(switch as u32), input) as u8;
-                let lanes = graph.lanes_of(kind, channel as usize);
+            for &(_, kind) in &graph.starts[switch] {
+                let lanes = &graph.mapping[graph.mapping_of(kind, channel as usize)];
                 astray |= own[switch] & lanes.astray;
                 put(on_lane, own[switch], lanes);
             }
@@ -304,43 +345,30 @@ impl Packets {
 
     /// Puts packets that come from another switch on their lanes, and returns the SLs of some that
     /// leave the lanes.
-    fn arrive(&mut self, graph: &Graph<'_>, ways: usize) -> Set {
+    fn arrive(&mut self, graph: &Graph<'_>) -> Set {
         let mut astray = 0;
-        for hop in hops(
-            &self.channels,
-            &self.next,
-            self.levels.len(),
-            ways,
-            graph.fabric.nowhere(),
-        ) {
-            let levels = self.levels[hop.switch];
-            let lanes = graph.lanes_of(graph.entry_kinds[hop.channel], hop.onward_channel);
+        let switches = self.levels.len();
+        for hop in &self.hops {
+            let levels = self.levels[hop.place as usize % switches];
+            let lanes = &graph.mapping[hop.mapping as usize];
             astray |= levels & lanes.astray;
-            put(
-                &mut self.on_lane[hop.onward * graph.vls..][..graph.vls],
-                levels,
-                lanes,
-            );
+            let on_lane = &mut self.on_lane[hop.onward as usize * graph.vls..][..graph.vls];
+            put(on_lane, levels, lanes);
         }
         astray
     }
 
     /// Lets each channel and lane wait for those that its packets go on by.
-    fn wait(&self, graph: &Graph<'_>, ways: usize) {
-        for hop in hops(
-            &self.channels,
-            &self.next,
-            self.levels.len(),
-            ways,
-            graph.fabric.nowhere(),
-        ) {
-            let lanes = graph.lanes_of(graph.entry_kinds[hop.channel], hop.onward_channel);
-            let port = hop.onward_channel % graph.fabric.stride;
-            let held = &self.on_lane[hop.place * graph.vls..][..graph.vls];
+    fn wait(&self, graph: &Graph<'_>) {
+        for hop in &self.hops {
+            let lanes = &graph.mapping[hop.mapping as usize].of[..graph.vls];
+            let channel = self.channels[hop.place as usize] as usize;
+            let port = self.channels[hop.onward as usize] as usize % graph.fabric.stride;
+            let held = &self.on_lane[hop.place as usize * graph.vls..][..graph.vls];
             for (held, &levels) in held.iter().enumerate().filter(|(_, levels)| **levels != 0) {
-                for (vl, &of_lane) in lanes.of.iter().enumerate() {
+                for (vl, &of_lane) in lanes.iter().enumerate() {
                     if levels & of_lane != 0 {
-                        graph.add_turn(hop.channel, held, port * graph.vls + vl);
+                        graph.add_turn(channel, held, port * graph.vls + vl);
                     }
                 }
             }
@@ -348,23 +376,28 @@ impl Packets {
     }
 
     /// The first place where a packet leaves the lanes, those where packets start first.
-    fn first_astray(&self, graph: &Graph<'_>, ways: usize, own: &[Set]) -> Option<LaneChannel> {
+    fn first_astray(&self, graph: &Graph<'_>, own: &[Set]) -> Option<LaneChannel> {
         let nowhere = graph.fabric.nowhere();
-        let sends = (0..self.next.len()).filter(|&place| usize::from(self.next[place]) != nowhere);
         let at_start = |place: usize| {
             let switch = place % own.len();
-            let mut inputs = graph.starts[switch].iter();
             let channel = self.channels[place] as usize;
-            inputs.find_map(|&input| graph.astray(switch, input, channel, own[switch]))
+            let mut inputs = graph.starts[switch].iter();
+            inputs.find_map(|&(input, _)| graph.astray(switch, input, channel, own[switch]))
         };
-        let at_hop = |hop: Hop| {
-            let input = graph.entries[hop.channel];
-            let levels = self.levels[hop.switch];
-            graph.astray(hop.next, input, hop.onward_channel, levels)
+        let at_hop = |hop: &Hop| {
+            let channel = self.channels[hop.place as usize] as usize;
+            let onward = self.channels[hop.onward as usize] as usize;
+            let levels = self.levels[hop.place as usize % own.len()];
+            graph.astray(
+                graph.fabric.next(channel),
+                graph.entries[channel],
+                onward,
+                levels,
+            )
         };
-        let mut hops = hops(&self.channels, &self.next, own.len(), ways, nowhere);
-        let found = sends.into_iter().find_map(at_start);
-        found.or_else(|| hops.find_map(at_hop))
+        let mut sends = (0..self.next.len()).filter(|&at| usize::from(self.next[at]) != nowhere);
+        let found = sends.find_map(at_start);
+        found.or_else(|| self.hops.iter().find_map(at_hop))
     }
 }
 
@@ -373,43 +406,4 @@ fn put(on_lane: &mut [Set], levels: Set, lanes: &LevelsOfLanes) {
     for (on_lane, of_lane) in on_lane.iter_mut().zip(&lanes.of) {
         *on_lane |= levels & of_lane;
     }
-}
-
-/// Packets that go from one switch to the next, and on from there.
-struct Hop {
-    switch: usize,
-    channel: usize,
-    /// The place of (way, switch) that they leave from.
-    place: usize,
-    next: usize,
-    /// The place of (way, next switch) that they go on from.
-    onward: usize,
-    onward_channel: usize,
-}
-
-/// The hops of each way, where packets go on from there by each way.
-fn hops<'p>(
-    channels: &'p [u32],
-    next: &'p [u16],
-    switches: usize,
-    ways: usize,
-    nowhere: usize,
-) -> impl Iterator<Item = Hop> + 'p {
-    let pairs = (0..ways).flat_map(move |way| (0..ways).map(move |onward| (way, onward)));
-    pairs.flat_map(move |(way, onward)| {
-        (0..switches).filter_map(move |switch| {
-            let place = way * switches + switch;
-            let to = usize::from(next[place]);
-            let onward = onward * switches + to;
-            let goes_on = to != nowhere && usize::from(next[onward]) != nowhere;
-            goes_on.then(|| Hop {
-                switch,
-                channel: channels[place] as usize,
-                place,
-                next: to,
-                onward,
-                onward_channel: channels[onward] as usize,
-            })
-        })
-    })
 }
