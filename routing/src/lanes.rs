@@ -210,8 +210,24 @@ impl Lanes {
 
     /// The SLtoVL row of a switch from one port to another; `None` where any row will do.
     pub fn row(&self, switch: SwitchIdx, input: PortNum, output: PortNum) -> Option<&Row> {
+        let [input, output] = [input, output].map(|port| self.kind(switch, port));
+        self.row_of_kinds(input, output)
+    }
+
+    /// How many kinds of ports rows go by; 1 where any row will do.
+    pub(crate) fn kinds(&self) -> usize {
+        self.mapping.as_ref().map_or(1, |mapping| mapping.count)
+    }
+
+    /// The kind of a port.
+    pub(crate) fn kind(&self, switch: SwitchIdx, port: PortNum) -> usize {
+        let mapping = self.mapping.as_ref();
+        mapping.map_or(0, |mapping| mapping.kind(switch, port))
+    }
+
+    /// The SLtoVL row from a port of one kind to a port of another; `None` where any row will do.
+    pub(crate) fn row_of_kinds(&self, input: usize, output: usize) -> Option<&Row> {
         let mapping = self.mapping.as_ref()?;
-        let [input, output] = [input, output].map(|port| mapping.kind(switch, port));
         Some(&mapping.rows[input * mapping.count + output])
     }
 }

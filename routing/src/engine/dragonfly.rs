@@ -118,6 +118,10 @@ struct Ways<'a> {
     /// By port group of the topology: paths, over the rate of its links.
     load: Vec<f64>,
     rate: Vec<f64>,
+    /// By switch: how many hosts it has.
+    hosts: Vec<f64>,
+    /// By switch: its port groups, each after the group of the switch that it leads to, sorted.
+    by_group: Vec<Vec<(u32, usize)>>,
 }
 
 impl<'a> Ways<'a> {
@@ -136,7 +140,17 @@ impl<'a> Ways<'a> {
             let links = topology.group(group).links;
             links.iter().map(|link| f64::from(link.weight)).sum()
         };
+        let by_group = |switch: SwitchIdx| {
+            let to = |own: usize| groups.group[topology.group(own).neighbour.index()];
+            let all = topology.group_range(switch);
+            let mut by_group: Vec<(u32, usize)> = all.map(|own| (to(own), own)).collect();
+            by_group.sort_unstable();
+            by_group
+        };
+        let hosts = |switch: SwitchIdx| topology.hosts(switch) as f64;
         Ways {
+            hosts: topology.indices().map(hosts).collect(),
+            by_group: topology.indices().map(by_group).collect(),
             topology,
             groups,
             // Every group has a leaf.
@@ -177,13 +191,15 @@ impl<'a> Ways<'a> {
         let above: Vec<bool> = next.iter().map(Option::is_some).collect();
         for spine in topology.indices().filter(is_spine) {
             if groups.group[spine.index()] != home {
-                next[spine.index()] = self.lightest(spine, |other| above[other.index()]);
+                let across = self.leading_to(spine, home);
+                next[spine.index()] = self.lightest(across, |other| above[other.index()]);
             }
         }
         let has_way: Vec<bool> = next.iter().map(Option::is_some).collect();
         for &top in &self.top {
             if top != to {
-                next[top.index()] = self.lightest(top, |spine| has_way[spine.index()]);
+                next[top.index()] =
+                    self.lightest(topology.group_range(top), |spine| has_way[spine.index()]);
             }
         }
         let is_top = |switch: SwitchIdx| self.top[groups.group[switch.index()] as usize] == switch;
@@ -201,9 +217,10 @@ impl<'a> Ways<'a> {
             .filter(|leaf| groups.is_leaf[leaf.index()])
         {
             if leaf != to && next[leaf.index()].is_none() {
+                let up = || topology.group_range(leaf);
                 next[leaf.index()] = self
-                    .lightest(leaf, |spine| has_way[spine.index()])
-                    .or_else(|| self.lightest(leaf, |spine| next[spine.index()].is_some()));
+                    .lightest(up(), |spine| has_way[spine.index()])
+                    .or_else(|| self.lightest(up(), |spine| next[spine.index()].is_some()));
             }
         }
         let is_missing = |switch: SwitchIdx| {
@@ -222,19 +239,28 @@ impl<'a> Ways<'a> {
         Some(topology.indices().map(own).collect())
     }
 
-    /// Of the groups from a switch to a neighbour for which `will_do` holds, the one with the least
-    /// load.
-    fn lightest(&self, from: SwitchIdx, will_do: impl Fn(SwitchIdx) -> bool) -> Option<usize> {
-        let topology = self.topology;
-        topology
-            .group_range(from)
-            .filter(|&group| will_do(topology.group(group).neighbour))
+    /// The port groups of a switch that lead to a group of switches, in their order.
+    fn leading_to(&self, from: SwitchIdx, group: u32) -> impl Iterator<Item = usize> + '_ {
+        let all = &self.by_group[from.index()];
+        let first = all.partition_point(|&(to, _)| to < group);
+        let leading = all[first..].iter().take_while(move |(to, _)| *to == group);
+        leading.map(|&(_, own)| own)
+    }
+
+    /// Of some port groups, to neighbours for which `will_do` holds, the first with the least load.
+    fn lightest(
+        &self,
+        among: impl Iterator<Item = usize>,
+        will_do: impl Fn(SwitchIdx) -> bool,
+    ) -> Option<usize> {
+        among
+            .filter(|&group| will_do(self.topology.group(group).neighbour))
             .min_by(|&a, &b| self.load[a].total_cmp(&self.load[b]))
     }
 
     fn add_load(&mut self, to: SwitchIdx, next: &[Option<usize>]) {
         for from in self.topology.indices() {
-            let hosts = self.topology.hosts(from) as f64;
+            let hosts = self.hosts[from.index()];
             let mut at = from;
             // Leaf, spine, top, spine, spine, leaf is the longest way there is.
             for _ in 0..6 {

@@ -1,8 +1,8 @@
-//! One phase of traffic: all hosts send at the same time.
+//! One phase of traffic of any kind: all hosts send at the same time.
 
 use rsm_ids::Lid;
 
-use crate::tables::Lft;
+use crate::tables::{Lft, Tables};
 use crate::verify::fabric::Fabric;
 
 use super::order::Hosts;
@@ -15,6 +15,8 @@ const TOGETHER: usize = 512;
 /// The common input of all phases.
 pub(super) struct Carrier<'a> {
     pub(super) fabric: &'a Fabric<'a>,
+    pub(super) tables: &'a Tables,
+    /// The table of each switch of the fabric.
     pub(super) rows: &'a [Lft],
     pub(super) hosts: &'a Hosts,
     pub(super) uses: &'a Uses,
@@ -90,46 +92,34 @@ impl<'a> Phase<'a> {
         }
         self.flows.clear();
     }
+}
 
-    /// Flows on the fullest link that a flow passes; 1 for one that passes none, as it has its
-    /// host's own link for itself. `None` for one that does not arrive.
-    pub(super) fn congestion(&self, from: usize, to: usize) -> Option<u32> {
-        let Carrier { fabric, rows, .. } = self.carrier;
-        let Some(flow) = self.carrier.flow(from, to) else {
-            return self.carrier.is_local(from, to).then_some(1);
-        };
-        let (mut at, mut most) = (usize::from(flow.at), 1);
-        while at != usize::from(flow.root) {
-            let channel = fabric.channel(at, rows[at].entry(Lid(flow.lid)));
-            most = most.max(self.load[channel]);
-            at = fabric.next(channel);
-        }
-        Some(most)
-    }
+/// The forwarding tables, one for each switch; missing ones are empty.
+pub(super) fn rows(fabric: &Fabric<'_>, tables: &Tables) -> Vec<Lft> {
+    let row = |switch| tables.lfts.get(switch).cloned().unwrap_or_default();
+    (0..fabric.switches).map(row).collect()
 }
 
 impl Carrier<'_> {
+    /// The flow from one host to another, unless it stays within a leaf or does not arrive.
     fn flow(&self, from: usize, to: usize) -> Option<Flow> {
-        let [source, target] = [from, to].map(|host| &self.hosts.all[host]);
-        if source.leaf == target.leaf || !self.arrives(source.leaf, to) {
-            return None;
-        }
-        // Fewer switches than LIDs.
-        let [at, root] = [source, target].map(|host| self.hosts.leaf(host).switch.0 as u16);
-        Some(Flow {
+        let [at, root] = [from, to].map(|host| self.hosts.switches[host]);
+        let passes_links = at != root && self.arrives(from, to);
+        passes_links.then_some(Flow {
             at,
-            lid: target.lid.0,
+            lid: self.hosts.all[to].lid.0,
             root,
         })
     }
 
-    fn is_local(&self, from: usize, to: usize) -> bool {
-        let leaf = self.hosts.all[from].leaf;
-        leaf == self.hosts.all[to].leaf && self.arrives(leaf, to)
+    /// Whether packets go from one host to another within their leaf.
+    pub(super) fn is_local(&self, from: usize, to: usize) -> bool {
+        self.hosts.all[from].leaf == self.hosts.all[to].leaf && self.arrives(from, to)
     }
 
-    fn arrives(&self, leaf: u32, to: usize) -> bool {
+    /// Whether packets from one host arrive at another.
+    pub(super) fn arrives(&self, from: usize, to: usize) -> bool {
         let lost = self.uses.lost[to].as_ref();
-        lost.is_none_or(|leaves| !leaves.contains(leaf as usize))
+        lost.is_none_or(|leaves| !leaves.contains(self.hosts.all[from].leaf as usize))
     }
 }

@@ -1,23 +1,32 @@
 //! The ways that packets from all leaves take to one LID.
 
-use crate::tables::{Lft, Tables};
 use crate::topology::SwitchIdx;
 use crate::verify::fabric::Fabric;
 
 use super::order::{Host, Leaf};
 
-/// The forwarding tables, one for each switch; missing ones are empty.
-pub(super) fn rows(fabric: &Fabric<'_>, tables: &Tables) -> Vec<Lft> {
-    let row = |switch| tables.lfts.get(switch).cloned().unwrap_or_default();
-    (0..fabric.switches).map(row).collect()
+/// A switch on a way, and where it sends.
+#[derive(Clone, Copy)]
+pub(super) struct Step {
+    switch: u16,
+    next: u16,
+    channel: u32,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// On the way that is being followed.
-    Open,
-    Arrives,
-    Lost,
+impl Step {
+    pub(super) fn switch(self) -> usize {
+        usize::from(self.switch)
+    }
+
+    /// The switch that it sends to.
+    pub(super) fn next(self) -> usize {
+        usize::from(self.next)
+    }
+
+    /// The channel that it sends into.
+    pub(super) fn channel(self) -> usize {
+        self.channel as usize
+    }
 }
 
 /// Ways to one LID from some leaves, each followed as far as one that is known already.
@@ -27,92 +36,92 @@ enum State {
 /// every switch comes before the next on its way.
 pub(super) struct Forest<'a> {
     fabric: &'a Fabric<'a>,
-    rows: &'a [Lft],
-    /// By switch: the round in which it was last passed.
+    /// By switch: the piece that last passed it.
     passed: Vec<u32>,
-    round: u32,
-    state: Vec<State>,
-    /// (switch, channel it sends into) of all pieces that arrive.
-    steps: Vec<(u16, u32)>,
+    /// Pieces of all forests so far; each forest has two more, that of lost packets and that of its
+    /// root. Hosts and switches share the LIDs: hosts times switches are fewer than 2^31.
+    pieces: u32,
+    /// The steps of all pieces that arrive.
+    steps: Vec<Step>,
     /// Where each piece ends in `steps`.
     ends: Vec<usize>,
 }
 
 impl<'a> Forest<'a> {
-    pub(super) fn new(fabric: &'a Fabric<'a>, rows: &'a [Lft]) -> Forest<'a> {
+    pub(super) fn new(fabric: &'a Fabric<'a>) -> Forest<'a> {
         Forest {
             fabric,
-            rows,
             passed: vec![0; fabric.switches],
-            round: 0,
-            state: vec![State::Lost; fabric.switches],
+            pieces: 0,
             steps: Vec::new(),
             ends: Vec::new(),
         }
     }
 
     /// Follows the packets from `leaves` to `host`, which hangs off `root`, and calls `lost` with
-    /// the place in `leaves` of each leaf whose packets do not arrive.
+    /// the place in `leaves` of each leaf whose packets do not arrive. `byte` is a switch's table
+    /// byte for the host's LID.
     pub(super) fn grow(
         &mut self,
-        host: &Host,
-        root: SwitchIdx,
+        byte: impl Fn(usize) -> u8,
+        (host, root): (&Host, SwitchIdx),
         leaves: &[Leaf],
         mut lost: impl FnMut(usize),
     ) {
-        let byte = |switch: usize| self.rows[switch].entry(host.lid);
-        self.round += 1;
         self.steps.clear();
         self.ends.clear();
-        self.passed[root.index()] = self.round;
+        let lost_piece = self.pieces + 1;
+        self.pieces += 2;
         let delivers = byte(root.index()) == host.port;
-        self.state[root.index()] = if delivers {
-            State::Arrives
-        } else {
-            State::Lost
-        };
+        self.passed[root.index()] = if delivers { self.pieces } else { lost_piece };
         for (place, leaf) in leaves.iter().enumerate() {
             let start = self.steps.len();
-            let mut switch = leaf.switch.index();
-            let arrives = loop {
-                if switch == self.fabric.nowhere() {
-                    break false;
-                }
-                if self.passed[switch] == self.round {
-                    // A way that comes to itself goes round for ever.
-                    break self.state[switch] == State::Arrives;
-                }
-                self.passed[switch] = self.round;
-                self.state[switch] = State::Open;
-                let channel = self.fabric.channel(switch, byte(switch));
-                // Switches are fewer than LIDs, and have fewer than 256 ports.
-                self.steps.push((switch as u16, channel as u32));
-                switch = self.fabric.next(channel);
-            };
-            let state = if arrives { State::Arrives } else { State::Lost };
-            for &(switch, _) in &self.steps[start..] {
-                self.state[usize::from(switch)] = state;
-            }
-            if arrives {
+            if self.follow(&byte, leaf.switch.index(), lost_piece) {
                 if self.steps.len() > start {
                     self.ends.push(self.steps.len());
                 }
             } else {
+                for step in &self.steps[start..] {
+                    self.passed[step.switch()] = lost_piece;
+                }
                 self.steps.truncate(start);
                 lost(place);
             }
         }
     }
 
-    /// Calls `step` with (switch, channel, next switch) for each switch on the ways that arrive:
-    /// every one after all that send to it.
-    pub(super) fn drain(&self, mut step: impl FnMut(usize, usize, usize)) {
+    /// Follows the packets from one switch up to an earlier piece of the same forest, the first of
+    /// which is that of lost packets, and returns whether they arrive.
+    fn follow(&mut self, byte: &impl Fn(usize) -> u8, from: usize, lost_piece: u32) -> bool {
+        self.pieces += 1;
+        let mut switch = from;
+        while switch != self.fabric.nowhere() {
+            let passed = self.passed[switch];
+            if passed >= lost_piece {
+                // A way that comes to itself goes round for ever.
+                return passed != lost_piece && passed != self.pieces;
+            }
+            self.passed[switch] = self.pieces;
+            let channel = self.fabric.channel(switch, byte(switch));
+            let next = self.fabric.next(channel);
+            // Switches are fewer than LIDs, and have fewer than 256 ports.
+            self.steps.push(Step {
+                switch: switch as u16,
+                next: next as u16,
+                channel: channel as u32,
+            });
+            switch = next;
+        }
+        false
+    }
+
+    /// Calls `pass` with the steps of the ways that arrive: each after all steps to its switch.
+    pub(super) fn drain(&self, mut pass: impl FnMut(Step)) {
         let mut end = self.steps.len();
         for piece in (0..self.ends.len()).rev() {
             let start = if piece == 0 { 0 } else { self.ends[piece - 1] };
-            for &(switch, channel) in &self.steps[start..end] {
-                let channel = channel as usize;
-                step(usize::from(switch), channel, self.fabric.next(channel));
+            for &step in &self.steps[start..end] {
+                pass(step);
             }
             end = start;
         }

@@ -17,8 +17,10 @@
 
 mod carry;
 mod forest;
+mod leaf_set;
 mod order;
 mod patterns;
+mod permutations;
 mod uses;
 
 pub use patterns::{ALL_SHIFTS_HOSTS, BISECTIONS, PERMUTATIONS, SHIFTS};
@@ -162,8 +164,7 @@ pub fn topological_order(topology: &Topology) -> impl Iterator<Item = &Destinati
 /// Every link and its use, in the order of (switch, neighbour, port).
 pub fn link_uses(topology: &Topology, tables: &Tables) -> Vec<LinkUse> {
     let fabric = Fabric::new(topology);
-    let rows = forest::rows(&fabric, tables);
-    let uses = Uses::of(&fabric, &rows, &Hosts::of(topology));
+    let uses = Uses::of(&fabric, tables, &Hosts::of(topology));
     name_links(&fabric, &uses)
 }
 
@@ -172,11 +173,12 @@ pub fn link_uses(topology: &Topology, tables: &Tables) -> Vec<LinkUse> {
 /// `tables` may hold anything, also tables for more or fewer switches: a missing entry has no path.
 pub fn measure(topology: &Topology, tables: &Tables, settings: &Settings) -> Quality {
     let fabric = Fabric::new(topology);
-    let rows = forest::rows(&fabric, tables);
+    let rows = carry::rows(&fabric, tables);
     let hosts = Hosts::of(topology);
-    let uses = Uses::of(&fabric, &rows, &hosts);
+    let uses = Uses::of(&fabric, tables, &hosts);
     let carrier = Carrier {
         fabric: &fabric,
+        tables,
         rows: &rows,
         hosts: &hosts,
         uses: &uses,
@@ -205,15 +207,14 @@ fn measure_permutations(quality: &mut Quality, carrier: &Carrier<'_>, seed: u64)
     let count = quality.hosts;
     let distances = patterns::distances(count, &mut Rng::new(seed));
     let all = count.saturating_sub(1);
-    quality.shift = patterns::contention(carrier, &distances, all, |phase, &distance| {
-        phase.add(patterns::shift(count, distance));
-    });
+    let shift = |&distance: &usize| patterns::shift(count, distance);
+    quality.shift = patterns::contention_of_permutations(carrier, &distances, all, shift);
     let seeds: Vec<u64> = (0..patterns::PERMUTATIONS as u64)
         .map(|sample| seed.wrapping_add(sample))
         .collect();
-    quality.random = patterns::contention(carrier, &seeds, seeds.len(), |phase, &seed| {
-        phase.add(patterns::permutation(count, seed).into_iter().enumerate());
-    });
+    let permutation = |&seed: &u64| patterns::permutation(count, seed).into_iter().enumerate();
+    quality.random =
+        patterns::contention_of_permutations(carrier, &seeds, seeds.len(), permutation);
 }
 
 fn measure_collectives(quality: &mut Quality, carrier: &Carrier<'_>, settings: &Settings) {
@@ -221,13 +222,14 @@ fn measure_collectives(quality: &mut Quality, carrier: &Carrier<'_>, settings: &
     let everybody = vec![(0..quality.hosts).collect()];
     let groups: &[Vec<usize>] = rails.as_deref().unwrap_or(&everybody);
     let largest = groups.iter().map(Vec::len).max().unwrap_or(0);
-    let shift_all = |phase: &mut carry::Phase<'_>, distance: usize| {
-        for group in groups.iter().filter(|group| distance < group.len()) {
+    let shift_all = |&distance: &usize| {
+        let groups = groups.iter().filter(move |group| distance < group.len());
+        groups.flat_map(move |group| {
             let pairs = patterns::shift(group.len(), distance);
-            phase.add(pairs.map(|(from, to)| (group[from], group[to])));
-        }
+            pairs.map(|(from, to)| (group[from], group[to]))
+        })
     };
-    quality.ring = patterns::contention(carrier, &[1], 1, |phase, &step| shift_all(phase, step));
+    quality.ring = patterns::contention_of_permutations(carrier, &[1], 1, shift_all);
     let bits: Vec<u32> = (0..patterns::doubling_phases(largest)).collect();
     quality.recursive_doubling = patterns::contention(carrier, &bits, bits.len(), |phase, &bit| {
         groups
@@ -242,9 +244,7 @@ fn measure_collectives(quality: &mut Quality, carrier: &Carrier<'_>, settings: &
     quality.rail_all_to_all = rails.is_some().then(|| {
         let distances = patterns::distances(largest, &mut Rng::new(settings.seed));
         let all = largest.saturating_sub(1);
-        patterns::contention(carrier, &distances, all, |phase, &step| {
-            shift_all(phase, step)
-        })
+        patterns::contention_of_permutations(carrier, &distances, all, shift_all)
     });
 }
 
@@ -321,3 +321,6 @@ fn worst(mut links: Vec<LinkUse>) -> Vec<LinkUse> {
     links.sort_unstable_by(order);
     links
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,8 +5,11 @@
 //! subtree one after the other, and so on up. Here it comes from cables alone: leaves that meet one
 //! hop above them make a group, groups that meet two hops up make a larger one, and so on.
 
+use std::ops::Range;
+
 use rsm_ids::Lid;
 
+use crate::tables::BLOCK_LIDS;
 use crate::topology::{EndpointKind, SwitchIdx, Topology};
 
 /// A host's port that takes part in traffic.
@@ -30,11 +33,27 @@ pub(super) struct Leaf {
     pub(super) hosts: u32,
 }
 
+/// A block of table entries, and the hosts whose LIDs are in it.
+pub(super) struct LidBlock {
+    /// The block's number in the tables.
+    pub(super) index: usize,
+    /// Numbers of the hosts in the order of LIDs.
+    pub(super) hosts: Range<usize>,
+}
+
 /// Every host, by leaf and then port.
 pub(super) struct Hosts {
     pub(super) all: Vec<Host>,
     /// In the order in which their hosts stand in `all`.
     pub(super) leaves: Vec<Leaf>,
+    /// By host, its leaf's number in the topology: fewer bytes than `leaves` of `all` take.
+    pub(super) switches: Vec<u16>,
+    /// Blocks with LIDs of hosts, the lowest first.
+    pub(super) blocks: Vec<LidBlock>,
+    /// Places in `all` in the order of LIDs.
+    by_lid: Vec<u16>,
+    /// By host: its number in the order of LIDs.
+    pub(super) numbers: Vec<u16>,
 }
 
 impl Hosts {
@@ -63,12 +82,48 @@ impl Hosts {
                 hosts: (all.len() - start) as u32,
             });
         }
-        Hosts { all, leaves }
+        // Fewer switches and hosts than LIDs.
+        let switch = |host: &Host| leaves[host.leaf as usize].switch.0 as u16;
+        let mut by_lid: Vec<u16> = (0..all.len() as u16).collect();
+        by_lid.sort_unstable_by_key(|&place| all[usize::from(place)].lid);
+        let mut numbers = vec![0; all.len()];
+        for (number, &place) in by_lid.iter().enumerate() {
+            numbers[usize::from(place)] = number as u16;
+        }
+        Hosts {
+            numbers,
+            switches: all.iter().map(switch).collect(),
+            blocks: blocks(&all, &by_lid),
+            all,
+            leaves,
+            by_lid,
+        }
+    }
+
+    /// The places in [`Hosts::all`] of the hosts whose LIDs are in a block.
+    pub(super) fn in_block(&self, block: &LidBlock) -> &[u16] {
+        &self.by_lid[block.hosts.clone()]
     }
 
     pub(super) fn leaf(&self, host: &Host) -> Leaf {
         self.leaves[host.leaf as usize]
     }
+}
+
+/// The blocks of the LIDs of hosts, whose places in `all` are given in the order of LIDs.
+fn blocks(all: &[Host], by_lid: &[u16]) -> Vec<LidBlock> {
+    let block = |place: u16| all[usize::from(place)].lid.index() / BLOCK_LIDS;
+    let mut start = 0;
+    by_lid
+        .chunk_by(|&one, &other| block(one) == block(other))
+        .map(|hosts| {
+            start += hosts.len();
+            LidBlock {
+                index: block(hosts[0]),
+                hosts: start - hosts.len()..start,
+            }
+        })
+        .collect()
 }
 
 const NONE: u32 = u32::MAX;

@@ -5,6 +5,7 @@ use rayon::prelude::*;
 use crate::generate::rng::Rng;
 
 use super::carry::{Carrier, Phase};
+use super::permutations::{self, Load, Permutations};
 use super::{Bisection, Contention};
 
 /// Up to so many hosts, every phase of a shift pattern is tried: with its 16.8 million flows that
@@ -29,28 +30,57 @@ pub(super) fn contention<T: Sync>(
     send: impl Fn(&mut Phase<'_>, &T) + Sync,
 ) -> Contention {
     let share = phases.len().div_ceil(rayon::current_num_threads()).max(1);
-    let (max, sum) = phases
-        .par_chunks(share)
-        .map(|phases| {
-            let mut phase = Phase::new(carrier);
-            let (mut max, mut sum) = (0, 0u64);
-            for wanted in phases {
-                phase.clear();
-                send(&mut phase, wanted);
-                max = max.max(phase.fullest());
-                sum += u64::from(phase.fullest());
-            }
-            (max, sum)
-        })
-        .reduce(|| (0, 0), |a, b| (a.0.max(b.0), a.1 + b.1));
+    let fullest = phases.par_chunks(share).map(|phases| {
+        let mut phase = Phase::new(carrier);
+        let mut fullest = Vec::with_capacity(phases.len());
+        for wanted in phases {
+            phase.clear();
+            send(&mut phase, wanted);
+            fullest.push(phase.fullest());
+        }
+        fullest
+    });
+    summary(&fullest.collect::<Vec<_>>().concat(), of)
+}
+
+/// As [`contention`], for phases in which no host sends to two hosts or receives from two.
+pub(super) fn contention_of_permutations<T, P>(
+    carrier: &Carrier<'_>,
+    phases: &[T],
+    of: usize,
+    pairs: impl Fn(&T) -> P + Sync,
+) -> Contention
+where
+    T: Sync,
+    P: IntoIterator<Item = (usize, usize)>,
+{
+    let share = permutations::share(phases.len());
+    let fullest = phases.par_chunks(share).map(|phases| {
+        let mut permutations = Permutations::new(carrier, phases.len());
+        for (number, phase) in phases.iter().enumerate() {
+            permutations.add(number, pairs(phase));
+        }
+        let mut load = Load::new(carrier);
+        let fullest = |flows| {
+            load.set(&flows);
+            load.fullest()
+        };
+        permutations.follow().into_iter().map(fullest).collect()
+    });
+    summary(&fullest.collect::<Vec<Vec<u32>>>().concat(), of)
+}
+
+/// Contention of phases by their fullest links.
+fn summary(fullest: &[u32], of: usize) -> Contention {
+    let sum: u64 = fullest.iter().copied().map(u64::from).sum();
     Contention {
-        max,
-        mean: if phases.is_empty() {
+        max: fullest.iter().copied().max().unwrap_or(0),
+        mean: if fullest.is_empty() {
             0.0
         } else {
-            sum as f64 / phases.len() as f64
+            sum as f64 / fullest.len() as f64
         },
-        phases: phases.len(),
+        phases: fullest.len(),
         of,
     }
 }
@@ -87,14 +117,9 @@ pub(super) fn bisections(carrier: &Carrier<'_>, seed: u64) -> Bisection {
     let samples: Vec<u64> = (0..BISECTIONS as u64)
         .map(|sample| seed.wrapping_add(sample))
         .collect();
-    let share = samples.len().div_ceil(rayon::current_num_threads()).max(1);
     let parts: Vec<Vec<f64>> = samples
-        .par_chunks(share)
-        .map(|seeds| {
-            let mut phase = Phase::new(carrier);
-            let bandwidth = |&seed: &u64| bandwidth(&mut phase, &permutation(hosts, seed));
-            seeds.iter().map(bandwidth).collect()
-        })
+        .par_chunks(permutations::share(samples.len()))
+        .map(|seeds| bandwidths(carrier, seeds))
         .collect();
     let all = parts.concat();
     Bisection {
@@ -104,19 +129,41 @@ pub(super) fn bisections(carrier: &Carrier<'_>, seed: u64) -> Bisection {
     }
 }
 
-/// The mean share of its link that a pair gets when the first half exchanges with the second; with
-/// an odd number of hosts the last one rests.
-fn bandwidth(phase: &mut Phase<'_>, order: &[usize]) -> f64 {
+/// By seed, the mean share of its fullest link that a flow gets when two random halves exchange.
+pub(super) fn bandwidths(carrier: &Carrier<'_>, seeds: &[u64]) -> Vec<f64> {
+    let hosts = carrier.hosts.all.len();
+    let orders: Vec<Vec<usize>> = seeds.iter().map(|&seed| permutation(hosts, seed)).collect();
+    let mut exchanges = Permutations::new(carrier, seeds.len());
+    for (phase, order) in orders.iter().enumerate() {
+        exchanges.add(phase, exchange(order));
+    }
+    let mut load = Load::new(carrier);
+    let phases = orders.iter().zip(exchanges.follow());
+    phases
+        .map(|(order, flows)| {
+            load.set(&flows);
+            bandwidth(carrier, order, &load.fullest_of(&flows, hosts))
+        })
+        .collect()
+}
+
+/// The first half exchanges with the second; with an odd number of hosts the last one rests.
+fn exchange(order: &[usize]) -> impl Iterator<Item = (usize, usize)> + '_ {
     let half = order.len() / 2;
-    let there = (0..half).map(|place| (order[place], order[half + place]));
-    let pairs = || there.clone().chain(there.clone().map(|(a, b)| (b, a)));
-    phase.clear();
-    phase.add(pairs());
-    let shares = pairs().map(|(from, to)| match phase.congestion(from, to) {
-        Some(flows) => 1.0 / f64::from(flows),
-        None => 0.0,
-    });
-    shares.sum::<f64>() / (2 * half) as f64
+    let there = (0..half).map(move |place| (order[place], order[half + place]));
+    there.clone().chain(there.map(|(a, b)| (b, a)))
+}
+
+/// The mean share of its fullest link that a flow of an exchange gets; a flow within a leaf has its
+/// host's own link for itself, and one that does not arrive gets nothing.
+fn bandwidth(carrier: &Carrier<'_>, order: &[usize], fullest: &[u16]) -> f64 {
+    let share = |(from, to): (usize, usize)| match fullest[from] {
+        0 if carrier.is_local(from, to) => 1.0,
+        0 => 0.0,
+        flows => 1.0 / f64::from(flows),
+    };
+    let flows = order.len() / 2 * 2;
+    exchange(order).map(share).sum::<f64>() / flows as f64
 }
 
 /// Recursive doubling among `ranks`: in phase `bit` every rank exchanges with the rank that differs

@@ -1,16 +1,20 @@
 //! The hosts that use each link, over all pairs of hosts.
 
+use std::ops::Range;
+
 use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 
-use crate::tables::Lft;
-use crate::verify::fabric::Fabric;
+use crate::tables::{BLOCK_LIDS, Tables};
+use crate::verify::fabric::{Blocks, Fabric};
 
-use super::forest::Forest;
-use super::order::{Hosts, Leaf};
+use super::forest::{Forest, Step};
+use super::leaf_set::{self, LeafSet, SharedSets};
+use super::order::{Hosts, LidBlock};
 
-/// Leaves whose packets are followed together: one bit each in a word.
-const TOGETHER: usize = u64::BITS as usize;
+/// How much memory the sets of leaves that send over each link may take: enough for 45,056 hosts on
+/// 1,408 leaves in one pass. Larger fabrics take several, each over some of the switches.
+const SETS_BYTES: usize = 64 << 20;
 
 /// All pairs of hosts on the links, by channel.
 pub(super) struct Uses {
@@ -27,131 +31,234 @@ pub(super) struct Uses {
 }
 
 impl Uses {
-    pub(super) fn of(fabric: &Fabric<'_>, rows: &[Lft], hosts: &Hosts) -> Uses {
-        // In the order of LIDs, in which tables lie in memory.
-        let mut by_lid: Vec<u32> = (0..hosts.all.len() as u32).collect();
-        by_lid.sort_unstable_by_key(|&host| hosts.all[host as usize].lid);
-        let ((paths, destinations, lost), sources) = rayon::join(
-            || to_hosts(fabric, rows, hosts, &by_lid),
-            || from_hosts(fabric, rows, hosts, &by_lid),
-        );
+    pub(super) fn of(fabric: &Fabric<'_>, tables: &Tables, hosts: &Hosts) -> Uses {
+        Uses::in_passes(fabric, tables, hosts, SETS_BYTES)
+    }
+
+    /// As [`Uses::of`], with so much memory for the sets of leaves of one pass.
+    pub(super) fn in_passes(
+        fabric: &Fabric<'_>,
+        tables: &Tables,
+        hosts: &Hosts,
+        bytes: usize,
+    ) -> Uses {
         let mut uses = Uses {
-            paths,
-            destinations,
-            sources,
+            paths: vec![0; fabric.channels()],
+            destinations: vec![0; fabric.channels()],
+            sources: vec![0; fabric.channels()],
             lost_pairs: 0,
             lost: vec![None; hosts.all.len()],
         };
+        let words = leaf_set::words(hosts.leaves.len());
+        let bytes_of_switch = fabric.stride * words * size_of::<u64>();
+        let together = (bytes / bytes_of_switch.max(1)).max(1);
+        for first in (0..fabric.switches).step_by(together) {
+            let switches = first..fabric.switches.min(first + together);
+            let lost = Pass::new(fabric, hosts, switches).run(tables, &mut uses);
+            // Each pass finds the same.
+            if first == 0 {
+                uses.add_lost(hosts, lost);
+            }
+        }
+        uses
+    }
+
+    fn add_lost(&mut self, hosts: &Hosts, lost: Vec<(u32, FixedBitSet)>) {
         for (host, leaves) in lost {
             let own_leaf = hosts.all[host as usize].leaf as usize;
-            uses.lost_pairs += leaves
+            self.lost_pairs += leaves
                 .ones()
                 // To itself it sends nothing.
                 .map(|leaf| u64::from(hosts.leaves[leaf].hosts) - u64::from(leaf == own_leaf))
                 .sum::<u64>();
-            uses.lost[host as usize] = Some(leaves);
+            self.lost[host as usize] = Some(leaves);
         }
-        uses
     }
 }
 
-/// Paths and destinations by channel, and the leaves that do not reach a host, by host.
-type Received = (Vec<u64>, Vec<u32>, Vec<(u32, FixedBitSet)>);
-
-fn to_hosts(fabric: &Fabric<'_>, rows: &[Lft], hosts: &Hosts, by_lid: &[u32]) -> Received {
-    let share = by_lid.len().div_ceil(rayon::current_num_threads()).max(1);
-    let parts: Vec<Received> = by_lid
-        .par_chunks(share)
-        .map(|part| receive(fabric, rows, hosts, part))
-        .collect();
-    let mut all = (
-        vec![0; fabric.channels()],
-        vec![0; fabric.channels()],
-        vec![],
-    );
-    for (paths, destinations, lost) in parts {
-        add(&mut all.0, &paths);
-        add(&mut all.1, &destinations);
-        all.2.extend(lost);
-    }
-    all
+/// The hosts of a switch.
+#[derive(Clone, Copy, Default)]
+struct Own {
+    /// How many; 0 for a switch that is no leaf.
+    hosts: u32,
+    /// Its place among the leaves.
+    leaf: u32,
 }
 
-fn receive(fabric: &Fabric<'_>, rows: &[Lft], hosts: &Hosts, part: &[u32]) -> Received {
-    let mut forest = Forest::new(fabric, rows);
-    let mut paths = vec![0u64; fabric.channels()];
-    let mut destinations = vec![0u32; fabric.channels()];
-    let mut lost = Vec::new();
-    let mut flow = vec![0u32; fabric.switches];
-    for &index in part {
-        let host = &hosts.all[index as usize];
-        for leaf in &hosts.leaves {
-            flow[leaf.switch.index()] = leaf.hosts;
+/// A pass over all paths that counts those on the links of some switches.
+struct Pass<'a> {
+    fabric: &'a Fabric<'a>,
+    hosts: &'a Hosts,
+    switches: Range<usize>,
+    /// By switch.
+    own: Vec<Own>,
+    words: usize,
+    /// By channel of the pass' switches: the leaves whose packets the switch passes on over it.
+    senders: SharedSets,
+}
+
+/// The results of one thread, by channel of a pass' switches.
+struct Part {
+    /// Paths of packets that the switch passes on.
+    transit: Vec<u64>,
+    destinations: Vec<u32>,
+    /// By host: the leaves that do not reach it.
+    lost: Vec<(u32, FixedBitSet)>,
+}
+
+impl<'a> Pass<'a> {
+    fn new(fabric: &'a Fabric<'a>, hosts: &'a Hosts, switches: Range<usize>) -> Pass<'a> {
+        let mut own = vec![Own::default(); fabric.switches];
+        for (number, leaf) in hosts.leaves.iter().enumerate() {
+            own[leaf.switch.index()] = Own {
+                hosts: leaf.hosts,
+                // Fewer leaves than LIDs.
+                leaf: number as u32,
+            };
         }
-        let mut missing: Option<FixedBitSet> = None;
-        forest.grow(host, hosts.leaf(host).switch, &hosts.leaves, |place| {
-            missing
-                .get_or_insert_with(|| FixedBitSet::with_capacity(hosts.leaves.len()))
-                .insert(place);
-        });
-        forest.drain(|switch, channel, next| {
-            let sent = std::mem::take(&mut flow[switch]);
-            paths[channel] += u64::from(sent);
-            destinations[channel] += 1;
-            flow[next] += sent;
-        });
-        // The flow at the root, and at leaves that lost theirs, is set anew for the next host.
-        flow[hosts.leaf(host).switch.index()] = 0;
-        lost.extend(missing.map(|leaves| (index, leaves)));
+        let words = leaf_set::words(hosts.leaves.len());
+        Pass {
+            fabric,
+            hosts,
+            own,
+            words,
+            senders: SharedSets::new(switches.len() * fabric.stride, words),
+            switches,
+        }
     }
-    (paths, destinations, lost)
+
+    /// Adds the paths on the links of its switches, and returns the leaves that do not reach a
+    /// host, by host.
+    fn run(&self, tables: &Tables, uses: &mut Uses) -> Vec<(u32, FixedBitSet)> {
+        let blocks = &self.hosts.blocks;
+        let share = blocks.len().div_ceil(rayon::current_num_threads()).max(1);
+        let parts: Vec<Part> = blocks
+            .par_chunks(share)
+            .map(|blocks| self.follow(tables, blocks))
+            .collect();
+        let channels = self.first_channel()..self.switches.end * self.fabric.stride;
+        let mut lost = Vec::new();
+        for part in parts {
+            add(&mut uses.paths[channels.clone()], &part.transit);
+            add(&mut uses.destinations[channels.clone()], &part.destinations);
+            lost.extend(part.lost);
+        }
+        let links = uses.paths[channels.clone()]
+            .par_iter_mut()
+            .zip(&mut uses.sources[channels.clone()])
+            .zip(&uses.destinations[channels]);
+        links
+            .enumerate()
+            .for_each(|(channel, ((paths, sources), &destinations))| {
+                if destinations > 0 {
+                    // Every host of the switch itself sends the same way.
+                    let own = self.own[self.switches.start + channel / self.fabric.stride];
+                    *paths += u64::from(own.hosts) * u64::from(destinations);
+                    *sources = self.senders.hosts(channel, own.leaf(), &self.hosts.leaves);
+                }
+            });
+        lost
+    }
+
+    fn first_channel(&self) -> usize {
+        self.switches.start * self.fabric.stride
+    }
+
+    fn follow(&self, tables: &Tables, blocks: &[LidBlock]) -> Part {
+        let mut counter = Counter::new(self);
+        let mut forest = Forest::new(self.fabric);
+        let mut rows = Blocks::new(tables, self.fabric.switches);
+        let mut entries = Vec::new();
+        for block in blocks {
+            rows.gather((block.index, u64::MAX), &mut entries);
+            for &place in self.hosts.in_block(block) {
+                let host = &self.hosts.all[usize::from(place)];
+                let root = self.hosts.leaf(host).switch;
+                let offset = host.lid.index() % BLOCK_LIDS;
+                let byte = |switch: usize| entries[switch * BLOCK_LIDS + offset];
+                let leaves = &self.hosts.leaves;
+                let mut missing: Option<FixedBitSet> = None;
+                forest.grow(byte, (host, root), leaves, |leaf| {
+                    missing
+                        .get_or_insert_with(|| FixedBitSet::with_capacity(leaves.len()))
+                        .insert(leaf);
+                });
+                forest.drain(|step| counter.pass(step, root.index()));
+                counter.flow[root.index()] = 0;
+                let missing = missing.map(|leaves| (u32::from(place), leaves));
+                counter.part.lost.extend(missing);
+            }
+        }
+        counter.part
+    }
 }
 
-fn from_hosts(fabric: &Fabric<'_>, rows: &[Lft], hosts: &Hosts, by_lid: &[u32]) -> Vec<u32> {
-    hosts
-        .leaves
-        .par_chunks(TOGETHER)
-        .map(|leaves| send(fabric, rows, (hosts, leaves), by_lid))
-        .reduce(
-            || vec![0; fabric.channels()],
-            |mut all, part| {
-                add(&mut all, &part);
-                all
+impl Own {
+    /// Its place among the leaves, if it is one.
+    fn leaf(self) -> Option<usize> {
+        (self.hosts > 0).then_some(self.leaf as usize)
+    }
+}
+
+/// Counts the paths to one host after the other.
+struct Counter<'a> {
+    pass: &'a Pass<'a>,
+    part: Part,
+    /// By switch: hosts whose packets have come in from other switches.
+    flow: Vec<u32>,
+    /// By switch with such packets: the leaves they are from.
+    from: Vec<LeafSet>,
+}
+
+impl<'a> Counter<'a> {
+    fn new(pass: &'a Pass<'a>) -> Counter<'a> {
+        let (switches, channels) = (
+            pass.fabric.switches,
+            pass.switches.len() * pass.fabric.stride,
+        );
+        Counter {
+            part: Part {
+                transit: vec![0; channels],
+                destinations: vec![0; channels],
+                lost: Vec::new(),
             },
-        )
-}
-
-fn send(
-    fabric: &Fabric<'_>,
-    rows: &[Lft],
-    (hosts, leaves): (&Hosts, &[Leaf]),
-    by_lid: &[u32],
-) -> Vec<u32> {
-    let mut forest = Forest::new(fabric, rows);
-    let mut senders = vec![0u64; fabric.channels()];
-    let mut flow = vec![0u64; fabric.switches];
-    for &index in by_lid {
-        let host = &hosts.all[index as usize];
-        for (bit, leaf) in leaves.iter().enumerate() {
-            flow[leaf.switch.index()] = 1 << bit;
+            flow: vec![0; switches],
+            from: vec![LeafSet::new(pass.words); switches],
+            pass,
         }
-        forest.grow(host, hosts.leaf(host).switch, leaves, |_| {});
-        forest.drain(|switch, channel, next| {
-            let sent = std::mem::take(&mut flow[switch]);
-            senders[channel] |= sent;
-            flow[next] |= sent;
-        });
-        flow[hosts.leaf(host).switch.index()] = 0;
     }
-    let hosts_of = |mut bits: u64| {
-        let mut count = 0;
-        while bits != 0 {
-            count += leaves[bits.trailing_zeros() as usize].hosts;
-            bits &= bits - 1;
+
+    /// Passes the packets of a switch, and those that have come to it, on to the next.
+    fn pass(&mut self, step: Step, root: usize) {
+        let (switch, next) = (step.switch(), step.next());
+        let own = self.pass.own[switch];
+        let transit = std::mem::take(&mut self.flow[switch]);
+        let counts = self.pass.switches.contains(&switch);
+        let channel = step.channel().wrapping_sub(self.pass.first_channel());
+        if counts {
+            self.part.destinations[channel] += 1;
         }
-        count
-    };
-    senders.into_iter().map(hosts_of).collect()
+        if self.flow[next] == 0 {
+            self.from[next].clear();
+        }
+        self.flow[next] += transit + own.hosts;
+        if transit == 0 {
+            self.from[next].insert(own.leaf as usize);
+            return;
+        }
+        let mut from = std::mem::replace(&mut self.from[switch], LeafSet::new(0));
+        if let Some(leaf) = own.leaf() {
+            from.insert(leaf);
+        }
+        if counts {
+            self.part.transit[channel] += u64::from(transit);
+            self.pass.senders.insert_all(channel, &from);
+        }
+        if next != root {
+            self.from[next].insert_all(&from);
+        }
+        self.from[switch] = from;
+    }
 }
 
 fn add<T: Copy + std::ops::AddAssign>(all: &mut [T], part: &[T]) {

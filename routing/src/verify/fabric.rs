@@ -88,7 +88,7 @@ pub(super) fn stride(topology: &Topology) -> usize {
 }
 
 /// The tables of all switches, block by block.
-pub(super) struct Blocks<'t> {
+pub(crate) struct Blocks<'t> {
     tables: &'t Tables,
     switches: usize,
     /// The last page in use, of every table: looking pages up costs as much as reading them.
@@ -97,7 +97,7 @@ pub(super) struct Blocks<'t> {
 }
 
 impl<'t> Blocks<'t> {
-    pub(super) fn new(tables: &'t Tables, switches: usize) -> Blocks<'t> {
+    pub(crate) fn new(tables: &'t Tables, switches: usize) -> Blocks<'t> {
         Blocks {
             tables,
             switches,
@@ -108,7 +108,7 @@ impl<'t> Blocks<'t> {
 
     /// Copies block `index` of every switch's table to `block`, one switch after the other, and a
     /// block without a path for nowhere. LIDs that are not in `mask` have no path.
-    pub(super) fn gather(&mut self, (index, mask): (usize, u64), block: &mut Vec<u8>) {
+    pub(crate) fn gather(&mut self, (index, mask): (usize, u64), block: &mut Vec<u8>) {
         let page = index / PAGE_BLOCKS;
         if self.page != Some(page) {
             let lfts = self.tables.lfts.iter().take(self.switches);

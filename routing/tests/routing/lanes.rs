@@ -3,15 +3,18 @@
 use crate::common;
 use crate::random;
 
+use std::collections::BTreeSet;
+
 use common::ring;
 use proptest::prelude::*;
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::engine::{EngineKind, Options, route};
 use rsm_routing::lanes::{Lanes, Mapping, PairLevels, Row, ServiceLevels};
 use rsm_routing::tables::Tables;
-use rsm_routing::topology::{SwitchIdx, Topology};
+use rsm_routing::topology::{PortUse, SwitchIdx, Topology};
 use rsm_routing::verify::{
-    Witness, mixture_is_acyclic, mixture_is_sound, verify, verify_lanes, verify_on_lanes,
+    LaneChannel, Witness, mixture_is_acyclic, mixture_is_sound, verify, verify_lanes,
+    verify_on_lanes,
 };
 
 fn minhop(topology: &Topology) -> Tables {
@@ -151,5 +154,141 @@ proptest! {
         let levels = (0..topology.switch_count() as u8).collect();
         let lanes = Lanes::layers(&topology, ServiceLevels::ByDestination(levels), 15);
         prop_assert!(verify_lanes(&topology, &tables, &lanes).is_sound());
+    }
+}
+
+/// A channel and its lane: switch, port, lane.
+type OnLane = (SwitchIdx, PortNum, u8);
+
+/// Packets that are followed one at a time, from each port by each of some tables with each service
+/// level: which (channel, lane) waits for which, and whether a packet leaves the lanes.
+fn followed(
+    topology: &Topology,
+    tables: &[&Tables],
+    lanes: &Lanes,
+) -> (BTreeSet<(OnLane, OnLane)>, bool) {
+    let (mut waits, mut astray) = (BTreeSet::new(), false);
+    for (destination, lid) in topology
+        .destinations()
+        .iter()
+        .flat_map(|destination| destination.lids().map(move |lid| (destination, lid)))
+    {
+        // The links that a switch sends to, and the lane of a packet there.
+        let sends = |at: SwitchIdx, input: PortNum, level: u8| -> Vec<(OnLane, _)> {
+            let tables = tables.iter().filter(|_| at != destination.switch);
+            let ports = tables.filter_map(|tables| tables.lfts.get(at.index())?.port(lid));
+            let links = ports.filter_map(|port| Some((port, topology.peer(at, port)?)));
+            links
+                .map(|(port, peer)| {
+                    let row = lanes.row(at, input, port);
+                    let vl = row.map_or(0, |row| row[usize::from(level)]);
+                    ((at, port, vl), peer)
+                })
+                .collect()
+        };
+        let mut open = Vec::new();
+        for from in topology.indices() {
+            let levels = |level: Option<u8>| level.map_or(0..16, |level| level..level + 1);
+            let own = levels(lanes.level(from, destination.switch));
+            let answers = match lanes.levels() {
+                ServiceLevels::ByPair(_) => levels(lanes.level(destination.switch, from)),
+                _ => 0..0,
+            };
+            for (port, leads_to) in topology.port_uses(from).iter().enumerate() {
+                if matches!(leads_to, PortUse::Destination(_)) {
+                    let levels = own.clone().chain(answers.clone());
+                    open.extend(levels.map(|level| (from, PortNum(port as u8), level)));
+                }
+            }
+        }
+        let mut seen: BTreeSet<(SwitchIdx, PortNum, u8)> = open.iter().copied().collect();
+        while let Some((at, input, level)) = open.pop() {
+            for (held, (next, entry)) in sends(at, input, level) {
+                astray |= held.2 >= lanes.vls();
+                let wanted = sends(next, entry, level)
+                    .into_iter()
+                    .map(|(wanted, _)| wanted);
+                let edges = wanted.map(|wanted| (held, wanted));
+                waits.extend(edges.filter(|(a, b)| a.2.max(b.2) < lanes.vls()));
+                if seen.insert((next, entry, level)) {
+                    open.push((next, entry, level));
+                }
+            }
+        }
+    }
+    (waits, astray)
+}
+
+/// Whether no channel waits for itself, directly or not.
+fn is_acyclic(waits: &BTreeSet<(OnLane, OnLane)>) -> bool {
+    let mut left = waits.clone();
+    loop {
+        let waiting: BTreeSet<OnLane> = left.iter().map(|&(held, _)| held).collect();
+        let before = left.len();
+        left.retain(|(_, wanted)| waiting.contains(wanted));
+        if left.len() == before {
+            return left.is_empty();
+        }
+    }
+}
+
+/// Lanes by numbers at random; `spread` is how many lanes rows name, which may be too many.
+fn any_lanes(topology: &Topology, vls: u8, spread: u8, kind: u8, seed: u64) -> Lanes {
+    let mix = move |one: u64, other: u64| -> u8 {
+        let mixed = (one * 131 + other * 31 + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> 40) as u8
+    };
+    let levels = match kind {
+        0 => ServiceLevels::Any,
+        1 => {
+            let levels = topology.indices().map(|to| mix(to.0.into(), 5) % 4);
+            ServiceLevels::ByDestination(levels.collect())
+        }
+        _ => ServiceLevels::ByPair(PairLevels::new(topology.switch_count(), |from, to| {
+            mix(from.0.into(), to.0.into()) % 4
+        })),
+    };
+    let kind = |switch: SwitchIdx, port: PortNum| mix(switch.0.into(), port.0.into()) % 3;
+    let row = |input: u8, output: u8| -> Row {
+        std::array::from_fn(|level| mix(u64::from(input * 3 + output), level as u64) % spread)
+    };
+    Lanes::new(levels, Mapping::new(topology, 3, kind, row), vls)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn lane_reports_are_those_of_packets_followed_one_at_a_time(
+        plan in random::any_graph(),
+        bytes in proptest::collection::vec(any::<u8>(), 0..48),
+        (vls, more) in (1u8..4, 0u8..2),
+        kind in 0u8..3,
+        seed in any::<u64>(),
+    ) {
+        let topology = plan.build();
+        let old = minhop(&topology);
+        let mut new = old.clone();
+        let lids = usize::from(topology.top_lid().0) + 1;
+        for (place, &byte) in bytes.iter().enumerate() {
+            let switch = place * 7 % topology.switch_count();
+            new.lfts[switch].set_entry(rsm_ids::Lid((place * 13 % lids) as u16), byte % 9);
+        }
+        let lanes = any_lanes(&topology, vls, vls + more, kind, seed >> 16);
+        let report = verify_lanes(&topology, &new, &lanes);
+        let (waits, astray) = followed(&topology, &[&new], &lanes);
+        prop_assert_eq!(report.astray.is_some(), astray);
+        prop_assert_eq!(report.cycle.is_empty(), is_acyclic(&waits));
+        let on_lane = |channel: &LaneChannel| {
+            let switch = topology.switch_by_guid(channel.switch).unwrap();
+            (switch, channel.port, channel.vl)
+        };
+        for (place, held) in report.cycle.iter().enumerate() {
+            let wanted = &report.cycle[(place + 1) % report.cycle.len()];
+            prop_assert!(waits.contains(&(on_lane(held), on_lane(wanted))));
+        }
+        let (mixed, astray) = followed(&topology, &[&old, &new], &lanes);
+        let is_sound = !astray && is_acyclic(&mixed);
+        prop_assert_eq!(mixture_is_sound(&topology, &old, &new, &lanes), is_sound);
     }
 }

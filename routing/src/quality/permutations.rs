@@ -1,0 +1,162 @@
+//! Phases of traffic in which no host sends to two hosts or receives from two.
+//!
+//! Many such phases are followed together, block of LIDs by block: the table entries of a block stay
+//! in the cache, as the load of one phase does when its flows are known.
+
+use crate::tables::BLOCK_LIDS;
+use crate::verify::fabric::Blocks;
+
+use super::carry::Carrier;
+
+/// Phases that a thread follows together: gathering the table entries for them is then a small part
+/// of the work.
+const TOGETHER: usize = 64;
+
+/// Phases that all threads follow at the same time: at 45,056 hosts the flows of one take 0.8 MB.
+const AT_A_TIME: usize = 256;
+
+/// No host sends.
+const NOBODY: u16 = u16::MAX;
+
+/// How many of `phases` each thread should follow together.
+pub(super) fn share(phases: usize) -> usize {
+    let threads = rayon::current_num_threads().max(1);
+    let together = (AT_A_TIME / threads).clamp(1, TOGETHER);
+    let shares = phases.div_ceil(together).next_multiple_of(threads);
+    phases.div_ceil(shares.max(1)).max(1)
+}
+
+/// Phases of traffic between hosts, by their places in [`Hosts::all`](super::order::Hosts::all).
+pub(super) struct Permutations<'a> {
+    carrier: &'a Carrier<'a>,
+    phases: usize,
+    /// By phase, then by receiver in the order of LIDs: the place of the sender.
+    senders: Vec<u16>,
+}
+
+/// The flows of one phase that pass links, in the order of their receivers' LIDs.
+#[derive(Clone, Default)]
+pub(super) struct Flows {
+    /// Their senders' places.
+    senders: Vec<u16>,
+    /// The channels of one flow after those of the other, the last of each with [`LAST`].
+    channels: Vec<u32>,
+}
+
+/// Marks a channel as the last of its flow. Channels are fewer than 2^24.
+const LAST: u32 = 1 << 31;
+
+impl<'a> Permutations<'a> {
+    /// Phases without traffic.
+    pub(super) fn new(carrier: &'a Carrier<'a>, phases: usize) -> Permutations<'a> {
+        Permutations {
+            carrier,
+            phases,
+            senders: vec![NOBODY; phases * carrier.hosts.all.len()],
+        }
+    }
+
+    /// Lets the first of each two hosts send to the second.
+    pub(super) fn add(&mut self, phase: usize, pairs: impl IntoIterator<Item = (usize, usize)>) {
+        let hosts = self.carrier.hosts;
+        let senders = &mut self.senders[phase * hosts.all.len()..][..hosts.all.len()];
+        for (from, to) in pairs {
+            let sender = &mut senders[usize::from(hosts.numbers[to])];
+            debug_assert_eq!(*sender, NOBODY, "host {to} receives twice");
+            // Fewer hosts than LIDs.
+            *sender = from as u16;
+        }
+    }
+
+    /// The flows of each phase. Flows within a leaf pass no link, and flows that do not arrive are
+    /// left out.
+    pub(super) fn follow(&self) -> Vec<Flows> {
+        let Carrier { fabric, hosts, .. } = self.carrier;
+        let mut rows = Blocks::new(self.carrier.tables, fabric.switches);
+        let mut entries = Vec::new();
+        let mut flows = vec![Flows::default(); self.phases];
+        for block in &hosts.blocks {
+            rows.gather((block.index, u64::MAX), &mut entries);
+            for (phase, flows) in flows.iter_mut().enumerate() {
+                let senders = &self.senders[phase * hosts.all.len()..][block.hosts.clone()];
+                for (&from, &to) in senders.iter().zip(hosts.in_block(block)) {
+                    if from != NOBODY {
+                        flows.follow(self.carrier, &entries, (from, usize::from(to)));
+                    }
+                }
+            }
+        }
+        flows
+    }
+}
+
+impl Flows {
+    /// Adds the flow between two hosts, by the table entries of the block of the receiver's LID.
+    fn follow(&mut self, carrier: &Carrier<'_>, entries: &[u8], (from, to): (u16, usize)) {
+        let Carrier { fabric, hosts, .. } = carrier;
+        let root = usize::from(hosts.switches[to]);
+        let mut at = usize::from(hosts.switches[usize::from(from)]);
+        if at == root || !carrier.arrives(usize::from(from), to) {
+            return;
+        }
+        self.senders.push(from);
+        let offset = hosts.all[to].lid.index() % BLOCK_LIDS;
+        while at != root {
+            let channel = fabric.channel(at, entries[at * BLOCK_LIDS + offset]);
+            at = fabric.next(channel);
+            let last = if at == root { LAST } else { 0 };
+            self.channels.push(channel as u32 | last);
+        }
+    }
+
+    /// Each flow's sender and channels.
+    fn iter(&self) -> impl Iterator<Item = (usize, impl Iterator<Item = usize>)> {
+        let channels = self.channels.split_inclusive(|channel| channel & LAST != 0);
+        let channels = channels.map(|flow| flow.iter().map(|channel| (channel & !LAST) as usize));
+        let senders = self.senders.iter().map(|&sender| usize::from(sender));
+        senders.zip(channels)
+    }
+}
+
+/// The load of a phase on the links.
+pub(super) struct Load {
+    /// By channel. A phase has fewer flows than there are LIDs.
+    by_channel: Vec<u16>,
+    fullest: u16,
+}
+
+impl Load {
+    pub(super) fn new(carrier: &Carrier<'_>) -> Load {
+        Load {
+            by_channel: vec![0; carrier.fabric.channels()],
+            fullest: 0,
+        }
+    }
+
+    /// Replaces the load with that of `flows`.
+    pub(super) fn set(&mut self, flows: &Flows) {
+        self.by_channel.fill(0);
+        self.fullest = 0;
+        for channel in &flows.channels {
+            let load = &mut self.by_channel[(channel & !LAST) as usize];
+            *load += 1;
+            self.fullest = self.fullest.max(*load);
+        }
+    }
+
+    /// Flows on the fullest link.
+    pub(super) fn fullest(&self) -> u32 {
+        u32::from(self.fullest)
+    }
+
+    /// By sender: flows on the fullest link that its flow among `flows` passes, 0 for hosts that
+    /// have none among them.
+    pub(super) fn fullest_of(&self, flows: &Flows, hosts: usize) -> Vec<u16> {
+        let mut fullest = vec![0; hosts];
+        for (sender, channels) in flows.iter() {
+            let loads = channels.map(|channel| self.by_channel[channel]);
+            fullest[sender] = loads.max().unwrap_or(0);
+        }
+        fullest
+    }
+}

@@ -1,0 +1,409 @@
+//! The graph of waits, and the packets to one LID that add to it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rsm_ids::PortNum;
+
+use super::LaneChannel;
+use crate::lanes::{DROP, Lanes, SERVICE_LEVELS, ServiceLevels};
+use crate::topology::{PortUse, SwitchIdx, Topology};
+use crate::verify::cycles::Waits;
+use crate::verify::fabric::Fabric;
+
+/// Service levels, one bit for each.
+pub(super) type Set = u16;
+
+fn members(set: Set) -> impl Iterator<Item = usize> {
+    (0..SERVICE_LEVELS).filter(move |member| set >> member & 1 != 0)
+}
+
+/// Data VLs that there can be.
+const MOST_LANES: usize = DROP as usize;
+
+/// An SLtoVLMappingTable from one kind of ports to another: the service levels of each lane.
+#[derive(Clone, Copy, Default)]
+struct LevelsOfLanes {
+    /// By lane; none for lanes that the routing does not use.
+    of: [Set; MOST_LANES],
+    /// Those that leave these lanes.
+    astray: Set,
+}
+
+/// The channel dependency graph over (link, lane). All threads add to it; the order does not
+/// matter.
+pub(super) struct Graph<'a> {
+    fabric: Fabric<'a>,
+    lanes: &'a Lanes,
+    vls: usize,
+    /// By switch: ports that packets start at, one of each kind, with their kind.
+    starts: Vec<Vec<(PortNum, u8)>>,
+    /// By channel: the port at the other end.
+    entries: Vec<PortNum>,
+    /// By channel: the kind of the port that sends.
+    kinds: Vec<u8>,
+    /// By channel: the kind of the port at the other end.
+    entry_kinds: Vec<u8>,
+    /// By kind of input port, then by kind of output port.
+    mapping: Vec<LevelsOfLanes>,
+    kind_count: usize,
+    /// By channel and lane: the channels and lanes of the next switch that are waited for.
+    turns: Vec<AtomicU64>,
+    words: usize,
+}
+
+impl<'a> Graph<'a> {
+    /// A graph without packets.
+    pub(super) fn new(topology: &'a Topology, lanes: &'a Lanes) -> Graph<'a> {
+        let fabric = Fabric::new(topology);
+        let vls = usize::from(lanes.vls().clamp(1, DROP));
+        let words = (fabric.stride * vls).div_ceil(u64::BITS as usize);
+        let channels = fabric.channels();
+        let mut graph = Graph {
+            starts: topology
+                .indices()
+                .map(|switch| starts(topology, lanes, switch))
+                .collect(),
+            entries: vec![PortNum::ZERO; channels],
+            kinds: vec![0; channels],
+            entry_kinds: vec![0; channels],
+            mapping: mapping(lanes, vls),
+            kind_count: lanes.kinds(),
+            turns: std::iter::repeat_with(AtomicU64::default)
+                .take(channels * vls * words)
+                .collect(),
+            fabric,
+            lanes,
+            vls,
+            words,
+        };
+        for switch in topology.indices() {
+            for (port, leads_to) in topology.port_uses(switch).iter().enumerate() {
+                if let PortUse::Link { peer, peer_port } = *leads_to {
+                    // At most 254 ports, and as many kinds.
+                    let port = PortNum(port as u8);
+                    let channel = graph.fabric.channel(switch.index(), port.0);
+                    graph.entries[channel] = peer_port;
+                    graph.kinds[channel] = lanes.kind(switch, port) as u8;
+                    graph.entry_kinds[channel] = lanes.kind(peer, peer_port) as u8;
+                }
+            }
+        }
+        graph
+    }
+
+    pub(super) fn topology(&self) -> &'a Topology {
+        self.fabric.topology
+    }
+
+    /// The SLs of packets that start at a switch. With levels by pair these are the levels of both
+    /// ways: an answer has the SL of its request (IBA 13.5.4).
+    pub(super) fn own_levels(&self, from: SwitchIdx, to: SwitchIdx) -> Set {
+        let one = |level: Option<u8>| match level {
+            None => Set::MAX,
+            Some(level) => 1 << (level % SERVICE_LEVELS as u8),
+        };
+        let levels = one(self.lanes.level(from, to));
+        match self.lanes.levels() {
+            ServiceLevels::ByPair(_) => levels | one(self.lanes.level(to, from)),
+            ServiceLevels::Any | ServiceLevels::ByDestination(_) => levels,
+        }
+    }
+
+    pub(super) fn name(&self, node: usize) -> LaneChannel {
+        let (switch, port) = self.fabric.name(node / self.vls);
+        LaneChannel {
+            switch,
+            port,
+            vl: (node % self.vls) as u8,
+        }
+    }
+
+    /// The place in the mapping of packets that come in by a port of one kind and leave by a
+    /// channel.
+    fn mapping_of(&self, input: u8, channel: usize) -> usize {
+        usize::from(input) * self.kind_count + usize::from(self.kinds[channel])
+    }
+
+    /// Lets a channel on a lane wait for a turn: a port of the next switch and its lane.
+    fn add_turn(&self, channel: usize, vl: usize, turn: usize) {
+        let at = (channel * self.vls + vl) * self.words + turn / 64;
+        let bit = 1 << (turn % 64);
+        if self.turns[at].load(Ordering::Relaxed) & bit == 0 {
+            self.turns[at].fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+
+    /// Where the first of some service levels leaves the lanes, from one port of a switch to
+    /// another.
+    fn astray(
+        &self,
+        switch: usize,
+        input: PortNum,
+        channel: usize,
+        levels: Set,
+    ) -> Option<LaneChannel> {
+        // A stride is at most 256.
+        let port = PortNum((channel % self.fabric.stride) as u8);
+        let row = self.lanes.row(SwitchIdx(switch as u32), input, port)?;
+        let vls = members(levels).map(|level| row[level]);
+        let vl = vls.into_iter().find(|&vl| usize::from(vl) >= self.vls)?;
+        Some(LaneChannel {
+            switch: self.fabric.guid(switch),
+            port,
+            vl,
+        })
+    }
+}
+
+/// Ports of a switch that packets start at, one of each kind.
+fn starts(topology: &Topology, lanes: &Lanes, switch: SwitchIdx) -> Vec<(PortNum, u8)> {
+    let ports = || (0..=topology.switch(switch).num_ports).map(PortNum);
+    let mut starts: Vec<(PortNum, u8)> = Vec::new();
+    for port in ports() {
+        let is_start = match topology.port_use(switch, port) {
+            PortUse::Link { .. } => false,
+            PortUse::Destination(_) => true,
+            PortUse::Unused => port == PortNum::ZERO,
+        };
+        let alike = |&(other, _): &(PortNum, u8)| {
+            ports()
+                .all(|output| lanes.row(switch, port, output) == lanes.row(switch, other, output))
+        };
+        if is_start && !starts.iter().any(alike) {
+            // At most as many kinds as ports.
+            starts.push((port, lanes.kind(switch, port) as u8));
+        }
+    }
+    starts
+}
+
+/// The lanes by kind of input port, then by kind of output port.
+fn mapping(lanes: &Lanes, vls: usize) -> Vec<LevelsOfLanes> {
+    let kinds = lanes.kinds();
+    let pairs = (0..kinds).flat_map(|input| (0..kinds).map(move |output| (input, output)));
+    let levels_of_lanes = |(input, output)| {
+        let row = lanes.row_of_kinds(input, output);
+        let mut levels = LevelsOfLanes::default();
+        for level in 0..SERVICE_LEVELS {
+            // Where switches may map as they like, lanes are layers of the same graph.
+            let vl = row.map_or(0, |row| usize::from(row[level]));
+            let set = levels.of[..vls].get_mut(vl);
+            *set.unwrap_or(&mut levels.astray) |= 1 << level;
+        }
+        levels
+    };
+    pairs.map(levels_of_lanes).collect()
+}
+
+impl Waits for Graph<'_> {
+    fn nodes(&self) -> usize {
+        self.fabric.channels() * self.vls
+    }
+
+    fn for_each_turn(&self, node: usize, mut visit: impl FnMut(usize)) {
+        let next = self.fabric.next(node / self.vls);
+        if next == self.fabric.nowhere() {
+            return;
+        }
+        let words = &self.turns[node * self.words..][..self.words];
+        for (word, bits) in words.iter().enumerate() {
+            let mut bits = bits.load(Ordering::Relaxed);
+            while bits != 0 {
+                let turn = word * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                visit(next * self.fabric.stride * self.vls + turn);
+            }
+        }
+    }
+}
+
+/// The packets to one LID, of which each switch may follow several ways.
+#[derive(Default)]
+pub(super) struct Packets {
+    /// By way, then by switch: the channel that it sends into.
+    channels: Vec<u32>,
+    /// The same: the next switch, or nowhere.
+    next: Vec<u16>,
+    /// By switch: the SLs of packets that leave it.
+    levels: Vec<Set>,
+    /// By way, then by switch, then by lane: the SLs of packets that leave on it.
+    on_lane: Vec<Set>,
+    hops: Vec<Hop>,
+    open: Vec<usize>,
+}
+
+/// Packets that go from one switch to the next, and on from there. Switches are numbered by 16
+/// bits, and there are few ways.
+struct Hop {
+    /// Of (way, switch): where they leave from.
+    place: u32,
+    /// Of (way, next switch): where they go on from.
+    onward: u32,
+    /// Their place in the mapping of the next switch.
+    mapping: u32,
+}
+
+impl Packets {
+    /// Adds packets to a graph, and returns the first place where one leaves the lanes. `ways` are
+    /// the switches' table bytes, of which each switch may follow any; `own` are the SLs of packets
+    /// that start at each switch.
+    pub(super) fn add_to(
+        &mut self,
+        graph: &Graph<'_>,
+        ways: &[&[u8]],
+        own: &[Set],
+    ) -> Option<LaneChannel> {
+        self.look_up(graph, ways);
+        self.follow_levels(own);
+        self.find_hops(graph, ways.len());
+        self.on_lane.clear();
+        self.on_lane.resize(self.next.len() * graph.vls, 0);
+        let astray = self.start(graph, own) | self.arrive(graph);
+        self.wait(graph);
+        if astray == 0 {
+            return None;
+        }
+        self.first_astray(graph, own)
+    }
+
+    fn look_up(&mut self, graph: &Graph<'_>, ways: &[&[u8]]) {
+        let fabric = &graph.fabric;
+        self.channels.clear();
+        self.next.clear();
+        for bytes in ways {
+            for (switch, &byte) in bytes.iter().enumerate() {
+                // Switches are fewer than LIDs, and have fewer than 2^9 channels.
+                let channel = fabric.channel(switch, byte);
+                self.channels.push(channel as u32);
+                self.next.push(fabric.next(channel) as u16);
+            }
+        }
+    }
+
+    /// Carries the SLs of packets along their ways, as far as it is new.
+    fn follow_levels(&mut self, own: &[Set]) {
+        self.levels.clear();
+        self.levels.resize(own.len(), 0);
+        for (start, &own_levels) in own.iter().enumerate() {
+            self.open.push(start);
+            while let Some(switch) = self.open.pop() {
+                // Nowhere has no levels.
+                let Some(levels) = self.levels.get_mut(switch) else {
+                    continue;
+                };
+                if *levels | own_levels != *levels {
+                    *levels |= own_levels;
+                    let ways = self.next.chunks_exact(own.len());
+                    self.open.extend(ways.map(|next| usize::from(next[switch])));
+                }
+            }
+        }
+    }
+
+    /// Finds the hops of each way, where packets go on from there by each way.
+    fn find_hops(&mut self, graph: &Graph<'_>, ways: usize) {
+        let (switches, nowhere) = (self.levels.len(), graph.fabric.nowhere());
+        self.hops.clear();
+        for (way, onward) in (0..ways * ways).map(|pair| (pair / ways, pair % ways)) {
+            for place in way * switches..(way + 1) * switches {
+                let next = usize::from(self.next[place]);
+                let onward = onward * switches + next;
+                if next == nowhere || usize::from(self.next[onward]) == nowhere {
+                    continue;
+                }
+                let input = graph.entry_kinds[self.channels[place] as usize];
+                let mapping = graph.mapping_of(input, self.channels[onward] as usize);
+                self.hops.push(Hop {
+                    place: place as u32,
+                    onward: onward as u32,
+                    mapping: mapping as u32,
+                });
+            }
+        }
+    }
+
+    /// Puts packets that start at each switch on their lanes, and returns the SLs of some that
+    /// leave the lanes.
+    fn start(&mut self, graph: &Graph<'_>, own: &[Set]) -> Set {
+        let mut astray = 0;
+        let nowhere = graph.fabric.nowhere();
+        let on_lane = self.on_lane.chunks_exact_mut(graph.vls);
+        let sends = self.channels.iter().zip(&self.next).zip(on_lane);
+        for (place, ((&channel, &next), on_lane)) in sends.enumerate() {
+            if usize::from(next) == nowhere {
+                continue;
+            }
+            let switch = place % own.len();
+            for &(_, kind) in &graph.starts[switch] {
+                let lanes = &graph.mapping[graph.mapping_of(kind, channel as usize)];
+                astray |= own[switch] & lanes.astray;
+                put(on_lane, own[switch], lanes);
+            }
+        }
+        astray
+    }
+
+    /// Puts packets that come from another switch on their lanes, and returns the SLs of some that
+    /// leave the lanes.
+    fn arrive(&mut self, graph: &Graph<'_>) -> Set {
+        let mut astray = 0;
+        let switches = self.levels.len();
+        for hop in &self.hops {
+            let levels = self.levels[hop.place as usize % switches];
+            let lanes = &graph.mapping[hop.mapping as usize];
+            astray |= levels & lanes.astray;
+            let on_lane = &mut self.on_lane[hop.onward as usize * graph.vls..][..graph.vls];
+            put(on_lane, levels, lanes);
+        }
+        astray
+    }
+
+    /// Lets each channel and lane wait for those that its packets go on by.
+    fn wait(&self, graph: &Graph<'_>) {
+        for hop in &self.hops {
+            let lanes = &graph.mapping[hop.mapping as usize].of[..graph.vls];
+            let channel = self.channels[hop.place as usize] as usize;
+            let port = self.channels[hop.onward as usize] as usize % graph.fabric.stride;
+            let held = &self.on_lane[hop.place as usize * graph.vls..][..graph.vls];
+            for (held, &levels) in held.iter().enumerate().filter(|(_, levels)| **levels != 0) {
+                for (vl, &of_lane) in lanes.iter().enumerate() {
+                    if levels & of_lane != 0 {
+                        graph.add_turn(channel, held, port * graph.vls + vl);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The first place where a packet leaves the lanes, those where packets start first.
+    fn first_astray(&self, graph: &Graph<'_>, own: &[Set]) -> Option<LaneChannel> {
+        let nowhere = graph.fabric.nowhere();
+        let at_start = |place: usize| {
+            let switch = place % own.len();
+            let channel = self.channels[place] as usize;
+            let mut inputs = graph.starts[switch].iter();
+            inputs.find_map(|&(input, _)| graph.astray(switch, input, channel, own[switch]))
+        };
+        let at_hop = |hop: &Hop| {
+            let channel = self.channels[hop.place as usize] as usize;
+            let onward = self.channels[hop.onward as usize] as usize;
+            let levels = self.levels[hop.place as usize % own.len()];
+            graph.astray(
+                graph.fabric.next(channel),
+                graph.entries[channel],
+                onward,
+                levels,
+            )
+        };
+        let mut sends = (0..self.next.len()).filter(|&at| usize::from(self.next[at]) != nowhere);
+        let found = sends.find_map(at_start);
+        found.or_else(|| self.hops.iter().find_map(at_hop))
+    }
+}
+
+/// Puts packets of some SLs on their lanes.
+fn put(on_lane: &mut [Set], levels: Set, lanes: &LevelsOfLanes) {
+    for (on_lane, of_lane) in on_lane.iter_mut().zip(&lanes.of) {
+        *on_lane |= levels & of_lane;
+    }
+}
