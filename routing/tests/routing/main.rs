@@ -1,5 +1,6 @@
 //! The routing library: engines, proofs, generators and readers.
 
+mod balance;
 mod common;
 mod detours;
 mod engines;
