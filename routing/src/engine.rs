@@ -6,6 +6,7 @@
 //! nothing (see [`EngineKind::UpDn`]).
 
 mod auto;
+mod avoided;
 mod choose;
 mod columns;
 mod dfsssp;

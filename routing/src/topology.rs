@@ -11,11 +11,13 @@ mod builder;
 mod follow;
 mod from_netlist;
 mod origin;
+mod slow;
 mod view;
 
 pub use builder::{SwitchKey, TopologyBuilder, TopologyError};
 pub use follow::{CableEnd, EndPart, SwitchPart};
 pub use origin::TopologyId;
+pub use slow::SlowCable;
 pub use view::{Component, Group};
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};

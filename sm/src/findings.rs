@@ -98,6 +98,8 @@ pub enum FindingKind {
     DeviceHabit,
     /// An Active link has an MTU or a number of VLs that is not as planned.
     LinkMismatch,
+    /// A cable between switches is far slower than others at both of its ends.
+    LinkSlow,
     /// The store or a file could not be read or written.
     Storage,
     /// A configuration was refused; the one in force stays.
@@ -142,6 +144,7 @@ impl FindingKind {
             FindingKind::AdaptiveRouting => "adaptive-routing",
             FindingKind::DeviceHabit => "device-habit",
             FindingKind::LinkMismatch => "link-mismatch",
+            FindingKind::LinkSlow => "link-slow",
             FindingKind::Storage => "storage",
             FindingKind::ConfigRefused => "config-refused",
             FindingKind::PartitionTableTooSmall => "partition-table-too-small",

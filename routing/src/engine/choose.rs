@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 use rsm_ids::Lid;
 
+use super::avoided::Avoided;
 use super::order::Order;
 use super::paths::{NEVER, Row, TILE, Tile, UNREACHED};
 use super::slots;
@@ -33,24 +34,25 @@ pub(super) struct Choice<'a> {
 impl Choice<'_> {
     /// A table for each switch, whose port for a destination is one of those that cost least.
     pub(super) fn tables(&self) -> Tables {
+        let avoided = Avoided::of(self.topology, self.tiles, self.order);
         let lfts = (0..self.topology.switch_count() as u32)
             .into_par_iter()
-            .map(|switch| self.table(SwitchIdx(switch)))
+            .map(|switch| self.table(SwitchIdx(switch), avoided.as_ref()))
             .collect();
         Tables { lfts }
     }
 
-    fn table(&self, switch: SwitchIdx) -> Lft {
+    fn table(&self, switch: SwitchIdx, avoided: Option<&Avoided>) -> Lft {
         let previous = self
             .previous
             .and_then(|tables| tables.lfts.get(switch.index()));
-        let (mut table, mut settled) = Filler::new(self, switch, previous).table();
+        let (mut table, mut settled) = Filler::new(self, switch, previous, avoided).table();
         // A port that has lost all its destinations counts as unused the next time: settle that
         // now, so that routing the same fabric again changes nothing. A destination that has moved
         // to its own turn stays there, so that this ends.
         while !settled {
             let before = table;
-            (table, settled) = Filler::new(self, switch, Some(&before)).table();
+            (table, settled) = Filler::new(self, switch, Some(&before), avoided).table();
         }
         table
     }
@@ -68,6 +70,7 @@ struct Filler<'a> {
     up_slots: Vec<u8>,
     divider: u32,
     previous: Option<&'a Lft>,
+    avoided: Option<&'a Avoided>,
     /// By port: whether the previous table sends anything out of it.
     in_use: [bool; 256],
     /// By port: whether the new table does.
@@ -85,8 +88,24 @@ struct Class {
     faulty: bool,
 }
 
+/// Where a key differs from that of the column before.
+fn changes(keys: &[Row]) -> Row {
+    let mut changes = [0; TILE];
+    for key in keys {
+        for column in 1..TILE {
+            changes[column] |= key[column] ^ key[column - 1];
+        }
+    }
+    changes
+}
+
 impl<'a> Filler<'a> {
-    fn new(choice: &'a Choice<'a>, switch: SwitchIdx, previous: Option<&'a Lft>) -> Filler<'a> {
+    fn new(
+        choice: &'a Choice<'a>,
+        switch: SwitchIdx,
+        previous: Option<&'a Lft>,
+        avoided: Option<&'a Avoided>,
+    ) -> Filler<'a> {
         let topology = choice.topology;
         let groups: Vec<Group<'a>> = topology.groups(switch).collect();
         let leads_up = |group: &Group<'_>| match choice.order {
@@ -112,6 +131,7 @@ impl<'a> Filler<'a> {
             up_slots,
             divider: choice.spread.dividers[switch.index()],
             previous,
+            avoided,
             in_use,
             now_in_use: [false; 256],
             table: vec![NO_PATH; topology.top_lid().index() + 1],
@@ -128,8 +148,12 @@ impl<'a> Filler<'a> {
             eligible: [false; 256],
             faulty: false,
         };
-        for tile in self.choice.tiles {
-            let changes = self.keys(tile, &mut keys);
+        for (number, tile) in self.choice.tiles.iter().enumerate() {
+            self.keys(tile, &mut keys);
+            if let Some(avoided) = self.avoided {
+                self.keep_off(avoided, number, &mut keys);
+            }
+            let changes = changes(&keys);
             for (column, &change) in changes.iter().enumerate().take(tile.width()) {
                 if column == 0 || change != 0 {
                     self.classify(&keys, column, &mut class);
@@ -153,9 +177,8 @@ impl<'a> Filler<'a> {
         (Lft::from_entries(&self.table), settled)
     }
 
-    /// One bit for each group that is a least-cost choice, by column; returns where a key differs
-    /// from that of the column before.
-    fn keys(&self, tile: &Tile, keys: &mut [Row]) -> Row {
+    /// One bit for each group that is a least-cost choice, by column.
+    fn keys(&self, tile: &Tile, keys: &mut [Row]) {
         let (down, up) = self.next_costs(tile);
         let leads = self.groups.chunks(KEY_BITS).zip(self.up.chunks(KEY_BITS));
         for ((groups, is_up), key) in leads.zip(keys.iter_mut()) {
@@ -173,13 +196,27 @@ impl<'a> Filler<'a> {
                 }
             }
         }
-        let mut changes = [0; TILE];
-        for key in keys.iter() {
-            for column in 1..TILE {
-                changes[column] |= key[column] ^ key[column - 1];
+    }
+
+    /// Drops the choices that lead to avoided switches, in columns that have others.
+    fn keep_off(&self, avoided: &Avoided, tile: usize, keys: &mut [Row]) {
+        let groups = self.groups.chunks(KEY_BITS);
+        let mut kept = keys.to_vec();
+        for (groups, key) in groups.zip(&mut kept) {
+            for (bit, group) in groups.iter().enumerate() {
+                let row = avoided.row(tile, group.neighbour);
+                for (key, &is_avoided) in key.iter_mut().zip(row) {
+                    *key &= !(is_avoided << bit);
+                }
             }
         }
-        changes
+        for column in 0..TILE {
+            if kept.iter().any(|key| key[column] != 0) {
+                for (key, kept) in keys.iter_mut().zip(&kept) {
+                    key[column] = kept[column];
+                }
+            }
+        }
     }
 
     /// The cost that the next switch must have, by column: on the way down, and on the way up.

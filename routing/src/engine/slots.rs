@@ -3,11 +3,19 @@
 use crate::topology::Group;
 
 /// The turns of the fastest of some ports. A slower port gets as many of 16 turns as its rate is
-/// sixteenths of the fastest, at least one: finer steps make longer lists for no visible balance.
+/// full sixteenths of the fastest, so that no port takes longer for its share than the fastest one;
+/// finer steps make longer lists for no visible balance. A port slower than one sixteenth gets no
+/// turn: one destination in so many would already take longer there than all the others elsewhere.
 const TURNS: u64 = 16;
 
+/// Whether a link with this rate gets no turn beside one with the rate `fastest`.
+pub(super) fn is_negligible(rate: u32, fastest: u32) -> bool {
+    u64::from(rate) * TURNS < u64::from(fastest)
+}
+
 /// Writes the turns of every port of `groups` to `slots`: neighbours alternate, each with as many
-/// turns as its links are fast, and the links to one neighbour take its turns in rotation.
+/// turns as its links are fast, and the links to one neighbour take its turns in rotation. Ports
+/// far slower than the fastest have none.
 pub(super) fn fill<'a>(slots: &mut Vec<u8>, groups: impl Iterator<Item = Group<'a>> + Clone) {
     slots.clear();
     let mut first = groups.clone();
@@ -29,10 +37,7 @@ pub(super) fn fill<'a>(slots: &mut Vec<u8>, groups: impl Iterator<Item = Group<'
         }
         return;
     }
-    let turns = |weight: u32| {
-        let exact = (u64::from(weight) * TURNS + u64::from(fastest) / 2) / u64::from(fastest);
-        exact.max(1)
-    };
+    let turns = |weight: u32| u64::from(weight) * TURNS / u64::from(fastest);
     let common = links().fold(0, |common, link| gcd(common, turns(link.weight)));
     let mut queue: Vec<(Moment, usize, u8)> = Vec::new();
     for (number, group) in groups.clone().enumerate() {
@@ -131,10 +136,18 @@ mod tests {
         let slots = turns(&[&[(1, 400)], &[(2, 100)]]);
         assert_eq!(slots.iter().filter(|&&port| port == 1).count(), 4);
         assert_eq!(slots.iter().filter(|&&port| port == 2).count(), 1);
-        // Slow beyond measure still carries something: a path that costs no more is a path.
-        let slots = turns(&[&[(1, 1_000_000)], &[(2, 1)]]);
-        assert_eq!(slots.iter().filter(|&&port| port == 2).count(), 1);
-        assert_eq!(slots.len(), 17);
+        // The slow link takes no longer for its turns than the fast one.
+        let slots = turns(&[&[(1, 400)], &[(2, 320)]]);
+        assert_eq!(slots.iter().filter(|&&port| port == 1).count(), 4);
+        assert_eq!(slots.iter().filter(|&&port| port == 2).count(), 3);
+    }
+
+    #[test]
+    fn a_link_below_a_sixteenth_has_turns_only_where_no_faster_one_is() {
+        assert_eq!(turns(&[&[(1, 1_000_000)], &[(2, 1)]]), [1]);
+        assert_eq!(turns(&[&[(1, 160), (2, 9)], &[(3, 160)]]), [1, 3]);
+        assert_eq!(turns(&[&[(1, 160), (2, 10)], &[(3, 160)]]).len(), 33);
+        assert_eq!(turns(&[&[(2, 1)]]), [2]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The routing library: engines, proofs, generators and readers.
 
 mod auto;
+mod balance;
 mod common;
 mod damaged_files;
 mod detours;

@@ -17,6 +17,7 @@ pub mod policy;
 pub mod ports;
 pub mod refused;
 mod roots;
+mod slow;
 mod topology;
 mod transition;
 
@@ -457,6 +458,7 @@ fn findings_of(
     let mut findings = lids.findings.clone();
     findings.extend(partitions.findings.iter().cloned());
     findings.extend(roots::absent(&job.policy.root_guids, topology));
+    findings.extend(slow::findings(topology));
     if report.disconnected_pairs > 0 {
         let text = format!(
             "{} pairs of ports have no cable path between them",

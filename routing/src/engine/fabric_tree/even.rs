@@ -1,20 +1,23 @@
 //! Own ports of single destinations, where the closed form leaves links fuller than need be.
 //!
 //! On a regular tree no other tables are better than the closed form, and nothing is done here.
-//! Where leaves have more or fewer hosts, subtrees more or fewer ways up, or where several ways
-//! lead down to one leaf, some links get more than their share. Then this module looks through the
-//! destinations of such links, one by one, and moves those that have a way whose fullest link stays
-//! emptier. It relieves only the fullest links: the others keep the order of the closed form, which
-//! is worth more to shifts than their last percents are to sums.
+//! Where leaves have more or fewer hosts, subtrees more or fewer ways up, links other rates, or
+//! where several ways lead down to one leaf, some links get more than their share. Cuts through the
+//! fabric show how much load some link has under any tables ([`bounds`]). Where the fullest link
+//! has clearly more, this module looks through the destinations of such links, one by one, and
+//! moves those that have a way whose fullest link stays emptier. Else the closed form stays, which
+//! is worth more to shifts than the last percents are to sums.
 //!
 //! The result is a function of the complete known fabric: missing parts do not affect it.
 
+mod bounds;
 mod leveller;
 
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
+use rsm_ids::Lid;
 
 pub(super) use self::leveller::{Budget, Ground, Leveller, Target};
 use super::super::order::Order;
@@ -25,11 +28,6 @@ use super::numbering::Numbering;
 use super::{Categories, Category};
 use crate::tables::Lft;
 use crate::topology::{SwitchIdx, Topology};
-
-/// The most entries to look at: destinations times switches, as 8,000 hosts on 1,000 switches have.
-/// They take some 0.6 s, once for each fabric that becomes known; 4,000 hosts on 700 switches take
-/// 0.2 s.
-const MAX_WORK: usize = 1 << 23;
 
 /// Ports that single destinations have instead of the closed form's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -125,17 +123,45 @@ pub(super) fn even(intact: &Intact<'_>) -> Evened {
     if is_regular(known, intact.order.levels()) {
         return evened;
     }
+    let by_category = targets(intact);
+    let closed_form = (intact.closed_form)();
+    let mut lfts = closed_form.clone();
+    let mut was_cut_short = false;
+    for targets in by_category.iter().filter(|targets| !targets.is_empty()) {
+        let ground = Ground {
+            known,
+            live: intact.live,
+            order: intact.order,
+            tiles: intact.tiles,
+            detours: intact.detours,
+        };
+        was_cut_short |= Leveller::new(ground).level(targets, &mut lfts);
+    }
+    let targets = by_category.iter().flatten();
+    evened.own = moved(known, targets, &lfts, &closed_form);
+    let count = evened.own.all().count();
+    if count > 0 {
+        evened.said = format!("; {count} entries taken off the fullest links");
+    }
+    if was_cut_short {
+        let rest = "; further ones would take too long to find";
+        evened.said.push_str(rest);
+    }
+    evened
+}
+
+/// By category: the hosts. A port with several LIDs is levelled by its base LID, the only one that
+/// most programs use.
+fn targets(intact: &Intact<'_>) -> Vec<Vec<Target>> {
     let mut by_category = vec![Vec::new(); Category::COUNT];
     for (column, &switch) in intact.numbering.columns.iter().enumerate() {
         for position in intact.numbering.range(column) {
             let place = &intact.numbering.places[position];
-            let Some(number) = place.destination else {
+            let Some(number) = place.destination.filter(|_| place.offset == 0) else {
                 continue;
             };
-            let found = &known.destinations()[number as usize];
-            // The LIDs of a port that has several take ways apart from each other, which is left to
-            // the closed form.
-            if found.kind.is_host() && found.lmc.lids() == 1 {
+            let found = &intact.known.destinations()[number as usize];
+            if found.kind.is_host() {
                 let category = Category::of(found, intact.categories);
                 by_category[category as usize].push(Target {
                     lid: found.lid,
@@ -146,47 +172,51 @@ pub(super) fn even(intact: &Intact<'_>) -> Evened {
             }
         }
     }
-    let work = by_category.iter().map(Vec::len).sum::<usize>() * known.switch_count();
-    if work > MAX_WORK {
-        evened.said = format!(
-            "; links are as the closed form loads them, the fabric is too large to even them out ({work} entries, at most \
-             {MAX_WORK})"
-        );
-        return evened;
-    }
-    let closed_form = (intact.closed_form)();
-    let mut lfts = closed_form.clone();
-    let mut moved = 0;
-    for targets in by_category.iter().filter(|targets| !targets.is_empty()) {
-        let ground = Ground {
-            known,
-            live: intact.live,
-            order: intact.order,
-            tiles: intact.tiles,
-            detours: intact.detours,
-        };
-        moved += Leveller::new(ground).level(targets, &mut lfts);
-    }
-    if moved == 0 {
-        return evened;
-    }
+    by_category
+}
+
+/// The entries for targets that differ from the closed form.
+fn moved<'t>(
+    known: &Topology,
+    targets: impl Iterator<Item = &'t Target>,
+    lfts: &[Lft],
+    closed_form: &[Lft],
+) -> Own {
     let mut position_of = vec![None; known.top_lid().index() + 1];
-    for target in by_category.iter().flatten() {
+    for target in targets {
         // Fewer positions than LIDs.
         position_of[target.lid.index()] = Some(target.position as u32);
     }
     let of_switch = |(lft, closed_form): (&Lft, &Lft)| {
-        let moved = lft.differing(closed_form);
-        let moved = moved.filter_map(|lid| Some((position_of[lid.index()]?, lft.entry(lid))));
-        let mut ports: Vec<(u32, u8)> = moved.collect();
+        let mut ports: Vec<(u32, u8)> = Vec::new();
+        for lid in lft.differing(closed_form) {
+            if let Some(position) = position_of[lid.index()] {
+                ports.push((position, lft.entry(lid)));
+                ports.extend(exchanged(known, lid, position, lft, closed_form));
+            }
+        }
         ports.sort_unstable();
         ports
     };
-    let ports = lfts.par_iter().zip(&closed_form).map(of_switch).collect();
-    evened.own = Own { ports };
-    let count = evened.own.all().count();
-    evened.said = format!("; {count} entries taken off the fullest links");
-    evened
+    let ports = lfts.par_iter().zip(closed_form).map(of_switch).collect();
+    Own { ports }
+}
+
+/// The further LIDs of a port whose base LID has taken their port from them, with the port that it
+/// had before: the LIDs of a port keep to different ways.
+fn exchanged(
+    known: &Topology,
+    base: Lid,
+    position: u32,
+    lft: &Lft,
+    closed_form: &Lft,
+) -> impl Iterator<Item = (u32, u8)> {
+    let found = known.destination_of(base);
+    let count = found.map_or(1, |found| found.lmc.lids());
+    let (taken, free) = (lft.entry(base), closed_form.entry(base));
+    (1..count)
+        .filter(move |&offset| closed_form.entry(Lid(base.0 + offset)) == taken)
+        .map(move |offset| (position + u32::from(offset), free))
 }
 
 /// Whether all switches of a level are alike, and one way down leads to each leaf.

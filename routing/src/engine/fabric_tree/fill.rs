@@ -4,12 +4,12 @@ mod alike;
 mod classes;
 mod column;
 mod keys;
+mod ways;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rayon::prelude::*;
 use rsm_ids::Lid;
 
 pub(super) use self::alike::Alike;
@@ -18,13 +18,13 @@ use self::classes::{Class, Classes, Mixed};
 pub(super) use self::column::Gathered;
 use self::column::{Costs, InTile};
 use self::keys::{Keys, nonzero};
-use super::super::order::Order;
+pub(super) use self::ways::up_turns;
+use self::ways::{Way, When, fill_turns, turns_among};
 use super::super::paths::{TILE, Tile, UNREACHED};
-use super::super::slots;
 use super::Plan;
 use super::turns::{detours, turn};
 use crate::tables::{Lft, NO_PATH};
-use crate::topology::{Group, HalfLink, SwitchIdx, Topology};
+use crate::topology::SwitchIdx;
 
 /// Room for the entries of any table.
 pub(super) type Scratch = Box<[u8; 1 << 16]>;
@@ -32,38 +32,6 @@ pub(super) type Scratch = Box<[u8; 1 << 16]>;
 /// Scratch space in any state.
 pub(super) fn scratch() -> Scratch {
     Box::new([NO_PATH; 1 << 16])
-}
-
-/// A port group of the known fabric as a way out of one switch.
-struct Way<'a> {
-    neighbour: usize,
-    links: &'a [HalfLink],
-    /// By the order that paths follow.
-    is_above: bool,
-    is_usually_above: bool,
-    /// By the levels that traffic is spread by.
-    is_up: bool,
-    is_down: bool,
-    is_live: bool,
-}
-
-impl Way<'_> {
-    /// Whether it is present, and leads to a switch above.
-    fn stands(&self, when: When) -> (bool, bool) {
-        match when {
-            When::Now => (self.is_live, self.is_above),
-            When::Usually => (true, self.is_usually_above),
-        }
-    }
-}
-
-/// The fabric that a question is about.
-#[derive(Clone, Copy)]
-enum When {
-    /// The present fabric.
-    Now,
-    /// The known fabric, as if complete.
-    Usually,
 }
 
 /// Fills the table of one switch.
@@ -254,8 +222,19 @@ impl<'a> Filler<'a> {
                 order.is_above(SwitchIdx(way.neighbour as u32), self.switch)
             };
             fill_turns(&mut class.detours, self.ways.iter().filter(is_way));
+            self.keep_open(ways, class);
         }
         class
+    }
+
+    /// Ensures that a detour is eligible: turns have no ports far slower than others, which may be
+    /// the only ones left.
+    fn keep_open(&self, ways: &[usize], class: &mut Mixed) {
+        let is_eligible = |port: &u8| class.eligible[usize::from(*port)];
+        if !class.detours.iter().any(is_eligible) {
+            let ways = ways.iter().map(|&way| &self.ways[way]);
+            class.detours = turns_among(ways, &class.eligible);
+        }
     }
 
     /// Makes the present ports of some ways eligible.
@@ -433,6 +412,7 @@ impl<'a> Filler<'a> {
             } else {
                 turns_of(&mut class.detours, cheapest);
             }
+            self.keep_open(cheapest, &mut class);
         }
         match (&class.base[..], class.is_intact) {
             (&[port], true) => Class::Port(port),
@@ -543,34 +523,4 @@ impl<'a> Filler<'a> {
             .find(|&port| class.eligible[usize::from(port)])
             .unwrap_or(NO_PATH)
     }
-}
-
-/// By switch: the turns of all ways up, missing ones included.
-pub(super) fn up_turns(known: &Topology, order: &Order) -> Vec<Vec<u8>> {
-    let level = |switch: SwitchIdx| order.levels()[switch.index()];
-    let of = |switch: SwitchIdx| {
-        let is_up = |group: &Group<'_>| level(group.neighbour) < level(switch);
-        let mut turns = Vec::new();
-        slots::fill(
-            &mut turns,
-            known
-                .group_range(switch)
-                .map(|group| known.group(group))
-                .filter(is_up),
-        );
-        turns
-    };
-    (0..known.switch_count() as u32)
-        .into_par_iter()
-        .map(|switch| of(SwitchIdx(switch)))
-        .collect()
-}
-
-fn fill_turns<'w>(turns: &mut Vec<u8>, ways: impl Iterator<Item = &'w Way<'w>> + Clone) {
-    let group = |way: &'w Way<'w>| Group {
-        // As numbered in the known fabric.
-        neighbour: SwitchIdx(way.neighbour as u32),
-        links: way.links,
-    };
-    slots::fill(turns, ways.map(group));
 }

@@ -270,18 +270,20 @@ pub(in super::super) fn by_subtree(
 }
 
 /// Sets of switches connected so far.
-struct Parts {
+pub(super) struct Parts {
     parent: Vec<u32>,
 }
 
 impl Parts {
-    fn new(count: usize) -> Parts {
+    /// Each of `count` switches in a set of its own.
+    pub(super) fn new(count: usize) -> Parts {
         Parts {
             parent: (0..count as u32).collect(),
         }
     }
 
-    fn find(&mut self, switch: u32) -> u32 {
+    /// The lowest switch of a switch's set.
+    pub(super) fn find(&mut self, switch: u32) -> u32 {
         let mut root = switch;
         while self.parent[root as usize] != root {
             let above = self.parent[root as usize];
@@ -291,7 +293,8 @@ impl Parts {
         root
     }
 
-    fn join(&mut self, one: u32, other: u32) {
+    /// Joins the sets of two switches.
+    pub(super) fn join(&mut self, one: u32, other: u32) {
         let (one, other) = (self.find(one), self.find(other));
         // The lower number stays, so that the result does not depend on the order.
         self.parent[one.max(other) as usize] = one.min(other);

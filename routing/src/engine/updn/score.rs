@@ -4,6 +4,7 @@ use rayon::prelude::*;
 
 use super::super::fabric_tree::Apexes;
 use super::super::paths::{Costs, Neighbours, TILE, Tile, UNREACHED};
+use super::super::slots;
 use crate::topology::{EndpointKind, SwitchIdx, Topology};
 
 /// The most work to score balance, in port groups looked at. In a fabric so large that it would be
@@ -289,16 +290,7 @@ fn peak_load(
     population: &Population,
     sampled: &[usize],
 ) -> f64 {
-    let ways = Ways {
-        neighbours: &costs.neighbours,
-        population,
-        rate: (0..topology.group_count())
-            .map(|group| {
-                let links = topology.group(group).links;
-                links.iter().map(|link| f64::from(link.weight)).sum()
-            })
-            .collect(),
-    };
+    let ways = Ways::new(topology, &costs.neighbours, population);
     let mut leaves: Vec<(&Tile, usize, usize)> = Vec::with_capacity(sampled.len());
     for tile in &costs.tiles {
         for (column, leaf) in costs.columns_of(tile).iter().enumerate() {
@@ -317,9 +309,35 @@ fn peak_load(
             flows.load
         })
         .collect();
+    let counts = may_fill(topology, &ways.fastest);
     (0..topology.group_count())
+        .filter(|&group| counts[group])
         .map(|group| loads.iter().map(|load| load[group]).sum())
         .fold(0.0, f64::max)
+}
+
+/// By port group: whether its load counts. Where both ends have far faster links, tables keep
+/// traffic off the group, which the estimate does not foresee from afar; one slow cable would else
+/// decide between rankings.
+fn may_fill(topology: &Topology, fastest: &[u32]) -> Vec<bool> {
+    let at = |switch: SwitchIdx| {
+        let groups = topology.group_range(switch);
+        groups.map(|group| fastest[group]).max().unwrap_or(0)
+    };
+    let best: Vec<u32> = topology.indices().map(at).collect();
+    let counts = |switch: SwitchIdx, group: usize| {
+        let least = best[switch.index()].min(best[topology.group(group).neighbour.index()]);
+        !slots::is_negligible(fastest[group], least)
+    };
+    topology
+        .indices()
+        .flat_map(|switch| {
+            topology
+                .group_range(switch)
+                .map(move |group| (switch, group))
+        })
+        .map(|(switch, group)| counts(switch, group))
+        .collect()
 }
 
 /// The network that traffic flows over.
@@ -328,6 +346,30 @@ struct Ways<'a> {
     population: &'a Population,
     /// By port group: the rate of its links together.
     rate: Vec<f64>,
+    /// By port group: the rate of its fastest link.
+    fastest: Vec<u32>,
+}
+
+impl<'a> Ways<'a> {
+    fn new(
+        topology: &Topology,
+        neighbours: &'a Neighbours,
+        population: &'a Population,
+    ) -> Ways<'a> {
+        let rates = |group: usize| topology.group(group).links.iter().map(|link| link.weight);
+        let groups = 0..topology.group_count();
+        Ways {
+            neighbours,
+            population,
+            rate: groups
+                .clone()
+                .map(|group| rates(group).map(f64::from).sum())
+                .collect(),
+            fastest: groups
+                .map(|group| rates(group).max().unwrap_or(0))
+                .collect(),
+        }
+    }
 }
 
 /// Traffic from all hosts, as it flows towards one leaf after another.
@@ -392,7 +434,10 @@ impl<'a> Flows<'a> {
             return;
         }
         let Ways {
-            neighbours, rate, ..
+            neighbours,
+            rate,
+            fastest,
+            ..
         } = self.ways;
         let goes_down = self.down[switch.index()] != UNREACHED;
         let (all, costs) = if goes_down {
@@ -404,6 +449,10 @@ impl<'a> Flows<'a> {
         let leads_on = |&&(neighbour, _): &&(u32, u32)| costs[neighbour as usize] == next;
         self.choices.clear();
         self.choices.extend(all.iter().filter(leads_on));
+        let fastest_of = |&(_, group): &(u32, u32)| fastest[group as usize];
+        let best = self.choices.iter().map(fastest_of).max().unwrap_or(0);
+        self.choices
+            .retain(|choice| !slots::is_negligible(fastest_of(choice), best));
         let rate_of = |&(_, group): &(u32, u32)| rate[group as usize];
         let whole: f64 = self.choices.iter().map(rate_of).sum();
         for choice in &self.choices {

@@ -1,13 +1,18 @@
 //! The loads of links, and the choice of packets to move to another path.
 
+mod budget;
+mod level;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rayon::prelude::*;
 use rsm_ids::Lid;
 
+pub(in super::super) use self::budget::Budget;
 use super::super::super::order::Order;
 use super::super::super::paths::{TILE, Tile, UNREACHED};
+use super::super::super::slots;
 use super::super::detours::Detours;
 use super::super::live::Live;
 use crate::tables::{BLOCK_LIDS, Lft};
@@ -15,10 +20,6 @@ use crate::topology::{SwitchIdx, Topology};
 
 /// Rounds over all destinations. Each finds a fraction of the moves of the one before.
 const ROUNDS: usize = 4;
-
-/// The leveller starts when the fullest link has this many times the mean load: below that, the
-/// gain in sums is lost in shifts.
-const UNEVEN: f64 = 1.3;
 
 /// A way is better when its fullest link has less than this many 32ths of the load: fewer moves,
 /// nearly the same balance.
@@ -51,43 +52,6 @@ pub(in super::super) struct Ground<'a> {
     pub(in super::super) detours: &'a Detours,
 }
 
-/// A limit on the entries that the leveller may move.
-pub(in super::super) struct Budget {
-    /// How many blocks of tables may change.
-    blocks: usize,
-    changed: BTreeSet<(SwitchIdx, usize)>,
-}
-
-impl Budget {
-    pub(in super::super) fn of(blocks: usize) -> Budget {
-        Budget {
-            blocks,
-            changed: BTreeSet::new(),
-        }
-    }
-
-    /// Whether an entry of some switch for this LID may be moved.
-    fn may_allow(&self, lid: Lid) -> bool {
-        let block = lid.index() / BLOCK_LIDS;
-        self.changed.len() < self.blocks || self.changed.iter().any(|&(_, other)| other == block)
-    }
-
-    fn allows(&self, switch: SwitchIdx, lid: Lid) -> bool {
-        self.changed.len() < self.blocks || self.changed.contains(&block_of(switch, lid))
-    }
-
-    fn take(&mut self, switch: SwitchIdx, lid: Lid) {
-        // With no limit, every block may change.
-        if self.blocks < usize::MAX {
-            self.changed.insert(block_of(switch, lid));
-        }
-    }
-}
-
-fn block_of(switch: SwitchIdx, lid: Lid) -> (SwitchIdx, usize) {
-    (switch, lid.index() / BLOCK_LIDS)
-}
-
 /// The loads of links, and the paths of packets to one destination.
 pub(in super::super) struct Leveller<'a> {
     ground: Ground<'a>,
@@ -97,6 +61,8 @@ pub(in super::super) struct Leveller<'a> {
     owner: Vec<u32>,
     /// By link: the switch that it leads to.
     peer: Vec<u32>,
+    /// The time of a packet on a link of rate 1.
+    unit: u64,
     /// By link: how long a packet takes.
     time: Vec<u64>,
     /// By link: packets times their time.
@@ -107,18 +73,30 @@ pub(in super::super) struct Leveller<'a> {
     high: u64,
     /// The full links by the switch that sends over them.
     full: BTreeSet<(u32, u32)>,
-    /// By switch: the last round that found it to send over a full link to the current destination.
-    passes: Vec<u32>,
-    round: u32,
-    /// By switch of this round: hosts whose packets to the current destination pass it.
+    /// The column of `nearest`.
+    column: usize,
+    /// The switches from which it is reached, the nearest first.
+    nearest: Vec<SwitchIdx>,
+    /// By switch: whether its packets to the current target pass a full link.
+    is_sender: Vec<bool>,
+    /// By switch: hosts whose packets to the current target pass it.
     flow: Vec<u64>,
-    /// The switches of this round, in the end the farthest from the destination first.
-    senders: Vec<SwitchIdx>,
+    /// How many entries may still be read to find better paths.
+    reads: u64,
     /// The entries that were moved: switch and position.
     moves: BTreeSet<(SwitchIdx, usize)>,
 }
 
 const NO_LINK: u32 = u32::MAX;
+
+/// Another path.
+struct Choice {
+    /// The lower, the better: whether it is neither shared with other packets to the target nor
+    /// below the limit, the load of its fullest link, and the loads of all.
+    key: (bool, u64, u64),
+    port: u8,
+    way: Vec<usize>,
+}
 
 impl<'a> Leveller<'a> {
     pub(in super::super) fn new(ground: Ground<'a>) -> Leveller<'a> {
@@ -130,6 +108,7 @@ impl<'a> Leveller<'a> {
             link_of_port: vec![[NO_LINK; 256]; switches],
             owner: vec![0; links],
             peer: vec![0; links],
+            unit: TIME,
             time: vec![TIME; links],
             load: vec![0; links],
             hosts: known
@@ -138,10 +117,11 @@ impl<'a> Leveller<'a> {
                 .collect(),
             high: u64::MAX,
             full: BTreeSet::new(),
-            passes: vec![0; switches],
-            round: 0,
+            column: usize::MAX,
+            nearest: Vec::new(),
+            is_sender: vec![false; switches],
             flow: vec![0; switches],
-            senders: Vec::new(),
+            reads: u64::MAX,
             moves: BTreeSet::new(),
         };
         let all = || known.indices().flat_map(|switch| known.groups(switch));
@@ -150,6 +130,7 @@ impl<'a> Leveller<'a> {
             .map(|link| u64::from(link.weight))
             .max()
             .unwrap_or(1);
+        leveller.unit = fastest * TIME;
         for switch in known.indices() {
             for group in known.group_range(switch) {
                 let ends = known.group(group);
@@ -158,26 +139,12 @@ impl<'a> Leveller<'a> {
                     leveller.link_of_port[switch.index()][link.port.index()] = number as u32;
                     leveller.owner[number] = switch.0;
                     leveller.peer[number] = ends.neighbour.0;
-                    let time = fastest * TIME / u64::from(link.weight.max(1));
+                    let time = leveller.unit / u64::from(link.weight.max(1));
                     leveller.time[number] = time.min(LONGEST_TIME);
                 }
             }
         }
         leveller
-    }
-
-    /// Moves entries for `targets`, those of one column next to each other, and gives how many
-    /// moves that took.
-    pub(super) fn level(&mut self, targets: &[Target], lfts: &mut [Lft]) -> usize {
-        self.load = self.loads_of(targets, lfts);
-        let full = self.load.iter().copied().max().unwrap_or(0) as f64;
-        let mean = self.load.iter().sum::<u64>() as f64 / self.load.len().max(1) as f64;
-        if full <= mean * UNEVEN {
-            return 0;
-        }
-        // Half of the way, as ratios go: further down the gain in sums is lost in shifts.
-        let high = (mean * (full / mean).sqrt()) as u64;
-        self.relieve_all(targets, lfts, high, &mut Budget::of(usize::MAX))
     }
 
     /// Moves packets to `targets` off links that have more than `high`, where another path is
@@ -192,17 +159,25 @@ impl<'a> Leveller<'a> {
         self.set_high(high);
         let mut moved = 0;
         for _ in 0..ROUNDS {
-            let before = moved;
-            for target in targets {
-                if self.full.is_empty() {
-                    return moved;
-                }
-                if budget.may_allow(target.lid) {
-                    moved += self.relieve(target, lfts, budget);
-                }
-            }
-            if moved == before {
+            let now = self.relieve_once(targets, lfts, budget);
+            moved += now;
+            if now == 0 || self.full.is_empty() {
                 break;
+            }
+        }
+        moved
+    }
+
+    /// One round of the same.
+    fn relieve_once(&mut self, targets: &[Target], lfts: &mut [Lft], budget: &mut Budget) -> usize {
+        let passes = self.passing(lfts);
+        let mut moved = 0;
+        for target in targets {
+            if self.full.is_empty() || self.reads == 0 {
+                break;
+            }
+            if passes[target.lid.index()] && budget.may_allow(target.lid) {
+                moved += self.relieve(target, lfts, budget);
             }
         }
         moved
@@ -301,71 +276,60 @@ impl<'a> Leveller<'a> {
         reached.into_iter().map(|(_, switch)| switch).collect()
     }
 
+    /// By LID: whether an entry for it leads over a full link.
+    fn passing(&mut self, lfts: &[Lft]) -> Vec<bool> {
+        let mut passing = vec![false; usize::from(u16::MAX) + 1];
+        let full: Vec<(u32, u32)> = self.full.iter().copied().collect();
+        for links in full.chunk_by(|one, other| one.0 == other.0) {
+            let switch = links[0].0 as usize;
+            let is_full = self.link_of_port[switch]
+                .map(|link| links.binary_search(&(links[0].0, link)).is_ok());
+            for (lid, port) in lfts[switch].iter().enumerate() {
+                passing[lid] |= is_full[usize::from(port)];
+            }
+            self.read(passing.len() / BLOCK_LIDS);
+        }
+        passing
+    }
+
     /// Finds the switches whose packets to a target pass a full link, and how many come by each.
     fn find_senders(&mut self, target: &Target, lfts: &[Lft]) {
-        // At most four rounds for each LID.
-        self.round += 1;
-        self.senders.clear();
-        let mut at = 0;
-        let mut last = None;
-        for &(switch, _) in &self.full {
-            if last.replace(switch) != Some(switch)
-                && let Some(link) = self.link(switch as usize, lfts, target)
-                && self.load[link] > self.high
-            {
-                self.passes[switch as usize] = self.round;
-                self.senders.push(SwitchIdx(switch));
+        if self.column != target.column {
+            self.column = target.column;
+            self.nearest = self.by_cost(target.column);
+        }
+        let nearest = std::mem::take(&mut self.nearest);
+        self.is_sender[target.switch.index()] = false;
+        for switch in nearest.iter().map(|switch| switch.index()) {
+            let link = self.link(switch, lfts, target);
+            let passes = |link| self.load[link] > self.high || self.is_sender[self.peer_of(link)];
+            self.is_sender[switch] = link.is_some_and(passes);
+            self.flow[switch] = self.hosts[switch];
+        }
+        for switch in nearest.iter().rev().map(|switch| switch.index()) {
+            if let Some(link) = self.link(switch, lfts, target) {
+                let next = self.peer_of(link);
+                self.flow[next] += self.flow[switch];
             }
         }
-        while let Some(&switch) = self.senders.get(at) {
-            at += 1;
-            self.flow[switch.index()] = self.hosts[switch.index()];
-            self.add_feeders(switch, target, lfts);
-        }
-        let mut senders: Vec<(u8, SwitchIdx)> = self
-            .senders
-            .iter()
-            .filter_map(|&switch| Some((self.cost(switch, target.column)?, switch)))
-            .collect();
-        senders.sort_unstable_by(|one, other| other.cmp(one));
-        self.senders.clear();
-        for (_, switch) in senders {
-            self.senders.push(switch);
-            if let Some(link) = self.link(switch.index(), lfts, target) {
-                let flow = self.flow[switch.index()];
-                self.change_flow(&[link], |next| next + flow);
-            }
-        }
+        self.read(2 * nearest.len());
+        self.nearest = nearest;
     }
 
-    /// Adds the neighbours that send packets to a target through a switch. Tables follow the order
-    /// of the detours: no neighbour sends down to a switch that sends up.
-    fn add_feeders(&mut self, switch: SwitchIdx, target: &Target, lfts: &[Lft]) {
-        let Ground { known, detours, .. } = self.ground;
-        let order = &detours.order;
-        let next = self.link(switch.index(), lfts, target);
-        let goes_up = next.is_some_and(|link| order.is_above(SwitchIdx(self.peer[link]), switch));
-        for group in known.groups(switch) {
-            let from = group.neighbour;
-            if self.passes[from.index()] == self.round || goes_up && order.is_above(from, switch) {
-                continue;
-            }
-            let link = self.link(from.index(), lfts, target);
-            if link.is_some_and(|link| self.peer[link] == switch.0) {
-                self.passes[from.index()] = self.round;
-                self.senders.push(from);
-            }
-        }
+    fn peer_of(&self, link: usize) -> usize {
+        self.peer[link] as usize
     }
 
-    /// Changes the flow through the switches that links lead to, as far as they belong to this
-    /// round.
+    /// Counts entries that were read.
+    fn read(&mut self, entries: usize) {
+        self.reads = self.reads.saturating_sub(entries as u64);
+    }
+
+    /// Changes the flow through the switches that links lead to.
     fn change_flow(&mut self, links: &[usize], change: impl Fn(u64) -> u64) {
         for &link in links {
-            let peer = self.peer[link] as usize;
-            if self.passes[peer] == self.round {
-                self.flow[peer] = change(self.flow[peer]);
-            }
+            let peer = self.peer_of(link);
+            self.flow[peer] = change(self.flow[peer]);
         }
     }
 
@@ -374,10 +338,10 @@ impl<'a> Leveller<'a> {
         self.find_senders(target, lfts);
         let mut moved = 0;
         // The farthest first: a move changes the flow through the nearer ones.
-        for place in 0..self.senders.len() {
-            let switch = self.senders[place];
+        for place in (0..self.nearest.len()).rev() {
+            let switch = self.nearest[place];
             let flow = self.flow[switch.index()];
-            if flow == 0 || !budget.allows(switch, target.lid) {
+            if !self.is_sender[switch.index()] || flow == 0 || !budget.allows(switch, target.lid) {
                 continue;
             }
             let held = lfts[switch.index()].entry(target.lid);
@@ -388,26 +352,7 @@ impl<'a> Leveller<'a> {
                 continue;
             }
             self.put(&now, flow, false);
-            let mut best: Option<(u64, u64, u8, Vec<usize>)> = None;
-            for port in self.choices(switch, target.column) {
-                if port == held {
-                    continue;
-                }
-                let way = self.way(switch, port, lfts, target);
-                let loads = || {
-                    way.iter()
-                        .map(|&link| self.load[link] + flow * self.time[link])
-                };
-                let (fullest, sum) = (loads().max().unwrap_or(0), loads().sum());
-                let is_better = match &best {
-                    None => fullest * 32 < most * BETTER_THAN_32THS,
-                    Some((least, sums, ..)) => (fullest, sum) < (*least, *sums),
-                };
-                if is_better {
-                    best = Some((fullest, sum, port, way));
-                }
-            }
-            let Some((_, _, port, way)) = best else {
+            let Some((port, way)) = self.better(switch, held, most, target, lfts) else {
                 self.put(&now, flow, true);
                 continue;
             };
@@ -420,6 +365,42 @@ impl<'a> Leveller<'a> {
             moved += 1;
         }
         moved
+    }
+
+    /// The best port for the packets of a switch to a target, with the links behind it, if it is
+    /// better than the port `held`, behind which the fullest link had a load of `most`. The loads
+    /// are those without these packets.
+    fn better(
+        &mut self,
+        switch: SwitchIdx,
+        held: u8,
+        most: u64,
+        target: &Target,
+        lfts: &[Lft],
+    ) -> Option<(u8, Vec<usize>)> {
+        let flow = self.flow[switch.index()];
+        let mut best: Option<Choice> = None;
+        for port in self.choices(switch, target.column) {
+            if port == held {
+                continue;
+            }
+            let way = self.way(switch, port, lfts, target);
+            self.read(way.len());
+            let loads = || {
+                way.iter()
+                    .map(|&link| self.load[link] + flow * self.time[link])
+            };
+            let (fullest, sum) = (loads().max().unwrap_or(0), loads().sum());
+            if fullest * 32 >= most * BETTER_THAN_32THS {
+                continue;
+            }
+            let joins = way.len() > 1 && self.flow[self.peer_of(way[0])] > 0;
+            let key = (!(joins && fullest <= self.high), fullest, sum);
+            if best.as_ref().is_none_or(|best| key < best.key) {
+                best = Some(Choice { key, port, way });
+            }
+        }
+        best.map(|best| (best.port, best.way))
     }
 
     /// The links from a switch to a target, the first through `port`.
@@ -460,7 +441,8 @@ impl<'a> Leveller<'a> {
         }
     }
 
-    /// The ports of a switch that lead the cheapest way to a column.
+    /// The ports of a switch that lead the cheapest way to a column, without those of links far
+    /// slower than the fastest.
     fn choices(&self, switch: SwitchIdx, column: usize) -> Vec<u8> {
         let Ground {
             known,
@@ -475,7 +457,7 @@ impl<'a> Leveller<'a> {
             tile.down[switch.index()][column],
             tile.taken[switch.index()][column],
         );
-        known
+        let ways = known
             .group_range(switch)
             .filter(|&group| {
                 let there = known.group(group).neighbour;
@@ -496,7 +478,12 @@ impl<'a> Leveller<'a> {
                 let links = known.group(group).links.iter().zip(known.link_range(group));
                 links.filter(|(_, number)| live.links.contains(*number))
             })
-            .map(|(link, _)| link.port.0)
-            .collect()
+            .map(|(link, _)| (link.weight, link.port.0));
+        let ports: Vec<(u32, u8)> = ways.collect();
+        let fastest = ports.iter().map(|&(rate, _)| rate).max().unwrap_or(0);
+        let worth = ports
+            .into_iter()
+            .filter(|&(rate, _)| !slots::is_negligible(rate, fastest));
+        worth.map(|(_, port)| port).collect()
     }
 }

@@ -1,0 +1,215 @@
+//! Bounds of the loads of links, from cuts.
+//!
+//! All packets between a set of switches and the rest pass the links around the set: under any
+//! tables one of them has at least the load that each has when they share these packets by their
+//! rates. The sets are single switches and subtrees.
+
+use super::super::numbering::Parts;
+use super::{Ground, Target};
+use crate::topology::SwitchIdx;
+
+/// The loads that links need not exceed.
+pub(super) struct Bounds {
+    /// By link: its load where the links of each cut share the load. Links of one rate share whole
+    /// destinations, because packets of several sources to one destination meet less often on one
+    /// path; others share packets.
+    pub(super) fair: Vec<u64>,
+    /// The load that some link has under any tables.
+    pub(super) least: u64,
+}
+
+/// The ends of packets.
+#[derive(Clone, Copy, Default)]
+struct Ends {
+    hosts: u64,
+    targets: u64,
+}
+
+impl Ends {
+    fn add(&mut self, other: Ends) {
+        self.hosts += other.hosts;
+        self.targets += other.targets;
+    }
+}
+
+/// A set of switches.
+#[derive(Clone, Copy, Default)]
+struct Side {
+    inside: Ends,
+    /// The ends in the same component, those inside included.
+    all: Ends,
+    /// The rate of the links to other sets.
+    rate: u128,
+    /// Those of the fastest and of the slowest; 0 without links.
+    fastest: u32,
+    slowest: u32,
+}
+
+/// Loads of the links of a cut.
+#[derive(Clone, Copy, Default)]
+struct Shares {
+    /// That of packets, evenly.
+    even: u64,
+    /// That of the packets that a link can have; see [`Bounds::fair`].
+    fair: u64,
+}
+
+impl Side {
+    fn add_link(&mut self, rate: u32) {
+        let is_first = self.rate == 0;
+        self.rate += u128::from(rate);
+        self.fastest = self.fastest.max(rate);
+        self.slowest = if is_first {
+            rate
+        } else {
+            self.slowest.min(rate)
+        };
+    }
+
+    /// The loads of links with packets from so many hosts to so many targets; `unit` is the load of
+    /// one packet on a link of rate 1.
+    fn shares(&self, hosts: u64, targets: u64, unit: u64) -> Shares {
+        if self.rate == 0 {
+            return Shares::default();
+        }
+        let (hosts, targets) = (u128::from(hosts), u128::from(targets));
+        let unit = u128::from(unit);
+        let even = hosts * targets * unit / self.rate;
+        let fair = if self.fastest == self.slowest {
+            let rate = u128::from(self.fastest);
+            hosts * (targets * rate).div_ceil(self.rate) * unit / rate
+        } else {
+            even
+        };
+        let narrow = |load| u64::try_from(load).unwrap_or(u64::MAX);
+        Shares {
+            even: narrow(even),
+            fair: narrow(fair),
+        }
+    }
+
+    /// The loads of links that leave.
+    fn outward(&self, unit: u64) -> Shares {
+        let targets = self.all.targets - self.inside.targets;
+        self.shares(self.inside.hosts, targets, unit)
+    }
+
+    /// The loads of links that enter.
+    fn inward(&self, unit: u64) -> Shares {
+        let hosts = self.all.hosts - self.inside.hosts;
+        self.shares(hosts, self.inside.targets, unit)
+    }
+}
+
+/// The inputs of bounds.
+pub(super) struct Cuts<'a> {
+    ground: Ground<'a>,
+    /// By switch.
+    ends: Vec<Ends>,
+    /// By component.
+    components: Vec<Ends>,
+    /// The load of one packet on a link of rate 1.
+    unit: u64,
+}
+
+impl<'a> Cuts<'a> {
+    /// For packets from `hosts`, by switch, to `targets`.
+    pub(super) fn of(ground: Ground<'a>, hosts: &[u64], targets: &[Target], unit: u64) -> Cuts<'a> {
+        let known = ground.known;
+        let of_hosts = |&hosts: &u64| Ends { hosts, targets: 0 };
+        let mut ends: Vec<Ends> = hosts.iter().map(of_hosts).collect();
+        for target in targets {
+            ends[target.switch.index()].targets += 1;
+        }
+        let mut components = vec![Ends::default(); known.components().len()];
+        for switch in known.indices() {
+            components[known.component_of(switch)].add(ends[switch.index()]);
+        }
+        Cuts {
+            ground,
+            ends,
+            components,
+            unit,
+        }
+    }
+
+    /// The bounds from single switches and from the subtrees below each level.
+    pub(super) fn bounds(&self) -> Bounds {
+        let mut bounds = Bounds {
+            fair: vec![0; self.ground.known.half_link_count()],
+            least: 0,
+        };
+        let levels = self.ground.order.levels().iter();
+        let deepest = usize::from(levels.copied().max().unwrap_or(0));
+        for level in 1..=deepest + 1 {
+            self.raise(&mut bounds, &self.subtrees(level));
+        }
+        bounds
+    }
+
+    /// By switch: the subtree of the switches from a level downward that it is in, by the first of
+    /// them. Switches above are sets of their own.
+    fn subtrees(&self, level: usize) -> Vec<SwitchIdx> {
+        let Ground { known, order, .. } = self.ground;
+        let is_inside = |switch: SwitchIdx| usize::from(order.levels()[switch.index()]) >= level;
+        let mut parts = Parts::new(known.switch_count());
+        for switch in known.indices().filter(|&switch| is_inside(switch)) {
+            for group in known.groups(switch) {
+                if is_inside(group.neighbour) {
+                    parts.join(switch.0, group.neighbour.0);
+                }
+            }
+        }
+        let first = |switch: SwitchIdx| SwitchIdx(parts.find(switch.0));
+        known.indices().map(first).collect()
+    }
+
+    /// Raises bounds to those of the cuts around sets of switches, each named by one of them.
+    fn raise(&self, bounds: &mut Bounds, set_of: &[SwitchIdx]) {
+        let known = self.ground.known;
+        let sides = self.sides(set_of);
+        let shares: Vec<(Shares, Shares)> = sides
+            .iter()
+            .map(|side| (side.outward(self.unit), side.inward(self.unit)))
+            .collect();
+        for (out, into) in &shares {
+            bounds.least = bounds.least.max(out.even).max(into.even);
+        }
+        for switch in known.indices() {
+            for group in known.group_range(switch) {
+                let from = set_of[switch.index()];
+                let to = set_of[known.group(group).neighbour.index()];
+                if from != to {
+                    let load = shares[from.index()].0.fair.max(shares[to.index()].1.fair);
+                    for number in known.link_range(group) {
+                        bounds.fair[number] = bounds.fair[number].max(load);
+                    }
+                }
+            }
+        }
+    }
+
+    /// By switch: the set that it names.
+    fn sides(&self, set_of: &[SwitchIdx]) -> Vec<Side> {
+        let Ground { known, live, .. } = self.ground;
+        let mut sides = vec![Side::default(); known.switch_count()];
+        for switch in known.indices() {
+            let set = set_of[switch.index()];
+            let side = &mut sides[set.index()];
+            side.inside.add(self.ends[switch.index()]);
+            side.all = self.components[known.component_of(switch)];
+            for group in known.group_range(switch) {
+                let ends = known.group(group);
+                if set_of[ends.neighbour.index()] == set {
+                    continue;
+                }
+                for (link, number) in ends.links.iter().zip(known.link_range(group)) {
+                    if live.links.contains(number) {
+                        side.add_link(link.weight);
+                    }
+                }
+            }
+        }
+        sides
+    }
+}

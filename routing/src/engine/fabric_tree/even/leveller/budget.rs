@@ -1,0 +1,48 @@
+//! The limit of a step of rebalancing.
+
+use std::collections::BTreeSet;
+
+use rsm_ids::Lid;
+
+use crate::tables::BLOCK_LIDS;
+use crate::topology::SwitchIdx;
+
+/// A limit on the entries that the leveller may move.
+pub(in super::super::super) struct Budget {
+    /// How many blocks of tables may change.
+    blocks: usize,
+    changed: BTreeSet<(SwitchIdx, usize)>,
+}
+
+impl Budget {
+    /// A limit of so many blocks.
+    pub(in super::super::super) fn of(blocks: usize) -> Budget {
+        Budget {
+            blocks,
+            changed: BTreeSet::new(),
+        }
+    }
+
+    /// Whether an entry of some switch for this LID may be moved.
+    pub(super) fn may_allow(&self, lid: Lid) -> bool {
+        let block = lid.index() / BLOCK_LIDS;
+        self.changed.len() < self.blocks || self.changed.iter().any(|&(_, other)| other == block)
+    }
+
+    /// Whether the entry of a switch for this LID may be moved.
+    pub(super) fn allows(&self, switch: SwitchIdx, lid: Lid) -> bool {
+        self.changed.len() < self.blocks || self.changed.contains(&block_of(switch, lid))
+    }
+
+    /// Counts the move of the entry of a switch for this LID.
+    pub(super) fn take(&mut self, switch: SwitchIdx, lid: Lid) {
+        // With no limit, every block may change.
+        if self.blocks < usize::MAX {
+            self.changed.insert(block_of(switch, lid));
+        }
+    }
+}
+
+fn block_of(switch: SwitchIdx, lid: Lid) -> (SwitchIdx, usize) {
+    (switch, lid.index() / BLOCK_LIDS)
+}

@@ -1,0 +1,76 @@
+//! Levelling: whether, and how far.
+
+use super::super::bounds::{Bounds, Cuts};
+use super::{Budget, Leveller, Target};
+use crate::tables::Lft;
+
+/// Links may have so many 64ths of the load that the fullest one has under any tables: the last
+/// percents of sums cost more in shifts than they win.
+const HIGH_64THS: u64 = 67;
+
+/// A link whose fair load is smaller than this part of that load counts as if it were this part:
+/// further down, sums win nothing.
+const SMALLEST_TENTHS: u128 = 7;
+
+/// The most entries to read in search of better paths, in about a second. 10,000 hosts on 1,700
+/// switches with one link in a hundred missing take half of them.
+const MAX_READS: u64 = 1 << 27;
+
+/// A fabric with this many entries, hosts times switches, takes so long that the fullest links have
+/// to come first, in one more step for each multiple.
+const STEP_ENTRIES: u64 = MAX_READS / 4;
+
+impl Leveller<'_> {
+    /// Moves entries for `targets`, those of one column next to each other, where some link has
+    /// clearly more load than under the best of tables. Gives whether links stayed fuller than need
+    /// be because the search would take too long.
+    pub(in super::super::super) fn level(&mut self, targets: &[Target], lfts: &mut [Lft]) -> bool {
+        let cuts = Cuts::of(self.ground, &self.hosts, targets, self.unit);
+        let Bounds { fair, least } = cuts.bounds();
+        self.load = self.loads_of(targets, lfts);
+        let least = least.max(self.mean());
+        let high = least / 64 * HIGH_64THS;
+        if self.fullest() <= high {
+            return false;
+        }
+        self.weigh(&fair, least);
+        self.reads = MAX_READS;
+        let mut budget = Budget::of(usize::MAX);
+        let entries = targets.len() as u64 * lfts.len() as u64;
+        let mut at = self.fullest();
+        for _ in 0..entries / STEP_ENTRIES {
+            at -= at.saturating_sub(high) / 4;
+            self.set_high(at);
+            self.relieve_once(targets, lfts, &mut budget);
+        }
+        self.relieve_all(targets, lfts, high, &mut budget);
+        self.reads == 0
+    }
+
+    fn fullest(&self) -> u64 {
+        self.load.iter().copied().max().unwrap_or(0)
+    }
+
+    /// The load that each link has when all share the packets of all by their rates.
+    fn mean(&self) -> u64 {
+        let times = self.load.iter().zip(&self.time);
+        let packets: u128 = times.map(|(&load, &time)| u128::from(load / time)).sum();
+        let rates = self.time.iter().map(|&time| u128::from(self.unit / time));
+        let mean = packets * u128::from(self.unit) / rates.sum::<u128>().max(1);
+        u64::try_from(mean).unwrap_or(u64::MAX)
+    }
+
+    /// Makes packets count for more on links with a small fair load: at its fair load, each link
+    /// counts as one with the load `least`.
+    fn weigh(&mut self, fair: &[u64], least: u64) {
+        let least = u128::from(least);
+        let links = self.load.iter_mut().zip(&mut self.time);
+        for ((load, time), &fair) in links.zip(fair) {
+            let packets = *load / *time;
+            let fair = u128::from(fair).clamp(least * SMALLEST_TENTHS / 10, least);
+            let weighed = u128::from(*time) * least / fair.max(1);
+            *time = u64::try_from(weighed).unwrap_or(u64::MAX);
+            *load = packets * *time;
+        }
+    }
+}

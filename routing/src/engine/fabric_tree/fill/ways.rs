@@ -1,0 +1,95 @@
+//! The ways out of a switch, and the turns of their ports.
+
+use rayon::prelude::*;
+
+use super::super::super::order::Order;
+use super::super::super::slots;
+use crate::topology::{Group, HalfLink, SwitchIdx, Topology};
+
+/// A port group of the known fabric as a way out of one switch.
+pub(super) struct Way<'a> {
+    pub(super) neighbour: usize,
+    pub(super) links: &'a [HalfLink],
+    /// By the order that paths follow.
+    pub(super) is_above: bool,
+    pub(super) is_usually_above: bool,
+    /// By the levels that traffic is spread by.
+    pub(super) is_up: bool,
+    pub(super) is_down: bool,
+    pub(super) is_live: bool,
+}
+
+impl Way<'_> {
+    /// Whether it is present, and leads to a switch above.
+    pub(super) fn stands(&self, when: When) -> (bool, bool) {
+        match when {
+            When::Now => (self.is_live, self.is_above),
+            When::Usually => (true, self.is_usually_above),
+        }
+    }
+}
+
+/// The fabric that a question is about.
+#[derive(Clone, Copy)]
+pub(super) enum When {
+    /// The present fabric.
+    Now,
+    /// The known fabric, as if complete.
+    Usually,
+}
+
+/// By switch: the turns of all ways up, missing ones included.
+pub(in super::super) fn up_turns(known: &Topology, order: &Order) -> Vec<Vec<u8>> {
+    let level = |switch: SwitchIdx| order.levels()[switch.index()];
+    let of = |switch: SwitchIdx| {
+        let is_up = |group: &Group<'_>| level(group.neighbour) < level(switch);
+        let mut turns = Vec::new();
+        slots::fill(
+            &mut turns,
+            known
+                .group_range(switch)
+                .map(|group| known.group(group))
+                .filter(is_up),
+        );
+        turns
+    };
+    (0..known.switch_count() as u32)
+        .into_par_iter()
+        .map(|switch| of(SwitchIdx(switch)))
+        .collect()
+}
+
+/// Writes the turns of the ports of some ways.
+pub(super) fn fill_turns<'w>(turns: &mut Vec<u8>, ways: impl Iterator<Item = &'w Way<'w>> + Clone) {
+    let group = |way: &'w Way<'w>| Group {
+        // As numbered in the known fabric.
+        neighbour: SwitchIdx(way.neighbour as u32),
+        links: way.links,
+    };
+    slots::fill(turns, ways.map(group));
+}
+
+/// The turns of those ports of some ways that are eligible: as if the other ports, which may be far
+/// faster, did not exist.
+pub(super) fn turns_among<'w>(
+    ways: impl Iterator<Item = &'w Way<'w>>,
+    eligible: &[bool; 256],
+) -> Vec<u8> {
+    let is_eligible = |link: &&HalfLink| eligible[link.port.index()];
+    let present = |way: &'w Way<'w>| {
+        let links: Vec<HalfLink> = way.links.iter().filter(is_eligible).copied().collect();
+        (way.neighbour, links)
+    };
+    let present: Vec<(usize, Vec<HalfLink>)> = ways.map(present).collect();
+    let groups = present.iter().filter(|(_, links)| !links.is_empty());
+    let mut turns = Vec::new();
+    slots::fill(
+        &mut turns,
+        groups.map(|(neighbour, links)| Group {
+            // As numbered in the known fabric.
+            neighbour: SwitchIdx(*neighbour as u32),
+            links,
+        }),
+    );
+    turns
+}
