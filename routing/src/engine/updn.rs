@@ -142,10 +142,11 @@ pub(super) fn rank(
         };
     }
     let ranked = candidates::choose(topology, roots, earlier, unreached, columns);
-    // Chosen without detours, it has them for later faults, as when it is kept.
+    // An order that joins the roots for itself may have apexes as well, as it has when it is kept.
     let mending = ranked.mending;
+    let mending = mending.or_else(|| unreached.mending(topology, &ranked.order));
     Rank {
-        mending: mending.or_else(|| unreached.mending(topology, &ranked.order)),
+        mending,
         order: ranked.order,
         made: ranked.made,
         reason: ranked.reason,
