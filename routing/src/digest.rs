@@ -1,4 +1,6 @@
-//! A number that distinguishes long runs of bytes.
+//! Numbers that distinguish runs of bytes.
+
+use std::hash::Hasher;
 
 /// How many words are mixed next to each other.
 const LANES: usize = 4;
@@ -24,4 +26,32 @@ pub(crate) fn digest(bytes: &[u8]) -> u64 {
         (mixed.rotate_left(23) ^ lane).wrapping_mul(FACTOR)
     });
     mixed ^ mixed >> 32
+}
+
+/// Hashes keys of a few words, which no peer chooses, several times as fast as the standard library.
+#[derive(Default)]
+pub(crate) struct WordHasher(u64);
+
+impl Hasher for WordHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<{ size_of::<u64>() }>();
+        for &word in words {
+            self.write_u64(u64::from_le_bytes(word));
+        }
+        for &byte in rest {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(FACTOR);
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
 }

@@ -24,6 +24,9 @@ use crate::topology::{SwitchIdx, Topology};
 /// Beyond them another order takes less.
 pub(in super::super) const MAX_DETOURS: usize = 1 << 18;
 
+/// So many columns of one tile are read together: their costs are next to each other.
+const TOGETHER: usize = 32;
+
 /// The detours of a routing.
 #[derive(Clone)]
 pub(super) struct Detours {
@@ -159,7 +162,9 @@ impl Detours {
             let up = Up::new(inputs, &order);
             let serves = |&column: &u32| {
                 let to = inputs.numbering.columns[column as usize];
-                inputs.part_of(to) != Some(part) || inputs.column(&up, column).is_some()
+                let mut taken = inputs.taken(std::slice::from_ref(&column));
+                inputs.part_of(to) != Some(part)
+                    || taken.all(|(column, costs)| inputs.column(&up, column, costs).is_some())
             };
             // A column that one apex leaves unreached is mostly unreached by the others as well.
             serves(&failed) && columns.par_iter().all(serves)
@@ -183,12 +188,19 @@ impl Detours {
         // Counted to the end or beyond the limit, so that the failure is always the same one.
         let count = AtomicUsize::new(0);
         let is_room = || count.load(Ordering::Relaxed) <= MAX_DETOURS;
-        let found = columns.par_iter().map(|&number| {
-            let column = is_room().then(|| inputs.column(&up, number)).flatten();
-            let column = column.ok_or(Failure::Unreached(number))?;
+        let column = |(number, costs): (u32, Vec<u8>)| {
+            let column = is_room().then(|| inputs.column(&up, number, costs));
+            let column = column.flatten().ok_or(Failure::Unreached(number))?;
             count.fetch_add(column.len(), Ordering::Relaxed);
             Ok((number, column))
-        });
+        };
+        let of_tile: Vec<&[u32]> = columns
+            .chunk_by(|&one, &other| one as usize / TILE == other as usize / TILE)
+            .flat_map(|columns| columns.chunks(TOGETHER))
+            .collect();
+        let found = of_tile
+            .into_par_iter()
+            .flat_map_iter(|columns| inputs.taken(columns).map(&column));
         let found: Vec<Result<(u32, Column), Failure>> = found.collect();
         if !is_room() {
             return Err(Failure::TooMany);
@@ -331,19 +343,31 @@ impl Inputs<'_> {
         found.concat()
     }
 
-    /// The detours to one column, from the switches that need one and from those on their way;
-    /// `None` where a switch that needs one has none.
-    fn column(&self, up: &Up<'_>, number: u32) -> Option<Column> {
+    /// The costs from all switches to each of some columns of one tile.
+    fn taken<'c>(&self, columns: &'c [u32]) -> impl Iterator<Item = (u32, Vec<u8>)> + use<'c> {
+        let mut costs = vec![Vec::with_capacity(self.known.switch_count()); columns.len()];
+        if let Some(&first) = columns.first() {
+            for row in self.tiles[first as usize / TILE].taken.iter() {
+                for (costs, &column) in costs.iter_mut().zip(columns) {
+                    costs.push(row[column as usize % TILE]);
+                }
+            }
+        }
+        columns.iter().copied().zip(costs)
+    }
+
+    /// The detours to one column, given the `costs` to it, from the switches that need one and from
+    /// those on their way; `None` where a switch that needs one has none.
+    fn column(&self, up: &Up<'_>, number: u32, mut costs: Vec<u8>) -> Option<Column> {
         let to = self.numbering.columns[number as usize];
-        let tile = &self.tiles[number as usize / TILE];
-        let taken = tile.taken.iter().map(|row| row[number as usize % TILE]);
-        let mut costs: Vec<u8> = taken.collect();
         let (Some(part), to_counts) = up.ends[to.index()] else {
             return Some(Column::new());
         };
         let needs = |switch: &SwitchIdx| {
-            let (own, counts) = up.ends[switch.index()];
-            costs[switch.index()] == UNREACHED && own == Some(part) && (to_counts || counts)
+            costs[switch.index()] == UNREACHED && {
+                let (own, counts) = up.ends[switch.index()];
+                own == Some(part) && (to_counts || counts)
+            }
         };
         let mut needed: Vec<SwitchIdx> = self.known.indices().filter(needs).collect();
         let lacking = up.lacking(self.live, &needed, &costs);

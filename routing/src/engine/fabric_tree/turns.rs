@@ -83,11 +83,14 @@ pub(super) fn detours(
     let others = turns.saturating_sub(1);
     // The destination's number within its turn, shifted by switch.
     let dealt = number / turns.max(1) + source;
-    let stride = 1 + dealt.checked_div(others).unwrap_or(0) % others.max(1);
     let other = move |step: usize| (own + 1 + (dealt + step) % others) % turns;
-    let strides = (0..others).map(move |step| other(step * stride));
+    // Mostly the first one serves: its stride is not computed.
+    let stride = move || 1 + dealt.checked_div(others).unwrap_or(0) % others.max(1);
+    let first = (0..others.min(1)).map(other);
+    let strides = (1..others).map(move |step| other(step * stride()));
     // A stride may miss some turns.
-    strides
+    first
+        .chain(strides)
         .chain((0..others).map(other))
         .chain((0..turns.min(1)).map(move |_| own))
 }

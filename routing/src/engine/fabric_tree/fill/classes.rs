@@ -1,9 +1,11 @@
 //! Classes of columns with the same ways.
 
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 
 use super::Filler;
 use super::keys::{Key, ways};
+use crate::digest::WordHasher;
 use crate::tables::NO_PATH;
 
 pub(super) enum Class {
@@ -44,7 +46,7 @@ pub(super) struct Classes<'f, 'a> {
     /// By way: the class of columns that have it alone, now and in the complete fabric.
     alone: Vec<Option<usize>>,
     /// By the present ways, and the ways of the complete fabric.
-    others: HashMap<(Key, Key), usize>,
+    others: HashMap<(Key, Key), usize, BuildHasherDefault<WordHasher>>,
 }
 
 impl<'f, 'a> Classes<'f, 'a> {
@@ -53,7 +55,7 @@ impl<'f, 'a> Classes<'f, 'a> {
             alone: vec![None; filler.ways.len()],
             filler,
             list: Vec::new(),
-            others: HashMap::new(),
+            others: HashMap::default(),
         }
     }
 
@@ -68,8 +70,12 @@ impl<'f, 'a> Classes<'f, 'a> {
         if class < next {
             return class;
         }
-        self.list
-            .push(self.filler.classify(&ways(&now), &ways(&intact)));
+        let cheapest = ways(&now);
+        self.list.push(if now == intact {
+            self.filler.classify(&cheapest, &cheapest)
+        } else {
+            self.filler.classify(&cheapest, &ways(&intact))
+        });
         class
     }
 

@@ -181,7 +181,8 @@ pub(super) fn nonzero(row: &Row) -> impl Iterator<Item = usize> + '_ {
 
 /// The ways that a key stands for.
 pub(super) fn ways(key: &Key) -> Vec<usize> {
-    let mut ways = Vec::new();
+    let count: u32 = key.iter().map(|word| word.count_ones()).sum();
+    let mut ways = Vec::with_capacity(count as usize);
     for (number, &word) in key.iter().enumerate() {
         let mut bits = word;
         while bits != 0 {
