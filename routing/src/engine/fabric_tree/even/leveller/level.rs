@@ -12,8 +12,8 @@ const HIGH_64THS: u64 = 67;
 /// further down, sums win nothing.
 const SMALLEST_TENTHS: u128 = 7;
 
-/// The most entries to read in search of better paths, in about a second. 10,000 hosts on 1,700
-/// switches with one link in a hundred missing take half of them.
+/// The most entries to read in search of better paths, in about a second. They suffice for 10,000
+/// hosts on 1,700 switches with one link in a hundred missing.
 const MAX_READS: u64 = 1 << 27;
 
 /// A fabric with this many entries, hosts times switches, takes so long that the fullest links have
