@@ -346,6 +346,7 @@ impl<'a> Leveller<'a> {
             }
             let held = lfts[switch.index()].entry(target.lid);
             let now = self.way(switch, held, lfts, target);
+            self.read(now.len());
             let most = now.iter().map(|&link| self.load[link]).max().unwrap_or(0);
             // A move before this one may have emptied it.
             if most <= self.high {
@@ -380,6 +381,7 @@ impl<'a> Leveller<'a> {
     ) -> Option<(u8, Vec<usize>)> {
         let flow = self.flow[switch.index()];
         let mut best: Option<Choice> = None;
+        self.read(2 * self.ground.known.group_range(switch).len());
         for port in self.choices(switch, target.column) {
             if port == held {
                 continue;
