@@ -6,8 +6,11 @@
 //! nothing (see [`EngineKind::UpDn`]).
 
 mod auto;
+mod balance;
+mod channels;
 mod choose;
 mod columns;
+mod dependencies;
 mod dfsssp;
 mod dragonfly;
 mod fabric_tree;
@@ -23,7 +26,6 @@ mod shape;
 mod slots;
 mod spread;
 mod torus;
-mod turns;
 mod updn;
 
 pub use auto::Auto;
