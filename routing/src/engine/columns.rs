@@ -1,9 +1,9 @@
 //! Tables from next hops between switches: the common part of engines without a tree.
 //!
 //! A column is one way to a destination switch: by switch, the port group that leads towards it. A
-//! destination switch has one column or several; its hosts take them in turn, the LIDs of a host the
-//! next ones. The LIDs that share a group take its parallel links in turn, but each host the one with
-//! the least traffic.
+//! destination switch has one column or several; its hosts take them in turn, and the LIDs of a
+//! host the next ones. The LIDs that share a group take its parallel links in turn; hosts, by their
+//! first LID, the link with the least traffic.
 
 mod parallel;
 

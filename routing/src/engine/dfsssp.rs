@@ -96,7 +96,6 @@ fn route(topology: &Topology, channels: &Channels, most: u8) -> Option<Found> {
 const FITTINGS: usize = 2;
 
 fn attempt(topology: &Topology, channels: &Channels, ways: usize, most: u8) -> Option<Found> {
-    let tree = Tree::new(topology, channels);
     let (leaves, others): (Vec<SwitchIdx>, Vec<SwitchIdx>) = topology
         .indices()
         .partition(|&switch| topology.hosts(switch) > 0);
@@ -107,6 +106,7 @@ fn attempt(topology: &Topology, channels: &Channels, ways: usize, most: u8) -> O
             columns[to.index()] = found;
         }
     };
+    let tree = Tree::new(topology, channels);
     let wanted = |columns: &[Vec<Column>]| layers::wanted(channels, columns, |_, _| 1);
     route(&leaves, Guide::Free, &mut columns);
     let mut order = ChannelOrder::around(topology, channels, &tree, wanted(&columns));
@@ -119,17 +119,27 @@ fn attempt(topology: &Topology, channels: &Channels, ways: usize, most: u8) -> O
     }
     if layers::follow(channels, &columns, &order) {
         route(&others, Guide::Follow(&order), &mut columns);
-        return Some(Found {
-            columns,
-            lanes: Lanes::default(),
-        });
+        let lanes = Lanes::default();
+        return Some(Found { columns, lanes });
     }
     route(&others, Guide::Prefer(&order), &mut columns);
-    let layers = Layers::new(channels, &columns, most, &order)?;
-    let levels = PairLevels::new(topology.switch_count(), |from, to| layers.level(from, to));
-    let lanes = match layers.count() {
+    let lanes = lanes(topology, channels, &columns, most, &order)?;
+    Some(Found { columns, lanes })
+}
+
+/// The lanes that the paths of `columns` need, if at most `most`.
+fn lanes(
+    topology: &Topology,
+    channels: &Channels,
+    columns: &[Vec<Column>],
+    most: u8,
+    first: &ChannelOrder,
+) -> Option<Lanes> {
+    let layers = Layers::new(channels, columns, most, first)?;
+    let level = |from: SwitchIdx, to: SwitchIdx| layers.level(from, to);
+    let levels = PairLevels::new(topology.switch_count(), level);
+    Some(match layers.count() {
         1 => Lanes::default(),
         count => Lanes::layers(topology, ServiceLevels::ByPair(levels), count),
-    };
-    Some(Found { columns, lanes })
+    })
 }

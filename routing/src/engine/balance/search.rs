@@ -9,8 +9,8 @@ use crate::topology::{SwitchIdx, Topology};
 /// Not reached yet.
 const UNSEEN: u32 = u32::MAX;
 
-/// What a turn costs that does not follow an order, where it may be taken: more than any load. Loads
-/// of fewer than 2^32 paths count 2^4 parts of a rate, over some hops.
+/// The cost of a turn that does not follow an order, where it may be taken: more than loads add up
+/// to. Paths have fewer than 2^16 turns.
 const REFUSED: u64 = 1 << 48;
 
 /// The channels by which switches go to a destination.
@@ -104,7 +104,7 @@ impl<'a> Search<'a> {
                 self.settled[self.reached[at] as usize] = true;
             }
             if end == self.part.len() {
-                // Mostly the farthest switches are the most.
+                // The last level, which is mostly the largest, needs no look at its neighbours.
                 return;
             }
             for at in begin..end {
@@ -180,7 +180,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The shortest path of a unreached switch by way of a neighbour that takes another channel: the
+    /// The shortest path of an unreached switch by way of a neighbour that takes another channel: the
     /// channel to the neighbour, the neighbour's new one, and the hops.
     fn detour(&self, order: &ChannelOrder, unreached: u32) -> Option<(u32, u32, u32)> {
         let mut best: Option<(u32, u32, u32)> = None;

@@ -146,7 +146,7 @@ fn legal_from(channels: &Channels, next: &[u32], order: &ChannelOrder, fits: &mu
     // Whether the path of a switch is legal, as far as it is known.
     let mut known: Vec<Option<bool>> = vec![None; next.len()];
     let mut path = Vec::new();
-    for start in 0..next.len() {
+    for (start, fits) in fits.iter_mut().enumerate() {
         path.clear();
         let mut at = start;
         while known[at].is_none() && next[at] != NONE {
@@ -158,6 +158,6 @@ fn legal_from(channels: &Channels, next: &[u32], order: &ChannelOrder, fits: &mu
             legal = legal && is_legal(channels, next, next[switch], order);
             known[switch] = Some(legal);
         }
-        fits[start] = fits[start] && legal;
+        *fits = *fits && legal;
     }
 }
