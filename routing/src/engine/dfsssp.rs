@@ -20,9 +20,8 @@ use layers::Layers;
 /// of whose paths follow the order are on the lane, and the next lane is for the rest.
 ///
 /// - *Guarantee*: shortest paths without a credit loop on any graph for which the lanes suffice;
-///   where they do not there is an error, and [`nue`](super::Nue) is the engine to use. Where one
-///   lane suffices for all paths to hosts, paths to switches without hosts follow its order, some
-///   by detours.
+///   where they do not there is an error, and [`nue`](super::Nue) is the engine to use. Paths to
+///   switches without hosts follow the order of the first lane, some by detours.
 /// - *Needs*: lanes as they come, up to [`Options::max_vls`]; a service level for each pair of leaf
 ///   switches, which faults can change. A switch with several hosts has several paths where that
 ///   needs no more lanes.
@@ -117,12 +116,7 @@ fn attempt(topology: &Topology, channels: &Channels, ways: usize, most: u8) -> O
         route(&leaves, Guide::Prefer(&order), &mut columns);
         order = order.refitted(channels, &tree, wanted(&columns));
     }
-    if layers::follow(channels, &columns, &order) {
-        route(&others, Guide::Follow(&order), &mut columns);
-        let lanes = Lanes::default();
-        return Some(Found { columns, lanes });
-    }
-    route(&others, Guide::Prefer(&order), &mut columns);
+    route(&others, Guide::Follow(&order), &mut columns);
     let lanes = lanes(topology, channels, &columns, most, &order)?;
     Some(Found { columns, lanes })
 }
