@@ -7,8 +7,11 @@
 
 mod auto;
 mod avoided;
+mod balance;
+mod channels;
 mod choose;
 mod columns;
+mod dependencies;
 mod dfsssp;
 mod dragonfly;
 mod fabric_tree;
@@ -24,7 +27,6 @@ mod shape;
 mod slots;
 mod spread;
 mod torus;
-mod turns;
 mod updn;
 
 pub use auto::{Auto, AutoChoice};

@@ -1,8 +1,11 @@
 //! Tables from next hops between switches: the common part of engines without a tree.
 //!
 //! A column is one way to a destination switch: by switch, the port group that leads towards it. A
-//! destination switch has one column or several; its LIDs take them in turn, and the parallel links
-//! of a group in turn as well.
+//! destination switch has one column or several; its hosts take them in turn, and the LIDs of a
+//! host the next ones. The LIDs that share a group take its parallel links in turn; hosts, by their
+//! first LID, the link with the least traffic.
+
+mod parallel;
 
 use rayon::prelude::*;
 
@@ -22,7 +25,9 @@ pub(super) fn tables(topology: &Topology, columns: &[Vec<Column>]) -> Tables {
         .into_par_iter()
         .map(|switch| table(topology, columns, SwitchIdx(switch)))
         .collect();
-    Tables { lfts }
+    let mut tables = Tables { lfts };
+    parallel::share(topology, columns, &mut tables);
+    tables
 }
 
 fn table(topology: &Topology, columns: &[Vec<Column>], switch: SwitchIdx) -> Lft {
@@ -35,27 +40,30 @@ fn table(topology: &Topology, columns: &[Vec<Column>], switch: SwitchIdx) -> Lft
             turns
         })
         .collect();
-    // By group: the next turn.
-    let mut next = vec![0usize; groups.len()];
+    // By sort of destination, then by group: the next turn. Hosts share parallel links evenly.
+    let mut next = [vec![0usize; groups.len()], vec![0usize; groups.len()]];
     let mut lft = Lft::new(topology.top_lid().index() + 1);
     for to in topology.indices() {
         let ways = &columns[to.index()];
-        let lids = topology
-            .destinations_of(to)
-            .iter()
-            .flat_map(|destination| destination.lids().map(move |lid| (lid, destination.port)));
-        for (number, (lid, port)) in lids.enumerate() {
-            if to == switch {
-                lft.set_entry(lid, port.0);
-                continue;
-            }
-            let Some(way) = ways.get(number % ways.len().max(1)) else {
-                continue;
-            };
-            let group = usize::from(way[switch.index()]);
-            if let Some(turns) = turns.get(group) {
-                lft.set_entry(lid, turns[next[group] % turns.len()]);
-                next[group] += 1;
+        let mut numbers = [0, 0];
+        for destination in topology.destinations_of(to) {
+            let sort = usize::from(destination.kind.is_host());
+            let number = numbers[sort];
+            numbers[sort] += 1;
+            for (offset, lid) in destination.lids().enumerate() {
+                if to == switch {
+                    lft.set_entry(lid, destination.port.0);
+                    continue;
+                }
+                let Some(way) = ways.get((number + offset) % ways.len().max(1)) else {
+                    continue;
+                };
+                let group = usize::from(way[switch.index()]);
+                if let Some(turns) = turns.get(group) {
+                    let next = &mut next[sort][group];
+                    lft.set_entry(lid, turns[*next % turns.len()]);
+                    *next += 1;
+                }
             }
         }
     }

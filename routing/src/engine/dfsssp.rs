@@ -1,22 +1,32 @@
 //! `dfsssp`: shortest paths, and as many lanes as it takes.
 
-use super::columns::{self, Column, NO_GROUP};
-use super::turns::Turns;
-use super::{DEFAULT_VLS, Engine, EngineError, Options, Routing, nue, prepare};
+mod layers;
+
+use super::balance::{self, Balance, Guide, MAX_COLUMNS};
+use super::channels::Channels;
+use super::columns::{self, Column};
+use super::dependencies::{ChannelOrder, Tree};
+use super::{DEFAULT_VLS, Engine, EngineError, Options, Routing, prepare};
 use crate::lanes::{Lanes, PairLevels, ServiceLevels};
 use crate::tables::Tables;
 use crate::topology::{SwitchIdx, Topology};
+use layers::Layers;
 
-/// Shortest paths, balanced, each pair of switches on the first lane on which its two paths close
-/// no cycle with those before them (after Domke, Hoefler and Nagel, "Deadlock-free oblivious
+/// Shortest paths between hosts, balanced, each pair of switches on the first lane whose paths
+/// close no cycle with those of the pair (after Domke, Hoefler and Nagel, "Deadlock-free oblivious
 /// routing for arbitrary topologies", IPDPS'11).
 ///
+/// A lane has an order of the channels that suits most of the paths without a lane; the pairs all
+/// of whose paths follow the order are on the lane, and the next lane is for the rest.
+///
 /// - *Guarantee*: shortest paths without a credit loop on any graph for which the lanes suffice;
-///   where they do not there is an error, and [`nue`](super::Nue) is the engine to use.
+///   where they do not there is an error, and [`nue`](super::Nue) is the engine to use. Paths to
+///   switches without hosts follow the order of the first lane, some by detours.
 /// - *Needs*: lanes as they come, up to [`Options::max_vls`]; a service level for each pair of leaf
-///   switches, which faults can change.
-/// - *Complexity*: O(n² · h) for n switches and paths of h hops, and for each turn of each lane at
-///   most one search among the channels between its ends.
+///   switches, which faults can change. A switch with several hosts has several paths where that
+///   needs no more lanes.
+/// - *Complexity*: for n switches, c columns of a switch, e pairs of neighbours and t turns,
+///   O(n · c · e) for the paths, and O(n² · c + t · log t) for each lane.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Dfsssp;
 
@@ -39,106 +49,84 @@ impl Engine for Dfsssp {
         prepare::capacities(topology)?;
         let most = options.max_vls.unwrap_or(DEFAULT_VLS).max(1);
         prepare::in_pool(options, || {
-            let columns = nue::route_freely(topology);
-            let mut layers = Layers::new(topology, most);
-            for to in topology.indices() {
-                if !layers.add(to, &columns) {
-                    return Err(EngineError::TooFewLanes {
-                        engine: self.name(),
-                        needed: most + 1,
-                        available: most,
-                    });
-                }
-            }
-            let vls = layers.turns.len().max(1) as u8;
-            let lanes = if vls == 1 {
-                Lanes::default()
-            } else {
-                let count = topology.switch_count();
-                let level = |from: SwitchIdx, to: SwitchIdx| {
-                    layers.levels[to.index() * count + from.index()]
-                };
-                let levels = PairLevels::new(count, level);
-                Lanes::layers(topology, ServiceLevels::ByPair(levels), vls)
-            };
-            let columns: Vec<Vec<Column>> = columns.into_iter().map(|one| vec![one]).collect();
+            let channels = Channels::of(topology);
+            let found = route(topology, &channels, most).ok_or(EngineError::TooFewLanes {
+                engine: self.name(),
+                needed: most + 1,
+                available: most,
+            })?;
+            let vls = found.lanes.vls();
             let mut reason = format!("dfsssp: shortest paths, balanced, on {vls} lanes by pair");
             if vls > 1 {
                 reason += prepare::FIXED_LEVELS;
             }
-            let tables = columns::tables(topology, &columns);
-            Ok(Routing::unranked(self.name(), reason, tables, lanes))
+            let tables = columns::tables(topology, &found.columns);
+            Ok(Routing::unranked(self.name(), reason, tables, found.lanes))
         })?
     }
 }
 
-/// The lanes so far, and the paths on each.
-struct Layers<'a> {
-    topology: &'a Topology,
-    most: u8,
-    turns: Vec<Turns<'a>>,
-    /// By destination, then by source.
-    levels: Vec<u8>,
+/// Columns by destination switch, and their lanes.
+struct Found {
+    columns: Vec<Vec<Column>>,
+    lanes: Lanes,
 }
 
-impl<'a> Layers<'a> {
-    fn new(topology: &'a Topology, most: u8) -> Layers<'a> {
-        Layers {
-            topology,
-            most,
-            turns: Vec::new(),
-            levels: vec![0; topology.switch_count() * topology.switch_count()],
-        }
+/// Columns on at most `most` lanes; several to a switch with several hosts, where they need no
+/// more lanes than one.
+fn route(topology: &Topology, channels: &Channels, most: u8) -> Option<Found> {
+    let found = attempt(topology, channels, 1, most)?;
+    let has_several = topology.indices().any(|switch| topology.hosts(switch) > 1);
+    if !has_several {
+        return Some(found);
     }
+    let lanes = found.lanes.vls();
+    Some(attempt(topology, channels, MAX_COLUMNS, lanes).unwrap_or(found))
+}
 
-    /// Finds a lane for the paths between a switch and each one before it, the same for both ways:
-    /// answers have the service level of their request. `false` if there is none for one of them.
-    fn add(&mut self, one: SwitchIdx, columns: &[Column]) -> bool {
-        let count = self.topology.switch_count();
-        let (mut there, mut back) = (Vec::new(), Vec::new());
-        for other in (0..one.0).map(SwitchIdx) {
-            self.follow(other, one, &columns[one.index()], &mut there);
-            self.follow(one, other, &columns[other.index()], &mut back);
-            let level =
-                (0..self.most).find(|&layer| self.fits(usize::from(layer), [&there, &back]));
-            let Some(level) = level else { return false };
-            self.levels[one.index() * count + other.index()] = level;
-            self.levels[other.index() * count + one.index()] = level;
-        }
-        true
-    }
+/// How often the paths and the order of the first lane are fitted to each other.
+const FITTINGS: usize = 2;
 
-    /// The channels from a switch to the column's; none where there is no way.
-    fn follow(&self, from: SwitchIdx, to: SwitchIdx, column: &Column, path: &mut Vec<u32>) {
-        path.clear();
-        let mut at = from;
-        while at != to && column[at.index()] != NO_GROUP {
-            let channel = self.topology.group_range(at).start + usize::from(column[at.index()]);
-            path.push(channel as u32);
-            at = self.topology.group(channel).neighbour;
+fn attempt(topology: &Topology, channels: &Channels, ways: usize, most: u8) -> Option<Found> {
+    let (leaves, others): (Vec<SwitchIdx>, Vec<SwitchIdx>) = topology
+        .indices()
+        .partition(|&switch| topology.hosts(switch) > 0);
+    let mut columns = vec![Vec::new(); topology.switch_count()];
+    let route = |destinations: &[SwitchIdx], guide: Guide<'_>, columns: &mut [Vec<Column>]| {
+        let mut balance = Balance::new(topology, channels);
+        for (to, found) in balance::columns(&mut balance, destinations, ways, guide) {
+            columns[to.index()] = found;
         }
+    };
+    let tree = Tree::new(topology, channels);
+    let wanted = |columns: &[Vec<Column>]| layers::wanted(channels, columns, |_, _| 1);
+    route(&leaves, Guide::Free, &mut columns);
+    let mut order = ChannelOrder::around(topology, channels, &tree, wanted(&columns));
+    for _ in 0..FITTINGS {
+        if layers::follow(channels, &columns, &order) {
+            break;
+        }
+        route(&leaves, Guide::Prefer(&order), &mut columns);
+        order = order.refitted(channels, &tree, wanted(&columns));
     }
+    route(&others, Guide::Follow(&order), &mut columns);
+    let lanes = lanes(topology, channels, &columns, most, &order)?;
+    Some(Found { columns, lanes })
+}
 
-    /// Takes the turns of two paths on a layer, all or none of them.
-    fn fits(&mut self, layer: usize, paths: [&[u32]; 2]) -> bool {
-        if paths.iter().all(|path| path.len() < 2) {
-            return true;
-        }
-        if layer == self.turns.len() {
-            self.turns.push(Turns::new(self.topology));
-        }
-        let turns = &mut self.turns[layer];
-        let mut taken = Vec::new();
-        for turn in paths.into_iter().flat_map(|path| path.windows(2)) {
-            match turns.take(turn[0], turn[1]) {
-                Some(true) => taken.push((turn[0], turn[1])),
-                Some(false) => {}
-                None => {
-                    turns.take_back(&taken);
-                    return false;
-                }
-            }
-        }
-        true
-    }
+/// The lanes that the paths of `columns` need, if at most `most`.
+fn lanes(
+    topology: &Topology,
+    channels: &Channels,
+    columns: &[Vec<Column>],
+    most: u8,
+    first: &ChannelOrder,
+) -> Option<Lanes> {
+    let layers = Layers::new(channels, columns, most, first)?;
+    let level = |from: SwitchIdx, to: SwitchIdx| layers.level(from, to);
+    let levels = PairLevels::new(topology.switch_count(), level);
+    Some(match layers.count() {
+        1 => Lanes::default(),
+        count => Lanes::layers(topology, ServiceLevels::ByPair(levels), count),
+    })
 }

@@ -64,8 +64,8 @@ impl Engine for DragonflyPlus {
                 .indices()
                 .filter(|to| all[to.index()].is_empty())
                 .collect();
-            for (to, column) in nue::route_some(topology, &others) {
-                all[to.index()] = vec![column];
+            for (to, columns) in nue::route_some(topology, &others) {
+                all[to.index()] = columns;
             }
             let hosts_apart = others.iter().filter(|&&to| topology.hosts(to) > 0).count();
             let leaves = groups.is_leaf.iter().filter(|&&is_leaf| is_leaf).count();

@@ -225,6 +225,12 @@ pub(crate) fn grid(dimensions: &[(usize, bool)], hosts: usize, missing: &[usize]
     fabric.build()
 }
 
+/// The fabric that a generator makes of `spec`.
+pub(crate) fn generated(spec: &str) -> Topology {
+    let netlist = rsm_routing::generate::generate(spec).unwrap();
+    Topology::from_netlist(&netlist).unwrap()
+}
+
 /// A topology without some switches, and without the ports that hang off them.
 pub(crate) fn without_switches(topology: &Topology, gone: &[SwitchIdx]) -> Topology {
     rebuilt(

@@ -3,9 +3,10 @@
 use crate::common;
 use crate::random;
 
-use common::{Fabric, assert_sound_on_lanes, ring};
+use common::{Fabric, assert_sound_on_lanes, generated, pgft, ring};
 use proptest::prelude::*;
 use rsm_routing::engine::{EngineError, EngineKind, EngineOptions, Nue, Options, Routing, route};
+use rsm_routing::quality::{LinkUse, link_uses};
 use rsm_routing::topology::Topology;
 use rsm_routing::verify::Report;
 
@@ -87,6 +88,101 @@ fn a_fault_changes_no_service_level() {
     let [before, after] = [&topology, &broken].map(|topology| routed(topology, 3));
     assert_eq!(before.lanes.levels(), after.lanes.levels());
     assert_sound(&broken, &after);
+}
+
+/// Paths on the fullest link over those on the mean one.
+fn imbalance(topology: &Topology, routing: &Routing) -> f64 {
+    let links = link_uses(topology, &routing.tables);
+    let paths = |link: &LinkUse| link.paths as f64;
+    let fullest = links.iter().map(paths).fold(0.0, f64::max);
+    fullest * links.len() as f64 / links.iter().map(paths).sum::<f64>()
+}
+
+#[test]
+fn hosts_of_one_switch_are_reached_by_different_paths() {
+    // With one path to a leaf the fullest link has 4, 8 and 16 times the mean.
+    for (spec, most) in [
+        ("pgft:2;4,4;1,4;1,1", 2.0),
+        ("fat-tree:k=8,levels=3", 2.0),
+        ("superpod:su=2", 2.0),
+        ("superpod:su=4", 2.0),
+    ] {
+        let topology = generated(spec);
+        let routing = routed(&topology, 1);
+        assert_sound(&topology, &routing);
+        let imbalance = imbalance(&topology, &routing);
+        assert!(imbalance <= most, "{spec}: {imbalance}");
+    }
+}
+
+#[test]
+fn graphs_without_structure_are_shared_within_few_times_the_mean() {
+    for seed in 1..5 {
+        let spec = format!("random:switches=100,degree=8,hosts=4,seed={seed}");
+        let topology = generated(&spec);
+        let routing = routed(&topology, 1);
+        let report = assert_sound(&topology, &routing);
+        let imbalance = imbalance(&topology, &routing);
+        assert!(imbalance <= 3.5, "{spec}: {imbalance}");
+        // Shortest paths have 2.43 hops on average.
+        assert!(
+            report.average_hops < 2.75,
+            "{spec}: {}",
+            report.average_hops
+        );
+    }
+}
+
+#[test]
+fn trees_have_shortest_paths_between_hosts() {
+    for topology in [
+        pgft(&[4, 4, 6], &[1, 4, 2], &[1, 1, 2], 0),
+        generated("fat-tree:k=8,levels=3"),
+        generated("superpod:su=2"),
+    ] {
+        let report = assert_sound(&topology, &routed(&topology, 1));
+        let options = Options::default();
+        let shortest = route(EngineKind::MinHop, &topology, &options, None).unwrap();
+        let shortest = rsm_routing::verify::verify(&topology, &shortest.tables);
+        assert_eq!(report.average_hops, shortest.average_hops);
+    }
+}
+
+#[test]
+fn parallel_links_carry_the_same_number_of_paths() {
+    for (hosts, links) in [(4, 2), (6, 3), (8, 4)] {
+        let mut fabric = Fabric::new();
+        let switches = fabric.switches(3);
+        for &leaf in &switches[1..] {
+            fabric.hosts(leaf, hosts);
+            for _ in 0..links {
+                fabric.link(switches[0], leaf);
+            }
+        }
+        let topology = fabric.build();
+        let routing = routed(&topology, 1);
+        assert_sound(&topology, &routing);
+        let each = (hosts * hosts / links) as u64;
+        for link in link_uses(&topology, &routing.tables) {
+            assert_eq!(link.paths, each, "{hosts} hosts, {links} links: {link:?}");
+        }
+    }
+}
+
+#[test]
+fn parallel_links_of_different_rates_carry_paths_by_rate() {
+    let mut fabric = Fabric::new();
+    let switches = fabric.switches(2);
+    for &switch in &switches {
+        fabric.hosts(switch, 10);
+    }
+    fabric.link_of_rate(switches[0], switches[1], 400);
+    fabric.link_of_rate(switches[0], switches[1], 100);
+    let topology = fabric.build();
+    for link in link_uses(&topology, &routed(&topology, 1).tables) {
+        let share = if link.rate == 400 { 80 } else { 20 };
+        assert_eq!(link.paths, share, "{link:?}");
+    }
 }
 
 proptest! {

@@ -6,7 +6,9 @@ use crate::random;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use common::{Fabric, assert_sound_on_lanes as assert_sound, dragonfly, grid, pgft, ring};
+use common::{
+    Fabric, assert_sound_on_lanes as assert_sound, dragonfly, generated, grid, pgft, ring,
+};
 use proptest::prelude::*;
 use rsm_ids::{Guid, Lid};
 use rsm_routing::engine::{EngineError, EngineKind, Options, Routing, route};
@@ -183,6 +185,50 @@ fn dfsssp_takes_shortest_paths_and_fails_when_lanes_run_out() {
 }
 
 #[test]
+fn dfsssp_needs_few_lanes() {
+    for (spec, most) in [
+        ("fat-tree:k=8,levels=3", 1),
+        ("superpod:su=2", 1),
+        ("torus:4x4x4,hosts=4", 4),
+        ("torus:5x5", 3),
+        ("random:switches=100,degree=8,hosts=4,seed=1", 5),
+    ] {
+        let topology = generated(spec);
+        let routing = routed(EngineKind::Dfsssp, &topology);
+        let report = assert_sound(&topology, &routing);
+        assert_eq!(report.switch_pairs.unreachable, 0);
+        let lanes = routing.lanes.vls();
+        assert!(lanes <= most, "{spec}: {lanes} lanes");
+    }
+}
+
+#[test]
+fn dfsssp_takes_shortest_paths_between_hosts() {
+    for spec in [
+        "fat-tree:k=8,levels=3",
+        "torus:4x4x4,hosts=2",
+        "random:switches=60,degree=6,hosts=3,seed=4",
+    ] {
+        let topology = generated(spec);
+        let report = assert_sound(&topology, &routed(EngineKind::Dfsssp, &topology));
+        let shortest = routed(EngineKind::MinHop, &topology);
+        let shortest = rsm_routing::verify::verify(&topology, &shortest.tables);
+        assert_eq!(report.average_hops, shortest.average_hops, "{spec}");
+    }
+}
+
+#[test]
+fn dfsssp_reaches_the_hosts_of_a_switch_by_different_paths() {
+    // With one path to a leaf the fullest link has 8 times the mean.
+    let topology = generated("superpod:su=2");
+    let routing = routed(EngineKind::Dfsssp, &topology);
+    let links = rsm_routing::quality::link_uses(&topology, &routing.tables);
+    let sum: u64 = links.iter().map(|link| link.paths).sum();
+    let most = links.iter().map(|link| link.paths).max().unwrap();
+    assert!(most * links.len() as u64 <= 2 * sum, "{most}");
+}
+
+#[test]
 fn dnup_ranks_by_the_hosts_and_never_by_given_roots() {
     // A host on a spine, and roots that would turn the tree over.
     let mut fabric = Fabric::new();
@@ -311,6 +357,9 @@ proptest! {
                 let report = assert_sound(&topology, &routing);
                 prop_assert_eq!(report.switch_pairs.unreachable, 0);
                 prop_assert!(routing.lanes.vls() <= vls);
+                let on_threads = Options { threads: 3, ..options };
+                let again = route(EngineKind::Dfsssp, &topology, &on_threads, None).unwrap();
+                prop_assert_eq!(again, routing);
             }
             Err(error) => {
                 let needed = vls + 1;

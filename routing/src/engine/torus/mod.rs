@@ -155,7 +155,7 @@ fn route(
             }
             return routing(&columns.columns, reason, lanes);
         }
-        let (columns, _) = nue::route(topology, 1);
+        let columns = nue::route(topology, 1);
         let reason = format!(
             "{engine}: {name} with more broken than the engine can go around; until repair routed by \
              nue, on one lane"

@@ -1,0 +1,159 @@
+//! Channels and turns of a topology, in flat arrays.
+//!
+//! A channel is a port group: all links from one switch to one neighbour. An acyclic graph of
+//! groups is acyclic over links. A turn is a pair of channels, one into a switch and one out of it.
+
+use super::columns::{Column, NO_GROUP};
+use crate::topology::{SwitchIdx, Topology};
+
+/// No channel.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Steps of the rate of a channel next to that of the fastest one.
+const RATE_STEPS: u64 = 16;
+
+/// The channels of a topology, numbered as its port groups are.
+pub(super) struct Channels {
+    /// By switch: the first channel out of it; a last one closes the last switch.
+    start: Vec<u32>,
+    /// By channel.
+    from: Vec<u32>,
+    to: Vec<u32>,
+    /// By channel: the one in the other direction.
+    reverse: Vec<u32>,
+    /// By channel: its first turn, one for each channel out of `to`.
+    first_turn: Vec<u32>,
+    turns: usize,
+    /// By channel: how much slower than the fastest it is, in parts of [`RATE_STEPS`].
+    slowness: Vec<u64>,
+    /// By switch.
+    hosts: Vec<u64>,
+}
+
+impl Channels {
+    pub(super) fn of(topology: &Topology) -> Channels {
+        let mut channels = Channels {
+            start: vec![0],
+            from: Vec::with_capacity(topology.group_count()),
+            to: Vec::with_capacity(topology.group_count()),
+            reverse: Vec::with_capacity(topology.group_count()),
+            first_turn: Vec::with_capacity(topology.group_count()),
+            turns: 0,
+            slowness: Vec::new(),
+            hosts: topology
+                .indices()
+                .map(|switch| topology.hosts(switch) as u64)
+                .collect(),
+        };
+        let mut rates = Vec::with_capacity(topology.group_count());
+        for switch in topology.indices() {
+            for group in topology.groups(switch) {
+                channels.from.push(switch.0);
+                channels.to.push(group.neighbour.0);
+                let rate: u64 = group.links.iter().map(|link| u64::from(link.weight)).sum();
+                rates.push(rate);
+            }
+            channels.start.push(channels.to.len() as u32);
+        }
+        let fastest = rates.iter().copied().max().unwrap_or(1);
+        let slowness = |rate: u64| (fastest * RATE_STEPS).div_ceil(rate.max(1));
+        channels.slowness = rates.into_iter().map(slowness).collect();
+        channels.pair();
+        channels
+    }
+
+    /// Finds the other direction of each channel, and numbers the turns.
+    fn pair(&mut self) {
+        for channel in 0..self.to.len() {
+            let mut back = self.out_of(self.to[channel]);
+            let reverse = back.find(|&other| self.to[other as usize] == self.from[channel]);
+            // Every link has two ends.
+            self.reverse.push(reverse.unwrap_or(channel as u32));
+            self.first_turn.push(self.turns as u32);
+            self.turns += self.out_of(self.to[channel]).len();
+        }
+    }
+
+    pub(super) fn switches(&self) -> usize {
+        self.hosts.len()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.to.len()
+    }
+
+    pub(super) fn turns(&self) -> usize {
+        self.turns
+    }
+
+    pub(super) fn from(&self, channel: u32) -> u32 {
+        self.from[channel as usize]
+    }
+
+    pub(super) fn to(&self, channel: u32) -> u32 {
+        self.to[channel as usize]
+    }
+
+    pub(super) fn reverse(&self, channel: u32) -> u32 {
+        self.reverse[channel as usize]
+    }
+
+    pub(super) fn slowness(&self, channel: u32) -> u64 {
+        self.slowness[channel as usize]
+    }
+
+    pub(super) fn hosts(&self, switch: u32) -> u64 {
+        self.hosts[switch as usize]
+    }
+
+    /// The channels out of a switch.
+    pub(super) fn out_of(&self, switch: u32) -> std::ops::Range<u32> {
+        self.start[switch as usize]..self.start[switch as usize + 1]
+    }
+
+    /// The channel that a column's number of a group stands for.
+    pub(super) fn channel(&self, switch: SwitchIdx, group: u8) -> u32 {
+        self.start[switch.index()] + u32::from(group)
+    }
+
+    /// By switch: the channel that a column goes by.
+    pub(super) fn next(&self, column: &Column) -> Vec<u32> {
+        let next = |(switch, &group): (usize, &u8)| match group {
+            NO_GROUP => NONE,
+            group => self.channel(SwitchIdx(switch as u32), group),
+        };
+        column.iter().enumerate().map(next).collect()
+    }
+
+    /// By switch: how many hosts send over it by a column, its own included.
+    pub(super) fn flows(&self, column: &Column) -> Vec<u64> {
+        let mut flows = self.hosts.clone();
+        self.gather(&self.next(column), &mut flows);
+        flows
+    }
+
+    /// Adds to the flow of each switch those that come in, where each switch goes by `next`.
+    pub(super) fn gather(&self, next: &[u32], flows: &mut [u64]) {
+        let mut waiting = vec![0u32; next.len()];
+        for &channel in next.iter().filter(|&&channel| channel != NONE) {
+            waiting[self.to(channel) as usize] += 1;
+        }
+        for start in 0..next.len() {
+            let mut switch = start;
+            // Zero marks a switch whose flow is complete; the last flow to arrive carries it on.
+            while waiting[switch] == 0 && next[switch] != NONE {
+                waiting[switch] = u32::MAX;
+                let to = self.to(next[switch]) as usize;
+                flows[to] += flows[switch];
+                waiting[to] -= 1;
+                switch = to;
+            }
+        }
+    }
+
+    /// The number of the turn from `input` into `output`.
+    pub(super) fn turn(&self, input: u32, output: u32) -> usize {
+        let first_out = self.start[self.to(input) as usize];
+        (self.first_turn[input as usize] + (output - first_out)) as usize
+    }
+}

@@ -1,0 +1,68 @@
+//! Parallel links between two switches, shared by traffic.
+
+use rsm_ids::PortNum;
+
+use super::Column;
+use crate::engine::channels::Channels;
+use crate::tables::Tables;
+use crate::topology::{Destination, SwitchIdx, Topology};
+
+/// Gives each host, at every switch that reaches it over parallel links, the link that is least
+/// loaded with traffic of hosts for its rate. The entries for hosts' further LIDs stay.
+pub(super) fn share(topology: &Topology, columns: &[Vec<Column>], tables: &mut Tables) {
+    let is_parallel =
+        |switch: &SwitchIdx| topology.groups(*switch).any(|group| group.links.len() > 1);
+    let switches: Vec<SwitchIdx> = topology.indices().filter(is_parallel).collect();
+    if switches.is_empty() {
+        return;
+    }
+    let channels = Channels::of(topology);
+    let mut links = Links {
+        topology,
+        load: vec![0; topology.half_link_count()],
+    };
+    for to in topology.indices() {
+        let ways = &columns[to.index()];
+        for (number, column) in ways.iter().enumerate() {
+            let flows = channels.flows(column);
+            let is_host = |destination: &&Destination| destination.kind.is_host();
+            let hosts = topology.destinations_of(to).iter().filter(is_host);
+            for host in hosts.skip(number).step_by(ways.len()) {
+                for &switch in switches.iter().filter(|&&switch| switch != to) {
+                    let flow = flows[switch.index()];
+                    if let Some(port) = links.take(switch, column, flow) {
+                        tables.lfts[switch.index()].set_entry(host.lid, port.0);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The traffic of hosts on each link.
+struct Links<'a> {
+    topology: &'a Topology,
+    load: Vec<u64>,
+}
+
+impl Links<'_> {
+    /// Puts a flow on one of the parallel links that a column takes at a switch; `None` where there
+    /// is no choice.
+    fn take(&mut self, switch: SwitchIdx, column: &Column, flow: u64) -> Option<PortNum> {
+        let groups = self.topology.group_range(switch);
+        let group = groups.start + usize::from(column[switch.index()]);
+        if group >= groups.end {
+            return None;
+        }
+        let links = self.topology.group(group).links;
+        let numbered = self.topology.link_range(group).zip(links);
+        let (least, link) = numbered.min_by(|one, other| {
+            // Products of numbers of paths and rates: below 2^64.
+            let [one, other] = [(one, other), (other, one)]
+                .map(|(own, against)| (self.load[own.0] + flow) * u64::from(against.1.weight));
+            one.cmp(&other)
+        })?;
+        self.load[least] += flow;
+        (links.len() > 1).then_some(link.port)
+    }
+}

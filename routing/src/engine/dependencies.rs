@@ -1,0 +1,122 @@
+//! An order of the channels, and with it an acyclic channel dependency graph.
+//!
+//! A packet that holds a channel waits for the next one of its path. Where the channels of every
+//! path rise in one order, no cycle of channels can wait for itself (Dally and Seitz,
+//! "Deadlock-free message routing in multiprocessor interconnection networks", IEEE ToC 1987). A
+//! turn is legal when it rises, which costs one comparison. To choose the order that makes most
+//! wanted turns legal is the feedback arc set problem: the order is the best of an up*/down* order
+//! and a greedy one (Eades, Lin and Smyth, "A fast and effective heuristic for the feedback arc set
+//! problem", 1993), improved one channel after the other.
+
+mod greedy;
+mod sift;
+mod tree;
+
+use rayon::prelude::*;
+
+use super::channels::{Channels, NONE};
+use crate::topology::Topology;
+
+pub(super) use tree::Tree;
+
+/// By turn: how much traffic wants it.
+pub(super) type Wanted = Vec<u64>;
+
+/// Adds traffic to the turns of a column: each switch goes by `next`, and sends `flows` over it.
+pub(super) fn add_turns(channels: &Channels, next: &[u32], flows: &[u64], wanted: &mut Wanted) {
+    for (&channel, &flow) in next.iter().zip(flows) {
+        if channel != NONE {
+            let onward = next[channels.to(channel) as usize];
+            if onward != NONE {
+                wanted[channels.turn(channel, onward)] += flow;
+            }
+        }
+    }
+}
+
+/// More than all traffic of a channel together: what a turn of the spanning tree is worth. Fewer
+/// than 2^32 pairs of LIDs have paths.
+const NEEDED: u64 = 1 << 36;
+
+/// Places of channels, which rise along every legal path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ChannelOrder {
+    /// By channel.
+    places: Vec<u32>,
+    /// The channels in their order.
+    channels: Vec<u32>,
+}
+
+impl ChannelOrder {
+    fn of(channels: Vec<u32>) -> ChannelOrder {
+        let mut places = vec![0; channels.len()];
+        for (place, &channel) in channels.iter().enumerate() {
+            places[channel as usize] = place as u32;
+        }
+        ChannelOrder { places, channels }
+    }
+
+    /// An order in which the turns of the spanning tree are legal, and as much of the `wanted`
+    /// traffic as can be found.
+    pub(super) fn around(
+        topology: &Topology,
+        channels: &Channels,
+        tree: &Tree,
+        wanted: Wanted,
+    ) -> ChannelOrder {
+        let wanted = tree.needed(channels, wanted);
+        let start = tree.order(topology, channels);
+        if start.refused(channels, &wanted) == 0 {
+            return start;
+        }
+        let greedy = || sift::improve(channels, &wanted, greedy::order(channels, &wanted, &start));
+        let improved = || sift::improve(channels, &wanted, start.clone());
+        let (one, other) = rayon::join(improved, greedy);
+        // A turn of the tree outweighs all traffic, and the greedy order has all of them.
+        if other.refused(channels, &wanted) < one.refused(channels, &wanted) {
+            other
+        } else {
+            one
+        }
+    }
+
+    /// An order in which much of the `wanted` traffic is legal; equals are as in `ties`.
+    pub(super) fn greedy(
+        channels: &Channels,
+        wanted: &Wanted,
+        ties: &ChannelOrder,
+    ) -> ChannelOrder {
+        sift::improve(channels, wanted, greedy::order(channels, wanted, ties))
+    }
+
+    /// This order, changed for other traffic; the turns of the tree stay legal.
+    pub(super) fn refitted(self, channels: &Channels, tree: &Tree, wanted: Wanted) -> ChannelOrder {
+        sift::improve(channels, &tree.needed(channels, wanted), self)
+    }
+
+    pub(super) fn place(&self, channel: u32) -> u32 {
+        self.places[channel as usize]
+    }
+
+    pub(super) fn is_legal(&self, input: u32, output: u32) -> bool {
+        self.place(input) < self.place(output)
+    }
+
+    pub(super) fn latest_first(&self) -> impl Iterator<Item = u32> {
+        self.channels.iter().rev().copied()
+    }
+
+    /// The traffic of turns that are not legal.
+    fn refused(&self, channels: &Channels, weights: &Wanted) -> u64 {
+        let all = 0..channels.count() as u32;
+        all.into_par_iter()
+            .flat_map_iter(|input| {
+                let outputs = channels.out_of(channels.to(input));
+                outputs
+                    .filter(move |&output| !self.is_legal(input, output))
+                    .map(move |output| (input, output))
+            })
+            .map(|(input, output)| weights[channels.turn(input, output)])
+            .sum()
+    }
+}

@@ -1,0 +1,133 @@
+//! The spanning tree that joins all switches under every order, and an up*/down* order around it.
+
+use super::{ChannelOrder, NEEDED, Wanted};
+use crate::engine::channels::{Channels, NONE};
+use crate::engine::levels;
+use crate::topology::{Component, SwitchIdx, Topology};
+
+/// A spanning tree of each part, by distance from a switch with hosts in its middle.
+pub(in super::super) struct Tree {
+    roots: Vec<SwitchIdx>,
+    distance: Vec<Option<u32>>,
+    /// By switch: the channel to its parent.
+    up: Vec<u32>,
+}
+
+impl Tree {
+    pub(in super::super) fn new(topology: &Topology, channels: &Channels) -> Tree {
+        let roots = roots(topology);
+        let distance = levels::distances(topology, &roots);
+        let up = |switch: SwitchIdx| {
+            let own = distance[switch.index()];
+            let leads_up = |&channel: &u32| {
+                let above = distance[channels.to(channel) as usize];
+                own.is_some_and(|own| above.is_some_and(|above| above + 1 == own))
+            };
+            channels.out_of(switch.0).find(leads_up).unwrap_or(NONE)
+        };
+        let up = topology.indices().map(up).collect();
+        Tree {
+            roots,
+            distance,
+            up,
+        }
+    }
+
+    /// The `wanted` traffic, with more on each turn of the tree than all traffic together.
+    pub(super) fn needed(&self, channels: &Channels, mut wanted: Wanted) -> Wanted {
+        for switch in 0..channels.switches() as u32 {
+            let in_tree: Vec<u32> = channels
+                .out_of(switch)
+                .filter(|&out| {
+                    self.up[switch as usize] == out
+                        || self.up[channels.to(out) as usize] == channels.reverse(out)
+                })
+                .collect();
+            for &one in &in_tree {
+                for &output in in_tree.iter().filter(|&&output| output != one) {
+                    wanted[channels.turn(channels.reverse(one), output)] += NEEDED;
+                }
+            }
+        }
+        wanted
+    }
+
+    /// An order in which the tree's turns are legal: up and down by distance from the hosts, and
+    /// once down to the root and up again.
+    pub(in super::super) fn order(&self, topology: &Topology, channels: &Channels) -> ChannelOrder {
+        let heights = self.heights(topology);
+        let ancestors = self.ancestors(topology, &heights);
+        let rank = |switch: u32| heights[switch as usize];
+        let key = |channel: u32| {
+            let (from, to) = (channels.from(channel), channels.to(channel));
+            let is_up = rank(from) < rank(to);
+            let at_root = ancestors[(if is_up { from } else { to }) as usize];
+            let class = match (is_up, at_root) {
+                (true, false) => 0,
+                (false, true) => 1,
+                (true, true) => 2,
+                (false, false) => 3,
+            };
+            let height = rank(from);
+            (
+                class,
+                if is_up { height } else { u64::MAX - height },
+                channel,
+            )
+        };
+        let mut sorted: Vec<u32> = (0..channels.count() as u32).collect();
+        sorted.sort_by_cached_key(|&channel| key(channel));
+        ChannelOrder::of(sorted)
+    }
+
+    /// A rank of each switch, all different, the highest at the top: by distance from the hosts,
+    /// equals by that from the root.
+    fn heights(&self, topology: &Topology) -> Vec<u64> {
+        let levels = levels::from_edges(topology, levels::ANY_HOST);
+        let mut sorted: Vec<SwitchIdx> = topology.indices().collect();
+        sorted.sort_by_key(|&switch| {
+            let distance = self.distance[switch.index()].unwrap_or(u32::MAX);
+            (
+                std::cmp::Reverse((levels[switch.index()], distance)),
+                switch,
+            )
+        });
+        let mut heights = vec![0; sorted.len()];
+        for (height, switch) in sorted.into_iter().enumerate() {
+            heights[switch.index()] = height as u64;
+        }
+        heights
+    }
+
+    /// By switch: whether it is a root or above one.
+    fn ancestors(&self, topology: &Topology, heights: &[u64]) -> Vec<bool> {
+        let mut above = vec![false; heights.len()];
+        let mut queue = self.roots.clone();
+        while let Some(switch) = queue.pop() {
+            if std::mem::replace(&mut above[switch.index()], true) {
+                continue;
+            }
+            let neighbours = topology.groups(switch).map(|group| group.neighbour);
+            queue.extend(neighbours.filter(|up| heights[up.index()] > heights[switch.index()]));
+        }
+        above
+    }
+}
+
+/// For each part, the switch with hosts that is nearest to its middle: a tree has one place where
+/// paths go down and up again then, at the root.
+fn roots(topology: &Topology) -> Vec<SwitchIdx> {
+    let centres = levels::centres(topology);
+    let distance = levels::distances(topology, &centres);
+    let nearest = |part: &Component| {
+        let switches = part.switches.iter().copied();
+        switches.min_by_key(|&switch| {
+            (
+                topology.hosts(switch) == 0,
+                distance[switch.index()],
+                switch,
+            )
+        })
+    };
+    topology.components().iter().filter_map(nearest).collect()
+}

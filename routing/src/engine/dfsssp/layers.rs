@@ -1,0 +1,163 @@
+//! A lane for each pair of switches.
+
+use rayon::prelude::*;
+
+use super::super::channels::{Channels, NONE};
+use super::super::columns::Column;
+use super::super::dependencies::{ChannelOrder, Wanted, add_turns};
+use crate::topology::SwitchIdx;
+
+/// No lane yet.
+const OPEN: u8 = u8::MAX;
+
+/// How many destinations one task follows.
+const TASK: usize = 32;
+
+/// The traffic on each turn, where the paths between a source and a destination have a weight.
+pub(super) fn wanted(
+    channels: &Channels,
+    columns: &[Vec<Column>],
+    weight: impl Fn(usize, usize) -> u64 + Sync,
+) -> Wanted {
+    let add = |mut wanted: Wanted, to: usize| {
+        for column in &columns[to] {
+            let next = channels.next(column);
+            let mut flows: Vec<u64> = (0..next.len()).map(|from| weight(from, to)).collect();
+            channels.gather(&next, &mut flows);
+            add_turns(channels, &next, &flows, &mut wanted);
+        }
+        wanted
+    };
+    let sum = |mut one: Wanted, other: Wanted| {
+        one.iter_mut()
+            .zip(other)
+            .for_each(|(one, other)| *one += other);
+        one
+    };
+    (0..columns.len())
+        .into_par_iter()
+        .with_min_len(columns.len().div_ceil(2 * rayon::current_num_threads()))
+        .fold(|| vec![0; channels.turns()], add)
+        .reduce(|| vec![0; channels.turns()], sum)
+}
+
+/// Whether all paths follow an order.
+pub(super) fn follow(channels: &Channels, columns: &[Vec<Column>], order: &ChannelOrder) -> bool {
+    columns.par_iter().flatten().all(|column| {
+        let next = channels.next(column);
+        next.iter()
+            .all(|&channel| is_legal(channels, &next, channel, order))
+    })
+}
+
+/// Whether the turn that follows `channel` is legal, or there is none.
+fn is_legal(channels: &Channels, next: &[u32], channel: u32, order: &ChannelOrder) -> bool {
+    if channel == NONE {
+        return true;
+    }
+    let onward = next[channels.to(channel) as usize];
+    onward == NONE || order.is_legal(channel, onward)
+}
+
+/// The lanes of all pairs.
+pub(super) struct Layers<'a> {
+    channels: &'a Channels,
+    columns: &'a [Vec<Column>],
+    /// By destination, then by source; the same for both directions, because answers have the
+    /// service level of their request.
+    levels: Vec<u8>,
+    count: u8,
+}
+
+impl<'a> Layers<'a> {
+    /// A lane for every pair; `None` where `most` lanes do not suffice. `first` is the order
+    /// of the first lane.
+    pub(super) fn new(
+        channels: &'a Channels,
+        columns: &'a [Vec<Column>],
+        most: u8,
+        first: &ChannelOrder,
+    ) -> Option<Layers<'a>> {
+        let mut layers = Layers {
+            channels,
+            columns,
+            levels: vec![OPEN; columns.len() * columns.len()],
+            count: 0,
+        };
+        while layers.levels.contains(&OPEN) {
+            if layers.count == most {
+                return None;
+            }
+            layers.fill(first);
+        }
+        Some(layers)
+    }
+
+    pub(super) fn level(&self, from: SwitchIdx, to: SwitchIdx) -> u8 {
+        self.levels[to.index() * self.columns.len() + from.index()]
+    }
+
+    pub(super) fn count(&self) -> u8 {
+        self.count.max(1)
+    }
+
+    /// Adds a lane, with the open pairs that fit an order; the first lane has order `first`.
+    fn fill(&mut self, first: &ChannelOrder) {
+        let count = self.columns.len();
+        let fits = if self.count == 0 {
+            self.fitting(first)
+        } else {
+            let is_open = |from: usize, to: usize| self.levels[to * count + from] == OPEN;
+            let weight = |from: usize, to: usize| u64::from(is_open(from, to));
+            let wanted = wanted(self.channels, self.columns, weight);
+            self.fitting(&ChannelOrder::greedy(self.channels, &wanted, first))
+        };
+        for (level, fits) in self.levels.iter_mut().zip(fits) {
+            if fits {
+                *level = self.count;
+            }
+        }
+        self.count += 1;
+    }
+
+    /// By destination and source: whether the pair is open, and all of its paths follow the order.
+    fn fitting(&self, order: &ChannelOrder) -> Vec<bool> {
+        let count = self.columns.len();
+        let mut one_way = vec![true; count * count];
+        one_way
+            .par_chunks_mut(count.max(1))
+            .with_min_len(TASK)
+            .enumerate()
+            .for_each(|(to, fits)| {
+                for column in &self.columns[to] {
+                    legal_from(self.channels, &self.channels.next(column), order, fits);
+                }
+            });
+        let fits = |at: usize| {
+            let back = at % count * count + at / count;
+            self.levels[at] == OPEN && one_way[at] && one_way[back]
+        };
+        (0..count * count).into_par_iter().map(fits).collect()
+    }
+}
+
+/// Clears `fits` of each switch whose path has a turn that is not legal.
+fn legal_from(channels: &Channels, next: &[u32], order: &ChannelOrder, fits: &mut [bool]) {
+    // Whether the path of a switch is legal, as far as it is known.
+    let mut known: Vec<Option<bool>> = vec![None; next.len()];
+    let mut path = Vec::new();
+    for (start, fits) in fits.iter_mut().enumerate() {
+        path.clear();
+        let mut at = start;
+        while known[at].is_none() && next[at] != NONE {
+            path.push(at);
+            at = channels.to(next[at]) as usize;
+        }
+        let mut legal = known[at].unwrap_or(true);
+        for &switch in path.iter().rev() {
+            legal = legal && is_legal(channels, next, next[switch], order);
+            known[switch] = Some(legal);
+        }
+        *fits = *fits && legal;
+    }
+}
