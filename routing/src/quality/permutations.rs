@@ -10,9 +10,9 @@ use super::carry::Carrier;
 
 /// Phases that a thread follows together: gathering the table entries for them is then a small part
 /// of the work.
-const TOGETHER: usize = 64;
+const TOGETHER: usize = 32;
 
-/// Phases that all threads follow at the same time: at 45,056 hosts the flows of one take 0.8 MB.
+/// Phases that all threads follow at the same time: at 45,056 hosts the flows of one take 1 MB.
 const AT_A_TIME: usize = 256;
 
 /// No host sends.
