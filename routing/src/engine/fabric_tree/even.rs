@@ -19,6 +19,7 @@ use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 use rsm_ids::Lid;
 
+use self::leveller::MAX_READS;
 pub(super) use self::leveller::{Budget, Ground, Leveller, Target};
 use super::super::order::Order;
 use super::super::paths::Tile;
@@ -124,6 +125,12 @@ pub(super) fn even(intact: &Intact<'_>) -> Evened {
         return evened;
     }
     let by_category = targets(intact);
+    let hosts: usize = by_category.iter().map(Vec::len).sum();
+    if (hosts * known.switch_count()) as u64 > MAX_READS {
+        // The first look alone would take them all.
+        evened.said = "; too large to relieve its fullest links".to_owned();
+        return evened;
+    }
     let closed_form = (intact.closed_form)();
     let mut lfts = closed_form.clone();
     let mut was_cut_short = false;

@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use rsm_ids::Lid;
 
 pub(in super::super) use self::budget::Budget;
+pub(super) use self::level::MAX_READS;
 use super::super::super::order::Order;
 use super::super::super::paths::{TILE, Tile, UNREACHED};
 use super::super::super::slots;
