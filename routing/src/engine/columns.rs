@@ -10,7 +10,7 @@ mod parallel;
 use rayon::prelude::*;
 
 use super::slots;
-use crate::tables::{Lft, Tables};
+use crate::tables::{Lft, NO_PATH, Tables};
 use crate::topology::{Group, SwitchIdx, Topology};
 
 /// By switch: the number of the port group towards the column's switch, among the switch's own.
@@ -42,7 +42,7 @@ fn table(topology: &Topology, columns: &[Vec<Column>], switch: SwitchIdx) -> Lft
         .collect();
     // By sort of destination, then by group: the next turn. Hosts share parallel links evenly.
     let mut next = [vec![0usize; groups.len()], vec![0usize; groups.len()]];
-    let mut lft = Lft::new(topology.top_lid().index() + 1);
+    let mut entries = vec![NO_PATH; topology.top_lid().index() + 1];
     for to in topology.indices() {
         let ways = &columns[to.index()];
         let mut numbers = [0, 0];
@@ -52,7 +52,7 @@ fn table(topology: &Topology, columns: &[Vec<Column>], switch: SwitchIdx) -> Lft
             numbers[sort] += 1;
             for (offset, lid) in destination.lids().enumerate() {
                 if to == switch {
-                    lft.set_entry(lid, destination.port.0);
+                    entries[lid.index()] = destination.port.0;
                     continue;
                 }
                 let Some(way) = ways.get((number + offset) % ways.len().max(1)) else {
@@ -61,11 +61,11 @@ fn table(topology: &Topology, columns: &[Vec<Column>], switch: SwitchIdx) -> Lft
                 let group = usize::from(way[switch.index()]);
                 if let Some(turns) = turns.get(group) {
                     let next = &mut next[sort][group];
-                    lft.set_entry(lid, turns[*next % turns.len()]);
+                    entries[lid.index()] = turns[*next % turns.len()];
                     *next += 1;
                 }
             }
         }
     }
-    lft
+    Lft::from_entries(&entries)
 }
