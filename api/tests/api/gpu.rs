@@ -113,7 +113,10 @@ fn an_imported_host_has_hints_until_it_is_forgotten() {
     let before = sweeps();
     for check in [&["check"][..], &["check", "--format", "json"]] {
         let (code, text) = run(check);
-        assert!(code == Some(1) && text.contains("nothing was checked: there is no fabric"), "{text}");
+        assert!(
+            code == Some(1) && text.contains("nothing was checked: there is no fabric"),
+            "{text}"
+        );
         assert!(!text.contains("nothing is wrong"), "{text}");
     }
     // The check waits for a sweep, and the cached one does not.
@@ -134,10 +137,16 @@ fn an_imported_host_has_hints_until_it_is_forgotten() {
     let machine_type = [&import[..], &["--machine-type"]].concat();
     assert_eq!(run(&machine_type).0, Some(0));
     let (code, text) = run(&["forget", "gpu-1"]);
-    assert!(code == Some(1) && text.contains("no inventory of host `gpu-1`"), "{text}");
+    assert!(
+        code == Some(1) && text.contains("no inventory of host `gpu-1`"),
+        "{text}"
+    );
     assert_eq!(run(&["forget", "--machine-type", "gpu-1"]).0, Some(0));
     let (code, text) = run(&["forget", "--machine-type", "gpu-1"]);
-    assert!(code == Some(1) && text.contains("machine type `gpu-1`"), "{text}");
+    assert!(
+        code == Some(1) && text.contains("machine type `gpu-1`"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -16,7 +16,9 @@ use super::survey::Survey;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum JoinError {
     /// No fabric was given, or its subnet manager has no routes.
-    #[error("there is no fabric to join GPU hosts with: a subnet manager has one once it has routes")]
+    #[error(
+        "there is no fabric to join GPU hosts with: a subnet manager has one once it has routes"
+    )]
     NoFabric,
     /// No inventory, and no host of the fabric that looks like the machine type.
     #[error(

@@ -119,6 +119,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
     };
     let (mut line, simulated) = attachment::open(
         &options.fabric,
+        options.config.sm.guid,
         options.trace.as_deref(),
         move || clock.now(),
         sinks,

@@ -331,7 +331,9 @@ fn files_of_all_hosts_are_refused_where_no_host_is_in_the_fabric() {
         (port.node_guid, port.port_guid, port.system_image_guid) = (None, None, None);
     }
     host.domain = None;
-    elsewhere.insert("another-name", host, 0).expect("a plain host");
+    elsewhere
+        .insert("another-name", host, 0)
+        .expect("a plain host");
     let apart = join(&elsewhere);
     for format in render::EXPORTERS.iter().filter(|format| !format.of_host) {
         // Figures of nothing are zeros, and monitoring wants them.
