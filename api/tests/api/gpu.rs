@@ -299,6 +299,7 @@ fn a_watch_reports_each_change_once() {
         assert_eq!(hints.await.unwrap().into_inner().hints[0].tier, "PXB");
         let forget = v1::ForgetGpuHostRequest {
             host: "gpu-1".to_owned(),
+            machine_type: false,
         };
         client.forget_gpu_host(forget).await.unwrap();
         let gone = stream.message().await.unwrap().unwrap();

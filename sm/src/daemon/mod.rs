@@ -509,7 +509,7 @@ fn log_convergence(convergence: &core::convergence::Convergence, snapshot: &Snap
     // The view counted them when the snapshot was published, before this call.
     let status = view.status();
     tracing::info!(
-        generation = convergence.generation,
+        generation = status.generation,
         cause = convergence.cause,
         complete = convergence.complete,
         gets = convergence.gets,

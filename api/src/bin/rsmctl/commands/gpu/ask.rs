@@ -5,8 +5,9 @@ use tokio::signal::ctrl_c;
 
 use super::{GpuCommand, check};
 use crate::failure::Failure;
-use crate::output::{Rows, printable};
+use crate::output::printable;
 use crate::session::{Session, all_pages};
+use crate::table::Rows;
 use crate::text::count;
 
 /// The largest file to send, in bytes; the server's limit.

@@ -133,7 +133,5 @@ pub(crate) async fn run(command: GpuCommand, global: Global) -> Result<(), Failu
     }
     let mut session = Session::open(global).await?;
     let outcome = ask::run(command, &mut session).await;
-    // Flush the output of a failed command before its failure.
-    let flushed = session.output.flush();
-    outcome.and(flushed)
+    session.end(outcome)
 }
