@@ -122,6 +122,9 @@ fn an_imported_host_has_hints_until_it_is_forgotten() {
     // The check waits for a sweep, and the cached one does not.
     assert_eq!(sweeps(), before + 2);
     assert_eq!(run(&["check", "--cached"]).0, Some(1));
+    let reader = rsmctl(&format!("http://{}", served.tcp), &["gpu", "check"]);
+    let note = String::from_utf8_lossy(&reader.stderr).into_owned();
+    assert!(note.contains("last known state of the fabric"), "{note}");
     assert_eq!(sweeps(), before + 2);
     let (_, json) = run(&["export", "mooncake", "--host", "gpu-1"]);
     assert!(json.contains("\"cuda:1\""), "{json}");
