@@ -7,7 +7,7 @@ use rsm_gdr::hosts::HostError;
 use rsm_gdr::inventory::HostInventory;
 use tokio::sync::watch;
 
-/// The subject of an import: a host or a machine type, by its name.
+/// The subject of an inventory: a host or a machine type, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GpuSubject<'a> {
     /// A host.
@@ -41,6 +41,6 @@ pub trait Gpus: Send + Sync + 'static {
     /// Keeps an inventory, in place of an earlier one.
     fn import(&self, subject: GpuSubject<'_>, host: HostInventory) -> Result<(), GpuImportError>;
 
-    /// Forgets the inventory of a host. Returns whether there was one.
-    fn forget(&self, host: &str) -> Result<bool, GpuImportError>;
+    /// Forgets an inventory. Returns whether there was one.
+    fn forget(&self, subject: GpuSubject<'_>) -> Result<bool, GpuImportError>;
 }

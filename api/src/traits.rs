@@ -228,7 +228,7 @@ pub trait RoutingQueries: Send + Sync + 'static {
 
 /// Acting on a simulated fabric.
 pub trait Simulation: Send + Sync + 'static {
-    /// Acts, and answers once the simulated hardware has changed; the subnet manager's reaction
-    /// comes as events.
+    /// Acts, and answers once the simulated hardware has changed: links of a cable that is put in
+    /// are up, a node that reboots is still dark. The subnet manager's reaction comes as events.
     fn act(&self, action: SimulationAction) -> BoxFuture<'_, Result<(), SimulationError>>;
 }

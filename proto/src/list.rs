@@ -55,6 +55,10 @@ macro_rules! list {
             type Item = v1::$item;
             type Response = v1::$response;
 
+            #[allow(
+                clippy::needless_update,
+                reason = "some responses have fields beside the page, which their servers fill in"
+            )]
             fn response(
                 items: Vec<Self::Item>,
                 token: String,
@@ -64,6 +68,7 @@ macro_rules! list {
                     $items: items,
                     next_page_token: token,
                     $($generation: _generation,)?
+                    ..Default::default()
                 }
             }
 

@@ -27,3 +27,4 @@ pub mod sweep;
 mod text;
 pub mod whatif;
 pub mod whole;
+mod witness;

@@ -177,13 +177,19 @@ impl GpuService for GpuHints {
         request: Request<v1::ForgetGpuHostRequest>,
     ) -> Answer<v1::ForgetGpuHostResponse> {
         self.access.require_everything("ForgetGpuHost")?;
-        let host = request.into_inner().host;
-        self.work(move |gpus| match gpus.forget(&host).map_err(kept)? {
-            true => Ok(v1::ForgetGpuHostResponse {}),
-            false => Err(Status::not_found(format!(
-                "no inventory of host `{}`",
-                host.escape_debug()
-            ))),
+        let request = request.into_inner();
+        self.work(move |gpus| {
+            let (subject, kind) = match request.machine_type {
+                true => (GpuSubject::MachineType(&request.host), "machine type"),
+                false => (GpuSubject::Host(&request.host), "host"),
+            };
+            match gpus.forget(subject).map_err(kept)? {
+                true => Ok(v1::ForgetGpuHostResponse {}),
+                false => Err(Status::not_found(format!(
+                    "no inventory of {kind} `{}`",
+                    request.host.escape_debug()
+                ))),
+            }
         })
         .await
     }
@@ -213,6 +219,10 @@ impl GpuService for GpuHints {
                 hosts,
                 next_page_token,
                 generation: generation(&analysis),
+                not_joined: analysis
+                    .joined()
+                    .err()
+                    .map_or_else(String::new, |error| error.to_string()),
             })
         })
         .await

@@ -44,8 +44,11 @@ impl Gpus for Memory {
         Ok(())
     }
 
-    fn forget(&self, host: &str) -> Result<bool, GpuImportError> {
-        let known = self.0.lock().remove(host);
+    fn forget(&self, subject: GpuSubject<'_>) -> Result<bool, GpuImportError> {
+        let known = match subject {
+            GpuSubject::Host(name) => self.0.lock().remove(name),
+            GpuSubject::MachineType(name) => self.0.lock().remove_machine_type(name),
+        };
         self.1.send_modify(|count| *count += 1);
         Ok(known)
     }
@@ -105,10 +108,26 @@ fn an_imported_host_has_hints_until_it_is_forgotten() {
     assert_eq!(pair, "class    nvlink\n");
     let (_, plan) = run(&["plan", "--gpus", "2"]);
     assert!(plan.contains("gpu-1"), "{plan}");
-    assert_eq!(run(&["check"]), (Some(0), "nothing is wrong\n".to_owned()));
+    // The test has no fabric to join: no finding is no success.
+    let sweeps = || served.fake.convergences.lock().len();
+    let before = sweeps();
+    for check in [&["check"][..], &["check", "--format", "json"]] {
+        let (code, text) = run(check);
+        assert!(
+            code == Some(1) && text.contains("nothing was checked: there is no fabric"),
+            "{text}"
+        );
+        assert!(!text.contains("nothing is wrong"), "{text}");
+    }
+    // The check waits for a sweep, and the cached one does not.
+    assert_eq!(sweeps(), before + 2);
+    assert_eq!(run(&["check", "--cached"]).0, Some(1));
+    let reader = rsmctl(&format!("http://{}", served.tcp), &["gpu", "check"]);
+    let note = String::from_utf8_lossy(&reader.stderr).into_owned();
+    assert!(note.contains("last known state of the fabric"), "{note}");
+    assert_eq!(sweeps(), before + 2);
     let (_, json) = run(&["export", "mooncake", "--host", "gpu-1"]);
     assert!(json.contains("\"cuda:1\""), "{json}");
-    // The test has no fabric to join.
     let (code, tree) = run(&["export", "slurm-tree"]);
     assert!(code == Some(1) && tree.contains("no fabric"), "{tree}");
     let (code, nobody) = run(&["hints", "gpu-2"]);
@@ -118,6 +137,19 @@ fn an_imported_host_has_hints_until_it_is_forgotten() {
     );
     assert_eq!(run(&["forget", "gpu-1"]).0, Some(0));
     assert_eq!(run(&["forget", "gpu-1"]).0, Some(1));
+    let machine_type = [&import[..], &["--machine-type"]].concat();
+    assert_eq!(run(&machine_type).0, Some(0));
+    let (code, text) = run(&["forget", "gpu-1"]);
+    assert!(
+        code == Some(1) && text.contains("no inventory of host `gpu-1`"),
+        "{text}"
+    );
+    assert_eq!(run(&["forget", "--machine-type", "gpu-1"]).0, Some(0));
+    let (code, text) = run(&["forget", "--machine-type", "gpu-1"]);
+    assert!(
+        code == Some(1) && text.contains("machine type `gpu-1`"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -270,6 +302,7 @@ fn a_watch_reports_each_change_once() {
         assert_eq!(hints.await.unwrap().into_inner().hints[0].tier, "PXB");
         let forget = v1::ForgetGpuHostRequest {
             host: "gpu-1".to_owned(),
+            machine_type: false,
         };
         client.forget_gpu_host(forget).await.unwrap();
         let gone = stream.message().await.unwrap().unwrap();

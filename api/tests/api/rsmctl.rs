@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use rsm_api::model::{Keyed, MissingKind, PortId, PortState};
+use rsm_api::model::{Keyed, MissingKind, PortId, PortState, SubnetState};
 use rsm_api::v1;
 use rsm_api::v1::event::Change;
 use rsm_ids::{Lid, PortNum};
@@ -107,7 +107,7 @@ fn every_subcommand_prints_its_golden_output() {
         ),
         ("multicast-broadcast", &["multicast", "0xc000"]),
         ("multicast-tenant", &["multicast", "ff12:601b:8010::1"]),
-        ("sa", &["sa"]),
+        ("sa", &["sa", "--wide"]),
         ("services", &["services"]),
         (
             "services-of",
@@ -117,15 +117,15 @@ fn every_subcommand_prints_its_golden_output() {
         ("subscriptions-of", &["subscriptions", "--port", "host-1:1"]),
         ("aliases", &["aliases"]),
         ("aliases-of", &["aliases", "--port", "host-1"]),
-        ("findings", &["findings", "--severity", "warning"]),
-        ("history", &["history"]),
+        ("findings", &["findings", "--severity", "warning", "--wide"]),
+        ("history", &["history", "--wide"]),
         ("events", &["events"]),
-        ("sweep", &["sweep", "--full"]),
+        ("sweep", &["sweep", "--full", "--wide"]),
         ("engine-list", &["engine", "list"]),
         ("engine-show", &["engine", "show"]),
         ("quality", &["quality", "--seed", "5"]),
         ("whatif", &["whatif", "unlink=leaf-1:1"]),
-        ("engine-set", &["engine", "set", "minhop"]),
+        ("engine-set", &["engine", "set", "minhop", "--wide"]),
         ("sim-unlink", &["sim", "unlink", "leaf-1", "1"]),
         ("sim-loss", &["sim", "loss", "0.05", "--attribute", "0x15"]),
     ] {
@@ -134,6 +134,150 @@ fn every_subcommand_prints_its_golden_output() {
         let json = printed(&served, &[arguments, &["--format", "json"]].concat());
         golden(&format!("{name}.json"), &json);
     }
+}
+
+/// Commands whose tables are wider than 100 columns with all columns, each row on one line.
+#[test]
+fn tables_fit_a_hundred_columns_and_lose_no_word_of_a_message() {
+    let served = Served::start(Fake::tree(2, 1));
+    for (name, arguments) in [
+        (
+            "findings-fitted",
+            &["findings", "--severity", "warning"][..],
+        ),
+        ("history-fitted", &["history"]),
+        ("sa-fitted", &["sa"]),
+    ] {
+        let text = printed(&served, arguments);
+        for line in text.lines() {
+            assert!(line.chars().count() <= 100, "{name}: {line}");
+        }
+        golden(&format!("{name}.txt"), &text);
+    }
+    let message = &served.fake.findings[0].message;
+    let findings = printed(&served, &["findings"]);
+    let found: Vec<&str> = findings.split_whitespace().collect();
+    let words = message.split_whitespace();
+    assert!(
+        words.clone().all(|word| found.contains(&word)),
+        "{findings}"
+    );
+}
+
+#[test]
+fn lists_are_sorted_and_limited() {
+    let served = Served::start(Fake::tree(3, 2));
+    let column = |text: &str, from_end: usize| -> Vec<String> {
+        let cell = |line: &str| {
+            line.split_whitespace()
+                .rev()
+                .nth(from_end)
+                .map(str::to_owned)
+        };
+        text.lines().skip(1).filter_map(cell).collect()
+    };
+    let all = column(&printed(&served, &["nodes"]), 0);
+    let sorted = column(&printed(&served, &["nodes", "--sort", "description"]), 0);
+    let mut expected = all.clone();
+    expected.sort();
+    assert_eq!(sorted, expected);
+    let reversed = printed(&served, &["nodes", "--sort=-DESCRIPTION", "--limit", "2"]);
+    expected.reverse();
+    assert_eq!(column(&reversed, 0), expected[..2]);
+    // Of several tables, those with the column.
+    let paths = printed(&served, &["sa", "--sort=-requests"]);
+    let requests = |name: &str| paths.find(name).unwrap();
+    assert!(requests("GetTable") < requests("other"), "{paths}");
+    let json = printed(&served, &["nodes", "--limit", "2", "--format", "json"]);
+    let json: Vec<serde_json::Value> = serde_json::from_str(&json).unwrap();
+    assert_eq!(json.len(), 2);
+    for (arguments, part) in [
+        (
+            &["nodes", "--sort", "colour"][..],
+            "expected one of GUID, KIND, LID",
+        ),
+        (
+            &["sa", "--sort", "colour"],
+            "expected one of STATUS, ANSWERS",
+        ),
+        (
+            &["status", "--limit", "3"],
+            "--sort and --limit are for lists",
+        ),
+        (&["nodes", "--sort", "LID", "--format", "json"], "jq"),
+    ] {
+        let refused = run(&served, arguments);
+        assert_eq!(refused.status.code(), Some(2), "{arguments:?}");
+        let errors = String::from_utf8(refused.stderr).unwrap();
+        assert!(errors.contains(part), "{arguments:?}: {errors}");
+    }
+    assert!(
+        run(&served, &["nodes", "--sort", "colour"])
+            .stdout
+            .is_empty()
+    );
+}
+
+#[test]
+fn no_pager_starts_where_the_output_is_no_terminal() {
+    let served = Served::start(Fake::tree(40, 2));
+    let output = rsmctl()
+        .env("RSM_SERVER", format!("unix:{}", served.socket.display()))
+        .env("PAGER", "false")
+        .arg("nodes")
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    let lines = String::from_utf8(output.stdout).unwrap().lines().count();
+    assert!(lines > 100, "{lines}");
+}
+
+#[test]
+fn options_of_every_command_follow_its_own_and_are_in_its_help() {
+    let served = Served::start(Fake::tree(1, 1));
+    let server = format!("unix:{}", served.socket.display());
+    let all: &[&[&str]] = &[
+        &["nodes", "--kind", "switch"],
+        &["gpu", "hosts"],
+        &["engine", "list"],
+    ];
+    for command in all {
+        let options = ["--server", &server, "--format", "json", "--no-pager"];
+        let output = rsmctl().args(*command).args(options).output().unwrap();
+        assert!(output.status.success(), "{command:?}");
+        let _: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let help = rsmctl().args(*command).arg("--help").output().unwrap();
+        let help = String::from_utf8(help.stdout).unwrap();
+        for option in [
+            "--server",
+            "--format",
+            "--wide",
+            "--sort",
+            "--limit",
+            "--no-pager",
+        ] {
+            assert!(help.contains(option), "{command:?} {option}: {help}");
+        }
+    }
+}
+
+#[test]
+fn a_standby_shows_its_state_the_master_and_the_other_managers() {
+    let mut fake = Fake::tree(2, 1);
+    fake.state = SubnetState::Standby;
+    let served = Served::start(fake);
+    let text = printed(&served, &["status"]);
+    for line in [
+        "State             standby",
+        "Master            host-1 (0x0002c90300100000), LID 9, priority 14",
+        "Other manager     old-manager (0x0000000000000077), LID 12, priority 3, standby",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}: {text}");
+    }
+    let json = printed(&served, &["status", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["other_managers"][0]["state"], "master");
+    assert_eq!(json["other_managers"][1]["priority"], 3);
 }
 
 #[test]

@@ -11,6 +11,31 @@ use super::hosts::GpuInventory;
 use super::rails::Rails;
 use super::survey::Survey;
 
+/// Why hosts and fabric together give no answer: there is nothing to look at, so that a lack of
+/// faults says nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum JoinError {
+    /// No fabric was given, or its subnet manager has no routes.
+    #[error(
+        "there is no fabric to join GPU hosts with: a subnet manager has one once it has routes"
+    )]
+    NoFabric,
+    /// No inventory, and no host of the fabric that looks like the machine type.
+    #[error(
+        "no GPU host is known: import inventories of hosts, or of a machine type whose devices are named as in the fabric"
+    )]
+    NoHosts,
+    /// No compute port of any host is a port of the fabric.
+    #[error(
+        "none of the {hosts} GPU hosts has a compute port in the fabric: expected the GUIDs of the fabric in the \
+         inventories, or its names of hosts and devices"
+    )]
+    NothingJoined {
+        /// The number of hosts.
+        hosts: usize,
+    },
+}
+
 /// All results about the GPUs of a fabric at one moment. Immutable.
 #[derive(Clone, Debug)]
 pub struct Analysis {
@@ -66,6 +91,19 @@ impl Analysis {
         };
         analysis.findings = findings::find(&analysis, &conflicts);
         analysis
+    }
+
+    /// The fabric, where at least one compute port of a host is in it.
+    ///
+    /// # Errors
+    /// There is no fabric, no host, or no port of a host in the fabric.
+    pub fn joined(&self) -> Result<&GpuFabric, JoinError> {
+        let fabric = self.fabric.as_ref().ok_or(JoinError::NoFabric)?;
+        match (self.hosts.len(), self.rails.units.len()) {
+            (0, _) => Err(JoinError::NoHosts),
+            (hosts, 0) => Err(JoinError::NothingJoined { hosts }),
+            _ => Ok(fabric),
+        }
     }
 
     /// The place of a host in [`Analysis::hosts`].

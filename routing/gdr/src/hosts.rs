@@ -134,6 +134,13 @@ impl GpuInventory {
         Ok(())
     }
 
+    /// Removes a machine type; returns whether it was known. Hosts without an inventory of their own
+    /// have none any more if they had this one.
+    pub fn remove_machine_type(&mut self, name: &str) -> bool {
+        self.default.take_if(|default| default == name);
+        self.machine_types.remove(name).is_some()
+    }
+
     /// Sets the machine type of hosts without an inventory of their own; `None` for no type.
     ///
     /// # Errors

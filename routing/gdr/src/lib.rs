@@ -38,7 +38,7 @@ pub mod render;
 pub mod roles;
 mod survey;
 
-pub use analysis::Analysis;
+pub use analysis::{Analysis, JoinError};
 pub use config::AnalysisConfig;
 pub use host::Host;
 pub use survey::Survey;

@@ -59,7 +59,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let report = OnceReport::of(&snapshot);
     match format {
         Format::Json => print_json(&report)?,
-        Format::Text => print(|out| writeln!(out, "{report}"))?,
+        Format::Text => print(|out| write!(out, "{}", report.text()))?,
     }
     Ok(if report.is_complete() {
         ExitCode::SUCCESS

@@ -301,7 +301,7 @@ impl ConfigKey {
             }
             (HeldValue::Number(number), Kind::Hexadecimal { .. }) => format!("{number:#04x}"),
             (HeldValue::Number(number), _) => number.to_string(),
-            (HeldValue::Text(text), _) => format!("{text:?}"),
+            (HeldValue::Text(text), _) => toml::Value::String(text).to_string(),
             (HeldValue::Flag(flag), _) => flag.to_string(),
         })
     }

@@ -21,10 +21,12 @@ pub enum ConfigError {
         source: io::Error,
     },
     /// It is longer than any configuration, or not UTF-8 text.
-    #[error("{} is not a configuration: expected at most {FILE_MAX} bytes of UTF-8 text", path.display())]
+    #[error("{}{reason}", path.display())]
     NotText {
         /// The file.
         path: PathBuf,
+        /// Why it is no text.
+        reason: NotText,
     },
     /// It is of a kind that configures nothing by itself.
     #[error("{} is a {kind}: expected a configuration", path.display())]
@@ -39,6 +41,27 @@ pub enum ConfigError {
     Invalid {
         /// All of them, with warnings and notes, in the order of the file.
         findings: Vec<ConfigFinding>,
+    },
+}
+
+/// Why a file is no text that rsm reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotText {
+    /// It is longer than any configuration.
+    #[error(": error: the file is too long: expected at most {FILE_MAX} bytes")]
+    TooLong,
+    /// A byte that no UTF-8 text has there.
+    #[error(
+        ":{line}:{column}: error: the byte {byte:#04x}: expected UTF-8 text; \
+         `iconv -f latin1 -t utf-8` converts a file in Latin-1"
+    )]
+    Byte {
+        /// The line, from 1.
+        line: usize,
+        /// The character in the line, from 1.
+        column: usize,
+        /// The byte.
+        byte: u8,
     },
 }
 
@@ -101,11 +124,22 @@ pub(super) fn read_text(path: &Path) -> Result<String, ConfigError> {
             path: path.to_owned(),
             source,
         })?;
-    let not_text = || ConfigError::NotText {
+    let not_text = |reason| ConfigError::NotText {
         path: path.to_owned(),
+        reason,
     };
     if bytes.len() as u64 > FILE_MAX {
-        return Err(not_text());
+        return Err(not_text(NotText::TooLong));
     }
-    String::from_utf8(bytes).map_err(|_| not_text())
+    String::from_utf8(bytes).map_err(|error| {
+        let (before, rest) = error.as_bytes().split_at(error.utf8_error().valid_up_to());
+        // Every byte before the first invalid one is text.
+        let before = String::from_utf8_lossy(before);
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        not_text(NotText::Byte {
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            byte: rest.first().copied().unwrap_or_default(),
+        })
+    })
 }

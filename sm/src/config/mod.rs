@@ -27,7 +27,7 @@ pub use check::{CheckReport, FileKind, check};
 pub use finding::{ConfigFinding, ConfigSeverity};
 pub use guid_file::parse_guid_file;
 pub use guid2lid::{Guid2Lid, parse_guid2lid};
-pub use load::{ConfigError, FILE_MAX, Loaded};
+pub use load::{ConfigError, FILE_MAX, Loaded, NotText};
 pub use partitions::{
     Membership, Partition, PartitionGroup, PartitionMembers, Partitions, Rule, load_partitions,
     parse_partitions,

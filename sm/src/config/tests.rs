@@ -252,6 +252,16 @@ fn a_file_that_is_no_text_is_refused() {
         Config::load(&file),
         Err(ConfigError::NotText { .. })
     ));
+    // "Zürich" in Latin-1, behind a character of two bytes.
+    fs::write(&file, b"[sm]\n# \xc3\xa4 Z\xfcrich\n").unwrap();
+    for error in [Config::load(&file).unwrap_err(), check(&file).unwrap_err()] {
+        let text = error.to_string();
+        let place = format!(
+            "{}:2:6: error: the byte 0xfc: expected UTF-8",
+            file.display()
+        );
+        assert!(text.starts_with(&place), "{text}");
+    }
     fs::write(&file, vec![b'\n'; FILE_MAX as usize + 1]).unwrap();
     assert!(matches!(
         Config::load(&file),

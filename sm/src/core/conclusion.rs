@@ -47,11 +47,7 @@ impl Core {
             }
         }
         self.meter.note(self.inventory.take_searched());
-        let generation = self.plan.as_ref().map_or(0, |plan| plan.generation);
-        if let Some(convergence) = self
-            .meter
-            .finish(generation, pushed, now, &self.client.stats())
-        {
+        if let Some(convergence) = self.meter.finish(pushed, now, &self.client.stats()) {
             let convergence = Arc::new(convergence);
             // Multicast passes come by the thousand, one for each join, and would fill the history.
             if !is_multicast {

@@ -11,8 +11,6 @@ use crate::whole::Whole;
 /// One pass from a cause to hardware that holds the plan.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Convergence {
-    /// The plan in force at its end.
-    pub generation: u64,
     /// What set it off, in a few words.
     pub cause: String,
     /// When it ended.
@@ -133,7 +131,6 @@ impl Meter {
 
     pub(super) fn finish(
         &mut self,
-        generation: u64,
         pushed: Pushed,
         now: Time,
         stats: &ClientStats,
@@ -141,7 +138,6 @@ impl Meter {
         let running = self.running.take()?;
         let before = running.before;
         Some(Convergence {
-            generation,
             cause: running.cause,
             finished: now,
             discover: running.discover,

@@ -11,7 +11,7 @@ use rsm_routing::verify::Report;
 
 use super::Core;
 use super::convergence::Convergence;
-use super::role::{Identity, Role};
+use super::role::{self, Identity, Other, Role};
 use crate::expected::Expected;
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
@@ -28,6 +28,8 @@ pub struct Snapshot {
     pub role: Role,
     /// Its priority and SM_Key.
     pub identity: Identity,
+    /// The other subnet managers that answered, in the order of their ports.
+    pub others: Arc<[Other]>,
     /// GUID of its port.
     pub own_guid: Guid,
     /// Whether its port is up.
@@ -92,6 +94,7 @@ impl Snapshot {
             at: Time::ZERO,
             role: Role::Discovering,
             identity: Identity::default(),
+            others: Arc::from([]),
             own_guid: Guid::ZERO,
             port_up: true,
             converging: true,
@@ -160,6 +163,7 @@ impl Snapshot {
             at: now,
             role: core.role.clone(),
             identity: core.config.identity,
+            others: role::others(&core.inventory).into(),
             own_guid: core.own_guid(),
             port_up: core.port_up,
             converging: !core.stage.is_idle()

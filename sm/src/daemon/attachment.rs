@@ -166,9 +166,11 @@ impl Line {
     }
 }
 
-/// Opens the port that `spec` names. A simulated fabric comes with its handle and netlist.
+/// Opens the port that `spec` names, with the GUID of the configuration (`sm.guid`) where `spec`
+/// leaves the adapter open. A simulated fabric comes with its handle and netlist.
 pub(super) fn open(
     spec: &FabricSpec,
+    guid: Option<Guid>,
     trace: Option<&Path>,
     clock: impl Fn() -> Time + Send + Sync + 'static,
     sinks: Sinks,
@@ -196,18 +198,27 @@ pub(super) fn open(
             let selector = UmadSelector {
                 ca: ca.clone(),
                 port: *port,
+                guid: guid.filter(|_| ca.is_none()),
             };
             let port = match presence {
-                Presence::Manager => umad::open(&selector, sinks)?,
-                Presence::Observer => umad::observe(&selector, sinks)?,
+                Presence::Manager => umad::open(&selector, sinks),
+                Presence::Observer => umad::observe(&selector, sinks),
             };
+            let port = port.with_context(|| match selector.guid {
+                Some(_) => "the port of sm.guid",
+                None => "the port of --fabric",
+            })?;
+            warn_of_another_port(guid, &port.local_port());
             (Attachment::Umad(port), None)
         }
         FabricSpec::Sim(spec) => {
             let (netlist, config) = offline::simulated(spec)?;
-            let (node, port) = default_attachment(&netlist).with_context(|| {
-                format!("no host in {spec} has a cable to manage the fabric through")
-            })?;
+            let (node, port) = match guid {
+                Some(guid) => attachment_at(&netlist, guid)?,
+                None => default_attachment(&netlist).with_context(|| {
+                    format!("no host in {spec} has a cable to manage the fabric through")
+                })?,
+            };
             let sim = Sim::new(&netlist, config, SEED)?;
             let handle = live::spawn(sim)?;
             let transport = handle.attach(node, port, sinks)?;
@@ -222,6 +233,18 @@ pub(super) fn open(
         None => Line::Plain(port),
     };
     Ok((line, simulated))
+}
+
+/// Warns where `--fabric` names an adapter that has not the port of `sm.guid`.
+fn warn_of_another_port(configured: Option<Guid>, opened: &LocalPort) {
+    if let Some(guid) = configured.filter(|&guid| guid != opened.port_guid) {
+        tracing::warn!(
+            "sm.guid is {guid}, and --fabric names {}:{} with GUID {}: the command line holds",
+            opened.ca,
+            opened.port,
+            opened.port_guid
+        );
+    }
 }
 
 /// Reports a finding when the trace ends early. It does not resume: half a record would be in its
@@ -263,4 +286,58 @@ pub(super) fn default_attachment(netlist: &Netlist) -> Option<(Guid, PortNum)> {
         let switch = nodes.iter().filter(|node| node.kind == NodeKind::Switch);
         switch.map(|node| (node.guid, PortNum::ZERO)).min()
     })
+}
+
+/// How many GUIDs of a simulated fabric an error names; the others are counted.
+const NAMED_GUIDS: usize = 8;
+
+/// The port with that GUID in a simulated fabric.
+fn attachment_at(netlist: &Netlist, guid: Guid) -> anyhow::Result<(Guid, PortNum)> {
+    let nodes = netlist.nodes();
+    if let Some((node, port)) = netlist.by_port_guid(guid) {
+        return Ok((nodes[node].guid, port));
+    }
+    let guids = nodes.iter().flat_map(|node| {
+        node.end_ports()
+            .map(|port| node.port(port).guid.to_string())
+    });
+    let mut named: Vec<String> = guids.collect();
+    let more = named.len().saturating_sub(NAMED_GUIDS);
+    named.truncate(NAMED_GUIDS);
+    let more = match more {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    anyhow::bail!(
+        "sm.guid: no port has the GUID {guid}; there are: {}{more}",
+        named.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_of_a_guid_is_used_and_a_guid_without_a_port_is_an_error() {
+        let netlist = rsm_routing::generate::generate("fat-tree:k=4,levels=2").expect("a fabric");
+        let host = |node: &&rsm_routing::netlist::Node| node.kind == NodeKind::Ca;
+        let last = netlist.nodes().iter().rfind(host).expect("a host");
+        let guid = last.port(PortNum(1)).guid;
+        let found = attachment_at(&netlist, guid).expect("the port is there");
+        assert_eq!(found, (last.guid, PortNum(1)));
+        assert_ne!(Some(found), default_attachment(&netlist));
+        let error = attachment_at(&netlist, Guid(5)).expect_err("no such port");
+        let text = error.to_string();
+        let first = netlist.nodes().iter().find(host).expect("a host");
+        let first = first.port(PortNum(1)).guid;
+        assert!(
+            text.contains("no port has the GUID 0x0000000000000005"),
+            "{text}"
+        );
+        assert!(
+            text.contains(&first.to_string()) && text.contains("more"),
+            "{text}"
+        );
+    }
 }

@@ -53,6 +53,7 @@ pub async fn dry_run(options: DryRunOptions) -> anyhow::Result<DryRunReport> {
     let now = move || clock.now();
     let (mut line, _simulated) = attachment::open(
         &options.fabric,
+        options.config.sm.guid,
         trace,
         now,
         sinks,

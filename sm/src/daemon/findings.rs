@@ -26,6 +26,19 @@ pub(super) enum Part {
     Trace,
 }
 
+impl Part {
+    /// Its name in the log.
+    const fn name(self) -> &'static str {
+        match self {
+            Part::Store => "the store",
+            Part::Journal => "the journal of registrations",
+            Part::StateDir => "the state folder",
+            Part::Dumps => "writing dumps",
+            Part::Trace => "the trace",
+        }
+    }
+}
+
 /// The reports of the daemon's parts. Clones share them.
 #[derive(Clone)]
 pub(super) struct DaemonFindings {
@@ -53,7 +66,7 @@ impl DaemonFindings {
             tracing::error!("{}", finding.text);
         }
         if findings.is_empty() {
-            tracing::info!(?part, "works again");
+            tracing::info!("{} works again", part.name());
             reports.remove(&part);
         } else {
             reports.insert(part, findings);

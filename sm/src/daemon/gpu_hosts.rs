@@ -109,6 +109,15 @@ impl GpuHosts {
         File::open(&folder)?.sync_all()
     }
 
+    /// Removes the file of an inventory, if there is one.
+    fn drop_file(&self, folder: &str, name: &str) -> io::Result<()> {
+        let Some(dir) = &self.dir else { return Ok(()) };
+        match fs::remove_file(dir.join(folder).join(format!("{name}.json"))) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// Removes the files of other machine types: there is only one.
     fn drop_machine_types_but(&self, name: &str) -> io::Result<()> {
         let Some(dir) = &self.dir else { return Ok(()) };
@@ -235,22 +244,21 @@ impl Gpus for GpuHosts {
         Ok(())
     }
 
-    fn forget(&self, host: &str) -> Result<bool, GpuImportError> {
+    fn forget(&self, subject: GpuSubject<'_>) -> Result<bool, GpuImportError> {
         let mut state = self.state.lock();
-        if !state.inventory.hosts().contains_key(host) {
+        let mut inventory = GpuInventory::clone(&state.inventory);
+        let (folder, name, known) = match subject {
+            GpuSubject::Host(name) => (HOSTS, name, inventory.remove(name)),
+            GpuSubject::MachineType(name) => {
+                (MACHINE_TYPE, name, inventory.remove_machine_type(name))
+            }
+        };
+        if !known {
             return Ok(false);
         }
-        if let Some(dir) = &self.dir {
-            // Names of known hosts are no paths.
-            match fs::remove_file(dir.join(HOSTS).join(format!("{host}.json"))) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(GpuImportError::Kept(error.to_string()));
-                }
-                _ => {}
-            }
-        }
-        let mut inventory = GpuInventory::clone(&state.inventory);
-        inventory.remove(host);
+        // Known names are no paths.
+        self.drop_file(folder, name)
+            .map_err(|error| GpuImportError::Kept(error.to_string()))?;
         self.replace(&mut state, inventory);
         Ok(true)
     }
@@ -305,9 +313,22 @@ mod tests {
             again.state.lock().inventory.default_machine_type(),
             Some("dgx")
         );
-        assert!(again.forget("gpu-1").expect("a file of ours"));
-        assert!(!again.forget("gpu-1").expect("nothing to do"));
-        assert!(open(dir.path()).analysis().hosts.is_empty());
+        let forget = |subject| again.forget(subject).expect("files of ours");
+        // A host and a machine type of one name are two.
+        assert!(!forget(GpuSubject::Host("dgx")));
+        assert!(forget(GpuSubject::Host("gpu-1")));
+        assert!(!forget(GpuSubject::Host("gpu-1")));
+        let later = open(dir.path());
+        assert!(later.analysis().hosts.is_empty());
+        let machine_type = |hosts: &GpuHosts| {
+            let inventory = hosts.state.lock().inventory.clone();
+            inventory.default_machine_type().map(str::to_owned)
+        };
+        assert_eq!(machine_type(&later).as_deref(), Some("dgx"));
+        assert!(!forget(GpuSubject::MachineType("zeta")));
+        assert!(forget(GpuSubject::MachineType("dgx")));
+        assert!(!forget(GpuSubject::MachineType("dgx")));
+        assert_eq!(machine_type(&open(dir.path())), None);
     }
 
     #[test]

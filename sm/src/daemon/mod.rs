@@ -119,6 +119,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
     };
     let (mut line, simulated) = attachment::open(
         &options.fabric,
+        options.config.sm.guid,
         options.trace.as_deref(),
         move || clock.now(),
         sinks,
@@ -508,7 +509,7 @@ fn log_convergence(convergence: &core::convergence::Convergence, snapshot: &Snap
     // The view counted them when the snapshot was published, before this call.
     let status = view.status();
     tracing::info!(
-        generation = convergence.generation,
+        generation = status.generation,
         cause = convergence.cause,
         complete = convergence.complete,
         gets = convergence.gets,

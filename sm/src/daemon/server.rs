@@ -29,7 +29,7 @@ pub(super) async fn serve(options: &DaemonOptions, backend: Backend) -> anyhow::
     let server = Server::bind(listen).await.context("cannot serve the API")?;
     let server = server.with_limits(limits);
     tracing::debug!(limits.unix, limits.tcp, "connections at once");
-    tracing::info!(socket = ?server.socket(), tcp = ?server.tcp(), "serving");
+    tracing::info!("serving at {}", listeners(&server));
     let (stop, stopped) = oneshot::channel::<()>();
     let task = tokio::spawn(async move {
         let until = async move {
@@ -82,6 +82,15 @@ fn descriptors() -> u64 {
     }
 }
 
+/// `unix:/run/rsm/rsm.sock and http://127.0.0.1:50051`, as `rsmctl --server` takes them.
+fn listeners(server: &Server) -> String {
+    let socket = server.socket();
+    let socket = socket.map(|path| format!("unix:{}", path.display()));
+    let tcp = server.tcp().map(|address| format!("http://{address}"));
+    let all: Vec<String> = socket.into_iter().chain(tcp).collect();
+    all.join(" and ")
+}
+
 /// The configured socket, else one in the first of `rsmctl`'s folders that this process may write
 /// to.
 fn socket(options: &DaemonOptions) -> anyhow::Result<PathBuf> {
@@ -97,7 +106,14 @@ fn socket(options: &DaemonOptions) -> anyhow::Result<PathBuf> {
         .find(|dir| is_writable(dir))
         .map(|dir| dir.join(rsm_api::client::SOCKET_NAME))
         .with_context(|| {
-            format!("none of {directories:?} can be written to; name one with --state-dir")
+            let named: Vec<String> = directories
+                .iter()
+                .map(|directory| directory.display().to_string())
+                .collect();
+            format!(
+                "no folder for the socket can be written to, of {}; name one with --state-dir",
+                named.join(", ")
+            )
         })
 }
 

@@ -49,6 +49,7 @@ use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::inventory::PortKey;
 use crate::text::count;
 use crate::whole::{Step, Whole};
+use crate::witness;
 
 /// The desired state of the subnet. A clone shares everything of size.
 #[derive(Clone, Debug)]
@@ -633,8 +634,13 @@ impl Plan {
                 Subject::Subnet,
                 Severity::Error,
                 format!(
-                    "the multicast trees did not stand the proof, and the tables in force stay: {:?}",
-                    report.witnesses
+                    "the multicast trees did not stand the proof, and the tables in force stay: {}",
+                    report
+                        .witnesses
+                        .iter()
+                        .map(witness::multicast)
+                        .collect::<Vec<_>>()
+                        .join("; ")
                 ),
             )),
         }

@@ -191,10 +191,7 @@ struct Text<'a> {
 impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let report = self.report;
-        writeln!(f, "{}", report.subnet)?;
-        for finding in &report.subnet.findings {
-            writeln!(f, "{}: {}", finding.kind.code(), finding.text)?;
-        }
+        write!(f, "{}", report.subnet.text())?;
         if report.sets.is_empty() {
             return writeln!(f, "nothing would be set: the subnet is as rsm plans it");
         }

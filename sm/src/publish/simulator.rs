@@ -23,6 +23,19 @@ impl Simulator {
         Simulator { handle, netlist }
     }
 
+    /// Runs `operation` on the simulation's thread, which answers when it has caught up with the
+    /// clock; that may take a moment.
+    async fn with<R: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&mut Sim) -> R + Send + 'static,
+    ) -> Result<R, SimulationError> {
+        let handle = self.handle.clone();
+        match tokio::task::spawn_blocking(move || handle.with(operation)).await {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(_)) | Err(_) => Err(SimulationError::Ended),
+        }
+    }
+
     /// The operation, with its names looked up.
     fn operation(&self, action: SimulationAction) -> Result<Operation, SimulationError> {
         let floor = Floor(&self.netlist);
@@ -91,17 +104,30 @@ type Operation = Box<dyn FnOnce(&mut Sim) -> Result<(), SimError> + Send>;
 impl Simulation for Simulator {
     fn act(&self, action: SimulationAction) -> BoxFuture<'_, Result<(), SimulationError>> {
         Box::pin(async move {
+            let brings_links_up = brings_links_up(&action);
             let operation = self.operation(action)?;
-            let handle = self.handle.clone();
-            // The simulation's thread answers when it has caught up with the clock, which may take
-            // a moment.
-            let done = tokio::task::spawn_blocking(move || handle.with(operation)).await;
-            match done {
-                Ok(Ok(result)) => result.map_err(refused),
-                Ok(Err(_)) | Err(_) => Err(SimulationError::Ended),
+            let training = self
+                .with(move |sim| operation(sim).map(|()| sim.config().link_training))
+                .await?
+                .map_err(refused)?;
+            if brings_links_up {
+                tokio::time::sleep(training).await;
+                // By the answer to this the fabric has caught up with the clock: links are up.
+                self.with(|_| ()).await?;
             }
+            Ok(())
         })
     }
+}
+
+/// Whether links train after the action at once. A reboot takes longer than a caller waits.
+fn brings_links_up(action: &SimulationAction) -> bool {
+    matches!(
+        action,
+        SimulationAction::Relink { .. }
+            | SimulationAction::SwapCables { .. }
+            | SimulationAction::PowerOn { .. }
+    )
 }
 
 /// Converts an error of the simulation, whose fabric may differ from the netlist by now.

@@ -2,9 +2,10 @@
 
 use rsm_api::v1;
 use rsm_ids::Lid;
+use rsm_mad::wire::attr::SmState;
 
 use super::published::Published;
-use crate::core::role::Role;
+use crate::core::role::{Other, Role};
 use crate::fabric::Port;
 
 /// The status as far as the snapshot has it: the view fills in the fabric's name and the uptime.
@@ -63,5 +64,23 @@ pub(super) fn of(published: &Published) -> v1::SubnetStatus {
             .convergences
             .last()
             .map(|logged| logged.shown.clone()),
+        other_managers: snapshot.others.iter().map(manager).collect(),
+    }
+}
+
+fn manager(other: &Other) -> v1::OtherManager {
+    let state = match other.state {
+        SmState::NotActive => v1::ManagerState::NotActive,
+        SmState::Discovering => v1::ManagerState::Discovering,
+        SmState::Standby => v1::ManagerState::Standby,
+        SmState::Master => v1::ManagerState::Master,
+        SmState::Unknown(_) => v1::ManagerState::Unspecified,
+    };
+    v1::OtherManager {
+        guid: other.guid.to_string(),
+        description: other.name.clone(),
+        lid: other.lid.0.into(),
+        priority: other.priority.into(),
+        state: state.into(),
     }
 }

@@ -126,6 +126,20 @@ impl OnceReport {
         }
     }
 
+    /// The report for people: a line about the subnet, and one for each finding.
+    pub fn text(&self) -> impl fmt::Display {
+        let mut text = format!("{self}\n");
+        for finding in &self.findings {
+            let severity = finding.severity.name();
+            text.push_str(&format!(
+                "{severity:<8} {}: {}\n",
+                finding.kind.code(),
+                finding.text
+            ));
+        }
+        text
+    }
+
     /// Whether the subnet is as planned and all files are written: every port whose link is up, and
     /// whose peer is managed, is Active, and no finding makes the run fail. Never for a subnet that
     /// could not be read.

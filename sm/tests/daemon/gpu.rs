@@ -203,6 +203,25 @@ fn invalid_inventories_are_refused_with_file_and_line() {
 }
 
 #[test]
+fn hosts_that_are_not_in_the_fabric_are_no_success() {
+    let dir = tempfile::tempdir().expect("a folder");
+    fs::write(dir.path().join("elsewhere.txt"), matrix()).expect("room");
+    let folder = dir.path().display().to_string();
+    for command in [
+        &["check", "superpod:su=1"][..],
+        &["export", "superpod:su=1", "slurm-tree"],
+    ] {
+        let output = rsm(&[&["gpu"], command, &["--inventory", &folder]].concat());
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "{command:?}: {errors}");
+        assert!(
+            errors.contains("none of the 1 GPU hosts has a compute port in the fabric"),
+            "{command:?}: {errors}"
+        );
+    }
+}
+
+#[test]
 fn several_sources_of_one_host_become_one_inventory() {
     let dir = tempfile::tempdir().expect("a folder");
     let put = |name: &str, text: &str| {

@@ -2,6 +2,7 @@ use clap::{Args, Parser, ValueEnum};
 use rsm_api::client::Endpoint;
 
 use crate::commands::Command;
+use crate::table::Sort;
 
 /// Queries and controls a running rsm.
 #[derive(Debug, Parser)]
@@ -28,7 +29,28 @@ pub(crate) struct Global {
         value_name = "FORMAT"
     )]
     pub(crate) format: Format,
+    /// Print tables with all columns and each row on one line, rather than 100 columns wide
+    #[arg(long, global = true, help_heading = TABLES)]
+    pub(crate) wide: bool,
+    /// Sort a table by the column of that heading, in reverse as --sort=-COLUMN
+    #[arg(
+        long,
+        global = true,
+        value_name = "COLUMN",
+        allow_hyphen_values = true,
+        help_heading = TABLES
+    )]
+    pub(crate) sort: Option<Sort>,
+    /// Only the first N items of a list, after sorting
+    #[arg(long, global = true, value_name = "N", help_heading = TABLES)]
+    pub(crate) limit: Option<usize>,
+    /// Start no pager (PAGER, else less) for long tables on a terminal
+    #[arg(long, global = true, help_heading = TABLES)]
+    pub(crate) no_pager: bool,
 }
+
+/// The heading of the options about tables in the help of each command.
+const TABLES: &str = "Tables";
 
 /// The output format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -56,6 +78,8 @@ Nodes and ports:
 Examples:
   rsmctl status
   rsmctl nodes --kind switch
+  rsmctl links --sort state
+  rsmctl history --sort=-total --limit 5
   rsmctl ports --node leaf-03 --state init
   rsmctl route gpu-0001:1 gpu-0777:1
   rsmctl path gpu-0001:1 gpu-0777:1 --pkey 0x8010
@@ -71,5 +95,5 @@ Over TCP rsm serves only requests that read, unless it was started with --insecu
 Exit codes:
   0  done; also if the reader of the output ended first
   1  the server refused, found nothing, there is no path, or the route does not arrive
-  2  the command line is wrong
+  2  the command line is wrong, or names a column that the table does not have
   3  no server could be reached, or the connection broke";

@@ -12,6 +12,8 @@ pub(crate) enum Failure {
     ReaderGone,
     /// The output could not be written.
     Output(io::Error),
+    /// The command line asks for something that the command cannot do.
+    Usage(String),
     /// The server refused or failed.
     Refused(String),
     /// No server answered.
@@ -40,7 +42,9 @@ impl Failure {
         match self {
             Failure::ReaderGone => None,
             Failure::Output(error) => Some(format!("cannot write the output: {error}")),
-            Failure::Refused(message) | Failure::Unreachable(message) => Some(message.clone()),
+            Failure::Usage(message) | Failure::Refused(message) | Failure::Unreachable(message) => {
+                Some(message.clone())
+            }
         }
     }
 
@@ -49,6 +53,7 @@ impl Failure {
         match self {
             Failure::ReaderGone => ExitCode::SUCCESS,
             Failure::Output(_) | Failure::Refused(_) => ExitCode::from(1),
+            Failure::Usage(_) => ExitCode::from(2),
             Failure::Unreachable(_) => ExitCode::from(3),
         }
     }

@@ -4,7 +4,9 @@ mod arguments;
 mod commands;
 mod failure;
 mod output;
+mod pager;
 mod session;
+mod table;
 mod text;
 
 use std::io::Write;

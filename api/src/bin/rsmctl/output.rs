@@ -1,23 +1,59 @@
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 
-use crate::arguments::Format;
+use crate::arguments::{Format, Global};
 use crate::failure::Failure;
+use crate::pager::{self, Pager};
+use crate::table::{Layout, Rows};
 
-/// Standard output: no other code writes to it.
+/// Standard output, or the pager in front of it: no other code writes to it.
 pub(crate) struct Output {
-    writer: BufWriter<StdoutLock<'static>>,
+    writer: Box<dyn Write>,
     pub(crate) format: Format,
+    layout: Layout,
+    /// Whether a pager may start.
+    may_page: bool,
+    pager: Option<Pager>,
+    /// Whether `--sort` or `--limit` has not found a table yet.
+    waits_for_list: bool,
+    /// Why the last table was not sorted.
+    unsorted: Option<String>,
 }
 
 impl Output {
+    /// Output without tables.
     pub(crate) fn new(format: Format) -> Output {
         Output {
-            writer: BufWriter::new(io::stdout().lock()),
+            writer: Box::new(BufWriter::new(io::stdout().lock())),
             format,
+            layout: Layout::default(),
+            may_page: false,
+            pager: None,
+            waits_for_list: false,
+            unsorted: None,
         }
+    }
+
+    /// Output with tables as the options of the command line have them.
+    pub(crate) fn of(global: &Global) -> Result<Output, Failure> {
+        let layout = Layout {
+            wide: global.wide,
+            sort: global.sort.clone(),
+            limit: global.limit,
+        };
+        if layout.sort.is_some() && global.format == Format::Json {
+            let message = "--sort is for tables: sort JSON with jq's sort_by";
+            return Err(Failure::Usage(message.to_owned()));
+        }
+        Ok(Output {
+            waits_for_list: layout.sort.is_some() || layout.limit.is_some(),
+            layout,
+            may_page: !global.no_pager
+                && global.format == Format::Text
+                && io::stdout().is_terminal(),
+            ..Output::new(global.format)
+        })
     }
 
     pub(crate) fn is_json(&self) -> bool {
@@ -42,11 +78,13 @@ impl Output {
     }
 
     /// A table with aligned columns and no lines.
-    pub(crate) fn table(&mut self, rows: Rows) -> Result<(), Failure> {
-        for line in rows.table.lines() {
-            self.line(line.trim_end())?;
+    pub(crate) fn table(&mut self, mut rows: Rows) -> Result<(), Failure> {
+        if rows.is_list() {
+            self.arrange(&mut rows);
         }
-        Ok(())
+        let lines = rows.lines(self.layout.wide);
+        self.page(lines.len())?;
+        lines.iter().try_for_each(|line| self.line(line))
     }
 
     /// A list: as JSON, or a row for each item below headings as [`Rows::new`] has them.
@@ -57,74 +95,81 @@ impl Output {
         row: impl FnMut(T) -> [String; N],
     ) -> Result<(), Failure> {
         if self.is_json() {
-            return self.json(&items);
+            return self.json_list(items);
         }
         let mut rows = Rows::new(&headings);
         items.into_iter().map(row).for_each(|cells| rows.add(cells));
+        self.only_table(rows)
+    }
+
+    /// The items of a list as JSON, as many as wanted.
+    pub(crate) fn json_list<T: Serialize>(&mut self, mut items: Vec<T>) -> Result<(), Failure> {
+        self.waits_for_list = false;
+        items.truncate(self.layout.limit.unwrap_or(usize::MAX));
+        self.json(&items)
+    }
+
+    /// The table of a command that prints no other one: nothing is printed if it cannot be sorted.
+    pub(crate) fn only_table(&mut self, mut rows: Rows) -> Result<(), Failure> {
+        if let Some(sort) = &self.layout.sort {
+            let sorted = rows.sort(sort);
+            sorted.map_err(|error| Failure::Usage(error.to_string()))?;
+        }
         self.table(rows)
+    }
+
+    /// Sorts and cuts the rows of a list. Of several tables only some may have the column.
+    fn arrange(&mut self, rows: &mut Rows) {
+        if let Some(sort) = &self.layout.sort
+            && let Err(error) = rows.sort(sort)
+        {
+            self.unsorted = Some(error.to_string());
+            return;
+        }
+        self.waits_for_list = false;
+        rows.truncate(self.layout.limit.unwrap_or(usize::MAX));
+    }
+
+    /// Starts a pager, if standard output is a terminal and `lines` may be too many for it.
+    pub(crate) fn page(&mut self, lines: usize) -> Result<(), Failure> {
+        if !self.may_page || lines < pager::PAGE {
+            return Ok(());
+        }
+        self.may_page = false;
+        let Some(command) = pager::command(std::env::var_os("PAGER"), pager::is_installed) else {
+            return Ok(());
+        };
+        self.writer.flush()?;
+        let (pager, input) = Pager::start(&command).map_err(Failure::Output)?;
+        self.writer = Box::new(BufWriter::new(input));
+        self.pager = Some(pager);
+        Ok(())
     }
 
     /// Flushes the buffer.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         Ok(self.writer.flush()?)
     }
-}
 
-/// A table under construction.
-pub(crate) struct Rows {
-    table: Table,
-    columns: usize,
-}
-
-impl Rows {
-    /// A table with these headings; a heading that begins with `>` is of a column of numbers.
-    pub(crate) fn new(headings: &[&str]) -> Rows {
-        let mut rows = Rows::plain(headings.len());
-        rows.table.set_header(
-            headings
-                .iter()
-                .map(|heading| heading.trim_start_matches('>')),
-        );
-        for (index, heading) in headings.iter().enumerate() {
-            if heading.starts_with('>')
-                && let Some(column) = rows.table.column_mut(index)
-            {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
+    /// Flushes the buffer, and waits for the pager to end.
+    pub(crate) fn finish(&mut self) -> Result<(), Failure> {
+        let flushed = self.flush();
+        if let Some(pager) = self.pager.take() {
+            // The pager ends at the end of its input.
+            self.writer = Box::new(io::sink());
+            pager.wait().map_err(Failure::Output)?;
         }
-        rows.pad();
-        rows
+        flushed
     }
 
-    /// A table without headings.
-    pub(crate) fn plain(columns: usize) -> Rows {
-        let mut table = Table::new();
-        table
-            .load_style(presets::NOTHING)
-            .set_content_arrangement(ContentArrangement::Disabled)
-            .force_no_tty();
-        Rows { table, columns }
-    }
-
-    /// Adds a row.
-    pub(crate) fn add<const N: usize>(&mut self, cells: [String; N]) {
-        debug_assert_eq!(
-            N, self.columns,
-            "a row has as many cells as the table has columns"
-        );
-        self.table.add_row(cells.map(|cell| printable(&cell)));
-        if self.table.row_count() == 1 {
-            self.pad();
+    /// Whether a table took `--sort` and `--limit`; for the end of a command without a failure.
+    pub(crate) fn check_options(&mut self) -> Result<(), Failure> {
+        if !self.waits_for_list {
+            return Ok(());
         }
-    }
-
-    /// Begins at the margin, and leaves two blanks between columns. Call it after the first row or
-    /// heading, when the columns exist.
-    fn pad(&mut self) {
-        let columns = self.columns;
-        for (index, column) in self.table.column_iter_mut().enumerate() {
-            column.set_padding((0, if index + 1 < columns { 2 } else { 0 }));
-        }
+        let message = self.unsorted.take();
+        let message = message.unwrap_or_else(|| "--sort and --limit are for lists".to_owned());
+        Err(Failure::Usage(message))
     }
 }
 

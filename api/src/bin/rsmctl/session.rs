@@ -25,7 +25,7 @@ pub(crate) struct Session {
 impl Session {
     /// Connects to the given server, or to the first default one that answers.
     pub(crate) async fn open(global: Global) -> Result<Session, Failure> {
-        let output = Output::new(global.format);
+        let output = Output::of(&global)?;
         if let Some(endpoint) = global.server {
             return match connect(&endpoint).await {
                 Ok(channel) => Ok(Session { channel, output }),
@@ -40,6 +40,19 @@ impl Session {
             }
         }
         Err(Failure::nowhere(&tried))
+    }
+
+    /// Ends the output of a command; the result is that of all.
+    pub(crate) fn end(mut self, outcome: Result<(), Failure>) -> Result<(), Failure> {
+        // Flush the output of a failed command before its failure.
+        let finished = self.output.finish();
+        match outcome {
+            // A pager that cannot be run reads nothing, and its end says why.
+            Err(Failure::ReaderGone) => finished.and(Err(Failure::ReaderGone)),
+            outcome => outcome
+                .and(finished)
+                .and_then(|()| self.output.check_options()),
+        }
     }
 
     pub(crate) fn fabric(&self) -> FabricServiceClient<Channel> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rsm_api::model::{
     FindingFilter, Keyed, LinkFilter, NodeFilter, NodeKind, Page, PortFilter, PortId, RouteOutcome,
-    Selector,
+    Selector, SubnetState,
 };
 use rsm_api::resolve::{NameLookup, resolve_node, resolve_port};
 use rsm_api::{LookupError, Subnet, v1};
@@ -132,7 +132,11 @@ impl Subnet for Fake {
             lid: 1,
             priority: 4,
             subnet_prefix: format!("{PREFIX:#018x}"),
-            master: None,
+            master: self.stands_by().then(|| v1::MasterElsewhere {
+                guid: Guid(super::HOST).to_string(),
+                lid: 9,
+                priority: 14,
+            }),
             switches: self.count(NodeKind::Switch),
             cas: self.count(NodeKind::Ca),
             routers: self.count(NodeKind::Router),
@@ -167,6 +171,10 @@ impl Subnet for Fake {
                 timeouts: 0,
             }),
             last_convergence: self.convergences.lock().last().cloned(),
+            other_managers: match self.stands_by() {
+                true => other_managers(),
+                false => Vec::new(),
+            },
         }
     }
 
@@ -369,4 +377,26 @@ impl Subnet for Fake {
     fn subscribe(&self) -> broadcast::Receiver<Arc<v1::Event>> {
         self.journal.subscribe()
     }
+}
+
+impl Fake {
+    fn stands_by(&self) -> bool {
+        self.state == SubnetState::Standby
+    }
+}
+
+/// The master, and a manager on standby.
+fn other_managers() -> Vec<v1::OtherManager> {
+    let manager =
+        |guid, description: &str, lid, priority, state: v1::ManagerState| v1::OtherManager {
+            guid: Guid(guid).to_string(),
+            description: description.to_owned(),
+            lid,
+            priority,
+            state: state.into(),
+        };
+    vec![
+        manager(super::HOST, "host-1", 9, 14, v1::ManagerState::Master),
+        manager(0x77, "old-manager", 12, 3, v1::ManagerState::Standby),
+    ]
 }

@@ -354,11 +354,11 @@ impl UmadTransport {
         self.stop();
         let was_sm = self.is_sm.take().is_some();
         let same_port = |local: &LocalPort| local.port_guid == self.local.port_guid;
-        let found = ports::list(self.umad).into_iter().find(same_port);
-        let Some(local) = found else {
+        let ports = ports::list(self.umad);
+        let Some(local) = ports.iter().find(|local| same_port(local)).cloned() else {
             return Err(UmadError::NoPort {
                 wanted: format!("port GUID {}", self.local.port_guid),
-                seen: "others only".to_owned(),
+                seen: ports::seen(&ports),
             });
         };
         let for_sa = self.sa.has_sink();

@@ -15,6 +15,8 @@ pub struct UmadSelector {
     /// The number of the port. When absent, the first Active one, or else the first whose link is
     /// up, or else, on an adapter given by name, the first.
     pub port: Option<PortNum>,
+    /// The GUID of the port, in any state.
+    pub guid: Option<Guid>,
 }
 
 impl fmt::Display for UmadSelector {
@@ -22,9 +24,27 @@ impl fmt::Display for UmadSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.ca.as_deref().unwrap_or("*"))?;
         match self.port {
-            Some(port) => write!(f, ":{port}"),
-            None => f.write_str(":*"),
+            Some(port) => write!(f, ":{port}")?,
+            None => f.write_str(":*")?,
         }
+        match self.guid {
+            Some(guid) => write!(f, " with port GUID {guid}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// `mlx5_0:1 0x0002c90300001235 Active, mlx5_0:2 0x0002c90300001236 Down`.
+pub(super) fn seen(ports: &[LocalPort]) -> String {
+    let port = |port: &LocalPort| {
+        format!(
+            "{}:{} {} {}",
+            port.ca, port.port, port.port_guid, port.state
+        )
+    };
+    match ports {
+        [] => "none".to_owned(),
+        ports => ports.iter().map(port).collect::<Vec<_>>().join(", "),
     }
 }
 
@@ -111,25 +131,19 @@ pub(super) fn candidates(
     selector: &UmadSelector,
     ports: Vec<LocalPort>,
 ) -> Result<Vec<LocalPort>, UmadError> {
-    let seen = ports
-        .iter()
-        .map(|port| format!("{}:{} {}", port.ca, port.port, port.state))
-        .collect::<Vec<_>>()
-        .join(", ");
+    let seen = seen(&ports);
+    let is_named = selector.ca.is_some() || selector.guid.is_some();
     let mut admitted: Vec<LocalPort> = ports
         .into_iter()
         .filter(|port| selector.ca.as_ref().is_none_or(|ca| *ca == port.ca))
         .filter(|port| selector.port.is_none_or(|number| number == port.port))
-        .filter(|port| selector.ca.is_some() || preference(port.state) < DOWN)
+        .filter(|port| selector.guid.is_none_or(|guid| guid == port.port_guid))
+        .filter(|port| is_named || preference(port.state) < DOWN)
         .collect();
     if admitted.is_empty() {
         return Err(UmadError::NoPort {
             wanted: selector.to_string(),
-            seen: if seen.is_empty() {
-                "none".to_owned()
-            } else {
-                seen
-            },
+            seen,
         });
     }
     // Stable: adapters and ports keep their order.
@@ -157,7 +171,7 @@ mod tests {
             ca: ca.to_owned(),
             port: PortNum(number),
             node_guid: Guid(1),
-            port_guid: Guid(2),
+            port_guid: Guid(0x20 + u64::from(number)),
             lid: Lid::NONE,
             sm_lid: Lid::NONE,
             state,
@@ -168,6 +182,7 @@ mod tests {
         let selector = UmadSelector {
             ca: ca.map(str::to_owned),
             port: number.map(PortNum),
+            guid: None,
         };
         let ports = vec![
             port("mlx5_0", 1, PortState::Down),
@@ -195,13 +210,37 @@ mod tests {
     fn an_error_for_no_match_lists_the_ports() {
         let selector = UmadSelector {
             ca: Some("mlx5_7".to_owned()),
-            port: None,
+            ..UmadSelector::default()
         };
         let error = candidates(&selector, vec![port("mlx5_0", 1, PortState::Down)]).unwrap_err();
         let text = error.to_string();
         assert!(
-            text.contains("mlx5_7:*") && text.contains("mlx5_0:1 Down"),
+            text.contains("mlx5_7:*") && text.contains("mlx5_0:1 0x0000000000000021 Down"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_port_named_by_guid_is_chosen_in_any_state_and_no_other() {
+        let ports = || {
+            vec![
+                port("mlx5_0", 1, PortState::Active),
+                port("mlx5_0", 2, PortState::Down),
+            ]
+        };
+        let by_guid = |guid| UmadSelector {
+            guid: Some(Guid(guid)),
+            ..UmadSelector::default()
+        };
+        let chosen = candidates(&by_guid(0x22), ports()).unwrap();
+        assert_eq!((chosen.len(), chosen[0].port), (1, PortNum(2)));
+        let text = candidates(&by_guid(0x23), ports()).unwrap_err().to_string();
+        for part in [
+            "port GUID 0x0000000000000023",
+            "mlx5_0:1 0x0000000000000021 Active",
+            "mlx5_0:2 0x0000000000000022 Down",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
     }
 }

@@ -23,7 +23,9 @@ pub enum ImportReason {
     #[error("{0} bytes; at most {limit} are read", limit = super::MAX_BYTES)]
     TooLong(usize),
     /// Not text.
-    #[error("not UTF-8")]
+    #[error(
+        "a byte that is not UTF-8: expected UTF-8 text, to which `iconv -f latin1 -t utf-8` converts Latin-1"
+    )]
     NotUtf8,
     /// No header row of a matrix.
     #[error("no header row that names GPU0, as `nvidia-smi topo -m` prints it")]

@@ -148,18 +148,13 @@ impl HostInventory {
         for (mine, theirs, what) in guids {
             join(mine, theirs, &device, what, conflicts);
         }
-        if mine.link_layer.is_some()
-            && port.link_layer.is_some()
-            && mine.link_layer != port.link_layer
-        {
-            conflicts.push(Conflict {
-                device: device.clone(),
-                what: "link layer",
-                kept: format!("{:?}", mine.link_layer),
-                other: format!("{:?}", port.link_layer),
-            });
-        }
-        mine.link_layer = mine.link_layer.or(port.link_layer);
+        join(
+            &mut mine.link_layer,
+            port.link_layer,
+            &device,
+            "link layer",
+            conflicts,
+        );
         // A rate and a state change with time; the later source is the newer one.
         mine.gbps = port.gbps.or(mine.gbps);
         mine.active = port.active.or(mine.active);

@@ -12,6 +12,8 @@ pub use nvlink::{LinkFamily, LinkShape, NvLink, NvLinkDomain};
 pub use pci::{ParsePciAddressError, PciAddress};
 pub use tier::{ParseTierError, Tier};
 
+use std::fmt;
+
 use rsm_ids::Guid;
 
 /// The most GPUs of one host. The largest single systems have 16; a rack of 72 is 18 hosts.
@@ -83,6 +85,15 @@ pub enum LinkLayer {
     InfiniBand,
     /// RoCE, EFA or plain Ethernet: never joined.
     Ethernet,
+}
+
+impl fmt::Display for LinkLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LinkLayer::InfiniBand => "InfiniBand",
+            LinkLayer::Ethernet => "Ethernet",
+        })
+    }
 }
 
 /// A port of a channel adapter, as its host sees it.

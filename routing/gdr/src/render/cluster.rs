@@ -28,7 +28,7 @@ struct Instance<'a> {
 /// fabric.
 ///
 /// # Errors
-/// No fabric.
+/// No fabric, or no host in it.
 pub fn topograph_graph(analysis: &Analysis) -> Result<String, RenderError> {
     let domain = domain_of(analysis);
     let units = units(analysis)?;
@@ -53,7 +53,7 @@ pub fn topograph_graph(analysis: &Analysis) -> Result<String, RenderError> {
 /// `fabric.topograph.run` for schedulers that follow topograph.
 ///
 /// # Errors
-/// No fabric, or a host or prefix whose name Kubernetes does not take.
+/// No fabric, no host in it, or a host or prefix whose name Kubernetes does not take.
 pub fn kubernetes_labels(analysis: &Analysis, prefix: &str) -> Result<String, RenderError> {
     subdomain(prefix)?;
     let domain = domain_of(analysis);
@@ -83,7 +83,7 @@ pub fn kubernetes_labels(analysis: &Analysis, prefix: &str) -> Result<String, Re
 /// Volcano's HyperNodes: a unit is of tier 1, a connected part of the fabric of tier 2.
 ///
 /// # Errors
-/// No fabric, or a host whose name Kubernetes does not take.
+/// No fabric, no host in it, or a host whose name Kubernetes does not take.
 pub fn volcano_hypernodes(analysis: &Analysis) -> Result<String, RenderError> {
     let units = units(analysis)?;
     let mut parts: BTreeMap<usize, Vec<&Group<'_>>> = BTreeMap::new();

@@ -1,3 +1,5 @@
+use crate::JoinError;
+
 /// Why a file cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {
@@ -36,7 +38,7 @@ pub enum RenderError {
     /// Hosts that no unit holds, because nothing of them is in the fabric.
     #[error("host `{0}` has no port in the fabric")]
     NotInFabric(String),
-    /// No fabric was given.
-    #[error("there is no fabric to tell of")]
-    NoFabric,
+    /// Hosts and fabric have nothing in common.
+    #[error(transparent)]
+    Join(#[from] JoinError),
 }

@@ -17,9 +17,9 @@ pub(super) struct Group<'a> {
     pub(super) part: usize,
 }
 
-/// The scalable units with compute ports; hosts without any are in none.
+/// The scalable units with compute ports, at least one; hosts without any are in none.
 pub(super) fn units(analysis: &Analysis) -> Result<Vec<Group<'_>>, RenderError> {
-    let fabric = analysis.fabric.as_ref().ok_or(RenderError::NoFabric)?;
+    let fabric = analysis.joined()?;
     let units = analysis
         .rails
         .units

@@ -2,9 +2,9 @@ use std::fmt::Write as _;
 
 use super::RenderError;
 use super::ports::{find, of_fabric};
-use crate::Analysis;
 use crate::fabric::FabricPort;
 use crate::hints::walk;
+use crate::{Analysis, JoinError};
 
 /// The paths of a host's ports for ibacm, `route_preload opensm_full_v1`: a block for each port of
 /// the fabric, which gives ibacm the owner of each LID, and paths in the blocks of this host's
@@ -21,7 +21,7 @@ pub fn ibacm_paths(
     rate_code: impl Fn(u16) -> Option<u8>,
 ) -> Result<String, RenderError> {
     let (_, entry) = find(analysis, host)?;
-    let fabric = analysis.fabric.as_ref().ok_or(RenderError::NoFabric)?;
+    let fabric = analysis.fabric.as_ref().ok_or(JoinError::NoFabric)?;
     let mut mine: Vec<&FabricPort> = (0..entry.joined.len())
         .filter_map(|port| of_fabric(analysis, entry, port))
         .collect();

@@ -8,7 +8,7 @@ use crate::Analysis;
 /// only, and the switches between units are one switch above.
 ///
 /// # Errors
-/// No fabric.
+/// No fabric, or no host in it.
 pub fn slurm_tree(analysis: &Analysis) -> Result<String, RenderError> {
     let units = units(analysis)?;
     let mut out = String::new();
@@ -36,7 +36,7 @@ pub fn slurm_tree(analysis: &Analysis) -> Result<String, RenderError> {
 /// has a domain.
 ///
 /// # Errors
-/// No fabric, where there is no domain either.
+/// No fabric or no host in it, where there is no domain either.
 pub fn slurm_block(analysis: &Analysis) -> Result<String, RenderError> {
     let blocks = blocks(analysis)?;
     let mut out = String::new();
@@ -57,7 +57,7 @@ pub fn slurm_block(analysis: &Analysis) -> Result<String, RenderError> {
 /// Slurm's `topology.yaml` with both: the tree as the default of the cluster, and the blocks.
 ///
 /// # Errors
-/// No fabric.
+/// No fabric, or no host in it.
 pub fn slurm_yaml(analysis: &Analysis) -> Result<String, RenderError> {
     let units = units(analysis)?;
     let blocks = blocks(analysis)?;

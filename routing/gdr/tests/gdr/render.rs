@@ -11,7 +11,7 @@ use rsm_gdr::import::{InventoryFormat, import};
 use rsm_gdr::inventory::{HostInventory, NvLinkDomain, Tier};
 use rsm_gdr::job::{JobRequest, Pattern};
 use rsm_gdr::render::{self, NcclVersion, RenderError};
-use rsm_gdr::{Analysis, AnalysisConfig};
+use rsm_gdr::{Analysis, AnalysisConfig, JoinError};
 use rsm_ids::{Guid, Lid};
 use rsm_routing::engine::{EngineKind, Options, route};
 use rsm_routing::generate::generate;
@@ -308,11 +308,50 @@ fn missing_data_is_reported_as_an_error() {
         render::nccl_topology(&alone, "host", NcclVersion::RAILS),
         Err(no_address)
     );
-    assert_eq!(render::slurm_tree(&alone), Err(RenderError::NoFabric));
+    let no_fabric = RenderError::Join(JoinError::NoFabric);
+    assert_eq!(render::slurm_tree(&alone), Err(no_fabric));
     let unknown = RenderError::UnknownHost("x".to_owned());
     assert_eq!(render::mooncake_json(&alone, "x"), Err(unknown));
     assert!(
         render::nccl_environment(&alone, "host", NcclVersion::RAILS)
             .is_ok_and(|text| !text.contains(":1:0:0"))
     );
+}
+
+#[test]
+fn files_of_all_hosts_are_refused_where_no_host_is_in_the_fabric() {
+    let all = analysis();
+    let join = |inventory: &GpuInventory| {
+        Analysis::new(inventory, all.fabric.clone(), AnalysisConfig::default())
+    };
+    let none = join(&GpuInventory::new());
+    let mut elsewhere = GpuInventory::new();
+    let mut host = (*all.hosts[0].inventory).clone();
+    for port in &mut host.hca_ports {
+        (port.node_guid, port.port_guid, port.system_image_guid) = (None, None, None);
+    }
+    host.domain = None;
+    elsewhere
+        .insert("another-name", host, 0)
+        .expect("a plain host");
+    let apart = join(&elsewhere);
+    for format in render::EXPORTERS.iter().filter(|format| !format.of_host) {
+        // Figures of nothing are zeros, and monitoring wants them.
+        if format.name == "metrics" {
+            continue;
+        }
+        let options = render::ExportOptions {
+            host: String::new(),
+            nccl: NcclVersion::RAILS,
+            label_domain: render::ExportOptions::LABEL_DOMAIN.to_owned(),
+        };
+        let refusal = |error| Err(RenderError::Join(error));
+        assert_eq!(format.render(&none, &options), refusal(JoinError::NoHosts));
+        assert_eq!(
+            format.render(&apart, &options),
+            refusal(JoinError::NothingJoined { hosts: 1 }),
+            "{}",
+            format.name
+        );
+    }
 }

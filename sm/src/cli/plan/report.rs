@@ -10,6 +10,7 @@ use super::stopwatch::{memory_peak, milliseconds};
 use super::{Bench, Measured};
 use crate::cli::gpu::Summary;
 use crate::plan::lids_in_use;
+use crate::witness;
 
 #[derive(Serialize)]
 pub(super) struct Planned {
@@ -200,7 +201,7 @@ pub(super) fn write_text(
         yes(verdict.credit_loop_free, "credit loop")
     )?;
     for witness in &measured.report.witnesses {
-        writeln!(out, "         {witness:?}")?;
+        writeln!(out, "         {}", witness::unicast(witness))?;
     }
     writeln!(
         out,

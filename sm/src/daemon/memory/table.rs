@@ -30,7 +30,11 @@ pub(super) fn read<T>(
     for (key, value) in held(persisted, name) {
         match decode(key, value) {
             Some(row) => rows.push(row),
-            None => tracing::warn!(?key, ?value, "a record of {name} is not readable; left out"),
+            None => tracing::warn!(
+                key = hex::encode(key),
+                value = hex::encode(value),
+                "a record of {name} is not readable; left out"
+            ),
         }
     }
     rows

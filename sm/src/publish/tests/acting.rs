@@ -220,6 +220,8 @@ async fn a_simulated_fabric_is_operated_by_name() {
     };
     simulator.act(swap).await.unwrap();
     assert_eq!([3, 4].map(|port| peer(port).unwrap()), [other, before]);
+    // The links of the cables have trained by the answer.
+    assert_eq!(state(), PortState::Init);
 
     let refused = |node: &str, port: u8| {
         simulator.act(SimulationAction::Relink {

@@ -71,6 +71,9 @@ fn the_report_has_the_fields_that_scripts_read() {
     );
     assert!(line.contains(&format!("; {sent} SMPs in ")), "{line}");
     assert!(line.ends_with(" ms; 1 finding"), "{line}");
+    // People read the findings below that line.
+    let expected = format!("{line}\nwarning  self-cabled: remove the plug\n");
+    assert_eq!(report.text().to_string(), expected);
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm_api::Subnet;
 use rsm_api::model::{Selector, SubnetState};
+use rsm_api::{Subnet, v1};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::SmState;
 use rsm_routing::verify::Report;
@@ -98,6 +98,39 @@ fn before_the_first_snapshot_the_subnet_is_being_discovered() {
     assert_eq!(status.state(), SubnetState::Discovering);
     assert_eq!((status.generation, status.switches), (0, 0));
     assert_eq!(status.engine, None);
+}
+
+#[test]
+fn other_managers_are_listed_with_state_and_priority() {
+    let Role::Standby { master } = standby() else {
+        panic!("a standby has a master");
+    };
+    let third = Other {
+        guid: Guid(0x1021),
+        lid: Lid::NONE,
+        priority: 2,
+        state: SmState::NotActive,
+        name: "twin".to_owned(),
+        ..master.clone()
+    };
+    let view = blank_view();
+    view.replace(Arc::new(Snapshot {
+        role: standby(),
+        others: Arc::from([master, third]),
+        ..World::up().snapshot()
+    }));
+    let status = view.status();
+    assert_eq!(status.master.map(|master| master.lid), Some(9));
+    let shown: Vec<_> = status
+        .other_managers
+        .iter()
+        .map(|other| (other.description.as_str(), other.state(), other.priority))
+        .collect();
+    let expected = [
+        ("host-2", v1::ManagerState::Master, 14),
+        ("twin", v1::ManagerState::NotActive, 2),
+    ];
+    assert_eq!(shown, expected);
 }
 
 #[test]

@@ -85,6 +85,7 @@ impl World {
                 priority: 5,
                 sm_key: SM_KEY,
             },
+            others: Arc::new([]),
             own_guid: fabric.port(fabric.local.unwrap()).guid,
             port_up: true,
             converging: false,

@@ -3,8 +3,8 @@ use rsm_proto::v1;
 
 use super::{history, waiting};
 use crate::failure::Failure;
-use crate::output::Rows;
 use crate::session::{Session, all_pages};
+use crate::table::Rows;
 
 /// Routing engines: list them, show the engine in force, set another
 #[derive(Debug, Subcommand)]

@@ -40,6 +40,9 @@ pub(crate) async fn run(arguments: EventsArguments, session: &mut Session) -> Re
     if let Some(newest) = arguments.newest {
         events.drain(..events.len().saturating_sub(newest));
     }
+    if !arguments.follow {
+        session.output.page(events.len())?;
+    }
     for event in &events {
         print(&mut session.output, event)?;
     }

@@ -2,8 +2,8 @@ use clap::Args;
 use rsm_proto::v1;
 
 use crate::failure::Failure;
-use crate::output::Rows;
 use crate::session::{Session, all_pages};
+use crate::table::Rows;
 use crate::text::{NONE, label, or_none, timestamp};
 
 /// Lists nodes and cables that the subnet manager misses, or accepts that they are gone for good
@@ -45,12 +45,12 @@ pub(crate) async fn run(arguments: ExpectArguments, session: &mut Session) -> Re
             "MISSING SINCE",
             "KIND",
             "NAME",
-            "AT",
+            "+AT",
             "WAS AT",
-            "STATE",
-            ">CABLES",
-            ">HOSTS",
-            ">MOVED",
+            "+STATE",
+            "+>CABLES",
+            "+>HOSTS",
+            "+>MOVED",
             "LEFT",
         ],
         |missing| {

@@ -36,7 +36,7 @@ pub(crate) async fn run(
     .await?;
     session.output.list(
         findings,
-        ["SINCE", "SEVERITY", "KIND", ">TIMES", "AT", "MESSAGE"],
+        ["SINCE", "SEVERITY", "KIND", "+>TIMES", "+AT", "MESSAGE"],
         |finding| {
             [
                 timestamp(finding.raised_unix_ms),

@@ -2,8 +2,8 @@ use clap::Args;
 use rsm_proto::v1;
 
 use crate::failure::Failure;
-use crate::output::Rows;
 use crate::session::{Session, all_pages};
+use crate::table::Rows;
 use crate::text::{milliseconds, timestamp};
 
 /// The latest convergences: cause, time of each stage, packets
@@ -27,26 +27,26 @@ pub(crate) async fn run(arguments: HistoryArguments, session: &mut Session) -> R
     )
     .await?;
     if session.output.is_json() {
-        return session.output.json(&convergences);
+        return session.output.json_list(convergences);
     }
-    session.output.table(rows(convergences))
+    session.output.only_table(rows(convergences))
 }
 
 /// A table of convergences.
 pub(super) fn rows(convergences: Vec<v1::Convergence>) -> Rows {
     let mut rows = Rows::new(&[
         "FINISHED",
-        ">GENERATION",
+        "+>GENERATION",
         "CAUSE",
-        ">DISCOVER",
-        ">PLAN",
-        ">PUSH",
+        "+>DISCOVER",
+        "+>PLAN",
+        "+>PUSH",
         ">TOTAL",
         ">GETS",
         ">SETS",
-        ">RETRIES",
-        ">LFT",
-        ">MFT",
+        "+>RETRIES",
+        "+>LFT",
+        "+>MFT",
         "COMPLETE",
     ]);
     for convergence in convergences {

@@ -125,7 +125,5 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
 async fn ask(question: Question, global: Global) -> Result<(), Failure> {
     let mut session = Session::open(global).await?;
     let outcome = answer(question, &mut session).await;
-    // Flush the output of a failed command before its failure.
-    let flushed = session.output.flush();
-    outcome.and(flushed)
+    session.end(outcome)
 }

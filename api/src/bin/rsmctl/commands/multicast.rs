@@ -4,8 +4,8 @@ use rsm_proto::v1;
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::output::Rows;
 use crate::session::{Session, all_pages};
+use crate::table::Rows;
 use crate::text::{hex, label, p_key, port_or_gone};
 
 /// Multicast groups, or the members and the tree of one
@@ -51,8 +51,8 @@ async fn all(arguments: MulticastArguments, session: &mut Session) -> Result<(),
             "MGID",
             "MLID",
             "P_KEY",
-            ">MTU",
-            ">GB/S",
+            "+>MTU",
+            "+>GB/S",
             ">SL",
             ">MEMBERS",
             ">FULL",
@@ -102,7 +102,7 @@ async fn one(name: &str, session: &mut Session) -> Result<(), Failure> {
     for line in heading(&whole.group) {
         session.output.line(&line)?;
     }
-    let mut rows = Rows::new(&["PORT", "GID", "JOIN STATE", "SERVED", "JOINED BY"]);
+    let mut rows = Rows::new(&["PORT", "GID", "JOIN STATE", "SERVED", "+JOINED BY"]);
     for member in whole.members {
         let states: Vec<String> = member
             .join_states

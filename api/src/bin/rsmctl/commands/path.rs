@@ -4,8 +4,9 @@ use rsm_proto::v1;
 
 use super::route;
 use crate::failure::Failure;
-use crate::output::{Rows, printable};
+use crate::output::printable;
 use crate::session::Session;
+use crate::table::Rows;
 use crate::text::{hex, nanoseconds, p_key};
 
 /// The paths that the SA answers to a host's query

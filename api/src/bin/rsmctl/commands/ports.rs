@@ -36,14 +36,14 @@ pub(crate) async fn run(arguments: PortsArguments, session: &mut Session) -> Res
     session.output.list(
         ports,
         [
-            "NODE",
+            "+NODE",
             ">PORT",
             ">LID",
             "STATE",
-            "PHYSICAL",
+            "+PHYSICAL",
             "RATE",
-            ">MTU",
-            ">VLS",
+            "+>MTU",
+            "+>VLS",
             "PEER",
             "DESCRIPTION",
         ],

@@ -2,8 +2,8 @@ use clap::Args;
 use rsm_proto::v1;
 
 use crate::failure::Failure;
-use crate::output::Rows;
 use crate::session::Session;
+use crate::table::Rows;
 use crate::text::port_of;
 
 /// How well the routes in force spread traffic

@@ -2,8 +2,9 @@ use clap::Args;
 use rsm_proto::v1;
 
 use crate::failure::Failure;
-use crate::output::{Rows, printable};
+use crate::output::printable;
 use crate::session::Session;
+use crate::table::Rows;
 use crate::text::{label, optional};
 
 /// The path from one port to another, hop by hop

@@ -2,8 +2,8 @@ use clap::Args;
 use rsm_proto::v1;
 
 use crate::failure::Failure;
-use crate::output::Rows;
 use crate::session::Session;
+use crate::table::Rows;
 use crate::text::{NONE, nanoseconds};
 
 /// Requests of hosts to the SA, and the latency of its answers

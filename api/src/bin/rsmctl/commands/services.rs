@@ -34,7 +34,7 @@ pub(crate) async fn run(
     .await?;
     session.output.list(
         services,
-        ["SERVICE", "NAME", "P_KEY", "LEASE", "PORT", "GID"],
+        ["SERVICE", "NAME", "P_KEY", "LEASE", "PORT", "+GID"],
         |service| {
             let port = port_of(&service.description, service.port.as_ref());
             [

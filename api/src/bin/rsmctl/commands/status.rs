@@ -2,8 +2,8 @@ use clap::Args;
 use rsm_proto::v1;
 
 use crate::failure::Failure;
-use crate::output::Rows;
 use crate::session::Session;
+use crate::table::Rows;
 use crate::text::{count, duration, label, lid, milliseconds};
 
 /// The subnet and its manager at one glance
@@ -17,17 +17,17 @@ pub(crate) async fn run(_: StatusArguments, session: &mut Session) -> Result<(),
     if session.output.is_json() {
         return session.output.json(&status);
     }
-    session.output.table(rows(&status))?;
-    match answer.connections.filter(|clients| clients.refused > 0) {
-        Some(clients) => session.output.line(&refusals(&clients)),
-        None => Ok(()),
+    let mut rows = rows(&status);
+    if let Some(clients) = answer.connections.filter(|clients| clients.refused > 0) {
+        rows.add(["API".to_owned(), refusals(&clients)]);
     }
+    session.output.table(rows)
 }
 
-/// The line about refused clients, for a count above 0.
+/// The text about refused clients, for a count above 0.
 fn refusals(clients: &v1::Connections) -> String {
     format!(
-        "API         {} connections were refused since the start; open now {} of {} over TCP, {} of {} at the socket: \
+        "{} connections were refused since the start; open now {} of {} over TCP, {} of {} at the socket: \
          end idle clients, or raise the limit of open files (LimitNOFILE)",
         clients.refused, clients.tcp_open, clients.tcp_limit, clients.unix_open, clients.unix_limit
     )
@@ -56,14 +56,8 @@ fn rows(status: &v1::SubnetStatus) -> Rows {
             duration(status.uptime_ms)
         ),
     );
-    if let Some(master) = &status.master {
-        row(
-            "Master",
-            format!(
-                "{}, LID {}, priority {}",
-                master.guid, master.lid, master.priority
-            ),
-        );
+    for (name, manager) in managers(status) {
+        row(name, manager);
     }
     row("Generation", status.generation.to_string());
     row(
@@ -114,6 +108,39 @@ fn rows(status: &v1::SubnetStatus) -> Rows {
         );
     }
     rows
+}
+
+/// The rows about other subnet managers: the master, where it is not this one, first.
+fn managers(status: &v1::SubnetStatus) -> Vec<(&'static str, String)> {
+    let master = status.master.as_ref();
+    let is_master =
+        |other: &&v1::OtherManager| master.is_some_and(|master| master.guid == other.guid);
+    let mut rows = Vec::new();
+    if let Some(master) = master {
+        let name = status.other_managers.iter().find(is_master);
+        let name = name.map_or("", |other| other.description.as_str());
+        let place = identity(name, &master.guid, master.lid);
+        rows.push(("Master", format!("{place}, priority {}", master.priority)));
+    }
+    let others = status.other_managers.iter();
+    for other in others.filter(|other| !is_master(other)) {
+        let text = format!(
+            "{}, priority {}, {}",
+            identity(&other.description, &other.guid, other.lid),
+            other.priority,
+            label::<v1::ManagerState>(other.state)
+        );
+        rows.push(("Other manager", text));
+    }
+    rows
+}
+
+/// `host-1 (0x0002c90300100000), LID 9`.
+fn identity(description: &str, guid: &str, at: u32) -> String {
+    match description {
+        "" => format!("{guid}, LID {}", lid(at)),
+        name => format!("{name} ({guid}), LID {}", lid(at)),
+    }
 }
 
 fn proof(verify: &v1::Verification) -> String {

@@ -3,8 +3,8 @@ use rsm_proto::v1;
 use rsm_proto::v1::foresee_loss_request::Loss;
 
 use crate::failure::Failure;
-use crate::output::Rows;
 use crate::session::Session;
+use crate::table::Rows;
 use crate::text::{count, port_of};
 
 /// Most names of a list in the text output; `--format json` has all.

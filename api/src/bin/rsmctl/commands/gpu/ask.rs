@@ -3,10 +3,11 @@ use std::path::Path;
 use rsm_proto::v1;
 use tokio::signal::ctrl_c;
 
-use super::GpuCommand;
+use super::{GpuCommand, check};
 use crate::failure::Failure;
-use crate::output::{Rows, printable};
+use crate::output::printable;
 use crate::session::{Session, all_pages};
+use crate::table::Rows;
 use crate::text::count;
 
 /// The largest file to send, in bytes; the server's limit.
@@ -36,8 +37,8 @@ pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<()
                 .output
                 .line(&format!("{} GPUs, {} ports", answer.gpus, answer.ports))
         }
-        GpuCommand::Forget { host } => {
-            let request = v1::ForgetGpuHostRequest { host };
+        GpuCommand::Forget { host, machine_type } => {
+            let request = v1::ForgetGpuHostRequest { host, machine_type };
             let answer = session.gpu().forget_gpu_host(request).await?.into_inner();
             match session.output.is_json() {
                 true => session.output.json(&answer),
@@ -45,7 +46,7 @@ pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<()
             }
         }
         GpuCommand::Hosts => hosts(session).await,
-        GpuCommand::Check => check(session).await,
+        GpuCommand::Check(arguments) => check::run(&arguments, session).await,
         GpuCommand::Watch => watch(session).await,
         GpuCommand::Hints { host } => {
             let request = v1::GetGpuHintsRequest { host };
@@ -148,19 +149,12 @@ fn text(lines: &str, session: &mut Session) -> Result<(), Failure> {
         .try_for_each(|line| session.output.line(&printable(line)))
 }
 
-async fn list(only_with_findings: bool, session: &Session) -> Result<Vec<v1::GpuHost>, Failure> {
-    all_pages(
-        v1::ListGpuHostsRequest {
-            only_with_findings,
-            ..Default::default()
-        },
-        async |request| session.gpu().list_gpu_hosts(request).await,
-    )
-    .await
-}
-
 async fn hosts(session: &mut Session) -> Result<(), Failure> {
-    let hosts = list(false, session).await?;
+    let request = v1::ListGpuHostsRequest::default();
+    let hosts = all_pages(request, async |request| {
+        session.gpu().list_gpu_hosts(request).await
+    })
+    .await?;
     session.output.list(
         hosts,
         [
@@ -188,38 +182,6 @@ async fn hosts(session: &mut Session) -> Result<(), Failure> {
             ]
         },
     )
-}
-
-async fn check(session: &mut Session) -> Result<(), Failure> {
-    let hosts = list(true, session).await?;
-    let broken = hosts
-        .iter()
-        .flat_map(|host| &host.findings)
-        .filter(|one| one.severity == "error")
-        .count();
-    if session.output.is_json() {
-        session.output.json(&hosts)?;
-    } else if hosts.is_empty() {
-        session.output.line("nothing is wrong")?;
-    }
-    if !session.output.is_json() {
-        for host in &hosts {
-            for finding in &host.findings {
-                let line = format!(
-                    "{:<8} {} {}: {}",
-                    finding.severity, host.name, finding.kind, finding.evidence
-                );
-                session.output.line(&printable(&line))?;
-                session
-                    .output
-                    .line(&format!("         {}", finding.advice))?;
-            }
-        }
-    }
-    match broken {
-        0 => Ok(()),
-        broken => Err(Failure::Refused(format!("{broken} findings are errors"))),
-    }
 }
 
 async fn pair(

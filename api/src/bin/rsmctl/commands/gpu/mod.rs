@@ -1,4 +1,5 @@
 mod ask;
+mod check;
 mod probe;
 
 use std::path::PathBuf;
@@ -31,15 +32,18 @@ pub(crate) enum GpuCommand {
         /// The file
         file: PathBuf,
     },
-    /// Removes the inventory of a host from the server
+    /// Removes the inventory of a host, or a machine type, from the server
     Forget {
-        /// The host
+        /// The name of the host, or with --machine-type of the machine type
         host: String,
+        /// Remove a machine type: hosts without an inventory of their own have none any more
+        #[arg(long)]
+        machine_type: bool,
     },
     /// Hosts with GPUs
     Hosts,
-    /// Faults of hosts and their cables; exit code 1 if there is an error
-    Check,
+    /// Faults of hosts and their cables; exit code 1 if there is an error, or no host to check
+    Check(check::CheckArguments),
     /// Hosts whose answers change with inventories or the fabric, until interrupted
     Watch,
     /// The port that each GPU of a host should use, and why
@@ -129,7 +133,5 @@ pub(crate) async fn run(command: GpuCommand, global: Global) -> Result<(), Failu
     }
     let mut session = Session::open(global).await?;
     let outcome = ask::run(command, &mut session).await;
-    // Flush the output of a failed command before its failure.
-    let flushed = session.output.flush();
-    outcome.and(flushed)
+    session.end(outcome)
 }

@@ -1,0 +1,112 @@
+//! A pager for long tables on a terminal.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use tokio::signal::unix::{SignalKind, signal};
+
+/// The lines of the smallest usual terminal: shorter output needs no pager.
+pub(crate) const PAGE: usize = 24;
+
+/// The pager where `PAGER` names none, if it is installed.
+const USUAL: &str = "less";
+
+/// What `less` does unless the variable LESS says otherwise: it ends if all fits on the screen, and
+/// leaves the text there.
+const LESS: &str = "FRX";
+
+/// The exit code of a shell that finds no such command.
+const NOT_FOUND: i32 = 127;
+
+/// The command of the pager: `pager` is the value of PAGER. None where that is empty or `cat`.
+pub(crate) fn command(
+    pager: Option<OsString>,
+    is_installed: impl Fn(&str) -> bool,
+) -> Option<OsString> {
+    match pager {
+        Some(pager) if pager.is_empty() || pager == "cat" => None,
+        Some(pager) => Some(pager),
+        None => is_installed(USUAL).then(|| USUAL.into()),
+    }
+}
+
+/// Whether a folder of `PATH` has a file of that name.
+pub(crate) fn is_installed(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// A pager that runs.
+pub(crate) struct Pager {
+    command: OsString,
+    child: Child,
+}
+
+impl Pager {
+    /// Runs the pager with the shell, as PAGER may have options. The second value is its input.
+    pub(crate) fn start(command: &OsStr) -> io::Result<(Pager, ChildStdin)> {
+        let mut shell = Command::new("/bin/sh");
+        shell.arg("-c").arg(command).stdin(Stdio::piped());
+        if env::var_os("LESS").is_none() {
+            shell.env("LESS", LESS);
+        }
+        let mut child = shell.spawn()?;
+        let input = child.stdin.take();
+        let input = input.ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        // Ctrl-C is for the pager, which ends by itself. Dropping the listener leaves the signal
+        // without effect on this process. Without it, rsmctl ends first: no harm to the output.
+        drop(signal(SignalKind::interrupt()));
+        let command = command.to_owned();
+        Ok((Pager { command, child }, input))
+    }
+
+    /// Waits for the pager to end. Close its input first.
+    pub(crate) fn wait(mut self) -> io::Result<()> {
+        match self.child.wait()?.code() {
+            Some(NOT_FOUND) => Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                format!(
+                    "the pager `{}` is not installed: set PAGER, or give --no-pager",
+                    self.command.display()
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn the_pager_is_that_of_the_environment_or_less() {
+        let chosen = |pager: Option<&str>, less| command(pager.map(OsString::from), |_| less);
+        assert_eq!(chosen(None, true), Some("less".into()));
+        assert_eq!(chosen(None, false), None);
+        assert_eq!(chosen(Some("more -d"), false), Some("more -d".into()));
+        assert_eq!(chosen(Some("cat"), true), None);
+        assert_eq!(chosen(Some(""), true), None);
+    }
+
+    #[tokio::test]
+    async fn the_pager_gets_the_text_and_a_missing_one_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("seen");
+        let mut shell = OsString::from("cat > ");
+        shell.push(&file);
+        let (pager, mut input) = Pager::start(&shell).unwrap();
+        input.write_all(b"some lines\n").unwrap();
+        drop(input);
+        pager.wait().unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "some lines\n");
+        let (pager, input) = Pager::start(OsStr::new("no-such-pager-anywhere -x")).unwrap();
+        drop(input);
+        let error = pager.wait().unwrap_err().to_string();
+        assert!(error.contains("`no-such-pager-anywhere -x`"), "{error}");
+    }
+}

@@ -1,0 +1,316 @@
+//! Tables: sorted, cut and laid out for a width.
+
+use std::cmp::Ordering;
+use std::str::FromStr;
+
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
+
+use crate::output::printable;
+
+/// The widest table without `--wide`, in columns of the terminal.
+pub(crate) const WIDTH: u16 = 100;
+
+/// The widest column that never wraps, in columns of the terminal: a time stamp.
+const UNBROKEN: usize = 24;
+
+/// The gap between two columns.
+const GAP: u16 = 2;
+
+/// The order of a table's rows: `COLUMN`, or `-COLUMN` for the reverse.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sort {
+    column: String,
+    reverse: bool,
+}
+
+impl FromStr for Sort {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Sort, String> {
+        let (column, reverse) = match text.strip_prefix('-') {
+            Some(column) => (column, true),
+            None => (text, false),
+        };
+        match column {
+            "" => Err("expected the heading of a column, in reverse with `-` before it".to_owned()),
+            column => Ok(Sort {
+                column: column.to_owned(),
+                reverse,
+            }),
+        }
+    }
+}
+
+/// How a table is printed.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Layout {
+    /// All columns, and each row on one line.
+    pub(crate) wide: bool,
+    pub(crate) sort: Option<Sort>,
+    /// The most rows, after sorting.
+    pub(crate) limit: Option<usize>,
+}
+
+/// The table has no column of that name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no column `{wanted}` to sort by: expected one of {}", known.join(", "))]
+pub(crate) struct UnknownColumn {
+    wanted: String,
+    known: Vec<String>,
+}
+
+struct Column {
+    /// Empty in a table without headings.
+    heading: String,
+    is_number: bool,
+    /// Left out first where the table is too wide.
+    is_spare: bool,
+}
+
+/// A table under construction.
+pub(crate) struct Rows {
+    columns: Vec<Column>,
+    has_headings: bool,
+    rows: Vec<Vec<String>>,
+}
+
+impl Rows {
+    /// A table with these headings. A heading that begins with `>` is of a column of numbers, one
+    /// that begins with `+` of a column that is left out first where the table is too wide; `+>` is
+    /// both.
+    pub(crate) fn new(headings: &[&str]) -> Rows {
+        let column = |heading: &&str| {
+            let (is_spare, heading) = match heading.strip_prefix('+') {
+                Some(rest) => (true, rest),
+                None => (false, *heading),
+            };
+            Column {
+                heading: heading.trim_start_matches('>').to_owned(),
+                is_number: heading.starts_with('>'),
+                is_spare,
+            }
+        };
+        Rows {
+            columns: headings.iter().map(column).collect(),
+            has_headings: true,
+            rows: Vec::new(),
+        }
+    }
+
+    /// A table without headings: names and values.
+    pub(crate) fn plain(columns: usize) -> Rows {
+        let column = || Column {
+            heading: String::new(),
+            is_number: false,
+            is_spare: false,
+        };
+        Rows {
+            columns: std::iter::repeat_with(column).take(columns).collect(),
+            has_headings: false,
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row.
+    pub(crate) fn add<const N: usize>(&mut self, cells: [String; N]) {
+        debug_assert_eq!(
+            N,
+            self.columns.len(),
+            "a row has as many cells as the table has columns"
+        );
+        self.rows
+            .push(cells.iter().map(|cell| printable(cell)).collect());
+    }
+
+    /// Whether the rows are items, which have an order and a number, rather than names and values.
+    pub(crate) fn is_list(&self) -> bool {
+        self.has_headings
+    }
+
+    /// Sorts the rows. The order of equal rows stays.
+    ///
+    /// # Errors
+    /// There is no such column; the rows are unchanged.
+    pub(crate) fn sort(&mut self, by: &Sort) -> Result<(), UnknownColumn> {
+        let is_wanted = |column: &Column| column.heading.eq_ignore_ascii_case(&by.column);
+        let Some(at) = self.columns.iter().position(is_wanted) else {
+            return Err(UnknownColumn {
+                wanted: by.column.clone(),
+                known: self.columns.iter().map(|c| c.heading.clone()).collect(),
+            });
+        };
+        let is_number = self.columns[at].is_number;
+        self.rows.sort_by(|one, other| {
+            let order = compare(&one[at], &other[at], is_number);
+            if by.reverse { order.reverse() } else { order }
+        });
+        Ok(())
+    }
+
+    /// Leaves out the rows after the first `limit`.
+    pub(crate) fn truncate(&mut self, limit: usize) {
+        self.rows.truncate(limit);
+    }
+
+    /// The lines of the table, at most [`WIDTH`] wide unless `wide`.
+    pub(crate) fn lines(mut self, wide: bool) -> Vec<String> {
+        let mut widths = self.widths();
+        if !wide {
+            self.leave_out_spare_columns(&mut widths);
+        }
+        let mut table = self.table();
+        if !wide && total(&widths) > usize::from(WIDTH) {
+            wrap(&mut table, &self.columns, &widths);
+        }
+        let lines = table.lines();
+        lines.map(|line| line.trim_end().to_owned()).collect()
+    }
+
+    /// The width that each column takes on one line, in characters.
+    fn widths(&self) -> Vec<usize> {
+        let width = |at: usize| {
+            let cells = self.rows.iter().map(|row| row[at].chars().count());
+            let heading = self.columns[at].heading.chars().count();
+            cells.max().unwrap_or(0).max(heading)
+        };
+        (0..self.columns.len()).map(width).collect()
+    }
+
+    /// Leaves out spare columns from the right, until the table fits or none is left.
+    fn leave_out_spare_columns(&mut self, widths: &mut Vec<usize>) {
+        while total(widths) > usize::from(WIDTH) {
+            let Some(at) = self.columns.iter().rposition(|column| column.is_spare) else {
+                return;
+            };
+            self.columns.remove(at);
+            widths.remove(at);
+            for row in &mut self.rows {
+                row.remove(at);
+            }
+        }
+    }
+
+    fn table(&mut self) -> Table {
+        let mut table = Table::new();
+        table
+            .load_style(presets::NOTHING)
+            .set_content_arrangement(ContentArrangement::Disabled)
+            .force_no_tty();
+        if self.has_headings {
+            table.set_header(self.columns.iter().map(|column| &column.heading));
+        }
+        for row in std::mem::take(&mut self.rows) {
+            table.add_row(row);
+        }
+        let last = self.columns.len().saturating_sub(1);
+        for (at, column) in table.column_iter_mut().enumerate() {
+            column.set_padding((0, if at < last { GAP } else { 0 }));
+            if self.columns[at].is_number {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        table
+    }
+}
+
+/// Wraps the columns of long text, so that the table is [`WIDTH`] wide.
+fn wrap(table: &mut Table, columns: &[Column], widths: &[usize]) {
+    table
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(WIDTH);
+    for (at, column) in table.column_iter_mut().enumerate() {
+        if columns[at].is_number || widths[at] <= UNBROKEN {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+    }
+}
+
+/// The width of a table on one line.
+fn total(widths: &[usize]) -> usize {
+    widths.iter().sum::<usize>() + usize::from(GAP) * widths.len().saturating_sub(1)
+}
+
+/// Compares two cells; cells that are no number come after all numbers.
+fn compare(one: &str, other: &str, is_number: bool) -> Ordering {
+    if !is_number {
+        return one.cmp(other);
+    }
+    match (number(one), number(other)) {
+        (Some(one), Some(other)) => one.total_cmp(&other),
+        (one, other) => other.is_some().cmp(&one.is_some()),
+    }
+}
+
+/// The number at the beginning of a cell: the LIDs `49-52` and `49+3` sort as 49.
+fn number(cell: &str) -> Option<f64> {
+    let end = cell
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(cell.len());
+    cell[..end].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Rows {
+        let mut rows = Rows::new(&["NAME", "+>LID", "+NOTE", "MESSAGE"]);
+        let note = || "n".repeat(20);
+        rows.add(["b".to_owned(), "9".to_owned(), note(), "short".to_owned()]);
+        rows.add(["a".to_owned(), "-".to_owned(), note(), "short".to_owned()]);
+        rows.add([
+            "c".to_owned(),
+            "10-13".to_owned(),
+            note(),
+            "word ".repeat(15),
+        ]);
+        rows
+    }
+
+    fn names(sort: &str) -> String {
+        let mut rows = table();
+        rows.sort(&sort.parse().unwrap()).unwrap();
+        let lines = rows.lines(true);
+        lines[1..].iter().map(|line| &line[..1]).collect()
+    }
+
+    #[test]
+    fn rows_are_sorted_by_number_or_text() {
+        assert_eq!(names("name"), "abc");
+        assert_eq!(names("-NAME"), "cba");
+        assert_eq!(names("LID"), "bca");
+        let error = table().sort(&"gid".parse().unwrap()).unwrap_err();
+        let expected = "no column `gid` to sort by: expected one of NAME, LID, NOTE, MESSAGE";
+        assert_eq!(error.to_string(), expected);
+        assert!("-".parse::<Sort>().is_err());
+    }
+
+    #[test]
+    fn a_wide_table_loses_spare_columns_before_it_wraps() {
+        // 4 + 2 + 5 + 2 + 20 + 2 + 75 columns, without the note 88.
+        let lines = table().lines(false);
+        assert!(lines.iter().all(|line| line.chars().count() <= 100));
+        assert_eq!(lines[0], "NAME    LID  MESSAGE");
+        assert_eq!(lines.len(), 4);
+        assert!(table().lines(true)[0].contains("NOTE"));
+    }
+
+    #[test]
+    fn text_wraps_and_loses_no_word() {
+        let mut rows = table();
+        let words: Vec<String> = (0..80).map(|n| format!("word{n}")).collect();
+        let guid = "0x0002c90300001234:36".to_owned();
+        rows.add([
+            guid.clone(),
+            "1".to_owned(),
+            "n".to_owned(),
+            words.join(" "),
+        ]);
+        let lines = rows.lines(false);
+        assert!(lines.iter().all(|line| line.chars().count() <= 100));
+        let text = lines.join("\n");
+        let found: Vec<&str> = text.split_whitespace().collect();
+        assert!(words.iter().all(|word| found.contains(&word.as_str())));
+        assert!(found.contains(&guid.as_str()), "{text}");
+    }
+}

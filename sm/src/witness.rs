@@ -1,0 +1,113 @@
+//! Faults that a proof found, as sentences for operators.
+
+use rsm_ids::{Guid, PortNum};
+use rsm_routing::verify::{MulticastWitness, Witness};
+
+/// A fault in forwarding tables, as one sentence.
+pub(crate) fn unicast(witness: &Witness) -> String {
+    match witness {
+        Witness::Dropped { switch, lid, port } => match port {
+            Some(port) => {
+                format!(
+                    "switch {switch} sends packets to LID {lid} to port {port}, which leads nowhere"
+                )
+            }
+            None => format!("switch {switch} has no path to LID {lid}"),
+        },
+        Witness::Loop { lid, hops } => {
+            format!("packets to LID {lid} go round in a loop: {}", path(hops))
+        }
+        Witness::CreditLoop { channels } => {
+            format!(
+                "links wait for each other in a credit loop: {}",
+                path(channels)
+            )
+        }
+        Witness::CreditLoopOnLanes { channels } => {
+            let channels = channels.iter();
+            let named: Vec<String> = channels
+                .map(|channel| format!("{} VL {}", place(channel.switch, channel.port), channel.vl))
+                .collect();
+            format!(
+                "links wait for each other in a credit loop: {}",
+                named.join(" -> ")
+            )
+        }
+        Witness::OffLanes { channel } => format!(
+            "packets at {} are on VL {}, which the routes do not use",
+            place(channel.switch, channel.port),
+            channel.vl
+        ),
+    }
+}
+
+/// A fault in multicast trees, as one sentence.
+pub(crate) fn multicast(witness: &MulticastWitness) -> String {
+    match witness {
+        MulticastWitness::Loop { mlid, switch, port } => format!(
+            "the tree of multicast LID {mlid:#x} has a loop through {}",
+            place(*switch, *port),
+            mlid = mlid.0
+        ),
+        MulticastWitness::Missing { mlid, switch, port } => format!(
+            "multicast LID {mlid:#x} does not reach {}",
+            place(*switch, *port),
+            mlid = mlid.0
+        ),
+        MulticastWitness::Stray { mlid, switch, port } => format!(
+            "multicast LID {mlid:#x} leaves by {}, where no member is",
+            place(*switch, *port),
+            mlid = mlid.0
+        ),
+    }
+}
+
+/// `0x0002c90300001234:7`, as `rsmctl` takes the name of a port.
+fn place(switch: Guid, port: PortNum) -> String {
+    format!("{switch}:{port}")
+}
+
+fn path(hops: &[(Guid, PortNum)]) -> String {
+    let named: Vec<String> = hops
+        .iter()
+        .map(|&(switch, port)| place(switch, port))
+        .collect();
+    named.join(" -> ")
+}
+
+#[cfg(test)]
+mod tests {
+    use rsm_ids::Lid;
+
+    use super::*;
+
+    #[test]
+    fn faults_are_sentences_with_names_that_rsmctl_takes() {
+        let (one, two) = ((Guid(1), PortNum(2)), (Guid(3), PortNum(4)));
+        let names = "0x0000000000000001:2 -> 0x0000000000000003:4";
+        let circle = Witness::Loop {
+            lid: Lid(7),
+            hops: vec![one, two],
+        };
+        let expected = format!("packets to LID 7 go round in a loop: {names}");
+        assert_eq!(unicast(&circle), expected);
+        let waiting = Witness::CreditLoop {
+            channels: vec![one, two],
+        };
+        assert!(unicast(&waiting).ends_with(names));
+        let dropped = Witness::Dropped {
+            switch: Guid(1),
+            lid: Lid(7),
+            port: None,
+        };
+        let expected = "switch 0x0000000000000001 has no path to LID 7";
+        assert_eq!(unicast(&dropped), expected);
+        let missing = MulticastWitness::Missing {
+            mlid: Lid(0xc001),
+            switch: Guid(1),
+            port: PortNum(2),
+        };
+        let expected = "multicast LID 0xc001 does not reach 0x0000000000000001:2";
+        assert_eq!(multicast(&missing), expected);
+    }
+}
