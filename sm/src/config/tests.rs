@@ -244,6 +244,24 @@ fn checking_follows_the_root_guid_file() {
 }
 
 #[test]
+fn checking_an_opensm_conf_shows_every_key_only_on_request() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("opensm.conf");
+    fs::write(&file, "lmc 1\nconsole off\nqos TRUE\n").unwrap();
+    let report = check(&file).unwrap();
+    let count = "keys: 1 obeyed, 1 not needed here, 1 not available, 0 unknown";
+    let brief = report.to_string();
+    let brief: Vec<_> = brief.lines().collect();
+    assert!(brief[0].contains(":3:1: warning: qos is `TRUE`: not available: "));
+    assert_eq!((brief[1], brief.len()), (count, 3));
+    let verbose = report.verbose().to_string();
+    let verbose: Vec<_> = verbose.lines().collect();
+    assert!(verbose[0].ends_with(":1:1: note: lmc is `1`: obeyed: lids.lmc = 1"));
+    assert!(verbose[1].contains(":2:1: note: console is `off`: not needed here: "));
+    assert_eq!((verbose[2], verbose[3]), (brief[0], count));
+}
+
+#[test]
 fn a_file_that_is_no_text_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("rsm.toml");

@@ -21,6 +21,9 @@ fn every_key_that_opensm_writes_is_known_and_its_defaults_ask_for_nothing_more()
         .output()
         .unwrap();
     let text = std::fs::read_to_string(&file).unwrap_or_else(|_| panic!("{output:?}"));
+    // Of OpenSM's default files none exists, whatever this host has.
+    let text = text.replace("/etc/opensm/", "/absent/opensm/");
+    std::fs::write(&file, &text).unwrap();
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let written: BTreeSet<&str> = lines
         .filter_map(|line| line.split_whitespace().next())
