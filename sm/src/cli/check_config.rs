@@ -16,6 +16,9 @@ pub(super) struct CheckArgs {
     /// Print a configuration with every key, its meaning and its default
     #[arg(long, conflicts_with = "file")]
     sample: bool,
+    /// Show notes, too, and what becomes of every key of an opensm.conf
+    #[arg(long, short, requires = "file")]
+    verbose: bool,
 }
 
 pub(super) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
@@ -24,7 +27,10 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let report = config::check(file)?;
-    print(|out| writeln!(out, "{report}"))?;
+    match args.verbose {
+        true => print(|out| writeln!(out, "{}", report.verbose()))?,
+        false => print(|out| writeln!(out, "{report}"))?,
+    }
     Ok(if report.has_errors() {
         ExitCode::FAILURE
     } else {

@@ -3,6 +3,7 @@
 mod check_config;
 mod generate;
 mod gpu;
+mod log_file;
 mod output;
 mod plan;
 mod serve;

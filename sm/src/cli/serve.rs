@@ -2,30 +2,31 @@
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
+use std::sync::Mutex;
 
 use anyhow::Context as _;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
+use super::log_file::LogFile;
 use super::output::{print, print_json};
 use super::{Detail, Format, ServeArgs};
-use crate::config::Config;
+use crate::config::{Config, LogConfig};
 use crate::daemon::{self, DaemonOptions, DryRunOptions, FabricSpec};
 use crate::publish::dry_run::WOULD_SET;
 use crate::publish::summary::OnceReport;
 
 pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let progress = std::io::stderr().is_terminal() && args.log.is_none() && !args.log_json;
-    start_log(&args)?;
-    let mut config = match &args.config {
+    let (mut config, findings) = match &args.config {
         Some(file) => {
             let loaded = Config::load(file)?;
-            for finding in &loaded.findings {
-                tracing::warn!("{finding}");
-            }
-            loaded.config
+            (loaded.config, loaded.findings)
         }
-        None => Config::default(),
+        None => (Config::default(), Vec::new()),
     };
+    start_log(&args, &config.log)?;
+    daemon::log_findings(&findings);
     let overrides = overrides(&args)?;
     overrides(&mut config);
     if let Some(detail) = args.dry_run {
@@ -94,7 +95,7 @@ fn is_passing(args: &ServeArgs) -> bool {
     args.once || matches!(args.fabric, FabricSpec::Sim(_))
 }
 
-fn start_log(args: &ServeArgs) -> anyhow::Result<()> {
+fn start_log(args: &ServeArgs, config: &LogConfig) -> anyhow::Result<()> {
     let wanted = args
         .log
         .as_deref()
@@ -108,13 +109,24 @@ fn start_log(args: &ServeArgs) -> anyhow::Result<()> {
             "`{wanted}` is no log filter: expected a level, or a list such as rsm::core=debug,info"
         )
     })?;
+    let (writer, ansi) = match &config.file {
+        Some(path) => {
+            let file = LogFile::open(path, config)
+                .with_context(|| format!("cannot open the log {}", path.display()))?;
+            (BoxMakeWriter::new(Mutex::new(file)), false)
+        }
+        None => (
+            BoxMakeWriter::new(std::io::stderr),
+            std::io::stderr().is_terminal(),
+        ),
+    };
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+        .with_writer(writer);
     if args.log_json {
         log.json().init();
     } else {
-        log.with_ansi(std::io::stderr().is_terminal()).init();
+        log.with_ansi(ansi).init();
     }
     Ok(())
 }

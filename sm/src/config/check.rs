@@ -1,10 +1,11 @@
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::finding::{ConfigFinding, ConfigSeverity, any_error};
 use super::load::{ConfigError, read_text};
+use super::opensm::{KeyGroup, KeyOutcome};
 use super::{
-    Config, load_partitions, load_tables, opensm_conf, parse_categories, parse_guid_file,
+    Config, load_partitions, load_tables, opensm, parse_categories, parse_guid_file,
     parse_guid2lid, parse_partitions, toml_file,
 };
 
@@ -86,9 +87,48 @@ pub struct CheckReport {
     pub findings: Vec<ConfigFinding>,
     /// How many entries are usable: keys, claims or GUIDs.
     pub entries: usize,
+    /// What became of each key of an `opensm.conf`, in the order of the file.
+    pub outcomes: Vec<KeyOutcome>,
 }
 
 impl CheckReport {
+    /// The report with a line for every key of an `opensm.conf` and every note.
+    pub fn verbose(&self) -> impl fmt::Display {
+        let taken = self.outcomes.iter().filter_map(|key| key.taken.as_ref());
+        let mut own: Vec<_> = taken.collect();
+        let (here, named): (Vec<_>, Vec<_>) =
+            self.findings.iter().partition(|f| f.file == self.file);
+        own.extend(here);
+        own.sort_by_key(|f| (f.line, f.column));
+        self.text(own.into_iter().chain(named))
+    }
+
+    fn text<'a>(&self, lines: impl Iterator<Item = &'a ConfigFinding>) -> String {
+        let mut text = String::new();
+        for line in lines {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{line}");
+        }
+        if !self.outcomes.is_empty() {
+            let groups = KeyGroup::ALL.map(|group| {
+                let keys = self.outcomes.iter().filter(|key| key.group == group);
+                format!("{} {group}", keys.count())
+            });
+            let _ = writeln!(text, "keys: {}", groups.join(", "));
+        }
+        let _ = write!(
+            text,
+            "{}: {}, {} entries: {} errors, {} warnings, {} notes",
+            self.file.display(),
+            self.kind,
+            self.entries,
+            self.count(ConfigSeverity::Error),
+            self.count(ConfigSeverity::Warning),
+            self.count(ConfigSeverity::Note)
+        );
+        text
+    }
+
     /// Whether the file would be refused.
     pub fn has_errors(&self) -> bool {
         any_error(&self.findings)
@@ -100,21 +140,11 @@ impl CheckReport {
     }
 }
 
+/// The report without notes.
 impl fmt::Display for CheckReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for finding in &self.findings {
-            writeln!(f, "{finding}")?;
-        }
-        write!(
-            f,
-            "{}: {}, {} entries: {} errors, {} warnings, {} notes",
-            self.file.display(),
-            self.kind,
-            self.entries,
-            self.count(ConfigSeverity::Error),
-            self.count(ConfigSeverity::Warning),
-            self.count(ConfigSeverity::Note)
-        )
+        let findings = self.findings.iter();
+        f.write_str(&self.text(findings.filter(|f| f.severity > ConfigSeverity::Note)))
     }
 }
 
@@ -132,15 +162,18 @@ pub fn check(file: &Path) -> Result<CheckReport, ConfigError> {
             .filter(|l| !l.is_empty() && !l.starts_with([comment, '[']))
             .count()
     };
+    let mut outcomes = Vec::new();
     let (findings, entries) = match kind {
         FileKind::Toml => {
             let (config, findings) = toml_file::parse(file, &text);
             (with_files(&config, findings), significant('#'))
         }
         FileKind::OpensmConf => {
-            let (config, findings) = opensm_conf::parse(file, &text);
-            let taken = significant('#') - findings.len();
-            (with_files(&config, findings), taken)
+            let read = opensm::read(file, &text);
+            let obeyed = read.outcomes.iter();
+            let obeyed = obeyed.filter(|key| key.group == KeyGroup::Obeyed).count();
+            outcomes = read.outcomes;
+            (with_files(&read.config, read.findings), obeyed)
         }
         FileKind::Guid2Lid => {
             let table = parse_guid2lid(file, &text);
@@ -164,6 +197,7 @@ pub fn check(file: &Path) -> Result<CheckReport, ConfigError> {
         kind,
         findings,
         entries,
+        outcomes,
     })
 }
 
@@ -173,6 +207,12 @@ fn with_files(config: &Config, mut findings: Vec<ConfigFinding>) -> Vec<ConfigFi
         match read_text(roots) {
             Ok(text) => findings.extend(parse_guid_file(roots, &text).1),
             Err(error) => findings.push(unread(roots, &error, "root_guid_file names it")),
+        }
+    }
+    if let Some(storage) = &config.routing.storage_guid_file {
+        match read_text(storage) {
+            Ok(text) => findings.extend(parse_guid_file(storage, &text).1),
+            Err(error) => findings.push(unread(storage, &error, "storage_guid_file names it")),
         }
     }
     if let Some(categories) = &config.routing.categories_file {

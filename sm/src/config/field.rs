@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rsm_ids::{Guid, Lmc};
 use rsm_routing::engine::{EngineKind, EngineOption};
 
-use super::opensm_conf::Convert;
+use super::opensm::Convert;
 use super::{Config, Enforcement, Takeover};
 
 /// A key, and all that reading, writing and explaining it needs.
@@ -123,6 +123,17 @@ impl Value for Option<u8> {
 
     fn held(&self) -> Option<HeldValue> {
         self.map(|number| HeldValue::Number(u64::from(number)))
+    }
+}
+
+impl Value for Option<u64> {
+    fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
+        *self = Some(narrow(given)?);
+        Ok(())
+    }
+
+    fn held(&self) -> Option<HeldValue> {
+        self.map(HeldValue::Number)
     }
 }
 

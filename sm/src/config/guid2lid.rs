@@ -6,7 +6,7 @@ use std::path::Path;
 use rsm_ids::{Guid, Lid, Lmc};
 
 use super::finding::{ConfigFinding, ConfigSeverity, Findings};
-use super::opensm_conf::number;
+use super::opensm::number;
 use crate::store::LidClaim;
 
 /// The claims of a `guid2lid` file.

@@ -3,7 +3,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::finding::{ConfigFinding, ConfigSeverity, any_error};
-use super::{Config, FileKind, opensm_conf, toml_file};
+use super::{Config, FileKind, opensm, toml_file};
 
 /// The largest file that is read, in bytes. A `guid2lid` of a full subnet is two megabytes.
 pub const FILE_MAX: u64 = 16 * 1024 * 1024;
@@ -102,7 +102,7 @@ impl Config {
     pub fn parse(file: &Path, text: &str) -> Result<Loaded, ConfigError> {
         let (config, findings) = match FileKind::recognise(file, text) {
             FileKind::Toml => toml_file::parse(file, text),
-            FileKind::OpensmConf => opensm_conf::parse(file, text),
+            FileKind::OpensmConf => opensm::parse(file, text),
             kind => {
                 let path = file.to_owned();
                 return Err(ConfigError::Kind { path, kind });

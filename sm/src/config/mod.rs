@@ -10,8 +10,7 @@ mod finding;
 mod guid2lid;
 mod guid_file;
 mod load;
-mod opensm_conf;
-mod opensm_keys;
+mod opensm;
 mod partitions;
 mod sample;
 mod schema;
@@ -28,12 +27,13 @@ pub use finding::{ConfigFinding, ConfigSeverity};
 pub use guid_file::parse_guid_file;
 pub use guid2lid::{Guid2Lid, parse_guid2lid};
 pub use load::{ConfigError, FILE_MAX, Loaded, NotText};
+pub use opensm::{KeyGroup, KeyOutcome};
 pub use partitions::{
     Membership, Partition, PartitionGroup, PartitionMembers, Partitions, Rule, load_partitions,
     parse_partitions,
 };
 pub use schema::{
-    ApiConfig, Config, DumpConfig, FlapConfig, LidConfig, LinkConfig, PartitionConfig,
+    ApiConfig, Config, DumpConfig, FlapConfig, LidConfig, LinkConfig, LogConfig, PartitionConfig,
     RoutingConfig, SmConfig, StateConfig, SweepConfig,
 };
 pub use tables_file::load_tables;

@@ -2,6 +2,7 @@
 //! table.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -10,7 +11,7 @@ use rsm_mad::client::ClientConfig;
 use rsm_routing::engine::{EngineKind, EngineOptions};
 
 use super::field::{ConfigKey, Kind, Place, Takes};
-use super::opensm_conf::Convert;
+use super::opensm::Convert;
 use super::{Enforcement, Takeover};
 
 /// An hour: longer intervals are a slip of the unit.
@@ -138,6 +139,28 @@ sections! {
         // SMInfo.SM_Key (IBA 14.4.5).
         sm_key: u64 = 1, takes hexadecimal(0, u64::MAX), opensm "sm_key" as Number;
 
+        /// Key of requests that the SA trusts: only they see keys and the records that are for
+        /// managers. Zero: it trusts none. Not set: sm_key.
+        // SA header, SM_Key (IBA 15.2.1.1).
+        sa_key: Option<u64> = None, takes hexadecimal(0, u64::MAX), example "\"0x0000000000000001\"", opensm "sa_key" as Number;
+
+        /// Whether rsm starts inactive: it manages nothing until another subnet manager orders
+        /// it to stand by.
+        // SMInfo.SMState NOT-ACTIVE (IBA 14.4.1).
+        inactive: bool = false, opensm "sm_inactive" as Flag;
+
+        /// Whether rsm takes no notice of other subnet managers: it neither stands by nor hands the
+        /// subnet over, and follows no order of them. Two masters undo each other's work: for
+        /// subnets with a manager that cannot be ended otherwise.
+        ignore_others: bool = false, opensm "ignore_other_sm" as Flag;
+
+        /// Milliseconds between two questions of a standby to the master.
+        poll_interval_ms: u32 = 2_000, takes number(10, HOUR_MS), opensm "sminfo_polling_timeout" as NumberUnless(10_000);
+
+        /// Number of questions in a row without an answer after which a standby takes the subnet
+        /// over; rsm repeats each `sweep.retries` times before it counts.
+        poll_limit: u32 = 1, takes number(1, 1000), opensm "polling_retry_number" as NumberUnless(4);
+
         /// Service level of packets from nodes to the subnet manager.
         sm_sl: u8 = 0, takes number(0, 15), opensm "sm_sl" as Number;
 
@@ -153,11 +176,15 @@ sections! {
         /// Zero: no light sweeps.
         light_interval_ms: u32 = 10_000, takes number(0, 24 * HOUR_MS), opensm "sweep_interval" as Seconds;
 
+        /// Whether rsm reads a switch or host again when it reports a change (traps 128, 144 and
+        /// 145). If not, the next light sweep finds what has changed at switches.
+        on_trap: bool = true, opensm "sweep_on_trap" as Flag;
+
         /// The shortest time-out of a request; rsm derives time-outs from measured round trips.
         timeout_floor_ms: u32 = 25, takes number(1, MINUTE_MS);
 
         /// The time-out of the first requests, before rsm has measured a round trip.
-        timeout_initial_ms: u32 = 100, takes number(1, MINUTE_MS);
+        timeout_initial_ms: u32 = 100, takes number(1, MINUTE_MS), opensm "transaction_timeout" as TimeoutUnless(200);
 
         /// The longest time-out of a request.
         timeout_ceiling_ms: u32 = 1_000, takes number(1, MINUTE_MS);
@@ -165,7 +192,7 @@ sections! {
         /// The most requests in flight; rsm sends fewer while the fabric does not keep up. More
         /// than 96 do not fit into the queue of Linux for management datagrams.
         // ibsim stops for good at some 160.
-        window: u32 = 96, takes number(4, ClientConfig::UMAD_WINDOW as u64);
+        window: u32 = 96, takes number(*Config::WINDOW.start() as u64, *Config::WINDOW.end() as u64), opensm "max_wire_smps" as WindowUnless(4);
 
         /// The most requests in flight to one node: management datagrams have no flow control.
         per_target: u16 = 2, takes number(1, 16);
@@ -261,6 +288,10 @@ sections! {
         /// is for computing, unless the inventory of a GPU host gives it another purpose.
         categories_file: Option<PathBuf> = None, example "\"/etc/rsm/categories\"";
 
+        /// The file of the ports for storage, a port GUID on each line: each has the category
+        /// storage, unless categories_file gives it another.
+        storage_guid_file: Option<PathBuf> = None, example "\"/etc/rsm/storage\"", opensm "io_guid_file" as Path;
+
         /// Whether fabric-tree spreads routes to hosts with several ports in the order of hosts and
         /// rails, so that rings, trees and shifts meet on no link. Without GPU inventories rsm
         /// finds this order from names and cables.
@@ -335,11 +366,30 @@ sections! {
         dir: Option<PathBuf> = None, example "\"/var/log/rsm\"", opensm "dump_files_dir" as Path;
     }
 
+    /// The log of the daemon; rsm reads these keys at its start.
+    log: LogConfig {
+        /// The file that rsm writes its log to. Not set: standard error.
+        file: Option<PathBuf> = None, example "\"/var/log/rsm.log\"", opensm "log_file" as PathUnless("/var/log/opensm.log");
+
+        /// Megabytes at which rsm renames the file, with .1 after its name, and begins it anew.
+        /// Zero: never.
+        max_size_mb: u32 = 0, takes number(0, 1_000_000), opensm "log_max_size" as Number;
+
+        /// Whether rsm appends to the file of an earlier run. If not, it empties the file at its
+        /// start.
+        append: bool = true, opensm "accum_log_file" as Flag;
+    }
+
     /// The data that survive a restart: LIDs, registrations of hosts, known cables.
     state: StateConfig {
         /// Folder of these data. Each daemon needs a folder of its own.
         dir: PathBuf = PathBuf::from("/var/lib/rsm");
     }
+}
+
+impl Config {
+    /// The limits of `sweep.window`: Linux queues no more datagrams of a port.
+    pub(super) const WINDOW: RangeInclusive<u32> = 4..=ClientConfig::UMAD_WINDOW;
 }
 
 /// The section that has the options of the routing engines among its keys.

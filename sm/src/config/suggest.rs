@@ -2,15 +2,25 @@
 
 use strsim::levenshtein;
 
-/// Lists the valid words, the one that was probably meant first.
-pub(super) fn one_of(given: &str, names: &[&str]) -> String {
+/// Longer words are no slip of the pen; comparing them with every name would take long.
+const COMPARED: usize = 64;
+
+/// The name that was probably meant.
+pub(super) fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    if given.len() > COMPARED {
+        return None;
+    }
     let near = names
-        .iter()
         .map(|name| (levenshtein(given, name), name))
         .filter(|(distance, name)| *distance <= name.len().max(given.len()) / 3)
         .min();
-    match near {
-        Some((_, name)) => format!("did you mean `{name}`? There are {}", names.join(", ")),
+    near.map(|(_, name)| name)
+}
+
+/// Lists the valid words, the one that was probably meant first.
+pub(super) fn one_of(given: &str, names: &[&str]) -> String {
+    match nearest(given, names.iter().copied()) {
+        Some(name) => format!("did you mean `{name}`? There are {}", names.join(", ")),
         None => format!("expected one of {}", names.join(", ")),
     }
 }

@@ -50,11 +50,22 @@ pub(super) struct Election {
     pub(super) suspicion: Option<Suspicion>,
     /// Devices with withdrawn Sets that may have arrived: a sweep reads them before the next push.
     pub(super) unsure: BTreeSet<Guid>,
+    /// Questions in a row that the master has not answered.
+    pub(super) silent_polls: u32,
+    /// The first sweep ends with this manager not active.
+    pub(super) starts_inactive: bool,
     /// Other masters, over which this one has precedence, that have not handed over yet.
     pub(super) rivals: Vec<Other>,
 }
 
 impl Election {
+    pub(super) fn new(starts_inactive: bool) -> Election {
+        Election {
+            starts_inactive,
+            ..Election::default()
+        }
+    }
+
     /// When the inquiry asks again.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.inquiry.as_ref().and_then(|inquiry| inquiry.deadline())
@@ -121,13 +132,16 @@ impl Core {
             SmControl::ACKNOWLEDGE => SmState::Standby,
             _ => SmState::Master,
         };
-        let fits = match control {
-            SmControl::HANDOVER => self.role != Role::NotActive,
-            SmControl::ACKNOWLEDGE => matches!(self.role, Role::Standby { .. } | Role::Master),
-            SmControl::DISABLE | SmControl::DISCOVER => matches!(self.role, Role::Standby { .. }),
-            SmControl::STANDBY => self.role == Role::NotActive,
-            _ => false,
-        };
+        let fits = !self.config.ignores_others
+            && match control {
+                SmControl::HANDOVER => self.role != Role::NotActive,
+                SmControl::ACKNOWLEDGE => matches!(self.role, Role::Standby { .. } | Role::Master),
+                SmControl::DISABLE | SmControl::DISCOVER => {
+                    matches!(self.role, Role::Standby { .. })
+                }
+                SmControl::STANDBY => self.role == Role::NotActive,
+                _ => false,
+            };
         fits && sender.sm_state() == giver && sender.sm_key() == self.config.identity.sm_key
     }
 
@@ -209,9 +223,29 @@ impl Core {
         let role = Role::Standby { master };
         let is_news = self.role != role;
         self.role = role;
+        self.election.silent_polls = 0;
         self.next_light = Some(now + self.config.standby_poll);
         if is_news {
             self.publish(now);
+        }
+    }
+
+    /// Whether the standby asks the silent master once more before it takes the subnet over.
+    pub(super) fn waits_for_master(&mut self, now: Time) -> bool {
+        self.election.silent_polls = self.election.silent_polls.saturating_add(1);
+        let waits = self.election.silent_polls < self.config.poll_limit;
+        if waits {
+            self.meter.discard();
+            self.next_light = Some(now + self.config.standby_poll);
+        }
+        waits
+    }
+
+    /// The other subnet managers that count in the election: none where the operator says so.
+    pub(super) fn other_managers(&self) -> Vec<Other> {
+        match self.config.ignores_others {
+            true => Vec::new(),
+            false => role::others(&self.inventory),
         }
     }
 

@@ -100,6 +100,14 @@ impl Default for FirstSweep {
 }
 
 impl FirstSweep {
+    /// With `may_plan` the core may plan before the sweep has ended.
+    pub(super) fn new(may_plan: bool) -> FirstSweep {
+        FirstSweep {
+            is_fresh: may_plan,
+            ..FirstSweep::default()
+        }
+    }
+
     /// Whether it has not ended.
     pub(super) fn is_under_way(&self) -> bool {
         self.under_way

@@ -112,6 +112,7 @@ impl Core {
     pub(super) fn may_set(&self) -> bool {
         self.config.mode == Mode::Manage
             && self.role == Role::Master
+            && !self.config.ignores_others
             && self.election.inquiry.is_none()
     }
 
@@ -304,7 +305,7 @@ impl Core {
         let Some(inquiry) = &self.election.inquiry else {
             return;
         };
-        let mut others = role::others(&self.inventory);
+        let mut others = self.other_managers();
         others.retain(|other| inquiry.heard.contains(&other.port));
         let shows_master = inquiry.unknown_master.is_some() || others.iter().any(Other::is_master);
         if !shows_master && (inquiry.waiting > 0 || inquiry.again_at.is_some()) {

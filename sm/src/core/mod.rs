@@ -32,6 +32,7 @@ mod pushing;
 mod rebalancing;
 mod requests;
 pub mod role;
+mod settings;
 pub mod snapshot;
 mod stage;
 mod takeover;
@@ -46,7 +47,7 @@ use std::time::Duration;
 use rsm_gdr::host_order::HostPositions;
 use rsm_gdr::hosts::GpuInventory;
 use rsm_mad::Time;
-use rsm_mad::client::{Client, ClientConfig};
+use rsm_mad::client::Client;
 use rsm_mad::transport::{Datagram, Inbound};
 
 pub use self::activity::{Activity, PassProgress};
@@ -58,13 +59,13 @@ use self::first_sweep::{FirstSweep, Told};
 use self::found::Found;
 use self::hardware::{Hardware, HeldMulticast};
 use self::requests::Context;
-use self::role::{Identity, Role};
+use self::role::Role;
+pub use self::settings::{CoreConfig, Mode};
 use self::snapshot::Snapshot;
 use self::stage::Stage;
 use self::traps::TrapHandler;
 use self::trial::Trial;
 use self::work::Work;
-use crate::config::Takeover;
 use crate::diff::{Looked, LookedMulticast, NotKept, Reregister};
 use crate::expected::{Cabling, Expected};
 use crate::fabric::Fabric;
@@ -72,7 +73,6 @@ use crate::findings::Finding;
 use crate::habits::DeviceHabits;
 use crate::plan::groups::GroupSet;
 use crate::plan::lids::Claims;
-use crate::plan::policy::{DampingPolicy, Policy, RebalancePolicy};
 use crate::plan::{Plan, RefusedPlan};
 use crate::port_info::LinkMismatch;
 use crate::sweep::inventory::{Inventory, PortKey};
@@ -80,17 +80,6 @@ use crate::sweep::writes::Mark;
 
 /// Number of past convergences kept.
 pub const HISTORY: usize = 256;
-
-/// How the core treats a plan.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Mode {
-    /// Make the hardware hold it.
-    #[default]
-    Manage,
-    /// List the Sets ([`Effect::Foreseen`]). The core sets nothing, tells other subnet managers
-    /// nothing, and leaves traps to the master.
-    DryRun,
-}
 
 /// What a pass through the stages may change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,45 +91,6 @@ enum Pass {
     /// Entries that lead to the fullest links. Such a pass starts when no other work waits, and
     /// urgent work discards it.
     Rebalance,
-}
-
-/// The operator's decisions that the core itself depends on.
-#[derive(Clone, Debug)]
-pub struct CoreConfig {
-    /// Whether hardware is managed.
-    pub mode: Mode,
-    /// Policy of every plan.
-    pub policy: Arc<Policy>,
-    /// How link flaps are damped.
-    pub damping: DampingPolicy,
-    /// How load is taken off the fullest links.
-    pub rebalance: RebalancePolicy,
-    /// Which tables of another manager count.
-    pub takeover: Takeover,
-    /// This subnet manager among others.
-    pub identity: Identity,
-    /// Time between light sweeps; zero: none.
-    pub light_sweep: Duration,
-    /// Time between questions to the master while standing by.
-    pub standby_poll: Duration,
-    /// How SMPs are sent.
-    pub client: ClientConfig,
-}
-
-impl Default for CoreConfig {
-    fn default() -> Self {
-        CoreConfig {
-            mode: Mode::default(),
-            policy: Arc::default(),
-            damping: DampingPolicy::default(),
-            rebalance: RebalancePolicy::default(),
-            takeover: Takeover::default(),
-            identity: Identity::default(),
-            light_sweep: Duration::from_secs(10),
-            standby_poll: Duration::from_secs(2),
-            client: ClientConfig::default(),
-        }
-    }
 }
 
 /// State kept from an earlier run.
@@ -285,14 +235,14 @@ impl Core {
             },
             generation: remembered.generation,
             role: Role::Discovering,
-            election: Election::default(),
+            election: Election::new(config.starts_inactive),
             stage: Stage::Idle,
             work,
             meter: Meter::default(),
             traps: TrapHandler::default(),
             damping: Damping::new(config.damping),
             damped: Arc::default(),
-            first_sweep: FirstSweep::default(),
+            first_sweep: FirstSweep::new(!config.starts_inactive),
             told: Told::default(),
             inert: BTreeSet::new(),
             uncovered: None,

@@ -28,7 +28,7 @@ pub enum Role {
     },
     /// It is master.
     Master,
-    /// The master has disabled it (DISABLE), until it orders STANDBY.
+    /// The master has disabled it (DISABLE), or it began so, until a master orders STANDBY.
     NotActive,
 }
 

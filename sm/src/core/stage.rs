@@ -296,8 +296,14 @@ impl Core {
             self.meter.discard();
             return false;
         }
+        if std::mem::take(&mut self.election.starts_inactive) {
+            self.meter.discard();
+            self.role = Role::NotActive;
+            self.publish(now);
+            return false;
+        }
         let predecessor = self.election.predecessor.take();
-        let others = role::others(&self.inventory);
+        let others = self.other_managers();
         let identity = self.config.identity;
         let verdict = role::decide(&self.role, &others, identity, self.own_guid(), predecessor);
         match (&self.role, verdict) {
@@ -308,6 +314,9 @@ impl Core {
                 false
             }
             (Role::Standby { .. }, ElectionOutcome::Be(Role::Master)) => {
+                if self.waits_for_master(now) {
+                    return false;
+                }
                 self.meter.discard();
                 self.role = Role::Master;
                 self.found.look_again();

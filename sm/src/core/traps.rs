@@ -149,6 +149,10 @@ impl Core {
     fn on_trap(&mut self, notice: &Notice, now: Time) {
         *self.traps.counts.entry(notice.trap_number().0).or_default() += 1;
         match notice.details() {
+            TrapDetails::LinkStateChange(_)
+            | TrapDetails::LocalChange(_)
+            | TrapDetails::SystemImageGuidChange(_)
+                if !self.config.reads_on_trap => {}
             TrapDetails::LinkStateChange(change) => {
                 if let Some(at) = self.holder(change.lid()) {
                     match self.traps.admit(at.node, now) {

@@ -44,6 +44,7 @@ use self::memory::Keeper;
 use self::pause::PauseWatch;
 use self::sa::{SaHandle, SaSetup};
 use self::server::serve;
+pub use self::settings::log_findings;
 use self::signals::Signals;
 use self::state_dir::StateDir;
 use crate::config::{Config, ConfigError, Partitions};
@@ -329,7 +330,7 @@ impl Shell {
 
     /// Whether `--once` has reached its end.
     fn is_finished(&self) -> bool {
-        let standby = matches!(self.core.role(), Role::Standby { .. });
+        let standby = matches!(self.core.role(), Role::Standby { .. } | Role::NotActive);
         let settled = self.core.is_settled() && self.core.history().next().is_some();
         let hopeless = self.core.repairs() >= ONCE_REPAIRS && self.core.is_idle();
         self.last.is_some() && (standby || settled || hopeless)
@@ -446,9 +447,7 @@ impl Shell {
         let mut config = match &self.options.config_file {
             Some(file) => {
                 let loaded = Config::load(file)?;
-                for finding in &loaded.findings {
-                    tracing::warn!("{finding}");
-                }
+                log_findings(&loaded.findings);
                 loaded.config
             }
             None => Config::default(),
@@ -500,7 +499,9 @@ fn log_role(before: Option<&Snapshot>, now: &Snapshot) {
         Role::Master => tracing::info!("this subnet manager is master"),
         Role::Discovering => tracing::info!("looking for other subnet managers"),
         Role::NotActive => {
-            tracing::warn!("the master has told this subnet manager to do nothing");
+            tracing::warn!(
+                "this subnet manager is not active: it manages nothing until another one orders it to stand by"
+            );
         }
     }
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_mad::client::ClientConfig;
-use rsm_routing::engine::Categories;
+use rsm_routing::engine::{Categories, Category};
 
 use crate::config::{
-    self, Config, ConfigError, PartitionConfig, Partitions, load_categories, load_guid_file,
-    load_partitions, load_tables,
+    Config, ConfigError, ConfigFinding, ConfigSeverity, PartitionConfig, Partitions, RoutingConfig,
+    load_categories, load_guid_file, load_partitions, load_tables,
 };
 use crate::core;
 use crate::core::role::Identity;
@@ -34,10 +34,6 @@ pub(super) fn core_config(
         Some(file) => Some(Arc::new(load_tables(file)?)),
         None => None,
     };
-    let categories = match &config.routing.categories_file {
-        Some(file) => load_categories(file)?,
-        None => Categories::new(),
-    };
     let policy = Policy {
         lmc: config.lids.lmc,
         lmc_enhanced_port0: config.lids.lmc_esp0,
@@ -46,7 +42,7 @@ pub(super) fn core_config(
         root_guids,
         tables,
         engine_options: config.routing.engine_options.clone(),
-        categories: Arc::new(categories),
+        categories: Arc::new(categories(&config.routing)?),
         rails: config.routing.rails,
         connect_roots: config.routing.connect_roots,
         partitions: Arc::new(partitions(&config.partitions, in_force)?),
@@ -69,10 +65,28 @@ pub(super) fn core_config(
             priority: config.sm.priority,
             sm_key: config.sm.sm_key,
         },
+        ignores_others: config.sm.ignore_others,
         light_sweep: millis(config.sweep.light_interval_ms),
+        reads_on_trap: config.sweep.on_trap,
+        starts_inactive: config.sm.inactive,
+        standby_poll: millis(config.sm.poll_interval_ms),
+        poll_limit: config.sm.poll_limit,
         client: client_config(config),
         ..core::CoreConfig::default()
     })
+}
+
+/// The operator's categories of ports, by the files that `config` names.
+fn categories(config: &RoutingConfig) -> Result<Categories, ConfigError> {
+    let mut categories = Categories::new();
+    if let Some(file) = &config.storage_guid_file {
+        let ports = load_guid_file(file)?.into_iter();
+        categories.extend(ports.map(|port| (port, Category::Storage)));
+    }
+    if let Some(file) = &config.categories_file {
+        categories.extend(load_categories(file)?);
+    }
+    Ok(categories)
 }
 
 /// The partitions of the file, if there is one. If the file of the partitions in force has
@@ -88,10 +102,18 @@ fn partitions(
         ..config.clone()
     };
     let (partitions, findings) = load_partitions(&config)?;
-    for finding in findings {
-        tracing::warn!("{finding}");
-    }
+    log_findings(&findings);
     Ok(partitions)
+}
+
+/// Logs findings about a configuration that is put in force: notes only on request.
+pub fn log_findings(findings: &[ConfigFinding]) {
+    for finding in findings {
+        match finding.severity {
+            ConfigSeverity::Note => tracing::debug!("{finding}"),
+            ConfigSeverity::Warning | ConfigSeverity::Error => tracing::warn!("{finding}"),
+        }
+    }
 }
 
 /// The most errors of a refused configuration that are shown one by one.
@@ -114,8 +136,7 @@ pub(super) fn refusal(error: &ConfigError) -> Vec<Finding> {
         }
         return vec![finding(text)];
     };
-    let is_error =
-        |finding: &&config::ConfigFinding| finding.severity == config::ConfigSeverity::Error;
+    let is_error = |finding: &&ConfigFinding| finding.severity == ConfigSeverity::Error;
     let errors: Vec<_> = findings.iter().filter(is_error).collect();
     let mut shown: Vec<_> = errors
         .iter()
@@ -129,10 +150,10 @@ pub(super) fn refusal(error: &ConfigError) -> Vec<Finding> {
     shown
 }
 
-/// The SA's settings by `config`. The SA trusts requests with the SM_Key.
+/// The SA's settings by `config`.
 pub(super) fn sa_config(config: &Config) -> sa::SaConfig {
     sa::SaConfig {
-        sm_key: config.sm.sm_key,
+        sm_key: config.sm.sa_key.unwrap_or(config.sm.sm_key),
     }
 }
 

@@ -135,7 +135,7 @@ pub(super) fn of(snapshot: &Snapshot, counts: &Counts) -> (SubnetState, String) 
         Role::Discovering => discovering(),
         Role::NotActive => (
             SubnetState::NotActive,
-            "disabled by the master subnet manager".to_owned(),
+            "not active until another subnet manager orders it to stand by".to_owned(),
         ),
         Role::Standby { master } => (
             SubnetState::Standby,

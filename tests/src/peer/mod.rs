@@ -43,7 +43,8 @@ pub fn require_peers(programs: &[&str]) -> bool {
 }
 
 /// Full path of `program` (the diagnostics live in `/usr/sbin`, which need not be in `PATH`).
-pub(crate) fn program_path(program: &str) -> PathBuf {
+#[must_use]
+pub fn program_path(program: &str) -> PathBuf {
     find_program(program).unwrap_or_else(|| PathBuf::from(program))
 }
 

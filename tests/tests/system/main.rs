@@ -9,6 +9,7 @@ mod managed_gpus;
 mod managed_pause;
 mod peers_alike;
 mod peers_bringup;
+mod peers_config;
 mod peers_dry_run;
 mod peers_election;
 mod peers_harness;

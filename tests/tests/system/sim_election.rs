@@ -152,6 +152,23 @@ fn a_disabled_manager_is_idle_until_standby_is_set() {
 }
 
 #[test]
+fn a_manager_that_starts_inactive_leaves_the_subnet_to_one_without_precedence() {
+    let mut world = brought_up();
+    let guid = last_host(&world);
+    let config = CoreConfig {
+        starts_inactive: true,
+        identity: identity(PRIORITY + 1),
+        ..settings().core
+    };
+    world.add_manager_with(guid, PortNum(1), config);
+    world.run_for(LIMIT);
+    let managers = world.managers().iter();
+    let roles: Vec<_> = managers.map(|m| m.core().role().state()).collect();
+    assert_eq!(roles, [SmState::Master, SmState::NotActive]);
+    expect::assert_up(&world);
+}
+
+#[test]
 fn a_control_in_the_wrong_state_is_refused() {
     let mut world = brought_up();
     let other = meet(&mut world, 0, SmState::Standby);

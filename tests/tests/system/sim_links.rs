@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use rsm::core::CoreConfig;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_routing::netlist::{LinkSpeed, LinkWidth, Node, NodeKind};
@@ -80,6 +81,33 @@ fn assert_as_new_but_for(world: &World, codes: &[&str]) {
     let found: Vec<&str> = findings.iter().map(|(code, _)| *code).collect();
     assert_eq!(found, codes, "{findings:?}");
     world.watched().assert_harmless();
+}
+
+#[test]
+fn without_reading_on_traps_a_light_sweep_finds_a_lost_link() {
+    let core = CoreConfig {
+        reads_on_trap: false,
+        light_sweep: Duration::from_secs(20),
+        ..CoreConfig::default()
+    };
+    let settings = Settings {
+        core,
+        ..Settings::default()
+    };
+    let mut world = World::brought_up(TREE, settings);
+    let generation = |world: &World| world.manager().core().plan().map(|plan| plan.generation);
+    let planned = generation(&world);
+    let (a, _) = cable(&world, true);
+    world.sim.unlink(a.0, a.1).unwrap();
+    world.run_for(Duration::from_secs(5));
+    assert_eq!(generation(&world), planned, "the traps had no effect");
+    world.run_for(LIMIT);
+    assert_ne!(generation(&world), planned);
+    let findings = world.manager().findings();
+    assert!(
+        findings.iter().any(|(code, _)| *code == "cable-missing"),
+        "{findings:?}"
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rsm::core::CoreConfig;
 use rsm::core::role::Role;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::SmState;
@@ -41,6 +42,48 @@ fn beside_a_master_it_stays_standby_and_sends_no_set() {
     assert_eq!(*world.manager().core().role(), Role::Master);
     expect::assert_up(&world);
     expect::assert_no_findings(&world);
+}
+
+#[test]
+fn with_a_higher_poll_limit_a_silent_master_has_more_time_to_come_back() {
+    let core = CoreConfig {
+        standby_poll: Duration::from_secs(5),
+        poll_limit: 5,
+        ..CoreConfig::default()
+    };
+    let mut world = World::generated("ring:4", with_core(core));
+    let (guid, port) = last_host(&world);
+    let master = ForeignManager::new(guid, 0, SmState::Master);
+    let foreign = world.add_foreign(guid, port, master);
+    world.run_for(LIMIT);
+    world.remove_foreign(foreign);
+    world.run_for(Duration::from_secs(15));
+    let role = world.manager().core().role();
+    assert!(matches!(role, Role::Standby { .. }), "{role:?}");
+    world.run_for(3 * LIMIT);
+    assert_eq!(*world.manager().core().role(), Role::Master);
+    expect::assert_up(&world);
+}
+
+#[test]
+fn a_manager_that_ignores_others_brings_the_subnet_up_beside_a_master() {
+    let core = CoreConfig {
+        ignores_others: true,
+        ..CoreConfig::default()
+    };
+    let mut world = World::generated("ring:4", with_core(core));
+    let (guid, port) = last_host(&world);
+    world.add_foreign(guid, port, ForeignManager::new(guid, 15, SmState::Master));
+    world.run_for(LIMIT);
+    assert_eq!(*world.manager().core().role(), Role::Master);
+    expect::assert_up(&world);
+}
+
+fn with_core(core: CoreConfig) -> Settings {
+    Settings {
+        core,
+        ..Settings::default()
+    }
 }
 
 #[test]

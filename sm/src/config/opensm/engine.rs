@@ -1,0 +1,90 @@
+//! OpenSM's routing engines, and those of NVIDIA's manager.
+
+use rsm_routing::engine::EngineKind;
+
+use super::keys::Missing;
+
+/// rsm's engine for one of another manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// The same.
+    Same(EngineKind),
+    /// The nearest whose routes rsm can prove.
+    Like(EngineKind),
+    /// The nearest without adaptive routing.
+    Adaptive(EngineKind),
+    /// Engines for parts of the fabric: rsm chooses one for all.
+    Chain,
+}
+
+impl Choice {
+    pub(super) fn engine(self) -> EngineKind {
+        match self {
+            Choice::Same(engine) | Choice::Like(engine) | Choice::Adaptive(engine) => engine,
+            Choice::Chain => EngineKind::Auto,
+        }
+    }
+}
+
+pub(super) const ADAPTIVE: Missing = Missing {
+    lost: "rsm routes statically, by the nearest engine without adaptive routing",
+    instead: "see sm.takeover, and compare the routes with `rsm plan` first",
+};
+
+pub(super) const CHAIN: Missing = Missing {
+    lost: "rsm routes the whole fabric by one engine, and chooses it itself",
+    instead: "compare the routes with `rsm plan` first",
+};
+
+pub(super) const UNKNOWN: Missing = Missing {
+    lost: "rsm has none of these engines, and picks one itself",
+    instead: "`rsmctl status` names it",
+};
+
+const OTHERS: &[(&str, Choice)] = &[
+    ("torus-2QoS", Choice::Like(EngineKind::Torus)),
+    ("ftree", Choice::Like(EngineKind::FabricTree)),
+    ("lash", Choice::Like(EngineKind::Dfsssp)),
+    ("sssp", Choice::Like(EngineKind::Auto)),
+    ("pqft", Choice::Like(EngineKind::FabricTree)),
+    ("kdor-hc", Choice::Like(EngineKind::Dor)),
+    ("kdor-ghc", Choice::Like(EngineKind::Dor)),
+    ("ar_updn", Choice::Adaptive(EngineKind::Auto)),
+    ("ar_ftree", Choice::Adaptive(EngineKind::FabricTree)),
+    ("ar_torus", Choice::Adaptive(EngineKind::Torus)),
+    ("ar_dor", Choice::Adaptive(EngineKind::Dor)),
+    ("dfp", Choice::Adaptive(EngineKind::DragonflyPlus)),
+    ("dfp2", Choice::Adaptive(EngineKind::DragonflyPlus)),
+    ("chain", Choice::Chain),
+];
+
+/// The first engine of a list that rsm has an engine for, and the name in the list.
+pub(super) fn first(list: &str) -> Option<(&str, Choice)> {
+    list.split(',').map(str::trim).find_map(|name| {
+        let same = EngineKind::ALL.into_iter().find(|e| e.name() == name);
+        let other = OTHERS.iter().find(|(theirs, _)| *theirs == name);
+        let choice = same.map(Choice::Same);
+        Some((name, choice.or(other.map(|(_, choice)| *choice))?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_engine_of_a_list_that_rsm_has_is_taken() {
+        for (list, engine) in [
+            ("updn,minhop", Some(EngineKind::UpDn)),
+            ("ftree,updn", Some(EngineKind::FabricTree)),
+            (" none , torus-2QoS", Some(EngineKind::Torus)),
+            ("ar_updn", Some(EngineKind::Auto)),
+            ("chain", Some(EngineKind::Auto)),
+            ("none", None),
+            ("", None),
+        ] {
+            let chosen = first(list).map(|(_, choice)| choice.engine());
+            assert_eq!(chosen, engine, "{list}");
+        }
+    }
+}

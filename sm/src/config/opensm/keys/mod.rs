@@ -1,0 +1,133 @@
+//! The keys of OpenSM, and of NVIDIA's manager, that no key of rsm takes: why rsm needs none, or
+//! what is lost without it. The keys that rsm takes are in `schema.rs`.
+
+mod invented;
+mod nvidia;
+mod nvidia_missing;
+mod upstream;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use super::UNSET;
+use super::value::number;
+
+/// Keys of one subject.
+enum Topic {
+    /// rsm does the job without such a key.
+    NotNeeded {
+        why: &'static str,
+        keys: &'static [&'static str],
+    },
+    /// rsm has no such function.
+    NotAvailable(Missing, Keys),
+}
+
+/// A function that rsm does not have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Missing {
+    /// The effect of its absence.
+    pub(super) lost: &'static str,
+    /// The operator's alternative.
+    pub(super) instead: &'static str,
+}
+
+/// The keys of a missing function.
+struct Keys {
+    /// Each with the values that ask for nothing that rsm does not do; a path is the end of one.
+    asking: &'static [(&'static str, &'static [&'static str])],
+    /// Those that have an effect only where one of `asking` turns the function on.
+    tuning: &'static [&'static str],
+}
+
+/// What becomes of a key that no key of rsm takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fate {
+    /// rsm does the job without such a key, for this reason.
+    NotNeeded(&'static str),
+    /// rsm has no such function; with these values of the key nothing is lost.
+    NotAvailable(Missing, &'static [&'static str]),
+    /// It tunes a function that rsm does not have, and that another key turns on.
+    Tunes(Missing),
+    /// No manager has such a key; this one is meant.
+    Invented(&'static str),
+}
+
+static OTHERS: LazyLock<BTreeMap<&'static str, Fate>> = LazyLock::new(|| {
+    let tables = [upstream::TOPICS, nvidia::TOPICS, nvidia_missing::TOPICS];
+    let known = tables.into_iter().flatten().flat_map(Topic::fates);
+    let invented = invented::KEYS.iter();
+    let invented = invented.map(|(key, meant)| (*key, Fate::Invented(meant)));
+    known.chain(invented).collect()
+});
+
+/// All keys that no key of rsm takes, by name.
+pub(super) fn others() -> &'static BTreeMap<&'static str, Fate> {
+    &OTHERS
+}
+
+impl Topic {
+    fn fates(&self) -> Vec<(&'static str, Fate)> {
+        match self {
+            Topic::NotNeeded { why, keys } => {
+                let fate = |key: &&'static str| (*key, Fate::NotNeeded(*why));
+                keys.iter().map(fate).collect()
+            }
+            Topic::NotAvailable(missing, Keys { asking, tuning }) => {
+                let asking = asking
+                    .iter()
+                    .map(|(key, idle)| (*key, Fate::NotAvailable(*missing, *idle)));
+                let tuning = tuning.iter().map(|key| (*key, Fate::Tunes(*missing)));
+                asking.chain(tuning).collect()
+            }
+        }
+    }
+}
+
+/// Whether `value` is one of the values that ask for nothing. The default path of a file does only
+/// while no such file exists: OpenSM writes that path into every configuration.
+pub(super) fn is_idle(value: &str, idle: &[&str]) -> bool {
+    let same = |idle: &&str| match (number(value), number(idle)) {
+        (Some(value), Some(idle)) => value == idle,
+        _ if idle.starts_with('/') => value.ends_with(*idle) && !Path::new(value).exists(),
+        _ => value.eq_ignore_ascii_case(idle),
+    };
+    value.is_empty() || value == UNSET || idle.iter().any(same)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_is_in_two_tables() {
+        let topics = upstream::TOPICS.iter().chain(nvidia::TOPICS);
+        let topics = topics.chain(nvidia_missing::TOPICS);
+        let mut keys: Vec<_> = topics.flat_map(|topic| topic.fates()).collect();
+        keys.sort_unstable_by_key(|(key, _)| *key);
+        for pair in keys.windows(2) {
+            assert_ne!(pair[0].0, pair[1].0);
+        }
+        assert_eq!(others().len(), keys.len() + invented::KEYS.len());
+    }
+
+    #[test]
+    fn values_are_idle_as_numbers_words_and_unwritten_files() {
+        for (value, idle) in [
+            ("0x00", "0"),
+            ("(null)", "x"),
+            ("", "x"),
+            ("false", "FALSE"),
+            ("/no/such/opensm/qos-policy.conf", "/opensm/qos-policy.conf"),
+        ] {
+            assert!(is_idle(value, &[idle]), "{value}");
+        }
+        assert!(!is_idle("1", &["0"]));
+        assert!(!is_idle("/etc/qos.conf", &["/opensm/qos-policy.conf"]));
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("policy");
+        std::fs::write(&file, "").unwrap();
+        assert!(!is_idle(&file.display().to_string(), &["/policy"]));
+    }
+}

@@ -1,0 +1,357 @@
+//! OpenSM's keys.
+
+use super::{Keys, Missing, Topic};
+
+const UNSET: &[&str] = &[];
+const FALSE: &[&str] = &["FALSE"];
+const TRUE: &[&str] = &["TRUE"];
+const ZERO: &[&str] = &["0"];
+
+pub(super) const TOPICS: &[Topic] = &[
+    Topic::NotNeeded {
+        why: "rsm writes each line of its log at once; --log sets the level, by module too",
+        keys: &[
+            "force_log_flush",
+            "log_flags",
+            "log_prefix",
+            "per_module_logging_file",
+        ],
+    },
+    Topic::NotNeeded {
+        why: "rsm runs in the foreground, and the service manager puts it in the background",
+        keys: &["daemon"],
+    },
+    Topic::NotNeeded {
+        why: "rsmctl replaces the console",
+        keys: &["console", "console_port"],
+    },
+    Topic::NotNeeded {
+        why: "rsm names what is wrong as a finding and goes on with the rest of the fabric",
+        keys: &["exit_on_fatal", "suppress_sl2vl_mad_status_errors"],
+    },
+    Topic::NotNeeded {
+        why: "rsm learns from each kind of device what it refuses, and sends that in another form",
+        keys: &["enable_quirks"],
+    },
+    Topic::NotNeeded {
+        why: "rsm adapts the number of requests in flight, up to sweep.window, and their time-outs to the answers",
+        keys: &[
+            "long_transaction_timeout",
+            "max_smps_timeout",
+            "max_wire_smps2",
+        ],
+    },
+    Topic::NotNeeded {
+        why: "the SA answers on a thread of its own from the last plan, and the hosts with the most requests get BUSY",
+        keys: &["max_msg_fifo_timeout", "single_thread"],
+    },
+    Topic::NotNeeded {
+        why: "rsm computes only what a change concerns, and `rsmctl sweep --full` reads everything",
+        keys: &["force_heavy_sweep", "use_ucast_cache"],
+    },
+    Topic::NotNeeded {
+        why: "rsm keeps the LIDs that ports hold and those of its store, with every role",
+        keys: &["honor_guid2lid_file"],
+    },
+    Topic::NotNeeded {
+        why: "P_Keys keep their index",
+        keys: &["keep_pkey_indexes"],
+    },
+    Topic::NotNeeded {
+        why: "rsm's store is safe against a loss of power, and keeps registrations of hosts",
+        keys: &["fsync_high_avail_files", "sa_db_dump"],
+    },
+    Topic::NotNeeded {
+        why: "subscriptions end some time after their port is gone, and rsm keeps them over a restart",
+        keys: &["drop_event_subscriptions"],
+    },
+    Topic::NotNeeded {
+        why: "rsm gives one M_Key to all ports and names ports that hold another (finding m-key-mismatch)",
+        keys: &["m_key_lookup"],
+    },
+    Topic::NotNeeded {
+        why: "rsm spreads routes evenly by itself, the same at every start",
+        keys: &[
+            "guid_routing_order_no_scatter",
+            "port_profile_switch_nodes",
+            "port_shifting",
+            "quasi_ftree_indexing",
+            "scatter_ports",
+        ],
+    },
+    Topic::NotNeeded {
+        why: "rsm has no LASH: `dfsssp` is its engine for shortest paths on several VLs, and picks the VLs itself",
+        keys: &["do_mesh_analysis", "lash_start_vl"],
+    },
+    Topic::NotNeeded {
+        why: "SLtoVLMappingTables hold the plan of the engine, whichever way they are written",
+        keys: &["use_optimized_slvl"],
+    },
+    Topic::NotAvailable(
+        Missing {
+            lost: "rsm sets no VL arbitration and no SL to VL mapping by operators' rules: all SLs share VL 0, unless the engine \
+                   needs several VLs",
+            instead: "keep OpenSM where traffic classes matter",
+        },
+        Keys {
+            asking: &[
+                ("qos", FALSE),
+                ("qos_policy_file", &["/opensm/qos-policy.conf"]),
+                ("qos_max_vls", ZERO),
+                ("qos_high_limit", &["-1"]),
+                ("qos_vlarb_high", UNSET),
+                ("qos_vlarb_low", UNSET),
+                ("qos_sl2vl", UNSET),
+                ("qos_ca_max_vls", ZERO),
+                ("qos_ca_high_limit", &["-1"]),
+                ("qos_ca_vlarb_high", UNSET),
+                ("qos_ca_vlarb_low", UNSET),
+                ("qos_ca_sl2vl", UNSET),
+                ("qos_sw0_max_vls", ZERO),
+                ("qos_sw0_high_limit", &["-1"]),
+                ("qos_sw0_vlarb_high", UNSET),
+                ("qos_sw0_vlarb_low", UNSET),
+                ("qos_sw0_sl2vl", UNSET),
+                ("qos_swe_max_vls", ZERO),
+                ("qos_swe_high_limit", &["-1"]),
+                ("qos_swe_vlarb_high", UNSET),
+                ("qos_swe_vlarb_low", UNSET),
+                ("qos_swe_sl2vl", UNSET),
+                ("qos_rtr_max_vls", ZERO),
+                ("qos_rtr_high_limit", &["-1"]),
+                ("qos_rtr_vlarb_high", UNSET),
+                ("qos_rtr_vlarb_low", UNSET),
+                ("qos_rtr_sl2vl", UNSET),
+            ],
+            tuning: &[],
+        },
+    ),
+    Topic::NotAvailable(
+        Missing {
+            lost: "rsm sends no congestion control attributes, and devices keep what they hold",
+            instead: "set congestion control by another tool",
+        },
+        Keys {
+            asking: &[("congestion_control", FALSE)],
+            tuning: &[
+                "cc_ca_cong_setting_ccti_increase",
+                "cc_ca_cong_setting_ccti_min",
+                "cc_ca_cong_setting_ccti_timer",
+                "cc_ca_cong_setting_control_map",
+                "cc_ca_cong_setting_port_control",
+                "cc_ca_cong_setting_trigger_threshold",
+                "cc_cct",
+                "cc_key",
+                "cc_max_outstanding_mads",
+                "cc_sw_cong_setting_control_map",
+                "cc_sw_cong_setting_credit_mask",
+                "cc_sw_cong_setting_credit_starvation_return_delay",
+                "cc_sw_cong_setting_credit_starvation_threshold",
+                "cc_sw_cong_setting_marking_rate",
+                "cc_sw_cong_setting_packet_size",
+                "cc_sw_cong_setting_threshold",
+                "cc_sw_cong_setting_victim_mask",
+            ],
+        },
+    ),
+    Topic::NotAvailable(
+        Missing {
+            lost: "rsm reads no counters of ports",
+            instead: "read them with perfquery, ibqueryerrors or a Prometheus exporter",
+        },
+        Keys {
+            asking: &[("perfmgr", FALSE)],
+            tuning: &[
+                "event_db_dump_file",
+                "perfmgr_ignore_cas",
+                "perfmgr_log_errors",
+                "perfmgr_max_outstanding_queries",
+                "perfmgr_query_cpi",
+                "perfmgr_redir",
+                "perfmgr_rm_nodes",
+                "perfmgr_sweep_time_s",
+                "perfmgr_xmit_wait_log",
+                "perfmgr_xmit_wait_threshold",
+            ],
+        },
+    ),
+    Topic::NotAvailable(
+        Missing {
+            lost: "rsm loads no plugins",
+            instead: "follow events with `rsmctl watch` or over gRPC",
+        },
+        Keys {
+            asking: &[("event_plugin_name", UNSET)],
+            tuning: &["event_plugin_options"],
+        },
+    ),
+    Topic::NotAvailable(
+        Missing {
+            lost: "routes do not depend on this file",
+            instead: "look at the spread of routes with `rsm plan`; routing.categories_file keeps traffic to storage apart",
+        },
+        Keys {
+            asking: &[
+                ("dimn_ports_file", UNSET),
+                ("guid_routing_order_file", UNSET),
+                ("hop_weights_file", UNSET),
+                ("ids_guid_file", UNSET),
+                ("lid_matrix_dump_file", UNSET),
+                ("port_prof_ignore_file", UNSET),
+                ("port_search_ordering_file", UNSET),
+            ],
+            tuning: &[],
+        },
+    ),
+    Topic::NotAvailable(
+        Missing {
+            lost: "every port without another category is a compute port",
+            instead: "list the ports for storage in io_guid_file, or all ports in routing.categories_file",
+        },
+        Keys {
+            asking: &[("cn_guid_file", UNSET)],
+            tuning: &[],
+        },
+    ),
+    Topic::NotAvailable(
+        Missing {
+            lost: "rsm finds the dimensions of a torus from its cables; seeds and datelines of the file have no effect",
+            instead: "look at the plan with `rsm plan FILE --engine torus` first",
+        },
+        Keys {
+            asking: &[("torus_config", &["/opensm/torus-2QoS.conf"])],
+            tuning: &[],
+        },
+    ),
+    Topic::NotAvailable(
+        Missing {
+            lost: "engines do not treat these paths apart",
+            instead: "look at the routes with `rsm plan` first",
+        },
+        Keys {
+            asking: &[
+                ("avoid_throttled_links", FALSE),
+                ("max_reverse_hops", ZERO),
+                ("nue_include_switches", FALSE),
+            ],
+            tuning: &[],
+        },
+    ),
+    Topic::NotAvailable(
+        Missing {
+            lost: "the SA answers no path to another subnet",
+            instead: "keep OpenSM where InfiniBand routers join subnets",
+        },
+        Keys {
+            asking: &[("prefix_routes_file", &["/opensm/prefix-routes.conf"])],
+            tuning: &[],
+        },
+    ),
+    Topic::NotAvailable(
+        Missing {
+            lost: "paths and groups name the rate of their links, which old drivers may not understand",
+            instead: "update such hosts",
+        },
+        Keys {
+            asking: &[
+                ("max_rate_enum", &["22", "63"]),
+                ("use_original_extended_sa_rates_only", FALSE),
+            ],
+            tuning: &[],
+        },
+    ),
+    Topic::NotAvailable(
+        Missing {
+            lost: "the SA always validates groups and joins, and gives each group a multicast LID of its own while there are any",
+            instead: "correct the hosts whose joins the SA refuses",
+        },
+        Keys {
+            asking: &[
+                ("consolidate_ipv6_snm_req", FALSE),
+                ("ipoib_mcgroup_creation_validation", TRUE),
+                ("mcgroup_join_validation", TRUE),
+            ],
+            tuning: &[],
+        },
+    ),
+    Topic::NotAvailable(
+        Missing {
+            lost: "rsm routes multicast, and uses MulticastFDBTop where switches have it",
+            instead: "partition hosts that may not use multicast",
+        },
+        Keys {
+            asking: &[("disable_multicast", FALSE), ("use_mfttop", TRUE)],
+            tuning: &[],
+        },
+    ),
+    Topic::NotAvailable(
+        Missing {
+            lost: "rsm does not read the registrations of hosts from OpenSM's file",
+            instead: "none needed: every host registers anew once, when rsm takes over",
+        },
+        Keys {
+            asking: &[("sa_db_file", UNSET)],
+            tuning: &[],
+        },
+    ),
+    Topic::NotAvailable(
+        Missing {
+            lost: "alias GUIDs that the SA makes begin with 0x0252534d, whatever this byte is",
+            instead: "let hosts choose their alias GUIDs themselves",
+        },
+        Keys {
+            asking: &[("sm_assigned_guid", ZERO)],
+            tuning: &[],
+        },
+    ),
+    Topic::NotAvailable(
+        Missing {
+            lost: "rsm moves no LID in use",
+            instead: "nothing needs it: rsm resolves LIDs that two ports hold by itself",
+        },
+        Keys {
+            asking: &[("reassign_lids", FALSE)],
+            tuning: &[],
+        },
+    ),
+    Topic::NotAvailable(
+        Missing {
+            lost: "rsm does not disable a port that sends traps without end; it counts and represses them",
+            instead: "look for link-errors in `rsmctl findings`, and disable the port with ibportstate",
+        },
+        Keys {
+            asking: &[("babbling_port_policy", FALSE)],
+            tuning: &[],
+        },
+    ),
+    Topic::NotAvailable(
+        Missing {
+            lost: "rsm leaves FDR10 as the device has it",
+            instead: "set FDR10 on the devices",
+        },
+        Keys {
+            asking: &[("fdr10", &["0", "1", "255"])],
+            tuning: &[],
+        },
+    ),
+    Topic::NotAvailable(
+        Missing {
+            lost: "rsm shows nodes by their NodeDescription",
+            instead: "set the descriptions on the nodes",
+        },
+        Keys {
+            asking: &[("node_name_map_name", UNSET)],
+            tuning: &[],
+        },
+    ),
+    Topic::NotAvailable(
+        Missing {
+            lost: "hosts register anew when their subnet manager changes or lost their registrations",
+            instead: "keep rsm's state.dir: with it a restart makes no host register anew",
+        },
+        Keys {
+            asking: &[("no_clients_rereg", FALSE)],
+            tuning: &[],
+        },
+    ),
+];

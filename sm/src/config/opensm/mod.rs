@@ -1,0 +1,275 @@
+//! Reads the `opensm.conf` an operator already has: a key and a value on each line, `#` begins a
+//! comment, `(null)` is "not set". rsm takes the keys with a counterpart; of each other key it
+//! reports why rsm does not need it, or what is lost without it.
+
+mod engine;
+mod keys;
+mod outcome;
+#[cfg(test)]
+mod sites;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::path::Path;
+
+pub use self::outcome::{KeyGroup, KeyOutcome};
+pub(super) use self::value::{Convert, number};
+
+use self::keys::{Fate, Missing, is_idle, others};
+use self::value::{Taken, take};
+use super::field::ConfigKey;
+use super::finding::{ConfigFinding, ConfigSeverity, Findings};
+use super::schema::fields;
+use super::suggest::nearest;
+use super::{Config, Enforcement};
+
+/// A value that is not set.
+const UNSET: &str = "(null)";
+
+/// A deprecated key of OpenSM: if it is TRUE, `part_enforce` does not count.
+const NO_ENFORCEMENT: &str = "no_partition_enforcement";
+
+/// An `opensm.conf` as read.
+#[derive(Debug)]
+pub(super) struct OpensmConf {
+    /// Of use only if no finding is an error.
+    pub(super) config: Config,
+    pub(super) findings: Vec<ConfigFinding>,
+    /// What became of each key, in the order of the file.
+    pub(super) outcomes: Vec<KeyOutcome>,
+}
+
+/// Reads `text`; the configuration is of use only if no finding is an error.
+pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<ConfigFinding>) {
+    let read = read(file, text);
+    (read.config, read.findings)
+}
+
+/// Reads `text`, with the outcome of each key.
+pub(super) fn read(file: &Path, text: &str) -> OpensmConf {
+    let mut config = Config::default();
+    config.partitions.file_may_be_missing = true;
+    let mut reader = Reader {
+        text,
+        config,
+        findings: Findings::new(file, text),
+        taken: Findings::new(file, text),
+        outcomes: Vec::new(),
+        unenforced: false,
+    };
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        if let Some(entry) = Entry::of(line, offset) {
+            reader.entry(&entry);
+        }
+        offset += line.len();
+    }
+    reader.finish()
+}
+
+/// A key and its value, each with its byte offset in the text.
+struct Entry<'a> {
+    key: &'a str,
+    key_at: usize,
+    value: &'a str,
+    value_at: usize,
+}
+
+impl<'a> Entry<'a> {
+    /// The entry of a line that begins at `offset`; `None` if it is empty or a comment.
+    fn of(line: &'a str, offset: usize) -> Option<Entry<'a>> {
+        let content = line.split('#').next().unwrap_or("");
+        let key_at = offset + content.len() - content.trim_start().len();
+        let content = content.trim();
+        if content.is_empty() {
+            return None;
+        }
+        let (key, value) = content
+            .split_once([' ', '\t'])
+            .map_or((content, ""), |(key, value)| (key, value.trim()));
+        Some(Entry {
+            key,
+            key_at,
+            value,
+            value_at: key_at + content.len() - value.len(),
+        })
+    }
+
+    /// The entry as a finding quotes it, without secret keys: findings are logged.
+    fn shown(&self) -> String {
+        let Entry { key, value, .. } = self;
+        if is_secret(key) {
+            return format!("{key} is set");
+        }
+        format!("{key} is `{value}`")
+    }
+}
+
+fn is_secret(key: &str) -> bool {
+    key.ends_with("_key") || key == "key_mgr_seed"
+}
+
+/// OpenSM takes a value with or without quotes around it.
+fn unquoted(value: &str) -> &str {
+    value
+        .strip_prefix('"')
+        .and_then(|v| v.strip_suffix('"'))
+        .unwrap_or(value)
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    config: Config,
+    findings: Findings,
+    /// Notes about obeyed keys, in the order of `outcomes`.
+    taken: Findings,
+    outcomes: Vec<KeyOutcome>,
+    unenforced: bool,
+}
+
+impl Reader<'_> {
+    fn entry(&mut self, entry: &Entry<'_>) {
+        let counterpart = fields().iter().find_map(|field| {
+            let (theirs, convert) = field.opensm?;
+            (theirs == entry.key).then_some((field, convert))
+        });
+        if let Some((field, convert)) = counterpart {
+            let taken = take(&mut self.config, field, convert, unquoted(entry.value));
+            self.taken(entry, field, taken);
+        } else if entry.key == NO_ENFORCEMENT {
+            self.no_enforcement(entry);
+        } else {
+            self.other(entry);
+        }
+    }
+
+    fn taken(&mut self, entry: &Entry<'_>, field: &ConfigKey, taken: Taken) {
+        match taken {
+            Taken::Set { note: None } => {
+                let value = match is_secret(entry.key) {
+                    true => None,
+                    false => field.value(&mut self.config),
+                };
+                let value = value.map_or(String::new(), |value| format!(" = {value}"));
+                self.obeyed(entry, format!("{}.{}{value}", field.section, field.key));
+            }
+            Taken::Set { note: Some(note) } => self.obeyed(entry, note),
+            Taken::Default => {
+                let effect = format!("{}.{} keeps its default", field.section, field.key);
+                self.obeyed(entry, effect);
+            }
+            Taken::Lost(missing) => self.lost(entry, entry.value_at, missing),
+            Taken::Refused(expected) => {
+                let (at, severity) = (entry.value_at, ConfigSeverity::Error);
+                self.say(at, severity, entry.shown(), expected);
+            }
+        }
+    }
+
+    fn no_enforcement(&mut self, entry: &Entry<'_>) {
+        self.unenforced = match unquoted(entry.value).to_ascii_uppercase().as_str() {
+            "TRUE" => true,
+            "FALSE" => false,
+            _ => {
+                let expected = "expected TRUE or FALSE".to_owned();
+                let (at, severity) = (entry.value_at, ConfigSeverity::Error);
+                return self.say(at, severity, entry.shown(), expected);
+            }
+        };
+        let effect = match self.unenforced {
+            true => "partitions.enforcement = \"off\"",
+            false => "partitions.enforcement stays",
+        };
+        self.obeyed(entry, effect.to_owned());
+    }
+
+    /// A key that no key of rsm takes.
+    fn other(&mut self, entry: &Entry<'_>) {
+        match others().get(entry.key) {
+            None => self.unknown(entry, &suggestion(entry.key)),
+            Some(Fate::Invented(meant)) => {
+                self.unknown(entry, &format!("what is meant is {meant}"));
+            }
+            Some(Fate::NotAvailable(_, idle)) if is_idle(unquoted(entry.value), idle) => {
+                self.not_needed(entry, "this value asks for nothing that rsm does not do");
+            }
+            Some(Fate::NotAvailable(missing, _)) => self.lost(entry, entry.key_at, *missing),
+            Some(Fate::Tunes(missing)) => {
+                let why = format!(
+                    "it tunes a function that rsm does not have: {}",
+                    missing.lost
+                );
+                self.not_needed(entry, &why);
+            }
+            Some(Fate::NotNeeded(why)) => self.not_needed(entry, why),
+        }
+    }
+
+    fn obeyed(&mut self, entry: &Entry<'_>, effect: String) {
+        let severity = ConfigSeverity::Note;
+        let text = format!("{}: {effect}", KeyGroup::Obeyed);
+        self.taken
+            .at(self.text, entry.key_at, severity, entry.shown(), text);
+        self.record(entry, KeyGroup::Obeyed);
+    }
+
+    fn not_needed(&mut self, entry: &Entry<'_>, why: &str) {
+        let expected = format!("{}: {why}", KeyGroup::NotNeeded);
+        self.say(entry.key_at, ConfigSeverity::Note, entry.shown(), expected);
+        self.record(entry, KeyGroup::NotNeeded);
+    }
+
+    fn lost(&mut self, entry: &Entry<'_>, at: usize, Missing { lost, instead }: Missing) {
+        let expected = format!("{}: {lost}; {instead}", KeyGroup::NotAvailable);
+        self.say(at, ConfigSeverity::Warning, entry.shown(), expected);
+        self.record(entry, KeyGroup::NotAvailable);
+    }
+
+    fn unknown(&mut self, entry: &Entry<'_>, hint: &str) {
+        let found = format!("unknown key `{}`", entry.key);
+        let expected = format!("no manager has it, and it does nothing: {hint}");
+        self.say(entry.key_at, ConfigSeverity::Warning, found, expected);
+        self.record(entry, KeyGroup::Unknown);
+    }
+
+    fn record(&mut self, entry: &Entry<'_>, group: KeyGroup) {
+        self.outcomes.push(KeyOutcome {
+            key: entry.key.to_owned(),
+            group,
+            taken: None,
+        });
+    }
+
+    fn say(&mut self, at: usize, severity: ConfigSeverity, found: String, expected: String) {
+        self.findings.at(self.text, at, severity, found, expected);
+    }
+
+    fn finish(mut self) -> OpensmConf {
+        if self.unenforced {
+            self.config.partitions.enforcement = Enforcement::Off;
+        }
+        let obeyed = self.outcomes.iter_mut();
+        let obeyed = obeyed.filter(|outcome| outcome.group == KeyGroup::Obeyed);
+        for (outcome, note) in obeyed.zip(self.taken.finish()) {
+            outcome.taken = Some(note);
+        }
+        OpensmConf {
+            config: self.config,
+            findings: self.findings.finish(),
+            outcomes: self.outcomes,
+        }
+    }
+}
+
+/// The known key that is most like `key`.
+fn suggestion(key: &str) -> String {
+    let ours = fields().iter().filter_map(|field| Some(field.opensm?.0));
+    let known = others().iter();
+    let known = known.filter(|(_, fate)| !matches!(fate, Fate::Invented(_)));
+    let names = ours.chain(known.map(|(name, _)| *name));
+    match nearest(key, names.chain([NO_ENFORCEMENT])) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => "no known key is like it".to_owned(),
+    }
+}

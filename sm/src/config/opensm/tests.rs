@@ -1,0 +1,258 @@
+use std::path::Path;
+
+use rsm_ids::{Guid, Lmc};
+use rsm_routing::engine::EngineKind;
+
+use super::super::PartitionConfig;
+use super::super::finding::any_error;
+use super::*;
+
+fn read(text: &str) -> (Config, Vec<ConfigFinding>) {
+    parse(Path::new("opensm.conf"), text)
+}
+
+#[test]
+fn a_key_with_a_counterpart_is_not_among_those_without() {
+    let mut theirs: Vec<_> = fields().iter().filter_map(|field| field.opensm).collect();
+    theirs.sort_unstable_by_key(|(key, _)| *key);
+    let names = theirs.windows(2).map(|pair| [pair[0].0, pair[1].0]);
+    names.for_each(|[one, next]| assert_ne!(one, next, "two keys of ours for one"));
+    for (key, _) in theirs {
+        assert!(!others().contains_key(key), "{key} is in both tables");
+    }
+}
+
+#[test]
+fn keys_with_a_counterpart_are_taken() {
+    let (config, findings) = read(
+        "# comment\n\nguid 0x0002c90300001234\nlmc 2 # two\nlmc_esp0 TRUE\n\
+         head_of_queue_lifetime 0x11\nleaf_vl_stall_count 05\nsweep_interval 30\n\
+         routing_engine updn,minhop\nroot_guid_file \"/etc/roots\"\n\
+         m_key 0xffffffffffffffff\nforce_link_width 255\nforce_link_speed 0\n\
+         force_link_speed_ext 4\ndump_files_dir (null)\n",
+    );
+    assert_eq!(findings, []);
+    assert_eq!(config.sm.guid, Some(Guid(0x0002_c903_0000_1234)));
+    assert_eq!(config.lids.lmc, Lmc::new(2).unwrap());
+    assert!(config.lids.lmc_esp0);
+    assert_eq!(config.links.hoq_life, 0x11);
+    assert_eq!(config.links.leaf_vl_stall_count, 5);
+    assert_eq!(config.sweep.light_interval_ms, 30_000);
+    assert_eq!(config.routing.engine, EngineKind::UpDn);
+    assert_eq!(config.routing.root_guid_file, Some("/etc/roots".into()));
+    assert_eq!(config.sm.m_key, u64::MAX);
+    assert_eq!(config.links.force_width, None);
+    assert_eq!(config.links.force_speed, None);
+    assert_eq!(config.links.force_speed_ext, Some(4));
+    assert_eq!(config.dump.dir, None);
+}
+
+#[test]
+fn keys_without_a_counterpart_are_reported_with_their_line() {
+    let (config, findings) = read("lmc 0\nqos FALSE\n  lcm 1\nrouting_engine ftree,updn\n");
+    assert_eq!(config.routing.engine, EngineKind::FabricTree);
+    let said: Vec<_> = findings
+        .iter()
+        .map(|f| (f.line, f.column, f.severity))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            (2, 1, ConfigSeverity::Note),
+            (3, 3, ConfigSeverity::Warning),
+        ]
+    );
+    assert!(!any_error(&findings));
+}
+
+#[test]
+fn secret_keys_are_not_in_findings() {
+    let text = "sa_key 0x1234567x\nm_key 0x1234567x\ncc_key 0x1234567\nkey_mgr_seed 0x1234567\n";
+    let (_, findings) = read(text);
+    assert_eq!(findings.len(), 4);
+    assert!(findings.iter().all(|f| !f.to_string().contains("1234567")));
+}
+
+#[test]
+fn every_bad_value_is_an_error() {
+    let (mut config, findings) = read(
+        "lmc 8\nlmc_esp0 maybe\nsm_priority -1\nguid here\nvl_stall_count 09\nsubnet_timeout\n",
+    );
+    assert_eq!(findings.len(), 6, "{findings:?}");
+    assert!(findings.iter().all(|f| f.severity == ConfigSeverity::Error));
+    assert_eq!(
+        findings[0].to_string(),
+        "opensm.conf:1:5: error: lmc is `8`: expected an integer from 0 to 7"
+    );
+    config.partitions.file_may_be_missing = false;
+    assert_eq!(config, Config::default());
+}
+
+#[test]
+fn partition_keys_are_taken() {
+    let (config, findings) = read(
+        "partition_config_file /etc/opensm/partitions.conf\npart_enforce in\nallow_both_pkeys TRUE\n\
+         no_partition_enforcement FALSE\n",
+    );
+    assert_eq!(findings, []);
+    let expected = PartitionConfig {
+        file: Some("/etc/opensm/partitions.conf".into()),
+        file_may_be_missing: true,
+        enforcement: Enforcement::In,
+        allow_both: true,
+    };
+    assert_eq!(config.partitions, expected);
+    let (config, findings) = read("no_partition_enforcement TRUE\npart_enforce both\n");
+    assert_eq!(findings, []);
+    assert_eq!(config.partitions.enforcement, Enforcement::Off);
+    let (_, findings) = read("part_enforce always\nno_partition_enforcement maybe\n");
+    assert_eq!(
+        findings[0].to_string(),
+        "opensm.conf:1:14: error: part_enforce is `always`: expected one of \"both\", \"in\", \"out\", \"off\""
+    );
+    assert_eq!(findings.len(), 2);
+}
+
+#[test]
+fn numbers_are_read_as_c_reads_them() {
+    let cases = [
+        ("0", Some(0)),
+        ("10", Some(10)),
+        ("010", Some(8)),
+        ("0x10", Some(16)),
+    ];
+    for (text, value) in cases {
+        assert_eq!(number(text), value, "{text}");
+    }
+    for text in ["", "0x", "08", "+1", "-1", "1s", "0x1ffffffffffffffff"] {
+        assert_eq!(number(text), None, "{text}");
+    }
+}
+
+/// The groups of all keys, and the findings.
+fn groups(text: &str) -> (Vec<KeyGroup>, Vec<String>) {
+    let read = super::read(Path::new("opensm.conf"), text);
+    let groups = read.outcomes.iter().map(|key| key.group).collect();
+    (
+        groups,
+        read.findings.iter().map(ToString::to_string).collect(),
+    )
+}
+
+#[test]
+fn every_key_is_in_one_of_four_groups() {
+    use KeyGroup::{NotAvailable, NotNeeded, Obeyed, Unknown};
+    let text = "lmc 1\nqos TRUE\nqos FALSE\ncc_key 0x12\nuse_ucast_cache TRUE\nvirt_enabled 2\n\
+                sharp_enable TRUE\nmax_wire_smp 4\nrouting_engine ar_updn\n";
+    let (groups, findings) = groups(text);
+    let expected = [
+        Obeyed,
+        NotAvailable,
+        NotNeeded,
+        NotNeeded,
+        NotNeeded,
+        NotAvailable,
+        Unknown,
+        Unknown,
+        NotAvailable,
+    ];
+    assert_eq!(groups, expected);
+    assert_eq!(findings.len(), 8);
+    assert!(findings[0].starts_with("opensm.conf:2:1: warning: qos is `TRUE`: not available: "));
+    assert_eq!(
+        findings[1],
+        "opensm.conf:3:1: note: qos is `FALSE`: not needed here: this value asks for nothing that rsm does not do"
+    );
+    assert!(
+        findings[2].starts_with("opensm.conf:4:1: note: cc_key is set: "),
+        "{}",
+        findings[2]
+    );
+    assert!(
+        findings[5]
+            .ends_with("what is meant is `sharp_enabled` of NVIDIA's manager; rsm has no SHARP")
+    );
+    assert!(
+        findings[6].ends_with("did you mean `max_wire_smps`?"),
+        "{}",
+        findings[6]
+    );
+    assert!(findings[7].contains("routing_engine is `ar_updn`: not available: "));
+}
+
+#[test]
+fn obeyed_keys_are_named_with_the_key_that_has_their_value() {
+    let read = super::read(
+        Path::new("opensm.conf"),
+        "lmc 1\nm_key 0x1234567\nguid (null)\nmax_wire_smps 4\nmax_wire_smps 0\nrouting_engine ftree\n\
+         no_partition_enforcement TRUE\nsweep_interval 5\n",
+    );
+    let taken = read
+        .outcomes
+        .iter()
+        .map(|key| key.taken.as_ref().unwrap().expected.as_str());
+    let expected = [
+        "obeyed: lids.lmc = 1",
+        "obeyed: sm.m_key",
+        "obeyed: sm.guid keeps its default",
+        "obeyed: sweep.window keeps its default",
+        "obeyed: sweep.window = 96: rsm has 4 to 96 requests in flight",
+        "obeyed: routing.engine = \"fabric-tree\", for `ftree`",
+        "obeyed: partitions.enforcement = \"off\"",
+        "obeyed: sweep.light_interval_ms = 5000",
+    ];
+    assert!(taken.eq(expected), "{:?}", read.outcomes);
+    assert_eq!(read.findings, []);
+}
+
+#[test]
+fn defaults_of_opensm_leave_times_as_they_are_and_other_values_do_not() {
+    let (config, findings) =
+        read("transaction_timeout 200\nsminfo_polling_timeout 10000\nmax_wire_smps 4\n");
+    assert_eq!(findings, []);
+    assert_eq!(config.sweep, Config::default().sweep);
+    assert_eq!(config.sm, Config::default().sm);
+    let (config, findings) =
+        read("transaction_timeout 2000\nsminfo_polling_timeout 500\nmax_wire_smps 8\n");
+    assert_eq!(findings, []);
+    let sweep = &config.sweep;
+    assert_eq!(
+        (sweep.timeout_floor_ms, sweep.timeout_initial_ms),
+        (25, 2000)
+    );
+    assert_eq!((sweep.timeout_ceiling_ms, sweep.window), (2000, 8));
+    assert_eq!(config.sm.poll_interval_ms, 500);
+    let (config, _) = read("transaction_timeout 10\n");
+    assert_eq!(
+        (
+            config.sweep.timeout_floor_ms,
+            config.sweep.timeout_initial_ms
+        ),
+        (10, 10)
+    );
+}
+
+#[test]
+fn the_log_is_taken_unless_its_name_is_the_default() {
+    let (config, findings) =
+        read("log_file /var/log/opensm.log\nlog_max_size 4096\naccum_log_file FALSE\n");
+    assert_eq!(findings, []);
+    assert_eq!(config.log.file, None);
+    assert_eq!((config.log.max_size_mb, config.log.append), (4096, false));
+    let (config, _) = read("log_file /var/log/opensm-ib1.log\n");
+    assert_eq!(config.log.file, Some("/var/log/opensm-ib1.log".into()));
+}
+
+#[test]
+fn keys_about_the_manager_itself_are_taken() {
+    let (config, findings) = read(
+        "sa_key 0x7\nsm_inactive TRUE\nsweep_on_trap FALSE\nio_guid_file /etc/io\n\
+              ignore_other_sm TRUE\npolling_retry_number 10\n",
+    );
+    assert_eq!(findings, []);
+    assert_eq!(config.sm.sa_key, Some(7));
+    assert!(config.sm.inactive && !config.sweep.on_trap);
+    assert!(config.sm.ignore_others);
+    assert_eq!(config.sm.poll_limit, 10);
+    assert_eq!(config.routing.storage_guid_file, Some("/etc/io".into()));
+}

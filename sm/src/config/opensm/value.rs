@@ -1,0 +1,172 @@
+//! From a value of OpenSM to one of rsm.
+
+use super::super::Config;
+use super::super::field::{ConfigKey, Given};
+use super::UNSET;
+use super::engine::{self, Choice};
+use super::keys::Missing;
+
+/// The conversion of OpenSM's value to rsm's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Convert {
+    /// A number, as C writes numbers.
+    Number,
+    /// The same. With this value, OpenSM's default, rsm keeps its own default: OpenSM writes every
+    /// key into a configuration, so that its default is no decision of the operator.
+    NumberUnless(u64),
+    /// The same, as the first time-out in milliseconds; the shortest and the longest time-out give
+    /// way to it.
+    TimeoutUnless(u64),
+    /// The same, as the most requests in flight: 0 is no limit, and rsm has limits of its own.
+    WindowUnless(u64),
+    /// A number of seconds, kept here in milliseconds.
+    Seconds,
+    /// TRUE or FALSE.
+    Flag,
+    /// A GUID, zero for none.
+    Guid,
+    /// A file or directory name.
+    Path,
+    /// The same. With this value, OpenSM's default, rsm keeps its own default.
+    PathUnless(&'static str),
+    /// A list of engines, of which the first that rsm has an engine for is taken.
+    Engines,
+    /// A word that means the same here.
+    Text,
+    /// A mask: 0 leaves the hardware alone; this value enables everything supported, which is the
+    /// hardware's default.
+    Mask(u64),
+}
+
+/// The effect of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// It is in force; a note says how, where it is not the same value.
+    Set {
+        /// How.
+        note: Option<String>,
+    },
+    /// The key keeps its default.
+    Default,
+    /// rsm does not do what it asks for, and does its best.
+    Lost(Missing),
+    /// It is in error: what was expected.
+    Refused(String),
+}
+
+/// Sets `field` to the value.
+pub(super) fn take(config: &mut Config, field: &ConfigKey, convert: Convert, value: &str) -> Taken {
+    if value == UNSET {
+        return Taken::Default;
+    }
+    if convert == Convert::Engines {
+        return engines(config, value);
+    }
+    let given = match given(convert, value) {
+        Ok(Some(given)) => given,
+        Ok(None) => return Taken::Default,
+        Err(expected) => {
+            return Taken::Refused(
+                expected.map_or_else(|| format!("expected {}", field.expected()), str::to_owned),
+            );
+        }
+    };
+    if let Convert::WindowUnless(_) = convert {
+        return window(config, given);
+    }
+    if field.set(config, given).is_err() {
+        let expected = match convert {
+            Convert::Seconds => "expected seconds, at most a day".to_owned(),
+            _ => format!("expected {}", field.expected()),
+        };
+        return Taken::Refused(expected);
+    }
+    if let Convert::TimeoutUnless(_) = convert {
+        let sweep = &mut config.sweep;
+        sweep.timeout_floor_ms = sweep.timeout_floor_ms.min(sweep.timeout_initial_ms);
+        sweep.timeout_ceiling_ms = sweep.timeout_ceiling_ms.max(sweep.timeout_initial_ms);
+    }
+    Taken::Set { note: None }
+}
+
+/// The value to set; `None` where the key keeps its default.
+///
+/// # Errors
+/// The form expected, where it is not that of the key.
+fn given(convert: Convert, value: &str) -> Result<Option<Given<'_>>, Option<&'static str>> {
+    let read = || number(value).ok_or(None::<&'static str>);
+    Ok(Some(match convert {
+        Convert::Number => Given::Number(read()?),
+        Convert::NumberUnless(default)
+        | Convert::TimeoutUnless(default)
+        | Convert::WindowUnless(default) => match read()? {
+            number if number == default => return Ok(None),
+            number => Given::Number(number),
+        },
+        Convert::Seconds => Given::Number(read()?.checked_mul(1000).ok_or(None)?),
+        Convert::Flag => match value.to_ascii_uppercase().as_str() {
+            "TRUE" => Given::Flag(true),
+            "FALSE" => Given::Flag(false),
+            _ => return Err(Some("expected TRUE or FALSE")),
+        },
+        Convert::PathUnless(default) if value == default => return Ok(None),
+        Convert::Guid
+        | Convert::Path
+        | Convert::PathUnless(_)
+        | Convert::Text
+        | Convert::Engines => Given::Text(value),
+        Convert::Mask(all) => match read()? {
+            0 => return Ok(None),
+            mask if mask == all => return Ok(None),
+            mask => Given::Number(mask),
+        },
+    }))
+}
+
+fn window(config: &mut Config, given: Given<'_>) -> Taken {
+    let Given::Number(asked) = given else {
+        return Taken::Default;
+    };
+    let limit = Config::WINDOW;
+    let window = match asked {
+        0 => *limit.end(),
+        asked => u32::try_from(asked)
+            .unwrap_or(u32::MAX)
+            .clamp(*limit.start(), *limit.end()),
+    };
+    config.sweep.window = window;
+    let note = (u64::from(window) != asked).then(|| {
+        let (least, most) = (limit.start(), limit.end());
+        format!("sweep.window = {window}: rsm has {least} to {most} requests in flight")
+    });
+    Taken::Set { note }
+}
+
+fn engines(config: &mut Config, value: &str) -> Taken {
+    let Some((name, choice)) = engine::first(value) else {
+        return Taken::Lost(engine::UNKNOWN);
+    };
+    config.routing.engine = choice.engine();
+    match choice {
+        Choice::Adaptive(_) => Taken::Lost(engine::ADAPTIVE),
+        Choice::Chain => Taken::Lost(engine::CHAIN),
+        Choice::Same(engine) if engine.name() == value.trim() => Taken::Set { note: None },
+        Choice::Same(engine) | Choice::Like(engine) => Taken::Set {
+            note: Some(format!("routing.engine = \"{engine}\", for `{name}`")),
+        },
+    }
+}
+
+/// A number as C's `strtoull` with base 0 reads it: `0x` is hexadecimal, a leading 0 octal.
+pub(in super::super) fn number(text: &str) -> Option<u64> {
+    let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => (digits, 16),
+        None if text.len() > 1 && text.starts_with('0') => (&text[1..], 8),
+        None => (text, 10),
+    };
+    // `from_str_radix` alone would also take a sign.
+    if !digits.starts_with(|c: char| c.is_digit(radix)) {
+        return None;
+    }
+    u64::from_str_radix(digits, radix).ok()
+}

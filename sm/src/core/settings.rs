@@ -1,0 +1,72 @@
+//! The operator's decisions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_mad::client::ClientConfig;
+
+use super::role::Identity;
+use crate::config::Takeover;
+use crate::plan::policy::{DampingPolicy, Policy, RebalancePolicy};
+
+/// How the core treats a plan.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Mode {
+    /// Make the hardware hold it.
+    #[default]
+    Manage,
+    /// List the Sets ([`Effect::Foreseen`]). The core sets nothing, tells other subnet managers
+    /// nothing, and leaves traps to the master.
+    DryRun,
+}
+
+/// The operator's decisions that the core itself depends on.
+#[derive(Clone, Debug)]
+pub struct CoreConfig {
+    /// Whether hardware is managed.
+    pub mode: Mode,
+    /// Policy of every plan.
+    pub policy: Arc<Policy>,
+    /// How link flaps are damped.
+    pub damping: DampingPolicy,
+    /// How load is taken off the fullest links.
+    pub rebalance: RebalancePolicy,
+    /// Which tables of another manager count.
+    pub takeover: Takeover,
+    /// This subnet manager among others.
+    pub identity: Identity,
+    /// Whether this manager acts as if it were the only one.
+    pub ignores_others: bool,
+    /// Time between light sweeps; zero: none.
+    pub light_sweep: Duration,
+    /// Whether traps lead to a reading of the node that changed.
+    pub reads_on_trap: bool,
+    /// Whether this manager waits, not active, until another one orders it to stand by.
+    pub starts_inactive: bool,
+    /// Time between questions to the master while standing by.
+    pub standby_poll: Duration,
+    /// Questions in a row without an answer of the master after which this manager takes over.
+    pub poll_limit: u32,
+    /// How SMPs are sent.
+    pub client: ClientConfig,
+}
+
+impl Default for CoreConfig {
+    fn default() -> Self {
+        CoreConfig {
+            mode: Mode::default(),
+            policy: Arc::default(),
+            damping: DampingPolicy::default(),
+            rebalance: RebalancePolicy::default(),
+            takeover: Takeover::default(),
+            identity: Identity::default(),
+            ignores_others: false,
+            light_sweep: Duration::from_secs(10),
+            reads_on_trap: true,
+            starts_inactive: false,
+            standby_poll: Duration::from_secs(2),
+            poll_limit: 1,
+            client: ClientConfig::default(),
+        }
+    }
+}
