@@ -210,6 +210,23 @@ fn help_has_examples_and_exit_codes() {
 }
 
 #[test]
+fn socket_of_the_command_line_wins_over_the_environment() {
+    let served = Served::start(Fake::tree(2, 1));
+    let socket = served.socket.to_str().unwrap();
+    let status = rsmctl()
+        .env("RSM_SERVER", "unix:/absent/rsm.sock")
+        .args(["status", "--socket", socket])
+        .output()
+        .unwrap();
+    assert!(status.status.success(), "{status:?}");
+    let elsewhere = rsmctl()
+        .args(["status", "--socket", "/absent/rsm.sock"])
+        .output()
+        .unwrap();
+    assert_eq!(elsewhere.status.code(), Some(3), "{elsewhere:?}");
+}
+
+#[test]
 fn exit_codes_name_the_kind_of_failure() {
     let mut fake = Fake::tree(2, 1);
     let lid = Lid(fake.nodes[&guid(HOST, 1)].lids[0] as u16);

@@ -104,6 +104,10 @@ struct ServeArgs {
     /// The folder of LIDs and other data that survive a restart, and of the socket for rsmctl
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
+    /// The Unix socket for rsmctl [default: rsm.sock in the folder of --state-dir, or else in the
+    /// first of /run/rsm, $XDG_RUNTIME_DIR/rsm and others that rsm may write to]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
     /// Write files in OpenSM's formats to this folder after each convergence
     #[arg(long, value_name = "DIR")]
     dump_dir: Option<PathBuf>,

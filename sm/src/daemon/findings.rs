@@ -24,6 +24,8 @@ pub(super) enum Part {
     Dumps,
     /// The record of all datagrams.
     Trace,
+    /// Reading the configuration again.
+    Configuration,
 }
 
 /// The reports of the daemon's parts. Clones share them.
@@ -50,7 +52,10 @@ impl DaemonFindings {
             return;
         }
         for finding in findings.iter().filter(|finding| !before.contains(finding)) {
-            tracing::error!("{}", finding.text);
+            match finding.severity {
+                Severity::Info => tracing::info!("{}", finding.text),
+                Severity::Warning | Severity::Error => tracing::error!("{}", finding.text),
+            }
         }
         if findings.is_empty() {
             tracing::info!(?part, "works again");

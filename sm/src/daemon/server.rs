@@ -97,7 +97,7 @@ fn socket(options: &DaemonOptions) -> anyhow::Result<PathBuf> {
         .find(|dir| is_writable(dir))
         .map(|dir| dir.join(rsm_api::client::SOCKET_NAME))
         .with_context(|| {
-            format!("none of {directories:?} can be written to; name one with --state-dir")
+            format!("none of {directories:?} can be written to; name a socket with --socket")
         })
 }
 
