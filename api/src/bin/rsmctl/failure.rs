@@ -12,6 +12,8 @@ pub(crate) enum Failure {
     ReaderGone,
     /// The output could not be written.
     Output(io::Error),
+    /// A file could not be written.
+    File(String),
     /// The server refused or failed.
     Refused(String),
     /// No server answered.
@@ -40,7 +42,9 @@ impl Failure {
         match self {
             Failure::ReaderGone => None,
             Failure::Output(error) => Some(format!("cannot write the output: {error}")),
-            Failure::Refused(message) | Failure::Unreachable(message) => Some(message.clone()),
+            Failure::File(message) | Failure::Refused(message) | Failure::Unreachable(message) => {
+                Some(message.clone())
+            }
         }
     }
 
@@ -48,7 +52,7 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Failure::ReaderGone => ExitCode::SUCCESS,
-            Failure::Output(_) | Failure::Refused(_) => ExitCode::from(1),
+            Failure::Output(_) | Failure::File(_) | Failure::Refused(_) => ExitCode::from(1),
             Failure::Unreachable(_) => ExitCode::from(3),
         }
     }
