@@ -78,7 +78,7 @@ impl ServiceManager {
         let socket = variable("NOTIFY_SOCKET").and_then(|name| {
             let opened = NotifySocket::open(&name);
             let refused = |error: &io::Error| {
-                tracing::warn!(%error, ?name, "NOTIFY_SOCKET names no socket: the service manager gets no messages");
+                tracing::warn!(%error, name = %name.display(), "NOTIFY_SOCKET names no socket: the service manager gets no messages");
             };
             opened.inspect_err(refused).ok()
         });
