@@ -128,7 +128,7 @@ fn called(directory: &(impl NameLookup + ?Sized), name: &str) -> Vec<Guid> {
 
 /// The operator's name of a switch, in the description that managed NVIDIA switches make of it:
 /// `leaf-03` of `MF0;leaf-03:MQM8700/U1`.
-fn switch_name(description: &str) -> Option<&str> {
+pub fn switch_name(description: &str) -> Option<&str> {
     let (chassis, rest) = description.split_once(';')?;
     let (name, model) = rest.rsplit_once(':')?;
     let is_chassis = chassis.strip_prefix("MF").is_some_and(|number| {

@@ -85,6 +85,7 @@ fn settled(spec: &str) -> Snapshot {
         at: Time::ZERO,
         role: Role::Master,
         identity: Identity::default(),
+        others: Arc::from([]),
         own_guid: fabric.port(fabric.local.expect("there is a host")).guid,
         port_up: true,
         converging: false,

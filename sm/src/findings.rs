@@ -115,6 +115,8 @@ pub enum FindingKind {
     Storage,
     /// A configuration was refused; the one in force stays.
     ConfigRefused,
+    /// Changes of the configuration take effect only at the next start.
+    RestartNeeded,
     /// A port is a member of more partitions than its table, or that of the switch port it is
     /// cabled to, can hold.
     PartitionTableTooSmall,
@@ -158,6 +160,7 @@ impl FindingKind {
             FindingKind::LinkSlow => "link-slow",
             FindingKind::Storage => "storage",
             FindingKind::ConfigRefused => "config-refused",
+            FindingKind::RestartNeeded => "restart-needed",
             FindingKind::PartitionTableTooSmall => "partition-table-too-small",
             FindingKind::PartitionIndexClaimed => "partition-index-claimed",
         }

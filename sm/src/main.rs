@@ -6,6 +6,7 @@ use clap::Parser as _;
 use rsm::cli::{self, Cli};
 
 fn main() -> ExitCode {
+    cli::complete();
     match cli::run(Cli::parse()) {
         Ok(code) => code,
         Err(error) => {

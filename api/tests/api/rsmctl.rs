@@ -353,6 +353,58 @@ fn help_has_examples_and_exit_codes() {
     );
 }
 
+/// What a shell offers after these words; the last one is being typed.
+fn offered(server: &str, words: &[&str]) -> String {
+    let output = rsmctl()
+        .env("COMPLETE", "fish")
+        .env("RSM_SERVER", server)
+        .args(["--", "rsmctl"])
+        .args(words)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(
+        output.stderr, b"",
+        "it would be written into the command line"
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn completion_knows_engines_and_the_nodes_of_the_server() {
+    let served = Served::start(Fake::tree(2, 1));
+    let server = format!("unix:{}", served.socket.display());
+    assert_eq!(
+        offered(&server, &["lft", "leaf-2"]),
+        "leaf-2\t0x0002c90300001001\n"
+    );
+    assert_eq!(
+        offered(&server, &["route", "host-1", "host-2"])
+            .lines()
+            .count(),
+        1
+    );
+    assert_eq!(offered(&server, &["engine", "set", "upd"]), "updn\n");
+    assert_eq!(offered("unix:/absent/rsm.sock", &["lft", "leaf-2"]), "");
+}
+
+#[test]
+fn socket_of_the_command_line_wins_over_the_environment() {
+    let served = Served::start(Fake::tree(2, 1));
+    let socket = served.socket.to_str().unwrap();
+    let status = rsmctl()
+        .env("RSM_SERVER", "unix:/absent/rsm.sock")
+        .args(["status", "--socket", socket])
+        .output()
+        .unwrap();
+    assert!(status.status.success(), "{status:?}");
+    let elsewhere = rsmctl()
+        .args(["status", "--socket", "/absent/rsm.sock"])
+        .output()
+        .unwrap();
+    assert_eq!(elsewhere.status.code(), Some(3), "{elsewhere:?}");
+}
+
 #[test]
 fn exit_codes_name_the_kind_of_failure() {
     let mut fake = Fake::tree(2, 1);

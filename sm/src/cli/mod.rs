@@ -4,6 +4,7 @@ mod check_config;
 mod generate;
 mod gpu;
 mod log_file;
+mod man_pages;
 mod output;
 mod plan;
 mod serve;
@@ -12,7 +13,9 @@ mod sim;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap_complete::CompleteEnv;
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use rsm_routing::engine::EngineKind;
 
 use crate::daemon::FabricSpec;
@@ -54,6 +57,9 @@ enum Command {
     /// Simulate a fabric for other programs, or run a program on it
     #[command(subcommand)]
     Sim(sim::SimCommand),
+    /// Write the manual pages, for packages
+    #[command(hide = true)]
+    ManPages(man_pages::ManPagesArgs),
 }
 
 /// How results are printed.
@@ -105,6 +111,10 @@ struct ServeArgs {
     /// The folder of LIDs and other data that survive a restart, and of the socket for rsmctl
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
+    /// The Unix socket for rsmctl [default: rsm.sock in the folder of --state-dir, or else in the
+    /// first of /run/rsm, $XDG_RUNTIME_DIR/rsm and others that rsm may write to]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
     /// Write files in OpenSM's formats to this folder after each convergence
     #[arg(long, value_name = "DIR")]
     dump_dir: Option<PathBuf>,
@@ -113,7 +123,7 @@ struct ServeArgs {
     partitions: Option<PathBuf>,
     /// The routing engine: auto, fabric-tree, updn, dnup, minhop, dor, torus, dragonfly+, nue,
     /// dfsssp or file
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(engines))]
     engine: Option<EngineKind>,
     /// Accept routes that can deadlock the fabric (minhop on anything but a tree)
     #[arg(long)]
@@ -135,6 +145,17 @@ struct ServeArgs {
     log_json: bool,
 }
 
+/// Answers a shell's request for completions, and ends the process. Returns at once on any other
+/// call. To be called before the first thread starts.
+pub fn complete() {
+    CompleteEnv::with_factory(Cli::command).complete();
+}
+
+fn engines() -> Vec<CompletionCandidate> {
+    let names = EngineKind::ALL.iter().map(|kind| kind.name());
+    names.map(CompletionCandidate::new).collect()
+}
+
 /// Runs the command line.
 ///
 /// # Errors
@@ -146,6 +167,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Generate(args)) => generate::run(&args),
         Some(Command::CheckConfig(args)) => check_config::run(&args),
         Some(Command::Sim(command)) => sim::run(&command),
+        Some(Command::ManPages(args)) => man_pages::run(&args),
         None => serve::run(cli.serve),
     }
 }

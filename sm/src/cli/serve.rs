@@ -140,7 +140,7 @@ fn overrides(args: &ServeArgs) -> anyhow::Result<daemon::Overrides> {
             format!("`{address}` is no address to listen on: expected ADDRESS:PORT, or off")
         })?)),
     };
-    let state_dir = args.state_dir.clone();
+    let (state_dir, socket) = (args.state_dir.clone(), args.socket.clone());
     let (dump_dir, partitions) = (args.dump_dir.clone(), args.partitions.clone());
     let (engine, insecure_admin) = (args.engine, args.insecure_admin);
     Ok(Box::new(move |config: &mut Config| {
@@ -149,6 +149,9 @@ fn overrides(args: &ServeArgs) -> anyhow::Result<daemon::Overrides> {
         }
         if let Some(dir) = &state_dir {
             config.state.dir.clone_from(dir);
+        }
+        if let Some(path) = &socket {
+            config.api.socket = Some(path.clone());
         }
         if let Some(dir) = &dump_dir {
             config.dump.dir = Some(dir.clone());

@@ -21,7 +21,17 @@ pub(super) struct ConfigKey {
     pub(super) example: &'static str,
     /// OpenSM's name for it, and the conversion of OpenSM's value.
     pub(super) opensm: Option<(&'static str, Convert)>,
+    pub(super) applies: Applies,
     pub(super) place: Place,
+}
+
+/// When a change of a key takes effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Applies {
+    /// As soon as rsm reads the configuration again.
+    OnReload,
+    /// At the next start of rsm.
+    AtStart,
 }
 
 /// Where in a configuration the value of a key is.

@@ -4,6 +4,7 @@
 //! text expected; with one error nothing of it is used. [`Config::sample`] documents every key.
 
 mod categories_file;
+mod changes;
 mod check;
 mod field;
 mod finding;
@@ -22,7 +23,9 @@ mod toml_file;
 mod words;
 
 pub use categories_file::parse_categories;
+pub use changes::ChangedKey;
 pub use check::{CheckReport, FileKind, check};
+pub use field::Applies;
 pub use finding::{ConfigFinding, ConfigSeverity};
 pub use guid_file::parse_guid_file;
 pub use guid2lid::{Guid2Lid, parse_guid2lid};

@@ -1,6 +1,7 @@
 use std::fmt::Write;
 
 use super::Config;
+use super::field::Applies;
 use super::schema::{SECTIONS, fields};
 
 impl Config {
@@ -20,6 +21,9 @@ impl Config {
                     let _ = writeln!(out, "# {}", line.trim());
                 }
                 let _ = writeln!(out, "# Takes {}.", field.expected());
+                if field.applies == Applies::AtStart {
+                    out.push_str("# A change takes effect at the next start.\n");
+                }
                 let _ = match field.value(&mut config) {
                     Some(value) => writeln!(out, "{} = {value}", field.key),
                     None => writeln!(out, "#{} = {}", field.key, field.example),

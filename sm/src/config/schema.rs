@@ -10,7 +10,7 @@ use rsm_ids::{Guid, Lmc};
 use rsm_mad::client::ClientConfig;
 use rsm_routing::engine::{EngineKind, EngineOptions};
 
-use super::field::{ConfigKey, Kind, Place, Takes};
+use super::field::{Applies, ConfigKey, Kind, Place, Takes};
 use super::opensm::Convert;
 use super::{Enforcement, Takeover};
 
@@ -47,9 +47,20 @@ macro_rules! opensm {
     };
 }
 
+/// When a change of the key takes effect.
+macro_rules! applies {
+    () => {
+        Applies::OnReload
+    };
+    (start) => {
+        Applies::AtStart
+    };
+}
+
 /// Declares the sections, and of each its keys: text for the operator and for readers of the code,
 /// name, type and default; then, where the key needs them, its range of numbers, an example for a
-/// key that is not set by default, and OpenSM's name for it with the conversion of its values.
+/// key that is not set by default, OpenSM's name for it with the conversion of its values, and `at
+/// start` where a change takes effect only at the next start.
 /// Fields under `without a key` are in the section, and not in files.
 macro_rules! sections {
     ($(
@@ -60,7 +71,8 @@ macro_rules! sections {
                 $key:ident: $type:ty = $default:expr
                     $(, takes $kind:expr)?
                     $(, example $example:literal)?
-                    $(, opensm $theirs:literal as $convert:ident $(($all:literal))?)?;
+                    $(, opensm $theirs:literal as $convert:ident $(($all:literal))?)?
+                    $(, at $when:ident)?;
             )+
         } $(without a key {
             $(#[doc = $unwritten_doc:literal])+
@@ -102,6 +114,7 @@ macro_rules! sections {
             kind: kind!($type $(, $kind)?),
             example: concat!($($example)?),
             opensm: opensm!($($theirs, Convert::$convert $(($all))?)?),
+            applies: applies!($($when)?),
             place: Place::Key(|config| &mut config.$section.$key),
         }),+),+];
     };
@@ -116,7 +129,7 @@ sections! {
         priority: u8 = 0, takes number(0, 15), opensm "sm_priority" as Number;
 
         /// GUID of the local port that rsm uses. Not set: the first active port.
-        guid: Option<Guid> = None, example "\"0x0002c90300001234\"", opensm "guid" as Guid;
+        guid: Option<Guid> = None, example "\"0x0002c90300001234\"", opensm "guid" as Guid, at start;
 
         /// The upper half of every GID of the subnet.
         subnet_prefix: u64 = 0xfe80_0000_0000_0000, takes hexadecimal(0, u64::MAX), opensm "subnet_prefix" as Number;
@@ -137,17 +150,17 @@ sections! {
 
         /// SM_Key of all managers of the subnet: rsm hands the subnet to no manager with another.
         // SMInfo.SM_Key (IBA 14.4.5).
-        sm_key: u64 = 1, takes hexadecimal(0, u64::MAX), opensm "sm_key" as Number;
+        sm_key: u64 = 1, takes hexadecimal(0, u64::MAX), opensm "sm_key" as Number, at start;
 
         /// Key of requests that the SA trusts: only they see keys and the records that are for
         /// managers. Zero: it trusts none. Not set: sm_key.
         // SA header, SM_Key (IBA 15.2.1.1).
-        sa_key: Option<u64> = None, takes hexadecimal(0, u64::MAX), example "\"0x0000000000000001\"", opensm "sa_key" as Number;
+        sa_key: Option<u64> = None, takes hexadecimal(0, u64::MAX), example "\"0x0000000000000001\"", opensm "sa_key" as Number, at start;
 
         /// Whether rsm starts inactive: it manages nothing until another subnet manager orders
         /// it to stand by.
         // SMInfo.SMState NOT-ACTIVE (IBA 14.4.1).
-        inactive: bool = false, opensm "sm_inactive" as Flag;
+        inactive: bool = false, opensm "sm_inactive" as Flag, at start;
 
         /// Whether rsm takes no notice of other subnet managers: it neither stands by nor hands the
         /// subnet over, and follows no order of them. Two masters undo each other's work: for
@@ -181,24 +194,24 @@ sections! {
         on_trap: bool = true, opensm "sweep_on_trap" as Flag;
 
         /// The shortest time-out of a request; rsm derives time-outs from measured round trips.
-        timeout_floor_ms: u32 = 25, takes number(1, MINUTE_MS);
+        timeout_floor_ms: u32 = 25, takes number(1, MINUTE_MS), at start;
 
         /// The time-out of the first requests, before rsm has measured a round trip.
-        timeout_initial_ms: u32 = 100, takes number(1, MINUTE_MS), opensm "transaction_timeout" as TimeoutUnless(200);
+        timeout_initial_ms: u32 = 100, takes number(1, MINUTE_MS), opensm "transaction_timeout" as TimeoutUnless(200), at start;
 
         /// The longest time-out of a request.
-        timeout_ceiling_ms: u32 = 1_000, takes number(1, MINUTE_MS);
+        timeout_ceiling_ms: u32 = 1_000, takes number(1, MINUTE_MS), at start;
 
         /// The most requests in flight; rsm sends fewer while the fabric does not keep up. More
         /// than 96 do not fit into the queue of Linux for management datagrams.
         // ibsim stops for good at some 160.
-        window: u32 = 96, takes number(*Config::WINDOW.start() as u64, *Config::WINDOW.end() as u64), opensm "max_wire_smps" as WindowUnless(4);
+        window: u32 = 96, takes number(*Config::WINDOW.start() as u64, *Config::WINDOW.end() as u64), opensm "max_wire_smps" as WindowUnless(4), at start;
 
         /// The most requests in flight to one node: management datagrams have no flow control.
-        per_target: u16 = 2, takes number(1, 16);
+        per_target: u16 = 2, takes number(1, 16), at start;
 
         /// How often rsm repeats a request, each time on another path if there is one.
-        retries: u8 = 6, takes number(0, 30), opensm "transaction_retries" as Number;
+        retries: u8 = 6, takes number(0, 30), opensm "transaction_retries" as Number, at start;
     }
 
     /// How rsm assigns LIDs.
@@ -348,42 +361,42 @@ sections! {
     /// Where rsm serves rsmctl and other clients.
     api: ApiConfig {
         /// TCP address at which rsm serves requests that only read. Empty: none.
-        listen: Option<SocketAddr> = Some(SocketAddr::from(([127, 0, 0, 1], 50_051))), example "\"127.0.0.1:50051\"";
+        listen: Option<SocketAddr> = Some(SocketAddr::from(([127, 0, 0, 1], 50_051))), example "\"127.0.0.1:50051\"", at start;
 
-        /// The Unix socket at which rsm serves all requests. Not set: rsm.sock in the folder of
-        /// --state-dir. Without that option: in the first folder in which rsmctl looks and to which
+        /// The Unix socket at which rsm serves all requests; --socket wins. Not set: rsm.sock in the
+        /// folder of --state-dir. Without that option: in the first folder in which rsmctl looks and to which
         /// rsm can write, of /run/rsm, $XDG_RUNTIME_DIR/rsm, /var/lib/rsm and so on.
-        socket: Option<PathBuf> = None, example "\"/run/rsm/rsm.sock\"";
+        socket: Option<PathBuf> = None, example "\"/run/rsm/rsm.sock\"", at start;
 
         /// Whether rsm serves all requests at the address `listen`, too, to any client that reaches
         /// it.
-        insecure_admin: bool = false;
+        insecure_admin: bool = false, at start;
     }
 
     /// The files that rsm writes after each convergence.
     dump: DumpConfig {
         /// Folder of these files, which are in OpenSM's formats. Not set: rsm writes none.
-        dir: Option<PathBuf> = None, example "\"/var/log/rsm\"", opensm "dump_files_dir" as Path;
+        dir: Option<PathBuf> = None, example "\"/var/log/rsm\"", opensm "dump_files_dir" as Path, at start;
     }
 
     /// The log of the daemon; rsm reads these keys at its start.
     log: LogConfig {
         /// The file that rsm writes its log to. Not set: standard error.
-        file: Option<PathBuf> = None, example "\"/var/log/rsm.log\"", opensm "log_file" as PathUnless("/var/log/opensm.log");
+        file: Option<PathBuf> = None, example "\"/var/log/rsm.log\"", opensm "log_file" as PathUnless("/var/log/opensm.log"), at start;
 
         /// Megabytes at which rsm renames the file, with .1 after its name, and begins it anew.
         /// Zero: never.
-        max_size_mb: u32 = 0, takes number(0, 1_000_000), opensm "log_max_size" as Number;
+        max_size_mb: u32 = 0, takes number(0, 1_000_000), opensm "log_max_size" as Number, at start;
 
         /// Whether rsm appends to the file of an earlier run. If not, it empties the file at its
         /// start.
-        append: bool = true, opensm "accum_log_file" as Flag;
+        append: bool = true, opensm "accum_log_file" as Flag, at start;
     }
 
     /// The data that survive a restart: LIDs, registrations of hosts, known cables.
     state: StateConfig {
         /// Folder of these data. Each daemon needs a folder of its own.
-        dir: PathBuf = PathBuf::from("/var/lib/rsm");
+        dir: PathBuf = PathBuf::from("/var/lib/rsm"), at start;
     }
 }
 
@@ -405,6 +418,7 @@ static FIELDS: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| {
         kind: number(u64::from(option.min), u64::from(option.max)),
         example: "",
         opensm: option.opensm.map(|theirs| (theirs, Convert::Number)),
+        applies: Applies::OnReload,
         place: Place::EngineOption(option),
     });
     KEYS.iter().cloned().chain(options).collect()

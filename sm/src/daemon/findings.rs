@@ -24,6 +24,8 @@ pub(super) enum Part {
     Dumps,
     /// The record of all datagrams.
     Trace,
+    /// Reading the configuration again.
+    Configuration,
 }
 
 impl Part {
@@ -35,6 +37,7 @@ impl Part {
             Part::StateDir => "the state folder",
             Part::Dumps => "writing dumps",
             Part::Trace => "the trace",
+            Part::Configuration => "the configuration",
         }
     }
 }
@@ -63,7 +66,10 @@ impl DaemonFindings {
             return;
         }
         for finding in findings.iter().filter(|finding| !before.contains(finding)) {
-            tracing::error!("{}", finding.text);
+            match finding.severity {
+                Severity::Info => tracing::info!("{}", finding.text),
+                Severity::Warning | Severity::Error => tracing::error!("{}", finding.text),
+            }
         }
         if findings.is_empty() {
             tracing::info!("{} works again", part.name());

@@ -17,8 +17,10 @@ mod gpu_hosts;
 mod memory;
 mod pause;
 mod progress;
+mod reload;
 pub mod sa;
 mod server;
+mod service_manager;
 mod settings;
 mod signals;
 mod state_dir;
@@ -44,13 +46,14 @@ use self::memory::Keeper;
 use self::pause::PauseWatch;
 use self::sa::{SaHandle, SaSetup};
 use self::server::serve;
+use self::service_manager::ServiceManager;
 pub use self::settings::log_findings;
 use self::signals::Signals;
 use self::state_dir::StateDir;
-use crate::config::{Config, ConfigError, Partitions};
+use crate::config::{Config, Partitions};
 use crate::core::role::Role;
 use crate::core::snapshot::Snapshot;
-use crate::core::{self, Command, Core, Effect, Event};
+use crate::core::{self, Core, Effect, Event};
 use crate::plan;
 use crate::publish::{Controller, PublishedSa, RouteAnalyst, Simulator, View};
 
@@ -194,7 +197,9 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         dumper: Dumper::start(options.config.dump.dir.clone(), findings.clone())?,
         state_dir: StateDir::start(state_dir, findings.clone())?,
         findings,
+        service_manager: ServiceManager::from_environment(|name| std::env::var_os(name)),
         progress: options.progress.then(progress::ProgressDisplay::new),
+        config_read: options.config.clone(),
         options,
         pauses: PauseWatch::start(),
         last: None,
@@ -244,8 +249,11 @@ struct Shell {
     dumper: Dumper,
     state_dir: StateDir,
     findings: DaemonFindings,
+    service_manager: ServiceManager,
     progress: Option<progress::ProgressDisplay>,
     options: DaemonOptions,
+    /// The configuration as last read without errors.
+    config_read: Config,
     pauses: PauseWatch,
     last: Option<Arc<Snapshot>>,
     reopen_at: Option<tokio::time::Instant>,
@@ -265,6 +273,7 @@ impl Shell {
         self.core.handle_deadline(self.clock.now());
         loop {
             self.carry_out(&failed);
+            self.service_manager.turn(self.clock.now());
             self.controller.show(self.core.progress());
             if let Some(progress) = &mut self.progress {
                 progress.show(&self.core);
@@ -310,6 +319,7 @@ impl Shell {
             }
         }
         drop(events);
+        self.service_manager.stopping();
         self.controller.stop();
         self.sa_handle.stop();
         self.line.finish();
@@ -363,6 +373,7 @@ impl Shell {
                     log_role(self.last.as_deref(), &snapshot);
                     self.sa_handle.publish(snapshot.clone());
                     self.view.replace(snapshot.clone());
+                    self.service_manager.show(&self.view.status());
                     self.controller.recheck();
                     self.last = Some(snapshot);
                 }
@@ -423,38 +434,6 @@ impl Shell {
                 ),
             }
         });
-    }
-
-    /// Reads the configuration and its files again. A configuration with errors changes nothing.
-    fn reload(&mut self) {
-        let command = match self.reloaded() {
-            Ok(config) => {
-                self.partitions = config.policy.partitions.clone();
-                Command::Reload(Box::new(config))
-            }
-            Err(error) => {
-                let findings = settings::refusal(&error);
-                for finding in &findings {
-                    tracing::error!("{}", finding.text);
-                }
-                Command::Refused(findings)
-            }
-        };
-        self.core.handle(Event::Command(command), self.clock.now());
-    }
-
-    fn reloaded(&self) -> Result<core::CoreConfig, ConfigError> {
-        let mut config = match &self.options.config_file {
-            Some(file) => {
-                let loaded = Config::load(file)?;
-                log_findings(&loaded.findings);
-                loaded.config
-            }
-            None => Config::default(),
-        };
-        (self.options.overrides)(&mut config);
-        let accept_credit_loops = self.options.accept_credit_loops;
-        settings::core_config(&config, accept_credit_loops, Some(&self.partitions))
     }
 
     fn reopen(&mut self) {

@@ -111,7 +111,7 @@ fn socket(options: &DaemonOptions) -> anyhow::Result<PathBuf> {
                 .map(|directory| directory.display().to_string())
                 .collect();
             format!(
-                "no folder for the socket can be written to, of {}; name one with --state-dir",
+                "no folder for the socket can be written to, of {}; name a socket with --socket",
                 named.join(", ")
             )
         })

@@ -5,3 +5,4 @@ mod failing_files;
 mod gpu;
 mod plan_command;
 mod proof_by_changes;
+mod service;

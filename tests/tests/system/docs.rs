@@ -32,6 +32,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 const REASONS: &[(&str, &str)] = &[
     ("hardware", "needs an InfiniBand port or a GPU"),
     ("cargo", "compiles rsm"),
+    ("install", "installs rsm, or needs it installed"),
     ("listen", "opens a TCP port whose number is fixed"),
     ("forever", "runs until it is interrupted"),
     ("long", "takes longer than the test may"),

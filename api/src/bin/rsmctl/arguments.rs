@@ -1,3 +1,5 @@
+use std::path::PathBuf;
+
 use clap::{Args, Parser, ValueEnum};
 use rsm_api::client::Endpoint;
 
@@ -20,6 +22,9 @@ pub(crate) struct Global {
     /// The server: http://HOST:PORT or unix:/PATH; rsmctl searches the usual places if not given
     #[arg(long, global = true, env = "RSM_SERVER", value_name = "URL")]
     pub(crate) server: Option<Endpoint>,
+    /// The Unix socket of the server, as `rsm --socket` names it; wins over --server
+    #[arg(long, global = true, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
     /// The output format
     #[arg(
         long,
@@ -51,6 +56,14 @@ pub(crate) struct Global {
 
 /// The heading of the options about tables in the help of each command.
 const TABLES: &str = "Tables";
+
+impl Global {
+    /// The server that the command line or the environment names.
+    pub(crate) fn endpoint(&self) -> Option<Endpoint> {
+        let socket = self.socket.clone().map(Endpoint::Unix);
+        socket.or_else(|| self.server.clone())
+    }
+}
 
 /// The output format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -87,7 +100,7 @@ Examples:
   rsmctl history --format json | jq '.[-1].timing_ms'
   rsmctl sim unlink leaf-03 7 && rsmctl events --newest 5
 
-The server is the first of these that answers, unless --server or RSM_SERVER names one:
+The server is the first of these that answers, unless --socket, --server or RSM_SERVER names one:
   unix:/run/rsm/rsm.sock, unix:$XDG_RUNTIME_DIR/rsm/rsm.sock, unix:/var/lib/rsm/rsm.sock,
   unix:$XDG_STATE_HOME/rsm/rsm.sock, unix:$HOME/.local/state/rsm/rsm.sock, http://127.0.0.1:50051
 Over TCP rsm serves only requests that read, unless it was started with --insecure-admin.

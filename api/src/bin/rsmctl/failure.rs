@@ -14,6 +14,8 @@ pub(crate) enum Failure {
     Output(io::Error),
     /// The command line asks for something that the command cannot do.
     Usage(String),
+    /// A file could not be written.
+    File(String),
     /// The server refused or failed.
     Refused(String),
     /// No server answered.
@@ -42,9 +44,10 @@ impl Failure {
         match self {
             Failure::ReaderGone => None,
             Failure::Output(error) => Some(format!("cannot write the output: {error}")),
-            Failure::Usage(message) | Failure::Refused(message) | Failure::Unreachable(message) => {
-                Some(message.clone())
-            }
+            Failure::Usage(message)
+            | Failure::File(message)
+            | Failure::Refused(message)
+            | Failure::Unreachable(message) => Some(message.clone()),
         }
     }
 
@@ -52,7 +55,7 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Failure::ReaderGone => ExitCode::SUCCESS,
-            Failure::Output(_) | Failure::Refused(_) => ExitCode::from(1),
+            Failure::Output(_) | Failure::File(_) | Failure::Refused(_) => ExitCode::from(1),
             Failure::Usage(_) => ExitCode::from(2),
             Failure::Unreachable(_) => ExitCode::from(3),
         }

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod commands;
+mod completion;
 mod failure;
 mod output;
 mod pager;
@@ -16,9 +17,14 @@ use clap::Parser;
 
 use arguments::Arguments;
 
+fn main() -> ExitCode {
+    completion::answer();
+    run(Arguments::parse())
+}
+
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    let outcome = commands::run(Arguments::parse()).await;
+async fn run(arguments: Arguments) -> ExitCode {
+    let outcome = commands::run(arguments).await;
     let Err(failure) = outcome else {
         return ExitCode::SUCCESS;
     };

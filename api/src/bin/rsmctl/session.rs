@@ -26,7 +26,7 @@ impl Session {
     /// Connects to the given server, or to the first default one that answers.
     pub(crate) async fn open(global: Global) -> Result<Session, Failure> {
         let output = Output::of(&global)?;
-        if let Some(endpoint) = global.server {
+        if let Some(endpoint) = global.endpoint() {
             return match connect(&endpoint).await {
                 Ok(channel) => Ok(Session { channel, output }),
                 Err(error) => Err(Failure::unreachable(&error)),

@@ -57,7 +57,6 @@ fn findings_of_one_kind_and_subject_have_different_numbers() {
 
 fn convergence(seconds: u64) -> Arc<Convergence> {
     Arc::new(Convergence {
-        generation: 1,
         cause: format!("cause {seconds}"),
         finished: Time::ZERO + Duration::from_secs(seconds),
         discover: Duration::ZERO,

@@ -2,6 +2,7 @@ use clap::{Args, Subcommand};
 use rsm_proto::v1;
 
 use super::{history, waiting};
+use crate::completion::of_engines;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::table::Rows;
@@ -21,6 +22,7 @@ pub(crate) enum EngineCommand {
 #[derive(Debug, Args)]
 pub(crate) struct SetArguments {
     /// The engine's name
+    #[arg(add = of_engines())]
     engine: String,
 }
 

@@ -1,6 +1,7 @@
 use clap::Args;
 use rsm_proto::v1;
 
+use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::text::{NONE, label, label_parser, timestamp};
@@ -16,7 +17,7 @@ pub(crate) struct FindingsArguments {
     #[arg(long)]
     kind: Option<String>,
     /// Only findings about this node
-    #[arg(long)]
+    #[arg(add = of_nodes(), long)]
     node: Option<String>,
 }
 

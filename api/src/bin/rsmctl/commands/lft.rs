@@ -1,6 +1,7 @@
 use clap::Args;
 use rsm_proto::v1;
 
+use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::output::printable;
 use crate::session::{PAGE_SIZE, Session};
@@ -12,6 +13,7 @@ use crate::text::port_of;
 #[command(after_help = "Example: rsmctl lft leaf-03")]
 pub(crate) struct LftArguments {
     /// The switch
+    #[arg(add = of_nodes())]
     switch: String,
 }
 

@@ -1,6 +1,7 @@
 use clap::Args;
 use rsm_proto::v1;
 
+use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::text::{label, label_parser, port_of, rate};
@@ -10,7 +11,7 @@ use crate::text::{label, label_parser, port_of, rate};
 #[command(after_help = "Example: rsmctl links --node spine-01 --between-switches")]
 pub(crate) struct LinksArguments {
     /// Only links with an end on this node
-    #[arg(long)]
+    #[arg(add = of_nodes(), long)]
     node: Option<String>,
     /// Only links whose ends are both switches
     #[arg(long)]

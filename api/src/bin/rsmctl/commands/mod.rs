@@ -10,6 +10,7 @@ mod gpu;
 mod history;
 mod lft;
 mod links;
+mod man_pages;
 mod multicast;
 mod nodes;
 mod partitions;
@@ -43,6 +44,8 @@ pub(crate) enum Command {
     Gpu(gpu::GpuCommand),
     /// Prints a completion script for a shell
     Completions(completions::CompletionsArguments),
+    #[command(hide = true)]
+    ManPages(man_pages::ManPagesArguments),
 }
 
 macro_rules! questions {
@@ -118,6 +121,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
         Command::Ask(question) => ask(question, arguments.global).await,
         Command::Gpu(command) => gpu::run(command, arguments.global).await,
+        Command::ManPages(arguments) => man_pages::run(&arguments),
         Command::Completions(shell) => completions::run(&shell, arguments.global.format),
     }
 }

@@ -1,6 +1,7 @@
 use clap::Args;
 use rsm_proto::v1;
 
+use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::text::{NONE, label, label_parser, lid, optional};
@@ -12,7 +13,7 @@ use crate::text::{NONE, label, label_parser, lid, optional};
 )]
 pub(crate) struct NodesArguments {
     /// Only this node
-    #[arg(conflicts_with_all = ["kind", "description"])]
+    #[arg(add = of_nodes(), conflicts_with_all = ["kind", "description"])]
     node: Option<String>,
     /// Only nodes of this kind
     #[arg(long, value_parser = label_parser::<v1::NodeKind>())]

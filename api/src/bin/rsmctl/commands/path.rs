@@ -3,6 +3,7 @@ use rsm_api::limits::MAX_PATHS;
 use rsm_proto::v1;
 
 use super::route;
+use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::output::printable;
 use crate::session::Session;
@@ -16,8 +17,10 @@ use crate::text::{hex, nanoseconds, p_key};
 )]
 pub(crate) struct PathArguments {
     /// The source port; for a LID, only paths from that LID
+    #[arg(add = of_nodes())]
     source: String,
     /// The destination port, likewise
+    #[arg(add = of_nodes())]
     destination: String,
     /// Only paths in the partition with this P_Key
     #[arg(long, value_name = "P_KEY", value_parser = p_key)]

@@ -1,6 +1,7 @@
 use clap::Args;
 use rsm_proto::v1;
 
+use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::text::{NONE, label, label_parser, lid, optional, port_of, rate};
@@ -15,7 +16,7 @@ pub(crate) struct PortsArguments {
     #[arg(conflicts_with_all = ["node", "kind", "state", "connected"])]
     port: Option<String>,
     /// Only ports of this node
-    #[arg(long)]
+    #[arg(add = of_nodes(), long)]
     node: Option<String>,
     /// Only ports of nodes of this kind
     #[arg(long, value_parser = label_parser::<v1::NodeKind>())]

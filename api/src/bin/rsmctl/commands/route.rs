@@ -1,6 +1,7 @@
 use clap::Args;
 use rsm_proto::v1;
 
+use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::output::printable;
 use crate::session::Session;
@@ -14,8 +15,10 @@ use crate::text::{label, optional};
 )]
 pub(crate) struct RouteArguments {
     /// The source port
+    #[arg(add = of_nodes())]
     source: String,
     /// The destination port; the walk follows a LID as given
+    #[arg(add = of_nodes())]
     destination: String,
 }
 

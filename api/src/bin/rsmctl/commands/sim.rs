@@ -2,6 +2,7 @@ use clap::{Args, Subcommand};
 use rsm_proto::v1;
 use serde::Serialize;
 
+use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::output::printable;
 use crate::session::Session;
@@ -33,6 +34,7 @@ pub(crate) enum SimCommand {
 #[derive(Debug, Args)]
 pub(crate) struct PortArguments {
     /// The node at either end of the cable
+    #[arg(add = of_nodes())]
     node: String,
     /// The port on that node
     #[arg(value_parser = clap::value_parser!(u32).range(1..=254))]
@@ -42,11 +44,13 @@ pub(crate) struct PortArguments {
 #[derive(Debug, Args)]
 pub(crate) struct SwapArguments {
     /// The node at either end of the one cable
+    #[arg(add = of_nodes())]
     node: String,
     /// The port on that node
     #[arg(value_parser = clap::value_parser!(u32).range(1..=254))]
     port: u32,
     /// The node at either end of the other cable
+    #[arg(add = of_nodes())]
     other_node: String,
     /// The port on that node
     #[arg(value_parser = clap::value_parser!(u32).range(1..=254))]
@@ -56,6 +60,7 @@ pub(crate) struct SwapArguments {
 #[derive(Debug, Args)]
 pub(crate) struct NodeArguments {
     /// The node
+    #[arg(add = of_nodes())]
     node: String,
 }
 

@@ -8,19 +8,27 @@ use super::super::finding::any_error;
 use super::super::{FileKind, parse_partitions};
 use super::{KeyGroup, OpensmConf, read};
 
-/// Name and content; `ORIGIN.md` has their origin.
-const SITES: &[(&str, &str)] = &[
-    ("bentwire.conf", include_str!("bentwire.conf")),
-    ("fasrc.conf", include_str!("fasrc.conf")),
-    ("gsi.conf", include_str!("gsi.conf")),
-    (
-        "ibv_message_passing.conf",
-        include_str!("ibv_message_passing.conf"),
-    ),
-    ("nico-runbook.conf", include_str!("nico-runbook.conf")),
-    ("openai-recipe.conf", include_str!("openai-recipe.conf")),
-    ("qnibng.conf", include_str!("qnibng.conf")),
+/// Files with settings of sites; their origin is described beside them.
+const SITES: [&str; 7] = [
+    "bentwire-opensm.conf",
+    "fasrc-opensm.conf.erb",
+    "gsi-opensm-snippet.conf",
+    "ibv_message_passing-opensm.conf",
+    "nico-runbook-opensm.conf",
+    "openai-recipe-opensm.conf",
+    "qnibng-opensm.conf",
 ];
+
+/// Name and content of each site's file; `None`, with a message, where they are not at hand.
+fn sites() -> Option<Vec<(&'static str, String)>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/confs");
+    if !folder.is_dir() {
+        eprintln!("skipped: no configurations of sites in ../shared/data/confs");
+        return None;
+    }
+    let content = |name| std::fs::read_to_string(folder.join(name)).unwrap();
+    Some(SITES.map(|name| (name, content(name))).to_vec())
+}
 
 /// The place that fasrc's template fills in.
 const TEMPLATE: (&str, &str) = ("<%= @sm_priority %>", "8");
@@ -36,9 +44,9 @@ fn site(name: &str, text: &str) -> OpensmConf {
 }
 
 /// Each site's keys by group, a line for each group that is not empty.
-fn outcomes() -> String {
+fn outcomes(sites: &[(&str, String)]) -> String {
     let mut text = String::new();
-    for (name, content) in SITES {
+    for (name, content) in sites {
         writeln!(text, "{name}").unwrap();
         let mut groups: BTreeMap<KeyGroup, Vec<String>> = BTreeMap::new();
         for outcome in site(name, content).outcomes {
@@ -53,7 +61,8 @@ fn outcomes() -> String {
 
 #[test]
 fn keys_of_sites_end_in_the_golden_groups() {
-    let text = outcomes();
+    let Some(sites) = sites() else { return };
+    let text = outcomes(&sites);
     let golden = "src/config/opensm/sites/outcomes.txt";
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join(golden);
     if std::env::var_os("RSM_UPDATE_GOLDEN").is_some() {
@@ -64,10 +73,12 @@ fn keys_of_sites_end_in_the_golden_groups() {
 
 #[test]
 fn sites_are_read_without_errors_and_without_unknown_keys() {
-    for (name, content) in SITES {
-        let read = site(name, content);
+    for (name, content) in sites().unwrap_or_default() {
+        let read = site(name, &content);
         assert!(!any_error(&read.findings), "{name}: {:?}", read.findings);
-        let lines = content.lines().count();
+        let settings = content.lines().map(str::trim);
+        let settings = settings.filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let lines = settings.count();
         assert_eq!(
             read.outcomes.len(),
             lines,
@@ -88,7 +99,8 @@ fn sites_are_read_without_errors_and_without_unknown_keys() {
 
 #[test]
 fn a_template_that_is_not_filled_in_is_an_error_in_its_line() {
-    let (name, content) = SITES[1];
+    let Some(sites) = sites() else { return };
+    let (name, content) = &sites[1];
     let findings = read(Path::new(name), content).findings;
     let errors: Vec<_> = findings
         .iter()

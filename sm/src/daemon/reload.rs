@@ -1,0 +1,90 @@
+//! SIGHUP: the configuration is read again, and the operator learns the effect of each changed key.
+
+use super::Shell;
+use super::findings::Part;
+use super::settings::{self, log_findings};
+use crate::config::{Applies, ChangedKey, Config, ConfigError};
+use crate::core::{Command, CoreConfig, Event};
+use crate::findings::{Finding, FindingKind, Severity, Subject};
+
+impl Shell {
+    /// Reads the configuration and its files again. A configuration with errors changes nothing.
+    pub(super) fn reload(&mut self) {
+        self.service_manager.reloading();
+        let command = match self.reloaded() {
+            Ok((config, core_config)) => {
+                self.report_changes(config);
+                self.partitions = core_config.policy.partitions.clone();
+                Command::Reload(Box::new(core_config))
+            }
+            Err(error) => {
+                let findings = settings::refusal(&error);
+                for finding in &findings {
+                    tracing::error!("{}", finding.text);
+                }
+                Command::Refused(findings)
+            }
+        };
+        self.core.handle(Event::Command(command), self.clock.now());
+        self.service_manager.reloaded();
+    }
+
+    /// The configuration as it is now, and the core's settings by it.
+    fn reloaded(&self) -> Result<(Config, CoreConfig), ConfigError> {
+        let mut config = match &self.options.config_file {
+            Some(file) => {
+                let loaded = Config::load(file)?;
+                log_findings(&loaded.findings);
+                loaded.config
+            }
+            None => Config::default(),
+        };
+        (self.options.overrides)(&mut config);
+        let mut effective = config.clone();
+        // The SA trusts the key of the start, and the election must use the same.
+        effective.sm.sm_key = self.options.config.sm.sm_key;
+        let accept_credit_loops = self.options.accept_credit_loops;
+        let partitions = Some(&*self.partitions);
+        let core_config = settings::core_config(&effective, accept_credit_loops, partitions)?;
+        Ok((config, core_config))
+    }
+
+    /// Logs the keys that changed with this reading, and reports those that need a restart.
+    fn report_changes(&mut self, config: Config) {
+        let changed = self.config_read.changed_keys(&config);
+        let in_effect = names(&changed, Applies::OnReload);
+        if in_effect.is_empty() {
+            tracing::info!("configuration read again; no key in effect has changed");
+        } else {
+            tracing::info!("configuration read again; in effect: {in_effect}");
+        }
+        // Against the start: a key that was changed and changed back needs no restart.
+        let since_start = self.options.config.changed_keys(&config);
+        let findings = restart_needed(&since_start).into_iter().collect();
+        self.findings.report(Part::Configuration, findings);
+        self.config_read = config;
+    }
+}
+
+/// The finding about changed keys that wait for the next start, if there are any.
+fn restart_needed(changed: &[ChangedKey]) -> Option<Finding> {
+    let keys = names(changed, Applies::AtStart);
+    (!keys.is_empty()).then(|| {
+        Finding::new(
+            FindingKind::RestartNeeded,
+            Subject::Subnet,
+            Severity::Info,
+            format!(
+                "changes of {keys} in the configuration take effect at the next start: until then \
+                 the values of the last start hold; restart rsm, which disturbs no traffic"
+            ),
+        )
+    })
+}
+
+/// The changed keys that take effect at that time, separated by commas.
+fn names(changed: &[ChangedKey], applies: Applies) -> String {
+    let these = changed.iter().filter(|key| key.applies == applies);
+    let names: Vec<String> = these.map(ChangedKey::to_string).collect();
+    names.join(", ")
+}

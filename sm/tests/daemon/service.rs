@@ -1,0 +1,236 @@
+//! rsm under a service manager: readiness, the watchdog's pings, and reading the configuration
+//! again.
+
+use std::fs;
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A limit that only a failure reaches.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The watchdog's time; rsm pings three times within it.
+const WATCHDOG: Duration = Duration::from_millis(300);
+
+/// Ten missed pings.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// rsm on a small simulated fabric, and the service manager's end of its socket.
+struct Service {
+    dir: tempfile::TempDir,
+    socket: UnixDatagram,
+    child: Child,
+    log: Log,
+}
+
+/// The standard error of rsm.
+#[derive(Clone, Default)]
+struct Log {
+    text: Arc<Mutex<String>>,
+    /// Nothing is read, so that the pipe fills up.
+    is_held: Arc<AtomicBool>,
+}
+
+impl Log {
+    /// Reads to the end of the process, on a thread of its own.
+    fn of(mut stderr: ChildStderr) -> Log {
+        let log = Log::default();
+        let reader = log.clone();
+        thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            loop {
+                if reader.is_held.load(Ordering::SeqCst) {
+                    thread::sleep(Duration::from_millis(5));
+                    continue;
+                }
+                match stderr.read(&mut buffer) {
+                    Ok(0) | Err(_) => return,
+                    Ok(length) => {
+                        let text = String::from_utf8_lossy(&buffer[..length]);
+                        reader.text.lock().push_str(&text);
+                    }
+                }
+            }
+        });
+        log
+    }
+}
+
+impl Service {
+    /// Starts rsm with this configuration in a file of this name.
+    fn start(config: &str, name: &str) -> Service {
+        let dir = tempfile::tempdir().unwrap();
+        let notify = dir.path().join("notify");
+        let socket = UnixDatagram::bind(&notify).unwrap();
+        socket.set_read_timeout(Some(LIMIT)).unwrap();
+        let file = dir.path().join(name);
+        fs::write(&file, config).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_rsm"))
+            .args(["--fabric", "sim:pgft:2;4,4;1,2;1,1", "--listen", "off"])
+            .arg("--config")
+            .arg(&file)
+            .arg("--state-dir")
+            .arg(dir.path().join("state"))
+            .arg("--socket")
+            .arg(dir.path().join("rsm.sock"))
+            .env("NOTIFY_SOCKET", &notify)
+            .env("WATCHDOG_USEC", WATCHDOG.as_micros().to_string())
+            .env_remove("WATCHDOG_PID")
+            .env_remove("RSM_LOG")
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = Log::of(child.stderr.take().unwrap());
+        Service {
+            dir,
+            socket,
+            child,
+            log,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// The next message; none within the time limit of the socket.
+    fn message(&self) -> Option<String> {
+        let mut buffer = [0; 4096];
+        match self.socket.recv(&mut buffer) {
+            Ok(length) => Some(String::from_utf8(buffer[..length].to_vec()).unwrap()),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Reads messages until one begins so, and returns those before it.
+    fn wait_for(&self, beginning: &str) -> Vec<String> {
+        let mut before = Vec::new();
+        loop {
+            match self.message() {
+                Some(message) if message.starts_with(beginning) => return before,
+                Some(message) => before.push(message),
+                None => panic!(
+                    "no {beginning} after {before:?}; log: {}",
+                    self.log.text.lock()
+                ),
+            }
+        }
+    }
+
+    /// Reads messages until there is none for [`SILENCE`].
+    fn wait_for_silence(&self) {
+        self.socket.set_read_timeout(Some(SILENCE)).unwrap();
+        let messages = (0..1000).take_while(|_| self.message().is_some()).count();
+        assert!(messages < 1000, "it goes on");
+        self.socket.set_read_timeout(Some(LIMIT)).unwrap();
+    }
+
+    /// Sends SIGHUP, and returns the log of reading the configuration again.
+    fn reload(&self) -> String {
+        let before = self.log.text.lock().len();
+        self.signal(Signal::HUP);
+        self.wait_for("RELOADING=1\nMONOTONIC_USEC=");
+        self.wait_for("READY=1");
+        // The log may lag behind the message; only a failure waits for long.
+        let read = |text: &str| text.contains("configuration read again") || text.contains("stays");
+        for _ in 0..6000 {
+            let text = self.log.text.lock()[before..].to_owned();
+            if read(&text) {
+                return text;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        panic!("no log of the reload: {}", self.log.text.lock());
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn service_is_ready_after_the_first_push_and_pings_until_it_stops() {
+    let mut service = Service::start("", "rsm.toml");
+    let before = service.wait_for("READY=1");
+    assert!(
+        before
+            .iter()
+            .any(|told| told.starts_with("EXTEND_TIMEOUT_USEC=")),
+        "{before:?}"
+    );
+    assert!(service.path("rsm.sock").exists(), "--socket is served");
+    service.wait_for("STATUS=master, up; ");
+    (0..3).for_each(|_| drop(service.wait_for("WATCHDOG=1")));
+    service.signal(Signal::TERM);
+    service.wait_for("STOPPING=1");
+    assert!(service.child.wait().unwrap().success());
+}
+
+#[test]
+fn loop_that_hangs_sends_no_ping_while_the_process_lives() {
+    // Each reading logs a warning for each key, more than the pipe of the log holds. Nothing
+    // reads it, so that the loop waits in the middle of the reload.
+    let keys: String = (0..5000).map(|n| format!("unknown_key_{n} 1\n")).collect();
+    let mut service = Service::start(&keys, "opensm.conf");
+    service.wait_for("READY=1");
+    service.wait_for("WATCHDOG=1");
+    service.log.is_held.store(true, Ordering::SeqCst);
+    service.signal(Signal::HUP);
+    service.wait_for("RELOADING=1");
+    service.wait_for_silence();
+    assert!(service.child.try_wait().unwrap().is_none(), "it lives");
+    service.log.is_held.store(false, Ordering::SeqCst);
+    service.wait_for("READY=1");
+    service.wait_for("WATCHDOG=1");
+}
+
+#[test]
+fn reload_names_changed_keys_by_when_they_take_effect() {
+    let service = Service::start("[sm]\npriority = 1\n", "rsm.toml");
+    service.wait_for("READY=1");
+    let file = service.path("rsm.toml");
+
+    let log = service.reload();
+    assert!(log.contains("no key in effect has changed"), "{log}");
+
+    fs::write(&file, "[sm]\npriority = 2\n[lids]\nlmc = 1\n").unwrap();
+    let log = service.reload();
+    assert!(log.contains("in effect: sm.priority, lids.lmc"), "{log}");
+    assert!(!log.contains("next start"), "{log}");
+
+    let more = "[sm]\npriority = 2\n[lids]\nlmc = 1\n[sweep]\nretries = 3\n[dump]\ndir = \"d\"\n";
+    fs::write(&file, more).unwrap();
+    let log = service.reload();
+    assert!(
+        log.contains("changes of sweep.retries, dump.dir in the configuration"),
+        "{log}"
+    );
+
+    // The command line's --socket wins, so that the key makes no difference.
+    fs::write(&file, "[sm]\npriority = 2\n[api]\nsocket = \"/s\"\n").unwrap();
+    let log = service.reload();
+    assert!(log.contains("in effect: lids.lmc"), "{log}");
+    assert!(!log.contains("next start"), "{log}");
+
+    fs::write(&file, "[sm]\npriority = 99\n").unwrap();
+    let log = service.reload();
+    assert!(log.contains("the configuration in force stays"), "{log}");
+}
