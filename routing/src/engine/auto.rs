@@ -32,10 +32,10 @@ const CANDIDATES: [EngineKind; 4] = [
 /// later one is worth its larger repairs.
 const WORTH_LARGER_REPAIRS: f64 = 1.1;
 
-/// The work that `auto` spends on a candidate whose time grows with switches times links, in pairs
-/// of a switch and a link direction: some seconds on two cores. A bound on the clock instead would
-/// make the choice depend on the load of the machine.
-const MOST_WORK: usize = 1 << 28;
+/// The most pairs of a switch and a channel with which nue takes part: its time grows with them,
+/// some two seconds on two cores here, and each fault costs as much again. A bound on the clock
+/// would make the choice depend on the load of the machine.
+const MOST_WORK: usize = 1 << 24;
 
 /// The engine that [`Auto`] chose, and the fabric that it chose it for.
 #[derive(Clone, Debug, PartialEq, Eq)]
