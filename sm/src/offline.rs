@@ -121,23 +121,20 @@ pub fn fabric(netlist: &Netlist) -> Fabric {
             .map(|node| PortKey::new(node.guid, PortNum::ZERO))
             .min();
     }
-    forget_unplugged(&mut inventory);
+    forget_unplugged(netlist, &mut inventory);
     Fabric::build(&inventory)
 }
 
-/// Takes away what a sweep does not read: ports of its own adapter without a cable. With PortInfo
-/// they would count as the port that the sweep starts from, and get LIDs.
-fn forget_unplugged(inventory: &mut Inventory) {
-    let Some(local) = inventory.local.filter(|local| local.port != PortNum::ZERO) else {
-        return;
-    };
-    for number in 1..=u8::MAX {
-        let key = PortKey::new(local.node, PortNum(number));
-        let Some(port) = inventory.port_mut(key) else {
-            return;
-        };
-        if port.peer.is_none() {
-            port.info = None;
+/// Takes away the PortInfo of adapters' ports without a cable, which no sweep reads: every node here
+/// is as near as that of the sweep's own port, whose ports get LIDs without a cable.
+fn forget_unplugged(netlist: &Netlist, inventory: &mut Inventory) {
+    let adapters = netlist.nodes().iter();
+    for node in adapters.filter(|node| node.kind != NodeKind::Switch) {
+        for number in node.end_ports() {
+            let port = inventory.port_mut(PortKey::new(node.guid, number));
+            if let Some(port) = port.filter(|port| port.peer.is_none()) {
+                port.info = None;
+            }
         }
     }
 }
