@@ -13,28 +13,25 @@ use crate::topology::Topology;
 /// Picks an engine, and says which and why.
 ///
 /// A fabric that has ranks, however irregular, gets [`FabricTree`](super::FabricTree). On any other
-/// fabric `auto` computes the tables of [`CANDIDATES`], all of which are free of credit loops on
-/// one virtual lane, and takes those with the lightest fullest link. The choice stays until the
-/// fabric grows or other roots are given: faults do not change the engine.
+/// fabric `auto` computes the tables of [`CANDIDATES`], and takes those with the lightest fullest
+/// link. It offers `nue`, which it does not choose: its routes follow no order of the switches, so
+/// that switches drop packets while its tables are replaced, as after each fault. The choice stays
+/// until the fabric grows or other roots are given: faults do not change the engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Auto;
 
-/// The engines for a fabric without ranks, in the order in which the first of equals wins: repairs
-/// of `fabric-tree` and `updn` move few routes, those of the others most of them.
-const CANDIDATES: [EngineKind; 4] = [
-    EngineKind::FabricTree,
-    EngineKind::UpDn,
-    EngineKind::Dor,
-    EngineKind::Nue,
-];
+/// The engines for a fabric without ranks, the one with the smaller repairs first: it wins where
+/// they are alike. Their routes follow an order of the switches, by which old and new tables can
+/// stand side by side.
+const CANDIDATES: [EngineKind; 2] = [EngineKind::FabricTree, EngineKind::UpDn];
 
-/// How much fuller the fullest link of an engine may be than that of a later candidate before the
-/// later one is worth its larger repairs.
+/// How much fuller the fullest link of an engine may be than that of another one before the other
+/// one is worth its larger repairs.
 const WORTH_LARGER_REPAIRS: f64 = 1.1;
 
-/// The most pairs of a switch and a channel with which nue takes part: its time grows with them,
-/// some two seconds on two cores here, and each fault costs as much again. A bound on the clock
-/// would make the choice depend on the load of the machine.
+/// The most pairs of a switch and a channel with which nue is computed for its offer: its time
+/// grows with them, some two seconds on two cores here. A bound on the clock would make the offer
+/// depend on the load of the machine.
 const MOST_WORK: usize = 1 << 24;
 
 /// The engine that [`Auto`] chose, and the fabric that it chose it for.
@@ -97,37 +94,21 @@ impl Engine for Auto {
     ) -> Result<Routing, EngineError> {
         let kept = options.previous_choice.as_ref();
         if let Some(kept) = kept.filter(|choice| choice.holds(topology, options))
-            && let Ok(routing) = attempt(kept.engine, topology, options, previous)
+            && let Ok(routing) = kept.engine.engine().route(topology, options, previous)
         {
             return Ok(kept.clone().said(routing));
         }
         let (engine, why, routing) = if has_ranks(topology, options) {
             let engine = EngineKind::FabricTree;
             let why = "because the switches stand in ranks".to_owned();
-            (engine, why, attempt(engine, topology, options, previous)?)
+            let routing = engine.engine().route(topology, options, previous)?;
+            (engine, why, routing)
         } else {
             best(topology, options, previous)?
         };
         let choice = AutoChoice::new(engine, why, topology, options);
         Ok(Arc::new(choice).said(routing))
     }
-}
-
-fn attempt(
-    engine: EngineKind,
-    topology: &Topology,
-    options: &Options,
-    previous: Option<&Tables>,
-) -> Result<Routing, EngineError> {
-    if engine != EngineKind::Nue {
-        return engine.engine().route(topology, options, previous);
-    }
-    // The option is of the engine by name: `auto` needs no lanes.
-    let one_lane = Options {
-        engine_options: options.engine_options.clone().with(&Nue::VLS, 1),
-        ..options.clone()
-    };
-    Nue.route(topology, &one_lane, previous)
 }
 
 /// A candidate's tables, and the paths on their fullest link.
@@ -143,11 +124,8 @@ fn best(
     options: &Options,
     previous: Option<&Tables>,
 ) -> Result<(EngineKind, String, Routing), EngineError> {
-    let is_affordable = topology.switch_count() * topology.group_count() <= MOST_WORK;
-    let candidates = CANDIDATES.into_iter();
-    let candidates = candidates.filter(|&engine| engine != EngineKind::Nue || is_affordable);
-    let tried = candidates.map(|engine| {
-        let routing = attempt(engine, topology, options, previous)?;
+    let tried = CANDIDATES.into_iter().map(|engine| {
+        let routing = engine.engine().route(topology, options, previous)?;
         Ok(Tried {
             engine,
             fullest: fullest_link(topology, &routing.tables),
@@ -161,16 +139,33 @@ fn best(
         .map(|tried| format!("{:.0} with {}", tried.fullest, tried.engine))
         .collect();
     let mut why = format!("by the paths on the fullest link: {}", loads.join(", "));
-    if !is_affordable {
-        why += "; nue would take long on a fabric of this size and was not tried";
-    }
     let lightest = tried.into_iter().reduce(|best, next| match (best, next) {
         (Ok(best), Ok(next)) if next.fullest * WORTH_LARGER_REPAIRS < best.fullest => Ok(next),
         (Err(_), Ok(next)) => Ok(next),
         (best, _) => best,
     });
     let lightest = lightest.expect("there are candidates")?;
+    why += &offer(topology, options, lightest.fullest)?;
     Ok((lightest.engine, why, lightest.routing))
+}
+
+/// The load with nue, as the end of a sentence, where that is clearly lighter than `fullest`.
+fn offer(topology: &Topology, options: &Options, fullest: f64) -> Result<String, EngineError> {
+    if topology.switch_count() * topology.group_count() > MOST_WORK {
+        return Ok("; nue would take long here and was not tried".to_owned());
+    }
+    let one_lane = Options {
+        engine_options: options.engine_options.clone().with(&Nue::VLS, 1),
+        ..options.clone()
+    };
+    let nue = Nue.route(topology, &one_lane, None)?;
+    let lighter = fullest_link(topology, &nue.tables);
+    if lighter * WORTH_LARGER_REPAIRS >= fullest {
+        return Ok(String::new());
+    }
+    Ok(format!(
+        "; routing.engine = \"nue\" would have {lighter:.0}, and drop packets during each repair"
+    ))
 }
 
 /// The most paths on a link, those on slower links counted as often as the fastest link is faster.

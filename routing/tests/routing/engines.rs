@@ -300,17 +300,13 @@ fn a_table_that_cannot_hold_the_lids_is_an_error() {
 #[test]
 fn a_path_that_is_too_long_is_an_error_not_a_hole() {
     let topology = ring(600);
-    for kind in [EngineKind::MinHop, EngineKind::UpDn] {
+    for kind in ON_ANY_TREE {
         let error = route(kind, &topology, &Options::default(), None).unwrap_err();
         assert!(
             matches!(error, EngineError::PathTooLong { limit: 253, .. }),
             "{error}"
         );
     }
-    // Costs of nue count further.
-    let auto = route(EngineKind::Auto, &topology, &Options::default(), None).unwrap();
-    assert_eq!(auto.engine, "nue");
-    assert_sound(&topology, &auto.tables);
 }
 
 #[test]

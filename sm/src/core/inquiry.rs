@@ -112,7 +112,6 @@ impl Core {
     pub(super) fn may_set(&self) -> bool {
         self.config.mode == Mode::Manage
             && self.role == Role::Master
-            && !self.config.ignores_others
             && self.election.inquiry.is_none()
     }
 
@@ -168,6 +167,7 @@ impl Core {
     pub(super) fn settle_doubts(&mut self, now: Time) {
         if let Some(suspicion) = self.election.suspicion.take()
             && self.role == Role::Master
+            && !self.config.ignores_others
             && self.election.inquiry.is_none()
             && !matches!(self.stage, Stage::HandingOver(_))
         {

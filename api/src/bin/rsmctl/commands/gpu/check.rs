@@ -1,7 +1,9 @@
 use std::io::{self, Write as _};
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use rsm_proto::v1;
+use tonic::Code;
 
 use crate::commands::waiting;
 use crate::failure::Failure;
@@ -52,22 +54,35 @@ pub(super) async fn run(arguments: &CheckArguments, session: &mut Session) -> Re
     }
 }
 
-/// Waits until the server has read the changes of the fabric. A server that may not sweep answers
-/// from its last snapshot, and standard error says so.
+/// How long the server's own port may take to come up: its cable may be the one that was moved.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The interval of requests meanwhile.
+const AGAIN_AFTER: Duration = Duration::from_millis(200);
+
+/// Waits until the server has read the changes of the fabric. A server that may not sweep for this
+/// client answers from its last snapshot, and standard error says so.
 async fn sweep(session: &Session) -> Result<(), Failure> {
-    let mut client = session.convergence();
-    let request = v1::ResweepRequest::default();
-    let Err(status) = waiting::for_answer(session, client.resweep(request)).await else {
-        return Ok(());
-    };
-    match Failure::from(status) {
-        Failure::Refused(reason) => {
-            let note = format!("rsmctl: this is the last known state of the fabric: {reason}");
-            // With standard error closed, the check goes on all the same.
-            let _ = writeln!(io::stderr(), "{}", printable(&note));
-            Ok(())
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let mut client = session.convergence();
+        let request = v1::ResweepRequest::default();
+        let Err(status) = waiting::for_answer(session, client.resweep(request)).await else {
+            return Ok(());
+        };
+        match status.code() {
+            Code::PermissionDenied => {
+                let reason = status.message();
+                let note = format!("rsmctl: this is the last known state of the fabric: {reason}");
+                // With standard error closed, the check goes on all the same.
+                let _ = writeln!(io::stderr(), "{}", printable(&note));
+                return Ok(());
+            }
+            Code::FailedPrecondition if Instant::now() < deadline => {
+                tokio::time::sleep(AGAIN_AFTER).await;
+            }
+            _ => return Err(Failure::from(status)),
         }
-        failure => Err(failure),
     }
 }
 
