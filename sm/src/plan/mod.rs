@@ -353,7 +353,7 @@ fn interim_orders<'a>(
     let Some(ranking) = &routing.ranking else {
         return transition::Orders {
             own: Some(own),
-            before: None,
+            ..transition::Orders::default()
         };
     };
     let turned = previous.filter(|previous| previous.follows != ranking.follows);
@@ -363,7 +363,8 @@ fn interim_orders<'a>(
     };
     let keeps = previous.is_some() && turned.is_none();
     transition::Orders {
-        own: (!ranking.is_interim || keeps).then_some(own),
+        own: Some(own),
+        is_own_foreign: ranking.is_interim && !keeps,
         before: turned
             .and_then(|previous| Orientation::of(topology, previous))
             .filter(follows),

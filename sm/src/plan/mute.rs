@@ -28,6 +28,16 @@ pub(super) struct Around {
     pub(super) has_cut: bool,
 }
 
+fn is_mute(held: &HeldTable) -> bool {
+    held.is_suspect || !held.sent.is_empty()
+}
+
+/// Whether a switch of `topology` is mute.
+pub(super) fn is_any(topology: &Topology, held: &[HeldTable]) -> bool {
+    held.iter()
+        .any(|held| is_mute(held) && topology.switch_by_guid(held.switch).is_some())
+}
+
 /// `None` if no switch is mute. `old` and `planned` are in the order of `topology`; `planned`
 /// follows the order of `is_above`.
 pub(super) fn around(
@@ -38,7 +48,7 @@ pub(super) fn around(
 ) -> Option<Around> {
     let mute: BTreeMap<SwitchIdx, &HeldTable> = held
         .iter()
-        .filter(|held| held.is_suspect || !held.sent.is_empty())
+        .filter(|held| is_mute(held))
         .filter_map(|held| Some((topology.switch_by_guid(held.switch)?, held)))
         .collect();
     if mute.is_empty() {

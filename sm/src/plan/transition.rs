@@ -156,8 +156,12 @@ impl CheckedTransition {
 /// The orders that interim tables may follow; planned tables follow each of them.
 #[derive(Default)]
 pub(super) struct Orders<'a> {
-    /// That of the planned tables, unless it is an interim one that those in force do not follow.
+    /// That of the planned tables.
     pub(super) own: Option<&'a Orientation>,
+    /// It is an interim one that the tables in force do not follow: it would cut more entries than
+    /// stages of the tables' own do, and serves only where a switch is mute, for which they do not
+    /// provide.
+    pub(super) is_own_foreign: bool,
     /// That of the tables in force, where the planned ones follow it as well, as they do when only
     /// detours go.
     pub(super) before: Option<Orientation>,
@@ -214,7 +218,10 @@ pub(super) fn route(
         let stages = stages_along_opening(topology, is_above, &idle, &fixed, difference)?;
         Some((stages, around))
     };
-    let own = orders.own.and_then(along);
+    let own = orders
+        .own
+        .filter(|_| !orders.is_own_foreign || mute::is_any(topology, held))
+        .and_then(along);
     let loses = own.as_ref().is_none_or(|(stages, _)| stages.has_cut);
     let before = orders.before.as_ref().filter(|_| loses).and_then(along);
     let before = before.filter(|(stages, _)| !stages.has_cut);
