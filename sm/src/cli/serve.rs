@@ -2,13 +2,12 @@
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
-use std::sync::Mutex;
 
 use anyhow::Context as _;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
-use super::log_file::LogFile;
+use super::log_file::{LogFile, SharedLogFile};
 use super::output::{print, print_json};
 use super::{Detail, Format, ServeArgs};
 use crate::config::{Config, LogConfig};
@@ -113,7 +112,8 @@ fn start_log(args: &ServeArgs, config: &LogConfig) -> anyhow::Result<()> {
         Some(path) => {
             let file = LogFile::open(path, config)
                 .with_context(|| format!("cannot open the log {}", path.display()))?;
-            (BoxMakeWriter::new(Mutex::new(file)), false)
+            let file = SharedLogFile::new(file);
+            (BoxMakeWriter::new(move || file.clone()), false)
         }
         None => (
             BoxMakeWriter::new(std::io::stderr),

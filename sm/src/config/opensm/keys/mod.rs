@@ -71,13 +71,13 @@ impl Topic {
     fn fates(&self) -> Vec<(&'static str, Fate)> {
         match self {
             Topic::NotNeeded { why, keys } => {
-                let fate = |key: &&'static str| (*key, Fate::NotNeeded(*why));
+                let fate = |key: &&'static str| (*key, Fate::NotNeeded(why));
                 keys.iter().map(fate).collect()
             }
             Topic::NotAvailable(missing, Keys { asking, tuning }) => {
                 let asking = asking
                     .iter()
-                    .map(|(key, idle)| (*key, Fate::NotAvailable(*missing, *idle)));
+                    .map(|(key, idle)| (*key, Fate::NotAvailable(*missing, idle)));
                 let tuning = tuning.iter().map(|key| (*key, Fate::Tunes(*missing)));
                 asking.chain(tuning).collect()
             }

@@ -1,4 +1,6 @@
-//! Configurations of real sites, and what becomes of their keys.
+//! Configurations of real sites, and the outcomes of their keys.
+
+#![expect(clippy::print_stderr, reason = "what is skipped is said")]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

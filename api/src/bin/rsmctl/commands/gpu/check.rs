@@ -1,5 +1,5 @@
 use std::io::{self, Write as _};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 use rsm_proto::v1;
@@ -54,16 +54,17 @@ pub(super) async fn run(arguments: &CheckArguments, session: &mut Session) -> Re
     }
 }
 
-/// How long the server's own port may take to come up: its cable may be the one that was moved.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How many requests the server may refuse because its own port is down: its cable may be the one
+/// that was moved.
+const REFUSALS: u32 = 25;
 
-/// The interval of requests meanwhile.
+/// The interval of these requests.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
 /// Waits until the server has read the changes of the fabric. A server that may not sweep for this
 /// client answers from its last snapshot, and standard error says so.
 async fn sweep(session: &Session) -> Result<(), Failure> {
-    let deadline = Instant::now() + PATIENCE;
+    let mut refusals = 0;
     loop {
         let mut client = session.convergence();
         let request = v1::ResweepRequest::default();
@@ -78,7 +79,8 @@ async fn sweep(session: &Session) -> Result<(), Failure> {
                 let _ = writeln!(io::stderr(), "{}", printable(&note));
                 return Ok(());
             }
-            Code::FailedPrecondition if Instant::now() < deadline => {
+            Code::FailedPrecondition if refusals < REFUSALS => {
+                refusals += 1;
                 tokio::time::sleep(AGAIN_AFTER).await;
             }
             _ => return Err(Failure::from(status)),
