@@ -12,7 +12,7 @@ use rsm_mad::wire::MAD_LEN;
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::perf::{
     ALL_PORTS, CLASS_VERSION, Counter, CounterSet, PERF_DATA_LEN, PerfCapabilityMask, PerfMad,
-    PortCounters, PortCountersExtended, attribute,
+    PortCounterAttribute, PortCounters, PortCountersExtended, attribute,
 };
 use rsm_mad::wire::sa::{ClassPortInfo, Record, SaCapabilityMask};
 
@@ -137,7 +137,7 @@ impl Sim {
         if !(per_second.is_finite() && per_second >= 0.0) {
             return Err(SimError::NotARate { per_second });
         }
-        // What the old symptom has done stays.
+        // The errors of the earlier symptom stay counted.
         self.performance.at(index, self.now);
         let symptom = Symptom {
             per_second,
@@ -187,8 +187,12 @@ impl Sim {
         let mut data = *PerfMad::from_bytes(&packet.mad).data();
         match header.attribute() {
             attribute::CLASS_PORT_INFO if !is_set => self.class_port_info(entry, &mut data),
-            attribute::PORT_COUNTERS => self.narrow_counters(entry, is_set, &mut data)?,
-            attribute::PORT_COUNTERS_EXTENDED => self.wide_counters(entry, is_set, &mut data)?,
+            attribute::PORT_COUNTERS => {
+                self.answer_counters::<PortCounters>(entry, is_set, &mut data)?
+            }
+            attribute::PORT_COUNTERS_EXTENDED => {
+                self.answer_counters::<PortCountersExtended>(entry, is_set, &mut data)?
+            }
             _ => return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE),
         }
         let packet = self.packets.get_mut(index);
@@ -211,35 +215,19 @@ impl Sim {
             .set_capability_mask(SaCapabilityMask(capabilities.0));
     }
 
-    fn narrow_counters(
+    fn answer_counters<A: PortCounterAttribute>(
         &mut self,
         entry: u32,
         is_set: bool,
         data: &mut [u8; PERF_DATA_LEN],
     ) -> Result<(), Status> {
-        let request = *PortCounters::from_data(data);
+        let request = *A::from_data(data);
         let selected = self.selected(entry, request.port_select())?;
         if is_set {
             selected.reset(&mut self.performance, |counter| request.resets(counter));
         }
         let values = selected.sum(&mut self.performance);
-        PortCounters::from_data_mut(data).set_counters(&values);
-        Ok(())
-    }
-
-    fn wide_counters(
-        &mut self,
-        entry: u32,
-        is_set: bool,
-        data: &mut [u8; PERF_DATA_LEN],
-    ) -> Result<(), Status> {
-        let request = *PortCountersExtended::from_data(data);
-        let selected = self.selected(entry, request.port_select())?;
-        if is_set {
-            selected.reset(&mut self.performance, |counter| request.resets(counter));
-        }
-        let values = selected.sum(&mut self.performance);
-        PortCountersExtended::from_data_mut(data).set_counters(&values);
+        A::from_data_mut(data).set_counters(&values);
         Ok(())
     }
 

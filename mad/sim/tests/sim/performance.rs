@@ -10,7 +10,8 @@ use rsm_mad::ids::Tid;
 use rsm_mad::transport::{Datagram, RemoteAddress};
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::perf::{
-    ALL_PORTS, Counter, PerfCapabilityMask, PerfMad, PortCounters, PortCountersExtended, attribute,
+    ALL_PORTS, Counter, PerfCapabilityMask, PerfMad, PortCounterAttribute, PortCounters,
+    PortCountersExtended, attribute,
 };
 use rsm_mad::wire::sa::{ClassPortInfo, Record};
 use rsm_mad::wire::smp::Smp;

@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 pub use capability::PerfCapabilityMask;
 pub use counter::{Counter, CounterSet};
-pub use port_counters::{PortCounters, PortCountersExtended};
+pub use port_counters::{PortCounterAttribute, PortCounters, PortCountersExtended};
 
 use super::header::{AttrId, BASE_VERSION, Class, MadHeader, Method, Status};
 use super::{MAD_LEN, MadBytes};

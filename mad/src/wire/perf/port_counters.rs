@@ -47,7 +47,7 @@ pub struct PortCountersExtended {
 }
 
 bits! { PortCounters {
-    /// The port, 0 to 254; [`ALL_PORTS`](super::ALL_PORTS) for all of them.
+    /// The port, as [`PortCounterAttribute::port_select`].
     port_select, set_port_select: u8 = port_select;
     /// The counters that a Set resets: the first 16.
     counter_select, set_counter_select: u16 = counter_select;
@@ -56,7 +56,7 @@ bits! { PortCounters {
 } }
 
 bits! { PortCountersExtended {
-    /// The port, 0 to 254; [`ALL_PORTS`](super::ALL_PORTS) for all of them.
+    /// The port, as [`PortCounterAttribute::port_select`].
     port_select, set_port_select: u8 = port_select;
     /// The counters that a Set resets: the first eight.
     counter_select, set_counter_select: u16 = counter_select;
@@ -64,44 +64,66 @@ bits! { PortCountersExtended {
     counter_select2, set_counter_select2: u32 = counter_select2;
 } }
 
-/// The views of one attribute's data, and its counters.
-macro_rules! counters_of {
+/// An attribute with the counters of the selected ports.
+pub trait PortCounterAttribute: Copy + Default {
+    /// The attribute in `data`. Any bytes are valid.
+    fn from_data(data: &[u8; PERF_DATA_LEN]) -> &Self;
+
+    /// The attribute in `data`, mutable in place.
+    fn from_data_mut(data: &mut [u8; PERF_DATA_LEN]) -> &mut Self;
+
+    /// The bytes as they are sent.
+    fn as_data(&self) -> &[u8; PERF_DATA_LEN];
+
+    /// The port, 0 to 254; [`ALL_PORTS`](super::ALL_PORTS) for all of them.
+    fn port_select(&self) -> u8;
+
+    /// The value of a counter; `None` if the attribute does not have it.
+    fn counter(&self, counter: Counter) -> Option<u64>;
+
+    /// Whether a Set of these data resets a counter.
+    fn resets(&self, counter: Counter) -> bool;
+
+    /// Sets all counters that the attribute has. A value that a counter cannot hold becomes its
+    /// highest.
+    fn set_counters(&mut self, values: &CounterSet) -> &mut Self;
+}
+
+/// Makes a view a [`PortCounterAttribute`], with its counters at `place`.
+macro_rules! port_counter_attribute {
     ($view:ident, $place:expr) => {
         const _: () = assert!(size_of::<$view>() == PERF_DATA_LEN);
 
-        impl $view {
-            /// The attribute in `data`. Any bytes are valid.
-            pub fn from_data(data: &[u8; PERF_DATA_LEN]) -> &Self {
+        impl PortCounterAttribute for $view {
+            fn from_data(data: &[u8; PERF_DATA_LEN]) -> &Self {
                 zerocopy::transmute_ref!(data)
             }
 
-            /// The attribute in `data`, mutable in place.
-            pub fn from_data_mut(data: &mut [u8; PERF_DATA_LEN]) -> &mut Self {
+            fn from_data_mut(data: &mut [u8; PERF_DATA_LEN]) -> &mut Self {
                 zerocopy::transmute_mut!(data)
             }
 
-            /// The bytes as they are sent.
-            pub fn as_data(&self) -> &[u8; PERF_DATA_LEN] {
+            fn as_data(&self) -> &[u8; PERF_DATA_LEN] {
                 zerocopy::transmute_ref!(self)
             }
 
-            /// The value of a counter; `None` if the attribute does not have it.
-            pub fn counter(&self, counter: Counter) -> Option<u64> {
+            fn port_select(&self) -> u8 {
+                self.port_select
+            }
+
+            fn counter(&self, counter: Counter) -> Option<u64> {
                 let place: Option<Place> = $place(counter);
                 place.map(|place| read(self.as_data(), place))
             }
 
-            /// Whether a Set of these data resets a counter.
-            pub fn resets(&self, counter: Counter) -> bool {
+            fn resets(&self, counter: Counter) -> bool {
                 let place: Option<Place> = $place(counter);
                 let selected =
                     u64::from(self.counter_select()) | u64::from(self.counter_select2()) << 16;
                 place.is_some_and(|place| selected >> place.select & 1 != 0)
             }
 
-            /// Sets all counters that the attribute has. A value that a counter cannot hold becomes
-            /// its highest.
-            pub fn set_counters(&mut self, values: &CounterSet) -> &mut Self {
+            fn set_counters(&mut self, values: &CounterSet) -> &mut Self {
                 let data: &mut [u8; PERF_DATA_LEN] = zerocopy::transmute_mut!(self);
                 for counter in Counter::ALL {
                     if let Some(place) = $place(counter) {
@@ -121,7 +143,7 @@ macro_rules! counters_of {
         impl std::fmt::Debug for $view {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 let mut out = f.debug_struct(stringify!($view));
-                out.field("PortSelect", &self.port_select());
+                out.field("PortSelect", &self.port_select);
                 for counter in Counter::ALL {
                     if let Some(value) = self.counter(counter) {
                         out.field(counter.name(), &value);
@@ -133,8 +155,8 @@ macro_rules! counters_of {
     };
 }
 
-counters_of!(PortCounters, Counter::narrow);
-counters_of!(PortCountersExtended, |counter: Counter| Some(
+port_counter_attribute!(PortCounters, Counter::narrow);
+port_counter_attribute!(PortCountersExtended, |counter: Counter| Some(
     counter.wide()
 ));
 
