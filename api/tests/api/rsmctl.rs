@@ -353,7 +353,7 @@ fn help_has_examples_and_exit_codes() {
     );
 }
 
-/// What a shell offers after these words; the last one is being typed.
+/// The words that a shell offers after these; the last one is being typed.
 fn offered(server: &str, words: &[&str]) -> String {
     let output = rsmctl()
         .env("COMPLETE", "fish")

@@ -148,7 +148,7 @@ impl<'a> Balance<'a> {
         }
     }
 
-    /// What a fair channel carries.
+    /// The load of a channel that carries its fair part.
     fn fair(&self) -> u64 {
         FAIR * self.weights.iter().sum::<u64>() / self.weights.len().max(1) as u64
     }

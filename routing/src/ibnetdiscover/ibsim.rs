@@ -100,7 +100,7 @@ pub(super) struct Settings {
     port0: Option<Guid>,
     attributes: Attributes,
     enabled: Enabled,
-    /// What the ports of the node being read enable.
+    /// The widths and speeds that the ports of the node being read enable.
     of_node: Enabled,
 }
 

@@ -16,7 +16,7 @@ const TOGETHER: usize = 32;
 const AT_A_TIME: usize = 256;
 
 /// No host sends.
-const NOBODY: u16 = u16::MAX;
+const NO_SENDER: u16 = u16::MAX;
 
 /// How many of `phases` each thread should follow together.
 pub(super) fn share(phases: usize) -> usize {
@@ -52,7 +52,7 @@ impl<'a> Permutations<'a> {
         Permutations {
             carrier,
             phases,
-            senders: vec![NOBODY; phases * carrier.hosts.all.len()],
+            senders: vec![NO_SENDER; phases * carrier.hosts.all.len()],
         }
     }
 
@@ -62,7 +62,7 @@ impl<'a> Permutations<'a> {
         let senders = &mut self.senders[phase * hosts.all.len()..][..hosts.all.len()];
         for (from, to) in pairs {
             let sender = &mut senders[usize::from(hosts.numbers[to])];
-            debug_assert_eq!(*sender, NOBODY, "host {to} receives twice");
+            debug_assert_eq!(*sender, NO_SENDER, "host {to} receives twice");
             // Fewer hosts than LIDs.
             *sender = from as u16;
         }
@@ -80,7 +80,7 @@ impl<'a> Permutations<'a> {
             for (phase, flows) in flows.iter_mut().enumerate() {
                 let senders = &self.senders[phase * hosts.all.len()..][block.hosts.clone()];
                 for (&from, &to) in senders.iter().zip(hosts.in_block(block)) {
-                    if from != NOBODY {
+                    if from != NO_SENDER {
                         flows.follow(self.carrier, &entries, (from, usize::from(to)));
                     }
                 }

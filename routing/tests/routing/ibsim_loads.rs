@@ -95,7 +95,7 @@ fn assert_loads(what: &str, netlist: &Netlist) {
     assert!(difference.is_empty(), "{what}: {difference:?}");
 }
 
-/// What ibsim prints of a fabric that it simulates, and its warnings.
+/// The dump by ibsim of a fabric that it simulates, and its warnings.
 fn dump(what: &str, text: &[u8]) -> (String, String) {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let unique = format!(

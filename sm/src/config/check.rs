@@ -87,7 +87,7 @@ pub struct CheckReport {
     pub findings: Vec<ConfigFinding>,
     /// How many entries are usable: keys, claims or GUIDs.
     pub entries: usize,
-    /// What became of each key of an `opensm.conf`, in the order of the file.
+    /// The outcome of each key of an `opensm.conf`, in the order of the file.
     pub outcomes: Vec<KeyOutcome>,
 }
 

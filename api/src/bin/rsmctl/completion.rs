@@ -1,4 +1,4 @@
-//! What a shell offers on Tab: subcommands, options, engines, and the nodes of the running rsm.
+//! The words that a shell offers on Tab: subcommands, options, engines, and the nodes of the running rsm.
 //!
 //! The shell calls `rsmctl` with the variable `COMPLETE` in its environment. Without a server that
 //! answers soon there are no nodes to offer; a message would be written into the command line.

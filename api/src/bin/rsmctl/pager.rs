@@ -13,7 +13,7 @@ pub(crate) const PAGE: usize = 24;
 /// The pager where `PAGER` names none, if it is installed.
 const USUAL: &str = "less";
 
-/// What `less` does unless the variable LESS says otherwise: it ends if all fits on the screen, and
+/// The behaviour of `less` unless the variable LESS says otherwise: it ends if all fits on the screen, and
 /// leaves the text there.
 const LESS: &str = "FRX";
 

@@ -36,7 +36,7 @@ pub(super) struct OpensmConf {
     /// Of use only if no finding is an error.
     pub(super) config: Config,
     pub(super) findings: Vec<ConfigFinding>,
-    /// What became of each key, in the order of the file.
+    /// The outcome of each key, in the order of the file.
     pub(super) outcomes: Vec<KeyOutcome>,
 }
 

@@ -2,7 +2,7 @@ use std::fmt;
 
 use super::super::finding::ConfigFinding;
 
-/// What became of a key of an `opensm.conf`.
+/// The outcome of a key of an `opensm.conf`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeyGroup {
     /// rsm takes its value.

@@ -41,7 +41,7 @@ struct Keys {
     tuning: &'static [&'static str],
 }
 
-/// What becomes of a key that no key of rsm takes.
+/// The outcome of a key that no key of rsm takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
     /// rsm does the job without such a key, for this reason.
