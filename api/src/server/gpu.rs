@@ -83,13 +83,14 @@ fn kept(error: GpuImportError) -> Status {
 fn format(number: i32) -> Result<InventoryFormat, Status> {
     Ok(match v1::GpuFormat::try_from(number) {
         Ok(v1::GpuFormat::NvidiaSmi) => InventoryFormat::NvidiaSmi,
+        Ok(v1::GpuFormat::AmdSmi) => InventoryFormat::AmdSmi,
         Ok(v1::GpuFormat::NcclXml) => InventoryFormat::NcclXml,
         Ok(v1::GpuFormat::Hwloc) => InventoryFormat::Hwloc,
         Ok(v1::GpuFormat::Sysfs) => InventoryFormat::Sysfs,
         Ok(v1::GpuFormat::Json) => InventoryFormat::Json,
         Ok(v1::GpuFormat::Unspecified) | Err(_) => {
             return Err(invalid(
-                "format: expected nvidia-smi, nccl-xml, hwloc, sysfs or json",
+                "format: expected nvidia-smi, amd-smi, nccl-xml, hwloc, sysfs or json",
             ));
         }
     })

@@ -245,6 +245,22 @@ fn several_sources_of_one_host_become_one_inventory() {
 }
 
 #[test]
+fn files_of_a_folder_that_are_named_after_one_host_are_merged() {
+    let dir = tempfile::tempdir().expect("a folder");
+    fs::write(dir.path().join("node01.txt"), matrix()).expect("room");
+    let other = matrix().replace("PIX", "PXB");
+    fs::write(dir.path().join("node01.out"), other).expect("room");
+    let folder = dir.path().display().to_string();
+    let output = rsm(&["gpu", "check", "superpod:su=1", "--inventory", &folder]);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        errors.contains("node01.txt: tier of GPU0 mlx5_0 is PIX: PXB holds")
+            && errors.contains("none of the 1 GPU hosts"),
+        "{errors}"
+    );
+}
+
+#[test]
 fn routes_follow_hosts_and_rails_unless_options_say_otherwise() {
     let dir = tempfile::tempdir().expect("a folder");
     let order = |arguments: &[&str]| {

@@ -22,6 +22,11 @@ pub enum ImportReason {
     /// Larger than any host's file.
     #[error("{0} bytes; at most {limit} are read", limit = super::MAX_BYTES)]
     TooLong(usize),
+    /// A byte order mark of UTF-16, and then other bytes.
+    #[error(
+        "a surrogate without its other half, or half a character at the end: expected UTF-16 text"
+    )]
+    NotUtf16,
     /// Not text.
     #[error(
         "a byte that is not UTF-8: expected UTF-8 text, to which `iconv -f latin1 -t utf-8` converts Latin-1"
@@ -30,6 +35,9 @@ pub enum ImportReason {
     /// No header row of a matrix.
     #[error("no header row that names GPU0, as `nvidia-smi topo -m` prints it")]
     NoHeader,
+    /// No table of link types.
+    #[error("no table of link types, as `amd-smi topology` and `rocm-smi --showtopo` print it")]
+    NoLinkTypes,
     /// A row whose label the header lacks, or which is not in the header's order.
     #[error("row `{found}`: expected `{expected}`")]
     Row {
@@ -48,6 +56,17 @@ pub enum ImportReason {
         /// How many columns there are.
         expected: usize,
     },
+    /// Rows of another host among those of the first.
+    #[error("a row of `{found}` among those of `{expected}`: expected one host in each file")]
+    OtherHost {
+        /// The words before the row.
+        found: String,
+        /// The words before the header.
+        expected: String,
+    },
+    /// A numbered adapter whose device the legend does not name.
+    #[error("no line `{0}: …` in the legend: the end of the output is missing")]
+    Legend(String),
     /// A cell with an unknown value.
     #[error(
         "cell `{cell}` in column `{column}`: expected X, NV and a number, PIX, PXB, PHB, NODE, SYS or SOC"

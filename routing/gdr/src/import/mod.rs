@@ -4,6 +4,7 @@
 //! the line and the reason why not. Sizes are bounded, and hostile input costs no more than its
 //! length.
 
+mod amd;
 mod error;
 mod hwloc;
 mod json;
@@ -11,6 +12,7 @@ mod matrix;
 mod nccl;
 mod pcie;
 mod sysfs;
+mod text;
 mod xml;
 
 use std::str::FromStr;
@@ -28,6 +30,9 @@ pub const MAX_BYTES: usize = 8 << 20;
 pub enum InventoryFormat {
     /// The output of `nvidia-smi topo -m` and `-mp`, of every driver.
     NvidiaSmi,
+    /// The output of `amd-smi topology`, and of `rocm-smi --showtopo`: GPUs and the links between
+    /// them, no adapters.
+    AmdSmi,
     /// The topology file of NCCL and RCCL, whole or partial.
     NcclXml,
     /// hwloc's export, `lstopo --of xml`, of hwloc 2 and 3.
@@ -41,18 +46,39 @@ pub enum InventoryFormat {
 
 impl InventoryFormat {
     /// Every format.
-    pub const ALL: [InventoryFormat; 5] = [
+    pub const ALL: [InventoryFormat; 6] = [
         InventoryFormat::NvidiaSmi,
+        InventoryFormat::AmdSmi,
         InventoryFormat::NcclXml,
         InventoryFormat::Hwloc,
         InventoryFormat::Sysfs,
         InventoryFormat::Json,
     ];
 
+    /// The format of a text, by its content: files of one host come with any ending.
+    ///
+    /// Text without the marks of another format is taken as [`InventoryFormat::NvidiaSmi`], whose
+    /// reader says what it expects.
+    pub fn detect(bytes: &[u8]) -> InventoryFormat {
+        let Ok(text) = text::decode(bytes) else {
+            return InventoryFormat::NvidiaSmi;
+        };
+        let start = text.trim_start();
+        match () {
+            () if start.starts_with('{') => InventoryFormat::Json,
+            () if start.starts_with('<') && text.contains("<topology") => InventoryFormat::Hwloc,
+            () if start.starts_with('<') => InventoryFormat::NcclXml,
+            () if amd::is_output(&text) => InventoryFormat::AmdSmi,
+            () if sysfs::is_snapshot(&text) => InventoryFormat::Sysfs,
+            () => InventoryFormat::NvidiaSmi,
+        }
+    }
+
     /// The name on command lines.
     pub const fn name(self) -> &'static str {
         match self {
             InventoryFormat::NvidiaSmi => "nvidia-smi",
+            InventoryFormat::AmdSmi => "amd-smi",
             InventoryFormat::NcclXml => "nccl-xml",
             InventoryFormat::Hwloc => "hwloc",
             InventoryFormat::Sysfs => "sysfs",
@@ -63,7 +89,7 @@ impl InventoryFormat {
 
 /// The text names no format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a format: expected nvidia-smi, nccl-xml, hwloc, sysfs or json")]
+#[error("`{0}` is not a format: expected nvidia-smi, amd-smi, nccl-xml, hwloc, sysfs or json")]
 pub struct ParseFormatError(pub String);
 
 impl FromStr for InventoryFormat {
@@ -85,20 +111,17 @@ pub fn import(format: InventoryFormat, bytes: &[u8]) -> Result<HostInventory, Im
     if bytes.len() > MAX_BYTES {
         return Err(ImportError::new(1, ImportReason::TooLong(bytes.len())));
     }
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        let before = &bytes[..error.valid_up_to()];
-        ImportError::new(breaks(before) + 1, ImportReason::NotUtf8)
-    })?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let text = &*text::decode(bytes)?;
     let host = match format {
         InventoryFormat::NvidiaSmi => matrix::read(text),
+        InventoryFormat::AmdSmi => amd::read(text),
         InventoryFormat::NcclXml => nccl::read(text),
         InventoryFormat::Hwloc => hwloc::read(text),
         InventoryFormat::Sysfs => sysfs::read(text),
         InventoryFormat::Json => json::read(text),
     }?;
     host.check()
-        .map_err(|error| ImportError::new(line_of(bytes), error.into()))?;
+        .map_err(|error| ImportError::new(line_of(text.as_bytes()), error.into()))?;
     Ok(host)
 }
 

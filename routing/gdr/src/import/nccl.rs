@@ -41,16 +41,17 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
     for (at, element) in elements.iter().enumerate() {
         match element.name.as_str() {
             "pci" => {
-                let class = class(element)? >> 8;
+                let class = class(element)?;
                 let pci = address(element, "busid")?;
-                if GPUS.contains(&class) {
-                    let inner = child(&elements, at, "gpu");
+                let inner = child(&elements, at, "gpu");
+                let is_nic = child(&elements, at, "nic").is_some() || layer(class).is_some();
+                if inner.is_some() || class.is_some_and(|class| GPUS.contains(&class)) {
                     let gpu = gpu(element, inner, pci, &mut counted)?;
                     found.gpus.push((gpu, path(&elements, at)));
-                } else if [INFINIBAND, ETHERNET].contains(&class) && !has_net(&elements, at) {
+                } else if is_nic && !has_rdma(&elements, at) {
                     let mut port = HcaPort::new(None);
                     port.pci = Some(pci);
-                    port.link_layer = Some(layer(class));
+                    port.link_layer = layer(class);
                     found.ports.push((port, path(&elements, at)));
                 }
             }
@@ -82,6 +83,7 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
             family = sm.map_or(family, LinkFamily::of_compute_capability);
         }
     }
+    unite_data_direct(&mut found.ports);
     for (port, path) in &mut found.ports {
         port.numa = path.numa;
     }
@@ -100,12 +102,38 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
     Ok(host)
 }
 
-fn class(element: &Element) -> Result<u32, ImportError> {
-    let text = element.need("class")?;
+/// An adapter that NCCL lists under its own name and, for its Data Direct function, under that name
+/// with `_dma` is one port. GPUDirect RDMA takes the Data Direct function, so that the port has the
+/// path of that one, and all else of the adapter.
+fn unite_data_direct(ports: &mut Vec<(HcaPort, Path)>) {
+    let is_same =
+        |one: &HcaPort, other: &HcaPort| (&one.device, one.port) == (&other.device, other.port);
+    let (direct, mut plain): (Vec<_>, Vec<_>) =
+        ports.drain(..).partition(|(port, _)| port.data_direct);
+    for (function, path) in direct {
+        match plain.iter_mut().find(|(port, _)| is_same(port, &function)) {
+            Some((adapter, place)) if !adapter.data_direct => {
+                *place = path;
+                adapter.data_direct = true;
+                adapter.gdr = function.gdr.or(adapter.gdr);
+            }
+            _ => plain.push((function, path)),
+        }
+    }
+    *ports = plain;
+}
+
+/// The base class and subclass of a PCI device; `None` where a partial file leaves them out.
+fn class(element: &Element) -> Result<Option<u32>, ImportError> {
+    let Some(text) = element.get("class") else {
+        return Ok(None);
+    };
     let class = text
         .strip_prefix("0x")
         .and_then(|hex| u32::from_str_radix(hex, 16).ok());
-    class.ok_or_else(|| element.value_error(text, "a class of PCI devices"))
+    class
+        .map(|class| Some(class >> 8))
+        .ok_or_else(|| element.value_error(text, "a class of PCI devices"))
 }
 
 fn address(element: &Element, attribute: &'static str) -> Result<PciAddress, ImportError> {
@@ -114,10 +142,13 @@ fn address(element: &Element, attribute: &'static str) -> Result<PciAddress, Imp
         .map_err(|_| element.value_error(text, "a PCI address"))
 }
 
-const fn layer(class: u32) -> LinkLayer {
+/// The protocol of an adapter of this class. Virtual machines and Data Direct functions show other
+/// classes, which say nothing about it.
+const fn layer(class: Option<u32>) -> Option<LinkLayer> {
     match class {
-        INFINIBAND => LinkLayer::InfiniBand,
-        _ => LinkLayer::Ethernet,
+        Some(INFINIBAND) => Some(LinkLayer::InfiniBand),
+        Some(ETHERNET) => Some(LinkLayer::Ethernet),
+        _ => None,
     }
 }
 
@@ -130,11 +161,16 @@ fn child<'a>(elements: &'a [Element], parent: usize, name: &str) -> Option<&'a E
         .find(|element| element.parent == Some(parent) && element.name == name)
 }
 
-fn has_net(elements: &[Element], pci: usize) -> bool {
+fn has_rdma(elements: &[Element], pci: usize) -> bool {
     elements[pci + 1..]
         .iter()
         .take_while(|element| element.parent.is_some_and(|outer| outer >= pci))
-        .any(|element| element.name == "net")
+        .any(|element| element.name == "net" && !is_socket(element))
+}
+
+/// Whether a `net` is a socket's interface (`eth0`, `ib0`), which NCCL gives port 0.
+fn is_socket(net: &Element) -> bool {
+    net.get("port") == Some("0")
 }
 
 /// The way to an element: the switches above it, and the NUMA node.
@@ -144,7 +180,11 @@ fn path(elements: &[Element], at: usize) -> Path {
     let mut outer = Some(at);
     while let Some(index) = outer {
         let element = &elements[index];
-        let is_bridge = || class(element).is_ok_and(|class| class >> 8 == BRIDGE);
+        let is_bridge = || match class(element) {
+            Ok(Some(class)) => class == BRIDGE,
+            // Only bridges have PCI devices below them.
+            _ => child(elements, index, "pci").is_some(),
+        };
         match element.name.as_str() {
             "pci" if index != at && is_bridge() => {
                 let this = element.get("vendor").zip(element.get("device"));
@@ -190,6 +230,9 @@ fn gpu(
 
 fn net(elements: &[Element], at: usize) -> Result<Option<HcaPort>, ImportError> {
     let element = &elements[at];
+    if is_socket(element) {
+        return Ok(None);
+    }
     let name = element.need("name")?;
     let mut outer = element.parent;
     let pci = loop {
@@ -209,7 +252,7 @@ fn net(elements: &[Element], at: usize) -> Result<Option<HcaPort>, ImportError> 
     let mut port = HcaPort::new(Some(device.to_owned()));
     port.data_direct = data_direct;
     port.pci = Some(address(pci, "busid")?);
-    port.link_layer = Some(layer(class(pci)? >> 8));
+    port.link_layer = layer(class(pci)?);
     if let Some(number) = element.get("port") {
         port.port = number
             .parse()

@@ -22,6 +22,17 @@ const MAX_LINES: usize = 200_000;
 const NVIDIA: &str = "0x10de";
 const AMD: &str = "0x1002";
 
+/// Whether the first line that is no comment is a path, a tab and a value.
+pub(super) fn is_snapshot(text: &str) -> bool {
+    let mut lines = text
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines
+        .next()
+        .and_then(|line| line.split_once('\t'))
+        .is_some_and(|(path, _)| path.contains('/'))
+}
+
 #[derive(Default)]
 struct Adapter<'a> {
     line: u32,

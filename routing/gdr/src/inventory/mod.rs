@@ -31,6 +31,8 @@ pub const MAX_NAME: usize = 64;
 pub enum InventorySource {
     /// `nvidia-smi topo -m` or `-mp`.
     NvidiaSmi,
+    /// `amd-smi topology` or `rocm-smi --showtopo`.
+    AmdSmi,
     /// NCCL's or RCCL's topology file.
     NcclXml,
     /// hwloc's export.
@@ -48,6 +50,7 @@ impl InventorySource {
     pub const fn name(self) -> &'static str {
         match self {
             InventorySource::NvidiaSmi => "nvidia-smi",
+            InventorySource::AmdSmi => "amd-smi",
             InventorySource::NcclXml => "nccl-xml",
             InventorySource::Hwloc => "hwloc",
             InventorySource::Sysfs => "sysfs",

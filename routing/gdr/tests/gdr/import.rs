@@ -105,9 +105,21 @@ fn a_bad_matrix_is_refused_with_its_line() {
             "row `GPU2`: expected `GPU1`",
         ),
         (
-            &MATRIX.replace("NIC1\tNODE\tPXB\tNODE\t X ", "NIC1\tNODE"),
+            &MATRIX
+                .replace("X \tNV18\tPIX\tNODE\t4,6,8\t0\t\tN/A", "X \tNV18\tPIX")
+                .replace("NIC1\tNODE\tPXB\tNODE\t X ", "NIC1"),
             5,
-            "has 1 cells: expected 4",
+            "row `NIC1` has 1 cells: expected 4",
+        ),
+        (
+            MATRIX.split("NIC Legend").next().unwrap_or_default(),
+            9,
+            "no line `NIC0: …` in the legend",
+        ),
+        (
+            &MATRIX.replace("NV18\tPIX\tNODE", "NV18PIXNODESYS"),
+            2,
+            "has 5 cells: expected 4",
         ),
         (
             &MATRIX.replace("NV18\t X ", "NV18\tPIX"),
@@ -130,6 +142,207 @@ fn a_bad_matrix_is_refused_with_its_line() {
         assert_eq!(error.line, line, "{error}\n{text}");
         assert!(error.to_string().contains(reason), "{error}");
     }
+}
+
+#[test]
+fn rows_of_adapters_may_be_cut_or_missing() {
+    let host = read(InventoryFormat::NvidiaSmi, MATRIX);
+    let cut = MATRIX.replace("NIC1\tNODE\tPXB\tNODE\t X ", "NIC1\tNODE");
+    assert_eq!(read(InventoryFormat::NvidiaSmi, &cut), host);
+    let missing: String = MATRIX
+        .split_inclusive('\n')
+        .filter(|line| !line.starts_with("NIC"))
+        .collect();
+    let missing = format!("{missing}\nNIC Legend:\n  NIC0: mlx5_3\n  NIC1: mlx5_0\n");
+    assert_eq!(read(InventoryFormat::NvidiaSmi, &missing), host);
+}
+
+#[test]
+fn cells_that_ran_together_are_taken_apart() {
+    let host = read(InventoryFormat::NvidiaSmi, MATRIX);
+    let fused = MATRIX
+        .replace("NV18\tPIX\tNODE\t4,6,8", "NV18PIXNODE4,6,8")
+        .replace("NIC1\tNODE\tPXB\tNODE", "NIC1\tNODEPXBNODE");
+    assert_eq!(read(InventoryFormat::NvidiaSmi, &fused), host);
+}
+
+#[test]
+fn a_markdown_table_is_read() {
+    let rows: String = MATRIX
+        .replace("\x1b[4m", "")
+        .replace("\x1b[0m", "")
+        .split_inclusive('\n')
+        .take(5)
+        .map(|line| format!("| {} |\n", line.trim_end().replace('\t', " | ")))
+        .collect();
+    let rows = rows.replacen(" |\n", " |\n|---|:---:|---|---|---|---|---|---|\n", 1);
+    let text = rows.replace("| GPU1 ", "| **GPU1** ") + "NIC0: mlx5_3\nNIC1: mlx5_0\n";
+    let host = read(InventoryFormat::NvidiaSmi, MATRIX);
+    assert_eq!(read(InventoryFormat::NvidiaSmi, &text), host);
+}
+
+#[test]
+fn lines_of_a_parallel_shell_are_read_for_one_host_only() {
+    let tagged = |host: &str| -> String {
+        MATRIX
+            .split_inclusive('\n')
+            .map(|line| format!("{host}: {line}"))
+            .collect()
+    };
+    let text = format!(
+        "pdsh@mgmt: node02: ssh exited with exit code 255\n{}",
+        tagged("node01")
+    );
+    let host = read(InventoryFormat::NvidiaSmi, MATRIX);
+    assert_eq!(read(InventoryFormat::NvidiaSmi, &text), host);
+    let error = refused(
+        InventoryFormat::NvidiaSmi,
+        &(tagged("node01") + &tagged("node02")),
+    );
+    let lines = MATRIX.lines().count() as u32;
+    assert_eq!(error.line, lines + 1, "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("a row of `node02:` among those of `node01:`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn utf_16_with_a_byte_order_mark_is_read() {
+    let host = read(InventoryFormat::NvidiaSmi, MATRIX);
+    let units = std::iter::once(0xfeff).chain(MATRIX.encode_utf16());
+    let little: Vec<u8> = units.clone().flat_map(u16::to_le_bytes).collect();
+    let big: Vec<u8> = units.flat_map(u16::to_be_bytes).collect();
+    assert_eq!(
+        import(InventoryFormat::NvidiaSmi, &little),
+        Ok(host.clone())
+    );
+    assert_eq!(import(InventoryFormat::NvidiaSmi, &big), Ok(host));
+    let half = &little[..little.len() - 1];
+    let error = import(InventoryFormat::NvidiaSmi, half).expect_err("half a character");
+    assert_eq!(error.reason, ImportReason::NotUtf16);
+}
+
+#[test]
+fn the_node_of_a_processor_is_the_first_of_a_list() {
+    let text = MATRIX
+        .replace("4,6,8\t0", "4,6,8\t0,3-9")
+        .replace("4,6,8\t1", "4,6,8\t6-7");
+    let host = read(InventoryFormat::NvidiaSmi, &text);
+    assert_eq!([host.gpus[0].numa, host.gpus[1].numa], [Some(0), None]);
+}
+
+const ROCM: &str = "
+================================= Hops between two GPUs ==================================
+       GPU0         GPU1         GPU2
+GPU0   0            1            2
+GPU1   1            0            1
+GPU2   2            1            0
+
+=============================== Link Type between two GPUs ===============================
+       GPU0         GPU1         GPU2
+GPU0   0            XGMI         XGMI
+GPU1   XGMI         0            PCIE
+GPU2   XGMI         PCIE         0
+
+======================================= Numa Nodes =======================================
+GPU[0]\t\t: (Topology) Numa Node: 0
+GPU[2]\t\t: (Topology) Numa Node: 3
+GPU[0]\t\t: (Topology) Numa Affinity: 1
+";
+
+#[test]
+fn links_of_amd_gpus_are_those_of_one_hop() {
+    let host = read(InventoryFormat::AmdSmi, ROCM);
+    assert_eq!(host.link_family.to_string(), "XGMI");
+    assert_eq!([host.links_between(0, 1), host.links_between(0, 2)], [1, 0]);
+    assert_eq!(
+        [host.gpus[0].numa, host.gpus[1].numa, host.gpus[2].numa],
+        [Some(0), None, Some(3)]
+    );
+    let text = "LINK TYPE TABLE:
+             0000:0c:00.0 0000:22:00.0
+0000:0c:00.0 SELF         XGMI
+0000:22:00.0 XGMI         SELF
+NUMA BW TABLE:
+";
+    let host = read(InventoryFormat::AmdSmi, text);
+    assert_eq!(
+        host.gpus[1].pci.map(|pci| pci.to_string()).as_deref(),
+        Some("0000:22:00.0")
+    );
+    assert_eq!(host.links_between(0, 1), 1);
+    let cases = [
+        (ROCM.replace("Link Type", "Link"), "no table of link types"),
+        (ROCM.replace("PCIE", "WIFI"), "`WIFI` as a type of link"),
+        (
+            ROCM.replace("GPU2   XGMI         PCIE         0", ""),
+            "expected `GPU2`",
+        ),
+        (
+            ROCM.replace("PCIE         0", "PCIE"),
+            "row `GPU2` has 2 cells: expected 3",
+        ),
+    ];
+    for (text, reason) in cases {
+        let error = refused(InventoryFormat::AmdSmi, &text);
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+}
+
+#[test]
+fn formats_are_told_apart_by_content() {
+    let cases = [
+        (MATRIX, InventoryFormat::NvidiaSmi),
+        (ROCM, InventoryFormat::AmdSmi),
+        (TOPOLOGY, InventoryFormat::NcclXml),
+        ("<?xml version=\"1.0\"?><topology/>", InventoryFormat::Hwloc),
+        (SYSFS, InventoryFormat::Sysfs),
+        ("{\"version\": 1}", InventoryFormat::Json),
+    ];
+    for (text, format) in cases {
+        assert_eq!(InventoryFormat::detect(text.as_bytes()), format, "{text}");
+    }
+}
+
+#[test]
+fn adapters_of_virtual_machines_and_data_direct_are_read() {
+    let with = |from: &str, to: &str| read(InventoryFormat::NcclXml, &TOPOLOGY.replace(from, to));
+    // A virtual machine shows another class, a partial file none: neither says Ethernet.
+    for class in ["class=\"0x028000\"", ""] {
+        let host = with("class=\"0x020700\"", class);
+        assert_eq!(host.hca_ports[0].link_layer, None);
+        assert_eq!(host.tier(1, 0), Some(Tier::Pix));
+    }
+    let bridge = with("class=\"0x060400\"", "");
+    assert_eq!(bridge.tier(1, 0), Some(Tier::Pix));
+    let socket = "<nic><net name=\"ib0\" dev=\"1\" port=\"0\" guid=\"0x1\"/></nic>\n      </pci>";
+    let host = with(
+        "guid=\"0x48b9170003a1420c\" gdr=\"1\"/></nic>\n      </pci>",
+        &format!("guid=\"0x48b9170003a1420c\" gdr=\"1\"/></nic>\n{socket}"),
+    );
+    assert_eq!(host.hca_ports.len(), 1);
+    // The adapter itself hangs off the other processor; GPUDirect takes the function near GPU 1.
+    let both = with("arch=\"arm64\">\n    <pci busid=\"0000:81", "arch=\"arm64\">
+    <pci busid=\"0000:91:00.0\" class=\"0x020700\">
+      <nic><net name=\"mlx5_0\" dev=\"1\" speed=\"400000\" port=\"1\" guid=\"0x48b9170003a1420c\" gdr=\"0\"/></nic>
+    </pci>
+    <pci busid=\"0000:81");
+    let [port] = &both.hca_ports[..] else {
+        panic!("{:?}", both.hca_ports);
+    };
+    assert!(port.data_direct);
+    assert_eq!(port.gdr, Some(true));
+    assert_eq!(
+        port.pci.map(|pci| pci.to_string()).as_deref(),
+        Some("0000:91:00.0")
+    );
+    assert_eq!(
+        [both.tier(0, 0), both.tier(1, 0)],
+        [Some(Tier::Sys), Some(Tier::Pix)]
+    );
 }
 
 const TOPOLOGY: &str = r#"<system version="1">

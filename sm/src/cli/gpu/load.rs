@@ -1,8 +1,9 @@
 //! Inventories from files.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use rsm_gdr::hosts::GpuInventory;
@@ -12,11 +13,11 @@ use rsm_gdr::inventory::HostInventory;
 /// The name, without extension, of the file for all hosts without a file of their own.
 const DEFAULT: &str = "default";
 
-/// The inventories at `path`: a folder with a file for each host, named after it, `default.*` being
-/// the machine that other hosts are like; or one file, which all hosts are like.
+/// The inventories at `path`: a folder with one or more files for each host, named after it,
+/// `default.*` being the machine that other hosts are like; or one file, which all hosts are like.
 ///
-/// The extension gives the format: `.json` (rsm's own), `.tsv` (a snapshot of /sys), `.xml`
-/// (hwloc's export, or NCCL's topology), anything else is the output of `nvidia-smi topo -m`.
+/// The content gives the format of a file. Where two files of a host disagree, the first by name
+/// holds, and a warning says so.
 ///
 /// # Errors
 /// A file that cannot be read, or is no inventory: with its name, line and reason.
@@ -27,43 +28,51 @@ pub(in crate::cli) fn inventory(path: &Path, now: u64) -> anyhow::Result<GpuInve
         inventory.set_default(Some(DEFAULT))?;
         return Ok(inventory);
     }
-    let entries = fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let mut files = Vec::new();
-    for entry in entries {
-        let file = entry
-            .with_context(|| format!("cannot read {}", path.display()))?
-            .path();
-        if file.is_file() {
-            files.push(file);
-        }
-    }
-    files.sort();
-    ensure!(
-        !files.is_empty(),
-        "{} has no files: expected one for each host",
-        path.display()
-    );
-    for file in files {
-        let Some(name) = file.file_stem().and_then(|name| name.to_str()) else {
-            bail!("{} is not named after a host", file.display());
-        };
-        let told = host(&file)?;
-        let taken = match name {
+    for (name, files) in hosts(path)? {
+        let told = merged(&files)?;
+        let taken = match name.as_str() {
             DEFAULT => inventory
                 .insert_machine_type(DEFAULT, &told)
                 .and_then(|()| inventory.set_default(Some(DEFAULT))),
-            _ => inventory.insert(name, told, now),
+            _ => inventory.insert(&name, told, now),
         };
-        taken.with_context(|| file.display().to_string())?;
+        taken.with_context(|| files[0].display().to_string())?;
     }
     Ok(inventory)
+}
+
+/// The files of each host in a folder, by the name without its ending, each host's in the order of
+/// their names.
+fn hosts(folder: &Path) -> anyhow::Result<BTreeMap<String, Vec<PathBuf>>> {
+    let shown = folder.display();
+    let mut hosts: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {shown}"))? {
+        let file = entry
+            .with_context(|| format!("cannot read {shown}"))?
+            .path();
+        if !file.is_file() {
+            continue;
+        }
+        let Some(name) = file.file_stem().and_then(|name| name.to_str()) else {
+            bail!("{} is not named after a host", file.display());
+        };
+        hosts.entry(name.to_owned()).or_default().push(file);
+    }
+    ensure!(
+        !hosts.is_empty(),
+        "{shown} has no files: expected one for each host"
+    );
+    for files in hosts.values_mut() {
+        files.sort();
+    }
+    Ok(hosts)
 }
 
 /// One host from several files; where they disagree the first holds, and a warning says so.
 ///
 /// # Errors
 /// A file that cannot be read, or is no inventory; or together they are none.
-pub(super) fn merged(files: &[std::path::PathBuf]) -> anyhow::Result<HostInventory> {
+pub(super) fn merged(files: &[PathBuf]) -> anyhow::Result<HostInventory> {
     let (first, rest) = files.split_first().context("no file of a host")?;
     let mut host = self::host(first)?;
     for file in rest {
@@ -96,21 +105,6 @@ fn host(path: &Path) -> anyhow::Result<HostInventory> {
         "{shown} has {size} bytes: expected at most {MAX_BYTES}"
     );
     let bytes = fs::read(path).with_context(|| format!("cannot read {shown}"))?;
-    import(format(path, &bytes), &bytes)
+    import(InventoryFormat::detect(&bytes), &bytes)
         .with_context(|| format!("{shown} is no inventory of a host"))
-}
-
-fn format(path: &Path, bytes: &[u8]) -> InventoryFormat {
-    let is_hwloc = || {
-        bytes
-            .windows(b"<topology".len())
-            .any(|window| window == b"<topology")
-    };
-    match path.extension().and_then(|end| end.to_str()) {
-        Some("json") => InventoryFormat::Json,
-        Some("tsv") => InventoryFormat::Sysfs,
-        Some("xml") if is_hwloc() => InventoryFormat::Hwloc,
-        Some("xml") => InventoryFormat::NcclXml,
-        _ => InventoryFormat::NvidiaSmi,
-    }
 }

@@ -62,8 +62,8 @@ pub(super) struct GpuArgs {
 enum Command {
     /// Read the files of one host, and print its inventory in rsm's own format
     Import {
-        /// The output of `nvidia-smi topo -m` or `rsmctl gpu probe` (.tsv), NCCL's or hwloc's .xml,
-        /// .json
+        /// The output of `nvidia-smi topo -m`, `amd-smi topology`, `rocm-smi --showtopo` or
+        /// `rsmctl gpu probe`, NCCL's or hwloc's XML, or JSON
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },

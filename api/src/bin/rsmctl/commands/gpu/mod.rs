@@ -113,7 +113,7 @@ macro_rules! names {
 
 names! {
     /// The format of an inventory file.
-    FileFormat of GpuFormat { NvidiaSmi, NcclXml, Hwloc, Sysfs, Json }
+    FileFormat of GpuFormat { NvidiaSmi, AmdSmi, NcclXml, Hwloc, Sysfs, Json }
 }
 names! {
     /// The communication pattern of a job.

@@ -1,0 +1,308 @@
+//! The matrix that `nvidia-smi topo -m` and `-mp` print.
+//!
+//! A header row names the columns, and each has a row of its own: a label, one cell for each
+//! column, and on GPU rows a cell for each of the last header words (`CPU Affinity`, `NUMA
+//! Affinity`, `GPU NUMA ID`). Columns that are no GPU are adapters: by device name until about
+//! driver 470, `NIC0` and a legend since. Drivers separate by tabs, people paste spaces or a table
+//! of bars, terminals underline the header; `-mp` has no cells of NVLink.
+
+mod cell;
+mod lines;
+
+use std::collections::BTreeMap;
+
+use super::error::{ImportError, ImportReason, shown};
+use crate::inventory::{
+    Gpu, HcaPort, HostInventory, InventorySource, MAX_GPUS, MAX_HCA_PORTS, NvLink,
+};
+use cell::Cell;
+
+/// The header row.
+struct Header {
+    columns: Vec<String>,
+    /// How many values follow the cells: processors, NUMA nodes, the GPU's own NUMA node.
+    tail: usize,
+}
+
+/// The rows as far as they are there: `cells[row][column]`.
+struct Rows {
+    /// The line of each row; of rows that are missing, the line of the last one.
+    lines: Vec<u32>,
+    cells: Vec<Vec<Option<Cell>>>,
+    numa: Vec<Option<u16>>,
+}
+
+pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
+    let lines::Output { header, rest } = lines::output(text)?;
+    let columns = &header.columns;
+    if columns.len() > MAX_GPUS + MAX_HCA_PORTS {
+        let (what, limit) = ("columns", MAX_GPUS + MAX_HCA_PORTS);
+        return Err(ImportError::new(1, ImportReason::TooMany { what, limit }));
+    }
+    let last = super::line_of(text.as_bytes());
+    let rows = rows(&header, &rest, last)?;
+    symmetric(columns, &rows)?;
+    let names = legend(&rest);
+    let unnamed = |name: &&String| is_numbered_nic(name) && !names.contains_key(*name);
+    if let Some(name) = columns.iter().find(unnamed) {
+        return Err(ImportError::new(last, ImportReason::Legend(name.clone())));
+    }
+    Ok(build(columns, &rows, &names))
+}
+
+/// Reads rows in the order of the columns. The rows of adapters may end early or be missing: the
+/// rows of GPUs have the same cells.
+fn rows(header: &Header, lines: &[(u32, String)], last: u32) -> Result<Rows, ImportError> {
+    let columns = &header.columns;
+    let mut rows = Rows {
+        lines: Vec::with_capacity(columns.len()),
+        cells: Vec::with_capacity(columns.len()),
+        numa: vec![None; columns.len()],
+    };
+    let mut at = last;
+    for (number, line) in lines {
+        let Some(expected) = columns.get(rows.cells.len()) else {
+            break;
+        };
+        let mut words = line.split_whitespace();
+        let label = words.next().unwrap_or_default();
+        let is_past_gpus = gpu_index(expected).is_none();
+        if is_past_gpus && !columns.iter().any(|column| column == label) {
+            break;
+        }
+        at = *number;
+        if label != expected {
+            let (found, expected) = (shown(label), expected.clone());
+            let reason = ImportReason::Row { found, expected };
+            return Err(ImportError::new(at, reason));
+        }
+        let (cells, tail) =
+            row(label, columns, words).map_err(|reason| ImportError::new(at, reason))?;
+        // With a value missing, the row does not show which one it is.
+        if header.tail >= 2 && tail.len() == header.tail {
+            rows.numa[rows.cells.len()] = first_node(tail[1]);
+        }
+        rows.lines.push(at);
+        rows.cells.push(cells);
+    }
+    if let Some(expected) = columns.get(rows.cells.len())
+        && gpu_index(expected).is_some()
+    {
+        let (found, expected) = ("end of the matrix".to_owned(), expected.clone());
+        return Err(ImportError::new(at, ImportReason::Row { found, expected }));
+    }
+    rows.lines.resize(columns.len(), at);
+    rows.cells.resize(columns.len(), vec![None; columns.len()]);
+    Ok(rows)
+}
+
+/// The NUMA node of a processor: the first of a list, where a GPU's own memory has further nodes
+/// (`0,3-9` on GB200). A range (`6-7`) names no single node.
+fn first_node(text: &str) -> Option<u16> {
+    text.split(',').next()?.parse().ok()
+}
+
+impl Header {
+    /// The columns that a line names; `None` for any other line.
+    fn of(line: &str) -> Option<Header> {
+        let mut words = line.split_whitespace().peekable();
+        gpu_index(&unfused(words.peek()?)[0])?;
+        let mut columns = Vec::new();
+        while let Some(word) = words.next_if(|&word| word != "CPU") {
+            columns.extend(unfused(word));
+        }
+        // A GPU's own row starts with its label and `X`; the header never has a cell.
+        if columns.iter().any(|column| cell::is_cells(column)) {
+            return None;
+        }
+        let rest: Vec<&str> = words.collect();
+        let tail = ["CPU Affinity", "NUMA Affinity", "GPU NUMA ID"]
+            .into_iter()
+            .filter(|name| rest.join(" ").contains(name))
+            .count();
+        Some(Header { columns, tail })
+    }
+}
+
+/// Column names that a driver ran together: `GPU6GPU7mlx5_0`.
+fn unfused(word: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut rest = word;
+    while let Some(number) = rest.strip_prefix("GPU") {
+        let digits = number.bytes().take_while(u8::is_ascii_digit).count();
+        if digits == 0 {
+            break;
+        }
+        let (name, after) = rest.split_at("GPU".len() + digits);
+        names.push(name.to_owned());
+        rest = after;
+    }
+    if !rest.is_empty() || names.is_empty() {
+        names.push(rest.to_owned());
+    }
+    names
+}
+
+fn gpu_index(name: &str) -> Option<u16> {
+    let digits = name.strip_prefix("GPU")?;
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| digits.parse().ok()).flatten()
+}
+
+/// Whether a column is `NIC0`, `NIC1` …, whose device only the legend names.
+fn is_numbered_nic(name: &str) -> bool {
+    name.strip_prefix("NIC")
+        .is_some_and(|number| number.parse::<u16>().is_ok())
+}
+
+/// The cells of a row, and the words after them.
+///
+/// # Errors
+/// A word that is no cell before the row is complete, or more cells than columns. A row may have
+/// fewer cells than columns.
+fn row<'a>(
+    label: &str,
+    columns: &[String],
+    words: impl Iterator<Item = &'a str>,
+) -> Result<(Vec<Option<Cell>>, Vec<&'a str>), ImportReason> {
+    let (mut cells, mut tail) = (Vec::with_capacity(columns.len()), Vec::new());
+    for word in words {
+        if cells.len() == columns.len() {
+            tail.push(word);
+            continue;
+        }
+        let (found, rest) = cell::leading(word);
+        cells.extend(found.into_iter().map(Some));
+        if rest.is_empty() {
+            continue;
+        }
+        if let Some(column) = columns.get(cells.len()) {
+            let (cell, column) = (shown(word), column.clone());
+            return Err(ImportReason::Cell { cell, column });
+        }
+        tail.push(rest);
+    }
+    if cells.len() > columns.len() {
+        return Err(ImportReason::Cells {
+            row: label.to_owned(),
+            found: cells.len(),
+            expected: columns.len(),
+        });
+    }
+    cells.resize(columns.len(), None);
+    Ok((cells, tail))
+}
+
+/// The devices behind `NIC0`, `NIC1`, …: lines `NIC0: mlx5_0` anywhere after the matrix.
+fn legend(lines: &[(u32, String)]) -> BTreeMap<String, String> {
+    lines
+        .iter()
+        .filter_map(|(_, line)| {
+            let (name, device) = line.split_once(':')?;
+            let (name, device) = (name.trim(), device.trim());
+            // A file that ends after the colon names no device.
+            let is_named = is_numbered_nic(name) && !device.is_empty();
+            is_named.then(|| (name.to_owned(), device.to_owned()))
+        })
+        .collect()
+}
+
+impl Rows {
+    /// The cell of a pair, from either side.
+    fn cell(&self, one: usize, other: usize) -> Option<Cell> {
+        self.cells[one][other].or(self.cells[other][one])
+    }
+}
+
+fn build(columns: &[String], rows: &Rows, names: &BTreeMap<String, String>) -> HostInventory {
+    let mut host = HostInventory::empty(InventorySource::NvidiaSmi);
+    let (mut gpus, mut nics) = (Vec::new(), Vec::new());
+    for (column, name) in columns.iter().enumerate() {
+        match gpu_index(name) {
+            Some(index) => {
+                gpus.push(column);
+                let numa = rows.numa[column];
+                host.gpus.push(Gpu {
+                    index,
+                    numa,
+                    ..Gpu::default()
+                });
+            }
+            None => {
+                nics.push(column);
+                let device = names.get(name).unwrap_or(name);
+                host.hca_ports.push(HcaPort::new(Some(device.clone())));
+            }
+        }
+    }
+    for (place, &row) in gpus.iter().enumerate() {
+        for &column in &nics {
+            host.tiers.push(match rows.cell(row, column) {
+                Some(Cell::Pcie(tier)) => Some(tier),
+                _ => None,
+            });
+        }
+        for (other, &column) in gpus.iter().enumerate().skip(place + 1) {
+            // A GPU counts its own links, so that the two sides may differ when one is down.
+            let sides = [rows.cell(row, column), rows.cell(column, row)];
+            if let [Some(Cell::NvLink(one)), Some(Cell::NvLink(two))] = sides {
+                let (a, b) = (place as u16, other as u16);
+                host.nvlinks.push(NvLink {
+                    a,
+                    b,
+                    links: one.min(two),
+                });
+            }
+        }
+    }
+    // Without any, this can be `-mp` as well as a machine that has none.
+    host.nvlinks_known = !host.nvlinks.is_empty();
+    host
+}
+
+/// Whether the two sides of the diagonal agree wherever both are there, and one is there for each
+/// pair with a GPU.
+fn symmetric(columns: &[String], rows: &Rows) -> Result<(), ImportError> {
+    let is_gpu = |at: usize| gpu_index(&columns[at]).is_some();
+    for row in 0..columns.len() {
+        for column in 0..=row {
+            let sides = (rows.cells[row][column], rows.cells[column][row]);
+            let reason = match sides {
+                (Some(found), Some(other)) => {
+                    let pair = [(row, is_gpu(row)), (column, is_gpu(column))];
+                    (!agree(pair, found, other)).then(|| ImportReason::NotSymmetric {
+                        row: columns[row].clone(),
+                        column: columns[column].clone(),
+                        found: found.to_string(),
+                        expected: other.to_string(),
+                    })
+                }
+                (None, None) if row != column && (is_gpu(row) || is_gpu(column)) => {
+                    let found = rows.cells[row].iter().flatten().count();
+                    Some(ImportReason::Cells {
+                        row: columns[row].clone(),
+                        found,
+                        expected: columns.len(),
+                    })
+                }
+                _ => None,
+            };
+            if let Some(reason) = reason {
+                return Err(ImportError::new(rows.lines[row], reason));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether two cells can be the two sides of a pair of devices, given as place and whether it is a
+/// GPU.
+fn agree([row, column]: [(usize, bool); 2], found: Cell, other: Cell) -> bool {
+    let is_diagonal = row.0 == column.0;
+    match (found, other) {
+        (Cell::Itself, Cell::Itself) => is_diagonal,
+        (Cell::Pcie(one), Cell::Pcie(two)) => one == two && !is_diagonal,
+        (Cell::NvLink(_), _) | (_, Cell::NvLink(_)) => !is_diagonal && row.1 && column.1,
+        _ => false,
+    }
+}

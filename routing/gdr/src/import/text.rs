@@ -1,0 +1,44 @@
+//! Bytes of a file as text: UTF-8, or UTF-16 behind a byte order mark, as PowerShell redirects it.
+
+use std::borrow::Cow;
+
+use super::breaks;
+use super::error::{ImportError, ImportReason};
+
+/// The text without a byte order mark.
+///
+/// # Errors
+/// Bytes that are no text in the encoding, with their line.
+pub(super) fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, ImportError> {
+    match bytes {
+        [0xff, 0xfe, units @ ..] => utf16(units, u16::from_le_bytes),
+        [0xfe, 0xff, units @ ..] => utf16(units, u16::from_be_bytes),
+        _ => utf8(bytes).map(Cow::Borrowed),
+    }
+}
+
+fn utf8(bytes: &[u8]) -> Result<&str, ImportError> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let before = &bytes[..error.valid_up_to()];
+        ImportError::new(breaks(before) + 1, ImportReason::NotUtf8)
+    })?;
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
+}
+
+fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Result<Cow<'_, str>, ImportError> {
+    let mut pairs = bytes.chunks_exact(2);
+    let units = pairs.by_ref().map(|pair| unit([pair[0], pair[1]]));
+    let mut text = String::with_capacity(bytes.len() / 2);
+    for char in char::decode_utf16(units) {
+        let Ok(char) = char else {
+            let line = breaks(text.as_bytes()) + 1;
+            return Err(ImportError::new(line, ImportReason::NotUtf16));
+        };
+        text.push(char);
+    }
+    if !pairs.remainder().is_empty() {
+        let line = breaks(text.as_bytes()) + 1;
+        return Err(ImportError::new(line, ImportReason::NotUtf16));
+    }
+    Ok(Cow::Owned(text))
+}
