@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
 use super::log_file::{LogFile, SharedLogFile};
@@ -103,7 +104,7 @@ fn start_log(args: &ServeArgs, config: &LogConfig) -> anyhow::Result<()> {
         } else {
             "info"
         });
-    let filter = EnvFilter::try_new(wanted).with_context(|| {
+    let filter = EnvFilter::try_new(directives(wanted)).with_context(|| {
         format!(
             "`{wanted}` is no log filter: expected a level, or a list such as rsm::core=debug,info"
         )
@@ -129,6 +130,16 @@ fn start_log(args: &ServeArgs, config: &LogConfig) -> anyhow::Result<()> {
         log.with_ansi(ansi).init();
     }
     Ok(())
+}
+
+/// The directives of the log filter `wanted`: a bare level is that of rsm, and its libraries then
+/// log warnings and errors only. A list of directives stays as it is.
+fn directives(wanted: &str) -> String {
+    let Ok(level) = wanted.trim().parse::<LevelFilter>() else {
+        return wanted.to_owned();
+    };
+    // Targets match by their beginning: this one covers rsm_api, rsm_mad and the other crates, too.
+    format!("{},rsm={level}", level.min(LevelFilter::WARN))
 }
 
 /// The settings of the command line, which override the configuration file.
@@ -165,4 +176,25 @@ fn overrides(args: &ServeArgs) -> anyhow::Result<daemon::Overrides> {
         }
         config.api.insecure_admin |= insecure_admin;
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bare_level_is_for_rsm_and_lists_stay_as_they_are() {
+        for (wanted, expected) in [
+            ("info", "warn,rsm=info"),
+            ("DEBUG", "warn,rsm=debug"),
+            ("error", "error,rsm=error"),
+            ("off", "off,rsm=off"),
+            ("rsm::core=debug,info", "rsm::core=debug,info"),
+            ("h2=trace", "h2=trace"),
+        ] {
+            assert_eq!(directives(wanted), expected);
+            assert!(EnvFilter::try_new(directives(wanted)).is_ok());
+        }
+        assert!(EnvFilter::try_new(directives("rsm=loud")).is_err());
+    }
 }
