@@ -109,7 +109,7 @@ fn a_bad_matrix_is_refused_with_its_line() {
                 .replace("X \tNV18\tPIX\tNODE\t4,6,8\t0\t\tN/A", "X \tNV18\tPIX")
                 .replace("NIC1\tNODE\tPXB\tNODE\t X ", "NIC1"),
             5,
-            "row `NIC1` has 1 cells: expected 4",
+            "row `NIC1` has 0 cells: expected 4",
         ),
         (
             MATRIX.split("NIC Legend").next().unwrap_or_default(),
