@@ -61,15 +61,31 @@ pub(super) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The first word that is a rate, `4xHDR`.
-pub(super) fn rate(text: &[u8]) -> Option<LinkRate> {
-    words(text).find_map(|word| std::str::from_utf8(word).ok()?.parse().ok())
+///
+/// # Errors
+/// [`ParseReason::Syntax`] for a word such as `4xFOO`, before any rate. ibnetdiscover prints
+/// `4x???` for a speed that it does not know: that word is no rate, and no error.
+pub(super) fn rate(text: &[u8]) -> Result<Option<LinkRate>, ParseReason> {
+    for word in words(text) {
+        let read = std::str::from_utf8(word).ok();
+        if let Some(rate) = read.and_then(|word| word.parse().ok()) {
+            return Ok(Some(rate));
+        }
+        if speed(word).is_some_and(|speed| speed.first().is_some_and(u8::is_ascii_alphabetic)) {
+            return Err(ParseReason::Syntax {
+                found: quote(word),
+                column: 1,
+                expected: "a rate of width and speed, such as `4xHDR`",
+            });
+        }
+    }
+    Ok(None)
 }
 
-/// Whether the word has the form of a rate, with any speed.
-fn is_rate(word: &[u8]) -> bool {
-    LinkWidth::ALL
-        .iter()
-        .any(|width| word.starts_with(width.to_string().as_bytes()))
+/// The part of a word after a link width; `None` if the word has not the form of a rate.
+fn speed(word: &[u8]) -> Option<&[u8]> {
+    let mut widths = LinkWidth::ALL.iter().map(ToString::to_string);
+    widths.find_map(|width| word.strip_prefix(width.as_bytes()))
 }
 
 /// The numbers after the words `lid` and `lmc`. A port without a LID has the word alone.
@@ -97,7 +113,7 @@ fn number_after(
     };
     let is_next_field = [b"lid".as_slice(), b"lmc", b"N/A", b"-"].contains(&word)
         || word.contains(&b'=')
-        || is_rate(word);
+        || speed(word).is_some();
     if is_next_field {
         return Ok(None);
     }
@@ -117,6 +133,25 @@ fn number_after(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn word_of_a_width_and_no_speed_is_refused() {
+        for text in ["lid 5 4xFOO", "4xhdr", "12xQ"] {
+            let Err(ParseReason::Syntax { found, .. }) = rate(text.as_bytes()) else {
+                panic!("{text}");
+            };
+            assert_eq!(text.split(' ').next_back(), Some(found.as_str()));
+        }
+        for (text, read) in [
+            ("lid 5 4xHDR 4xFOO", Some("4xHDR")),
+            ("lid 5 4x???", None),
+            ("4x", None),
+            ("lid 5", None),
+        ] {
+            let rate = rate(text.as_bytes()).unwrap();
+            assert_eq!(rate.map(|rate| rate.to_string()).as_deref(), read, "{text}");
+        }
+    }
 
     #[test]
     fn a_lid_without_a_number_is_none() {

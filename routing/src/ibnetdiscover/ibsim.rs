@@ -281,7 +281,10 @@ impl Settings {
         for word in words(options).chain(words(after)) {
             enable(&mut enabled, word)?;
         }
-        let stated = rate(options).or_else(|| rate(after));
+        let stated = match rate(options)? {
+            Some(rate) => Some(rate),
+            None => rate(after)?,
+        };
         Ok(stated.unwrap_or_else(|| enabled.rate()))
     }
 

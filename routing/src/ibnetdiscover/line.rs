@@ -311,7 +311,7 @@ fn port(cursor: &mut Cursor<'_>) -> Result<PortLine, ParseReason> {
         peer_port,
         peer_guid,
         peer_lid,
-        rate: rate(comment.after),
+        rate: rate(comment.after)?,
     })
 }
 

@@ -197,6 +197,11 @@ fn errors_name_place_and_reason() {
             "fabric.txt:5: the node has 18446744073709551615 ports, expected 1 to 254",
         ),
         (
+            "lid 5 4xHDR",
+            "lid 5 4xFOO",
+            "fabric.txt:6: `4xFOO` at column 1, expected a rate of width and speed, such as `4xHDR`",
+        ),
+        (
             "Ca\t2",
             "Switch\t2",
             "fabric.txt:9: the identifier `H-0000000000000020` is not that of a switch, expected an identifier that starts with `S-`",
