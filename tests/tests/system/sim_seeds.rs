@@ -1,10 +1,12 @@
 //! Random schedules of simultaneous faults. After the last fault every host reaches every other; no
 //! state on the wire has a credit loop or changes a unique LID.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rsm::core::Command;
 use rsm_ids::{Guid, PortNum};
+use rsm_routing::engine::EngineKind;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{Devices, Silence};
 use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, partitions, seeds};
@@ -15,6 +17,9 @@ const SEEDS: &str = "RSM_SEEDS";
 /// The environment variable with the devices of the soak test, as `devices=` of a fabric; by
 /// default they have no habits.
 const DEVICES: &str = "RSM_DEVICES";
+
+/// The environment variable with the routing engine of the soak test; by default `auto`.
+const ENGINE: &str = "RSM_ENGINE";
 
 /// How long the subnet manager may take to rest after the last fault: several times the longest
 /// pause between repairs and retries.
@@ -179,7 +184,7 @@ fn schedule_fault(world: &mut World, hardware: &Hardware, delay: Duration, dice:
 
 /// A schedule on devices without habits.
 fn run(seed: u64) {
-    run_with(seed, Devices::default());
+    run_with(seed, Devices::default(), EngineKind::Auto);
 }
 
 /// The same schedule on devices with habits, by seed.
@@ -189,10 +194,10 @@ fn run_on_devices(seed: u64) {
         Some(alike) => Devices::parse(alike).expect("these are devices"),
         None => Devices::Mixed(seed),
     };
-    run_with(seed, devices);
+    run_with(seed, devices, EngineKind::Auto);
 }
 
-fn run_with(seed: u64, devices: Devices) {
+fn run_with(seed: u64, devices: Devices, engine: EngineKind) {
     let mut dice = Dice::new(seed);
     let mut settings = Settings {
         seed,
@@ -206,6 +211,7 @@ fn run_with(seed: u64, devices: Devices) {
     if seed % 2 == 1 {
         settings.core.policy = partitions::policy(PARTITIONS);
     }
+    Arc::make_mut(&mut settings.core.policy).engine = engine;
     let mut world = World::generated(dice.pick(&FABRICS), settings);
     world.watch();
     let hardware = Hardware::of(&world);
@@ -281,6 +287,9 @@ fn soak() {
         |_| Devices::default(),
         |text| Devices::parse(&text).expect("RSM_DEVICES names devices"),
     );
+    let engine = std::env::var(ENGINE).map_or(EngineKind::Auto, |text| {
+        text.parse().expect("RSM_ENGINE names an engine")
+    });
     let test = "--test system sim_seeds::soak -- --ignored";
     seeds::run(test, count, |seed| {
         // Each run has a different mix.
@@ -288,6 +297,6 @@ fn soak() {
             Devices::Mixed(_) => Devices::Mixed(seed),
             alike => alike,
         };
-        run_with(seed, devices);
+        run_with(seed, devices, engine);
     });
 }
