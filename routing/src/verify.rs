@@ -4,6 +4,7 @@
 //! without a link discards packets, it does not make a panic.
 
 mod along;
+mod beside;
 mod check;
 mod cycles;
 mod delta;
@@ -16,6 +17,7 @@ mod transition;
 mod walk;
 
 pub use along::{IdleLinks, LinkEnd, Stages, stages_along, stages_along_opening};
+pub use beside::Unwritten;
 pub use check::{Verified, mixture_is_acyclic, verify, verify_on_lanes, verify_whole};
 pub use delta::{Candidate, Changed, Inconclusive, ProvedTables, verify_changes};
 pub use dependencies::Dependencies;

@@ -4,12 +4,18 @@
 //! A mute switch keeps the table that it holds, or one that was sent to it last. All others get the
 //! planned tables, except entries that make an illegal turn with an entry that the mute switch may
 //! hold: those discard until it holds its planned table.
+//!
+//! Two neighbouring mute switches can make such a turn together, and routes of some engines follow
+//! no order. Then the dependencies of all entries that mute switches may hold, with those of the
+//! other switches' tables, must be acyclic ([`is_safe_beside`]); else entries that change discard
+//! first, and those in a cycle until the mute switches answer ([`beside`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::tables::{Lft, NO_PATH, Tables};
 use rsm_routing::topology::{SwitchIdx, Topology};
+use rsm_routing::verify::Unwritten;
 
 use super::transition::HeldTable;
 
@@ -26,6 +32,9 @@ pub(super) struct Around {
     pub(super) reached: Tables,
     /// Whether planned entries of other switches wait for the mute ones.
     pub(super) has_cut: bool,
+    /// Whether two mute switches are neighbours: no cut elsewhere takes an illegal turn away that
+    /// their entries make together.
+    pub(super) has_neighbours: bool,
 }
 
 fn is_mute(held: &HeldTable) -> bool {
@@ -46,11 +55,7 @@ pub(super) fn around(
     held: &[HeldTable],
     (old, planned): (&Tables, &Tables),
 ) -> Option<Around> {
-    let mute: BTreeMap<SwitchIdx, &HeldTable> = held
-        .iter()
-        .filter(|held| is_mute(held))
-        .filter_map(|held| Some((topology.switch_by_guid(held.switch)?, held)))
-        .collect();
+    let mute = mute_switches(topology, held);
     if mute.is_empty() {
         return None;
     }
@@ -87,16 +92,119 @@ pub(super) fn around(
     for &(switch, lid) in &cuts {
         reached.lfts[switch.index()].set_entry(lid, NO_PATH);
     }
-    let tried = mute.iter().filter(|&(&switch, held)| {
-        let mut neighbours = topology.groups(switch).map(|group| group.neighbour);
-        !held.is_suspect && !neighbours.any(|neighbour| mute.contains_key(&neighbour))
-    });
+    let has_mute_neighbour = |&switch: &SwitchIdx| has_neighbour_in(topology, switch, &mute);
     Some(Around {
-        tried: tried.map(|(_, held)| held.switch).collect(),
+        tried: tried(topology, &mute),
         mute: mute.values().map(|held| held.switch).collect(),
         reached,
         has_cut: !cuts.is_empty(),
+        has_neighbours: mute.keys().any(has_mute_neighbour),
     })
+}
+
+/// The tables that can be reached without the mute switches where no order of the switches helps:
+/// the planned ones without the entries that could close a credit loop with an entry that a mute
+/// switch may hold. `None` if no switch is mute, or if such a loop has no other entry that changes.
+pub(super) fn beside(
+    topology: &Topology,
+    held: &[HeldTable],
+    (old, planned): (&Tables, &Tables),
+) -> Option<Around> {
+    let mute = mute_switches(topology, held);
+    let tried = tried(topology, &mute);
+    let mut reached = None;
+    // Rather not write to a mute switch than not at all.
+    for tried in [tried, BTreeSet::new()] {
+        let unwritten = unwritten(&mute, &tried, (old, planned));
+        if let Some(tables) = unwritten.reachable(topology, old, planned) {
+            reached = Some((tables, tried));
+            break;
+        }
+    }
+    let (reached, tried) = reached.filter(|_| !mute.is_empty())?;
+    Some(Around {
+        tried,
+        mute: mute.values().map(|held| held.switch).collect(),
+        reached,
+        has_cut: true,
+        has_neighbours: mute
+            .keys()
+            .any(|&switch| has_neighbour_in(topology, switch, &mute)),
+    })
+}
+
+/// Whether no mixture of the tables in force and the first of `stages`, nor of any two that follow
+/// each other, closes a credit loop with the entries that mute switches may hold.
+pub(super) fn is_safe_beside(
+    topology: &Topology,
+    held: &[HeldTable],
+    around: &Around,
+    (old, planned): (&Tables, &Tables),
+    stages: &[Tables],
+) -> bool {
+    let mute = mute_switches(topology, held);
+    let unwritten = unwritten(&mute, &around.tried, (old, planned));
+    // A stage may name other entries of mute switches: they do not get them.
+    let with_held = |stage: &Tables| {
+        let mut tables = stage.clone();
+        for &switch in mute.keys() {
+            tables.lfts[switch.index()] = old.lft(switch).clone();
+        }
+        tables
+    };
+    let steps: Vec<Tables> = stages.iter().map(with_held).collect();
+    let steps: Vec<&Tables> = std::iter::once(old).chain(&steps).collect();
+    unwritten.permit(topology, &steps)
+}
+
+/// The mute switches, by their numbers in `topology`.
+fn mute_switches<'a>(
+    topology: &Topology,
+    held: &'a [HeldTable],
+) -> BTreeMap<SwitchIdx, &'a HeldTable> {
+    held.iter()
+        .filter(|held| is_mute(held))
+        .filter_map(|held| Some((topology.switch_by_guid(held.switch)?, held)))
+        .collect()
+}
+
+fn has_neighbour_in(
+    topology: &Topology,
+    switch: SwitchIdx,
+    mute: &BTreeMap<SwitchIdx, &HeldTable>,
+) -> bool {
+    let mut neighbours = topology.groups(switch).map(|group| group.neighbour);
+    neighbours.any(|neighbour| mute.contains_key(&neighbour))
+}
+
+/// The mute switches that a push writes to after the others.
+fn tried(topology: &Topology, mute: &BTreeMap<SwitchIdx, &HeldTable>) -> BTreeSet<Guid> {
+    let tried = mute
+        .iter()
+        .filter(|&(&switch, held)| !held.is_suspect && !has_neighbour_in(topology, switch, mute));
+    tried.map(|(_, held)| held.switch).collect()
+}
+
+/// The mute switches with the entries that they may hold beside those in `old`: sent ones, and the
+/// planned ones where a push writes to them.
+fn unwritten(
+    mute: &BTreeMap<SwitchIdx, &HeldTable>,
+    tried: &BTreeSet<Guid>,
+    (old, planned): (&Tables, &Tables),
+) -> Unwritten {
+    let mut others = Vec::new();
+    for (&switch, held) in mute {
+        others.extend(held.sent.iter().map(|&(lid, entry)| (switch, lid, entry)));
+        if tried.contains(&held.switch) {
+            let planned = planned.lft(switch);
+            let changed = old.lft(switch).differing(planned);
+            others.extend(changed.map(|lid| (switch, lid, planned.entry(lid))));
+        }
+    }
+    Unwritten {
+        switches: mute.keys().copied().collect(),
+        others,
+    }
 }
 
 /// The entries that a switch may hold and that are not planned.

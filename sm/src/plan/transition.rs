@@ -12,12 +12,12 @@ use rsm_routing::mcast::Orientation;
 use rsm_routing::tables::{Difference, Lft, NO_PATH, Tables};
 use rsm_routing::topology::{PortUse, SwitchIdx, Topology};
 use rsm_routing::verify::{
-    Dependencies, IdleLinks, masks_follow, mixture_is_sound, stages, stages_along_opening,
+    Dependencies, IdleLinks, Stages, masks_follow, mixture_is_sound, stages, stages_along_opening,
 };
 
 use super::links::LinkPorts;
 use super::multicast::masks_by_mlid;
-use super::mute;
+use super::mute::{self, Around};
 use super::{Plan, PlanJob};
 use crate::fabric::{Fabric, Port};
 use crate::sweep::inventory::PortKey;
@@ -136,6 +136,9 @@ pub(super) struct CheckedTransition {
 /// Why all entries are looked at where routes need more than one lane.
 const LANES: &str = "the routes need lanes";
 
+/// Why all entries are looked at beside some mute switches.
+const MUTE: &str = "switches do not answer, and no order of the switches keeps their entries apart";
+
 impl CheckedTransition {
     fn by(transition: Transition) -> CheckedTransition {
         CheckedTransition {
@@ -226,7 +229,17 @@ pub(super) fn route(
     let before = orders.before.as_ref().filter(|_| loses).and_then(along);
     let before = before.filter(|(stages, _)| !stages.has_cut);
     let follows_own = before.is_none();
-    if let Some((mut stages, around)) = before.or(own) {
+    let is_safe = |(stages, around): &(Stages, Option<Around>)| {
+        let beside = around.as_ref().filter(|around| around.has_neighbours);
+        beside.is_none_or(|around| {
+            mute::is_safe_beside(topology, held, around, (old, planned), &stages.tables)
+        })
+    };
+    let along = before.or(own);
+    if mute::is_any(topology, held) && !along.as_ref().is_some_and(is_safe) {
+        return CheckedTransition::whole(beside(topology, held, old, planned), MUTE);
+    }
+    if let Some((mut stages, around)) = along {
         if around.is_none() {
             stages.tables.pop();
         }
@@ -263,6 +276,25 @@ pub(super) fn route(
         transition,
         "the tables in force and the planned ones follow no common order",
     )
+}
+
+/// First every changed entry discards, which only removes dependencies, then all switches but the
+/// mute ones get what is free of credit loops beside those.
+fn beside(topology: &Topology, held: &[HeldTable], old: &Tables, planned: &Tables) -> Transition {
+    let Some(around) = mute::beside(topology, held, (old, planned)) else {
+        // The push goes no further than its first stage until the mute switches answer.
+        return Transition::discarding(old, planned);
+    };
+    let first = discarding(old, &around.reached);
+    Transition {
+        interim: Arc::new([first, around.reached.clone()]),
+        cuts: 1,
+        discards: true,
+        mute: Arc::new(around.mute),
+        tried: Arc::new(around.tried),
+        instead: Some(Arc::new(around.reached)),
+        ..Transition::default()
+    }
 }
 
 /// With one stage: the planned tables without entries to idle links. Every mixture of old and

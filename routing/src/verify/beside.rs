@@ -1,0 +1,147 @@
+//! Tables beside switches that cannot be written: such a switch forwards by the entries that it
+//! holds, or by others that it was sent, whatever the rest is given.
+//!
+//! The dependencies of all these entries, with those of the old and the new tables of the other
+//! switches, must be acyclic together. This needs no order of the switches.
+
+use std::collections::BTreeMap;
+
+use fixedbitset::FixedBitSet;
+use rsm_ids::Lid;
+
+use super::cycles::Waits;
+use super::dependencies::Dependencies;
+use crate::tables::{NO_PATH, Tables};
+use crate::topology::{SwitchIdx, Topology};
+
+/// The most entries that a switch may hold for one LID, beside that of the tables, with which a
+/// proof is tried: its time grows with their square.
+const MOST_OTHERS: usize = 4;
+
+/// Switches that cannot be written, and the entries that they may hold.
+///
+/// All tables are by the switch numbers of one topology, and have the held tables of these switches.
+#[derive(Clone, Debug, Default)]
+pub struct Unwritten {
+    /// The switches.
+    pub switches: Vec<SwitchIdx>,
+    /// The entries that they may hold instead of those that the tables have.
+    pub others: Vec<(SwitchIdx, Lid, u8)>,
+}
+
+impl Unwritten {
+    /// Whether no mixture of one of `steps` and the next closes a credit loop, whichever entries
+    /// the unwritten switches hold. `false` also where they may hold too many.
+    pub fn permit(&self, topology: &Topology, steps: &[&Tables]) -> bool {
+        let Some(layers) = self.layers() else {
+            return false;
+        };
+        let is_sound = |steps: &[&Tables]| dependencies(topology, &layers, steps).is_acyclic();
+        match steps {
+            [only] => is_sound(&[only]),
+            steps => steps.windows(2).all(is_sound),
+        }
+    }
+
+    /// `planned` without entries that could close a credit loop beside the unwritten switches;
+    /// entries that `old` has as well stay. `None` where that is not enough, as it is wherever the
+    /// tables in force have no loop themselves.
+    pub fn reachable(&self, topology: &Topology, old: &Tables, planned: &Tables) -> Option<Tables> {
+        let layers = self.layers()?;
+        let mut reached = planned.clone();
+        for &switch in &self.switches {
+            reached.lfts[switch.index()] = old.lft(switch).clone();
+        }
+        // Entries next to an unwritten switch first: mostly these suffice.
+        for only_next_to_unwritten in [true, false] {
+            let needs = dependencies(topology, &layers, &[&reached]);
+            let in_cycles = needs.in_cycles();
+            if in_cycles.is_clear() {
+                return Some(reached);
+            }
+            let beside = only_next_to_unwritten.then(|| self.neighbours(topology));
+            let cuts = self.changed_in(&needs, &in_cycles, (old, &reached), beside.as_ref());
+            for (switch, lid) in cuts {
+                reached.lfts[switch.index()].set_entry(lid, NO_PATH);
+            }
+        }
+        let needs = dependencies(topology, &layers, &[&reached]);
+        needs.is_acyclic().then_some(reached)
+    }
+
+    /// The entries of written switches, those in `among` if that is given, which differ from the
+    /// old ones and lead to a channel in a cycle.
+    fn changed_in(
+        &self,
+        needs: &Dependencies<'_>,
+        in_cycles: &FixedBitSet,
+        (old, reached): (&Tables, &Tables),
+        among: Option<&FixedBitSet>,
+    ) -> Vec<(SwitchIdx, Lid)> {
+        // Fewer switches than LIDs.
+        let switches = (0..reached.lfts.len()).map(|switch| SwitchIdx(switch as u32));
+        let written = switches
+            .filter(|switch| !self.switches.contains(switch))
+            .filter(|switch| among.is_none_or(|among| among.contains(switch.index())));
+        let cuts = written.flat_map(|switch| {
+            let (before, after) = (old.lft(switch), reached.lft(switch));
+            let changed = before.differing(after);
+            let waits = move |lid: &Lid| {
+                let channel = needs.fabric().channel(switch.index(), after.entry(*lid));
+                in_cycles.contains(channel)
+            };
+            changed.filter(waits).map(move |lid| (switch, lid))
+        });
+        cuts.collect()
+    }
+
+    /// The switches next to unwritten ones.
+    fn neighbours(&self, topology: &Topology) -> FixedBitSet {
+        let mut neighbours = FixedBitSet::with_capacity(topology.switch_count());
+        for &switch in &self.switches {
+            neighbours.extend(topology.groups(switch).map(|group| group.neighbour.index()));
+        }
+        neighbours
+    }
+
+    /// The other entries, at most one for each switch and LID in a layer; `None` if there are more
+    /// than [`MOST_OTHERS`].
+    fn layers(&self) -> Option<Vec<Vec<(SwitchIdx, Lid, u8)>>> {
+        let mut counts: BTreeMap<(SwitchIdx, Lid), usize> = BTreeMap::new();
+        let mut layers: Vec<Vec<(SwitchIdx, Lid, u8)>> = Vec::new();
+        for &(switch, lid, entry) in &self.others {
+            let layer = counts.entry((switch, lid)).or_default();
+            if layers.len() == *layer {
+                layers.push(Vec::new());
+            }
+            layers[*layer].push((switch, lid, entry));
+            *layer += 1;
+        }
+        (layers.len() <= MOST_OTHERS).then_some(layers)
+    }
+}
+
+/// The dependencies of all mixtures of `steps`, with the entries of any layer instead of theirs.
+fn dependencies<'a>(
+    topology: &'a Topology,
+    layers: &[Vec<(SwitchIdx, Lid, u8)>],
+    steps: &[&Tables],
+) -> Dependencies<'a> {
+    let mut all: Vec<Tables> = steps.iter().copied().cloned().collect();
+    for &step in steps {
+        all.extend(layers.iter().map(|layer| {
+            let mut tables = step.clone();
+            for &(switch, lid, entry) in layer {
+                tables.lfts[switch.index()].set_entry(lid, entry);
+            }
+            tables
+        }));
+    }
+    let mut needs = Dependencies::of(topology, &all[0]);
+    for (index, one) in all.iter().enumerate() {
+        all[..index]
+            .iter()
+            .for_each(|other| needs.add_mixture(other, one));
+    }
+    needs
+}
