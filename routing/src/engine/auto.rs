@@ -12,23 +12,26 @@ use crate::topology::Topology;
 
 /// Picks an engine, and says which and why.
 ///
-/// A fabric that has ranks, however irregular, gets [`FabricTree`](super::FabricTree), any other one
-/// [`UpDn`], and the operator learns which of [`OFFERS`] would have a clearly lighter fullest link.
-/// The choice stays until the fabric grows or other roots are given: faults do not change the
-/// engine.
+/// A fabric that has ranks, however irregular, gets [`FabricTree`](super::FabricTree). On any other
+/// fabric `auto` computes the tables of [`CANDIDATES`], and takes those with the lightest fullest
+/// link. It offers `nue`, which it does not choose: its routes follow no order of the switches, so
+/// that switches drop packets while its tables are replaced, as after each fault. The choice stays
+/// until the fabric grows or other roots are given: faults do not change the engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Auto;
 
-/// The engines that `auto` offers for a fabric without ranks. It does not choose them: there,
-/// neither replaces old tables by new ones as safely as [`UpDn`] does while a switch is silent.
-const OFFERS: [EngineKind; 2] = [EngineKind::FabricTree, EngineKind::Nue];
+/// The engines for a fabric without ranks, the one with the smaller repairs first: it wins where
+/// they are alike. Their routes follow an order of the switches, by which old and new tables can
+/// stand side by side.
+const CANDIDATES: [EngineKind; 2] = [EngineKind::FabricTree, EngineKind::UpDn];
 
-/// How much fuller the fullest link may be than with another engine that is not worth an offer.
-const WORTH_AN_OFFER: f64 = 1.1;
+/// How much fuller the fullest link of an engine may be than that of another one before the other
+/// one is worth its larger repairs.
+const WORTH_LARGER_REPAIRS: f64 = 1.1;
 
-/// The most pairs of a switch and a channel with which offers are computed: their time grows with
-/// them, some four seconds on two cores here. A bound on the clock would make them depend on the
-/// load of the machine.
+/// The most pairs of a switch and a channel with which nue is computed for its offer: its time
+/// grows with them, some two seconds on two cores here. A bound on the clock would make the offer
+/// depend on the load of the machine.
 const MOST_WORK: usize = 1 << 24;
 
 /// The engine that [`Auto`] chose, and the fabric that it chose it for.
@@ -95,50 +98,74 @@ impl Engine for Auto {
         {
             return Ok(kept.clone().said(routing));
         }
-        let (engine, mut why) = if has_ranks(topology, options) {
-            (
-                EngineKind::FabricTree,
-                "because the switches stand in ranks".to_owned(),
-            )
+        let (engine, why, routing) = if has_ranks(topology, options) {
+            let engine = EngineKind::FabricTree;
+            let why = "because the switches stand in ranks".to_owned();
+            let routing = engine.engine().route(topology, options, previous)?;
+            (engine, why, routing)
         } else {
-            let why = "because many links join switches of the same rank, and it is free of credit \
-                       loops on any fabric";
-            (EngineKind::UpDn, why.to_owned())
+            best(topology, options, previous)?
         };
-        let routing = engine.engine().route(topology, options, previous)?;
-        if engine == EngineKind::UpDn {
-            why += &offers(topology, options, &routing.tables);
-        }
         let choice = AutoChoice::new(engine, why, topology, options);
         Ok(Arc::new(choice).said(routing))
     }
 }
 
-/// The loads of the fullest link with other engines, as the end of a sentence, where they are
-/// clearly lighter than with `tables`.
-fn offers(topology: &Topology, options: &Options, tables: &Tables) -> String {
+/// A candidate's tables, and the paths on their fullest link.
+struct Tried {
+    engine: EngineKind,
+    fullest: f64,
+    routing: Routing,
+}
+
+/// The candidate with the lightest fullest link, and the reason.
+fn best(
+    topology: &Topology,
+    options: &Options,
+    previous: Option<&Tables>,
+) -> Result<(EngineKind, String, Routing), EngineError> {
+    let tried = CANDIDATES.into_iter().map(|engine| {
+        let routing = engine.engine().route(topology, options, previous)?;
+        Ok(Tried {
+            engine,
+            fullest: fullest_link(topology, &routing.tables),
+            routing,
+        })
+    });
+    let tried: Vec<Result<Tried, EngineError>> = tried.collect();
+    let loads: Vec<String> = tried
+        .iter()
+        .flatten()
+        .map(|tried| format!("{:.0} with {}", tried.fullest, tried.engine))
+        .collect();
+    let mut why = format!("by the paths on the fullest link: {}", loads.join(", "));
+    let lightest = tried.into_iter().reduce(|best, next| match (best, next) {
+        (Ok(best), Ok(next)) if next.fullest * WORTH_LARGER_REPAIRS < best.fullest => Ok(next),
+        (Err(_), Ok(next)) => Ok(next),
+        (best, _) => best,
+    });
+    let lightest = lightest.expect("there are candidates")?;
+    why += &offer(topology, options, lightest.fullest)?;
+    Ok((lightest.engine, why, lightest.routing))
+}
+
+/// The load with nue, as the end of a sentence, where that is clearly lighter than `fullest`.
+fn offer(topology: &Topology, options: &Options, fullest: f64) -> Result<String, EngineError> {
     if topology.switch_count() * topology.group_count() > MOST_WORK {
-        return "; other engines were not tried on a fabric of this size".to_owned();
+        return Ok("; nue would take long here and was not tried".to_owned());
     }
     let one_lane = Options {
         engine_options: options.engine_options.clone().with(&Nue::VLS, 1),
         ..options.clone()
     };
-    let fullest = fullest_link(topology, tables);
-    let lighter = OFFERS.into_iter().filter_map(|engine| {
-        // An engine that does not fit offers nothing.
-        let routing = engine.engine().route(topology, &one_lane, None).ok()?;
-        let load = fullest_link(topology, &routing.tables);
-        (load * WORTH_AN_OFFER < fullest).then(|| format!("{load:.0} with {engine}"))
-    });
-    let lighter: Vec<String> = lighter.collect();
-    if lighter.is_empty() {
-        return String::new();
+    let nue = Nue.route(topology, &one_lane, None)?;
+    let lighter = fullest_link(topology, &nue.tables);
+    if lighter * WORTH_LARGER_REPAIRS >= fullest {
+        return Ok(String::new());
     }
-    format!(
-        "; {fullest:.0} paths are on its fullest link, {}",
-        lighter.join(", ")
-    )
+    Ok(format!(
+        "; routing.engine = \"nue\" would have {lighter:.0}, and drop packets during each repair"
+    ))
 }
 
 /// The most paths on a link, those on slower links counted as often as the fastest link is faster.

@@ -283,22 +283,27 @@ fn lids(known: &Topology, live: &Live, numbering: &Numbering) -> Vec<u16> {
 /// Whether most links join switches of different ranks: then the fabric is a tree, however
 /// irregular, and ranks give paths their directions up and down.
 pub(super) fn has_ranks(topology: &Topology, options: &Options) -> bool {
+    // Missing parts show the shape of the fabric as well as present ones.
+    let earlier = options.previous_ranking.as_ref();
+    let fabric = earlier
+        .and_then(|ranking| ranking.known.as_deref())
+        .unwrap_or(topology);
     let roots: Vec<SwitchIdx> = options
         .root_guids
         .iter()
-        .filter_map(|&guid| topology.switch_by_guid(guid))
+        .filter_map(|&guid| fabric.switch_by_guid(guid))
         .collect();
     let guesses = if roots.is_empty() {
         [ANY_HOST, FEW_HOSTS]
-            .map(|share| levels::from_edges(topology, share))
+            .map(|share| levels::from_edges(fabric, share))
             .to_vec()
     } else {
-        vec![levels::from_roots(topology, &roots)]
+        vec![levels::from_roots(fabric, &roots)]
     };
     guesses.iter().any(|levels| {
         let (mut links, mut peers) = (0, 0);
-        for switch in topology.indices() {
-            for group in topology.groups(switch) {
+        for switch in fabric.indices() {
+            for group in fabric.groups(switch) {
                 links += group.links.len();
                 if levels[group.neighbour.index()] == levels[switch.index()] {
                     peers += group.links.len();

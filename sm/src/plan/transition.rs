@@ -198,7 +198,11 @@ pub(super) fn route(
     let idle = link_ports.idle(topology);
     match lanes {
         Ways::OneLane => {}
-        Ways::SameLanes(lanes) if mixture_is_sound(topology, old, planned, lanes) => {
+        // The mixture has no entries of unanswered Sets.
+        Ways::SameLanes(lanes)
+            if held.iter().all(|held| held.sent.is_empty())
+                && mixture_is_sound(topology, old, planned, lanes) =>
+        {
             let opening = opening((routes, topology), &idle, old, planned);
             return CheckedTransition::whole(opening, LANES);
         }
