@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use rsm_ids::{Guid, Lid, PortKey};
 use rsm_routing::tables::Lft;
 
-use super::{Avoid, Part};
+use super::Part;
 use crate::fabric::Fabric;
+use crate::plan::Plan;
 
 /// The LIDs that tables lead over a part.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -20,17 +21,12 @@ pub struct Over {
     pub over: BTreeSet<Lid>,
 }
 
-/// The LIDs that the tables of switches, given by `table`, lead over `part`; `None` if the part is
-/// not in the fabric, or one of its neighbours has no table.
-pub fn over<'a>(
-    part: Part,
-    avoid: &Avoid,
-    fabric: &Fabric,
-    top: Lid,
-    table: impl Fn(Guid) -> Option<&'a Lft>,
-) -> Option<Over> {
-    let exits = exits(part, fabric)?;
-    let own = own_lids(avoid, fabric);
+/// The LIDs that the tables of switches, given by `table`, lead over `part` of the fabric of `plan`;
+/// `None` if the part is not there, or one of its neighbours has no table.
+pub fn over<'a>(part: Part, plan: &Plan, table: impl Fn(Guid) -> Option<&'a Lft>) -> Option<Over> {
+    let top = plan.top();
+    let exits = exits(part, &plan.fabric)?;
+    let own = own_lids(plan);
     let switches: BTreeSet<Guid> = exits.iter().map(|exit| exit.node).collect();
     let mut found = Over {
         tables: switches.len(),
@@ -73,20 +69,22 @@ fn exits(part: Part, fabric: &Fabric) -> Option<Vec<PortKey>> {
 }
 
 /// The LIDs of drained nodes and of drained ports of hosts.
-fn own_lids(avoid: &Avoid, fabric: &Fabric) -> BTreeSet<Lid> {
+fn own_lids(plan: &Plan) -> BTreeSet<Lid> {
+    let fabric = &plan.fabric;
     let mut own = BTreeSet::new();
-    for (part, _) in avoid.drained() {
+    for (part, _) in plan.avoided.avoid.drained() {
         let Some(node) = fabric.node_of(part.node()) else {
             continue;
         };
-        for (number, port) in node.end_ports() {
+        for (number, _) in node.end_ports() {
             let is_meant = match part {
                 Part::Node(_) => true,
                 Part::Port(key) => !node.is_switch() && key.port == number,
             };
-            if is_meant {
-                let base = port.lid();
-                own.extend((0..port.lmc().lids()).map(|at| Lid(base.0.saturating_add(at))));
+            let claim = plan.claim(PortKey::new(node.guid, number));
+            if let Some(claim) = claim.filter(|_| is_meant) {
+                let lids = 0..claim.lmc.lids();
+                own.extend(lids.map(|at| Lid(claim.base.0.saturating_add(at))));
             }
         }
     }

@@ -65,10 +65,7 @@ fn cables(fabric: &Fabric) -> Vec<PortKey> {
 }
 
 fn leads_over(plan: &Plan, part: Part) -> usize {
-    let avoid = &plan.avoided.avoid;
-    let found = over(part, avoid, &plan.fabric, plan.top(), |guid| {
-        plan.table(guid)
-    });
+    let found = over(part, plan, |guid| plan.table(guid));
     found.expect("it is there").over.len()
 }
 
@@ -270,7 +267,8 @@ fn lids_at_drained(plan: &Plan) -> BTreeSet<u16> {
         let hosts = hosts.filter(|&guid| !fabric.node_of(guid).unwrap().is_switch());
         for node in hosts.chain([guid]) {
             let ends = fabric.node_of(node).unwrap().end_ports();
-            lids.extend(ends.map(|(_, port)| port.lid().0));
+            let claims = ends.filter_map(|(port, _)| plan.claim(PortKey::new(node, port)));
+            lids.extend(claims.map(|claim| claim.base.0));
         }
     }
     lids
@@ -307,9 +305,7 @@ fn random_drains_leave_all_ports_reachable_and_no_transit_over_parts_not_in_use(
             assert!(plan.avoided.suspended.is_none(), "{spec} {parts:?}");
             let of_drained = lids_at_drained(&plan);
             for &part in parts.iter().filter(|part| !plan.avoided.uses(**part)) {
-                let avoid = &plan.avoided.avoid;
-                let found =
-                    over(part, avoid, &fabric, plan.top(), |guid| plan.table(guid)).unwrap();
+                let found = over(part, &plan, |guid| plan.table(guid)).unwrap();
                 let transit = found.over.iter().filter(|lid| !of_drained.contains(&lid.0));
                 assert_eq!(
                     transit.count(),
