@@ -281,7 +281,7 @@ fn random_drains_leave_all_ports_reachable_and_no_transit_over_parts_not_in_use(
         ("fat-tree:k=4,levels=3", EngineKind::FabricTree),
         ("fat-tree:k=4,levels=3", EngineKind::UpDn),
         ("ring:6", EngineKind::Nue),
-        ("ring:5", EngineKind::MinHop),
+        ("ring:5", EngineKind::UpDn),
         ("random:switches=10,degree=4,hosts=2", EngineKind::Auto),
     ];
     for (spec, engine) in specs {
