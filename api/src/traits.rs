@@ -236,10 +236,10 @@ pub trait RoutingQueries: Send + Sync + 'static {
         seed: u64,
     ) -> BoxFuture<'_, Result<v1::GetRoutingQualityResponse, RoutingError>>;
 
-    /// The consequence of `loss`.
+    /// The consequence of all of `losses` at the same time, at least one.
     fn foresee(
         &self,
-        loss: LossSelector,
+        losses: Vec<LossSelector>,
     ) -> BoxFuture<'_, Result<v1::ForeseeLossResponse, RoutingError>>;
 }
 

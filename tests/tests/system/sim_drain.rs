@@ -161,7 +161,8 @@ fn unplugging_a_drained_spine_loses_no_packet_between_hosts() {
 fn a_drain_that_cuts_hosts_off_is_declined_unless_forced() {
     let mut world = World::brought_up(TREE, Settings::default());
     let leaf = Part::Node(leaf(&world));
-    drain(&mut world, &[leaf, Part::Node(spines(&world)[0])], false, 1);
+    let spine = Part::Node(spines(&world)[0]);
+    drain(&mut world, &[leaf, spine], false, 1);
     let [(1, reason)] = world.manager().declined() else {
         panic!("{:?}", world.manager().declined());
     };
