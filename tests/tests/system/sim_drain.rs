@@ -245,3 +245,31 @@ fn unhealthy_cables_are_avoided_as_far_as_nothing_is_cut_off() {
     expect::assert_up(&world);
     expect::assert_no_findings(&world);
 }
+
+#[test]
+fn a_drain_and_a_fault_beside_it_follow_the_change() {
+    use rsm::whole::Step;
+
+    let mut world = World::brought_up("fat-tree:k=6,levels=3", Settings::default());
+    let top = *spines(&world).last().expect("there are switches above");
+    let before = world.manager().convergences().len();
+    drain(&mut world, &[Part::Node(top)], false, 1);
+    assert_eq!(world.manager().done(), &[1]);
+    let leaf = leaf(&world);
+    let ports = (1..=world.sim.num_ports(leaf).expect("it is there")).map(rsm_ids::PortNum);
+    let above = spines(&world);
+    let ups = ports.filter(|&port| {
+        let peer = world.sim.peer(leaf, port).expect("it is there");
+        peer.is_some_and(|peer| above.contains(&peer.0))
+    });
+    let up = ups.last().expect("it has links up");
+    world.sim.unlink(leaf, up).expect("it is cabled");
+    world.settle(LIMIT);
+    world.sim.relink(leaf, up).expect("it was cabled");
+    world.settle(LIMIT);
+    let since = &world.manager().convergences()[before..];
+    let whole = since.iter().flat_map(|one| one.whole.iter());
+    let whole: Vec<_> = whole.filter(|whole| whole.step != Step::Paths).collect();
+    assert_eq!(whole, Vec::<&rsm::whole::Whole>::new());
+    assert_eq!(lids_over(&world, Part::Node(top)), 0);
+}
