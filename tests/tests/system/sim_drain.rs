@@ -258,11 +258,11 @@ fn a_drain_and_a_fault_beside_it_follow_the_change() {
     let leaf = leaf(&world);
     let ports = (1..=world.sim.num_ports(leaf).expect("it is there")).map(rsm_ids::PortNum);
     let above = spines(&world);
-    let ups = ports.filter(|&port| {
+    let mut ups = ports.filter(|&port| {
         let peer = world.sim.peer(leaf, port).expect("it is there");
         peer.is_some_and(|peer| above.contains(&peer.0))
     });
-    let up = ups.last().expect("it has links up");
+    let up = ups.next_back().expect("it has links up");
     world.sim.unlink(leaf, up).expect("it is cabled");
     world.settle(LIMIT);
     world.sim.relink(leaf, up).expect("it was cabled");
