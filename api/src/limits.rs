@@ -10,7 +10,11 @@ pub const DEFAULT_PAGE_SIZE: usize = 100;
 /// [`MAX_RESPONSE_BYTES`].
 pub const MAX_PAGE_SIZE: usize = 1_000;
 
-/// Largest request in bytes. Requests carry names and numbers, never lists.
+/// Names of one request to drain or undrain parts: with [`MAX_SELECTOR_BYTES`] each, half of
+/// [`MAX_REQUEST_BYTES`].
+pub const MAX_PARTS_PER_REQUEST: usize = 32;
+
+/// Largest request in bytes. Requests carry names and numbers, and no long lists.
 pub const MAX_REQUEST_BYTES: usize = 16 * 1024;
 
 /// Largest request to the GPU service, in bytes: a file of a host, and the names around it.

@@ -96,11 +96,14 @@ fn locate(
             })
             .ok_or_else(|| not_found(directory, selector)),
         Selector::Description(text) => {
-            let whole = called(directory, text);
-            let (nodes, port) = match (whole.is_empty(), Selector::split_port(text)) {
-                (true, Some((name, port))) => (called(directory, name), Some(port)),
-                _ => (whole, None),
-            };
+            let (mut nodes, mut port) = with_port(directory, text, &called);
+            if nodes.is_empty() {
+                if let Some(gone) = directory.gone(selector) {
+                    // Its name may be a part of another one.
+                    return Err(gone);
+                }
+                (nodes, port) = with_port(directory, text, &called_in_part);
+            }
             match *nodes.as_slice() {
                 [] => Err(not_found(directory, selector)),
                 [node] => Ok(Target { node, port }),
@@ -116,14 +119,50 @@ fn locate(
     }
 }
 
-/// The nodes with this description, or else the switches with this name in their description.
-fn called(directory: &(impl NameLookup + ?Sized), name: &str) -> Vec<Guid> {
-    let described = directory.nodes_described(&|description| description == name);
-    if described.is_empty() {
-        directory.nodes_described(&|description| switch_name(description) == Some(name))
-    } else {
-        described
+/// The nodes that `called` finds for a text, or else for the text before the number of a port.
+fn with_port<D: NameLookup + ?Sized>(
+    directory: &D,
+    text: &str,
+    called: &impl Fn(&D, &str) -> Vec<Guid>,
+) -> (Vec<Guid>, Option<PortNum>) {
+    let whole = called(directory, text);
+    match (whole.is_empty(), Selector::split_port(text)) {
+        (true, Some((name, port))) => (called(directory, name), Some(port)),
+        _ => (whole, None),
     }
+}
+
+/// The nodes with this description, or else the switches with this name in their description; in
+/// this case of letters, or else in any.
+fn called<D: NameLookup + ?Sized>(directory: &D, name: &str) -> Vec<Guid> {
+    let alike = |text: &str| text.eq_ignore_ascii_case(name);
+    let ways: [&dyn Fn(&str) -> bool; 4] = [
+        &|description| description == name,
+        &|description| switch_name(description) == Some(name),
+        &alike,
+        &|description| switch_name(description).is_some_and(alike),
+    ];
+    let mut found = ways.into_iter().map(|way| directory.nodes_described(way));
+    found.find(|nodes| !nodes.is_empty()).unwrap_or_default()
+}
+
+/// The nodes whose description contains this text, in any case of letters.
+fn called_in_part<D: NameLookup + ?Sized>(directory: &D, part: &str) -> Vec<Guid> {
+    let part = part.to_ascii_lowercase();
+    directory.nodes_described(&|description| contains(&description.to_ascii_lowercase(), &part))
+}
+
+/// Whether `text` contains `part`, and not only in the middle of a number: `node-1` is no part of
+/// `node-17`.
+fn contains(text: &str, part: &str) -> bool {
+    let digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
+    let (bytes, ends) = (text.as_bytes(), part.as_bytes());
+    text.match_indices(part).any(|(at, _)| {
+        let before = at.checked_sub(1).and_then(|before| bytes.get(before));
+        let after = bytes.get(at + part.len());
+        let cuts = digit(ends.first()) && digit(before) || digit(ends.last()) && digit(after);
+        !part.is_empty() && !cuts
+    })
 }
 
 /// The operator's name of a switch, in the description that managed NVIDIA switches make of it:
@@ -334,8 +373,22 @@ mod tests {
             port("director"),
             Err(LookupError::Ambiguous { total: 2, .. })
         ));
+    }
+
+    #[test]
+    fn a_unique_part_of_a_description_resolves_in_any_case_of_letters() {
+        assert_eq!(port("no-switch"), Ok((0xa0_0000, 1)));
+        assert_eq!(port("LEAF-03:1"), Ok((0x60_0000, 1)));
+        assert_eq!(port("Two-Ports:2"), Ok((0x20_0000, 2)));
+        assert_eq!(port("CS7500/L02"), Ok((0x80_0000, 0)));
         assert!(matches!(
-            port("no-switch"),
+            port("director"),
+            Err(LookupError::Ambiguous { total: 2, .. })
+        ));
+        // The number goes on.
+        assert!(matches!(port("leaf-0"), Err(LookupError::NotFound { .. })));
+        assert!(matches!(
+            port("name:af-3"),
             Err(LookupError::NotFound { .. })
         ));
     }

@@ -9,7 +9,7 @@ use tokio::sync::broadcast;
 
 use crate::error::{ControlError, LookupError, RoutingError, SaError, SimulationError};
 use crate::model::{
-    AliasGuidKey, FindingFilter, GroupSelector, Keyed, LinkFilter, LossSelector,
+    AliasGuidKey, DrainQuestion, FindingFilter, GroupSelector, Keyed, LinkFilter, LossSelector,
     MulticastGroupFilter, NodeFilter, Page, PathQuestion, PortFilter, PortId, Selector,
     ServiceFilter, ServiceKey, SimulationAction, SubscriptionKey,
 };
@@ -97,6 +97,9 @@ pub trait Subnet: Send + Sync + 'static {
 
     /// Missing nodes and cables by ascending key.
     fn missing(&self, after: Option<PortId>, limit: usize) -> Page<Keyed<PortId, v1::Missing>>;
+
+    /// Drained parts by ascending key: the port, or port 0 of a drained node.
+    fn drained(&self, after: Option<PortId>, limit: usize) -> Page<Keyed<PortId, v1::DrainedPart>>;
 
     /// The newest `limit` kept convergences, oldest first.
     fn convergences(&self, limit: usize) -> Page<v1::Convergence>;
@@ -203,6 +206,20 @@ pub trait Control: Send + Sync + 'static {
     /// its tables into force. If the core refuses the tables, the engine in use stays.
     fn set_engine(&self, name: String) -> BoxFuture<'_, Result<v1::Convergence, ControlError>>;
 
+    /// Routes around parts from now on, all of them or none, and answers with them once the tables
+    /// are in force.
+    fn drain(
+        &self,
+        question: DrainQuestion,
+    ) -> BoxFuture<'_, Result<Vec<v1::DrainedPart>, ControlError>>;
+
+    /// Uses drained parts again, and answers how many, with the convergence that put the tables
+    /// into force.
+    fn undrain(
+        &self,
+        parts: Vec<Selector>,
+    ) -> BoxFuture<'_, Result<(u64, v1::Convergence), ControlError>>;
+
     /// Expects the node or cable with this name no longer (`None`: all that are missing now), and
     /// answers the number of nodes and ports given up.
     fn accept_missing(&self, name: Option<Selector>) -> Result<u64, ControlError>;
@@ -219,10 +236,10 @@ pub trait RoutingQueries: Send + Sync + 'static {
         seed: u64,
     ) -> BoxFuture<'_, Result<v1::GetRoutingQualityResponse, RoutingError>>;
 
-    /// The consequence of `loss`.
+    /// The consequence of all of `losses` at the same time, at least one.
     fn foresee(
         &self,
-        loss: LossSelector,
+        losses: Vec<LossSelector>,
     ) -> BoxFuture<'_, Result<v1::ForeseeLossResponse, RoutingError>>;
 }
 

@@ -93,6 +93,7 @@ fn settled(spec: &str) -> Snapshot {
         plan: Some(plan),
         refused_plan: None,
         expected: Arc::default(),
+        avoid: Arc::default(),
         findings: Arc::new([]),
         history: Arc::new([]),
         stats: ClientStats::default(),

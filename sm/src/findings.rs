@@ -111,6 +111,10 @@ pub enum FindingKind {
     LinkMismatch,
     /// A cable between switches is far slower than others at both of its ends.
     LinkSlow,
+    /// An operator drained a part: routes go around it.
+    Drained,
+    /// Routes use a part that they should go around: ports would be cut off without it.
+    DrainedInUse,
     /// The store or a file could not be read or written.
     Storage,
     /// A configuration was refused; the one in force stays.
@@ -158,6 +162,8 @@ impl FindingKind {
             FindingKind::DeviceHabit => "device-habit",
             FindingKind::LinkMismatch => "link-mismatch",
             FindingKind::LinkSlow => "link-slow",
+            FindingKind::Drained => "drained",
+            FindingKind::DrainedInUse => "drained-in-use",
             FindingKind::Storage => "storage",
             FindingKind::ConfigRefused => "config-refused",
             FindingKind::RestartNeeded => "restart-needed",

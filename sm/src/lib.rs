@@ -6,6 +6,7 @@
 //! file is outside of it.
 
 pub mod alias_guids;
+pub mod avoid;
 pub mod cli;
 pub mod config;
 pub mod core;

@@ -91,18 +91,23 @@ pub enum WhatIfError {
 /// # Errors
 /// The cable or node does not exist, or the subnet manager itself would be cut off.
 pub fn what_if(plan: &Arc<Plan>, loss: Loss) -> Result<Consequence, WhatIfError> {
-    let cables = cables(&plan.fabric, loss)?;
+    what_if_all(plan, &[loss])
+}
+
+/// The consequences of several losses at the same time.
+///
+/// # Errors
+/// As [`what_if`].
+pub fn what_if_all(plan: &Arc<Plan>, losses: &[Loss]) -> Result<Consequence, WhatIfError> {
+    let cables = all_cables(&plan.fabric, losses)?;
     let cut: BTreeSet<PortKey> = cables.iter().map(|&(near, _)| near).collect();
     let fabric = Arc::new(plan.fabric.without(&cut));
     let local = fabric.local.filter(|&local| {
         // A port 0 needs no cable.
         fabric.port(local).peer.is_some() || fabric.node(local.node).is_switch()
     });
-    let removed = match loss {
-        Loss::Node(guid) => Some(guid),
-        Loss::Cable(_) => None,
-    };
-    if local.is_none_or(|local| Some(fabric.node(local.node).guid) == removed) {
+    let is_removed = |guid| losses.contains(&Loss::Node(guid));
+    if local.is_none_or(|local| is_removed(fabric.node(local.node).guid)) {
         return Err(WhatIfError::OwnPort);
     }
     let job = job(plan, fabric.clone());
@@ -122,6 +127,16 @@ pub fn what_if(plan: &Arc<Plan>, loss: Loss) -> Result<Consequence, WhatIfError>
         Err(error) => consequence.refused = Some(error.with_causes()),
     }
     Ok(consequence)
+}
+
+/// The lost cables of all losses, each once.
+fn all_cables(fabric: &Fabric, losses: &[Loss]) -> Result<Vec<(PortKey, PortKey)>, WhatIfError> {
+    let (mut all, mut seen) = (Vec::new(), BTreeSet::new());
+    for &loss in losses {
+        let fresh = cables(fabric, loss)?.into_iter();
+        all.extend(fresh.filter(|&(near, far)| seen.insert(near.min(far))));
+    }
+    Ok(all)
 }
 
 /// The lost cables, each from its named end or from the lost node.
@@ -147,26 +162,7 @@ fn cables(fabric: &Fabric, loss: Loss) -> Result<Vec<(PortKey, PortKey)>, WhatIf
 }
 
 fn job(plan: &Arc<Plan>, fabric: Arc<Fabric>) -> PlanJob {
-    PlanJob {
-        damped: Arc::new(kept_out(plan)),
-        ..PlanJob::after(plan, fabric)
-    }
-}
-
-/// Cables that the plan keeps out of its routes.
-fn kept_out(plan: &Plan) -> BTreeSet<PortKey> {
-    let links = plan.fabric.links();
-    let out = links.filter(|&(a, b)| {
-        let ends = [a, b].map(|end| {
-            plan.topology
-                .switch_by_guid(plan.fabric.node(end.node).guid)
-        });
-        let [Some(switch), Some(_)] = ends else {
-            return false;
-        };
-        plan.topology.peer(switch, a.port).is_none()
-    });
-    out.map(|(a, _)| plan.fabric.key(a)).collect()
+    PlanJob::after(plan, fabric)
 }
 
 fn cut_off(plan: &Plan, fabric: &Fabric) -> Vec<PortKey> {
@@ -286,6 +282,22 @@ mod tests {
         let by_node = what_if(&plan, Loss::Node(host.node)).unwrap();
         assert_eq!(by_node.cut_off, [host]);
         assert_eq!(by_node.entries, 6);
+    }
+
+    #[test]
+    fn losing_both_spines_at_once_cuts_all_other_leaves_off() {
+        let plan = planned("pgft:2;4,4;1,2;1,1");
+        let switches = plan.fabric.switches().map(|(_, node)| node.guid);
+        let spine = |&guid: &Guid| {
+            let found = what_if(&plan, Loss::Node(guid));
+            found.is_ok_and(|found| found.cut_off.len() == 1)
+        };
+        let losses: Vec<Loss> = switches.filter(spine).map(Loss::Node).collect();
+        assert_eq!(losses.len(), 2);
+        let found = what_if_all(&plan, &losses).unwrap();
+        assert_eq!(found.cables.len(), 8);
+        let one = what_if_all(&plan, &[losses[0], losses[0]]).unwrap();
+        assert_eq!(one.cables.len(), 4, "a cable is lost once");
     }
 
     #[test]

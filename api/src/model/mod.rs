@@ -5,6 +5,7 @@
 //! that holds it only as text.
 
 mod alias_guid;
+mod drain;
 mod finding;
 mod link;
 mod multicast;
@@ -19,6 +20,7 @@ mod simulation;
 mod subscription;
 
 pub use alias_guid::AliasGuidKey;
+pub use drain::DrainQuestion;
 pub use finding::FindingFilter;
 pub use link::LinkFilter;
 pub use multicast::{GroupSelector, MulticastGroupFilter, ParseGroupError};

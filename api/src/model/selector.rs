@@ -15,6 +15,7 @@ use crate::limits::MAX_SELECTOR_BYTES;
 /// | `fe80::2:c903:0:1234`, any IPv6 address | the port with that GID |
 /// | `host-03 mlx5_0`, `host-03 mlx5_0:1` | the node with that description; port 1 of it |
 /// | `leaf-03`, `leaf-03:7` | the same, or the switch with that name in its description (`MF0;leaf-03:MQM8700/U1`) |
+/// | `LEAF-03`, `host-03` | the same in any case of letters, or the one node with that text in its description |
 /// | `guid:11`, `lid:11`, `gid:::11`, `name:11` | the form of the prefix, where the text alone would mean another |
 ///
 /// A description may itself contain colons, so the lookup tries `rack:7` as a whole first.
@@ -31,8 +32,8 @@ pub enum Selector {
     Lid(Lid),
     /// By the GID of a port.
     Gid(Gid),
-    /// By the NodeDescription, whole or by a switch's name in it, with or without `:port` at its
-    /// end.
+    /// By the NodeDescription, whole, by a switch's name in it or by a unique part of it, with or
+    /// without `:port` at its end.
     Description(String),
 }
 

@@ -7,6 +7,7 @@ mod gpu;
 mod gpu_messages;
 mod gpu_watch;
 mod incoming;
+mod maintenance;
 mod multicast;
 mod paging;
 mod partition;
@@ -27,6 +28,7 @@ use std::time::Duration;
 use rsm_proto::v1::convergence_service_server::ConvergenceServiceServer;
 use rsm_proto::v1::fabric_service_server::FabricServiceServer;
 use rsm_proto::v1::gpu_service_server::GpuServiceServer;
+use rsm_proto::v1::maintenance_service_server::MaintenanceServiceServer;
 use rsm_proto::v1::multicast_service_server::MulticastServiceServer;
 use rsm_proto::v1::partition_service_server::PartitionServiceServer;
 use rsm_proto::v1::routing_service_server::RoutingServiceServer;
@@ -313,6 +315,16 @@ impl Services {
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
     }
 
+    fn maintenance(&self, access: Access) -> MaintenanceServiceServer<maintenance::Maintenance> {
+        MaintenanceServiceServer::new(maintenance::Maintenance {
+            subnet: Arc::clone(&self.backend.subnet),
+            control: Arc::clone(&self.backend.control),
+            access,
+        })
+        .max_decoding_message_size(MAX_REQUEST_BYTES)
+        .max_encoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
     fn multicast(&self) -> MulticastServiceServer<multicast::Multicast> {
         MulticastServiceServer::new(multicast::Multicast {
             subnet: Arc::clone(&self.backend.subnet),
@@ -381,6 +393,7 @@ impl Services {
             .add_service(self.convergence(access.clone()))
             .add_service(self.partition())
             .add_service(self.routing(access.clone()))
+            .add_service(self.maintenance(access.clone()))
             .add_service(self.multicast())
             .add_service(self.sa())
             .add_service(self.watch())
@@ -404,6 +417,9 @@ async fn set_serving(health: &HealthReporter) {
         .await;
     health
         .set_serving::<RoutingServiceServer<routing::Routes>>()
+        .await;
+    health
+        .set_serving::<MaintenanceServiceServer<maintenance::Maintenance>>()
         .await;
     health
         .set_serving::<MulticastServiceServer<multicast::Multicast>>()

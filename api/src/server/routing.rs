@@ -8,6 +8,7 @@ use tonic::{Request, Response, Status};
 use super::access::Access;
 use super::paging::Cursor;
 use super::request::selector;
+use crate::limits::MAX_PARTS_PER_REQUEST;
 use crate::model::LossSelector;
 use crate::traits::{Control, RoutingQueries};
 
@@ -52,7 +53,17 @@ impl RoutingService for Routes {
         &self,
         request: Request<v1::ForeseeLossRequest>,
     ) -> Result<Response<v1::ForeseeLossResponse>, Status> {
-        let loss = match request.into_inner().loss {
+        let v1::ForeseeLossRequest {
+            loss,
+            further_unlinks,
+            further_removes,
+        } = request.into_inner();
+        if further_unlinks.len() + further_removes.len() > MAX_PARTS_PER_REQUEST {
+            return Err(Status::invalid_argument(format!(
+                "loss: expected at most {MAX_PARTS_PER_REQUEST} further losses"
+            )));
+        }
+        let first = match loss {
             Some(Loss::Unlink(port)) => LossSelector::Cable(selector("unlink", &port)?),
             Some(Loss::Remove(node)) => LossSelector::Node(selector("remove", &node)?),
             None => {
@@ -61,7 +72,14 @@ impl RoutingService for Routes {
                 ));
             }
         };
-        let consequence = self.routing.foresee(loss).await?;
+        let mut losses = vec![first];
+        for port in &further_unlinks {
+            losses.push(LossSelector::Cable(selector("further_unlinks", port)?));
+        }
+        for node in &further_removes {
+            losses.push(LossSelector::Node(selector("further_removes", node)?));
+        }
+        let consequence = self.routing.foresee(losses).await?;
         Ok(Response::new(consequence))
     }
 

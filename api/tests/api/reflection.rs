@@ -9,11 +9,12 @@ use tonic_health::pb::health_client::HealthClient;
 use crate::fake::Fake;
 use crate::served::Served;
 
-const SERVICES: [&str; 9] = [
+const SERVICES: [&str; 10] = [
     "rsm.v1.SaService",
     "rsm.v1.ConvergenceService",
     "rsm.v1.FabricService",
     "rsm.v1.GpuService",
+    "rsm.v1.MaintenanceService",
     "rsm.v1.MulticastService",
     "rsm.v1.PartitionService",
     "rsm.v1.RoutingService",

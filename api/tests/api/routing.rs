@@ -20,7 +20,10 @@ async fn set_engine(channel: Channel, name: &str) -> Result<String, tonic::Statu
 }
 
 async fn foresee(channel: Channel, loss: Option<Loss>) -> Result<v1::Consequence, tonic::Status> {
-    let request = v1::ForeseeLossRequest { loss };
+    let request = v1::ForeseeLossRequest {
+        loss,
+        ..v1::ForeseeLossRequest::default()
+    };
     let answer = RoutingServiceClient::new(channel)
         .foresee_loss(request)
         .await?;

@@ -125,6 +125,8 @@ fn every_subcommand_prints_its_golden_output() {
         ("engine-show", &["engine", "show"]),
         ("quality", &["quality", "--seed", "5"]),
         ("whatif", &["whatif", "unlink=leaf-1:1"]),
+        ("drain", &["drain", "leaf-1", "--force", "--note", "fans"]),
+        ("drained", &["drained"]),
         ("engine-set", &["engine", "set", "minhop", "--wide"]),
         ("sim-unlink", &["sim", "unlink", "leaf-1", "1"]),
         ("sim-loss", &["sim", "loss", "0.05", "--attribute", "0x15"]),
@@ -134,6 +136,19 @@ fn every_subcommand_prints_its_golden_output() {
         let json = printed(&served, &[arguments, &["--format", "json"]].concat());
         golden(&format!("{name}.json"), &json);
     }
+}
+
+#[test]
+fn a_refused_drain_names_the_nodes_cut_off_and_fails() {
+    let served = Served::start(Fake::tree(2, 1));
+    let output = run(&served, &["drain", "leaf-1"]);
+    assert_eq!(output.status.code(), Some(1));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        errors.contains("2 nodes would be cut off: host-1, host-2"),
+        "{errors}"
+    );
+    assert!(printed(&served, &["undrain", "leaf-1"]).contains('1'));
 }
 
 /// Commands whose tables are wider than 100 columns with all columns, each row on one line.

@@ -118,6 +118,7 @@ impl Core {
                 positions: self.positions.clone(),
                 gpus: Arc::default(),
                 cabling: self.kept_cabling.clone(),
+                avoid: self.avoid_in_force().clone(),
                 not_kept: self.not_kept.clone(),
                 habits: self.inventory.habits.clone(),
                 generation: self.generation,

@@ -1,6 +1,6 @@
 //! The core's inputs and outputs: events, commands and effects.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use super::convergence::Convergence;
 use super::snapshot::{Forthcoming, Snapshot};
 use super::{CoreConfig, SavedCoreState};
 use crate::alias_guids::AliasGuids;
+use crate::avoid::{Part, Reason};
 use crate::expected::Accept;
 use crate::findings::Finding;
 use crate::plan::groups::GroupSet;
@@ -87,6 +88,26 @@ pub enum Command {
     },
     /// Use another configuration from now on.
     Reload(Box<CoreConfig>),
+    /// Route around these parts as well, all of them or none.
+    Drain {
+        /// The parts, each with [`Reason::Drained`](crate::avoid::Reason::Drained).
+        parts: BTreeMap<Part, Reason>,
+        /// Whether the parts are drained even if ports would be cut off without them.
+        forced: bool,
+        /// [`Effect::Done`] names it when the hardware holds a plan around them,
+        /// [`Effect::Declined`] when they are not drained.
+        ticket: Ticket,
+    },
+    /// Use these drained parts again.
+    Undrain {
+        /// The parts.
+        parts: BTreeSet<Part>,
+        /// [`Effect::Done`] names it when the hardware holds a plan with them.
+        ticket: Ticket,
+    },
+    /// Route around these unhealthy parts, each with its fault in words, as far as all ports stay
+    /// reachable; around no other unhealthy ones.
+    Isolate(BTreeMap<Part, String>),
     /// Forget missing parts that the operator accepts as gone.
     Accept(Accept),
     /// A configuration was refused and the one in force stays; publish these reasons.

@@ -137,6 +137,13 @@ impl Core {
                 self.tables_decided = Mark::default();
                 self.work.sweep_everything(false, "configuration reloaded");
             }
+            Command::Drain {
+                parts,
+                forced,
+                ticket,
+            } => self.drain(&parts, forced, ticket),
+            Command::Undrain { parts, ticket } => self.undrain(&parts, ticket),
+            Command::Isolate(parts) => self.isolate(&parts),
             Command::Accept(accept) => self.accept_missing(accept, now),
             Command::Refused(findings) => {
                 self.refused = findings;

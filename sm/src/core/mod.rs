@@ -16,6 +16,7 @@ mod conclusion;
 pub mod convergence;
 pub mod damping;
 mod doubts;
+mod draining;
 mod dry_run;
 mod election;
 pub mod event;
@@ -53,6 +54,7 @@ use rsm_mad::transport::{Datagram, Inbound};
 pub use self::activity::{Activity, PassProgress};
 use self::convergence::{Convergence, Meter};
 use self::damping::Damping;
+use self::draining::DrainTrial;
 use self::election::Election;
 pub use self::event::{Command, Effect, Event};
 use self::first_sweep::{FirstSweep, Told};
@@ -66,6 +68,7 @@ use self::stage::Stage;
 use self::traps::TrapHandler;
 use self::trial::Trial;
 use self::work::Work;
+use crate::avoid::Avoid;
 use crate::diff::{Looked, LookedMulticast, NotKept, Reregister};
 use crate::expected::{Cabling, Expected};
 use crate::fabric::Fabric;
@@ -108,6 +111,8 @@ pub struct SavedCoreState {
     pub habits: DeviceHabits,
     /// The cabling, and its missing parts.
     pub cabling: Cabling,
+    /// Parts that routes go around; the store keeps the drained ones.
+    pub avoid: Arc<Avoid>,
     /// Number of the last plan.
     pub generation: u64,
     /// Whether the store lost the registrations of hosts with the SA: hosts must register anew,
@@ -142,6 +147,10 @@ pub struct Core {
     damping: Damping,
     /// Links that routes avoid; each by one of its ends, or both.
     damped: Arc<BTreeSet<PortKey>>,
+    /// Parts that routes go around as far as all ports stay reachable.
+    avoid: Arc<Avoid>,
+    /// A drain that has not made a plan yet.
+    drain_trial: Option<DrainTrial>,
     first_sweep: FirstSweep,
     told: Told,
     /// Links in `damped` that do not become Active.
@@ -242,6 +251,8 @@ impl Core {
             traps: TrapHandler::default(),
             damping: Damping::new(config.damping),
             damped: Arc::default(),
+            avoid: remembered.avoid,
+            drain_trial: None,
             first_sweep: FirstSweep::new(!config.starts_inactive),
             told: Told::default(),
             inert: BTreeSet::new(),

@@ -21,6 +21,7 @@ impl Core {
     pub(super) fn start_plan(&mut self, now: Time) {
         let job = self.job_on_hardware(now);
         self.note_trial();
+        self.note_drain();
         if self.work.wants_plan() {
             self.work.planned();
             if !self.work.is_due() {
@@ -88,6 +89,8 @@ impl Core {
             positions: self.positions.clone(),
             gpus: self.gpus.clone(),
             damped: self.damped.clone(),
+            avoid: self.avoid.clone(),
+            avoided_before: self.avoided_before(),
             groups,
             masks,
             ..PlanJob::first(self.fabric.clone(), self.config.policy.clone())
@@ -152,6 +155,7 @@ impl Core {
             }
             Outcome::Plan(plan) => {
                 self.pass_trial();
+                self.pass_drain();
                 self.meter.note(plan.whole.iter().cloned());
                 self.refused_plan = None;
                 self.count_moved(&plan);
@@ -182,7 +186,9 @@ impl Core {
                 }
             }
             // The engine before is in force again, and the findings about its plan with it.
-            Outcome::Refused(refused) if self.fail_trial(&refused.error) => {
+            Outcome::Refused(refused)
+                if self.fail_drain(&refused.error) || self.fail_trial(&refused.error) =>
+            {
                 self.plan_for_changes();
                 self.conclude(Pushed::default(), &[], now);
             }

@@ -12,6 +12,7 @@ use rsm_routing::verify::Report;
 use super::Core;
 use super::convergence::Convergence;
 use super::role::{self, Identity, Other, Role};
+use crate::avoid::Avoid;
 use crate::expected::Expected;
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
@@ -45,6 +46,8 @@ pub struct Snapshot {
     pub refused_plan: Option<Arc<RefusedPlan>>,
     /// Nodes and cables that were there before and are not in [`Snapshot::fabric`].
     pub expected: Arc<Expected>,
+    /// Parts that routes go around, without those of a drain under way.
+    pub avoid: Arc<Avoid>,
     /// Findings, the worst first.
     pub findings: Arc<[Finding]>,
     /// Past convergences, oldest first.
@@ -102,6 +105,7 @@ impl Snapshot {
             plan: None,
             refused_plan: None,
             expected: Arc::default(),
+            avoid: Arc::default(),
             findings: Arc::from([]),
             history: Arc::from([]),
             stats: ClientStats::default(),
@@ -131,6 +135,7 @@ impl Snapshot {
             );
             Finding::new(FindingKind::LinkFlapping, Subject::Port(port), Severity::Warning, text)
         }));
+        findings.extend(core.findings_of_drains());
         findings.extend(core.findings_of_takeover());
         let place = core.own_place();
         findings.extend(core.first_sweep.finding(&core.client.stats(), &place));
@@ -173,6 +178,7 @@ impl Snapshot {
             plan: core.plan.clone(),
             refused_plan: core.refused_plan.clone(),
             expected: core.expected.clone(),
+            avoid: core.avoid_in_force().clone(),
             findings: findings.into(),
             history: core.history.iter().cloned().collect(),
             stats: core.client.stats(),

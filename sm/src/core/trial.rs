@@ -67,6 +67,7 @@ impl Core {
     /// a job has already is kept or taken back by its plan.
     pub(super) fn withdraw(&mut self, ticket: Ticket) {
         self.work.withdraw(ticket);
+        self.withdraw_drain(ticket);
         let unbegun = |trial: &mut Trial| trial.ticket == ticket && trial.generation.is_none();
         if let Some(trial) = self.trial.take_if(unbegun) {
             Arc::make_mut(&mut self.config.policy).engine = trial.before;
@@ -80,7 +81,7 @@ impl Core {
         }
     }
 
-    fn decline(&mut self, ticket: Ticket, reason: String) {
+    pub(super) fn decline(&mut self, ticket: Ticket, reason: String) {
         self.work.withdraw(ticket);
         self.effects.push_back(Effect::Declined { ticket, reason });
     }

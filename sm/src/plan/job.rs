@@ -10,6 +10,7 @@ use super::groups::GroupSet;
 use super::lids::Claims;
 use super::policy::Policy;
 use super::{HeldTable, Plan};
+use crate::avoid::Avoid;
 use crate::fabric::Fabric;
 use crate::sweep::inventory::PortKey;
 use crate::sweep::mft_image::HeldMasks;
@@ -51,6 +52,11 @@ pub struct PlanJob {
     pub policy: Arc<Policy>,
     /// Cables that routes avoid, by either end.
     pub damped: Arc<BTreeSet<PortKey>>,
+    /// Parts that routes go around as far as all ports stay reachable.
+    pub avoid: Arc<Avoid>,
+    /// The parts in force so far, if those of `avoid` are on trial: the plan is refused if the new
+    /// ones would cut ports off. `None`: no plan is refused for that.
+    pub avoided_before: Option<Arc<Avoid>>,
     /// The plan in force.
     pub previous: Option<Arc<Plan>>,
     /// The tables that switches hold now.
@@ -73,6 +79,8 @@ impl PlanJob {
             gpus: Arc::default(),
             policy,
             damped: Arc::default(),
+            avoid: Arc::default(),
+            avoided_before: None,
             previous: None,
             hardware: Arc::default(),
             groups: None,
@@ -105,6 +113,8 @@ impl PlanJob {
             claims: Arc::new(claims.collect()),
             positions: plan.order.positions.clone(),
             gpus: plan.order.gpus(),
+            damped: plan.avoided.damped.clone(),
+            avoid: plan.avoided.avoid.clone(),
             previous: Some(plan.clone()),
             hardware: Arc::new(hardware.collect()),
             ..PlanJob::first(fabric, plan.policy.clone())

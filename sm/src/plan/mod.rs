@@ -3,6 +3,7 @@
 //! Planning is pure: on any thread [`plan`] turns a [`PlanJob`], its whole input, into an
 //! [`Outcome`], without side effects.
 
+mod avoided;
 pub mod gpu;
 pub mod groups;
 mod job;
@@ -32,6 +33,7 @@ use rsm_routing::tables::{BLOCK_LIDS, Lft, Tables};
 use rsm_routing::topology::{Topology, TopologyError};
 use rsm_routing::verify::{Dependencies, Report, Tally};
 
+pub use self::avoided::Avoided;
 use self::groups::GroupSet;
 pub use self::job::{JobKind, PlanJob};
 use self::lids::{Claim, LidPlan};
@@ -44,6 +46,7 @@ use self::policy::{Policy, PolicyChange};
 pub use self::refused::RefusedPlan;
 pub use self::topology::{build as topology, lids_in_use};
 pub use self::transition::{HeldTable, Transition};
+use crate::avoid::CutOff;
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::inventory::PortKey;
@@ -62,8 +65,10 @@ pub struct Plan {
     pub lids: Arc<LidPlan>,
     /// The LID of the subnet manager's port.
     pub sm_lid: Lid,
-    /// Cables that routes avoid, by either end.
+    /// Cables that routes avoid, by either end: damped ones, and those of avoided parts.
     pub damped: Arc<BTreeSet<PortKey>>,
+    /// The parts that routes go around.
+    pub avoided: Arc<Avoided>,
     /// The switch graph with these LIDs, without the cables in `damped`.
     pub topology: Arc<Topology>,
     /// Categories, rails and order of the host ports that routes are spread by.
@@ -139,6 +144,9 @@ pub enum PlanError {
     /// The subnet manager's own port got no LID.
     #[error("the subnet manager's own port has no LID")]
     NoLocalLid,
+    /// Ports would be cut off without parts on trial.
+    #[error(transparent)]
+    CutOff(#[from] CutOff),
 }
 
 impl PlanError {
@@ -235,13 +243,14 @@ impl Plan {
 
 /// Makes the plan of a job.
 pub fn plan(job: &PlanJob) -> Outcome {
-    match try_plan(job) {
+    match avoided::plan(job) {
         Ok(outcome) => outcome,
         Err(error) => Outcome::Refused(Box::new(RefusedPlan::new(job, error))),
     }
 }
 
-fn try_plan(job: &PlanJob) -> Result<Outcome, PlanError> {
+/// Plans without the cables in the job's `damped`, which are those of `avoided`.
+fn try_plan(job: &PlanJob, avoided: &Arc<Avoided>) -> Result<Outcome, PlanError> {
     if let JobKind::Multicast { routes } = &job.kind {
         return Ok(Outcome::Plan(Arc::new(plan_groups(job, routes))));
     }
@@ -284,13 +293,15 @@ fn try_plan(job: &PlanJob) -> Result<Outcome, PlanError> {
     );
     whole.extend(route.whole.map(|why| Whole::new(Step::Interim, why)));
     let partitions = partitions_of(job, &policy_change, &mut whole);
-    let findings = findings_of(job, &lids, &partitions, &topology, &proof.report);
+    let mut findings = findings_of(job, &lids, &partitions, &topology, &proof.report);
+    findings.extend(avoided.findings(&job.fabric));
     let mut plan = Plan {
         generation: job.generation,
         fabric: job.fabric.clone(),
         lids,
         sm_lid,
         damped: job.damped.clone(),
+        avoided: avoided.clone(),
         topology: topology.clone(),
         order,
         routing: Arc::new(routing),

@@ -15,7 +15,7 @@ use super::view::View;
 use crate::fabric::Fabric;
 use crate::plan::Plan;
 use crate::sweep::inventory::PortKey;
-use crate::whatif::{self, what_if};
+use crate::whatif::{self, what_if_all};
 
 /// How many requests may wait: more than operators make at a time, and few enough that each is
 /// answered in a minute at the largest fabrics. One is computed at a time, so that managing the
@@ -117,23 +117,25 @@ impl RoutingQueries for RouteAnalyst {
 
     fn foresee(
         &self,
-        loss: LossSelector,
+        losses: Vec<LossSelector>,
     ) -> BoxFuture<'_, Result<v1::ForeseeLossResponse, RoutingError>> {
         Box::pin(async move {
             let _place = self.places.try_acquire().map_err(|_| RoutingError::Busy)?;
             let _turn = self.last.lock().await;
             let published = self.view.published();
             let plan = plan_of(&published)?;
-            let loss = match &loss {
-                LossSelector::Cable(port) => {
-                    whatif::Loss::Cable(core_key(resolve_port(&published.names, port)?))
-                }
-                LossSelector::Node(node) => {
-                    whatif::Loss::Node(resolve_node(&published.names, node)?)
-                }
-            };
+            let names = &published.names;
+            let losses = losses.iter().map(|loss| {
+                Ok(match loss {
+                    LossSelector::Cable(port) => {
+                        whatif::Loss::Cable(core_key(resolve_port(names, port)?))
+                    }
+                    LossSelector::Node(node) => whatif::Loss::Node(resolve_node(names, node)?),
+                })
+            });
+            let losses: Vec<whatif::Loss> = losses.collect::<Result<_, RoutingError>>()?;
             let job = plan.clone();
-            let found = compute(move || what_if(&job, loss)).await?;
+            let found = compute(move || what_if_all(&job, &losses)).await?;
             let found = found.map_err(|error| RoutingError::Impossible {
                 reason: error.to_string(),
             })?;

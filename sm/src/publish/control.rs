@@ -1,11 +1,11 @@
 //! Requests to the core, and the callers that wait for them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rsm_api::model::{Selector, SubnetState};
+use rsm_api::model::{DrainQuestion, Selector, SubnetState};
 use rsm_api::resolve::resolve_node_or_port;
 use rsm_api::{BoxFuture, Control, ControlError, v1};
 use rsm_ids::{Lid, PortNum};
@@ -14,8 +14,10 @@ use rsm_routing::engine::UnknownEngine;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
+use super::drained;
 use super::published::Published;
 use super::view::View;
+use crate::avoid::{Drained, Part, Reason};
 use crate::core::convergence::Convergence;
 use crate::core::event::Ticket;
 use crate::core::role::Role;
@@ -132,6 +134,33 @@ impl Controller {
         }
     }
 
+    /// The parts of a drain, each with its reason.
+    fn parts_to_drain(
+        &self,
+        question: &DrainQuestion,
+    ) -> Result<BTreeMap<Part, Reason>, ControlError> {
+        self.check()?;
+        let published = self.view.published();
+        let since_unix_ms = self.view.unix_ms();
+        let mut parts = BTreeMap::new();
+        for name in &question.parts {
+            let (part, name, peer) = drained::part(&published, name)?;
+            let drained = Drained {
+                by: match question.by.as_str() {
+                    "" => "an operator".to_owned(),
+                    by => by.to_owned(),
+                },
+                since_unix_ms,
+                note: question.note.clone(),
+                forced: question.force,
+                name,
+                peer,
+            };
+            parts.insert(part, Reason::Drained(drained));
+        }
+        Ok(parts)
+    }
+
     fn ask(&self, command: impl FnOnce(Ticket) -> Command) -> Result<Caller<'_>, ControlError> {
         self.check()?;
         let mut waiting = self.waiting.lock();
@@ -197,6 +226,41 @@ impl Control for Controller {
         let command = Event::Command(Command::Accept(accept));
         self.events.try_send(command).map_err(unsent)?;
         Ok(accepted as u64)
+    }
+
+    fn drain(
+        &self,
+        question: DrainQuestion,
+    ) -> BoxFuture<'_, Result<Vec<v1::DrainedPart>, ControlError>> {
+        Box::pin(async move {
+            let parts = self.parts_to_drain(&question)?;
+            let wanted = parts.keys().copied().collect();
+            let forced = question.force;
+            let caller = self.ask(|ticket| Command::Drain {
+                parts,
+                forced,
+                ticket,
+            })?;
+            caller.answer().await?;
+            Ok(drained::shown_of(&self.view.published(), &wanted))
+        })
+    }
+
+    fn undrain(
+        &self,
+        parts: Vec<Selector>,
+    ) -> BoxFuture<'_, Result<(u64, v1::Convergence), ControlError>> {
+        Box::pin(async move {
+            self.check()?;
+            let published = self.view.published();
+            let parts = parts
+                .iter()
+                .map(|name| drained::drained_part(&published, name));
+            let parts: BTreeSet<Part> = parts.collect::<Result<_, _>>()?;
+            let count = parts.len() as u64;
+            let caller = self.ask(|ticket| Command::Undrain { parts, ticket })?;
+            Ok((count, caller.answer().await?))
+        })
     }
 
     fn set_engine(&self, name: String) -> BoxFuture<'_, Result<v1::Convergence, ControlError>> {

@@ -10,6 +10,7 @@ mod aliases;
 mod analysis;
 mod api_view;
 mod control;
+mod drained;
 pub mod dry_run;
 mod events;
 mod findings;

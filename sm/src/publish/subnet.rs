@@ -117,6 +117,13 @@ impl Subnet for View {
         missing(&self.published(), after, limit)
     }
 
+    fn drained(&self, after: Option<PortId>, limit: usize) -> Page<Keyed<PortId, v1::DrainedPart>> {
+        let published = self.published();
+        let all = super::drained::shown(&published).into_iter();
+        let rest = all.filter(|part| after.is_none_or(|after| part.key > after));
+        page(&published, rest, limit)
+    }
+
     fn convergences(&self, limit: usize) -> Page<v1::Convergence> {
         convergences(&self.published(), limit)
     }

@@ -29,6 +29,7 @@ mod peers_standby;
 mod sim_bringup;
 mod sim_deltas;
 mod sim_devices;
+mod sim_drain;
 mod sim_dry_run;
 mod sim_election;
 mod sim_engine;

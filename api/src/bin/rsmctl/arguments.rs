@@ -85,7 +85,7 @@ Nodes and ports:
   0x0002c90300001234:2  port 2 of that node
   17, 0x11              the port with that LID
   fe80::2:c903:0:1234   the port with that GID
-  leaf-03, leaf-03:7    the node with that description, and port 7 of it
+  leaf-03, leaf-03:7    the node with that description, and port 7 of it; any part that only one has will do
   guid:11 lid:11 gid:::11 name:11  the port or node by that kind of name, where a text fits several
 
 Examples:

@@ -3,6 +3,7 @@ use rsm_proto::List;
 use rsm_proto::v1::convergence_service_client::ConvergenceServiceClient;
 use rsm_proto::v1::fabric_service_client::FabricServiceClient;
 use rsm_proto::v1::gpu_service_client::GpuServiceClient;
+use rsm_proto::v1::maintenance_service_client::MaintenanceServiceClient;
 use rsm_proto::v1::multicast_service_client::MulticastServiceClient;
 use rsm_proto::v1::partition_service_client::PartitionServiceClient;
 use rsm_proto::v1::routing_service_client::RoutingServiceClient;
@@ -65,6 +66,10 @@ impl Session {
 
     pub(crate) fn partitions(&self) -> PartitionServiceClient<Channel> {
         PartitionServiceClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn maintenance(&self) -> MaintenanceServiceClient<Channel> {
+        MaintenanceServiceClient::new(self.channel.clone())
     }
 
     pub(crate) fn multicast(&self) -> MulticastServiceClient<Channel> {

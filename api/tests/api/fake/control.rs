@@ -1,4 +1,4 @@
-use rsm_api::model::{PortId, Selector, SimulationAction, SubnetState};
+use rsm_api::model::{DrainQuestion, PortId, Selector, SimulationAction, SubnetState};
 use rsm_api::resolve::resolve_node;
 use rsm_api::{BoxFuture, Control, ControlError, Simulation, SimulationError, v1};
 use rsm_ids::{Lid, PortNum};
@@ -51,6 +51,33 @@ impl Control for Fake {
         }
     }
 
+    fn drain(
+        &self,
+        question: DrainQuestion,
+    ) -> BoxFuture<'_, Result<Vec<v1::DrainedPart>, ControlError>> {
+        Box::pin(async move {
+            if !question.force {
+                return Err(ControlError::Refused {
+                    reason: "2 nodes would be cut off: host-1, host-2".to_owned(),
+                });
+            }
+            Ok(vec![drained(question.by, question.note)])
+        })
+    }
+
+    fn undrain(
+        &self,
+        parts: Vec<Selector>,
+    ) -> BoxFuture<'_, Result<(u64, v1::Convergence), ControlError>> {
+        Box::pin(async move {
+            let cause = "drained parts are used again".to_owned();
+            Ok((
+                parts.len() as u64,
+                next(&mut self.convergences.lock(), cause),
+            ))
+        })
+    }
+
     fn set_engine(&self, name: String) -> BoxFuture<'_, Result<v1::Convergence, ControlError>> {
         Box::pin(async move {
             match name.as_str() {
@@ -66,6 +93,23 @@ impl Control for Fake {
                 }),
             }
         })
+    }
+}
+
+/// A drained leaf with two hosts.
+pub(super) fn drained(by: String, note: String) -> v1::DrainedPart {
+    v1::DrainedPart {
+        node_guid: "0x0000000000000001".to_owned(),
+        name: "leaf-1".to_owned(),
+        by,
+        since_unix_ms: 1_700_000_000_000,
+        note,
+        forced: true,
+        state: v1::DrainState::Carrying.into(),
+        tables_checked: 1,
+        lids_checked: 40,
+        lids_over: 2,
+        ..v1::DrainedPart::default()
     }
 }
 

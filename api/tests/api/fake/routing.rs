@@ -88,9 +88,10 @@ impl RoutingQueries for Fake {
 
     fn foresee(
         &self,
-        loss: LossSelector,
+        losses: Vec<LossSelector>,
     ) -> BoxFuture<'_, Result<v1::ForeseeLossResponse, RoutingError>> {
         Box::pin(async move {
+            let loss = losses.into_iter().next().expect("the server refuses none");
             let (node, number) = match loss {
                 LossSelector::Cable(port) => {
                     let key = resolve_port(self, &port)?;

@@ -362,6 +362,22 @@ impl Subnet for Fake {
         }
     }
 
+    fn drained(&self, after: Option<PortId>, limit: usize) -> Page<Keyed<PortId, v1::DrainedPart>> {
+        let key = PortId {
+            node: Guid(1),
+            number: PortNum(0),
+        };
+        let message = super::control::drained("alice".to_owned(), "new fans".to_owned());
+        let all = [Keyed { key, message }].into_iter();
+        Page {
+            generation: GENERATION,
+            items: all
+                .filter(|part| after.is_none_or(|after| part.key > after))
+                .take(limit)
+                .collect(),
+        }
+    }
+
     fn convergences(&self, limit: usize) -> Page<v1::Convergence> {
         let all = self.convergences.lock();
         Page {

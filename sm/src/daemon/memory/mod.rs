@@ -5,6 +5,7 @@
 
 mod acknowledged;
 mod cabling;
+mod drains;
 mod groups;
 mod guids;
 mod positions;
@@ -319,6 +320,7 @@ fn remembered(persisted: &Persisted) -> SavedCoreState {
         positions: Arc::new(positions::remembered(persisted)),
         gpus: Arc::default(),
         cabling: cabling::remembered(persisted),
+        avoid: Arc::new(drains::remembered(persisted)),
         not_kept,
         habits,
         generation: persisted.plan_generation,
@@ -383,6 +385,7 @@ fn changes(
             }
         }
     }
+    drains::changes(persisted, &remembered.avoid, &mut changes);
     positions::changes(persisted, &remembered.positions, &mut changes);
     let cabling = known.map(|known| &known.cabling);
     cabling::changes(persisted, cabling, &remembered.cabling, clock, &mut changes);

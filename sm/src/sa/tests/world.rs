@@ -93,6 +93,7 @@ impl World {
             plan: Some(Arc::new(plan)),
             refused_plan: None,
             expected: Arc::default(),
+            avoid: Arc::default(),
             findings: Arc::new([]),
             history: Arc::new([]),
             stats: ClientStats::default(),

@@ -2,6 +2,8 @@
 
 mod aliases;
 mod completions;
+mod drain;
+mod drained;
 mod engine;
 mod events;
 mod expect;
@@ -24,6 +26,7 @@ mod sim;
 mod status;
 mod subscriptions;
 mod sweep;
+mod undrain;
 mod waiting;
 mod watch;
 mod whatif;
@@ -96,6 +99,12 @@ questions! {
     /// Lists nodes and cables that the subnet manager misses, or accepts that they are gone for
     /// good
     Expect(expect::ExpectArguments);
+    /// Routes around switches, cables or hosts, and waits until they are safe to unplug
+    Drain(drain::DrainArguments);
+    /// Uses drained parts again, and waits until the routes do
+    Undrain(undrain::UndrainArguments);
+    /// Drained parts: since when, by whom, and whether they may be unplugged
+    Drained(drained::DrainedArguments);
     /// The latest convergences: cause, time of each stage, packets
     History(history::HistoryArguments);
     /// The latest events

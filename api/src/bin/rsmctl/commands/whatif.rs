@@ -13,12 +13,12 @@ const SHOWN: usize = 8;
 /// The consequence of losing a cable or a node; sends nothing to the fabric
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples: rsmctl whatif unlink=leaf-03:33\n          rsmctl whatif remove=spine-02"
+    after_help = "Examples: rsmctl whatif unlink=leaf-03:33\n          rsmctl whatif remove=spine-02 unlink=leaf-03:33"
 )]
 pub(crate) struct WhatifArguments {
-    /// The loss: unlink=NODE:PORT or remove=NODE
-    #[arg(value_parser = loss, value_name = "LOSS")]
-    loss: Loss,
+    /// The losses at the same time: unlink=NODE:PORT or remove=NODE
+    #[arg(value_parser = loss, value_name = "LOSS", required = true)]
+    losses: Vec<Loss>,
 }
 
 fn loss(text: &str) -> Result<Loss, String> {
@@ -30,9 +30,17 @@ fn loss(text: &str) -> Result<Loss, String> {
 }
 
 pub(crate) async fn run(arguments: WhatifArguments, session: &mut Session) -> Result<(), Failure> {
-    let request = v1::ForeseeLossRequest {
-        loss: Some(arguments.loss),
+    let mut losses = arguments.losses.into_iter();
+    let mut request = v1::ForeseeLossRequest {
+        loss: losses.next(),
+        ..v1::ForeseeLossRequest::default()
     };
+    for loss in losses {
+        match loss {
+            Loss::Unlink(port) => request.further_unlinks.push(port),
+            Loss::Remove(node) => request.further_removes.push(node),
+        }
+    }
     let answer = session.routing().foresee_loss(request).await?;
     let found = answer.into_inner().consequence.unwrap_or_default();
     if session.output.is_json() {

@@ -1,0 +1,78 @@
+use clap::Args;
+use rsm_proto::v1;
+
+use super::waiting;
+use crate::failure::Failure;
+use crate::session::Session;
+use crate::table::Rows;
+use crate::text::{NONE, count};
+
+/// Routes around switches, cables or hosts, and waits until they are safe to unplug
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples: rsmctl drain spine-02\n          rsmctl drain leaf-03:33 leaf-03:34 --note 'new cables'"
+)]
+pub(crate) struct DrainArguments {
+    /// The parts, drained together or not at all
+    #[arg(required = true, value_name = "NODE|NODE:PORT")]
+    parts: Vec<String>,
+    /// Drain them even if ports would be cut off without them
+    #[arg(long)]
+    force: bool,
+    /// A note for other operators
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    note: String,
+}
+
+/// The operator's name in the environment.
+fn operator() -> String {
+    let names = ["SUDO_USER", "USER", "LOGNAME"];
+    let name = names.into_iter().find_map(|name| std::env::var(name).ok());
+    name.unwrap_or_default()
+}
+
+pub(crate) async fn run(arguments: DrainArguments, session: &mut Session) -> Result<(), Failure> {
+    let request = v1::DrainRequest {
+        parts: arguments.parts,
+        force: arguments.force,
+        by: operator(),
+        note: arguments.note,
+    };
+    let mut client = session.maintenance();
+    let answer = waiting::for_answer(session, client.drain(request)).await?;
+    let drained = answer.into_inner().drained;
+    if session.output.is_json() {
+        return session.output.json(&drained);
+    }
+    let mut rows = Rows::plain(2);
+    for part in drained {
+        rows.add([part.name.clone(), verdict(&part)]);
+    }
+    session.output.table(rows)
+}
+
+/// Whether a part may be unplugged, with the evidence.
+fn verdict(part: &v1::DrainedPart) -> String {
+    let looked = format!(
+        "{} looked at in {}",
+        count(part.lids_checked, "LID", "LIDs"),
+        count(part.tables_checked, "table", "tables")
+    );
+    match v1::DrainState::try_from(part.state) {
+        Ok(v1::DrainState::Safe) => {
+            format!("safe to unplug: no entry leads over it ({looked})")
+        }
+        Ok(v1::DrainState::Carrying) => format!(
+            "NOT safe to unplug: {} lead over it ({looked}); those ports would be cut off",
+            count(part.lids_over, "LID", "LIDs")
+        ),
+        Ok(v1::DrainState::InUse) => {
+            "NOT safe to unplug: routes use it, for ports would be cut off otherwise".to_owned()
+        }
+        Ok(v1::DrainState::Away) => "not there".to_owned(),
+        Ok(v1::DrainState::Changing) => {
+            "NOT yet safe to unplug: not all tables are written; see `rsmctl drained`".to_owned()
+        }
+        Ok(v1::DrainState::Unspecified) | Err(_) => NONE.to_owned(),
+    }
+}

@@ -1,0 +1,44 @@
+use clap::Args;
+use rsm_proto::v1;
+
+use crate::failure::Failure;
+use crate::session::{Session, all_pages};
+use crate::text::{label, or_none, timestamp};
+
+/// Drained parts: since when, by whom, and whether they may be unplugged
+#[derive(Debug, Args)]
+pub(crate) struct DrainedArguments {}
+
+pub(crate) async fn run(_: DrainedArguments, session: &mut Session) -> Result<(), Failure> {
+    let drained = all_pages(v1::ListDrainedRequest::default(), async |request| {
+        session.maintenance().list_drained(request).await
+    })
+    .await?;
+    session.output.list(
+        drained,
+        [
+            "DRAINED SINCE",
+            "NAME",
+            "+AT",
+            "STATE",
+            ">LIDS OVER",
+            "BY",
+            "NOTE",
+        ],
+        |part| {
+            let at = match part.port {
+                Some(port) => format!("{}:{port}", part.node_guid),
+                None => part.node_guid,
+            };
+            [
+                timestamp(part.since_unix_ms),
+                part.name,
+                at,
+                label::<v1::DrainState>(part.state),
+                part.lids_over.to_string(),
+                or_none(&part.by),
+                or_none(&part.note),
+            ]
+        },
+    )
+}

@@ -1,0 +1,148 @@
+//! Ports that would be cut off if avoided parts were unplugged.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use rsm_ids::PortKey;
+
+use super::graph::{Graph, Joined};
+use super::{Avoid, Part};
+use crate::fabric::{Fabric, NodeIx, PortRef};
+use crate::text::count;
+
+/// Most names in the text.
+const SHOWN: usize = 8;
+
+/// Ports that the subnet manager could not reach without some parts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CutOff {
+    /// The ports that hold LIDs, ascending.
+    pub ports: Vec<PortKey>,
+    /// The names of their nodes, each once, in the same order.
+    pub names: Vec<String>,
+    /// Whether the subnet manager's own port is among them: all others are cut off from it.
+    pub is_own: bool,
+}
+
+impl fmt::Display for CutOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_own {
+            return f.write_str(
+                "the subnet manager itself would be cut off from the fabric: its own port hangs there",
+            );
+        }
+        let nodes = count(self.names.len(), "node", "nodes");
+        let shown = &self.names[..self.names.len().min(SHOWN)];
+        write!(f, "{nodes} would be cut off: {}", shown.join(", "))?;
+        match self.names.len() - shown.len() {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+impl std::error::Error for CutOff {}
+
+impl Avoid {
+    /// Checks that no port is cut off on `fabric` if all parts of the set are unplugged, other than
+    /// those that are cut off already if the parts of `before` are, and those of drained nodes and
+    /// hosts' ports.
+    ///
+    /// # Errors
+    /// Some are.
+    pub fn check(
+        &self,
+        before: &Avoid,
+        fabric: &Fabric,
+        damped: &BTreeSet<PortKey>,
+    ) -> Result<(), CutOff> {
+        let graph = Graph::of(fabric, damped);
+        let (earlier, now) = (Reached::of(before, &graph), Reached::of(self, &graph));
+        let is_lost = |at: PortRef| {
+            earlier.includes(fabric, at) && !now.includes(fabric, at) && !self.is_own(fabric, at)
+        };
+        let ends = fabric.end_ports().map(|(at, _)| at);
+        let lost: Vec<PortRef> = ends.filter(|&at| is_lost(at)).collect();
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let mut nodes: Vec<NodeIx> = lost.iter().map(|at| at.node).collect();
+        nodes.dedup();
+        let is_own = now.home.is_none()
+            || fabric
+                .local
+                .is_some_and(|local| !now.includes(fabric, local));
+        Err(CutOff {
+            ports: lost.into_iter().map(|at| fabric.key(at)).collect(),
+            names: nodes.into_iter().map(|ix| fabric.node(ix).name()).collect(),
+            is_own,
+        })
+    }
+
+    /// Whether a port is of a part of this set, so that the part's removal removes the port.
+    fn is_own(&self, fabric: &Fabric, at: PortRef) -> bool {
+        let key = fabric.key(at);
+        self.parts.contains_key(&Part::Node(key.node))
+            || !fabric.node(at.node).is_switch() && self.parts.contains_key(&Part::Port(key))
+    }
+}
+
+/// The ports that the subnet manager reaches without the parts of a set.
+struct Reached<'a> {
+    avoid: &'a Avoid,
+    graph: &'a Graph<'a>,
+    /// The switches in the same set as that of the subnet manager's port; `None` where it has none.
+    home: Option<BTreeSet<usize>>,
+}
+
+impl<'a> Reached<'a> {
+    fn of(avoid: &'a Avoid, graph: &'a Graph<'a>) -> Reached<'a> {
+        let is_out = |part: Part| avoid.parts.contains_key(&part);
+        let carries = |cable: usize| {
+            let ports = graph.cables[cable].ports;
+            !ports
+                .iter()
+                .any(|&port| is_out(Part::Port(port)) || is_out(Part::Node(port.node)))
+        };
+        let mut joined = Joined::by(graph, carries);
+        let mut reached = Reached {
+            avoid,
+            graph,
+            home: None,
+        };
+        let own = graph
+            .fabric
+            .local
+            .and_then(|local| reached.switch_of(local));
+        reached.home = own.map(|own| {
+            let home = joined.set(own);
+            let all = 0..graph.switches.len();
+            all.filter(|&switch| joined.set(switch) == home).collect()
+        });
+        reached
+    }
+
+    /// The switch of an end port, if it is reached there.
+    fn switch_of(&self, at: PortRef) -> Option<usize> {
+        let fabric = self.graph.fabric;
+        let is_out = |part: Part| self.avoid.parts.contains_key(&part);
+        let key = fabric.key(at);
+        if is_out(Part::Node(key.node)) {
+            return None;
+        }
+        if fabric.node(at.node).is_switch() {
+            return self.graph.find(key.node);
+        }
+        let there = fabric.port(at).peer?;
+        let is_out = [key, there].into_iter().any(|end| is_out(Part::Port(end)))
+            || is_out(Part::Node(there.node));
+        self.graph.find(there.node).filter(|_| !is_out)
+    }
+
+    fn includes(&self, fabric: &Fabric, at: PortRef) -> bool {
+        debug_assert!(std::ptr::eq(fabric, self.graph.fabric));
+        let home = self.home.as_ref();
+        let switch = self.switch_of(at);
+        switch.is_some_and(|switch| home.is_some_and(|home| home.contains(&switch)))
+    }
+}

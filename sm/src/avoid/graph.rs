@@ -1,0 +1,147 @@
+//! The switches of a fabric, and the cables between them, for questions of connectivity.
+
+use std::collections::BTreeSet;
+
+use rsm_ids::{Guid, PortKey};
+
+use crate::fabric::{Fabric, Node};
+
+/// A cable between two switches that may carry packets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cable {
+    /// The switches at its ends, by number.
+    pub(super) ends: [usize; 2],
+    /// Its ports, the lower first.
+    pub(super) ports: [PortKey; 2],
+}
+
+/// Switches that packets can pass, ascending by GUID, and the cables between them.
+pub(super) struct Graph<'a> {
+    pub(super) fabric: &'a Fabric,
+    pub(super) switches: Vec<&'a Node>,
+    pub(super) cables: Vec<Cable>,
+    /// The cables at each switch, by number.
+    at: Vec<Vec<usize>>,
+}
+
+impl<'a> Graph<'a> {
+    /// The graph of `fabric` without the cables in `damped` (each by either end).
+    pub(super) fn of(fabric: &'a Fabric, damped: &BTreeSet<PortKey>) -> Graph<'a> {
+        let switches: Vec<&Node> = fabric.switches().map(|(_, node)| node).collect();
+        let switches: Vec<&Node> = switches
+            .into_iter()
+            .filter(|node| !node.unmanageable)
+            .collect();
+        let mut graph = Graph {
+            fabric,
+            at: vec![Vec::new(); switches.len()],
+            switches,
+            cables: Vec::new(),
+        };
+        for number in 0..graph.switches.len() {
+            let node = graph.switches[number];
+            for (here, there) in node.first_ends().filter(|(a, b)| a.node != b.node) {
+                let out = damped.contains(&here) || damped.contains(&there);
+                let Some(other) = graph.find(there.node).filter(|_| !out) else {
+                    continue;
+                };
+                let near = &node.ports[here.port.index()];
+                let far = graph.switches[other].ports.get(there.port.index());
+                if near.up && far.is_some_and(|far| far.up && far.peer == Some(here)) {
+                    graph.at[number].push(graph.cables.len());
+                    graph.at[other].push(graph.cables.len());
+                    graph.cables.push(Cable {
+                        ends: [number, other],
+                        ports: [here, there],
+                    });
+                }
+            }
+        }
+        graph
+    }
+
+    /// The number of a switch.
+    pub(super) fn find(&self, guid: Guid) -> Option<usize> {
+        self.switches
+            .binary_search_by_key(&guid, |node| node.guid)
+            .ok()
+    }
+
+    /// The cables at a switch, by number.
+    pub(super) fn cables_at(&self, switch: usize) -> &[usize] {
+        &self.at[switch]
+    }
+
+    /// The cable at a port, by number; `None` unless it joins two switches.
+    pub(super) fn cable(&self, port: PortKey) -> Option<usize> {
+        let cables = self.cables_at(self.find(port.node)?).iter().copied();
+        cables
+            .into_iter()
+            .find(|&cable| self.cables[cable].ports.contains(&port))
+    }
+
+    /// The other end of a cable at a switch.
+    pub(super) fn other(&self, cable: usize, switch: usize) -> usize {
+        let [a, b] = self.cables[cable].ends;
+        if a == switch { b } else { a }
+    }
+
+    /// Whether a host, router or aggregation node is cabled to a switch.
+    pub(super) fn has_hosts(&self, switch: usize) -> bool {
+        let mut cables = self.switches[switch].cables();
+        cables.any(|(_, there)| {
+            let node = self.fabric.node_of(there.node);
+            node.is_some_and(|node| !node.is_switch())
+        })
+    }
+}
+
+/// Which switches are joined: disjoint sets of numbers.
+#[derive(Clone)]
+pub(super) struct Joined {
+    parent: Vec<usize>,
+    sets: usize,
+}
+
+impl Joined {
+    /// `count` switches, each alone.
+    pub(super) fn new(count: usize) -> Joined {
+        Joined {
+            parent: (0..count).collect(),
+            sets: count,
+        }
+    }
+
+    /// The switches of `graph`, joined by those of its cables that `carries` holds for.
+    pub(super) fn by(graph: &Graph<'_>, carries: impl Fn(usize) -> bool) -> Joined {
+        let mut joined = Joined::new(graph.switches.len());
+        for (number, cable) in graph.cables.iter().enumerate() {
+            if carries(number) {
+                joined.join(cable.ends);
+            }
+        }
+        joined
+    }
+
+    /// The number that stands for the set of a switch.
+    pub(super) fn set(&mut self, mut switch: usize) -> usize {
+        while self.parent[switch] != switch {
+            self.parent[switch] = self.parent[self.parent[switch]];
+            switch = self.parent[switch];
+        }
+        switch
+    }
+
+    /// Joins the sets of two switches. Returns whether they were two.
+    pub(super) fn join(&mut self, [a, b]: [usize; 2]) -> bool {
+        let (a, b) = (self.set(a), self.set(b));
+        self.parent[a] = b;
+        self.sets -= usize::from(a != b);
+        a != b
+    }
+
+    /// How many sets there are.
+    pub(super) fn sets(&self) -> usize {
+        self.sets
+    }
+}

@@ -1,0 +1,216 @@
+//! Parts that stay in the fabric while routes go around them.
+//!
+//! [`Avoid`] is the set of such parts, each with its [`Reason`]: an operator drained it, or it is
+//! unhealthy. The set is a wish, and reachability goes before it: [`Avoid::resolve`] says which
+//! cables routes do without on a fabric, and which parts they use all the same because ports would
+//! be cut off otherwise. [`Avoid::try_add`] refuses parts whose removal would cut ports off.
+//!
+//! An avoided part keeps its LIDs and stays managed. A switch keeps the cables to one neighbour: its
+//! port 0, and the hosts at it, stay reachable, and no packet of others can pass through it. A
+//! host's only cable stays in use: nothing but the host's own packets passes there.
+
+mod cut_off;
+mod graph;
+mod over;
+mod resolve;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rsm_ids::{Guid, PortKey, PortNum};
+
+pub use self::cut_off::CutOff;
+pub use self::over::{Over, over};
+pub use self::resolve::Resolved;
+use crate::fabric::Fabric;
+
+/// Most parts at once: a site that drains more has another plan. At some 500 bytes each they take
+/// half a megabyte.
+pub const MAX_PARTS: usize = 1024;
+
+/// Longest note of an operator, and longest name of one, in bytes.
+pub const MAX_TEXT_BYTES: usize = 256;
+
+/// A part of the fabric, there or not.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Part {
+    /// A node with all its cables.
+    Node(Guid),
+    /// The cable at a port, whichever cable that is.
+    Port(PortKey),
+}
+
+impl Part {
+    /// Its port, or port 0 of its node.
+    pub fn key(self) -> PortKey {
+        match self {
+            Part::Node(guid) => PortKey::new(guid, PortNum::ZERO),
+            Part::Port(key) => key,
+        }
+    }
+
+    /// The node that it is, or is at.
+    pub fn node(self) -> Guid {
+        self.key().node
+    }
+
+    /// Whether it is in the fabric; a port is if it has a cable.
+    pub fn is_there(self, fabric: &Fabric) -> bool {
+        match self {
+            Part::Node(guid) => fabric.find(guid).is_some(),
+            Part::Port(key) => {
+                let at = fabric.find_port(key);
+                at.is_some_and(|at| fabric.port(at).peer.is_some())
+            }
+        }
+    }
+}
+
+/// A decision of an operator to take a part out of the routes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Drained {
+    /// The operator, as the request names him.
+    pub by: String,
+    /// When, in milliseconds since the Unix epoch.
+    pub since_unix_ms: u64,
+    /// The operator's note; often empty.
+    pub note: String,
+    /// Whether the operator accepted that ports would be cut off without the part.
+    pub forced: bool,
+    /// The name of the part at that time, `leaf-03` or `leaf-03 port 7`.
+    pub name: String,
+    /// The other end of a cable at that time.
+    pub peer: Option<PortKey>,
+}
+
+/// Why routes go around a part.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reason {
+    /// An operator drained it.
+    Drained(Drained),
+    /// It loses or damages packets; the text says how.
+    Unhealthy(String),
+}
+
+/// The parts that routes go around, at most [`MAX_PARTS`].
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Avoid {
+    parts: BTreeMap<Part, Reason>,
+}
+
+/// Why a part is not avoided.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum AvoidError {
+    /// Ports would be cut off.
+    #[error(transparent)]
+    CutOff(#[from] CutOff),
+    /// There are too many parts.
+    #[error("routes go around {MAX_PARTS} parts already, and no more are kept")]
+    TooMany,
+}
+
+impl Avoid {
+    /// Whether routes go around nothing.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// The parts with their reasons, ascending.
+    pub fn parts(&self) -> impl Iterator<Item = (Part, &Reason)> {
+        self.parts.iter().map(|(&part, reason)| (part, reason))
+    }
+
+    /// The drained parts, ascending.
+    pub fn drained(&self) -> impl Iterator<Item = (Part, &Drained)> {
+        self.parts().filter_map(|(part, reason)| match reason {
+            Reason::Drained(drained) => Some((part, drained)),
+            Reason::Unhealthy(_) => None,
+        })
+    }
+
+    /// Why routes go around a part; `None` if they do not.
+    pub fn reason(&self, part: Part) -> Option<&Reason> {
+        self.parts.get(&part)
+    }
+
+    /// Adds parts whose removal cuts no port off on `fabric`, all of them or none. A drained part
+    /// stays drained if it becomes unhealthy, an unhealthy one becomes drained. Routes do without
+    /// the cables in `damped` (each by either end) anyway.
+    ///
+    /// # Errors
+    /// Ports would be cut off that were not before, other than those of drained nodes, or there are
+    /// too many parts. The set is as before.
+    pub fn try_add(
+        &mut self,
+        parts: &BTreeMap<Part, Reason>,
+        fabric: &Fabric,
+        damped: &BTreeSet<PortKey>,
+    ) -> Result<(), AvoidError> {
+        let mut next = self.clone();
+        next.add(parts)?;
+        next.check(self, fabric, damped)?;
+        *self = next;
+        Ok(())
+    }
+
+    /// As [`Avoid::try_add`], whatever is cut off: the operator insists, or the part was there
+    /// before.
+    ///
+    /// # Errors
+    /// There are too many parts. The set is as before.
+    pub fn add(&mut self, parts: &BTreeMap<Part, Reason>) -> Result<(), AvoidError> {
+        let fresh = parts.keys().filter(|part| !self.parts.contains_key(part));
+        if self.parts.len() + fresh.count() > MAX_PARTS {
+            return Err(AvoidError::TooMany);
+        }
+        for (&part, reason) in parts {
+            let is_drained = matches!(self.parts.get(&part), Some(Reason::Drained(_)));
+            if !(is_drained && matches!(reason, Reason::Unhealthy(_))) {
+                self.parts.insert(part, reason.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes out all unhealthy parts but those in `parts`, and adds these, as many as there is room
+    /// for. Returns whether the set differs from before.
+    pub fn replace_unhealthy(&mut self, parts: &BTreeMap<Part, String>) -> bool {
+        let before = self.clone();
+        self.parts.retain(|part, reason| {
+            matches!(reason, Reason::Drained(_)) || parts.contains_key(part)
+        });
+        for (&part, why) in parts {
+            if self.parts.len() < MAX_PARTS || self.parts.contains_key(&part) {
+                let reason = Reason::Unhealthy(why.clone());
+                // There is room.
+                let _ = self.add(&BTreeMap::from([(part, reason)]));
+            }
+        }
+        *self != before
+    }
+
+    /// Takes drained parts out of the set. Returns how many there were.
+    pub fn undrain(&mut self, parts: &BTreeSet<Part>) -> usize {
+        let before = self.parts.len();
+        self.parts
+            .retain(|part, reason| matches!(reason, Reason::Unhealthy(_)) || !parts.contains(part));
+        before - self.parts.len()
+    }
+
+    /// The drained part that is meant by a node, or by a port: the port may be the other end of the
+    /// cable, now or when the part was drained.
+    pub fn drained_at(&self, part: Part, fabric: &Fabric) -> Option<Part> {
+        let is_drained = |part: &Part| matches!(self.parts.get(part), Some(Reason::Drained(_)));
+        let Part::Port(key) = part else {
+            return Some(part).filter(is_drained);
+        };
+        let peer = fabric.find_port(key).and_then(|at| fabric.port(at).peer);
+        let now = [Some(key), peer].into_iter().flatten().map(Part::Port);
+        let then = |&(part, drained): &(Part, &Drained)| {
+            drained.peer == Some(key) && !part.is_there(fabric)
+        };
+        let found = now.into_iter().find(is_drained);
+        found.or_else(|| self.drained().find(then).map(|(part, _)| part))
+    }
+}

@@ -1,0 +1,229 @@
+//! The cables that routes do without on a fabric: reachability goes before every wish.
+
+use std::collections::BTreeSet;
+
+use rsm_ids::PortKey;
+
+use super::graph::{Graph, Joined};
+use super::{Avoid, Part, Reason};
+use crate::fabric::Fabric;
+
+/// The effect of an [`Avoid`] on a fabric.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Resolved {
+    /// The cables between switches that routes do without, each by its lower end.
+    pub out: BTreeSet<PortKey>,
+    /// Parts that routes use all the same: without them, switches or the hosts at them would be cut
+    /// off.
+    pub in_use: BTreeSet<Part>,
+}
+
+impl Avoid {
+    /// The cables that routes do without on `fabric`, where they do without those in `damped` (each
+    /// by either end) anyway.
+    ///
+    /// Whatever the cables of `fabric` join stays joined. Where that needs avoided parts, unhealthy
+    /// ones are used first, then the ones drained longest ago: work at those drained last is more
+    /// likely under way.
+    pub fn resolve(&self, fabric: &Fabric, damped: &BTreeSet<PortKey>) -> Resolved {
+        let is_switch = |guid| fabric.node_of(guid).is_some_and(|node| node.is_switch());
+        if !self.parts.keys().any(|part| is_switch(part.node())) {
+            return Resolved::default();
+        }
+        let graph = Graph::of(fabric, damped);
+        let mut resolving = Resolving::new(self, &graph);
+        resolving.hang_on();
+        resolving.use_again(self.by_urgency());
+        let carries = &resolving.carries;
+        let out = graph
+            .cables
+            .iter()
+            .zip(carries)
+            .filter(|(_, carries)| !**carries);
+        Resolved {
+            out: out.map(|(cable, _)| cable.ports[0]).collect(),
+            in_use: resolving.in_use,
+        }
+    }
+
+    /// The parts in the order in which routes use them again.
+    fn by_urgency(&self) -> Vec<Part> {
+        let mut parts: Vec<Part> = self.parts.keys().copied().collect();
+        parts.sort_by_key(|part| match &self.parts[part] {
+            Reason::Unhealthy(_) => None,
+            Reason::Drained(drained) => Some(drained.since_unix_ms),
+        });
+        parts
+    }
+}
+
+/// The parts of a graph that routes use so far.
+struct Resolving<'a> {
+    graph: &'a Graph<'a>,
+    /// Avoided cables.
+    cable_out: Vec<bool>,
+    /// Avoided switches.
+    switch_out: Vec<bool>,
+    carries: Vec<bool>,
+    joined: Joined,
+    in_use: BTreeSet<Part>,
+}
+
+impl<'a> Resolving<'a> {
+    fn new(avoid: &Avoid, graph: &'a Graph<'a>) -> Resolving<'a> {
+        let mut cable_out = vec![false; graph.cables.len()];
+        let mut switch_out = vec![false; graph.switches.len()];
+        for part in avoid.parts.keys() {
+            match *part {
+                Part::Node(guid) => {
+                    if let Some(switch) = graph.find(guid) {
+                        switch_out[switch] = true;
+                    }
+                }
+                Part::Port(port) => {
+                    if let Some(cable) = graph.cable(port) {
+                        cable_out[cable] = true;
+                    }
+                }
+            }
+        }
+        let free = |cable: usize| {
+            !cable_out[cable] && !graph.cables[cable].ends.iter().any(|&end| switch_out[end])
+        };
+        let carries: Vec<bool> = (0..graph.cables.len()).map(free).collect();
+        Resolving {
+            joined: Joined::by(graph, |cable| carries[cable]),
+            graph,
+            cable_out,
+            switch_out,
+            carries,
+            in_use: BTreeSet::new(),
+        }
+    }
+
+    /// Each avoided switch keeps its cables to one neighbour, so that no packet of others passes.
+    fn hang_on(&mut self) {
+        let mut placed: Vec<bool> = self.switch_out.iter().map(|out| !out).collect();
+        loop {
+            let mut goes_on = false;
+            for switch in 0..placed.len() {
+                if placed[switch] {
+                    continue;
+                }
+                if let Some(neighbour) = self.neighbour_to_keep(switch, &placed) {
+                    self.keep_cables(switch, neighbour);
+                    placed[switch] = true;
+                    goes_on = true;
+                }
+            }
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
+    /// The neighbour that an avoided switch stays joined to. Leaves go before other switches, and
+    /// lower GUIDs before higher ones: several avoided switches then mostly share one.
+    fn neighbour_to_keep(&self, switch: usize, placed: &[bool]) -> Option<usize> {
+        let cables = self.graph.cables_at(switch).iter().copied();
+        let cables = cables.filter(|&cable| !self.cable_out[cable]);
+        let neighbours = cables.map(|cable| self.graph.other(cable, switch));
+        let neighbours: BTreeSet<usize> = neighbours.filter(|&other| placed[other]).collect();
+        let key = |&other: &usize| (self.switch_out[other], !self.graph.has_hosts(other), other);
+        neighbours.into_iter().min_by_key(key)
+    }
+
+    fn keep_cables(&mut self, switch: usize, neighbour: usize) {
+        for &cable in self.graph.cables_at(switch) {
+            if !self.cable_out[cable] && self.graph.other(cable, switch) == neighbour {
+                self.carry(cable);
+            }
+        }
+    }
+
+    fn carry(&mut self, cable: usize) {
+        self.carries[cable] = true;
+        self.joined.join(self.graph.cables[cable].ends);
+    }
+
+    /// Uses parts again, in the order of `parts`, until all is joined that the cables can join.
+    fn use_again(&mut self, mut parts: Vec<Part>) {
+        let wanted = Joined::by(self.graph, |_| true).sets();
+        while self.joined.sets() > wanted {
+            let before = self.joined.sets();
+            for &part in &parts {
+                let cables = self.cables_of(part);
+                let joins = cables.iter().any(|&cable| self.joins(cable));
+                if joins && self.joined.sets() > wanted {
+                    self.take_back(part, &cables);
+                }
+            }
+            parts.retain(|part| !self.in_use.contains(part));
+            if self.joined.sets() == before {
+                // No part joins anything alone: parts that block each other, such as a drained
+                // cable of a drained switch.
+                if parts.is_empty() {
+                    return;
+                }
+                let part = parts.remove(0);
+                let cables = self.cables_of(part);
+                self.take_back(part, &cables);
+            }
+        }
+    }
+
+    fn joins(&mut self, cable: usize) -> bool {
+        let [a, b] = self.graph.cables[cable].ends;
+        self.joined.set(a) != self.joined.set(b)
+    }
+
+    /// The cables that carry packets again with a part, as long as no other part keeps them out.
+    fn cables_of(&self, part: Part) -> Vec<usize> {
+        match part {
+            Part::Node(guid) => {
+                let Some(switch) = self.graph.find(guid) else {
+                    return Vec::new();
+                };
+                let cables = self.graph.cables_at(switch).iter().copied();
+                let free = cables.filter(|&cable| {
+                    !self.cable_out[cable] && !self.switch_out[self.graph.other(cable, switch)]
+                });
+                free.collect()
+            }
+            Part::Port(port) => {
+                let cable = self.graph.cable(port);
+                let alone = |cable: &usize| {
+                    let ends = self.graph.cables[*cable].ends;
+                    ends.iter()
+                        .all(|&end| !self.switch_out[end] || self.is_alone(end))
+                };
+                cable.filter(alone).into_iter().collect()
+            }
+        }
+    }
+
+    /// Whether no cable at a switch carries packets.
+    fn is_alone(&self, switch: usize) -> bool {
+        let mut cables = self.graph.cables_at(switch).iter();
+        !cables.any(|&cable| self.carries[cable])
+    }
+
+    fn take_back(&mut self, part: Part, cables: &[usize]) {
+        self.in_use.insert(part);
+        match part {
+            Part::Node(guid) => {
+                if let Some(switch) = self.graph.find(guid) {
+                    self.switch_out[switch] = false;
+                }
+            }
+            Part::Port(port) => {
+                if let Some(cable) = self.graph.cable(port) {
+                    self.cable_out[cable] = false;
+                }
+            }
+        }
+        for &cable in cables {
+            self.carry(cable);
+        }
+    }
+}

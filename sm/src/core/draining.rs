@@ -1,0 +1,158 @@
+//! Parts that an operator drains: tried, and taken back if ports would be cut off.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::Core;
+use super::event::{Effect, Ticket};
+use crate::avoid::{Avoid, Part, Reason};
+use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::plan::PlanError;
+
+/// How many drained parts have findings of their own; the rest share one.
+const FINDINGS: usize = 64;
+
+/// Drained parts, until their first plan.
+#[derive(Clone, Debug)]
+pub(super) struct DrainTrial {
+    ticket: Ticket,
+    /// The parts to go back to.
+    before: Arc<Avoid>,
+    /// Whether the parts are drained whatever they cut off.
+    forced: bool,
+    /// The first job around the parts; plans of earlier jobs do not concern them.
+    generation: Option<u64>,
+}
+
+impl Core {
+    /// Plans around `parts` as well, and keeps them if no port would be cut off without them, or
+    /// if the operator insists.
+    pub(super) fn drain(&mut self, parts: &BTreeMap<Part, Reason>, forced: bool, ticket: Ticket) {
+        let mut next = Avoid::clone(&self.avoid);
+        let reason = match next.add(parts) {
+            Ok(()) if self.drain_trial.is_none() => None,
+            Ok(()) => Some("another drain is under way: repeat this one after it".to_owned()),
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(reason) = reason {
+            self.effects.push_back(Effect::Declined { ticket, reason });
+            return;
+        }
+        let before = std::mem::replace(&mut self.avoid, Arc::new(next));
+        self.drain_trial = Some(DrainTrial {
+            ticket,
+            before,
+            forced,
+            generation: None,
+        });
+        self.work.plan_again("parts are drained");
+        self.work.promise(ticket);
+    }
+
+    /// Plans with drained parts again.
+    pub(super) fn undrain(&mut self, parts: &BTreeSet<Part>, ticket: Ticket) {
+        let trial = self.drain_trial.as_mut();
+        if let Some(trial) = trial {
+            Arc::make_mut(&mut trial.before).undrain(parts);
+        }
+        Arc::make_mut(&mut self.avoid).undrain(parts);
+        self.remember();
+        self.work.plan_again("drained parts are used again");
+        self.work.promise(ticket);
+    }
+
+    /// Plans around these unhealthy parts, and no other ones.
+    pub(super) fn isolate(&mut self, parts: &BTreeMap<Part, String>) {
+        if let Some(trial) = &mut self.drain_trial {
+            Arc::make_mut(&mut trial.before).replace_unhealthy(parts);
+        }
+        if Arc::make_mut(&mut self.avoid).replace_unhealthy(parts) {
+            self.work.plan_again("the set of unhealthy parts changed");
+        }
+    }
+
+    /// The avoided parts without those of a drain under way.
+    pub(super) fn avoid_in_force(&self) -> &Arc<Avoid> {
+        let trial = self.drain_trial.as_ref();
+        trial.map_or(&self.avoid, |trial| &trial.before)
+    }
+
+    /// The parts that the next job is judged against, if it may be refused for cutting ports off.
+    pub(super) fn avoided_before(&self) -> Option<Arc<Avoid>> {
+        let trial = self.drain_trial.as_ref().filter(|trial| !trial.forced);
+        trial.map(|trial| trial.before.clone())
+    }
+
+    /// Notes the generation of the first job around the parts under trial.
+    pub(super) fn note_drain(&mut self) {
+        if let Some(trial) = &mut self.drain_trial {
+            trial.generation.get_or_insert(self.generation);
+        }
+    }
+
+    /// Keeps the drained parts if the plan is of their job.
+    pub(super) fn pass_drain(&mut self) {
+        let own = |trial: &mut DrainTrial| trial.generation == Some(self.generation);
+        if self.drain_trial.take_if(own).is_some() {
+            self.remember();
+        }
+    }
+
+    /// Goes back to the parts before if the refused job was the trial's. Returns whether it was.
+    pub(super) fn fail_drain(&mut self, error: &PlanError) -> bool {
+        let own = |trial: &mut DrainTrial| trial.generation == Some(self.generation);
+        let Some(trial) = self.drain_trial.take_if(own) else {
+            return false;
+        };
+        self.avoid = trial.before;
+        self.decline(trial.ticket, error.with_causes());
+        true
+    }
+
+    /// Goes back to the parts before if the issuer of `ticket` leaves before a job has begun.
+    pub(super) fn withdraw_drain(&mut self, ticket: Ticket) {
+        let unbegun = |trial: &mut DrainTrial| trial.ticket == ticket && trial.generation.is_none();
+        if let Some(trial) = self.drain_trial.take_if(unbegun) {
+            self.avoid = trial.before;
+        }
+    }
+
+    /// The findings about drained parts, so that none is forgotten.
+    pub(super) fn findings_of_drains(&self) -> Vec<Finding> {
+        let drained = self.avoid_in_force().drained();
+        let mut findings: Vec<Finding> = drained
+            .take(FINDINGS)
+            .map(|(part, drained)| {
+                let note = match drained.note.as_str() {
+                    "" => String::new(),
+                    note => format!(" ({note})"),
+                };
+                let away = match part.is_there(&self.fabric) {
+                    true => "",
+                    false => ", which is not there now",
+                };
+                let text = format!(
+                    "{} drained {}{away}{note}: routes go around it until `rsmctl undrain`",
+                    drained.by, drained.name
+                );
+                let subject = match part {
+                    Part::Node(guid) => Subject::Node(guid),
+                    Part::Port(key) => Subject::Port(key),
+                };
+                Finding::new(FindingKind::Drained, subject, Severity::Info, text)
+            })
+            .collect();
+        let more = self.avoid_in_force().drained().skip(FINDINGS).count();
+        if more > 0 {
+            let text = format!("{more} more parts are drained: `rsmctl drained` lists all");
+            let subject = Subject::Subnet;
+            findings.push(Finding::new(
+                FindingKind::Drained,
+                subject,
+                Severity::Info,
+                text,
+            ));
+        }
+        findings
+    }
+}

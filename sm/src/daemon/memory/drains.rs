@@ -1,0 +1,154 @@
+//! Drained parts, in the store: a row for each.
+
+use std::collections::BTreeMap;
+
+use rsm_ids::{Guid, PortKey, PortNum};
+
+use super::table::{self, Rows};
+use crate::avoid::{Avoid, Drained, Part, Reason};
+use crate::store::{ChangeSet, Persisted};
+
+/// The table of drained parts. Its keys are a letter, a node's GUID and a port.
+const DRAINED: &str = "drained";
+
+const NODE: u8 = b'n';
+const PORT: u8 = b'p';
+
+/// The stored drained parts. Logs and skips invalid records.
+pub(super) fn remembered(persisted: &Persisted) -> Avoid {
+    let mut avoid = Avoid::default();
+    for (part, drained) in table::read(persisted, DRAINED, decode) {
+        let parts = BTreeMap::from([(part, Reason::Drained(drained))]);
+        if let Err(error) = avoid.add(&parts) {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "a drained part is forgotten"
+            );
+        }
+    }
+    avoid
+}
+
+/// Adds the changes that make `persisted` have these drained parts.
+pub(super) fn changes(persisted: &Persisted, avoid: &Avoid, changes: &mut ChangeSet) {
+    let row = |(part, drained): (Part, &Drained)| (key(part), encode(drained));
+    let rows: Rows = avoid.drained().map(row).collect();
+    table::replace(persisted, DRAINED, &rows, changes);
+}
+
+fn key(part: Part) -> Vec<u8> {
+    let kind = match part {
+        Part::Node(_) => NODE,
+        Part::Port(_) => PORT,
+    };
+    [&[kind][..], &port(part.key())].concat()
+}
+
+fn port(key: PortKey) -> [u8; 9] {
+    let mut bytes = [0; 9];
+    bytes[..8].copy_from_slice(&key.node.0.to_be_bytes());
+    bytes[8] = key.port.0;
+    bytes
+}
+
+/// When (8 bytes), forced (1), whether the peer is known (1), the peer (9), then three texts, each
+/// behind its length (2); big-endian.
+fn encode(drained: &Drained) -> Vec<u8> {
+    let none = PortKey::new(Guid::ZERO, PortNum::ZERO);
+    let mut value = drained.since_unix_ms.to_be_bytes().to_vec();
+    value.push(u8::from(drained.forced));
+    value.push(u8::from(drained.peer.is_some()));
+    value.extend(port(drained.peer.unwrap_or(none)));
+    for text in [&drained.by, &drained.note, &drained.name] {
+        let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
+        value.extend(length.to_be_bytes());
+        value.extend(&text.as_bytes()[..usize::from(length)]);
+    }
+    value
+}
+
+fn decode(key: &[u8], value: &[u8]) -> Option<(Part, Drained)> {
+    let (&kind, rest) = key.split_first()?;
+    let at = read_port(rest)?;
+    let part = match kind {
+        NODE => Part::Node(at.node),
+        PORT => Part::Port(at),
+        _ => return None,
+    };
+    let (since, value) = value.split_first_chunk()?;
+    let (&[forced, has_peer], value) = value.split_first_chunk()?;
+    let (peer, value) = value.split_first_chunk::<9>()?;
+    let (by, value) = read_text(value)?;
+    let (note, value) = read_text(value)?;
+    let (name, value) = read_text(value)?;
+    let drained = Drained {
+        by,
+        since_unix_ms: u64::from_be_bytes(*since),
+        note,
+        forced: forced != 0,
+        name,
+        peer: read_port(peer).filter(|_| has_peer != 0),
+    };
+    value.is_empty().then_some((part, drained))
+}
+
+fn read_port(bytes: &[u8]) -> Option<PortKey> {
+    let (guid, port) = bytes.split_first_chunk()?;
+    let &[port] = port else { return None };
+    Some(PortKey::new(Guid(u64::from_be_bytes(*guid)), PortNum(port)))
+}
+
+fn read_text(bytes: &[u8]) -> Option<(String, &[u8])> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    let (text, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+    Some((String::from_utf8(text.to_vec()).ok()?, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Namespace;
+
+    #[test]
+    fn stored_drains_are_restored_and_broken_rows_left_out() {
+        let drained = |peer| {
+            Reason::Drained(Drained {
+                by: "alice".to_owned(),
+                since_unix_ms: 1_700_000_000_000,
+                note: "ticket 7".to_owned(),
+                forced: true,
+                name: "leaf-03 port 7".to_owned(),
+                peer,
+            })
+        };
+        let here = PortKey::new(Guid(3), PortNum(7));
+        let mut avoid = Avoid::default();
+        let parts = BTreeMap::from([
+            (Part::Node(Guid(5)), drained(None)),
+            (
+                Part::Port(here),
+                drained(Some(PortKey::new(Guid(9), PortNum(1)))),
+            ),
+        ]);
+        avoid.add(&parts).expect("there is room");
+        let mut persisted = Persisted::default();
+        let change = |persisted: &Persisted, avoid: &Avoid| {
+            let mut set = ChangeSet::new();
+            changes(persisted, avoid, &mut set);
+            set
+        };
+        persisted.apply(&change(&persisted, &avoid));
+        assert_eq!(remembered(&persisted), avoid);
+        assert!(change(&persisted, &avoid).is_empty());
+        let namespace = Namespace::new(DRAINED).expect("a name");
+        let mut broken = ChangeSet::new();
+        broken.set_record(&namespace, b"x", b"").expect("room");
+        broken
+            .set_record(&namespace, &key(Part::Node(Guid(6))), &[0; 20])
+            .expect("room");
+        persisted.apply(&broken);
+        assert_eq!(remembered(&persisted), avoid);
+        persisted.apply(&change(&persisted, &Avoid::default()));
+        assert_eq!(persisted.len(), 0);
+    }
+}

@@ -1,0 +1,96 @@
+//! Plans that go around avoided parts.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::{JobKind, Outcome, PlanError, PlanJob, try_plan};
+use crate::avoid::{Avoid, Part, Reason};
+use crate::fabric::Fabric;
+use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::sweep::inventory::PortKey;
+
+/// The parts that the routes of a plan go around.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Avoided {
+    /// The parts to go around.
+    pub avoid: Arc<Avoid>,
+    /// Cables that routes avoid for other reasons, by either end.
+    pub damped: Arc<BTreeSet<PortKey>>,
+    /// Parts that routes use all the same: ports would be cut off otherwise.
+    pub in_use: BTreeSet<Part>,
+    /// Why routes use all of these parts; `None` if they go around them.
+    pub suspended: Option<String>,
+}
+
+impl Avoided {
+    /// Whether routes use a part that they should go around.
+    pub fn uses(&self, part: Part) -> bool {
+        self.suspended.is_some() || self.in_use.contains(&part)
+    }
+
+    /// The findings about parts in use on `fabric`.
+    pub(super) fn findings(&self, fabric: &Fabric) -> Vec<Finding> {
+        let parts = self.avoid.parts();
+        let used = parts.filter(|&(part, _)| self.uses(part) && part.is_there(fabric));
+        used.map(|(part, reason)| self.finding(part, reason, fabric))
+            .collect()
+    }
+
+    fn finding(&self, part: Part, reason: &Reason, fabric: &Fabric) -> Finding {
+        let key = part.key();
+        let node = fabric.node_of(key.node).map(|node| node.name());
+        let node = node.unwrap_or_else(|| key.node.to_string());
+        let (name, subject) = match part {
+            Part::Node(guid) => (node, Subject::Node(guid)),
+            Part::Port(key) => (format!("{node} port {}", key.port), Subject::Port(key)),
+        };
+        let why = match &self.suspended {
+            Some(why) => format!("no routes go around it ({why})"),
+            None => "ports would be cut off otherwise".to_owned(),
+        };
+        let text = match reason {
+            Reason::Drained(_) => format!(
+                "{name} is drained and routes use it all the same: {why}; do not unplug it, and repair the other faults first"
+            ),
+            Reason::Unhealthy(fault) => format!(
+                "{name} is unhealthy ({fault}) and routes use it all the same: {why}; repair the other faults first"
+            ),
+        };
+        Finding::new(FindingKind::DrainedInUse, subject, Severity::Warning, text)
+    }
+}
+
+/// Makes the plan of a job, around the parts that it is to avoid. If no routes go around them, the
+/// routes use them, unless the parts are on trial.
+pub(super) fn plan(job: &PlanJob) -> Result<Outcome, PlanError> {
+    let mut avoided = Avoided {
+        avoid: job.avoid.clone(),
+        damped: job.damped.clone(),
+        ..Avoided::default()
+    };
+    // Multicast is planned on the routes in force.
+    if job.avoid.is_empty() || matches!(job.kind, JobKind::Multicast { .. }) {
+        return try_plan(job, &Arc::new(avoided));
+    }
+    if let Some(before) = &job.avoided_before {
+        job.avoid.check(before, &job.fabric, &job.damped)?;
+    }
+    let resolved = job.avoid.resolve(&job.fabric, &job.damped);
+    if resolved.out.is_empty() {
+        avoided.in_use = resolved.in_use;
+        return try_plan(job, &Arc::new(avoided));
+    }
+    let damped = job.damped.union(&resolved.out).copied().collect();
+    let around = PlanJob {
+        damped: Arc::new(damped),
+        ..job.clone()
+    };
+    avoided.in_use = resolved.in_use;
+    match try_plan(&around, &Arc::new(avoided.clone())) {
+        Err(error) if job.avoided_before.is_none() => {
+            avoided.suspended = Some(error.with_causes());
+            try_plan(job, &Arc::new(avoided))
+        }
+        outcome => outcome,
+    }
+}

@@ -1,0 +1,275 @@
+//! Drained parts: routes go around them, whatever else happens, until an operator undrains them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use rsm::avoid::{Drained, Part, Reason, over};
+use rsm::core::Command;
+use rsm_ids::{Guid, PortKey};
+use rsm_routing::netlist::NodeKind;
+use rsm_tests::virtual_time::{Memory, Settings, World, expect};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Four leaves with four hosts each, two spines.
+const TREE: &str = "pgft:2;4,4;1,2;1,1";
+
+fn has_hosts(world: &World, switch: Guid) -> bool {
+    let hosts = world.nodes(NodeKind::Ca);
+    let peers = hosts
+        .iter()
+        .filter_map(|&host| world.sim.peer(host, rsm_ids::PortNum(1)).ok()?);
+    peers.into_iter().any(|peer| peer.0 == switch)
+}
+
+fn spines(world: &World) -> Vec<Guid> {
+    let switches = world.nodes(NodeKind::Switch).into_iter();
+    switches
+        .filter(|&switch| !has_hosts(world, switch))
+        .collect()
+}
+
+/// A leaf other than that of the manager's host.
+fn leaf(world: &World) -> Guid {
+    let own = world.manager().local(&world.sim).expect("it has a port");
+    let own = world
+        .sim
+        .peer(own.0, own.1)
+        .expect("it is there")
+        .expect("it is cabled")
+        .0;
+    let mut leaves = world.nodes(NodeKind::Switch).into_iter();
+    leaves
+        .find(|&switch| switch != own && has_hosts(world, switch))
+        .expect("there are more")
+}
+
+fn drain(world: &mut World, parts: &[Part], forced: bool, ticket: u64) {
+    let reason = Reason::Drained(Drained {
+        by: "alice".to_owned(),
+        since_unix_ms: ticket,
+        note: String::new(),
+        forced,
+        name: "it".to_owned(),
+        peer: None,
+    });
+    let parts: BTreeMap<Part, Reason> = parts.iter().map(|&part| (part, reason.clone())).collect();
+    world.command(Command::Drain {
+        parts,
+        forced,
+        ticket,
+    });
+    world.settle(LIMIT);
+}
+
+/// How many LIDs of others the tables lead over a part.
+fn lids_over(world: &World, part: Part) -> usize {
+    let plan = world
+        .manager()
+        .core()
+        .plan()
+        .expect("the subnet is up")
+        .clone();
+    let found = over(part, &plan, |switch| plan.table(switch));
+    found.expect("it is there").over.len()
+}
+
+fn codes(world: &World) -> Vec<&'static str> {
+    let snapshot = world.manager().snapshot().expect("it is up");
+    snapshot
+        .findings
+        .iter()
+        .map(|finding| finding.kind.code())
+        .collect()
+}
+
+#[test]
+fn a_drained_spine_carries_nothing_until_undrained() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let spine = Part::Node(spines(&world)[0]);
+    let before = world
+        .manager()
+        .core()
+        .plan()
+        .expect("it is up")
+        .routing
+        .tables
+        .clone();
+    assert!(lids_over(&world, spine) > 0);
+    world.watch();
+    drain(&mut world, &[spine], false, 7);
+    assert_eq!(world.manager().done(), &[7]);
+    assert_eq!(lids_over(&world, spine), 0);
+    assert_eq!(codes(&world), ["drained"]);
+    expect::assert_up(&world);
+    world.watched().assert_harmless();
+    let parts = BTreeSet::from([spine]);
+    world.command(Command::Undrain { parts, ticket: 8 });
+    world.settle(LIMIT);
+    assert_eq!(world.manager().done(), &[7, 8]);
+    expect::assert_up(&world);
+    expect::assert_no_findings(&world);
+    assert_eq!(
+        world
+            .manager()
+            .core()
+            .plan()
+            .expect("it is up")
+            .routing
+            .tables,
+        before
+    );
+}
+
+#[test]
+fn unplugging_a_drained_spine_loses_no_packet_between_hosts() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let spine = spines(&world)[0];
+    drain(&mut world, &[Part::Node(spine)], false, 1);
+    let tables = world.manager().core().plan().expect("it is up").clone();
+    world.sim.power_off(spine).expect("it is there");
+    world.run_for(LIMIT);
+    world.settle(LIMIT);
+    let plan = world.manager().core().plan().expect("it is up").clone();
+    assert_eq!(plan.report.unreachable_pairs, 0);
+    let hosts = world.nodes(NodeKind::Ca).into_iter();
+    let keys = hosts.map(|guid| PortKey::new(guid, rsm_ids::PortNum(1)));
+    let lids: Vec<_> = keys
+        .filter_map(|key| plan.claim(key))
+        .map(|claim| claim.base)
+        .collect();
+    for switch in world
+        .nodes(NodeKind::Switch)
+        .into_iter()
+        .filter(|&guid| guid != spine)
+    {
+        for &lid in &lids {
+            let port =
+                |plan: &rsm::plan::Plan| plan.table(switch).and_then(|table| table.port(lid));
+            assert_eq!(port(&plan), port(&tables), "{lid} at {switch} moved");
+        }
+    }
+    // It comes back drained.
+    world.sim.power_on(spine).expect("it is there");
+    world.run_for(LIMIT);
+    world.settle(LIMIT);
+    assert_eq!(lids_over(&world, Part::Node(spine)), 0);
+    assert_eq!(codes(&world), ["drained"]);
+}
+
+#[test]
+fn a_drain_that_cuts_hosts_off_is_declined_unless_forced() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let leaf = Part::Node(leaf(&world));
+    let spine = Part::Node(spines(&world)[0]);
+    drain(&mut world, &[leaf, spine], false, 1);
+    let [(1, reason)] = world.manager().declined() else {
+        panic!("{:?}", world.manager().declined());
+    };
+    assert!(reason.contains("4 nodes would be cut off"), "{reason}");
+    expect::assert_up(&world);
+    expect::assert_no_findings(&world);
+    drain(&mut world, &[leaf], true, 2);
+    assert_eq!(world.manager().done(), &[2]);
+    assert_eq!(lids_over(&world, leaf), 4, "its hosts stay reachable");
+    expect::assert_up(&world);
+}
+
+#[test]
+fn drains_survive_a_restart() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let spine = Part::Node(spines(&world)[1]);
+    drain(&mut world, &[spine], false, 1);
+    world.kill(0);
+    world.start(0, Memory::Kept);
+    world.settle(LIMIT);
+    assert_eq!(lids_over(&world, spine), 0);
+    assert_eq!(codes(&world), ["drained"]);
+}
+
+#[test]
+fn a_drained_spine_is_used_again_while_the_other_is_dead() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let [drained, other] = spines(&world)[..] else {
+        panic!("two spines");
+    };
+    drain(&mut world, &[Part::Node(drained)], false, 1);
+    world.sim.power_off(other).expect("it is there");
+    world.run_for(LIMIT);
+    world.settle(LIMIT);
+    let plan = world.manager().core().plan().expect("it is up");
+    assert_eq!(plan.report.unreachable_pairs, 0);
+    assert!(lids_over(&world, Part::Node(drained)) > 0);
+    assert!(
+        codes(&world).contains(&"drained-in-use"),
+        "{:?}",
+        codes(&world)
+    );
+    world.sim.power_on(other).expect("it is there");
+    world.run_for(LIMIT);
+    world.settle(LIMIT);
+    assert_eq!(lids_over(&world, Part::Node(drained)), 0);
+    assert_eq!(codes(&world), ["drained"]);
+}
+
+#[test]
+fn unhealthy_cables_are_avoided_as_far_as_nothing_is_cut_off() {
+    let mut world = World::brought_up(TREE, Settings::default());
+    let leaf = leaf(&world);
+    let ports = (1..=world.sim.num_ports(leaf).expect("it is there")).map(rsm_ids::PortNum);
+    let is_up = |port: &rsm_ids::PortNum| {
+        let peer = world.sim.peer(leaf, *port).expect("it is there");
+        peer.is_some_and(|peer| spines(&world).contains(&peer.0))
+    };
+    let ups: Vec<Part> = ports
+        .filter(is_up)
+        .map(|port| Part::Port(PortKey::new(leaf, port)))
+        .collect();
+    let [one, other] = ups[..] else {
+        panic!("two cables up");
+    };
+    let sick = |parts: &[Part]| {
+        let parts = parts.iter().map(|&part| (part, "symbol errors".to_owned()));
+        Command::Isolate(parts.collect())
+    };
+    world.command(sick(&[one]));
+    world.settle(LIMIT);
+    assert_eq!(lids_over(&world, one), 0);
+    expect::assert_no_findings(&world);
+    world.command(sick(&[one, other]));
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    assert_eq!(codes(&world), ["drained-in-use"]);
+    world.command(sick(&[]));
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    expect::assert_no_findings(&world);
+}
+
+#[test]
+fn a_drain_and_a_fault_beside_it_follow_the_change() {
+    use rsm::whole::Step;
+
+    let mut world = World::brought_up("fat-tree:k=6,levels=3", Settings::default());
+    let top = *spines(&world).last().expect("there are switches above");
+    let before = world.manager().convergences().len();
+    drain(&mut world, &[Part::Node(top)], false, 1);
+    assert_eq!(world.manager().done(), &[1]);
+    let leaf = leaf(&world);
+    let ports = (1..=world.sim.num_ports(leaf).expect("it is there")).map(rsm_ids::PortNum);
+    let above = spines(&world);
+    let mut ups = ports.filter(|&port| {
+        let peer = world.sim.peer(leaf, port).expect("it is there");
+        peer.is_some_and(|peer| above.contains(&peer.0))
+    });
+    let up = ups.next_back().expect("it has links up");
+    world.sim.unlink(leaf, up).expect("it is cabled");
+    world.settle(LIMIT);
+    world.sim.relink(leaf, up).expect("it was cabled");
+    world.settle(LIMIT);
+    let since = &world.manager().convergences()[before..];
+    let whole = since.iter().flat_map(|one| one.whole.iter());
+    let whole: Vec<_> = whole.filter(|whole| whole.step != Step::Paths).collect();
+    assert_eq!(whole, Vec::<&rsm::whole::Whole>::new());
+    assert_eq!(lids_over(&world, Part::Node(top)), 0);
+}
