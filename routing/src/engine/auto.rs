@@ -15,8 +15,9 @@ use crate::topology::Topology;
 /// A fabric that has ranks, however irregular, gets [`FabricTree`](super::FabricTree). On any other
 /// fabric `auto` computes the tables of [`CANDIDATES`], and takes those with the lightest fullest
 /// link. It offers `nue`, which it does not choose: its routes follow no order of the switches, so
-/// that switches drop packets while its tables are replaced, as after each fault. The choice stays
-/// until the fabric grows or other roots are given: faults do not change the engine.
+/// that switches drop packets while its tables are replaced, as after each fault. A fabric above
+/// 2^24 pairs of a switch and a channel gets `updn` without a comparison, which would take long. The
+/// choice stays until the fabric grows or other roots are given: faults do not change the engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Auto;
 
@@ -29,8 +30,8 @@ const CANDIDATES: [EngineKind; 2] = [EngineKind::FabricTree, EngineKind::UpDn];
 /// one is worth its larger repairs.
 const WORTH_LARGER_REPAIRS: f64 = 1.1;
 
-/// The most pairs of a switch and a channel with which nue is computed for its offer: its time
-/// grows with them, some two seconds on two cores here. A bound on the clock would make the offer
+/// The most pairs of a switch and a channel with which several engines are compared: their time
+/// grows with them, some four seconds on two cores here. A bound on the clock would make the choice
 /// depend on the load of the machine.
 const MOST_WORK: usize = 1 << 24;
 
@@ -103,6 +104,11 @@ impl Engine for Auto {
             let why = "because the switches stand in ranks".to_owned();
             let routing = engine.engine().route(topology, options, previous)?;
             (engine, why, routing)
+        } else if topology.switch_count() * topology.group_count() > MOST_WORK {
+            let why = "because it is free of credit loops on any fabric; others were not tried on \
+                       a fabric of this size";
+            let routing = UpDn.route(topology, options, previous)?;
+            (EngineKind::UpDn, why.to_owned(), routing)
         } else {
             best(topology, options, previous)?
         };
@@ -145,27 +151,27 @@ fn best(
         (best, _) => best,
     });
     let lightest = lightest.expect("there are candidates")?;
-    why += &offer(topology, options, lightest.fullest)?;
+    why += &offer(topology, options, lightest.fullest);
     Ok((lightest.engine, why, lightest.routing))
 }
 
 /// The load with nue, as the end of a sentence, where that is clearly lighter than `fullest`.
-fn offer(topology: &Topology, options: &Options, fullest: f64) -> Result<String, EngineError> {
-    if topology.switch_count() * topology.group_count() > MOST_WORK {
-        return Ok("; nue would take long here and was not tried".to_owned());
-    }
+fn offer(topology: &Topology, options: &Options, fullest: f64) -> String {
     let one_lane = Options {
         engine_options: options.engine_options.clone().with(&Nue::VLS, 1),
         ..options.clone()
     };
-    let nue = Nue.route(topology, &one_lane, None)?;
+    // An engine that does not fit offers nothing.
+    let Ok(nue) = Nue.route(topology, &one_lane, None) else {
+        return String::new();
+    };
     let lighter = fullest_link(topology, &nue.tables);
     if lighter * WORTH_LARGER_REPAIRS >= fullest {
-        return Ok(String::new());
+        return String::new();
     }
-    Ok(format!(
+    format!(
         "; routing.engine = \"nue\" would have {lighter:.0}, and drop packets during each repair"
-    ))
+    )
 }
 
 /// The most paths on a link, those on slower links counted as often as the fastest link is faster.
