@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn word_of_a_width_and_no_speed_is_refused() {
-        for text in ["lid 5 4xFOO", "4xhdr", "12xQ"] {
+        for text in ["lid 5 4xFOO", "4xH", "12xQ"] {
             let Err(ParseReason::Syntax { found, .. }) = rate(text.as_bytes()) else {
                 panic!("{text}");
             };

@@ -113,7 +113,7 @@ fn a_bad_matrix_is_refused_with_its_line() {
         ),
         (
             MATRIX.split("NIC Legend").next().unwrap_or_default(),
-            9,
+            10,
             "no line `NIC0: …` in the legend",
         ),
         (
