@@ -110,7 +110,7 @@ pub fn what_if_all(plan: &Arc<Plan>, losses: &[Loss]) -> Result<Consequence, Wha
     if local.is_none_or(|local| is_removed(fabric.node(local.node).guid)) {
         return Err(WhatIfError::OwnPort);
     }
-    let job = job(plan, fabric.clone());
+    let job = PlanJob::after(plan, fabric.clone());
     let mut consequence = Consequence {
         cables,
         cut_off: cut_off(plan, &fabric),
@@ -159,10 +159,6 @@ fn cables(fabric: &Fabric, loss: Loss) -> Result<Vec<(PortKey, PortKey)>, WhatIf
             Ok(ports.filter_map(cable).collect())
         }
     }
-}
-
-fn job(plan: &Arc<Plan>, fabric: Arc<Fabric>) -> PlanJob {
-    PlanJob::after(plan, fabric)
 }
 
 fn cut_off(plan: &Plan, fabric: &Fabric) -> Vec<PortKey> {
@@ -352,7 +348,7 @@ mod tests {
     #[test]
     fn planning_the_same_fabric_again_changes_nothing() {
         let plan = planned("superpod:su=1");
-        let again = job(&plan, plan.fabric.clone());
+        let again = PlanJob::after(&plan, plan.fabric.clone());
         let next = plan::plan(&again).plan().expect("it is not refused");
         let mut consequence = Consequence::default();
         compare(&mut consequence, &plan, &next);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Core;
 use super::event::{Effect, Ticket};
+use super::trial::Trial;
 use crate::avoid::{Avoid, Part, Reason};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::PlanError;
@@ -12,16 +13,13 @@ use crate::plan::PlanError;
 /// How many drained parts have findings of their own; the rest share one.
 const FINDINGS: usize = 64;
 
-/// Drained parts, until their first plan.
+/// The state before a drain.
 #[derive(Clone, Debug)]
-pub(super) struct DrainTrial {
-    ticket: Ticket,
+pub(super) struct BeforeDrain {
     /// The parts to go back to.
-    before: Arc<Avoid>,
-    /// Whether the parts are drained whatever they cut off.
+    avoid: Arc<Avoid>,
+    /// Whether the new parts are drained whatever they cut off.
     forced: bool,
-    /// The first job around the parts; plans of earlier jobs do not concern them.
-    generation: Option<u64>,
 }
 
 impl Core {
@@ -38,13 +36,8 @@ impl Core {
             self.effects.push_back(Effect::Declined { ticket, reason });
             return;
         }
-        let before = std::mem::replace(&mut self.avoid, Arc::new(next));
-        self.drain_trial = Some(DrainTrial {
-            ticket,
-            before,
-            forced,
-            generation: None,
-        });
+        let avoid = std::mem::replace(&mut self.avoid, Arc::new(next));
+        self.drain_trial = Some(Trial::new(ticket, BeforeDrain { avoid, forced }));
         self.work.plan_again("parts are drained");
         self.work.promise(ticket);
     }
@@ -53,7 +46,7 @@ impl Core {
     pub(super) fn undrain(&mut self, parts: &BTreeSet<Part>, ticket: Ticket) {
         let trial = self.drain_trial.as_mut();
         if let Some(trial) = trial {
-            Arc::make_mut(&mut trial.before).undrain(parts);
+            Arc::make_mut(&mut trial.before.avoid).undrain(parts);
         }
         Arc::make_mut(&mut self.avoid).undrain(parts);
         self.remember();
@@ -64,7 +57,7 @@ impl Core {
     /// Plans around these unhealthy parts, and no other ones.
     pub(super) fn isolate(&mut self, parts: &BTreeMap<Part, String>) {
         if let Some(trial) = &mut self.drain_trial {
-            Arc::make_mut(&mut trial.before).replace_unhealthy(parts);
+            Arc::make_mut(&mut trial.before.avoid).replace_unhealthy(parts);
         }
         if Arc::make_mut(&mut self.avoid).replace_unhealthy(parts) {
             self.work.plan_again("the set of unhealthy parts changed");
@@ -74,46 +67,44 @@ impl Core {
     /// The avoided parts without those of a drain under way.
     pub(super) fn avoid_in_force(&self) -> &Arc<Avoid> {
         let trial = self.drain_trial.as_ref();
-        trial.map_or(&self.avoid, |trial| &trial.before)
+        trial.map_or(&self.avoid, |trial| &trial.before.avoid)
     }
 
     /// The parts that the next job is judged against, if it may be refused for cutting ports off.
     pub(super) fn avoided_before(&self) -> Option<Arc<Avoid>> {
-        let trial = self.drain_trial.as_ref().filter(|trial| !trial.forced);
-        trial.map(|trial| trial.before.clone())
+        let before = self.drain_trial.as_ref().map(|trial| &trial.before);
+        let refusable = before.filter(|before| !before.forced);
+        refusable.map(|before| before.avoid.clone())
     }
 
     /// Notes the generation of the first job around the parts under trial.
     pub(super) fn note_drain(&mut self) {
         if let Some(trial) = &mut self.drain_trial {
-            trial.generation.get_or_insert(self.generation);
+            trial.note(self.generation);
         }
     }
 
     /// Keeps the drained parts if the plan is of their job.
     pub(super) fn pass_drain(&mut self) {
-        let own = |trial: &mut DrainTrial| trial.generation == Some(self.generation);
-        if self.drain_trial.take_if(own).is_some() {
+        if Trial::end(&mut self.drain_trial, self.generation).is_some() {
             self.remember();
         }
     }
 
     /// Goes back to the parts before if the refused job was the trial's. Returns whether it was.
     pub(super) fn fail_drain(&mut self, error: &PlanError) -> bool {
-        let own = |trial: &mut DrainTrial| trial.generation == Some(self.generation);
-        let Some(trial) = self.drain_trial.take_if(own) else {
+        let Some(trial) = Trial::end(&mut self.drain_trial, self.generation) else {
             return false;
         };
-        self.avoid = trial.before;
+        self.avoid = trial.before.avoid;
         self.decline(trial.ticket, error.with_causes());
         true
     }
 
     /// Goes back to the parts before if the issuer of `ticket` leaves before a job has begun.
     pub(super) fn withdraw_drain(&mut self, ticket: Ticket) {
-        let unbegun = |trial: &mut DrainTrial| trial.ticket == ticket && trial.generation.is_none();
-        if let Some(trial) = self.drain_trial.take_if(unbegun) {
-            self.avoid = trial.before;
+        if let Some(trial) = Trial::withdraw(&mut self.drain_trial, ticket) {
+            self.avoid = trial.before.avoid;
         }
     }
 

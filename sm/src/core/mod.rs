@@ -50,11 +50,12 @@ use rsm_gdr::hosts::GpuInventory;
 use rsm_mad::Time;
 use rsm_mad::client::Client;
 use rsm_mad::transport::{Datagram, Inbound};
+use rsm_routing::engine::EngineKind;
 
 pub use self::activity::{Activity, PassProgress};
 use self::convergence::{Convergence, Meter};
 use self::damping::Damping;
-use self::draining::DrainTrial;
+use self::draining::BeforeDrain;
 use self::election::Election;
 pub use self::event::{Command, Effect, Event};
 use self::first_sweep::{FirstSweep, Told};
@@ -150,7 +151,7 @@ pub struct Core {
     /// Parts that routes go around as far as all ports stay reachable.
     avoid: Arc<Avoid>,
     /// A drain that has not made a plan yet.
-    drain_trial: Option<DrainTrial>,
+    drain_trial: Option<Trial<BeforeDrain>>,
     first_sweep: FirstSweep,
     told: Told,
     /// Links in `damped` that do not become Active.
@@ -212,7 +213,7 @@ pub struct Core {
     port_retrained: bool,
     pass: Pass,
     /// A requested engine that has not made a plan yet.
-    trial: Option<Trial>,
+    trial: Option<Trial<EngineKind>>,
     /// Active ports whose MTU or VLs are not as planned.
     mismatches: BTreeMap<PortKey, LinkMismatch>,
     /// From the next full sweep on, distrust the tables that switches hold.

@@ -8,14 +8,40 @@ use super::Core;
 use super::event::{Effect, Ticket};
 use crate::plan::PlanError;
 
-/// A requested engine, until its first plan.
+/// A requested setting of routes, until its first plan.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Trial {
-    ticket: Ticket,
-    /// The engine to go back to.
-    before: EngineKind,
-    /// The first job with the engine; plans of earlier jobs do not concern it.
+pub(super) struct Trial<T> {
+    pub(super) ticket: Ticket,
+    /// The setting to go back to.
+    pub(super) before: T,
+    /// The first job with the requested setting; plans of earlier jobs do not concern it.
     generation: Option<u64>,
+}
+
+impl<T> Trial<T> {
+    /// A trial that no job has yet.
+    pub(super) fn new(ticket: Ticket, before: T) -> Trial<T> {
+        Trial {
+            ticket,
+            before,
+            generation: None,
+        }
+    }
+
+    /// Notes the generation of the first job with the requested setting.
+    pub(super) fn note(&mut self, generation: u64) {
+        self.generation.get_or_insert(generation);
+    }
+
+    /// Ends the trial if the job of this generation is its own.
+    pub(super) fn end(trial: &mut Option<Trial<T>>, generation: u64) -> Option<Trial<T>> {
+        trial.take_if(|trial| trial.generation == Some(generation))
+    }
+
+    /// Ends the trial of `ticket` if no job has its setting yet.
+    pub(super) fn withdraw(trial: &mut Option<Trial<T>>, ticket: Ticket) -> Option<Trial<T>> {
+        trial.take_if(|trial| trial.ticket == ticket && trial.generation.is_none())
+    }
 }
 
 impl Core {
@@ -30,11 +56,7 @@ impl Core {
         }
         let policy = Arc::make_mut(&mut self.config.policy);
         let before = std::mem::replace(&mut policy.engine, engine);
-        self.trial = Some(Trial {
-            ticket,
-            before,
-            generation: None,
-        });
+        self.trial = Some(Trial::new(ticket, before));
         self.work.plan_again(format!("engine {engine} requested"));
         self.work.promise(ticket);
     }
@@ -42,20 +64,18 @@ impl Core {
     /// Notes the generation of the first job with the engine under trial.
     pub(super) fn note_trial(&mut self) {
         if let Some(trial) = &mut self.trial {
-            trial.generation.get_or_insert(self.generation);
+            trial.note(self.generation);
         }
     }
 
     /// Ends the trial with success if the plan is of its job.
     pub(super) fn pass_trial(&mut self) {
-        self.trial
-            .take_if(|trial| trial.generation == Some(self.generation));
+        Trial::end(&mut self.trial, self.generation);
     }
 
     /// Goes back to the engine before if the refused job was the trial's. Returns whether it was.
     pub(super) fn fail_trial(&mut self, error: &PlanError) -> bool {
-        let own = |trial: &mut Trial| trial.generation == Some(self.generation);
-        let Some(trial) = self.trial.take_if(own) else {
+        let Some(trial) = Trial::end(&mut self.trial, self.generation) else {
             return false;
         };
         Arc::make_mut(&mut self.config.policy).engine = trial.before;
@@ -68,8 +88,7 @@ impl Core {
     pub(super) fn withdraw(&mut self, ticket: Ticket) {
         self.work.withdraw(ticket);
         self.withdraw_drain(ticket);
-        let unbegun = |trial: &mut Trial| trial.ticket == ticket && trial.generation.is_none();
-        if let Some(trial) = self.trial.take_if(unbegun) {
+        if let Some(trial) = Trial::withdraw(&mut self.trial, ticket) {
             Arc::make_mut(&mut self.config.policy).engine = trial.before;
         }
     }

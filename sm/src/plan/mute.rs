@@ -32,9 +32,6 @@ pub(super) struct Around {
     pub(super) reached: Tables,
     /// Whether planned entries of other switches wait for the mute ones.
     pub(super) has_cut: bool,
-    /// Whether two mute switches are neighbours: no cut elsewhere takes an illegal turn away that
-    /// their entries make together.
-    pub(super) has_neighbours: bool,
 }
 
 fn is_mute(held: &HeldTable) -> bool {
@@ -45,6 +42,14 @@ fn is_mute(held: &HeldTable) -> bool {
 pub(super) fn is_any(topology: &Topology, held: &[HeldTable]) -> bool {
     held.iter()
         .any(|held| is_mute(held) && topology.switch_by_guid(held.switch).is_some())
+}
+
+/// Whether two mute switches are neighbours: no cut elsewhere takes an illegal turn away that their
+/// entries make together.
+pub(super) fn are_neighbours(topology: &Topology, held: &[HeldTable]) -> bool {
+    let mute = mute_switches(topology, held);
+    mute.keys()
+        .any(|&switch| has_neighbour_in(topology, switch, &mute))
 }
 
 /// `None` if no switch is mute. `old` and `planned` are in the order of `topology`; `planned`
@@ -92,19 +97,17 @@ pub(super) fn around(
     for &(switch, lid) in &cuts {
         reached.lfts[switch.index()].set_entry(lid, NO_PATH);
     }
-    let has_mute_neighbour = |&switch: &SwitchIdx| has_neighbour_in(topology, switch, &mute);
     Some(Around {
         tried: tried(topology, &mute),
         mute: mute.values().map(|held| held.switch).collect(),
         reached,
         has_cut: !cuts.is_empty(),
-        has_neighbours: mute.keys().any(has_mute_neighbour),
     })
 }
 
 /// The tables that can be reached without the mute switches where no order of the switches helps:
 /// the planned ones without the entries that could close a credit loop with an entry that a mute
-/// switch may hold. `None` if no switch is mute, or if such a loop has no other entry that changes.
+/// switch may hold. `None` if such a loop has no other entry that changes.
 pub(super) fn beside(
     topology: &Topology,
     held: &[HeldTable],
@@ -112,24 +115,17 @@ pub(super) fn beside(
 ) -> Option<Around> {
     let mute = mute_switches(topology, held);
     let tried = tried(topology, &mute);
-    let mut reached = None;
     // Rather not write to a mute switch than not at all.
-    for tried in [tried, BTreeSet::new()] {
+    let (reached, tried) = [tried, BTreeSet::new()].into_iter().find_map(|tried| {
         let unwritten = unwritten(&mute, &tried, (old, planned));
-        if let Some(tables) = unwritten.reachable(topology, old, planned) {
-            reached = Some((tables, tried));
-            break;
-        }
-    }
-    let (reached, tried) = reached.filter(|_| !mute.is_empty())?;
+        let reached = unwritten.reachable(topology, old, planned)?;
+        Some((reached, tried))
+    })?;
     Some(Around {
         tried,
         mute: mute.values().map(|held| held.switch).collect(),
         reached,
         has_cut: true,
-        has_neighbours: mute
-            .keys()
-            .any(|&switch| has_neighbour_in(topology, switch, &mute)),
     })
 }
 

@@ -234,7 +234,8 @@ pub(super) fn route(
     let before = before.filter(|(stages, _)| !stages.has_cut);
     let follows_own = before.is_none();
     let is_safe = |(stages, around): &(Stages, Option<Around>)| {
-        let beside = around.as_ref().filter(|around| around.has_neighbours);
+        let around = around.as_ref();
+        let beside = around.filter(|_| mute::are_neighbours(topology, held));
         beside.is_none_or(|around| {
             mute::is_safe_beside(topology, held, around, (old, planned), &stages.tables)
         })

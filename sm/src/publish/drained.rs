@@ -12,16 +12,20 @@ use super::published::Published;
 use crate::avoid::{Drained, Part, over};
 use crate::sweep::inventory::PortKey;
 
-/// The drained parts, ascending by key.
-pub(super) fn shown(published: &Published) -> Vec<Keyed<PortId, v1::DrainedPart>> {
-    let avoid = &published.snapshot.avoid;
-    let shown = avoid.drained().map(|(part, drained)| Keyed {
-        key: api_key(part.key()),
+/// The drained parts whose keys are wanted, ascending by key. Looks into the tables as each one is
+/// taken.
+pub(super) fn shown(
+    published: &Published,
+    is_wanted: impl Fn(PortId) -> bool,
+) -> impl Iterator<Item = Keyed<PortId, v1::DrainedPart>> {
+    let drained = published.snapshot.avoid.drained();
+    let keyed = drained.map(|(part, drained)| (api_key(part.key()), part, drained));
+    let mut wanted: Vec<_> = keyed.filter(|&(key, ..)| is_wanted(key)).collect();
+    wanted.sort_by_key(|&(key, ..)| key);
+    wanted.into_iter().map(move |(key, part, drained)| Keyed {
+        key,
         message: message(published, part, drained),
-    });
-    let mut shown: Vec<_> = shown.collect();
-    shown.sort_by_key(|part| part.key);
-    shown
+    })
 }
 
 fn message(published: &Published, part: Part, drained: &Drained) -> v1::DrainedPart {
@@ -122,8 +126,7 @@ pub(super) fn drained_part(published: &Published, name: &Selector) -> Result<Par
 /// The messages of some parts, in the order of the list.
 pub(super) fn shown_of(published: &Published, parts: &BTreeSet<Part>) -> Vec<v1::DrainedPart> {
     let keys: BTreeSet<PortId> = parts.iter().map(|part| api_key(part.key())).collect();
-    let all = shown(published).into_iter();
-    all.filter(|part| keys.contains(&part.key))
+    shown(published, |key| keys.contains(&key))
         .map(|part| part.message)
         .collect()
 }

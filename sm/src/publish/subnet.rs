@@ -119,8 +119,8 @@ impl Subnet for View {
 
     fn drained(&self, after: Option<PortId>, limit: usize) -> Page<Keyed<PortId, v1::DrainedPart>> {
         let published = self.published();
-        let all = super::drained::shown(&published).into_iter();
-        let rest = all.filter(|part| after.is_none_or(|after| part.key > after));
+        let is_after = |key| after.is_none_or(|after| key > after);
+        let rest = super::drained::shown(&published, is_after);
         page(&published, rest, limit)
     }
 

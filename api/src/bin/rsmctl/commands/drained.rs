@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::text::{label, or_none, timestamp};
 
-/// Drained parts: since when, by whom, and whether they may be unplugged
+/// Lists drained parts: time, operator, note, and whether each may be unplugged
 #[derive(Debug, Args)]
 pub(crate) struct DrainedArguments {}
 

@@ -103,7 +103,7 @@ questions! {
     Drain(drain::DrainArguments);
     /// Uses drained parts again, and waits until the routes do
     Undrain(undrain::UndrainArguments);
-    /// Drained parts: since when, by whom, and whether they may be unplugged
+    /// Lists drained parts: time, operator, note, and whether each may be unplugged
     Drained(drained::DrainedArguments);
     /// The latest convergences: cause, time of each stage, packets
     History(history::HistoryArguments);
