@@ -4,6 +4,7 @@
 //! [`Simulation`]: it answers questions of [`model`] with messages of [`v1`]. [`Server`] serves
 //! them.
 
+pub mod access;
 pub mod client;
 pub mod error;
 pub mod limits;

@@ -4,7 +4,6 @@ use rsm_proto::v1;
 use rsm_proto::v1::convergence_service_server::ConvergenceService;
 use tonic::{Request, Response, Status};
 
-use super::access::Access;
 use super::paging::Listing;
 use super::request::selector;
 use crate::limits::MAX_CONVERGENCES;
@@ -15,7 +14,6 @@ use crate::traits::{Control, Subnet};
 pub(super) struct Convergences {
     pub(super) subnet: Arc<dyn Subnet>,
     pub(super) control: Arc<dyn Control>,
-    pub(super) access: Access,
 }
 
 #[tonic::async_trait]
@@ -50,7 +48,6 @@ impl ConvergenceService for Convergences {
         &self,
         request: Request<v1::ResweepRequest>,
     ) -> Result<Response<v1::ResweepResponse>, Status> {
-        self.access.require_everything("Resweep")?;
         let request = request.get_ref();
         let convergence = if request.rewrite {
             self.control.rewrite().await?
@@ -66,7 +63,6 @@ impl ConvergenceService for Convergences {
         &self,
         request: Request<v1::AcceptMissingRequest>,
     ) -> Result<Response<v1::AcceptMissingResponse>, Status> {
-        self.access.require_everything("AcceptMissing")?;
         let v1::AcceptMissingRequest { name, all } = request.into_inner();
         let name = match (all, name.is_empty()) {
             (true, true) => None,

@@ -360,7 +360,8 @@ sections! {
 
     /// Where rsm serves rsmctl and other clients.
     api: ApiConfig {
-        /// TCP address at which rsm serves requests that only read. Empty: none.
+        /// TCP address at which rsm serves requests: those that only read, and those that change
+        /// something where the client proves an identity with a role for it. Empty: none.
         listen: Option<SocketAddr> = Some(SocketAddr::from(([127, 0, 0, 1], 50_051))), example "\"127.0.0.1:50051\"", at start;
 
         /// The Unix socket at which rsm serves all requests; --socket wins. Not set: rsm.sock in the
@@ -371,6 +372,47 @@ sections! {
         /// Whether rsm serves all requests at the address `listen`, too, to any client that reaches
         /// it.
         insecure_admin: bool = false, at start;
+
+        /// Whether clients at the address `listen` may read without an identity.
+        anonymous_reading: bool = true;
+
+        /// The file of roles: on each line uid, gid, san, cn or jwt, a name, and roles of read,
+        /// operate, tenant:P_KEYS, admin and secrets. Not set: each process that may open the
+        /// socket has all roles but secrets.
+        roles_file: Option<PathBuf> = None, example "\"/etc/rsm/roles\"";
+
+        /// The certificate of the address `listen` with those of intermediate CAs, in PEM: rsm then
+        /// serves TLS there, and nothing else. SIGHUP reads the files of TLS again.
+        tls_certificate: Option<PathBuf> = None, example "\"/etc/rsm/tls.crt\"", at start;
+
+        /// The private key of `tls_certificate`, in PEM.
+        tls_key: Option<PathBuf> = None, example "\"/etc/rsm/tls.key\"", at start;
+
+        /// The CAs of client certificates, in PEM. Not set: rsm asks for no client certificate.
+        tls_client_ca: Option<PathBuf> = None, example "\"/etc/rsm/client-ca.crt\"", at start;
+
+        /// The public keys of bearer tokens (JWT), a JSON Web Key Set. Not set: rsm takes no token.
+        jwks_file: Option<PathBuf> = None, example "\"/etc/rsm/jwks.json\"";
+
+        /// The claim `iss` that a token must have.
+        jwt_issuer: String = String::new();
+
+        /// The value that the claim `aud` of a token must have.
+        jwt_audience: String = String::new();
+
+        /// The claim of a token with names that lines `jwt` of roles_file give roles to.
+        jwt_roles_claim: String = "roles".to_owned();
+
+        /// Requests of one identity per second that only read; four seconds' worth may come at
+        /// once. Zero: no limit.
+        reads_per_s: u32 = 1_000, takes number(0, 1_000_000);
+
+        /// The same for requests that may change something.
+        changes_per_s: u32 = 50, takes number(0, 1_000_000);
+
+        /// Megabytes of the audit log audit.jsonl in the folder of [state] at which rsm begins it
+        /// anew; four older ones stay.
+        audit_max_mb: u32 = 16, takes number(1, 1_000), at start;
     }
 
     /// The files that rsm writes after each convergence.

@@ -5,6 +5,7 @@
 //! passes snapshots to the readers and to [the SA](sa), and stored state to the thread of the
 //! store.
 
+mod access;
 mod attachment;
 mod clock;
 mod compute;
@@ -34,6 +35,7 @@ use rsm_api::Subnet as _;
 use rsm_mad::transport::{Inbound, PortEvent, Sink, Sinks};
 use tokio::sync::mpsc;
 
+use self::access::Access;
 pub use self::attachment::FabricSpec;
 use self::attachment::{Line, Presence};
 use self::clock::Clock;
@@ -163,6 +165,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         Arc::new(Simulator::new(simulated.handle, simulated.netlist))
             as Arc<dyn rsm_api::Simulation>
     });
+    let access = Access::start(&options.config.api, state_dir, findings.clone())?;
     let server = if options.once {
         None
     } else {
@@ -182,7 +185,9 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
                 gpu_sink(inbox.clone()),
             ))),
         };
-        Some(serve(&options, backend).await?)
+        // Ends with the runtime.
+        tokio::spawn(access.clone().watch_certificate());
+        Some(serve(&options, &access, backend).await?)
     };
     let shell = Shell {
         partitions: core_config.policy.partitions.clone(),
@@ -192,6 +197,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         inbox,
         view,
         controller,
+        access: access.clone(),
         sa_handle,
         keeper,
         dumper: Dumper::start(options.config.dump.dir.clone(), findings.clone())?,
@@ -209,6 +215,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
     if let Some(server) = server {
         server.stop().await;
     }
+    access.finish();
     result
 }
 
@@ -244,6 +251,7 @@ struct Shell {
     inbox: mpsc::Sender<Event>,
     view: Arc<View>,
     controller: Arc<Controller>,
+    access: Access,
     sa_handle: SaHandle,
     keeper: Keeper,
     dumper: Dumper,
