@@ -44,6 +44,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
     }
     builder.compile_fds(descriptors)?;
+    compile_etcd()
+}
+
+/// Compiles the part of etcd's API that rsm calls: clients only.
+fn compile_etcd() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed=etcd");
+    let descriptors = protox::compile(proto_files(Path::new("etcd"))?, ["etcd"])?;
+    tonic_prost_build::configure()
+        .build_server(false)
+        .compile_fds(descriptors)?;
     Ok(())
 }
 

@@ -14,6 +14,9 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = &[
     ("smpquery", "infiniband-diags"),
     ("osmtest", "opensm"),
     ("ibdmchk", "ibutils"),
+    ("etcd", "etcd-server"),
+    ("etcdctl", "etcd-client"),
+    ("openssl", "openssl"),
 ];
 
 /// Directories searched besides `PATH`: Debian keeps most of these programs where an unprivileged

@@ -12,6 +12,7 @@ mod peers_bringup;
 mod peers_config;
 mod peers_dry_run;
 mod peers_election;
+mod peers_etcd;
 mod peers_harness;
 mod peers_ibdmchk;
 mod peers_link;
