@@ -22,6 +22,7 @@ pub mod plan;
 pub mod port_info;
 pub mod publish;
 pub mod push;
+pub mod qos;
 pub mod sa;
 pub mod store;
 pub mod sweep;

@@ -71,6 +71,8 @@ pub(super) enum Kind {
     Text,
     /// One of the words that the function names.
     Word(fn() -> Vec<&'static str>),
+    /// A string of this form.
+    Form(&'static str),
 }
 
 /// A value as a file states it.
@@ -319,6 +321,7 @@ impl ConfigKey {
             Kind::Address => "an address and port, a string such as \"127.0.0.1:50051\", \
                               or \"\" for none"
                 .to_owned(),
+            Kind::Form(form) => form.to_owned(),
             Kind::Word(words) => {
                 let words: Vec<_> = words().iter().map(|word| format!("\"{word}\"")).collect();
                 format!("one of {}", words.join(", "))

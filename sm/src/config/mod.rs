@@ -20,6 +20,7 @@ mod tables_file;
 #[cfg(test)]
 mod tests;
 mod toml_file;
+mod vl_tables;
 mod words;
 
 pub use categories_file::parse_categories;
@@ -37,9 +38,10 @@ pub use partitions::{
 };
 pub use schema::{
     ApiConfig, Config, DumpConfig, FlapConfig, LidConfig, LinkConfig, LogConfig, PartitionConfig,
-    RoutingConfig, SmConfig, StateConfig, SweepConfig,
+    QosConfig, RoutingConfig, SmConfig, StateConfig, SweepConfig,
 };
 pub use tables_file::load_tables;
+pub use vl_tables::{SlToVl, VlWeights};
 pub use words::{Enforcement, Takeover};
 
 use std::collections::BTreeSet;

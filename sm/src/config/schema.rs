@@ -12,7 +12,7 @@ use rsm_routing::engine::{EngineKind, EngineOptions};
 
 use super::field::{Applies, ConfigKey, Kind, Place, Takes};
 use super::opensm::Convert;
-use super::{Enforcement, Takeover};
+use super::{Enforcement, SlToVl, Takeover, VlWeights};
 
 /// An hour: longer intervals are a slip of the unit.
 const HOUR_MS: u64 = 3_600_000;
@@ -344,6 +344,114 @@ sections! {
     } without a key {
         /// Whether the file may be missing: OpenSM writes the name of one into every configuration.
         file_may_be_missing: bool = false;
+    }
+
+    /// Quality of service: how the service levels (SLs) of packets share links.
+    qos: QosConfig {
+        /// Whether rsm sets the tables of this section at every port. If not, rsm sets only those
+        /// that the engine needs, and devices keep what they hold of the others.
+        enabled: bool = false, opensm "qos" as Flag;
+
+        /// Whether rsm sets the SLtoVLMappingTables from all inputs to an output of a switch by one
+        /// request, where the switch can take that. rsm does not read such tables back.
+        // SwitchInfo.OptimizedSLtoVLMappingProgramming (IBA 14.2.5.4).
+        optimized_sl2vl: bool = true, opensm "use_optimized_slvl" as FlagUnless(false);
+
+        /// The most data VLs that a port uses, 1 to 15, rounded down to 1, 2, 4, 8 or 15. Not set:
+        /// as many as both ends of its link have. This key and the next four are for every port,
+        /// unless a key with the kind of the port in its name says otherwise.
+        // PortInfo.OperationalVLs.
+        max_vls: Option<u8> = None, takes number(1, 15), example "8", opensm "qos_max_vls" as NumberUnless(0);
+
+        /// Units of 4096 bytes that a port sends by the table of high priority before it sends a
+        /// packet by that of low priority; 255: without limit, 0: one packet. Not set: 0.
+        // PortInfo.VLHighLimit (IBA 7.6.9.2).
+        high_limit: Option<u8> = None, takes number(0, 255), example "0", opensm "qos_high_limit" as Limit;
+
+        /// The table of high priority: VLs and their weights in units of 64 bytes.
+        vlarb_high: Option<VlWeights> = None, example "\"0:4,1:0,2:0,3:0,4:0,5:0,6:0,7:0,8:0,9:0,10:0,11:0,12:0,13:0,14:0\"", opensm "qos_vlarb_high" as Text;
+
+        /// The table of low priority.
+        vlarb_low: Option<VlWeights> = None, example "\"0:0,1:4,2:4,3:4,4:4,5:4,6:4,7:4,8:4,9:4,10:4,11:4,12:4,13:4,14:4\"", opensm "qos_vlarb_low" as Text;
+
+        /// The VL of each SL. A port that uses fewer VLs takes the remainder by their number, a
+        /// power of two; VL 15 drops packets.
+        sl2vl: Option<SlToVl> = None, example "\"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\"", opensm "qos_sl2vl" as Text;
+
+        /// `max_vls` of ports of channel adapters.
+        ca_max_vls: Option<u8> = None, takes number(1, 15), example "8", opensm "qos_ca_max_vls" as NumberUnless(0);
+
+        /// `high_limit` of the same ports.
+        ca_high_limit: Option<u8> = None, takes number(0, 255), example "0", opensm "qos_ca_high_limit" as Limit;
+
+        /// `vlarb_high` of the same ports.
+        ca_vlarb_high: Option<VlWeights> = None, example "\"0:4,1:0\"", opensm "qos_ca_vlarb_high" as Text;
+
+        /// `vlarb_low` of the same ports.
+        ca_vlarb_low: Option<VlWeights> = None, example "\"0:0,1:4\"", opensm "qos_ca_vlarb_low" as Text;
+
+        /// `sl2vl` of the same ports.
+        ca_sl2vl: Option<SlToVl> = None, example "\"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\"", opensm "qos_ca_sl2vl" as Text;
+
+        /// `max_vls` of port 0 of switches, where it is an enhanced one.
+        sw0_max_vls: Option<u8> = None, takes number(1, 15), example "8", opensm "qos_sw0_max_vls" as NumberUnless(0);
+
+        /// `high_limit` of the same ports.
+        sw0_high_limit: Option<u8> = None, takes number(0, 255), example "0", opensm "qos_sw0_high_limit" as Limit;
+
+        /// `vlarb_high` of the same ports.
+        sw0_vlarb_high: Option<VlWeights> = None, example "\"0:4,1:0\"", opensm "qos_sw0_vlarb_high" as Text;
+
+        /// `vlarb_low` of the same ports.
+        sw0_vlarb_low: Option<VlWeights> = None, example "\"0:0,1:4\"", opensm "qos_sw0_vlarb_low" as Text;
+
+        /// `sl2vl` of the same ports.
+        sw0_sl2vl: Option<SlToVl> = None, example "\"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\"", opensm "qos_sw0_sl2vl" as Text;
+
+        /// `max_vls` of external ports of switches.
+        swe_max_vls: Option<u8> = None, takes number(1, 15), example "8", opensm "qos_swe_max_vls" as NumberUnless(0);
+
+        /// `high_limit` of the same ports.
+        swe_high_limit: Option<u8> = None, takes number(0, 255), example "0", opensm "qos_swe_high_limit" as Limit;
+
+        /// `vlarb_high` of the same ports.
+        swe_vlarb_high: Option<VlWeights> = None, example "\"0:4,1:0\"", opensm "qos_swe_vlarb_high" as Text;
+
+        /// `vlarb_low` of the same ports.
+        swe_vlarb_low: Option<VlWeights> = None, example "\"0:0,1:4\"", opensm "qos_swe_vlarb_low" as Text;
+
+        /// `sl2vl` of the same ports.
+        swe_sl2vl: Option<SlToVl> = None, example "\"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\"", opensm "qos_swe_sl2vl" as Text;
+
+        /// `max_vls` of external ports of switches that lead to a switch; not set: those of `swe_`.
+        sw2sw_max_vls: Option<u8> = None, takes number(1, 15), example "8", opensm "qos_sw2sw_max_vls" as NumberUnless(0);
+
+        /// `high_limit` of the same ports.
+        sw2sw_high_limit: Option<u8> = None, takes number(0, 255), example "0", opensm "qos_sw2sw_high_limit" as Limit;
+
+        /// `vlarb_high` of the same ports.
+        sw2sw_vlarb_high: Option<VlWeights> = None, example "\"0:4,1:0\"", opensm "qos_sw2sw_vlarb_high" as Text;
+
+        /// `vlarb_low` of the same ports.
+        sw2sw_vlarb_low: Option<VlWeights> = None, example "\"0:0,1:4\"", opensm "qos_sw2sw_vlarb_low" as Text;
+
+        /// `sl2vl` of the same ports.
+        sw2sw_sl2vl: Option<SlToVl> = None, example "\"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\"", opensm "qos_sw2sw_sl2vl" as Text;
+
+        /// `max_vls` of ports of routers.
+        rtr_max_vls: Option<u8> = None, takes number(1, 15), example "8", opensm "qos_rtr_max_vls" as NumberUnless(0);
+
+        /// `high_limit` of the same ports.
+        rtr_high_limit: Option<u8> = None, takes number(0, 255), example "0", opensm "qos_rtr_high_limit" as Limit;
+
+        /// `vlarb_high` of the same ports.
+        rtr_vlarb_high: Option<VlWeights> = None, example "\"0:4,1:0\"", opensm "qos_rtr_vlarb_high" as Text;
+
+        /// `vlarb_low` of the same ports.
+        rtr_vlarb_low: Option<VlWeights> = None, example "\"0:0,1:4\"", opensm "qos_rtr_vlarb_low" as Text;
+
+        /// `sl2vl` of the same ports.
+        rtr_sl2vl: Option<SlToVl> = None, example "\"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\"", opensm "qos_rtr_sl2vl" as Text;
     }
 
     /// When rsm damps a link that comes and goes: routes avoid a damped link.

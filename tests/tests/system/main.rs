@@ -50,6 +50,7 @@ mod sim_order;
 mod sim_partitions;
 mod sim_power;
 mod sim_push_order;
+mod sim_qos;
 mod sim_rebalance;
 mod sim_refusals;
 mod sim_refused;
