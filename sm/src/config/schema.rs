@@ -526,7 +526,7 @@ sections! {
     /// The files that rsm writes after each convergence.
     dump: DumpConfig {
         /// Folder of these files, which are in OpenSM's formats. Not set: rsm writes none.
-        dir: Option<PathBuf> = None, example "\"/var/log/rsm\"", opensm "dump_files_dir" as Path, at start;
+        dir: Option<PathBuf> = None, example "\"/var/log/rsm\"", opensm "dump_files_dir" as PathUnless("/var/log/"), at start;
     }
 
     /// The log of the daemon; rsm reads these keys at its start.

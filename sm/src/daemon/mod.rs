@@ -45,6 +45,7 @@ pub use self::fabric_server::{FabricServer, serve_fabric};
 use self::findings::DaemonFindings;
 use self::gpu_hosts::GpuHosts;
 use self::memory::Keeper;
+pub use self::memory::{ImportError, Imported, import, unix_seconds};
 use self::pause::PauseWatch;
 use self::sa::{SaHandle, SaSetup};
 use self::server::serve;

@@ -172,7 +172,7 @@ fn engines(config: &mut Config, value: &str) -> Taken {
 }
 
 /// A number as C's `strtoull` with base 0 reads it: `0x` is hexadecimal, a leading 0 octal.
-pub(in super::super) fn number(text: &str) -> Option<u64> {
+pub(crate) fn number(text: &str) -> Option<u64> {
     let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => (digits, 16),
         None if text.len() > 1 && text.starts_with('0') => (&text[1..], 8),
