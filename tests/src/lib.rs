@@ -15,6 +15,7 @@
 //! * [`managed`] runs a real rsm on such a fabric, with hosts that query it.
 //! * [`fuzz`] takes any bytes: records, requests, RMPP.
 //! * [`load`] runs many hosts that query the SA as fast as it answers.
+//! * [`web`] runs rsm with its page, and a browser.
 //! * [`bringup`] holds the assertions the peer tests of rsm share.
 //! * [`peer`] handles missing programs, [`binaries`] finds rsm's own.
 
@@ -38,5 +39,6 @@ pub mod served;
 pub mod sm;
 pub mod tap;
 pub mod virtual_time;
+pub mod web;
 
 pub use error::Error;

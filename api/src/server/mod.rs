@@ -11,6 +11,7 @@ mod maintenance;
 mod multicast;
 mod paging;
 mod partition;
+mod reader;
 mod refusal;
 mod request;
 mod routing;
@@ -41,6 +42,7 @@ use tokio::task::JoinSet;
 use tonic::transport::server::Router;
 use tonic_health::server::{HealthReporter, health_reporter};
 
+pub use reader::Reader;
 pub use socket::SocketError;
 
 use crate::gpu::Gpus;
@@ -281,7 +283,7 @@ impl Services {
     fn fabric(&self) -> FabricServiceServer<fabric::Fabric> {
         FabricServiceServer::new(fabric::Fabric {
             subnet: Arc::clone(&self.backend.subnet),
-            connections: self.connections.clone(),
+            connections: Some(self.connections.clone()),
         })
         .max_decoding_message_size(MAX_REQUEST_BYTES)
         .max_encoding_message_size(MAX_RESPONSE_BYTES)

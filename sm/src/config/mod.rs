@@ -36,8 +36,8 @@ pub use partitions::{
     parse_partitions,
 };
 pub use schema::{
-    ApiConfig, Config, DumpConfig, FlapConfig, LidConfig, LinkConfig, LogConfig, PartitionConfig,
-    RoutingConfig, SmConfig, StateConfig, SweepConfig,
+    ApiConfig, Config, DumpConfig, FlapConfig, HttpConfig, LidConfig, LinkConfig, LogConfig,
+    PartitionConfig, RoutingConfig, SmConfig, StateConfig, SweepConfig,
 };
 pub use tables_file::load_tables;
 pub use words::{Enforcement, Takeover};

@@ -14,6 +14,7 @@ mod events;
 mod fabric_server;
 mod findings;
 mod gpu_hosts;
+mod http;
 mod memory;
 mod pause;
 mod progress;
@@ -163,7 +164,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         Arc::new(Simulator::new(simulated.handle, simulated.netlist))
             as Arc<dyn rsm_api::Simulation>
     });
-    let server = if options.once {
+    let servers = if options.once {
         None
     } else {
         let backend = rsm_api::Backend {
@@ -182,7 +183,8 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
                 gpu_sink(inbox.clone()),
             ))),
         };
-        Some(serve(&options, backend).await?)
+        let http = http::serve(&options.config.http, &backend).await?;
+        Some((serve(&options, backend).await?, http))
     };
     let shell = Shell {
         partitions: core_config.policy.partitions.clone(),
@@ -206,8 +208,11 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         reopen_at: None,
     };
     let result = shell.run(events).await;
-    if let Some(server) = server {
+    if let Some((server, http)) = servers {
         server.stop().await;
+        if let Some(http) = http {
+            http.stop().await;
+        }
     }
     result
 }
