@@ -23,5 +23,5 @@ pub use error::{ControlError, LookupError, RoutingError, SaError, SimulationErro
 pub use gpu::{GpuImportError, GpuSubject, Gpus};
 pub use journal::EventJournal;
 pub use rsm_proto::{Label, v1};
-pub use server::{Backend, Listen, ServeError, Server, SocketError, serve};
+pub use server::{Backend, Listen, Reader, ServeError, Server, SocketError, serve};
 pub use traits::{BoxFuture, Control, RoutingQueries, SaQueries, Simulation, Subnet};

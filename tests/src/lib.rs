@@ -16,6 +16,7 @@
 //! * [`etcd`] runs a cluster of etcd for the shared store.
 //! * [`fuzz`] takes any bytes: records, requests, RMPP.
 //! * [`load`] runs many hosts that query the SA as fast as it answers.
+//! * [`web`] runs rsm with its page, and a browser.
 //! * [`bringup`] holds the assertions the peer tests of rsm share.
 //! * [`peer`] handles missing programs, [`binaries`] finds rsm's own.
 
@@ -40,5 +41,6 @@ pub mod served;
 pub mod sm;
 pub mod tap;
 pub mod virtual_time;
+pub mod web;
 
 pub use error::Error;

@@ -10,6 +10,7 @@ mod maintenance;
 mod multicast;
 mod paging;
 mod partition;
+mod reader;
 mod refusal;
 mod request;
 mod routing;
@@ -41,6 +42,7 @@ use tonic::transport::server::Router;
 use tonic_health::server::{HealthReporter, health_reporter};
 use tower::layer::util::{Identity, Stack};
 
+pub use reader::Reader;
 pub use socket::SocketError;
 
 use crate::access::tls::ServerTls;
@@ -305,7 +307,7 @@ impl Services {
     fn fabric(&self) -> FabricServiceServer<fabric::Fabric> {
         FabricServiceServer::new(fabric::Fabric {
             subnet: Arc::clone(&self.backend.subnet),
-            connections: self.connections.clone(),
+            connections: Some(self.connections.clone()),
         })
         .max_decoding_message_size(MAX_REQUEST_BYTES)
         .max_encoding_message_size(MAX_RESPONSE_BYTES)

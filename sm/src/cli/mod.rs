@@ -135,6 +135,10 @@ struct ServeArgs {
     /// Serve requests that only read at this TCP address; `off` for none [default: 127.0.0.1:50051]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
+    /// Serve the web page, JSON and metrics for Prometheus at this TCP address; `off` for none
+    /// [default: off]
+    #[arg(long, value_name = "ADDRESS")]
+    http: Option<String>,
     /// Serve requests that change something at the TCP address, too, to any client that reaches it
     #[arg(long)]
     insecure_admin: bool,

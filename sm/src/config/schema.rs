@@ -523,6 +523,12 @@ sections! {
         audit_max_mb: u32 = 16, takes number(1, 1_000), at start;
     }
 
+    /// The web page, its data as JSON, and metrics for Prometheus; all of it only reads.
+    http: HttpConfig {
+        /// TCP address at which rsm serves HTTP, to any client that reaches it. Empty: none.
+        listen: Option<SocketAddr> = None, example "\"127.0.0.1:9316\"", at start;
+    }
+
     /// The files that rsm writes after each convergence.
     dump: DumpConfig {
         /// Folder of these files, which are in OpenSM's formats. Not set: rsm writes none.

@@ -15,6 +15,7 @@ mod events;
 mod fabric_server;
 mod findings;
 mod gpu_hosts;
+mod http;
 mod memory;
 mod pause;
 mod progress;
@@ -167,7 +168,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
             as Arc<dyn rsm_api::Simulation>
     });
     let access = Access::start(&options.config.api, state_dir, findings.clone())?;
-    let server = if options.once {
+    let servers = if options.once {
         None
     } else {
         let backend = rsm_api::Backend {
@@ -188,7 +189,8 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         };
         // Ends with the runtime.
         tokio::spawn(access.clone().watch_certificate());
-        Some(serve(&options, &access, backend).await?)
+        let http = http::serve(&options.config.http, &backend).await?;
+        Some((serve(&options, &access, backend).await?, http))
     };
     let shell = Shell {
         partitions: core_config.policy.partitions.clone(),
@@ -213,8 +215,11 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         reopen_at: None,
     };
     let result = shell.run(events).await;
-    if let Some(server) = server {
+    if let Some((server, http)) = servers {
         server.stop().await;
+        if let Some(http) = http {
+            http.stop().await;
+        }
     }
     access.finish();
     result

@@ -17,6 +17,9 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = &[
     ("etcd", "etcd-server"),
     ("etcdctl", "etcd-client"),
     ("openssl", "openssl"),
+    ("chromium", "chromium"),
+    ("chromedriver", "chromium-driver"),
+    ("promtool", "prometheus"),
 ];
 
 /// Directories searched besides `PATH`: Debian keeps most of these programs where an unprivileged
