@@ -17,7 +17,6 @@ mod peers_harness;
 mod peers_ibdmchk;
 mod peers_link;
 mod peers_loss;
-mod peers_migrate;
 mod peers_multicast;
 mod peers_osmtest;
 mod peers_osmtest_whole;
