@@ -15,7 +15,6 @@ use rsm_proto::v1::watch_service_server::WatchService as _;
 use tokio::sync::{Semaphore, watch as signal};
 use tonic::{Request, Status};
 
-use super::access::Access;
 use super::{
     Backend, convergence, fabric, gpu, maintenance, multicast, partition, routing, sa, watch,
 };
@@ -39,7 +38,6 @@ impl Reader {
     pub fn new(backend: &Backend, stopping: signal::Receiver<bool>) -> Reader {
         let subnet = || Arc::clone(&backend.subnet);
         let control = || Arc::clone(&backend.control);
-        let access = Access::ReadOnly { socket: None };
         let places = Arc::new(Semaphore::new(MAX_WATCHERS));
         Reader {
             fabric: fabric::Fabric {
@@ -49,18 +47,15 @@ impl Reader {
             convergence: convergence::Convergences {
                 subnet: subnet(),
                 control: control(),
-                access: access.clone(),
             },
             partition: partition::Partitions { subnet: subnet() },
             routing: routing::Routes {
                 routing: Arc::clone(&backend.routing),
                 control: control(),
-                access: access.clone(),
             },
             maintenance: maintenance::Maintenance {
                 subnet: subnet(),
                 control: control(),
-                access: access.clone(),
             },
             multicast: multicast::Multicast {
                 subnet: subnet(),
@@ -80,7 +75,6 @@ impl Reader {
                 subnet: subnet(),
                 places,
                 stopping,
-                access,
             },
         }
     }
