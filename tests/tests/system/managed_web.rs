@@ -38,7 +38,10 @@ fn json_is_that_of_grpc_and_the_graph_holds_every_switch_and_host() {
     assert_eq!(drawn["tiers"], 3);
     let tag = graph.header("etag").unwrap();
     let headers = [("host", site.address()), ("if-none-match", tag)];
-    assert_eq!(get_with(site.address(), "/api/v1/graph", &headers).status, 304);
+    assert_eq!(
+        get_with(site.address(), "/api/v1/graph", &headers).status,
+        304
+    );
 }
 
 #[test]
@@ -57,7 +60,10 @@ fn requests_that_are_none_are_refused_with_a_reason() {
         let answer = get(site.address(), path);
         assert_eq!(answer.status, status, "{path}: {}", answer.text());
         let error = answer.json();
-        assert!(!error["error"].as_str().unwrap_or_default().is_empty(), "{path}");
+        assert!(
+            !error["error"].as_str().unwrap_or_default().is_empty(),
+            "{path}"
+        );
     }
 }
 
@@ -72,7 +78,11 @@ fn every_answer_forbids_other_sites_to_use_it() {
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
         assert_eq!(answer.header("access-control-allow-origin"), None);
     }
-    let rebound = get_with(site.address(), "/api/v1/status", &[("host", "rebound.example")]);
+    let rebound = get_with(
+        site.address(),
+        "/api/v1/status",
+        &[("host", "rebound.example")],
+    );
     assert_eq!(rebound.status, 421, "{}", rebound.text());
     assert_eq!(get_with(site.address(), "/", &[]).status, 400);
     let post = b"POST /api/v1/status HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
@@ -82,8 +92,14 @@ fn every_answer_forbids_other_sites_to_use_it() {
 #[test]
 fn bytes_that_are_no_request_end_the_connection_and_nothing_else() {
     let site = Site::start(FABRIC);
-    let long = format!("GET /{} HTTP/1.1\r\nhost: localhost\r\n\r\n", "x".repeat(64 * 1024));
-    let many = format!("GET / HTTP/1.1\r\nhost: localhost\r\n{}\r\n", "a: b\r\n".repeat(500));
+    let long = format!(
+        "GET /{} HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        "x".repeat(64 * 1024)
+    );
+    let many = format!(
+        "GET / HTTP/1.1\r\nhost: localhost\r\n{}\r\n",
+        "a: b\r\n".repeat(500)
+    );
     for bytes in [
         &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..],
         b"GET / HTTP/1.1\r\n\r\n\r\n",
@@ -93,7 +109,10 @@ fn bytes_that_are_no_request_end_the_connection_and_nothing_else() {
         many.as_bytes(),
     ] {
         let answer = exchange(site.address(), bytes);
-        assert!((400..500).contains(&answer.status) || answer.status == 0, "{answer:?}");
+        assert!(
+            (400..500).contains(&answer.status) || answer.status == 0,
+            "{answer:?}"
+        );
     }
     assert_eq!(get(site.address(), "/api/v1/status").status, 200);
 }
@@ -107,7 +126,10 @@ fn connections_beyond_the_limit_close_and_the_place_of_an_ended_one_is_free_agai
     let refused = wait_for_every(POLL, LIMIT, || {
         (get(site.address(), "/api/v1/status").status == 0).then_some(())
     });
-    assert!(refused.is_some(), "one more connection is closed without an answer");
+    assert!(
+        refused.is_some(),
+        "one more connection is closed without an answer"
+    );
     drop(open);
     let served = wait_for_every(POLL, LIMIT, || {
         (get(site.address(), "/api/v1/status").status == 200).then_some(())
@@ -137,11 +159,16 @@ fn a_cable_that_goes_is_told_to_those_that_follow_and_is_counted() {
     assert!(told.contains("text/event-stream"));
     let counted = wait_for_every(POLL, LIMIT, || {
         let metrics = get(site.address(), "/metrics").text();
-        let trap = metrics.lines().any(|line| line == "rsm_convergences_total{cause=\"trap\"} 1");
+        let trap = metrics
+            .lines()
+            .any(|line| line == "rsm_convergences_total{cause=\"trap\"} 1");
         trap.then_some(metrics)
     });
     let metrics = counted.expect("the convergence is counted");
-    assert!(metrics.contains("rsm_missing{kind=\"cable\"} 1"), "{metrics}");
+    assert!(
+        metrics.contains("rsm_missing{kind=\"cable\"} 1"),
+        "{metrics}"
+    );
 }
 
 /// The names of metrics in a text: `rsm_` or `infiniband_`, and what may follow in a name.

@@ -33,24 +33,45 @@ fn an_operator_finds_a_host_opens_a_leaf_and_sees_a_path_and_a_change() {
     let browser = Browser::start(1400, 900, Colours::Light);
     open(&site, &browser, "fabric");
     browser.wait("a picture", DRAWN);
-    browser.wait("the state", "return document.querySelector('#strip').innerText.includes('up')");
+    browser.wait(
+        "the state",
+        "return document.querySelector('#strip').innerText.includes('up')",
+    );
 
     let hosts = get(site.address(), "/api/v1/nodes?kind=ca&page_size=3").json();
-    let host = |at: usize| hosts["nodes"][at]["description"].as_str().unwrap().to_owned();
+    let host = |at: usize| {
+        hosts["nodes"][at]["description"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
     let guid = |at: usize| hosts["nodes"][at]["guid"].as_str().unwrap().to_owned();
     let find = browser.find("#find");
     browser.type_into(&find, &guid(1));
     browser.find("#found li[role=option]");
     browser.type_into(&find, ENTER);
-    let shown = format!("return document.querySelector('.side h2')?.innerText.includes({})", json!(host(1)));
+    let shown = format!(
+        "return document.querySelector('.side h2')?.innerText.includes({})",
+        json!(host(1))
+    );
     browser.wait("the host", &shown);
 
     let leaf: Element = browser.find(".side .list button");
     browser.click(&leaf);
-    browser.wait("hosts of the leaf", "return document.querySelectorAll('.side .hosts li').length > 1");
+    browser.wait(
+        "hosts of the leaf",
+        "return document.querySelectorAll('.side .hosts li').length > 1",
+    );
 
-    open(&site, &browser, &format!("path?from={}&to={}", guid(0), guid(2)));
-    browser.wait("hops", "return document.querySelectorAll('.hops li').length >= 3");
+    open(
+        &site,
+        &browser,
+        &format!("path?from={}&to={}", guid(0), guid(2)),
+    );
+    browser.wait(
+        "hops",
+        "return document.querySelectorAll('.hops li').length >= 3",
+    );
     assert!(browser.text(".tag.good").contains("delivered"));
 
     open(&site, &browser, "fabric");
@@ -59,8 +80,18 @@ fn an_operator_finds_a_host_opens_a_leaf_and_sees_a_path_and_a_change() {
     let end = &links["links"][0]["a"]["port"];
     let node = end["node_guid"].as_str().unwrap();
     site.rsmctl(&["sim", "unlink", node, &end["number"].to_string()]);
-    browser.wait("the missing cable, without a reload", "return document.querySelector('.legend').innerText.includes('1 cable missing')");
-    for view in ["findings", "history", "links", "partitions", "what-if", "gpu-hosts"] {
+    browser.wait(
+        "the missing cable, without a reload",
+        "return document.querySelector('.legend').innerText.includes('1 cable missing')",
+    );
+    for view in [
+        "findings",
+        "history",
+        "links",
+        "partitions",
+        "what-if",
+        "gpu-hosts",
+    ] {
         open(&site, &browser, view);
         browser.wait(view, "return document.querySelector('.page h1') !== null && document.querySelector('.page .error') === null");
     }
@@ -90,7 +121,10 @@ fn descriptions_of_hostile_devices_are_shown_as_text() {
     let guid = switches["nodes"][0]["guid"].as_str().unwrap();
     assert_eq!(switches["nodes"][0]["description"], IMAGE);
     open(&site, &browser, &format!("fabric/{guid}"));
-    browser.wait("both hosts", "return document.querySelectorAll('.side .hosts li').length === 2");
+    browser.wait(
+        "both hosts",
+        "return document.querySelectorAll('.side .hosts li').length === 2",
+    );
     let text = browser.text(".side");
     assert!(text.contains(IMAGE), "{text}");
     assert!(text.contains("\\u{202e}reversed"), "{text}");
@@ -107,7 +141,11 @@ fn promtool_accepts_the_metrics_of_each_scrape() {
         return;
     }
     let site = Site::start("superpod");
-    for path in ["/metrics", "/metrics?detail=ports", "/metrics?detail=ports&shard=2/3"] {
+    for path in [
+        "/metrics",
+        "/metrics?detail=ports",
+        "/metrics?detail=ports&shard=2/3",
+    ] {
         let answer = get(site.address(), path);
         assert_eq!(answer.status, 200);
         let file = site.directory().join("metrics.txt");
@@ -115,6 +153,11 @@ fn promtool_accepts_the_metrics_of_each_scrape() {
         let promtool = Invocation::new("sh", site.directory());
         let promtool = promtool.args(["-c", "promtool check metrics < metrics.txt"]);
         let checked = promtool.run(LIMIT).unwrap();
-        assert!(checked.status.success(), "{path}: {}{}", checked.stdout, checked.stderr);
+        assert!(
+            checked.status.success(),
+            "{path}: {}{}",
+            checked.stdout,
+            checked.stderr
+        );
     }
 }
