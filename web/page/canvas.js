@@ -9,7 +9,7 @@ const MOST_LINES = 7000;
 const WIDEST = 2.3;
 /** Pixels of a cell at the nearest. */
 const NEAREST = 140;
-const MARGIN = { left: 112, right: 28, top: 34, bottom: 96 };
+const MARGIN = { left: 112, right: 64, top: 34, bottom: 96 };
 
 /** The colours of the style sheet. */
 function colours() {
@@ -94,7 +94,8 @@ export class Picture {
     const pitch = scene.groups[scene.group[at]].pitch;
     this.scale = Math.max(this.scale, Math.min(26 / Math.min(pitch, 1.4), NEAREST));
     this.left = this.width / 2 - scene.x[at] * this.scale;
-    this.top = this.height * 0.45 - this.rowY(at) * this.scale;
+    // On a narrow screen the panel covers the lower part.
+    this.top = this.height * (this.width < 640 ? 0.2 : 0.45) - this.rowY(at) * this.scale;
     this.moved = true;
     this.redraw();
   }
@@ -227,21 +228,29 @@ export class Picture {
 
   drawBands() {
     const { context, scene } = this;
-    context.fillStyle = this.colours.link;
-    for (const bundle of scene.bundles) {
-      let [upper, lower] = [scene.groups[bundle.from], scene.groups[bundle.to]];
+    // Of each group, the groups of each tier below it as one: bands upon bands would hide all.
+    const bands = new Map();
+    for (const { from, to } of scene.bundles) {
+      let [upper, lower] = [scene.groups[from], scene.groups[to]];
       if (upper.tier > lower.tier) [upper, lower] = [lower, upper];
-      const area = Math.max(upper.width, lower.width);
-      context.globalAlpha = Math.min(0.6, Math.max(0.05, (bundle.links / (area * 90)) ** 0.6));
-      const edge = (group, at) => this.left + (group.x + at * group.width) * this.scale;
+      if (upper.tier === lower.tier) continue;
+      const key = `${scene.groups.indexOf(upper)} ${lower.tier}`;
+      const band = bands.get(key) ?? { upper, lower, left: Infinity, right: -Infinity };
+      band.left = Math.min(band.left, lower.x);
+      band.right = Math.max(band.right, lower.x + lower.width);
+      bands.set(key, band);
+    }
+    context.fillStyle = this.colours.link;
+    context.globalAlpha = 0.26;
+    const across = (cells) => this.left + cells * this.scale;
+    for (const { upper, lower, left, right } of bands.values()) {
       const y1 = this.top + (this.groupY(upper) + upper.height) * this.scale;
       const y2 = this.top + this.groupY(lower) * this.scale;
-      if (upper.tier === lower.tier) continue;
       context.beginPath();
-      context.moveTo(edge(upper, 0), y1);
-      context.lineTo(edge(upper, 1), y1);
-      context.lineTo(edge(lower, 1), y2);
-      context.lineTo(edge(lower, 0), y2);
+      context.moveTo(across(upper.x), y1);
+      context.lineTo(across(upper.x + upper.width), y1);
+      context.lineTo(across(right), y2);
+      context.lineTo(across(left), y2);
       context.fill();
     }
     context.globalAlpha = 1;
@@ -398,13 +407,15 @@ export class Picture {
     const wide = columns * (size + gap) - gap;
     const [, height] = this.cell(scene.groups[scene.group[at]]);
     const left = Math.min(Math.max(this.x(at) - wide / 2, 10), this.width - wide - 10);
-    const top = this.y(at) + height / 2 + 30;
+    const high = lines * (size + gap);
+    const below = this.y(at) + height / 2 + 30 + high < this.height - 80;
+    const top = below ? this.y(at) + height / 2 + 30 : this.y(at) - height / 2 - 26 - high;
     context.fillStyle = colours.panel;
     context.strokeStyle = colours.accent;
     context.lineWidth = 1.2;
     context.beginPath();
-    context.moveTo(this.x(at), this.y(at) + height / 2);
-    context.lineTo(this.x(at), top - 8);
+    context.moveTo(this.x(at), this.y(at) + (below ? height : -height) / 2);
+    context.lineTo(this.x(at), below ? top - 8 : top + high);
     context.stroke();
     context.beginPath();
     context.roundRect(left - 9, top - 9, wide + 18, lines * (size + gap) - gap + 18, 8);

@@ -114,7 +114,7 @@ export class FabricView {
     };
     if (at === undefined) return this.selectHost(guid, signal, acts);
     picture.selected = at;
-    if (!again && (picture.moved || picture.scale < 5)) picture.go(at);
+    if (!again && (picture.moved || picture.scale < 5 || picture.width < 640)) picture.go(at);
     picture.redraw();
     say(`${short(picture.scene.name[at])}, ${picture.scene.tierName(picture.scene.tier(at))}, ${plural(picture.scene.hosts[at], "host")}`);
     try {
@@ -169,7 +169,11 @@ export class FabricView {
   drawLegend() {
     const { scene } = this.picture;
     const kinds = [0, 0, 0, 0];
-    for (let link = 0; link < scene.linkCount; link++) kinds[scene.link(link)[4]] += scene.link(link)[2];
+    for (let link = 0; link < scene.linkCount; link++) {
+      const [, , number, bad, worst] = scene.link(link);
+      kinds[worst] += bad;
+      kinds[0] += number - bad;
+    }
     const hosts = scene.tierCounts.reduce((sum, tier) => sum + tier.hosts, 0);
     fill(this.legend,
       h("span", {}, h("b", {}, count(scene.count)), " switches"),

@@ -1,8 +1,7 @@
 //! The web page of rsm, its data as JSON, and metrics for Prometheus, over HTTP/1.1.
 //!
 //! Every route only reads. JSON routes answer with messages of `rsm.v1`, by the same services as
-//! gRPC ([`rsm_api::Reader`]); the page draws the fabric from [`graph`]; [`metrics`] is for
-//! Prometheus.
+//! gRPC ([`rsm_api::Reader`]); the page draws the fabric from [`graph`].
 
 mod api;
 mod changes;
@@ -10,7 +9,7 @@ mod connection;
 pub mod graph;
 mod guard;
 pub mod limits;
-pub mod metrics;
+mod metrics;
 mod page;
 mod reply;
 mod server;

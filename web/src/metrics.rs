@@ -21,7 +21,7 @@ use rsm_ids::Guid;
 use serde::Deserialize;
 
 pub(crate) use self::counted::Counted;
-pub use self::rate::{Rate, rate};
+pub(crate) use self::rate::rate;
 use self::text::Text;
 use crate::limits::MAX_SHARDS;
 use crate::reply::{self, Reply, failure};
@@ -39,7 +39,7 @@ pub(crate) struct Exporter {
 
 /// A part of the nodes, by their GUIDs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shard {
+struct Shard {
     /// The part, from 0.
     index: u64,
     /// How many parts there are.
@@ -48,7 +48,7 @@ pub struct Shard {
 
 impl Shard {
     /// All nodes.
-    pub const ALL: Shard = Shard { index: 0, of: 1 };
+    const ALL: Shard = Shard { index: 0, of: 1 };
 
     /// Parses `2/4`, the second of four.
     fn parse(text: &str) -> Option<Shard> {
@@ -62,7 +62,7 @@ impl Shard {
     }
 
     /// Whether the node is in this part.
-    pub fn has(self, node: Guid) -> bool {
+    fn has(self, node: Guid) -> bool {
         // GUIDs of one maker count up in steps: a multiplication spreads them (Knuth, 6.4).
         node.0.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32) % self.of == self.index
     }

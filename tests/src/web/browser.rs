@@ -104,7 +104,12 @@ impl Browser {
     }
 
     fn command(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
-        call(&self.address, method, &format!("{}{path}", self.session), body)
+        call(
+            &self.address,
+            method,
+            &format!("{}{path}", self.session),
+            body,
+        )
     }
 
     /// Opens an address.
@@ -115,7 +120,11 @@ impl Browser {
     /// The result of a script's `return`.
     #[must_use]
     pub fn run(&self, script: &str) -> Value {
-        self.command("POST", "/execute/sync", Some(&json!({ "script": script, "args": [] })))
+        self.command(
+            "POST",
+            "/execute/sync",
+            Some(&json!({ "script": script, "args": [] })),
+        )
     }
 
     /// Waits until a script returns something true, and gives it.
@@ -130,7 +139,10 @@ impl Browser {
             (is_true && value != "" && value.get("error").is_none()).then_some(value)
         });
         found.unwrap_or_else(|| {
-            panic!("{what}: not within {LIMIT:?}; page:\n{}", self.run("return document.body.innerText"))
+            panic!(
+                "{what}: not within {LIMIT:?}; page:\n{}",
+                self.run("return document.body.innerText")
+            )
         })
     }
 
@@ -156,7 +168,10 @@ impl Browser {
     /// The text of the first element of a selector, as it is shown.
     #[must_use]
     pub fn text(&self, selector: &str) -> String {
-        let script = format!("return document.querySelector({})?.innerText ?? ''", json!(selector));
+        let script = format!(
+            "return document.querySelector({})?.innerText ?? ''",
+            json!(selector)
+        );
         self.run(&script).as_str().unwrap_or_default().to_owned()
     }
 
@@ -166,7 +181,9 @@ impl Browser {
     pub fn complaints(&self) -> Vec<String> {
         let log = self.command("POST", "/se/log", Some(&json!({ "type": "browser" })));
         let entries = log.as_array().cloned().unwrap_or_default();
-        let bad = entries.iter().filter(|entry| entry["level"] == "SEVERE" || entry["level"] == "WARNING");
+        let bad = entries
+            .iter()
+            .filter(|entry| entry["level"] == "SEVERE" || entry["level"] == "WARNING");
         bad.map(|entry| entry["message"].to_string()).collect()
     }
 

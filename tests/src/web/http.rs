@@ -88,7 +88,9 @@ fn is_whole(read: &[u8]) -> bool {
         return false;
     };
     let length = parse(&read[..end + 4]);
-    let length = length.header("content-length").and_then(|length| length.parse::<usize>().ok());
+    let length = length
+        .header("content-length")
+        .and_then(|length| length.parse::<usize>().ok());
     length.is_some_and(|length| read.len() >= end + 4 + length)
 }
 

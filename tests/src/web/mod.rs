@@ -48,7 +48,10 @@ impl Site {
         let running = running.expect("it can be started");
         let address = wait_for_every(POLL, UP, || address(&running.stderr_so_far()));
         let Some(address) = address else {
-            panic!("no address of the page in the log:\n{}", running.stderr_so_far());
+            panic!(
+                "no address of the page in the log:\n{}",
+                running.stderr_so_far()
+            );
         };
         let site = Site {
             running,
@@ -89,8 +92,13 @@ impl Site {
     pub fn rsmctl(&self, arguments: &[&str]) {
         let socket = self.directory.path().join("state/rsm.sock");
         let rsmctl = Invocation::new(binaries::rsmctl(), self.directory.path());
-        let rsmctl = rsmctl.arg("--server").arg(format!("unix:{}", socket.display()));
-        let done = rsmctl.args(arguments).run(UP).and_then(|done| done.success());
+        let rsmctl = rsmctl
+            .arg("--server")
+            .arg(format!("unix:{}", socket.display()));
+        let done = rsmctl
+            .args(arguments)
+            .run(UP)
+            .and_then(|done| done.success());
         done.expect("rsmctl does as it is told");
     }
 }
@@ -98,7 +106,8 @@ impl Site {
 /// The address in the log.
 fn address(log: &str) -> Option<String> {
     let (_, rest) = log.split_once("metrics at http://")?;
-    let end = rest.find(|character: char| !(character.is_ascii_digit() || ".:".contains(character)))?;
+    let end =
+        rest.find(|character: char| !(character.is_ascii_digit() || ".:".contains(character)))?;
     Some(rest[..end].to_owned())
 }
 

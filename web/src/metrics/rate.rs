@@ -4,15 +4,15 @@ use rsm_api::v1::{LinkSpeed, LinkWidth};
 
 /// The rate of a link in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate {
+pub(crate) struct Rate {
     /// Data, in bits per second: without the line code.
-    pub data_bits: u64,
+    pub(crate) data_bits: u64,
     /// Signalling, in bits per second.
-    pub raw_bits: u64,
+    pub(crate) raw_bits: u64,
 }
 
 /// The rate of a link; none where width or speed is unknown.
-pub fn rate(width: LinkWidth, speed: LinkSpeed) -> Option<Rate> {
+pub(crate) fn rate(width: LinkWidth, speed: LinkSpeed) -> Option<Rate> {
     let lanes = match width {
         LinkWidth::Unspecified => return None,
         LinkWidth::LinkWidth1x => 1,

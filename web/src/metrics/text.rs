@@ -4,13 +4,13 @@ use std::fmt::{self, Write as _};
 
 /// Families of metrics as text. Each family is written as a whole: its head, then its samples.
 #[derive(Debug, Default)]
-pub struct Text {
+pub(super) struct Text {
     text: String,
 }
 
 /// Samples of one family.
 #[derive(Debug)]
-pub struct Family<'a> {
+pub(super) struct Family<'a> {
     text: &'a mut String,
     name: &'static str,
 }
@@ -37,22 +37,22 @@ pub(super) type Labels<'a> = &'a [(&'a str, &'a str)];
 
 impl Text {
     /// No families.
-    pub fn new() -> Text {
+    pub(super) fn new() -> Text {
         Text::default()
     }
 
     /// Begins a family of counters; its name ends in `_total`.
-    pub fn counter(&mut self, name: &'static str, help: &str) -> Family<'_> {
+    pub(super) fn counter(&mut self, name: &'static str, help: &str) -> Family<'_> {
         self.family(name, "counter", help)
     }
 
     /// Begins a family of gauges.
-    pub fn gauge(&mut self, name: &'static str, help: &str) -> Family<'_> {
+    pub(super) fn gauge(&mut self, name: &'static str, help: &str) -> Family<'_> {
         self.family(name, "gauge", help)
     }
 
     /// Begins a family of histograms.
-    pub fn histogram(&mut self, name: &'static str, help: &str) -> Family<'_> {
+    pub(super) fn histogram(&mut self, name: &'static str, help: &str) -> Family<'_> {
         self.family(name, "histogram", help)
     }
 
@@ -66,19 +66,25 @@ impl Text {
     }
 
     /// The text.
-    pub fn finish(self) -> String {
+    pub(super) fn finish(self) -> String {
         self.text
     }
 }
 
 impl Family<'_> {
     /// A sample.
-    pub fn sample(&mut self, labels: Labels<'_>, value: impl fmt::Display) {
+    pub(super) fn sample(&mut self, labels: Labels<'_>, value: impl fmt::Display) {
         self.line("", labels, None, value);
     }
 
     /// A histogram: counts of values up to each bound, ascending, then the sum and the count of all.
-    pub fn buckets(&mut self, labels: Labels<'_>, buckets: &[(f64, u64)], sum: f64, count: u64) {
+    pub(super) fn buckets(
+        &mut self,
+        labels: Labels<'_>,
+        buckets: &[(f64, u64)],
+        sum: f64,
+        count: u64,
+    ) {
         for (bound, below) in buckets {
             self.line("_bucket", labels, Some(&bound.to_string()), below);
         }
