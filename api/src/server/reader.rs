@@ -18,6 +18,7 @@ use tonic::{Request, Status};
 use super::{
     Backend, convergence, fabric, gpu, maintenance, multicast, partition, routing, sa, watch,
 };
+use crate::access::{Caller, Grant, Proof, Role};
 use crate::limits::MAX_WATCHERS;
 
 /// The reading methods of all services, with the requests, limits and refusals of gRPC.
@@ -31,6 +32,8 @@ pub struct Reader {
     sa: sa::SaServer,
     watch: watch::Watch,
     gpu: gpu::GpuHints,
+    /// Stands where the guard of gRPC puts the caller: in this process, with the right to read.
+    caller: Arc<Caller>,
 }
 
 impl Reader {
@@ -76,6 +79,7 @@ impl Reader {
                 places,
                 stopping,
             },
+            caller: Arc::new(Caller::new("http", Proof::None, Grant::of(&[Role::Read]))),
         }
     }
 }
@@ -93,7 +97,9 @@ macro_rules! methods {
                     &self,
                     request: v1::$request,
                 ) -> Result<v1::$response, Status> {
-                    let answer = self.$service.$method(Request::new(request)).await?;
+                    let mut request = Request::new(request);
+                    request.extensions_mut().insert(Arc::clone(&self.caller));
+                    let answer = self.$service.$method(request).await?;
                     Ok(answer.into_inner())
                 }
             )+)+
