@@ -394,11 +394,13 @@ mod tests {
     }
 
     fn switches(names: &[String]) -> Vec<LayoutSwitch<'_>> {
-        let switch = |name: &String| LayoutSwitch {
-            name: name.as_str(),
-            rank: None,
-            has_hosts: name.contains("leaf"),
-        };
+        fn switch(name: &String) -> LayoutSwitch<'_> {
+            LayoutSwitch {
+                name,
+                rank: None,
+                has_hosts: name.contains("leaf"),
+            }
+        }
         names.iter().map(switch).collect()
     }
 
