@@ -4,6 +4,7 @@
 //! [`Simulation`]: it answers questions of [`model`] with messages of [`v1`]. [`Server`] serves
 //! them.
 
+pub mod access;
 pub mod client;
 pub mod error;
 pub mod limits;
@@ -22,7 +23,7 @@ pub use error::{ControlError, HistoryError, LookupError, RoutingError, SaError, 
 pub use gpu::{GpuImportError, GpuSubject, Gpus};
 pub use journal::EventJournal;
 pub use rsm_proto::{Label, v1};
-pub use server::{Backend, Listen, ServeError, Server, SocketError, serve};
+pub use server::{Backend, Listen, Reader, ServeError, Server, SocketError, serve};
 pub use traits::{
     ActionLog, BoxFuture, Control, History, RoutingQueries, SaQueries, Simulation, Subnet,
 };

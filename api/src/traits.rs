@@ -28,6 +28,11 @@ pub trait Subnet: Send + Sync + 'static {
     /// The subnet and its manager at one glance.
     fn status(&self) -> v1::SubnetStatus;
 
+    /// The generation of the snapshot in force, as in the status.
+    fn generation(&self) -> u64 {
+        self.status().generation
+    }
+
     /// Nodes by ascending GUID.
     fn nodes(
         &self,

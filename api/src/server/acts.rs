@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use rsm_proto::v1;
-use tonic::transport::server::{TcpConnectInfo, UdsConnectInfo};
 use tonic::{Extensions, Status};
 
+use crate::access::{Caller, Peer};
 use crate::traits::ActionLog;
 
 /// Where requests that change something are noted.
@@ -69,18 +69,12 @@ impl Drop for Act {
     }
 }
 
-/// The other end of the connection, as the kernel states it.
+/// The identity of the caller, and the other end of its connection.
 fn origin(from: &Extensions) -> String {
-    if let Some(unix) = from.get::<UdsConnectInfo>() {
-        return match &unix.peer_cred {
-            Some(peer) => {
-                let process = peer.pid().map(|pid| format!(", process {pid}"));
-                format!("uid {}{}", peer.uid(), process.unwrap_or_default())
-            }
-            None => "unknown".to_owned(),
-        };
+    let peer = from.get::<Peer>().map(ToString::to_string);
+    let peer = peer.unwrap_or_else(|| "unknown".to_owned());
+    match from.get::<Arc<Caller>>() {
+        Some(caller) => format!("{} at {peer}", caller.name),
+        None => peer,
     }
-    let tcp = from.get::<TcpConnectInfo>();
-    let address = tcp.and_then(TcpConnectInfo::remote_addr);
-    address.map_or_else(|| "unknown".to_owned(), |address| format!("tcp {address}"))
 }

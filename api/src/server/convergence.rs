@@ -6,7 +6,6 @@ use rsm_proto::v1::convergence_service_server::ConvergenceService;
 use rsm_proto::v1::event::Change;
 use tonic::{Request, Response, Status};
 
-use super::access::Access;
 use super::acts::Acts;
 use super::paging::Listing;
 use super::request::{selector, text_filter};
@@ -21,7 +20,6 @@ pub(super) struct Convergences {
     pub(super) control: Arc<dyn Control>,
     pub(super) history: Option<Arc<dyn History>>,
     pub(super) acts: Acts,
-    pub(super) access: Access,
 }
 
 /// A convergence with its number in the list.
@@ -120,7 +118,6 @@ impl ConvergenceService for Convergences {
         &self,
         request: Request<v1::ResweepRequest>,
     ) -> Result<Response<v1::ResweepResponse>, Status> {
-        self.access.require_everything("Resweep")?;
         let asked = *request.get_ref();
         let (action, detail) = match (asked.rewrite, asked.full) {
             (true, _) => ("rewrite", ""),
@@ -145,7 +142,6 @@ impl ConvergenceService for Convergences {
         &self,
         request: Request<v1::AcceptMissingRequest>,
     ) -> Result<Response<v1::AcceptMissingResponse>, Status> {
-        self.access.require_everything("AcceptMissing")?;
         let v1::AcceptMissingRequest { name, all } = request.get_ref().clone();
         let detail = if all { "all" } else { &name }.to_owned();
         let name = match (all, name.is_empty()) {

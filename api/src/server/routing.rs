@@ -5,7 +5,6 @@ use rsm_proto::v1::foresee_loss_request::Loss;
 use rsm_proto::v1::routing_service_server::RoutingService;
 use tonic::{Request, Response, Status};
 
-use super::access::Access;
 use super::acts::Acts;
 use super::paging::Cursor;
 use super::request::selector;
@@ -19,7 +18,6 @@ pub(super) struct Routes {
     pub(super) routing: Arc<dyn RoutingQueries>,
     pub(super) control: Arc<dyn Control>,
     pub(super) acts: Acts,
-    pub(super) access: Access,
 }
 
 #[tonic::async_trait]
@@ -89,7 +87,6 @@ impl RoutingService for Routes {
         &self,
         request: Request<v1::SetEngineRequest>,
     ) -> Result<Response<v1::SetEngineResponse>, Status> {
-        self.access.require_everything("SetEngine")?;
         let engine = request.get_ref().engine.clone();
         let act = self
             .acts

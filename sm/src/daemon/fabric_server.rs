@@ -116,6 +116,7 @@ async fn serve_api(
         socket: None,
         tcp: Some(address),
         insecure_admin: true,
+        tls: None,
     });
     let api = bound.await.context("cannot serve the API")?;
     let address = api.tcp().unwrap_or(address);

@@ -28,6 +28,10 @@ pub(super) enum Part {
     Trace,
     /// Reading the configuration again.
     Configuration,
+    /// Files of roles, certificates and keys of tokens.
+    Access,
+    /// The audit log.
+    Audit,
 }
 
 impl Part {
@@ -41,6 +45,8 @@ impl Part {
             Part::Dumps => "writing dumps",
             Part::Trace => "the trace",
             Part::Configuration => "the configuration",
+            Part::Access => "access by files",
+            Part::Audit => "the audit log",
         }
     }
 }

@@ -5,6 +5,7 @@
 //! passes snapshots to the readers and to [the SA](sa), and stored state to the thread of the
 //! store.
 
+mod access;
 mod attachment;
 mod clock;
 mod compute;
@@ -15,6 +16,7 @@ mod fabric_server;
 mod findings;
 mod gpu_hosts;
 mod history;
+mod http;
 mod memory;
 mod pause;
 mod progress;
@@ -35,6 +37,7 @@ use rsm_api::Subnet as _;
 use rsm_mad::transport::{Inbound, PortEvent, Sink, Sinks};
 use tokio::sync::mpsc;
 
+use self::access::Access;
 pub use self::attachment::FabricSpec;
 use self::attachment::{Line, Presence};
 use self::clock::Clock;
@@ -45,6 +48,7 @@ use self::findings::DaemonFindings;
 use self::gpu_hosts::GpuHosts;
 use self::history::History;
 use self::memory::Keeper;
+pub use self::memory::{ImportError, Imported, import, unix_seconds};
 use self::pause::PauseWatch;
 use self::sa::{SaHandle, SaSetup};
 use self::server::serve;
@@ -169,7 +173,8 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         Arc::new(Simulator::new(simulated.handle, simulated.netlist))
             as Arc<dyn rsm_api::Simulation>
     });
-    let server = if options.once {
+    let access = Access::start(&options.config.api, state_dir, findings.clone())?;
+    let servers = if options.once {
         None
     } else {
         let backend = rsm_api::Backend {
@@ -191,7 +196,10 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
                 .map(|history| history.reader() as Arc<dyn rsm_api::History>),
             actions: Some(view.clone()),
         };
-        Some(serve(&options, backend).await?)
+        // Ends with the runtime.
+        tokio::spawn(access.clone().watch_certificate());
+        let http = http::serve(&options.config.http, &backend).await?;
+        Some((serve(&options, &access, backend).await?, http))
     };
     let shell = Shell {
         partitions: core_config.policy.partitions.clone(),
@@ -201,6 +209,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         inbox,
         view,
         controller,
+        access: access.clone(),
         sa_handle,
         keeper,
         history,
@@ -216,9 +225,13 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         reopen_at: None,
     };
     let result = shell.run(events).await;
-    if let Some(server) = server {
+    if let Some((server, http)) = servers {
         server.stop().await;
+        if let Some(http) = http {
+            http.stop().await;
+        }
     }
+    access.finish();
     result
 }
 
@@ -274,6 +287,7 @@ struct Shell {
     inbox: mpsc::Sender<Event>,
     view: Arc<View>,
     controller: Arc<Controller>,
+    access: Access,
     sa_handle: SaHandle,
     keeper: Keeper,
     history: Option<History>,

@@ -127,7 +127,7 @@ fn the_history_tells_what_changed_last_night_after_a_restart() {
     assert_eq!(code, 1, "{refused}");
     let acts = daemon.wait_for(&["events", "--kind", "operator"], "was refused");
     assert!(acts.contains(&format!("drain {leaf}")), "{acts}");
-    assert!(acts.contains("uid "), "{acts}");
+    assert!(acts.contains("unix uid "), "{acts}");
 
     let kept = daemon.json(&["history"]).as_array().map(Vec::len);
     let log = daemon.stop();
