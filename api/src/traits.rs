@@ -7,11 +7,13 @@ use rsm_ids::{Gid, Guid, Lid};
 use rsm_proto::v1;
 use tokio::sync::broadcast;
 
-use crate::error::{ControlError, LookupError, RoutingError, SaError, SimulationError};
+use crate::error::{
+    ControlError, HistoryError, LookupError, RoutingError, SaError, SimulationError,
+};
 use crate::model::{
-    AliasGuidKey, DrainQuestion, FindingFilter, GroupSelector, Keyed, LinkFilter, LossSelector,
-    MulticastGroupFilter, NodeFilter, Page, PathQuestion, PortFilter, PortId, Selector,
-    ServiceFilter, ServiceKey, SimulationAction, SubscriptionKey,
+    AliasGuidKey, DrainQuestion, FindingFilter, GroupSelector, HistoryQuery, Keyed, LinkFilter,
+    LossSelector, MulticastGroupFilter, NodeFilter, Page, PathQuestion, PortFilter, PortId,
+    Selector, ServiceFilter, ServiceKey, SimulationAction, SubscriptionKey,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -246,6 +248,28 @@ pub trait RoutingQueries: Send + Sync + 'static {
         &self,
         losses: Vec<LossSelector>,
     ) -> BoxFuture<'_, Result<v1::ForeseeLossResponse, RoutingError>>;
+}
+
+/// Reading the history on the disk, events of earlier runs included.
+pub trait History: Send + Sync + 'static {
+    /// Matching events, oldest first, each with the number of its record; numbers rise over all
+    /// runs.
+    fn events(
+        &self,
+        query: HistoryQuery,
+    ) -> BoxFuture<'_, Result<Vec<(u64, v1::Event)>, HistoryError>>;
+
+    /// The differences of the subnet now from a time, in milliseconds since the Unix epoch.
+    fn differences(
+        &self,
+        at_unix_ms: u64,
+    ) -> BoxFuture<'_, Result<Vec<v1::Difference>, HistoryError>>;
+}
+
+/// Takes notes of operators' requests.
+pub trait ActionLog: Send + Sync + 'static {
+    /// A request was carried out or refused. Never waits.
+    fn acted(&self, act: v1::OperatorActed);
 }
 
 /// Acting on a simulated fabric.

@@ -17,6 +17,7 @@ pub mod expected;
 pub mod fabric;
 pub mod findings;
 pub mod habits;
+pub mod history;
 pub mod migrate;
 pub mod offline;
 pub mod plan;

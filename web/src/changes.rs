@@ -118,6 +118,9 @@ fn kind(event: &v1::Event) -> &'static str {
         Some(Change::RoutesChanged(_)) => "routes",
         Some(Change::FindingRaised(_) | Change::FindingCleared(_)) => "finding",
         Some(Change::ConvergenceFinished(_)) => "convergence",
+        Some(Change::ManagerStarted(_)) => "manager",
+        Some(Change::OperatorActed(_)) => "operator",
+        Some(Change::EventsUnrecorded(_)) => "gap",
     }
 }
 

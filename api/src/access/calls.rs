@@ -61,6 +61,10 @@ const NEEDS: &[ServiceNeeds] = &[
         ],
     },
     ServiceNeeds {
+        service: "rsm.v1.DifferenceService",
+        calls: &[("ListDifferences", Read)],
+    },
+    ServiceNeeds {
         service: "rsm.v1.MulticastService",
         calls: &[
             ("ListMulticastGroups", Read),

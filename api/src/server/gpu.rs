@@ -9,6 +9,7 @@ use rsm_proto::{Label as _, v1};
 use tokio::sync::{Semaphore, watch};
 use tonic::{Request, Response, Status};
 
+use super::acts::Acts;
 use super::gpu_messages;
 use super::gpu_watch::{self, GpuStream};
 use super::paging::Cursor;
@@ -25,6 +26,7 @@ pub(super) struct GpuHints {
     pub(super) places: Arc<Semaphore>,
     /// Becomes true when the server stops.
     pub(super) stopping: watch::Receiver<bool>,
+    pub(super) acts: Acts,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -152,43 +154,51 @@ impl GpuService for GpuHints {
         &self,
         request: Request<v1::ImportGpuHostRequest>,
     ) -> Answer<v1::ImportGpuHostResponse> {
+        let format = format(request.get_ref().format)?;
+        let host = request.get_ref().host.clone();
+        let act = (self.acts).begin(request.extensions(), "import-gpu-inventory", host);
         let request = request.into_inner();
-        let format = format(request.format)?;
-        self.work(move |gpus| {
-            let host = import(format, &request.content).map_err(invalid)?;
-            let response = v1::ImportGpuHostResponse {
-                gpus: host.gpus.len() as u32,
-                ports: host.hca_ports.len() as u32,
-            };
-            let subject = match request.machine_type {
-                true => GpuSubject::MachineType(&request.host),
-                false => GpuSubject::Host(&request.host),
-            };
-            gpus.import(subject, host).map_err(kept)?;
-            Ok(response)
-        })
-        .await
+        let done = self
+            .work(move |gpus| {
+                let host = import(format, &request.content).map_err(invalid)?;
+                let response = v1::ImportGpuHostResponse {
+                    gpus: host.gpus.len() as u32,
+                    ports: host.hca_ports.len() as u32,
+                };
+                let subject = match request.machine_type {
+                    true => GpuSubject::MachineType(&request.host),
+                    false => GpuSubject::Host(&request.host),
+                };
+                gpus.import(subject, host).map_err(kept)?;
+                Ok(response)
+            })
+            .await;
+        act.end(done)
     }
 
     async fn forget_gpu_host(
         &self,
         request: Request<v1::ForgetGpuHostRequest>,
     ) -> Answer<v1::ForgetGpuHostResponse> {
+        let host = request.get_ref().host.clone();
+        let act = (self.acts).begin(request.extensions(), "forget-gpu-inventory", host);
         let request = request.into_inner();
-        self.work(move |gpus| {
-            let (subject, kind) = match request.machine_type {
-                true => (GpuSubject::MachineType(&request.host), "machine type"),
-                false => (GpuSubject::Host(&request.host), "host"),
-            };
-            match gpus.forget(subject).map_err(kept)? {
-                true => Ok(v1::ForgetGpuHostResponse {}),
-                false => Err(Status::not_found(format!(
-                    "no inventory of {kind} `{}`",
-                    request.host.escape_debug()
-                ))),
-            }
-        })
-        .await
+        let done = self
+            .work(move |gpus| {
+                let (subject, kind) = match request.machine_type {
+                    true => (GpuSubject::MachineType(&request.host), "machine type"),
+                    false => (GpuSubject::Host(&request.host), "host"),
+                };
+                match gpus.forget(subject).map_err(kept)? {
+                    true => Ok(v1::ForgetGpuHostResponse {}),
+                    false => Err(Status::not_found(format!(
+                        "no inventory of {kind} `{}`",
+                        request.host.escape_debug()
+                    ))),
+                }
+            })
+            .await;
+        act.end(done)
     }
 
     async fn list_gpu_hosts(

@@ -1,6 +1,8 @@
 //! The gRPC server: a Unix socket and a TCP address, with a guard before the services of both.
 
+mod acts;
 mod convergence;
+mod difference;
 mod fabric;
 mod gpu;
 mod gpu_messages;
@@ -26,6 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_proto::v1::convergence_service_server::ConvergenceServiceServer;
+use rsm_proto::v1::difference_service_server::DifferenceServiceServer;
 use rsm_proto::v1::fabric_service_server::FabricServiceServer;
 use rsm_proto::v1::gpu_service_server::GpuServiceServer;
 use rsm_proto::v1::maintenance_service_server::MaintenanceServiceServer;
@@ -52,7 +55,8 @@ use crate::limits::{
     ConnectionLimits, MAX_GPU_REQUEST_BYTES, MAX_REQUEST_BYTES, MAX_REQUESTS_PER_CONNECTION,
     MAX_RESPONSE_BYTES, MAX_WATCHERS, SHUTDOWN_GRACE,
 };
-use crate::traits::{Control, RoutingQueries, SaQueries, Simulation, Subnet};
+use crate::traits::{ActionLog, Control, History, RoutingQueries, SaQueries, Simulation, Subnet};
+use acts::Acts;
 use incoming::{Connections, Listener, incoming};
 use socket::Socket;
 
@@ -78,6 +82,10 @@ pub struct Backend {
     pub simulation: Option<Arc<dyn Simulation>>,
     /// Inventories of GPU hosts; a server that manages no subnet keeps none.
     pub gpus: Option<Arc<dyn Gpus>>,
+    /// The history on the disk, where one is kept.
+    pub history: Option<Arc<dyn History>>,
+    /// Takes notes of operators' requests.
+    pub actions: Option<Arc<dyn ActionLog>>,
 }
 
 /// The listeners of the server. At least one of socket and address should be given.
@@ -317,9 +325,24 @@ impl Services {
         ConvergenceServiceServer::new(convergence::Convergences {
             subnet: Arc::clone(&self.backend.subnet),
             control: Arc::clone(&self.backend.control),
+            history: self.backend.history.clone(),
+            acts: self.acts(),
         })
         .max_decoding_message_size(MAX_REQUEST_BYTES)
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
+    fn difference(&self) -> DifferenceServiceServer<difference::Differences> {
+        DifferenceServiceServer::new(difference::Differences {
+            subnet: Arc::clone(&self.backend.subnet),
+            history: self.backend.history.clone(),
+        })
+        .max_decoding_message_size(MAX_REQUEST_BYTES)
+        .max_encoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
+    fn acts(&self) -> Acts {
+        Acts::new(self.backend.actions.clone())
     }
 
     fn partition(&self) -> PartitionServiceServer<partition::Partitions> {
@@ -334,6 +357,7 @@ impl Services {
         RoutingServiceServer::new(routing::Routes {
             routing: Arc::clone(&self.backend.routing),
             control: Arc::clone(&self.backend.control),
+            acts: self.acts(),
         })
         .max_decoding_message_size(MAX_REQUEST_BYTES)
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
@@ -343,6 +367,7 @@ impl Services {
         MaintenanceServiceServer::new(maintenance::Maintenance {
             subnet: Arc::clone(&self.backend.subnet),
             control: Arc::clone(&self.backend.control),
+            acts: self.acts(),
         })
         .max_decoding_message_size(MAX_REQUEST_BYTES)
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
@@ -369,6 +394,7 @@ impl Services {
     fn watch(&self) -> WatchServiceServer<watch::Watch> {
         WatchServiceServer::new(watch::Watch {
             subnet: Arc::clone(&self.backend.subnet),
+            history: self.backend.history.clone(),
             places: Arc::clone(&self.places),
             stopping: self.stopping.clone(),
         })
@@ -390,6 +416,7 @@ impl Services {
             subnet: Arc::clone(&self.backend.subnet),
             places: Arc::clone(&self.places),
             stopping: self.stopping.clone(),
+            acts: self.acts(),
         })
         .max_decoding_message_size(MAX_GPU_REQUEST_BYTES)
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
@@ -413,6 +440,7 @@ impl Services {
             .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
             .add_service(self.fabric())
             .add_service(self.convergence())
+            .add_service(self.difference())
             .add_service(self.partition())
             .add_service(self.routing())
             .add_service(self.maintenance())
@@ -433,6 +461,9 @@ async fn set_serving(health: &HealthReporter) {
         .await;
     health
         .set_serving::<ConvergenceServiceServer<convergence::Convergences>>()
+        .await;
+    health
+        .set_serving::<DifferenceServiceServer<difference::Differences>>()
         .await;
     health
         .set_serving::<PartitionServiceServer<partition::Partitions>>()

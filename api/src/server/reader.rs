@@ -15,6 +15,7 @@ use rsm_proto::v1::watch_service_server::WatchService as _;
 use tokio::sync::{Semaphore, watch as signal};
 use tonic::{Request, Status};
 
+use super::acts::Acts;
 use super::{
     Backend, convergence, fabric, gpu, maintenance, multicast, partition, routing, sa, watch,
 };
@@ -41,6 +42,7 @@ impl Reader {
     pub fn new(backend: &Backend, stopping: signal::Receiver<bool>) -> Reader {
         let subnet = || Arc::clone(&backend.subnet);
         let control = || Arc::clone(&backend.control);
+        let acts = || Acts::new(backend.actions.clone());
         let places = Arc::new(Semaphore::new(MAX_WATCHERS));
         Reader {
             fabric: fabric::Fabric {
@@ -50,15 +52,19 @@ impl Reader {
             convergence: convergence::Convergences {
                 subnet: subnet(),
                 control: control(),
+                history: backend.history.clone(),
+                acts: acts(),
             },
             partition: partition::Partitions { subnet: subnet() },
             routing: routing::Routes {
                 routing: Arc::clone(&backend.routing),
                 control: control(),
+                acts: acts(),
             },
             maintenance: maintenance::Maintenance {
                 subnet: subnet(),
                 control: control(),
+                acts: acts(),
             },
             multicast: multicast::Multicast {
                 subnet: subnet(),
@@ -70,6 +76,7 @@ impl Reader {
             },
             watch: watch::Watch {
                 subnet: subnet(),
+                history: backend.history.clone(),
                 places: Arc::clone(&places),
                 stopping: stopping.clone(),
             },
@@ -78,6 +85,7 @@ impl Reader {
                 subnet: subnet(),
                 places,
                 stopping,
+                acts: acts(),
             },
             caller: Arc::new(Caller::new("http", Proof::None, Grant::of(&[Role::Read]))),
         }

@@ -75,6 +75,8 @@ impl Served {
             sa: (!wanted.unmanaged).then(|| fake.clone() as _),
             simulation: (!wanted.hardware).then(|| fake.clone() as _),
             gpus: Some(Arc::new(crate::gpu::Memory::default())),
+            history: None,
+            actions: None,
         };
         let (stop, stopped) = oneshot::channel();
         let server = runtime.spawn(server.run(backend, async {

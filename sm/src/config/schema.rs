@@ -549,6 +549,15 @@ sections! {
         append: bool = true, opensm "accum_log_file" as Flag, at start;
     }
 
+    /// The history on the disk, in the folder history of state.dir.
+    history: HistoryConfig {
+        /// Days that rsm keeps events, findings, convergences and requests of operators.
+        days: u32 = 30, takes number(1, 3_650), at start;
+
+        /// The most megabytes of the history; the oldest go first.
+        max_mb: u32 = 256, takes number(16, 1_000_000), at start;
+    }
+
     /// The data that survive a restart: LIDs, registrations of hosts, known cables.
     state: StateConfig {
         /// Folder of these data. Each daemon needs a folder of its own.

@@ -109,6 +109,8 @@ async fn serve_api(
         sa: None,
         simulation: Some(Arc::new(simulator)),
         gpus: None,
+        history: None,
+        actions: None,
     };
     let bound = Server::bind(Listen {
         socket: None,

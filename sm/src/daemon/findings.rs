@@ -20,6 +20,8 @@ pub(super) enum Part {
     Journal,
     /// The folder of the store.
     StateDir,
+    /// The history.
+    History,
     /// Files in OpenSM's formats.
     Dumps,
     /// The record of all datagrams.
@@ -39,6 +41,7 @@ impl Part {
             Part::Store => "the store",
             Part::Journal => "the journal of registrations",
             Part::StateDir => "the state folder",
+            Part::History => "the history",
             Part::Dumps => "writing dumps",
             Part::Trace => "the trace",
             Part::Configuration => "the configuration",

@@ -15,6 +15,7 @@ mod events;
 mod fabric_server;
 mod findings;
 mod gpu_hosts;
+mod history;
 mod http;
 mod memory;
 mod pause;
@@ -45,6 +46,7 @@ use self::dumps::Dumper;
 pub use self::fabric_server::{FabricServer, serve_fabric};
 use self::findings::DaemonFindings;
 use self::gpu_hosts::GpuHosts;
+use self::history::History;
 use self::memory::Keeper;
 pub use self::memory::{ImportError, Imported, import, unix_seconds};
 use self::pause::PauseWatch;
@@ -60,6 +62,7 @@ use crate::core::snapshot::Snapshot;
 use crate::core::{self, Core, Effect, Event};
 use crate::plan;
 use crate::publish::{Controller, PublishedSa, RouteAnalyst, Simulator, View};
+use crate::store::io::Disk;
 
 /// How many events can wait for the core: more than can be in flight (the window is 96 at most), so
 /// that the receive thread never waits while the core sends, and 1.3 MB.
@@ -156,11 +159,14 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         &line.transport().local_port(),
         sink(inbox.clone()),
     );
-    let view = Arc::new(View::new(
+    let history = open_history(&options, state_dir, clock, &findings)?;
+    let recorder = history.as_ref().map(History::recorder);
+    let view = View::new(
         options.fabric.to_string(),
         simulated.is_some(),
         Box::new(clock),
-    ));
+    );
+    let view = Arc::new(view.recorded_by(recorder));
     let controller = Arc::new(Controller::new(inbox.clone(), view.clone()));
     let analysis = Arc::new(RouteAnalyst::new(view.clone()));
     let simulation = simulated.map(|simulated| {
@@ -186,6 +192,9 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
                 gpus,
                 gpu_sink(inbox.clone()),
             ))),
+            history: (history.as_ref())
+                .map(|history| history.reader() as Arc<dyn rsm_api::History>),
+            actions: Some(view.clone()),
         };
         // Ends with the runtime.
         tokio::spawn(access.clone().watch_certificate());
@@ -203,6 +212,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         access: access.clone(),
         sa_handle,
         keeper,
+        history,
         dumper: Dumper::start(options.config.dump.dir.clone(), findings.clone())?,
         state_dir: StateDir::start(state_dir, findings.clone())?,
         findings,
@@ -223,6 +233,26 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
     }
     access.finish();
     result
+}
+
+/// Opens the history in the state folder, and records the start of this run.
+fn open_history(
+    options: &DaemonOptions,
+    state_dir: Option<&std::path::Path>,
+    clock: Clock,
+    findings: &DaemonFindings,
+) -> anyhow::Result<Option<History>> {
+    let Some(dir) = state_dir else {
+        return Ok(None);
+    };
+    let config = &options.config;
+    let history = History::start(dir, config, clock, Disk::new(), findings.clone())?;
+    if let Some(history) = &history {
+        let now = crate::publish::UnixClock::unix_ms(&clock, clock.now());
+        let started = history::started(now, options.fabric.to_string());
+        history.recorder().put(vec![started], None);
+    }
+    Ok(history)
 }
 
 /// Delivers the datagrams of a transport to the core.
@@ -260,6 +290,7 @@ struct Shell {
     access: Access,
     sa_handle: SaHandle,
     keeper: Keeper,
+    history: Option<History>,
     dumper: Dumper,
     state_dir: StateDir,
     findings: DaemonFindings,
@@ -339,6 +370,9 @@ impl Shell {
         self.line.finish();
         self.dumper.finish();
         self.keeper.close();
+        if let Some(history) = self.history {
+            history.finish();
+        }
         self.state_dir.finish();
         let now = self.clock.now();
         self.core.set_daemon_findings(self.findings.all(), now);

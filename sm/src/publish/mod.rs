@@ -15,6 +15,7 @@ pub mod dry_run;
 mod events;
 mod findings;
 mod index;
+mod lines;
 mod log;
 mod missing;
 mod multicast;

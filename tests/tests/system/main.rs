@@ -6,6 +6,7 @@ mod docs;
 mod fuzz;
 mod managed_events;
 mod managed_gpus;
+mod managed_history;
 mod managed_pause;
 mod managed_web;
 mod peers_alike;

@@ -49,6 +49,9 @@ pub(crate) struct Global {
         value_name = "FORMAT"
     )]
     pub(crate) format: Format,
+    /// Show and read times in UTC, rather than in the zone of this machine (TZ)
+    #[arg(long, global = true)]
+    pub(crate) utc: bool,
     /// Print tables with all columns and each row on one line, rather than 100 columns wide
     #[arg(long, global = true, help_heading = TABLES)]
     pub(crate) wide: bool,

@@ -1,6 +1,7 @@
 use rsm_api::client::{Connection, connect_as, default_endpoints};
 use rsm_proto::List;
 use rsm_proto::v1::convergence_service_client::ConvergenceServiceClient;
+use rsm_proto::v1::difference_service_client::DifferenceServiceClient;
 use rsm_proto::v1::fabric_service_client::FabricServiceClient;
 use rsm_proto::v1::gpu_service_client::GpuServiceClient;
 use rsm_proto::v1::maintenance_service_client::MaintenanceServiceClient;
@@ -62,6 +63,10 @@ impl Session {
 
     pub(crate) fn convergence(&self) -> ConvergenceServiceClient<Connection> {
         ConvergenceServiceClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn difference(&self) -> DifferenceServiceClient<Connection> {
+        DifferenceServiceClient::new(self.channel.clone())
     }
 
     pub(crate) fn partitions(&self) -> PartitionServiceClient<Connection> {

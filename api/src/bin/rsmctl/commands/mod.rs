@@ -2,6 +2,7 @@
 
 mod aliases;
 mod completions;
+mod diff;
 mod drain;
 mod drained;
 mod engine;
@@ -107,6 +108,8 @@ questions! {
     Drained(drained::DrainedArguments);
     /// The latest convergences: cause, time of each stage, packets
     History(history::HistoryArguments);
+    /// The differences of the subnet now from an earlier time
+    Diff(diff::DiffArguments);
     /// The latest events
     Events(events::EventsArguments);
     /// Events as they happen, until interrupted
