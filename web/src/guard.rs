@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 
 use axum::http::header::HOST;
-use axum::http::{Method, Request, StatusCode, Uri};
+use axum::http::uri::Authority;
+use axum::http::{Method, Request, StatusCode};
 
 use crate::reply::{Reply, failure};
 
@@ -51,9 +52,7 @@ fn host<B>(request: &Request<B>) -> Option<String> {
     let (Some(host), None) = (hosts.next(), hosts.next()) else {
         return None;
     };
-    // An authority has the form of a host, and a URI of one alone is valid.
-    let uri: Uri = host.to_str().ok()?.parse().ok()?;
-    let authority = uri.authority()?;
+    let authority: Authority = host.to_str().ok()?.parse().ok()?;
     if authority.as_str().contains('@') {
         return None;
     }
