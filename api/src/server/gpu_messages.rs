@@ -22,7 +22,7 @@ pub(super) fn host(analysis: &Analysis, place: usize) -> v1::GpuHost {
         own: host.origin == HostOrigin::Own,
         // Bounded by MAX_GPUS and MAX_HCA_PORTS.
         gpus: inventory.gpus.len() as u32,
-        compute_ports: host.slots.len() as u32,
+        compute_ports: host.compute_slots().count() as u32,
         unit: analysis.rails.unit_of[place],
         findings: analysis.findings[first..]
             .iter()

@@ -72,7 +72,8 @@ impl Analysis {
         let Survey {
             hosts,
             rails,
-            conflicts,
+            peers,
+            faults,
         } = Survey::new(inventory, fabric.as_ref(), &config);
         let hints = hosts
             .par_iter()
@@ -89,7 +90,7 @@ impl Analysis {
             hints,
             findings: Vec::new(),
         };
-        analysis.findings = findings::find(&analysis, &conflicts);
+        analysis.findings = findings::find(&analysis, &peers, &faults);
         analysis
     }
 

@@ -158,8 +158,9 @@ impl Analysis {
         let unit = self.rails.unit_of[host].unwrap_or(u32::MAX);
         let domain = entry.inventory.domain.as_ref().map(ToString::to_string);
         let place = self.fabric.as_ref().and_then(|fabric| {
-            let joined = entry.slots.iter().map(|&slot| entry.joined[slot].port());
-            let mut ports = joined.flatten().map(|port| fabric.port(port));
+            let joined = entry.compute_slots().map(|port| entry.joined[port].port());
+            let joined: Vec<u32> = joined.flatten().collect();
+            let mut ports = joined.iter().map(|&port| fabric.port(port));
             let position = fabric.positions.place(ports.clone().map(|port| port.guid));
             position.or_else(|| Some(u32::from(ports.next()?.leaf_port.0)))
         });
@@ -233,7 +234,7 @@ impl Analysis {
         }
         let widths: BTreeSet<usize> = hosts
             .iter()
-            .map(|&host| self.hosts[host].slots.len())
+            .map(|&host| self.hosts[host].compute_slots().count())
             .collect();
         if widths.len() > 1 {
             warnings.push("hosts with different numbers of compute ports".to_owned());
