@@ -382,6 +382,7 @@ impl Found<'_> {
                     inventory.gpus[other].index,
                     names.join(" and ")
                 );
+                self.explained.has_moved_hca = true;
                 self.report(GpuFindingKind::HcaMoved, &gpus, &ports, evidence);
             }
             None => {

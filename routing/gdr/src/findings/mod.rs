@@ -112,10 +112,11 @@ impl fmt::Display for GpuFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}: {}: {}; {}",
+            "{}: {}: {}; {}; {}",
             self.subject(),
             self.kind,
             self.evidence,
+            self.kind.effect(),
             self.kind.advice()
         )
     }
@@ -130,12 +131,14 @@ struct Explained {
     ports: BTreeSet<usize>,
     /// GPUs are missing, so that links to them are missing too.
     lacks_gpus: bool,
+    /// An adapter is in another slot, which changes the order of addresses.
+    has_moved_hca: bool,
 }
 
 /// All faults, in the order of hosts and then kinds.
 pub(super) fn find(analysis: &Analysis, peers: &Peers, faults: &[JoinFaults]) -> Vec<GpuFinding> {
     let (mut findings, explained) = built::find(analysis, peers, faults);
-    findings.extend(rail::find(analysis, peers, faults));
+    findings.extend(rail::find(analysis, peers, faults, &explained));
     findings.extend(speed::find(analysis, peers));
     findings.extend(links::compared(analysis, peers, &explained));
     findings.extend(inventories::unlisted(analysis));

@@ -193,7 +193,7 @@ impl Analysis {
             .map(|&host| self.hosts[host].name.as_str())
             .collect();
         for finding in &self.findings {
-            let concerns = in_job.contains(finding.host.as_str())
+            let concerns = finding.hosts().any(|host| in_job.contains(host))
                 || finding
                     .ports
                     .iter()
@@ -203,7 +203,9 @@ impl Analysis {
             if concerns && serious {
                 warnings.push(format!(
                     "{}: {}: {}",
-                    finding.host, finding.kind, finding.evidence
+                    finding.subject(),
+                    finding.kind,
+                    finding.evidence
                 ));
             }
         }

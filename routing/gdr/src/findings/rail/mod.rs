@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rayon::prelude::*;
 
 use super::inventories::port_name;
-use super::{GpuFinding, GpuFindingKind, PortName};
+use super::{Explained, GpuFinding, GpuFindingKind, PortName};
 use crate::Analysis;
 use crate::claims::JoinFaults;
 use crate::fabric::GpuFabric;
@@ -40,9 +40,15 @@ struct Search<'a> {
     fabric: &'a GpuFabric,
     peers: &'a Peers,
     faults: &'a [JoinFaults],
+    explained: &'a [Explained],
 }
 
-pub(super) fn find(analysis: &Analysis, peers: &Peers, faults: &[JoinFaults]) -> Vec<GpuFinding> {
+pub(super) fn find(
+    analysis: &Analysis,
+    peers: &Peers,
+    faults: &[JoinFaults],
+    explained: &[Explained],
+) -> Vec<GpuFinding> {
     let Some(fabric) = &analysis.fabric else {
         return Vec::new();
     };
@@ -51,6 +57,7 @@ pub(super) fn find(analysis: &Analysis, peers: &Peers, faults: &[JoinFaults]) ->
         fabric,
         peers,
         faults,
+        explained,
     };
     let mut findings = Vec::new();
     let (undecided, misplaced) = search.misplaced();

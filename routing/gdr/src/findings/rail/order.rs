@@ -62,7 +62,9 @@ impl Search<'_> {
             }
             let family = self.peers.of_host[place];
             if family.is_some_and(|family| !self.peers.families[family].has_peers()) {
-                findings.extend(self.named_by_address(place));
+                if !self.explained[place].has_moved_hca {
+                    findings.extend(self.named_by_address(place));
+                }
                 continue;
             }
             let order = host.device_names_order().and_then(|by_name| {
