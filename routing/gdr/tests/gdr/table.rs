@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use rsm_gdr::fabric::GpuFabric;
 use rsm_gdr::findings::GpuFinding;
 use rsm_gdr::generate::{FleetFaults, Storage};
+use rsm_gdr::render::describe;
 use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_routing::netlist::Netlist;
 use rsm_routing::topology::Topology;
@@ -18,10 +19,14 @@ use crate::faults::{Expected, Fault, World, fabric, with};
 const SIZES: [usize; 3] = [1, 16, 200];
 
 fn findings(world: World) -> Vec<GpuFinding> {
+    analysed(world).findings
+}
+
+fn analysed(world: World) -> Analysis {
     let (netlist, inventory) = world.finish();
     let topology = Arc::new(Topology::from_netlist(&netlist).expect("LIDs suffice"));
     let fabric = GpuFabric::from_netlist(&netlist, topology, None, 4096);
-    Analysis::new(&inventory, Some(fabric), AnalysisConfig::default()).findings
+    Analysis::new(&inventory, Some(fabric), AnalysisConfig::default())
 }
 
 fn is_expected(finding: &GpuFinding, expected: &Expected) -> bool {
@@ -120,6 +125,26 @@ fn every_fault_is_named_once_and_nothing_else_is_blamed() {
     // An odd seed gives several hosts the same fault.
     let (_, wrong) = table([0..6, 0..3, 1..2]);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn each_host_of_a_grouped_finding_has_it() {
+    let (world, expected) = with(Fault::EthernetMode, &fabric(16), 16, 1);
+    let analysis = analysed(world);
+    assert_eq!((expected.hosts.len(), analysis.findings.len()), (3, 1));
+    for host in &analysis.hosts {
+        let has = analysis.findings_of(&host.name).count();
+        let told = describe(&analysis, &host.name).expect("a known host");
+        let wanted = expected.hosts.contains(&host.name);
+        assert_eq!(has, usize::from(wanted), "{}", host.name);
+        assert_eq!(told.contains("hca-ethernet-mode"), wanted, "{told}");
+    }
+    assert_eq!(analysis.without_inventory().count(), 0);
+
+    let (world, expected) = with(Fault::WithoutInventory, &fabric(16), 16, 1);
+    let analysis = analysed(world);
+    let without: BTreeSet<String> = analysis.without_inventory().map(str::to_owned).collect();
+    assert_eq!((without.len(), without), (3, expected.hosts));
 }
 
 #[test]

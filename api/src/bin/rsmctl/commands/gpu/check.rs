@@ -167,3 +167,35 @@ fn print(faults: &[Fault<'_>], session: &mut Session) -> Result<(), Failure> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(name: &str, first: &str) -> v1::GpuHost {
+        let finding = v1::GpuFinding {
+            kind: "hca-ethernet-mode".to_owned(),
+            ports: vec![format!("{name} mlx5_1")],
+            first_host: first.to_owned(),
+            ..v1::GpuFinding::default()
+        };
+        v1::GpuHost {
+            name: name.to_owned(),
+            findings: vec![finding],
+            ..v1::GpuHost::default()
+        }
+    }
+
+    #[test]
+    fn a_fault_of_several_hosts_is_one_with_all_of_their_names() {
+        let names = ["a", "b", "c", "d", "e", "f"];
+        let hosts: Vec<v1::GpuHost> = names.iter().map(|name| host(name, "a")).collect();
+        let faults = Fault::of(&hosts);
+        let subjects: Vec<String> = faults.iter().map(Fault::subject).collect();
+        assert_eq!(subjects, ["a, b, c, d and 2 more"]);
+        // Another first host, or none that the server tells: another fault.
+        let apart = [host("a", "a"), host("b", "b"), host("c", "")];
+        let subjects: Vec<String> = Fault::of(&apart).iter().map(Fault::subject).collect();
+        assert_eq!(subjects, ["a", "b", "c"]);
+    }
+}
