@@ -401,6 +401,33 @@ fn inject(
     }
 }
 
+/// Notes the devices that the finding must name, of the first host.
+fn expect_devices(fault: Fault, name: &str, slot: usize, expected: &mut Expected) {
+    let port = match fault {
+        Fault::AdapterUnderOtherSwitch
+        | Fault::GpuOffBus
+        | Fault::EthernetMode
+        | Fault::CableMisplaced
+        | Fault::PortSlow
+        | Fault::GuidUnknown => Some(slot),
+        Fault::StorageCable => Some(storage_port(slot)),
+        _ => None,
+    };
+    if let Some(port) = port
+        && expected.hosts.first().is_some_and(|first| first == name)
+    {
+        expected.ports.insert(format!("{name} mlx5_{port}"));
+    }
+    if matches!(fault, Fault::OneNvLink | Fault::AdapterOffBus) {
+        expected.gpus = Some(vec![slot as u16]);
+    }
+}
+
+/// One of the two storage ports.
+fn storage_port(slot: usize) -> usize {
+    SLOTS + slot % 2
+}
+
 fn inject_one(
     fault: Fault,
     world: &mut World,
@@ -408,44 +435,14 @@ fn inject_one(
     (slot, other): (usize, usize),
     expected: &mut Expected,
 ) {
-    let first = expected.hosts.first().is_some_and(|first| first == name);
-    let mut port = |port: usize| {
-        if first {
-            expected.ports.insert(format!("{name} mlx5_{port}"));
-        }
-    };
+    expect_devices(fault, name, slot, expected);
     match fault {
-        Fault::OneNvLink => {
-            let host = world.host(name);
-            host.gpus[slot].switch_links = host.gpus[slot].switch_links.map(|links| links - 1);
-            for link in &mut host.nvlinks {
-                if usize::from(link.a) == slot || usize::from(link.b) == slot {
-                    link.links -= 1;
-                }
-            }
-            expected.gpus = Some(vec![slot as u16]);
-        }
-        Fault::AllNvLinks => {
-            let host = world.host(name);
-            host.nvlinks.clear();
-            for gpu in &mut host.gpus {
-                gpu.switch_links = Some(0);
-            }
-        }
-        Fault::AdapterUnderOtherSwitch => {
-            port(slot);
-            world.move_adapter(name, slot, other);
-        }
-        Fault::AdapterOffBus => {
-            expected.gpus = Some(vec![slot as u16]);
-            world.remove_port(name, slot);
-        }
-        Fault::GpuOffBus => {
-            port(slot);
-            world.remove_gpu(name, slot);
-        }
+        Fault::OneNvLink => lose_link(world.host(name), slot),
+        Fault::AllNvLinks => lose_links(world.host(name)),
+        Fault::AdapterUnderOtherSwitch => world.move_adapter(name, slot, other),
+        Fault::AdapterOffBus => world.remove_port(name, slot),
+        Fault::GpuOffBus => world.remove_gpu(name, slot),
         Fault::EthernetMode => {
-            port(slot);
             world.unplug(name, slot);
             let port = &mut world.host(name).hca_ports[slot];
             port.link_layer = Some(LinkLayer::Ethernet);
@@ -457,39 +454,21 @@ fn inject_one(
             }
         }
         Fault::StorageCable => {
-            let storage = SLOTS + slot % 2;
-            port(storage);
             let leaf = world.leaf(name, slot);
-            world.move_cable(name, storage, leaf);
+            world.move_cable(name, storage_port(slot), leaf);
         }
         Fault::CableMisplaced => {
-            port(slot);
             let leaf = world.leaf(name, other);
             world.move_cable(name, slot, leaf);
         }
-        Fault::PortSlow => {
-            port(slot);
-            world.cable(name, slot).speed = LinkSpeed::Hdr;
-        }
+        Fault::PortSlow => world.cable(name, slot).speed = LinkSpeed::Hdr,
         Fault::HostSlow => {
             for slot in 0..SLOTS {
                 world.cable(name, slot).speed = LinkSpeed::Hdr;
             }
         }
-        Fault::GuidUnknown => {
-            port(slot);
-            let port = &mut world.host(name).hca_ports[slot];
-            for guid in [
-                &mut port.node_guid,
-                &mut port.port_guid,
-                &mut port.system_image_guid,
-            ] {
-                *guid = guid.map(|guid| Guid(guid.0 ^ 0xdead << 40));
-            }
-        }
-        Fault::WithoutInventory => {
-            world.hosts.remove(name);
-        }
+        Fault::GuidUnknown => forget_guids(&mut world.host(name).hca_ports[slot]),
+        Fault::WithoutInventory => drop(world.hosts.remove(name)),
         Fault::VirtualFunctions => world.add_virtual_functions(name),
         // The generator's, or of two hosts.
         Fault::AdaptersPermuted
@@ -497,5 +476,34 @@ fn inject_one(
         | Fault::CablesSwapped
         | Fault::GuidClaimed
         | Fault::OtherInventory => {}
+    }
+}
+
+fn lose_link(host: &mut HostInventory, gpu: usize) {
+    host.gpus[gpu].switch_links = host.gpus[gpu].switch_links.map(|links| links - 1);
+    for link in &mut host.nvlinks {
+        if usize::from(link.a) == gpu || usize::from(link.b) == gpu {
+            link.links -= 1;
+        }
+    }
+}
+
+fn lose_links(host: &mut HostInventory) {
+    host.nvlinks.clear();
+    for gpu in &mut host.gpus {
+        gpu.switch_links = Some(0);
+    }
+}
+
+/// Gives a port GUIDs that the fabric does not have.
+fn forget_guids(port: &mut HcaPort) {
+    let HcaPort {
+        node_guid,
+        port_guid,
+        system_image_guid,
+        ..
+    } = port;
+    for guid in [node_guid, port_guid, system_image_guid] {
+        *guid = guid.map(|guid| Guid(guid.0 ^ 0xdead << 40));
     }
 }
