@@ -210,14 +210,15 @@ impl GpuService for GpuHints {
         self.work(move |gpus| {
             let analysis = gpus.analysis();
             let after = cursor.after.as_deref();
-            let first = analysis
-                .hosts
-                .partition_point(|host| after.is_some_and(|after| host.name.as_str() <= after));
+            let known = analysis.hosts.iter().map(|host| host.name.as_str());
+            let mut names: Vec<&str> = known.chain(analysis.without_inventory()).collect();
+            names.sort_unstable();
+            let first = names.partition_point(|name| after.is_some_and(|after| *name <= after));
             let wanted =
                 |host: &v1::GpuHost| !request.only_with_findings || !host.findings.is_empty();
-            let places = first..analysis.hosts.len();
-            let mut hosts: Vec<v1::GpuHost> = places
-                .map(|place| gpu_messages::host(&analysis, place))
+            let mut hosts: Vec<v1::GpuHost> = names[first..]
+                .iter()
+                .map(|name| gpu_messages::named(&analysis, name))
                 .filter(wanted)
                 .take(cursor.limit())
                 .collect();
