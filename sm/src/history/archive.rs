@@ -158,6 +158,11 @@ impl Archive {
         }
         let whole = (bytes.len() - frames.torn()) as u64;
         let Some(began_unix_ms) = began else {
+            if !frame::begins(&bytes) {
+                // Another program's file, or all of it is damaged: it stays.
+                self.next = last.first + 1;
+                return Ok(());
+            }
             // A segment without a record: its name serves again.
             self.segments.remove_last();
             return self.disk.remove_file(&last.path);

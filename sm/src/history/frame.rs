@@ -114,6 +114,12 @@ pub fn time_of(header: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(bytes.try_into().ok()?))
 }
 
+/// Whether a file begins as one of frames does, or is empty.
+pub fn begins(bytes: &[u8]) -> bool {
+    let length = bytes.len().min(MAGIC.len());
+    bytes[..length] == MAGIC[..length]
+}
+
 /// The whole frames of a file, in their order.
 #[derive(Debug)]
 pub struct Frames<'a> {

@@ -191,6 +191,8 @@ fn foreign_files_stay_and_are_not_read() {
     assert_eq!(all(&archive.segments()), ["a"]);
     assert_eq!(std::fs::read(folder.join("notes.txt")).unwrap(), b"mine");
     assert!(folder.join("segment-0000000000000009.log").is_dir());
+    let foreign = folder.join("segment-0000000000000001.log");
+    assert_eq!(std::fs::read(foreign).unwrap(), b"not ours");
 }
 
 #[test]
@@ -304,6 +306,8 @@ fn a_device_without_room_refuses_and_the_file_stays_whole() {
     archive.begin(2000);
     archive.event(&event(2000, "b"));
     assert!(archive.write(2000).is_err());
+    drop(archive);
+    std::fs::remove_file(&first).unwrap();
     std::fs::write(&path, &kept).unwrap();
     assert_eq!(all(&open(dir.path()).segments()), ["a"]);
 }
