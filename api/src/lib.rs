@@ -19,9 +19,11 @@ mod server;
 mod traits;
 
 pub use calendar::timestamp;
-pub use error::{ControlError, LookupError, RoutingError, SaError, SimulationError};
+pub use error::{ControlError, CountersError, LookupError, RoutingError, SaError, SimulationError};
 pub use gpu::{GpuImportError, GpuSubject, Gpus};
 pub use journal::EventJournal;
 pub use rsm_proto::{Label, v1};
 pub use server::{Backend, Listen, Reader, ServeError, Server, SocketError, serve};
-pub use traits::{BoxFuture, Control, RoutingQueries, SaQueries, Simulation, Subnet};
+pub use traits::{
+    BoxFuture, Control, CountersQueries, RoutingQueries, SaQueries, Simulation, Subnet,
+};

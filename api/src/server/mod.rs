@@ -1,6 +1,7 @@
 //! The gRPC server: a Unix socket and a TCP address, with a guard before the services of both.
 
 mod convergence;
+mod counters;
 mod fabric;
 mod gpu;
 mod gpu_messages;
@@ -26,6 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_proto::v1::convergence_service_server::ConvergenceServiceServer;
+use rsm_proto::v1::counters_service_server::CountersServiceServer;
 use rsm_proto::v1::fabric_service_server::FabricServiceServer;
 use rsm_proto::v1::gpu_service_server::GpuServiceServer;
 use rsm_proto::v1::maintenance_service_server::MaintenanceServiceServer;
@@ -52,7 +54,7 @@ use crate::limits::{
     ConnectionLimits, MAX_GPU_REQUEST_BYTES, MAX_REQUEST_BYTES, MAX_REQUESTS_PER_CONNECTION,
     MAX_RESPONSE_BYTES, MAX_WATCHERS, SHUTDOWN_GRACE,
 };
-use crate::traits::{Control, RoutingQueries, SaQueries, Simulation, Subnet};
+use crate::traits::{Control, CountersQueries, RoutingQueries, SaQueries, Simulation, Subnet};
 use incoming::{Connections, Listener, incoming};
 use socket::Socket;
 
@@ -74,6 +76,8 @@ pub struct Backend {
     pub routing: Arc<dyn RoutingQueries>,
     /// The SA, where a subnet is managed.
     pub sa: Option<Arc<dyn SaQueries>>,
+    /// The performance counters, where a subnet is managed.
+    pub counters: Option<Arc<dyn CountersQueries>>,
     /// Acting on the fabric itself, where it is simulated.
     pub simulation: Option<Arc<dyn Simulation>>,
     /// Inventories of GPU hosts; a server that manages no subnet keeps none.
@@ -366,6 +370,14 @@ impl Services {
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
     }
 
+    fn counters(&self) -> CountersServiceServer<counters::Counters> {
+        CountersServiceServer::new(counters::Counters {
+            counters: self.backend.counters.clone(),
+        })
+        .max_decoding_message_size(MAX_REQUEST_BYTES)
+        .max_encoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
     fn watch(&self) -> WatchServiceServer<watch::Watch> {
         WatchServiceServer::new(watch::Watch {
             subnet: Arc::clone(&self.backend.subnet),
@@ -418,6 +430,7 @@ impl Services {
             .add_service(self.maintenance())
             .add_service(self.multicast())
             .add_service(self.sa())
+            .add_service(self.counters())
             .add_service(self.watch())
             .add_service(self.simulation())
             .add_service(self.gpu())
@@ -447,6 +460,9 @@ async fn set_serving(health: &HealthReporter) {
         .set_serving::<MulticastServiceServer<multicast::Multicast>>()
         .await;
     health.set_serving::<SaServiceServer<sa::SaServer>>().await;
+    health
+        .set_serving::<CountersServiceServer<counters::Counters>>()
+        .await;
     health
         .set_serving::<WatchServiceServer<watch::Watch>>()
         .await;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rsm_proto::v1;
 use rsm_proto::v1::convergence_service_server::ConvergenceService as _;
+use rsm_proto::v1::counters_service_server::CountersService as _;
 use rsm_proto::v1::fabric_service_server::FabricService as _;
 use rsm_proto::v1::gpu_service_server::GpuService as _;
 use rsm_proto::v1::maintenance_service_server::MaintenanceService as _;
@@ -16,7 +17,8 @@ use tokio::sync::{Semaphore, watch as signal};
 use tonic::{Request, Status};
 
 use super::{
-    Backend, convergence, fabric, gpu, maintenance, multicast, partition, routing, sa, watch,
+    Backend, convergence, counters, fabric, gpu, maintenance, multicast, partition, routing, sa,
+    watch,
 };
 use crate::limits::MAX_WATCHERS;
 
@@ -29,6 +31,7 @@ pub struct Reader {
     maintenance: maintenance::Maintenance,
     multicast: multicast::Multicast,
     sa: sa::SaServer,
+    counters: counters::Counters,
     watch: watch::Watch,
     gpu: gpu::GpuHints,
 }
@@ -64,6 +67,9 @@ impl Reader {
             sa: sa::SaServer {
                 subnet: subnet(),
                 sa: backend.sa.clone(),
+            },
+            counters: counters::Counters {
+                counters: backend.counters.clone(),
             },
             watch: watch::Watch {
                 subnet: subnet(),
@@ -136,6 +142,8 @@ methods! {
         list_services(ListServicesRequest) -> ListServicesResponse,
         list_subscriptions(ListSubscriptionsRequest) -> ListSubscriptionsResponse,
         list_alias_guids(ListAliasGuidsRequest) -> ListAliasGuidsResponse;
+    counters:
+        list_port_counters(ListPortCountersRequest) -> ListPortCountersResponse;
     watch:
         list_events(ListEventsRequest) -> ListEventsResponse;
     gpu:

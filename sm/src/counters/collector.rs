@@ -391,10 +391,8 @@ impl Collector {
         let (verdict, next) = agent.take(flight.request, header.status(), mad.data(), now);
         let at = match (verdict, next) {
             (Verdict::Busy, _) => {
-                agent.fail(&self.config, now);
-                agent
-                    .wants()
-                    .min(now + BUSY_PAUSE.max(self.config.interval))
+                agent.give_time(&self.config, now);
+                agent.wants()
             }
             (_, Next::GoOn) => now,
             (_, Next::Wait) => {

@@ -17,8 +17,9 @@ pub enum AgentState {
     New,
     /// Its last answer was right.
     Answers,
-    /// This many requests in a row had no answer, or the answer that it has no time. It is asked
-    /// more and more rarely, up to ten minutes apart.
+    /// This many requests in a row had no answer: it is asked more and more rarely, up to ten
+    /// minutes apart. At least 1 after the answer that it has no time: then it is asked again after
+    /// the usual time.
     Silent(u16),
     /// It knows no attribute with counters, or wants requests sent to where rsm cannot send them.
     /// It is asked once an hour.
