@@ -181,6 +181,20 @@ pub enum HistoryError {
     },
 }
 
+/// Why there are no counters.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CountersError {
+    /// The name does not lead to one thing.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    /// No counter has been read.
+    #[error(
+        "rsm has read no performance counters: it does so while it is master, if `enabled = true` is \
+         in section [counters] of its configuration"
+    )]
+    NotRead,
+}
+
 /// Why the simulation did not act.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimulationError {

@@ -19,11 +19,14 @@ mod server;
 mod traits;
 
 pub use calendar::timestamp;
-pub use error::{ControlError, HistoryError, LookupError, RoutingError, SaError, SimulationError};
+pub use error::{
+    ControlError, CountersError, HistoryError, LookupError, RoutingError, SaError, SimulationError,
+};
 pub use gpu::{GpuImportError, GpuSubject, Gpus};
 pub use journal::EventJournal;
 pub use rsm_proto::{Label, v1};
 pub use server::{Backend, Listen, Reader, ServeError, Server, SocketError, serve};
 pub use traits::{
-    ActionLog, BoxFuture, Control, History, RoutingQueries, SaQueries, Simulation, Subnet,
+    ActionLog, BoxFuture, Control, CountersQueries, History, RoutingQueries, SaQueries, Simulation,
+    Subnet,
 };

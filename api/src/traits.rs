@@ -8,7 +8,7 @@ use rsm_proto::v1;
 use tokio::sync::broadcast;
 
 use crate::error::{
-    ControlError, HistoryError, LookupError, RoutingError, SaError, SimulationError,
+    ControlError, CountersError, HistoryError, LookupError, RoutingError, SaError, SimulationError,
 };
 use crate::model::{
     AliasGuidKey, DrainQuestion, FindingFilter, GroupSelector, HistoryQuery, Keyed, LinkFilter,
@@ -190,6 +190,20 @@ pub trait SaQueries: Send + Sync + 'static {
         after: Option<Guid>,
         limit: usize,
     ) -> BoxFuture<'_, Result<Page<Keyed<Guid, v1::MulticastSwitch>>, SaError>>;
+}
+
+/// Reading the performance counters of ports.
+pub trait CountersQueries: Send + Sync + 'static {
+    /// The ports that have been read, of `part` only where it is given; see [`Subnet`] for lists.
+    ///
+    /// # Errors
+    /// The name does not lead to one node, or nothing has been read.
+    fn ports(
+        &self,
+        after: Option<PortId>,
+        limit: usize,
+        part: Option<&Selector>,
+    ) -> Result<Page<Keyed<PortId, v1::PortCounters>>, CountersError>;
 }
 
 /// Acting on a subnet.

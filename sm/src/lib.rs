@@ -10,6 +10,7 @@ pub mod avoid;
 pub mod cli;
 pub mod config;
 pub mod core;
+pub mod counters;
 pub mod daemon;
 pub mod diff;
 pub mod dump;

@@ -66,6 +66,7 @@ routes! {
     "quality" => get_routing_quality(GetRoutingQualityRequest),
     "paths" => resolve_path(ResolvePathRequest),
     "sa-counters" => get_sa_counters(GetSaCountersRequest),
+    "port-counters" => list_port_counters(ListPortCountersRequest),
     "services" => list_services(ListServicesRequest),
     "subscriptions" => list_subscriptions(ListSubscriptionsRequest),
     "alias-guids" => list_alias_guids(ListAliasGuidsRequest),

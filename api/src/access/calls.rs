@@ -84,6 +84,10 @@ const NEEDS: &[ServiceNeeds] = &[
         ],
     },
     ServiceNeeds {
+        service: "rsm.v1.CountersService",
+        calls: &[("ListPortCounters", Read)],
+    },
+    ServiceNeeds {
         service: "rsm.v1.WatchService",
         calls: &[("ListEvents", Read), ("Watch", Read)],
     },

@@ -2,6 +2,7 @@
 
 mod acts;
 mod convergence;
+mod counters;
 mod difference;
 mod fabric;
 mod gpu;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_proto::v1::convergence_service_server::ConvergenceServiceServer;
+use rsm_proto::v1::counters_service_server::CountersServiceServer;
 use rsm_proto::v1::difference_service_server::DifferenceServiceServer;
 use rsm_proto::v1::fabric_service_server::FabricServiceServer;
 use rsm_proto::v1::gpu_service_server::GpuServiceServer;
@@ -55,7 +57,9 @@ use crate::limits::{
     ConnectionLimits, MAX_GPU_REQUEST_BYTES, MAX_REQUEST_BYTES, MAX_REQUESTS_PER_CONNECTION,
     MAX_RESPONSE_BYTES, MAX_WATCHERS, SHUTDOWN_GRACE,
 };
-use crate::traits::{ActionLog, Control, History, RoutingQueries, SaQueries, Simulation, Subnet};
+use crate::traits::{
+    ActionLog, Control, CountersQueries, History, RoutingQueries, SaQueries, Simulation, Subnet,
+};
 use acts::Acts;
 use incoming::{Connections, Listener, incoming};
 use socket::Socket;
@@ -78,6 +82,8 @@ pub struct Backend {
     pub routing: Arc<dyn RoutingQueries>,
     /// The SA, where a subnet is managed.
     pub sa: Option<Arc<dyn SaQueries>>,
+    /// The performance counters, where a subnet is managed.
+    pub counters: Option<Arc<dyn CountersQueries>>,
     /// Acting on the fabric itself, where it is simulated.
     pub simulation: Option<Arc<dyn Simulation>>,
     /// Inventories of GPU hosts; a server that manages no subnet keeps none.
@@ -391,6 +397,14 @@ impl Services {
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
     }
 
+    fn counters(&self) -> CountersServiceServer<counters::Counters> {
+        CountersServiceServer::new(counters::Counters {
+            counters: self.backend.counters.clone(),
+        })
+        .max_decoding_message_size(MAX_REQUEST_BYTES)
+        .max_encoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
     fn watch(&self) -> WatchServiceServer<watch::Watch> {
         WatchServiceServer::new(watch::Watch {
             subnet: Arc::clone(&self.backend.subnet),
@@ -446,6 +460,7 @@ impl Services {
             .add_service(self.maintenance())
             .add_service(self.multicast())
             .add_service(self.sa())
+            .add_service(self.counters())
             .add_service(self.watch())
             .add_service(self.simulation())
             .add_service(self.gpu())
@@ -478,6 +493,9 @@ async fn set_serving(health: &HealthReporter) {
         .set_serving::<MulticastServiceServer<multicast::Multicast>>()
         .await;
     health.set_serving::<SaServiceServer<sa::SaServer>>().await;
+    health
+        .set_serving::<CountersServiceServer<counters::Counters>>()
+        .await;
     health
         .set_serving::<WatchServiceServer<watch::Watch>>()
         .await;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rsm_proto::v1;
 use rsm_proto::v1::convergence_service_server::ConvergenceService as _;
+use rsm_proto::v1::counters_service_server::CountersService as _;
 use rsm_proto::v1::fabric_service_server::FabricService as _;
 use rsm_proto::v1::gpu_service_server::GpuService as _;
 use rsm_proto::v1::maintenance_service_server::MaintenanceService as _;
@@ -17,7 +18,8 @@ use tonic::{Request, Status};
 
 use super::acts::Acts;
 use super::{
-    Backend, convergence, fabric, gpu, maintenance, multicast, partition, routing, sa, watch,
+    Backend, convergence, counters, fabric, gpu, maintenance, multicast, partition, routing, sa,
+    watch,
 };
 use crate::access::{Caller, Grant, Proof, Role};
 use crate::limits::MAX_WATCHERS;
@@ -31,6 +33,7 @@ pub struct Reader {
     maintenance: maintenance::Maintenance,
     multicast: multicast::Multicast,
     sa: sa::SaServer,
+    counters: counters::Counters,
     watch: watch::Watch,
     gpu: gpu::GpuHints,
     /// Stands where the guard of gRPC puts the caller: in this process, with the right to read.
@@ -73,6 +76,9 @@ impl Reader {
             sa: sa::SaServer {
                 subnet: subnet(),
                 sa: backend.sa.clone(),
+            },
+            counters: counters::Counters {
+                counters: backend.counters.clone(),
             },
             watch: watch::Watch {
                 subnet: subnet(),
@@ -150,6 +156,8 @@ methods! {
         list_services(ListServicesRequest) -> ListServicesResponse,
         list_subscriptions(ListSubscriptionsRequest) -> ListSubscriptionsResponse,
         list_alias_guids(ListAliasGuidsRequest) -> ListAliasGuidsResponse;
+    counters:
+        list_port_counters(ListPortCountersRequest) -> ListPortCountersResponse;
     watch:
         list_events(ListEventsRequest) -> ListEventsResponse;
     gpu:

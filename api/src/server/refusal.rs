@@ -3,7 +3,7 @@
 use tonic::{Code, Status};
 
 use crate::error::{
-    ControlError, HistoryError, LookupError, RoutingError, SaError, SimulationError,
+    ControlError, CountersError, HistoryError, LookupError, RoutingError, SaError, SimulationError,
 };
 use crate::model::{ParseGroupError, ParseSelectorError};
 
@@ -78,6 +78,15 @@ impl From<HistoryError> for Status {
         match error {
             HistoryError::TooEarly { .. } => Status::out_of_range(error.to_string()),
             HistoryError::Unreadable { .. } => Status::internal(error.to_string()),
+        }
+    }
+}
+
+impl From<CountersError> for Status {
+    fn from(error: CountersError) -> Self {
+        match error {
+            CountersError::Lookup(lookup) => lookup.into(),
+            CountersError::NotRead => Status::failed_precondition(error.to_string()),
         }
     }
 }

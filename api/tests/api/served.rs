@@ -73,6 +73,7 @@ impl Served {
             control: fake.clone(),
             routing: fake.clone(),
             sa: (!wanted.unmanaged).then(|| fake.clone() as _),
+            counters: None,
             simulation: (!wanted.hardware).then(|| fake.clone() as _),
             gpus: Some(Arc::new(crate::gpu::Memory::default())),
             history: None,

@@ -529,6 +529,17 @@ sections! {
         listen: Option<SocketAddr> = None, example "\"127.0.0.1:9316\"", at start;
     }
 
+    /// The performance counters of all ports, which rsm reads while it is master and never resets.
+    counters: CountersConfig {
+        /// Whether rsm reads them.
+        enabled: bool = false;
+
+        /// Seconds between two readings of the sums of a switch's counters. rsm reads each port of a
+        /// switch every 30 seconds, and soon where errors moved; each port of an adapter every 5
+        /// minutes; none more often than this.
+        interval_s: u32 = 5, takes number(1, 3_600);
+    }
+
     /// The files that rsm writes after each convergence.
     dump: DumpConfig {
         /// Folder of these files, which are in OpenSM's formats. Not set: rsm writes none.

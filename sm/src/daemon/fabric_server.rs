@@ -107,6 +107,7 @@ async fn serve_api(
         control: Arc::new(Controller::new(nobody, view.clone())),
         routing: Arc::new(RouteAnalyst::new(view)),
         sa: None,
+        counters: None,
         simulation: Some(Arc::new(simulator)),
         gpus: None,
         history: None,

@@ -2,13 +2,14 @@
 //!
 //! One task owns the core. All events reach it as [`Event`]s through one bounded channel, and the
 //! task carries out its effects: it sends datagrams at once, computes plans on a blocking thread,
-//! passes snapshots to the readers and to [the SA](sa), and stored state to the thread of the
-//! store.
+//! passes snapshots to the readers, to [the SA](sa) and to the collector of performance counters, and
+//! stored state to the thread of the store.
 
 mod access;
 mod attachment;
 mod clock;
 mod compute;
+mod counters;
 mod dry_run;
 mod dumps;
 mod events;
@@ -41,6 +42,7 @@ use self::access::Access;
 pub use self::attachment::FabricSpec;
 use self::attachment::{Line, Presence};
 use self::clock::Clock;
+use self::counters::{CountersHandle, CountersSetup};
 pub use self::dry_run::{DryRunOptions, dry_run};
 use self::dumps::Dumper;
 pub use self::fabric_server::{FabricServer, serve_fabric};
@@ -61,7 +63,7 @@ use crate::core::role::Role;
 use crate::core::snapshot::Snapshot;
 use crate::core::{self, Core, Effect, Event};
 use crate::plan;
-use crate::publish::{Controller, PublishedSa, RouteAnalyst, Simulator, View};
+use crate::publish::{Controller, PublishedCounters, PublishedSa, RouteAnalyst, Simulator, View};
 use crate::store::io::Disk;
 
 /// How many events can wait for the core: more than can be in flight (the window is 96 at most), so
@@ -124,9 +126,11 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
     kept.core.reregister &= !options.once;
     let (inbox, events) = mpsc::channel(INBOX);
     let sa_setup = SaSetup::new(Arc::new(move || clock.now()));
+    let counters_setup = CountersSetup::new(Arc::new(move || clock.now()));
     let sinks = Sinks {
         others: sink(inbox.clone()),
         sa: Some(sa_setup.sink()),
+        performance: Some(counters_setup.sink()),
     };
     let (mut line, simulated) = attachment::open(
         &options.fabric,
@@ -148,6 +152,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
             journal: keeper.journal(),
         },
     )?;
+    let counters = counters_setup.start(counters::config(&options.config), line.performance())?;
     if let Err(error) = line.transport().set_is_sm(true) {
         tracing::warn!(
             error = &error as &dyn std::error::Error,
@@ -185,6 +190,10 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
                 view.clone(),
                 sa_handle.state_source(),
             ))),
+            counters: Some(Arc::new(PublishedCounters::new(
+                view.clone(),
+                counters.source(),
+            ))),
             simulation,
             gpus: Some(Arc::new(GpuHosts::new(
                 view.clone(),
@@ -211,6 +220,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         controller,
         access: access.clone(),
         sa_handle,
+        counters,
         keeper,
         history,
         dumper: Dumper::start(options.config.dump.dir.clone(), findings.clone())?,
@@ -289,6 +299,7 @@ struct Shell {
     controller: Arc<Controller>,
     access: Access,
     sa_handle: SaHandle,
+    counters: CountersHandle,
     keeper: Keeper,
     history: Option<History>,
     dumper: Dumper,
@@ -366,6 +377,7 @@ impl Shell {
         drop(events);
         self.service_manager.stopping();
         self.controller.stop();
+        self.counters.stop();
         self.sa_handle.stop();
         self.line.finish();
         self.dumper.finish();
@@ -420,6 +432,7 @@ impl Shell {
                 Effect::Publish(snapshot) => {
                     log_role(self.last.as_deref(), &snapshot);
                     self.sa_handle.publish(snapshot.clone());
+                    self.counters.publish(snapshot.clone());
                     self.view.replace(snapshot.clone());
                     self.service_manager.show(&self.view.status());
                     self.controller.recheck();

@@ -67,6 +67,7 @@ impl Shell {
         let since_start = self.options.config.changed_keys(&config);
         let findings = restart_needed(&since_start).into_iter().collect();
         self.findings.report(Part::Configuration, findings);
+        self.counters.configure(super::counters::config(&config));
         self.config_read = config;
     }
 }

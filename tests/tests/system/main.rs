@@ -4,6 +4,7 @@
 mod crash_sa;
 mod docs;
 mod fuzz;
+mod managed_counters;
 mod managed_events;
 mod managed_gpus;
 mod managed_history;

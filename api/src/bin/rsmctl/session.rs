@@ -1,6 +1,7 @@
 use rsm_api::client::{Connection, connect_as, default_endpoints};
 use rsm_proto::List;
 use rsm_proto::v1::convergence_service_client::ConvergenceServiceClient;
+use rsm_proto::v1::counters_service_client::CountersServiceClient;
 use rsm_proto::v1::difference_service_client::DifferenceServiceClient;
 use rsm_proto::v1::fabric_service_client::FabricServiceClient;
 use rsm_proto::v1::gpu_service_client::GpuServiceClient;
@@ -83,6 +84,10 @@ impl Session {
 
     pub(crate) fn sa(&self) -> SaServiceClient<Connection> {
         SaServiceClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn counters(&self) -> CountersServiceClient<Connection> {
+        CountersServiceClient::new(self.channel.clone())
     }
 
     pub(crate) fn routing(&self) -> RoutingServiceClient<Connection> {

@@ -15,3 +15,13 @@ bit_mask! {
         QP1_DROPPED = 0x8000 "IsQP1DroppedSupported",
     }
 }
+
+bit_mask! {
+    /// CapabilityMask2 of ClassPortInfo in performance management (IBA 16.1.3.1); 27 bits.
+    PerfCapabilityMask2(u32) {
+        /// Answers only requests with a PM_Key.
+        PM_KEY = 0x1 "IsPMKeySupported",
+        /// PortCountersExtended has the error counters and PortXmitWait with 64 bits as well.
+        ADDITIONAL_COUNTERS = 0x2 "IsAdditionalPortCountersExtendedSupported",
+    }
+}

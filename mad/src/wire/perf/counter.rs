@@ -52,6 +52,15 @@ macro_rules! counters {
                 }
             }
 
+            /// The highest value in [`PortCounters`](super::PortCounters), where the counter stays;
+            /// `None` if that attribute does not have it.
+            pub const fn narrow_max(self) -> Option<u64> {
+                match self.narrow() {
+                    Some(place) => Some((1 << place.width) - 1),
+                    None => None,
+                }
+            }
+
             pub(super) const fn narrow(self) -> Option<Place> {
                 match self {
                     $(Counter::$name => $narrow,)*

@@ -5,14 +5,16 @@
 
 mod capability;
 mod counter;
+mod details;
 mod port_counters;
 
 use std::fmt;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-pub use capability::PerfCapabilityMask;
+pub use capability::{PerfCapabilityMask, PerfCapabilityMask2};
 pub use counter::{Counter, CounterSet};
+pub use details::{PortRcvErrorDetails, PortXmitDiscardDetails};
 pub use port_counters::{PortCounterAttribute, PortCounters, PortCountersExtended};
 
 use super::header::{AttrId, BASE_VERSION, Class, MadHeader, Method, Status};
@@ -29,8 +31,7 @@ pub const PERF_DATA_LEN: usize = 192;
 /// [`PerfCapabilityMask::ALL_PORT_SELECT`] is set (IBA 16.1.3.5).
 pub const ALL_PORTS: u8 = 0xFF;
 
-/// The AttrId of ClassPortInfo, PortCounters and PortCountersExtended in this class: the numbers
-/// are the class's own.
+/// The AttrId of the attributes of this class: the numbers are the class's own.
 pub mod attribute {
     use super::AttrId;
 
@@ -38,6 +39,10 @@ pub mod attribute {
     pub const CLASS_PORT_INFO: AttrId = AttrId(0x0001);
     /// Counters of up to 32 bits, which stay at their highest value.
     pub const PORT_COUNTERS: AttrId = AttrId(0x0012);
+    /// The causes of PortRcvErrors.
+    pub const PORT_RCV_ERROR_DETAILS: AttrId = AttrId(0x0015);
+    /// The causes of PortXmitDiscards.
+    pub const PORT_XMIT_DISCARD_DETAILS: AttrId = AttrId(0x0016);
     /// Counters of 64 bits.
     pub const PORT_COUNTERS_EXTENDED: AttrId = AttrId(0x001D);
 }

@@ -49,7 +49,8 @@ fn keys_with_a_counterpart_are_taken() {
 
 #[test]
 fn keys_without_a_counterpart_are_reported_with_their_line() {
-    let (config, findings) = read("lmc 0\ncongestion_control FALSE\n  lcm 1\nrouting_engine ftree,updn\n");
+    let (config, findings) =
+        read("lmc 0\ncongestion_control FALSE\n  lcm 1\nrouting_engine ftree,updn\n");
     assert_eq!(config.routing.engine, EngineKind::FabricTree);
     let said: Vec<_> = findings
         .iter()
@@ -158,7 +159,10 @@ fn every_key_is_in_one_of_four_groups() {
     ];
     assert_eq!(groups, expected);
     assert_eq!(findings.len(), 8);
-    assert!(findings[0].starts_with("opensm.conf:2:1: warning: congestion_control is `TRUE`: not available: "));
+    assert!(
+        findings[0]
+            .starts_with("opensm.conf:2:1: warning: congestion_control is `TRUE`: not available: ")
+    );
     assert_eq!(
         findings[1],
         "opensm.conf:3:1: note: congestion_control is `FALSE`: not needed here: this value asks for nothing that rsm does not do"

@@ -2,6 +2,7 @@
 
 mod aliases;
 mod completions;
+mod counters;
 mod diff;
 mod drain;
 mod drained;
@@ -89,6 +90,8 @@ questions! {
     Multicast(multicast::MulticastArguments);
     /// Requests of hosts to the SA, and the latency of its answers
     Sa(sa::SaArguments);
+    /// Performance counters of ports: traffic, and errors
+    Counters(counters::CountersArguments);
     /// Services that ports offer
     Services(services::ServicesArguments);
     /// Subscriptions of hosts to notices

@@ -1,0 +1,551 @@
+//! One agent of performance management: what it can, and the reading under way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_ids::{PortKey, PortNum};
+use rsm_mad::Time;
+use rsm_mad::wire::attr::NodeType;
+use rsm_mad::wire::header::Status;
+use rsm_mad::wire::perf::{Counter, CounterSet, PERF_DATA_LEN};
+
+use super::config::CountersConfig;
+use super::port::{NarrowEnd, PortReading, RcvCauses, Sample, TRAFFIC, XmitCauses};
+use super::request::{Capabilities, Redirect, Redirection, Request, class_port_info};
+use super::snapshot::{AgentCounters, AgentState};
+use crate::fabric::{Node, Port};
+
+/// Time after which an agent's capabilities, and what it refused, are read again: its firmware may
+/// be another one.
+const CAPABILITIES_EVERY: Duration = Duration::from_secs(3600);
+
+/// The longest pause of an agent that does not answer.
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+
+/// The shortest time until an agent that has no time is asked again.
+const BUSY_PAUSE: Duration = Duration::from_secs(1);
+
+/// How many redirections in a row are followed.
+const REDIRECTIONS: u8 = 3;
+
+/// The attributes that an agent has refused.
+#[derive(Clone, Copy, Default, Debug)]
+struct Refused {
+    sums: bool,
+    wide: bool,
+    narrow: bool,
+    rcv_causes: bool,
+    xmit_causes: bool,
+}
+
+/// A reading under way.
+#[derive(Clone, Debug)]
+struct Round {
+    /// Whether ports are read in any case.
+    ports: bool,
+    /// Whether 32-bit error counters of the ports are read.
+    errors: bool,
+    sums_done: bool,
+    /// The index of the port to read next, or whose second attribute is missing.
+    cursor: usize,
+    /// What the first attribute of the port at the cursor gave.
+    partial: Option<Sample>,
+    /// Requests for causes, to be sent before the next port: two at most.
+    causes: Vec<Request>,
+    redirections: u8,
+    attempt: u8,
+}
+
+/// An agent.
+#[derive(Clone, Debug)]
+pub(super) struct Agent {
+    pub(super) shown: Arc<AgentCounters>,
+    /// Its turn in the collector's queue; `None` while a request is in flight.
+    pub(super) due: Option<Time>,
+    /// Whether each port, by index, has a cable with a link.
+    linked: Box<[bool]>,
+    sums_at: Time,
+    ports_at: Time,
+    /// No port is read before: a sum that moves all the time does not read all ports all the time.
+    not_before: Time,
+    /// Whether the sum of error counters has moved since the ports were read.
+    has_moved: bool,
+    capabilities_at: Time,
+    refused: Refused,
+    narrow_end: NarrowEnd,
+    sums: Option<Box<CounterSet>>,
+    redirect: Option<Box<Redirect>>,
+    round: Option<Box<Round>>,
+    failures: u16,
+}
+
+/// What the collector does after an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Next {
+    /// Send the next request of the reading.
+    GoOn,
+    /// Wait for the agent's next turn.
+    Wait,
+}
+
+/// What the answer was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    Read { reset: bool },
+    Refused,
+    Busy,
+    Redirected,
+}
+
+impl Agent {
+    /// The agent of the end port `key`, to be read first at `first`.
+    pub(super) fn new(node: &Node, key: PortKey, first: Time) -> Agent {
+        let is_switch = node.kind() == NodeType::Switch;
+        let (start, count) = match is_switch {
+            true => (PortNum::ZERO, node.ports.len()),
+            false => (key.port, 1),
+        };
+        let shown = AgentCounters {
+            key,
+            lid: rsm_ids::Lid::NONE,
+            is_switch,
+            state: AgentState::New,
+            capabilities: Default::default(),
+            capabilities2: Default::default(),
+            first: start,
+            ports: vec![PortReading::default(); count].into(),
+        };
+        let mut agent = Agent {
+            shown: Arc::new(shown),
+            due: None,
+            linked: vec![false; count].into(),
+            sums_at: first,
+            ports_at: first,
+            not_before: first,
+            has_moved: false,
+            capabilities_at: first,
+            refused: Refused::default(),
+            narrow_end: NarrowEnd::Unknown,
+            sums: None,
+            redirect: None,
+            round: None,
+            failures: 0,
+        };
+        agent.follow(node, None);
+        agent
+    }
+
+    /// Takes over the LID and links of `node`, which was `before`.
+    pub(super) fn follow(&mut self, node: &Node, before: Option<&Node>) {
+        let key = self.shown.key;
+        let lid = node
+            .ports
+            .get(key.port.index())
+            .map_or(rsm_ids::Lid::NONE, Port::lid);
+        let first = self.shown.first.index();
+        let shown = Arc::make_mut(&mut self.shown);
+        if shown.lid != lid {
+            shown.lid = lid;
+            // It may be another device at the LID by now.
+            self.redirect = None;
+        }
+        for (index, reading) in shown.ports.iter_mut().enumerate() {
+            let number = first + index;
+            let Some(port) = node.ports.get(number) else {
+                continue;
+            };
+            let earlier = before.and_then(|before| before.ports.get(number));
+            if earlier.is_some_and(|earlier| earlier.peer != port.peer && port.peer.is_some()) {
+                reading.begin_anew();
+            }
+            let is_external = !shown.is_switch || number != 0;
+            self.linked[index] = is_external && port.up && port.peer.is_some();
+            reading.set_link(link_bytes(port));
+        }
+    }
+
+    /// Whether the agent is for as many ports as `node` has.
+    pub(super) fn fits(&self, node: &Node) -> bool {
+        !self.shown.is_switch || self.shown.ports.len() == node.ports.len()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            mask: self.shown.capabilities,
+            mask2: self.shown.capabilities2,
+        }
+    }
+
+    fn has_sums(&self) -> bool {
+        self.shown.is_switch && !self.refused.sums && self.capabilities().sums()
+    }
+
+    fn has_wide(&self) -> bool {
+        !self.refused.wide && self.capabilities().wide()
+    }
+
+    /// Whether all counters of a port come in one answer.
+    fn has_wide_errors(&self) -> bool {
+        self.has_wide() && self.capabilities().wide_errors()
+    }
+
+    fn is_readable(&self) -> bool {
+        self.has_wide() || !self.refused.narrow
+    }
+
+    /// When it wants its turn.
+    pub(super) fn wants(&self) -> Time {
+        let reading = match self.has_sums() {
+            true => self.sums_at.min(self.ports_at),
+            false => self.ports_at,
+        };
+        match self.shown.state {
+            AgentState::Unreadable => self.capabilities_at,
+            _ => reading,
+        }
+    }
+
+    pub(super) fn redirect(&self) -> Option<&Redirect> {
+        self.redirect.as_deref()
+    }
+
+    /// The next request of the reading under way, or of one that begins now; `None` where there is
+    /// nothing to read.
+    pub(super) fn next_request(&mut self, now: Time) -> Option<Request> {
+        if self.round.is_none() {
+            self.round = Some(Box::new(Round {
+                ports: now >= self.ports_at,
+                errors: !self.has_sums() || self.sums.is_none(),
+                sums_done: false,
+                cursor: 0,
+                partial: None,
+                causes: Vec::new(),
+                redirections: 0,
+                attempt: 0,
+            }));
+        }
+        if now >= self.capabilities_at {
+            self.refused = Refused::default();
+            return Some(Request::Capabilities);
+        }
+        let (has_sums, has_wide) = (self.has_sums(), self.has_wide());
+        let (wide_errors, is_readable) = (self.has_wide_errors(), self.is_readable());
+        let round = self.round.as_deref_mut()?;
+        if !is_readable {
+            return None;
+        }
+        if has_sums && !round.sums_done {
+            return Some(Request::sums(wide_errors || self.refused.narrow));
+        }
+        if let Some(&causes) = round.causes.last() {
+            return Some(causes);
+        }
+        if !round.ports {
+            return None;
+        }
+        while !self.linked.get(round.cursor).copied()? {
+            round.cursor += 1;
+        }
+        let port = self.shown.first.0 + round.cursor as u8;
+        Some(match has_wide && round.partial.is_none() {
+            true => Request::Wide(port),
+            false => Request::Narrow(port),
+        })
+    }
+
+    /// Whether the request under way may be sent once more.
+    pub(super) fn may_repeat(&mut self, repetitions: u8) -> bool {
+        let Some(round) = &mut self.round else {
+            return false;
+        };
+        round.attempt += 1;
+        round.attempt <= repetitions
+    }
+
+    /// Ends the reading under way, and sets the times of the next ones.
+    pub(super) fn end_round(&mut self, config: &CountersConfig, now: Time) {
+        let Some(round) = self.round.take() else {
+            return;
+        };
+        if round.sums_done {
+            self.sums_at = next(self.sums_at, config.interval, now);
+        }
+        if round.ports {
+            let every = match self.shown.is_switch {
+                true => config.ports_interval,
+                false => config.adapters_interval,
+            };
+            self.ports_at = next(self.ports_at, every, now);
+            self.not_before = now + config.interval * 2;
+            self.has_moved = false;
+        } else if self.ports_at <= now {
+            // Nothing can be read.
+            self.ports_at = now + config.ports_interval;
+        }
+    }
+
+    /// The agent did not answer: it has its next turn after a pause, twice as long each time.
+    pub(super) fn fail(&mut self, config: &CountersConfig, now: Time) {
+        self.failures = self.failures.saturating_add(1);
+        if self.redirect.take().is_some() {
+            // The agent that it named may be gone: ask anew.
+            self.capabilities_at = now;
+        }
+        let doubled = config.interval * (1u32 << self.failures.min(16));
+        self.pause(doubled.min(LONGEST_PAUSE.max(config.interval)), now);
+        self.set_state(AgentState::Silent(self.failures));
+    }
+
+    /// The agent has no time: it has its next turn after the usual time.
+    pub(super) fn give_time(&mut self, config: &CountersConfig, now: Time) {
+        self.pause(config.interval.max(BUSY_PAUSE), now);
+        self.set_state(AgentState::Silent(self.failures.max(1)));
+    }
+
+    fn pause(&mut self, pause: Duration, now: Time) {
+        self.round = None;
+        (self.sums_at, self.ports_at) = (now + pause, now + pause);
+    }
+
+    fn set_state(&mut self, state: AgentState) {
+        if self.shown.state != state {
+            Arc::make_mut(&mut self.shown).state = state;
+        }
+    }
+
+    /// Takes the answer to `request`.
+    pub(super) fn take(
+        &mut self,
+        request: Request,
+        status: Status,
+        data: &[u8; PERF_DATA_LEN],
+        now: Time,
+    ) -> (Verdict, Next) {
+        if status.is_busy() {
+            return (Verdict::Busy, Next::Wait);
+        }
+        if let Some(round) = &mut self.round {
+            round.attempt = 0;
+        }
+        if status.0 & Status::REDIRECT.0 != 0 {
+            return (
+                Verdict::Redirected,
+                self.redirected(class_port_info(data).1, now),
+            );
+        }
+        self.failures = 0;
+        if !status.is_ok() {
+            return (Verdict::Refused, self.refuse(request, status, now));
+        }
+        let mut reset = false;
+        let next = match request {
+            Request::Capabilities => self.take_capabilities(data, now),
+            Request::Wide(_) | Request::Narrow(_) if request.is_of_all_ports() => {
+                self.take_sums(request, data, now)
+            }
+            Request::Wide(_) | Request::Narrow(_) => {
+                reset = self.take_port(request, data, now);
+                Next::GoOn
+            }
+            Request::RcvCauses(port) | Request::XmitCauses(port) => {
+                self.take_causes(request, port, data);
+                Next::GoOn
+            }
+        };
+        if next == Next::GoOn {
+            self.set_state(AgentState::Answers);
+        }
+        (Verdict::Read { reset }, next)
+    }
+
+    fn redirected(&mut self, redirection: Redirection, now: Time) -> Next {
+        let count = self.round.as_mut().map_or(0, |round| {
+            round.redirections += 1;
+            round.redirections
+        });
+        match redirection {
+            Redirection::To(to) if count <= REDIRECTIONS => {
+                self.redirect = Some(Box::new(to));
+                Next::GoOn
+            }
+            _ => self.give_up(now),
+        }
+    }
+
+    /// The agent cannot be read until its capabilities are read again.
+    fn give_up(&mut self, now: Time) -> Next {
+        self.capabilities_at = now + CAPABILITIES_EVERY;
+        self.redirect = None;
+        self.set_state(AgentState::Unreadable);
+        Next::Wait
+    }
+
+    fn take_capabilities(&mut self, data: &[u8; PERF_DATA_LEN], now: Time) -> Next {
+        let (capabilities, redirection) = class_port_info(data);
+        let shown = Arc::make_mut(&mut self.shown);
+        shown.capabilities = capabilities.mask;
+        shown.capabilities2 = capabilities.mask2;
+        match redirection {
+            // The agent that it names may name itself.
+            Redirection::To(to) if self.redirect.as_deref() != Some(&to) => {
+                self.redirected(Redirection::To(to), now)
+            }
+            Redirection::Unusable => self.give_up(now),
+            Redirection::None | Redirection::To(_) => {
+                self.capabilities_at = now + CAPABILITIES_EVERY;
+                Next::GoOn
+            }
+        }
+    }
+
+    fn take_sums(&mut self, request: Request, data: &[u8; PERF_DATA_LEN], now: Time) -> Next {
+        let mut sample = Sample::default();
+        self.capabilities().read(request, data, &mut sample);
+        let before = self.sums.replace(Box::new(sample.values));
+        let Some(round) = &mut self.round else {
+            return Next::Wait;
+        };
+        round.sums_done = true;
+        let is_full = |counter: Counter| {
+            sample.narrow.has(counter) && counter.narrow_max() == Some(sample.values[counter])
+        };
+        // A sum at its end hides what moves.
+        let moves = |counter: &Counter| {
+            let value = sample.values[*counter];
+            let differs = before
+                .as_ref()
+                .is_none_or(|before| before[*counter] != value);
+            sample.present.has(*counter) && (differs || is_full(*counter))
+        };
+        let mut errors = Counter::ALL.iter().filter(|one| !TRAFFIC.contains(one));
+        let moved = errors.any(moves);
+        self.has_moved |= moved && before.is_some();
+        round.errors |= self.has_moved || moved || moves(&Counter::XmitWait);
+        round.ports |= self.has_moved && now >= self.not_before;
+        Next::GoOn
+    }
+
+    /// Takes one or both attributes of a port. Returns whether a counter was reset.
+    fn take_port(&mut self, request: Request, data: &[u8; PERF_DATA_LEN], now: Time) -> bool {
+        let capabilities = self.capabilities();
+        let wide_errors = self.has_wide_errors();
+        let can_narrow = !self.refused.narrow;
+        let Some(round) = &mut self.round else {
+            return false;
+        };
+        let mut sample = round.partial.take().unwrap_or_default();
+        capabilities.read(request, data, &mut sample);
+        let needs_narrow = matches!(request, Request::Wide(_)) && !wide_errors && can_narrow;
+        if needs_narrow && round.errors {
+            round.partial = Some(sample);
+            return false;
+        }
+        self.store(&sample, now)
+    }
+
+    /// Stores the sample of the port at the cursor, and goes on to the next one.
+    fn store(&mut self, sample: &Sample, now: Time) -> bool {
+        let refused = self.refused;
+        let Some(round) = &mut self.round else {
+            return false;
+        };
+        let port = self.shown.first.0 + round.cursor as u8;
+        let shown = Arc::make_mut(&mut self.shown);
+        let Some(reading) = shown.ports.get_mut(round.cursor) else {
+            return false;
+        };
+        round.cursor += 1;
+        let taken = reading.take(sample, self.narrow_end, now);
+        if let Some(end) = taken.narrow_end {
+            self.narrow_end = end;
+        }
+        if taken.rcv_moved && !refused.rcv_causes {
+            round.causes.push(Request::RcvCauses(port));
+        }
+        if taken.xmit_moved && !refused.xmit_causes {
+            round.causes.push(Request::XmitCauses(port));
+        }
+        taken.reset
+    }
+
+    fn take_causes(&mut self, request: Request, port: u8, data: &[u8; PERF_DATA_LEN]) {
+        self.drop_causes();
+        let shown = Arc::make_mut(&mut self.shown);
+        let index = usize::from(port).wrapping_sub(shown.first.index());
+        let Some(reading) = shown.ports.get_mut(index) else {
+            return;
+        };
+        reading.set_causes(|causes| match request {
+            Request::RcvCauses(_) => causes.rcv = Some(RcvCauses::read(data)),
+            _ => causes.xmit = Some(XmitCauses::read(data)),
+        });
+    }
+
+    fn drop_causes(&mut self) {
+        if let Some(round) = &mut self.round {
+            round.causes.pop();
+        }
+    }
+
+    /// The agent does not know the attribute, or refuses the port.
+    fn refuse(&mut self, request: Request, status: Status, now: Time) -> Next {
+        let is_of_port = status.code() == Status::INVALID_FIELD && !request.is_of_all_ports();
+        match request {
+            // Such an agent has PortCounters at least.
+            Request::Capabilities => self.capabilities_at = now + CAPABILITIES_EVERY,
+            Request::RcvCauses(_) => {
+                self.refused.rcv_causes |= !is_of_port;
+                self.drop_causes();
+            }
+            Request::XmitCauses(_) => {
+                self.refused.xmit_causes |= !is_of_port;
+                self.drop_causes();
+            }
+            _ if request.is_of_all_ports() => self.refused.sums = true,
+            Request::Wide(_) | Request::Narrow(_) if is_of_port => {
+                // A port beyond those that count. What the other attribute gave is kept.
+                self.keep_partial(now);
+            }
+            Request::Wide(_) => self.refused.wide = true,
+            Request::Narrow(_) => {
+                self.refused.narrow = true;
+                if self
+                    .round
+                    .as_ref()
+                    .is_some_and(|round| round.partial.is_some())
+                {
+                    self.keep_partial(now);
+                }
+            }
+        }
+        if self.is_readable() {
+            Next::GoOn
+        } else {
+            self.give_up(now)
+        }
+    }
+
+    fn keep_partial(&mut self, now: Time) {
+        let partial = self.round.as_mut().and_then(|round| round.partial.take());
+        match (partial, &mut self.round) {
+            (Some(sample), _) => {
+                self.store(&sample, now);
+            }
+            (None, Some(round)) => round.cursor += 1,
+            (None, None) => {}
+        }
+    }
+}
+
+/// The time after `at`, in steps of `every`, that is not over; the phase stays unless it is late by
+/// more than a step.
+fn next(at: Time, every: Duration, now: Time) -> Time {
+    let next = at + every;
+    if next > now { next } else { now + every }
+}
+
+/// Bytes a second that a link carries in one direction; zero if its rate is not known.
+fn link_bytes(port: &Port) -> f32 {
+    let rate = port.info.as_ref().and_then(|info| info.link_rate());
+    rate.map_or(0.0, |rate| rate.data_mbps() as f32 * 125_000.0)
+}

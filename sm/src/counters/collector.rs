@@ -1,0 +1,452 @@
+//! The state machine that reads the agents.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_ids::{Guid, Lid, PortKey};
+use rsm_mad::Time;
+use rsm_mad::ids::Tid;
+use rsm_mad::transport::{Datagram, Inbound, RemoteAddress, SendFailure};
+use rsm_mad::wire::attr::PKey;
+use rsm_mad::wire::header::{Class, MadHeader, Method};
+use rsm_mad::wire::perf::PerfMad;
+
+use super::agent::{Agent, Next, Verdict};
+use super::config::CountersConfig;
+use super::request::{Request, answered_port, p_key_index};
+use super::snapshot::{AgentState, CountersSnapshot};
+use super::stats::CollectorStats;
+use crate::core::role::Role;
+use crate::core::snapshot::Snapshot;
+use crate::fabric::{Fabric, Node};
+use crate::plan::Plan;
+
+/// How often a request without an answer is repeated before its agent gets a pause.
+const REPETITIONS: u8 = 1;
+
+/// Time until another attempt where the transport takes no more datagrams, or its port is down.
+const SEND_PAUSE: Duration = Duration::from_millis(20);
+
+/// Requests that may be sent at once after a pause, in time at the configured rate.
+const BURST: Duration = Duration::from_millis(50);
+
+/// The time over which first readings are spread, so that agents keep apart from then on.
+const FIRST_SPREAD: Duration = Duration::from_secs(2);
+
+/// How packets get to agents: P_Keys of the own port, and service levels.
+#[derive(Clone, Default)]
+pub struct Routes {
+    p_keys: Vec<PKey>,
+    plan: Option<Arc<Plan>>,
+    /// The service level where any will do, 0 to 15.
+    sl: u8,
+}
+
+impl Routes {
+    /// Those of a snapshot, with the service level `sl` where any will do.
+    pub fn of(snapshot: &Snapshot, sl: u8) -> Routes {
+        let fabric = &snapshot.fabric;
+        let own = fabric.local.map(|at| fabric.port(at));
+        let image = own.and_then(|port| port.p_keys.as_ref());
+        Routes {
+            p_keys: image.map_or_else(Vec::new, |image| image.keys().to_vec()),
+            plan: snapshot.plan.clone(),
+            sl,
+        }
+    }
+
+    fn level(&self, lid: Lid) -> u8 {
+        let between = self.plan.as_ref().and_then(|plan| {
+            let switch = |lid| Some(plan.topology.destination_of(lid)?.switch);
+            let lanes = &plan.routing.lanes;
+            lanes.level(switch(plan.sm_lid)?, switch(lid)?)
+        });
+        between.unwrap_or(self.sl)
+    }
+
+    fn remote(&self, agent: &Agent) -> Option<RemoteAddress> {
+        if let Some(redirect) = agent.redirect() {
+            return redirect.remote(&self.p_keys);
+        }
+        let lid = agent.shown.lid;
+        let default = p_key_index(&self.p_keys, PKey::DEFAULT_FULL).unwrap_or(0);
+        Some(RemoteAddress {
+            pkey_index: default,
+            ..RemoteAddress::gsi(lid, self.level(lid))
+        })
+    }
+}
+
+/// A request to be sent.
+#[derive(Clone, Debug)]
+pub struct Transmit {
+    /// The datagram.
+    pub datagram: Datagram,
+    /// How long its answer is of use.
+    pub timeout: Duration,
+}
+
+/// A request without an answer so far.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    agent: PortKey,
+    request: Request,
+    lid: Lid,
+    deadline: Time,
+}
+
+/// Reads the counters of all ports, again and again.
+///
+/// The owner calls [`Collector::poll_transmit`] until there is nothing more to send, then waits for
+/// datagrams ([`Collector::handle`]) or [`Collector::next_deadline`], whichever comes first.
+/// [`Collector::follow`] tells it of each new snapshot of the subnet. It has a record for each end
+/// port of the fabric and for each port of a switch, and forgets those that leave.
+#[derive(Clone, Default)]
+pub struct Collector {
+    config: CountersConfig,
+    routes: Routes,
+    is_master: bool,
+    fabric: Arc<Fabric>,
+    agents: BTreeMap<PortKey, Agent>,
+    /// The turns of the agents without a request in flight.
+    queue: BTreeSet<(Time, PortKey)>,
+    /// By the lower half of their transaction identifier; at most `config.window`.
+    flights: HashMap<u32, Flight>,
+    deadlines: BTreeSet<(Time, u32)>,
+    next_tid: u32,
+    /// The next request leaves no earlier.
+    paced: Time,
+    stats: CollectorStats,
+}
+
+impl Collector {
+    /// A collector that has read nothing. `first_tid` should differ from that of an earlier
+    /// process, whose answers may still come.
+    pub fn new(config: CountersConfig, first_tid: u32) -> Collector {
+        Collector {
+            config,
+            next_tid: first_tid,
+            ..Collector::default()
+        }
+    }
+
+    /// Uses other settings from now on. Requests in flight keep theirs.
+    pub fn configure(&mut self, config: CountersConfig, now: Time) {
+        let was_collecting = self.is_collecting();
+        self.config = config;
+        self.turn(was_collecting, now);
+    }
+
+    /// Takes over the nodes, LIDs and links of a snapshot of the subnet. Reads only while that says
+    /// that this subnet manager is master.
+    pub fn follow(&mut self, snapshot: &Snapshot, routes: Routes, now: Time) {
+        let was_collecting = self.is_collecting();
+        self.is_master = snapshot.role == Role::Master;
+        self.routes = routes;
+        let before = std::mem::replace(&mut self.fabric, snapshot.fabric.clone());
+        let fabric = self.fabric.clone();
+        for (earlier, node) in before.differing(&fabric) {
+            match node {
+                Some(node) => self.follow_node(node, earlier, now),
+                None => earlier
+                    .into_iter()
+                    .for_each(|gone| self.forget(gone.guid, |_| true)),
+            }
+        }
+        self.turn(was_collecting, now);
+    }
+
+    fn is_collecting(&self) -> bool {
+        self.config.enabled && self.is_master
+    }
+
+    /// Begins or ends reading.
+    fn turn(&mut self, was_collecting: bool, now: Time) {
+        if was_collecting == self.is_collecting() {
+            return;
+        }
+        self.flights.clear();
+        self.deadlines.clear();
+        self.queue.clear();
+        let is_collecting = self.is_collecting();
+        for (key, agent) in &mut self.agents {
+            agent.due = is_collecting.then(|| agent.wants().max(now + phase(*key)));
+            self.queue.extend(agent.due.map(|due| (due, *key)));
+        }
+    }
+
+    fn follow_node(&mut self, node: &Node, before: Option<&Node>, now: Time) {
+        let with_lid = node.end_ports().filter(|(_, port)| port.lid() != Lid::NONE);
+        let keys: BTreeSet<PortKey> = with_lid
+            .map(|(port, _)| PortKey::new(node.guid, port))
+            .collect();
+        let agents = &self.agents;
+        let stays = |key| {
+            agents
+                .get(&key)
+                .is_some_and(|agent: &Agent| agent.fits(node))
+        };
+        let fitting: BTreeSet<PortKey> = keys.iter().copied().filter(|&key| stays(key)).collect();
+        self.forget(node.guid, |key| !fitting.contains(&key));
+        for key in keys {
+            match self.agents.get_mut(&key) {
+                Some(agent) => agent.follow(node, before),
+                None => {
+                    let mut agent = Agent::new(node, key, now + phase(key));
+                    agent.due = self.is_collecting().then(|| agent.wants());
+                    self.queue.extend(agent.due.map(|due| (due, key)));
+                    self.agents.insert(key, agent);
+                }
+            }
+        }
+    }
+
+    fn forget(&mut self, node: Guid, is_gone: impl Fn(PortKey) -> bool) {
+        let all =
+            PortKey::new(node, rsm_ids::PortNum(0))..=PortKey::new(node, rsm_ids::PortNum(255));
+        let keys = self.agents.range(all).map(|(&key, _)| key);
+        let gone: Vec<PortKey> = keys.filter(|&key| is_gone(key)).collect();
+        for key in gone {
+            let agent = self.agents.remove(&key);
+            if let Some(due) = agent.and_then(|agent| agent.due) {
+                self.queue.remove(&(due, key));
+            }
+            // An answer to a request in flight finds no agent.
+        }
+    }
+
+    /// The next request, if the window and the rate permit one.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
+        while self.may_send(now) {
+            let &(due, key) = self.queue.first()?;
+            if due > now {
+                return None;
+            }
+            self.queue.remove(&(due, key));
+            if let Some(transmit) = self.send(key, now) {
+                return Some(transmit);
+            }
+        }
+        None
+    }
+
+    fn may_send(&self, now: Time) -> bool {
+        self.is_collecting()
+            && (self.flights.len() as u64) < u64::from(self.config.window)
+            && self.paced <= now
+    }
+
+    /// Sends the next request of an agent whose turn it is, or queues the agent again.
+    fn send(&mut self, key: PortKey, now: Time) -> Option<Transmit> {
+        let agent = self.agents.get_mut(&key)?;
+        agent.due = None;
+        let Some(request) = agent.next_request(now) else {
+            agent.end_round(&self.config, now);
+            let at = agent.wants();
+            self.enqueue(key, at, now);
+            return None;
+        };
+        let Some(remote) = self.routes.remote(agent) else {
+            // Redirected into a partition that the own port is no member of.
+            agent.fail(&self.config, now);
+            let at = agent.wants();
+            self.enqueue(key, at, now);
+            return None;
+        };
+        let tid = self.free_tid();
+        let deadline = now + self.config.timeout;
+        let lid = remote.lid;
+        let flight = Flight {
+            agent: key,
+            request,
+            lid,
+            deadline,
+        };
+        self.flights.insert(tid, flight);
+        self.deadlines.insert((deadline, tid));
+        self.stats.sent += 1;
+        self.pace(now);
+        Some(Transmit {
+            datagram: request.datagram(Tid(u64::from(tid)), remote),
+            timeout: self.config.timeout,
+        })
+    }
+
+    /// The transport did not take the request: it is as if it had not been sent.
+    pub fn not_sent(&mut self, transmit: &Transmit, now: Time) {
+        let tid = MadHeader::of(&transmit.datagram.mad).tid().low();
+        if let Some(flight) = self.land(tid) {
+            self.stats.sent -= 1;
+            self.paced = self.paced.max(now + SEND_PAUSE);
+            self.enqueue(flight.agent, now + SEND_PAUSE, now);
+        }
+    }
+
+    fn free_tid(&mut self) -> u32 {
+        loop {
+            self.next_tid = self.next_tid.wrapping_add(1);
+            // The window is far smaller than the number of identifiers.
+            if self.next_tid != 0 && !self.flights.contains_key(&self.next_tid) {
+                return self.next_tid;
+            }
+        }
+    }
+
+    fn pace(&mut self, now: Time) {
+        let each = Duration::from_secs(1) / self.config.requests_per_s.max(1);
+        let earliest = Time::from_nanos(now.as_nanos().saturating_sub(BURST.as_nanos() as u64));
+        self.paced = self.paced.max(earliest) + each;
+    }
+
+    /// Gives an agent its turn at `at`, or at `now` if that is over.
+    fn enqueue(&mut self, key: PortKey, at: Time, now: Time) {
+        if let Some(agent) = self.agents.get_mut(&key) {
+            let at = at.max(now);
+            agent.due = Some(at);
+            self.queue.insert((at, key));
+        }
+    }
+
+    fn land(&mut self, tid: u32) -> Option<Flight> {
+        let flight = self.flights.remove(&tid)?;
+        self.deadlines.remove(&(flight.deadline, tid));
+        Some(flight)
+    }
+
+    /// Takes a datagram of performance management, or the notice that a request had no answer.
+    pub fn handle(&mut self, inbound: &Inbound, now: Time) {
+        match inbound {
+            Inbound::Mad(datagram) => self.take(datagram, now),
+            &Inbound::SendFailed { class, tid, kind } if class == Class::PERFORMANCE => {
+                if let Some(flight) = self.land(tid.low()) {
+                    match kind {
+                        SendFailure::TimedOut => self.unanswered(&flight, now),
+                        // The own port is the cause, not the agent.
+                        SendFailure::Flushed | SendFailure::Other(_) => {
+                            self.enqueue(flight.agent, now + SEND_PAUSE, now);
+                        }
+                    }
+                }
+            }
+            Inbound::SendFailed { .. } | Inbound::Port(_) => {}
+        }
+    }
+
+    /// Gives up on requests whose time is over.
+    pub fn handle_deadline(&mut self, now: Time) {
+        while let Some(&(deadline, tid)) = self.deadlines.first() {
+            if deadline > now {
+                break;
+            }
+            match self.land(tid) {
+                Some(flight) => self.unanswered(&flight, now),
+                None => {
+                    self.deadlines.remove(&(deadline, tid));
+                }
+            }
+        }
+    }
+
+    fn unanswered(&mut self, flight: &Flight, now: Time) {
+        self.stats.timed_out += 1;
+        let Some(agent) = self.agents.get_mut(&flight.agent) else {
+            return;
+        };
+        let at = if agent.may_repeat(REPETITIONS) {
+            now
+        } else {
+            agent.fail(&self.config, now);
+            agent.wants()
+        };
+        self.enqueue(flight.agent, at, now);
+    }
+
+    fn take(&mut self, datagram: &Datagram, now: Time) {
+        let mad = PerfMad::from_bytes(&datagram.mad);
+        let header = mad.header();
+        let is_answer = |flight: &&Flight| {
+            let select = flight.request.port_select();
+            let is_of_port = select.is_none_or(|port| {
+                // An agent that refuses may answer with other data.
+                !header.status().is_ok() || answered_port(mad.data()).0 == port
+            });
+            header.class() == Class::PERFORMANCE
+                && header.method() == Method::GET_RESPONSE
+                && header.attribute() == flight.request.attribute()
+                && datagram.remote.lid == flight.lid
+                && is_of_port
+        };
+        let tid = header.tid().low();
+        if self.flights.get(&tid).filter(is_answer).is_none() {
+            self.stats.stray += 1;
+            return;
+        }
+        let Some(flight) = self.land(tid) else {
+            return;
+        };
+        let Some(agent) = self.agents.get_mut(&flight.agent) else {
+            return;
+        };
+        let (verdict, next) = agent.take(flight.request, header.status(), mad.data(), now);
+        let at = match (verdict, next) {
+            (Verdict::Busy, _) => {
+                agent.give_time(&self.config, now);
+                agent.wants()
+            }
+            (_, Next::GoOn) => now,
+            (_, Next::Wait) => {
+                agent.end_round(&self.config, now);
+                agent.wants()
+            }
+        };
+        match verdict {
+            Verdict::Read { reset } => {
+                self.stats.answered += 1;
+                self.stats.resets += u64::from(reset);
+            }
+            Verdict::Refused => self.stats.refused += 1,
+            Verdict::Busy => self.stats.busy += 1,
+            Verdict::Redirected => self.stats.redirected += 1,
+        }
+        self.enqueue(flight.agent, at, now);
+    }
+
+    /// When there is something to do without a datagram; `None` while counters are not read.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let times_out = self.deadlines.first().map(|&(at, _)| at);
+        let has_room = (self.flights.len() as u64) < u64::from(self.config.window);
+        let sends = self
+            .queue
+            .first()
+            .filter(|_| has_room && self.is_collecting());
+        let sends = sends.map(|&(at, _)| at.max(self.paced));
+        times_out.into_iter().chain(sends).min()
+    }
+
+    /// All last readings. Copies a pointer for each agent.
+    pub fn snapshot(&self, now: Time) -> CountersSnapshot {
+        let agents = || self.agents.values();
+        let is_silent = |agent: &&Agent| matches!(agent.shown.state, AgentState::Silent(_));
+        CountersSnapshot {
+            at: now,
+            is_collecting: self.is_collecting(),
+            stats: CollectorStats {
+                agents: self.agents.len(),
+                silent: agents().filter(is_silent).count(),
+                behind: self
+                    .queue
+                    .first()
+                    .map_or(Duration::ZERO, |&(at, _)| now.since(at)),
+                ..self.stats
+            },
+            agents: agents().map(|agent| agent.shown.clone()).collect(),
+        }
+    }
+}
+
+/// The share of [`FIRST_SPREAD`] of an agent: the same in each run, and even over GUIDs in a row.
+fn phase(key: PortKey) -> Duration {
+    let seed = (key.node.0 ^ u64::from(key.port.0) << 56).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    FIRST_SPREAD.mul_f64((seed >> 32) as f64 / (1u64 << 32) as f64)
+}

@@ -1,0 +1,34 @@
+use std::time::Duration;
+
+/// The settings of a [`Collector`](super::Collector).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CountersConfig {
+    /// Whether counters are read at all.
+    pub enabled: bool,
+    /// Time between two readings of the sums of a switch, more than zero.
+    pub interval: Duration,
+    /// Time between two readings of each port of a switch, more than zero.
+    pub ports_interval: Duration,
+    /// Time between two readings of a port of a channel adapter or router, more than zero.
+    pub adapters_interval: Duration,
+    /// The most requests in flight, 1 or more; one to each agent.
+    pub window: u32,
+    /// The most requests in a second, 1 or more.
+    pub requests_per_s: u32,
+    /// Time after which a request counts as unanswered, more than zero.
+    pub timeout: Duration,
+}
+
+impl Default for CountersConfig {
+    fn default() -> CountersConfig {
+        CountersConfig {
+            enabled: true,
+            interval: Duration::from_secs(5),
+            ports_interval: Duration::from_secs(30),
+            adapters_interval: Duration::from_secs(300),
+            window: 64,
+            requests_per_s: 20_000,
+            timeout: Duration::from_millis(500),
+        }
+    }
+}

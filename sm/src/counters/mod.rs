@@ -1,0 +1,37 @@
+//! The performance counters of all ports: reading them, and the last readings.
+//!
+//! [`Collector`] is a state machine without I/O, with a window of its own: it reads the agents of
+//! performance management (IBA 16.1) of the nodes in the published fabric and never writes, so that
+//! every other reader of the hardware's counters sees them as they are. [`CountersSnapshot`] is
+//! what readers get: immutable, a few pointers to copy, and shared with the collector until a
+//! reading replaces it.
+//!
+//! The daemon's thread for it is in `sm/src/daemon/counters`.
+//!
+//! # What is read, and how often
+//!
+//! | tier | what | when |
+//! |---|---|---|
+//! | sums | AllPortSelect at each switch that has it | every [`CountersConfig::interval`] |
+//! | ports | each cabled port of a switch | every [`CountersConfig::ports_interval`], at once where the sum of error counters moved |
+//! | causes | PortRcvErrorDetails, PortXmitDiscardDetails | where PortRcvErrors or PortXmitDiscards moved |
+//! | adapters | each port of a channel adapter or router | every [`CountersConfig::adapters_interval`] |
+//!
+//! A port's counters come from PortCountersExtended where the agent has it, error counters and
+//! PortXmitWait from there too where it has them with 64 bits, else from PortCounters.
+
+mod agent;
+mod collector;
+mod config;
+mod port;
+mod request;
+mod snapshot;
+mod stats;
+#[cfg(test)]
+mod tests;
+
+pub use self::collector::{Collector, Routes, Transmit};
+pub use self::config::CountersConfig;
+pub use self::port::{Causes, ErrorRates, PortReading, Rates, TRAFFIC};
+pub use self::snapshot::{AgentCounters, AgentState, CountersSnapshot, PortCounters};
+pub use self::stats::CollectorStats;

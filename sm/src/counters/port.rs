@@ -1,0 +1,799 @@
+//! The readings of one port: totals, rates, and what the device cannot tell.
+
+use std::time::Duration;
+
+use rsm_mad::Time;
+use rsm_mad::wire::perf::{
+    Counter, CounterSet, PERF_DATA_LEN, PortRcvErrorDetails, PortXmitDiscardDetails,
+};
+
+/// The counters that every port in use moves; the others count errors.
+pub const TRAFFIC: [Counter; 9] = [
+    Counter::XmitData,
+    Counter::RcvData,
+    Counter::XmitPkts,
+    Counter::RcvPkts,
+    Counter::UnicastXmitPkts,
+    Counter::UnicastRcvPkts,
+    Counter::MulticastXmitPkts,
+    Counter::MulticastRcvPkts,
+    Counter::XmitWait,
+];
+
+/// How many counters count errors.
+const ERRORS: usize = Counter::ALL.len() - TRAFFIC.len();
+
+/// The unit of PortXmitData and PortRcvData, in bytes (IBA 16.1.3.5).
+const WORD: u64 = 4;
+
+/// The values of a counter of 32 bits.
+const NARROW_SPAN: u64 = 1 << 32;
+
+/// A narrow counter that goes back from below this was reset: one that wraps comes from near its
+/// end, as long as it is read often enough for its rate to mean anything.
+const WRAPS_FROM: u64 = NARROW_SPAN / 2;
+
+/// The time over which error rates are taken: between one and two of these.
+const WINDOW: Duration = Duration::from_secs(600);
+
+/// Errors count as those of at least this time, so that one error right after the first reading is
+/// no high rate.
+const SHORTEST_SPAN: Duration = Duration::from_secs(300);
+
+const HOUR_S: f64 = 3600.0;
+
+/// A set of counters, a bit for each in the order of [`Counter::ALL`].
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Mask(u32);
+
+impl Mask {
+    pub(super) fn has(self, counter: Counter) -> bool {
+        self.0 >> (counter as u32) & 1 != 0
+    }
+
+    pub(super) fn set(&mut self, counter: Counter, on: bool) {
+        let bit = 1 << (counter as u32);
+        self.0 = if on { self.0 | bit } else { self.0 & !bit };
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl FromIterator<Counter> for Mask {
+    fn from_iter<I: IntoIterator<Item = Counter>>(counters: I) -> Mask {
+        let mut mask = Mask::default();
+        counters.into_iter().for_each(|one| mask.set(one, true));
+        mask
+    }
+}
+
+/// The counters in one answer, or in two that belong together.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Sample {
+    pub(super) values: CounterSet,
+    /// Those that the device counts and the answers have.
+    pub(super) present: Mask,
+    /// Those that stay at, or wrap from, the highest value of PortCounters.
+    pub(super) narrow: Mask,
+}
+
+impl Sample {
+    fn is_full(&self, counter: Counter) -> bool {
+        self.narrow.has(counter) && counter.narrow_max() == Some(self.values[counter])
+    }
+}
+
+/// What narrow counters of a device do at their end. IBA 16.1.3.5 lets them stay there; some wrap.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) enum NarrowEnd {
+    /// None has been seen there.
+    #[default]
+    Unknown,
+    Stays,
+    Wraps,
+}
+
+/// The traffic of a port between its last two readings.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Rates {
+    /// Bytes sent a second.
+    pub xmit_bytes: f32,
+    /// Bytes received a second.
+    pub rcv_bytes: f32,
+    /// Packets sent a second.
+    pub xmit_packets: f32,
+    /// Packets received a second.
+    pub rcv_packets: f32,
+    /// The share of the time in which data waited without being sent, 0 to 1, if a tick of
+    /// PortXmitWait is the time of one word of 4 bytes on the link; `None` if the device does not
+    /// count it, or the rate of the link is not known.
+    pub wait_share: Option<f32>,
+}
+
+/// Errors of each kind in an hour, over the last ten to twenty minutes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ErrorRates([f32; ERRORS]);
+
+impl ErrorRates {
+    /// Those of one counter; zero for [`TRAFFIC`].
+    pub fn per_hour(&self, counter: Counter) -> f64 {
+        error_place(counter).map_or(0.0, |place| f64::from(self.0[place]))
+    }
+
+    /// All kinds together, without PortRcvRemotePhysicalErrors, whose cause is another link.
+    pub fn sum(&self) -> f64 {
+        let of_port = |&&counter: &&Counter| counter != Counter::RcvRemotePhysicalErrors;
+        let counters = Counter::ALL.iter().filter(of_port);
+        counters.map(|&counter| self.per_hour(counter)).sum()
+    }
+}
+
+/// The causes of PortRcvErrors and PortXmitDiscards as last read, where they moved. Counters of 16
+/// bits, which stay at their highest value.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Causes {
+    /// Those of PortRcvErrors; `None` if the device does not tell, or has not been asked.
+    pub rcv: Option<RcvCauses>,
+    /// Those of PortXmitDiscards; `None` as above.
+    pub xmit: Option<XmitCauses>,
+}
+
+/// The causes of PortRcvErrors and PortRcvSwitchRelayErrors (IBA 16.1.4.1).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct RcvCauses {
+    /// PortLocalPhysicalErrors.
+    pub local_physical: u16,
+    /// PortMalformedPacketErrors.
+    pub malformed_packet: u16,
+    /// PortBufferOverrunErrors.
+    pub buffer_overrun: u16,
+    /// PortDLIDMappingErrors.
+    pub dlid_mapping: u16,
+    /// PortVLMappingErrors.
+    pub vl_mapping: u16,
+    /// PortLoopingErrors.
+    pub looping: u16,
+}
+
+/// The causes of PortXmitDiscards (IBA 16.1.4.2).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct XmitCauses {
+    /// PortInactiveDiscards.
+    pub inactive: u16,
+    /// PortNeighborMTUDiscards.
+    pub neighbor_mtu: u16,
+    /// PortSwLifetimeLimitDiscards.
+    pub lifetime: u16,
+    /// PortSwHOQLifetimeLimitDiscards.
+    pub hoq_lifetime: u16,
+}
+
+impl RcvCauses {
+    pub(super) fn read(data: &[u8; PERF_DATA_LEN]) -> RcvCauses {
+        let details = PortRcvErrorDetails::from_data(data);
+        RcvCauses {
+            local_physical: details.local_physical(),
+            malformed_packet: details.malformed_packet(),
+            buffer_overrun: details.buffer_overrun(),
+            dlid_mapping: details.dlid_mapping(),
+            vl_mapping: details.vl_mapping(),
+            looping: details.looping(),
+        }
+    }
+}
+
+impl XmitCauses {
+    pub(super) fn read(data: &[u8; PERF_DATA_LEN]) -> XmitCauses {
+        let details = PortXmitDiscardDetails::from_data(data);
+        XmitCauses {
+            inactive: details.inactive(),
+            neighbor_mtu: details.neighbor_mtu(),
+            lifetime: details.lifetime(),
+            hoq_lifetime: details.hoq_lifetime(),
+        }
+    }
+}
+
+/// The counters of a port as last read. It has 128 bytes, and some 400 more once the port has
+/// counted an error.
+///
+/// A total begins with the value of the hardware at the first reading and grows by what is counted
+/// since, also where the hardware's counter is reset or wraps.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PortReading {
+    /// When it was read; [`Time::MAX`] before the first reading.
+    at: Time,
+    totals: [u64; TRAFFIC.len()],
+    rates: Option<Rates>,
+    /// Bytes a second that the link carries in one direction; zero if not known.
+    link_bytes: f32,
+    present: Mask,
+    /// Counters at their end, which count no more until another program resets them.
+    full: Mask,
+    reset: bool,
+    rest: Option<Box<Rest>>,
+}
+
+/// What most ports do not need.
+#[derive(Clone, PartialEq, Default, Debug)]
+struct Rest {
+    errors: [u64; ERRORS],
+    /// What totals have beyond the hardware's counters, by [`Counter::ALL`].
+    beyond: Option<Box<[u64; Counter::ALL.len()]>>,
+    window: Window,
+    causes: Option<Box<Causes>>,
+}
+
+/// Errors since two points in time, at least [`WINDOW`] apart once both are passed.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+struct Window {
+    early: Time,
+    since_early: [u32; ERRORS],
+    late: Time,
+    since_late: [u32; ERRORS],
+}
+
+impl Window {
+    fn new(at: Time) -> Window {
+        Window {
+            early: at,
+            late: at,
+            ..Window::default()
+        }
+    }
+
+    fn add(&mut self, place: usize, errors: u64) {
+        let errors = u32::try_from(errors).unwrap_or(u32::MAX);
+        for counts in [&mut self.since_early, &mut self.since_late] {
+            counts[place] = counts[place].saturating_add(errors);
+        }
+    }
+
+    fn turn(&mut self, now: Time) {
+        if now.since(self.late) >= WINDOW {
+            (self.early, self.since_early) = (self.late, self.since_late);
+            (self.late, self.since_late) = (now, [0; ERRORS]);
+        }
+    }
+
+    fn rates(&self, now: Time) -> ErrorRates {
+        let span = now.since(self.early).max(SHORTEST_SPAN);
+        let hours = span.as_secs_f64() / HOUR_S;
+        ErrorRates(
+            self.since_early
+                .map(|errors| (f64::from(errors) / hours) as f32),
+        )
+    }
+}
+
+const fn traffic_place(counter: Counter) -> Option<usize> {
+    let mut place = 0;
+    while place < TRAFFIC.len() {
+        if TRAFFIC[place] as usize == counter as usize {
+            return Some(place);
+        }
+        place += 1;
+    }
+    None
+}
+
+/// The place of each counter among those of errors.
+const ERROR_PLACES: [Option<usize>; Counter::ALL.len()] = {
+    let mut places = [None; Counter::ALL.len()];
+    let (mut index, mut next) = (0, 0);
+    while index < places.len() {
+        if traffic_place(Counter::ALL[index]).is_none() {
+            places[index] = Some(next);
+            next += 1;
+        }
+        index += 1;
+    }
+    places
+};
+
+fn error_place(counter: Counter) -> Option<usize> {
+    ERROR_PLACES[counter as usize]
+}
+
+/// What one reading says beside the totals.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Taken {
+    /// A counter was lower than before, and did not wrap.
+    pub(super) reset: bool,
+    /// What narrow counters do, if this reading shows it.
+    pub(super) narrow_end: Option<NarrowEnd>,
+    /// PortRcvErrors or PortRcvSwitchRelayErrors moved.
+    pub(super) rcv_moved: bool,
+    /// PortXmitDiscards moved.
+    pub(super) xmit_moved: bool,
+}
+
+impl Default for PortReading {
+    fn default() -> PortReading {
+        PortReading {
+            at: Time::MAX,
+            totals: [0; TRAFFIC.len()],
+            rates: None,
+            link_bytes: 0.0,
+            present: Mask::default(),
+            full: Mask::default(),
+            reset: false,
+            rest: None,
+        }
+    }
+}
+
+impl PortReading {
+    /// When it was read; `None` if it never was.
+    pub fn at(&self) -> Option<Time> {
+        (self.at != Time::MAX).then_some(self.at)
+    }
+
+    /// What a counter has counted: the hardware's value at the first reading, and all since.
+    /// `None` if the port was never read, or the device does not have the counter. PortXmitData and
+    /// PortRcvData are in words of 4 bytes, as in the hardware.
+    pub fn total(&self, counter: Counter) -> Option<u64> {
+        self.present.has(counter).then(|| self.sum(counter))
+    }
+
+    /// Bytes sent in all.
+    pub fn xmit_bytes(&self) -> Option<u64> {
+        Some(self.total(Counter::XmitData)?.saturating_mul(WORD))
+    }
+
+    /// Bytes received in all.
+    pub fn rcv_bytes(&self) -> Option<u64> {
+        Some(self.total(Counter::RcvData)?.saturating_mul(WORD))
+    }
+
+    /// The traffic between the last two readings; `None` before the second one, where a counter
+    /// was reset between them, and where data counters of 32 bits are full or may have wrapped more
+    /// often than once.
+    pub fn rates(&self) -> Option<Rates> {
+        self.rates
+    }
+
+    /// Bytes a second that the link carries in each direction; `None` if its rate is not known.
+    pub fn link_bytes_per_s(&self) -> Option<f32> {
+        (self.link_bytes > 0.0).then_some(self.link_bytes)
+    }
+
+    /// The busier direction of the link, as a share of its rate.
+    pub fn use_share(&self) -> Option<f32> {
+        let rates = self.rates?;
+        Some(rates.xmit_bytes.max(rates.rcv_bytes) / self.link_bytes_per_s()?)
+    }
+
+    /// Errors in an hour; `None` if there has been none since the first reading.
+    pub fn errors(&self) -> Option<ErrorRates> {
+        let rest = self.rest.as_ref()?;
+        Some(rest.window.rates(self.at))
+    }
+
+    /// The causes of received errors and of discards, if they were read.
+    pub fn causes(&self) -> Option<&Causes> {
+        self.rest.as_ref()?.causes.as_deref()
+    }
+
+    /// Whether a counter is at its highest value and counts no more until another program resets
+    /// it: rsm never does.
+    pub fn is_full(&self, counter: Counter) -> bool {
+        self.full.has(counter)
+    }
+
+    /// Whether any counter is.
+    pub fn has_full(&self) -> bool {
+        !self.full.is_empty()
+    }
+
+    /// Whether a counter was lower in the last reading than in the one before: another program
+    /// reset it, or the device began anew.
+    pub fn was_reset(&self) -> bool {
+        self.reset
+    }
+
+    fn sum(&self, counter: Counter) -> u64 {
+        match (traffic_place(counter), error_place(counter)) {
+            (Some(place), _) => self.totals[place],
+            (_, Some(place)) => self.rest.as_ref().map_or(0, |rest| rest.errors[place]),
+            (None, None) => 0,
+        }
+    }
+
+    fn beyond(&self, counter: Counter) -> u64 {
+        let beyond = self.rest.as_ref().and_then(|rest| rest.beyond.as_ref());
+        beyond.map_or(0, |beyond| beyond[counter as usize])
+    }
+
+    fn rest(&mut self) -> &mut Rest {
+        let at = self.at;
+        self.rest.get_or_insert_with(|| {
+            Box::new(Rest {
+                window: Window::new(at),
+                ..Rest::default()
+            })
+        })
+    }
+
+    /// Sets a total for a value of the hardware.
+    fn put(&mut self, counter: Counter, total: u64, raw: u64) {
+        let beyond = total.wrapping_sub(raw);
+        if beyond != self.beyond(counter) {
+            let all = self
+                .rest()
+                .beyond
+                .get_or_insert_with(|| Box::new([0; Counter::ALL.len()]));
+            all[counter as usize] = beyond;
+        }
+        if let Some(place) = traffic_place(counter) {
+            self.totals[place] = total;
+        } else if let Some(place) = error_place(counter)
+            && total != self.sum(counter)
+        {
+            self.rest().errors[place] = total;
+        }
+    }
+
+    /// The rate of the link, in bytes a second; zero if it is not known.
+    pub(super) fn set_link(&mut self, bytes_per_s: f32) {
+        self.link_bytes = bytes_per_s;
+    }
+
+    /// The port has another cable: its errors so far say nothing about this one.
+    pub(super) fn begin_anew(&mut self) {
+        self.rates = None;
+        let at = self.at;
+        if let Some(rest) = &mut self.rest {
+            rest.window = Window::new(at);
+        }
+    }
+
+    pub(super) fn set_causes(&mut self, set: impl FnOnce(&mut Causes)) {
+        set(self.rest().causes.get_or_insert_default());
+    }
+
+    /// Takes the next reading, of `now`.
+    pub(super) fn take(&mut self, sample: &Sample, end: NarrowEnd, now: Time) -> Taken {
+        let is_first = self.at == Time::MAX;
+        if is_first {
+            self.at = now;
+        }
+        let fresh: Mask = Counter::ALL
+            .into_iter()
+            .filter(|&counter| sample.present.has(counter) && !self.present.has(counter))
+            .collect();
+        let step = Step::between(self, sample, fresh, end);
+        let elapsed = now.since(self.at);
+        let mut moved = CounterSet::default();
+        for counter in Counter::ALL {
+            if !sample.present.has(counter) {
+                continue;
+            }
+            let raw = sample.values[counter];
+            if fresh.has(counter) {
+                self.put(counter, raw, raw);
+            } else {
+                moved[counter] = step.moved[counter];
+                let total = self.sum(counter).saturating_add(moved[counter]);
+                self.put(counter, total, raw);
+            }
+            self.full
+                .set(counter, sample.is_full(counter) && end != NarrowEnd::Wraps);
+            self.present.set(counter, true);
+        }
+        self.count_errors(&moved, now);
+        let has_rates = !elapsed.is_zero() && !step.reset && fresh.is_empty();
+        let end = step.narrow_end.unwrap_or(end);
+        self.rates = (has_rates && self.tells_data(sample, end, elapsed))
+            .then(|| self.rates_of(&moved, elapsed));
+        self.reset = step.reset;
+        self.at = now;
+        Taken {
+            reset: step.reset,
+            narrow_end: step.narrow_end,
+            rcv_moved: moved[Counter::RcvErrors] + moved[Counter::RcvSwitchRelayErrors] > 0,
+            xmit_moved: moved[Counter::XmitDiscards] > 0,
+        }
+    }
+
+    fn count_errors(&mut self, moved: &CounterSet, now: Time) {
+        for counter in Counter::ALL {
+            if let Some(place) = error_place(counter)
+                && moved[counter] > 0
+            {
+                self.rest().window.add(place, moved[counter]);
+            }
+        }
+        if let Some(rest) = &mut self.rest {
+            rest.window.turn(now);
+        }
+    }
+
+    /// Whether the data counters say how much was carried in `elapsed`.
+    fn tells_data(&self, sample: &Sample, end: NarrowEnd, elapsed: Duration) -> bool {
+        [Counter::XmitData, Counter::RcvData]
+            .into_iter()
+            .all(|counter| {
+                if !sample.present.has(counter) {
+                    return false;
+                }
+                if !sample.narrow.has(counter) {
+                    return true;
+                }
+                let most = f64::from(self.link_bytes) * elapsed.as_secs_f64() / WORD as f64;
+                !self.full.has(counter) && (end == NarrowEnd::Stays || most < NARROW_SPAN as f64)
+            })
+    }
+
+    fn rates_of(&self, moved: &CounterSet, elapsed: Duration) -> Rates {
+        let seconds = elapsed.as_secs_f64();
+        let rate = |counter: Counter| moved[counter] as f64 / seconds;
+        let words = |counter: Counter| (rate(counter) * WORD as f64) as f32;
+        // A reading without it was made because the sum of the switch did not move.
+        let counts_wait = self.present.has(Counter::XmitWait) && !self.full.has(Counter::XmitWait);
+        let wait_share = (counts_wait && self.link_bytes > 0.0)
+            .then(|| (words(Counter::XmitWait) / self.link_bytes).min(1.0));
+        Rates {
+            xmit_bytes: words(Counter::XmitData),
+            rcv_bytes: words(Counter::RcvData),
+            xmit_packets: rate(Counter::XmitPkts) as f32,
+            rcv_packets: rate(Counter::RcvPkts) as f32,
+            wait_share,
+        }
+    }
+}
+
+/// The difference between a reading and the one before.
+struct Step {
+    moved: CounterSet,
+    reset: bool,
+    narrow_end: Option<NarrowEnd>,
+}
+
+impl Step {
+    fn between(before: &PortReading, sample: &Sample, fresh: Mask, end: NarrowEnd) -> Step {
+        let known = |counter: &Counter| sample.present.has(*counter) && !fresh.has(*counter);
+        let raw_before = |counter| before.sum(counter).wrapping_sub(before.beyond(counter));
+        let mut step = Step {
+            moved: CounterSet::default(),
+            reset: false,
+            narrow_end: None,
+        };
+        let mut back = Vec::new();
+        let mut goes_on = false;
+        for counter in Counter::ALL.into_iter().filter(known) {
+            let (earlier, raw) = (raw_before(counter), sample.values[counter]);
+            if sample.is_full(counter) && earlier == raw && end == NarrowEnd::Unknown {
+                step.narrow_end = Some(NarrowEnd::Stays);
+            }
+            match raw.checked_sub(earlier) {
+                Some(more) => {
+                    step.moved[counter] = more;
+                    goes_on |= earlier > 0;
+                }
+                None => back.push((counter, earlier, raw)),
+            }
+        }
+        // A reset of a port covers its packets with its data. A lone data counter that goes back
+        // from its upper half, while others go on, has wrapped.
+        let wraps = |&(counter, earlier, _): &(Counter, u64, u64)| {
+            sample.narrow.has(counter)
+                && counter.narrow_max() == Some(NARROW_SPAN - 1)
+                && earlier >= WRAPS_FROM
+        };
+        let wrapped = end != NarrowEnd::Stays && goes_on && back.iter().all(wraps);
+        for (counter, earlier, raw) in back {
+            step.moved[counter] = if wrapped {
+                NARROW_SPAN - earlier + raw
+            } else {
+                raw
+            };
+            step.reset |= !wrapped;
+            if wrapped {
+                step.narrow_end = Some(NarrowEnd::Wraps);
+            }
+        }
+        step
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_without_errors_takes_128_bytes() {
+        assert!(
+            size_of::<PortReading>() <= 128,
+            "{}",
+            size_of::<PortReading>()
+        );
+        assert!(size_of::<Rest>() <= 336, "{}", size_of::<Rest>());
+    }
+
+    #[test]
+    fn counters_are_traffic_or_errors() {
+        for counter in Counter::ALL {
+            assert_ne!(
+                traffic_place(counter).is_some(),
+                error_place(counter).is_some(),
+                "{counter}"
+            );
+        }
+        assert_eq!(ERROR_PLACES.iter().flatten().max(), Some(&(ERRORS - 1)));
+    }
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn sample(values: &[(Counter, u64)], is_narrow: bool) -> Sample {
+        let mut sample = Sample::default();
+        for counter in Counter::ALL {
+            if !is_narrow || counter.narrow_max().is_some() {
+                sample.present.set(counter, true);
+                sample.narrow.set(counter, is_narrow);
+            }
+        }
+        for &(counter, value) in values {
+            sample.values[counter] = value;
+        }
+        sample
+    }
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn rates_need_two_readings_and_old_errors_are_no_rate() {
+        let mut port = PortReading::default();
+        port.set_link(1e10);
+        let first = sample(
+            &[(Counter::XmitData, 1000), (Counter::SymbolError, 70)],
+            false,
+        );
+        port.take(&first, NarrowEnd::Unknown, at(10));
+        assert_eq!(port.rates(), None);
+        assert_eq!(port.total(Counter::SymbolError), Some(70));
+        assert_eq!(port.errors().map(|rates| rates.sum()), Some(0.0));
+        let second = sample(
+            &[
+                (Counter::XmitData, 2500),
+                (Counter::SymbolError, 70),
+                (Counter::XmitWait, 5_000_000_000),
+            ],
+            false,
+        );
+        port.take(&second, NarrowEnd::Unknown, at(20));
+        let rates = port.rates().unwrap();
+        assert_eq!(rates.xmit_bytes, 600.0);
+        assert_eq!(rates.wait_share, Some(0.2));
+        assert_eq!(port.errors().map(|rates| rates.sum()), Some(0.0));
+        assert_eq!(port.xmit_bytes(), Some(10_000));
+    }
+
+    #[test]
+    fn counter_that_goes_back_gives_no_rate_and_keeps_its_total() {
+        let mut port = PortReading::default();
+        let take = |port: &mut PortReading, data, packets, errors, now| {
+            let values = [
+                (Counter::RcvData, data),
+                (Counter::RcvPkts, packets),
+                (Counter::RcvErrors, errors),
+            ];
+            port.take(&sample(&values, false), NarrowEnd::Unknown, at(now))
+        };
+        take(&mut port, 5_000, 50, 9, 0);
+        assert!(take(&mut port, 100, 1, 2, 60).reset);
+        assert_eq!(port.rates(), None);
+        assert!(port.was_reset());
+        assert_eq!(port.total(Counter::RcvData), Some(5_100));
+        assert_eq!(port.total(Counter::RcvErrors), Some(11));
+        assert!(!take(&mut port, 700, 3, 2, 120).reset);
+        assert_eq!(port.rates().unwrap().rcv_bytes, 40.0);
+        assert_eq!(port.total(Counter::RcvData), Some(5_700));
+        assert_eq!(port.total(Counter::RcvErrors), Some(11));
+    }
+
+    #[test]
+    fn narrow_data_counter_that_wraps_goes_on_counting() {
+        let mut port = PortReading::default();
+        port.set_link(1e6);
+        let near = NARROW_SPAN - 100;
+        let values = |data, packets| {
+            let values = [(Counter::XmitData, data), (Counter::XmitPkts, packets)];
+            sample(&values, true)
+        };
+        port.take(&values(near, 10), NarrowEnd::Unknown, at(0));
+        let taken = port.take(&values(50, 20), NarrowEnd::Unknown, at(10));
+        assert_eq!(taken.narrow_end, Some(NarrowEnd::Wraps));
+        assert!(!taken.reset);
+        assert_eq!(port.total(Counter::XmitData), Some(NARROW_SPAN + 50));
+        assert_eq!(port.rates().unwrap().xmit_bytes, 60.0);
+        // All of them lower: that is a reset, also from near the end.
+        port.take(&values(near, 30), NarrowEnd::Wraps, at(20));
+        let taken = port.take(&values(5, 1), NarrowEnd::Wraps, at(30));
+        assert!(taken.reset && port.rates().is_none());
+    }
+
+    #[test]
+    fn narrow_counter_at_its_end_has_no_rate_until_it_is_reset() {
+        let mut port = PortReading::default();
+        port.set_link(1e6);
+        let values = |data, packets| {
+            let values = [(Counter::XmitData, data), (Counter::XmitPkts, packets)];
+            sample(&values, true)
+        };
+        let full = NARROW_SPAN - 1;
+        port.take(&values(7, 1), NarrowEnd::Unknown, at(0));
+        port.take(&values(full, 5), NarrowEnd::Unknown, at(10));
+        assert!(port.is_full(Counter::XmitData) && port.rates().is_none());
+        let taken = port.take(&values(full, 9), NarrowEnd::Unknown, at(20));
+        assert_eq!(taken.narrow_end, Some(NarrowEnd::Stays));
+        assert!(port.has_full() && port.rates().is_none());
+        assert!(port.take(&values(100, 2), NarrowEnd::Stays, at(30)).reset);
+        port.take(&values(200, 3), NarrowEnd::Stays, at(40));
+        assert!(!port.has_full());
+        assert_eq!(port.rates().unwrap().xmit_bytes, 40.0);
+        assert_eq!(port.total(Counter::XmitData), Some(full + 200));
+    }
+
+    #[test]
+    fn fast_link_with_narrow_data_counters_has_no_rate_of_data() {
+        let mut port = PortReading::default();
+        // 400 Gb/s pass all values in a third of a second.
+        port.set_link(5e10);
+        let values = |data| sample(&[(Counter::XmitData, data)], true);
+        port.take(&values(7), NarrowEnd::Unknown, at(0));
+        port.take(&values(9), NarrowEnd::Unknown, at(30));
+        assert_eq!(port.rates(), None);
+        // Counters that stay at their end show whether they passed it.
+        port.take(&values(11), NarrowEnd::Stays, at(60));
+        assert!(port.rates().is_some());
+    }
+
+    #[test]
+    fn error_rate_falls_to_zero_after_two_windows() {
+        let mut port = PortReading::default();
+        let values = |errors| sample(&[(Counter::SymbolError, errors)], false);
+        port.take(&values(0), NarrowEnd::Unknown, at(0));
+        port.take(&values(1), NarrowEnd::Unknown, at(5));
+        let one = port.errors().unwrap().per_hour(Counter::SymbolError);
+        assert_eq!(one, 12.0, "as if in five minutes");
+        let mut now = at(5);
+        for minute in 1..=10 {
+            now += MINUTE;
+            port.take(&values(1 + 60 * minute), NarrowEnd::Unknown, now);
+        }
+        let busy = port.errors().unwrap().per_hour(Counter::SymbolError);
+        assert!((3500.0..=3700.0).contains(&busy), "{busy}");
+        for _ in 0..21 {
+            now += MINUTE;
+            port.take(&values(601), NarrowEnd::Unknown, now);
+        }
+        assert_eq!(port.errors().unwrap().sum(), 0.0);
+        assert_eq!(port.total(Counter::SymbolError), Some(601));
+    }
+
+    #[test]
+    fn another_cable_begins_without_the_errors_of_the_one_before() {
+        let mut port = PortReading::default();
+        let values = |errors| sample(&[(Counter::LinkDowned, errors)], false);
+        port.take(&values(0), NarrowEnd::Unknown, at(0));
+        port.take(&values(9), NarrowEnd::Unknown, at(60));
+        assert!(port.errors().unwrap().sum() > 0.0);
+        port.begin_anew();
+        assert_eq!(port.errors().unwrap().sum(), 0.0);
+        assert_eq!(port.total(Counter::LinkDowned), Some(9));
+    }
+
+    #[test]
+    fn absent_counters_are_none_and_not_zero() {
+        let mut port = PortReading::default();
+        assert_eq!(port.total(Counter::XmitData), None);
+        port.take(&sample(&[], true), NarrowEnd::Unknown, at(0));
+        assert_eq!(port.total(Counter::XmitData), Some(0));
+        assert_eq!(port.total(Counter::UnicastXmitPkts), None);
+    }
+}

@@ -1,0 +1,247 @@
+//! The requests of the collector, and their answers.
+
+use rsm_ids::{Lid, PortNum};
+use rsm_mad::ids::{Gid, Tid};
+use rsm_mad::transport::{Datagram, Grh, RemoteAddress};
+use rsm_mad::wire::attr::PKey;
+use rsm_mad::wire::header::{AttrId, Method};
+use rsm_mad::wire::perf::PortCounters as NarrowCounters;
+use rsm_mad::wire::perf::{
+    ALL_PORTS, Counter, PERF_DATA_LEN, PerfCapabilityMask, PerfCapabilityMask2, PerfMad,
+    PortCounterAttribute, PortCountersExtended, attribute,
+};
+use rsm_mad::wire::sa::{ClassPortInfo, Record as _};
+
+use super::port::{Mask, Sample, TRAFFIC};
+
+/// One request to an agent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Request {
+    Capabilities,
+    /// PortCountersExtended of a port, or of all ports together.
+    Wide(u8),
+    /// PortCounters.
+    Narrow(u8),
+    RcvCauses(u8),
+    XmitCauses(u8),
+}
+
+impl Request {
+    pub(super) fn sums(is_wide: bool) -> Request {
+        match is_wide {
+            true => Request::Wide(ALL_PORTS),
+            false => Request::Narrow(ALL_PORTS),
+        }
+    }
+
+    pub(super) fn attribute(self) -> AttrId {
+        match self {
+            Request::Capabilities => attribute::CLASS_PORT_INFO,
+            Request::Wide(_) => attribute::PORT_COUNTERS_EXTENDED,
+            Request::Narrow(_) => attribute::PORT_COUNTERS,
+            Request::RcvCauses(_) => attribute::PORT_RCV_ERROR_DETAILS,
+            Request::XmitCauses(_) => attribute::PORT_XMIT_DISCARD_DETAILS,
+        }
+    }
+
+    /// PortSelect, which all attributes but ClassPortInfo have in byte 1.
+    pub(super) fn port_select(self) -> Option<u8> {
+        match self {
+            Request::Capabilities => None,
+            Request::Wide(port)
+            | Request::Narrow(port)
+            | Request::RcvCauses(port)
+            | Request::XmitCauses(port) => Some(port),
+        }
+    }
+
+    pub(super) fn is_of_all_ports(self) -> bool {
+        self.port_select() == Some(ALL_PORTS)
+    }
+
+    pub(super) fn datagram(self, tid: Tid, remote: RemoteAddress) -> Datagram {
+        let mut data = [0; PERF_DATA_LEN];
+        if let Some(port) = self.port_select() {
+            data[1] = port;
+        }
+        let mad = PerfMad::request(Method::GET, self.attribute(), tid, &data);
+        Datagram {
+            mad: *mad.as_bytes(),
+            remote,
+        }
+    }
+}
+
+/// The capabilities of an agent as far as they matter here.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Capabilities {
+    pub(super) mask: PerfCapabilityMask,
+    pub(super) mask2: PerfCapabilityMask2,
+}
+
+impl Capabilities {
+    fn has(self, bit: PerfCapabilityMask) -> bool {
+        self.mask.contains(bit)
+    }
+
+    pub(super) fn sums(self) -> bool {
+        self.has(PerfCapabilityMask::ALL_PORT_SELECT)
+    }
+
+    pub(super) fn wide(self) -> bool {
+        self.has(PerfCapabilityMask::EXTENDED_WIDTH)
+            || self.has(PerfCapabilityMask::EXTENDED_WIDTH_WITHOUT_CAST)
+    }
+
+    /// Whether PortCountersExtended has errors and waits as well.
+    pub(super) fn wide_errors(self) -> bool {
+        self.wide()
+            && self
+                .mask2
+                .contains(PerfCapabilityMask2::ADDITIONAL_COUNTERS)
+    }
+
+    /// The counters that an answer to `request` has.
+    fn present(self, request: Request) -> Mask {
+        let is_wide = matches!(request, Request::Wide(_));
+        let counts = |counter: &Counter| match counter {
+            Counter::XmitWait => self.has(PerfCapabilityMask::XMIT_WAIT),
+            Counter::Qp1Dropped => self.has(PerfCapabilityMask::QP1_DROPPED),
+            Counter::UnicastXmitPkts
+            | Counter::UnicastRcvPkts
+            | Counter::MulticastXmitPkts
+            | Counter::MulticastRcvPkts => self.has(PerfCapabilityMask::EXTENDED_WIDTH),
+            _ => true,
+        };
+        let is_there = |counter: &Counter| match is_wide {
+            true => {
+                let is_traffic = TRAFFIC.contains(counter) && *counter != Counter::XmitWait;
+                is_traffic || self.wide_errors()
+            }
+            false => counter.narrow_max().is_some(),
+        };
+        let all = Counter::ALL.into_iter();
+        all.filter(counts).filter(is_there).collect()
+    }
+
+    /// Adds the counters of an answer to `sample`. Counters that are there with 64 bits stay.
+    pub(super) fn read(self, request: Request, data: &[u8; PERF_DATA_LEN], sample: &mut Sample) {
+        let present = self.present(request);
+        let is_narrow = matches!(request, Request::Narrow(_));
+        let value = |counter| match is_narrow {
+            true => NarrowCounters::from_data(data).counter(counter),
+            false => PortCountersExtended::from_data(data).counter(counter),
+        };
+        for counter in Counter::ALL {
+            if present.has(counter)
+                && !sample.present.has(counter)
+                && let Some(value) = value(counter)
+            {
+                sample.values[counter] = value;
+                sample.present.set(counter, true);
+                sample.narrow.set(counter, is_narrow);
+            }
+        }
+    }
+}
+
+/// Where an agent wants its requests (IBA 13.4.8.1, 13.5.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Redirect {
+    pub(super) lid: Lid,
+    pub(super) qpn: u32,
+    pub(super) qkey: u32,
+    pub(super) sl: u8,
+    pub(super) p_key: PKey,
+    pub(super) gid: Gid,
+    pub(super) traffic_class: u8,
+    pub(super) flow_label: u32,
+}
+
+/// What a ClassPortInfo says about redirection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Redirection {
+    None,
+    To(Redirect),
+    /// By GID only, or to no queue pair.
+    Unusable,
+}
+
+/// The index of a P_Key's partition in the local port's table, and of the default one where `key`
+/// has none; `None` if the port is not in the partition.
+pub(super) fn p_key_index(table: &[PKey], key: PKey) -> Option<u16> {
+    let base = |key: PKey| key.0 & 0x7FFF;
+    let wanted = match base(key) {
+        0 => base(PKey::DEFAULT_FULL),
+        wanted => wanted,
+    };
+    if table.is_empty() && wanted == base(PKey::DEFAULT_FULL) {
+        // A table that is not known yet is as after power-on (IBA 10.9.1.2).
+        return Some(0);
+    }
+    let place = table.iter().position(|&held| base(held) == wanted)?;
+    u16::try_from(place).ok()
+}
+
+impl Redirect {
+    pub(super) fn remote(&self, p_keys: &[PKey]) -> Option<RemoteAddress> {
+        let grh = (self.gid != Gid::default()).then_some(Grh {
+            gid: self.gid,
+            gid_index: 0,
+            hop_limit: 0xFF,
+            traffic_class: self.traffic_class,
+            flow_label: self.flow_label,
+        });
+        Some(RemoteAddress {
+            lid: self.lid,
+            qpn: self.qpn,
+            qkey: self.qkey,
+            sl: self.sl,
+            pkey_index: p_key_index(p_keys, self.p_key)?,
+            path_bits: 0,
+            grh,
+        })
+    }
+}
+
+/// ClassPortInfo in an answer: capabilities and redirection.
+pub(super) fn class_port_info(data: &[u8; PERF_DATA_LEN]) -> (Capabilities, Redirection) {
+    let mut bytes = *data;
+    let info = match ClassPortInfo::from_prefix_mut(&mut bytes) {
+        Some(info) => *info,
+        None => return (Capabilities::default(), Redirection::None),
+    };
+    let capabilities = Capabilities {
+        mask: PerfCapabilityMask(info.capability_mask().0),
+        mask2: PerfCapabilityMask2(info.capability_mask2().0),
+    };
+    let (lid, qpn) = (info.redirect_lid(), info.redirect_qp());
+    let gid = info.redirect_gid();
+    let redirection = if !lid.is_unicast() {
+        match gid == Gid::default() {
+            true => Redirection::None,
+            false => Redirection::Unusable,
+        }
+    } else if qpn == 0 {
+        // QP 0 is subnet management's.
+        Redirection::Unusable
+    } else {
+        Redirection::To(Redirect {
+            lid,
+            qpn,
+            qkey: info.redirect_q_key(),
+            sl: info.redirect_sl(),
+            p_key: info.redirect_p_key(),
+            // A GRH is needed only across routers; the LID leads there within the subnet.
+            gid: Gid::default(),
+            traffic_class: info.redirect_tc(),
+            flow_label: info.redirect_fl(),
+        })
+    };
+    (capabilities, redirection)
+}
+
+/// The port of an answer's data: byte 1 of each attribute with counters.
+pub(super) fn answered_port(data: &[u8; PERF_DATA_LEN]) -> PortNum {
+    PortNum(data[1])
+}
