@@ -32,7 +32,19 @@ fn main() -> Result<(), Box<dyn Error>> {
         )
         .field_attribute("Event.change", "#[serde(flatten)]")
         .field_attribute("WatchResponse.message", "#[serde(flatten)]");
+    for request in read_requests(&descriptors) {
+        builder = builder.type_attribute(
+            request,
+            "#[derive(serde::Deserialize)] #[serde(default, deny_unknown_fields)]",
+        );
+    }
     for (field, EnumerationField { of, repeated }) in enumeration_fields(&descriptors) {
+        if is_request(&field) && !repeated {
+            builder = builder.field_attribute(
+                &field,
+                format!("#[serde(deserialize_with = \"crate::label::deserialize::<{of}, _>\")]"),
+            );
+        }
         let serializer = if repeated {
             "serialize_all"
         } else {
@@ -44,6 +56,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
     }
     builder.compile_fds(descriptors)?;
+    compile_etcd()
+}
+
+/// Compiles the part of etcd's API that rsm calls: clients only.
+fn compile_etcd() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed=etcd");
+    let descriptors = protox::compile(proto_files(Path::new("etcd"))?, ["etcd"])?;
+    tonic_prost_build::configure()
+        .build_server(false)
+        .compile_fds(descriptors)?;
     Ok(())
 }
 
@@ -61,6 +83,25 @@ fn proto_files(directory: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     }
     files.sort();
     Ok(files)
+}
+
+/// Prefixes of methods that only read.
+const READING: [&str; 3] = ["Get", "List", "Resolve"];
+
+/// The requests that only read, as `.package.Message`: they can be made from a query string.
+fn read_requests(descriptors: &FileDescriptorSet) -> Vec<String> {
+    let messages = descriptors.file.iter().flat_map(|file| &file.message_type);
+    messages
+        .map(|message| format!(".{PACKAGE}.{}", message.name()))
+        .filter(|message| is_request(message))
+        .collect()
+}
+
+/// Whether a message, or the message of a field, is a request that only reads.
+fn is_request(path: &str) -> bool {
+    let message = path.trim_start_matches(&format!(".{PACKAGE}."));
+    let message = message.split('.').next().unwrap_or_default();
+    message.ends_with("Request") && READING.iter().any(|prefix| message.starts_with(prefix))
 }
 
 /// A field that holds an enumeration.

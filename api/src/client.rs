@@ -1,5 +1,7 @@
 //! Finding and reaching a server.
 
+mod secure;
+
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -9,8 +11,14 @@ use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::service::Interceptor;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Uri};
+use tonic::{Request, Status};
 use tower::service_fn;
+
+pub use crate::access::tls::ClientTlsFiles;
 
 /// The file name of the socket, in any of its directories.
 pub const SOCKET_NAME: &str = "rsm.sock";
@@ -66,31 +74,33 @@ pub enum Endpoint {
     Unix(PathBuf),
     /// A URL that begins with `http://`.
     Http(String),
+    /// A URL that begins with `https://`: TLS.
+    Https(String),
 }
 
 /// The text names no server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not the address of a server: expected http://HOST:PORT or unix:/PATH{hint}")]
+#[error(
+    "`{text}` is not the address of a server: expected http://HOST:PORT, https://HOST:PORT or unix:/PATH"
+)]
 pub struct ParseEndpointError {
     text: String,
-    hint: &'static str,
 }
 
 impl FromStr for Endpoint {
     type Err = ParseEndpointError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let refuse = |hint| {
+        let refuse = || {
             Err(ParseEndpointError {
                 text: text.to_owned(),
-                hint,
             })
         };
         if let Some(path) = text.strip_prefix("unix:") {
             // `unix:///run/…` is the same path written as a URL.
             let path = path.strip_prefix("//").unwrap_or(path);
             return if path.is_empty() {
-                refuse("")
+                refuse()
             } else {
                 Ok(Endpoint::Unix(PathBuf::from(path)))
             };
@@ -98,19 +108,18 @@ impl FromStr for Endpoint {
         if text.starts_with('/') {
             return Ok(Endpoint::Unix(PathBuf::from(text)));
         }
-        if text.starts_with("https:") {
-            return refuse(" (TLS is not served)");
-        }
         let url = if text.contains("://") {
             text.to_owned()
         } else {
             format!("http://{text}")
         };
         match url.parse::<Uri>() {
-            Ok(uri) if uri.scheme_str() == Some("http") && uri.port().is_some() => {
-                Ok(Endpoint::Http(url))
-            }
-            _ => refuse(""),
+            Ok(uri) if uri.port().is_some() => match uri.scheme_str() {
+                Some("http") => Ok(Endpoint::Http(url)),
+                Some("https") => Ok(Endpoint::Https(url)),
+                _ => refuse(),
+            },
+            _ => refuse(),
         }
     }
 }
@@ -119,7 +128,7 @@ impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Endpoint::Unix(path) => write!(f, "unix:{}", path.display()),
-            Endpoint::Http(url) => f.write_str(url),
+            Endpoint::Http(url) | Endpoint::Https(url) => f.write_str(url),
         }
     }
 }
@@ -145,9 +154,73 @@ pub enum ConnectError {
         #[source]
         source: tonic::transport::Error,
     },
+    /// The handshake of TLS failed, or a file for it cannot be used.
+    #[error("cannot connect to {endpoint}: {reason}")]
+    Tls {
+        /// Where.
+        endpoint: Endpoint,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// A token cannot be used.
+    #[error("the token cannot be used: {reason}")]
+    Token {
+        /// Why.
+        reason: &'static str,
+    },
 }
 
-/// Connects to one server.
+/// What a client shows of itself, and what it trusts.
+#[derive(Debug, Clone, Default)]
+pub struct Credentials {
+    /// The CAs that it trusts over TLS, and its certificate.
+    pub tls: Option<ClientTlsFiles>,
+    /// A bearer token; blanks around it do not count.
+    pub token: Option<String>,
+}
+
+/// A connection whose requests carry the client's token, where it has one.
+pub type Connection = InterceptedService<Channel, Bearer>;
+
+/// Adds the client's token to each request.
+#[derive(Clone)]
+pub struct Bearer(Option<MetadataValue<Ascii>>);
+
+impl Interceptor for Bearer {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        if let Some(value) = &self.0 {
+            let metadata = request.metadata_mut();
+            metadata.insert("authorization", value.clone());
+        }
+        Ok(request)
+    }
+}
+
+/// Connects to one server with credentials.
+///
+/// # Errors
+/// As [`connect`], or a file of the credentials cannot be used.
+pub async fn connect_as(
+    endpoint: &Endpoint,
+    credentials: &Credentials,
+) -> Result<Connection, ConnectError> {
+    let token = credentials.token.as_deref().map(str::trim);
+    let bearer = token.map(|token| {
+        let value: Result<MetadataValue<Ascii>, _> = format!("Bearer {token}").parse();
+        let reason = "it has characters that no token has";
+        let mut value = value.map_err(|_| ConnectError::Token { reason })?;
+        value.set_sensitive(true);
+        Ok(value)
+    });
+    let bearer = Bearer(bearer.transpose()?);
+    let channel = match endpoint {
+        Endpoint::Https(url) => secure::connect(url, credentials.tls.as_ref()).await?,
+        endpoint => connect(endpoint).await?,
+    };
+    Ok(InterceptedService::new(channel, bearer))
+}
+
+/// Connects to one server without credentials; TLS needs some.
 ///
 /// # Errors
 /// No server answers there, or the system refuses.
@@ -158,17 +231,11 @@ pub async fn connect(endpoint: &Endpoint) -> Result<Channel, ConnectError> {
     };
     let url = match endpoint {
         Endpoint::Http(url) => url.clone(),
+        Endpoint::Https(url) => return secure::connect(url, None).await,
         // The URI is for the host header only: the connector goes to the socket.
         Endpoint::Unix(_) => "http://localhost".to_owned(),
     };
-    let channel = Channel::from_shared(url)
-        .map_err(|_| ConnectError::Socket {
-            endpoint: endpoint.clone(),
-            source: io::ErrorKind::InvalidInput.into(),
-        })?
-        .connect_timeout(CONNECT_TIMEOUT)
-        .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
-        .keep_alive_while_idle(true);
+    let channel = channel(endpoint, url)?;
     let Endpoint::Unix(path) = endpoint else {
         return channel.connect().await.map_err(transport);
     };
@@ -190,6 +257,18 @@ pub async fn connect(endpoint: &Endpoint) -> Result<Channel, ConnectError> {
         .map_err(transport)
 }
 
+/// The settings of a channel to `url`.
+fn channel(endpoint: &Endpoint, url: String) -> Result<tonic::transport::Endpoint, ConnectError> {
+    let channel = Channel::from_shared(url).map_err(|_| ConnectError::Socket {
+        endpoint: endpoint.clone(),
+        source: io::ErrorKind::InvalidInput.into(),
+    })?;
+    Ok(channel
+        .connect_timeout(CONNECT_TIMEOUT)
+        .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
+        .keep_alive_while_idle(true))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,11 +286,13 @@ mod tests {
         let http = Endpoint::Http("http://[::1]:50051".to_owned());
         assert_eq!("http://[::1]:50051".parse(), Ok(http.clone()));
         assert_eq!("[::1]:50051".parse(), Ok(http));
+        let https = Endpoint::Https("https://host:1".to_owned());
+        assert_eq!("https://host:1".parse(), Ok(https));
         for text in [
             "",
             "unix:",
             "host",
-            "https://host:1",
+            "https://host",
             "ftp://host:1",
             "http://",
         ] {

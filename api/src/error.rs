@@ -161,6 +161,40 @@ pub enum SaError {
     Stopping,
 }
 
+/// Why there is no answer from the history.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HistoryError {
+    /// The state of the subnet at that time is not known.
+    #[error(
+        "the history does not reach back as far{}: give a later time",
+        began_unix_ms.map_or_else(String::new, |began| format!(", it begins at {}", crate::timestamp(began)))
+    )]
+    TooEarly {
+        /// When its oldest record happened, in milliseconds since the Unix epoch.
+        began_unix_ms: Option<u64>,
+    },
+    /// A file of it cannot be read.
+    #[error("the history cannot be read: {reason}")]
+    Unreadable {
+        /// Why, with the file.
+        reason: String,
+    },
+}
+
+/// Why there are no counters.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CountersError {
+    /// The name does not lead to one thing.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    /// No counter has been read.
+    #[error(
+        "rsm has read no performance counters: it does so while it is master, if `enabled = true` is \
+         in section [counters] of its configuration"
+    )]
+    NotRead,
+}
+
 /// Why the simulation did not act.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimulationError {

@@ -4,6 +4,7 @@
 //! [`Simulation`]: it answers questions of [`model`] with messages of [`v1`]. [`Server`] serves
 //! them.
 
+pub mod access;
 pub mod client;
 pub mod error;
 pub mod limits;
@@ -18,9 +19,14 @@ mod server;
 mod traits;
 
 pub use calendar::timestamp;
-pub use error::{ControlError, LookupError, RoutingError, SaError, SimulationError};
+pub use error::{
+    ControlError, CountersError, HistoryError, LookupError, RoutingError, SaError, SimulationError,
+};
 pub use gpu::{GpuImportError, GpuSubject, Gpus};
 pub use journal::EventJournal;
 pub use rsm_proto::{Label, v1};
-pub use server::{Backend, Listen, ServeError, Server, SocketError, serve};
-pub use traits::{BoxFuture, Control, RoutingQueries, SaQueries, Simulation, Subnet};
+pub use server::{Backend, Listen, Reader, ServeError, Server, SocketError, serve};
+pub use traits::{
+    ActionLog, BoxFuture, Control, CountersQueries, History, RoutingQueries, SaQueries, Simulation,
+    Subnet,
+};

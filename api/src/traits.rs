@@ -7,11 +7,13 @@ use rsm_ids::{Gid, Guid, Lid};
 use rsm_proto::v1;
 use tokio::sync::broadcast;
 
-use crate::error::{ControlError, LookupError, RoutingError, SaError, SimulationError};
+use crate::error::{
+    ControlError, CountersError, HistoryError, LookupError, RoutingError, SaError, SimulationError,
+};
 use crate::model::{
-    AliasGuidKey, DrainQuestion, FindingFilter, GroupSelector, Keyed, LinkFilter, LossSelector,
-    MulticastGroupFilter, NodeFilter, Page, PathQuestion, PortFilter, PortId, Selector,
-    ServiceFilter, ServiceKey, SimulationAction, SubscriptionKey,
+    AliasGuidKey, DrainQuestion, FindingFilter, GroupSelector, HistoryQuery, Keyed, LinkFilter,
+    LossSelector, MulticastGroupFilter, NodeFilter, Page, PathQuestion, PortFilter, PortId,
+    Selector, ServiceFilter, ServiceKey, SimulationAction, SubscriptionKey,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -25,6 +27,11 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub trait Subnet: Send + Sync + 'static {
     /// The subnet and its manager at one glance.
     fn status(&self) -> v1::SubnetStatus;
+
+    /// The generation of the snapshot in force, as in the status.
+    fn generation(&self) -> u64 {
+        self.status().generation
+    }
 
     /// Nodes by ascending GUID.
     fn nodes(
@@ -185,6 +192,20 @@ pub trait SaQueries: Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<Page<Keyed<Guid, v1::MulticastSwitch>>, SaError>>;
 }
 
+/// Reading the performance counters of ports.
+pub trait CountersQueries: Send + Sync + 'static {
+    /// The ports that have been read, of `part` only where it is given; see [`Subnet`] for lists.
+    ///
+    /// # Errors
+    /// The name does not lead to one node, or nothing has been read.
+    fn ports(
+        &self,
+        after: Option<PortId>,
+        limit: usize,
+        part: Option<&Selector>,
+    ) -> Result<Page<Keyed<PortId, v1::PortCounters>>, CountersError>;
+}
+
 /// Acting on a subnet.
 ///
 /// A caller that drops the future cancels its request, unless the core has already begun with it.
@@ -241,6 +262,28 @@ pub trait RoutingQueries: Send + Sync + 'static {
         &self,
         losses: Vec<LossSelector>,
     ) -> BoxFuture<'_, Result<v1::ForeseeLossResponse, RoutingError>>;
+}
+
+/// Reading the history on the disk, events of earlier runs included.
+pub trait History: Send + Sync + 'static {
+    /// Matching events, oldest first, each with the number of its record; numbers rise over all
+    /// runs.
+    fn events(
+        &self,
+        query: HistoryQuery,
+    ) -> BoxFuture<'_, Result<Vec<(u64, v1::Event)>, HistoryError>>;
+
+    /// The differences of the subnet now from a time, in milliseconds since the Unix epoch.
+    fn differences(
+        &self,
+        at_unix_ms: u64,
+    ) -> BoxFuture<'_, Result<Vec<v1::Difference>, HistoryError>>;
+}
+
+/// Takes notes of operators' requests.
+pub trait ActionLog: Send + Sync + 'static {
+    /// A request was carried out or refused. Never waits.
+    fn acted(&self, act: v1::OperatorActed);
 }
 
 /// Acting on a simulated fabric.

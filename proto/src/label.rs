@@ -1,6 +1,7 @@
 //! Short names of enumeration values, for people and for JSON.
 
-use serde::{Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize as _, Deserializer, Serialize, Serializer};
 
 /// An enumeration whose values have short names: `PORT_STATE_ACTIVE` reads `active`.
 pub trait Label {
@@ -41,12 +42,32 @@ pub(crate) fn serialize_all<E: Label, S: Serializer>(
     serializer.collect_seq(values.iter().map(|&value| E::label(value)))
 }
 
+/// Reads the name of a value; an empty name is the unspecified value.
+pub(crate) fn deserialize<'de, E: Label, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<i32, D::Error> {
+    let name = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+    if name.is_empty() {
+        return Ok(0);
+    }
+    E::number(&name).ok_or_else(|| {
+        let names: Vec<&str> = E::LABELS.iter().map(|&(_, label)| label).collect();
+        D::Error::custom(format!(
+            "`{name}` is unknown, expected {}",
+            names.join(", ")
+        ))
+    })
+}
+
 include!(concat!(env!("OUT_DIR"), "/labels.rs"));
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::v1::{JoinState, LinkWidth, MulticastMember, Node, NodeKind, PhysicalState};
+    use crate::v1::{
+        JoinState, LinkWidth, ListPortsRequest, MulticastMember, Node, NodeKind, PhysicalState,
+        PortState,
+    };
 
     #[test]
     fn names_lose_their_prefix() {
@@ -72,6 +93,20 @@ mod tests {
         assert_eq!(json["rank"], serde_json::Value::Null);
         let json = serde_json::to_value(Node::default()).unwrap();
         assert_eq!(json["kind"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn a_request_is_read_by_names_and_refuses_unknown_ones() {
+        let read = |text: &str| serde_json::from_str::<ListPortsRequest>(text);
+        let request = read(r#"{"state": "active", "node": "leaf-1"}"#).unwrap();
+        assert_eq!(request.state(), PortState::Active);
+        assert_eq!((request.node.as_str(), request.page_size), ("leaf-1", 0));
+        let unknown = read(r#"{"state": "up"}"#).unwrap_err().to_string();
+        assert!(
+            unknown.contains("expected down, init, armed, active"),
+            "{unknown}"
+        );
+        assert!(read(r#"{"stat": "active"}"#).is_err());
     }
 
     #[test]

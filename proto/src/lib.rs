@@ -20,5 +20,14 @@ pub mod v1 {
     tonic::include_proto!("rsm.v1");
 }
 
+/// Messages and clients of etcd's API, version 3, as far as the store calls it.
+pub mod etcd {
+    #![allow(
+        missing_docs,
+        reason = "generated: the comments of the .proto file cover what is not glue"
+    )]
+    tonic::include_proto!("etcdserverpb");
+}
+
 /// The encoded file descriptor set of all files, for server reflection.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -119,6 +119,8 @@ pub enum FindingKind {
     Storage,
     /// A configuration was refused; the one in force stays.
     ConfigRefused,
+    /// A file of roles, of certificates or of keys of tokens cannot be used, or a certificate ends.
+    AccessFile,
     /// Changes of the configuration take effect only at the next start.
     RestartNeeded,
     /// A port is a member of more partitions than its table, or that of the switch port it is
@@ -166,6 +168,7 @@ impl FindingKind {
             FindingKind::DrainedInUse => "drained-in-use",
             FindingKind::Storage => "storage",
             FindingKind::ConfigRefused => "config-refused",
+            FindingKind::AccessFile => "access-file",
             FindingKind::RestartNeeded => "restart-needed",
             FindingKind::PartitionTableTooSmall => "partition-table-too-small",
             FindingKind::PartitionIndexClaimed => "partition-index-claimed",

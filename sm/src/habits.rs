@@ -80,6 +80,12 @@ pub enum DeviceHabit {
     RefusesBlocksAboveTop = 1,
     /// It refuses PortState together with other settings.
     RefusesStateWithSettings = 2,
+    /// It refuses VLArbitrationTable, or does not keep it.
+    RefusesVlArbitration = 3,
+    /// It refuses SLtoVLMappingTable, or does not keep it.
+    RefusesSlToVl = 4,
+    /// It refuses SLtoVLMappingTable for all inputs at once, although SwitchInfo says otherwise.
+    RefusesOptimizedSlToVl = 5,
 }
 
 /// A line of [`HABITS`].
@@ -108,6 +114,21 @@ pub const HABITS: &[DeviceHabitInfo] = &[
         habit: DeviceHabit::RefusesExtendedSpeeds,
         does: "refuse PortInfo with the bit for extended speeds",
         instead: "they are asked without it; speeds above QDR cannot be set there",
+    },
+    DeviceHabitInfo {
+        habit: DeviceHabit::RefusesVlArbitration,
+        does: "do not take VLArbitrationTable",
+        instead: "their VLs share links as the devices choose",
+    },
+    DeviceHabitInfo {
+        habit: DeviceHabit::RefusesSlToVl,
+        does: "do not take SLtoVLMappingTable",
+        instead: "packets of all SLs use the VLs that the devices choose",
+    },
+    DeviceHabitInfo {
+        habit: DeviceHabit::RefusesOptimizedSlToVl,
+        does: "refuse one SLtoVLMappingTable for all inputs",
+        instead: "they get one for each input",
     },
 ];
 

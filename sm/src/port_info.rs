@@ -43,6 +43,7 @@ fields! {
     MasterSmSl: "MasterSMSL", |info| u64::from(info.master_sm_sl()), |info, value| { info.set_master_sm_sl(value as u8); }, false;
     VlStall: "VLStallCount", |info| u64::from(info.vl_stall_count()), |info, value| { info.set_vl_stall_count(value as u8); }, false;
     HoqLife: "HOQLife", |info| u64::from(info.hoq_life()), |info, value| { info.set_hoq_life(value as u8); }, false;
+    VlHighLimit: "VLHighLimit", |info| u64::from(info.vl_high_limit()), |info, value| { info.set_vl_high_limit(value as u8); }, false;
     OperationalVls: "OperationalVLs", |info| u64::from(info.operational_vls().code()), |info, value| { info.set_operational_vls(VlCap::from_code(value as u8)); }, true;
     SubnetTimeout: "SubnetTimeOut", |info| u64::from(info.subnet_timeout()), |info, value| { info.set_subnet_timeout(value as u8); }, false;
     LocalPhyErrors: "LocalPhyErrors", |info| u64::from(info.local_phy_errors()), |info, value| { info.set_local_phy_errors(value as u8); }, false;

@@ -82,6 +82,7 @@ impl AnsweringFabric {
         let sinks = Sinks {
             others: Box::new(|_| ()),
             sa: Some(sa_setup.sink()),
+            performance: None,
         };
         let transport = handle.attach(node, port, sinks).expect("the port is free");
         let config = sa::SaConfig { sm_key };

@@ -13,8 +13,10 @@
 //! * [`virtual_time`] runs rsm's core on the simulated fabric, without a clock.
 //! * [`answering`] has hosts that query the SA, on the simulated fabric in real time.
 //! * [`managed`] runs a real rsm on such a fabric, with hosts that query it.
+//! * [`etcd`] runs a cluster of etcd for the shared store.
 //! * [`fuzz`] takes any bytes: records, requests, RMPP.
 //! * [`load`] runs many hosts that query the SA as fast as it answers.
+//! * [`web`] runs rsm with its page, and a browser.
 //! * [`bringup`] holds the assertions the peer tests of rsm share.
 //! * [`peer`] handles missing programs, [`binaries`] finds rsm's own.
 
@@ -23,6 +25,7 @@ pub mod binaries;
 pub mod bringup;
 pub mod clock;
 mod error;
+pub mod etcd;
 pub mod fabrics;
 pub mod fuzz;
 pub mod hosted;
@@ -38,5 +41,6 @@ pub mod served;
 pub mod sm;
 pub mod tap;
 pub mod virtual_time;
+pub mod web;
 
 pub use error::Error;

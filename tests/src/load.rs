@@ -261,6 +261,7 @@ impl Load {
         let sinks = Sinks {
             others: Box::new(|_| ()),
             sa: Some(sink),
+            performance: None,
         };
         let transport = sim.attach(place.node, place.port, sinks)?;
         // Set once: it was made above.

@@ -6,6 +6,7 @@
 
 mod alias_guid;
 mod drain;
+mod event;
 mod finding;
 mod link;
 mod multicast;
@@ -21,6 +22,7 @@ mod subscription;
 
 pub use alias_guid::AliasGuidKey;
 pub use drain::DrainQuestion;
+pub use event::{EventFilter, HistoryOrder, HistoryQuery};
 pub use finding::FindingFilter;
 pub use link::LinkFilter;
 pub use multicast::{GroupSelector, MulticastGroupFilter, ParseGroupError};

@@ -1,21 +1,75 @@
 use std::sync::Arc;
 
 use rsm_proto::v1;
+use rsm_proto::v1::EventKind;
 use rsm_proto::v1::convergence_service_server::ConvergenceService;
+use rsm_proto::v1::event::Change;
 use tonic::{Request, Response, Status};
 
-use super::access::Access;
+use super::acts::Acts;
 use super::paging::Listing;
-use super::request::selector;
+use super::request::{selector, text_filter};
 use crate::limits::MAX_CONVERGENCES;
-use crate::traits::{Control, Subnet};
+use crate::model::{EventFilter, HistoryOrder, HistoryQuery, Keyed, Page};
+use crate::traits::{Control, History, Subnet};
 
 /// Past convergences, and new sweeps.
 #[derive(Clone)]
 pub(super) struct Convergences {
     pub(super) subnet: Arc<dyn Subnet>,
     pub(super) control: Arc<dyn Control>,
-    pub(super) access: Access,
+    pub(super) history: Option<Arc<dyn History>>,
+    pub(super) acts: Acts,
+}
+
+/// A convergence with its number in the list.
+type Numbered = Keyed<u64, v1::Convergence>;
+
+impl Convergences {
+    /// The wanted convergences of this run that the subnet manager keeps in memory.
+    fn in_memory(&self, query: &HistoryQuery) -> Vec<Numbered> {
+        let kept = self.subnet.convergences(MAX_CONVERGENCES).items.into_iter();
+        let mut wanted: Vec<Numbered> = kept
+            .filter(|kept| {
+                let at = kept.finished_unix_ms;
+                kept.sequence > query.after
+                    && at >= query.since_unix_ms
+                    && (query.until_unix_ms == 0 || at < query.until_unix_ms)
+                    && query.filter.matches(&event(kept.clone()))
+            })
+            .map(|message| Keyed {
+                key: message.sequence,
+                message,
+            })
+            .collect();
+        match query.order {
+            HistoryOrder::First(limit) => wanted.truncate(limit),
+            HistoryOrder::Newest(limit) => {
+                wanted.drain(..wanted.len().saturating_sub(limit));
+            }
+        }
+        wanted
+    }
+
+    async fn wanted(&self, query: HistoryQuery) -> Result<Vec<Numbered>, Status> {
+        let Some(history) = &self.history else {
+            return Ok(self.in_memory(&query));
+        };
+        let events = history.events(query).await?.into_iter();
+        Ok(events
+            .filter_map(|(key, event)| match event.change {
+                Some(Change::ConvergenceFinished(message)) => Some(Keyed { key, message }),
+                _ => None,
+            })
+            .collect())
+    }
+}
+
+fn event(convergence: v1::Convergence) -> v1::Event {
+    v1::Event {
+        change: Some(Change::ConvergenceFinished(convergence)),
+        ..v1::Event::default()
+    }
 }
 
 #[tonic::async_trait]
@@ -25,16 +79,30 @@ impl ConvergenceService for Convergences {
         request: Request<v1::ListConvergencesRequest>,
     ) -> Result<Response<v1::ListConvergencesResponse>, Status> {
         let (request, listing) = Listing::<_, u64>::of(request)?;
+        let has_time = request.since_unix_ms > 0 || request.until_unix_ms > 0;
         let newest = match usize::try_from(request.newest) {
-            Ok(0) | Err(_) => MAX_CONVERGENCES,
-            Ok(newest) => newest.min(MAX_CONVERGENCES),
+            Ok(0) if has_time => None,
+            Ok(0) | Err(_) => Some(MAX_CONVERGENCES),
+            Ok(newest) => Some(newest.min(MAX_CONVERGENCES)),
         };
-        let mut page = self.subnet.convergences(newest);
-        if let Some(after) = listing.after() {
-            page.items
-                .retain(|convergence| convergence.sequence > after);
-        }
-        listing.answer(page, |convergence| convergence.sequence)
+        let cause = text_filter("cause", request.cause)?;
+        let after = listing.after().unwrap_or(0);
+        let query = HistoryQuery {
+            // The newest ones are counted before pages are.
+            after: if newest.is_some() { 0 } else { after },
+            since_unix_ms: request.since_unix_ms,
+            until_unix_ms: request.until_unix_ms,
+            filter: EventFilter::new(Some(EventKind::Convergence), None, cause.as_deref()),
+            order: match newest {
+                Some(newest) => HistoryOrder::Newest(newest),
+                None => HistoryOrder::First(listing.limit()),
+            },
+        };
+        let generation = self.subnet.status().generation;
+        let mut items = self.wanted(query).await?;
+        items.retain(|item| item.key > after);
+        items.truncate(listing.limit());
+        listing.answer_keyed(Page { generation, items })
     }
 
     async fn get_activity(
@@ -50,13 +118,21 @@ impl ConvergenceService for Convergences {
         &self,
         request: Request<v1::ResweepRequest>,
     ) -> Result<Response<v1::ResweepResponse>, Status> {
-        self.access.require_everything("Resweep")?;
-        let request = request.get_ref();
-        let convergence = if request.rewrite {
-            self.control.rewrite().await?
-        } else {
-            self.control.resweep(request.full).await?
+        let asked = *request.get_ref();
+        let (action, detail) = match (asked.rewrite, asked.full) {
+            (true, _) => ("rewrite", ""),
+            (false, true) => ("resweep", "full"),
+            (false, false) => ("resweep", ""),
         };
+        let act = self
+            .acts
+            .begin(request.extensions(), action, detail.to_owned());
+        let done = if asked.rewrite {
+            self.control.rewrite().await
+        } else {
+            self.control.resweep(asked.full).await
+        };
+        let convergence = act.end(done.map_err(Status::from))?;
         Ok(Response::new(v1::ResweepResponse {
             convergence: Some(convergence),
         }))
@@ -66,14 +142,17 @@ impl ConvergenceService for Convergences {
         &self,
         request: Request<v1::AcceptMissingRequest>,
     ) -> Result<Response<v1::AcceptMissingResponse>, Status> {
-        self.access.require_everything("AcceptMissing")?;
-        let v1::AcceptMissingRequest { name, all } = request.into_inner();
+        let v1::AcceptMissingRequest { name, all } = request.get_ref().clone();
+        let detail = if all { "all" } else { &name }.to_owned();
         let name = match (all, name.is_empty()) {
             (true, true) => None,
             (false, false) => Some(selector("name", &name)?),
             _ => return Err(Status::invalid_argument("expected either a name or all")),
         };
-        let accepted = self.control.accept_missing(name)?;
+        let act = self
+            .acts
+            .begin(request.extensions(), "accept-missing", detail);
+        let accepted = act.end(self.control.accept_missing(name).map_err(Status::from))?;
         Ok(Response::new(v1::AcceptMissingResponse { accepted }))
     }
 }

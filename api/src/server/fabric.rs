@@ -15,20 +15,20 @@ use crate::traits::Subnet;
 #[derive(Clone)]
 pub(super) struct Fabric {
     pub(super) subnet: Arc<dyn Subnet>,
-    /// Of the Unix socket, and over TCP.
-    pub(super) connections: [Arc<Connections>; 2],
+    /// Of the Unix socket, and over TCP; none where requests come through neither.
+    pub(super) connections: Option<[Arc<Connections>; 2]>,
 }
 
 impl Fabric {
-    fn connections(&self) -> v1::Connections {
-        let [unix, tcp] = &self.connections;
-        v1::Connections {
+    fn connections(&self) -> Option<v1::Connections> {
+        let [unix, tcp] = self.connections.as_ref()?;
+        Some(v1::Connections {
             unix_open: unix.open() as u64,
             unix_limit: unix.limit() as u64,
             tcp_open: tcp.open() as u64,
             tcp_limit: tcp.limit() as u64,
             refused: unix.refused() + tcp.refused(),
-        }
+        })
     }
 }
 
@@ -40,7 +40,7 @@ impl FabricService for Fabric {
     ) -> Result<Response<v1::GetStatusResponse>, Status> {
         Ok(Response::new(v1::GetStatusResponse {
             status: Some(self.subnet.status()),
-            connections: Some(self.connections()),
+            connections: self.connections(),
         }))
     }
 

@@ -9,7 +9,7 @@ use rsm_proto::{Label as _, v1};
 use tokio::sync::{Semaphore, watch};
 use tonic::{Request, Response, Status};
 
-use super::access::Access;
+use super::acts::Acts;
 use super::gpu_messages;
 use super::gpu_watch::{self, GpuStream};
 use super::paging::Cursor;
@@ -26,7 +26,7 @@ pub(super) struct GpuHints {
     pub(super) places: Arc<Semaphore>,
     /// Becomes true when the server stops.
     pub(super) stopping: watch::Receiver<bool>,
-    pub(super) access: Access,
+    pub(super) acts: Acts,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -154,45 +154,51 @@ impl GpuService for GpuHints {
         &self,
         request: Request<v1::ImportGpuHostRequest>,
     ) -> Answer<v1::ImportGpuHostResponse> {
-        self.access.require_everything("ImportGpuHost")?;
+        let format = format(request.get_ref().format)?;
+        let host = request.get_ref().host.clone();
+        let act = (self.acts).begin(request.extensions(), "import-gpu-inventory", host);
         let request = request.into_inner();
-        let format = format(request.format)?;
-        self.work(move |gpus| {
-            let host = import(format, &request.content).map_err(invalid)?;
-            let response = v1::ImportGpuHostResponse {
-                gpus: host.gpus.len() as u32,
-                ports: host.hca_ports.len() as u32,
-            };
-            let subject = match request.machine_type {
-                true => GpuSubject::MachineType(&request.host),
-                false => GpuSubject::Host(&request.host),
-            };
-            gpus.import(subject, host).map_err(kept)?;
-            Ok(response)
-        })
-        .await
+        let done = self
+            .work(move |gpus| {
+                let host = import(format, &request.content).map_err(invalid)?;
+                let response = v1::ImportGpuHostResponse {
+                    gpus: host.gpus.len() as u32,
+                    ports: host.hca_ports.len() as u32,
+                };
+                let subject = match request.machine_type {
+                    true => GpuSubject::MachineType(&request.host),
+                    false => GpuSubject::Host(&request.host),
+                };
+                gpus.import(subject, host).map_err(kept)?;
+                Ok(response)
+            })
+            .await;
+        act.end(done)
     }
 
     async fn forget_gpu_host(
         &self,
         request: Request<v1::ForgetGpuHostRequest>,
     ) -> Answer<v1::ForgetGpuHostResponse> {
-        self.access.require_everything("ForgetGpuHost")?;
+        let host = request.get_ref().host.clone();
+        let act = (self.acts).begin(request.extensions(), "forget-gpu-inventory", host);
         let request = request.into_inner();
-        self.work(move |gpus| {
-            let (subject, kind) = match request.machine_type {
-                true => (GpuSubject::MachineType(&request.host), "machine type"),
-                false => (GpuSubject::Host(&request.host), "host"),
-            };
-            match gpus.forget(subject).map_err(kept)? {
-                true => Ok(v1::ForgetGpuHostResponse {}),
-                false => Err(Status::not_found(format!(
-                    "no inventory of {kind} `{}`",
-                    request.host.escape_debug()
-                ))),
-            }
-        })
-        .await
+        let done = self
+            .work(move |gpus| {
+                let (subject, kind) = match request.machine_type {
+                    true => (GpuSubject::MachineType(&request.host), "machine type"),
+                    false => (GpuSubject::Host(&request.host), "host"),
+                };
+                match gpus.forget(subject).map_err(kept)? {
+                    true => Ok(v1::ForgetGpuHostResponse {}),
+                    false => Err(Status::not_found(format!(
+                        "no inventory of {kind} `{}`",
+                        request.host.escape_debug()
+                    ))),
+                }
+            })
+            .await;
+        act.end(done)
     }
 
     async fn list_gpu_hosts(
@@ -204,14 +210,15 @@ impl GpuService for GpuHints {
         self.work(move |gpus| {
             let analysis = gpus.analysis();
             let after = cursor.after.as_deref();
-            let first = analysis
-                .hosts
-                .partition_point(|host| after.is_some_and(|after| host.name.as_str() <= after));
+            let known = analysis.hosts.iter().map(|host| host.name.as_str());
+            let mut names: Vec<&str> = known.chain(analysis.without_inventory()).collect();
+            names.sort_unstable();
+            let first = names.partition_point(|name| after.is_some_and(|after| *name <= after));
             let wanted =
                 |host: &v1::GpuHost| !request.only_with_findings || !host.findings.is_empty();
-            let places = first..analysis.hosts.len();
-            let mut hosts: Vec<v1::GpuHost> = places
-                .map(|place| gpu_messages::host(&analysis, place))
+            let mut hosts: Vec<v1::GpuHost> = names[first..]
+                .iter()
+                .map(|name| gpu_messages::named(&analysis, name))
                 .filter(wanted)
                 .take(cursor.limit())
                 .collect();

@@ -1,7 +1,7 @@
 //! GPU hosts, hints and job plans as messages.
 
 use rsm_gdr::Analysis;
-use rsm_gdr::findings::{GpuFinding, GpuSeverity};
+use rsm_gdr::findings::{GpuFinding, GpuSeverity, PortName};
 use rsm_gdr::hints::{GpuHint, PairEnd, PairHint};
 use rsm_gdr::hosts::HostOrigin;
 use rsm_gdr::job::{JobPlan, PatternLoad};
@@ -11,10 +11,6 @@ use rsm_proto::v1;
 pub(super) fn host(analysis: &Analysis, place: usize) -> v1::GpuHost {
     let host = &analysis.hosts[place];
     let inventory = &host.inventory;
-    // Findings are in the order of hosts.
-    let first = analysis
-        .findings
-        .partition_point(|finding| finding.host < host.name);
     v1::GpuHost {
         name: host.name.clone(),
         machine: inventory.machine.clone().unwrap_or_default(),
@@ -22,17 +18,36 @@ pub(super) fn host(analysis: &Analysis, place: usize) -> v1::GpuHost {
         own: host.origin == HostOrigin::Own,
         // Bounded by MAX_GPUS and MAX_HCA_PORTS.
         gpus: inventory.gpus.len() as u32,
-        compute_ports: host.slots.len() as u32,
+        compute_ports: host.compute_slots().count() as u32,
         unit: analysis.rails.unit_of[place],
-        findings: analysis.findings[first..]
-            .iter()
-            .take_while(|finding| finding.host == host.name)
-            .map(finding)
-            .collect(),
+        findings: findings(analysis, &host.name),
     }
 }
 
-fn finding(finding: &GpuFinding) -> v1::GpuFinding {
+/// A host by its name, which may have findings and no inventory.
+pub(super) fn named(analysis: &Analysis, name: &str) -> v1::GpuHost {
+    match analysis.place(name) {
+        Some(place) => host(analysis, place),
+        None => v1::GpuHost {
+            name: name.to_owned(),
+            findings: findings(analysis, name),
+            ..v1::GpuHost::default()
+        },
+    }
+}
+
+fn findings(analysis: &Analysis, host: &str) -> Vec<v1::GpuFinding> {
+    let findings = analysis.findings_of(host);
+    findings.map(|one| finding(one, host)).collect()
+}
+
+/// A finding as `host` has it, which may be any of its hosts.
+fn finding(finding: &GpuFinding, host: &str) -> v1::GpuFinding {
+    let port = |port: &PortName| match port.host == finding.host {
+        // Hosts with the same fault have it at ports of the same names.
+        true => format!("{host} {}", port.device),
+        false => port.to_string(),
+    };
     v1::GpuFinding {
         kind: finding.kind.name().to_owned(),
         severity: match finding.kind.severity() {
@@ -42,9 +57,13 @@ fn finding(finding: &GpuFinding) -> v1::GpuFinding {
         }
         .to_owned(),
         gpus: finding.gpus.iter().map(|&gpu| gpu.into()).collect(),
-        ports: finding.ports.iter().map(ToString::to_string).collect(),
+        ports: finding.ports.iter().map(port).collect(),
         evidence: finding.evidence.clone(),
         advice: finding.kind.advice().to_owned(),
+        effect: finding.kind.effect().to_owned(),
+        first_host: finding.host.clone(),
+        // Fewer hosts than LIDs.
+        hosts: finding.hosts().count() as u32,
     }
 }
 

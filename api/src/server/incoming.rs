@@ -12,8 +12,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
 use tonic::transport::server::Connected;
+
+use crate::access::tls::{ServerTls, explain};
+use crate::access::{Certificate, Gate, Peer};
 
 /// The pause after a failed accept. The system is out of some resource then, most often
 /// descriptors, and the connection still waits.
@@ -21,6 +27,12 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// The least interval of log lines about refusals; each has their number.
 const SAID_EVERY: Duration = Duration::from_secs(10);
+
+/// How long a client may take for the handshake of TLS.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The name of a handshake in the audit log, in place of a call.
+const HANDSHAKE: &str = "tls-handshake";
 
 /// The connections of one listener.
 #[derive(Debug)]
@@ -59,47 +71,89 @@ impl Connections {
     }
 }
 
-/// A listener of either kind.
-pub(super) trait Listener: Send + 'static {
-    type Io: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static;
-
-    fn accept(&self) -> impl Future<Output = io::Result<Self::Io>> + Send;
+/// A listener, and how it treats its connections.
+pub(super) enum Listener {
+    /// On a Unix socket.
+    Unix(UnixListener),
+    /// On a TCP address; with TLS if so configured.
+    Tcp(TcpListener, Option<Arc<ServerTls>>),
 }
 
-impl Listener for UnixListener {
-    type Io = UnixStream;
+impl Listener {
+    async fn accept(&self) -> io::Result<(Stream, Peer)> {
+        match self {
+            Listener::Unix(listener) => {
+                let (stream, _) = listener.accept().await?;
+                let peer = unix_peer(&stream);
+                Ok((Stream::Unix(stream), peer))
+            }
+            Listener::Tcp(listener, _) => {
+                let (stream, address) = listener.accept().await?;
+                // Clients wait for short answers. A stream for which this fails works, only slower.
+                let _ = stream.set_nodelay(true);
+                Ok((Stream::Tcp(stream), Peer::Tcp { address }))
+            }
+        }
+    }
 
-    async fn accept(&self) -> io::Result<UnixStream> {
-        UnixListener::accept(self).await.map(|(stream, _)| stream)
+    fn tls(&self) -> Option<&Arc<ServerTls>> {
+        match self {
+            Listener::Unix(_) => None,
+            Listener::Tcp(_, tls) => tls.as_ref(),
+        }
     }
 }
 
-impl Listener for TcpListener {
-    type Io = TcpStream;
-
-    async fn accept(&self) -> io::Result<TcpStream> {
-        let (stream, _) = TcpListener::accept(self).await?;
-        // Clients wait for short answers. A stream for which this fails works, only slower.
-        let _ = stream.set_nodelay(true);
-        Ok(stream)
+/// The process at the other end of a Unix socket, by the kernel's word.
+fn unix_peer(stream: &UnixStream) -> Peer {
+    let Ok(credentials) = stream.peer_cred() else {
+        return Peer::Unknown;
+    };
+    let pid = credentials.pid().unwrap_or(0);
+    let (uid, gid) = (credentials.uid(), credentials.gid());
+    let gids = std::iter::once(gid).chain(further_groups(pid, uid));
+    Peer::Unix {
+        uid,
+        gids: gids.collect(),
+        pid,
     }
+}
+
+/// The supplementary groups of a process, as far as it still runs for this user: the kernel hands
+/// over the primary group only.
+fn further_groups(pid: i32, uid: u32) -> Vec<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let numbers = |name: &str| -> Vec<u32> {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let words = line.into_iter().flat_map(str::split_whitespace);
+        words.filter_map(|word| word.parse().ok()).collect()
+    };
+    // Real, effective, saved and file system user: a number that another process has taken over
+    // since belongs to another user.
+    let users = numbers("Uid:");
+    if users.is_empty() || users.iter().any(|&user| user != uid) {
+        return Vec::new();
+    }
+    numbers("Groups:")
 }
 
 /// The connections of `listener` from now on, until the stream is dropped. Unlike tonic's own
 /// streams it survives a temporary lack of descriptors.
-pub(super) fn incoming<L: Listener>(
-    listener: L,
+pub(super) fn incoming(
+    listener: Listener,
     connections: Arc<Connections>,
-) -> ReceiverStream<io::Result<Counted<L::Io>>> {
+    gate: Arc<Gate>,
+) -> ReceiverStream<io::Result<Counted>> {
     let (sender, receiver) = mpsc::channel(1);
-    tokio::spawn(accept_all(listener, connections, sender));
+    tokio::spawn(accept_all(listener, connections, gate, sender));
     ReceiverStream::new(receiver)
 }
 
-async fn accept_all<L: Listener>(
-    listener: L,
+async fn accept_all(
+    listener: Listener,
     connections: Arc<Connections>,
-    sender: mpsc::Sender<io::Result<Counted<L::Io>>>,
+    gate: Arc<Gate>,
+    sender: mpsc::Sender<io::Result<Counted>>,
 ) {
     let mut report = Report::default();
     loop {
@@ -107,8 +161,8 @@ async fn accept_all<L: Listener>(
             accepted = listener.accept() => accepted,
             () = sender.closed() => return,
         };
-        let stream = match accepted {
-            Ok(stream) => stream,
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(
                     listener = connections.name,
@@ -126,12 +180,59 @@ async fn accept_all<L: Listener>(
         };
         let counted = Counted {
             stream,
+            peer,
             _place: place,
         };
-        if sender.send(Ok(counted)).await.is_err() {
+        if let Some(tls) = listener.tls() {
+            // A task of its own, so that a slow client keeps no other one waiting.
+            tokio::spawn(secured(counted, tls.clone(), gate.clone(), sender.clone()));
+        } else if sender.send(Ok(counted)).await.is_err() {
             return;
         }
     }
+}
+
+/// Hands a connection on after its handshake, or refuses it with an entry in the audit log.
+async fn secured(
+    counted: Counted,
+    tls: Arc<ServerTls>,
+    gate: Arc<Gate>,
+    sender: mpsc::Sender<io::Result<Counted>>,
+) {
+    let peer = counted.peer.clone();
+    let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake(counted, &tls)).await;
+    let reason = match handshake {
+        Ok(Ok(counted)) => {
+            // The server has stopped if no receiver is left.
+            drop(sender.send(Ok(counted)).await);
+            return;
+        }
+        Ok(Err(reason)) => reason,
+        Err(_elapsed) => "the client did not end its handshake in time".to_owned(),
+    };
+    gate.refused(None, &peer, HANDSHAKE, &Status::unauthenticated(reason));
+}
+
+async fn handshake(counted: Counted, tls: &ServerTls) -> Result<Counted, String> {
+    let Some(config) = tls.config() else {
+        return Err("this server has no usable certificate: see its findings".to_owned());
+    };
+    let (Stream::Tcp(stream), Peer::Tcp { address }) = (counted.stream, counted.peer) else {
+        return Err("only TCP has TLS".to_owned());
+    };
+    let accepted = TlsAcceptor::from(config).accept(stream).await;
+    let stream = accepted.map_err(|error| explain(&error, "client"))?;
+    let certificates = stream.get_ref().1.peer_certificates();
+    let leaf = certificates.and_then(<[_]>::first);
+    let certificate = leaf.map(|leaf| Certificate::from_der(leaf)).transpose()?;
+    Ok(Counted {
+        stream: Stream::Tls(Box::new(stream)),
+        peer: Peer::Tls {
+            address,
+            certificate: certificate.map(Arc::new),
+        },
+        _place: counted._place,
+    })
 }
 
 /// The refusals logged so far.
@@ -159,49 +260,81 @@ impl Report {
     }
 }
 
-/// A connection with its share of the limit.
-pub(super) struct Counted<S> {
-    stream: S,
+/// A connection of any kind.
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// Evaluates `$body` with `$stream` pinned, whichever kind it is.
+macro_rules! each {
+    ($self:expr, $stream:ident => $body:expr) => {
+        match &mut $self.get_mut().stream {
+            Stream::Unix(stream) => {
+                let $stream = Pin::new(stream);
+                $body
+            }
+            Stream::Tcp(stream) => {
+                let $stream = Pin::new(stream);
+                $body
+            }
+            Stream::Tls(stream) => {
+                let $stream = Pin::new(&mut **stream);
+                $body
+            }
+        }
+    };
+}
+
+/// A connection with its share of the limit, and its other end.
+pub(super) struct Counted {
+    stream: Stream,
+    peer: Peer,
     _place: OwnedSemaphorePermit,
 }
 
-impl<S: Connected> Connected for Counted<S> {
-    type ConnectInfo = S::ConnectInfo;
+impl Connected for Counted {
+    type ConnectInfo = Peer;
 
-    fn connect_info(&self) -> S::ConnectInfo {
-        self.stream.connect_info()
+    fn connect_info(&self) -> Peer {
+        self.peer.clone()
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
+impl AsyncRead for Counted {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_read(context, buffer)
+        each!(self, stream => stream.poll_read(context, buffer))
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
+impl AsyncWrite for Counted {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write(context, bytes)
+        each!(self, stream => stream.poll_write(context, bytes))
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(context)
+        each!(self, stream => stream.poll_flush(context))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+        each!(self, stream => stream.poll_shutdown(context))
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        match &self.stream {
+            Stream::Unix(stream) => stream.is_write_vectored(),
+            Stream::Tcp(stream) => stream.is_write_vectored(),
+            Stream::Tls(stream) => stream.is_write_vectored(),
+        }
     }
 
     fn poll_write_vectored(
@@ -209,6 +342,29 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
         context: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write_vectored(context, parts)
+        each!(self, stream => stream.poll_write_vectored(context, parts))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_of_another_users_process_do_not_count() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let text = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
+        let uid: u32 = line("Uid:")
+            .unwrap()
+            .split_whitespace()
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap();
+        let groups = line("Groups:").unwrap().split_whitespace().count();
+        assert_eq!(further_groups(own, uid).len(), groups);
+        assert!(further_groups(own, uid + 1).is_empty());
+        assert!(further_groups(-1, uid).is_empty());
     }
 }

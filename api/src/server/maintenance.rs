@@ -4,7 +4,7 @@ use rsm_proto::v1;
 use rsm_proto::v1::maintenance_service_server::MaintenanceService;
 use tonic::{Request, Response, Status};
 
-use super::access::Access;
+use super::acts::Acts;
 use super::paging::Listing;
 use super::request::{selector, text_filter};
 use crate::limits::MAX_PARTS_PER_REQUEST;
@@ -16,7 +16,7 @@ use crate::traits::{Control, Subnet};
 pub(super) struct Maintenance {
     pub(super) subnet: Arc<dyn Subnet>,
     pub(super) control: Arc<dyn Control>,
-    pub(super) access: Access,
+    pub(super) acts: Acts,
 }
 
 /// The names in a request, at least one.
@@ -36,15 +36,23 @@ impl MaintenanceService for Maintenance {
         &self,
         request: Request<v1::DrainRequest>,
     ) -> Result<Response<v1::DrainResponse>, Status> {
-        self.access.require_everything("Drain")?;
-        let request = request.into_inner();
+        let asked = request.get_ref();
         let question = DrainQuestion {
-            parts: parts(&request.parts)?,
-            force: request.force,
-            by: text_filter("by", request.by)?.unwrap_or_default(),
-            note: text_filter("note", request.note)?.unwrap_or_default(),
+            parts: parts(&asked.parts)?,
+            force: asked.force,
+            by: text_filter("by", asked.by.clone())?.unwrap_or_default(),
+            note: text_filter("note", asked.note.clone())?.unwrap_or_default(),
         };
-        let drained = self.control.drain(question).await?;
+        let mut detail = asked.parts.join(" ");
+        if question.force {
+            detail.push_str(" --force");
+        }
+        if !question.note.is_empty() {
+            detail.push_str(&format!(" ({})", question.note));
+        }
+        let act = self.acts.begin(request.extensions(), "drain", detail);
+        let act = act.stated(&question.by);
+        let drained = act.end(self.control.drain(question).await.map_err(Status::from))?;
         Ok(Response::new(v1::DrainResponse { drained }))
     }
 
@@ -52,9 +60,11 @@ impl MaintenanceService for Maintenance {
         &self,
         request: Request<v1::UndrainRequest>,
     ) -> Result<Response<v1::UndrainResponse>, Status> {
-        self.access.require_everything("Undrain")?;
         let parts = parts(&request.get_ref().parts)?;
-        let (undrained, convergence) = self.control.undrain(parts).await?;
+        let detail = request.get_ref().parts.join(" ");
+        let act = self.acts.begin(request.extensions(), "undrain", detail);
+        let done = self.control.undrain(parts).await.map_err(Status::from);
+        let (undrained, convergence) = act.end(done)?;
         Ok(Response::new(v1::UndrainResponse {
             undrained,
             convergence: Some(convergence),

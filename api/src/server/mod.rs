@@ -1,7 +1,9 @@
-//! The gRPC server: a Unix socket that serves everything, a TCP address that serves reading.
+//! The gRPC server: a Unix socket and a TCP address, with a guard before the services of both.
 
-mod access;
+mod acts;
 mod convergence;
+mod counters;
+mod difference;
 mod fabric;
 mod gpu;
 mod gpu_messages;
@@ -11,6 +13,7 @@ mod maintenance;
 mod multicast;
 mod paging;
 mod partition;
+mod reader;
 mod refusal;
 mod request;
 mod routing;
@@ -26,6 +29,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_proto::v1::convergence_service_server::ConvergenceServiceServer;
+use rsm_proto::v1::counters_service_server::CountersServiceServer;
+use rsm_proto::v1::difference_service_server::DifferenceServiceServer;
 use rsm_proto::v1::fabric_service_server::FabricServiceServer;
 use rsm_proto::v1::gpu_service_server::GpuServiceServer;
 use rsm_proto::v1::maintenance_service_server::MaintenanceServiceServer;
@@ -40,17 +45,23 @@ use tokio::sync::{Semaphore, watch as signal};
 use tokio::task::JoinSet;
 use tonic::transport::server::Router;
 use tonic_health::server::{HealthReporter, health_reporter};
+use tower::layer::util::{Identity, Stack};
 
+pub use reader::Reader;
 pub use socket::SocketError;
 
+use crate::access::tls::ServerTls;
+use crate::access::{AccessPolicy, Anonymous, Gate, GuardLayer, NoAudit};
 use crate::gpu::Gpus;
 use crate::limits::{
     ConnectionLimits, MAX_GPU_REQUEST_BYTES, MAX_REQUEST_BYTES, MAX_REQUESTS_PER_CONNECTION,
     MAX_RESPONSE_BYTES, MAX_WATCHERS, SHUTDOWN_GRACE,
 };
-use crate::traits::{Control, RoutingQueries, SaQueries, Simulation, Subnet};
-use access::Access;
-use incoming::{Connections, incoming};
+use crate::traits::{
+    ActionLog, Control, CountersQueries, History, RoutingQueries, SaQueries, Simulation, Subnet,
+};
+use acts::Acts;
+use incoming::{Connections, Listener, incoming};
 use socket::Socket;
 
 /// The interval of keepalive pings on a quiet connection, so that a watcher whose machine is gone
@@ -71,21 +82,29 @@ pub struct Backend {
     pub routing: Arc<dyn RoutingQueries>,
     /// The SA, where a subnet is managed.
     pub sa: Option<Arc<dyn SaQueries>>,
+    /// The performance counters, where a subnet is managed.
+    pub counters: Option<Arc<dyn CountersQueries>>,
     /// Acting on the fabric itself, where it is simulated.
     pub simulation: Option<Arc<dyn Simulation>>,
     /// Inventories of GPU hosts; a server that manages no subnet keeps none.
     pub gpus: Option<Arc<dyn Gpus>>,
+    /// The history on the disk, where one is kept.
+    pub history: Option<Arc<dyn History>>,
+    /// Takes notes of operators' requests.
+    pub actions: Option<Arc<dyn ActionLog>>,
 }
 
 /// The listeners of the server. At least one of socket and address should be given.
 #[derive(Debug, Clone, Default)]
 pub struct Listen {
-    /// The Unix socket, which serves everything to its owner and group (mode 0660).
+    /// The Unix socket, for its owner and group (mode 0660).
     pub socket: Option<PathBuf>,
-    /// The TCP address, which serves reading to any client.
+    /// The TCP address.
     pub tcp: Option<SocketAddr>,
     /// Serve everything over TCP as well.
     pub insecure_admin: bool,
+    /// The TLS of the TCP address; `None`: it serves without TLS.
+    pub tls: Option<Arc<ServerTls>>,
 }
 
 /// Why the server could not start, or failed.
@@ -116,7 +135,8 @@ pub enum ServeError {
 pub struct Server {
     unix: Option<(Socket, UnixListener)>,
     tcp: Option<(SocketAddr, TcpListener)>,
-    insecure_admin: bool,
+    tls: Option<Arc<ServerTls>>,
+    gate: Arc<Gate>,
     limits: ConnectionLimits,
 }
 
@@ -138,10 +158,16 @@ impl Server {
             }
             None => None,
         };
+        let anonymous = match listen.insecure_admin {
+            true => Anonymous::Everything,
+            false => Anonymous::Reading,
+        };
+        let policy = AccessPolicy::without_files(anonymous);
         Ok(Server {
             unix,
             tcp,
-            insecure_admin: listen.insecure_admin,
+            tls: listen.tls,
+            gate: Arc::new(Gate::new(policy, Arc::new(NoAudit))),
             limits: ConnectionLimits::MOST,
         })
     }
@@ -153,6 +179,13 @@ impl Server {
         Server { limits, ..self }
     }
 
+    /// Sets the gate that decides on requests. The default grants everything at the Unix socket,
+    /// and reading over TCP unless [`Listen::insecure_admin`] is set.
+    #[must_use]
+    pub fn with_gate(self, gate: Arc<Gate>) -> Server {
+        Server { gate, ..self }
+    }
+
     /// The bound socket.
     pub fn socket(&self) -> Option<&Path> {
         self.unix.as_ref().map(|(socket, _)| socket.path())
@@ -161,6 +194,11 @@ impl Server {
     /// The bound TCP address, with the port that the system chose for 0.
     pub fn tcp(&self) -> Option<SocketAddr> {
         self.tcp.as_ref().map(|&(address, _)| address)
+    }
+
+    /// Whether the TCP address serves TLS.
+    pub fn has_tls(&self) -> bool {
+        self.tls.is_some()
     }
 
     /// Serves until `shutdown` is done, then lets open requests end, at most for
@@ -183,7 +221,15 @@ impl Server {
             places: Arc::new(Semaphore::new(MAX_WATCHERS)),
             stopping: stopping.clone(),
         };
-        let router = |access| Ok(services.router(access)?.add_service(health_service.clone()));
+        let guard = GuardLayer {
+            gate: self.gate.clone(),
+            subnet: services.backend.subnet.clone(),
+            socket: self.socket().map(Path::to_owned),
+        };
+        let router = || {
+            let router = services.router(guard.clone())?;
+            Ok(router.add_service(health_service.clone()))
+        };
         let stopped = || {
             let mut stopping = stopping.clone();
             async move {
@@ -191,29 +237,23 @@ impl Server {
                 drop(stopping.wait_for(|stopping| *stopping).await);
             }
         };
-        let read_only = Access::ReadOnly {
-            socket: self.socket().map(Path::to_owned),
-        };
 
         let mut listeners = JoinSet::new();
         // Kept until the end, because its drop removes the file.
         let _socket = match self.unix {
             Some((socket, listener)) => {
-                let incoming = incoming(listener, unix);
-                let router = router(Access::Everything)?;
+                let listener = Listener::Unix(listener);
+                let incoming = incoming(listener, unix, self.gate.clone());
+                let router = router()?;
                 listeners.spawn(router.serve_with_incoming_shutdown(incoming, stopped()));
                 Some(socket)
             }
             None => None,
         };
         if let Some((_, listener)) = self.tcp {
-            let incoming = incoming(listener, tcp);
-            let access = if self.insecure_admin {
-                Access::Everything
-            } else {
-                read_only
-            };
-            let router = router(access)?;
+            let listener = Listener::Tcp(listener, self.tls);
+            let incoming = incoming(listener, tcp, self.gate);
+            let router = router()?;
             listeners.spawn(router.serve_with_incoming_shutdown(incoming, stopped()));
         }
         set_serving(&health).await;
@@ -281,20 +321,34 @@ impl Services {
     fn fabric(&self) -> FabricServiceServer<fabric::Fabric> {
         FabricServiceServer::new(fabric::Fabric {
             subnet: Arc::clone(&self.backend.subnet),
-            connections: self.connections.clone(),
+            connections: Some(self.connections.clone()),
         })
         .max_decoding_message_size(MAX_REQUEST_BYTES)
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
     }
 
-    fn convergence(&self, access: Access) -> ConvergenceServiceServer<convergence::Convergences> {
+    fn convergence(&self) -> ConvergenceServiceServer<convergence::Convergences> {
         ConvergenceServiceServer::new(convergence::Convergences {
             subnet: Arc::clone(&self.backend.subnet),
             control: Arc::clone(&self.backend.control),
-            access,
+            history: self.backend.history.clone(),
+            acts: self.acts(),
         })
         .max_decoding_message_size(MAX_REQUEST_BYTES)
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
+    fn difference(&self) -> DifferenceServiceServer<difference::Differences> {
+        DifferenceServiceServer::new(difference::Differences {
+            subnet: Arc::clone(&self.backend.subnet),
+            history: self.backend.history.clone(),
+        })
+        .max_decoding_message_size(MAX_REQUEST_BYTES)
+        .max_encoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
+    fn acts(&self) -> Acts {
+        Acts::new(self.backend.actions.clone())
     }
 
     fn partition(&self) -> PartitionServiceServer<partition::Partitions> {
@@ -305,21 +359,21 @@ impl Services {
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
     }
 
-    fn routing(&self, access: Access) -> RoutingServiceServer<routing::Routes> {
+    fn routing(&self) -> RoutingServiceServer<routing::Routes> {
         RoutingServiceServer::new(routing::Routes {
             routing: Arc::clone(&self.backend.routing),
             control: Arc::clone(&self.backend.control),
-            access,
+            acts: self.acts(),
         })
         .max_decoding_message_size(MAX_REQUEST_BYTES)
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
     }
 
-    fn maintenance(&self, access: Access) -> MaintenanceServiceServer<maintenance::Maintenance> {
+    fn maintenance(&self) -> MaintenanceServiceServer<maintenance::Maintenance> {
         MaintenanceServiceServer::new(maintenance::Maintenance {
             subnet: Arc::clone(&self.backend.subnet),
             control: Arc::clone(&self.backend.control),
-            access,
+            acts: self.acts(),
         })
         .max_decoding_message_size(MAX_REQUEST_BYTES)
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
@@ -343,9 +397,18 @@ impl Services {
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
     }
 
+    fn counters(&self) -> CountersServiceServer<counters::Counters> {
+        CountersServiceServer::new(counters::Counters {
+            counters: self.backend.counters.clone(),
+        })
+        .max_decoding_message_size(MAX_REQUEST_BYTES)
+        .max_encoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
     fn watch(&self) -> WatchServiceServer<watch::Watch> {
         WatchServiceServer::new(watch::Watch {
             subnet: Arc::clone(&self.backend.subnet),
+            history: self.backend.history.clone(),
             places: Arc::clone(&self.places),
             stopping: self.stopping.clone(),
         })
@@ -353,28 +416,27 @@ impl Services {
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
     }
 
-    fn simulation(&self, access: Access) -> SimulationServiceServer<simulation::Simulated> {
+    fn simulation(&self) -> SimulationServiceServer<simulation::Simulated> {
         SimulationServiceServer::new(simulation::Simulated {
             simulation: self.backend.simulation.clone(),
-            access,
         })
         .max_decoding_message_size(MAX_REQUEST_BYTES)
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
     }
 
-    fn gpu(&self, access: Access) -> GpuServiceServer<gpu::GpuHints> {
+    fn gpu(&self) -> GpuServiceServer<gpu::GpuHints> {
         GpuServiceServer::new(gpu::GpuHints {
             gpus: self.backend.gpus.clone(),
             subnet: Arc::clone(&self.backend.subnet),
             places: Arc::clone(&self.places),
             stopping: self.stopping.clone(),
-            access,
+            acts: self.acts(),
         })
         .max_decoding_message_size(MAX_GPU_REQUEST_BYTES)
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
     }
 
-    fn router(&self, access: Access) -> Result<Router, ServeError> {
+    fn router(&self, guard: GuardLayer) -> Result<Router<Stack<GuardLayer, Identity>>, ServeError> {
         let reflection = || {
             tonic_reflection::server::Builder::configure()
                 .register_encoded_file_descriptor_set(rsm_proto::FILE_DESCRIPTOR_SET)
@@ -386,19 +448,22 @@ impl Services {
             .build_v1alpha()
             .map_err(ServeError::Reflection)?;
         Ok(tonic::transport::Server::builder()
+            .layer(guard)
             .concurrency_limit_per_connection(MAX_REQUESTS_PER_CONNECTION)
             .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
             .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
             .add_service(self.fabric())
-            .add_service(self.convergence(access.clone()))
+            .add_service(self.convergence())
+            .add_service(self.difference())
             .add_service(self.partition())
-            .add_service(self.routing(access.clone()))
-            .add_service(self.maintenance(access.clone()))
+            .add_service(self.routing())
+            .add_service(self.maintenance())
             .add_service(self.multicast())
             .add_service(self.sa())
+            .add_service(self.counters())
             .add_service(self.watch())
-            .add_service(self.simulation(access.clone()))
-            .add_service(self.gpu(access))
+            .add_service(self.simulation())
+            .add_service(self.gpu())
             .add_service(v1)
             .add_service(v1alpha))
     }
@@ -413,6 +478,9 @@ async fn set_serving(health: &HealthReporter) {
         .set_serving::<ConvergenceServiceServer<convergence::Convergences>>()
         .await;
     health
+        .set_serving::<DifferenceServiceServer<difference::Differences>>()
+        .await;
+    health
         .set_serving::<PartitionServiceServer<partition::Partitions>>()
         .await;
     health
@@ -425,6 +493,9 @@ async fn set_serving(health: &HealthReporter) {
         .set_serving::<MulticastServiceServer<multicast::Multicast>>()
         .await;
     health.set_serving::<SaServiceServer<sa::SaServer>>().await;
+    health
+        .set_serving::<CountersServiceServer<counters::Counters>>()
+        .await;
     health
         .set_serving::<WatchServiceServer<watch::Watch>>()
         .await;

@@ -6,6 +6,7 @@ use tonic::{Request, Response, Status};
 
 use super::paging::Listing;
 use super::request::p_key;
+use crate::access::Caller;
 use crate::traits::Subnet;
 
 /// Partitions and their members.
@@ -29,8 +30,14 @@ impl PartitionService for Partitions {
         &self,
         request: Request<v1::ListPartitionMembersRequest>,
     ) -> Result<Response<v1::ListPartitionMembersResponse>, Status> {
+        let caller = request.extensions().get::<Arc<Caller>>().cloned();
         let (request, listing) = Listing::of(request)?;
         let p_key = p_key("p_key", request.p_key)?;
+        if !caller.is_some_and(|caller| caller.grant.sees(p_key)) {
+            return Err(Status::permission_denied(format!(
+                "p_key: the partition {p_key:#x} is none of this tenant's"
+            )));
+        }
         let page = self
             .subnet
             .partition_members(p_key, listing.after(), listing.limit())?;

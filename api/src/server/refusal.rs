@@ -2,7 +2,9 @@
 
 use tonic::{Code, Status};
 
-use crate::error::{ControlError, LookupError, RoutingError, SaError, SimulationError};
+use crate::error::{
+    ControlError, CountersError, HistoryError, LookupError, RoutingError, SaError, SimulationError,
+};
 use crate::model::{ParseGroupError, ParseSelectorError};
 
 impl From<ParseSelectorError> for Status {
@@ -67,6 +69,24 @@ impl From<SaError> for Status {
             SaError::NotAnswering { .. } => Status::failed_precondition(error.to_string()),
             SaError::Busy => Status::resource_exhausted(error.to_string()),
             SaError::Stopping => Status::unavailable(error.to_string()),
+        }
+    }
+}
+
+impl From<HistoryError> for Status {
+    fn from(error: HistoryError) -> Self {
+        match error {
+            HistoryError::TooEarly { .. } => Status::out_of_range(error.to_string()),
+            HistoryError::Unreadable { .. } => Status::internal(error.to_string()),
+        }
+    }
+}
+
+impl From<CountersError> for Status {
+    fn from(error: CountersError) -> Self {
+        match error {
+            CountersError::Lookup(lookup) => lookup.into(),
+            CountersError::NotRead => Status::failed_precondition(error.to_string()),
         }
     }
 }

@@ -5,7 +5,7 @@ use rsm_proto::v1::foresee_loss_request::Loss;
 use rsm_proto::v1::routing_service_server::RoutingService;
 use tonic::{Request, Response, Status};
 
-use super::access::Access;
+use super::acts::Acts;
 use super::paging::Cursor;
 use super::request::selector;
 use crate::limits::MAX_PARTS_PER_REQUEST;
@@ -17,7 +17,7 @@ use crate::traits::{Control, RoutingQueries};
 pub(super) struct Routes {
     pub(super) routing: Arc<dyn RoutingQueries>,
     pub(super) control: Arc<dyn Control>,
-    pub(super) access: Access,
+    pub(super) acts: Acts,
 }
 
 #[tonic::async_trait]
@@ -87,8 +87,12 @@ impl RoutingService for Routes {
         &self,
         request: Request<v1::SetEngineRequest>,
     ) -> Result<Response<v1::SetEngineResponse>, Status> {
-        self.access.require_everything("SetEngine")?;
-        let convergence = self.control.set_engine(request.into_inner().engine).await?;
+        let engine = request.get_ref().engine.clone();
+        let act = self
+            .acts
+            .begin(request.extensions(), "set-engine", engine.clone());
+        let done = self.control.set_engine(engine).await.map_err(Status::from);
+        let convergence = act.end(done)?;
         Ok(Response::new(v1::SetEngineResponse {
             convergence: Some(convergence),
         }))

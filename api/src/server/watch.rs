@@ -8,8 +8,10 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use super::paging::Cursor;
-use crate::limits::MAX_WATCHERS;
-use crate::traits::Subnet;
+use super::request::text_filter;
+use crate::limits::{EVENT_JOURNAL, MAX_WATCHERS};
+use crate::model::{EventFilter, HistoryOrder, HistoryQuery};
+use crate::traits::{History, Subnet};
 
 /// Messages made ahead of the connection's flow control; more would only hide that a client is
 /// slow.
@@ -22,10 +24,74 @@ const REPLAY_BATCH: usize = 256;
 #[derive(Clone)]
 pub(super) struct Watch {
     pub(super) subnet: Arc<dyn Subnet>,
+    pub(super) history: Option<Arc<dyn History>>,
     /// Free places for watchers.
     pub(super) places: Arc<Semaphore>,
     /// Becomes true when the server stops.
     pub(super) stopping: watch::Receiver<bool>,
+}
+
+/// The question of a request with filters; none of one without.
+fn filtered(request: &v1::ListEventsRequest) -> Result<Option<HistoryQuery>, Status> {
+    let node = text_filter("node", request.node.clone())?;
+    let cause = text_filter("cause", request.cause.clone())?;
+    let kind = v1::EventKind::try_from(request.kind)
+        .map_err(|_| Status::invalid_argument(format!("kind: {} is unknown", request.kind)))?;
+    let kind = Some(kind).filter(|&kind| kind != v1::EventKind::Unspecified);
+    let has_time = request.since_unix_ms > 0 || request.until_unix_ms > 0;
+    if !has_time && node.is_none() && cause.is_none() && kind.is_none() {
+        return Ok(None);
+    }
+    if request.after_sequence > 0 {
+        return Err(Status::invalid_argument(
+            "after_sequence: sequence numbers are of this run only, give a time instead",
+        ));
+    }
+    Ok(Some(HistoryQuery {
+        after: 0,
+        since_unix_ms: request.since_unix_ms,
+        until_unix_ms: request.until_unix_ms,
+        filter: EventFilter::new(kind, node.as_deref(), cause.as_deref()),
+        order: HistoryOrder::First(0),
+    }))
+}
+
+impl Watch {
+    /// A page of wanted events, and the token of the next page: from the history on the disk, else
+    /// from memory.
+    async fn wanted(
+        &self,
+        cursor: &Cursor<u64>,
+        query: HistoryQuery,
+    ) -> Result<(Vec<v1::Event>, String), Status> {
+        let query = HistoryQuery {
+            after: cursor.after.unwrap_or(0),
+            order: HistoryOrder::First(cursor.limit()),
+            ..query
+        };
+        let mut numbered = match &self.history {
+            Some(history) => history.events(query).await?,
+            None => self.in_memory(&query, cursor.limit()),
+        };
+        let token = cursor.cut(&mut numbered, |&(number, _)| number);
+        Ok((
+            numbered.into_iter().map(|(_, event)| event).collect(),
+            token,
+        ))
+    }
+
+    fn in_memory(&self, query: &HistoryQuery, limit: usize) -> Vec<(u64, v1::Event)> {
+        let kept = self.subnet.events(query.after, EVENT_JOURNAL).into_iter();
+        let is_wanted = |event: &Arc<v1::Event>| {
+            event.at_unix_ms >= query.since_unix_ms
+                && (query.until_unix_ms == 0 || event.at_unix_ms < query.until_unix_ms)
+                && query.filter.matches(event)
+        };
+        kept.filter(is_wanted)
+            .take(limit)
+            .map(|event| (event.sequence, Arc::unwrap_or_clone(event)))
+            .collect()
+    }
 }
 
 #[tonic::async_trait]
@@ -36,6 +102,13 @@ impl WatchService for Watch {
     ) -> Result<Response<v1::ListEventsResponse>, Status> {
         let mut request = request.into_inner();
         let cursor = Cursor::<u64>::take(&mut request)?;
+        if let Some(query) = filtered(&request)? {
+            let (events, next_page_token) = self.wanted(&cursor, query).await?;
+            return Ok(Response::new(v1::ListEventsResponse {
+                events,
+                next_page_token,
+            }));
+        }
         let after = cursor.after.unwrap_or(request.after_sequence);
         let mut events = self.subnet.events(after, cursor.limit());
         let next_page_token = cursor.cut(&mut events, |event| event.sequence);

@@ -193,6 +193,7 @@ fn history_is_the_newest_with_the_newest_last() {
             page_size: 2,
             page_token: token,
             newest: 3,
+            ..Default::default()
         };
         let page = served
             .block_on(client.list_convergences(request))

@@ -1,6 +1,7 @@
 //! The whole API against a subnet manager in memory: server, clients and `rsmctl` as a process.
 
 mod access;
+mod audited;
 mod connections;
 mod errors;
 mod fake;
@@ -9,8 +10,10 @@ mod lists;
 mod multicast;
 mod reflection;
 mod registrations;
+mod roles;
 mod routing;
 mod rsmctl;
 mod served;
 mod shutdown;
+mod tls;
 mod watch;

@@ -9,9 +9,10 @@ use tonic_health::pb::health_client::HealthClient;
 use crate::fake::Fake;
 use crate::served::Served;
 
-const SERVICES: [&str; 10] = [
+const SERVICES: [&str; 11] = [
     "rsm.v1.SaService",
     "rsm.v1.ConvergenceService",
+    "rsm.v1.CountersService",
     "rsm.v1.FabricService",
     "rsm.v1.GpuService",
     "rsm.v1.MaintenanceService",

@@ -2,6 +2,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rsm_api::access::Gate;
+use rsm_api::access::tls::ServerTls;
 use rsm_api::client::{Endpoint, connect};
 use rsm_api::limits::ConnectionLimits;
 use rsm_api::{Backend, Listen, ServeError, Server};
@@ -34,6 +36,10 @@ pub(crate) struct Wanted {
     pub(crate) unmanaged: bool,
     /// The connection limits, where the default will not do.
     pub(crate) limits: Option<ConnectionLimits>,
+    /// TLS of the TCP address.
+    pub(crate) tls: Option<Arc<ServerTls>>,
+    /// The gate, where the default will not do.
+    pub(crate) gate: Option<Arc<Gate>>,
 }
 
 impl Served {
@@ -50,10 +56,15 @@ impl Served {
             socket: Some(directory.path().join("rsm.sock")),
             tcp: Some("127.0.0.1:0".parse().unwrap()),
             insecure_admin: wanted.insecure_admin,
+            tls: wanted.tls,
         };
         let server = runtime.block_on(Server::bind(listen)).unwrap();
         let server = match wanted.limits {
             Some(limits) => server.with_limits(limits),
+            None => server,
+        };
+        let server = match wanted.gate {
+            Some(gate) => server.with_gate(gate),
             None => server,
         };
         let (socket, tcp) = (server.socket().unwrap().to_owned(), server.tcp().unwrap());
@@ -62,8 +73,11 @@ impl Served {
             control: fake.clone(),
             routing: fake.clone(),
             sa: (!wanted.unmanaged).then(|| fake.clone() as _),
+            counters: None,
             simulation: (!wanted.hardware).then(|| fake.clone() as _),
             gpus: Some(Arc::new(crate::gpu::Memory::default())),
+            history: None,
+            actions: None,
         };
         let (stop, stopped) = oneshot::channel();
         let server = runtime.spawn(server.run(backend, async {
@@ -88,6 +102,12 @@ impl Served {
     pub(crate) fn unix(&self) -> Channel {
         let endpoint = Endpoint::Unix(self.socket.clone());
         self.block_on(connect(&endpoint)).unwrap()
+    }
+
+    /// The same, within the runtime.
+    pub(crate) async fn unix_channel(&self) -> Channel {
+        let endpoint = Endpoint::Unix(self.socket.clone());
+        connect(&endpoint).await.unwrap()
     }
 
     /// A connection over TCP.

@@ -176,6 +176,7 @@ fn kept_events_are_listed_by_pages() {
             page_size: 3,
             page_token: token,
             after_sequence: 1,
+            ..Default::default()
         };
         let page = served
             .block_on(client.list_events(request))

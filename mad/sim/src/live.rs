@@ -18,7 +18,8 @@ use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::{
-    Datagram, Inbound, IsSmError, LocalPort, RemoteAddress, SaPort, SendError, Sinks, Transport,
+    Datagram, Inbound, IsSmError, LocalPort, PerformancePort, RemoteAddress, SaPort, SendError,
+    Sinks, Transport,
 };
 
 use crate::error::SimError;
@@ -168,7 +169,7 @@ impl SimTransport {
         self.client
     }
 
-    /// The sending half of the SA. The client stays attached as long as the transport exists.
+    /// The sending half of the SA and of performance management. The client stays attached as long as the transport exists.
     pub fn sa(&self) -> SimSaPort {
         SimSaPort {
             commands: self.commands.clone(),
@@ -255,13 +256,24 @@ impl Transport for SimTransport {
     }
 }
 
-/// The sending half of the SA of a [`SimTransport`], usable from any thread. It does no RMPP.
+/// The sending half of the SA and of performance management of a [`SimTransport`], usable from any thread. It does no RMPP.
 /// Datagrams sent after the transport is dropped are lost.
 #[derive(Debug, Clone)]
 pub struct SimSaPort {
     commands: SyncSender<Command>,
     client: AttachId,
     local: Arc<RwLock<LocalPort>>,
+}
+
+impl PerformancePort for SimSaPort {
+    fn send_performance(&self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError> {
+        let command = Command::Send {
+            client: self.client,
+            datagram: *datagram,
+            timeout,
+        };
+        try_send(&self.commands, &self.local, command)
+    }
 }
 
 impl SaPort for SimSaPort {

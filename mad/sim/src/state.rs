@@ -2,7 +2,7 @@
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::transport::LocalPort;
-use rsm_mad::wire::attr::{Attribute, MulticastForwardingTable};
+use rsm_mad::wire::attr::{Attribute, MulticastForwardingTable, VlArbitration};
 use rsm_mad::wire::attr::{GuidInfo, NodeInfo, PKey, PKeyTable, PortInfo, SwitchInfo};
 use rsm_routing::netlist::NodeKind;
 
@@ -222,6 +222,25 @@ impl Sim {
         Ok(std::array::from_fn(|sl| {
             port.virtual_lane(input.0, sl as u8)
         }))
+    }
+
+    /// The VLs and weights in a block, 1 to 4, of a port's VLArbitrationTable, as it was last set;
+    /// empty before.
+    ///
+    /// # Errors
+    /// There is no such port.
+    pub fn vl_weights(
+        &self,
+        node: Guid,
+        port: PortNum,
+        block: u8,
+    ) -> Result<Vec<(u8, u8)>, SimError> {
+        let port = self.fabric.port(self.fabric.find_port(node, port)?);
+        let tables = port.tables.as_ref();
+        let data = tables.and_then(|tables| tables.vl_arbitration.get(&block));
+        let entries = data.map(|data| VlArbitration::from_data(data).entries());
+        let entries = entries.into_iter().flatten();
+        Ok(entries.map(|entry| (entry.vl(), entry.weight())).collect())
     }
 
     /// The PortInfo of a client's port.

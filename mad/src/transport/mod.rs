@@ -6,7 +6,8 @@
 //! the sink before it is handed on.
 //!
 //! The SA has halves of its own, see [`SaPort`] and [`Sinks`]; a
-//! [`Messenger`](crate::messenger::Messenger) makes messages of them.
+//! [`Messenger`](crate::messenger::Messenger) makes messages of them. So has performance management,
+//! see [`PerformancePort`].
 
 mod datagram;
 pub mod fault;
@@ -27,7 +28,7 @@ pub use message::{
     Filled, Message, Outgoing, Records, SA_DATA_LEN, SA_HEADER_LEN, Source, Streamed,
 };
 pub(crate) use message::{Whole, is_rmpp};
-pub use sa::{SaInbound, SaPort, SaSink, Sinks};
+pub use sa::{PerformancePort, SaInbound, SaPort, SaSink, Sinks};
 
 use crate::wire::header::Class;
 

@@ -1,4 +1,5 @@
-//! The SA's halves of a transport, beside those of subnet management.
+//! The SA's halves of a transport, and those of performance management, beside those of subnet
+//! management.
 //!
 //! Datagrams of the SA arrive at a sink of their own and leave by a sending half of their own, from
 //! any thread: a host's request never waits for the subnet manager, nor the subnet manager for a
@@ -61,11 +62,18 @@ pub struct Sinks {
     pub others: Sink,
     /// For the SA; without it, its datagrams go to `others`.
     pub sa: Option<SaSink>,
+    /// For performance management (class 0x04); without it, its datagrams go to `others`. It must
+    /// not block: it is called on the thread that receives subnet management.
+    pub performance: Option<Sink>,
 }
 
 impl From<Sink> for Sinks {
     fn from(others: Sink) -> Sinks {
-        Sinks { others, sa: None }
+        Sinks {
+            others,
+            sa: None,
+            performance: None,
+        }
     }
 }
 
@@ -78,6 +86,16 @@ impl<F: FnMut(Inbound) + Send + 'static> From<Box<F>> for Sinks {
 impl Sinks {
     /// Delivers an event to the half it is for.
     pub fn deliver(&mut self, inbound: Inbound) {
+        let class = match &inbound {
+            Inbound::Mad(datagram) => Some(MadHeader::of(&datagram.mad).class()),
+            Inbound::SendFailed { class, .. } => Some(*class),
+            Inbound::Port(_) => None,
+        };
+        if class == Some(Class::PERFORMANCE)
+            && let Some(sink) = &mut self.performance
+        {
+            return sink(inbound);
+        }
         let for_sa = match (&inbound, &self.sa) {
             (Inbound::Mad(datagram), Some(_))
                 if MadHeader::of(&datagram.mad).class() == Class::SUBNET_ADMINISTRATION =>
@@ -117,6 +135,17 @@ impl Sinks {
             },
         }
     }
+}
+
+/// The sending half of performance management: usable from any thread.
+pub trait PerformancePort: Send + Sync {
+    /// Sends one datagram of class 0x04.
+    ///
+    /// `timeout` is as in [`Transport::send`](super::Transport::send).
+    ///
+    /// # Errors
+    /// As [`SaPort::send`].
+    fn send_performance(&self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError>;
 }
 
 /// The sending half of the SA.

@@ -175,6 +175,7 @@ fn inside_one_descriptor() {
     let sinks = Sinks {
         others: Box::new(move |event| sender.send(event).unwrap_or(())),
         sa: Some(Box::new(|inbound| panic!("{inbound:?} is not of the SA"))),
+        performance: None,
     };
     let mut transport = umad::open(&UmadSelector::default(), sinks).unwrap();
     let port = transport.sa();

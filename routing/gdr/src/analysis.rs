@@ -1,5 +1,7 @@
 //! Inventories and fabric joined: the source of hints, findings, plans and files.
 
+use std::collections::BTreeMap;
+
 use rayon::prelude::*;
 
 use super::config::AnalysisConfig;
@@ -51,6 +53,8 @@ pub struct Analysis {
     pub hints: Vec<Vec<GpuHint>>,
     /// The faults, in the order of hosts and kinds.
     pub findings: Vec<GpuFinding>,
+    /// The findings of each host that has any, by their places in `findings`.
+    of_host: BTreeMap<String, Vec<usize>>,
 }
 
 impl Analysis {
@@ -72,7 +76,8 @@ impl Analysis {
         let Survey {
             hosts,
             rails,
-            conflicts,
+            peers,
+            faults,
         } = Survey::new(inventory, fabric.as_ref(), &config);
         let hints = hosts
             .par_iter()
@@ -88,8 +93,15 @@ impl Analysis {
             rails,
             hints,
             findings: Vec::new(),
+            of_host: BTreeMap::new(),
         };
-        analysis.findings = findings::find(&analysis, &conflicts);
+        analysis.findings = findings::find(&analysis, &peers, &faults);
+        for (place, finding) in analysis.findings.iter().enumerate() {
+            for host in finding.hosts() {
+                let of_host = analysis.of_host.entry(host.to_owned()).or_default();
+                of_host.push(place);
+            }
+        }
         analysis
     }
 
@@ -104,6 +116,18 @@ impl Analysis {
             (hosts, 0) => Err(JoinError::NothingJoined { hosts }),
             _ => Ok(fabric),
         }
+    }
+
+    /// The findings of a host, also those that it shares with other hosts, in the order of kinds.
+    pub fn findings_of(&self, host: &str) -> impl Iterator<Item = &GpuFinding> {
+        let places = self.of_host.get(host).map_or(&[][..], Vec::as_slice);
+        places.iter().map(|&place| &self.findings[place])
+    }
+
+    /// The hosts of the fabric that have findings and no inventory, by name.
+    pub fn without_inventory(&self) -> impl Iterator<Item = &str> {
+        let names = self.of_host.keys().map(String::as_str);
+        names.filter(|name| self.place(name).is_none())
     }
 
     /// The place of a host in [`Analysis::hosts`].

@@ -23,9 +23,11 @@ pub struct Host {
     pub joined: Vec<Joined>,
     /// The role of each port, and the reason.
     pub roles: Vec<ReasonedRole>,
-    /// The compute ports in the order of the GPUs that they serve, whether they work or not: the
-    /// k-th is the host's port on rail k.
-    pub slots: Vec<usize>,
+    /// The compute ports by slot, whether they work or not: the k-th is the host's port on rail k,
+    /// `None` where the host has no port that its peers have.
+    pub slots: Vec<Option<usize>>,
+    /// Compute ports at places that no other host uses: their leaves give them their slots.
+    pub(super) unplaced: Vec<usize>,
 }
 
 /// Costs of a pairing, from the most to the least important.
@@ -34,7 +36,7 @@ const RAIL: u64 = 1 << 16;
 const ORDER: u64 = 1;
 
 impl Host {
-    /// Numbers the compute ports by the GPUs they serve.
+    /// Numbers the compute ports by the GPUs they serve, without a look at other hosts.
     pub(super) fn number_slots(&mut self) {
         let compute = self.compute_ports();
         let order = self.device_order(&compute);
@@ -45,11 +47,23 @@ impl Host {
                 first[port] = first[port].min((gpu, choice));
             }
         }
-        self.slots = compute.clone();
-        self.slots.sort_by_key(|port| {
+        let mut slots = compute.clone();
+        slots.sort_by_key(|port| {
             let place = compute.iter().position(|other| other == port);
             (first[*port].0, place.map(|place| order[place]))
         });
+        self.slots = slots.into_iter().map(Some).collect();
+    }
+
+    /// The compute ports that have a slot, in the order of slots.
+    pub fn compute_slots(&self) -> impl Iterator<Item = usize> + '_ {
+        self.slots.iter().flatten().copied()
+    }
+
+    /// Gives compute ports without a slot the ones behind all others.
+    pub(super) fn append_unplaced(&mut self) {
+        let unplaced = std::mem::take(&mut self.unplaced);
+        self.slots.extend(unplaced.into_iter().map(Some));
     }
 
     /// The ports for GPUs, in the order of the inventory.
@@ -132,9 +146,8 @@ impl Host {
             Some((entry.pci?, entry.port))
         };
         let mut keyed: Vec<((PciAddress, u8), usize)> = self
-            .slots
-            .iter()
-            .map(|port| Some((key(port)?, *port)))
+            .compute_slots()
+            .map(|port| Some((key(&port)?, port)))
             .collect::<Option<_>>()?;
         keyed.sort_unstable();
         let unique = keyed.windows(2).all(|pair| pair[0].0 != pair[1].0);
@@ -152,9 +165,8 @@ impl Host {
             Some((stem, number, entry.port))
         };
         let mut keyed: Vec<_> = self
-            .slots
-            .iter()
-            .map(|&port| Some((key(port)?, port)))
+            .compute_slots()
+            .map(|port| Some((key(port)?, port)))
             .collect::<Option<Vec<_>>>()?;
         keyed.sort_unstable();
         Some(keyed.into_iter().map(|(_, port)| port).collect())
@@ -162,6 +174,6 @@ impl Host {
 
     /// The slot of a port, if it is a compute port.
     pub fn slot(&self, port: usize) -> Option<usize> {
-        self.slots.iter().position(|&other| other == port)
+        self.slots.iter().position(|&other| other == Some(port))
     }
 }

@@ -45,8 +45,10 @@ pub enum NotJoined {
     NotInFabric,
     /// Several ports of the fabric match its GUIDs or name.
     Ambiguous,
-    /// A host before it in the order of names has the same port.
+    /// The port of the fabric belongs to another host that claims it.
     Taken,
+    /// It is a virtual function: the fabric has the port of its physical function only.
+    VirtualFunction,
 }
 
 /// The match of one port of a host.
@@ -84,18 +86,57 @@ pub struct JoinConflict {
     pub other: (JoinKey, u32),
 }
 
+/// The ports of one host, joined.
+#[derive(Clone, Default)]
+pub(super) struct HostJoin {
+    /// The match of each port.
+    pub(super) joined: Vec<Joined>,
+    /// The disagreements of keys.
+    pub(super) conflicts: Vec<JoinConflict>,
+    /// Ports that the fabric has by name, under another GUID than the inventory's.
+    pub(super) unknown_guids: Vec<usize>,
+}
+
 /// Joins every port of one host.
-pub(super) fn join(
-    name: &str,
-    host: &HostInventory,
-    fabric: &GpuFabric,
-) -> (Vec<Joined>, Vec<JoinConflict>) {
-    let mut conflicts = Vec::new();
-    let joined = (0..)
-        .zip(&host.hca_ports)
-        .map(|(at, port)| one(name, at, port, fabric, &mut conflicts))
-        .collect();
-    (joined, conflicts)
+pub(super) fn join(name: &str, host: &HostInventory, fabric: &GpuFabric) -> HostJoin {
+    let mut of_host = HostJoin::default();
+    for (at, port) in host.hca_ports.iter().enumerate() {
+        let joined = match host.is_virtual_function(at) {
+            true => Joined::Not(NotJoined::VirtualFunction),
+            false => one(name, at, port, fabric, &mut of_host.conflicts),
+        };
+        let by_name = matches!(joined, Joined::Port { by, .. } if by == JoinKey::Description);
+        if by_name && port.port_guid.or(port.node_guid).is_some() {
+            of_host.unknown_guids.push(at);
+        }
+        of_host.joined.push(joined);
+    }
+    of_host
+}
+
+/// The joins of a host without a fabric.
+pub(super) fn join_nothing(host: &HostInventory) -> HostJoin {
+    let of_port = |port| match host.is_virtual_function(port) {
+        true => Joined::Not(NotJoined::VirtualFunction),
+        false => Joined::Not(NotJoined::NotInFabric),
+    };
+    HostJoin {
+        joined: (0..host.hca_ports.len()).map(of_port).collect(),
+        ..HostJoin::default()
+    }
+}
+
+/// The port of the fabric that is described as a host's port.
+pub(super) fn described(name: &str, port: &HcaPort, fabric: &GpuFabric) -> Option<u32> {
+    let number = PortNum(port.port);
+    let ports = fabric.by_description(name, port.device.as_deref()?);
+    let mut found = ports
+        .iter()
+        .filter(|&&index| fabric.port(index).port == number);
+    match (found.next(), found.next()) {
+        (Some(&only), None) => Some(only),
+        _ => None,
+    }
 }
 
 fn one(

@@ -21,6 +21,7 @@
 
 mod analysis;
 mod assign;
+mod claims;
 mod config;
 pub mod fabric;
 pub mod findings;
@@ -33,6 +34,7 @@ pub mod import;
 pub mod inventory;
 pub mod job;
 pub mod join;
+mod peers;
 pub mod rails;
 pub mod render;
 pub mod roles;

@@ -1,13 +1,18 @@
 //! Scalable units and rails, found from where the ports of GPUs are cabled to.
 //!
 //! Leaves that the same hosts reach are one unit; hosts with one port are in the unit of its leaf.
-//! The rail of a slot (the k-th compute port of a host) is, in each unit, the leaf that most hosts'
-//! k-th ports reach. Names of devices and switches play no part.
+//! A port's slot comes from its place on PCIe, as most hosts of its machine type have it; the rail
+//! of a slot is, in each unit, the leaf that most hosts' ports in that slot reach. A host that lacks
+//! a port leaves its slot empty. A port at a place that no other host uses gets the slot of its
+//! leaf. Where a unit has several machine types, the rails of the one with the most hosts count, and
+//! the others' slots get the numbers of the rails that most of their ports reach. Names of devices
+//! and switches play no part.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::fabric::GpuFabric;
 use super::host::Host;
+use super::peers::{Peers, leaf};
 use rsm_routing::topology::SwitchIdx;
 
 /// Hosts whose GPUs share leaves.
@@ -51,8 +56,29 @@ pub struct Rails {
 }
 
 impl Rails {
-    /// The units and rails of these hosts.
-    pub(super) fn find(hosts: &[Host], fabric: &GpuFabric) -> Rails {
+    /// The units and rails of these hosts, whose ports get the slots of their rails.
+    pub(super) fn find(hosts: &mut [Host], peers: &Peers, fabric: &GpuFabric) -> Rails {
+        let mut rails = Rails::units(hosts, fabric);
+        for unit in &mut rails.units {
+            let numbering = Numbering::of(unit, hosts, peers);
+            numbering.take_unlike(hosts);
+            unit.rails = vote(unit, hosts, |host, slot| {
+                if numbering.translated.contains(&host) {
+                    return None;
+                }
+                leaf(&hosts[host], (*hosts[host].slots.get(slot)?)?, fabric)
+            });
+            numbering.translate(&unit.rails, hosts, peers, fabric);
+            for &host in &unit.hosts {
+                place_by_leaf(&mut hosts[host], &unit.rails, fabric);
+            }
+        }
+        hosts.iter_mut().for_each(Host::append_unplaced);
+        rails
+    }
+
+    /// The units, without their rails.
+    fn units(hosts: &[Host], fabric: &GpuFabric) -> Rails {
         let leaves_of: Vec<Vec<SwitchIdx>> =
             hosts.iter().map(|host| leaves(host, fabric)).collect();
         let mut sets = Sets::new(fabric.topology.switch_count());
@@ -108,13 +134,6 @@ impl Rails {
                 out.units[unit as usize].hosts.push(place);
             }
             out.unit_of.push(unit);
-        }
-        for unit in &mut out.units {
-            unit.rails = vote(unit, hosts, |host, slot| {
-                let host = &hosts[host];
-                let port = *host.slots.get(slot)?;
-                Some(fabric.port(host.joined[port].port()?).leaf)
-            });
         }
         out.units.retain(|unit| !unit.hosts.is_empty());
         for (number, unit) in (0u32..).zip(&out.units) {
@@ -182,11 +201,149 @@ pub(super) fn vote(
 }
 
 fn leaves(host: &Host, fabric: &GpuFabric) -> Vec<SwitchIdx> {
-    let joined = host
-        .slots
-        .iter()
-        .filter_map(|&port| host.joined[port].port());
-    joined.map(|index| fabric.port(index).leaf).collect()
+    let ports = host.compute_slots().chain(host.unplaced.iter().copied());
+    ports.filter_map(|port| leaf(host, port, fabric)).collect()
+}
+
+/// How the slots of a unit's hosts get numbers that mean the same rail in all of them.
+struct Numbering {
+    /// Hosts of machine types with fewer hosts in the unit, by machine type.
+    other_families: BTreeMap<usize, Vec<usize>>,
+    /// Hosts without PCI addresses and with another number of ports than the others have.
+    unlike: Vec<usize>,
+    /// All of these hosts: they have no vote.
+    translated: BTreeSet<usize>,
+}
+
+impl Numbering {
+    fn of(unit: &Unit, hosts: &[Host], peers: &Peers) -> Numbering {
+        let mut groups: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
+        for &host in &unit.hosts {
+            groups.entry(peers.of_host[host]).or_default().push(host);
+        }
+        let slots = |group: Option<usize>, members: &[usize]| match group {
+            Some(family) => peers.families[family].slots.len(),
+            None => usual_count(members, hosts),
+        };
+        let main = groups
+            .iter()
+            .map(|(&group, members)| (members.len(), slots(group, members), group))
+            .max_by_key(|&(members, slots, group)| (members, slots, std::cmp::Reverse(group)));
+        let (width, main) = main.map_or((0, None), |(_, slots, group)| (slots, group));
+        let mut numbering = Numbering {
+            other_families: BTreeMap::new(),
+            unlike: Vec::new(),
+            translated: BTreeSet::new(),
+        };
+        for (group, members) in groups {
+            match group {
+                Some(family) if group != main => {
+                    numbering.translated.extend(&members);
+                    numbering.other_families.insert(family, members);
+                }
+                None => {
+                    let unlike = members
+                        .into_iter()
+                        .filter(|&host| hosts[host].slots.len() != width);
+                    numbering.unlike.extend(unlike);
+                }
+                Some(_) => {}
+            }
+        }
+        numbering.translated.extend(&numbering.unlike);
+        numbering
+    }
+
+    /// Takes the slots of hosts that nothing but their leaves can number.
+    fn take_unlike(&self, hosts: &mut [Host]) {
+        for &host in &self.unlike {
+            let host = &mut hosts[host];
+            let slots = std::mem::take(&mut host.slots);
+            host.unplaced.extend(slots.into_iter().flatten());
+        }
+    }
+
+    /// Gives the slots of other machine types the numbers of the rails that most of their ports in
+    /// this unit reach.
+    fn translate(
+        &self,
+        rails: &[Option<Rail>],
+        hosts: &mut [Host],
+        peers: &Peers,
+        fabric: &GpuFabric,
+    ) {
+        for (&family, members) in &self.other_families {
+            let width = peers.families[family].slots.len();
+            let mut number: Vec<Option<usize>> = Vec::with_capacity(width);
+            for slot in 0..width {
+                let mut count: BTreeMap<SwitchIdx, usize> = BTreeMap::new();
+                for &member in members {
+                    let host = &hosts[member];
+                    let port = host.slots.get(slot).copied().flatten();
+                    if let Some(leaf) = port.and_then(|port| leaf(host, port, fabric)) {
+                        *count.entry(leaf).or_default() += 1;
+                    }
+                }
+                let most = count.iter().max_by_key(|&(_, &count)| count);
+                let all: usize = count.values().sum();
+                let usual = most.filter(|&(_, &most)| 2 * most > all);
+                let free = |(rail, of_rail): (usize, &Option<Rail>)| {
+                    let here = of_rail.is_some_and(|rail| usual.is_some_and(|u| *u.0 == rail.leaf));
+                    (here && !number.contains(&Some(rail))).then_some(rail)
+                };
+                let found = rails.iter().enumerate().find_map(free);
+                number.push(found);
+            }
+            for &member in members {
+                let host = &mut hosts[member];
+                let old = std::mem::replace(&mut host.slots, vec![None; rails.len()]);
+                for (slot, port) in old.into_iter().enumerate() {
+                    match (port, number.get(slot).copied().flatten()) {
+                        (Some(port), Some(rail)) => host.slots[rail] = Some(port),
+                        (Some(port), None) => host.unplaced.push(port),
+                        (None, _) => {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The number of compute ports that most of these hosts have.
+fn usual_count(members: &[usize], hosts: &[Host]) -> usize {
+    let mut count: BTreeMap<usize, usize> = BTreeMap::new();
+    for &host in members {
+        *count.entry(hosts[host].slots.len()).or_default() += 1;
+    }
+    let most = count
+        .into_iter()
+        .max_by_key(|&(slots, hosts)| (hosts, slots));
+    most.map_or(0, |(slots, _)| slots)
+}
+
+/// Gives a host's ports without a slot that of the rail whose leaf they reach, where it is empty.
+fn place_by_leaf(host: &mut Host, rails: &[Option<Rail>], fabric: &GpuFabric) {
+    let unplaced = std::mem::take(&mut host.unplaced);
+    for port in unplaced {
+        let at = leaf(host, port, fabric);
+        let free = (0..rails.len()).find(|&slot| {
+            let of_rail = rails[slot].is_some_and(|rail| Some(rail.leaf) == at);
+            of_rail && host.slots.get(slot).copied().flatten().is_none()
+        });
+        match free {
+            Some(slot) => {
+                if host.slots.len() <= slot {
+                    host.slots.resize(slot + 1, None);
+                }
+                host.slots[slot] = Some(port);
+            }
+            None => host.unplaced.push(port),
+        }
+    }
+    // Behind the rails of the unit.
+    if !host.unplaced.is_empty() && host.slots.len() < rails.len() {
+        host.slots.resize(rails.len(), None);
+    }
 }
 
 /// Disjoint sets of switches.

@@ -4,7 +4,8 @@
 //! configuration; the link layer; PCIe (a port under a switch with a GPU serves it, on machines
 //! that show their PCIe at all); the rate, where a GPU has a faster port as near; and how many
 //! ports every GPU of the machine has: ports that one GPU has in excess have another role, first
-//! the port whose leaf also serves nodes without GPUs.
+//! the port whose leaf also serves nodes without GPUs. Last, hosts of one machine type are compared:
+//! a port has the role that it has in most of them (`peers`).
 
 use std::collections::BTreeMap;
 
@@ -85,6 +86,10 @@ pub enum RoleReason {
     Excess,
     /// There is no GPU.
     NoGpu,
+    /// The same port of most hosts of this machine type has this role.
+    LikePeers,
+    /// It is a virtual function, which has no port of its own in the fabric.
+    VirtualFunction,
 }
 
 impl RoleReason {
@@ -101,6 +106,8 @@ impl RoleReason {
             RoleReason::Slower => "slower than another one as near",
             RoleReason::Excess => "more ports than other GPUs have",
             RoleReason::NoGpu => "no GPU",
+            RoleReason::LikePeers => "as in most hosts of this type",
+            RoleReason::VirtualFunction => "virtual function",
         }
     }
 }
@@ -228,7 +235,8 @@ fn told(
     if entry.link_layer == Some(LinkLayer::Ethernet) {
         return Some((TrafficRole::Outside, RoleReason::Ethernet));
     }
-    None
+    let is_virtual = joined.get(port) == Some(&Joined::Not(NotJoined::VirtualFunction));
+    is_virtual.then_some((TrafficRole::Outside, RoleReason::VirtualFunction))
 }
 
 /// Whether a port is missing from the fabric and no source declares its link layer.

@@ -3,11 +3,13 @@
 
 use rayon::prelude::*;
 
+use super::claims::{JoinFaults, settle};
 use super::config::AnalysisConfig;
 use super::fabric::GpuFabric;
 use super::host::Host;
-use super::hosts::GpuInventory;
-use super::join::{JoinConflict, Joined, NotJoined, join};
+use super::hosts::{GpuInventory, HostRecord};
+use super::join::{HostJoin, join, join_nothing};
+use super::peers::{Peers, like_peers, number_by_place};
 use super::rails::Rails;
 use super::roles::{LeafUse, roles};
 
@@ -18,8 +20,10 @@ pub struct Survey {
     pub hosts: Vec<Host>,
     /// Units and rails, with hosts by their places in `hosts`.
     pub rails: Rails,
-    /// The disagreements of sources, by host.
-    pub(super) conflicts: Vec<Vec<JoinConflict>>,
+    /// Hosts of one machine type.
+    pub(super) peers: Peers,
+    /// The faults of the joins, by host.
+    pub(super) faults: Vec<JoinFaults>,
 }
 
 impl Survey {
@@ -29,34 +33,65 @@ impl Survey {
         fabric: Option<&GpuFabric>,
         config: &AnalysisConfig,
     ) -> Survey {
-        let records = inventory.all(fabric);
-        let joins: Vec<(Vec<Joined>, Vec<JoinConflict>)> = records
-            .par_iter()
-            .map(|(name, record)| match fabric {
-                Some(fabric) => join(name, &record.inventory, fabric),
-                None => (
-                    vec![Joined::Not(NotJoined::NotInFabric); record.inventory.hca_ports.len()],
-                    Vec::new(),
-                ),
-            })
-            .collect();
-        let mut taken: Vec<Option<usize>> =
-            vec![None; fabric.map_or(0, |fabric| fabric.ports().len())];
-        let mut hosts = Vec::with_capacity(records.len());
-        let mut conflicts = Vec::new();
-        for (place, ((name, record), (mut joined, conflict))) in
-            records.into_iter().zip(joins).enumerate()
-        {
-            for port in &mut joined {
-                if let Some(index) = port.port() {
-                    match taken[index as usize] {
-                        Some(_) => *port = Joined::Not(NotJoined::Taken),
-                        None => taken[index as usize] = Some(place),
-                    }
+        let (mut hosts, faults) = joined(inventory.all(fabric), fabric);
+        let leaves = fabric.map(|fabric| LeafUse::new(fabric, &of_gpu_hosts(&hosts, fabric)));
+        hosts.par_iter_mut().for_each(|host| {
+            let seen = fabric.zip(leaves.as_ref());
+            host.roles = roles(&host.inventory, &host.joined, seen, &config.roles);
+        });
+        let mut peers = Peers::find(&hosts);
+        like_peers(&mut hosts, &peers, fabric);
+        hosts.par_iter_mut().for_each(Host::number_slots);
+        for family in &mut peers.families {
+            family.number_slots(&hosts);
+            if let Some(fabric) = fabric {
+                family.learn_rates(&hosts, fabric);
+            }
+        }
+        number_by_place(&mut hosts, &peers);
+        let rails = match fabric {
+            Some(fabric) => Rails::find(&mut hosts, &peers, fabric),
+            None => {
+                hosts.iter_mut().for_each(Host::append_unplaced);
+                Rails {
+                    units: Vec::new(),
+                    unit_of: vec![None; hosts.len()],
                 }
             }
-            conflicts.push(conflict);
-            hosts.push(Host {
+        };
+        Survey {
+            hosts,
+            rails,
+            peers,
+            faults,
+        }
+    }
+}
+
+/// The hosts with their ports joined, each port of the fabric with one host at most.
+fn joined(
+    records: Vec<(String, HostRecord)>,
+    fabric: Option<&GpuFabric>,
+) -> (Vec<Host>, Vec<JoinFaults>) {
+    let joins: Vec<HostJoin> = records
+        .par_iter()
+        .map(|(name, record)| match fabric {
+            Some(fabric) => join(name, &record.inventory, fabric),
+            None => join_nothing(&record.inventory),
+        })
+        .collect();
+    let settled = match fabric {
+        Some(fabric) => settle(&records, joins, fabric),
+        None => joins
+            .into_iter()
+            .map(|own| (own.joined, JoinFaults::default()))
+            .collect(),
+    };
+    records
+        .into_iter()
+        .zip(settled)
+        .map(|((name, record), (joined, faults))| {
+            let host = Host {
                 name,
                 inventory: record.inventory,
                 origin: record.origin,
@@ -64,29 +99,20 @@ impl Survey {
                 joined,
                 roles: Vec::new(),
                 slots: Vec::new(),
-            });
-        }
-        let of_gpu_hosts: Vec<bool> = taken
-            .iter()
-            .map(|host| host.is_some_and(|host| !hosts[host].inventory.gpus.is_empty()))
-            .collect();
-        let leaves = fabric.map(|fabric| LeafUse::new(fabric, &of_gpu_hosts));
-        hosts.par_iter_mut().for_each(|host| {
-            let seen = fabric.zip(leaves.as_ref());
-            host.roles = roles(&host.inventory, &host.joined, seen, &config.roles);
-            host.number_slots();
-        });
-        let rails = match fabric {
-            Some(fabric) => Rails::find(&hosts, fabric),
-            None => Rails {
-                units: Vec::new(),
-                unit_of: vec![None; hosts.len()],
-            },
-        };
-        Survey {
-            hosts,
-            rails,
-            conflicts,
+                unplaced: Vec::new(),
+            };
+            (host, faults)
+        })
+        .unzip()
+}
+
+/// Which ports of the fabric are of hosts with GPUs, by place in [`GpuFabric::ports`].
+pub(super) fn of_gpu_hosts(hosts: &[Host], fabric: &GpuFabric) -> Vec<bool> {
+    let mut of_gpu_hosts = vec![false; fabric.ports().len()];
+    for host in hosts.iter().filter(|host| !host.inventory.gpus.is_empty()) {
+        for index in host.joined.iter().filter_map(|joined| joined.port()) {
+            of_gpu_hosts[index as usize] = true;
         }
     }
+    of_gpu_hosts
 }

@@ -7,6 +7,7 @@
 //! Below, a histogram of the links by load, up, down and within a rank apart.
 
 mod histogram;
+pub mod layout;
 mod ranks;
 mod svg;
 

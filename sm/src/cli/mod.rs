@@ -5,6 +5,7 @@ mod generate;
 mod gpu;
 mod log_file;
 mod man_pages;
+mod migrate;
 mod output;
 mod plan;
 mod serve;
@@ -54,6 +55,9 @@ enum Command {
     Generate(generate::GenerateArgs),
     /// Check a file for errors: rsm's configuration, opensm.conf, guid2lid or a list of root GUIDs
     CheckConfig(check_config::CheckArgs),
+    /// Turn OpenSM's files on this host into a configuration and a store of rsm, so that ports keep
+    /// their LIDs and hosts their registrations
+    Migrate(migrate::MigrateArgs),
     /// Simulate a fabric for other programs, or run a program on it
     #[command(subcommand)]
     Sim(sim::SimCommand),
@@ -131,6 +135,10 @@ struct ServeArgs {
     /// Serve requests that only read at this TCP address; `off` for none [default: 127.0.0.1:50051]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
+    /// Serve the web page, JSON and metrics for Prometheus at this TCP address; `off` for none
+    /// [default: off]
+    #[arg(long, value_name = "ADDRESS")]
+    http: Option<String>,
     /// Serve requests that change something at the TCP address, too, to any client that reaches it
     #[arg(long)]
     insecure_admin: bool,
@@ -166,6 +174,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Gpu(args)) => gpu::run(&args),
         Some(Command::Generate(args)) => generate::run(&args),
         Some(Command::CheckConfig(args)) => check_config::run(&args),
+        Some(Command::Migrate(args)) => migrate::run(&args),
         Some(Command::Sim(command)) => sim::run(&command),
         Some(Command::ManPages(args)) => man_pages::run(&args),
         None => serve::run(cli.serve),

@@ -1,6 +1,7 @@
 //! `rsm` without a subcommand: the daemon.
 
 use std::io::IsTerminal as _;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -142,21 +143,33 @@ fn directives(wanted: &str) -> String {
     format!("{},rsm={level}", level.min(LevelFilter::WARN))
 }
 
+/// The address of an option, `off` for none; `None` without the option.
+fn address(option: Option<&str>) -> anyhow::Result<Option<Option<SocketAddr>>> {
+    let Some(text) = option else {
+        return Ok(None);
+    };
+    if text == "off" {
+        return Ok(Some(None));
+    }
+    let address = text.parse().with_context(|| {
+        format!("`{text}` is no address to listen on: expected ADDRESS:PORT, or off")
+    })?;
+    Ok(Some(Some(address)))
+}
+
 /// The settings of the command line, which override the configuration file.
 fn overrides(args: &ServeArgs) -> anyhow::Result<daemon::Overrides> {
-    let listen = match args.listen.as_deref() {
-        None => None,
-        Some("off") => Some(None),
-        Some(address) => Some(Some(address.parse().with_context(|| {
-            format!("`{address}` is no address to listen on: expected ADDRESS:PORT, or off")
-        })?)),
-    };
+    let listen = address(args.listen.as_deref())?;
+    let http = address(args.http.as_deref())?;
     let (state_dir, socket) = (args.state_dir.clone(), args.socket.clone());
     let (dump_dir, partitions) = (args.dump_dir.clone(), args.partitions.clone());
     let (engine, insecure_admin) = (args.engine, args.insecure_admin);
     Ok(Box::new(move |config: &mut Config| {
         if let Some(listen) = listen {
             config.api.listen = listen;
+        }
+        if let Some(http) = http {
+            config.http.listen = http;
         }
         if let Some(dir) = &state_dir {
             config.state.dir.clone_from(dir);

@@ -202,7 +202,7 @@ pub fn check(file: &Path) -> Result<CheckReport, ConfigError> {
 }
 
 /// Adds the findings about the files that the configuration names.
-fn with_files(config: &Config, mut findings: Vec<ConfigFinding>) -> Vec<ConfigFinding> {
+pub(crate) fn with_files(config: &Config, mut findings: Vec<ConfigFinding>) -> Vec<ConfigFinding> {
     if let Some(roots) = &config.routing.root_guid_file {
         match read_text(roots) {
             Ok(text) => findings.extend(parse_guid_file(roots, &text).1),

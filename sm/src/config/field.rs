@@ -68,8 +68,11 @@ pub(super) enum Kind {
     Guid,
     Path,
     Address,
+    Text,
     /// One of the words that the function names.
     Word(fn() -> Vec<&'static str>),
+    /// A string of this form.
+    Form(&'static str),
 }
 
 /// A value as a file states it.
@@ -192,6 +195,21 @@ impl Value for Option<Guid> {
     }
 }
 
+impl Takes for String {
+    const KIND: Kind = Kind::Text;
+}
+
+impl Value for String {
+    fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
+        *self = text(given)?.to_owned();
+        Ok(())
+    }
+
+    fn held(&self) -> Option<HeldValue> {
+        Some(HeldValue::Text(self.clone()))
+    }
+}
+
 impl Takes for PathBuf {
     const KIND: Kind = Kind::Path;
 }
@@ -299,9 +317,11 @@ impl ConfigKey {
             Kind::Flag => "true or false".to_owned(),
             Kind::Guid => "a GUID, a string of up to 16 hexadecimal digits".to_owned(),
             Kind::Path => "a path, a string".to_owned(),
+            Kind::Text => "a string".to_owned(),
             Kind::Address => "an address and port, a string such as \"127.0.0.1:50051\", \
                               or \"\" for none"
                 .to_owned(),
+            Kind::Form(form) => form.to_owned(),
             Kind::Word(words) => {
                 let words: Vec<_> = words().iter().map(|word| format!("\"{word}\"")).collect();
                 format!("one of {}", words.join(", "))

@@ -56,7 +56,7 @@ impl fmt::Display for ConfigFinding {
 
 /// Collects the findings about one file.
 #[derive(Debug)]
-pub(super) struct Findings {
+pub(crate) struct Findings {
     file: PathBuf,
     /// The byte offset of each line's start.
     lines: Vec<usize>,
@@ -64,7 +64,7 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    pub(super) fn new(file: &Path, text: &str) -> Findings {
+    pub(crate) fn new(file: &Path, text: &str) -> Findings {
         let starts = text.match_indices('\n').map(|(at, _)| at + 1);
         Findings {
             file: file.to_owned(),
@@ -74,7 +74,7 @@ impl Findings {
     }
 
     /// Adds a finding about the byte `offset` of `text`.
-    pub(super) fn at(
+    pub(crate) fn at(
         &mut self,
         text: &str,
         offset: usize,
@@ -96,14 +96,14 @@ impl Findings {
     }
 
     /// All findings, in the order of the file.
-    pub(super) fn finish(mut self) -> Vec<ConfigFinding> {
+    pub(crate) fn finish(mut self) -> Vec<ConfigFinding> {
         self.all.sort_by_key(|f| (f.line, f.column));
         self.all
     }
 }
 
 /// Whether any of `findings` is an error.
-pub(super) fn any_error(findings: &[ConfigFinding]) -> bool {
+pub(crate) fn any_error(findings: &[ConfigFinding]) -> bool {
     findings.iter().any(|f| f.severity == ConfigSeverity::Error)
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use rsm_ids::{Guid, Lid, Lmc};
 
 use super::finding::{ConfigFinding, ConfigSeverity, Findings};
-use super::opensm::number;
+use super::number;
 use crate::store::LidClaim;
 
 /// The claims of a `guid2lid` file.
@@ -14,6 +14,8 @@ use crate::store::LidClaim;
 pub struct Guid2Lid {
     /// Port GUID → LIDs; `last_seen` is 0. No two overlap.
     pub claims: BTreeMap<Guid, LidClaim>,
+    /// Port GUID → the line of its claim, from 1.
+    pub lines: BTreeMap<Guid, usize>,
     /// The entries that were dropped, and why.
     pub findings: Vec<ConfigFinding>,
 }
@@ -26,8 +28,9 @@ pub fn parse_guid2lid(file: &Path, text: &str) -> Guid2Lid {
     let mut claims: BTreeMap<Guid, LidClaim> = BTreeMap::new();
     // First LID of a claim → its last LID and port.
     let mut taken: BTreeMap<u16, (u16, Guid)> = BTreeMap::new();
+    let mut lines = BTreeMap::new();
     let mut offset = 0;
-    for line in text.split_inclusive('\n') {
+    for (number, line) in (1..).zip(text.split_inclusive('\n')) {
         let start = offset + line.len() - line.trim_start().len();
         offset += line.len();
         let line = line.trim();
@@ -70,9 +73,11 @@ pub fn parse_guid2lid(file: &Path, text: &str) -> Guid2Lid {
         }
         taken.insert(first, (last, guid));
         claims.insert(guid, claim);
+        lines.insert(guid, number);
     }
     Guid2Lid {
         claims,
+        lines,
         findings: findings.finish(),
     }
 }

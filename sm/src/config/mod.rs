@@ -15,31 +15,38 @@ mod opensm;
 mod partitions;
 mod sample;
 mod schema;
+mod short;
 mod suggest;
 mod tables_file;
 #[cfg(test)]
 mod tests;
 mod toml_file;
+mod vl_tables;
 mod words;
 
 pub use categories_file::parse_categories;
 pub use changes::ChangedKey;
+pub(crate) use check::with_files;
 pub use check::{CheckReport, FileKind, check};
 pub use field::Applies;
 pub use finding::{ConfigFinding, ConfigSeverity};
+pub(crate) use finding::{Findings, any_error};
 pub use guid_file::parse_guid_file;
 pub use guid2lid::{Guid2Lid, parse_guid2lid};
 pub use load::{ConfigError, FILE_MAX, Loaded, NotText};
 pub use opensm::{KeyGroup, KeyOutcome};
+pub(crate) use opensm::{number, read as read_opensm};
 pub use partitions::{
     Membership, Partition, PartitionGroup, PartitionMembers, Partitions, Rule, load_partitions,
     parse_partitions,
 };
 pub use schema::{
-    ApiConfig, Config, DumpConfig, FlapConfig, LidConfig, LinkConfig, LogConfig, PartitionConfig,
-    RoutingConfig, SmConfig, StateConfig, SweepConfig,
+    ApiConfig, Config, CountersConfig, DumpConfig, FlapConfig, HttpConfig, LidConfig, LinkConfig,
+    LogConfig, PartitionConfig, QosConfig, RoutingConfig, SmConfig, StateConfig, SweepConfig,
 };
+pub use short::KeyOrigins;
 pub use tables_file::load_tables;
+pub use vl_tables::{SlToVl, VlWeights};
 pub use words::{Enforcement, Takeover};
 
 use std::collections::BTreeSet;

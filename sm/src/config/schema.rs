@@ -12,7 +12,7 @@ use rsm_routing::engine::{EngineKind, EngineOptions};
 
 use super::field::{Applies, ConfigKey, Kind, Place, Takes};
 use super::opensm::Convert;
-use super::{Enforcement, Takeover};
+use super::{Enforcement, SlToVl, Takeover, VlWeights};
 
 /// An hour: longer intervals are a slip of the unit.
 const HOUR_MS: u64 = 3_600_000;
@@ -346,6 +346,114 @@ sections! {
         file_may_be_missing: bool = false;
     }
 
+    /// Quality of service: how the service levels (SLs) of packets share links.
+    qos: QosConfig {
+        /// Whether rsm sets the tables of this section at every port. If not, rsm sets only those
+        /// that the engine needs, and devices keep what they hold of the others.
+        enabled: bool = false, opensm "qos" as Flag;
+
+        /// Whether rsm sets the SLtoVLMappingTables from all inputs to an output of a switch by one
+        /// request, where the switch can take that. rsm does not read such tables back.
+        // SwitchInfo.OptimizedSLtoVLMappingProgramming (IBA 14.2.5.4).
+        optimized_sl2vl: bool = true, opensm "use_optimized_slvl" as FlagUnless(false);
+
+        /// The most data VLs that a port uses, 1 to 15, rounded down to 1, 2, 4, 8 or 15. Not set:
+        /// as many as both ends of its link have. This key and the next four are for every port,
+        /// unless a key with the kind of the port in its name says otherwise.
+        // PortInfo.OperationalVLs.
+        max_vls: Option<u8> = None, takes number(1, 15), example "8", opensm "qos_max_vls" as NumberUnless(0);
+
+        /// Units of 4096 bytes that a port sends by the table of high priority before it sends a
+        /// packet by that of low priority; 255: without limit, 0: one packet. Not set: 0.
+        // PortInfo.VLHighLimit (IBA 7.6.9.2).
+        high_limit: Option<u8> = None, takes number(0, 255), example "0", opensm "qos_high_limit" as Limit;
+
+        /// The table of high priority: VLs and their weights in units of 64 bytes.
+        vlarb_high: Option<VlWeights> = None, example "\"0:4,1:0,2:0,3:0,4:0,5:0,6:0,7:0,8:0,9:0,10:0,11:0,12:0,13:0,14:0\"", opensm "qos_vlarb_high" as Text;
+
+        /// The table of low priority.
+        vlarb_low: Option<VlWeights> = None, example "\"0:0,1:4,2:4,3:4,4:4,5:4,6:4,7:4,8:4,9:4,10:4,11:4,12:4,13:4,14:4\"", opensm "qos_vlarb_low" as Text;
+
+        /// The VL of each SL. A port that uses fewer VLs takes the remainder by their number, a
+        /// power of two; VL 15 drops packets.
+        sl2vl: Option<SlToVl> = None, example "\"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\"", opensm "qos_sl2vl" as Text;
+
+        /// `max_vls` of ports of channel adapters.
+        ca_max_vls: Option<u8> = None, takes number(1, 15), example "8", opensm "qos_ca_max_vls" as NumberUnless(0);
+
+        /// `high_limit` of the same ports.
+        ca_high_limit: Option<u8> = None, takes number(0, 255), example "0", opensm "qos_ca_high_limit" as Limit;
+
+        /// `vlarb_high` of the same ports.
+        ca_vlarb_high: Option<VlWeights> = None, example "\"0:4,1:0\"", opensm "qos_ca_vlarb_high" as Text;
+
+        /// `vlarb_low` of the same ports.
+        ca_vlarb_low: Option<VlWeights> = None, example "\"0:0,1:4\"", opensm "qos_ca_vlarb_low" as Text;
+
+        /// `sl2vl` of the same ports.
+        ca_sl2vl: Option<SlToVl> = None, example "\"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\"", opensm "qos_ca_sl2vl" as Text;
+
+        /// `max_vls` of port 0 of switches, where it is an enhanced one.
+        sw0_max_vls: Option<u8> = None, takes number(1, 15), example "8", opensm "qos_sw0_max_vls" as NumberUnless(0);
+
+        /// `high_limit` of the same ports.
+        sw0_high_limit: Option<u8> = None, takes number(0, 255), example "0", opensm "qos_sw0_high_limit" as Limit;
+
+        /// `vlarb_high` of the same ports.
+        sw0_vlarb_high: Option<VlWeights> = None, example "\"0:4,1:0\"", opensm "qos_sw0_vlarb_high" as Text;
+
+        /// `vlarb_low` of the same ports.
+        sw0_vlarb_low: Option<VlWeights> = None, example "\"0:0,1:4\"", opensm "qos_sw0_vlarb_low" as Text;
+
+        /// `sl2vl` of the same ports.
+        sw0_sl2vl: Option<SlToVl> = None, example "\"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\"", opensm "qos_sw0_sl2vl" as Text;
+
+        /// `max_vls` of external ports of switches.
+        swe_max_vls: Option<u8> = None, takes number(1, 15), example "8", opensm "qos_swe_max_vls" as NumberUnless(0);
+
+        /// `high_limit` of the same ports.
+        swe_high_limit: Option<u8> = None, takes number(0, 255), example "0", opensm "qos_swe_high_limit" as Limit;
+
+        /// `vlarb_high` of the same ports.
+        swe_vlarb_high: Option<VlWeights> = None, example "\"0:4,1:0\"", opensm "qos_swe_vlarb_high" as Text;
+
+        /// `vlarb_low` of the same ports.
+        swe_vlarb_low: Option<VlWeights> = None, example "\"0:0,1:4\"", opensm "qos_swe_vlarb_low" as Text;
+
+        /// `sl2vl` of the same ports.
+        swe_sl2vl: Option<SlToVl> = None, example "\"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\"", opensm "qos_swe_sl2vl" as Text;
+
+        /// `max_vls` of external ports of switches that lead to a switch; not set: those of `swe_`.
+        sw2sw_max_vls: Option<u8> = None, takes number(1, 15), example "8", opensm "qos_sw2sw_max_vls" as NumberUnless(0);
+
+        /// `high_limit` of the same ports.
+        sw2sw_high_limit: Option<u8> = None, takes number(0, 255), example "0", opensm "qos_sw2sw_high_limit" as Limit;
+
+        /// `vlarb_high` of the same ports.
+        sw2sw_vlarb_high: Option<VlWeights> = None, example "\"0:4,1:0\"", opensm "qos_sw2sw_vlarb_high" as Text;
+
+        /// `vlarb_low` of the same ports.
+        sw2sw_vlarb_low: Option<VlWeights> = None, example "\"0:0,1:4\"", opensm "qos_sw2sw_vlarb_low" as Text;
+
+        /// `sl2vl` of the same ports.
+        sw2sw_sl2vl: Option<SlToVl> = None, example "\"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\"", opensm "qos_sw2sw_sl2vl" as Text;
+
+        /// `max_vls` of ports of routers.
+        rtr_max_vls: Option<u8> = None, takes number(1, 15), example "8", opensm "qos_rtr_max_vls" as NumberUnless(0);
+
+        /// `high_limit` of the same ports.
+        rtr_high_limit: Option<u8> = None, takes number(0, 255), example "0", opensm "qos_rtr_high_limit" as Limit;
+
+        /// `vlarb_high` of the same ports.
+        rtr_vlarb_high: Option<VlWeights> = None, example "\"0:4,1:0\"", opensm "qos_rtr_vlarb_high" as Text;
+
+        /// `vlarb_low` of the same ports.
+        rtr_vlarb_low: Option<VlWeights> = None, example "\"0:0,1:4\"", opensm "qos_rtr_vlarb_low" as Text;
+
+        /// `sl2vl` of the same ports.
+        rtr_sl2vl: Option<SlToVl> = None, example "\"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\"", opensm "qos_rtr_sl2vl" as Text;
+    }
+
     /// When rsm damps a link that comes and goes: routes avoid a damped link.
     flap: FlapConfig {
         /// Number of state changes of a link within `window_ms` at which rsm damps it. Zero: never.
@@ -360,7 +468,8 @@ sections! {
 
     /// Where rsm serves rsmctl and other clients.
     api: ApiConfig {
-        /// TCP address at which rsm serves requests that only read. Empty: none.
+        /// TCP address at which rsm serves requests: those that only read, and those that change
+        /// something where the client proves an identity with a role for it. Empty: none.
         listen: Option<SocketAddr> = Some(SocketAddr::from(([127, 0, 0, 1], 50_051))), example "\"127.0.0.1:50051\"", at start;
 
         /// The Unix socket at which rsm serves all requests; --socket wins. Not set: rsm.sock in the
@@ -371,12 +480,70 @@ sections! {
         /// Whether rsm serves all requests at the address `listen`, too, to any client that reaches
         /// it.
         insecure_admin: bool = false, at start;
+
+        /// Whether clients at the address `listen` may read without an identity.
+        anonymous_reading: bool = true;
+
+        /// The file of roles: on each line uid, gid, san, cn or jwt, a name, and roles of read,
+        /// operate, tenant:P_KEYS, admin and secrets. Not set: each process that may open the
+        /// socket has all roles but secrets.
+        roles_file: Option<PathBuf> = None, example "\"/etc/rsm/roles\"";
+
+        /// The certificate of the address `listen` with those of intermediate CAs, in PEM: rsm then
+        /// serves TLS there, and nothing else. SIGHUP reads the files of TLS again.
+        tls_certificate: Option<PathBuf> = None, example "\"/etc/rsm/tls.crt\"", at start;
+
+        /// The private key of `tls_certificate`, in PEM.
+        tls_key: Option<PathBuf> = None, example "\"/etc/rsm/tls.key\"", at start;
+
+        /// The CAs of client certificates, in PEM. Not set: rsm asks for no client certificate.
+        tls_client_ca: Option<PathBuf> = None, example "\"/etc/rsm/client-ca.crt\"", at start;
+
+        /// The public keys of bearer tokens (JWT), a JSON Web Key Set. Not set: rsm takes no token.
+        jwks_file: Option<PathBuf> = None, example "\"/etc/rsm/jwks.json\"";
+
+        /// The claim `iss` that a token must have.
+        jwt_issuer: String = String::new();
+
+        /// The value that the claim `aud` of a token must have.
+        jwt_audience: String = String::new();
+
+        /// The claim of a token with names that lines `jwt` of roles_file give roles to.
+        jwt_roles_claim: String = "roles".to_owned();
+
+        /// Requests of one identity per second that only read; four seconds' worth may come at
+        /// once. Zero: no limit.
+        reads_per_s: u32 = 1_000, takes number(0, 1_000_000);
+
+        /// The same for requests that may change something.
+        changes_per_s: u32 = 50, takes number(0, 1_000_000);
+
+        /// Megabytes of the audit log audit.jsonl in the folder of [state] at which rsm begins it
+        /// anew; four older ones stay.
+        audit_max_mb: u32 = 16, takes number(1, 1_000), at start;
+    }
+
+    /// The web page, its data as JSON, and metrics for Prometheus; all of it only reads.
+    http: HttpConfig {
+        /// TCP address at which rsm serves HTTP, to any client that reaches it. Empty: none.
+        listen: Option<SocketAddr> = None, example "\"127.0.0.1:9316\"", at start;
+    }
+
+    /// The performance counters of all ports, which rsm reads while it is master and never resets.
+    counters: CountersConfig {
+        /// Whether rsm reads them.
+        enabled: bool = false;
+
+        /// Seconds between two readings of the sums of a switch's counters. rsm reads each port of a
+        /// switch every 30 seconds, and soon where errors moved; each port of an adapter every 5
+        /// minutes; none more often than this.
+        interval_s: u32 = 5, takes number(1, 3_600);
     }
 
     /// The files that rsm writes after each convergence.
     dump: DumpConfig {
         /// Folder of these files, which are in OpenSM's formats. Not set: rsm writes none.
-        dir: Option<PathBuf> = None, example "\"/var/log/rsm\"", opensm "dump_files_dir" as Path, at start;
+        dir: Option<PathBuf> = None, example "\"/var/log/rsm\"", opensm "dump_files_dir" as PathUnless("/var/log/"), at start;
     }
 
     /// The log of the daemon; rsm reads these keys at its start.
@@ -391,6 +558,15 @@ sections! {
         /// Whether rsm appends to the file of an earlier run. If not, it empties the file at its
         /// start.
         append: bool = true, opensm "accum_log_file" as Flag, at start;
+    }
+
+    /// The history on the disk, in the folder history of state.dir.
+    history: HistoryConfig {
+        /// Days that rsm keeps events, findings, convergences and requests of operators.
+        days: u32 = 30, takes number(1, 3_650), at start;
+
+        /// The most megabytes of the history; the oldest go first.
+        max_mb: u32 = 256, takes number(16, 1_000_000), at start;
     }
 
     /// The data that survive a restart: LIDs, registrations of hosts, known cables.

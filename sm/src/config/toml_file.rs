@@ -137,6 +137,7 @@ impl Reader<'_> {
             let found = "M_Key protection without an m_key";
             self.warning(offset, found, "a port without a key protects nothing");
         }
+        self.check_tls();
         let api = self.config.api.clone();
         if api.insecure_admin && api.listen.is_none() {
             let offset = self.place("api", &["insecure_admin"]);
@@ -155,6 +156,23 @@ impl Reader<'_> {
             let offset = self.place("api", &["insecure_admin"]);
             let found = "insecure_admin on an address that others can reach";
             self.warning(offset, found, "anybody there can change the subnet");
+        }
+    }
+
+    /// TLS needs both files, and client certificates need TLS.
+    fn check_tls(&mut self) {
+        let api = &self.config.api;
+        let (certificate, key) = (api.tls_certificate.is_some(), api.tls_key.is_some());
+        let has_client_ca = api.tls_client_ca.is_some();
+        if certificate != key {
+            let keys = ["tls_certificate", "tls_key"];
+            let offset = self.place("api", &keys);
+            let found = "one of tls_certificate and tls_key without the other".to_owned();
+            self.error(offset, found, "expected both, or neither");
+        } else if has_client_ca && !certificate {
+            let offset = self.place("api", &["tls_client_ca"]);
+            let found = "tls_client_ca without tls_certificate and tls_key".to_owned();
+            self.error(offset, found, "expected all three, or none");
         }
     }
 

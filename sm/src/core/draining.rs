@@ -108,6 +108,14 @@ impl Core {
         }
     }
 
+    /// Ends a drain under way without a verdict, for `reason`: its parts are not drained.
+    pub(super) fn drop_drain(&mut self, reason: &str) {
+        if let Some(trial) = self.drain_trial.take() {
+            self.avoid = trial.before.avoid;
+            self.decline(trial.ticket, reason.to_owned());
+        }
+    }
+
     /// The findings about drained parts, so that none is forgotten.
     pub(super) fn findings_of_drains(&self) -> Vec<Finding> {
         let drained = self.avoid_in_force().drained();

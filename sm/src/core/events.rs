@@ -17,6 +17,7 @@ use crate::habits::DeviceHabits;
 use crate::plan::Outcome;
 use crate::plan::groups::GroupSet;
 use crate::sweep::AgentAnswer;
+use crate::sweep::managed::{Origin, Source};
 use crate::sweep::writes::Mark;
 
 impl Core {
@@ -83,7 +84,8 @@ impl Core {
         self.inventory.alias_guids = guids;
         for (at, _) in self.fabric.end_ports() {
             let key = self.fabric.key(at);
-            let differing = differing_blocks(&self.inventory, key);
+            let differing =
+                differing_blocks(&Source::of_hosts(&self.inventory), key, Origin::Hosts);
             if differing.is_empty() {
                 continue;
             }

@@ -356,7 +356,9 @@ impl Core {
     /// Leaves the subnet to another master.
     fn step_down(&mut self, master: Other, now: Time) {
         self.drop_stage();
-        self.drop_trial("another subnet manager is master now");
+        let reason = "another subnet manager is master now";
+        self.drop_trial(reason);
+        self.drop_drain(reason);
         self.draw_attention(&master);
         self.stand_by(master, now);
     }

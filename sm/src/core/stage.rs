@@ -127,6 +127,7 @@ impl Core {
             self.distrust_all_tables();
         }
         self.inventory.reads_sl2vl = self.config.policy.engine.may_need_lanes();
+        self.inventory.qos.clone_from(&self.config.policy.qos);
         self.inventory.use_m_key(self.config.policy.ports.m_key);
         let inventory = &mut self.inventory;
         let sweep = match next {

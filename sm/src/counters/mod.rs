@@ -6,7 +6,7 @@
 //! what readers get: immutable, a few pointers to copy, and shared with the collector until a
 //! reading replaces it.
 //!
-//! No part of the daemon runs a collector yet.
+//! The daemon's thread for it is in `sm/src/daemon/counters`.
 //!
 //! # What is read, and how often
 //!

@@ -12,7 +12,9 @@ use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::trace::{PcapngWriter, Trace, Traced};
 use rsm_mad::transport::umad::{self, UmadSelector, UmadTransport};
-use rsm_mad::transport::{Datagram, IsSmError, LocalPort, SaPort, SendError, Sinks, Transport};
+use rsm_mad::transport::{
+    Datagram, IsSmError, LocalPort, PerformancePort, SaPort, SendError, Sinks, Transport,
+};
 use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::Sim;
 use rsm_sim::live::{self, SimHandle, SimTransport};
@@ -132,6 +134,20 @@ impl Line {
 
     /// The sending half of the SA.
     pub(super) fn sa(&mut self) -> Arc<dyn SaPort> {
+        let (port, trace) = match self {
+            Line::Plain(port) => (port, None),
+            Line::Traced(port, trace) => (port.get_mut(), Some(trace)),
+        };
+        match (port, trace) {
+            (Attachment::Umad(port), None) => Arc::new(port.sa()),
+            (Attachment::Umad(port), Some(trace)) => Arc::new(trace.sa(port.sa())),
+            (Attachment::Sim(port), None) => Arc::new(port.sa()),
+            (Attachment::Sim(port), Some(trace)) => Arc::new(trace.sa(port.sa())),
+        }
+    }
+
+    /// The sending half of performance management.
+    pub(super) fn performance(&mut self) -> Arc<dyn PerformancePort> {
         let (port, trace) = match self {
             Line::Plain(port) => (port, None),
             Line::Traced(port, trace) => (port.get_mut(), Some(trace)),

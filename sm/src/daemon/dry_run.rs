@@ -46,6 +46,7 @@ pub async fn dry_run(options: DryRunOptions) -> anyhow::Result<DryRunReport> {
     let sinks = Sinks {
         others: sink(inbox),
         sa: None,
+        performance: None,
     };
     let trace = options.trace.as_deref();
     // The trace is the only part of the daemon in a dry run; the log shows its findings.

@@ -107,13 +107,17 @@ async fn serve_api(
         control: Arc::new(Controller::new(nobody, view.clone())),
         routing: Arc::new(RouteAnalyst::new(view)),
         sa: None,
+        counters: None,
         simulation: Some(Arc::new(simulator)),
         gpus: None,
+        history: None,
+        actions: None,
     };
     let bound = Server::bind(Listen {
         socket: None,
         tcp: Some(address),
         insecure_admin: true,
+        tls: None,
     });
     let api = bound.await.context("cannot serve the API")?;
     let address = api.tcp().unwrap_or(address);

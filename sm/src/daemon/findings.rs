@@ -20,12 +20,18 @@ pub(super) enum Part {
     Journal,
     /// The folder of the store.
     StateDir,
+    /// The history.
+    History,
     /// Files in OpenSM's formats.
     Dumps,
     /// The record of all datagrams.
     Trace,
     /// Reading the configuration again.
     Configuration,
+    /// Files of roles, certificates and keys of tokens.
+    Access,
+    /// The audit log.
+    Audit,
 }
 
 impl Part {
@@ -35,9 +41,12 @@ impl Part {
             Part::Store => "the store",
             Part::Journal => "the journal of registrations",
             Part::StateDir => "the state folder",
+            Part::History => "the history",
             Part::Dumps => "writing dumps",
             Part::Trace => "the trace",
             Part::Configuration => "the configuration",
+            Part::Access => "access by files",
+            Part::Audit => "the audit log",
         }
     }
 }

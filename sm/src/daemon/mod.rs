@@ -2,18 +2,22 @@
 //!
 //! One task owns the core. All events reach it as [`Event`]s through one bounded channel, and the
 //! task carries out its effects: it sends datagrams at once, computes plans on a blocking thread,
-//! passes snapshots to the readers and to [the SA](sa), and stored state to the thread of the
-//! store.
+//! passes snapshots to the readers, to [the SA](sa) and to the collector of performance counters, and
+//! stored state to the thread of the store.
 
+mod access;
 mod attachment;
 mod clock;
 mod compute;
+mod counters;
 mod dry_run;
 mod dumps;
 mod events;
 mod fabric_server;
 mod findings;
 mod gpu_hosts;
+mod history;
+mod http;
 mod memory;
 mod pause;
 mod progress;
@@ -34,15 +38,19 @@ use rsm_api::Subnet as _;
 use rsm_mad::transport::{Inbound, PortEvent, Sink, Sinks};
 use tokio::sync::mpsc;
 
+use self::access::Access;
 pub use self::attachment::FabricSpec;
 use self::attachment::{Line, Presence};
 use self::clock::Clock;
+use self::counters::{CountersHandle, CountersSetup};
 pub use self::dry_run::{DryRunOptions, dry_run};
 use self::dumps::Dumper;
 pub use self::fabric_server::{FabricServer, serve_fabric};
 use self::findings::DaemonFindings;
 use self::gpu_hosts::GpuHosts;
+use self::history::History;
 use self::memory::Keeper;
+pub use self::memory::{ImportError, Imported, import, unix_seconds};
 use self::pause::PauseWatch;
 use self::sa::{SaHandle, SaSetup};
 use self::server::serve;
@@ -55,7 +63,8 @@ use crate::core::role::Role;
 use crate::core::snapshot::Snapshot;
 use crate::core::{self, Core, Effect, Event};
 use crate::plan;
-use crate::publish::{Controller, PublishedSa, RouteAnalyst, Simulator, View};
+use crate::publish::{Controller, PublishedCounters, PublishedSa, RouteAnalyst, Simulator, View};
+use crate::store::io::Disk;
 
 /// How many events can wait for the core: more than can be in flight (the window is 96 at most), so
 /// that the receive thread never waits while the core sends, and 1.3 MB.
@@ -117,9 +126,11 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
     kept.core.reregister &= !options.once;
     let (inbox, events) = mpsc::channel(INBOX);
     let sa_setup = SaSetup::new(Arc::new(move || clock.now()));
+    let counters_setup = CountersSetup::new(Arc::new(move || clock.now()));
     let sinks = Sinks {
         others: sink(inbox.clone()),
         sa: Some(sa_setup.sink()),
+        performance: Some(counters_setup.sink()),
     };
     let (mut line, simulated) = attachment::open(
         &options.fabric,
@@ -141,6 +152,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
             journal: keeper.journal(),
         },
     )?;
+    let counters = counters_setup.start(counters::config(&options.config), line.performance())?;
     if let Err(error) = line.transport().set_is_sm(true) {
         tracing::warn!(
             error = &error as &dyn std::error::Error,
@@ -152,18 +164,22 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         &line.transport().local_port(),
         sink(inbox.clone()),
     );
-    let view = Arc::new(View::new(
+    let history = open_history(&options, state_dir, clock, &findings)?;
+    let recorder = history.as_ref().map(History::recorder);
+    let view = View::new(
         options.fabric.to_string(),
         simulated.is_some(),
         Box::new(clock),
-    ));
+    );
+    let view = Arc::new(view.recorded_by(recorder));
     let controller = Arc::new(Controller::new(inbox.clone(), view.clone()));
     let analysis = Arc::new(RouteAnalyst::new(view.clone()));
     let simulation = simulated.map(|simulated| {
         Arc::new(Simulator::new(simulated.handle, simulated.netlist))
             as Arc<dyn rsm_api::Simulation>
     });
-    let server = if options.once {
+    let access = Access::start(&options.config.api, state_dir, findings.clone())?;
+    let servers = if options.once {
         None
     } else {
         let backend = rsm_api::Backend {
@@ -174,6 +190,10 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
                 view.clone(),
                 sa_handle.state_source(),
             ))),
+            counters: Some(Arc::new(PublishedCounters::new(
+                view.clone(),
+                counters.source(),
+            ))),
             simulation,
             gpus: Some(Arc::new(GpuHosts::new(
                 view.clone(),
@@ -181,8 +201,14 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
                 gpus,
                 gpu_sink(inbox.clone()),
             ))),
+            history: (history.as_ref())
+                .map(|history| history.reader() as Arc<dyn rsm_api::History>),
+            actions: Some(view.clone()),
         };
-        Some(serve(&options, backend).await?)
+        // Ends with the runtime.
+        tokio::spawn(access.clone().watch_certificate());
+        let http = http::serve(&options.config.http, &backend).await?;
+        Some((serve(&options, &access, backend).await?, http))
     };
     let shell = Shell {
         partitions: core_config.policy.partitions.clone(),
@@ -192,8 +218,11 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         inbox,
         view,
         controller,
+        access: access.clone(),
         sa_handle,
+        counters,
         keeper,
+        history,
         dumper: Dumper::start(options.config.dump.dir.clone(), findings.clone())?,
         state_dir: StateDir::start(state_dir, findings.clone())?,
         findings,
@@ -206,10 +235,34 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         reopen_at: None,
     };
     let result = shell.run(events).await;
-    if let Some(server) = server {
+    if let Some((server, http)) = servers {
         server.stop().await;
+        if let Some(http) = http {
+            http.stop().await;
+        }
     }
+    access.finish();
     result
+}
+
+/// Opens the history in the state folder, and records the start of this run.
+fn open_history(
+    options: &DaemonOptions,
+    state_dir: Option<&std::path::Path>,
+    clock: Clock,
+    findings: &DaemonFindings,
+) -> anyhow::Result<Option<History>> {
+    let Some(dir) = state_dir else {
+        return Ok(None);
+    };
+    let config = &options.config;
+    let history = History::start(dir, config, clock, Disk::new(), findings.clone())?;
+    if let Some(history) = &history {
+        let now = crate::publish::UnixClock::unix_ms(&clock, clock.now());
+        let started = history::started(now, options.fabric.to_string());
+        history.recorder().put(vec![started], None);
+    }
+    Ok(history)
 }
 
 /// Delivers the datagrams of a transport to the core.
@@ -244,8 +297,11 @@ struct Shell {
     inbox: mpsc::Sender<Event>,
     view: Arc<View>,
     controller: Arc<Controller>,
+    access: Access,
     sa_handle: SaHandle,
+    counters: CountersHandle,
     keeper: Keeper,
+    history: Option<History>,
     dumper: Dumper,
     state_dir: StateDir,
     findings: DaemonFindings,
@@ -321,10 +377,14 @@ impl Shell {
         drop(events);
         self.service_manager.stopping();
         self.controller.stop();
+        self.counters.stop();
         self.sa_handle.stop();
         self.line.finish();
         self.dumper.finish();
         self.keeper.close();
+        if let Some(history) = self.history {
+            history.finish();
+        }
         self.state_dir.finish();
         let now = self.clock.now();
         self.core.set_daemon_findings(self.findings.all(), now);
@@ -372,6 +432,7 @@ impl Shell {
                 Effect::Publish(snapshot) => {
                     log_role(self.last.as_deref(), &snapshot);
                     self.sa_handle.publish(snapshot.clone());
+                    self.counters.publish(snapshot.clone());
                     self.view.replace(snapshot.clone());
                     self.service_manager.show(&self.view.status());
                     self.controller.recheck();

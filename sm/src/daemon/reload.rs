@@ -25,6 +25,11 @@ impl Shell {
                 Command::Refused(findings)
             }
         };
+        // Files of access are read again even if the configuration is refused: a certificate that
+        // was renewed must not wait for it.
+        let mut api = self.config_read.api.clone();
+        api.insecure_admin = self.options.config.api.insecure_admin;
+        self.access.reload(&api);
         self.core.handle(Event::Command(command), self.clock.now());
         self.service_manager.reloaded();
     }
@@ -62,6 +67,7 @@ impl Shell {
         let since_start = self.options.config.changed_keys(&config);
         let findings = restart_needed(&since_start).into_iter().collect();
         self.findings.report(Part::Configuration, findings);
+        self.counters.configure(super::counters::config(&config));
         self.config_read = config;
     }
 }

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::DaemonOptions;
+use super::access::Access;
 
 /// A running server.
 pub(super) struct Serving {
@@ -18,16 +19,21 @@ pub(super) struct Serving {
 }
 
 /// Serves `backend` on the Unix socket, and on TCP if so configured.
-pub(super) async fn serve(options: &DaemonOptions, backend: Backend) -> anyhow::Result<Serving> {
+pub(super) async fn serve(
+    options: &DaemonOptions,
+    access: &Access,
+    backend: Backend,
+) -> anyhow::Result<Serving> {
     let api = &options.config.api;
     let listen = Listen {
         socket: Some(socket(options)?),
         tcp: api.listen,
         insecure_admin: api.insecure_admin,
+        tls: access.tls(),
     };
     let limits = ConnectionLimits::of_descriptors(descriptors());
     let server = Server::bind(listen).await.context("cannot serve the API")?;
-    let server = server.with_limits(limits);
+    let server = server.with_limits(limits).with_gate(access.gate());
     tracing::debug!(limits.unix, limits.tcp, "connections at once");
     tracing::info!("serving at {}", listeners(&server));
     let (stop, stopped) = oneshot::channel::<()>();
@@ -86,7 +92,8 @@ fn descriptors() -> u64 {
 fn listeners(server: &Server) -> String {
     let socket = server.socket();
     let socket = socket.map(|path| format!("unix:{}", path.display()));
-    let tcp = server.tcp().map(|address| format!("http://{address}"));
+    let scheme = if server.has_tls() { "https" } else { "http" };
+    let tcp = server.tcp().map(|address| format!("{scheme}://{address}"));
     let all: Vec<String> = socket.into_iter().chain(tcp).collect();
     all.join(" and ")
 }

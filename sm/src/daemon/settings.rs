@@ -14,6 +14,7 @@ use crate::core;
 use crate::core::role::Identity;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::policy::{DampingPolicy, Policy, PortPolicy, RebalancePolicy};
+use crate::qos::Qos;
 use crate::sa;
 
 /// The core's settings by `config`, with `in_force` as the present partitions. Reads the files that
@@ -47,6 +48,7 @@ pub(super) fn core_config(
         connect_roots: config.routing.connect_roots,
         partitions: Arc::new(partitions(&config.partitions, in_force)?),
         enforcement: config.partitions.enforcement,
+        qos: Qos::of(&config.qos, config.links.max_op_vls).map(Arc::new),
         accept_credit_loops,
     };
     Ok(core::CoreConfig {

@@ -7,6 +7,7 @@ use rsm_ids::{Guid, PortNum};
 
 use super::{Changes, Comparison, NotKept};
 use crate::fabric::{Fabric, Node};
+use crate::habits::DeviceHabits;
 use crate::plan::Plan;
 use crate::sweep::inventory::{Inventory, PortKey};
 use crate::sweep::writes::Mark;
@@ -18,12 +19,15 @@ pub struct Looked {
     plan: Arc<Plan>,
     fabric: Arc<Fabric>,
     not_kept: NotKept,
+    habits: DeviceHabits,
     /// Ports that differed.
     ports: BTreeSet<PortKey>,
     /// Switches that differed.
     switches: BTreeSet<Guid>,
     /// The time of the comparison, in writes to switches.
     mark: Mark,
+    /// The time of the comparison, in writes to managed attributes.
+    managed_mark: Mark,
 }
 
 /// Ports and switches that may differ now.
@@ -49,13 +53,16 @@ impl Looked {
     /// Records that `compared` gave `changes`.
     pub fn new(changes: &Changes, compared: &Comparison<'_>) -> Looked {
         let changed = changes.ports.keys().chain(changes.mismatches.keys());
+        let changed = changed.chain(changes.managed.keys());
         Looked {
             plan: compared.plan.clone(),
             fabric: compared.fabric.clone(),
             not_kept: compared.not_kept.clone(),
+            habits: compared.inventory.habits.clone(),
             ports: changed.copied().collect(),
             switches: changes.switches.keys().copied().collect(),
             mark: compared.inventory.mark(),
+            managed_mark: compared.inventory.managed_mark(),
         }
     }
 
@@ -87,6 +94,17 @@ impl Looked {
             return Err("hosts are to register anew");
         }
         let mut ports = self.ports.clone();
+        if plan.policy.qos.is_some() {
+            if !self.habits.bits().eq(now.inventory.habits.bits()) {
+                return Err("devices do not take a table for quality of service");
+            }
+            if self.plan.routing.lanes.is_single() != plan.routing.lanes.is_single() {
+                return Err("the routes need SLtoVLMappingTables, or no longer do");
+            }
+            let written = now.inventory.managed_since(self.managed_mark);
+            let nodes = written.filter_map(|guid| fabric.node_of(guid));
+            ports.extend(nodes.flat_map(ports_of));
+        }
         for node in self.fabric.differing_nodes(fabric) {
             ports.extend(ports_of(node));
         }

@@ -1,10 +1,8 @@
 //! The difference in managed attributes of ports.
 
-use super::Changes;
-use crate::fabric::Fabric;
-use crate::plan::Plan;
-use crate::sweep::inventory::{Inventory, PortKey};
-use crate::sweep::managed::{BlockKey, Content};
+use super::{Changes, Comparison, ComparisonScope};
+use crate::sweep::inventory::PortKey;
+use crate::sweep::managed::{BlockKey, Content, Origin, Source};
 
 /// A block to write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,31 +13,56 @@ pub struct BlockChange {
     pub content: Content,
 }
 
-/// The blocks of a port that differ from their planned content.
-pub fn differing(inventory: &Inventory, key: PortKey) -> Vec<BlockChange> {
-    let Some(port) = inventory.port(key) else {
+/// The blocks of this origin at a port that differ from their planned content.
+pub fn differing(source: &Source<'_>, key: PortKey, origin: Origin) -> Vec<BlockChange> {
+    let Some(port) = source.inventory.port(key) else {
         return Vec::new();
     };
-    let blocks = inventory.managed_blocks(key).into_iter();
+    let blocks = source.blocks(key, origin).into_iter();
     blocks
         .filter_map(|key| {
-            let content = inventory.managed_content(key)?;
+            let content = source.content(key)?;
             Some(BlockChange { key, content })
         })
         .filter(|wanted| !port.managed.holds(wanted.key.place, &wanted.content))
         .collect()
 }
 
-/// Adds the blocks of managed attributes that differ, at ports with a LID.
-pub(super) fn diff(inventory: &Inventory, fabric: &Fabric, plan: &Plan, changes: &mut Changes) {
-    if !inventory.has_managed_blocks() {
-        return;
+impl Comparison<'_> {
+    /// Adds the alias GUIDs that differ, at ports with a LID: hosts have asked for few.
+    pub(super) fn compare_alias_guids(&self, changes: &mut Changes) {
+        if !self.inventory.named {
+            return;
+        }
+        let source = Source::of_plan(self.inventory, self.plan);
+        for (at, _) in self.fabric.end_ports() {
+            let key = self.fabric.key(at);
+            let blocks = differing(&source, key, Origin::Hosts);
+            if !blocks.is_empty() && self.plan.claim(key).is_some() {
+                let all = changes.managed.entry(key).or_default();
+                all.extend(blocks);
+                all.sort_unstable_by_key(|change| change.key);
+            }
+        }
     }
-    for (at, _) in fabric.end_ports() {
-        let key = fabric.key(at);
-        let blocks = differing(inventory, key);
-        if !blocks.is_empty() && plan.claim(key).is_some() {
-            changes.managed.insert(key, blocks);
+
+    /// Adds the tables for quality of service that differ at the ports of `scope`.
+    pub(super) fn compare_qos(&self, scope: &ComparisonScope, changes: &mut Changes) {
+        if self.plan.policy.qos.is_none() {
+            return;
+        }
+        let source = Source::of_plan(self.inventory, self.plan);
+        for &key in &scope.ports {
+            let Some(at) = self.fabric.find_port(key) else {
+                continue;
+            };
+            if super::wanted(self.fabric, self.plan, at).is_none() {
+                continue;
+            }
+            let blocks = differing(&source, key, Origin::Qos);
+            if !blocks.is_empty() {
+                changes.managed.insert(key, blocks);
+            }
         }
     }
 }

@@ -181,8 +181,8 @@ pub struct Comparison<'a> {
 
 impl Comparison<'_> {
     /// The changes that make the hardware hold the plan, without multicast tables:
-    /// [`LookedMulticast::diff`] adds those. Compares only `scope`, if given; managed blocks of
-    /// ports are compared everywhere.
+    /// [`LookedMulticast::diff`] adds those. Compares only `scope`, if given; alias GUIDs are
+    /// compared everywhere.
     pub fn changes(&self, scope: Option<&ComparisonScope>) -> Changes {
         let mut changes = match scope {
             Some(scope) => self.changes_in(scope),
@@ -191,12 +191,12 @@ impl Comparison<'_> {
         if self.plan.policy.ports.links.bounce {
             changes.bounce = bounce::next(self.inventory, &changes.mismatches);
         }
-        managed::diff(self.inventory, self.fabric, self.plan, &mut changes);
+        self.compare_alias_guids(&mut changes);
         changes
     }
 
-    /// The part of [`Comparison::changes`] that concerns unicast tables, SwitchInfo, PortInfo and
-    /// P_KeyTables.
+    /// The part of [`Comparison::changes`] that concerns unicast tables, SwitchInfo, PortInfo,
+    /// P_KeyTables and quality of service.
     pub fn changes_in(&self, scope: &ComparisonScope) -> Changes {
         let mut changes = Changes::default();
         for &guid in &scope.switches {
@@ -218,6 +218,7 @@ impl Comparison<'_> {
                 changes.ports.insert(key, change);
             }
         }
+        self.compare_qos(scope, &mut changes);
         changes
     }
 
@@ -301,7 +302,7 @@ fn wanted<'a>(fabric: &'a Fabric, plan: &Plan, at: PortRef) -> Option<Wanted<'a>
         return None;
     }
     let enforced = plan.partitions.enforced(fabric.key(at));
-    let settings = ports::desired(fabric, at, claim, plan.sm_lid, enforced, &plan.policy.ports)?;
+    let settings = ports::desired(fabric, at, claim, plan.sm_lid, enforced, &plan.policy)?;
     Some(Wanted {
         info,
         settings,

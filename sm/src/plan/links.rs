@@ -13,6 +13,7 @@ use rsm_routing::verify::{IdleLinks, LinkEnd};
 use super::policy::Policy;
 use super::{NO_PLAN, Plan, PlanJob};
 use crate::fabric::{Fabric, Node, Port};
+use crate::qos::PortClass;
 
 /// State of all ports of switches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -104,7 +105,16 @@ impl LinkPorts {
     pub(super) fn data_vls(&self, policy: &Policy) -> Option<u8> {
         let allowed = VlCap::from_code(policy.ports.links.max_op_vls).data_vls();
         let least = *self.by_vls.keys().next()?;
-        Some(least.min(allowed.unwrap_or(least)))
+        let qos = policy.qos.as_deref();
+        let set = qos.and_then(|qos| {
+            let most = qos.most_vls(PortClass::SwitchToSwitch);
+            VlCap::from_code(most).data_vls()
+        });
+        Some(
+            least
+                .min(allowed.unwrap_or(least))
+                .min(set.unwrap_or(least)),
+        )
     }
 
     /// Links between switches of `topology`, of the same fabric, that are not Active at both ends.

@@ -9,6 +9,7 @@ use rsm_routing::engine::{Categories, EngineKind, EngineOptions};
 use rsm_routing::lfts::Dump;
 
 use crate::config::{Enforcement, LinkConfig, Partitions};
+use crate::qos::Qos;
 
 /// Decisions that go into every plan; from the configuration file.
 #[derive(Clone, PartialEq, Debug)]
@@ -37,6 +38,8 @@ pub struct Policy {
     pub partitions: Arc<Partitions>,
     /// Where switches enforce partitions.
     pub enforcement: Enforcement,
+    /// The operator's tables for quality of service; `None`: devices keep theirs.
+    pub qos: Option<Arc<Qos>>,
     /// Accept routes whose channel dependency graph has cycles. Dangerous: the fabric can deadlock.
     pub accept_credit_loops: bool,
 }
@@ -138,6 +141,7 @@ impl Default for Policy {
             connect_roots: false,
             partitions: Arc::default(),
             enforcement: Enforcement::default(),
+            qos: None,
             accept_credit_loops: false,
         }
     }

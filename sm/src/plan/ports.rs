@@ -5,9 +5,10 @@ use rsm_mad::wire::attr::{NodeType, SwitchInfo};
 
 use super::lids::Claim;
 use super::partitions::Enforced;
-use super::policy::PortPolicy;
+use super::policy::{Policy, PortPolicy};
 use crate::fabric::{Fabric, PortRef};
 use crate::port_info::{FieldIndex, PortSettings};
+use crate::qos::{PortClass, vl_codes};
 
 /// The planned settings of the port `at`, by its LIDs (`claim`), the LID of the subnet manager,
 /// and, for a switch port, the enforced directions.
@@ -19,8 +20,9 @@ pub fn desired(
     claim: Option<Claim>,
     sm_lid: Lid,
     enforced: Enforced,
-    policy: &PortPolicy,
+    policy: &Policy,
 ) -> Option<PortSettings> {
+    let (policy, qos) = (&policy.ports, policy.qos.as_deref());
     let node = fabric.node(at.node);
     let info = fabric.port(at).info.as_ref()?;
     let mut settings = PortSettings::default();
@@ -58,13 +60,28 @@ pub fn desired(
                 FieldIndex::NeighborMtu,
                 u64::from(info.mtu_cap().code().min(theirs.mtu_cap().code())),
             );
-            let vls = info
-                .vl_cap()
-                .code()
-                .min(theirs.vl_cap().code())
-                .min(policy.links.max_op_vls)
-                .max(1);
+            let mut vls = vl_codes(info, theirs).min(policy.links.max_op_vls);
+            if let (Some(qos), Some(peer)) = (qos, peer) {
+                let (ours, theirs) = (node.kind(), fabric.node(peer.node).kind());
+                let [near, far] = [
+                    PortClass::of(ours, false, Some(theirs)),
+                    PortClass::of(theirs, false, Some(ours)),
+                ];
+                vls = vls.min(qos.most_vls(near)).min(qos.most_vls(far));
+            }
+            let vls = vls.max(1);
             settings.put(FieldIndex::OperationalVls, u64::from(vls));
+        }
+        if let Some(qos) = qos {
+            let peer = peer.map(|peer| fabric.node(peer.node).kind());
+            let set = qos.set(PortClass::of(node.kind(), false, peer));
+            // One VL has no priority over another.
+            let limit = if info.vl_cap().code() <= 1 {
+                0
+            } else {
+                set.high_limit
+            };
+            settings.put(FieldIndex::VlHighLimit, u64::from(limit));
         }
         if switch {
             let leaf = peer.is_none_or(|peer| fabric.node(peer.node).kind() != NodeType::Switch);

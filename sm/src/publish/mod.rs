@@ -3,18 +3,20 @@
 //! The daemon hands every [`Snapshot`](crate::core::snapshot::Snapshot) that the core publishes to
 //! a [`View`], which answers all readers from it and sends watchers its changes. [`Controller`]
 //! carries requests to the core and its answers back; [`PublishedSa`] shows what hosts have
-//! registered with the SA; [`Simulator`] operates a simulated fabric. Nothing here changes the
+//! registered with the SA; [`PublishedCounters`] shows performance counters; [`Simulator`] operates a simulated fabric. Nothing here changes the
 //! subnet, and no reader ever waits for it.
 
 mod aliases;
 mod analysis;
 mod api_view;
 mod control;
+mod counters;
 mod drained;
 pub mod dry_run;
 mod events;
 mod findings;
 mod index;
+mod lines;
 mod log;
 mod missing;
 mod multicast;
@@ -35,6 +37,7 @@ mod view;
 
 pub use self::analysis::RouteAnalyst;
 pub use self::control::{Controller, MAX_WAITING};
+pub use self::counters::{CountersSource, PublishedCounters};
 pub use self::events::MAX_CHANGES;
 pub use self::names::Names;
 pub use self::sa::{PublishedSa, SaStateSource};

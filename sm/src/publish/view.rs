@@ -3,15 +3,19 @@
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
-use rsm_api::{EventJournal, limits, v1};
+use rsm_api::v1::event::Change;
+use rsm_api::{ActionLog, EventJournal, limits, v1};
 use rsm_mad::Time;
 
 use super::events::{self, SnapshotUpdates};
 use super::findings::FindingBook;
+use super::lines;
 use super::log::ConvergenceLog;
 use super::published::Published;
 use crate::core::convergence;
+use crate::core::role::Role;
 use crate::core::snapshot::Snapshot;
+use crate::history::{Recorder, Scene};
 
 /// A clock. The daemon's is real; a test's is made up.
 pub trait UnixClock: Send + Sync {
@@ -37,6 +41,8 @@ pub struct View {
     current: RwLock<Arc<Published>>,
     memory: Mutex<Memory>,
     pub(super) journal: EventJournal,
+    /// Takes events for the history on the disk, where one is kept.
+    recorder: Option<Recorder>,
 }
 
 /// State that outlives a snapshot. Only [`View::replace`] touches it.
@@ -58,7 +64,14 @@ impl View {
             current: RwLock::new(Arc::new(Published::nothing())),
             memory: Mutex::default(),
             journal: EventJournal::new(limits::EVENT_JOURNAL),
+            recorder: None,
         }
+    }
+
+    /// Hands events, and the subnet that they lead to, to the history as well.
+    #[must_use]
+    pub fn recorded_by(self, recorder: Option<Recorder>) -> View {
+        View { recorder, ..self }
     }
 
     /// Shows `snapshot` from now on, and publishes its differences from the one before.
@@ -86,9 +99,19 @@ impl View {
             &|at| self.clock.unix_ms(at),
         ));
         let changes = events::between(&old, &new, news);
-        *self.current.write() = new;
-        for change in changes {
-            self.journal.publish(generation, at, change);
+        *self.current.write() = new.clone();
+        lines::log(&changes);
+        let events = changes
+            .into_iter()
+            .map(|change| self.journal.publish(generation, at, change))
+            .collect();
+        if let Some(recorder) = &self.recorder {
+            let snapshot = new.snapshot.clone();
+            let scene = is_known(&snapshot).then_some(Scene {
+                at_unix_ms: at,
+                snapshot,
+            });
+            recorder.put(events, scene);
         }
     }
 
@@ -125,5 +148,24 @@ impl View {
 
     pub(super) fn published(&self) -> Arc<Published> {
         self.current.read().clone()
+    }
+}
+
+/// Whether the first sweep of this run is over: before it, what is not found yet would look lost.
+fn is_known(snapshot: &Snapshot) -> bool {
+    let has_converged = !snapshot.history.is_empty();
+    let stands_by = matches!(snapshot.role, Role::Standby { .. });
+    !snapshot.fabric.is_empty() && (has_converged || stands_by)
+}
+
+impl ActionLog for View {
+    fn acted(&self, act: v1::OperatorActed) {
+        lines::log_act(&act);
+        let generation = self.published().generation;
+        let change = Change::OperatorActed(act);
+        let event = self.journal.publish(generation, self.unix_ms(), change);
+        if let Some(recorder) = &self.recorder {
+            recorder.put(vec![event], None);
+        }
     }
 }

@@ -212,12 +212,13 @@ impl Push {
                 }
                 self.lid_settled(inventory, key);
                 self.consider_others_after(inventory, key);
+                self.release_managed(inventory, key);
             }
             Task::Bounce(key) => {
                 self.unread.insert(key);
             }
             Task::PKeys(key, block) => self.p_keys_failed(inventory, key, block, cause),
-            Task::Managed(key) => Self::managed_failed(inventory, key),
+            Task::Managed(key) => self.managed_failed(inventory, key, cause),
         }
     }
 

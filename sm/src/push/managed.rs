@@ -1,8 +1,21 @@
 //! Writing the managed attributes of ports.
 
+use std::collections::BTreeMap;
+
 use super::{Cause, Push, Task};
+use crate::diff::{BlockChange, differing_blocks};
 use crate::sweep::inventory::{Inventory, PortKey};
-use crate::sweep::managed::{BlockKey, Content};
+use crate::sweep::managed::{BlockKey, Content, Origin, Source};
+
+/// How many blocks for quality of service each port has among `changes`.
+pub(super) fn qos_blocks(
+    changes: &BTreeMap<PortKey, Vec<BlockChange>>,
+) -> BTreeMap<PortKey, usize> {
+    let count =
+        |blocks: &Vec<BlockChange>| blocks.iter().filter(|block| block.key.is_qos()).count();
+    let counts = changes.iter().map(|(&port, blocks)| (port, count(blocks)));
+    counts.filter(|&(_, count)| count > 0).collect()
+}
 
 impl Push {
     /// Queues the blocks of a port, if they may leave now.
@@ -40,14 +53,60 @@ impl Push {
             return;
         };
         port.managed.store(key.place, data);
-        if !wanted.is_some_and(|wanted| port.managed.holds(key.place, &wanted)) {
+        let is_held = wanted.is_some_and(|wanted| port.managed.holds(key.place, &wanted));
+        inventory.note_managed(key.port);
+        if is_held {
+            self.qos_settled(inventory, key);
+        } else {
             self.failed(inventory, Task::Managed(key), Cause::NotHeld);
         }
     }
 
-    pub(super) fn managed_failed(inventory: &mut Inventory, key: BlockKey) {
+    pub(super) fn managed_failed(
+        &mut self,
+        inventory: &mut Inventory,
+        key: BlockKey,
+        cause: Cause,
+    ) {
         if let Some(port) = inventory.port_mut(key.port) {
             port.managed.mark_dirty(key.place);
+        }
+        inventory.note_managed(key.port);
+        if matches!(cause, Cause::Refused(_) | Cause::NotHeld) && inventory.learn_refused_block(key)
+        {
+            // A habit is no failure.
+            self.failures
+                .retain(|failure| failure.task != Task::Managed(key));
+            self.take_other_form(inventory, key.port);
+        }
+        self.qos_settled(inventory, key);
+    }
+
+    /// Adds the blocks of a port that its kind of device gets since it refused another one.
+    fn take_other_form(&mut self, inventory: &Inventory, port: PortKey) {
+        let source = Source::of_plan(inventory, &self.plan);
+        let blocks = differing_blocks(&source, port, Origin::Qos);
+        let changes = self.managed.entry(port).or_default();
+        let is_new = |block: &BlockChange| !changes.iter().any(|change| change.key == block.key);
+        let new: Vec<BlockChange> = blocks.into_iter().filter(is_new).collect();
+        *self.qos_unsettled.entry(port).or_default() += new.len();
+        changes.extend(new);
+        self.release_managed(inventory, port);
+    }
+
+    /// After a block for quality of service was answered or given up: the link may become Active.
+    fn qos_settled(&mut self, inventory: &Inventory, key: BlockKey) {
+        let port = key.port;
+        let Some(left) = self.qos_unsettled.get_mut(&port).filter(|_| key.is_qos()) else {
+            return;
+        };
+        *left = left.saturating_sub(1);
+        if *left == 0 {
+            self.qos_unsettled.remove(&port);
+            self.consider(inventory, port);
+            if let Some(peer) = self.ports.get(&port).and_then(|port| port.peer()) {
+                self.consider(inventory, peer);
+            }
         }
     }
 }

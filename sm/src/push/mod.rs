@@ -54,6 +54,8 @@ pub struct Push {
     multicast: MulticastPush,
     /// Blocks of managed attributes to write, by port.
     managed: BTreeMap<PortKey, Vec<BlockChange>>,
+    /// How many blocks for quality of service are to be settled, by port.
+    qos_unsettled: BTreeMap<PortKey, usize>,
     /// Tasks of `managed` that were queued.
     managed_queued: BTreeSet<Task>,
     /// Switches with Sets to send, in turn.
@@ -118,6 +120,7 @@ impl Push {
                 })
                 .collect(),
             multicast: MulticastPush::new(changes.multicast, &mute),
+            qos_unsettled: managed::qos_blocks(&changes.managed),
             managed: changes.managed,
             managed_queued: BTreeSet::new(),
             turn: VecDeque::new(),

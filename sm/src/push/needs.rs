@@ -41,6 +41,12 @@ pub enum Need {
     /// An end port has answered the PortInfo that arms or changes it. That is its last reading,
     /// whose LID and state show a reset: after keys that went first it would not show.
     PortInfoAnswered,
+    /// The Set of PortInfo that arms the port or changes its settings is settled: it gives the port
+    /// the VLs that the block is for.
+    PortSettings,
+    /// The blocks for quality of service are settled: packets on an Active link use them. A device
+    /// that refuses them carries data without.
+    Qos,
     /// PortInfo is settled: its answer shows a reset, after which the block would be lost.
     PortInfoSettled,
     /// The port holds its P_Keys.
@@ -99,12 +105,13 @@ impl Task {
             ],
             Task::Port(_, PortStep::Configure) => &[Need::PKeysIfEnforcing],
             Task::Port(_, PortStep::Arm) => &[Need::LinkIfAwaited],
-            Task::Port(_, PortStep::Activate) => &[Need::Armed, Need::Link, Need::PKeys],
+            Task::Port(_, PortStep::Activate) => &[Need::Armed, Need::Link, Need::PKeys, Need::Qos],
             Task::PKeys(..) => &[
                 Need::PortInfoAnswered,
                 Need::PKeysOfEnforcingPeer,
                 Need::PortZero,
             ],
+            Task::Managed(block) if block.is_qos() => &[Need::PortSettings],
             Task::Managed(_) => &[Need::PortInfoSettled],
         }
     }
@@ -165,6 +172,11 @@ impl Push {
                 let port = port().zip(info());
                 port.is_none_or(|(port, info)| !port.info_goes_first(info))
             }
+            Need::PortSettings => {
+                let port = port().zip(info());
+                port.is_none_or(|(port, info)| !port.awaits_settings(info))
+            }
+            Need::Qos => !self.qos_unsettled.contains_key(&at),
             Need::PortInfoSettled => !awaits_info(at),
             Need::PKeys => port().is_none_or(|port| port.p_keys.is_held()),
             Need::PKeysIfEnforcing => {

@@ -82,6 +82,12 @@ impl PortPush {
         self.change.info && !self.configured && !self.given_up
     }
 
+    /// Whether a Set that arms it or changes its settings is still to come.
+    pub(super) fn awaits_settings(&self, info: &PortInfo) -> bool {
+        let is_armed = info.port_state() == PortState::Armed && self.change.activate;
+        self.awaits_info() && (!is_armed || self.has_settings(info))
+    }
+
     fn differs(&self, info: &PortInfo) -> bool {
         let settings = &self.change.settings;
         !settings.differing(info, self.change.ignored).is_empty()

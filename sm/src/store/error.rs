@@ -1,6 +1,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::Epoch;
 use super::io::Operation;
 
 /// Why an operation of the store failed.
@@ -51,6 +52,66 @@ pub enum StoreError {
         path: PathBuf,
         /// The message of the panic.
         message: String,
+    },
+    /// No endpoint of the shared store answered, or the answer was a failure that may pass.
+    #[error("the shared store at {endpoints} does not answer: {reason}")]
+    Unreachable {
+        /// The endpoints, as configured.
+        endpoints: String,
+        /// The last endpoint's failure.
+        reason: String,
+    },
+    /// The shared store refuses to serve this manager: its user, its password, its certificate.
+    #[error("the shared store at {endpoints} refuses this manager: {reason}")]
+    Refused {
+        /// The endpoints, as configured.
+        endpoints: String,
+        /// The refusal.
+        reason: String,
+    },
+    /// Another manager holds the epoch of the shared store. Nothing of the batch is in it.
+    #[error("the shared store follows another manager now: {0}")]
+    Deposed(Epoch),
+    /// A batch came without an epoch.
+    #[error("this manager does not hold the epoch of the shared store")]
+    NoEpoch,
+    /// The shared store holds data that rsm did not write. Nothing of it was changed.
+    #[error(
+        "{key} in the shared store is not of rsm ({reason}): give rsm a key prefix of its own with store.prefix, or remove these keys"
+    )]
+    Foreign {
+        /// The first such key.
+        key: String,
+        /// Its deviation.
+        reason: String,
+    },
+    /// The shared store is damaged. Nothing of it was changed.
+    #[error(
+        "{key} in the shared store is damaged ({reason}): restore etcd from a backup, or remove the keys under {prefix} so that the master writes them anew"
+    )]
+    Corrupt {
+        /// The damaged key.
+        key: String,
+        /// The damage.
+        reason: String,
+        /// The prefix of the keys of this subnet.
+        prefix: String,
+    },
+    /// More rows share one page than a transaction of etcd can take.
+    #[error("a page of `{table}` has {bytes} bytes: a transaction of etcd takes {limit}")]
+    PageTooLarge {
+        /// The table.
+        table: String,
+        /// The page's size.
+        bytes: usize,
+        /// The largest size.
+        limit: usize,
+    },
+    /// A setting of the shared store cannot be used.
+    #[error("{what}")]
+    Setting {
+        /// What is wrong, with its file or key.
+        what: String,
     },
     /// The store was closed.
     #[error("the store is closed")]

@@ -84,7 +84,7 @@ impl Disk {
     }
 
     /// Runs `work` as `operation` on `path`, and names both when it fails.
-    pub(super) fn run<T>(
+    pub(crate) fn run<T>(
         &self,
         operation: Operation,
         path: &Path,
@@ -105,14 +105,14 @@ impl Disk {
             .map_or(Ok(()), |fault| fault(operation, path))
     }
 
-    pub(super) fn create_dir(&self, path: &Path) -> Result<(), StoreError> {
+    pub(crate) fn create_dir(&self, path: &Path) -> Result<(), StoreError> {
         self.run(Operation::CreateDirectory, path, || {
             fs::create_dir_all(path)
         })
     }
 
     /// The file's contents, `None` where there is none.
-    pub(super) fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+    pub(crate) fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
         self.run(Operation::Read, path, || match fs::read(path) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -126,7 +126,7 @@ impl Disk {
     }
 
     /// The names in a directory in order, none where there is no such directory.
-    pub(super) fn list(&self, path: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    pub(crate) fn list(&self, path: &Path) -> Result<Vec<PathBuf>, StoreError> {
         self.run(Operation::List, path, || {
             let entries = match fs::read_dir(path) {
                 Ok(entries) => entries,
@@ -188,7 +188,7 @@ impl Disk {
     }
 
     /// Flushes a file's contents, or a directory's names, to the disk.
-    pub(super) fn sync(&self, path: &Path) -> Result<(), StoreError> {
+    pub(crate) fn sync(&self, path: &Path) -> Result<(), StoreError> {
         self.run(Operation::Sync, path, || File::open(path)?.sync_all())
     }
 
@@ -206,7 +206,7 @@ impl Disk {
     }
 
     /// Removes a file, durably; none is fine.
-    pub(super) fn remove_file(&self, path: &Path) -> Result<(), StoreError> {
+    pub(crate) fn remove_file(&self, path: &Path) -> Result<(), StoreError> {
         let removed = self.run(Operation::Remove, path, || match fs::remove_file(path) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),

@@ -15,7 +15,9 @@
 mod checksum;
 mod codec;
 mod database;
+mod epoch;
 mod error;
+pub mod etcd;
 mod export;
 mod guard;
 pub mod io;
@@ -24,6 +26,8 @@ mod layout;
 mod lock;
 mod memory;
 mod records;
+pub mod replica;
+mod replicated;
 mod report;
 mod sidecar;
 mod sled_store;
@@ -31,16 +35,24 @@ mod sled_store;
 mod tests;
 
 pub use checksum::Checksum;
+pub use epoch::{Epoch, SeenEpoch, SharedStore};
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use records::{
     ChangeError, ChangeSet, LidClaim, NAMESPACE_MAX, Namespace, NamespaceError, Persisted,
     RECORD_KEY_MAX, RECORD_VALUE_MAX,
 };
+pub use replicated::{LOCAL_TABLES, Replicated};
 pub use report::{LoadReport, Origin, Quarantined};
 pub use sled_store::SledStore;
 
 /// Keeps the state that must survive a restart. One task owns it and is the only one to write.
+///
+/// A batch is a [`ChangeSet`]: rows of tables, each with its new value, and the plan's generation.
+/// *Stored* means that it survives what the back end survives when [`Store::commit`] returns: for
+/// [`SledStore`] the death of the process and of the machine's power, for
+/// [`EtcdStore`](etcd::EtcdStore) the loss of fewer than half of etcd's members, for
+/// [`MemoryStore`] nothing. [`Replicated`] stores on this machine, and lets a shared store follow.
 pub trait Store: Send {
     /// Everything that was committed, and the report of the opening.
     fn load(&mut self) -> Result<(Persisted, LoadReport), StoreError>;
@@ -49,8 +61,9 @@ pub trait Store: Send {
     ///
     /// # Errors
     ///
-    /// After an error the disk holds the state before or the state after, never a mixture, and the
-    /// same changes may be committed again once the cause is gone.
+    /// After an error the store holds the state before or the state after, and the same changes may
+    /// be committed again once the cause is gone. Only a batch that is larger than a transaction of
+    /// etcd can be there in part, row by row.
     fn commit(&mut self, changes: &ChangeSet) -> Result<(), StoreError>;
 
     /// Ends it in good order; afterwards nothing can be committed. Closing twice is fine.

@@ -178,6 +178,55 @@ impl ChangeSet {
         self.records.extend(records);
     }
 
+    /// The changes of all tables but these.
+    #[must_use]
+    pub fn without(mut self, tables: &[&str]) -> ChangeSet {
+        self.records
+            .retain(|(namespace, _), _| !tables.contains(&namespace.as_str()));
+        self
+    }
+
+    /// The changes that make `state` equal `wanted`, but for the tables `except`.
+    pub fn between(state: &Persisted, wanted: &Persisted, except: &[&str]) -> ChangeSet {
+        let mut changes = ChangeSet::new();
+        for (&guid, claim) in &wanted.claims {
+            if state.claims.get(&guid) != Some(claim) {
+                changes.claims.insert(guid, Some(*claim));
+            }
+        }
+        let gone = state.claims.keys();
+        for &guid in gone.filter(|guid| !wanted.claims.contains_key(guid)) {
+            changes.claims.insert(guid, None);
+        }
+        let rows = |state: &Persisted| -> BTreeMap<(Namespace, Vec<u8>), Vec<u8>> {
+            let tables = state.records.iter();
+            let tables = tables.filter(|(name, _)| !except.contains(&name.as_str()));
+            tables
+                .flat_map(|(name, table)| {
+                    let rows = table.iter();
+                    rows.map(|(key, value)| ((name.clone(), key.clone()), value.clone()))
+                })
+                .collect()
+        };
+        let (mut before, after) = (rows(state), rows(wanted));
+        for (key, value) in after {
+            if before.remove(&key).as_ref() != Some(&value) {
+                changes.records.insert(key, Some(value));
+            }
+        }
+        let gone = before.into_keys().map(|key| (key, None));
+        changes.records.extend(gone);
+        if wanted.plan_generation != state.plan_generation {
+            changes.plan_generation = Some(wanted.plan_generation);
+        }
+        changes
+    }
+
+    /// How many rows that is.
+    pub fn len(&self) -> usize {
+        self.claims.len() + self.records.len()
+    }
+
     /// Whether there is nothing to commit.
     pub fn is_empty(&self) -> bool {
         self.claims.is_empty() && self.records.is_empty() && self.plan_generation.is_none()
@@ -289,6 +338,41 @@ mod tests {
         at_once.apply(&first);
         assert_eq!(at_once, one_by_one);
         assert_eq!(at_once.plan_generation, 3);
+    }
+
+    #[test]
+    fn changes_between_two_states_lead_from_one_to_the_other_and_spare_excepted_tables() {
+        let (table, own) = (
+            Namespace::new("mcast").unwrap(),
+            Namespace::new("journal").unwrap(),
+        );
+        let claim = |lid| LidClaim {
+            lid: Lid(lid),
+            lmc: Lmc::ZERO,
+            last_seen: 1,
+        };
+        let state = |rows: &[(&[u8], &[u8])], claims: &[(u64, u16)], journal: &[u8]| {
+            let mut changes = ChangeSet::new();
+            for (key, value) in rows {
+                changes.set_record(&table, key, value).unwrap();
+            }
+            for &(guid, lid) in claims {
+                changes.set_claim(Guid(guid), claim(lid)).unwrap();
+            }
+            changes.set_record(&own, b"covered", journal).unwrap();
+            changes.set_plan_generation(claims.len() as u64);
+            let mut state = Persisted::default();
+            state.apply(&changes);
+            state
+        };
+        let mut one = state(&[(b"a", b"1"), (b"b", b"1")], &[(1, 1), (2, 2)], b"7");
+        let other = state(&[(b"b", b"2"), (b"c", b"1")], &[(2, 3)], b"9");
+        let changes = ChangeSet::between(&one, &other, &["journal"]);
+        assert_eq!(changes.len(), 5);
+        one.apply(&changes);
+        assert_eq!(one, state(&[(b"b", b"2"), (b"c", b"1")], &[(2, 3)], b"7"));
+        assert!(ChangeSet::between(&one, &other, &["journal"]).is_empty());
+        assert_eq!(ChangeSet::between(&one, &other, &[]).len(), 1);
     }
 
     #[test]

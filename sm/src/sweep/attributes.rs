@@ -45,6 +45,13 @@ impl Sweep {
                 Some(false) => {}
             }
         }
+        if status.is_some()
+            && let Query::Managed(key) = query
+            && Self::on_managed_refused(inventory, key)
+        {
+            self.changed = true;
+            return;
+        }
         let Some(guid) = query.node() else { return };
         if let Query::AdaptiveRouting(guid) = query {
             return self.on_ar_info(inventory, guid, None);

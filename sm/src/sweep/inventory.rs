@@ -27,6 +27,7 @@ use super::sl2vl::SlToVlImage;
 use super::writes::{Mark, Writes};
 use crate::alias_guids::AliasGuids;
 use crate::habits::{DeviceHabit, DeviceHabits, DeviceKind};
+use crate::qos::Qos;
 use crate::whole::{Step, Whole};
 
 /// State of a switch.
@@ -217,6 +218,10 @@ pub struct Inventory {
     pub named: bool,
     /// Whether sweeps read SLtoVLMappingTables: the engine in use may need them.
     pub reads_sl2vl: bool,
+    /// The operator's tables for quality of service, which sweeps read; `None` while that is off.
+    pub qos: Option<Arc<Qos>>,
+    /// Writes to images of managed attributes, by node.
+    managed_writes: Writes,
     /// Deviations of device kinds from the specification.
     pub habits: DeviceHabits,
     /// Nodes that were written, met or dropped since [`Inventory::take_touched`].
@@ -310,6 +315,21 @@ impl Inventory {
     /// The switches that were written (tables or other parts), met or dropped after `mark`.
     pub fn written_since(&self, mark: Mark) -> impl Iterator<Item = Guid> + '_ {
         self.writes.since(mark)
+    }
+
+    /// Records that what is known of the managed attributes of a port changed.
+    pub fn note_managed(&mut self, key: PortKey) {
+        self.managed_writes.note(key.node);
+    }
+
+    /// The present moment, for [`Inventory::managed_since`].
+    pub fn managed_mark(&self) -> Mark {
+        self.managed_writes.mark()
+    }
+
+    /// The nodes with ports noted by [`Inventory::note_managed`] after `mark`.
+    pub fn managed_since(&self, mark: Mark) -> impl Iterator<Item = Guid> + '_ {
+        self.managed_writes.since(mark)
     }
 
     /// Switches that route adaptively by their last ARInfo, read or set.

@@ -11,6 +11,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{PKeyTable, PortInfo, PortState};
 
 use super::inventory::{Inventory, InventoryNode, PortKey};
+use super::managed::{Origin, Source};
 use super::p_keys::{self, PKeyImage};
 use super::{Query, Sweep, SweepScope, reset};
 
@@ -101,8 +102,12 @@ impl Sweep {
         if let Some(port) = inventory.port_mut(key) {
             port.forget_tables();
         }
-        for block in inventory.managed_blocks(key) {
-            self.asked.remove(&Query::Managed(block));
+        inventory.note_managed(key);
+        let source = Source::of_sweep(inventory);
+        for origin in [Origin::Hosts, Origin::Qos] {
+            for block in source.blocks(key, origin) {
+                self.asked.remove(&Query::Managed(block));
+            }
         }
         // Earlier Gets of this sweep concerned the port before.
         for block in 0..p_keys::blocks(capacity(inventory, key)) {

@@ -39,14 +39,23 @@ pub(super) fn refresh(inventory: &mut Inventory) -> Vec<Guid> {
 /// The path to a node, and its second path.
 type Ways = (DirectedPath, Option<DirectedPath>);
 
-/// The order in which the last full search passed the switches, and its start.
+/// The last full search: its start, and the switches that it passed.
 #[derive(Clone, Debug)]
 pub(super) struct Search {
     local: PortKey,
     suspects: BTreeSet<Guid>,
-    ranks: HashMap<Guid, u32>,
+    passed: HashMap<Guid, Passed>,
     /// Nodes without a path after the last search.
     unreached: Vec<Guid>,
+}
+
+/// A switch in a search, or its start.
+#[derive(Clone, Copy, Debug)]
+struct Passed {
+    /// Its place in the order of the search.
+    rank: u32,
+    /// The first path to it. The node itself may hold another one since: that of its last NodeInfo.
+    path: DirectedPath,
 }
 
 /// Records the paths of nodes. Returns those without one.
@@ -93,7 +102,7 @@ fn follow(
                 affected.extend(peers.map(|peer| peer.node));
                 affected.insert(guid);
             }
-            None if search.ranks.contains_key(&guid) => return Err("a switch is gone"),
+            None if search.passed.contains_key(&guid) => return Err("a switch is gone"),
             None => {}
         }
     }
@@ -106,8 +115,8 @@ fn follow(
             continue;
         };
         let arrivals = search.arrivals(inventory, guid, node);
-        let is_same = arrivals.first().is_some_and(|&way| way == node.path);
-        if node.is_switch() && !(is_same && search.ranks.contains_key(&guid)) {
+        let before = search.passed.get(&guid).map(|passed| passed.path);
+        if node.is_switch() && (before.is_none() || arrivals.first() != before.as_ref()) {
             return Err("a switch is reached otherwise");
         }
         let mut arrivals = arrivals.into_iter();
@@ -129,8 +138,8 @@ impl Search {
             let Some(from) = port.peer.filter(|from| from.node != guid) else {
                 continue;
             };
-            let (Some(&rank), Some(neighbour)) =
-                (self.ranks.get(&from.node), inventory.node(from.node))
+            let (Some(passed), Some(neighbour)) =
+                (self.passed.get(&from.node), inventory.node(from.node))
             else {
                 continue;
             };
@@ -140,9 +149,9 @@ impl Search {
                 .is_some_and(|port| port.is_up() && port.peer == Some(PortKey::new(guid, number)));
             if passes_on
                 && leads_here
-                && let Ok(path) = neighbour.path.child(from.port)
+                && let Ok(path) = passed.path.child(from.port)
             {
-                arrivals.push((rank, from.port, path));
+                arrivals.push((passed.rank, from.port, path));
             }
         }
         arrivals.sort_unstable_by_key(|&(rank, port, _)| (rank, port));
@@ -173,7 +182,7 @@ fn search(inventory: &Inventory, local: PortKey) -> (Vec<Option<Ways>>, Search) 
     let mut search = Search {
         local,
         suspects: inventory.suspects.clone(),
-        ranks: HashMap::new(),
+        passed: HashMap::new(),
         unreached: Vec::new(),
     };
     let mut queue = VecDeque::new();
@@ -187,8 +196,8 @@ fn search(inventory: &Inventory, local: PortKey) -> (Vec<Option<Ways>>, Search) 
         let Some((path, _)) = ways[at] else { continue };
         let (guid, node) = nodes[at];
         if node.is_switch() || guid == local.node {
-            let rank = search.ranks.len() as u32;
-            search.ranks.insert(guid, rank);
+            let rank = search.passed.len() as u32;
+            search.passed.insert(guid, Passed { rank, path });
         }
         for (exit, peer) in exits(guid, node, local) {
             let (Some(next), Ok(way)) = (place(peer.node), path.child(exit)) else {
@@ -344,7 +353,7 @@ mod tests {
         fn incremental_paths_equal_a_full_search(
             switches in 1u64..9,
             cables in prop::collection::vec(((0u64..9, 1u8..=PORTS), (0u64..9, 1u8..=PORTS)), 1..30),
-            steps in prop::collection::vec((0u8..5, (0u64..9, 1u8..=PORTS), (0u64..9, 1u8..=PORTS)), 1..12),
+            steps in prop::collection::vec((0u8..6, (0u64..9, 1u8..=PORTS), (0u64..9, 1u8..=PORTS)), 1..12),
         ) {
             let known = |end: &End| end.0 <= switches;
             let mut cables: Vec<_> = cables.into_iter().filter(|(a, b)| known(a) && known(b) && a != b).collect();
@@ -362,6 +371,12 @@ mod tests {
                         inventory.suspects.insert(Guid(a.0));
                     }
                     3 => inventory.suspects.clear(),
+                    // The node answers by a cable that the search did not take.
+                    4 if a.0 != switches => {
+                        let path = inventory.node(Guid(b.0)).and_then(|node| node.path.child(PortNum(b.1)).ok());
+                        let node = inventory.node_mut(Guid(a.0)).expect("it was made");
+                        node.path = path.unwrap_or_default();
+                    }
                     _ => {
                         let port = inventory.port_mut(key(a)).and_then(|port| port.info.as_mut());
                         let info = port.expect("it was made");

@@ -14,6 +14,12 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = &[
     ("smpquery", "infiniband-diags"),
     ("osmtest", "opensm"),
     ("ibdmchk", "ibutils"),
+    ("etcd", "etcd-server"),
+    ("etcdctl", "etcd-client"),
+    ("openssl", "openssl"),
+    ("chromium", "chromium"),
+    ("chromedriver", "chromium-driver"),
+    ("promtool", "prometheus"),
 ];
 
 /// Directories searched besides `PATH`: Debian keeps most of these programs where an unprivileged

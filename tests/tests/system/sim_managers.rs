@@ -3,8 +3,9 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use rsm::avoid::{Drained, Part, Reason};
 use rsm::core::role::{Identity, Role};
-use rsm::core::{Activity, CoreConfig};
+use rsm::core::{Activity, Command, CoreConfig};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::SmState;
 use rsm_routing::netlist::NodeKind;
@@ -190,6 +191,45 @@ fn a_pause_without_a_successor_delays_the_push_and_loses_nothing() {
         "{findings:?}"
     );
     world.watched().assert_harmless();
+}
+
+/// Drains the spine at a trunk, by the first manager.
+fn drain(world: &mut World, ticket: u64) {
+    let (spine, port) = trunks(world)[0];
+    let part = Part::Port(rsm_ids::PortKey::new(spine, port));
+    let reason = Reason::Drained(Drained {
+        by: "alice".to_owned(),
+        since_unix_ms: ticket,
+        note: String::new(),
+        forced: false,
+        name: "a trunk".to_owned(),
+        peer: None,
+    });
+    world.command(Command::Drain {
+        parts: [(part, reason)].into(),
+        forced: false,
+        ticket,
+    });
+}
+
+#[test]
+fn a_drain_while_another_manager_becomes_master_is_declined_and_blocks_no_later_one() {
+    let mut world = two_managers([7, 5]);
+    world.pause_for(0, PAUSE);
+    world.run_for(PAUSE);
+    assert!(is_master(&world, 1));
+    // The first one still asks all managers for the master.
+    drain(&mut world, 1);
+    world.run_for(LIMIT);
+    let [(1, reason)] = world.manager().declined() else {
+        panic!("{:?}", world.manager().declined());
+    };
+    assert!(reason.contains("is master now"), "{reason}");
+    // The subnet is handed back to it.
+    assert_eq!(masters(&world), [0]);
+    drain(&mut world, 2);
+    world.settle(LIMIT);
+    assert_eq!(world.manager().done(), &[2]);
 }
 
 #[test]

@@ -153,6 +153,7 @@ fn name_of(task: Task) -> &'static str {
         Task::Port(_, PortStep::Activate) => "PortInfo, Active",
         Task::Bounce(_) => "PortInfo, Down",
         Task::PKeys(..) => "P_KeyTable",
+        Task::Managed(key) if key.is_qos() => "tables for quality of service",
         Task::Managed(_) => "GUIDInfo",
     }
 }
@@ -171,6 +172,8 @@ fn text_of(need: Need) -> &'static str {
         Need::PortZero => "PortInfo of port 0 of the switch is settled",
         Need::PortInfoAnswered => "an end port has answered its PortInfo",
         Need::PortInfoSettled => "PortInfo of the port is settled",
+        Need::PortSettings => "the Set of PortInfo that arms or configures the port is settled",
+        Need::Qos => "tables for quality of service are settled at both ends",
         Need::PKeys => "both ends hold their P_Keys",
         Need::PKeysIfEnforcing => "if the port enforces partitions, it holds its P_Keys",
         Need::PKeysOfEnforcingPeer => "P_Keys of the enforcing port at the other end are settled",

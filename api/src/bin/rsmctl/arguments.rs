@@ -1,9 +1,12 @@
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, ValueEnum};
-use rsm_api::client::Endpoint;
+use rsm_api::client::{ClientTlsFiles, Credentials, Endpoint};
 
 use crate::commands::Command;
+use crate::failure::Failure;
 use crate::table::Sort;
 
 /// Queries and controls a running rsm.
@@ -19,12 +22,24 @@ pub(crate) struct Arguments {
 /// The options of every subcommand.
 #[derive(Debug, Args)]
 pub(crate) struct Global {
-    /// The server: http://HOST:PORT or unix:/PATH; rsmctl searches the usual places if not given
+    /// The server: http://HOST:PORT, https://HOST:PORT or unix:/PATH; rsmctl searches the usual places if not given
     #[arg(long, global = true, env = "RSM_SERVER", value_name = "URL")]
     pub(crate) server: Option<Endpoint>,
     /// The Unix socket of the server, as `rsm --socket` names it; wins over --server
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
+    /// The CAs of the server's certificate, in PEM, for https
+    #[arg(long, global = true, env = "RSM_TLS_CA", value_name = "FILE", help_heading = ACCESS)]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// A client certificate to show to the server, in PEM
+    #[arg(long, global = true, env = "RSM_CERT", value_name = "FILE", help_heading = ACCESS)]
+    pub(crate) cert: Option<PathBuf>,
+    /// The private key of --cert, in PEM
+    #[arg(long, global = true, env = "RSM_KEY", value_name = "FILE", help_heading = ACCESS)]
+    pub(crate) key: Option<PathBuf>,
+    /// The file of a bearer token (JWT) to show to the server
+    #[arg(long, global = true, env = "RSM_TOKEN_FILE", value_name = "FILE", help_heading = ACCESS)]
+    pub(crate) token_file: Option<PathBuf>,
     /// The output format
     #[arg(
         long,
@@ -34,6 +49,9 @@ pub(crate) struct Global {
         value_name = "FORMAT"
     )]
     pub(crate) format: Format,
+    /// Show and read times in UTC, rather than in the zone of this machine (TZ)
+    #[arg(long, global = true)]
+    pub(crate) utc: bool,
     /// Print tables with all columns and each row on one line, rather than 100 columns wide
     #[arg(long, global = true, help_heading = TABLES)]
     pub(crate) wide: bool,
@@ -57,11 +75,55 @@ pub(crate) struct Global {
 /// The heading of the options about tables in the help of each command.
 const TABLES: &str = "Tables";
 
+/// The heading of the options about identities.
+const ACCESS: &str = "Access";
+
+/// Longest file of a token, in bytes: servers take none that long.
+const MAX_TOKEN_FILE: u64 = 64 * 1024;
+
 impl Global {
     /// The server that the command line or the environment names.
     pub(crate) fn endpoint(&self) -> Option<Endpoint> {
         let socket = self.socket.clone().map(Endpoint::Unix);
         socket.or_else(|| self.server.clone())
+    }
+
+    /// The credentials that the command line or the environment names.
+    pub(crate) fn credentials(&self) -> Result<Credentials, Failure> {
+        let identity = match (&self.cert, &self.key) {
+            (Some(cert), Some(key)) => Some((cert.clone(), key.clone())),
+            (None, None) => None,
+            (Some(_), None) => return Err(Failure::Usage("--cert needs --key".to_owned())),
+            (None, Some(_)) => return Err(Failure::Usage("--key needs --cert".to_owned())),
+        };
+        let tls = match &self.tls_ca {
+            Some(ca) => Some(ClientTlsFiles {
+                ca: ca.clone(),
+                identity,
+            }),
+            None if identity.is_some() => {
+                let text = "--cert needs --tls-ca, the CAs of the server's certificate";
+                return Err(Failure::Usage(text.to_owned()));
+            }
+            None => None,
+        };
+        let token = self.token_file.as_deref().map(token).transpose()?;
+        Ok(Credentials { tls, token })
+    }
+}
+
+/// The token in a file.
+fn token(path: &Path) -> Result<String, Failure> {
+    let failed = |reason: &dyn std::fmt::Display| {
+        Failure::Usage(format!("the token file {}: {reason}", path.display()))
+    };
+    let mut text = String::new();
+    File::open(path)
+        .and_then(|file| file.take(MAX_TOKEN_FILE).read_to_string(&mut text))
+        .map_err(|error| failed(&error))?;
+    match text.trim() {
+        "" => Err(failed(&"it is empty")),
+        token => Ok(token.to_owned()),
     }
 }
 
@@ -103,7 +165,8 @@ Examples:
 The server is the first of these that answers, unless --socket, --server or RSM_SERVER names one:
   unix:/run/rsm/rsm.sock, unix:$XDG_RUNTIME_DIR/rsm/rsm.sock, unix:/var/lib/rsm/rsm.sock,
   unix:$XDG_STATE_HOME/rsm/rsm.sock, unix:$HOME/.local/state/rsm/rsm.sock, http://127.0.0.1:50051
-Over TCP rsm serves only requests that read, unless it was started with --insecure-admin.
+Over TCP rsm serves requests that change something only to clients that prove an identity, by --cert and --key or by
+--token-file, unless it was started with --insecure-admin.
 
 Exit codes:
   0  done; also if the reader of the output ended first

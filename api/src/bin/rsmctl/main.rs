@@ -9,6 +9,7 @@ mod pager;
 mod session;
 mod table;
 mod text;
+mod time;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -19,7 +20,11 @@ use arguments::Arguments;
 
 fn main() -> ExitCode {
     completion::answer();
-    run(Arguments::parse())
+    let arguments = Arguments::parse();
+    if !arguments.global.utc {
+        time::use_local_zone();
+    }
+    run(arguments)
 }
 
 #[tokio::main(flavor = "current_thread")]

@@ -1,6 +1,8 @@
-use rsm_api::client::{connect, default_endpoints};
+use rsm_api::client::{Connection, connect_as, default_endpoints};
 use rsm_proto::List;
 use rsm_proto::v1::convergence_service_client::ConvergenceServiceClient;
+use rsm_proto::v1::counters_service_client::CountersServiceClient;
+use rsm_proto::v1::difference_service_client::DifferenceServiceClient;
 use rsm_proto::v1::fabric_service_client::FabricServiceClient;
 use rsm_proto::v1::gpu_service_client::GpuServiceClient;
 use rsm_proto::v1::maintenance_service_client::MaintenanceServiceClient;
@@ -10,7 +12,6 @@ use rsm_proto::v1::routing_service_client::RoutingServiceClient;
 use rsm_proto::v1::sa_service_client::SaServiceClient;
 use rsm_proto::v1::simulation_service_client::SimulationServiceClient;
 use rsm_proto::v1::watch_service_client::WatchServiceClient;
-use tonic::transport::Channel;
 use tonic::{Response, Status};
 
 use crate::arguments::Global;
@@ -19,7 +20,7 @@ use crate::output::Output;
 
 /// A connection to the server, and the output of the command.
 pub(crate) struct Session {
-    channel: Channel,
+    channel: Connection,
     pub(crate) output: Output,
 }
 
@@ -27,15 +28,16 @@ impl Session {
     /// Connects to the given server, or to the first default one that answers.
     pub(crate) async fn open(global: Global) -> Result<Session, Failure> {
         let output = Output::of(&global)?;
+        let credentials = global.credentials()?;
         if let Some(endpoint) = global.endpoint() {
-            return match connect(&endpoint).await {
+            return match connect_as(&endpoint, &credentials).await {
                 Ok(channel) => Ok(Session { channel, output }),
                 Err(error) => Err(Failure::unreachable(&error)),
             };
         }
         let mut tried = Vec::new();
         for endpoint in default_endpoints(|name| std::env::var_os(name)) {
-            match connect(&endpoint).await {
+            match connect_as(&endpoint, &credentials).await {
                 Ok(channel) => return Ok(Session { channel, output }),
                 Err(error) => tried.push((endpoint, error)),
             }
@@ -56,43 +58,51 @@ impl Session {
         }
     }
 
-    pub(crate) fn fabric(&self) -> FabricServiceClient<Channel> {
+    pub(crate) fn fabric(&self) -> FabricServiceClient<Connection> {
         FabricServiceClient::new(self.channel.clone())
     }
 
-    pub(crate) fn convergence(&self) -> ConvergenceServiceClient<Channel> {
+    pub(crate) fn convergence(&self) -> ConvergenceServiceClient<Connection> {
         ConvergenceServiceClient::new(self.channel.clone())
     }
 
-    pub(crate) fn partitions(&self) -> PartitionServiceClient<Channel> {
+    pub(crate) fn difference(&self) -> DifferenceServiceClient<Connection> {
+        DifferenceServiceClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn partitions(&self) -> PartitionServiceClient<Connection> {
         PartitionServiceClient::new(self.channel.clone())
     }
 
-    pub(crate) fn maintenance(&self) -> MaintenanceServiceClient<Channel> {
+    pub(crate) fn maintenance(&self) -> MaintenanceServiceClient<Connection> {
         MaintenanceServiceClient::new(self.channel.clone())
     }
 
-    pub(crate) fn multicast(&self) -> MulticastServiceClient<Channel> {
+    pub(crate) fn multicast(&self) -> MulticastServiceClient<Connection> {
         MulticastServiceClient::new(self.channel.clone())
     }
 
-    pub(crate) fn sa(&self) -> SaServiceClient<Channel> {
+    pub(crate) fn sa(&self) -> SaServiceClient<Connection> {
         SaServiceClient::new(self.channel.clone())
     }
 
-    pub(crate) fn routing(&self) -> RoutingServiceClient<Channel> {
+    pub(crate) fn counters(&self) -> CountersServiceClient<Connection> {
+        CountersServiceClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn routing(&self) -> RoutingServiceClient<Connection> {
         RoutingServiceClient::new(self.channel.clone())
     }
 
-    pub(crate) fn gpu(&self) -> GpuServiceClient<Channel> {
+    pub(crate) fn gpu(&self) -> GpuServiceClient<Connection> {
         GpuServiceClient::new(self.channel.clone())
     }
 
-    pub(crate) fn watch(&self) -> WatchServiceClient<Channel> {
+    pub(crate) fn watch(&self) -> WatchServiceClient<Connection> {
         WatchServiceClient::new(self.channel.clone())
     }
 
-    pub(crate) fn simulation(&self) -> SimulationServiceClient<Channel> {
+    pub(crate) fn simulation(&self) -> SimulationServiceClient<Connection> {
         SimulationServiceClient::new(self.channel.clone())
     }
 }

@@ -4,7 +4,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use rsm_proto::Label;
 use rsm_proto::v1;
 
-pub(crate) use rsm_api::timestamp;
+pub(crate) use crate::time::timestamp;
 
 /// The mark of an absent value.
 pub(crate) const NONE: &str = "-";

@@ -7,6 +7,7 @@ use rsm_mad::wire::smp::SMP_DATA_LEN;
 
 use super::{Handled, Request};
 use crate::fabric::default_lane;
+use crate::personality::Habit;
 
 type Data = [u8; SMP_DATA_LEN];
 
@@ -36,13 +37,18 @@ impl Request<'_> {
     ) -> Result<std::ops::RangeInclusive<u8>, Status> {
         let num_ports = self.fabric.node(self.node).num_ports;
         match named {
-            None if self.all_ports_at_once() => Ok(0..=num_ports),
+            None if self.all_ports_at_once() && !self.has(Habit::NoOptimizedSlToVl) => {
+                Ok(0..=num_ports)
+            }
             Some(port) if port.0 <= num_ports => Ok(port.0..=port.0),
             _ => Err(Status::INVALID_FIELD),
         }
     }
 
     pub(super) fn get_sl_to_vl(&mut self, modifier: u32, data: &mut Data) -> Handled {
+        if self.has(Habit::NoSlToVl) {
+            return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
+        }
         let (port, input) = if self.is_switch() {
             let input = SlToVlMapping::modifier_input(modifier);
             let output = SlToVlMapping::modifier_output(modifier);
@@ -66,6 +72,9 @@ impl Request<'_> {
     }
 
     pub(super) fn set_sl_to_vl(&mut self, modifier: u32, data: &mut Data) -> Handled {
+        if self.has(Habit::NoSlToVl) {
+            return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
+        }
         let mut row = [0; MAPPING_LEN];
         row.copy_from_slice(&data[..MAPPING_LEN]);
         data[MAPPING_LEN..].fill(0);
@@ -88,6 +97,9 @@ impl Request<'_> {
 
     /// The port, the block and how many bytes of it there are.
     fn arbitration_block(&self, modifier: u32) -> Result<(u32, u8, usize), Status> {
+        if self.has(Habit::NoVlArbitration) {
+            return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
+        }
         let number = VlArbitration::modifier_port(modifier).0;
         if self.is_switch() && number == 0 && !self.has_enhanced_port0() {
             return Err(Status::INVALID_FIELD);

@@ -117,6 +117,15 @@ habits! {
     Silent: "silent", All, 0,
         "answers nothing; directed routes through it are passed on.",
         "hung firmware behind a link that is up";
+    NoVlArbitration: "no-vl-arbitration", All, 0,
+        "refuses VLArbitrationTable (status 0x0c).",
+        "IBA 7.6.9: optional for ports with one data VL, whose VLCap some agents overstate";
+    NoSlToVl: "no-sl2vl", All, 0,
+        "refuses SLtoVLMappingTable (status 0x0c) although IsSLMappingSupported is set.",
+        "IBA 14.2.5.6 has a bit for it, which some agents set always";
+    NoOptimizedSlToVl: "no-optimized-sl2vl", Switches, 0,
+        "refuses SLtoVLMappingTable for all inputs (status 0x1c) although SwitchInfo says otherwise.",
+        "IBA 14.2.5.4: OptimizedSLtoVLMappingProgramming is newer than the firmware of many switches";
 }
 
 impl Habit {

@@ -197,6 +197,7 @@ impl Post {
         let sinks = Sinks {
             others: Box::new(|_| ()),
             sa: Some(sink),
+            performance: None,
         };
         let transport = handle.attach(node, PortNum(1), sinks).unwrap();
         let config = RmppConfig {

@@ -32,8 +32,8 @@ pub use packet::Direction;
 pub use pcapng::PcapngWriter;
 
 use super::{
-    Datagram, Inbound, IsSmError, LocalPort, Message, RemoteAddress, SaInbound, SaPort, SaSink,
-    SendError, Sink, Sinks, Transport, is_rmpp,
+    Datagram, Inbound, IsSmError, LocalPort, Message, PerformancePort, RemoteAddress, SaInbound,
+    SaPort, SaSink, SendError, Sink, Sinks, Transport, is_rmpp,
 };
 use crate::Time;
 use crate::wire::segments;
@@ -107,7 +107,11 @@ impl Trace {
 
     /// Wraps the receiving halves.
     pub fn sinks(&self, sinks: impl Into<Sinks>) -> Sinks {
-        let Sinks { others, sa } = sinks.into();
+        let Sinks {
+            others,
+            sa,
+            performance,
+        } = sinks.into();
         let wrap = |mut sink: SaSink| -> SaSink {
             let trace = self.clone();
             Box::new(move |inbound| {
@@ -126,6 +130,7 @@ impl Trace {
         Sinks {
             others: self.sink(others),
             sa: sa.map(wrap),
+            performance: performance.map(|sink| self.sink(sink)),
         }
     }
 
@@ -202,11 +207,18 @@ impl Trace {
     }
 }
 
-/// The sending half of the SA, which records outgoing datagrams and messages, sent successfully or
+/// The sending half of the SA and of performance management, which records outgoing datagrams and messages, sent successfully or
 /// not.
 pub struct TracedSaPort<P> {
     port: P,
     trace: Trace,
+}
+
+impl<P: PerformancePort> PerformancePort for TracedSaPort<P> {
+    fn send_performance(&self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError> {
+        self.trace.record(Direction::Outbound, datagram);
+        self.port.send_performance(datagram, timeout)
+    }
 }
 
 impl<P: SaPort> SaPort for TracedSaPort<P> {

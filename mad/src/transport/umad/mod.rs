@@ -131,7 +131,11 @@ fn open_as(
 ) -> Result<UmadTransport, UmadError> {
     let umad = Umad::load().map_err(UmadError::Library)?;
     let candidates = ports::candidates(selector, ports::list(umad))?;
-    let Sinks { others, sa } = sinks;
+    let Sinks {
+        others,
+        sa,
+        performance,
+    } = sinks;
     let sa = Arc::new(SaHalf::new(sa).map_err(UmadError::Wake)?);
     let (ready, local) = first_that_registers(umad, candidates, presence, sa.has_sink())?;
     let mut transport = UmadTransport {
@@ -142,6 +146,7 @@ fn open_as(
         sinks: Some(Sinks {
             others,
             sa: SaHalf::sink(&sa),
+            performance,
         }),
         sa,
         is_sm: None,
@@ -320,6 +325,7 @@ impl UmadTransport {
             .map_err(|source| UmadError::Thread { device, source })?;
         self.sa.open(Agent {
             id: agents.for_class(Class::SUBNET_ADMINISTRATION),
+            performance: agents.for_class(Class::PERFORMANCE),
             shared: Arc::clone(&shared),
         });
         self.opened = Some(Opened {
@@ -371,7 +377,7 @@ impl UmadTransport {
         Ok(())
     }
 
-    /// The sending half of the SA; it stays usable after the port is opened again.
+    /// The sending half of the SA and of performance management; it stays usable after the port is opened again.
     pub fn sa(&self) -> UmadSaPort {
         UmadSaPort {
             half: Arc::clone(&self.sa),

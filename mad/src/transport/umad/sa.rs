@@ -8,16 +8,21 @@ use parking_lot::{Mutex, RwLock};
 use super::ffi::{OpenPort, Readiness, Wake};
 use super::receiver::{ReadFailures, Shared, of_sa};
 use super::{device, whole_milliseconds};
-use crate::transport::{LocalPort, RemoteAddress, SaInbound, SaPort, SaSink, SendError, is_rmpp};
+use crate::transport::{
+    Datagram, LocalPort, PerformancePort, RemoteAddress, SaInbound, SaPort, SaSink, SendError,
+    is_rmpp,
+};
 use crate::wire::header::Class;
 
 /// How often the kernel resends an unacknowledged segment. It waits 2 s each time.
 const RMPP_RETRIES: u8 = 4;
 
-/// The agent of the SA on an open port.
+/// The agents of the SA and of performance management on an open port.
 #[derive(Clone)]
 pub(super) struct Agent {
     pub(super) id: Option<u32>,
+    /// That of performance management, whose answers the receive thread reads.
+    pub(super) performance: Option<u32>,
     pub(super) shared: Arc<Shared>,
 }
 
@@ -162,6 +167,43 @@ pub struct UmadSaPort {
     pub(super) known: LocalPort,
 }
 
+impl UmadSaPort {
+    /// Sends with the agent of `class`: the SA, or performance management.
+    fn send_as(
+        &self,
+        class: Class,
+        bytes: &[u8],
+        remote: &RemoteAddress,
+        timeout: Duration,
+    ) -> Result<(), SendError> {
+        // A copy, so that reopening the port never waits while the kernel copies a long message.
+        let agent = self.half.agent.read().clone().ok_or(SendError::Closed)?;
+        if agent.shared.gone.load(Ordering::Acquire) {
+            return Err(SendError::Closed);
+        }
+        let id = match class {
+            Class::PERFORMANCE => agent.performance,
+            _ => agent.id,
+        };
+        let id = id.ok_or(SendError::UnsupportedClass { class })?;
+        let retries = if is_rmpp(bytes) { RMPP_RETRIES } else { 0 };
+        let timeout = whole_milliseconds(timeout);
+        let port = agent.shared.ports.of_class(class);
+        let sent = port.send(id, bytes, remote, timeout, retries);
+        agent.shared.sent(&sent);
+        sent.map_err(|source| SendError::Io {
+            device: device(&agent.shared.local.read()),
+            source,
+        })
+    }
+}
+
+impl PerformancePort for UmadSaPort {
+    fn send_performance(&self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError> {
+        self.send_as(Class::PERFORMANCE, &datagram.mad, &datagram.remote, timeout)
+    }
+}
+
 impl SaPort for UmadSaPort {
     fn does_rmpp(&self) -> bool {
         true
@@ -173,23 +215,7 @@ impl SaPort for UmadSaPort {
         remote: &RemoteAddress,
         timeout: Duration,
     ) -> Result<(), SendError> {
-        // A copy, so that reopening the port never waits while the kernel copies a long message.
-        let agent = self.half.agent.read().clone().ok_or(SendError::Closed)?;
-        if agent.shared.gone.load(Ordering::Acquire) {
-            return Err(SendError::Closed);
-        }
-        let id = agent.id.ok_or(SendError::UnsupportedClass {
-            class: Class::SUBNET_ADMINISTRATION,
-        })?;
-        let retries = if is_rmpp(bytes) { RMPP_RETRIES } else { 0 };
-        let timeout = whole_milliseconds(timeout);
-        let port = agent.shared.ports.of_class(Class::SUBNET_ADMINISTRATION);
-        let sent = port.send(id, bytes, remote, timeout, retries);
-        agent.shared.sent(&sent);
-        sent.map_err(|source| SendError::Io {
-            device: device(&agent.shared.local.read()),
-            source,
-        })
+        self.send_as(Class::SUBNET_ADMINISTRATION, bytes, remote, timeout)
     }
 
     fn local_port(&self) -> LocalPort {
@@ -271,6 +297,7 @@ mod tests {
         });
         half.open(Agent {
             id: Some(0),
+            performance: Some(3),
             shared: Arc::clone(&shared),
         });
         (UmadSaPort { half, known }, shared, came, far)

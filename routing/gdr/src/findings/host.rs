@@ -2,113 +2,93 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{GpuFinding, GpuFindingKind, PortName};
+use super::inventories::{missing_text, port_name};
+use super::{Explained, GpuFinding, GpuFindingKind, PortName, links};
 use crate::Analysis;
 use crate::hints::HintReason;
 use crate::host::Host;
 use crate::hosts::HostOrigin;
-use crate::inventory::{LinkFamily, LinkShape, Tier};
-use crate::join::{JoinConflict, Joined, NotJoined};
+use crate::inventory::Tier;
+use crate::join::{Joined, NotJoined};
 use crate::roles::TrafficRole;
 
+/// The findings of a host; `explained` are its devices whose faults other findings tell.
 pub(super) fn find(
     analysis: &Analysis,
     place: usize,
-    conflicts: &[JoinConflict],
+    explained: &Explained,
     findings: &mut Vec<GpuFinding>,
 ) {
     let host = &analysis.hosts[place];
-    let new = |kind, evidence: String| GpuFinding {
-        kind,
-        host: host.name.clone(),
-        gpus: Vec::new(),
-        ports: Vec::new(),
-        evidence,
-    };
-    let name = |port: usize| PortName {
-        host: host.name.clone(),
-        device: host.inventory.hca_ports[port].label(),
-    };
-    join(analysis, host, conflicts, &name, findings, &new);
-    tiers(analysis, place, &name, findings, &new);
-    wrong_numa(host, findings, &new);
+    let new = |kind, evidence: String| GpuFinding::new(kind, &host.name, evidence);
+    let name = |port: usize| port_name(host, port);
+    let mut told = explained.gpus.clone();
+    unjoined(analysis, place, explained, &mut told, findings);
+    tiers(analysis, place, &told, &name, findings, &new);
+    if explained.gpus.is_empty() {
+        wrong_numa(host, findings, &new);
+    }
     if host.origin == HostOrigin::Own {
-        nvlinks(host, findings, &new);
-        let age = analysis.config.now.saturating_sub(host.seen);
-        if analysis.config.max_age.is_some_and(|most| age > most) {
-            findings.push(new(
-                GpuFindingKind::StaleInventory,
-                format!("seen {age} seconds ago"),
-            ));
-        }
+        links::within(host, explained, findings);
     }
 }
 
-fn join(
+/// Ports that are not in the fabric; adds the GPUs that have to use another port to `told`.
+fn unjoined(
     analysis: &Analysis,
-    host: &Host,
-    conflicts: &[JoinConflict],
-    name: &impl Fn(usize) -> PortName,
+    place: usize,
+    explained: &Explained,
+    told: &mut BTreeSet<usize>,
     findings: &mut Vec<GpuFinding>,
-    new: &impl Fn(GpuFindingKind, String) -> GpuFinding,
 ) {
-    let Some(fabric) = &analysis.fabric else {
+    if analysis.fabric.is_none() {
         return;
-    };
-    for conflict in conflicts {
-        let told = |(key, index): (crate::join::JoinKey, u32)| {
-            let port = fabric.port(index);
-            format!(
-                "{} says {} ({})",
-                key.name(),
-                port.guid,
-                port.description.escape_debug()
-            )
-        };
-        let evidence = format!("{}, {}", told(conflict.kept), told(conflict.other));
-        let mut finding = new(GpuFindingKind::JoinConflict, evidence);
-        finding.ports.push(name(conflict.port));
-        findings.push(finding);
     }
-    let mut missing: BTreeMap<NotJoined, Vec<PortName>> = BTreeMap::new();
+    let host = &analysis.hosts[place];
+    let mut missing: BTreeMap<NotJoined, Vec<usize>> = BTreeMap::new();
     for (port, joined) in host.joined.iter().enumerate() {
         // Ethernet ports belong to no fabric, and a port that no source declares InfiniBand is not
         // missing.
         if let Joined::Not(reason) = joined
             && host.roles[port].0 != TrafficRole::Outside
+            && !explained.ports.contains(&port)
         {
-            missing.entry(*reason).or_default().push(name(port));
+            missing.entry(*reason).or_default().push(port);
         }
     }
     for (reason, ports) in missing {
-        let (kind, text) = match reason {
-            NotJoined::Ethernet => continue,
-            NotJoined::Down => (GpuFindingKind::Unjoined, "the host says that they are down"),
-            NotJoined::NotInFabric => (
-                GpuFindingKind::Unjoined,
-                "nothing in the fabric has their GUIDs or names",
-            ),
-            NotJoined::Ambiguous => (
-                GpuFindingKind::Unjoined,
-                "several ports of the fabric match",
-            ),
-            NotJoined::Taken => (
-                GpuFindingKind::PortClaimedTwice,
-                "another host's inventory has the same",
-            ),
+        let Some(text) = missing_text(reason) else {
+            continue;
         };
-        let mut finding = new(
-            kind,
-            format!("{} ports are not joined: {text}", ports.len()),
-        );
-        finding.ports = ports;
+        let waiting: Vec<usize> = analysis.hints[place]
+            .iter()
+            .filter(|hint| hint.reason == HintReason::NearerIsDown || hint.port().is_none())
+            .map(|hint| hint.gpu)
+            .filter(|&gpu| {
+                let local =
+                    |&port: &usize| host.inventory.tier(gpu, port).is_some_and(Tier::is_local);
+                ports.iter().any(local)
+            })
+            .collect();
+        let mut evidence = format!("{} ports are not joined: {text}", ports.len());
+        if !waiting.is_empty() {
+            evidence.push_str("; GPUs beside them have to use other ports");
+        }
+        let mut finding = GpuFinding::new(GpuFindingKind::Unjoined, &host.name, evidence);
+        finding.gpus = waiting
+            .iter()
+            .map(|&gpu| host.inventory.gpus[gpu].index)
+            .collect();
+        finding.ports = ports.iter().map(|&port| port_name(host, port)).collect();
         findings.push(finding);
+        told.extend(waiting);
     }
 }
 
 fn tiers(
     analysis: &Analysis,
     place: usize,
+    told: &BTreeSet<usize>,
     name: &impl Fn(usize) -> PortName,
     findings: &mut Vec<GpuFinding>,
     new: &impl Fn(GpuFindingKind, String) -> GpuFinding,
@@ -123,7 +103,7 @@ fn tiers(
             .filter_map(|&port| host.inventory.tier(hint.gpu, port))
             .min();
         // A coherent link, or a PCIe function for it, makes up for the distance.
-        if hint.gdr.is_expected() {
+        if hint.gdr.is_expected() || told.contains(&hint.gpu) {
             continue;
         }
         match best {
@@ -214,83 +194,4 @@ fn wrong_numa(
         .map(|&gpu| host.inventory.gpus[gpu].index)
         .collect();
     findings.push(finding);
-}
-
-fn nvlinks(
-    host: &Host,
-    findings: &mut Vec<GpuFinding>,
-    new: &impl Fn(GpuFindingKind, String) -> GpuFinding,
-) {
-    let inventory = &host.inventory;
-    let gpus = inventory.gpus.len();
-    let mut report = |gpus: Vec<u16>, found: u32, expected: u32| {
-        let list: Vec<String> = gpus.iter().map(|gpu| format!("GPU{gpu}")).collect();
-        let mut finding = new(
-            GpuFindingKind::NvLinkDegraded,
-            format!(
-                "{} {found} links: expected {expected}",
-                match gpus.len() {
-                    1 => format!("{} has", list[0]),
-                    _ => format!("{} share", list.join(" and ")),
-                }
-            ),
-        );
-        finding.gpus = gpus;
-        findings.push(finding);
-    };
-    let index = |gpu: usize| inventory.gpus[gpu].index;
-    match inventory.link_shape() {
-        LinkShape::None => {}
-        LinkShape::Switched { links } => {
-            // A GPU that has lost links has fewer to every other GPU; an intact one has all of its
-            // links to most.
-            let width = |gpu: usize| {
-                let peers = (0..gpus).filter(|&peer| peer != gpu);
-                peers
-                    .map(|peer| inventory.links_between(gpu, peer))
-                    .max()
-                    .unwrap_or(0)
-            };
-            let told = |gpu: usize| {
-                inventory.gpus[gpu]
-                    .switch_links
-                    .unwrap_or_else(|| width(gpu))
-            };
-            let degraded: Vec<usize> = (0..gpus).filter(|&gpu| told(gpu) < links).collect();
-            for &gpu in &degraded {
-                report(vec![index(gpu)], u32::from(told(gpu)), u32::from(links));
-            }
-            for a in 0..gpus {
-                for b in a + 1..gpus {
-                    let between = inventory.links_between(a, b);
-                    if between < told(a).min(told(b)).min(links) {
-                        report(
-                            vec![index(a), index(b)],
-                            u32::from(between),
-                            u32::from(links),
-                        );
-                    }
-                }
-            }
-        }
-        LinkShape::FullMesh | LinkShape::PartialMesh => {
-            // Every GPU of an NVLink mesh has the same number of links, and one that has none is
-            // not of it. XGMI meshes give the dies of one card different numbers.
-            if inventory.link_family == LinkFamily::Xgmi {
-                return;
-            }
-            let sums: Vec<u32> = (0..gpus).map(|gpu| inventory.links_of(gpu)).collect();
-            let most = sums.iter().copied().max().unwrap_or(0);
-            let short: Vec<usize> = (0..gpus)
-                .filter(|&gpu| sums[gpu] > 0 && sums[gpu] < most)
-                .collect();
-            if !short.is_empty() && 2 * short.len() <= gpus {
-                report(
-                    short.iter().map(|&gpu| index(gpu)).collect(),
-                    sums[short[0]],
-                    most,
-                );
-            }
-        }
-    }
 }

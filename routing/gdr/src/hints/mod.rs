@@ -178,7 +178,8 @@ pub(super) fn hints(
 /// of them work.
 pub(crate) fn wanted(host: &Host, place: usize, rails: Option<&Rails>) -> Vec<Vec<SwitchIdx>> {
     let rail = |port: &usize| Some(rails?.rail(place, host.slot(*port)?)?.leaf);
-    let assigned = host.assign_among(&host.slots, |_, _| 0);
+    let ports: Vec<usize> = host.compute_slots().collect();
+    let assigned = host.assign_among(&ports, |_, _| 0);
     assigned
         .iter()
         .map(|ports| ports.iter().filter_map(rail).collect())

@@ -47,7 +47,7 @@ impl Blocks {
             let of_rails = unit.rails.iter().flatten().map(|rail| rail.leaf);
             let ports = |&host: &usize| {
                 let host = &survey.hosts[host];
-                let joined = host.slots.iter().map(|&slot| host.joined[slot].port());
+                let joined = host.compute_slots().map(|port| host.joined[port].port());
                 joined.flatten().collect()
             };
             Block {

@@ -77,6 +77,8 @@ struct PortEntry {
     data_direct: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     gdr: Option<bool>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    virtual_function: bool,
 }
 
 #[derive(Serialize, Deserialize, Clone, Copy)]
@@ -171,6 +173,7 @@ fn model(file: Host) -> Result<HostInventory, ImportReason> {
             active: port.active,
             data_direct: port.data_direct,
             gdr: port.gdr,
+            virtual_function: port.virtual_function,
             device: port.device,
         });
     }
@@ -253,6 +256,7 @@ pub fn to_json(host: &HostInventory) -> String {
                 active: port.active,
                 data_direct: port.data_direct,
                 gdr: port.gdr,
+                virtual_function: port.virtual_function,
             })
             .collect(),
         tiers: (0..host.gpus.len())

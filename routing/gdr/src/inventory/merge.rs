@@ -160,6 +160,7 @@ impl HostInventory {
         mine.active = port.active.or(mine.active);
         mine.gdr = mine.gdr.or(port.gdr);
         mine.data_direct |= port.data_direct;
+        mine.virtual_function |= port.virtual_function;
         at
     }
 

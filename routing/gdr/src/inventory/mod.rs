@@ -127,6 +127,8 @@ pub struct HcaPort {
     pub data_direct: bool,
     /// Whether the driver can do GPUDirect RDMA with it.
     pub gdr: Option<bool>,
+    /// Whether the source names it a virtual function (SR-IOV).
+    pub virtual_function: bool,
 }
 
 impl HcaPort {
@@ -145,6 +147,7 @@ impl HcaPort {
             active: None,
             data_direct: false,
             gdr: None,
+            virtual_function: false,
         }
     }
 
@@ -215,6 +218,32 @@ impl HostInventory {
         let inside = port < self.hca_ports.len();
         let tier = self.tiers.get(gpu * self.hca_ports.len() + port);
         tier.copied().flatten().filter(|_| inside)
+    }
+
+    /// Whether a port is of a virtual function: the source states it, or it is a function that no
+    /// adapter has as a physical one, beside function 0 of the same card.
+    ///
+    /// An adapter has at most two physical functions, .0 and .1; virtual ones follow, also as
+    /// further devices of the bus (ARI), with the card's system image GUID.
+    pub fn is_virtual_function(&self, port: usize) -> bool {
+        let entry = &self.hca_ports[port];
+        let Some(pci) = entry.pci.filter(|_| !entry.data_direct) else {
+            return entry.virtual_function;
+        };
+        let physical = |other: &HcaPort| {
+            let Some(first) = other.pci.filter(|first| first.function == 0) else {
+                return false;
+            };
+            let same_bus = (first.domain, first.bus) == (pci.domain, pci.bus);
+            let same_card = other.system_image_guid.is_some()
+                && other.system_image_guid == entry.system_image_guid;
+            let beyond = match first.device == pci.device {
+                true => pci.function > 1,
+                false => first.device < pci.device && same_card,
+            };
+            same_bus && beyond && !other.virtual_function
+        };
+        entry.virtual_function || self.hca_ports.iter().any(physical)
     }
 
     /// The nearest any GPU is to a port.

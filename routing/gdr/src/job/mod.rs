@@ -158,8 +158,9 @@ impl Analysis {
         let unit = self.rails.unit_of[host].unwrap_or(u32::MAX);
         let domain = entry.inventory.domain.as_ref().map(ToString::to_string);
         let place = self.fabric.as_ref().and_then(|fabric| {
-            let joined = entry.slots.iter().map(|&slot| entry.joined[slot].port());
-            let mut ports = joined.flatten().map(|port| fabric.port(port));
+            let joined = entry.compute_slots().map(|port| entry.joined[port].port());
+            let joined: Vec<u32> = joined.flatten().collect();
+            let mut ports = joined.iter().map(|&port| fabric.port(port));
             let position = fabric.positions.place(ports.clone().map(|port| port.guid));
             position.or_else(|| Some(u32::from(ports.next()?.leaf_port.0)))
         });
@@ -192,7 +193,7 @@ impl Analysis {
             .map(|&host| self.hosts[host].name.as_str())
             .collect();
         for finding in &self.findings {
-            let concerns = in_job.contains(finding.host.as_str())
+            let concerns = finding.hosts().any(|host| in_job.contains(host))
                 || finding
                     .ports
                     .iter()
@@ -202,7 +203,9 @@ impl Analysis {
             if concerns && serious {
                 warnings.push(format!(
                     "{}: {}: {}",
-                    finding.host, finding.kind, finding.evidence
+                    finding.subject(),
+                    finding.kind,
+                    finding.evidence
                 ));
             }
         }
@@ -233,7 +236,7 @@ impl Analysis {
         }
         let widths: BTreeSet<usize> = hosts
             .iter()
-            .map(|&host| self.hosts[host].slots.len())
+            .map(|&host| self.hosts[host].compute_slots().count())
             .collect();
         if widths.len() > 1 {
             warnings.push("hosts with different numbers of compute ports".to_owned());

@@ -59,7 +59,8 @@ fn rails(analysis: &Analysis, out: &mut Exposition) {
         let (mut aligned, mut all) = (0, 0);
         for &host in &unit.hosts {
             let entry = &analysis.hosts[host];
-            for (slot, &port) in entry.slots.iter().enumerate() {
+            for (slot, port) in entry.slots.iter().enumerate() {
+                let Some(port) = *port else { continue };
                 let leaf = entry.joined[port].port().map(|port| fabric.port(port).leaf);
                 let rail = unit.rails.get(slot).copied().flatten();
                 if let (Some(leaf), Some(rail)) = (leaf, rail) {
@@ -86,12 +87,13 @@ fn rails(analysis: &Analysis, out: &mut Exposition) {
 }
 
 fn unjoined(analysis: &Analysis, out: &mut Exposition) {
-    const REASONS: [(NotJoined, &str); 5] = [
+    const REASONS: [(NotJoined, &str); 6] = [
         (NotJoined::Ethernet, "ethernet"),
         (NotJoined::Down, "down"),
         (NotJoined::NotInFabric, "not-in-fabric"),
         (NotJoined::Ambiguous, "ambiguous"),
         (NotJoined::Taken, "taken"),
+        (NotJoined::VirtualFunction, "virtual-function"),
     ];
     out.gauge(
         "rsm_gdr_unjoined_devices",

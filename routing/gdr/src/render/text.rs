@@ -17,11 +17,7 @@ pub fn describe(analysis: &Analysis, host: &str) -> Option<String> {
     let _ = ports(&mut out, host);
     let _ = matrix(&mut out, host);
     let _ = hints(&mut out, host, &analysis.hints[place]);
-    let findings: Vec<_> = analysis
-        .findings
-        .iter()
-        .filter(|finding| finding.host == host.name)
-        .collect();
+    let findings: Vec<_> = analysis.findings_of(&host.name).collect();
     if !findings.is_empty() {
         let _ = writeln!(out, "\nfindings");
         for finding in findings {

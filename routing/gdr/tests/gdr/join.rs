@@ -160,10 +160,8 @@ fn a_port_that_is_down_moves_no_other_off_its_rail() {
     let fleet = unit();
     let netlist = without_cables(&fleet, &[3]);
     let analysis = analyse(&netlist, &fleet.inventory, AnalysisConfig::default());
-    assert_eq!(
-        kinds(&analysis),
-        [GpuFindingKind::GdrTierPoor, GpuFindingKind::Unjoined]
-    );
+    // One fault, one finding: the port, with the GPU that has to use another one.
+    assert_eq!(kinds(&analysis), [GpuFindingKind::Unjoined]);
     assert_eq!(analysis.findings[0].gpus, [3]);
     let hint = &analysis.hints[0][3];
     assert_eq!(

@@ -1,8 +1,10 @@
 //! Hints for whole fleets: generated ones, and samples of real machines.
 
+mod faults;
 mod fleet;
 mod host_order;
 mod import;
 mod join;
 mod render;
 mod samples;
+mod table;

@@ -32,10 +32,16 @@ struct UnitPart {
 struct FindingPart {
     kind: &'static str,
     severity: &'static str,
+    /// The first of the hosts with the same fault.
     host: String,
+    /// The other ones.
+    also: Vec<String>,
+    #[serde(skip)]
+    subject: String,
     gpus: Vec<u16>,
     ports: Vec<String>,
     evidence: String,
+    effect: &'static str,
     advice: &'static str,
 }
 
@@ -61,9 +67,12 @@ impl Summary {
                 GpuSeverity::Error => "error",
             },
             host: finding.host.clone(),
+            also: finding.also.clone(),
+            subject: finding.subject(),
             gpus: finding.gpus.clone(),
             ports: finding.ports.iter().map(ToString::to_string).collect(),
             evidence: finding.evidence.clone(),
+            effect: finding.kind.effect(),
             advice: finding.kind.advice(),
         });
         Summary {
@@ -106,8 +115,9 @@ impl Summary {
             writeln!(
                 out,
                 "{:<8} {} {}: {}",
-                finding.severity, finding.host, finding.kind, finding.evidence
+                finding.severity, finding.subject, finding.kind, finding.evidence
             )?;
+            writeln!(out, "         {}", finding.effect)?;
             writeln!(out, "         {}", finding.advice)?;
         }
         Ok(())

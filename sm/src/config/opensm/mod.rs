@@ -14,7 +14,8 @@ mod value;
 use std::path::Path;
 
 pub use self::outcome::{KeyGroup, KeyOutcome};
-pub(super) use self::value::{Convert, number};
+pub(super) use self::value::Convert;
+pub(crate) use self::value::number;
 
 use self::keys::{Fate, Missing, is_idle, others};
 use self::value::{Taken, take};
@@ -22,7 +23,7 @@ use super::field::ConfigKey;
 use super::finding::{ConfigFinding, ConfigSeverity, Findings};
 use super::schema::fields;
 use super::suggest::nearest;
-use super::{Config, Enforcement};
+use super::{Config, Enforcement, KeyOrigins};
 
 /// A value that is not set.
 const UNSET: &str = "(null)";
@@ -32,12 +33,14 @@ const NO_ENFORCEMENT: &str = "no_partition_enforcement";
 
 /// An `opensm.conf` as read.
 #[derive(Debug)]
-pub(super) struct OpensmConf {
+pub(crate) struct OpensmConf {
     /// Of use only if no finding is an error.
-    pub(super) config: Config,
-    pub(super) findings: Vec<ConfigFinding>,
+    pub(crate) config: Config,
+    pub(crate) findings: Vec<ConfigFinding>,
     /// The outcome of each key, in the order of the file.
-    pub(super) outcomes: Vec<KeyOutcome>,
+    pub(crate) outcomes: Vec<KeyOutcome>,
+    /// The line of each key of rsm that an obeyed key sets.
+    pub(crate) origins: KeyOrigins,
 }
 
 /// Reads `text`; the configuration is of use only if no finding is an error.
@@ -47,7 +50,7 @@ pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<ConfigFinding>) {
 }
 
 /// Reads `text`, with the outcome of each key.
-pub(super) fn read(file: &Path, text: &str) -> OpensmConf {
+pub(crate) fn read(file: &Path, text: &str) -> OpensmConf {
     let mut config = Config::default();
     config.partitions.file_may_be_missing = true;
     let mut reader = Reader {
@@ -56,10 +59,14 @@ pub(super) fn read(file: &Path, text: &str) -> OpensmConf {
         findings: Findings::new(file, text),
         taken: Findings::new(file, text),
         outcomes: Vec::new(),
-        unenforced: false,
+        origins: KeyOrigins::default(),
+        file,
+        line: 0,
+        unenforced: None,
     };
     let mut offset = 0;
     for line in text.split_inclusive('\n') {
+        reader.line += 1;
         if let Some(entry) = Entry::of(line, offset) {
             reader.entry(&entry);
         }
@@ -96,6 +103,13 @@ impl<'a> Entry<'a> {
         })
     }
 
+    /// The value, if it is set and may be told.
+    fn told(&self) -> Option<String> {
+        let value = unquoted(self.value);
+        let is_told = value != UNSET && !value.is_empty() && !is_secret(self.key);
+        is_told.then(|| value.to_owned())
+    }
+
     /// The entry as a finding quotes it, without secret keys: findings are logged.
     fn shown(&self) -> String {
         let Entry { key, value, .. } = self;
@@ -125,7 +139,12 @@ struct Reader<'a> {
     /// Notes about obeyed keys, in the order of `outcomes`.
     taken: Findings,
     outcomes: Vec<KeyOutcome>,
-    unenforced: bool,
+    origins: KeyOrigins,
+    file: &'a Path,
+    /// The line that is read, from 1.
+    line: usize,
+    /// The place that turns enforcement off.
+    unenforced: Option<String>,
 }
 
 impl Reader<'_> {
@@ -145,6 +164,8 @@ impl Reader<'_> {
     }
 
     fn taken(&mut self, entry: &Entry<'_>, field: &ConfigKey, taken: Taken) {
+        let place = self.place();
+        self.origins.set(field.section, field.key, place);
         match taken {
             Taken::Set { note: None } => {
                 let value = match is_secret(entry.key) {
@@ -168,7 +189,7 @@ impl Reader<'_> {
     }
 
     fn no_enforcement(&mut self, entry: &Entry<'_>) {
-        self.unenforced = match unquoted(entry.value).to_ascii_uppercase().as_str() {
+        let is_off = match unquoted(entry.value).to_ascii_uppercase().as_str() {
             "TRUE" => true,
             "FALSE" => false,
             _ => {
@@ -177,7 +198,8 @@ impl Reader<'_> {
                 return self.say(at, severity, entry.shown(), expected);
             }
         };
-        let effect = match self.unenforced {
+        self.unenforced = is_off.then(|| self.place());
+        let effect = match is_off {
             true => "partitions.enforcement = \"off\"",
             false => "partitions.enforcement stays",
         };
@@ -233,9 +255,16 @@ impl Reader<'_> {
         self.record(entry, KeyGroup::Unknown);
     }
 
+    /// The file and line that is read.
+    fn place(&self) -> String {
+        format!("{}:{}", self.file.display(), self.line)
+    }
+
     fn record(&mut self, entry: &Entry<'_>, group: KeyGroup) {
         self.outcomes.push(KeyOutcome {
             key: entry.key.to_owned(),
+            line: self.line,
+            value: entry.told(),
             group,
             taken: None,
         });
@@ -246,8 +275,9 @@ impl Reader<'_> {
     }
 
     fn finish(mut self) -> OpensmConf {
-        if self.unenforced {
+        if let Some(place) = self.unenforced {
             self.config.partitions.enforcement = Enforcement::Off;
+            self.origins.set("partitions", "enforcement", place);
         }
         let obeyed = self.outcomes.iter_mut();
         let obeyed = obeyed.filter(|outcome| outcome.group == KeyGroup::Obeyed);
@@ -258,6 +288,7 @@ impl Reader<'_> {
             config: self.config,
             findings: self.findings.finish(),
             outcomes: self.outcomes,
+            origins: self.origins,
         }
     }
 }

@@ -41,6 +41,10 @@ impl fmt::Display for KeyGroup {
 pub struct KeyOutcome {
     /// The key.
     pub key: String,
+    /// Its line in the file, from 1.
+    pub line: usize,
+    /// Its value; `None` if it is not set, or secret.
+    pub value: Option<String>,
     /// Its group.
     pub group: KeyGroup,
     /// For an obeyed key, the key of rsm that has its value, as a note.

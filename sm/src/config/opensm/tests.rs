@@ -49,7 +49,8 @@ fn keys_with_a_counterpart_are_taken() {
 
 #[test]
 fn keys_without_a_counterpart_are_reported_with_their_line() {
-    let (config, findings) = read("lmc 0\nqos FALSE\n  lcm 1\nrouting_engine ftree,updn\n");
+    let (config, findings) =
+        read("lmc 0\ncongestion_control FALSE\n  lcm 1\nrouting_engine ftree,updn\n");
     assert_eq!(config.routing.engine, EngineKind::FabricTree);
     let said: Vec<_> = findings
         .iter()
@@ -142,7 +143,7 @@ fn groups(text: &str) -> (Vec<KeyGroup>, Vec<String>) {
 #[test]
 fn every_key_is_in_one_of_four_groups() {
     use KeyGroup::{NotAvailable, NotNeeded, Obeyed, Unknown};
-    let text = "lmc 1\nqos TRUE\nqos FALSE\ncc_key 0x12\nuse_ucast_cache TRUE\nvirt_enabled 2\n\
+    let text = "lmc 1\ncongestion_control TRUE\ncongestion_control FALSE\ncc_key 0x12\nuse_ucast_cache TRUE\nvirt_enabled 2\n\
                 sharp_enable TRUE\nmax_wire_smp 4\nrouting_engine ar_updn\n";
     let (groups, findings) = groups(text);
     let expected = [
@@ -158,10 +159,13 @@ fn every_key_is_in_one_of_four_groups() {
     ];
     assert_eq!(groups, expected);
     assert_eq!(findings.len(), 8);
-    assert!(findings[0].starts_with("opensm.conf:2:1: warning: qos is `TRUE`: not available: "));
+    assert!(
+        findings[0]
+            .starts_with("opensm.conf:2:1: warning: congestion_control is `TRUE`: not available: ")
+    );
     assert_eq!(
         findings[1],
-        "opensm.conf:3:1: note: qos is `FALSE`: not needed here: this value asks for nothing that rsm does not do"
+        "opensm.conf:3:1: note: congestion_control is `FALSE`: not needed here: this value asks for nothing that rsm does not do"
     );
     assert!(
         findings[2].starts_with("opensm.conf:4:1: note: cc_key is set: "),

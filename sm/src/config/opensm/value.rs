@@ -23,6 +23,10 @@ pub(in super::super) enum Convert {
     Seconds,
     /// TRUE or FALSE.
     Flag,
+    /// The same. With this value, OpenSM's default, rsm keeps its own default.
+    FlagUnless(bool),
+    /// A number; -1 is not set.
+    Limit,
     /// A GUID, zero for none.
     Guid,
     /// A file or directory name.
@@ -104,11 +108,13 @@ fn given(convert: Convert, value: &str) -> Result<Option<Given<'_>>, Option<&'st
             number => Given::Number(number),
         },
         Convert::Seconds => Given::Number(read()?.checked_mul(1000).ok_or(None)?),
-        Convert::Flag => match value.to_ascii_uppercase().as_str() {
-            "TRUE" => Given::Flag(true),
-            "FALSE" => Given::Flag(false),
-            _ => return Err(Some("expected TRUE or FALSE")),
+        Convert::Flag => Given::Flag(flag(value)?),
+        Convert::FlagUnless(default) => match flag(value)? {
+            flag if flag == default => return Ok(None),
+            flag => Given::Flag(flag),
         },
+        Convert::Limit if value == "-1" => return Ok(None),
+        Convert::Limit => Given::Number(read()?),
         Convert::PathUnless(default) if value == default => return Ok(None),
         Convert::Guid
         | Convert::Path
@@ -121,6 +127,14 @@ fn given(convert: Convert, value: &str) -> Result<Option<Given<'_>>, Option<&'st
             mask => Given::Number(mask),
         },
     }))
+}
+
+fn flag(value: &str) -> Result<bool, Option<&'static str>> {
+    match value.to_ascii_uppercase().as_str() {
+        "TRUE" => Ok(true),
+        "FALSE" => Ok(false),
+        _ => Err(Some("expected TRUE or FALSE")),
+    }
 }
 
 fn window(config: &mut Config, given: Given<'_>) -> Taken {
@@ -158,7 +172,7 @@ fn engines(config: &mut Config, value: &str) -> Taken {
 }
 
 /// A number as C's `strtoull` with base 0 reads it: `0x` is hexadecimal, a leading 0 octal.
-pub(in super::super) fn number(text: &str) -> Option<u64> {
+pub(crate) fn number(text: &str) -> Option<u64> {
     let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => (digits, 16),
         None if text.len() > 1 && text.starts_with('0') => (&text[1..], 8),

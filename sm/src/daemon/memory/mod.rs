@@ -8,6 +8,7 @@ mod cabling;
 mod drains;
 mod groups;
 mod guids;
+mod import;
 mod positions;
 mod services;
 mod subscriptions;
@@ -22,6 +23,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use self::acknowledged::Acknowledged;
+pub use self::import::{ImportError, Imported, import, unix_seconds};
 use super::clock::Clock;
 use super::findings::{DaemonFindings, Part};
 use super::sa::AckJournal;
@@ -110,7 +112,8 @@ pub(super) fn open(
     }
     let mut core = remembered(&persisted);
     // If the store is new or lost records, hosts may be registered with an SA that is gone.
-    core.reregister = persisted.claims.is_empty() || report.may_lack_records();
+    core.reregister =
+        persisted.claims.is_empty() || report.may_lack_records() || import::is_fresh(&persisted);
     let kept = Kept {
         core,
         sa: sa::SavedSaState {
@@ -257,6 +260,7 @@ impl Keeping {
         let mut changes = changes_to(&self.persisted, known, &latest, &self.clock);
         if latest.remembered.is_some() {
             self.known = latest.remembered;
+            import::used(&self.persisted, &mut changes);
         }
         if let Some(journaled) = journaled
             && journaled > acknowledged::covered(&self.persisted)

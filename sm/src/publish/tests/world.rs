@@ -259,5 +259,8 @@ pub(super) fn kind_of(change: &Change) -> &'static str {
         Change::FindingRaised(_) => "finding raised",
         Change::FindingCleared(_) => "finding cleared",
         Change::ConvergenceFinished(_) => "convergence finished",
+        Change::ManagerStarted(_) => "manager started",
+        Change::OperatorActed(_) => "operator acted",
+        Change::EventsUnrecorded(_) => "events unrecorded",
     }
 }

@@ -1,19 +1,27 @@
-//! Managed attributes: attributes of end ports that are set block by block, where a block waits
-//! only for the PortInfo of its port.
+//! Managed attributes: attributes of ports that are set block by block, where a block waits only for
+//! the PortInfo of its port.
 //!
 //! An attribute is a file beside this one and a line of [`MANAGED`]: its planned blocks and their
 //! content. The sweep reads the planned blocks that are not known, [`crate::diff`] compares, and
 //! [`crate::push`] writes the difference.
 
 mod guid_info;
+mod sl_to_vl;
+mod vl_arbitration;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use rsm_ids::Lid;
+use rsm_mad::wire::attr::{Attribute, SlToVlMapping};
 use rsm_mad::wire::header::AttrId;
 
 use super::image::BlockTable;
 use super::inventory::{Inventory, InventoryPort, PortKey};
-use super::{Query, Sweep};
+use super::{Query, Sweep, SweepScope};
+use crate::habits::{DeviceHabit, DeviceKind};
+use crate::plan::Plan;
+use crate::qos::Qos;
 
 /// The content of a block.
 pub type Content = [u8; 64];
@@ -25,20 +33,130 @@ pub struct Managed {
     pub attribute: AttrId,
     /// Why a block is written, for reports.
     pub reason: &'static str,
+    /// What the planned content derives from, and so the ports that have any.
+    pub origin: Origin,
     /// The modifier of a block of a port.
     modifier: fn(PortKey, u16) -> u32,
-    /// Whether any port has planned blocks, or ever had: otherwise no port is checked.
-    is_used: fn(&Inventory) -> bool,
+    /// Whether the agent shows the block by a Get: other blocks are unknown until they are written.
+    is_readable: fn(u16) -> bool,
+    /// The habit of devices that refuse the block, and get it no more.
+    habit: fn(u16) -> Option<DeviceHabit>,
     /// The planned blocks of a port.
-    blocks: fn(&Inventory, &InventoryPort) -> BTreeSet<u16>,
-    /// The planned content of a block of a port.
-    content: fn(&Inventory, &InventoryPort, u16) -> Content,
+    blocks: fn(&Source<'_>, PortKey, &InventoryPort) -> BTreeSet<u16>,
+    /// The planned content of a block of a port; `None` if none is planned.
+    content: fn(&Source<'_>, PortKey, &InventoryPort, u16) -> Option<Content>,
     /// Whether the first content is as good as the second: read-only parts do not count.
     agrees: fn(u16, &Content, &Content) -> bool,
 }
 
+/// What the content of a managed attribute derives from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// Requests of hosts to the SA: end ports have it. A block that was once read or written stays
+    /// planned.
+    Hosts,
+    /// The operator's tables for quality of service: any port whose link is up has it, and holds it
+    /// before its link becomes Active.
+    Qos,
+}
+
+/// The state that planned blocks and their content derive from.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// The state of the hardware, and the alias GUIDs.
+    pub inventory: &'a Inventory,
+    /// The operator's tables for quality of service, if that is on.
+    pub qos: Option<&'a Qos>,
+    /// Whether SLtoVLMappingTables of switches are those that the engine needs.
+    pub engine_has_lanes: bool,
+}
+
+impl<'a> Source<'a> {
+    /// For sweeps.
+    pub fn of_sweep(inventory: &'a Inventory) -> Source<'a> {
+        Source {
+            inventory,
+            qos: inventory.qos.as_deref(),
+            engine_has_lanes: inventory.reads_sl2vl,
+        }
+    }
+
+    /// For `plan`.
+    pub fn of_plan(inventory: &'a Inventory, plan: &'a Plan) -> Source<'a> {
+        Source {
+            inventory,
+            qos: plan.policy.qos.as_deref(),
+            engine_has_lanes: !plan.routing.lanes.is_single(),
+        }
+    }
+
+    /// For alias GUIDs alone.
+    pub fn of_hosts(inventory: &'a Inventory) -> Source<'a> {
+        Source {
+            inventory,
+            qos: None,
+            engine_has_lanes: false,
+        }
+    }
+
+    /// The planned blocks of a port, and those read or written that stay planned.
+    pub fn blocks(&self, key: PortKey, origin: Origin) -> BTreeSet<BlockKey> {
+        let Some(port) = self.inventory.port(key) else {
+            return BTreeSet::new();
+        };
+        let mut blocks: BTreeSet<BlockPlace> = BTreeSet::new();
+        if origin == Origin::Hosts {
+            let touched = port.managed.touched();
+            blocks.extend(touched.filter(|place| place.managed().origin == origin));
+        }
+        for (attribute, managed) in (0..).zip(MANAGED) {
+            if managed.origin == origin {
+                let wanted = (managed.blocks)(self, key, port).into_iter();
+                let wanted = wanted.filter(|&block| !self.is_refused(key, managed, block));
+                blocks.extend(wanted.map(|block| BlockPlace { attribute, block }));
+            }
+        }
+        let keys = blocks.into_iter();
+        keys.map(|place| BlockKey { port: key, place }).collect()
+    }
+
+    /// The planned blocks for quality of service that a port gives to other ports of its node.
+    fn blocks_of_others(&self, key: PortKey) -> BTreeSet<BlockKey> {
+        let position = MANAGED.iter().zip(0..);
+        let position = position.filter(|(managed, _)| managed.attribute == SlToVlMapping::ID);
+        let attributes: Vec<u8> = position.map(|(_, attribute)| attribute).collect();
+        let blocks = sl_to_vl::from_input(self, key).into_iter();
+        let keys = blocks.flat_map(|(port, block)| {
+            attributes.iter().map(move |&attribute| BlockKey {
+                port,
+                place: BlockPlace { attribute, block },
+            })
+        });
+        keys.filter(|block| {
+            let managed = block.place.managed();
+            !self.is_refused(block.port, managed, block.place.block)
+        })
+        .collect()
+    }
+
+    /// The planned content of a block; `None` if none is planned.
+    pub fn content(&self, key: BlockKey) -> Option<Content> {
+        let port = self.inventory.port(key.port)?;
+        (key.place.managed().content)(self, key.port, port, key.place.block)
+    }
+
+    fn is_refused(&self, key: PortKey, managed: &Managed, block: u16) -> bool {
+        let habit = (managed.habit)(block);
+        habit.is_some_and(|habit| self.inventory.has_habit(key, habit))
+    }
+}
+
 /// Every managed attribute.
-pub static MANAGED: &[Managed] = &[guid_info::GUID_INFO];
+pub static MANAGED: &[Managed] = &[
+    guid_info::GUID_INFO,
+    vl_arbitration::VL_ARBITRATION,
+    sl_to_vl::SL_TO_VL,
+];
 
 /// A block of a managed attribute of a port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -75,11 +193,16 @@ impl BlockKey {
     pub fn modifier(self) -> u32 {
         (self.place.managed().modifier)(self.port, self.place.block)
     }
+
+    /// Whether the block belongs to quality of service.
+    pub fn is_qos(self) -> bool {
+        self.place.managed().origin == Origin::Qos
+    }
 }
 
 /// The managed attributes of a port.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct ManagedBlocks(BTreeMap<BlockPlace, Content>);
+pub struct ManagedBlocks(BTreeMap<BlockPlace, Arc<Content>>);
 
 impl BlockTable for ManagedBlocks {
     type Place = BlockPlace;
@@ -92,43 +215,55 @@ impl BlockTable for ManagedBlocks {
     }
 
     fn set_block(&mut self, place: BlockPlace, content: &Content) {
-        self.0.insert(place, *content);
+        // The tables of a port have the same content for most inputs: it is kept once.
+        let like = (self.0.values().rev())
+            .find(|held| ***held == *content)
+            .cloned();
+        let content = like.unwrap_or_else(|| Arc::new(*content));
+        self.0.insert(place, content);
     }
 }
 
 impl Inventory {
-    /// Whether any port has planned blocks, or ever had.
-    pub fn has_managed_blocks(&self) -> bool {
-        MANAGED.iter().any(|managed| (managed.is_used)(self))
+    /// Whether the kind of device that has this port has a habit.
+    fn has_habit(&self, key: PortKey, habit: DeviceHabit) -> bool {
+        self.node(key.node).is_some_and(|node| {
+            let kind = DeviceKind::of(&node.info, key.port);
+            self.habits.has(kind, habit)
+        })
     }
 
-    /// The blocks of a port that count: planned ones, and those read or written.
-    pub fn managed_blocks(&self, key: PortKey) -> BTreeSet<BlockKey> {
-        let Some(port) = self.port(key) else {
-            return BTreeSet::new();
+    /// Learns that the kind of device that has the block's port does not take the block, if that
+    /// has a habit. Returns whether it has.
+    pub fn learn_refused_block(&mut self, key: BlockKey) -> bool {
+        let Some(habit) = (key.place.managed().habit)(key.place.block) else {
+            return false;
         };
-        let mut blocks: BTreeSet<BlockPlace> = port.managed.touched().collect();
-        for (attribute, managed) in (0..).zip(MANAGED) {
-            let wanted = (managed.blocks)(self, port).into_iter();
-            blocks.extend(wanted.map(|block| BlockPlace { attribute, block }));
+        if let Some(node) = self.node(key.port.node) {
+            let kind = DeviceKind::of(&node.info, key.port.port);
+            self.habits.learn(kind, habit);
         }
-        let keys = blocks.into_iter();
-        keys.map(|place| BlockKey { port: key, place }).collect()
-    }
-
-    /// The planned content of a block; `None` if the port is gone.
-    pub fn managed_content(&self, key: BlockKey) -> Option<Content> {
-        let port = self.port(key.port)?;
-        Some((key.place.managed().content)(self, port, key.place.block))
+        self.note_managed(key.port);
+        true
     }
 }
 
 impl Sweep {
-    /// After a port answered: asks for the blocks that count and are not known.
+    /// After a port answered: asks for the planned blocks that are not known.
     pub(super) fn see_managed(&mut self, inventory: &Inventory, port: PortKey) {
-        for key in inventory.managed_blocks(port) {
-            let record = inventory.port(port);
-            if !record.is_some_and(|record| record.managed.is_known(key.place)) {
+        let source = Source::of_sweep(inventory);
+        let audit = matches!(self.scope, SweepScope::Full { audit: true });
+        let mut blocks = source.blocks(port, Origin::Hosts);
+        if was_managed(inventory, port) {
+            blocks.extend(source.blocks(port, Origin::Qos));
+            blocks.extend(source.blocks_of_others(port));
+        }
+        for key in blocks {
+            let managed = key.place.managed();
+            let record = inventory.port(key.port);
+            let is_known = record.is_some_and(|record| record.managed.is_known(key.place));
+            let again = audit && key.is_qos();
+            if (managed.is_readable)(key.place.block) && (again || !is_known) {
                 self.ask(Query::Managed(key));
             }
         }
@@ -139,13 +274,33 @@ impl Sweep {
             // The comparison has new content.
             self.changed = true;
             port.managed.store(key.place, data);
+            inventory.note_managed(key.port);
+        }
+    }
+
+    /// Handles an agent that refuses to show a block. Returns whether that is a habit of its kind.
+    pub(super) fn on_managed_refused(inventory: &mut Inventory, key: BlockKey) -> bool {
+        inventory.learn_refused_block(key)
+    }
+}
+
+/// Whether a manager has set the port up: a push writes the tables of a fresh one unread.
+fn was_managed(inventory: &Inventory, key: PortKey) -> bool {
+    let Some(node) = inventory.node(key.node) else {
+        return false;
+    };
+    match &node.switch {
+        Some(switch) => switch.info.linear_fdb_top() != Lid::NONE,
+        None => {
+            let info = node.port(key.port).and_then(|port| port.info.as_ref());
+            info.is_some_and(|info| info.lid() != Lid::NONE)
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use rsm_mad::wire::attr::{Attribute, GuidInfo};
+    use rsm_mad::wire::attr::GuidInfo;
 
     use super::super::image::Image;
     use super::*;

@@ -6,12 +6,15 @@ use super::watch;
 use crate::failure::Failure;
 use crate::output::{Output, printable};
 use crate::session::{Session, all_pages};
-use crate::text::{count, label, lid, milliseconds, or_none, port_of, rate, timestamp};
+use crate::text::{
+    count, label, label_parser, lid, milliseconds, or_none, port_of, rate, timestamp,
+};
+use crate::time;
 
 /// The latest events
 #[derive(Debug, Args)]
 #[command(
-    after_help = "With --format json, one object a line.\n\nExamples:\n  rsmctl events --newest 20\n  rsmctl events --follow"
+    after_help = "With --format json, one object a line.\n\nExamples:\n  rsmctl events --since 22:00 --kind finding\n  rsmctl events --newest 20\n  rsmctl events --follow"
 )]
 pub(crate) struct EventsArguments {
     /// Only the newest N; all kept ones if not given
@@ -23,12 +26,33 @@ pub(crate) struct EventsArguments {
     /// Continue with new events, until interrupted
     #[arg(short, long)]
     follow: bool,
+    /// Only events since this time: 22:00, yesterday, 2h, 2026-11-24, '2026-11-24 22:00', RFC 3339;
+    /// as with --until, --node, --cause and --kind, from the history on the disk
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["after", "follow"])]
+    since: Option<String>,
+    /// Only events before this time
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["after", "follow"])]
+    until: Option<String>,
+    /// Only events about nodes with this text in their description, or this GUID
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["after", "follow"])]
+    node: Option<String>,
+    /// Only events with this text in their cause, reason, message or kind of finding
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["after", "follow"])]
+    cause: Option<String>,
+    /// Only events of this kind
+    #[arg(long, value_parser = label_parser::<v1::EventKind>(), conflicts_with_all = ["after", "follow"])]
+    kind: Option<i32>,
 }
 
 pub(crate) async fn run(arguments: EventsArguments, session: &mut Session) -> Result<(), Failure> {
     let mut events = all_pages(
         v1::ListEventsRequest {
             after_sequence: arguments.after,
+            since_unix_ms: time::parse_optional(arguments.since.as_deref())?,
+            until_unix_ms: time::parse_optional(arguments.until.as_deref())?,
+            node: arguments.node.unwrap_or_default(),
+            cause: arguments.cause.unwrap_or_default(),
+            kind: arguments.kind.unwrap_or_default(),
             ..Default::default()
         },
         async |request| session.watch().list_events(request).await,
@@ -96,10 +120,30 @@ fn describe(change: Option<&Change>) -> (&'static str, String) {
         Some(Change::FindingRaised(it)) => ("finding raised", finding(it)),
         Some(Change::FindingCleared(it)) => ("finding cleared", finding(it)),
         Some(Change::ConvergenceFinished(it)) => ("convergence finished", convergence(it)),
+        Some(Change::ManagerStarted(it)) => (
+            "manager started",
+            format!("rsm {} on {}", it.version, it.fabric),
+        ),
+        Some(Change::OperatorActed(it)) => ("operator", act(it)),
+        Some(Change::EventsUnrecorded(it)) => (
+            "events lost",
+            match it.count {
+                0 => it.reason.clone(),
+                lost => format!("{}: {}", count(lost, "event", "events"), it.reason),
+            },
+        ),
         None => (
             "unknown",
             "an event that this rsmctl does not know".to_owned(),
         ),
+    }
+}
+
+fn act(act: &v1::OperatorActed) -> String {
+    let what = format!("{}: {} {}", act.operator, act.action, act.detail);
+    match act.refusal.as_str() {
+        "" => what.trim_end().to_owned(),
+        reason => format!("{} was refused: {reason}", what.trim_end()),
     }
 }
 

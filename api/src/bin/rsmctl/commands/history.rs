@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::table::Rows;
 use crate::text::{milliseconds, timestamp};
+use crate::time;
 
 /// The latest convergences: cause, time of each stage, packets
 #[derive(Debug, Args)]
@@ -15,12 +16,24 @@ pub(crate) struct HistoryArguments {
     /// Only the newest N, at most 1000; all kept ones if not given
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     newest: Option<u32>,
+    /// Only those since this time: 22:00, yesterday, 2h, 2026-11-24, '2026-11-24 22:00', RFC 3339
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Only those before this time
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+    /// Only those with this text in their cause
+    #[arg(long, value_name = "TEXT")]
+    cause: Option<String>,
 }
 
 pub(crate) async fn run(arguments: HistoryArguments, session: &mut Session) -> Result<(), Failure> {
     let convergences = all_pages(
         v1::ListConvergencesRequest {
             newest: arguments.newest.unwrap_or_default(),
+            since_unix_ms: time::parse_optional(arguments.since.as_deref())?,
+            until_unix_ms: time::parse_optional(arguments.until.as_deref())?,
+            cause: arguments.cause.unwrap_or_default(),
             ..Default::default()
         },
         async |request| session.convergence().list_convergences(request).await,

@@ -2,6 +2,8 @@
 
 mod aliases;
 mod completions;
+mod counters;
+mod diff;
 mod drain;
 mod drained;
 mod engine;
@@ -88,6 +90,8 @@ questions! {
     Multicast(multicast::MulticastArguments);
     /// Requests of hosts to the SA, and the latency of its answers
     Sa(sa::SaArguments);
+    /// Performance counters of ports: traffic, and errors
+    Counters(counters::CountersArguments);
     /// Services that ports offer
     Services(services::ServicesArguments);
     /// Subscriptions of hosts to notices
@@ -107,6 +111,8 @@ questions! {
     Drained(drained::DrainedArguments);
     /// The latest convergences: cause, time of each stage, packets
     History(history::HistoryArguments);
+    /// The differences of the subnet now from an earlier time
+    Diff(diff::DiffArguments);
     /// The latest events
     Events(events::EventsArguments);
     /// Events as they happen, until interrupted

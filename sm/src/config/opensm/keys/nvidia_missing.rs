@@ -255,7 +255,7 @@ pub(super) const TOPICS: &[Topic] = &[
     ),
     Topic::NotAvailable(
         Missing {
-            lost: "rsm sets no VL arbitration and no SL to VL mapping by operators' rules",
+            lost: "rsm limits no rates of virtual ports, sets no VL buffers, and keeps the SL that a host asks for a group",
             instead: "keep NVIDIA's manager where traffic classes matter",
         },
         Keys {
@@ -263,11 +263,6 @@ pub(super) const TOPICS: &[Topic] = &[
                 ("enhanced_qos_policy_file", UNSET),
                 ("override_create_mcg_sl", &["0xff"]),
                 ("qos_config_vl_enabled", FALSE),
-                ("qos_sw2sw_high_limit", &["-1"]),
-                ("qos_sw2sw_max_vls", ZERO),
-                ("qos_sw2sw_sl2vl", UNSET),
-                ("qos_sw2sw_vlarb_high", UNSET),
-                ("qos_sw2sw_vlarb_low", UNSET),
             ],
             tuning: &[
                 "enable_vl_packing",

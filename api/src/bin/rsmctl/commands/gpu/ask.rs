@@ -172,10 +172,10 @@ async fn hosts(session: &mut Session) -> Result<(), Failure> {
                 host.gpus.to_string(),
                 host.compute_ports.to_string(),
                 host.unit.map_or_else(String::new, |unit| unit.to_string()),
-                if host.own {
-                    host.source
-                } else {
-                    "machine type".to_owned()
+                match (host.own, host.source.is_empty()) {
+                    (true, _) => host.source,
+                    (false, true) => "none".to_owned(),
+                    (false, false) => "machine type".to_owned(),
                 },
                 host.machine,
                 host.findings.len().to_string(),

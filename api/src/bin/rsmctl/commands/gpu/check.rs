@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::time::Duration;
 
@@ -37,13 +38,14 @@ pub(super) async fn run(arguments: &CheckArguments, session: &mut Session) -> Re
         Ok(page)
     })
     .await?;
+    let faults = Fault::of(&hosts);
     if session.output.is_json() {
         session.output.json(&hosts)?;
     } else {
-        print(&hosts, session)?;
+        print(&faults, session)?;
     }
-    let findings = hosts.iter().flat_map(|host| &host.findings);
-    let broken = findings.filter(|one| one.severity == "error").count();
+    let errors = faults.iter().filter(|one| one.finding.severity == "error");
+    let broken = errors.count();
     match (broken, not_joined.as_str()) {
         (0, "") if hosts.is_empty() && !session.output.is_json() => {
             session.output.line("nothing is wrong")
@@ -88,17 +90,112 @@ async fn sweep(session: &Session) -> Result<(), Failure> {
     }
 }
 
-fn print(hosts: &[v1::GpuHost], session: &mut Session) -> Result<(), Failure> {
-    for host in hosts {
-        for finding in &host.findings {
-            let line = format!(
-                "{:<8} {} {}: {}",
-                finding.severity, host.name, finding.kind, finding.evidence
-            );
-            session.output.line(&printable(&line))?;
-            let advice = format!("         {}", finding.advice);
-            session.output.line(&printable(&advice))?;
+/// The most hosts that a line names.
+const NAMED: usize = 4;
+
+/// A finding with all of the hosts that list it.
+struct Fault<'a> {
+    finding: &'a v1::GpuFinding,
+    hosts: Vec<&'a str>,
+}
+
+impl Fault<'_> {
+    /// The findings of these hosts, each once, in the order of their first hosts.
+    fn of(hosts: &[v1::GpuHost]) -> Vec<Fault<'_>> {
+        let mut faults: Vec<Fault<'_>> = Vec::new();
+        let mut known = BTreeMap::new();
+        for host in hosts {
+            for finding in &host.findings {
+                // A server that does not tell the first host lists a finding with one host.
+                let first = match finding.first_host.as_str() {
+                    "" => host.name.as_str(),
+                    first => first,
+                };
+                let devices = finding.ports.iter().map(|port| {
+                    let own = port.strip_prefix(&host.name);
+                    own.unwrap_or(port)
+                });
+                let devices: Vec<&str> = devices.collect();
+                let key = (
+                    first,
+                    &finding.kind,
+                    &finding.gpus,
+                    devices,
+                    &finding.evidence,
+                );
+                let place = *known.entry(key).or_insert(faults.len());
+                match faults.get_mut(place) {
+                    Some(fault) => fault.hosts.push(&host.name),
+                    None => faults.push(Fault {
+                        finding,
+                        hosts: vec![&host.name],
+                    }),
+                }
+            }
+        }
+        faults
+    }
+
+    /// The hosts for a line: the first few names, and the number of the others.
+    fn subject(&self) -> String {
+        let names = self.hosts[..self.hosts.len().min(NAMED)].join(", ");
+        match self.hosts.len().saturating_sub(NAMED) {
+            0 => names,
+            rest => format!("{names} and {rest} more"),
+        }
+    }
+}
+
+fn print(faults: &[Fault<'_>], session: &mut Session) -> Result<(), Failure> {
+    for fault in faults {
+        let finding = fault.finding;
+        let line = format!(
+            "{:<8} {} {}: {}",
+            finding.severity,
+            fault.subject(),
+            finding.kind,
+            finding.evidence
+        );
+        session.output.line(&printable(&line))?;
+        for text in [&finding.effect, &finding.advice] {
+            if !text.is_empty() {
+                session
+                    .output
+                    .line(&printable(&format!("         {text}")))?;
+            }
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(name: &str, first: &str) -> v1::GpuHost {
+        let finding = v1::GpuFinding {
+            kind: "hca-ethernet-mode".to_owned(),
+            ports: vec![format!("{name} mlx5_1")],
+            first_host: first.to_owned(),
+            ..v1::GpuFinding::default()
+        };
+        v1::GpuHost {
+            name: name.to_owned(),
+            findings: vec![finding],
+            ..v1::GpuHost::default()
+        }
+    }
+
+    #[test]
+    fn a_fault_of_several_hosts_is_one_with_all_of_their_names() {
+        let names = ["a", "b", "c", "d", "e", "f"];
+        let hosts: Vec<v1::GpuHost> = names.iter().map(|name| host(name, "a")).collect();
+        let faults = Fault::of(&hosts);
+        let subjects: Vec<String> = faults.iter().map(Fault::subject).collect();
+        assert_eq!(subjects, ["a, b, c, d and 2 more"]);
+        // Another first host, or none that the server tells: another fault.
+        let apart = [host("a", "a"), host("b", "b"), host("c", "")];
+        let subjects: Vec<String> = Fault::of(&apart).iter().map(Fault::subject).collect();
+        assert_eq!(subjects, ["a", "b", "c"]);
+    }
 }

@@ -1,0 +1,274 @@
+//! The audit log: who asked for what, and what became of it, one JSON object a line.
+//!
+//! A thread of its own writes the file, so that neither a request nor the fabric waits for a disk.
+//! Lines that cannot be written are counted, and the number is in the next line that can.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
+use serde::Serialize;
+
+/// Entries that wait for the disk: at some 500 bytes each, half a megabyte.
+const QUEUE: usize = 1024;
+
+/// Full files that are kept beside the one that grows.
+pub const OLD_FILES: usize = 4;
+
+/// The name of the file in its folder; older ones have `.1` to `.4` behind it.
+pub const FILE_NAME: &str = "audit.jsonl";
+
+/// Longest reason in an entry, in bytes.
+const MAX_REASON_BYTES: usize = 512;
+
+/// One line of the audit log.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct AuditEntry {
+    /// When, RFC 3339 in UTC.
+    pub time: String,
+    /// Number of the request since the start of the process; a call that changes something has an
+    /// entry with the verdict `begun` and a later one of the same number with its end.
+    pub request: u64,
+    /// The identity: `uid:1001`, a name of a certificate, the subject of a token, `anonymous`.
+    pub identity: String,
+    /// How the identity is proved: `unix-peer`, `certificate`, `token` or `none`.
+    pub proof: &'static str,
+    /// The other end of the connection.
+    pub peer: String,
+    /// The call, such as `rsm.v1.MaintenanceService/Drain`.
+    pub call: String,
+    /// SHA-256 of the request's message, in hexadecimal; empty if the message was not read.
+    pub digest: String,
+    /// `refused`, `begun`, `done`, `failed` or `cancelled`.
+    pub verdict: &'static str,
+    /// Why it was refused or failed; else empty.
+    pub reason: String,
+    /// The generation of the subnet when the request came.
+    pub generation_before: u64,
+    /// The generation when it ended; none in an entry `begun`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generation_after: Option<u64>,
+    /// Similar refusals that have no entry of their own, since the last one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more_refused: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// `text`, cut to the length of a reason.
+pub(super) fn reason(text: &str) -> String {
+    let mut end = text.len().min(MAX_REASON_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}
+
+/// Takes audit entries. Never waits.
+pub trait AuditSink: Send + Sync + 'static {
+    /// Takes an entry.
+    fn put(&self, entry: AuditEntry);
+}
+
+/// Keeps nothing; entries are in the log of the process all the same.
+#[derive(Debug)]
+pub struct NoAudit;
+
+impl AuditSink for NoAudit {
+    fn put(&self, _entry: AuditEntry) {}
+}
+
+/// Told of the state of the file: `Some` with a reason when lines get lost, `None` when they are
+/// written again.
+pub type AuditHealth = Box<dyn Fn(Option<String>) + Send>;
+
+/// The audit log in a folder.
+pub struct AuditFile {
+    /// `None` ends the thread.
+    queue: SyncSender<Option<AuditEntry>>,
+    lost: Arc<AtomicU64>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl AuditFile {
+    /// Starts the thread that appends to [`FILE_NAME`] in `folder`, and begins a new file at
+    /// `max_bytes`.
+    ///
+    /// # Errors
+    /// The thread cannot be started. A file that cannot be opened is a matter of `health`, and is
+    /// tried again with each entry.
+    pub fn start(folder: &Path, max_bytes: u64, health: AuditHealth) -> io::Result<AuditFile> {
+        let (queue, entries) = sync_channel(QUEUE);
+        let lost = Arc::new(AtomicU64::new(0));
+        let mut writer = Writer {
+            path: folder.join(FILE_NAME),
+            max_bytes,
+            open: None,
+            lost: lost.clone(),
+            health,
+            failing: false,
+        };
+        let thread = std::thread::Builder::new()
+            .name("audit".to_owned())
+            .spawn(move || writer.run(&entries))?;
+        Ok(AuditFile {
+            queue,
+            lost,
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// Writes what waits, and ends the thread. Later entries are lost.
+    pub fn finish(&self) {
+        // A thread that has ended takes nothing.
+        drop(self.queue.send(None));
+        let thread = self.thread.lock().take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread of the audit log panicked");
+        }
+    }
+}
+
+impl AuditSink for AuditFile {
+    fn put(&self, entry: AuditEntry) {
+        match self.queue.try_send(Some(entry)) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+struct Writer {
+    path: PathBuf,
+    max_bytes: u64,
+    open: Option<(File, u64)>,
+    lost: Arc<AtomicU64>,
+    health: AuditHealth,
+    failing: bool,
+}
+
+/// The line about lost entries.
+#[derive(Serialize)]
+struct Lost {
+    lost_entries: u64,
+}
+
+impl Writer {
+    fn run(&mut self, entries: &Receiver<Option<AuditEntry>>) {
+        while let Ok(Some(entry)) = entries.recv() {
+            let mut lines = line(&entry);
+            let lost = self.lost.swap(0, Ordering::Relaxed);
+            if lost > 0 {
+                let lost = Lost { lost_entries: lost };
+                lines.splice(0..0, line(&lost));
+            }
+            match self.append(&lines) {
+                Ok(()) => self.works(),
+                Err(error) => {
+                    self.open = None;
+                    self.lost.fetch_add(lost + 1, Ordering::Relaxed);
+                    self.fails(&error);
+                }
+            }
+        }
+    }
+
+    /// Appends whole lines, on the disk when this returns.
+    fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+        let full = self.open.as_ref().map(|(_, length)| *length);
+        if full.is_some_and(|length| length + lines.len() as u64 > self.max_bytes) {
+            self.open = None;
+            rotate(&self.path)?;
+        }
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => open_file(&self.path)?,
+        };
+        let (file, length) = &mut open;
+        if let Err(error) = file.write_all(lines).and_then(|()| file.sync_data()) {
+            // No half line stays, as far as the disk permits.
+            drop(file.set_len(*length));
+            return Err(error);
+        }
+        *length += lines.len() as u64;
+        self.open = Some(open);
+        Ok(())
+    }
+
+    fn works(&mut self) {
+        if self.failing {
+            self.failing = false;
+            (self.health)(None);
+        }
+    }
+
+    fn fails(&mut self, error: &io::Error) {
+        self.failing = true;
+        (self.health)(Some(format!(
+            "the audit log {} cannot be written ({error}): calls are served and the fabric is managed, but their entries \
+             are only in the log of the daemon; make room in the state folder, or mount it writable",
+            self.path.display()
+        )));
+    }
+}
+
+fn line(value: &impl Serialize) -> Vec<u8> {
+    let mut line = serde_json::to_vec(value).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
+
+/// Opens the file to append, with its length. A line that a crash has cut off is ended.
+fn open_file(path: &Path) -> io::Result<(File, u64)> {
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .read(true)
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(path)?;
+    let mut length = file.metadata()?.len();
+    if length > 0 {
+        let mut last = [0];
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut last)?;
+        if last != *b"\n" {
+            file.write_all(b"\n")?;
+            length += 1;
+        }
+    }
+    Ok((file, length))
+}
+
+/// Moves the file to `.1`, and each older one a number up; the oldest goes.
+fn rotate(path: &Path) -> io::Result<()> {
+    let old = |number: usize| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{number}"));
+        PathBuf::from(name)
+    };
+    for number in (1..OLD_FILES).rev() {
+        match fs::rename(old(number), old(number + 1)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    fs::rename(path, old(1))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! The right that each call needs.
+
+use super::role::Need;
+
+/// A service, and what its calls need.
+struct ServiceNeeds {
+    service: &'static str,
+    calls: &'static [(&'static str, Need)],
+}
+
+use Need::{Administer, Operate, Read, SeePartitions};
+
+/// Every call of every service of rsm. A call that is not here is refused.
+const NEEDS: &[ServiceNeeds] = &[
+    ServiceNeeds {
+        service: "rsm.v1.FabricService",
+        calls: &[
+            ("GetStatus", Read),
+            ("ListNodes", Read),
+            ("GetNode", Read),
+            ("ListPorts", Read),
+            ("GetPort", Read),
+            ("ListLinks", Read),
+            ("GetForwardingTable", Read),
+            ("ResolveRoute", Read),
+            ("ListFindings", Read),
+            ("ListMissing", Read),
+        ],
+    },
+    ServiceNeeds {
+        service: "rsm.v1.ConvergenceService",
+        calls: &[
+            ("ListConvergences", Read),
+            ("GetActivity", Read),
+            ("Resweep", Operate),
+            ("AcceptMissing", Operate),
+        ],
+    },
+    ServiceNeeds {
+        service: "rsm.v1.PartitionService",
+        calls: &[
+            ("ListPartitions", Read),
+            ("ListPartitionMembers", SeePartitions),
+        ],
+    },
+    ServiceNeeds {
+        service: "rsm.v1.RoutingService",
+        calls: &[
+            ("ListEngines", Read),
+            ("GetRoutingQuality", Read),
+            ("ForeseeLoss", Read),
+            ("SetEngine", Administer),
+        ],
+    },
+    ServiceNeeds {
+        service: "rsm.v1.MaintenanceService",
+        calls: &[
+            ("Drain", Operate),
+            ("Undrain", Operate),
+            ("ListDrained", Read),
+        ],
+    },
+    ServiceNeeds {
+        service: "rsm.v1.DifferenceService",
+        calls: &[("ListDifferences", Read)],
+    },
+    ServiceNeeds {
+        service: "rsm.v1.MulticastService",
+        calls: &[
+            ("ListMulticastGroups", Read),
+            ("GetMulticastGroup", Read),
+            ("ListMulticastMembers", Read),
+            ("ListMulticastSwitches", Read),
+        ],
+    },
+    ServiceNeeds {
+        service: "rsm.v1.SaService",
+        calls: &[
+            ("GetSaCounters", Read),
+            ("ResolvePath", Read),
+            ("ListServices", Read),
+            ("ListSubscriptions", Read),
+            ("ListAliasGuids", Read),
+        ],
+    },
+    ServiceNeeds {
+        service: "rsm.v1.CountersService",
+        calls: &[("ListPortCounters", Read)],
+    },
+    ServiceNeeds {
+        service: "rsm.v1.WatchService",
+        calls: &[("ListEvents", Read), ("Watch", Read)],
+    },
+    ServiceNeeds {
+        service: "rsm.v1.GpuService",
+        calls: &[
+            ("ImportGpuHost", Operate),
+            ("ForgetGpuHost", Operate),
+            ("ListGpuHosts", Read),
+            ("GetGpuHints", Read),
+            ("GetGpuPair", Read),
+            ("PlanGpuJob", Read),
+            ("ExportGpuFile", Read),
+            ("WatchGpuHosts", Read),
+        ],
+    },
+    ServiceNeeds {
+        service: "rsm.v1.SimulationService",
+        calls: &[
+            ("Unlink", Administer),
+            ("Relink", Administer),
+            ("SwapCables", Administer),
+            ("Reboot", Administer),
+            ("PowerOff", Administer),
+            ("PowerOn", Administer),
+            ("SetLoss", Administer),
+            ("SetErrors", Administer),
+        ],
+    },
+    // The tools of gRPC itself, which show nothing of the subnet.
+    ServiceNeeds {
+        service: "grpc.health.v1.Health",
+        calls: &[("Check", Read), ("List", Read), ("Watch", Read)],
+    },
+    ServiceNeeds {
+        service: "grpc.reflection.v1.ServerReflection",
+        calls: &[("ServerReflectionInfo", Read)],
+    },
+    ServiceNeeds {
+        service: "grpc.reflection.v1alpha.ServerReflection",
+        calls: &[("ServerReflectionInfo", Read)],
+    },
+];
+
+/// The right that the call at an HTTP path needs, such as `/rsm.v1.FabricService/GetStatus`; `None`
+/// for a path that is no call of the table.
+pub fn need(path: &str) -> Option<Need> {
+    let (service, call) = path.strip_prefix('/')?.split_once('/')?;
+    let of = NEEDS.iter().find(|needs| needs.service == service)?;
+    let known = of.calls.iter().find(|(name, _)| *name == call)?;
+    Some(known.1)
+}
+
+/// The paths of all calls of the table.
+pub fn paths() -> impl Iterator<Item = String> {
+    NEEDS.iter().flat_map(|needs| {
+        let calls = needs.calls.iter();
+        calls.map(|(call, _)| format!("/{}/{call}", needs.service))
+    })
+}

@@ -1,0 +1,531 @@
+//! The guard before all handlers.
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::SystemTime;
+
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use http::{Request, Response, header};
+use parking_lot::{Mutex, RwLock};
+use tonic::body::Body;
+use tonic::{Code, Status};
+use tower::{Layer, Service};
+
+use super::audit::{AuditEntry, AuditSink, reason};
+use super::calls;
+use super::digest::{ArgumentDigest, Digesting};
+use super::identity::{Caller, Peer, Proof};
+use super::rates::{RateSettings, Rates};
+use super::role::{Grant, Need, Role};
+use super::roles_file::RoleTable;
+use super::token::TokenVerifier;
+use crate::calendar::timestamp;
+use crate::traits::Subnet;
+
+/// Refusals of one identity that have audit entries of their own, per second and at once: a client
+/// in a loop must not push everything else out of the log.
+const REFUSALS_PER_S: std::num::NonZeroU32 = std::num::NonZeroU32::MIN;
+const REFUSALS_AT_ONCE: std::num::NonZeroU32 = match std::num::NonZeroU32::new(20) {
+    Some(number) => number,
+    None => std::num::NonZeroU32::MIN,
+};
+
+/// Identities whose refusals are counted; beyond this number all counts begin anew.
+const MAX_REFUSED: usize = 4096;
+
+/// Longest path of a call in an audit entry, in bytes.
+const MAX_PATH_BYTES: usize = 128;
+
+/// The rights of clients over TCP that prove no identity.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Anonymous {
+    /// All but secrets.
+    Everything,
+    /// Reading.
+    Reading,
+    /// None.
+    Nothing,
+}
+
+/// The rules of access in force.
+#[derive(Debug)]
+pub struct AccessPolicy {
+    /// The roles of identities.
+    pub roles: RoleTable,
+    /// Whether a process at the Unix socket that no line of `roles` names has all rights but
+    /// secrets. User 0 has all rights in any case.
+    pub socket_default: bool,
+    /// Checks tokens, where there are any.
+    pub tokens: Option<TokenVerifier>,
+    /// The rights over TCP without an identity.
+    pub anonymous: Anonymous,
+    /// Rates of each identity.
+    pub rates: RateSettings,
+}
+
+impl AccessPolicy {
+    /// Without files of roles or keys: the Unix socket serves everything.
+    pub fn without_files(anonymous: Anonymous) -> AccessPolicy {
+        AccessPolicy {
+            roles: RoleTable::default(),
+            socket_default: true,
+            tokens: None,
+            anonymous,
+            rates: RateSettings::default(),
+        }
+    }
+}
+
+/// Decides on requests, by rules that change while it runs, and writes the audit log.
+pub struct Gate {
+    rules: RwLock<Arc<Rules>>,
+    audit: Arc<dyn AuditSink>,
+    requests: AtomicU64,
+    refusals: Refusals,
+}
+
+struct Rules {
+    policy: AccessPolicy,
+    rates: Rates,
+}
+
+struct Refusals {
+    limiter: DefaultKeyedRateLimiter<String>,
+    untold: AtomicU64,
+}
+
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gate").finish_non_exhaustive()
+    }
+}
+
+impl Gate {
+    /// A gate with these rules, whose entries go to `audit`.
+    pub fn new(policy: AccessPolicy, audit: Arc<dyn AuditSink>) -> Gate {
+        let quota = Quota::per_second(REFUSALS_PER_S).allow_burst(REFUSALS_AT_ONCE);
+        Gate {
+            rules: RwLock::new(Arc::new(Rules::of(policy))),
+            audit,
+            requests: AtomicU64::new(0),
+            refusals: Refusals {
+                limiter: RateLimiter::keyed(quota),
+                untold: AtomicU64::new(0),
+            },
+        }
+    }
+
+    /// Uses other rules from the next request on; counts of rates begin anew.
+    pub fn replace(&self, policy: AccessPolicy) {
+        *self.rules.write() = Arc::new(Rules::of(policy));
+    }
+
+    /// The identity behind a request, by its connection and the value of its header
+    /// `authorization`.
+    ///
+    /// # Errors
+    /// A proof is there and wrong; no other identity takes its place.
+    pub fn identify(&self, peer: &Peer, authorization: Option<&[u8]>) -> Result<Caller, Status> {
+        let rules = self.rules.read().clone();
+        match authorization {
+            Some(value) => rules.by_token(peer, value),
+            None => Ok(rules.by_connection(peer)),
+        }
+    }
+
+    /// Admits a request with this identity that has this need, and counts it.
+    ///
+    /// # Errors
+    /// The identity lacks the role, or sends more than its rate. `call` is the name in the message.
+    pub fn admit(
+        &self,
+        caller: &Caller,
+        peer: &Peer,
+        call: &str,
+        need: Need,
+    ) -> Result<(), Status> {
+        let rules = self.rules.read().clone();
+        let key = rate_key(caller, peer);
+        if let Some(rate) = rules.rates.exceeded(&key, need.changes()) {
+            let kind = if need.changes() { "changes" } else { "reads" };
+            return Err(Status::resource_exhausted(format!(
+                "{} sends more than {rate} requests a second: wait, or raise api.{kind}_per_s",
+                caller.name
+            )));
+        }
+        if caller.grant.satisfies(need) {
+            return Ok(());
+        }
+        Err(lacking(caller, call, need))
+    }
+
+    /// Writes the audit entry of a refused request, unless there were many.
+    pub fn refused(&self, caller: Option<&Caller>, peer: &Peer, call: &str, status: &Status) {
+        let name = caller.map_or("unproved", |caller| caller.name.as_str());
+        let key = match caller {
+            Some(caller) => rate_key(caller, peer),
+            None => address_of(peer),
+        };
+        if self.refusals.limiter.len() >= MAX_REFUSED {
+            self.refusals.limiter.retain_recent();
+        }
+        let is_told = self.refusals.limiter.len() < MAX_REFUSED
+            && self.refusals.limiter.check_key(&key).is_ok();
+        if !is_told {
+            self.refusals.untold.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let proof = caller.map_or(Proof::None, |caller| caller.proof);
+        let more_refused = self.refusals.untold.swap(0, Ordering::Relaxed);
+        tracing::warn!(target: "rsm_api::audit", identity = name, %peer, call, more_refused, "refused: {}", status.message());
+        self.audit.put(AuditEntry {
+            verdict: "refused",
+            reason: reason(status.message()),
+            more_refused,
+            ..self.entry(name, proof, peer, call)
+        });
+    }
+
+    /// An entry of a new request.
+    fn entry(&self, name: &str, proof: Proof, peer: &Peer, call: &str) -> AuditEntry {
+        let mut end = call.len().min(MAX_PATH_BYTES);
+        while !call.is_char_boundary(end) {
+            end -= 1;
+        }
+        AuditEntry {
+            time: now(),
+            request: self.requests.fetch_add(1, Ordering::Relaxed) + 1,
+            identity: name.to_owned(),
+            proof: proof.name(),
+            peer: peer.to_string(),
+            call: call[..end].trim_start_matches('/').to_owned(),
+            digest: String::new(),
+            verdict: "begun",
+            reason: String::new(),
+            generation_before: 0,
+            generation_after: None,
+            more_refused: 0,
+        }
+    }
+
+    /// Follows a request that may change something until it ends; see [`Followed`].
+    pub fn follow(
+        self: &Arc<Gate>,
+        caller: &Caller,
+        peer: &Peer,
+        call: &str,
+        subnet: Arc<dyn Subnet>,
+    ) -> Followed {
+        let mut entry = self.entry(&caller.name, caller.proof, peer, call);
+        entry.generation_before = subnet.generation();
+        Followed {
+            gate: self.clone(),
+            subnet,
+            entry: Mutex::new(Some(entry)),
+        }
+    }
+}
+
+fn now() -> String {
+    let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn address_of(peer: &Peer) -> String {
+    match peer {
+        Peer::Unix { uid, .. } => format!("uid:{uid}"),
+        Peer::Tcp { address } | Peer::Tls { address, .. } => address.ip().to_string(),
+        Peer::Unknown => "unknown".to_owned(),
+    }
+}
+
+/// The identity that rates count: without a proof it is the machine.
+fn rate_key(caller: &Caller, peer: &Peer) -> String {
+    match caller.proof {
+        Proof::None => address_of(peer),
+        proof => format!("{} {}", proof.name(), caller.name),
+    }
+}
+
+/// The refusal of a call for lack of a role.
+fn lacking(caller: &Caller, call: &str, need: Need) -> Status {
+    let name = call.rsplit('/').next().unwrap_or(call);
+    let roles: Vec<&str> = need.roles().iter().map(|role| role.name()).collect();
+    let roles = roles.join(" or ");
+    if caller.proof == Proof::None {
+        let text = format!(
+            "{name} needs an identity with the role {roles}: use the Unix socket, or a client certificate or token with that role"
+        );
+        return Status::unauthenticated(text);
+    }
+    Status::permission_denied(format!(
+        "{} has {}, and {name} needs {roles}: give it the role in the file api.roles_file",
+        caller.name, caller.grant
+    ))
+}
+
+impl Rules {
+    fn of(policy: AccessPolicy) -> Rules {
+        Rules {
+            rates: Rates::new(policy.rates),
+            policy,
+        }
+    }
+
+    fn by_connection(&self, peer: &Peer) -> Caller {
+        match peer {
+            Peer::Unix { uid: 0, .. } => Caller::new("uid:0", Proof::UnixPeer, Grant::everything()),
+            Peer::Unix { uid, gids, .. } => {
+                let granted = self.policy.roles.unix(*uid, gids);
+                let default = match self.policy.socket_default {
+                    true => all_but_secrets(),
+                    false => Grant::NONE,
+                };
+                let grant = granted.unwrap_or(default);
+                Caller::new(&format!("uid:{uid}"), Proof::UnixPeer, grant)
+            }
+            Peer::Tls {
+                certificate: Some(certificate),
+                ..
+            } => {
+                let mut grant = self.anonymous();
+                if let Some(granted) = self.policy.roles.certificate(certificate) {
+                    grant.add(&granted);
+                }
+                Caller::new(certificate.name(), Proof::Certificate, grant)
+            }
+            Peer::Tcp { .. } | Peer::Tls { .. } | Peer::Unknown => {
+                Caller::new("anonymous", Proof::None, self.anonymous())
+            }
+        }
+    }
+
+    fn by_token(&self, peer: &Peer, value: &[u8]) -> Result<Caller, Status> {
+        let refuse = |reason: String| Err(Status::unauthenticated(reason));
+        if !peer.is_private() {
+            return refuse(
+                "a token came over TCP without TLS, where others can read it: it is refused, and should be replaced"
+                    .to_owned(),
+            );
+        }
+        let text = std::str::from_utf8(value).ok();
+        let token = text.and_then(|text| {
+            let (scheme, token) = text.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+        });
+        let Some(token) = token else {
+            return refuse("authorization: expected `Bearer TOKEN`".to_owned());
+        };
+        let Some(verifier) = &self.policy.tokens else {
+            return refuse(
+                "a token came, and this server checks none: set api.jwks_file".to_owned(),
+            );
+        };
+        let identity = match verifier.verify(token) {
+            Ok(identity) => identity,
+            Err(error) => return refuse(error.to_string()),
+        };
+        let grant = self.policy.roles.token(&identity.roles);
+        let grant = grant.unwrap_or_default();
+        Ok(Caller::new(&identity.subject, Proof::Token, grant))
+    }
+
+    fn anonymous(&self) -> Grant {
+        match self.policy.anonymous {
+            Anonymous::Everything => all_but_secrets(),
+            Anonymous::Reading => Grant::of(&[Role::Read]),
+            Anonymous::Nothing => Grant::NONE,
+        }
+    }
+}
+
+fn all_but_secrets() -> Grant {
+    Grant::of(&[Role::Read, Role::Operate, Role::Admin])
+}
+
+/// A request under way that may change something. Its begin and its end are in the audit log;
+/// dropped before its end it counts as cancelled.
+pub struct Followed {
+    gate: Arc<Gate>,
+    subnet: Arc<dyn Subnet>,
+    /// `None` after its end.
+    entry: Mutex<Option<AuditEntry>>,
+}
+
+impl Followed {
+    /// The message of the request is read: `digest` is its SHA-256 in hexadecimal.
+    pub fn begun(&self, digest: String) {
+        let mut entry = self.entry.lock();
+        if let Some(entry) = entry.as_mut() {
+            entry.digest = digest;
+            self.gate.audit.put(entry.clone());
+        }
+    }
+
+    /// The request has ended; `failure` is why it failed.
+    pub fn ended(&self, failure: Option<&str>) {
+        let verdict = if failure.is_some() { "failed" } else { "done" };
+        self.end(verdict, failure.unwrap_or_default());
+    }
+
+    fn end(&self, verdict: &'static str, why: &str) {
+        let Some(entry) = self.entry.lock().take() else {
+            return;
+        };
+        let entry = AuditEntry {
+            time: now(),
+            verdict,
+            reason: reason(why),
+            generation_after: Some(self.subnet.generation()),
+            ..entry
+        };
+        tracing::info!(
+            target: "rsm_api::audit",
+            identity = entry.identity,
+            peer = entry.peer,
+            digest = entry.digest,
+            "{} {verdict} {why}",
+            entry.call
+        );
+        self.gate.audit.put(entry);
+    }
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        self.end("cancelled", "the client left before the end");
+    }
+}
+
+/// Puts a [`Guard`] before the services of a listener.
+#[derive(Clone)]
+pub(crate) struct GuardLayer {
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) subnet: Arc<dyn Subnet>,
+    /// The Unix socket, to be named to clients that may only read.
+    pub(crate) socket: Option<PathBuf>,
+}
+
+impl<S> Layer<S> for GuardLayer {
+    type Service = Guard<S>;
+
+    fn layer(&self, inner: S) -> Guard<S> {
+        Guard {
+            inner,
+            layer: self.clone(),
+        }
+    }
+}
+
+/// Admits or refuses each request before `inner` sees it.
+#[derive(Clone)]
+pub(crate) struct Guard<S> {
+    inner: S,
+    layer: GuardLayer,
+}
+
+impl GuardLayer {
+    /// The identity of an admitted request, or the answer to a refused one.
+    fn decide(&self, request: &Request<Body>, peer: &Peer) -> Result<(Caller, Need), Status> {
+        let path = request.uri().path();
+        let authorization = request.headers().get(header::AUTHORIZATION);
+        let authorization = authorization.map(http::HeaderValue::as_bytes);
+        let caller = match self.gate.identify(peer, authorization) {
+            Ok(caller) => caller,
+            Err(status) => {
+                self.gate.refused(None, peer, path, &status);
+                return Err(status);
+            }
+        };
+        let admitted = match calls::need(path) {
+            Some(need) => (self.gate.admit(&caller, peer, path, need)).map(|()| need),
+            None => Err(Status::unimplemented(format!(
+                "{} is no call of this server: it may be older or newer than the client",
+                path.escape_debug()
+            ))),
+        };
+        match admitted {
+            Ok(need) => Ok((caller, need)),
+            Err(status) => {
+                let status = self.with_way(&caller, path, status);
+                self.gate.refused(Some(&caller), peer, path, &status);
+                Err(status)
+            }
+        }
+    }
+
+    /// The refusal of a client that may read, with the ways to more.
+    fn with_way(&self, caller: &Caller, path: &str, status: Status) -> Status {
+        let may_read = caller.proof == Proof::None && caller.grant.satisfies(Need::Read);
+        if !may_read || status.code() != Code::Unauthenticated {
+            return status;
+        }
+        let way = match &self.socket {
+            Some(path) => format!("use `--server unix:{}`", path.display()),
+            None => "start the server with a Unix socket".to_owned(),
+        };
+        let method = path.rsplit('/').next().unwrap_or(path);
+        Status::permission_denied(format!(
+            "{method} acts on the fabric, and this TCP address serves reading only without an identity: \
+             {way}, show a client certificate or a token, or start the server with --insecure-admin"
+        ))
+    }
+}
+
+impl<S> Service<Request<Body>> for Guard<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let peer = request.extensions().get::<Peer>();
+        let peer = peer.cloned().unwrap_or(Peer::Unknown);
+        let (caller, need) = match self.layer.decide(&request, &peer) {
+            Ok(decided) => decided,
+            Err(status) => return Box::pin(async move { Ok(status.into_http()) }),
+        };
+        // The clone is ready only after its own `poll_ready`; the original was polled.
+        let clone = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, clone);
+        let path = request.uri().path().to_owned();
+        let followed = need.changes().then(|| {
+            let subnet = self.layer.subnet.clone();
+            Arc::new(self.layer.gate.follow(&caller, &peer, &path, subnet))
+        });
+        request.extensions_mut().insert(Arc::new(caller));
+        let Some(followed) = followed else {
+            return Box::pin(inner.call(request));
+        };
+        let request = request.map(|body| {
+            let followed = Arc::downgrade(&followed);
+            let whole = move |digest: ArgumentDigest| {
+                if let Some(followed) = followed.upgrade() {
+                    followed.begun(digest.hex());
+                }
+            };
+            Body::new(Digesting::new(body, whole))
+        });
+        Box::pin(async move {
+            let response = inner.call(request).await?;
+            let status = Status::from_header_map(response.headers());
+            let failure = status.filter(|status| status.code() != Code::Ok);
+            followed.ended(failure.as_ref().map(Status::message));
+            Ok(response)
+        })
+    }
+}

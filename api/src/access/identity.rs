@@ -1,0 +1,178 @@
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+use super::role::Grant;
+
+/// Longest name of an identity in bytes; the audit log cuts a longer one.
+pub(super) const MAX_NAME_BYTES: usize = 256;
+
+/// Most names of one certificate that count.
+const MAX_CERTIFICATE_NAMES: usize = 64;
+
+/// The other end of a connection, and what the connection proves of it.
+#[derive(Clone, Debug)]
+pub enum Peer {
+    /// A process on this machine, by the kernel's word.
+    Unix {
+        /// Its user.
+        uid: u32,
+        /// Its groups, the primary one first.
+        gids: Arc<[u32]>,
+        /// Its process; 0 where the kernel names none.
+        pid: i32,
+    },
+    /// A client over TCP without TLS.
+    Tcp {
+        /// Its address.
+        address: SocketAddr,
+    },
+    /// A client over TLS.
+    Tls {
+        /// Its address.
+        address: SocketAddr,
+        /// Its certificate, which the handshake has verified; `None` without one.
+        certificate: Option<Arc<Certificate>>,
+    },
+    /// The system does not know the other end any more.
+    Unknown,
+}
+
+impl Peer {
+    /// Whether a secret sent over this connection can be read by no other machine.
+    pub fn is_private(&self) -> bool {
+        match self {
+            Peer::Unix { .. } | Peer::Tls { .. } => true,
+            Peer::Tcp { address } => address.ip().is_loopback(),
+            Peer::Unknown => false,
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::Unix { uid, pid, .. } => write!(f, "unix uid {uid} pid {pid}"),
+            Peer::Tcp { address } => write!(f, "tcp {address}"),
+            Peer::Tls { address, .. } => write!(f, "tls {address}"),
+            Peer::Unknown => f.write_str("unknown"),
+        }
+    }
+}
+
+/// The names in a verified certificate.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Certificate {
+    /// Common names of the subject.
+    pub common_names: Vec<String>,
+    /// Subject alternative names: DNS names, e-mail addresses, URIs (SPIFFE identities among them)
+    /// and IP addresses.
+    pub alternative_names: Vec<String>,
+    /// When it ends, in seconds since the Unix epoch.
+    pub not_after: i64,
+}
+
+impl Certificate {
+    /// Reads a certificate in DER.
+    ///
+    /// # Errors
+    /// The bytes are no X.509 certificate; the error says where.
+    pub fn from_der(der: &[u8]) -> Result<Certificate, String> {
+        let (_, certificate) = X509Certificate::from_der(der).map_err(|error| error.to_string())?;
+        let subject = certificate.subject().iter_common_name();
+        let common_names = subject
+            .filter_map(|name| name.as_str().ok().map(str::to_owned))
+            .take(MAX_CERTIFICATE_NAMES)
+            .collect();
+        let alternative = certificate
+            .subject_alternative_name()
+            .map_err(|error| error.to_string())?;
+        let alternative = alternative.into_iter();
+        let alternative_names = alternative
+            .flat_map(|names| &names.value.general_names)
+            .filter_map(alternative_name)
+            .take(MAX_CERTIFICATE_NAMES)
+            .collect();
+        Ok(Certificate {
+            common_names,
+            alternative_names,
+            not_after: certificate.validity().not_after.timestamp(),
+        })
+    }
+
+    /// The name that stands for it: the first alternative name, else the first common name.
+    pub fn name(&self) -> &str {
+        let mut names = self.alternative_names.iter().chain(&self.common_names);
+        names
+            .next()
+            .map_or("certificate without a name", |name| name)
+    }
+}
+
+fn alternative_name(name: &GeneralName<'_>) -> Option<String> {
+    match name {
+        GeneralName::DNSName(name) | GeneralName::RFC822Name(name) | GeneralName::URI(name) => {
+            Some((*name).to_owned())
+        }
+        GeneralName::IPAddress(bytes) => match **bytes {
+            [a, b, c, d] => Some(std::net::Ipv4Addr::new(a, b, c, d).to_string()),
+            _ => {
+                let bytes: [u8; 16] = (*bytes).try_into().ok()?;
+                Some(std::net::Ipv6Addr::from(bytes).to_string())
+            }
+        },
+        _ => None,
+    }
+}
+
+/// How an identity is proved.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Proof {
+    /// By the kernel, for a Unix socket.
+    UnixPeer,
+    /// By a client certificate.
+    Certificate,
+    /// By a signed token.
+    Token,
+    /// Not at all.
+    None,
+}
+
+impl Proof {
+    /// Its name in the audit log.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Proof::UnixPeer => "unix-peer",
+            Proof::Certificate => "certificate",
+            Proof::Token => "token",
+            Proof::None => "none",
+        }
+    }
+}
+
+/// The identity behind a request, with its rights.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// Its name: `uid:1001`, a name of its certificate, the subject of its token, `anonymous`.
+    pub name: String,
+    /// How the name is proved.
+    pub proof: Proof,
+    /// Its rights.
+    pub grant: Grant,
+}
+
+impl Caller {
+    /// An identity; control characters in its name are escaped, a long name is cut.
+    pub fn new(name: &str, proof: Proof, grant: Grant) -> Caller {
+        let mut name: String = name.chars().flat_map(char::escape_debug).collect();
+        let mut end = name.len().min(MAX_NAME_BYTES);
+        while !name.is_char_boundary(end) {
+            end -= 1;
+        }
+        name.truncate(end);
+        Caller { name, proof, grant }
+    }
+}

@@ -1,0 +1,27 @@
+//! Who may call what: identities and their proofs, roles, the role that each call needs, rates, and
+//! the audit log.
+//!
+//! A request passes the [guard](guard) before any handler. The guard takes the identity from the
+//! connection ([`Peer`]) or from a bearer token ([`TokenVerifier`]), its rights from the file of
+//! roles ([`RoleTable`]), and the right that the call needs from one table ([`calls`]). It refuses a
+//! call that the table does not have.
+
+pub mod audit;
+pub mod calls;
+mod digest;
+mod guard;
+mod identity;
+mod rates;
+mod role;
+mod roles_file;
+pub mod tls;
+mod token;
+
+pub use self::audit::{AuditEntry, AuditSink, NoAudit};
+pub(crate) use self::guard::GuardLayer;
+pub use self::guard::{AccessPolicy, Anonymous, Followed, Gate};
+pub use self::identity::{Caller, Certificate, Peer, Proof};
+pub use self::rates::RateSettings;
+pub use self::role::{Grant, Need, Role};
+pub use self::roles_file::{MAX_ROLES_BYTES, RoleTable, RolesError};
+pub use self::token::{JwksError, MAX_JWKS_BYTES, TokenError, TokenSettings, TokenVerifier};

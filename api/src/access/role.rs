@@ -1,0 +1,236 @@
+use std::fmt;
+use std::ops::RangeInclusive;
+
+/// A role that the operator gives to identities.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Role {
+    /// Read the subnet.
+    Read,
+    /// Read, and act on the fabric in ways that leave its configuration alone: sweep, drain,
+    /// expect, import inventories.
+    Operate,
+    /// See and change partitions, of some P_Keys only.
+    Tenant,
+    /// All of these, for every P_Key, and change how the subnet is managed.
+    Admin,
+    /// See keys.
+    Secrets,
+}
+
+impl Role {
+    /// Every role.
+    pub const ALL: [Role; 5] = [
+        Role::Read,
+        Role::Operate,
+        Role::Tenant,
+        Role::Admin,
+        Role::Secrets,
+    ];
+
+    /// Its name in the file of roles.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Role::Read => "read",
+            Role::Operate => "operate",
+            Role::Tenant => "tenant",
+            Role::Admin => "admin",
+            Role::Secrets => "secrets",
+        }
+    }
+
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// The right that a call needs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Need {
+    /// To read the subnet.
+    Read,
+    /// To see partitions; a tenant sees its own ones.
+    SeePartitions,
+    /// To act on the fabric.
+    Operate,
+    /// To change partitions; a tenant changes its own ones.
+    ChangePartitions,
+    /// To change how the subnet is managed.
+    Administer,
+    /// To see keys.
+    SeeSecrets,
+}
+
+impl Need {
+    /// Every need.
+    pub const ALL: [Need; 6] = [
+        Need::Read,
+        Need::SeePartitions,
+        Need::Operate,
+        Need::ChangePartitions,
+        Need::Administer,
+        Need::SeeSecrets,
+    ];
+
+    /// The roles that satisfy it, the least one first.
+    pub const fn roles(self) -> &'static [Role] {
+        match self {
+            Need::Read => &[Role::Read, Role::Operate, Role::Admin],
+            Need::SeePartitions => &[Role::Read, Role::Tenant, Role::Operate, Role::Admin],
+            Need::Operate => &[Role::Operate, Role::Admin],
+            Need::ChangePartitions => &[Role::Tenant, Role::Admin],
+            Need::Administer => &[Role::Admin],
+            Need::SeeSecrets => &[Role::Secrets],
+        }
+    }
+
+    /// Whether a call that needs it may change anything.
+    pub const fn changes(self) -> bool {
+        matches!(
+            self,
+            Need::Operate | Need::ChangePartitions | Need::Administer
+        )
+    }
+}
+
+/// The roles of an identity, with the P_Keys of the role tenant.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Grant {
+    roles: u8,
+    /// Without the membership bit, ascending and apart.
+    p_keys: Vec<RangeInclusive<u16>>,
+}
+
+impl Grant {
+    /// No role.
+    pub const NONE: Grant = Grant {
+        roles: 0,
+        p_keys: Vec::new(),
+    };
+
+    /// These roles; a tenant among them has no P_Key.
+    pub fn of(roles: &[Role]) -> Grant {
+        let roles = roles.iter().fold(0, |bits, role| bits | role.bit());
+        Grant {
+            roles,
+            p_keys: Vec::new(),
+        }
+    }
+
+    /// The role tenant for these P_Keys, without the membership bit.
+    pub fn tenant(p_keys: impl IntoIterator<Item = RangeInclusive<u16>>) -> Grant {
+        Grant {
+            roles: Role::Tenant.bit(),
+            p_keys: merged(p_keys.into_iter().collect()),
+        }
+    }
+
+    /// All roles.
+    pub fn everything() -> Grant {
+        Grant::of(&Role::ALL)
+    }
+
+    /// Adds the roles and P_Keys of another grant.
+    pub fn add(&mut self, other: &Grant) {
+        self.roles |= other.roles;
+        let both = self.p_keys.iter().chain(&other.p_keys);
+        self.p_keys = merged(both.cloned().collect());
+    }
+
+    /// Whether it includes a role.
+    pub fn has(&self, role: Role) -> bool {
+        self.roles & role.bit() != 0
+    }
+
+    /// Whether one of its roles satisfies a need.
+    pub fn satisfies(&self, need: Need) -> bool {
+        need.roles().iter().any(|&role| self.has(role))
+    }
+
+    /// Whether it may see the partition with this P_Key, whichever the membership bit.
+    pub fn sees(&self, p_key: u16) -> bool {
+        self.satisfies(Need::Read) || self.owns(p_key)
+    }
+
+    /// Whether it may change the partition with this P_Key, whichever the membership bit.
+    pub fn changes(&self, p_key: u16) -> bool {
+        self.has(Role::Admin) || self.owns(p_key)
+    }
+
+    /// Whether the P_Key is among those of its role tenant.
+    fn owns(&self, p_key: u16) -> bool {
+        let base = p_key & 0x7fff;
+        let after = self.p_keys.partition_point(|range| *range.start() <= base);
+        let range = after.checked_sub(1).map(|at| &self.p_keys[at]);
+        self.has(Role::Tenant) && range.is_some_and(|range| range.contains(&base))
+    }
+}
+
+impl fmt::Display for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.roles == 0 {
+            return f.write_str("no role");
+        }
+        let mut separator = "";
+        for role in Role::ALL.into_iter().filter(|&role| self.has(role)) {
+            write!(f, "{separator}{}", role.name())?;
+            separator = " ";
+            let marks = [":"].into_iter().chain(std::iter::repeat(","));
+            let ranges = self.p_keys.iter().filter(|_| role == Role::Tenant);
+            for (mark, range) in marks.zip(ranges) {
+                write!(f, "{mark}{:#x}-{:#x}", range.start(), range.end())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Ranges in ascending order, with those that touch joined.
+fn merged(mut ranges: Vec<RangeInclusive<u16>>) -> Vec<RangeInclusive<u16>> {
+    ranges.retain(|range| !range.is_empty());
+    ranges.sort_unstable_by_key(|range| (*range.start(), *range.end()));
+    let mut merged: Vec<RangeInclusive<u16>> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if u32::from(*range.start()) <= u32::from(*last.end()) + 1 => {
+                *last = *last.start()..=(*last.end()).max(*range.end());
+            }
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tenant_owns_its_ranges_only_and_with_either_membership_bit() {
+        let mut grant = Grant::tenant([0x30..=0x30, 0x10..=0x1f, 0x18..=0x20]);
+        for (p_key, owned) in [
+            (0x0f, false),
+            (0x10, true),
+            (0x8010, true),
+            (0x20, true),
+            (0x21, false),
+            (0x30, true),
+            (0x31, false),
+            (0x7fff, false),
+        ] {
+            assert_eq!(grant.changes(p_key), owned, "{p_key:#x}");
+            assert_eq!(grant.sees(p_key), owned, "{p_key:#x}");
+        }
+        assert_eq!(grant.to_string(), "tenant:0x10-0x20,0x30-0x30");
+        grant.add(&Grant::of(&[Role::Read]));
+        assert!(grant.sees(0x7fff));
+        assert!(!grant.changes(0x7fff));
+    }
+
+    #[test]
+    fn admin_changes_every_partition_and_sees_no_secret() {
+        let admin = Grant::of(&[Role::Admin]);
+        assert!(admin.changes(0x7fff));
+        assert!(!admin.satisfies(Need::SeeSecrets));
+        assert!(!Grant::NONE.satisfies(Need::Read));
+    }
+}

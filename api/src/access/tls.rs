@@ -1,0 +1,254 @@
+//! TLS: the server's certificate and its reloading, clients' certificates, and errors in words.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{
+    AlertDescription, CertificateError, ClientConfig, Error as RustlsError, RootCertStore,
+    ServerConfig,
+};
+
+use super::identity::Certificate;
+
+/// Largest file with certificates or a key, in bytes: a bundle of all public CAs has a quarter of
+/// it.
+pub const MAX_PEM_BYTES: u64 = 1 << 20;
+
+/// The protocol of gRPC in the handshake (ALPN).
+const HTTP2: &[u8] = b"h2";
+
+/// The files of a server's TLS, all in PEM.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TlsFiles {
+    /// The server's certificate, followed by those of intermediate CAs.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// The CAs of client certificates; `None`: no client certificate is asked for.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// A file of certificates or keys cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {reason}", path.display())]
+pub struct TlsError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// A server's TLS settings, which change while it runs.
+#[derive(Debug)]
+pub struct ServerTls {
+    files: TlsFiles,
+    config: RwLock<Option<Arc<ServerConfig>>>,
+}
+
+impl ServerTls {
+    /// Settings from `files`. Until a [`ServerTls::reload`] succeeds, every connection is refused.
+    pub fn new(files: TlsFiles) -> ServerTls {
+        ServerTls {
+            files,
+            config: RwLock::new(None),
+        }
+    }
+
+    /// Reads the files again: connections from now on see them, open ones stay. Returns the names
+    /// and the end of the server's certificate.
+    ///
+    /// # Errors
+    /// A file cannot be read or is not whole, or key and certificate do not fit together. What was
+    /// in force before stays.
+    pub fn reload(&self) -> Result<Certificate, TlsError> {
+        let (config, certificate) = server_config(&self.files)?;
+        *self.config.write() = Some(Arc::new(config));
+        Ok(certificate)
+    }
+
+    /// The settings for the next connection; `None` before the first success.
+    pub(crate) fn config(&self) -> Option<Arc<ServerConfig>> {
+        self.config.read().clone()
+    }
+}
+
+fn failed(path: &Path, reason: impl ToString) -> TlsError {
+    TlsError {
+        path: path.to_owned(),
+        reason: reason.to_string(),
+    }
+}
+
+/// The bytes of a file of reasonable size.
+fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    let file = File::open(path).map_err(|error| failed(path, error))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_PEM_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| failed(path, error))?;
+    if bytes.len() as u64 > MAX_PEM_BYTES {
+        let reason =
+            format!("it is longer than {MAX_PEM_BYTES} bytes, and no file of certificates is");
+        return Err(failed(path, reason));
+    }
+    Ok(bytes)
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let bytes = read(path)?;
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    let certificates =
+        read.map_err(|error| failed(path, format!("a certificate in it is not whole ({error})")))?;
+    if certificates.is_empty() {
+        return Err(failed(path, "there is no certificate in it (expected PEM)"));
+    }
+    Ok(certificates)
+}
+
+fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let bytes = read(path)?;
+    PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| {
+        failed(
+            path,
+            format!("there is no whole private key in it ({error})"),
+        )
+    })
+}
+
+fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        roots
+            .add(certificate)
+            .map_err(|error| failed(path, error))?;
+    }
+    Ok(roots)
+}
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+fn server_config(files: &TlsFiles) -> Result<(ServerConfig, Certificate), TlsError> {
+    let chain = certificates(&files.certificate)?;
+    let certificate =
+        Certificate::from_der(&chain[0]).map_err(|error| failed(&files.certificate, error))?;
+    let key_der = key(&files.key)?;
+    let builder = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| failed(&files.certificate, error))?;
+    let builder = match &files.client_ca {
+        Some(path) => {
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots(path)?), provider())
+                    // A client without a certificate may have a token, or read only.
+                    .allow_unauthenticated()
+                    .build()
+                    .map_err(|error| failed(path, error))?;
+            builder.with_client_cert_verifier(verifier)
+        }
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_single_cert(chain, key_der).map_err(|error| {
+        failed(
+            &files.key,
+            format!("it does not fit the certificate ({error})"),
+        )
+    })?;
+    config.alpn_protocols = vec![HTTP2.to_vec()];
+    Ok((config, certificate))
+}
+
+/// The TLS files of a client, all in PEM.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClientTlsFiles {
+    /// The CAs of the server's certificate.
+    pub ca: PathBuf,
+    /// The client's certificate and key, if it has one.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+/// The TLS settings of a client.
+///
+/// # Errors
+/// As of [`ServerTls::reload`].
+pub fn client_config(files: &ClientTlsFiles) -> Result<Arc<ClientConfig>, TlsError> {
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| failed(&files.ca, error))?
+        .with_root_certificates(roots(&files.ca)?);
+    let mut config = match &files.identity {
+        Some((certificate, key_file)) => builder
+            .with_client_auth_cert(certificates(certificate)?, key(key_file)?)
+            .map_err(|error| failed(key_file, error))?,
+        None => builder.with_no_client_auth(),
+    };
+    config.alpn_protocols = vec![HTTP2.to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// Why a handshake failed, for the side that sees `error`; `other` is the other side's name.
+pub fn explain(error: &io::Error, other: &str) -> String {
+    let inner = error.get_ref();
+    let Some(error) = inner.and_then(|inner| inner.downcast_ref::<RustlsError>()) else {
+        return match error.kind() {
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
+                format!("the {other} closed the connection in the handshake: does it speak TLS?")
+            }
+            _ => error.to_string(),
+        };
+    };
+    match error {
+        RustlsError::InvalidCertificate(reason) => certificate_refusal(reason, other),
+        RustlsError::NoCertificatesPresented => format!("the {other} showed no certificate"),
+        RustlsError::AlertReceived(alert) => alert_received(*alert, other),
+        RustlsError::InvalidMessage(_) => format!("the {other} does not speak TLS"),
+        error => error.to_string(),
+    }
+}
+
+fn certificate_refusal(reason: &CertificateError, other: &str) -> String {
+    match reason {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            format!("the certificate of the {other} has expired: it needs a new one")
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            format!("the certificate of the {other} is not valid yet: compare the clocks")
+        }
+        CertificateError::UnknownIssuer => format!(
+            "the certificate of the {other} is from no CA that is trusted here: compare its issuer with the file of CAs"
+        ),
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            format!(
+                "the certificate of the {other} does not have the name it was reached by ({reason})"
+            )
+        }
+        reason => format!("the certificate of the {other} is refused ({reason})"),
+    }
+}
+
+fn alert_received(alert: AlertDescription, other: &str) -> String {
+    match alert {
+        AlertDescription::CertificateExpired => {
+            format!("the {other} refused the certificate shown to it: it has expired")
+        }
+        AlertDescription::UnknownCA => format!(
+            "the {other} refused the certificate shown to it: it is from no CA that the {other} trusts"
+        ),
+        AlertDescription::BadCertificate
+        | AlertDescription::UnsupportedCertificate
+        | AlertDescription::CertificateRevoked
+        | AlertDescription::CertificateUnknown
+        | AlertDescription::AccessDenied
+        | AlertDescription::CertificateRequired => {
+            format!("the {other} refused the certificate shown to it ({alert:?})")
+        }
+        alert => format!("the {other} ended the handshake ({alert:?})"),
+    }
+}

@@ -1,0 +1,164 @@
+//! Times of the command line, and times as text in the operator's zone.
+
+use std::sync::OnceLock;
+
+use jiff::civil::{Date, DateTime, Time};
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp, ToSpan as _, Zoned};
+
+use crate::failure::Failure;
+
+/// The zone of all times; UTC unless [`use_local_zone`] has set it.
+static ZONE: OnceLock<TimeZone> = OnceLock::new();
+
+/// Shows and reads times in the system's zone (TZ, else /etc/localtime) from now on.
+pub(crate) fn use_local_zone() {
+    // Set once, at the start of the program.
+    drop(ZONE.set(TimeZone::system()));
+}
+
+fn zone() -> TimeZone {
+    ZONE.get().cloned().unwrap_or(TimeZone::UTC)
+}
+
+/// A time as RFC 3339 to the millisecond, with the offset of the zone; in UTC with `Z`.
+pub(crate) fn timestamp(unix_ms: u64) -> String {
+    let utc = rsm_api::timestamp(unix_ms);
+    let at = i64::try_from(unix_ms).ok();
+    let Some(at) = at.and_then(|at| Timestamp::from_millisecond(at).ok()) else {
+        return utc;
+    };
+    let local = at.to_zoned(zone());
+    match local.offset().is_zero() {
+        true => utc,
+        false => local.strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string(),
+    }
+}
+
+/// The forms that [`parse`] takes, for messages and help.
+pub(crate) const FORMS: &str = "22:00, yesterday, today, now, 2h (ago; also s, min, d), 2026-11-24, '2026-11-24 22:00', or RFC 3339";
+
+/// The time that an operator means, in milliseconds since the Unix epoch.
+///
+/// # Errors
+/// The text is no time, or a time before 1970.
+pub(crate) fn parse(text: &str) -> Result<u64, String> {
+    let now = Timestamp::now().to_zoned(zone());
+    let meant =
+        meant(text.trim(), &now).ok_or_else(|| format!("`{text}` is no time: expected {FORMS}"))?;
+    u64::try_from(meant.as_millisecond()).map_err(|_| format!("`{text}` is before 1970"))
+}
+
+/// The same for an option, as [`parse`]; 0 where it is not given.
+///
+/// # Errors
+/// As [`parse`].
+pub(crate) fn parse_optional(text: Option<&str>) -> Result<u64, Failure> {
+    text.map_or(Ok(0), |text| parse(text).map_err(Failure::Usage))
+}
+
+/// The time that `text` means at `now`.
+fn meant(text: &str, now: &Zoned) -> Option<Timestamp> {
+    let zone = now.time_zone();
+    let start = |date: Date| Some(date.to_zoned(zone.clone()).ok()?.timestamp());
+    match text {
+        "now" => return Some(now.timestamp()),
+        "today" => return start(now.date()),
+        "yesterday" => return start(now.date().yesterday().ok()?),
+        _ => {}
+    }
+    if let Some(ago) = duration(text) {
+        return now.timestamp().checked_sub(ago).ok();
+    }
+    if is_clock(text) {
+        let time: Time = text.parse().ok()?;
+        let today = now.date().to_datetime(time).to_zoned(zone.clone()).ok()?;
+        if today.timestamp() <= now.timestamp() {
+            return Some(today.timestamp());
+        }
+        // The latest such time that is over.
+        let before = now.date().checked_sub(1.day()).ok()?;
+        return Some(
+            before
+                .to_datetime(time)
+                .to_zoned(zone.clone())
+                .ok()?
+                .timestamp(),
+        );
+    }
+    if let Ok(at) = text.parse::<Timestamp>() {
+        return Some(at);
+    }
+    let local: DateTime = text.parse().ok()?;
+    Some(local.to_zoned(zone.clone()).ok()?.timestamp())
+}
+
+/// `22:00` or `22:00:30`, with nothing else.
+fn is_clock(text: &str) -> bool {
+    let parts: Vec<&str> = text.split(':').collect();
+    let is_number = |part: &&str| part.len() == 2 && part.bytes().all(|b| b.is_ascii_digit());
+    (2..=3).contains(&parts.len()) && parts.iter().all(is_number)
+}
+
+/// `90s`, `15min`, `2h`, `3d`.
+fn duration(text: &str) -> Option<SignedDuration> {
+    let end = text.find(|c: char| !c.is_ascii_digit())?;
+    let (digits, unit) = text.split_at(end);
+    let seconds: i64 = match unit {
+        "s" => 1,
+        "m" | "min" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return None,
+    };
+    let number: i64 = digits.parse().ok()?;
+    Some(SignedDuration::from_secs(number.checked_mul(seconds)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Option<String> {
+        let now: Zoned = "2026-11-24T05:30:00+01:00[+01:00]".parse().unwrap();
+        meant(text, &now).map(|at| at.to_string())
+    }
+
+    #[test]
+    fn operators_times_are_of_their_zone_and_past() {
+        for (text, expected) in [
+            ("now", "2026-11-24T04:30:00Z"),
+            ("today", "2026-11-23T23:00:00Z"),
+            ("yesterday", "2026-11-22T23:00:00Z"),
+            ("2h", "2026-11-24T02:30:00Z"),
+            ("90min", "2026-11-24T03:00:00Z"),
+            ("3d", "2026-11-21T04:30:00Z"),
+            // Later than now: that of the day before.
+            ("22:00", "2026-11-23T21:00:00Z"),
+            ("05:29:59", "2026-11-24T04:29:59Z"),
+            ("2026-11-20", "2026-11-19T23:00:00Z"),
+            ("2026-11-20 12:00", "2026-11-20T11:00:00Z"),
+            ("2026-11-20T12:00:00Z", "2026-11-20T12:00:00Z"),
+            ("2026-11-20T12:00:00+02:00", "2026-11-20T10:00:00Z"),
+        ] {
+            assert_eq!(at(text).as_deref(), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_texts_are_no_times() {
+        for text in [
+            "",
+            "h",
+            "2",
+            "2y",
+            "25:00",
+            "22:0",
+            "tomorrow",
+            "-2h",
+            "99999999999999999999d",
+        ] {
+            assert_eq!(at(text), None, "{text}");
+        }
+    }
+}

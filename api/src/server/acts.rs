@@ -1,0 +1,80 @@
+//! Requests of operators, noted with their origin and outcome.
+
+use std::sync::Arc;
+
+use rsm_proto::v1;
+use tonic::{Extensions, Status};
+
+use crate::access::{Caller, Peer};
+use crate::traits::ActionLog;
+
+/// Where requests that change something are noted.
+#[derive(Clone)]
+pub(super) struct Acts {
+    log: Option<Arc<dyn ActionLog>>,
+}
+
+impl Acts {
+    /// Notes requests in `log`; without one nothing is noted.
+    pub(super) fn new(log: Option<Arc<dyn ActionLog>>) -> Acts {
+        Acts { log }
+    }
+
+    /// Begins a request, `action` on `detail`. The note is made when it ends, or when the client
+    /// leaves before.
+    pub(super) fn begin(&self, from: &Extensions, action: &str, detail: String) -> Act {
+        Act {
+            log: self.log.clone(),
+            note: v1::OperatorActed {
+                action: action.to_owned(),
+                detail,
+                operator: origin(from),
+                refusal: "the client left before the answer; it may have been carried out"
+                    .to_owned(),
+            },
+        }
+    }
+}
+
+/// A request under way.
+pub(super) struct Act {
+    log: Option<Arc<dyn ActionLog>>,
+    note: v1::OperatorActed,
+}
+
+impl Act {
+    /// Adds the name that the client states, if any.
+    pub(super) fn stated(mut self, name: &str) -> Act {
+        if !name.is_empty() {
+            self.note.operator = format!("{} ({name})", self.note.operator);
+        }
+        self
+    }
+
+    /// Ends the request, and passes its outcome on.
+    pub(super) fn end<T>(mut self, outcome: Result<T, Status>) -> Result<T, Status> {
+        self.note.refusal = match &outcome {
+            Ok(_) => String::new(),
+            Err(status) => status.message().to_owned(),
+        };
+        outcome
+    }
+}
+
+impl Drop for Act {
+    fn drop(&mut self) {
+        if let Some(log) = &self.log {
+            log.acted(std::mem::take(&mut self.note));
+        }
+    }
+}
+
+/// The identity of the caller, and the other end of its connection.
+fn origin(from: &Extensions) -> String {
+    let peer = from.get::<Peer>().map(ToString::to_string);
+    let peer = peer.unwrap_or_else(|| "unknown".to_owned());
+    match from.get::<Arc<Caller>>() {
+        Some(caller) => format!("{} at {peer}", caller.name),
+        None => peer,
+    }
+}

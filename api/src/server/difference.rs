@@ -1,0 +1,44 @@
+use std::sync::Arc;
+
+use rsm_proto::v1;
+use rsm_proto::v1::difference_service_server::DifferenceService;
+use tonic::{Request, Response, Status};
+
+use super::paging::Listing;
+use crate::model::Page;
+use crate::traits::{History, Subnet};
+
+/// Differences from an earlier time.
+#[derive(Clone)]
+pub(super) struct Differences {
+    pub(super) subnet: Arc<dyn Subnet>,
+    pub(super) history: Option<Arc<dyn History>>,
+}
+
+#[tonic::async_trait]
+impl DifferenceService for Differences {
+    async fn list_differences(
+        &self,
+        request: Request<v1::ListDifferencesRequest>,
+    ) -> Result<Response<v1::ListDifferencesResponse>, Status> {
+        let (request, listing) = Listing::<_, u64>::of(request)?;
+        let history = self.history.as_ref().ok_or_else(|| {
+            Status::failed_precondition(
+                "no history is kept: start rsm with a state folder that can be written",
+            )
+        })?;
+        let all = history.differences(request.at_unix_ms).await?;
+        // The key of a difference is its place in the list, counted from 1.
+        let after = listing.after().unwrap_or(0);
+        let skipped = usize::try_from(after).unwrap_or(usize::MAX);
+        let items: Vec<_> = all
+            .into_iter()
+            .skip(skipped)
+            .take(listing.limit())
+            .zip(after.saturating_add(1)..)
+            .map(|(message, key)| crate::model::Keyed { key, message })
+            .collect();
+        let generation = self.subnet.status().generation;
+        listing.answer_keyed(Page { generation, items })
+    }
+}

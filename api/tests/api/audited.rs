@@ -1,0 +1,110 @@
+//! The audit log and rates of a server.
+
+use std::sync::Arc;
+
+use prost::Message as _;
+use rsm_api::access::{AccessPolicy, Anonymous, Gate, RateSettings};
+use rsm_proto::v1;
+use rsm_proto::v1::convergence_service_client::ConvergenceServiceClient;
+use rsm_proto::v1::fabric_service_client::FabricServiceClient;
+use sha2::{Digest as _, Sha256};
+use tonic::Code;
+
+use crate::fake::Fake;
+use crate::roles::Entries;
+use crate::served::{Served, Wanted};
+
+fn served(policy: AccessPolicy) -> (Served, Arc<Entries>) {
+    let entries = Arc::new(Entries::default());
+    let gate = Arc::new(Gate::new(policy, entries.clone()));
+    let wanted = Wanted {
+        gate: Some(gate),
+        ..Wanted::default()
+    };
+    (Served::start_as(Fake::tree(1, 1), wanted), entries)
+}
+
+#[test]
+fn change_has_an_entry_at_its_begin_and_at_its_end_and_reading_has_none() {
+    let (served, entries) = served(AccessPolicy::without_files(Anonymous::Reading));
+    let request = v1::ResweepRequest {
+        full: true,
+        ..Default::default()
+    };
+    let digest = hex::encode(Sha256::digest(request.encode_to_vec()));
+    let mut client = ConvergenceServiceClient::new(served.unix());
+    served.block_on(client.resweep(request)).unwrap();
+    let mut reader = FabricServiceClient::new(served.unix());
+    let status = served.block_on(reader.get_status(v1::GetStatusRequest {}));
+    let generation = status.unwrap().into_inner().status.unwrap().generation;
+    let entries = entries.0.lock();
+    let verdicts: Vec<&str> = entries.iter().map(|entry| entry.verdict).collect();
+    assert_eq!(verdicts, ["begun", "done"]);
+    for entry in entries.iter() {
+        assert_eq!(entry.call, "rsm.v1.ConvergenceService/Resweep");
+        assert_eq!(entry.digest, digest);
+        assert_eq!(entry.proof, "unix-peer");
+        assert!(entry.peer.starts_with("unix uid "), "{}", entry.peer);
+        assert_eq!(entry.request, entries[0].request);
+    }
+    assert_eq!(entries[1].generation_after, Some(generation));
+}
+
+#[test]
+fn failed_change_has_its_reason() {
+    let (served, entries) = served(AccessPolicy::without_files(Anonymous::Reading));
+    let request = v1::AcceptMissingRequest {
+        name: "no such node".to_owned(),
+        ..Default::default()
+    };
+    let mut client = ConvergenceServiceClient::new(served.unix());
+    let status = served.block_on(client.accept_missing(request)).unwrap_err();
+    let entries = entries.0.lock();
+    let last = entries.last().unwrap();
+    assert_eq!(
+        (last.verdict, last.reason.as_str()),
+        ("failed", status.message())
+    );
+}
+
+#[test]
+fn flood_of_refused_calls_is_counted_and_not_written_out() {
+    let (served, entries) = served(AccessPolicy::without_files(Anonymous::Reading));
+    let mut client = ConvergenceServiceClient::new(served.tcp());
+    for _ in 0..200 {
+        let refusal = served.block_on(client.resweep(v1::ResweepRequest::default()));
+        let code = refusal.unwrap_err().code();
+        assert!(matches!(
+            code,
+            Code::PermissionDenied | Code::ResourceExhausted
+        ));
+    }
+    let entries = entries.0.lock();
+    assert!(
+        entries.len() >= 20 && entries.len() < 60,
+        "{}",
+        entries.len()
+    );
+    assert!(entries.iter().all(|entry| entry.verdict == "refused"));
+}
+
+#[test]
+fn requests_beyond_the_rate_are_refused_until_later() {
+    let policy = AccessPolicy {
+        rates: RateSettings {
+            reads_per_s: 1,
+            changes_per_s: 1,
+        },
+        ..AccessPolicy::without_files(Anonymous::Reading)
+    };
+    let (served, _) = served(policy);
+    let mut client = FabricServiceClient::new(served.tcp());
+    let mut ask = || served.block_on(client.get_status(v1::GetStatusRequest {}));
+    let answers: Vec<_> = (0..8).map(|_| ask()).collect();
+    assert!(answers[0].is_ok());
+    let refused = answers.into_iter().find_map(Result::err).unwrap();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert!(refused.message().contains("api.reads_per_s"), "{refused}");
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    assert!(ask().is_ok());
+}

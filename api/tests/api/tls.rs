@@ -1,0 +1,277 @@
+//! TLS: certificates of servers and clients, tokens, reloading.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
+};
+use rsm_api::access::tls::{ServerTls, TlsFiles};
+use rsm_api::access::{AccessPolicy, Anonymous, Gate, NoAudit, RoleTable};
+use rsm_api::client::{
+    ClientTlsFiles, ConnectError, Connection, Credentials, Endpoint, connect_as,
+};
+use rsm_proto::v1;
+use rsm_proto::v1::convergence_service_client::ConvergenceServiceClient;
+use rsm_proto::v1::fabric_service_client::FabricServiceClient;
+use tempfile::TempDir;
+use tonic::Code;
+
+use crate::fake::Fake;
+use crate::served::{Served, Wanted};
+
+/// A CA for tests, with the files that it makes.
+struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    folder: TempDir,
+}
+
+/// Files of a certificate and its key.
+#[derive(Clone)]
+struct Issued {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+impl Authority {
+    fn new() -> Authority {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "test CA");
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("ca.crt"), issuer.pem()).unwrap();
+        Authority { issuer, folder }
+    }
+
+    fn ca(&self) -> PathBuf {
+        self.folder.path().join("ca.crt")
+    }
+
+    fn issue(&self, file: &str, name: &str, until: (i32, u8)) -> Issued {
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.not_before = date_time_ymd(2000, 1, 1);
+        params.not_after = date_time_ymd(until.0, until.1, 1);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let issued = Issued {
+            certificate: self.folder.path().join(format!("{file}.crt")),
+            key: self.folder.path().join(format!("{file}.key")),
+        };
+        fs::write(&issued.certificate, certificate.pem()).unwrap();
+        fs::write(&issued.key, key.serialize_pem()).unwrap();
+        issued
+    }
+
+    /// What a client trusts and shows.
+    fn credentials(&self, identity: Option<&Issued>) -> Credentials {
+        let identity = identity.map(|issued| (issued.certificate.clone(), issued.key.clone()));
+        Credentials {
+            tls: Some(ClientTlsFiles {
+                ca: self.ca(),
+                identity,
+            }),
+            token: None,
+        }
+    }
+}
+
+const LONG: (i32, u8) = (2100, 1);
+const PAST: (i32, u8) = (2001, 1);
+
+struct Secured {
+    served: Served,
+    tls: Arc<ServerTls>,
+    authority: Authority,
+}
+
+impl Secured {
+    fn start(name: &str, until: (i32, u8)) -> Secured {
+        let authority = Authority::new();
+        let server = authority.issue("server", name, until);
+        let tls = Arc::new(ServerTls::new(TlsFiles {
+            certificate: server.certificate,
+            key: server.key,
+            client_ca: Some(authority.ca()),
+        }));
+        tls.reload().unwrap();
+        let policy = AccessPolicy {
+            roles: RoleTable::parse("san ops.example operate\n").unwrap(),
+            ..AccessPolicy::without_files(Anonymous::Reading)
+        };
+        let wanted = Wanted {
+            tls: Some(tls.clone()),
+            gate: Some(Arc::new(Gate::new(policy, Arc::new(NoAudit)))),
+            ..Wanted::default()
+        };
+        Secured {
+            served: Served::start_as(Fake::tree(1, 1), wanted),
+            tls,
+            authority,
+        }
+    }
+
+    fn connect(&self, credentials: &Credentials) -> Result<Connection, ConnectError> {
+        let endpoint = Endpoint::Https(format!("https://{}", self.served.tcp));
+        self.served.block_on(connect_as(&endpoint, credentials))
+    }
+
+    fn refusal(&self, credentials: &Credentials) -> String {
+        match self.connect(credentials) {
+            Ok(_) => panic!("the connection was accepted"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    fn read(&self, connection: &Connection) -> Result<(), tonic::Status> {
+        let mut client = FabricServiceClient::new(connection.clone());
+        let answer = self
+            .served
+            .block_on(client.get_status(v1::GetStatusRequest {}));
+        answer.map(drop)
+    }
+
+    fn sweep(&self, connection: &Connection) -> Result<(), tonic::Status> {
+        let mut client = ConvergenceServiceClient::new(connection.clone());
+        let request = v1::ResweepRequest::default();
+        self.served.block_on(client.resweep(request)).map(drop)
+    }
+}
+
+#[test]
+fn certificate_with_a_role_may_act_and_one_without_may_read() {
+    let secured = Secured::start("127.0.0.1", LONG);
+    let authority = &secured.authority;
+    let ops = authority.issue("ops", "ops.example", LONG);
+    let other = authority.issue("other", "other.example", LONG);
+    let connection = secured.connect(&authority.credentials(Some(&ops))).unwrap();
+    secured.sweep(&connection).unwrap();
+    let connection = secured
+        .connect(&authority.credentials(Some(&other)))
+        .unwrap();
+    secured.read(&connection).unwrap();
+    let refusal = secured.sweep(&connection).unwrap_err();
+    assert_eq!(refusal.code(), Code::PermissionDenied);
+    assert!(refusal.message().contains("other.example"), "{refusal}");
+    let connection = secured.connect(&authority.credentials(None)).unwrap();
+    secured.read(&connection).unwrap();
+    assert!(secured.sweep(&connection).is_err());
+}
+
+#[test]
+fn expired_and_foreign_client_certificates_are_refused_with_the_reason() {
+    let secured = Secured::start("127.0.0.1", LONG);
+    let authority = &secured.authority;
+    let expired = authority.issue("expired", "ops.example", PAST);
+    let refusal = secured.refusal(&authority.credentials(Some(&expired)));
+    assert!(refusal.contains("has expired"), "{refusal}");
+    let foreign = Authority::new();
+    let stranger = foreign.issue("ops", "ops.example", LONG);
+    let refusal = secured.refusal(&authority.credentials(Some(&stranger)));
+    assert!(
+        refusal.contains("no CA that the server trusts"),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn clients_refuse_servers_with_wrong_certificates_with_the_reason() {
+    let secured = Secured::start("127.0.0.1", LONG);
+    let foreign = Authority::new();
+    let refusal = secured.refusal(&foreign.credentials(None));
+    assert!(refusal.contains("no CA that is trusted"), "{refusal}");
+    let named = Secured::start("rsm.example", LONG);
+    let refusal = named.refusal(&named.authority.credentials(None));
+    assert!(refusal.contains("does not have the name"), "{refusal}");
+    let late = Secured::start("127.0.0.1", PAST);
+    let refusal = late.refusal(&late.authority.credentials(None));
+    assert!(refusal.contains("has expired"), "{refusal}");
+    let blind = secured.refusal(&Credentials::default());
+    assert!(blind.contains("--tls-ca"), "{blind}");
+}
+
+#[test]
+fn plain_clients_are_told_nothing_and_slow_ones_block_nobody() {
+    use std::io::{Read as _, Write as _};
+    let secured = Secured::start("127.0.0.1", LONG);
+    let mut plain = std::net::TcpStream::connect(secured.served.tcp).unwrap();
+    plain
+        .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        .unwrap();
+    let mut answer = Vec::new();
+    // An alert, or a closed connection: in no case HTTP.
+    let _ = plain.read_to_end(&mut answer);
+    assert!(answer.len() < 32, "{answer:?}");
+    let _silent = std::net::TcpStream::connect(secured.served.tcp).unwrap();
+    let connection = secured
+        .connect(&secured.authority.credentials(None))
+        .unwrap();
+    secured.read(&connection).unwrap();
+}
+
+#[test]
+fn renewed_certificate_counts_for_new_connections_and_half_a_file_changes_nothing() {
+    let secured = Secured::start("127.0.0.1", LONG);
+    let authority = &secured.authority;
+    let credentials = authority.credentials(None);
+    let before = secured.connect(&credentials).unwrap();
+    secured.read(&before).unwrap();
+
+    let certificate = authority.folder.path().join("server.crt");
+    let whole = fs::read_to_string(&certificate).unwrap();
+    fs::write(&certificate, &whole[..whole.len() / 2]).unwrap();
+    let error = secured.tls.reload().unwrap_err().to_string();
+    assert!(
+        error.contains("server.crt") && error.contains("not whole"),
+        "{error}"
+    );
+    secured
+        .read(&secured.connect(&credentials).unwrap())
+        .unwrap();
+
+    // The certificate is renewed, its key not yet: the two do not fit together.
+    let key = authority.folder.path().join("server.key");
+    let old_key = fs::read_to_string(&key).unwrap();
+    authority.issue("server", "rsm.example", LONG);
+    let new_key = fs::read_to_string(&key).unwrap();
+    fs::write(&key, old_key).unwrap();
+    let error = secured.tls.reload().unwrap_err().to_string();
+    assert!(error.contains("does not fit"), "{error}");
+    secured
+        .read(&secured.connect(&credentials).unwrap())
+        .unwrap();
+
+    fs::write(&key, new_key).unwrap();
+    assert_eq!(
+        secured.tls.reload().unwrap().alternative_names,
+        ["rsm.example"]
+    );
+    let refusal = secured.refusal(&credentials);
+    assert!(refusal.contains("does not have the name"), "{refusal}");
+    // The connection from before goes on.
+    secured.read(&before).unwrap();
+}
+
+#[test]
+fn tokens_over_plain_tcp_from_afar_are_refused() {
+    use rsm_api::access::Peer;
+    let gate = Gate::new(
+        AccessPolicy::without_files(Anonymous::Everything),
+        Arc::new(NoAudit),
+    );
+    let peer = Peer::Tcp {
+        address: "192.0.2.1:7".parse().unwrap(),
+    };
+    let refused = gate.identify(&peer, Some(b"Bearer x.y.z")).unwrap_err();
+    assert!(refused.message().contains("without TLS"), "{refused}");
+    let near = Peer::Tcp {
+        address: "127.0.0.1:7".parse().unwrap(),
+    };
+    let refused = gate.identify(&near, Some(b"Bearer x.y.z")).unwrap_err();
+    assert!(refused.message().contains("jwks_file"), "{refused}");
+    let refused = gate.identify(&near, Some(b"Basic abc")).unwrap_err();
+    assert!(refused.message().contains("Bearer"), "{refused}");
+}

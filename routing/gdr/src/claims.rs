@@ -1,0 +1,145 @@
+//! Ports of the fabric that several hosts claim, and inventories that are another host's.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::fabric::GpuFabric;
+use super::hosts::HostRecord;
+use super::join::{HostJoin, JoinKey, Joined, NotJoined, described, join};
+
+/// A port of a host whose GUIDs are those of another host's port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Claim {
+    /// The port, by its place in the inventory of the host that lost.
+    pub(super) port: usize,
+    /// The host that has the port of the fabric, by its place.
+    pub(super) holder: usize,
+    /// The port in the holder's inventory.
+    pub(super) holders_port: usize,
+}
+
+/// Whose inventory a host really has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Foreign {
+    /// Its GUIDs are those of this host of the fabric.
+    Of(String),
+    /// None of its GUIDs is in the fabric, which has all of its ports under other ones.
+    Unknown,
+}
+
+/// What the joins of one host show beside the match of its ports.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct JoinFaults {
+    /// Keys that disagree.
+    pub(super) conflicts: Vec<super::join::JoinConflict>,
+    /// Ports whose GUIDs the fabric does not have, though it has the ports by name.
+    pub(super) unknown_guids: Vec<usize>,
+    /// Ports that another host has.
+    pub(super) claims: Vec<Claim>,
+    /// The inventory is not of this host.
+    pub(super) foreign: Option<Foreign>,
+}
+
+/// Settles which host each port of the fabric belongs to, and returns the joins with their faults,
+/// by host.
+pub(super) fn settle(
+    records: &[(String, HostRecord)],
+    joins: Vec<HostJoin>,
+    fabric: &GpuFabric,
+) -> Vec<(Vec<Joined>, JoinFaults)> {
+    let mut out: Vec<(Vec<Joined>, JoinFaults)> = records
+        .iter()
+        .zip(joins)
+        .map(|((name, record), own)| {
+            let foreign = foreign(name, &own, fabric);
+            let own = match foreign {
+                // As good as a machine type: its names are this host's, its GUIDs are not.
+                Some(_) => HostJoin {
+                    unknown_guids: Vec::new(),
+                    ..join(name, &record.inventory.as_machine_type(), fabric)
+                },
+                None => own,
+            };
+            let faults = JoinFaults {
+                conflicts: own.conflicts,
+                unknown_guids: own.unknown_guids,
+                claims: Vec::new(),
+                foreign,
+            };
+            (own.joined, faults)
+        })
+        .collect();
+    let mut claimed: BTreeMap<u32, Vec<(usize, usize)>> = BTreeMap::new();
+    for (place, (joined, _)) in out.iter().enumerate() {
+        for (port, joined) in joined.iter().enumerate() {
+            if let Some(index) = joined.port() {
+                claimed.entry(index).or_default().push((place, port));
+            }
+        }
+    }
+    let mut taken: BTreeSet<u32> = claimed.keys().copied().collect();
+    for (index, mut claims) in claimed {
+        if claims.len() < 2 {
+            continue;
+        }
+        // The host that the node describes itself as, else the strongest key, else the first.
+        claims.sort_by_key(|&(place, port)| {
+            let (name, record) = &records[place];
+            let names_it =
+                described(name, &record.inventory.hca_ports[port], fabric) == Some(index);
+            let by = match out[place].0[port] {
+                Joined::Port { by, .. } => by,
+                Joined::Not(_) => JoinKey::Description,
+            };
+            (!names_it, by, place, port)
+        });
+        let (holder, holders_port) = claims[0];
+        for &(place, port) in &claims[1..] {
+            let (name, record) = &records[place];
+            let (joined, faults) = &mut out[place];
+            let own = described(name, &record.inventory.hca_ports[port], fabric);
+            joined[port] = match own.filter(|own| taken.insert(*own)) {
+                Some(fabric) => Joined::Port {
+                    fabric,
+                    by: JoinKey::Description,
+                },
+                None => Joined::Not(NotJoined::Taken),
+            };
+            faults.conflicts.retain(|conflict| conflict.port != port);
+            faults.claims.push(Claim {
+                port,
+                holder,
+                holders_port,
+            });
+        }
+    }
+    out
+}
+
+/// Whose inventory this is, where three quarters of its GUIDs or more are not this host's, and the
+/// fabric has the host under its name.
+fn foreign(name: &str, own: &HostJoin, fabric: &GpuFabric) -> Option<Foreign> {
+    fabric.devices(name)?;
+    let by_guid =
+        |joined: &&Joined| matches!(joined, Joined::Port { by, .. } if *by < JoinKey::Description);
+    let joined: Vec<u32> = own
+        .joined
+        .iter()
+        .filter(by_guid)
+        .filter_map(|joined| joined.port())
+        .collect();
+    let known = joined.len();
+    if known == 0 {
+        let unknown = own.unknown_guids.len();
+        return (unknown > 1).then_some(Foreign::Unknown);
+    }
+    let mut others: BTreeMap<&str, usize> = BTreeMap::new();
+    for &index in &joined {
+        if let Some((host, _)) = fabric.port(index).host_and_device()
+            && host != name
+        {
+            *others.entry(host).or_default() += 1;
+        }
+    }
+    let (host, count) = others.into_iter().max_by_key(|&(_, count)| count)?;
+    (known > 1 && 4 * count >= 3 * known).then(|| Foreign::Of(host.to_owned()))
+}

@@ -1,0 +1,179 @@
+//! Inventories that do not fit their hosts: GUIDs, virtual functions, age, and hosts without any.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{GpuFinding, GpuFindingKind, PortName};
+use crate::Analysis;
+use crate::claims::{Foreign, JoinFaults};
+use crate::host::Host;
+use crate::hosts::HostOrigin;
+use crate::join::{JoinConflict, JoinKey, Joined, NotJoined};
+use crate::peers::is_virtual;
+use rsm_routing::topology::SwitchIdx;
+
+/// Faults of a host's own inventory.
+pub(super) fn find(
+    analysis: &Analysis,
+    place: usize,
+    faults: &JoinFaults,
+    findings: &mut Vec<GpuFinding>,
+) {
+    let host = &analysis.hosts[place];
+    let new = |kind, evidence: String| GpuFinding::new(kind, &host.name, evidence);
+    let name = |port: usize| port_name(host, port);
+    if let Some(foreign) = &faults.foreign {
+        let evidence = match foreign {
+            Foreign::Of(other) => format!("its inventory has the GUIDs of {other}"),
+            Foreign::Unknown => {
+                "the fabric has its ports by name, and none of its inventory's GUIDs".to_owned()
+            }
+        };
+        findings.push(new(GpuFindingKind::InventoryOfAnotherHost, evidence));
+    }
+    if !faults.unknown_guids.is_empty() {
+        let guid = |&port: &usize| {
+            let entry = &host.inventory.hca_ports[port];
+            let guid = entry.port_guid.or(entry.node_guid);
+            guid.map(|guid| guid.to_string())
+        };
+        let guids: Vec<String> = faults.unknown_guids.iter().filter_map(guid).collect();
+        let evidence = format!(
+            "the fabric has the ports by name, and not under {}",
+            guids.join(", ")
+        );
+        let mut finding = new(GpuFindingKind::GuidUnknown, evidence);
+        finding.ports = faults
+            .unknown_guids
+            .iter()
+            .map(|&port| name(port))
+            .collect();
+        findings.push(finding);
+    }
+    claims(analysis, place, faults, findings);
+    for conflict in &faults.conflicts {
+        findings.extend(conflicting(analysis, host, conflict));
+    }
+    let functions: Vec<usize> = (0..host.inventory.hca_ports.len())
+        .filter(|&port| is_virtual(host, port))
+        .collect();
+    if !functions.is_empty() {
+        let evidence = format!("{} virtual functions in the inventory", functions.len());
+        let mut finding = new(GpuFindingKind::VirtualFunctions, evidence);
+        finding.ports = functions.into_iter().map(name).collect();
+        findings.push(finding);
+    }
+    let age = analysis.config.now.saturating_sub(host.seen);
+    let stale = analysis.config.max_age.is_some_and(|most| age > most);
+    if host.origin == HostOrigin::Own && stale {
+        let evidence = format!("seen {age} seconds ago");
+        findings.push(new(GpuFindingKind::StaleInventory, evidence));
+    }
+}
+
+pub(super) fn port_name(host: &Host, port: usize) -> PortName {
+    PortName {
+        host: host.name.clone(),
+        device: host.inventory.hca_ports[port].label(),
+    }
+}
+
+/// Ports that another host has: one finding for each such host.
+fn claims(analysis: &Analysis, place: usize, faults: &JoinFaults, findings: &mut Vec<GpuFinding>) {
+    let host = &analysis.hosts[place];
+    let mut by_holder: BTreeMap<usize, Vec<(usize, usize)>> = BTreeMap::new();
+    for claim in &faults.claims {
+        let ports = by_holder.entry(claim.holder).or_default();
+        ports.push((claim.port, claim.holders_port));
+    }
+    for (holder, ports) in by_holder {
+        let other = &analysis.hosts[holder];
+        let evidence = format!(
+            "{} of its GUIDs are those of ports that {} has as well, which keeps them",
+            ports.len(),
+            other.name
+        );
+        let mut finding = GpuFinding::new(GpuFindingKind::PortClaimedTwice, &host.name, evidence);
+        finding.ports = ports
+            .iter()
+            .map(|&(port, _)| port_name(host, port))
+            .collect();
+        findings.push(finding);
+    }
+}
+
+fn conflicting(analysis: &Analysis, host: &Host, conflict: &JoinConflict) -> Option<GpuFinding> {
+    let fabric = analysis.fabric.as_ref()?;
+    let told = |(key, index): (JoinKey, u32)| {
+        let port = fabric.port(index);
+        format!(
+            "{} says {} ({})",
+            key.name(),
+            port.guid,
+            port.description.escape_debug()
+        )
+    };
+    let evidence = format!("{}, {}", told(conflict.kept), told(conflict.other));
+    let mut finding = GpuFinding::new(GpuFindingKind::JoinConflict, &host.name, evidence);
+    finding.ports.push(port_name(host, conflict.port));
+    Some(finding)
+}
+
+/// Hosts of the fabric that are cabled like hosts with GPUs, and have no inventory: half of their
+/// unit's rails, and two ports at least.
+pub(super) fn unlisted(analysis: &Analysis) -> Vec<GpuFinding> {
+    let Some(fabric) = &analysis.fabric else {
+        return Vec::new();
+    };
+    let mut unit_of: BTreeMap<SwitchIdx, usize> = BTreeMap::new();
+    for (number, unit) in analysis.rails.units.iter().enumerate() {
+        let leaves = unit.rails.iter().flatten().map(|rail| rail.leaf);
+        unit_of.extend(leaves.map(|leaf| (leaf, number)));
+    }
+    let joined: BTreeSet<u32> = analysis
+        .hosts
+        .iter()
+        .flat_map(|host| {
+            host.joined
+                .iter()
+                .filter_map(|joined| Joined::port(*joined))
+        })
+        .collect();
+    let mut found = Vec::new();
+    for (name, devices) in fabric.hosts() {
+        let ports: Vec<u32> = devices.values().flatten().copied().collect();
+        if analysis.place(name).is_some() || ports.iter().any(|port| joined.contains(port)) {
+            continue;
+        }
+        let mut count: BTreeMap<usize, BTreeSet<SwitchIdx>> = BTreeMap::new();
+        for &port in &ports {
+            let leaf = fabric.port(port).leaf;
+            if let Some(&unit) = unit_of.get(&leaf) {
+                count.entry(unit).or_default().insert(leaf);
+            }
+        }
+        let like_others = count.iter().any(|(&unit, leaves)| {
+            let rails = analysis.rails.units[unit].rails.iter().flatten();
+            let all: BTreeSet<SwitchIdx> = rails.map(|rail| rail.leaf).collect();
+            let enough = 2 * leaves.len() >= all.len();
+            enough && (leaves.len() > 1 || all.len() == 1 && ports.len() > 1)
+        });
+        if like_others {
+            found.push(GpuFinding::new(
+                GpuFindingKind::NoInventory,
+                &name.replace(char::is_control, "\u{fffd}"),
+                "cabled to the rails of GPU hosts, and without an inventory".to_owned(),
+            ));
+        }
+    }
+    found
+}
+
+/// What a port that is not in the fabric lacks, by the reason; `None` where another finding tells.
+pub(super) const fn missing_text(reason: NotJoined) -> Option<&'static str> {
+    match reason {
+        NotJoined::Ethernet | NotJoined::Taken | NotJoined::VirtualFunction => None,
+        NotJoined::Down => Some("the host says that they are down"),
+        NotJoined::NotInFabric => Some("nothing in the fabric has their GUIDs or names"),
+        NotJoined::Ambiguous => Some("several ports of the fabric match"),
+    }
+}

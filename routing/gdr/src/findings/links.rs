@@ -1,0 +1,141 @@
+//! NVLinks that are missing: within a host, and in comparison with the hosts like it.
+
+use std::collections::BTreeMap;
+
+use super::{Explained, GpuFinding, GpuFindingKind};
+use crate::Analysis;
+use crate::host::Host;
+use crate::hosts::HostOrigin;
+use crate::inventory::{HostInventory, LinkFamily, LinkShape};
+use crate::peers::{Peers, majority};
+
+/// Hosts with fewer NVLinks at GPUs than most hosts like them, where the host's own GPUs do not
+/// tell: all links gone, or as many of each GPU.
+pub(super) fn compared(
+    analysis: &Analysis,
+    peers: &Peers,
+    explained: &[Explained],
+) -> Vec<GpuFinding> {
+    // Hosts without addresses are compared with those of their unit.
+    let mut groups: BTreeMap<(Option<usize>, Option<u32>), Vec<usize>> = BTreeMap::new();
+    for (place, host) in analysis.hosts.iter().enumerate() {
+        let family = peers.of_host[place];
+        let unit = analysis.rails.unit_of[place].filter(|_| family.is_none());
+        let known = host.inventory.nvlinks_known && host.origin == HostOrigin::Own;
+        if known && (family.is_some() || unit.is_some()) {
+            groups.entry((family, unit)).or_default().push(place);
+        }
+    }
+    let mut findings = Vec::new();
+    for members in groups.values().filter(|members| members.len() > 1) {
+        let of_host = |&place: &usize| widest(&analysis.hosts[place].inventory);
+        let widths: Vec<u8> = members.iter().map(of_host).collect();
+        let Some(usual) = majority(&widths) else {
+            continue;
+        };
+        for (&place, &most) in members.iter().zip(&widths) {
+            let host = &analysis.hosts[place];
+            let alone = explained[place].lacks_gpus && host.inventory.gpus.len() < 2;
+            if most < usual && !alone {
+                let evidence = format!(
+                    "{most} links at every GPU: {usual} in {} hosts like it",
+                    members.len() - 1
+                );
+                let mut finding =
+                    GpuFinding::new(GpuFindingKind::NvLinkDegraded, &host.name, evidence);
+                finding.gpus = host.inventory.gpus.iter().map(|gpu| gpu.index).collect();
+                findings.push(finding);
+            }
+        }
+    }
+    findings
+}
+
+/// The most links that any GPU of a host has to one other GPU, or to its switches.
+fn widest(inventory: &HostInventory) -> u8 {
+    let gpus = inventory.gpus.len();
+    let width = |gpu: usize| {
+        let between = (0..gpus).map(|peer| inventory.links_between(gpu, peer));
+        let widest = between.max().unwrap_or(0);
+        inventory.gpus[gpu].switch_links.unwrap_or(widest)
+    };
+    (0..gpus).map(width).max().unwrap_or(0)
+}
+
+/// NVLinks that some GPUs of a host have and others lack.
+pub(super) fn within(host: &Host, explained: &Explained, findings: &mut Vec<GpuFinding>) {
+    let inventory = &host.inventory;
+    let gpus = inventory.gpus.len();
+    let mut report = |gpus: Vec<u16>, found: u32, expected: u32| {
+        let list: Vec<String> = gpus.iter().map(|gpu| format!("GPU{gpu}")).collect();
+        let mut finding = GpuFinding::new(
+            GpuFindingKind::NvLinkDegraded,
+            &host.name,
+            format!(
+                "{} {found} links: expected {expected}",
+                match gpus.len() {
+                    1 => format!("{} has", list[0]),
+                    _ => format!("{} share", list.join(" and ")),
+                }
+            ),
+        );
+        finding.gpus = gpus;
+        findings.push(finding);
+    };
+    let index = |gpu: usize| inventory.gpus[gpu].index;
+    match inventory.link_shape() {
+        LinkShape::None => {}
+        LinkShape::Switched { links } => {
+            // A GPU that has lost links has fewer to every other GPU; an intact one has all of its
+            // links to most.
+            let width = |gpu: usize| {
+                let peers = (0..gpus).filter(|&peer| peer != gpu);
+                peers
+                    .map(|peer| inventory.links_between(gpu, peer))
+                    .max()
+                    .unwrap_or(0)
+            };
+            let told = |gpu: usize| {
+                inventory.gpus[gpu]
+                    .switch_links
+                    .unwrap_or_else(|| width(gpu))
+            };
+            let degraded: Vec<usize> = (0..gpus).filter(|&gpu| told(gpu) < links).collect();
+            for &gpu in &degraded {
+                report(vec![index(gpu)], u32::from(told(gpu)), u32::from(links));
+            }
+            for a in 0..gpus {
+                for b in a + 1..gpus {
+                    let between = inventory.links_between(a, b);
+                    if between < told(a).min(told(b)).min(links) {
+                        report(
+                            vec![index(a), index(b)],
+                            u32::from(between),
+                            u32::from(links),
+                        );
+                    }
+                }
+            }
+        }
+        LinkShape::FullMesh | LinkShape::PartialMesh => {
+            // Every GPU of an NVLink mesh has the same number of links, and one that has none is
+            // not of it. XGMI meshes give the dies of one card different numbers.
+            // GPUs that are gone take their links with them.
+            if inventory.link_family == LinkFamily::Xgmi || explained.lacks_gpus {
+                return;
+            }
+            let sums: Vec<u32> = (0..gpus).map(|gpu| inventory.links_of(gpu)).collect();
+            let most = sums.iter().copied().max().unwrap_or(0);
+            let short: Vec<usize> = (0..gpus)
+                .filter(|&gpu| sums[gpu] > 0 && sums[gpu] < most)
+                .collect();
+            if !short.is_empty() && 2 * short.len() <= gpus {
+                report(
+                    short.iter().map(|&gpu| index(gpu)).collect(),
+                    sums[short[0]],
+                    most,
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Cables that end at leaves of other rails, and cables of storage ports at leaves of rails.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Astray, Search};
+use crate::findings::{GpuFinding, GpuFindingKind};
+use crate::host::Host;
+use crate::peers::key;
+use crate::roles::TrafficRole;
+use rsm_routing::topology::SwitchIdx;
+
+/// A storage port at the leaf of a rail.
+struct Storage {
+    host: usize,
+    port: usize,
+    leaf: SwitchIdx,
+}
+
+impl Search<'_> {
+    /// Reports the cables: pairs that are in each other's place first, then the others.
+    pub(super) fn cables(&self, mut misplaced: Vec<Astray>, findings: &mut Vec<GpuFinding>) {
+        misplaced.sort_by_key(|port| (port.host, port.port));
+        let mut waiting: BTreeMap<(SwitchIdx, SwitchIdx), Vec<Astray>> = BTreeMap::new();
+        for port in misplaced {
+            let partners = waiting.get_mut(&(port.actual, port.expected));
+            match partners.filter(|partners| !partners.is_empty()) {
+                Some(partners) => {
+                    let other = partners.remove(0);
+                    findings.push(self.swapped(&other, &port));
+                }
+                None => waiting
+                    .entry((port.expected, port.actual))
+                    .or_default()
+                    .push(port),
+            }
+        }
+        let mut single: Vec<Astray> = waiting.into_values().flatten().collect();
+        let of_rails = self.leaves_of_rails();
+        for storage in self.storage_on_rails(&of_rails) {
+            // A compute port that belongs to this leaf, and ends where no rail does.
+            let partner = single
+                .iter()
+                .position(|port| port.expected == storage.leaf && !of_rails.contains(&port.actual));
+            match partner {
+                Some(at) => findings.push(self.exchanged(&single.remove(at), &storage)),
+                None => findings.push(self.on_rail(&storage)),
+            }
+        }
+        for port in single {
+            let evidence = format!(
+                "{} is cabled to {}: expected {}",
+                self.name(port.host, port.port),
+                self.socket(&port),
+                self.fabric.switch_name(port.expected),
+            );
+            let one = std::slice::from_ref(&port);
+            findings.push(self.finding(
+                GpuFindingKind::RailCableMisplaced,
+                port.host,
+                one,
+                evidence,
+            ));
+        }
+    }
+
+    fn leaves_of_rails(&self) -> BTreeSet<SwitchIdx> {
+        let units = self.analysis.rails.units.iter();
+        let rails = units.flat_map(|unit| unit.rails.iter().flatten());
+        rails.map(|rail| rail.leaf).collect()
+    }
+
+    fn socket(&self, port: &Astray) -> String {
+        self.socket_of(port.host, port.port, port.actual)
+    }
+
+    fn socket_of(&self, host: usize, port: usize, leaf: SwitchIdx) -> String {
+        let index = self.analysis.hosts[host].joined[port].port();
+        let number = index.map_or(0, |index| self.fabric.port(index).leaf_port.0);
+        format!("{} port {number}", self.fabric.switch_name(leaf))
+    }
+
+    fn swapped(&self, one: &Astray, other: &Astray) -> GpuFinding {
+        let evidence = format!(
+            "{} is cabled to {} and {} to {}: each belongs where the other one is",
+            self.name(one.host, one.port),
+            self.socket(one),
+            self.name(other.host, other.port),
+            self.socket(other),
+        );
+        let mut finding = self.finding(
+            GpuFindingKind::RailCablesSwapped,
+            one.host,
+            std::slice::from_ref(one),
+            evidence,
+        );
+        finding.ports.push(self.name(other.host, other.port));
+        if one.host == other.host
+            && let Some(gpu) = other.gpu
+        {
+            let inventory = &self.analysis.hosts[other.host].inventory;
+            finding.gpus.push(inventory.gpus[gpu].index);
+            finding.gpus.sort_unstable();
+        }
+        finding
+    }
+
+    /// Storage ports at leaves of rails, where those of most hosts like theirs, or the host's
+    /// others, end elsewhere.
+    fn storage_on_rails(&self, of_rails: &BTreeSet<SwitchIdx>) -> Vec<Storage> {
+        let hosts = &self.analysis.hosts;
+        let storage = |host: &Host| -> Vec<(usize, SwitchIdx)> {
+            let of_role = |port: &usize| host.roles[*port].0 == TrafficRole::Storage;
+            let ports = (0..host.roles.len()).filter(of_role);
+            let joined = ports.filter_map(|port| Some((port, self.leaf(host, port)?)));
+            joined.collect()
+        };
+        // Of each place in each family, and of each host without others like it: ports at rails'
+        // leaves, and all.
+        let group = |place: usize, port: usize| match self.peers.of_host[place] {
+            Some(family) if self.peers.families[family].has_peers() => {
+                (Some(family), key(&hosts[place].inventory, port), None)
+            }
+            _ => (None, None, Some(place)),
+        };
+        let mut count: BTreeMap<_, (usize, usize)> = BTreeMap::new();
+        let mut found = Vec::new();
+        for (place, host) in hosts.iter().enumerate() {
+            for (port, leaf) in storage(host) {
+                let (on_rails, all) = count.entry(group(place, port)).or_default();
+                *all += 1;
+                if of_rails.contains(&leaf) {
+                    *on_rails += 1;
+                    found.push(Storage {
+                        host: place,
+                        port,
+                        leaf,
+                    });
+                }
+            }
+        }
+        found.retain(|one| {
+            let (on_rails, all) = count[&group(one.host, one.port)];
+            2 * on_rails <= all && on_rails < all
+        });
+        found
+    }
+
+    fn on_rail(&self, storage: &Storage) -> GpuFinding {
+        let host = &self.analysis.hosts[storage.host];
+        let name = self.name(storage.host, storage.port);
+        let evidence = format!(
+            "{name}, a port for storage, is cabled to {}: expected a leaf without GPUs",
+            self.socket_of(storage.host, storage.port, storage.leaf)
+        );
+        let kind = GpuFindingKind::StorageOnComputeLeaf;
+        let mut finding = GpuFinding::new(kind, &host.name, evidence);
+        finding.ports.push(name);
+        finding
+    }
+
+    fn exchanged(&self, compute: &Astray, storage: &Storage) -> GpuFinding {
+        let name = self.name(storage.host, storage.port);
+        let evidence = format!(
+            "{} is cabled to {} and {name}, a port for storage, to {}: each belongs where the other one is",
+            self.name(compute.host, compute.port),
+            self.socket(compute),
+            self.socket_of(storage.host, storage.port, storage.leaf),
+        );
+        let kind = GpuFindingKind::RailCablesSwapped;
+        let one = std::slice::from_ref(compute);
+        let mut finding = self.finding(kind, compute.host, one, evidence);
+        finding.ports.push(name);
+        finding
+    }
+}

@@ -1,0 +1,273 @@
+//! Compute ports that are not on their rails.
+//!
+//! A cable in a wrong place and GPUs or adapters numbered in another order look alike from the
+//! numbers; PCI addresses, which no numbering changes, tell the two apart. A port whose address most
+//! hosts of its machine type use has a slot by that address: when it reaches another leaf than
+//! theirs, its cable is in a wrong place. Ports at other addresses are never blamed.
+
+mod cables;
+mod order;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rayon::prelude::*;
+
+use super::inventories::port_name;
+use super::{Explained, GpuFinding, GpuFindingKind, PortName};
+use crate::Analysis;
+use crate::claims::JoinFaults;
+use crate::fabric::GpuFabric;
+use crate::hints::wanted;
+use crate::host::Host;
+use crate::hosts::HostOrigin;
+use crate::peers::{self, Peers};
+use crate::rails::Rail;
+use rsm_routing::topology::SwitchIdx;
+
+/// A compute port that does not reach the leaf of its rail.
+#[derive(Clone)]
+struct Astray {
+    host: usize,
+    /// The GPU that it serves; none where that is missing.
+    gpu: Option<usize>,
+    port: usize,
+    expected: SwitchIdx,
+    actual: SwitchIdx,
+}
+
+struct Search<'a> {
+    analysis: &'a Analysis,
+    fabric: &'a GpuFabric,
+    peers: &'a Peers,
+    faults: &'a [JoinFaults],
+    explained: &'a [Explained],
+}
+
+pub(super) fn find(
+    analysis: &Analysis,
+    peers: &Peers,
+    faults: &[JoinFaults],
+    explained: &[Explained],
+) -> Vec<GpuFinding> {
+    let Some(fabric) = &analysis.fabric else {
+        return Vec::new();
+    };
+    let search = Search {
+        analysis,
+        fabric,
+        peers,
+        faults,
+        explained,
+    };
+    let mut findings = Vec::new();
+    let (undecided, misplaced) = search.misplaced();
+    let reported: BTreeSet<(usize, usize)> = misplaced
+        .iter()
+        .map(|port| (port.host, port.port))
+        .collect();
+    let mut with_wrong_cables: BTreeSet<usize> = misplaced.iter().map(|port| port.host).collect();
+    for (host, astray) in &undecided {
+        findings.push(search.undecided(*host, astray));
+        with_wrong_cables.insert(*host);
+    }
+    search.cables(misplaced, &mut findings);
+    search.gpu_order(&mut findings);
+    search.device_order(&with_wrong_cables, &mut findings);
+    search.shared_leaves(&reported, &mut findings);
+    findings
+}
+
+/// Hosts whose ports exchange leaves among themselves, with these ports; and ports whose cables are
+/// in a wrong place.
+type Misplaced = (Vec<(usize, Vec<Astray>)>, Vec<Astray>);
+
+impl Search<'_> {
+    fn misplaced(&self) -> Misplaced {
+        let of_host = |place: usize| (place, self.astray(place));
+        let hosts = 0..self.analysis.hosts.len();
+        let of_hosts: Vec<(usize, Vec<Astray>)> = hosts.into_par_iter().map(of_host).collect();
+        let (mut undecided, mut misplaced) = (Vec::new(), Vec::new());
+        for (place, astray) in of_hosts {
+            let by_address = self.is_own(place) && self.peers.of_host[place].is_some();
+            match () {
+                () if astray.is_empty() => {}
+                () if !by_address && within_rails(&astray) => undecided.push((place, astray)),
+                () => misplaced.extend(astray),
+            }
+        }
+        (undecided, misplaced)
+    }
+
+    /// Whether the host's inventory is its own: only that tells its cables from its numbering.
+    fn is_own(&self, place: usize) -> bool {
+        let own = self.analysis.hosts[place].origin == HostOrigin::Own;
+        own && self.faults[place].foreign.is_none()
+    }
+
+    fn leaf(&self, host: &Host, port: usize) -> Option<SwitchIdx> {
+        peers::leaf(host, port, self.fabric)
+    }
+
+    fn name(&self, host: usize, port: usize) -> PortName {
+        port_name(&self.analysis.hosts[host], port)
+    }
+
+    /// The ports of a host that reach other leaves than most hosts' do; each once.
+    fn astray(&self, place: usize) -> Vec<Astray> {
+        match self.peers.of_host[place] {
+            _ if self.faults[place].foreign.is_some() => Vec::new(),
+            Some(_) => self.astray_by_place(place),
+            None => self.astray_by_number(place),
+        }
+    }
+
+    /// Ports with a slot by their PCI address.
+    fn astray_by_place(&self, place: usize) -> Vec<Astray> {
+        let host = &self.analysis.hosts[place];
+        // Ports as far from every GPU as each other serve whichever GPU is on their rail.
+        let mut alike: BTreeMap<Vec<_>, Vec<Astray>> = BTreeMap::new();
+        for (slot, port) in host.slots.iter().enumerate() {
+            let rail = self.analysis.rails.rail(place, slot).filter(Rail::is_sure);
+            let (Some(port), Some(rail)) = (*port, rail) else {
+                continue;
+            };
+            let Some(actual) = self.leaf(host, port).filter(|leaf| *leaf != rail.leaf) else {
+                continue;
+            };
+            let gpus = 0..host.inventory.gpus.len();
+            let tiers = gpus.map(|gpu| host.inventory.tier(gpu, port)).collect();
+            alike.entry(tiers).or_default().push(Astray {
+                host: place,
+                gpu: None,
+                port,
+                expected: rail.leaf,
+                actual,
+            });
+        }
+        let groups = alike.into_values().filter(|group| !within_rails(group));
+        let mut out: Vec<Astray> = groups.flatten().collect();
+        if !out.is_empty() {
+            let ports: Vec<usize> = host.compute_slots().collect();
+            let assigned = host.assign_among(&ports, |_, _| 0);
+            for one in &mut out {
+                one.gpu = assigned.iter().position(|ports| ports.contains(&one.port));
+            }
+        }
+        out
+    }
+
+    /// Ports with a slot by their number.
+    fn astray_by_number(&self, place: usize) -> Vec<Astray> {
+        let host = &self.analysis.hosts[place];
+        let rails = &self.analysis.rails;
+        let sure = |port: usize| {
+            let slot = host.slot(port)?;
+            rails.rail(place, slot).filter(Rail::is_sure)
+        };
+        let wanted = wanted(host, place, Some(rails));
+        let misfit = |gpu: usize, port: usize| match self.leaf(host, port) {
+            Some(leaf) if !wanted[gpu].is_empty() => u64::from(!wanted[gpu].contains(&leaf)),
+            _ => 0,
+        };
+        // Ports that work or not: one that is down must not push the others off their rails.
+        let ports: Vec<usize> = host.compute_slots().collect();
+        let assigned = host.assign_among(&ports, misfit);
+        let plain = host.assign_among(&ports, |_, _| 0);
+        let mut out: Vec<Astray> = Vec::new();
+        for (gpu, ports) in assigned.iter().enumerate() {
+            for (choice, &port) in ports.iter().enumerate() {
+                let Some(actual) = self.leaf(host, port) else {
+                    continue;
+                };
+                let own = plain[gpu].get(choice).copied();
+                let Some(expected) = own.and_then(sure).map(|rail| rail.leaf) else {
+                    continue;
+                };
+                if wanted[gpu].contains(&actual) || out.iter().any(|seen| seen.port == port) {
+                    continue;
+                }
+                out.push(Astray {
+                    host: place,
+                    gpu: Some(gpu),
+                    port,
+                    expected,
+                    actual,
+                });
+            }
+        }
+        out
+    }
+
+    fn finding(
+        &self,
+        kind: GpuFindingKind,
+        host: usize,
+        astray: &[Astray],
+        evidence: String,
+    ) -> GpuFinding {
+        let inventory = &self.analysis.hosts[host].inventory;
+        let mut gpus: Vec<u16> = astray
+            .iter()
+            .filter_map(|port| Some(inventory.gpus[port.gpu?].index))
+            .collect();
+        gpus.sort_unstable();
+        let mut ports: Vec<PortName> = astray
+            .iter()
+            .map(|port| self.name(port.host, port.port))
+            .collect();
+        ports.sort();
+        GpuFinding {
+            gpus,
+            ports,
+            ..GpuFinding::new(kind, &self.analysis.hosts[host].name, evidence)
+        }
+    }
+
+    fn undecided(&self, host: usize, astray: &[Astray]) -> GpuFinding {
+        let evidence = format!("{} ports are on each other's rails", astray.len());
+        self.finding(GpuFindingKind::RailOrderUnknown, host, astray, evidence)
+    }
+
+    /// Ports of one host at one leaf where the host's others have leaves of their own.
+    fn shared_leaves(&self, reported: &BTreeSet<(usize, usize)>, findings: &mut Vec<GpuFinding>) {
+        for (place, host) in self.analysis.hosts.iter().enumerate() {
+            let mut at: BTreeMap<SwitchIdx, Vec<usize>> = BTreeMap::new();
+            for port in host.compute_slots() {
+                if let Some(leaf) = self.leaf(host, port) {
+                    at.entry(leaf).or_default().push(port);
+                }
+            }
+            let few = at.values().map(Vec::len).min().unwrap_or(0);
+            for (leaf, ports) in at.iter().filter(|(_, ports)| ports.len() > few) {
+                let by_design = ports.iter().all(|&port| {
+                    let rail = host
+                        .slot(port)
+                        .and_then(|slot| self.analysis.rails.rail(place, slot));
+                    rail.is_some_and(|rail| rail.leaf == *leaf && rail.votes > 1 && rail.is_sure())
+                });
+                if by_design || ports.iter().any(|&port| reported.contains(&(place, port))) {
+                    continue;
+                }
+                let evidence = format!(
+                    "{} ports end at {}, the host's others at leaves of their own",
+                    ports.len(),
+                    self.fabric.switch_name(*leaf)
+                );
+                let kind = GpuFindingKind::RailsShareLeaf;
+                let mut finding = GpuFinding::new(kind, &host.name, evidence);
+                finding.ports = ports.iter().map(|&port| self.name(place, port)).collect();
+                findings.push(finding);
+            }
+        }
+    }
+}
+
+/// Whether the ports on wrong rails only exchange leaves among themselves.
+fn within_rails(astray: &[Astray]) -> bool {
+    let leaves = |of: fn(&Astray) -> SwitchIdx| {
+        let mut leaves: Vec<SwitchIdx> = astray.iter().map(of).collect();
+        leaves.sort_unstable();
+        leaves
+    };
+    leaves(|port| port.expected) == leaves(|port| port.actual)
+}

@@ -1,0 +1,416 @@
+//! Hosts that are built alike, compared: the PCI addresses of their GPUs and adapters.
+//!
+//! A family is the hosts of one machine type: most PCI addresses of their GPUs and adapters are the
+//! same. Its template is the fullest shape that several of them share; what a host lacks of it, or
+//! has beyond it, is a property of that host, and shifts nothing of what the others have.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::fabric::GpuFabric;
+use super::host::Host;
+use super::inventory::{HostInventory, LinkLayer, PciAddress, Tier};
+use super::join::{Joined, NotJoined};
+use super::roles::{RoleReason, TrafficRole};
+use rsm_routing::topology::SwitchIdx;
+
+/// A port of a host by its place on PCIe: the address of its adapter, and its number there.
+pub(crate) type PortKey = (PciAddress, u8);
+
+/// A template must be shared by one host in so many of its family, and by two at least.
+const COMMON_SHAPE_IN: usize = 10;
+
+/// A port as most hosts of a family have it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct UsualPort {
+    /// Its role in most of them.
+    pub(crate) role: TrafficRole,
+    /// The GPUs under the same PCIe switches.
+    pub(crate) near: BTreeSet<PciAddress>,
+    /// Its rate in Gb/s, where more than half of at least two hosts agree.
+    pub(crate) gbps: Option<u32>,
+}
+
+/// The hosts of one machine type.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Family {
+    /// Its hosts by their places, ascending.
+    pub(crate) hosts: Vec<usize>,
+    /// The hosts with exactly the template's addresses.
+    pub(crate) whole: Vec<usize>,
+    /// The template's GPUs in the order of their indices in most whole hosts.
+    pub(crate) gpus: Vec<PciAddress>,
+    /// The template's ports.
+    pub(crate) ports: BTreeMap<PortKey, UsualPort>,
+    /// The compute ports among them, by slot.
+    pub(crate) slots: Vec<PortKey>,
+}
+
+/// All families, and the family of each host.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Peers {
+    /// In no particular order.
+    pub(crate) families: Vec<Family>,
+    /// By the host's place; `None` where an address is missing or stands twice.
+    pub(crate) of_host: Vec<Option<usize>>,
+}
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Shape {
+    machine: Option<String>,
+    gpus: BTreeSet<PciAddress>,
+    ports: BTreeSet<PortKey>,
+}
+
+/// The place of a port on PCIe, where it is known.
+pub(crate) fn key(inventory: &HostInventory, port: usize) -> Option<PortKey> {
+    let entry = &inventory.hca_ports[port];
+    Some((entry.pci?, entry.port))
+}
+
+/// Whether the host's PCIe shows a port as a virtual function.
+pub(crate) fn is_virtual(host: &Host, port: usize) -> bool {
+    host.joined[port] == Joined::Not(NotJoined::VirtualFunction)
+}
+
+impl Shape {
+    /// `None` where a GPU or a port has no address, or two have the same.
+    fn of(host: &Host) -> Option<Shape> {
+        let inventory = &host.inventory;
+        let gpus: BTreeSet<PciAddress> = inventory
+            .gpus
+            .iter()
+            .map(|gpu| gpu.pci)
+            .collect::<Option<_>>()?;
+        let real: Vec<usize> = (0..inventory.hca_ports.len())
+            .filter(|&port| !is_virtual(host, port))
+            .collect();
+        let ports: BTreeSet<PortKey> = real
+            .iter()
+            .map(|&port| key(inventory, port))
+            .collect::<Option<_>>()?;
+        let unique = gpus.len() == inventory.gpus.len() && ports.len() == real.len();
+        (unique && !gpus.is_empty()).then(|| Shape {
+            machine: inventory.machine.clone(),
+            gpus,
+            ports,
+        })
+    }
+
+    fn size(&self) -> usize {
+        self.gpus.len() + self.ports.len()
+    }
+
+    /// Whether two shapes are of one machine type: at least half of the GPUs and ports of the one
+    /// with fewer are at addresses of the other, and their products do not differ.
+    fn is_like(&self, other: &Shape) -> bool {
+        let products = match (&self.machine, &other.machine) {
+            (Some(mine), Some(theirs)) => mine == theirs,
+            _ => true,
+        };
+        let half = |common: usize, one: usize, other: usize| 2 * common >= one.min(other);
+        let gpus = self.gpus.intersection(&other.gpus).count();
+        let ports = self.ports.intersection(&other.ports).count();
+        products
+            && gpus > 0
+            && half(gpus, self.gpus.len(), other.gpus.len())
+            && half(ports, self.ports.len(), other.ports.len())
+    }
+
+    /// How many GPUs have exactly one adapter under the same PCIe switches.
+    fn paired(&self, host: &Host) -> usize {
+        let inventory = &host.inventory;
+        let near = |gpu: usize| {
+            let ports = 0..inventory.hca_ports.len();
+            ports.filter(move |&port| inventory.tier(gpu, port).is_some_and(Tier::is_local))
+        };
+        (0..inventory.gpus.len())
+            .filter(|&gpu| near(gpu).count() == 1)
+            .count()
+    }
+}
+
+impl Peers {
+    /// The families of these hosts, whose roles are known.
+    pub(crate) fn find(hosts: &[Host]) -> Peers {
+        let mut by_shape: BTreeMap<Shape, Vec<usize>> = BTreeMap::new();
+        for (place, host) in hosts.iter().enumerate() {
+            if let Some(shape) = Shape::of(host) {
+                by_shape.entry(shape).or_default().push(place);
+            }
+        }
+        let mut shapes: Vec<(Shape, Vec<usize>)> = by_shape.into_iter().collect();
+        shapes.sort_by_key(|(shape, hosts)| {
+            let frequent_and_large = std::cmp::Reverse((hosts.len(), shape.size()));
+            (frequent_and_large, hosts[0])
+        });
+        let mut families: Vec<Vec<(Shape, Vec<usize>)>> = Vec::new();
+        for shape in shapes {
+            match families
+                .iter_mut()
+                .find(|family| family[0].0.is_like(&shape.0))
+            {
+                Some(family) => family.push(shape),
+                None => families.push(vec![shape]),
+            }
+        }
+        let mut peers = Peers {
+            families: Vec::new(),
+            of_host: vec![None; hosts.len()],
+        };
+        for shapes in families {
+            let number = peers.families.len();
+            for &host in shapes.iter().flat_map(|(_, hosts)| hosts) {
+                peers.of_host[host] = Some(number);
+            }
+            peers.families.push(Family::new(shapes, hosts));
+        }
+        peers
+    }
+
+    /// The family of a host.
+    pub(crate) fn family(&self, host: usize) -> Option<&Family> {
+        Some(&self.families[self.of_host.get(host).copied().flatten()?])
+    }
+}
+
+impl Family {
+    fn new(shapes: Vec<(Shape, Vec<usize>)>, hosts: &[Host]) -> Family {
+        let count: usize = shapes.iter().map(|(_, hosts)| hosts.len()).sum();
+        let common = 2.max(count.div_ceil(COMMON_SHAPE_IN));
+        let template = shapes.iter().max_by_key(|(shape, of_shape)| {
+            let is_common = of_shape.len() >= common;
+            let paired = shape.paired(&hosts[of_shape[0]]);
+            // The first of those that are equal: the most frequent.
+            let first = std::cmp::Reverse(of_shape[0]);
+            (is_common, shape.size(), paired, of_shape.len(), first)
+        });
+        let mut family = Family::default();
+        for (_, of_shape) in &shapes {
+            family.hosts.extend(of_shape);
+        }
+        family.hosts.sort_unstable();
+        let Some((shape, whole)) = template else {
+            return family;
+        };
+        family.whole.clone_from(whole);
+        let order = |&host: &usize| {
+            let gpus = hosts[host].inventory.gpus.iter();
+            gpus.filter_map(|gpu| gpu.pci).collect::<Vec<_>>()
+        };
+        family.gpus = usual_order(family.whole.iter().map(order))
+            .unwrap_or_else(|| shape.gpus.iter().copied().collect());
+        family.ports = shape
+            .ports
+            .iter()
+            .map(|&key| (key, family.usual_port(key, hosts)))
+            .collect();
+        family
+    }
+
+    /// Whether other hosts can tell what one should have.
+    pub(crate) fn has_peers(&self) -> bool {
+        self.hosts.len() > 1
+    }
+
+    fn usual_port(&self, key: PortKey, hosts: &[Host]) -> UsualPort {
+        let mut roles = Vec::new();
+        let mut near = Vec::new();
+        for &place in &self.hosts {
+            let host = &hosts[place];
+            if let Some(port) = port_at(&host.inventory, key) {
+                roles.push(host.roles[port].0);
+                near.push(near_gpus(&host.inventory, port));
+            }
+        }
+        UsualPort {
+            role: most(roles).unwrap_or(TrafficRole::Outside),
+            near: most(near).unwrap_or_default(),
+            gbps: None,
+        }
+    }
+
+    /// Learns the rates of ports from the fabric.
+    pub(crate) fn learn_rates(&mut self, hosts: &[Host], fabric: &GpuFabric) {
+        for (&key, usual) in &mut self.ports {
+            let rates: Vec<u32> = self
+                .hosts
+                .iter()
+                .filter_map(|&place| {
+                    let port = port_at(&hosts[place].inventory, key)?;
+                    rate(&hosts[place], port, fabric)
+                })
+                .collect();
+            usual.gbps = majority(&rates).filter(|_| rates.len() > 1);
+        }
+    }
+
+    /// Numbers the slots: the order of compute ports that most whole hosts have.
+    pub(crate) fn number_slots(&mut self, hosts: &[Host]) {
+        let orders = self.whole.iter().map(|&place| {
+            let host = &hosts[place];
+            let keys = host
+                .compute_slots()
+                .map(|port| key(&host.inventory, port))
+                .collect::<Option<Vec<_>>>();
+            keys.unwrap_or_default()
+        });
+        let compute = |(key, usual): (&PortKey, &UsualPort)| {
+            (usual.role == TrafficRole::Compute).then_some(*key)
+        };
+        let known: BTreeSet<PortKey> = self.ports.iter().filter_map(compute).collect();
+        let fits = |order: &Vec<PortKey>| order.iter().copied().collect::<BTreeSet<_>>() == known;
+        self.slots = usual_order(orders.filter(fits)).unwrap_or(known.into_iter().collect());
+    }
+}
+
+/// The port of a host at a place on PCIe.
+pub(crate) fn port_at(inventory: &HostInventory, wanted: PortKey) -> Option<usize> {
+    (0..inventory.hca_ports.len()).find(|&port| key(inventory, port) == Some(wanted))
+}
+
+/// The addresses of the GPUs under the same PCIe switches as a port.
+pub(crate) fn near_gpus(inventory: &HostInventory, port: usize) -> BTreeSet<PciAddress> {
+    let gpus = inventory.gpus.iter().enumerate();
+    gpus.filter(|&(gpu, _)| inventory.tier(gpu, port).is_some_and(Tier::is_local))
+        .filter_map(|(_, gpu)| gpu.pci)
+        .collect()
+}
+
+/// The rate of a joined port's cable in Gb/s.
+pub(crate) fn rate(host: &Host, port: usize, fabric: &GpuFabric) -> Option<u32> {
+    let of_fabric = fabric.port(host.joined[port].port()?);
+    Some(u32::from(of_fabric.rate_tenth_gbps) / 10)
+}
+
+/// The leaf of a joined port.
+pub(crate) fn leaf(host: &Host, port: usize, fabric: &GpuFabric) -> Option<SwitchIdx> {
+    Some(fabric.port(host.joined[port].port()?).leaf)
+}
+
+/// The value that more than half of these are.
+pub(crate) fn majority<T: Ord + Clone>(values: &[T]) -> Option<T> {
+    let mut count: BTreeMap<&T, usize> = BTreeMap::new();
+    for value in values {
+        *count.entry(value).or_default() += 1;
+    }
+    let found = count
+        .into_iter()
+        .find(|&(_, count)| 2 * count > values.len());
+    found.map(|(value, _)| value.clone())
+}
+
+/// The most frequent of these values; the lowest of those that are as frequent.
+fn most<T: Ord>(values: Vec<T>) -> Option<T> {
+    let mut count: BTreeMap<T, usize> = BTreeMap::new();
+    for value in values {
+        *count.entry(value).or_default() += 1;
+    }
+    let mut best: Option<(T, usize)> = None;
+    for (value, count) in count {
+        if best.as_ref().is_none_or(|(_, most)| count > *most) {
+            best = Some((value, count));
+        }
+    }
+    best.map(|(value, _)| value)
+}
+
+/// The order that most have, and more than any other; `None` where two are as frequent.
+fn usual_order<T: Ord + Clone>(orders: impl Iterator<Item = Vec<T>>) -> Option<Vec<T>> {
+    let mut count: BTreeMap<Vec<T>, usize> = BTreeMap::new();
+    for order in orders {
+        *count.entry(order).or_default() += 1;
+    }
+    let most = count.values().copied().max()?;
+    let mut best = count.into_iter().filter(|&(_, count)| count == most);
+    let (order, _) = best.next()?;
+    best.next().is_none().then_some(order)
+}
+
+/// Gives ports the roles that they have in most hosts of the family, where no setting and no
+/// protocol decides otherwise.
+///
+/// A slow port beside a storage adapter, or an adapter whose GPU is gone, keeps its role so.
+pub(crate) fn like_peers(hosts: &mut [Host], peers: &Peers, fabric: Option<&GpuFabric>) {
+    for family in peers.families.iter().filter(|family| family.has_peers()) {
+        let compute_leaves = fabric.map(|fabric| family.compute_leaves(hosts, fabric));
+        for &place in &family.hosts {
+            let host = &mut hosts[place];
+            for port in 0..host.roles.len() {
+                let (role, reason) = host.roles[port];
+                let decided = matches!(
+                    reason,
+                    RoleReason::Configured | RoleReason::Ethernet | RoleReason::VirtualFunction
+                );
+                if decided || host.inventory.hca_ports[port].link_layer == Some(LinkLayer::Ethernet)
+                {
+                    continue;
+                }
+                let usual = key(&host.inventory, port).and_then(|key| family.ports.get(&key));
+                let wanted = match (usual, fabric, &compute_leaves) {
+                    (Some(usual), _, _) => usual.role,
+                    // A place that no other host uses: a port at a rail's leaf serves GPUs.
+                    (None, Some(fabric), Some(leaves)) => match leaf(host, port, fabric) {
+                        Some(leaf) if leaves.contains(&leaf) => TrafficRole::Compute,
+                        _ => role,
+                    },
+                    _ => role,
+                };
+                let in_fabric = host.joined[port].port().is_some();
+                if wanted != role && !(wanted == TrafficRole::Outside && in_fabric) {
+                    host.roles[port] = (wanted, RoleReason::LikePeers);
+                }
+            }
+        }
+    }
+}
+
+impl Family {
+    /// The leaves at which more compute ports of the template end than others.
+    fn compute_leaves(&self, hosts: &[Host], fabric: &GpuFabric) -> BTreeSet<SwitchIdx> {
+        let mut count: BTreeMap<SwitchIdx, (usize, usize)> = BTreeMap::new();
+        for &place in &self.hosts {
+            let host = &hosts[place];
+            for port in 0..host.roles.len() {
+                let usual = key(&host.inventory, port).and_then(|key| self.ports.get(&key));
+                if let (Some(usual), Some(leaf)) = (usual, leaf(host, port, fabric)) {
+                    let (compute, others) = count.entry(leaf).or_default();
+                    match usual.role {
+                        TrafficRole::Compute => *compute += 1,
+                        _ => *others += 1,
+                    }
+                }
+            }
+        }
+        let of_rails = count
+            .into_iter()
+            .filter(|(_, (compute, others))| compute > others);
+        of_rails.map(|(leaf, _)| leaf).collect()
+    }
+}
+
+/// Puts each compute port into its slot of the template; ports at other places are left for the
+/// leaves to decide.
+pub(crate) fn number_by_place(hosts: &mut [Host], peers: &Peers) {
+    for family in &peers.families {
+        let slot_of: BTreeMap<PortKey, usize> = family
+            .slots
+            .iter()
+            .enumerate()
+            .map(|(slot, &key)| (key, slot))
+            .collect();
+        for &place in &family.hosts {
+            let host = &mut hosts[place];
+            let compute: Vec<usize> = host.compute_slots().collect();
+            let mut slots = vec![None; family.slots.len()];
+            host.unplaced.clear();
+            for port in compute {
+                let slot = key(&host.inventory, port).and_then(|key| slot_of.get(&key));
+                match slot {
+                    Some(&slot) => slots[slot] = Some(port),
+                    None => host.unplaced.push(port),
+                }
+            }
+            host.slots = slots;
+        }
+    }
+}

@@ -1,0 +1,509 @@
+//! Faults injected into simulated hosts of eight GPUs, eight compute adapters and two for storage.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rsm_gdr::findings::GpuFindingKind;
+use rsm_gdr::generate::{FleetFaults, Storage, fleet};
+use rsm_gdr::hosts::GpuInventory;
+use rsm_gdr::inventory::{HcaPort, HostInventory, LinkLayer, NvLink, Tier};
+use rsm_ids::{Guid, PortNum};
+use rsm_routing::generate::generate;
+use rsm_routing::generate::rng::Rng;
+use rsm_routing::netlist::{Cable, LinkSpeed, Netlist, Node, NodeKind};
+
+/// GPUs and compute adapters of each host.
+const SLOTS: usize = 8;
+/// Hosts of a unit: seven sockets of each leaf are free.
+const HOSTS_OF_UNIT: usize = 25;
+
+/// The faults.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
+    AdaptersPermuted,
+    GpusPermuted,
+    OneNvLink,
+    AllNvLinks,
+    AdapterUnderOtherSwitch,
+    AdapterOffBus,
+    GpuOffBus,
+    EthernetMode,
+    HalfPopulated,
+    StorageCable,
+    CablesSwapped,
+    CableMisplaced,
+    PortSlow,
+    HostSlow,
+    GuidUnknown,
+    GuidClaimed,
+    OtherInventory,
+    WithoutInventory,
+    VirtualFunctions,
+}
+
+impl Fault {
+    pub(crate) const ALL: [Fault; 19] = [
+        Fault::AdaptersPermuted,
+        Fault::GpusPermuted,
+        Fault::OneNvLink,
+        Fault::AllNvLinks,
+        Fault::AdapterUnderOtherSwitch,
+        Fault::AdapterOffBus,
+        Fault::GpuOffBus,
+        Fault::EthernetMode,
+        Fault::HalfPopulated,
+        Fault::StorageCable,
+        Fault::CablesSwapped,
+        Fault::CableMisplaced,
+        Fault::PortSlow,
+        Fault::HostSlow,
+        Fault::GuidUnknown,
+        Fault::GuidClaimed,
+        Fault::OtherInventory,
+        Fault::WithoutInventory,
+        Fault::VirtualFunctions,
+    ];
+
+    /// Whether one host alone shows the fault: the other faults are a difference from other hosts.
+    pub(crate) fn shows_alone(self) -> bool {
+        !matches!(
+            self,
+            Fault::AllNvLinks
+                | Fault::HalfPopulated
+                | Fault::CablesSwapped
+                | Fault::CableMisplaced
+                | Fault::HostSlow
+                | Fault::GuidClaimed
+                | Fault::OtherInventory
+                | Fault::WithoutInventory
+        )
+    }
+
+    /// The hosts with the fault: of most faults one or three, which must be one finding.
+    fn count(self, hosts: usize, seed: u64) -> usize {
+        match self {
+            Fault::HalfPopulated => hosts.div_ceil(4),
+            Fault::VirtualFunctions => hosts,
+            Fault::CablesSwapped | Fault::GuidClaimed | Fault::OtherInventory => 2,
+            Fault::AdaptersPermuted
+            | Fault::GpusPermuted
+            | Fault::StorageCable
+            | Fault::CableMisplaced
+            | Fault::GuidUnknown => 1,
+            _ if hosts > 3 && seed % 2 == 1 => 3,
+            _ => 1,
+        }
+    }
+}
+
+/// What must be found: one finding of this kind with these hosts, ports and GPUs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Expected {
+    pub(crate) kind: GpuFindingKind,
+    pub(crate) hosts: BTreeSet<String>,
+    /// As `host device`, of the finding's first host; empty where the device is not there.
+    pub(crate) ports: BTreeSet<String>,
+    /// By index; `None` where they are not the subject.
+    pub(crate) gpus: Option<Vec<u16>>,
+}
+
+/// A fabric and the inventories of its hosts.
+pub(crate) struct World {
+    nodes: Vec<Node>,
+    cables: Vec<Cable>,
+    hosts: BTreeMap<String, HostInventory>,
+}
+
+/// A superpod's fabric, with `count` of its hosts.
+pub(crate) fn fabric(count: usize) -> Netlist {
+    let units = count.div_ceil(HOSTS_OF_UNIT);
+    let netlist = generate(&format!("superpod:su={units}")).expect("a published fabric");
+    let (mut nodes, cables) = netlist.into_parts();
+    let names: BTreeSet<String> = nodes
+        .iter()
+        .filter(|node| node.kind == NodeKind::Ca && node.name().contains(" mlx5_"))
+        .map(host_of)
+        .collect();
+    // The generator numbers the hosts of a unit in a row.
+    let in_unit = names.len() / units;
+    let stays = (0..names.len()).filter(|place| place % in_unit < HOSTS_OF_UNIT);
+    let stays: BTreeSet<usize> = stays.take(count).collect();
+    let gone: BTreeSet<&String> = names
+        .iter()
+        .enumerate()
+        .filter(|(place, _)| !stays.contains(place))
+        .map(|(_, name)| name)
+        .collect();
+    let mut is_gone = vec![false; nodes.len()];
+    for (node, is_gone) in nodes.iter_mut().zip(&mut is_gone) {
+        if node.kind == NodeKind::Ca && gone.contains(&host_of(node)) {
+            *is_gone = true;
+            node.description = b"spare".to_vec();
+        }
+    }
+    let kept = |cable: &Cable| !is_gone[cable.a.0] && !is_gone[cable.b.0];
+    let cables = cables.into_iter().filter(kept).collect();
+    Netlist::new(nodes, cables).expect("fewer cables")
+}
+
+fn host_of(node: &Node) -> String {
+    let name = node.name();
+    name.split(' ').next().unwrap_or_default().to_owned()
+}
+
+impl World {
+    /// The fleet without a fault, or with those that the generator makes.
+    pub(crate) fn new(netlist: &Netlist, faults: FleetFaults) -> World {
+        let fleet = fleet(netlist.clone(), faults).expect("hosts with plain names");
+        let (nodes, cables) = fleet.netlist.into_parts();
+        let record = |(name, record): (&String, &rsm_gdr::hosts::HostRecord)| {
+            (name.clone(), HostInventory::clone(&record.inventory))
+        };
+        World {
+            nodes,
+            cables,
+            hosts: fleet.inventory.hosts().iter().map(record).collect(),
+        }
+    }
+
+    pub(crate) fn finish(self) -> (Netlist, GpuInventory) {
+        let mut inventory = GpuInventory::new();
+        for (name, host) in self.hosts {
+            inventory.insert(&name, host, 0).expect("valid hosts");
+        }
+        let netlist = Netlist::new(self.nodes, self.cables).expect("a valid fabric");
+        (netlist, inventory)
+    }
+
+    fn node(&self, host: &str, port: usize) -> usize {
+        let guid = self.hosts[host].hca_ports[port].node_guid;
+        let same = |node: &Node| Some(node.guid) == guid;
+        self.nodes
+            .iter()
+            .position(same)
+            .expect("a port of the fabric")
+    }
+
+    fn cable(&mut self, host: &str, port: usize) -> &mut Cable {
+        let node = self.node(host, port);
+        let at = |cable: &&mut Cable| cable.a.0 == node || cable.b.0 == node;
+        self.cables.iter_mut().find(at).expect("a cabled port")
+    }
+
+    /// The switch at the other end of a port's cable.
+    fn leaf(&mut self, host: &str, port: usize) -> usize {
+        let node = self.node(host, port);
+        let cable = self.cable(host, port);
+        let end = if cable.a.0 == node { cable.b } else { cable.a };
+        end.0
+    }
+
+    /// Moves a port's cable to a free socket of a switch.
+    fn move_cable(&mut self, host: &str, port: usize, leaf: usize) {
+        let used: BTreeSet<PortNum> = self
+            .cables
+            .iter()
+            .flat_map(|cable| [cable.a, cable.b])
+            .filter(|end| end.0 == leaf)
+            .map(|end| end.1)
+            .collect();
+        let mut sockets = (1..=self.nodes[leaf].num_ports).map(PortNum);
+        let free = sockets.find(|socket| !used.contains(socket));
+        let free = free.expect("a free socket");
+        let node = self.node(host, port);
+        let cable = self.cable(host, port);
+        let end = if cable.a.0 == node {
+            &mut cable.b
+        } else {
+            &mut cable.a
+        };
+        *end = (leaf, free);
+    }
+
+    /// Takes the cable of a port away.
+    fn unplug(&mut self, host: &str, port: usize) {
+        let node = self.node(host, port);
+        self.cables
+            .retain(|cable| cable.a.0 != node && cable.b.0 != node);
+    }
+
+    fn host(&mut self, name: &str) -> &mut HostInventory {
+        self.hosts.get_mut(name).expect("a known host")
+    }
+
+    fn remove_port(&mut self, name: &str, port: usize) {
+        self.unplug(name, port);
+        let node = self.node(name, port);
+        self.nodes[node].description = b"gone".to_vec();
+        let host = self.host(name);
+        let ports = host.hca_ports.len();
+        host.hca_ports.remove(port);
+        let mut place = 0..;
+        host.tiers
+            .retain(|_| place.next().is_some_and(|at: usize| at % ports != port));
+    }
+
+    fn remove_gpu(&mut self, name: &str, gpu: usize) {
+        let host = self.host(name);
+        let ports = host.hca_ports.len();
+        host.gpus.remove(gpu);
+        for (index, gpu) in (0u16..).zip(&mut host.gpus) {
+            gpu.index = index;
+        }
+        host.tiers.drain(gpu * ports..(gpu + 1) * ports);
+        let moved = |end: u16| end - u16::from(usize::from(end) > gpu);
+        host.nvlinks
+            .retain(|link| usize::from(link.a) != gpu && usize::from(link.b) != gpu);
+        for NvLink { a, b, .. } in &mut host.nvlinks {
+            (*a, *b) = (moved(*a), moved(*b));
+        }
+    }
+
+    /// Puts a port's adapter beside the GPU of another slot.
+    fn move_adapter(&mut self, name: &str, port: usize, to: usize) {
+        let host = self.host(name);
+        let ports = host.hca_ports.len();
+        let (pci, numa) = (host.hca_ports[to].pci, host.hca_ports[to].numa);
+        let entry = &mut host.hca_ports[port];
+        entry.numa = numa;
+        entry.pci = pci.map(|mut pci| {
+            pci.device = 2;
+            pci
+        });
+        for gpu in 0..host.gpus.len() {
+            host.tiers[gpu * ports + port] = host.tiers[gpu * ports + to];
+        }
+    }
+
+    fn add_virtual_functions(&mut self, name: &str) {
+        let host = self.host(name);
+        let ports = host.hca_ports.len();
+        let functions: Vec<HcaPort> = (0..SLOTS)
+            .map(|slot| {
+                let physical = &host.hca_ports[slot];
+                let mut port = HcaPort::new(Some(format!("mlx5_{}", ports + slot)));
+                port.pci = physical.pci.map(|mut pci| {
+                    pci.function = 2;
+                    pci
+                });
+                port.numa = physical.numa;
+                port.system_image_guid = physical.system_image_guid;
+                port.port_guid = physical.port_guid.map(|guid| Guid(guid.0 | 0xf00 << 48));
+                port.link_layer = Some(LinkLayer::InfiniBand);
+                port
+            })
+            .collect();
+        let rows: Vec<Vec<Option<Tier>>> = host.tiers.chunks(ports).map(<[_]>::to_vec).collect();
+        host.tiers = rows
+            .into_iter()
+            .flat_map(|row| [&row[..], &row[..SLOTS]].concat())
+            .collect();
+        host.hca_ports.extend(functions);
+    }
+}
+
+/// The fleet with a fault, and what must be found. The generator makes the two wrong orders.
+pub(crate) fn with(fault: Fault, netlist: &Netlist, count: usize, seed: u64) -> (World, Expected) {
+    let faults = FleetFaults {
+        gpu_order: usize::from(fault == Fault::GpusPermuted),
+        hca_order: usize::from(fault == Fault::AdaptersPermuted),
+        storage: Storage::Far,
+        seed,
+        ..FleetFaults::default()
+    };
+    let mut rng = Rng::new(seed ^ 0x5eed);
+    let slot = rng.below(SLOTS);
+    let other_slot = (slot + 1 + rng.below(SLOTS - 1)) % SLOTS;
+    let made = fleet(netlist.clone(), faults).expect("hosts with plain names");
+    let mut world = World::new(netlist, faults);
+    let names: Vec<String> = world.hosts.keys().cloned().collect();
+    let mut order: Vec<usize> = (0..names.len()).collect();
+    rng.shuffle(&mut order);
+    order.truncate(fault.count(count, seed));
+    let hosts: Vec<String> = order.iter().map(|&place| names[place].clone()).collect();
+    let mut expected = Expected {
+        kind: kind(fault),
+        hosts: hosts.iter().cloned().collect(),
+        ports: BTreeSet::new(),
+        gpus: None,
+    };
+    if let Some(made) = made.expected.first() {
+        expected.hosts.clone_from(&made.hosts);
+    }
+    inject(fault, &mut world, &hosts, (slot, other_slot), &mut expected);
+    (world, expected)
+}
+
+fn kind(fault: Fault) -> GpuFindingKind {
+    match fault {
+        Fault::AdaptersPermuted => GpuFindingKind::RailOrderHcas,
+        Fault::GpusPermuted => GpuFindingKind::RailOrderGpus,
+        Fault::OneNvLink | Fault::AllNvLinks => GpuFindingKind::NvLinkDegraded,
+        Fault::AdapterUnderOtherSwitch => GpuFindingKind::HcaMoved,
+        Fault::AdapterOffBus => GpuFindingKind::HcaMissing,
+        Fault::GpuOffBus => GpuFindingKind::GpuMissing,
+        Fault::EthernetMode => GpuFindingKind::HcaEthernetMode,
+        Fault::HalfPopulated => GpuFindingKind::HalfPopulated,
+        Fault::StorageCable => GpuFindingKind::StorageOnComputeLeaf,
+        Fault::CablesSwapped => GpuFindingKind::RailCablesSwapped,
+        Fault::CableMisplaced => GpuFindingKind::RailCableMisplaced,
+        Fault::PortSlow => GpuFindingKind::PortSlow,
+        Fault::HostSlow => GpuFindingKind::HostSlow,
+        Fault::GuidUnknown => GpuFindingKind::GuidUnknown,
+        Fault::GuidClaimed => GpuFindingKind::PortClaimedTwice,
+        Fault::OtherInventory => GpuFindingKind::InventoryOfAnotherHost,
+        Fault::WithoutInventory => GpuFindingKind::NoInventory,
+        Fault::VirtualFunctions => GpuFindingKind::VirtualFunctions,
+    }
+}
+
+/// Injects a fault at `slots.0` of the hosts; `slots.1` is another slot.
+fn inject(
+    fault: Fault,
+    world: &mut World,
+    hosts: &[String],
+    slots: (usize, usize),
+    expected: &mut Expected,
+) {
+    let (slot, other) = slots;
+    match fault {
+        Fault::CablesSwapped => {
+            let [one, two] = [(&hosts[0], slot), (&hosts[1], other)];
+            let nodes = [world.node(one.0, one.1), world.node(two.0, two.1)];
+            for cable in &mut world.cables {
+                for end in [&mut cable.a, &mut cable.b] {
+                    if let Some(at) = nodes.iter().position(|node| *node == end.0) {
+                        end.0 = nodes[1 - at];
+                    }
+                }
+            }
+            let ports = [one, two].map(|(host, slot)| format!("{host} mlx5_{slot}"));
+            expected.ports.extend(ports);
+        }
+        Fault::GuidClaimed | Fault::OtherInventory => {
+            let theirs = world.hosts[&hosts[1]].clone();
+            let mine = world.host(&hosts[0]);
+            expected.hosts.remove(&hosts[1]);
+            if fault == Fault::OtherInventory {
+                *mine = theirs;
+                return;
+            }
+            let (port, theirs) = (&mut mine.hca_ports[slot], &theirs.hca_ports[slot]);
+            port.node_guid = theirs.node_guid;
+            port.port_guid = theirs.port_guid;
+            port.system_image_guid = theirs.system_image_guid;
+            expected.ports.insert(format!("{} mlx5_{slot}", hosts[0]));
+        }
+        _ => {
+            for host in hosts {
+                inject_one(fault, world, host, slots, expected);
+            }
+        }
+    }
+}
+
+/// Notes the devices that the finding must name, of the first host.
+fn expect_devices(fault: Fault, name: &str, slot: usize, expected: &mut Expected) {
+    let port = match fault {
+        Fault::AdapterUnderOtherSwitch
+        | Fault::GpuOffBus
+        | Fault::EthernetMode
+        | Fault::CableMisplaced
+        | Fault::PortSlow
+        | Fault::GuidUnknown => Some(slot),
+        Fault::StorageCable => Some(storage_port(slot)),
+        _ => None,
+    };
+    if let Some(port) = port
+        && expected.hosts.first().is_some_and(|first| first == name)
+    {
+        expected.ports.insert(format!("{name} mlx5_{port}"));
+    }
+    if matches!(fault, Fault::OneNvLink | Fault::AdapterOffBus) {
+        expected.gpus = Some(vec![slot as u16]);
+    }
+}
+
+/// One of the two storage ports.
+fn storage_port(slot: usize) -> usize {
+    SLOTS + slot % 2
+}
+
+fn inject_one(
+    fault: Fault,
+    world: &mut World,
+    name: &str,
+    (slot, other): (usize, usize),
+    expected: &mut Expected,
+) {
+    expect_devices(fault, name, slot, expected);
+    match fault {
+        Fault::OneNvLink => lose_link(world.host(name), slot),
+        Fault::AllNvLinks => lose_links(world.host(name)),
+        Fault::AdapterUnderOtherSwitch => world.move_adapter(name, slot, other),
+        Fault::AdapterOffBus => world.remove_port(name, slot),
+        Fault::GpuOffBus => world.remove_gpu(name, slot),
+        Fault::EthernetMode => {
+            world.unplug(name, slot);
+            let port = &mut world.host(name).hca_ports[slot];
+            port.link_layer = Some(LinkLayer::Ethernet);
+            (port.port_guid, port.active) = (None, Some(true));
+        }
+        Fault::HalfPopulated => {
+            for slot in [7, 5, 3, 1] {
+                world.remove_port(name, slot);
+            }
+        }
+        Fault::StorageCable => {
+            let leaf = world.leaf(name, slot);
+            world.move_cable(name, storage_port(slot), leaf);
+        }
+        Fault::CableMisplaced => {
+            let leaf = world.leaf(name, other);
+            world.move_cable(name, slot, leaf);
+        }
+        Fault::PortSlow => world.cable(name, slot).speed = LinkSpeed::Hdr,
+        Fault::HostSlow => {
+            for slot in 0..SLOTS {
+                world.cable(name, slot).speed = LinkSpeed::Hdr;
+            }
+        }
+        Fault::GuidUnknown => forget_guids(&mut world.host(name).hca_ports[slot]),
+        Fault::WithoutInventory => drop(world.hosts.remove(name)),
+        Fault::VirtualFunctions => world.add_virtual_functions(name),
+        // The generator's, or of two hosts.
+        Fault::AdaptersPermuted
+        | Fault::GpusPermuted
+        | Fault::CablesSwapped
+        | Fault::GuidClaimed
+        | Fault::OtherInventory => {}
+    }
+}
+
+fn lose_link(host: &mut HostInventory, gpu: usize) {
+    host.gpus[gpu].switch_links = host.gpus[gpu].switch_links.map(|links| links - 1);
+    for link in &mut host.nvlinks {
+        if usize::from(link.a) == gpu || usize::from(link.b) == gpu {
+            link.links -= 1;
+        }
+    }
+}
+
+fn lose_links(host: &mut HostInventory) {
+    host.nvlinks.clear();
+    for gpu in &mut host.gpus {
+        gpu.switch_links = Some(0);
+    }
+}
+
+/// Gives a port GUIDs that the fabric does not have.
+fn forget_guids(port: &mut HcaPort) {
+    let HcaPort {
+        node_guid,
+        port_guid,
+        system_image_guid,
+        ..
+    } = port;
+    for guid in [node_guid, port_guid, system_image_guid] {
+        *guid = guid.map(|guid| Guid(guid.0 ^ 0xdead << 40));
+    }
+}

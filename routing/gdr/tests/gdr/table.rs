@@ -1,0 +1,158 @@
+//! The table of faults: fleets of 1, 16 and 200 hosts with each fault, by seed.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::ops::Range;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use rsm_gdr::fabric::GpuFabric;
+use rsm_gdr::findings::GpuFinding;
+use rsm_gdr::generate::{FleetFaults, Storage};
+use rsm_gdr::render::describe;
+use rsm_gdr::{Analysis, AnalysisConfig};
+use rsm_routing::netlist::Netlist;
+use rsm_routing::topology::Topology;
+
+use crate::faults::{Expected, Fault, World, fabric, with};
+
+const SIZES: [usize; 3] = [1, 16, 200];
+
+fn findings(world: World) -> Vec<GpuFinding> {
+    analysed(world).findings
+}
+
+fn analysed(world: World) -> Analysis {
+    let (netlist, inventory) = world.finish();
+    let topology = Arc::new(Topology::from_netlist(&netlist).expect("LIDs suffice"));
+    let fabric = GpuFabric::from_netlist(&netlist, topology, None, 4096);
+    Analysis::new(&inventory, Some(fabric), AnalysisConfig::default())
+}
+
+fn is_expected(finding: &GpuFinding, expected: &Expected) -> bool {
+    let hosts: BTreeSet<String> = finding.hosts().map(str::to_owned).collect();
+    let of_ports = finding.ports.iter().map(|port| port.host.clone());
+    let hosts: BTreeSet<String> = hosts.into_iter().chain(of_ports).collect();
+    let ports: BTreeSet<String> = finding.ports.iter().map(ToString::to_string).collect();
+    let gpus = expected.gpus.as_ref();
+    finding.kind == expected.kind
+        && hosts == expected.hosts
+        && ports.is_superset(&expected.ports)
+        && gpus.is_none_or(|gpus| *gpus == finding.gpus)
+}
+
+/// The outcomes of one fault at one size.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+struct Cell {
+    fleets: usize,
+    /// Found, with its name, its hosts and its devices, in one finding.
+    named: usize,
+    /// Findings that are not the fault's.
+    blamed: usize,
+}
+
+impl Cell {
+    fn add(self, other: Cell) -> Cell {
+        Cell {
+            fleets: self.fleets + other.fleets,
+            named: self.named + other.named,
+            blamed: self.blamed + other.blamed,
+        }
+    }
+}
+
+fn cell(fault: Fault, netlist: &Netlist, size: usize, seeds: Range<u64>) -> (Cell, Vec<String>) {
+    let one = |seed: u64| {
+        let (world, expected) = with(fault, netlist, size, seed);
+        let all = findings(world);
+        let (right, wrong): (Vec<_>, Vec<_>) =
+            all.iter().partition(|one| is_expected(one, &expected));
+        let cell = Cell {
+            fleets: 1,
+            named: usize::from(right.len() == 1),
+            blamed: wrong.len() + right.len().saturating_sub(1),
+        };
+        let bad = right.len() != 1 || !wrong.is_empty();
+        let text = bad.then(|| format!("{fault:?} {size} seed {seed}: {expected:?}: {all:#?}"));
+        (cell, text)
+    };
+    let outcomes: Vec<(Cell, Option<String>)> = seeds.into_par_iter().map(one).collect();
+    let sum = outcomes
+        .iter()
+        .fold(Cell::default(), |sum, one| sum.add(one.0));
+    let texts = outcomes.into_iter().filter_map(|(_, text)| text);
+    (sum, texts.take(1).collect())
+}
+
+/// The table, and the fleets in which a fault was not found, or others were.
+fn table(seeds: [Range<u64>; 3]) -> (String, Vec<String>) {
+    let mut wrong = Vec::new();
+    let mut text = format!("{:<24} hosts fleets  named blamed wrongly\n", "fault");
+    for (size, seeds) in SIZES.into_iter().zip(seeds) {
+        let netlist = fabric(size);
+        for seed in seeds.clone() {
+            let storage = [Storage::None, Storage::Far, Storage::NearGpu][(seed % 3) as usize];
+            let faults = FleetFaults {
+                storage,
+                seed,
+                ..FleetFaults::default()
+            };
+            let found = findings(World::new(&netlist, faults));
+            if !found.is_empty() {
+                wrong.push(format!("clean, {size} hosts, {storage:?}: {found:#?}"));
+            }
+        }
+        for fault in Fault::ALL {
+            if size == 1 && !fault.shows_alone() {
+                continue;
+            }
+            let (cell, texts) = cell(fault, &netlist, size, seeds.clone());
+            text += &format!(
+                "{:<24} {size:>5} {:>6} {:>6} {:>6}\n",
+                format!("{fault:?}"),
+                cell.fleets,
+                cell.named,
+                cell.blamed
+            );
+            wrong.extend(texts);
+        }
+    }
+    (text, wrong)
+}
+
+#[test]
+fn every_fault_is_named_once_and_nothing_else_is_blamed() {
+    // An odd seed gives several hosts the same fault.
+    let (_, wrong) = table([0..6, 0..3, 1..2]);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn each_host_of_a_grouped_finding_has_it() {
+    let (world, expected) = with(Fault::EthernetMode, &fabric(16), 16, 1);
+    let analysis = analysed(world);
+    assert_eq!((expected.hosts.len(), analysis.findings.len()), (3, 1));
+    for host in &analysis.hosts {
+        let has = analysis.findings_of(&host.name).count();
+        let told = describe(&analysis, &host.name).expect("a known host");
+        let wanted = expected.hosts.contains(&host.name);
+        assert_eq!(has, usize::from(wanted), "{}", host.name);
+        assert_eq!(told.contains("hca-ethernet-mode"), wanted, "{told}");
+    }
+    assert_eq!(analysis.without_inventory().count(), 0);
+
+    let (world, expected) = with(Fault::WithoutInventory, &fabric(16), 16, 1);
+    let analysis = analysed(world);
+    let without: BTreeSet<String> = analysis.without_inventory().map(str::to_owned).collect();
+    assert_eq!((without.len(), without), (3, expected.hosts));
+}
+
+#[test]
+#[ignore = "minutes: 200 seeds, and prints the table"]
+fn every_fault_with_200_seeds() {
+    let (text, wrong) = table([0..200, 0..200, 0..200]);
+    std::io::stdout()
+        .write_all(text.as_bytes())
+        .expect("an open output");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

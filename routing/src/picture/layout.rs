@@ -1,0 +1,492 @@
+//! The places of switches in a drawing by tiers: roots above, leaves below, pods side by side.
+//!
+//! A tier is a row, of several lines where it has many switches. A pod is a part that holds together
+//! without the top tier; each is a column. Places depend only on names, ranks and cables, so that a
+//! fabric looks the same after each change.
+
+use std::cmp::Ordering;
+
+/// Switches of a line before a tier gets a second one: some pixels each on a page.
+const LINE: f64 = 96.0;
+/// Width of the space between two pods, in cells.
+const POD_GAP: f64 = 1.5;
+/// Height of the drawing by its width: what a screen has beside lists.
+const ASPECT: f64 = 0.42;
+/// The least space between two tiers, in cells.
+const TIER_GAP: f64 = 3.0;
+/// How far the cells of a line may be apart, in cells.
+const MAX_PITCH: f64 = 6.0;
+
+/// A switch to be placed.
+#[derive(Debug, Clone)]
+pub struct LayoutSwitch<'a> {
+    /// Its name: neighbours in a line have neighbouring names.
+    pub name: &'a str,
+    /// Its rank, 0 for roots, where routing ranks switches.
+    pub rank: Option<u32>,
+    /// Whether hosts are at it.
+    pub has_hosts: bool,
+}
+
+/// The place of a switch.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Place {
+    /// The tier, 0 at the top.
+    pub tier: u32,
+    /// The index of its group.
+    pub group: u32,
+    /// The centre of its cell, in cells from the left and from the top.
+    pub x: f64,
+    /// See `x`.
+    pub y: f64,
+}
+
+/// The switches of a tier and a pod: a rectangle.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Group {
+    /// The tier, 0 at the top.
+    pub tier: u32,
+    /// The pod, counted from the left; `None` in the top tier, and where there is only one.
+    pub pod: Option<u32>,
+    /// Its switches.
+    pub count: u32,
+    /// Left edge, in cells.
+    pub x: f64,
+    /// Upper edge, in cells.
+    pub y: f64,
+    /// Width, in cells.
+    pub width: f64,
+    /// Height, in cells.
+    pub height: f64,
+    /// The distance of two neighbours in a line, in cells.
+    pub pitch: f64,
+}
+
+/// A fabric by tiers.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Layout {
+    /// The places, in the order of the switches.
+    pub places: Vec<Place>,
+    /// The groups, by tier and from the left.
+    pub groups: Vec<Group>,
+    /// The tiers.
+    pub tiers: u32,
+    /// Width of all, in cells.
+    pub width: f64,
+    /// Height of all, in cells.
+    pub height: f64,
+}
+
+/// Places `switches`, which `cables` join: each pair of indices once or more often, in any order.
+/// Pairs with an index beyond the switches are left out.
+pub fn layout(switches: &[LayoutSwitch<'_>], cables: &[(u32, u32)]) -> Layout {
+    if switches.is_empty() {
+        return Layout::default();
+    }
+    let neighbours = Neighbours::new(switches.len(), cables);
+    let tiers = tiers(switches, &neighbours);
+    let count = tiers.iter().max().map_or(1, |&last| last + 1);
+    let pods = Pods::find(switches, &tiers, &neighbours);
+    let mut order: Vec<usize> = (0..switches.len()).collect();
+    order.sort_by(|&a, &b| {
+        let key = |switch: usize| (tiers[switch], pods.of(switch));
+        let by_name = || natural(switches[a].name, switches[b].name);
+        key(a).cmp(&key(b)).then_with(by_name).then(a.cmp(&b))
+    });
+    place(&order, &tiers, count, &pods)
+}
+
+/// Neighbours of each switch (compressed rows).
+struct Neighbours {
+    starts: Vec<usize>,
+    ends: Vec<u32>,
+}
+
+impl Neighbours {
+    fn new(count: usize, cables: &[(u32, u32)]) -> Neighbours {
+        let known = |&&(a, b): &&(u32, u32)| a as usize != b as usize && a.max(b) < count as u32;
+        let mut starts = vec![0; count + 1];
+        for &(a, b) in cables.iter().filter(known) {
+            starts[a as usize + 1] += 1;
+            starts[b as usize + 1] += 1;
+        }
+        for index in 0..count {
+            starts[index + 1] += starts[index];
+        }
+        let mut next = starts.clone();
+        let mut ends = vec![0; starts[count]];
+        for &(a, b) in cables.iter().filter(known) {
+            for (from, to) in [(a, b), (b, a)] {
+                let slot = &mut next[from as usize];
+                ends[*slot] = to;
+                *slot += 1;
+            }
+        }
+        Neighbours { starts, ends }
+    }
+
+    fn of(&self, switch: usize) -> &[u32] {
+        &self.ends[self.starts[switch]..self.starts[switch + 1]]
+    }
+}
+
+/// The tier of each switch, without gaps: by rank where all have one, else by the distance to the
+/// next hosts.
+fn tiers(switches: &[LayoutSwitch<'_>], neighbours: &Neighbours) -> Vec<u32> {
+    let ranks: Option<Vec<u32>> = switches.iter().map(|switch| switch.rank).collect();
+    let raw = ranks.unwrap_or_else(|| by_distance(switches, neighbours));
+    let mut used = raw.clone();
+    used.sort_unstable();
+    used.dedup();
+    let tier = |rank: &u32| used.partition_point(|other| other < rank) as u32;
+    raw.iter().map(tier).collect()
+}
+
+/// The greatest distance to hosts, less the distance of each: leaves are the last tier. A part
+/// without hosts is in it, too.
+fn by_distance(switches: &[LayoutSwitch<'_>], neighbours: &Neighbours) -> Vec<u32> {
+    let mut distance = vec![u32::MAX; switches.len()];
+    let leaf = |index: &usize| switches[*index].has_hosts;
+    let mut queue: Vec<usize> = (0..switches.len()).filter(leaf).collect();
+    for &leaf in &queue {
+        distance[leaf] = 0;
+    }
+    let mut next = 0;
+    while let Some(&switch) = queue.get(next) {
+        next += 1;
+        for &peer in neighbours.of(switch) {
+            let peer = peer as usize;
+            if distance[peer] == u32::MAX {
+                distance[peer] = distance[switch] + 1;
+                queue.push(peer);
+            }
+        }
+    }
+    let known = distance.iter().filter(|&&distance| distance != u32::MAX);
+    let most = known.max().copied().unwrap_or(0);
+    let tier = |distance: &u32| most - (*distance).min(most);
+    let without = |distance: &u32| {
+        if *distance == u32::MAX {
+            most
+        } else {
+            tier(distance)
+        }
+    };
+    distance.iter().map(without).collect()
+}
+
+/// The pods, in the order of their first names.
+struct Pods {
+    /// Of each switch; 0 in the top tier and where there is one pod.
+    of: Vec<u32>,
+    count: u32,
+}
+
+impl Pods {
+    /// Parts that hold together without the top tier. Single switches are no pods: where each leaf
+    /// stands alone, all leaves are one.
+    fn find(switches: &[LayoutSwitch<'_>], tiers: &[u32], neighbours: &Neighbours) -> Pods {
+        let mut part = vec![u32::MAX; switches.len()];
+        // Of each part, its size and the switch with the first name.
+        let mut parts: Vec<(usize, usize)> = Vec::new();
+        for start in 0..switches.len() {
+            if tiers[start] == 0 || part[start] != u32::MAX {
+                continue;
+            }
+            let number = parts.len() as u32;
+            let (mut stack, mut size, mut first) = (vec![start], 0, start);
+            part[start] = number;
+            while let Some(switch) = stack.pop() {
+                size += 1;
+                if natural(switches[switch].name, switches[first].name).is_lt() {
+                    first = switch;
+                }
+                for &peer in neighbours.of(switch) {
+                    let peer = peer as usize;
+                    if tiers[peer] > 0 && part[peer] == u32::MAX {
+                        part[peer] = number;
+                        stack.push(peer);
+                    }
+                }
+            }
+            parts.push((size, first));
+        }
+        let mut order: Vec<usize> = (0..parts.len()).filter(|&part| parts[part].0 > 1).collect();
+        order.sort_by(|&a, &b| {
+            let name = |part: usize| switches[parts[part].1].name;
+            natural(name(a), name(b)).then(a.cmp(&b))
+        });
+        // Single switches share a last pod.
+        let singles = order.len() as u32;
+        let mut numbers = vec![singles; parts.len()];
+        for (number, &part) in order.iter().enumerate() {
+            numbers[part] = number as u32;
+        }
+        let any_single = parts.iter().any(|&(size, _)| size == 1);
+        let of = |part: &u32| numbers.get(*part as usize).copied().unwrap_or(0);
+        Pods {
+            of: part.iter().map(of).collect(),
+            count: singles + u32::from(any_single),
+        }
+    }
+
+    fn of(&self, switch: usize) -> u32 {
+        self.of[switch]
+    }
+}
+
+/// Lines of a tier with so many switches.
+fn lines(count: usize) -> usize {
+    ((count as f64 / LINE).sqrt().ceil() as usize).max(1)
+}
+
+/// Gives places to the switches in `order`: by tier, then pod.
+fn place(order: &[usize], tiers: &[u32], tier_count: u32, pods: &Pods) -> Layout {
+    let groups: Vec<&[usize]> = order
+        .chunk_by(|&a, &b| (tiers[a], pods.of(a)) == (tiers[b], pods.of(b)))
+        .collect();
+    let in_tier = |tier: u32| {
+        order
+            .iter()
+            .filter(|&&switch| tiers[switch] == tier)
+            .count()
+    };
+    // One tier alone, as of a torus, is a square.
+    let lines: Vec<usize> = (0..tier_count)
+        .map(|tier| match tier_count {
+            1 => (order.len() as f64 * ASPECT).sqrt().ceil() as usize,
+            _ => lines(in_tier(tier)),
+        })
+        .collect();
+    let columns = |group: &[usize]| group.len().div_ceil(lines[tiers[group[0]] as usize]);
+    let mut widths = vec![1.0f64; pods.count.max(1) as usize];
+    let mut top_width = 0.0f64;
+    for group in &groups {
+        match tiers[group[0]] {
+            0 => top_width = columns(group) as f64,
+            _ => {
+                let width = &mut widths[pods.of(group[0]) as usize];
+                *width = width.max(columns(group) as f64);
+            }
+        }
+    }
+    let gaps = POD_GAP * (widths.len() - 1) as f64;
+    let below: f64 = widths.iter().sum::<f64>() + gaps;
+    let width = below.max(top_width);
+    // Pods are as wide as what is above them.
+    let stretch = (width - gaps) / (below - gaps);
+    let mut lefts = Vec::with_capacity(widths.len());
+    let mut left = 0.0;
+    for width in &mut widths {
+        lefts.push(left);
+        *width *= stretch;
+        left += *width + POD_GAP;
+    }
+    let tops = tops(&lines, width);
+    let mut layout = Layout {
+        places: vec![Place::default(); order.len()],
+        groups: Vec::with_capacity(groups.len()),
+        tiers: tier_count,
+        width,
+        height: tops
+            .last()
+            .map_or(0.0, |top| top + lines[lines.len() - 1] as f64),
+    };
+    for members in groups {
+        let (tier, pod) = (tiers[members[0]], pods.of(members[0]));
+        let (left, width) = match tier {
+            0 => (0.0, width),
+            _ => (lefts[pod as usize], widths[pod as usize]),
+        };
+        let lines = lines[tier as usize];
+        let columns = members.len().div_ceil(lines);
+        let pitch = (width / columns as f64).min(MAX_PITCH);
+        let group = Group {
+            tier,
+            pod: (tier > 0 && pods.count > 1).then_some(pod),
+            count: members.len() as u32,
+            x: left + (width - pitch * columns as f64) / 2.0,
+            y: tops[tier as usize],
+            width: pitch * columns as f64,
+            height: lines as f64,
+            pitch,
+        };
+        for (index, &switch) in members.iter().enumerate() {
+            layout.places[switch] = Place {
+                tier,
+                group: layout.groups.len() as u32,
+                x: group.x + pitch * ((index % columns) as f64 + 0.5),
+                y: group.y + (index / columns) as f64 + 0.5,
+            };
+        }
+        layout.groups.push(group);
+    }
+    layout
+}
+
+/// The upper edges of tiers with so many lines, `width` cells wide.
+fn tops(lines: &[usize], width: f64) -> Vec<f64> {
+    let cells: usize = lines.iter().sum();
+    let gaps = (lines.len() - 1).max(1) as f64;
+    let gap = ((width * ASPECT - cells as f64) / gaps).max(TIER_GAP);
+    let mut top = 0.0;
+    lines
+        .iter()
+        .map(|&lines| {
+            let here = top;
+            top += lines as f64 + gap;
+            here
+        })
+        .collect()
+}
+
+/// Compares names as people do: runs of digits by their number.
+pub fn natural(a: &str, b: &str) -> Ordering {
+    let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
+    loop {
+        let (Some(&first), Some(&second)) = (a.first(), b.first()) else {
+            return a.len().cmp(&b.len());
+        };
+        if first.is_ascii_digit() && second.is_ascii_digit() {
+            let (left, right) = (digits(&mut a), digits(&mut b));
+            let by_number = left.len().cmp(&right.len()).then_with(|| left.cmp(right));
+            if by_number.is_ne() {
+                return by_number;
+            }
+        } else {
+            if first != second {
+                return first.cmp(&second);
+            }
+            (a, b) = (&a[1..], &b[1..]);
+        }
+    }
+}
+
+/// Takes a run of digits from the front, and gives it without leading zeros.
+fn digits<'a>(text: &mut &'a [u8]) -> &'a [u8] {
+    let end = text.iter().position(|byte| !byte.is_ascii_digit());
+    let (run, rest) = text.split_at(end.unwrap_or(text.len()));
+    *text = rest;
+    let zeros = run.iter().take_while(|&&byte| byte == b'0').count();
+    &run[zeros..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names, ranks and hosts of a tree of `pods` pods, each with two leaves and two others, below
+    /// two spines.
+    fn tree(pods: usize) -> (Vec<String>, Vec<(u32, u32)>) {
+        let mut names = vec!["spine-1".to_owned(), "spine-2".to_owned()];
+        let mut cables = Vec::new();
+        // The pods' names descend, so that the order is not that of the switches.
+        for pod in (1..=pods).rev() {
+            let first = names.len() as u32;
+            for kind in ["agg-1", "agg-2", "leaf-1", "leaf-2"] {
+                names.push(format!("pod-{pod} {kind}"));
+            }
+            for agg in [first, first + 1] {
+                cables.extend([(agg, 0), (agg, 1), (agg, first + 2), (first + 3, agg)]);
+            }
+        }
+        (names, cables)
+    }
+
+    fn switches(names: &[String]) -> Vec<LayoutSwitch<'_>> {
+        fn switch(name: &String) -> LayoutSwitch<'_> {
+            LayoutSwitch {
+                name,
+                rank: None,
+                has_hosts: name.contains("leaf"),
+            }
+        }
+        names.iter().map(switch).collect()
+    }
+
+    #[test]
+    fn numbers_in_names_are_in_the_order_of_numbers() {
+        let mut names = [
+            "b", "leaf-10", "leaf-2", "leaf-02", "leaf-1a", "leaf-1", "leaf",
+        ];
+        names.sort_by(|a, b| natural(a, b));
+        assert_eq!(
+            names,
+            [
+                "b", "leaf", "leaf-1", "leaf-1a", "leaf-2", "leaf-02", "leaf-10"
+            ]
+        );
+    }
+
+    #[test]
+    fn tiers_come_from_the_distance_to_hosts_and_pods_stand_in_the_order_of_names() {
+        let (names, cables) = tree(12);
+        let drawn = layout(&switches(&names), &cables);
+        assert_eq!(drawn.tiers, 3);
+        assert_eq!(drawn.groups.len(), 1 + 12 + 12);
+        let x = |name: &str| {
+            let index = names.iter().position(|known| known == name).unwrap();
+            drawn.places[index].x
+        };
+        assert!(x("pod-2 leaf-1") < x("pod-2 leaf-2"));
+        assert!(x("pod-2 leaf-2") < x("pod-10 leaf-1"));
+        let pods = drawn.groups.iter().filter_map(|group| group.pod).max();
+        assert_eq!(pods, Some(11));
+        assert_eq!(drawn.places[0].tier, 0);
+        assert_eq!(drawn.places[2].tier, 1);
+    }
+
+    #[test]
+    fn leaves_without_a_tier_between_them_and_the_top_are_one_group() {
+        let names: Vec<String> = ["spine-1", "leaf-1", "leaf-2", "leaf-3"]
+            .map(str::to_owned)
+            .to_vec();
+        let drawn = layout(&switches(&names), &[(0, 1), (0, 2), (3, 0)]);
+        assert_eq!(drawn.groups.len(), 2);
+        assert_eq!(drawn.groups[1].pod, None);
+        assert_eq!(drawn.groups[1].count, 3);
+    }
+
+    #[test]
+    fn no_two_switches_share_a_place_and_all_are_within_the_drawing() {
+        for pods in [1, 2, 44] {
+            let (names, cables) = tree(pods);
+            let drawn = layout(&switches(&names), &cables);
+            let mut places: Vec<(u64, u64)> = drawn
+                .places
+                .iter()
+                .map(|place| (place.x.to_bits(), place.y.to_bits()))
+                .collect();
+            for place in &drawn.places {
+                assert!((0.0..=drawn.width).contains(&place.x));
+                assert!((0.0..=drawn.height).contains(&place.y));
+            }
+            places.sort_unstable();
+            places.dedup();
+            assert_eq!(places.len(), names.len());
+        }
+    }
+
+    #[test]
+    fn ranks_win_and_strange_cables_are_left_out() {
+        let name = |name, rank| LayoutSwitch {
+            name,
+            rank: Some(rank),
+            has_hosts: true,
+        };
+        let drawn = layout(&[name("a", 7), name("b", 3)], &[(0, 0), (0, 9), (9, 9)]);
+        assert_eq!((drawn.places[0].tier, drawn.places[1].tier), (1, 0));
+        assert_eq!(layout(&[], &[(0, 1)]), Layout::default());
+        let alone = layout(&[name("a", 0)], &[]);
+        assert_eq!((alone.tiers, alone.groups.len()), (1, 1));
+    }
+
+    #[test]
+    fn a_fabric_without_tiers_is_as_wide_as_a_page() {
+        let names: Vec<String> = (0..256).map(|index| format!("leaf-{index}")).collect();
+        let cables: Vec<(u32, u32)> = (0..255).map(|index| (index, index + 1)).collect();
+        let drawn = layout(&switches(&names), &cables);
+        assert_eq!(drawn.tiers, 1);
+        assert!(drawn.height / drawn.width > 0.3, "{drawn:?}");
+    }
+}

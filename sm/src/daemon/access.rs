@@ -1,0 +1,350 @@
+//! Access to the API: the files of roles, certificates and keys of tokens, and the audit log.
+//!
+//! A file that cannot be used changes nothing that is in force, and is a finding. At the start
+//! nothing is in force yet: without a usable file of roles only user 0 has rights at the socket,
+//! without usable keys no token counts, without a usable certificate every TLS connection is
+//! refused. The fabric is managed in any case.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use anyhow::Context as _;
+use parking_lot::Mutex;
+use rsm_api::access::audit::AuditFile;
+use rsm_api::access::tls::{ServerTls, TlsFiles};
+use rsm_api::access::{
+    AccessPolicy, Anonymous, AuditSink, Gate, MAX_JWKS_BYTES, MAX_ROLES_BYTES, NoAudit,
+    RateSettings, RoleTable, TokenSettings, TokenVerifier,
+};
+
+use super::findings::{DaemonFindings, Part};
+use crate::config::ApiConfig;
+use crate::findings::{Finding, FindingKind, Severity, Subject};
+
+/// How long before the end of the server's certificate a finding appears.
+const ENDS_SOON: Duration = Duration::from_secs(14 * 24 * 3600);
+
+/// Time between two looks at the end of the certificate.
+const LOOK_EVERY: Duration = Duration::from_secs(3600);
+
+/// Access to the API. Clones share it.
+#[derive(Clone)]
+pub(super) struct Access {
+    gate: Arc<Gate>,
+    tls: Option<Arc<ServerTls>>,
+    audit: Option<Arc<AuditFile>>,
+    findings: DaemonFindings,
+    state: Arc<Mutex<State>>,
+}
+
+/// What the last reading of the files left.
+#[derive(Default)]
+struct State {
+    roles: Option<RoleTable>,
+    /// The text of the key set in force.
+    key_set: Option<String>,
+    certificate_ends: Option<i64>,
+    faults: Vec<String>,
+}
+
+impl Access {
+    /// Reads the files that `api` names; the audit log is in `state_dir`, if there is one.
+    ///
+    /// # Errors
+    /// The thread of the audit log cannot be started.
+    pub(super) fn start(
+        api: &ApiConfig,
+        state_dir: Option<&Path>,
+        findings: DaemonFindings,
+    ) -> anyhow::Result<Access> {
+        let audit = state_dir.map(|dir| audit(dir, api, findings.clone()));
+        let audit = audit.transpose()?.map(Arc::new);
+        let sink: Arc<dyn AuditSink> = match &audit {
+            Some(audit) => audit.clone(),
+            None => Arc::new(NoAudit),
+        };
+        let files = api.tls_certificate.clone().zip(api.tls_key.clone());
+        let tls = files.map(|(certificate, key)| {
+            Arc::new(ServerTls::new(TlsFiles {
+                certificate,
+                key,
+                client_ca: api.tls_client_ca.clone(),
+            }))
+        });
+        let access = Access {
+            gate: Arc::new(Gate::new(AccessPolicy::without_files(anonymous(api)), sink)),
+            tls,
+            audit,
+            findings,
+            state: Arc::default(),
+        };
+        access.reload(api);
+        Ok(access)
+    }
+
+    /// The gate before all calls.
+    pub(super) fn gate(&self) -> Arc<Gate> {
+        self.gate.clone()
+    }
+
+    /// The TLS of the TCP address, if it has any.
+    pub(super) fn tls(&self) -> Option<Arc<ServerTls>> {
+        self.tls.clone()
+    }
+
+    /// Reads all files again. What cannot be used leaves in force what was.
+    pub(super) fn reload(&self, api: &ApiConfig) {
+        let mut state = self.state.lock();
+        state.faults.clear();
+        let socket_default = self.read_roles(api, &mut state);
+        let tokens = read_keys(api, &mut state);
+        self.gate.replace(AccessPolicy {
+            roles: state.roles.clone().unwrap_or_default(),
+            socket_default,
+            tokens,
+            anonymous: anonymous(api),
+            rates: RateSettings {
+                reads_per_s: api.reads_per_s,
+                changes_per_s: api.changes_per_s,
+            },
+        });
+        match self.tls.as_ref().map(|tls| tls.reload()) {
+            Some(Ok(certificate)) => state.certificate_ends = Some(certificate.not_after),
+            Some(Err(error)) => {
+                let effect = match state.certificate_ends {
+                    Some(_) => "the certificate and key of before stay in force",
+                    None => "every connection there is refused",
+                };
+                state.faults.push(format!(
+                    "TLS at {} cannot use the file {error}: {effect}; repair the file and send SIGHUP",
+                    listen(api),
+                ));
+            }
+            None => {}
+        }
+        drop(state);
+        self.report();
+    }
+
+    /// Reads the file of roles. Returns whether processes without a line have rights at the socket.
+    fn read_roles(&self, api: &ApiConfig, state: &mut State) -> bool {
+        let Some(path) = &api.roles_file else {
+            state.roles = None;
+            return true;
+        };
+        let read = read_text(path, MAX_ROLES_BYTES)
+            .and_then(|text| RoleTable::parse(&text).map_err(|error| error.to_string()));
+        match read {
+            Ok(roles) => state.roles = Some(roles),
+            Err(reason) => {
+                let effect = match state.roles {
+                    Some(_) => "the roles of before stay in force",
+                    None => "only user 0 has rights at the socket",
+                };
+                state.faults.push(format!(
+                    "the file of roles {} cannot be used ({reason}): {effect}; repair the file and send SIGHUP",
+                    path.display(),
+                ));
+            }
+        }
+        state.roles.is_some()
+    }
+
+    /// Reports all faults, and a certificate that ends soon.
+    fn report(&self) {
+        let state = self.state.lock();
+        let faults = state
+            .faults
+            .iter()
+            .map(|text| (Severity::Warning, text.clone()));
+        let ends = state
+            .certificate_ends
+            .and_then(|ends| ending(ends, unix_s()));
+        let findings = faults.chain(ends).map(|(severity, text)| {
+            Finding::new(FindingKind::AccessFile, Subject::Subnet, severity, text)
+        });
+        self.findings.report(Part::Access, findings.collect());
+    }
+
+    /// Looks at the end of the certificate again and again.
+    pub(super) async fn watch_certificate(self) {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            self.report();
+        }
+    }
+
+    /// Writes the audit entries that wait.
+    pub(super) fn finish(&self) {
+        if let Some(audit) = &self.audit {
+            audit.finish();
+        }
+    }
+}
+
+fn audit(dir: &Path, api: &ApiConfig, findings: DaemonFindings) -> anyhow::Result<AuditFile> {
+    let health = move |fault: Option<String>| match fault {
+        Some(text) => findings.fail(Part::Audit, text),
+        None => findings.clear(Part::Audit),
+    };
+    let max_bytes = u64::from(api.audit_max_mb) << 20;
+    AuditFile::start(dir, max_bytes, Box::new(health))
+        .context("cannot start the thread of the audit log")
+}
+
+/// Reads the keys of tokens; without usable ones, those of before stay.
+fn read_keys(api: &ApiConfig, state: &mut State) -> Option<TokenVerifier> {
+    let Some(path) = &api.jwks_file else {
+        state.key_set = None;
+        return None;
+    };
+    let parse = |text: &str| {
+        let settings = TokenSettings {
+            issuer: api.jwt_issuer.clone(),
+            audience: api.jwt_audience.clone(),
+            roles_claim: api.jwt_roles_claim.clone(),
+        };
+        TokenVerifier::parse(text, settings).map_err(|error| error.to_string())
+    };
+    let text = read_text(path, MAX_JWKS_BYTES);
+    match text.and_then(|text| Ok((parse(&text)?, text))) {
+        Ok((verifier, text)) => {
+            state.key_set = Some(text);
+            Some(verifier)
+        }
+        Err(reason) => {
+            let before = state.key_set.as_deref().and_then(|text| parse(text).ok());
+            state.faults.push(format!(
+                "the keys of tokens {} cannot be used ({reason}): {}; repair the file and send SIGHUP",
+                path.display(),
+                match before {
+                    Some(_) => "the keys of before stay in force",
+                    None => "every token is refused",
+                }
+            ));
+            before
+        }
+    }
+}
+
+fn anonymous(api: &ApiConfig) -> Anonymous {
+    match (api.insecure_admin, api.anonymous_reading) {
+        (true, _) => Anonymous::Everything,
+        (false, true) => Anonymous::Reading,
+        (false, false) => Anonymous::Nothing,
+    }
+}
+
+fn listen(api: &ApiConfig) -> String {
+    let address = api.listen.map(|address| address.to_string());
+    address.unwrap_or_else(|| "no address".to_owned())
+}
+
+fn read_text(path: &Path, max_bytes: usize) -> Result<String, String> {
+    let mut text = String::new();
+    File::open(path)
+        .and_then(|file| file.take(max_bytes as u64 + 1).read_to_string(&mut text))
+        .map_err(|error| error.to_string())?;
+    if text.len() > max_bytes {
+        return Err(format!("it is longer than {max_bytes} bytes"));
+    }
+    Ok(text)
+}
+
+fn unix_s() -> i64 {
+    let since = UNIX_EPOCH.elapsed();
+    i64::try_from(since.unwrap_or_default().as_secs()).unwrap_or(i64::MAX)
+}
+
+/// The fault of a certificate that ends at `ends`, in seconds since the Unix epoch.
+fn ending(ends: i64, now: i64) -> Option<(Severity, String)> {
+    let left = ends.saturating_sub(now);
+    let soon = i64::try_from(ENDS_SOON.as_secs()).unwrap_or(i64::MAX);
+    let days = left / (24 * 3600);
+    match left {
+        ..=0 => Some((
+            Severity::Error,
+            "the certificate of the API has expired: clients that check it connect no more; renew it and send SIGHUP"
+                .to_owned(),
+        )),
+        left if left <= soon => Some((
+            Severity::Warning,
+            format!(
+                "the certificate of the API ends in {days} days: clients that check it connect no more then; renew it and \
+                 send SIGHUP"
+            ),
+        )),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn codes(findings: &DaemonFindings) -> Vec<String> {
+        let all = findings.all().into_iter();
+        all.map(|finding| finding.text).collect()
+    }
+
+    #[test]
+    fn broken_roles_keep_those_of_before_and_are_a_finding() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("roles");
+        let api = ApiConfig {
+            roles_file: Some(file.clone()),
+            ..ApiConfig::default()
+        };
+        let findings = DaemonFindings::new();
+        let access = Access::start(&api, None, findings.clone()).unwrap();
+        assert!(
+            codes(&findings)[0].contains("only user 0"),
+            "{:?}",
+            codes(&findings)
+        );
+        let peer = |uid| rsm_api::access::Peer::Unix {
+            uid,
+            gids: Arc::from([]),
+            pid: 0,
+        };
+        let grant = |uid| {
+            access
+                .gate
+                .identify(&peer(uid), None)
+                .unwrap()
+                .grant
+                .to_string()
+        };
+        assert_eq!(grant(7), "no role");
+        assert_eq!(grant(0), "read operate tenant admin secrets");
+        std::fs::write(&file, "uid 7 operate\n").unwrap();
+        access.reload(&api);
+        assert_eq!((grant(7).as_str(), codes(&findings).len()), ("operate", 0));
+        std::fs::write(&file, "uid 7 oper").unwrap();
+        access.reload(&api);
+        assert_eq!(grant(7), "operate");
+        let text = codes(&findings).concat();
+        assert!(
+            text.contains("line 1") && text.contains("of before"),
+            "{text}"
+        );
+        access.reload(&ApiConfig::default());
+        assert_eq!(
+            (grant(7).as_str(), codes(&findings).len()),
+            ("read operate admin", 0)
+        );
+    }
+
+    #[test]
+    fn certificate_that_ends_is_a_finding_in_time() {
+        let day = 24 * 3600;
+        assert_eq!(ending(30 * day, 0), None);
+        let (severity, text) = ending(3 * day, 0).unwrap();
+        assert_eq!(severity, Severity::Warning);
+        assert!(text.contains("in 3 days"), "{text}");
+        assert_eq!(ending(5, 5).unwrap().0, Severity::Error);
+    }
+}

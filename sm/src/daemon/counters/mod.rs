@@ -1,0 +1,179 @@
+//! The collector of performance counters beside the core: a thread of its own, which sends through
+//! the transport by itself. Neither the core nor the SA waits for it, and it waits for neither.
+//!
+//! ```text
+//! port ─▶ sink ─▶ inbox ─▶ collector ─▶ port
+//! core ─▶ snapshots ─────────┘   └─▶ readings ─▶ readers
+//! ```
+
+mod worker;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use parking_lot::{Mutex, RwLock};
+use rsm_mad::transport::{Inbound, PerformancePort, Sink};
+
+use self::worker::Worker;
+use super::sa::TimeSource;
+use crate::config::Config;
+use crate::core::snapshot::Snapshot;
+use crate::counters::{Collector, CountersConfig, CountersSnapshot};
+use crate::publish::CountersSource;
+
+/// How many events can wait for the thread: more than the requests in flight
+/// ([`CountersConfig::window`]), with their notices. Beyond, answers are dropped, counted, and asked
+/// for again.
+const INBOX: usize = 256;
+
+/// The collector's settings by the configuration.
+pub(super) fn config(config: &Config) -> CountersConfig {
+    let interval = Duration::from_secs(config.counters.interval_s.into());
+    let usual = CountersConfig::default();
+    CountersConfig {
+        enabled: config.counters.enabled,
+        interval,
+        ports_interval: usual.ports_interval.max(interval),
+        adapters_interval: usual.adapters_interval.max(interval),
+        ..usual
+    }
+}
+
+/// What the thread learns.
+enum Call {
+    Inbound(Box<Inbound>),
+    /// There is something in [`Orders`].
+    Wake,
+}
+
+/// The latest orders; a later one replaces an earlier one.
+#[derive(Default)]
+struct Orders {
+    snapshot: Mutex<Option<Arc<Snapshot>>>,
+    config: Mutex<Option<CountersConfig>>,
+    closing: AtomicBool,
+    /// Answers without room in the inbox.
+    dropped: AtomicU64,
+    shown: RwLock<CountersSnapshot>,
+}
+
+/// The collector before its port is open: it has a sink for the transport that opens it.
+pub(super) struct CountersSetup {
+    inbox: SyncSender<Call>,
+    calls: Receiver<Call>,
+    orders: Arc<Orders>,
+    clock: TimeSource,
+}
+
+impl CountersSetup {
+    /// A collector with this clock.
+    pub(super) fn new(clock: TimeSource) -> CountersSetup {
+        let (inbox, calls) = sync_channel(INBOX);
+        CountersSetup {
+            inbox,
+            calls,
+            orders: Arc::default(),
+            clock,
+        }
+    }
+
+    /// The sink for the transport's datagrams of performance management. Never waits.
+    pub(super) fn sink(&self) -> Sink {
+        let (inbox, orders) = (self.inbox.clone(), Arc::clone(&self.orders));
+        Box::new(move |inbound| {
+            if inbox.try_send(Call::Inbound(Box::new(inbound))).is_err() {
+                orders.dropped.fetch_add(1, Ordering::Relaxed);
+            }
+        })
+    }
+
+    /// Starts to read through `port` as soon as a snapshot says that this subnet manager is master,
+    /// if `config` enables it.
+    ///
+    /// # Errors
+    /// The operating system cannot start a thread.
+    pub(super) fn start(
+        self,
+        config: CountersConfig,
+        port: Arc<dyn PerformancePort>,
+    ) -> anyhow::Result<CountersHandle> {
+        // Answers to an earlier process, which may still come, have other identifiers.
+        let first_tid = std::process::id() << 16;
+        let worker = Worker {
+            collector: Collector::new(config, first_tid),
+            calls: self.calls,
+            orders: Arc::clone(&self.orders),
+            port,
+            clock: self.clock,
+            show_at: None,
+        };
+        let thread = Builder::new()
+            .name("counters".to_owned())
+            .spawn(move || worker.run())
+            .context("cannot start the thread of the performance counters")?;
+        Ok(CountersHandle {
+            inbox: self.inbox,
+            orders: self.orders,
+            thread,
+        })
+    }
+}
+
+/// The running collector.
+pub(super) struct CountersHandle {
+    inbox: SyncSender<Call>,
+    orders: Arc<Orders>,
+    thread: JoinHandle<()>,
+}
+
+impl CountersHandle {
+    /// Follows `snapshot` soon. Does not wait.
+    pub(super) fn publish(&self, snapshot: Arc<Snapshot>) {
+        *self.orders.snapshot.lock() = Some(snapshot);
+        self.wake();
+    }
+
+    /// Uses other settings soon. Does not wait.
+    pub(super) fn configure(&self, config: CountersConfig) {
+        *self.orders.config.lock() = Some(config);
+        self.wake();
+    }
+
+    /// Access to the last readings.
+    pub(super) fn source(&self) -> Arc<dyn CountersSource> {
+        Arc::new(LastReadings(Arc::clone(&self.orders)))
+    }
+
+    /// Stops reading.
+    pub(super) fn stop(self) {
+        self.orders.closing.store(true, Ordering::Release);
+        self.wake();
+        if self.thread.join().is_err() {
+            tracing::error!("the thread of the performance counters panicked");
+        }
+        let stats = self.orders.shown.read().stats;
+        let dropped = self.orders.dropped.load(Ordering::Relaxed);
+        tracing::info!(
+            ?stats,
+            dropped,
+            "the collector of performance counters ends"
+        );
+    }
+
+    fn wake(&self) {
+        // Without room the thread is awake, and looks at its orders after each call.
+        let _ = self.inbox.try_send(Call::Wake);
+    }
+}
+
+struct LastReadings(Arc<Orders>);
+
+impl CountersSource for LastReadings {
+    fn counters(&self) -> CountersSnapshot {
+        self.0.shown.read().clone()
+    }
+}

@@ -1,0 +1,123 @@
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use rsm_mad::Time;
+use rsm_mad::transport::PerformancePort;
+
+use super::{Call, Orders};
+use crate::counters::{Collector, Routes};
+use crate::daemon::compute;
+use crate::daemon::sa::TimeSource;
+
+/// Time between two snapshots of the readings: each copies a pointer for each agent, of which a
+/// large fabric has 50,000.
+const SHOW_EVERY: Duration = Duration::from_secs(1);
+
+/// The service level where the plan names none.
+const SL: u8 = 0;
+
+/// The thread that owns the collector.
+pub(super) struct Worker {
+    pub(super) collector: Collector,
+    pub(super) calls: Receiver<Call>,
+    pub(super) orders: Arc<Orders>,
+    pub(super) port: Arc<dyn PerformancePort>,
+    pub(super) clock: TimeSource,
+    /// When the readings are shown next; `None` while they are as shown.
+    pub(super) show_at: Option<Time>,
+}
+
+impl Worker {
+    pub(super) fn run(mut self) {
+        // Hosts and convergence come first.
+        compute::step_back();
+        while !self.orders.closing.load(Ordering::Acquire) {
+            self.obey();
+            self.send();
+            self.show();
+            match self.wait() {
+                Ok(call) => {
+                    self.take(call);
+                    while let Ok(call) = self.calls.try_recv() {
+                        self.take(call);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            self.collector.handle_deadline((self.clock)());
+        }
+        self.show_now();
+    }
+
+    /// Takes over the latest orders.
+    fn obey(&mut self) {
+        let config = self.orders.config.lock().take();
+        let snapshot = self.orders.snapshot.lock().take();
+        let now = (self.clock)();
+        if let Some(config) = config {
+            self.collector.configure(config, now);
+            self.show_soon(now);
+        }
+        if let Some(snapshot) = snapshot {
+            let routes = Routes::of(&snapshot, SL);
+            self.collector.follow(&snapshot, routes, now);
+            self.show_soon(now);
+        }
+    }
+
+    fn send(&mut self) {
+        let now = (self.clock)();
+        while let Some(transmit) = self.collector.poll_transmit(now) {
+            let sent = self
+                .port
+                .send_performance(&transmit.datagram, transmit.timeout);
+            if let Err(error) = sent {
+                let error: &dyn std::error::Error = &error;
+                tracing::debug!(error, "a request for counters was not sent");
+                self.collector.not_sent(&transmit, now);
+            }
+        }
+    }
+
+    fn take(&mut self, call: Call) {
+        if let Call::Inbound(inbound) = call {
+            let now = (self.clock)();
+            self.collector.handle(&inbound, now);
+            self.show_soon(now);
+        }
+    }
+
+    fn show_soon(&mut self, now: Time) {
+        self.show_at.get_or_insert(now + SHOW_EVERY);
+    }
+
+    fn show(&mut self) {
+        let now = (self.clock)();
+        if self.show_at.is_some_and(|at| at <= now) {
+            self.show_now();
+        }
+    }
+
+    fn show_now(&mut self) {
+        self.show_at = None;
+        let snapshot = self.collector.snapshot((self.clock)());
+        // Dropped after the lock is free: it may be the last owner of many readings.
+        let before = std::mem::replace(&mut *self.orders.shown.write(), snapshot);
+        drop(before);
+    }
+
+    /// Waits for a call, or until something is due.
+    fn wait(&self) -> Result<Call, RecvTimeoutError> {
+        let deadlines = [self.collector.next_deadline(), self.show_at];
+        match deadlines.into_iter().flatten().min() {
+            Some(at) => self.calls.recv_timeout(at.since((self.clock)())),
+            None => self
+                .calls
+                .recv()
+                .map_err(|_| RecvTimeoutError::Disconnected),
+        }
+    }
+}

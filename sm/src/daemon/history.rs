@@ -1,0 +1,268 @@
+//! The thread that writes the history, and the answers from it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rsm_api::model::{HistoryOrder, HistoryQuery};
+use rsm_api::v1::event::Change;
+use rsm_api::{BoxFuture, HistoryError, v1};
+use tokio::sync::Semaphore;
+
+use super::clock::Clock;
+use super::findings::{DaemonFindings, Part};
+use crate::config::Config;
+use crate::fabric::Fabric;
+use crate::history::recorder::Batch;
+use crate::history::scan::{Numbered, Query, unrecorded};
+use crate::history::{Archive, Bounds, Recorder, Segments};
+use crate::publish::UnixClock as _;
+use crate::store::StoreError;
+use crate::store::io::Disk;
+
+/// How long events gather before they are written and flushed together: what a crash of the machine
+/// can cost.
+const GATHER: Duration = Duration::from_millis(100);
+
+/// The pause before a failed write is repeated; events wait in the queue meanwhile.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// How long an answer waits for events on their way to the disk.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// Answers computed at the same time: each reads segments of some megabytes.
+const READERS: usize = 2;
+
+/// The history, and the thread that writes it.
+pub(super) struct History {
+    recorder: Recorder,
+    segments: Segments,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl History {
+    /// Opens the history in `state_dir`. `None` where it cannot be used: a finding says why, and
+    /// rsm works without it.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub(super) fn start(
+        state_dir: &Path,
+        config: &Config,
+        clock: Clock,
+        disk: Disk,
+        findings: DaemonFindings,
+    ) -> anyhow::Result<Option<History>> {
+        let bounds = Bounds {
+            days: config.history.days,
+            bytes: u64::from(config.history.max_mb) << 20,
+        };
+        let archive = match Archive::open(state_dir, disk, bounds) {
+            Ok(archive) => archive,
+            Err(error) => {
+                findings.fail(Part::History, unusable(&error));
+                return Ok(None);
+            }
+        };
+        let segments = archive.segments();
+        let recorder = Recorder::default();
+        let writer = Writer {
+            archive,
+            recorder: recorder.clone(),
+            clock,
+            findings,
+            last: None,
+        };
+        let thread = std::thread::Builder::new()
+            .name("history".to_owned())
+            .spawn(move || writer.run())
+            .context("cannot start the thread of the history")?;
+        Ok(Some(History {
+            recorder,
+            segments,
+            thread,
+        }))
+    }
+
+    /// Takes events for the history.
+    pub(super) fn recorder(&self) -> Recorder {
+        self.recorder.clone()
+    }
+
+    /// Answers from the history.
+    pub(super) fn reader(&self) -> Arc<HistoryReader> {
+        Arc::new(HistoryReader {
+            recorder: self.recorder.clone(),
+            segments: self.segments.clone(),
+            places: Semaphore::new(READERS),
+        })
+    }
+
+    /// Writes what waits, and ends.
+    pub(super) fn finish(self) {
+        self.recorder.close();
+        if self.thread.join().is_err() {
+            tracing::error!("the thread of the history panicked");
+        }
+    }
+}
+
+fn unusable(error: &StoreError) -> String {
+    format!(
+        "no history is kept ({error}: {}): events and convergences of this run end with it, traffic goes on; make the \
+         folder usable and start rsm again",
+        cause(error)
+    )
+}
+
+fn unwritten(error: &StoreError) -> String {
+    format!(
+        "the history cannot be written ({error}: {}): events wait in memory, and the latest are lost once it is full; \
+         traffic goes on; make room there, or mount it writable",
+        cause(error)
+    )
+}
+
+fn cause(error: &StoreError) -> String {
+    std::error::Error::source(error).map_or_else(String::new, ToString::to_string)
+}
+
+/// The thread's own state.
+struct Writer {
+    archive: Archive,
+    recorder: Recorder,
+    clock: Clock,
+    findings: DaemonFindings,
+    /// The fabric recorded last.
+    last: Option<Arc<Fabric>>,
+}
+
+impl Writer {
+    fn run(mut self) {
+        while let Some(batch) = self.recorder.take() {
+            self.add(batch);
+            if !self.write() {
+                break;
+            }
+            self.recorder.wrote();
+            self.recorder.pause(GATHER);
+        }
+    }
+
+    fn now_unix_ms(&self) -> u64 {
+        self.clock.unix_ms(self.clock.now())
+    }
+
+    fn add(&mut self, batch: Batch) {
+        let first = batch.events.first().map(|event| event.at_unix_ms);
+        let scene = batch.scene.as_ref().map(|scene| scene.at_unix_ms);
+        let begin = first.or(scene).unwrap_or_else(|| self.now_unix_ms());
+        self.archive.begin(begin);
+        for event in &batch.events {
+            self.archive.event(event);
+        }
+        if batch.lost > 0 {
+            let last = batch.events.last().map_or(begin, |event| event.at_unix_ms);
+            let reason = "more came at once than the queue to the disk takes".to_owned();
+            tracing::warn!(events = batch.lost, "the history lacks events: {reason}");
+            self.archive.event(&unrecorded(last, batch.lost, reason));
+        }
+        if let Some(scene) = batch.scene {
+            let fabric = scene.snapshot.fabric.clone();
+            let before = self.last.replace(fabric);
+            let before = before.as_deref();
+            self.archive
+                .state(scene.at_unix_ms, before, &scene.snapshot);
+        }
+    }
+
+    /// Writes until it succeeds. Returns false where the queue was closed before it did.
+    fn write(&mut self) -> bool {
+        loop {
+            match self.archive.write(self.now_unix_ms()) {
+                Ok(()) => {
+                    self.findings.clear(Part::History);
+                    return true;
+                }
+                Err(error) => self.findings.fail(Part::History, unwritten(&error)),
+            }
+            if self.recorder.pause(AGAIN) && self.archive.write(self.now_unix_ms()).is_err() {
+                tracing::error!("the last events of this run are not in the history");
+                return false;
+            }
+        }
+    }
+}
+
+/// Answers questions from the history.
+pub(super) struct HistoryReader {
+    recorder: Recorder,
+    segments: Segments,
+    places: Semaphore,
+}
+
+impl HistoryReader {
+    /// Runs `work` on a thread that may wait for a disk, once a place is free.
+    async fn on_thread<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Segments) -> Result<T, HistoryError> + Send + 'static,
+    ) -> Result<T, HistoryError> {
+        let unread = |reason: String| HistoryError::Unreadable { reason };
+        let _place = self.places.acquire().await;
+        let (recorder, segments) = (self.recorder.clone(), self.segments.clone());
+        let done = tokio::task::spawn_blocking(move || {
+            recorder.settle(SETTLE);
+            work(&segments)
+        });
+        done.await.map_err(|error| unread(error.to_string()))?
+    }
+}
+
+impl rsm_api::History for HistoryReader {
+    fn events(&self, query: HistoryQuery) -> BoxFuture<'_, Result<Vec<Numbered>, HistoryError>> {
+        Box::pin(self.on_thread(move |segments| {
+            let wanted = Query {
+                after: query.after,
+                since_unix_ms: query.since_unix_ms,
+                until_unix_ms: query.until_unix_ms,
+                matches: &|event| query.filter.matches(event),
+            };
+            Ok(match query.order {
+                HistoryOrder::First(limit) => segments.events(&wanted, limit),
+                HistoryOrder::Newest(limit) => segments.newest(&wanted, limit),
+            })
+        }))
+    }
+
+    fn differences(
+        &self,
+        at_unix_ms: u64,
+    ) -> BoxFuture<'_, Result<Vec<v1::Difference>, HistoryError>> {
+        Box::pin(self.on_thread(move |segments| {
+            let unread = |error: StoreError| HistoryError::Unreadable {
+                reason: format!("{error}: {}", cause(&error)),
+            };
+            let then = segments.state_at(at_unix_ms).map_err(unread)?;
+            let Some(then) = then else {
+                return Err(HistoryError::TooEarly {
+                    began_unix_ms: segments.began_unix_ms(),
+                });
+            };
+            let now = segments.state_at(u64::MAX).map_err(unread)?;
+            Ok(then.differences(&now.unwrap_or_default()))
+        }))
+    }
+}
+
+/// The first record of a run.
+pub(super) fn started(at_unix_ms: u64, fabric: String) -> Arc<v1::Event> {
+    Arc::new(v1::Event {
+        at_unix_ms,
+        change: Some(Change::ManagerStarted(v1::ManagerStarted {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            fabric,
+        })),
+        ..v1::Event::default()
+    })
+}

@@ -1,0 +1,112 @@
+//! A store made from the files of another manager.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rsm_ids::Guid;
+use rsm_mad::Time;
+
+use super::super::clock::Clock;
+use super::{groups, guids, services, subscriptions, table};
+use crate::publish::UnixClock as _;
+use crate::sa::SavedSaState;
+use crate::sa::events::Events;
+use crate::sa::guids::AliasRegistry;
+use crate::sa::mcast::{GroupRegistry, GroupRegistryConfig};
+use crate::sa::services::ServiceRegistry;
+use crate::store::{ChangeError, ChangeSet, LidClaim, Persisted, SledStore, Store, StoreError};
+
+/// The table with one row while no daemon has used the store since the import: hosts may have
+/// registered with the other manager after it wrote its files.
+const IMPORTED: &str = "imported";
+const FRESH: &[u8] = b"registrations";
+
+/// Why nothing was imported.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// The store is in use, or cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The store has records that an import would replace.
+    #[error("the store has {records} records already")]
+    NotEmpty {
+        /// How many.
+        records: usize,
+    },
+    /// A claim is of LIDs that no port can have.
+    #[error(transparent)]
+    Claim(#[from] ChangeError),
+}
+
+/// The result of an import.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// How many records the store has.
+    pub records: usize,
+    /// How many registrations contradict others or exceed the SA's limits, and are left out.
+    pub left_out: usize,
+}
+
+/// Makes the store in `dir` from LIDs and registrations. All are on the disk when it returns.
+///
+/// # Errors
+/// The store has records, is in use, or cannot be written.
+pub fn import(
+    dir: &Path,
+    claims: &BTreeMap<Guid, LidClaim>,
+    registrations: SavedSaState,
+) -> Result<Imported, ImportError> {
+    let mut store = SledStore::open(dir)?;
+    let (persisted, _) = store.load()?;
+    if !persisted.is_empty() {
+        let records = persisted.len();
+        return Err(ImportError::NotEmpty { records });
+    }
+    let mut changes = ChangeSet::new();
+    for (&port, &claim) in claims {
+        changes.set_claim(port, claim)?;
+    }
+    let left_out = register(&persisted, registrations, &mut changes);
+    table::put(&persisted, IMPORTED, FRESH, Some(b""), &mut changes);
+    store.commit(&changes)?;
+    let (persisted, _) = store.load()?;
+    store.close()?;
+    let records = persisted.len();
+    Ok(Imported { records, left_out })
+}
+
+/// Adds the registrations as the SA would take them back at a start; returns how many it would not.
+fn register(persisted: &Persisted, saved: SavedSaState, changes: &mut ChangeSet) -> usize {
+    let clock = Clock::start();
+    let (now, never) = (clock.now(), Time::MAX);
+    let mut registry = GroupRegistry::new(GroupRegistryConfig::default());
+    let mut left_out = registry.restore(saved.groups, never);
+    groups::changes(persisted, &registry.view(), changes);
+    let mut offered = ServiceRegistry::default();
+    left_out += offered.restore(saved.services, now);
+    services::changes(persisted, &offered.view(), &clock, changes);
+    let mut aliases = AliasRegistry::default();
+    left_out += aliases.restore(&saved.guids, never);
+    guids::changes(persisted, aliases.names().aliases(), changes);
+    let mut events = Events::default();
+    left_out += events.restore(saved.subscriptions, never);
+    subscriptions::changes(persisted, &events.view(), changes);
+    left_out
+}
+
+/// Whether no daemon has used the store since the import.
+pub(super) fn is_fresh(persisted: &Persisted) -> bool {
+    let mut rows = table::read(persisted, IMPORTED, |key, _| (key == FRESH).then_some(()));
+    rows.pop().is_some()
+}
+
+/// A daemon uses the store.
+pub(super) fn used(persisted: &Persisted, changes: &mut ChangeSet) {
+    table::put(persisted, IMPORTED, FRESH, None, changes);
+}
+
+/// Seconds since 1970.
+pub fn unix_seconds() -> u64 {
+    let clock = Clock::start();
+    clock.unix_ms(clock.now()) / 1000
+}

@@ -1,0 +1,374 @@
+//! Appends records, and keeps the bounds.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use prost::Message as _;
+use rsm_api::v1;
+
+use super::frame::{self, Frames, Kind};
+use super::scan::{Segment, Segments};
+use super::state::{State, StateChange};
+use crate::core::snapshot::Snapshot;
+use crate::fabric::Fabric;
+use crate::store::StoreError;
+use crate::store::io::{Disk, Operation};
+
+/// The folder in the state folder.
+const FOLDER: &str = "history";
+
+/// Parts of the bound of all bytes that one segment's records may take beside its base: so that
+/// the oldest records can go in small steps.
+const SEGMENT_SHARE: u64 = 16;
+
+/// The most bytes of a segment's records beside its base: what a query reads at once.
+const SEGMENT_MAX: u64 = 8 << 20;
+
+/// Parts of the bound of days that one segment may span.
+const SPAN_SHARE: u64 = 10;
+
+const HOUR_MS: u64 = 3_600_000;
+const DAY_MS: u64 = 24 * HOUR_MS;
+
+/// How much the history keeps; segments beyond go, the oldest first, but never the present one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bounds {
+    /// Days that records are kept, a tenth more at most. Age removes nothing in the first hour of
+    /// a run: a clock that is wrong at boot costs no record.
+    pub days: u32,
+    /// Bytes of all segments.
+    pub bytes: u64,
+}
+
+/// The segment that is written.
+#[derive(Debug)]
+struct Current {
+    path: PathBuf,
+    file: File,
+    /// Length of its whole records.
+    bytes: u64,
+    /// Of those, the bytes of its base.
+    base: u64,
+    /// When its first record happened.
+    began_unix_ms: u64,
+}
+
+/// Records that are not on the disk yet.
+#[derive(Debug, Default)]
+struct Unwritten {
+    frames: Vec<u8>,
+    /// Number and time of the first record, and length of the base, where a segment begins with
+    /// these.
+    begins: Option<(u64, u64, u64)>,
+    /// The earliest and latest time of the records.
+    span: Option<(u64, u64)>,
+}
+
+/// The history of a state folder, whose lock the store holds. One thread writes it.
+#[derive(Debug)]
+pub struct Archive {
+    dir: PathBuf,
+    disk: Disk,
+    bounds: Bounds,
+    segments: Segments,
+    current: Option<Current>,
+    unwritten: Unwritten,
+    next: u64,
+    state: State,
+    /// The first time that this run recorded.
+    opened_unix_ms: Option<u64>,
+}
+
+impl Archive {
+    /// Opens the history in `state_dir`, and reads its last segment. Damage is logged, and costs
+    /// the damaged records.
+    ///
+    /// # Errors
+    /// The file system's: the folder cannot be made or listed, or the last segment not be read.
+    pub fn open(state_dir: &Path, disk: Disk, bounds: Bounds) -> Result<Archive, StoreError> {
+        let dir = state_dir.join(FOLDER);
+        disk.create_dir(&dir)?;
+        let mut segments = Vec::new();
+        for path in disk.list(&dir)? {
+            match first_number(&path) {
+                Some(first) if path.is_file() => segments.push(found(&disk, path, first)?),
+                _ => tracing::warn!(
+                    path = %path.display(),
+                    "this is no segment of the history: it stays, and is not read"
+                ),
+            }
+        }
+        segments.sort_by_key(|segment| segment.first);
+        let mut archive = Archive {
+            dir,
+            segments: Segments::new(disk.clone(), segments),
+            disk,
+            bounds,
+            current: None,
+            unwritten: Unwritten::default(),
+            next: 1,
+            state: State::default(),
+            opened_unix_ms: None,
+        };
+        archive.resume()?;
+        Ok(archive)
+    }
+
+    /// Continues the last segment, with the state of the subnet at its end.
+    fn resume(&mut self) -> Result<(), StoreError> {
+        let Some(last) = self.segments.last() else {
+            return Ok(());
+        };
+        self.next = last.first;
+        let bytes = self.disk.read(&last.path)?.unwrap_or_default();
+        let mut frames = Frames::of(&bytes);
+        let (mut base, mut began) = (0, None);
+        for frame in frames.by_ref() {
+            self.next = frame.number + 1;
+            began = began.or(Some(frame.at_unix_ms));
+            let change = match frame.kind {
+                Some(Kind::Base | Kind::Change) => StateChange::decode(frame.payload).ok(),
+                _ => None,
+            };
+            if frame.kind == Some(Kind::Base) {
+                self.state = State::default();
+                base = (frame::HEADER + frame.payload.len()) as u64;
+            }
+            if let Some(change) = change {
+                self.state.apply(change);
+            }
+        }
+        if frames.damaged() > 0 {
+            tracing::warn!(
+                path = %last.path.display(),
+                bytes = frames.damaged(),
+                "the history is damaged here: these records are lost, the others are kept"
+            );
+            // A change of the state may be among them.
+            self.state = State::default();
+            return Ok(());
+        }
+        if frames.torn() > 0 {
+            tracing::info!(
+                path = %last.path.display(),
+                bytes = frames.torn(),
+                "a record that was being written when rsm ended is left out"
+            );
+        }
+        let whole = (bytes.len() - frames.torn()) as u64;
+        let Some(began_unix_ms) = began else {
+            if !frame::begins(&bytes) {
+                // Another program's file, or all of it is damaged: it stays.
+                self.next = last.first + 1;
+                return Ok(());
+            }
+            // A segment without a record: its name serves again.
+            self.segments.remove_last();
+            return self.disk.remove_file(&last.path);
+        };
+        self.current = Some(Current {
+            file: self.open_segment(&last.path, whole)?,
+            path: last.path,
+            bytes: whole,
+            base,
+            began_unix_ms,
+        });
+        Ok(())
+    }
+
+    fn open_segment(&self, path: &Path, whole: u64) -> Result<File, StoreError> {
+        self.disk.run(Operation::Append, path, || {
+            let mut options = OpenOptions::new();
+            let file = options.create(true).append(true).open(path)?;
+            file.set_len(whole)?;
+            Ok(file)
+        })
+    }
+
+    /// The segments, for readers on other threads.
+    pub fn segments(&self) -> Segments {
+        self.segments.clone()
+    }
+
+    /// Whether all records are on the disk.
+    pub fn is_written(&self) -> bool {
+        self.unwritten.frames.is_empty()
+    }
+
+    /// Begins a new segment at `at_unix_ms` where the present one is long or old enough. To be
+    /// called before the records of a batch, with all earlier ones written.
+    pub fn begin(&mut self, at_unix_ms: u64) {
+        self.opened_unix_ms.get_or_insert(at_unix_ms);
+        let most = (self.bounds.bytes / SEGMENT_SHARE).min(SEGMENT_MAX);
+        let span = u64::from(self.bounds.days) * DAY_MS / SPAN_SHARE;
+        let goes_on = self.current.as_ref().is_some_and(|current| {
+            current.bytes - current.base.min(current.bytes) < most
+                && at_unix_ms.saturating_sub(current.began_unix_ms) < span
+                // An operator may have removed it.
+                && current.path.exists()
+        });
+        if goes_on || self.unwritten.begins.is_some() {
+            return;
+        }
+        let first = self.next;
+        let base = self.state.base();
+        self.push(at_unix_ms, Kind::Base, &base.encode_to_vec());
+        let length = self.unwritten.frames.len() as u64;
+        self.unwritten.begins = Some((first, at_unix_ms, length));
+    }
+
+    /// Adds an event.
+    pub fn event(&mut self, event: &v1::Event) {
+        self.push(event.at_unix_ms, Kind::Event, &event.encode_to_vec());
+    }
+
+    /// Adds the difference of a snapshot from the state recorded last; see [`State::follow`].
+    pub fn state(&mut self, at_unix_ms: u64, before: Option<&Fabric>, snapshot: &Snapshot) {
+        if let Some(change) = self.state.follow(before, snapshot) {
+            self.push(at_unix_ms, Kind::Change, &change.encode_to_vec());
+        }
+    }
+
+    fn push(&mut self, at_unix_ms: u64, kind: Kind, payload: &[u8]) {
+        if payload.len() > frame::MAX_PAYLOAD {
+            tracing::error!(
+                bytes = payload.len(),
+                limit = frame::MAX_PAYLOAD,
+                "a record is too long for the history and is left out of it"
+            );
+            return;
+        }
+        let frames = &mut self.unwritten.frames;
+        frame::encode(self.next, at_unix_ms, kind, payload, frames);
+        self.next += 1;
+        let (from, to) = self.unwritten.span.unwrap_or((at_unix_ms, at_unix_ms));
+        self.unwritten.span = Some((from.min(at_unix_ms), to.max(at_unix_ms)));
+    }
+
+    /// Writes all records; they are on the disk when it returns.
+    ///
+    /// # Errors
+    /// The file system's. The records wait for the next call then, and the disk holds all earlier
+    /// ones.
+    pub fn write(&mut self, now_unix_ms: u64) -> Result<(), StoreError> {
+        if self.is_written() {
+            return Ok(());
+        }
+        self.remove_old(now_unix_ms)?;
+        let begins = self.unwritten.begins;
+        let mut current = match (self.current.take(), begins) {
+            (Some(current), None) => current,
+            (_, begins) => self.create(begins, now_unix_ms)?,
+        };
+        let written = self.disk.run(Operation::Append, &current.path, || {
+            current.file.write_all(&self.unwritten.frames)
+        });
+        let written = written.and_then(|()| {
+            self.disk
+                .run(Operation::Sync, &current.path, || current.file.sync_data())
+        });
+        if written.is_err() {
+            // Should this fail too, reading skips what is not whole.
+            let _ = current.file.set_len(current.bytes);
+        } else {
+            current.bytes += self.unwritten.frames.len() as u64;
+            let span = self.unwritten.span;
+            self.segments.grow(&current.path, current.bytes, span);
+            self.unwritten = Unwritten::default();
+        }
+        // A segment that was created for records that are not in it goes on being the new one.
+        let is_empty = current.bytes == 0;
+        self.current = Some(current);
+        if written.is_err() && is_empty {
+            self.drop_empty();
+        }
+        written
+    }
+
+    /// Removes the new segment that got no record: the next attempt creates it again.
+    fn drop_empty(&mut self) {
+        if let Some(current) = self.current.take() {
+            self.segments.remove_last();
+            let _ = fs::remove_file(&current.path);
+        }
+    }
+
+    fn create(
+        &mut self,
+        begins: Option<(u64, u64, u64)>,
+        now_unix_ms: u64,
+    ) -> Result<Current, StoreError> {
+        // Without a base (the last attempt failed behind it) the segment begins with what there is.
+        let (first, began_unix_ms, base) = begins.unwrap_or((self.next, now_unix_ms, 0));
+        let path = self.dir.join(format!("segment-{first:016x}.log"));
+        // The folder may have been removed meanwhile.
+        self.disk.create_dir(&self.dir)?;
+        let file = self.open_segment(&path, 0)?;
+        self.disk.sync(&self.dir)?;
+        self.segments.add(Segment {
+            path: path.clone(),
+            first,
+            began_unix_ms: Some(began_unix_ms),
+            bytes: 0,
+            span: None,
+        });
+        Ok(Current {
+            path,
+            file,
+            bytes: 0,
+            base,
+            began_unix_ms,
+        })
+    }
+
+    /// Removes the oldest segments beyond the bounds.
+    fn remove_old(&mut self, now_unix_ms: u64) -> Result<(), StoreError> {
+        let opened = self.opened_unix_ms.unwrap_or(now_unix_ms);
+        let is_settled = now_unix_ms.saturating_sub(opened) >= HOUR_MS;
+        let oldest = now_unix_ms.saturating_sub(u64::from(self.bounds.days) * DAY_MS);
+        let added = self.unwritten.frames.len() as u64;
+        while let Some((path, ended)) = self.segments.oldest() {
+            let is_old = is_settled && ended.is_some_and(|ended| ended < oldest);
+            if !is_old && self.segments.bytes() + added <= self.bounds.bytes {
+                break;
+            }
+            if self
+                .current
+                .as_ref()
+                .is_some_and(|current| current.path == path)
+            {
+                break;
+            }
+            self.disk.remove_file(&path)?;
+            self.segments.remove_first();
+        }
+        Ok(())
+    }
+}
+
+/// The number in the name of a segment.
+fn first_number(path: &Path) -> Option<u64> {
+    let name = path.file_name()?.to_str()?;
+    let digits = name.strip_prefix("segment-")?.strip_suffix(".log")?;
+    let is_number = digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_number.then(|| u64::from_str_radix(digits, 16).ok())?
+}
+
+/// A segment of an earlier run. Reads only its first bytes.
+fn found(disk: &Disk, path: PathBuf, first: u64) -> Result<Segment, StoreError> {
+    let (bytes, head) = disk.run(Operation::Read, &path, || {
+        let file = File::open(&path)?;
+        let bytes = file.metadata()?.len();
+        let mut head = Vec::new();
+        file.take(frame::HEADER as u64).read_to_end(&mut head)?;
+        Ok::<_, io::Error>((bytes, head))
+    })?;
+    Ok(Segment {
+        path,
+        first,
+        began_unix_ms: frame::time_of(&head),
+        bytes,
+        span: None,
+    })
+}

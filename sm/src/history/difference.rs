@@ -1,0 +1,230 @@
+//! The difference between two states of the subnet, for operators.
+
+use std::collections::BTreeMap;
+
+use rsm_api::v1::{Difference, DifferenceKind};
+use rsm_ids::Guid;
+
+use super::state::{LinkRow, NodeRow, State};
+
+/// An end of a cable: node and port.
+type End = (u64, u32);
+
+impl State {
+    /// Whether it holds nothing, as before the first sweep of the first run.
+    pub fn is_unknown(&self) -> bool {
+        *self == State::default()
+    }
+
+    /// The differences of `now` from this state: in the order of their kinds, then of nodes and
+    /// ports.
+    pub fn differences(&self, now: &State) -> Vec<Difference> {
+        let pair = Pair { then: self, now };
+        let mut all = Vec::new();
+        pair.manager(&mut all);
+        pair.nodes(&mut all);
+        pair.links(&mut all);
+        pair.findings(&mut all);
+        all.sort_by_key(|difference| difference.kind);
+        all
+    }
+}
+
+struct Pair<'a> {
+    then: &'a State,
+    now: &'a State,
+}
+
+impl Pair<'_> {
+    /// The description of a node, or its GUID.
+    fn name(&self, guid: u64) -> String {
+        let row = self.now.nodes.get(&guid).or(self.then.nodes.get(&guid));
+        match row {
+            Some(row) if !row.description.is_empty() => row.description.to_string(),
+            _ => Guid(guid).to_string(),
+        }
+    }
+
+    /// `leaf-03:7`.
+    fn end(&self, (node, port): End) -> String {
+        format!("{}:{port}", self.name(node))
+    }
+
+    fn manager(&self, all: &mut Vec<Difference>) {
+        let (then, now) = (self.then, self.now);
+        let plan = |state: &State| match state.plan {
+            0 => String::new(),
+            plan => plan.to_string(),
+        };
+        for (kind, before, now) in [
+            (DifferenceKind::Role, then.role.clone(), now.role.clone()),
+            (
+                DifferenceKind::Engine,
+                then.engine.clone(),
+                now.engine.clone(),
+            ),
+            (DifferenceKind::Generation, plan(then), plan(now)),
+        ] {
+            if before != now {
+                all.push(Difference {
+                    kind: kind.into(),
+                    before,
+                    now,
+                    ..Difference::default()
+                });
+            }
+        }
+    }
+
+    fn nodes(&self, all: &mut Vec<Difference>) {
+        let places = self.places();
+        for (guid, row) in differing(&self.then.nodes, &self.now.nodes) {
+            let of = |kind: DifferenceKind| Difference {
+                kind: kind.into(),
+                subject: self.name(*guid),
+                node_guid: Guid(*guid).to_string(),
+                ..Difference::default()
+            };
+            match row {
+                (None, Some(now)) => all.push(Difference {
+                    now: kind(now).to_owned(),
+                    ..of(DifferenceKind::NodeAppeared)
+                }),
+                (Some(before), None) => all.push(Difference {
+                    before: self.place(before, places.get(guid).map_or(&[][..], Vec::as_slice)),
+                    ..of(DifferenceKind::NodeVanished)
+                }),
+                (Some(before), Some(now)) => {
+                    if before.description != now.description {
+                        all.push(Difference {
+                            before: before.description.to_string(),
+                            now: now.description.to_string(),
+                            ..of(DifferenceKind::NodeRenamed)
+                        });
+                    }
+                    lids(before, now, &of(DifferenceKind::LidChanged), all);
+                }
+                (None, None) => {}
+            }
+        }
+    }
+
+    /// The other ends of the cables of vanished nodes.
+    fn places(&self) -> BTreeMap<u64, Vec<End>> {
+        let is_gone = |node: u64| !self.now.nodes.contains_key(&node);
+        let mut places: BTreeMap<u64, Vec<End>> = BTreeMap::new();
+        for (&end, link) in &self.then.links {
+            for (here, there) in [(end, link.peer), (link.peer, end)] {
+                if is_gone(here.0) {
+                    places.entry(here.0).or_default().push(there);
+                }
+            }
+        }
+        places
+    }
+
+    /// The kind of a vanished node, and where it was cabled: `CA at leaf-03:7`.
+    fn place(&self, row: &NodeRow, ends: &[End]) -> String {
+        let shown: Vec<String> = ends.iter().take(2).map(|&end| self.end(end)).collect();
+        let more = match ends.len().saturating_sub(shown.len()) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        match shown.is_empty() {
+            true => kind(row).to_owned(),
+            false => format!("{} at {}{more}", kind(row), shown.join(", ")),
+        }
+    }
+
+    fn links(&self, all: &mut Vec<Difference>) {
+        for (end, row) in differing(&self.then.links, &self.now.links) {
+            let of = |kind: DifferenceKind, peer: End| Difference {
+                kind: kind.into(),
+                subject: format!("{} - {}", self.end(*end), self.end(peer)),
+                node_guid: Guid(end.0).to_string(),
+                port: Some(end.1),
+                ..Difference::default()
+            };
+            let gone = |before: &LinkRow| Difference {
+                before: before.rate.to_string(),
+                ..of(DifferenceKind::LinkVanished, before.peer)
+            };
+            let new = |now: &LinkRow| Difference {
+                now: now.rate.to_string(),
+                ..of(DifferenceKind::LinkAppeared, now.peer)
+            };
+            match row {
+                (Some(before), Some(now)) if before.peer == now.peer => all.push(Difference {
+                    before: before.rate.to_string(),
+                    now: now.rate.to_string(),
+                    ..of(DifferenceKind::LinkRate, now.peer)
+                }),
+                (before, now) => {
+                    all.extend(before.map(gone));
+                    all.extend(now.map(new));
+                }
+            }
+        }
+    }
+
+    fn findings(&self, all: &mut Vec<Difference>) {
+        for (key, row) in differing(&self.then.findings, &self.now.findings) {
+            let (kind, before, now) = match row {
+                (Some(before), None) => (DifferenceKind::FindingCleared, before.to_string(), ""),
+                (None, Some(now)) => (DifferenceKind::FindingRaised, String::new(), &**now),
+                // The text of a finding may change while it holds.
+                _ => continue,
+            };
+            all.push(Difference {
+                kind: kind.into(),
+                subject: key.0.clone(),
+                node_guid: match key.1 {
+                    0 => String::new(),
+                    guid => Guid(guid).to_string(),
+                },
+                port: key.2,
+                before,
+                now: now.to_owned(),
+            });
+        }
+    }
+}
+
+fn kind(row: &NodeRow) -> &'static str {
+    match row.kind {
+        1 => "CA",
+        2 => "switch",
+        3 => "router",
+        _ => "node",
+    }
+}
+
+/// The ports whose LIDs differ.
+fn lids(before: &NodeRow, now: &NodeRow, of: &Difference, all: &mut Vec<Difference>) {
+    let by_port = |row: &NodeRow| -> BTreeMap<u32, u32> {
+        let lids = row.lids.iter();
+        lids.map(|lid| (lid >> 16, lid & 0xffff)).collect()
+    };
+    let (before, now) = (by_port(before), by_port(now));
+    for (port, (before, now)) in differing(&before, &now) {
+        let text = |lid: Option<&u32>| lid.map_or_else(String::new, ToString::to_string);
+        all.push(Difference {
+            port: Some(*port),
+            before: text(before),
+            now: text(now),
+            ..of.clone()
+        });
+    }
+}
+
+/// The keys whose values differ, with the values.
+fn differing<'a, K: Ord, V: PartialEq>(
+    then: &'a BTreeMap<K, V>,
+    now: &'a BTreeMap<K, V>,
+) -> impl Iterator<Item = (&'a K, (Option<&'a V>, Option<&'a V>))> {
+    let keys = then
+        .keys()
+        .chain(now.keys().filter(|key| !then.contains_key(*key)));
+    let pairs = keys.map(|key| (key, (then.get(key), now.get(key))));
+    pairs.filter(|(_, (before, now))| before != now)
+}

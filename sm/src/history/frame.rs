@@ -1,0 +1,239 @@
+//! A record as it is on the disk.
+//!
+//! ```text
+//! magic (4) length (4) checksum (8) number (8) time (8) kind (1) payload
+//! ```
+//!
+//! All numbers are big-endian. The length is that of the payload; the checksum covers everything
+//! but the magic and itself.
+
+use crate::store::Checksum;
+
+/// The first bytes of a frame, and the version of the format.
+const MAGIC: [u8; 4] = *b"rsH1";
+
+/// Bytes of a frame before its payload.
+pub const HEADER: usize = 4 + 4 + 8 + 8 + 8 + 1;
+
+/// Longest payload: some ten times the state of 45,056 hosts. A longer length is damage.
+pub const MAX_PAYLOAD: usize = 64 << 20;
+
+/// What the payload of a frame is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// An event, an encoded `rsm.v1.Event`.
+    Event,
+    /// The whole state of the subnet, an encoded [`StateChange`](super::state::StateChange).
+    Base,
+    /// A change of the state, an encoded [`StateChange`](super::state::StateChange).
+    Change,
+}
+
+impl Kind {
+    const fn code(self) -> u8 {
+        match self {
+            Kind::Event => 1,
+            Kind::Base => 2,
+            Kind::Change => 3,
+        }
+    }
+
+    const fn of(code: u8) -> Option<Kind> {
+        match code {
+            1 => Some(Kind::Event),
+            2 => Some(Kind::Base),
+            3 => Some(Kind::Change),
+            _ => None,
+        }
+    }
+}
+
+/// A record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Frame<'a> {
+    /// Records are numbered one after the other, over all runs.
+    pub number: u64,
+    /// When it happened, in milliseconds since the Unix epoch.
+    pub at_unix_ms: u64,
+    /// What the payload is; `None`: of a kind that a later version writes.
+    pub kind: Option<Kind>,
+    /// The encoded message.
+    pub payload: &'a [u8],
+}
+
+/// Appends a frame to `out`.
+pub fn encode(number: u64, at_unix_ms: u64, kind: Kind, payload: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend(MAGIC);
+    // A payload is at most MAX_PAYLOAD long.
+    out.extend((payload.len() as u32).to_be_bytes());
+    out.extend([0; 8]);
+    out.extend(number.to_be_bytes());
+    out.extend(at_unix_ms.to_be_bytes());
+    out.push(kind.code());
+    out.extend(payload);
+    let sum = sum(&out[start..]);
+    out[start + 8..start + 16].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// The checksum of a frame with magic and header.
+fn sum(frame: &[u8]) -> u64 {
+    let covered = Checksum::new().with(&frame[4..8]);
+    covered.with(&frame[16..]).value()
+}
+
+/// Takes the frame at the beginning of `bytes`, and its length; `None` where it is not whole.
+fn decode(bytes: &[u8]) -> Option<(Frame<'_>, usize)> {
+    let (header, rest) = bytes.split_first_chunk::<HEADER>()?;
+    let number = |at: usize| -> Option<u64> {
+        let bytes = header.get(at..at + 8)?;
+        Some(u64::from_be_bytes(bytes.try_into().ok()?))
+    };
+    let length = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
+    let length = usize::try_from(length).ok()?;
+    if header[..4] != MAGIC || length > MAX_PAYLOAD {
+        return None;
+    }
+    let payload = rest.get(..length)?;
+    let whole = &bytes[..HEADER + length];
+    if sum(whole) != number(8)? {
+        return None;
+    }
+    let frame = Frame {
+        number: number(16)?,
+        at_unix_ms: number(24)?,
+        kind: Kind::of(header[32]),
+        payload,
+    };
+    Some((frame, whole.len()))
+}
+
+/// The time in the header of a frame, unproved: its payload may be missing.
+pub fn time_of(header: &[u8]) -> Option<u64> {
+    let bytes = header.strip_prefix(&MAGIC)?.get(20..28)?;
+    Some(u64::from_be_bytes(bytes.try_into().ok()?))
+}
+
+/// Whether a file begins as one of frames does, or is empty.
+pub fn begins(bytes: &[u8]) -> bool {
+    let length = bytes.len().min(MAGIC.len());
+    bytes[..length] == MAGIC[..length]
+}
+
+/// The whole frames of a file, in their order.
+#[derive(Debug)]
+pub struct Frames<'a> {
+    rest: &'a [u8],
+    damaged: usize,
+    /// Bytes of the gap under way.
+    gap: usize,
+}
+
+impl<'a> Frames<'a> {
+    /// The frames in `bytes`.
+    pub fn of(bytes: &'a [u8]) -> Frames<'a> {
+        Frames {
+            rest: bytes,
+            damaged: 0,
+            gap: 0,
+        }
+    }
+
+    /// Bytes between whole frames so far; those behind the last one are in [`Frames::torn`].
+    pub fn damaged(&self) -> usize {
+        self.damaged
+    }
+
+    /// Bytes behind the last whole frame, once there are no more frames: a record that was being
+    /// written when the process ended, or damage.
+    pub fn torn(&self) -> usize {
+        self.gap
+    }
+}
+
+impl<'a> Iterator for Frames<'a> {
+    type Item = Frame<'a>;
+
+    fn next(&mut self) -> Option<Frame<'a>> {
+        while !self.rest.is_empty() {
+            if let Some((frame, length)) = decode(self.rest) {
+                self.rest = &self.rest[length..];
+                self.damaged += std::mem::take(&mut self.gap);
+                return Some(frame);
+            }
+            let from = self.rest.get(1..).unwrap_or_default();
+            let next = from.windows(MAGIC.len()).position(|four| four == MAGIC);
+            let skipped = next.map_or(self.rest.len(), |at| at + 1);
+            self.gap += skipped;
+            self.rest = &self.rest[skipped..];
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file() -> (Vec<u8>, Vec<usize>) {
+        let mut bytes = Vec::new();
+        let mut ends = vec![0];
+        for number in 1..=4 {
+            // The magic in a payload is no frame.
+            let payload = [&MAGIC[..], &[number as u8; 9]].concat();
+            encode(number, 1000 + number, Kind::Event, &payload, &mut bytes);
+            ends.push(bytes.len());
+        }
+        (bytes, ends)
+    }
+
+    fn numbers(bytes: &[u8]) -> Vec<u64> {
+        Frames::of(bytes).map(|frame| frame.number).collect()
+    }
+
+    #[test]
+    fn frames_come_back_in_order() {
+        let (bytes, _) = file();
+        let mut frames = Frames::of(&bytes);
+        let first = frames.next().unwrap();
+        assert_eq!((first.number, first.at_unix_ms), (1, 1001));
+        assert_eq!(first.kind, Some(Kind::Event));
+        assert_eq!(frames.by_ref().count(), 3);
+        assert_eq!((frames.damaged(), frames.torn()), (0, 0));
+    }
+
+    #[test]
+    fn a_cut_anywhere_leaves_the_frames_before() {
+        let (bytes, ends) = file();
+        for cut in 0..bytes.len() {
+            let whole = ends.iter().filter(|&&end| end > 0 && end <= cut).count() as u64;
+            let expected: Vec<u64> = (1..=whole).collect();
+            assert_eq!(numbers(&bytes[..cut]), expected, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_anywhere_costs_its_own_frame() {
+        let (bytes, ends) = file();
+        for at in 0..bytes.len() {
+            for bit in [0x01, 0x10, 0x80] {
+                let mut changed = bytes.clone();
+                changed[at] ^= bit;
+                let lost = ends.iter().filter(|&&end| end <= at).count() as u64;
+                let expected: Vec<u64> = (1..=4).filter(|&number| number != lost).collect();
+                assert_eq!(numbers(&changed), expected, "bit {bit:#x} at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn foreign_bytes_between_frames_are_counted_and_skipped() {
+        let (bytes, ends) = file();
+        let mut changed = bytes[..ends[2]].to_vec();
+        changed.extend(b"rsH1 lines of another program\n");
+        changed.extend(&bytes[ends[2]..]);
+        let mut frames = Frames::of(&changed);
+        assert_eq!(frames.by_ref().count(), 4);
+        assert_eq!((frames.damaged(), frames.torn()), (30, 0));
+    }
+}

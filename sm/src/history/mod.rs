@@ -1,0 +1,28 @@
+//! What happened in the subnet, on the disk.
+//!
+//! ```text
+//! DIR/history/segment-NNNNNNNNNNNNNNNN.log   records one after the other; NNNN: the number of the first one, hexadecimal
+//! ```
+//!
+//! Each record is a [frame](frame) with a checksum of its own: a damaged record costs itself, and
+//! reading goes on at the next whole one. Records are events as the API shows them, and the state of
+//! the subnet: its whole [state](state::State) at the beginning of a segment, then its changes. So
+//! each segment can be read, and removed, without the others.
+//!
+//! [`Archive`] appends records and keeps the bounds; [`Segments`] reads them, on other threads as
+//! well. The oldest segments go first. Nothing here is needed to manage the subnet: whatever is
+//! damaged or missing, rsm starts.
+
+pub mod archive;
+pub mod difference;
+pub mod frame;
+pub mod recorder;
+pub mod scan;
+pub mod state;
+
+pub use self::archive::{Archive, Bounds};
+pub use self::recorder::{Recorder, Scene};
+pub use self::scan::Segments;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,297 @@
+//! Reads records, while others are appended.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use prost::Message as _;
+use rsm_api::v1;
+use rsm_api::v1::event::Change;
+
+use super::frame::{Frame, Frames, Kind};
+use super::state::{State, StateChange};
+use crate::store::StoreError;
+use crate::store::io::{Disk, Operation};
+
+/// A file of records.
+#[derive(Clone, Debug)]
+pub(super) struct Segment {
+    pub(super) path: PathBuf,
+    /// The number of its first record.
+    pub(super) first: u64,
+    /// When its first record happened, if its header can be read.
+    pub(super) began_unix_ms: Option<u64>,
+    /// Length of its whole records; of one from an earlier run, of the file.
+    pub(super) bytes: u64,
+    /// The earliest and latest time of its records, once they are known.
+    pub(super) span: Option<(u64, u64)>,
+}
+
+/// The segments of a history, oldest first. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Segments {
+    disk: Disk,
+    list: Arc<Mutex<Vec<Segment>>>,
+}
+
+/// Which events are wanted.
+pub struct Query<'a> {
+    /// Only records with a higher number.
+    pub after: u64,
+    /// Only events at or after this time; 0 for any.
+    pub since_unix_ms: u64,
+    /// Only events before this time; 0 for any.
+    pub until_unix_ms: u64,
+    /// Only events that it passes.
+    pub matches: &'a dyn Fn(&v1::Event) -> bool,
+}
+
+impl Query<'_> {
+    fn covers(&self, at: u64) -> bool {
+        at >= self.since_unix_ms && (self.until_unix_ms == 0 || at < self.until_unix_ms)
+    }
+
+    /// Whether a segment may hold wanted records, given the first number of the one behind it.
+    fn reaches(&self, segment: &Segment, next: Option<u64>) -> bool {
+        let is_after = next.is_none_or(|next| next > self.after.saturating_add(1));
+        is_after
+            && segment.span.is_none_or(|(from, to)| {
+                to >= self.since_unix_ms && (self.until_unix_ms == 0 || from < self.until_unix_ms)
+            })
+    }
+}
+
+/// An event with the number of its record.
+pub type Numbered = (u64, v1::Event);
+
+impl Segments {
+    pub(super) fn new(disk: Disk, segments: Vec<Segment>) -> Segments {
+        Segments {
+            disk,
+            list: Arc::new(Mutex::new(segments)),
+        }
+    }
+
+    pub(super) fn last(&self) -> Option<Segment> {
+        self.list.lock().last().cloned()
+    }
+
+    pub(super) fn add(&self, segment: Segment) {
+        self.list.lock().push(segment);
+    }
+
+    pub(super) fn remove_last(&self) {
+        self.list.lock().pop();
+    }
+
+    pub(super) fn remove_first(&self) {
+        let mut list = self.list.lock();
+        if !list.is_empty() {
+            list.remove(0);
+        }
+    }
+
+    /// The oldest segment, and when the one behind it began: its own records are older.
+    pub(super) fn oldest(&self) -> Option<(PathBuf, Option<u64>)> {
+        let list = self.list.lock();
+        let next = list.get(1).and_then(|segment| segment.began_unix_ms);
+        list.first().map(|segment| (segment.path.clone(), next))
+    }
+
+    /// Bytes of all segments.
+    pub fn bytes(&self) -> u64 {
+        self.list.lock().iter().map(|segment| segment.bytes).sum()
+    }
+
+    /// The segment at `path` now has records of that many bytes, the new ones in `span`.
+    pub(super) fn grow(&self, path: &Path, bytes: u64, span: Option<(u64, u64)>) {
+        let mut list = self.list.lock();
+        let Some(segment) = list.iter_mut().find(|segment| segment.path == path) else {
+            return;
+        };
+        let is_new = segment.bytes == 0;
+        segment.bytes = bytes;
+        segment.span = match (segment.span, span) {
+            (Some((from, to)), Some((first, last))) => Some((from.min(first), to.max(last))),
+            (None, span) if is_new => span,
+            (known, _) => known,
+        };
+    }
+
+    /// The first `limit` wanted events, oldest first.
+    ///
+    /// A segment that cannot be read, and records lost to damage, are an event each in their place:
+    /// the history has a gap there.
+    pub fn events(&self, query: &Query<'_>, limit: usize) -> Vec<Numbered> {
+        let segments = self.list.lock().clone();
+        let mut found = Vec::new();
+        for (index, segment) in segments.iter().enumerate() {
+            let next = segments.get(index + 1).map(|next| next.first);
+            if found.len() >= limit {
+                break;
+            }
+            if query.reaches(segment, next) {
+                self.read(segment, query, &mut found);
+            }
+        }
+        found.truncate(limit);
+        found
+    }
+
+    /// The last `limit` wanted events, oldest first.
+    pub fn newest(&self, query: &Query<'_>, limit: usize) -> Vec<Numbered> {
+        let segments = self.list.lock().clone();
+        let mut found: Vec<Numbered> = Vec::new();
+        for (index, segment) in segments.iter().enumerate().rev() {
+            if found.len() >= limit {
+                break;
+            }
+            let next = segments.get(index + 1).map(|next| next.first);
+            if query.reaches(segment, next) {
+                let mut here = Vec::new();
+                self.read(segment, query, &mut here);
+                here.append(&mut found);
+                found = here;
+            }
+        }
+        found.split_off(found.len().saturating_sub(limit))
+    }
+
+    /// Adds the wanted events of a segment.
+    fn read(&self, segment: &Segment, query: &Query<'_>, found: &mut Vec<Numbered>) {
+        let bytes = match self.bytes_of(segment) {
+            Ok(Some(bytes)) => bytes,
+            // It was removed meanwhile: it was the oldest.
+            Ok(None) => return,
+            Err(error) => {
+                let reason = format!("{error}: {}", source(&error));
+                tracing::warn!("{reason}");
+                let at = segment.began_unix_ms.unwrap_or(query.since_unix_ms);
+                found.extend(gap(segment.first, at, 0, reason, query));
+                return;
+            }
+        };
+        let mut expected = segment.first;
+        let mut span = None;
+        for frame in Frames::of(&bytes) {
+            if frame.number > expected {
+                let lost = frame.number - expected;
+                let reason = format!("{} is damaged", segment.path.display());
+                found.extend(gap(expected, frame.at_unix_ms, lost, reason, query));
+            }
+            expected = frame.number + 1;
+            let at = frame.at_unix_ms;
+            let (from, to) = span.unwrap_or((at, at));
+            span = Some((at.min(from), at.max(to)));
+            found.extend(event(&frame, query));
+        }
+        self.note_span(segment, span);
+    }
+
+    fn note_span(&self, segment: &Segment, span: Option<(u64, u64)>) {
+        let mut list = self.list.lock();
+        let held = list.iter_mut().find(|held| held.path == segment.path);
+        if let Some(held) = held.filter(|held| held.bytes == segment.bytes) {
+            held.span = span;
+        }
+    }
+
+    fn bytes_of(&self, segment: &Segment) -> Result<Option<Vec<u8>>, StoreError> {
+        self.disk.run(Operation::Read, &segment.path, || {
+            let file = match File::open(&segment.path) {
+                Ok(file) => file,
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            let mut bytes = Vec::new();
+            file.take(segment.bytes).read_to_end(&mut bytes)?;
+            Ok::<_, io::Error>(Some(bytes))
+        })
+    }
+
+    /// The state of the subnet at a time: after the last record, in the order of their numbers, at
+    /// or before it. `None` where the history does not reach back as far.
+    ///
+    /// # Errors
+    /// A segment cannot be read.
+    pub fn state_at(&self, at_unix_ms: u64) -> Result<Option<State>, StoreError> {
+        let segments = self.list.lock().clone();
+        for segment in segments.iter().rev() {
+            let Some(bytes) = self.bytes_of(segment)? else {
+                break;
+            };
+            let last = Frames::of(&bytes)
+                .filter(|frame| frame.at_unix_ms <= at_unix_ms)
+                .last();
+            let Some(last) = last.map(|frame| frame.number) else {
+                continue;
+            };
+            let state = replay(Frames::of(&bytes).take_while(|frame| frame.number <= last));
+            return Ok(state.filter(|state| !state.is_unknown()));
+        }
+        Ok(None)
+    }
+
+    /// When the oldest record happened.
+    pub fn began_unix_ms(&self) -> Option<u64> {
+        self.list.lock().first()?.began_unix_ms
+    }
+}
+
+fn source(error: &StoreError) -> String {
+    std::error::Error::source(error).map_or_else(String::new, ToString::to_string)
+}
+
+/// The state after some frames of a segment; `None` where its base is damaged.
+fn replay<'a>(frames: impl Iterator<Item = Frame<'a>>) -> Option<State> {
+    let mut state = None;
+    for frame in frames {
+        if frame.kind == Some(Kind::Base) {
+            state = Some(State::default());
+        }
+        let holds_state = matches!(frame.kind, Some(Kind::Base | Kind::Change));
+        if let (true, Some(state)) = (holds_state, &mut state) {
+            state.apply(StateChange::decode(frame.payload).ok()?);
+        }
+    }
+    state
+}
+
+/// The event in a frame, if it is wanted.
+fn event(frame: &Frame<'_>, query: &Query<'_>) -> Option<Numbered> {
+    if frame.kind != Some(Kind::Event)
+        || frame.number <= query.after
+        || !query.covers(frame.at_unix_ms)
+    {
+        return None;
+    }
+    let event = v1::Event::decode(frame.payload).ok()?;
+    (query.matches)(&event).then_some((frame.number, event))
+}
+
+/// An event about a gap, if it is wanted.
+fn gap(
+    number: u64,
+    at_unix_ms: u64,
+    count: u64,
+    reason: String,
+    query: &Query<'_>,
+) -> Option<Numbered> {
+    let event = unrecorded(at_unix_ms, count, reason);
+    let is_wanted = number > query.after && query.covers(at_unix_ms) && (query.matches)(&event);
+    is_wanted.then_some((number, event))
+}
+
+/// The event about events that the history lacks.
+pub fn unrecorded(at_unix_ms: u64, count: u64, reason: String) -> v1::Event {
+    v1::Event {
+        at_unix_ms,
+        change: Some(Change::EventsUnrecorded(v1::EventsUnrecorded {
+            count,
+            reason,
+        })),
+        ..v1::Event::default()
+    }
+}

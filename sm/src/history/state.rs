@@ -1,0 +1,404 @@
+//! The state of the subnet, as far as the history keeps it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::wire::attr::{NodeType, PortInfo};
+
+use crate::core::role::Role;
+use crate::core::snapshot::Snapshot;
+use crate::fabric::{Fabric, Node};
+use crate::sweep::inventory::PortKey;
+
+/// Length of a finding's text that the state keeps, in bytes: some findings list many parts.
+const MAX_TEXT: usize = 512;
+
+/// A node.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct NodeState {
+    /// Its GUID.
+    #[prost(fixed64, tag = "1")]
+    pub guid: u64,
+    /// NodeInfo.NodeType (IBA 14.2.5.3).
+    #[prost(uint32, tag = "2")]
+    pub kind: u32,
+    /// Its description.
+    #[prost(string, tag = "3")]
+    pub description: String,
+    /// The base LIDs of its end ports, ascending: the port in the upper 16 bits, the LID in the
+    /// lower.
+    #[prost(uint32, repeated, tag = "4")]
+    pub lids: Vec<u32>,
+}
+
+/// A cable, seen from its lower end.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct LinkState {
+    /// The node of the lower end.
+    #[prost(fixed64, tag = "1")]
+    pub a_node: u64,
+    /// The port of the lower end.
+    #[prost(uint32, tag = "2")]
+    pub a_port: u32,
+    /// The node of the other end; 0 where only the lower end is to be named.
+    #[prost(fixed64, tag = "3")]
+    pub b_node: u64,
+    /// The port of the other end.
+    #[prost(uint32, tag = "4")]
+    pub b_port: u32,
+    /// Active width and speed in words, as `4x ndr`; empty where they are unknown.
+    #[prost(string, tag = "5")]
+    pub rate: String,
+}
+
+/// A finding.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct FindingState {
+    /// The code of its kind.
+    #[prost(string, tag = "1")]
+    pub kind: String,
+    /// Its node; 0 for none.
+    #[prost(fixed64, tag = "2")]
+    pub node: u64,
+    /// Its port; absent for none.
+    #[prost(uint32, optional, tag = "3")]
+    pub port: Option<u32>,
+    /// Distinguishes findings of one kind about one subject.
+    #[prost(uint32, tag = "4")]
+    pub index: u32,
+    /// Its text when it was raised.
+    #[prost(string, tag = "5")]
+    pub text: String,
+}
+
+/// The whole state, or a change of it.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct StateChange {
+    /// The generation of the plan in force; 0: none.
+    #[prost(uint64, tag = "1")]
+    pub plan: u64,
+    /// The engine of the plan in force.
+    #[prost(string, tag = "2")]
+    pub engine: String,
+    /// The role of the subnet manager, in one word.
+    #[prost(string, tag = "3")]
+    pub role: String,
+    /// Nodes that are new or changed.
+    #[prost(message, repeated, tag = "4")]
+    pub nodes: Vec<NodeState>,
+    /// Nodes that are gone.
+    #[prost(fixed64, repeated, tag = "5")]
+    pub nodes_gone: Vec<u64>,
+    /// Cables that are new or changed.
+    #[prost(message, repeated, tag = "6")]
+    pub links: Vec<LinkState>,
+    /// Cables that are gone, each by its lower end.
+    #[prost(message, repeated, tag = "7")]
+    pub links_gone: Vec<LinkState>,
+    /// Findings that are new.
+    #[prost(message, repeated, tag = "8")]
+    pub findings: Vec<FindingState>,
+    /// Findings that are gone, without their text.
+    #[prost(message, repeated, tag = "9")]
+    pub findings_gone: Vec<FindingState>,
+}
+
+/// Identifies a finding: code, node, port, index.
+pub(super) type FindingKey = (String, u64, Option<u32>, u32);
+
+/// A node in a [`State`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct NodeRow {
+    pub(super) kind: u32,
+    pub(super) description: Box<str>,
+    pub(super) lids: Box<[u32]>,
+}
+
+/// A cable in a [`State`]: the other end, width and speed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct LinkRow {
+    pub(super) peer: (u64, u32),
+    pub(super) rate: Box<str>,
+}
+
+/// The subnet at one moment: nodes, LIDs, cables, findings, engine. Some 15 MB for 45,056 hosts.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct State {
+    pub(super) plan: u64,
+    pub(super) engine: String,
+    pub(super) role: String,
+    pub(super) nodes: BTreeMap<u64, NodeRow>,
+    pub(super) links: BTreeMap<(u64, u32), LinkRow>,
+    pub(super) findings: BTreeMap<FindingKey, Box<str>>,
+}
+
+impl State {
+    /// Applies a change, or the whole state to an empty one.
+    pub fn apply(&mut self, change: StateChange) {
+        self.plan = change.plan;
+        self.engine = change.engine;
+        self.role = change.role;
+        for guid in change.nodes_gone {
+            self.nodes.remove(&guid);
+        }
+        for node in change.nodes {
+            let row = NodeRow {
+                kind: node.kind,
+                description: node.description.into(),
+                lids: node.lids.into(),
+            };
+            self.nodes.insert(node.guid, row);
+        }
+        for link in change.links_gone {
+            self.links.remove(&(link.a_node, link.a_port));
+        }
+        for link in change.links {
+            let row = LinkRow {
+                peer: (link.b_node, link.b_port),
+                rate: link.rate.into(),
+            };
+            self.links.insert((link.a_node, link.a_port), row);
+        }
+        for finding in change.findings_gone {
+            self.findings.remove(&key(&finding));
+        }
+        for finding in change.findings {
+            let key = key(&finding);
+            self.findings.insert(key, finding.text.into());
+        }
+    }
+
+    /// The whole state as one change of an empty one.
+    pub fn base(&self) -> StateChange {
+        let nodes = self.nodes.iter().map(|(&guid, row)| node_state(guid, row));
+        let links = self.links.iter().map(|(&end, row)| link_state(end, row));
+        let findings = self.findings.iter();
+        StateChange {
+            nodes: nodes.collect(),
+            links: links.collect(),
+            findings: findings
+                .map(|(key, text)| finding_state(key, text.to_string()))
+                .collect(),
+            ..self.heading()
+        }
+    }
+
+    /// A change with the plan, engine and state of this one.
+    fn heading(&self) -> StateChange {
+        StateChange {
+            plan: self.plan,
+            engine: self.engine.clone(),
+            role: self.role.clone(),
+            ..StateChange::default()
+        }
+    }
+
+    /// Takes over `snapshot`, and returns the change; `None` where there is none. `before` is the
+    /// fabric that this state was last made from: only nodes that the two fabrics do not share are
+    /// compared; without it all are.
+    pub fn follow(&mut self, before: Option<&Fabric>, snapshot: &Snapshot) -> Option<StateChange> {
+        let was = self.heading();
+        let plan = snapshot.plan.as_deref();
+        self.plan = plan.map_or(0, |plan| plan.generation);
+        self.engine = plan.map_or("", |plan| plan.routing.engine).to_owned();
+        self.role = role(&snapshot.role).to_owned();
+        let mut change = self.heading();
+        let is_same = was == change;
+        self.follow_nodes(before, &snapshot.fabric, &mut change);
+        self.follow_findings(snapshot, &mut change);
+        (!is_same || change != self.heading()).then_some(change)
+    }
+
+    fn follow_nodes(&mut self, before: Option<&Fabric>, now: &Fabric, change: &mut StateChange) {
+        let touched: Vec<Guid> = match before {
+            Some(before) => before.differing_nodes(now).map(|node| node.guid).collect(),
+            None => {
+                let known = self.nodes.keys().map(|&guid| Guid(guid));
+                known.chain(now.nodes().map(|node| node.guid)).collect()
+            }
+        };
+        let touched: BTreeSet<Guid> = touched.into_iter().collect();
+        for guid in touched {
+            let node = now.node_of(guid);
+            self.follow_node(guid, node, change);
+            self.follow_links(guid, node, now, change);
+        }
+    }
+
+    fn follow_node(&mut self, guid: Guid, node: Option<&Node>, change: &mut StateChange) {
+        let Some(node) = node else {
+            if self.nodes.remove(&guid.0).is_some() {
+                change.nodes_gone.push(guid.0);
+            }
+            return;
+        };
+        let row = node_row(node);
+        if self.nodes.get(&guid.0) != Some(&row) {
+            change.nodes.push(node_state(guid.0, &row));
+            self.nodes.insert(guid.0, row);
+        }
+    }
+
+    /// The cables whose lower end is at a node, and those of which its peers have the lower end.
+    fn follow_links(
+        &mut self,
+        guid: Guid,
+        node: Option<&Node>,
+        fabric: &Fabric,
+        change: &mut StateChange,
+    ) {
+        let mut rows = BTreeMap::new();
+        for (here, there) in node.into_iter().flat_map(Node::cables) {
+            let (a, b) = (here.min(there), here.max(there));
+            let row = LinkRow {
+                peer: end(b),
+                rate: rate(fabric, a, b).into(),
+            };
+            rows.insert(end(a), row);
+        }
+        let own = (guid.0, 0)..=(guid.0, u32::MAX);
+        let gone: Vec<_> = self.links.range(own).map(|(&end, _)| end).collect();
+        for end in gone.into_iter().filter(|end| !rows.contains_key(end)) {
+            self.links.remove(&end);
+            change.links_gone.push(lower_end(end));
+        }
+        for (end, row) in rows {
+            if self.links.get(&end) != Some(&row) {
+                change.links.push(link_state(end, &row));
+                self.links.insert(end, row);
+            }
+        }
+    }
+
+    fn follow_findings(&mut self, snapshot: &Snapshot, change: &mut StateChange) {
+        let mut now: BTreeMap<FindingKey, Box<str>> = BTreeMap::new();
+        for finding in snapshot.findings.iter() {
+            let (node, port) = subject(finding.subject);
+            let code = finding.kind.code();
+            let mut key = (code.to_owned(), node, port, 0);
+            while now.contains_key(&key) {
+                key.3 += 1;
+            }
+            now.insert(key, cut(&finding.text).into());
+        }
+        let gone = self.findings.keys().filter(|key| !now.contains_key(*key));
+        for key in gone {
+            change.findings_gone.push(finding_state(key, String::new()));
+        }
+        for (key, text) in &mut now {
+            match self.findings.get(key) {
+                Some(known) => text.clone_from(known),
+                None => change.findings.push(finding_state(key, text.to_string())),
+            }
+        }
+        self.findings = now;
+    }
+}
+
+fn role(role: &Role) -> &'static str {
+    match role {
+        Role::Discovering => "discovering",
+        Role::Master => "master",
+        Role::Standby { .. } => "standby",
+        Role::NotActive => "not active",
+    }
+}
+
+fn subject(subject: crate::findings::Subject) -> (u64, Option<u32>) {
+    use crate::findings::Subject;
+    match subject {
+        Subject::Subnet => (0, None),
+        Subject::Node(guid) => (guid.0, None),
+        Subject::Port(key) => (key.node.0, Some(key.port.0.into())),
+    }
+}
+
+/// The beginning of a text, at most [`MAX_TEXT`] bytes.
+fn cut(text: &str) -> &str {
+    let mut end = text.len().min(MAX_TEXT);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+fn end(key: PortKey) -> (u64, u32) {
+    (key.node.0, key.port.0.into())
+}
+
+fn key(finding: &FindingState) -> FindingKey {
+    let kind = finding.kind.clone();
+    (kind, finding.node, finding.port, finding.index)
+}
+
+fn node_row(node: &Node) -> NodeRow {
+    let is_switch = node.is_switch();
+    let ports = (0..=u8::MAX).map(PortNum).zip(&node.ports);
+    let ends = ports.filter(|(number, port)| {
+        (*number == PortNum::ZERO) == is_switch && port.lid().is_unicast()
+    });
+    NodeRow {
+        kind: match node.kind() {
+            NodeType::Ca => 1,
+            NodeType::Switch => 2,
+            NodeType::Router => 3,
+            NodeType::Unknown(other) => other.into(),
+        },
+        description: node.description.as_str().into(),
+        lids: ends
+            .map(|(number, port)| u32::from(number.0) << 16 | u32::from(port.lid().0))
+            .collect(),
+    }
+}
+
+/// Width and speed of a cable in words.
+fn rate(fabric: &Fabric, a: PortKey, b: PortKey) -> String {
+    let info = |key: PortKey| -> Option<&PortInfo> {
+        let port = fabric.port(fabric.find_port(key)?);
+        port.info.as_ref().filter(|_| port.up)
+    };
+    let Some(info) = info(a).or_else(|| info(b)) else {
+        return String::new();
+    };
+    let width = info.link_width_active().single();
+    match (width, info.effective_speed()) {
+        (Some(width), Some(speed)) => format!("{width} {speed}"),
+        _ => String::new(),
+    }
+}
+
+fn node_state(guid: u64, row: &NodeRow) -> NodeState {
+    NodeState {
+        guid,
+        kind: row.kind,
+        description: row.description.to_string(),
+        lids: row.lids.to_vec(),
+    }
+}
+
+fn link_state(end: (u64, u32), row: &LinkRow) -> LinkState {
+    LinkState {
+        b_node: row.peer.0,
+        b_port: row.peer.1,
+        rate: row.rate.to_string(),
+        ..lower_end(end)
+    }
+}
+
+fn lower_end(end: (u64, u32)) -> LinkState {
+    LinkState {
+        a_node: end.0,
+        a_port: end.1,
+        ..LinkState::default()
+    }
+}
+
+fn finding_state(key: &FindingKey, text: String) -> FindingState {
+    FindingState {
+        kind: key.0.clone(),
+        node: key.1,
+        port: key.2,
+        index: key.3,
+        text,
+    }
+}

@@ -1,0 +1,343 @@
+//! The history on disks as they are: cut, damaged, full, shared with other files.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rsm_api::v1;
+use rsm_api::v1::event::Change;
+
+use super::recorder::QUEUE;
+use super::scan::{Numbered, Query};
+use super::{Archive, Bounds, Recorder, Segments};
+use crate::store::io::{Disk, Operation};
+
+const DAY_MS: u64 = 86_400_000;
+const BOUNDS: Bounds = Bounds {
+    days: 30,
+    bytes: 16 << 20,
+};
+
+fn event(at_unix_ms: u64, reason: &str) -> v1::Event {
+    v1::Event {
+        sequence: 1,
+        at_unix_ms,
+        change: Some(Change::StateChanged(v1::StateChanged {
+            reason: reason.to_owned(),
+            ..v1::StateChanged::default()
+        })),
+        ..v1::Event::default()
+    }
+}
+
+fn open(dir: &Path) -> Archive {
+    Archive::open(dir, Disk::new(), BOUNDS).unwrap()
+}
+
+/// Records one event, and writes it.
+fn record(archive: &mut Archive, at_unix_ms: u64, reason: &str) {
+    archive.begin(at_unix_ms);
+    archive.event(&event(at_unix_ms, reason));
+    archive.write(at_unix_ms).unwrap();
+}
+
+fn query(since_unix_ms: u64, until_unix_ms: u64) -> Query<'static> {
+    Query {
+        after: 0,
+        since_unix_ms,
+        until_unix_ms,
+        matches: &|_| true,
+    }
+}
+
+/// The reasons of events; a gap as `-COUNT`.
+fn reasons(events: &[Numbered]) -> Vec<String> {
+    let reason = |(_, event): &Numbered| match &event.change {
+        Some(Change::StateChanged(to)) => to.reason.clone(),
+        Some(Change::EventsUnrecorded(gap)) => format!("-{}", gap.count),
+        other => panic!("{other:?}"),
+    };
+    events.iter().map(reason).collect()
+}
+
+fn all(segments: &Segments) -> Vec<String> {
+    reasons(&segments.events(&query(0, 0), usize::MAX))
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    Disk::new().list(&dir.join("history")).unwrap()
+}
+
+#[test]
+fn events_survive_a_restart_and_go_on_in_the_same_segment() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut archive = open(dir.path());
+    record(&mut archive, 1000, "a");
+    record(&mut archive, 2000, "b");
+    drop(archive);
+    let mut archive = open(dir.path());
+    record(&mut archive, 3000, "c");
+    assert_eq!(all(&archive.segments()), ["a", "b", "c"]);
+    assert_eq!(files(dir.path()).len(), 1);
+    let numbers: Vec<u64> = archive
+        .segments()
+        .events(&query(0, 0), usize::MAX)
+        .iter()
+        .map(|&(number, _)| number)
+        .collect();
+    // Number 1 is the state at the beginning of the segment.
+    assert_eq!(numbers, [2, 3, 4]);
+}
+
+#[test]
+fn times_and_the_newest_select_events() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut archive = open(dir.path());
+    for at in 1..=9 {
+        record(&mut archive, at * 1000, &at.to_string());
+    }
+    let segments = archive.segments();
+    let found = segments.events(&query(3000, 6000), usize::MAX);
+    assert_eq!(reasons(&found), ["3", "4", "5"]);
+    assert_eq!(reasons(&segments.events(&query(3000, 0), 2)), ["3", "4"]);
+    assert_eq!(reasons(&segments.newest(&query(0, 6000), 2)), ["4", "5"]);
+    let after = Query {
+        after: found[1].0,
+        ..query(3000, 6000)
+    };
+    assert_eq!(reasons(&segments.events(&after, usize::MAX)), ["5"]);
+}
+
+#[test]
+fn a_clock_that_jumps_back_loses_no_event() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut archive = open(dir.path());
+    record(&mut archive, 40 * DAY_MS, "late");
+    drop(archive);
+    let mut archive = open(dir.path());
+    record(&mut archive, 10 * DAY_MS, "back");
+    record(&mut archive, 41 * DAY_MS, "on");
+    let segments = archive.segments();
+    assert_eq!(all(&segments), ["late", "back", "on"]);
+    let late = query(39 * DAY_MS, 0);
+    assert_eq!(reasons(&segments.events(&late, 9)), ["late", "on"]);
+}
+
+#[test]
+fn a_file_cut_anywhere_keeps_the_events_before_and_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut archive = open(dir.path());
+    record(&mut archive, 1000, "a");
+    let one = std::fs::read(&files(dir.path())[0]).unwrap().len();
+    record(&mut archive, 2000, "b");
+    drop(archive);
+    let path = files(dir.path()).remove(0);
+    let whole = std::fs::read(&path).unwrap();
+    for cut in one..whole.len() {
+        std::fs::write(&path, &whole[..cut]).unwrap();
+        let mut archive = open(dir.path());
+        record(&mut archive, 3000, "c");
+        assert_eq!(all(&archive.segments()), ["a", "c"], "cut at {cut}");
+    }
+    for cut in 0..one {
+        std::fs::write(&path, &whole[..cut]).unwrap();
+        let mut archive = open(dir.path());
+        record(&mut archive, 3000, "c");
+        assert_eq!(all(&archive.segments()), ["c"], "cut at {cut}");
+        for file in files(dir.path()) {
+            std::fs::remove_file(file).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_changed_byte_anywhere_costs_its_event_and_is_reported_as_a_gap() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut archive = open(dir.path());
+    let mut ends = Vec::new();
+    for reason in ["a", "b", "c"] {
+        record(&mut archive, 1000, reason);
+        ends.push(std::fs::read(&files(dir.path())[0]).unwrap().len());
+    }
+    drop(archive);
+    let path = files(dir.path()).remove(0);
+    let whole = std::fs::read(&path).unwrap();
+    let reader = |dir: &Path| open(dir).segments();
+    for at in 0..ends[1] {
+        let mut changed = whole.clone();
+        changed[at] ^= 0x20;
+        std::fs::write(&path, &changed).unwrap();
+        let found = all(&reader(dir.path()));
+        // The state at the beginning and the first event share the first write.
+        let expected: &[&[&str]] = match at < ends[0] {
+            true => &[&["-1", "a", "b", "c"], &["-1", "b", "c"]],
+            false => &[&["a", "-1", "c"]],
+        };
+        assert!(expected.iter().any(|one| *one == found), "{at}: {found:?}");
+    }
+}
+
+#[test]
+fn foreign_files_stay_and_are_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("history");
+    std::fs::create_dir_all(folder.join("segment-0000000000000009.log")).unwrap();
+    std::fs::write(folder.join("notes.txt"), b"mine").unwrap();
+    std::fs::write(folder.join("segment-0000000000000001.log"), b"not ours").unwrap();
+    let mut archive = open(dir.path());
+    record(&mut archive, 1000, "a");
+    assert_eq!(all(&archive.segments()), ["a"]);
+    assert_eq!(std::fs::read(folder.join("notes.txt")).unwrap(), b"mine");
+    assert!(folder.join("segment-0000000000000009.log").is_dir());
+    let foreign = folder.join("segment-0000000000000001.log");
+    assert_eq!(std::fs::read(foreign).unwrap(), b"not ours");
+}
+
+#[test]
+fn a_file_in_the_place_of_the_folder_is_an_error_that_names_it() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("history"), b"").unwrap();
+    let error = Archive::open(dir.path(), Disk::new(), BOUNDS).unwrap_err();
+    assert!(error.to_string().contains("history"), "{error}");
+}
+
+#[test]
+fn the_oldest_segments_go_first_and_the_bound_holds() {
+    let dir = tempfile::tempdir().unwrap();
+    let bounds = Bounds {
+        days: 30,
+        bytes: 64 << 10,
+    };
+    let mut archive = Archive::open(dir.path(), Disk::new(), bounds).unwrap();
+    let long = "x".repeat(1000);
+    for at in 1..500 {
+        record(&mut archive, at, &format!("{at} {long}"));
+        let bytes: u64 = files(dir.path())
+            .iter()
+            .map(|path| path.metadata().unwrap().len())
+            .sum();
+        assert!(bytes <= bounds.bytes, "{bytes}");
+        assert_eq!(bytes, archive.segments().bytes());
+    }
+    let kept = all(&archive.segments());
+    assert!(kept.len() > 50 && kept.len() < 64, "{}", kept.len());
+    assert!(kept.last().unwrap().starts_with("499 "));
+    // A restart finds the same.
+    drop(archive);
+    let archive = Archive::open(dir.path(), Disk::new(), bounds).unwrap();
+    assert_eq!(all(&archive.segments()), kept);
+}
+
+#[test]
+fn old_segments_go_after_the_first_hour_of_a_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut archive = open(dir.path());
+    for day in 1..=40 {
+        record(&mut archive, day * DAY_MS, &day.to_string());
+    }
+    let kept = all(&archive.segments());
+    assert_eq!(kept.last().unwrap(), "40");
+    assert!(kept.len() >= 31 && kept.len() <= 34, "{kept:?}");
+    drop(archive);
+    // A clock that is a year ahead at boot.
+    let mut archive = open(dir.path());
+    record(&mut archive, 400 * DAY_MS, "ahead");
+    assert_eq!(all(&archive.segments()).len(), kept.len() + 1);
+}
+
+/// A disk that is full while the flag is set.
+fn filling() -> (Disk, Arc<AtomicBool>) {
+    let full = Arc::new(AtomicBool::new(false));
+    let flag = full.clone();
+    let disk = Disk::with_fault(Arc::new(move |operation, _| {
+        let writes = matches!(operation, Operation::Append | Operation::Sync);
+        match writes && flag.load(Ordering::Relaxed) {
+            true => Err(io::ErrorKind::StorageFull.into()),
+            false => Ok(()),
+        }
+    }));
+    (disk, full)
+}
+
+#[test]
+fn a_full_disk_delays_events_and_loses_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let (disk, full) = filling();
+    full.store(true, Ordering::Relaxed);
+    let mut archive = Archive::open(dir.path(), disk, BOUNDS).unwrap();
+    archive.begin(1000);
+    archive.event(&event(1000, "a"));
+    for _ in 0..3 {
+        let error = archive.write(1000).unwrap_err();
+        assert!(error.to_string().contains("segment-"), "{error}");
+    }
+    full.store(false, Ordering::Relaxed);
+    archive.write(1000).unwrap();
+    full.store(true, Ordering::Relaxed);
+    archive.begin(2000);
+    archive.event(&event(2000, "b"));
+    archive.write(2000).unwrap_err();
+    assert!(!archive.is_written());
+    assert_eq!(all(&archive.segments()), ["a"]);
+    full.store(false, Ordering::Relaxed);
+    archive.write(2000).unwrap();
+    record(&mut archive, 3000, "c");
+    assert_eq!(all(&archive.segments()), ["a", "b", "c"]);
+}
+
+#[test]
+fn a_device_without_room_refuses_and_the_file_stays_whole() {
+    // Every write to it fails as on a full disk.
+    if !Path::new("/dev/full").exists() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut archive = open(dir.path());
+    record(&mut archive, 1000, "a");
+    let path = files(dir.path()).remove(0);
+    drop(archive);
+    let kept = std::fs::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let mut archive = open(dir.path());
+    let first = dir.path().join("history/segment-0000000000000001.log");
+    std::os::unix::fs::symlink("/dev/full", &first).unwrap();
+    archive.begin(2000);
+    archive.event(&event(2000, "b"));
+    assert!(archive.write(2000).is_err());
+    drop(archive);
+    std::fs::remove_file(&first).unwrap();
+    std::fs::write(&path, &kept).unwrap();
+    assert_eq!(all(&open(dir.path()).segments()), ["a"]);
+}
+
+#[test]
+fn a_folder_removed_meanwhile_is_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut archive = open(dir.path());
+    record(&mut archive, 1000, "a");
+    std::fs::remove_dir_all(dir.path().join("history")).unwrap();
+    record(&mut archive, 2000, "b");
+    assert_eq!(all(&archive.segments()), ["b"]);
+    assert_eq!(all(&open(dir.path()).segments()), ["b"]);
+}
+
+#[test]
+fn a_burst_waits_for_no_disk_and_what_is_lost_is_counted() {
+    const BURST: usize = 100_000;
+    let recorder = Recorder::default();
+    // No thread takes anything, as behind a disk that hangs.
+    for part in 0..BURST / 1000 {
+        let events = (0..1000).map(|at| Arc::new(event(at, &part.to_string())));
+        recorder.put(events.collect(), None);
+    }
+    let batch = recorder.take().unwrap();
+    assert_eq!(batch.events.len(), QUEUE);
+    assert_eq!(batch.lost as usize, BURST - QUEUE);
+    assert!(!recorder.settle(Duration::ZERO), "nothing is written yet");
+    recorder.wrote();
+    assert!(recorder.settle(Duration::ZERO));
+    recorder.close();
+    assert!(recorder.take().is_none());
+}

@@ -1,0 +1,93 @@
+//! The M_Keys of `guid2mkey`, by which OpenSM reaches ports whose key is not its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use rsm_ids::Guid;
+
+use super::source::{Files, SourceError};
+use super::{Migration, line};
+use crate::config::{ConfigSeverity, Findings, number};
+
+impl Migration {
+    /// Compares the keys of ports with the one of the configuration: rsm has one for all ports.
+    pub(super) fn read_m_keys(
+        &mut self,
+        files: &mut Files,
+        cache: &Path,
+    ) -> Result<(), SourceError> {
+        let path = cache.join("guid2mkey");
+        let Some(text) = files.text(&path, &mut self.findings)? else {
+            return Ok(());
+        };
+        let mut findings = Findings::new(&path, &text);
+        let mut keys: BTreeMap<Guid, (usize, u64)> = BTreeMap::new();
+        let mut offset = 0;
+        for (line, content) in (1..).zip(text.split_inclusive('\n')) {
+            let start = offset;
+            offset += content.len();
+            if content.trim().is_empty() {
+                continue;
+            }
+            match entry(content) {
+                Some((port, key)) => {
+                    keys.insert(port, (line, key));
+                }
+                // The line may have a key: it is not shown.
+                None => findings.at(
+                    &text,
+                    start,
+                    ConfigSeverity::Warning,
+                    "the line is dropped",
+                    "expected `0xGUID 0xM_KEY`",
+                ),
+            }
+        }
+        self.findings.extend(findings.finish());
+        files.note(&path, format!("M_Keys of {} ports", keys.len()));
+        let others: BTreeSet<u64> = keys.values().map(|(_, key)| *key).collect();
+        let (Some(&only), 1) = (others.first(), others.len()) else {
+            self.several_m_keys(&path, &keys);
+            return Ok(());
+        };
+        if only != 0 && self.config.sm.m_key == 0 {
+            let line = keys.values().map(|(line, _)| *line).min().unwrap_or(1);
+            let place = format!("{}:{line}", path.display());
+            self.findings.push(line::finding(
+                &place,
+                ConfigSeverity::Warning,
+                "all ports hold one M_Key, and the configuration has none".to_owned(),
+                "sm.m_key is that key, so that rsm reaches the ports".to_owned(),
+            ));
+            self.config.sm.m_key = only;
+            self.origins.set("sm", "m_key", place);
+            return Ok(());
+        }
+        self.several_m_keys(&path, &keys);
+        Ok(())
+    }
+
+    /// Names the first port with another key than the configuration has.
+    fn several_m_keys(&mut self, path: &Path, keys: &BTreeMap<Guid, (usize, u64)>) {
+        let own = self.config.sm.m_key;
+        let mut others = keys.iter().filter(|(_, (_, key))| *key != own && *key != 0);
+        let Some((guid, (line, _))) = others.next() else {
+            return;
+        };
+        let more = others.count();
+        self.findings.push(line::finding(
+            &format!("{}:{line}", path.display()),
+            ConfigSeverity::Warning,
+            format!("port {guid} and {more} more hold another M_Key than the configuration has"),
+            "rsm has one M_Key for all ports, and cannot change those until their lease period ends or they restart"
+                .to_owned(),
+        ));
+    }
+}
+
+fn entry(line: &str) -> Option<(Guid, u64)> {
+    let mut words = line.split_whitespace();
+    let guid = number(words.next()?).filter(|&guid| guid != 0)?;
+    let key = number(words.next()?)?;
+    words.next().is_none().then_some((Guid(guid), key))
+}

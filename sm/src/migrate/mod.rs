@@ -1,0 +1,241 @@
+//! `rsm migrate`: from the files of OpenSM on a host to a configuration and a store of rsm.
+//!
+//! [`read`] takes all files and decides; it changes nothing, and [`Migration`] holds the result and
+//! every finding about it. [`write`](Migration::write) makes the configuration and the store, and
+//! refuses to overwrite either.
+
+mod claims;
+mod line;
+mod m_keys;
+mod output;
+mod report;
+mod sa_dump;
+mod source;
+mod sysconfig;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use rsm_ids::Guid;
+
+pub use self::claims::Claims;
+pub use self::output::{Outputs, WriteError};
+use self::source::Files;
+pub use self::source::SourceError;
+use self::sysconfig::Sysconfig;
+use crate::config::{
+    self, Config, ConfigFinding, ConfigSeverity, KeyOrigins, KeyOutcome, any_error, read_opensm,
+    with_files,
+};
+use crate::sa::SavedSaState;
+
+/// What to migrate.
+#[derive(Clone, Debug)]
+pub struct MigrateOptions {
+    /// The folder that stands for `/`.
+    pub root: PathBuf,
+    /// The `opensm.conf`, instead of one of OpenSM's own places.
+    pub config: Option<PathBuf>,
+    /// The port, instead of the one that OpenSM's files name.
+    pub guid: Option<Guid>,
+    /// The state folder, instead of the default one.
+    pub state_dir: Option<PathBuf>,
+    /// Seconds since 1970: leases of services end.
+    pub now: u64,
+}
+
+/// The result of [`read`].
+#[derive(Debug)]
+pub struct Migration {
+    /// The configuration.
+    pub config: Config,
+    origins: KeyOrigins,
+    /// The LIDs of ports.
+    pub claims: Claims,
+    /// The registrations of hosts.
+    pub registrations: SavedSaState,
+    /// Each file that was read, and its content in a few words.
+    sources: Vec<(PathBuf, String)>,
+    /// Everything that is not taken as it is, with its file and line.
+    pub findings: Vec<ConfigFinding>,
+    /// The outcome of each key of `opensm.conf`.
+    outcomes: Vec<KeyOutcome>,
+}
+
+/// Reads OpenSM's files.
+///
+/// # Errors
+/// A file cannot be read, several configurations or ports are there to choose from, or there is no
+/// file of OpenSM at all. Errors inside of files are findings.
+pub fn read(options: &MigrateOptions) -> Result<Migration, SourceError> {
+    let mut files = Files::below(&options.root);
+    let conf = files.configuration(options.config.as_deref())?;
+    let mut migration = Migration::of_configuration(&mut files, conf.as_deref())?;
+    let sysconfig = Sysconfig::read(&mut files, &mut migration.findings)?;
+    migration.choose_port(options.guid, sysconfig.as_ref())?;
+    migration.leave_outputs();
+    if let Some(dir) = &options.state_dir {
+        migration.config.state.dir.clone_from(dir);
+        let place = "--state-dir".to_owned();
+        migration.origins.set("state", "dir", place);
+    }
+    migration.resolve_files(&files, conf.as_deref());
+    let cache = files.cache(sysconfig.as_ref().and_then(Sysconfig::cache));
+    migration.read_claims(&mut files, &cache)?;
+    migration.read_m_keys(&mut files, &cache)?;
+    migration.read_registrations(&mut files, options.now)?;
+    migration.sources = files.into_read();
+    if migration.sources.is_empty() {
+        return Err(SourceError::Nothing {
+            root: options.root.clone(),
+        });
+    }
+    let named = with_files(&migration.config, Vec::new());
+    migration.findings.extend(named);
+    Ok(migration)
+}
+
+impl Migration {
+    fn of_configuration(files: &mut Files, conf: Option<&Path>) -> Result<Migration, SourceError> {
+        let mut migration = Migration {
+            config: Config::default(),
+            origins: KeyOrigins::default(),
+            claims: Claims::default(),
+            registrations: SavedSaState::default(),
+            sources: Vec::new(),
+            findings: Vec::new(),
+            outcomes: Vec::new(),
+        };
+        let Some(conf) = conf else {
+            return Ok(migration);
+        };
+        let Some(text) = files.text(conf, &mut migration.findings)? else {
+            return Ok(migration);
+        };
+        let read = read_opensm(conf, &text);
+        let notes = read.findings.into_iter();
+        let told = notes.filter(|finding| finding.severity > ConfigSeverity::Note);
+        migration.findings.extend(told);
+        migration.findings.extend(repeated(conf, &read.outcomes));
+        files.note(conf, format!("{} keys", read.outcomes.len()));
+        migration.config = read.config;
+        migration.origins = read.origins;
+        migration.outcomes = read.outcomes;
+        Ok(migration)
+    }
+
+    /// Takes the port, the prefix and the priority that the service gives to OpenSM: options of a
+    /// command line win over the configuration.
+    fn choose_port(
+        &mut self,
+        asked: Option<Guid>,
+        sysconfig: Option<&Sysconfig>,
+    ) -> Result<(), SourceError> {
+        if let Some(sysconfig) = sysconfig {
+            let port = sysconfig.port(asked, &mut self.findings)?;
+            if let Some((guid, place)) = port.guid {
+                self.config.sm.guid = Some(guid);
+                self.origins.set("sm", "guid", place);
+            }
+            if let Some((prefix, place)) = port.prefix {
+                self.config.sm.subnet_prefix = prefix;
+                self.origins.set("sm", "subnet_prefix", place);
+            }
+            if let Some((priority, place)) = sysconfig.priority(&mut self.findings) {
+                self.config.sm.priority = priority;
+                self.origins.set("sm", "priority", place);
+            }
+        }
+        if let Some(guid) = asked {
+            self.config.sm.guid = Some(guid);
+            self.origins.set("sm", "guid", "--guid".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Leaves out the files that OpenSM writes: rsm runs as a user of its own, which may not write
+    /// to them, and a log that cannot be opened would end it at once.
+    fn leave_outputs(&mut self) {
+        let defaults = Config::default();
+        let log = self.config.log != defaults.log;
+        let dump = self.config.dump != defaults.dump;
+        let log = log.then_some(("log", "file", "the service logs to the journal"));
+        let dump = dump.then_some(("dump", "dir", "rsm writes no files for OpenSM"));
+        for (section, key, effect) in [log, dump].into_iter().flatten() {
+            let Some(place) = self.origins.of(section, key).map(str::to_owned) else {
+                continue;
+            };
+            self.findings.push(line::finding(
+                &place,
+                ConfigSeverity::Warning,
+                format!("{section}.{key} is left out"),
+                format!("{effect}; set it to a place below /var/log/rsm where you need it"),
+            ));
+        }
+        (self.config.log, self.config.dump) = (defaults.log, defaults.dump);
+    }
+
+    /// Lets the configuration name files where they are below the root, and OpenSM's default file
+    /// of partitions where it exists.
+    fn resolve_files(&mut self, files: &Files, conf: Option<&Path>) {
+        let routing = &mut self.config.routing;
+        for path in [
+            &mut routing.root_guid_file,
+            &mut routing.tables_file,
+            &mut routing.storage_guid_file,
+        ]
+        .into_iter()
+        .flatten()
+        {
+            *path = files.under(path);
+        }
+        let partitions = &mut self.config.partitions;
+        partitions.file_may_be_missing = false;
+        if let Some(named) = partitions.file.take() {
+            let named = files.under(&named);
+            partitions.file = named.exists().then_some(named);
+        } else if let Some(file) = files.partitions(conf) {
+            let place = "where OpenSM looks for it".to_owned();
+            self.origins.set("partitions", "file", place);
+            partitions.file = Some(file);
+        }
+    }
+
+    /// Whether a file has an error, so that nothing may be written.
+    pub fn has_errors(&self) -> bool {
+        any_error(&self.findings)
+    }
+
+    /// The configuration as a file.
+    ///
+    /// # Errors
+    /// The text does not read back as the configuration: a defect, not the files' fault.
+    fn text(&self) -> Result<String, WriteError> {
+        let short = self.config.short(&self.origins);
+        let text = format!("# Written by rsm migrate from the files behind each key.\n{short}");
+        let back = Config::parse(Path::new("rsm.toml"), &text);
+        match back.map(|back| back.config == self.config) {
+            Ok(true) => Ok(text),
+            Ok(false) => Err(WriteError::Unfaithful),
+            Err(source) => Err(WriteError::Refused { source }),
+        }
+    }
+}
+
+/// A warning for each key that a file sets more than once: OpenSM takes the last one, and rsm too.
+fn repeated(conf: &Path, outcomes: &[KeyOutcome]) -> Vec<ConfigFinding> {
+    let mut first = std::collections::BTreeMap::new();
+    let again = outcomes.iter().filter_map(|outcome| {
+        let before = first.insert(outcome.key.as_str(), outcome.line)?;
+        Some(config::ConfigFinding {
+            file: conf.to_owned(),
+            line: outcome.line,
+            column: 1,
+            severity: ConfigSeverity::Warning,
+            found: format!("{} is in line {before}, too", outcome.key),
+            expected: "the last one counts: delete the other".to_owned(),
+        })
+    });
+    again.collect()
+}

@@ -1,0 +1,219 @@
+//! Writes the configuration and the store.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, chown};
+use std::path::{Path, PathBuf};
+
+use super::Migration;
+use crate::config::{ConfigError, ConfigFinding};
+use crate::daemon::{ImportError, Imported, import};
+
+/// Access to a configuration without keys, and to one with keys.
+const READABLE: u32 = 0o644;
+const SECRET: u32 = 0o640;
+
+/// Where the results go.
+#[derive(Clone, Debug)]
+pub struct Outputs {
+    /// The configuration file.
+    pub config: PathBuf,
+    /// The state folder.
+    pub state_dir: PathBuf,
+}
+
+/// Why nothing, or not everything, is written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// A file of OpenSM has errors.
+    #[error(
+        "nothing is written: correct {}, or delete the line, and run rsm migrate again",
+        match errors { 1 => "the error".to_owned(), _ => format!("the {errors} errors") }
+    )]
+    Errors {
+        /// How many.
+        errors: usize,
+    },
+    /// The configuration file is there.
+    #[error(
+        "{} exists, and rsm migrate overwrites no file: nothing is written; move it away, or name another with --output",
+        path.display()
+    )]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The store cannot be made.
+    #[error("no store is made in {}, and no configuration written; name another folder with --state-dir", dir.display())]
+    Store {
+        /// The state folder.
+        dir: PathBuf,
+        /// Why not.
+        #[source]
+        source: ImportError,
+    },
+    /// The configuration cannot be written.
+    #[error("cannot write {}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// The text does not read back.
+    #[error(
+        "the configuration to write does not read back as the one to write: this is a defect of rsm"
+    )]
+    Unfaithful,
+    /// The values contradict each other.
+    #[error("the values contradict each other: nothing is written")]
+    Refused {
+        /// The contradiction.
+        #[source]
+        source: ConfigError,
+    },
+}
+
+impl Migration {
+    /// Writes the store, then the configuration; returns the size of the store.
+    ///
+    /// # Errors
+    /// A file of OpenSM has errors, there is a configuration or a store already, or the disk fails.
+    pub fn write(&self, to: &Outputs) -> Result<Imported, WriteError> {
+        let text = self.checked(to)?;
+        let draft = Draft::write(&to.config, text.as_bytes(), self.mode())?;
+        let imported = import(&to.state_dir, &self.claims, self.registrations.clone());
+        // A store that was only opened has files of this process, too.
+        own_files(&to.state_dir).map_err(|source| WriteError::Write {
+            path: to.state_dir.clone(),
+            source,
+        })?;
+        let imported = imported.map_err(|source| WriteError::Store {
+            dir: to.state_dir.clone(),
+            source,
+        })?;
+        draft.publish()?;
+        Ok(imported)
+    }
+
+    /// The text of the configuration, if it may be written.
+    ///
+    /// # Errors
+    /// As [`Migration::write`], but for the store and the disk.
+    pub fn checked(&self, to: &Outputs) -> Result<String, WriteError> {
+        use crate::config::ConfigSeverity::Error;
+        let errors = self.findings.iter();
+        let errors = errors
+            .filter(|ConfigFinding { severity, .. }| *severity == Error)
+            .count();
+        if errors > 0 {
+            return Err(WriteError::Errors { errors });
+        }
+        // A link that leads nowhere is there, too.
+        if fs::symlink_metadata(&to.config).is_ok() {
+            let path = to.config.clone();
+            return Err(WriteError::Exists { path });
+        }
+        self.text()
+    }
+
+    fn mode(&self) -> u32 {
+        let sm = &self.config.sm;
+        let defaults = crate::config::SmConfig::default();
+        let has_keys = sm.m_key != 0 || sm.sm_key != defaults.sm_key || sm.sa_key.is_some();
+        if has_keys { SECRET } else { READABLE }
+    }
+}
+
+/// A file under a temporary name. Dropping it removes the file.
+struct Draft {
+    draft: PathBuf,
+    path: PathBuf,
+}
+
+impl Draft {
+    fn write(path: &Path, text: &[u8], mode: u32) -> Result<Draft, WriteError> {
+        let mut draft = path.to_owned().into_os_string();
+        draft.push(format!(".{}.new", std::process::id()));
+        let this = Draft {
+            draft: PathBuf::from(draft),
+            path: path.to_owned(),
+        };
+        let written = (|| {
+            let mut options = OpenOptions::new();
+            options.write(true).create_new(true).mode(mode);
+            let mut file = options.open(&this.draft)?;
+            file.write_all(text)?;
+            // The group that may read the folder may read the file: the daemon's in /etc/rsm.
+            let folder = fs::metadata(folder_of(path))?;
+            if folder.gid() != file.metadata()?.gid() {
+                chown(&this.draft, None, Some(folder.gid())).or_else(ignore_denial)?;
+            }
+            file.sync_all()
+        })();
+        written.map_err(|source| WriteError::Write {
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(this)
+    }
+
+    /// Gives the file its name, unless there is one of that name.
+    fn publish(self) -> Result<(), WriteError> {
+        let written = fs::hard_link(&self.draft, &self.path)
+            .and_then(|()| File::open(folder_of(&self.path))?.sync_all());
+        written.map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists => WriteError::Exists {
+                path: self.path.clone(),
+            },
+            _ => WriteError::Write {
+                path: self.path.clone(),
+                source,
+            },
+        })
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // What could not be written is not there to be removed.
+        let _ = fs::remove_file(&self.draft);
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Gives all files in a folder the folder's owner: the daemon runs as a user of its own, and
+/// `rsm migrate` as root.
+fn own_files(folder: &Path) -> io::Result<()> {
+    let owner = match fs::metadata(folder) {
+        Ok(owner) => owner,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let found = fs::symlink_metadata(&path)?;
+        if (found.uid(), found.gid()) != (owner.uid(), owner.gid()) && !found.is_symlink() {
+            chown(&path, Some(owner.uid()), Some(owner.gid())).or_else(ignore_denial)?;
+        }
+        if found.is_dir() {
+            own_files(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Only root may give files away; another user's files are its own already.
+fn ignore_denial(error: io::Error) -> io::Result<()> {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => Ok(()),
+        _ => Err(error),
+    }
+}

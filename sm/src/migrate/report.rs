@@ -1,0 +1,95 @@
+//! The report for the operator.
+
+use std::fmt::{self, Write as _};
+
+use super::{Migration, Outputs};
+use crate::config::{ConfigSeverity, KeyGroup};
+use crate::daemon::Imported;
+
+/// The files that were read and what is in them, then everything that is not taken as it is.
+impl fmt::Display for Migration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (path, content) in &self.sources {
+            match content.is_empty() {
+                true => writeln!(f, "read {}", path.display())?,
+                false => writeln!(f, "read {}: {content}", path.display())?,
+            }
+        }
+        for finding in &self.findings {
+            writeln!(f, "{finding}")?;
+        }
+        if !self.outcomes.is_empty() {
+            let groups = KeyGroup::ALL.map(|group| {
+                let keys = self.outcomes.iter().filter(|key| key.group == group);
+                format!("{} {group}", keys.count())
+            });
+            writeln!(f, "keys: {}", groups.join(", "))?;
+        }
+        let count = |severity| {
+            let all = self.findings.iter();
+            all.filter(|finding| finding.severity == severity).count()
+        };
+        writeln!(
+            f,
+            "{} errors, {} warnings",
+            count(ConfigSeverity::Error),
+            count(ConfigSeverity::Warning)
+        )
+    }
+}
+
+impl Migration {
+    /// What a run without `--dry-run` would write.
+    ///
+    /// # Errors
+    /// As [`Migration::checked`].
+    pub fn rehearsal(&self, to: &Outputs) -> Result<String, super::WriteError> {
+        let text = self.checked(to)?;
+        let mut out = String::new();
+        let _ = writeln!(out, "would write {}:", to.config.display());
+        for line in text.lines() {
+            let _ = writeln!(out, "    {line}");
+        }
+        let _ = writeln!(
+            out,
+            "would make the store in {}: {}",
+            to.state_dir.display(),
+            self.records()
+        );
+        Ok(out)
+    }
+
+    /// The result of [`Migration::write`], and the next step.
+    pub fn written(&self, to: &Outputs, imported: Imported) -> String {
+        let (config, state) = (to.config.display(), to.state_dir.display());
+        let mut out = format!(
+            "wrote {config}\nmade the store in {state}: {}\n",
+            self.records()
+        );
+        if imported.left_out > 0 {
+            let _ = writeln!(
+                out,
+                "{} registrations contradict others or exceed the limits, and are left out: these hosts register anew \
+                 when rsm starts",
+                imported.left_out
+            );
+        }
+        let _ = writeln!(
+            out,
+            "next: rsm --config {config} --dry-run, then stop OpenSM and start rsm"
+        );
+        out
+    }
+
+    fn records(&self) -> String {
+        let saved = &self.registrations;
+        format!(
+            "LIDs of {} ports, {} groups, {} services, {} subscriptions, alias GUIDs of {} ports",
+            self.claims.len(),
+            saved.groups.len(),
+            saved.services.len(),
+            saved.subscriptions.len(),
+            saved.guids.by_port.len(),
+        )
+    }
+}

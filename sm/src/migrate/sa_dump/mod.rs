@@ -1,0 +1,291 @@
+//! The registrations of hosts in `opensm-sa.dump`: groups and members, services, subscriptions and
+//! alias GUIDs, one a line.
+//!
+//! ```text
+//! MC Group 0xc000 (well known): mgid=0xff12…:0x… port_gid=… … proxy_join=0x0
+//! mcm_port: port_gid=0xfe80…:0x… scope_state=0x21 proxy_join=0x0
+//! Service Record: id=0x… gid=0x…:0x… pkey=0xffff lease=0x… … lease_period=0x…
+//! InformInfo Record: subscriber_gid=0x…:0x… … rep_addr: lid=0x… … sl=0x…
+//! GUIDInfo Record: base_guid=0x… lid=0x… block_num=0x0 guid0=0x… … guid7=0x…
+//! ```
+//!
+//! A line that cannot be read is dropped alone, with the members of a group that is.
+
+mod entry;
+mod fields;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use rsm_ids::{Guid, Lid};
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::attr::PKey;
+
+use self::entry::{Context, Entry};
+use super::source::{Files, SourceError};
+use super::{Migration, line};
+use crate::config::{ConfigFinding, ConfigSeverity, Findings};
+use crate::sa::SavedSaState;
+use crate::sa::mcast::SavedGroup;
+
+/// OpenSM's default folder of dumps, which `dump_files_dir` replaces.
+const FOLDER: &str = "/var/log";
+const FILE: &str = "opensm-sa.dump";
+
+/// Keys of `opensm.conf`: the file to restore registrations from, and the folder of dumps.
+const RESTORE: &str = "sa_db_file";
+const DUMPS: &str = "dump_files_dir";
+
+/// The registrations of a file.
+#[derive(Debug, Default)]
+struct SaDump {
+    saved: SavedSaState,
+    findings: Vec<ConfigFinding>,
+}
+
+impl Migration {
+    /// Takes the registrations of hosts from the file that OpenSM restores them from, or that it
+    /// writes them to. `now` is in seconds since 1970.
+    pub(super) fn read_registrations(
+        &mut self,
+        files: &mut Files,
+        now: u64,
+    ) -> Result<(), SourceError> {
+        let path = self.dump_file(files);
+        let Some(text) = files.text(&path, &mut self.findings)? else {
+            self.findings.push(line::finding(
+                &path.display().to_string(),
+                ConfigSeverity::Note,
+                "there is no such file".to_owned(),
+                "every host registers anew, once, when rsm starts".to_owned(),
+            ));
+            return Ok(());
+        };
+        let context = Context {
+            prefix: self.config.sm.subnet_prefix,
+            now,
+        };
+        let dump = SaDump::parse(&path, &text, &context);
+        let saved = dump.saved;
+        let members: usize = saved.groups.iter().map(|group| group.members.len()).sum();
+        let aliases: usize = saved.guids.by_port.values().map(BTreeMap::len).sum();
+        files.note(
+            &path,
+            format!(
+                "{} groups with {members} members, {} services, {} subscriptions, {aliases} alias GUIDs",
+                saved.groups.len(),
+                saved.services.len(),
+                saved.subscriptions.len(),
+            ),
+        );
+        self.findings.extend(dump.findings);
+        self.registrations = saved;
+        Ok(())
+    }
+
+    /// The file of registrations: `sa_db_file`, or else the dump in `dump_files_dir`.
+    fn dump_file(&self, files: &Files) -> PathBuf {
+        let named = |key: &str| {
+            let outcome = self
+                .outcomes
+                .iter()
+                .rev()
+                .find(|outcome| outcome.key == key);
+            outcome.and_then(|outcome| outcome.value.clone())
+        };
+        match (named(RESTORE), named(DUMPS)) {
+            (Some(file), _) => files.under(Path::new(&file)),
+            (None, Some(folder)) => files.under(Path::new(&folder)).join(FILE),
+            (None, None) => files.under(Path::new(FOLDER)).join(FILE),
+        }
+    }
+}
+
+impl SaDump {
+    fn parse(file: &Path, text: &str, context: &Context) -> SaDump {
+        let mut reader = Reader {
+            text,
+            findings: Findings::new(file, text),
+            saved: SavedSaState::default(),
+            group: None,
+            mgids: BTreeSet::new(),
+            mlids: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+        };
+        let mut offset = 0;
+        for line in text.split_inclusive('\n') {
+            let start = offset + line.len() - line.trim_start().len();
+            let is_cut = !line.ends_with('\n');
+            offset += line.len();
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            match Entry::parse(line, context) {
+                // A number may lack its last digits.
+                Ok(_) if is_cut => reader.drop(start, "the file ends within this line"),
+                Ok(entry) => reader.take(start, entry),
+                Err(expected) => {
+                    reader.lose_group(line);
+                    reader.drop(start, &expected);
+                }
+            }
+        }
+        reader.finish()
+    }
+}
+
+/// The group of the next members.
+enum Current {
+    /// With the GIDs of its members so far.
+    Group(Box<SavedGroup>, BTreeSet<Gid>),
+    /// The line of the group was dropped.
+    Dropped,
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    findings: Findings,
+    saved: SavedSaState,
+    group: Option<Current>,
+    mgids: BTreeSet<Gid>,
+    /// By MLID: the partition of its groups.
+    mlids: BTreeMap<Lid, PKey>,
+    /// How many subscriptions each port has so far.
+    numbers: BTreeMap<Guid, u16>,
+}
+
+impl Reader<'_> {
+    fn take(&mut self, start: usize, entry: Entry) {
+        match entry {
+            Entry::Member(member) => match &mut self.group {
+                Some(Current::Group(group, known)) => match known.insert(member.gid) {
+                    true => group.members.push(member),
+                    false => self.drop(start, "the group has this member in a line before"),
+                },
+                Some(Current::Dropped) => self.drop(start, "its group is dropped"),
+                None => self.drop(start, "expected a line `MC Group` before"),
+            },
+            Entry::Group(group) => {
+                self.end_group();
+                self.begin_group(start, group);
+            }
+            other => {
+                self.end_group();
+                self.take_other(start, other);
+            }
+        }
+    }
+
+    fn begin_group(&mut self, start: usize, group: Box<SavedGroup>) {
+        let p_key = group.parameters.p_key;
+        let is_new = self.mgids.insert(group.parameters.mgid);
+        let is_free = *self.mlids.entry(group.mlid).or_insert(p_key) == p_key;
+        if is_new && is_free {
+            self.group = Some(Current::Group(group, BTreeSet::new()));
+            return;
+        }
+        self.group = Some(Current::Dropped);
+        self.drop(
+            start,
+            "another group has this MGID, or this MLID with another P_Key",
+        );
+    }
+
+    fn take_other(&mut self, start: usize, entry: Entry) {
+        match entry {
+            Entry::Service(service) => self.saved.services.push(*service),
+            Entry::Subscription(mut subscription) => {
+                let count = self.numbers.entry(subscription.port).or_default();
+                subscription.number = *count;
+                *count = count.saturating_add(1);
+                self.saved.subscriptions.push(*subscription);
+            }
+            Entry::AliasGuids(port, aliases) => {
+                if !aliases.is_empty() {
+                    let known = self.saved.guids.by_port.entry(port).or_default();
+                    known.extend(aliases);
+                }
+            }
+            Entry::Expired => self.drop(start, "the lease of this service has ended"),
+            Entry::Foreign(gid) => self.drop(
+                start,
+                &format!("expected a GID of this subnet: {gid} is of another one"),
+            ),
+            Entry::Group(_) | Entry::Member(_) => {}
+        }
+    }
+
+    /// Drops the members that follow a group that cannot be read.
+    fn lose_group(&mut self, line: &str) {
+        if line.starts_with(entry::GROUP) {
+            self.end_group();
+            self.group = Some(Current::Dropped);
+        }
+    }
+
+    /// Keeps the group so far. Without members it ends with OpenSM, unless the configuration of
+    /// partitions makes it anew.
+    fn end_group(&mut self) {
+        if let Some(Current::Group(group, _)) = self.group.take()
+            && !group.members.is_empty()
+        {
+            self.saved.groups.push(*group);
+        }
+    }
+
+    fn drop(&mut self, start: usize, expected: &str) {
+        let line = self.text.get(start..).and_then(|rest| rest.lines().next());
+        let kind = line.and_then(|line| line.split(':').next()).unwrap_or("");
+        let kind: String = kind.chars().take(KIND_SHOWN).collect();
+        self.findings.at(
+            self.text,
+            start,
+            ConfigSeverity::Warning,
+            format!("`{kind}` is dropped"),
+            expected,
+        );
+    }
+
+    fn finish(mut self) -> SaDump {
+        self.end_group();
+        self.ports_of_aliases();
+        SaDump {
+            saved: self.saved,
+            findings: self.findings.finish(),
+        }
+    }
+
+    /// Registrations by an alias GUID are of the port that has it.
+    fn ports_of_aliases(&mut self) {
+        let mut owners = BTreeMap::new();
+        for (&port, aliases) in &self.saved.guids.by_port {
+            owners.extend(aliases.values().map(|&alias| (alias, port)));
+        }
+        let owner = |port: &mut Guid| *port = owners.get(port).copied().unwrap_or(*port);
+        for group in &mut self.saved.groups {
+            group
+                .members
+                .iter_mut()
+                .for_each(|member| owner(&mut member.port));
+        }
+        for service in &mut self.saved.services {
+            owner(&mut service.port);
+            owner(&mut service.owner);
+        }
+        for subscription in &mut self.saved.subscriptions {
+            owner(&mut subscription.port);
+        }
+    }
+}
+
+/// Characters of a line that a finding shows.
+const KIND_SHOWN: usize = 40;
+
+/// Whether a GID is of the subnet with this prefix.
+fn is_of(gid: Gid, prefix: u64) -> bool {
+    (gid.0 >> 64) as u64 == prefix
+}
+
+#[cfg(test)]
+mod tests;

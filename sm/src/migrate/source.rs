@@ -1,0 +1,260 @@
+//! OpenSM's files on a host: their places and their text.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use rsm_ids::Guid;
+
+use crate::config::{ConfigFinding, ConfigSeverity, Findings};
+
+/// The longest file, in bytes: the registrations of 45,000 hosts with five groups each are 35 MB.
+const LONGEST: u64 = 256 * 1024 * 1024;
+
+/// The folders of configurations: OpenSM's own and Red Hat's.
+const CONFIGURATIONS: [&str; 2] = ["etc/opensm", "etc/rdma"];
+
+/// The default folder of OpenSM's tables, which `OSM_CACHE_DIR` replaces.
+const CACHE: &str = "/var/cache/opensm";
+
+/// Why nothing is migrated.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// A file is there and cannot be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// A file is longer than any of OpenSM.
+    #[error("{}: error: the file is too long: expected at most {LONGEST} bytes", path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A program wrote no file of OpenSM below the root.
+    #[error(
+        "no file of OpenSM below {}: expected etc/opensm, etc/rdma/opensm.conf or var/cache/opensm/guid2lid",
+        root.display()
+    )]
+    Nothing {
+        /// The root.
+        root: PathBuf,
+    },
+    /// Each configuration is one manager.
+    #[error(
+        "{} configurations of OpenSM are there, each of a manager of its own: {}; choose one with --config, and run \
+         rsm migrate once for each, with its own --output and --state-dir",
+        files.len(),
+        names(files)
+    )]
+    Configurations {
+        /// The files.
+        files: Vec<PathBuf>,
+    },
+    /// Each port has a manager of its own.
+    #[error(
+        "{place}: OpenSM manages the ports {}: choose one with --guid, and run rsm migrate once for each, with its own \
+         --output and --state-dir",
+        ports.iter().map(Guid::to_string).collect::<Vec<_>>().join(", ")
+    )]
+    Ports {
+        /// File and line.
+        place: String,
+        /// The ports.
+        ports: Vec<Guid>,
+    },
+}
+
+fn names(files: &[PathBuf]) -> String {
+    let names = files.iter().map(|file| file.display().to_string());
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// The files below a root.
+#[derive(Debug)]
+pub(super) struct Files {
+    root: PathBuf,
+    /// Those that were read, with their content in a few words.
+    read: Vec<(PathBuf, String)>,
+}
+
+impl Files {
+    pub(super) fn below(root: &Path) -> Files {
+        Files {
+            root: root.to_owned(),
+            read: Vec::new(),
+        }
+    }
+
+    /// The place below the root of a file that OpenSM names; it resolves a relative name from `/`.
+    pub(super) fn under(&self, path: &Path) -> PathBuf {
+        self.root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// The `opensm.conf`: `asked`, or the only one there is.
+    ///
+    /// # Errors
+    /// There are several.
+    pub(super) fn configuration(
+        &self,
+        asked: Option<&Path>,
+    ) -> Result<Option<PathBuf>, SourceError> {
+        if let Some(asked) = asked {
+            return Ok(Some(asked.to_owned()));
+        }
+        let mut found = Vec::new();
+        for folder in CONFIGURATIONS {
+            let folder = self.root.join(folder);
+            let entries = match fs::read_dir(&folder) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(source) => {
+                    return Err(SourceError::Read {
+                        path: folder,
+                        source,
+                    });
+                }
+            };
+            let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+            let mut names: Vec<_> = names.filter(|name| is_configuration(name)).collect();
+            names.sort();
+            found.extend(names.iter().map(|name| folder.join(name)));
+        }
+        match found.len() {
+            0 | 1 => Ok(found.pop()),
+            _ => Err(SourceError::Configurations { files: found }),
+        }
+    }
+
+    /// The file of partitions that OpenSM reads where its configuration names none.
+    pub(super) fn partitions(&self, conf: Option<&Path>) -> Option<PathBuf> {
+        let beside = conf.and_then(Path::parent).map(Path::to_owned);
+        let folders = CONFIGURATIONS.map(|folder| self.root.join(folder));
+        let files = beside.into_iter().chain(folders);
+        let mut files = files.map(|folder| folder.join("partitions.conf"));
+        files.find(|file| file.exists())
+    }
+
+    /// The folder of OpenSM's tables.
+    pub(super) fn cache(&self, named: Option<&Path>) -> PathBuf {
+        self.under(named.unwrap_or(Path::new(CACHE)))
+    }
+
+    /// The text of a file; `None` if there is none. Bytes that are no UTF-8 are taken as Latin-1,
+    /// and named with their line.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is too long.
+    pub(super) fn text(
+        &mut self,
+        path: &Path,
+        findings: &mut Vec<ConfigFinding>,
+    ) -> Result<Option<String>, SourceError> {
+        let read = |source| SourceError::Read {
+            path: path.to_owned(),
+            source,
+        };
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(read(error)),
+        };
+        let mut bytes = Vec::new();
+        file.take(LONGEST + 1)
+            .read_to_end(&mut bytes)
+            .map_err(read)?;
+        if bytes.len() as u64 > LONGEST {
+            return Err(SourceError::TooLong {
+                path: path.to_owned(),
+            });
+        }
+        self.read.push((path.to_owned(), String::new()));
+        let (text, others) = decoded(&bytes);
+        let mut reported = Findings::new(path, &text);
+        for (offset, byte) in others {
+            reported.at(
+                &text,
+                offset,
+                ConfigSeverity::Warning,
+                format!("the byte {byte:#04x}"),
+                "expected UTF-8 text: the line is taken as Latin-1",
+            );
+        }
+        findings.extend(reported.finish());
+        Ok(Some(text))
+    }
+
+    /// Notes the content of a file that was read.
+    pub(super) fn note(&mut self, path: &Path, content: String) {
+        if let Some(read) = self.read.iter_mut().find(|(read, _)| read == path) {
+            read.1 = content;
+        }
+    }
+
+    /// The files that were read, with their content.
+    pub(super) fn into_read(self) -> Vec<(PathBuf, String)> {
+        self.read
+    }
+}
+
+/// `opensm.conf`, or `opensm.conf.` and a number: Red Hat starts a manager for each of these.
+fn is_configuration(name: &str) -> bool {
+    let Some(rest) = name.strip_prefix("opensm.conf") else {
+        return false;
+    };
+    let number = rest.strip_prefix('.');
+    rest.is_empty()
+        || number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// The text of `bytes`, with each line that is no UTF-8 taken as Latin-1; and of each such line the
+/// offset in the text and the value of its first such byte.
+fn decoded(bytes: &[u8]) -> (String, Vec<(usize, u8)>) {
+    let mut text = String::with_capacity(bytes.len());
+    let mut others = Vec::new();
+    for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+        match std::str::from_utf8(line) {
+            Ok(line) => text.push_str(line),
+            Err(error) => {
+                let (before, rest) = line.split_at(error.valid_up_to());
+                text.extend(before.iter().map(|&byte| char::from(byte)));
+                if let Some(&byte) = rest.first() {
+                    others.push((text.len(), byte));
+                }
+                text.extend(rest.iter().map(|&byte| char::from(byte)));
+            }
+        }
+    }
+    (text, others)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn configurations_are_opensm_conf_and_numbered_ones() {
+        for name in ["opensm.conf", "opensm.conf.1", "opensm.conf.12"] {
+            assert!(is_configuration(name), "{name}");
+        }
+        for name in [
+            "opensm.conf.",
+            "opensm.conf.bak",
+            "opensm.conf.1~",
+            "my-opensm.conf",
+        ] {
+            assert!(!is_configuration(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn latin_1_line_is_decoded_and_its_byte_named() {
+        let (text, others) = decoded(b"caf\xc3\xa9\ncaf\xe9 \xfc\nx\n");
+        assert_eq!(text, "café\ncafé ü\nx\n");
+        assert_eq!(others, [("café\ncaf".len(), 0xe9)]);
+    }
+}

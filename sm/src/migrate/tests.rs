@@ -1,0 +1,276 @@
+use std::fs;
+use std::path::Path;
+
+use rsm_ids::{Lid, Lmc};
+use tempfile::TempDir;
+
+use super::*;
+use crate::store::{SledStore, Store as _};
+
+/// A host's files below a folder of their own.
+struct Host {
+    root: TempDir,
+}
+
+impl Host {
+    fn new(files: &[(&str, &str)]) -> Host {
+        let host = Host {
+            root: tempfile::tempdir().unwrap(),
+        };
+        for (path, text) in files {
+            host.put(path, text.as_bytes());
+        }
+        host
+    }
+
+    fn put(&self, path: &str, content: &[u8]) {
+        let path = self.root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn options(&self) -> MigrateOptions {
+        MigrateOptions {
+            root: self.root.path().to_owned(),
+            config: None,
+            guid: None,
+            state_dir: Some(self.root.path().join("state")),
+            now: 1_000,
+        }
+    }
+
+    fn read(&self) -> Migration {
+        read(&self.options()).unwrap()
+    }
+
+    fn outputs(&self) -> Outputs {
+        Outputs {
+            config: self.root.path().join("rsm.toml"),
+            state_dir: self.root.path().join("state"),
+        }
+    }
+}
+
+/// The findings, each `FILE:LINE SEVERITY`, without the folder.
+fn places(migration: &Migration) -> Vec<String> {
+    let place = |finding: &ConfigFinding| {
+        let name = finding
+            .file
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy();
+        format!("{name}:{} {}", finding.line, finding.severity)
+    };
+    migration.findings.iter().map(place).collect()
+}
+
+const GUID2LID: &str = "0x0000000000000010 0x0001 0x0001\n\n0x0000000000000012 0x0004 0x0005\n\n";
+
+#[test]
+fn short_configuration_names_the_line_behind_each_key() {
+    let host = Host::new(&[
+        (
+            "etc/opensm/opensm.conf",
+            "lmc 1\nsm_priority 3\nsweep_interval 10\nroot_guid_file /etc/opensm/roots\n\
+             log_file /var/log/opensm.log\ndump_files_dir /var/log/\n",
+        ),
+        ("etc/opensm/roots", "0x10\n"),
+        (
+            "etc/opensm/partitions.conf",
+            "Default=0x7fff : ALL=full ;\n",
+        ),
+        ("etc/default/opensm", "PORTS=\"0x0000000000000012\"\n"),
+        ("var/cache/opensm/guid2lid", GUID2LID),
+        ("var/log/opensm-sa.dump", ""),
+    ]);
+    let migration = host.read();
+    assert_eq!(places(&migration), [""; 0], "{migration}");
+    let root = host.root.path().display();
+    let expected = format!(
+        "# Written by rsm migrate from the files behind each key.\n\n[sm]\n\
+         priority = 3 # {root}/etc/opensm/opensm.conf:2\n\
+         guid = \"0x0000000000000012\" # {root}/etc/default/opensm:1\n\n[lids]\n\
+         lmc = 1 # {root}/etc/opensm/opensm.conf:1\n\n[routing]\n\
+         root_guid_file = \"{root}/etc/opensm/roots\" # {root}/etc/opensm/opensm.conf:4\n\n[partitions]\n\
+         file = \"{root}/etc/opensm/partitions.conf\" # where OpenSM looks for it\n\n[state]\n\
+         dir = \"{root}/state\" # --state-dir\n"
+    );
+    assert_eq!(migration.checked(&host.outputs()).unwrap(), expected);
+}
+
+#[test]
+fn store_has_the_claims_and_is_marked_until_a_daemon_uses_it() {
+    let host = Host::new(&[("var/cache/opensm/guid2lid", GUID2LID)]);
+    let migration = host.read();
+    let imported = migration.write(&host.outputs()).unwrap();
+    assert_eq!((imported.records, imported.left_out), (3, 0));
+    let mut store = SledStore::open(&host.outputs().state_dir).unwrap();
+    let (persisted, _) = store.load().unwrap();
+    let claim = persisted.claims[&Guid(0x12)];
+    assert_eq!((claim.lid, claim.lmc), (Lid(4), Lmc::new(1).unwrap()));
+    assert_eq!(persisted.records.len(), 1);
+}
+
+#[test]
+fn lmc_of_the_table_wins_over_the_configuration() {
+    let host = Host::new(&[
+        ("etc/rdma/opensm.conf", "lmc 0\n"),
+        ("var/cache/opensm/guid2lid", GUID2LID),
+    ]);
+    let migration = host.read();
+    assert_eq!(migration.config.lids.lmc, Lmc::new(1).unwrap());
+    assert!(places(&migration).contains(&"guid2lid:3 warning".to_owned()));
+    let text = migration.checked(&host.outputs()).unwrap();
+    assert!(text.contains("guid2lid:3\n"), "{text}");
+}
+
+#[test]
+fn nothing_is_overwritten() {
+    let host = Host::new(&[
+        ("var/cache/opensm/guid2lid", GUID2LID),
+        ("rsm.toml", "[sm]\n"),
+    ]);
+    let error = host.read().write(&host.outputs()).unwrap_err();
+    assert!(matches!(error, WriteError::Exists { .. }), "{error}");
+    assert!(!host.outputs().state_dir.exists());
+    fs::remove_file(host.outputs().config).unwrap();
+    host.read().write(&host.outputs()).unwrap();
+    fs::remove_file(host.outputs().config).unwrap();
+    let error = host.read().write(&host.outputs()).unwrap_err();
+    assert!(matches!(error, WriteError::Store { .. }), "{error}");
+    let entries = fs::read_dir(host.root.path()).unwrap();
+    let names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+    assert!(
+        names
+            .iter()
+            .all(|name| !name.to_string_lossy().contains("toml")),
+        "{names:?}"
+    );
+}
+
+#[test]
+fn error_in_a_file_writes_nothing() {
+    let host = Host::new(&[
+        ("etc/opensm/opensm.conf", "lmc 9\n"),
+        ("etc/opensm/partitions.conf", "Default=0xzz : ALL=full ;\n"),
+        ("var/cache/opensm/guid2lid", GUID2LID),
+    ]);
+    let migration = host.read();
+    assert!(migration.has_errors());
+    let error = migration.write(&host.outputs()).unwrap_err();
+    assert!(
+        matches!(error, WriteError::Errors { errors: 2 }),
+        "{error}\n{migration}"
+    );
+    assert!(!host.outputs().config.exists() && !host.outputs().state_dir.exists());
+}
+
+#[test]
+fn damaged_entries_are_named_and_cost_no_other_port_its_lid() {
+    let text = "0x0000000000000010 0x0001 0x0001\r\n\r\n0x0000000000000011 0x0001 0x0001\r\n\r\n\
+                0x0000000000000012 0x0004 0x0005\r\n\r\n0x0000000000000013 0x00";
+    let host = Host::new(&[("var/cache/opensm/guid2lid", text)]);
+    host.put("etc/opensm/opensm.conf", b"# caf\xe9\r\nlmc 1\r\nlmc 1\r\n");
+    let migration = host.read();
+    assert_eq!(migration.claims.len(), 2);
+    let found = places(&migration);
+    for expected in [
+        "opensm.conf:1 warning",
+        "opensm.conf:3 warning",
+        "guid2lid:3 warning",
+        "guid2lid:7 warning",
+    ] {
+        assert!(
+            found.contains(&expected.to_owned()),
+            "{expected}: {migration}"
+        );
+    }
+}
+
+#[test]
+fn port_that_the_table_does_not_have_is_named() {
+    let host = Host::new(&[
+        ("etc/sysconfig/opensm", "GUIDS=0x99\nPRIORITY=15\n"),
+        ("var/cache/opensm/guid2lid", GUID2LID),
+        ("var/log/opensm-sa.dump", ""),
+    ]);
+    let migration = host.read();
+    assert_eq!(migration.config.sm.priority, 15);
+    assert!(
+        places(&migration).contains(&"opensm:1 warning".to_owned()),
+        "{migration}"
+    );
+}
+
+#[test]
+fn several_configurations_and_no_files_are_refused() {
+    let host = Host::new(&[
+        ("etc/rdma/opensm.conf.1", ""),
+        ("etc/rdma/opensm.conf.2", "lmc 1\n"),
+    ]);
+    let error = read(&host.options()).unwrap_err();
+    assert!(error.to_string().contains("--config"), "{error}");
+    let mut options = host.options();
+    options.config = Some(host.root.path().join("etc/rdma/opensm.conf.2"));
+    assert_eq!(
+        read(&options).unwrap().config.lids.lmc,
+        Lmc::new(1).unwrap()
+    );
+    options.root = host.root.path().join("empty");
+    options.config = None;
+    assert!(matches!(read(&options), Err(SourceError::Nothing { .. })));
+}
+
+#[test]
+fn m_key_that_all_ports_hold_is_taken_and_not_shown() {
+    let keys = "0x0000000000000010 0x00000000deadbeef\n\n0x0000000000000012 0x00000000deadbeef\n\nrubbish\n";
+    let host = Host::new(&[
+        ("var/cache/opensm/guid2lid", GUID2LID),
+        ("var/cache/opensm/guid2mkey", keys),
+    ]);
+    let migration = host.read();
+    assert_eq!(migration.config.sm.m_key, 0xDEAD_BEEF);
+    assert!(places(&migration).contains(&"guid2mkey:5 warning".to_owned()));
+    assert!(!migration.to_string().contains("deadbeef"), "{migration}");
+    migration.write(&host.outputs()).unwrap();
+    use std::os::unix::fs::PermissionsExt as _;
+    let access = fs::metadata(host.outputs().config).unwrap().permissions();
+    assert_eq!(access.mode() & 0o777, 0o640);
+}
+
+#[test]
+fn ports_with_other_m_keys_are_counted() {
+    let keys = "0x10 0x1\n\n0x11 0x2\n\n0x12 0x2\n\n";
+    let host = Host::new(&[
+        ("etc/opensm/opensm.conf", "m_key 0x1\n"),
+        ("var/cache/opensm/guid2mkey", keys),
+    ]);
+    let migration = host.read();
+    let finding = migration
+        .findings
+        .iter()
+        .find(|f| f.file.ends_with("guid2mkey"));
+    assert_eq!(finding.unwrap().line, 3);
+    assert!(finding.unwrap().found.contains("and 1 more"));
+    assert_eq!(migration.config.sm.m_key, 1);
+}
+
+#[test]
+fn written_configuration_is_read_by_the_daemon() {
+    let host = Host::new(&[
+        (
+            "etc/opensm/opensm.conf",
+            "routing_engine updn\nlog_file /var/log/o.log\n",
+        ),
+        ("var/cache/opensm/guid2lid", GUID2LID),
+    ]);
+    let migration = host.read();
+    assert!(
+        places(&migration).contains(&"opensm.conf:2 warning".to_owned()),
+        "{migration}"
+    );
+    migration.write(&host.outputs()).unwrap();
+    let loaded = Config::load(Path::new(&host.outputs().config)).unwrap();
+    assert_eq!(loaded.config, migration.config);
+    assert_eq!(loaded.config.log.file, None);
+}

@@ -1,0 +1,219 @@
+//! Lines of the log for operators: one for each finding that comes or goes, each part that is lost
+//! or found, and each request that changes something.
+
+use std::collections::BTreeMap;
+
+use rsm_api::model::NodeKind;
+use rsm_api::v1;
+use rsm_api::v1::event::Change;
+
+use crate::findings::FindingKind;
+
+/// Findings that the part of the daemon that reports them has logged already.
+const LOGGED: [FindingKind; 3] = [
+    FindingKind::Storage,
+    FindingKind::ConfigRefused,
+    FindingKind::RestartNeeded,
+];
+
+/// Logs the changes that operators ask for first.
+pub(super) fn log(changes: &[Change]) {
+    for line in moves(changes) {
+        tracing::info!("{line}");
+    }
+    for change in changes {
+        match change {
+            Change::FindingRaised(finding) if !is_logged(finding) => match finding.severity() {
+                v1::Severity::Error => tracing::error!("{}", finding.message),
+                v1::Severity::Warning => tracing::warn!("{}", finding.message),
+                v1::Severity::Info | v1::Severity::Unspecified => {
+                    tracing::info!("{}", finding.message);
+                }
+            },
+            Change::FindingCleared(finding) if !is_logged(finding) => {
+                tracing::info!("over: {}", finding.message);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Logs a request of an operator.
+pub(super) fn log_act(act: &v1::OperatorActed) {
+    let what = format!("{} {}", act.action, act.detail);
+    match act.refusal.as_str() {
+        "" => tracing::info!("{}: {}", act.operator, what.trim_end()),
+        reason => tracing::warn!(
+            "{}: {} was refused: {reason}",
+            act.operator,
+            what.trim_end()
+        ),
+    }
+}
+
+fn is_logged(finding: &v1::Finding) -> bool {
+    LOGGED.iter().any(|kind| kind.code() == finding.kind)
+}
+
+/// Lines about nodes that are lost or found; hosts at one switch share a line.
+fn moves(changes: &[Change]) -> Vec<String> {
+    let mut lost = Moves::new("lost");
+    let mut found = Moves::new("found");
+    for change in changes {
+        match change {
+            Change::LinkVanished(link) => lost.link(link),
+            Change::LinkAppeared(link) => found.link(link),
+            _ => {}
+        }
+    }
+    for change in changes {
+        match change {
+            Change::NodeVanished(node) => lost.node(node),
+            Change::NodeAppeared(node) => found.node(node),
+            _ => {}
+        }
+    }
+    let summed_up = changes.iter().filter_map(|change| match change {
+        Change::StateChanged(to) if is_sum(&to.reason) => Some(to.reason.clone()),
+        _ => None,
+    });
+    summed_up.chain(lost.lines()).chain(found.lines()).collect()
+}
+
+/// Whether a reason of a state counts nodes instead of listing them.
+fn is_sum(reason: &str) -> bool {
+    reason.starts_with("found ") || reason.starts_with("too much changed at once")
+}
+
+struct Moves {
+    verb: &'static str,
+    /// By the GUID of a node: the names of the ports at the other ends of its cables.
+    places: BTreeMap<String, Vec<(String, u32)>>,
+    switches: Vec<String>,
+    /// By the name of the switch: names of the hosts, and their ports there.
+    hosts: BTreeMap<String, Vec<(String, u32)>>,
+}
+
+impl Moves {
+    fn new(verb: &'static str) -> Moves {
+        Moves {
+            verb,
+            places: BTreeMap::new(),
+            switches: Vec::new(),
+            hosts: BTreeMap::new(),
+        }
+    }
+
+    fn link(&mut self, link: &v1::Link) {
+        let (Some(a), Some(b)) = (&link.a, &link.b) else {
+            return;
+        };
+        for (here, there) in [(a, b), (b, a)] {
+            let key = |end: &v1::LinkEnd| end.port.clone().unwrap_or_default();
+            let place = (
+                name(&there.description, &key(there).node_guid),
+                key(there).number,
+            );
+            self.places
+                .entry(key(here).node_guid)
+                .or_default()
+                .push(place);
+        }
+    }
+
+    fn node(&mut self, node: &v1::Node) {
+        let called = name(&node.description, &node.guid);
+        if node.kind() == NodeKind::Switch {
+            self.switches.push(called);
+            return;
+        }
+        let place = self
+            .places
+            .get(&node.guid)
+            .and_then(|places| places.first());
+        let (switch, port) = place.cloned().unwrap_or_default();
+        self.hosts.entry(switch).or_default().push((called, port));
+    }
+
+    fn lines(self) -> impl Iterator<Item = String> {
+        let verb = self.verb;
+        let switches = self.switches.into_iter();
+        let switches = switches.map(move |switch| format!("switch {switch} {verb}"));
+        let hosts = self.hosts.into_iter();
+        switches.chain(
+            hosts.map(move |(switch, hosts)| match (&hosts[..], switch.as_str()) {
+                ([(host, _)], "") => format!("host {host} {verb}"),
+                (hosts, "") => format!("{} hosts {verb}", hosts.len()),
+                ([(host, port)], switch) => format!("host {host} {verb} at {switch}:{port}"),
+                (hosts, switch) => format!("{} hosts {verb} behind {switch}", hosts.len()),
+            }),
+        )
+    }
+}
+
+fn name(description: &str, guid: &str) -> String {
+    if description.is_empty() {
+        guid.to_owned()
+    } else {
+        description.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(description: &str, guid: u64, number: u32) -> Option<v1::LinkEnd> {
+        Some(v1::LinkEnd {
+            port: Some(v1::PortKey {
+                node_guid: format!("{guid:#018x}"),
+                number,
+            }),
+            description: description.to_owned(),
+            ..v1::LinkEnd::default()
+        })
+    }
+
+    fn host(guid: u64) -> v1::Node {
+        v1::Node {
+            guid: format!("{guid:#018x}"),
+            kind: NodeKind::Ca.into(),
+            description: format!("host-{guid}"),
+            ..v1::Node::default()
+        }
+    }
+
+    fn cable(guid: u64, port: u32) -> v1::Link {
+        v1::Link {
+            a: end(&format!("host-{guid}"), guid, 1),
+            b: end("leaf-003", 99, port),
+            ..v1::Link::default()
+        }
+    }
+
+    #[test]
+    fn hosts_lost_at_one_switch_share_a_line() {
+        let mut changes: Vec<Change> = (1..=32)
+            .map(|guid| Change::LinkVanished(cable(guid, guid as u32)))
+            .collect();
+        changes.extend((1..=32).map(|guid| Change::NodeVanished(host(guid))));
+        changes.push(Change::LinkAppeared(cable(40, 33)));
+        changes.push(Change::NodeAppeared(host(40)));
+        assert_eq!(
+            moves(&changes),
+            [
+                "32 hosts lost behind leaf-003",
+                "host host-40 found at leaf-003:33"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_node_without_a_known_cable_has_a_line() {
+        assert_eq!(
+            moves(&[Change::NodeVanished(host(7))]),
+            ["host host-7 lost"]
+        );
+        assert_eq!(moves(&[]), Vec::<String>::new());
+    }
+}

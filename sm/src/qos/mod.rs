@@ -1,0 +1,303 @@
+//! Quality of service: the tables by which service levels (SLs) and virtual lanes (VLs) share links,
+//! as the operator sets them for each class of ports (IBA 7.6).
+//!
+//! [`Qos`] is the operator's decision; [`PortTables`] derives the content of the tables of one port
+//! from it, for any picture of the subnet that shows PortInfo and cables ([`Subnet`]).
+
+mod tables;
+
+use rsm_mad::wire::attr::NodeType;
+use rsm_routing::lanes::{DROP, Row};
+
+pub use self::tables::{PortTables, Subnet, vl_codes};
+use crate::config::{QosConfig, SlToVl, VlWeights};
+
+/// A class of ports with a set of tables of its own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum PortClass {
+    /// A port of a channel adapter.
+    ChannelAdapter,
+    /// Port 0 of a switch.
+    SwitchPort0,
+    /// An external port of a switch that leads to no switch.
+    SwitchExternal,
+    /// An external port of a switch that leads to a switch.
+    SwitchToSwitch,
+    /// A port of a router.
+    Router,
+}
+
+impl PortClass {
+    /// Every class.
+    pub const ALL: [PortClass; 5] = [
+        PortClass::ChannelAdapter,
+        PortClass::SwitchPort0,
+        PortClass::SwitchExternal,
+        PortClass::SwitchToSwitch,
+        PortClass::Router,
+    ];
+
+    /// The class of a port of a node of kind `node`; `is_port0`: it is port 0; `peer`: the kind of
+    /// the node at the other end of its cable.
+    pub fn of(node: NodeType, is_port0: bool, peer: Option<NodeType>) -> PortClass {
+        match (node, is_port0, peer) {
+            (NodeType::Switch, true, _) => PortClass::SwitchPort0,
+            (NodeType::Switch, false, Some(NodeType::Switch)) => PortClass::SwitchToSwitch,
+            (NodeType::Switch, false, _) => PortClass::SwitchExternal,
+            (NodeType::Router, ..) => PortClass::Router,
+            _ => PortClass::ChannelAdapter,
+        }
+    }
+
+    /// The class in the name of its keys.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PortClass::ChannelAdapter => "ca",
+            PortClass::SwitchPort0 => "sw0",
+            PortClass::SwitchExternal => "swe",
+            PortClass::SwitchToSwitch => "sw2sw",
+            PortClass::Router => "rtr",
+        }
+    }
+}
+
+/// The tables of a class of ports.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QosSet {
+    /// The most data VLs, 1 to 15.
+    pub max_vls: u8,
+    /// PortInfo.VLHighLimit.
+    pub high_limit: u8,
+    /// VLs and weights of the table of high priority.
+    pub high: VlWeights,
+    /// VLs and weights of the table of low priority.
+    pub low: VlWeights,
+    /// The VL of each SL.
+    pub sl2vl: Row,
+}
+
+/// The operator's tables of all classes of ports.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Qos {
+    /// In the order of [`PortClass::ALL`].
+    sets: [QosSet; PortClass::ALL.len()],
+    /// Whether switches that can take it get one SLtoVLMappingTable for all inputs of an output.
+    pub optimized: bool,
+    /// The highest code of OperationalVLs, 1 to 5, of any port.
+    pub max_op_vls: u8,
+}
+
+/// All VLs.
+const MAX_VLS: u8 = 15;
+/// High priority: VL 0 only.
+const HIGH: &str = "0:4,1:0,2:0,3:0,4:0,5:0,6:0,7:0,8:0,9:0,10:0,11:0,12:0,13:0,14:0";
+/// Low priority: all VLs but VL 0, equally.
+const LOW: &str = "0:0,1:4,2:4,3:4,4:4,5:4,6:4,7:4,8:4,9:4,10:4,11:4,12:4,13:4,14:4";
+/// A VL of its own for each SL; SL 15 shares VL 7, because VL 15 carries no data.
+const SL2VL: Row = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 7];
+
+/// The keys of one set.
+struct Keys<'a> {
+    max_vls: Option<u8>,
+    high_limit: Option<u8>,
+    high: &'a Option<VlWeights>,
+    low: &'a Option<VlWeights>,
+    sl2vl: Option<SlToVl>,
+}
+
+impl Qos {
+    /// The tables of the section `qos`, or `None` if that is off. `max_op_vls`: the highest code of
+    /// OperationalVLs of any port.
+    pub fn of(config: &QosConfig, max_op_vls: u8) -> Option<Qos> {
+        let general = general(config);
+        config.enabled.then(|| Qos {
+            sets: PortClass::ALL.map(|class| QosSet::of(&keys(config, class), &general)),
+            optimized: config.optimized_sl2vl,
+            max_op_vls,
+        })
+    }
+
+    /// The tables of a class.
+    pub fn set(&self, class: PortClass) -> &QosSet {
+        &self.sets[class as usize]
+    }
+
+    /// The highest code of OperationalVLs of a port of this class.
+    pub fn most_vls(&self, class: PortClass) -> u8 {
+        code_of(self.set(class).max_vls).min(self.max_op_vls)
+    }
+}
+
+impl QosSet {
+    fn of(own: &Keys<'_>, general: &Keys<'_>) -> QosSet {
+        let weights = |own: &Option<VlWeights>, general: &Option<VlWeights>, default| {
+            let given = own.as_ref().or(general.as_ref()).cloned();
+            given.or_else(|| VlWeights::parse(default))
+        };
+        let none = || VlWeights::default();
+        QosSet {
+            max_vls: own.max_vls.or(general.max_vls).unwrap_or(MAX_VLS),
+            high_limit: own.high_limit.or(general.high_limit).unwrap_or(0),
+            high: weights(own.high, general.high, HIGH).unwrap_or_else(none),
+            low: weights(own.low, general.low, LOW).unwrap_or_else(none),
+            sl2vl: own.sl2vl.or(general.sl2vl).map_or(SL2VL, |given| given.0),
+        }
+    }
+
+    /// The SLtoVLMappingTable of a port that uses as many VLs as the code `vls`, 1 to 5, says.
+    pub fn row(&self, vls: u8) -> Row {
+        self.sl2vl.map(|vl| fold(vl, vls))
+    }
+}
+
+/// The VL that stands for `vl` where a port uses as many VLs as the code `vls` says: the remainder
+/// by their number, a power of two. VL 15 drops packets at any number.
+pub fn fold(vl: u8, vls: u8) -> u8 {
+    if vl == DROP {
+        return DROP;
+    }
+    vl & ((1 << (vls.clamp(1, 5) - 1)) - 1)
+}
+
+/// The highest code of OperationalVLs with at most `vls` data VLs.
+fn code_of(vls: u8) -> u8 {
+    match vls {
+        0..2 => 1,
+        2..4 => 2,
+        4..8 => 3,
+        8..15 => 4,
+        _ => 5,
+    }
+}
+
+fn general(config: &QosConfig) -> Keys<'_> {
+    Keys {
+        max_vls: config.max_vls,
+        high_limit: config.high_limit,
+        high: &config.vlarb_high,
+        low: &config.vlarb_low,
+        sl2vl: config.sl2vl,
+    }
+}
+
+/// The keys of a class. Those of links between switches take those of external ports where they
+/// have none themselves.
+fn keys(config: &QosConfig, class: PortClass) -> Keys<'_> {
+    macro_rules! keys {
+        ($max_vls:ident, $high_limit:ident, $high:ident, $low:ident, $sl2vl:ident) => {
+            Keys {
+                max_vls: config.$max_vls,
+                high_limit: config.$high_limit,
+                high: &config.$high,
+                low: &config.$low,
+                sl2vl: config.$sl2vl,
+            }
+        };
+    }
+    let external = keys!(
+        swe_max_vls,
+        swe_high_limit,
+        swe_vlarb_high,
+        swe_vlarb_low,
+        swe_sl2vl
+    );
+    match class {
+        PortClass::ChannelAdapter => keys!(
+            ca_max_vls,
+            ca_high_limit,
+            ca_vlarb_high,
+            ca_vlarb_low,
+            ca_sl2vl
+        ),
+        PortClass::SwitchPort0 => keys!(
+            sw0_max_vls,
+            sw0_high_limit,
+            sw0_vlarb_high,
+            sw0_vlarb_low,
+            sw0_sl2vl
+        ),
+        PortClass::SwitchExternal => external,
+        PortClass::SwitchToSwitch => {
+            let own = keys!(
+                sw2sw_max_vls,
+                sw2sw_high_limit,
+                sw2sw_vlarb_high,
+                sw2sw_vlarb_low,
+                sw2sw_sl2vl
+            );
+            let either = |own: &'_ Option<VlWeights>| own.is_some();
+            Keys {
+                max_vls: own.max_vls.or(external.max_vls),
+                high_limit: own.high_limit.or(external.high_limit),
+                high: if either(own.high) {
+                    own.high
+                } else {
+                    external.high
+                },
+                low: if either(own.low) {
+                    own.low
+                } else {
+                    external.low
+                },
+                sl2vl: own.sl2vl.or(external.sl2vl),
+            }
+        }
+        PortClass::Router => keys!(
+            rtr_max_vls,
+            rtr_high_limit,
+            rtr_vlarb_high,
+            rtr_vlarb_low,
+            rtr_sl2vl
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_of_a_class_goes_before_the_general_one() {
+        let config = QosConfig {
+            enabled: true,
+            high_limit: Some(7),
+            swe_high_limit: Some(9),
+            vlarb_high: VlWeights::parse("1:2"),
+            sw2sw_vlarb_high: VlWeights::parse("2:3"),
+            ca_max_vls: Some(6),
+            ..QosConfig::default()
+        };
+        assert_eq!(
+            Qos::of(
+                &QosConfig {
+                    enabled: false,
+                    ..config.clone()
+                },
+                5
+            ),
+            None
+        );
+        let qos = Qos::of(&config, 4).unwrap();
+        let limit = |class| qos.set(class).high_limit;
+        assert_eq!(limit(PortClass::ChannelAdapter), 7);
+        assert_eq!(limit(PortClass::SwitchExternal), 9);
+        assert_eq!(limit(PortClass::SwitchToSwitch), 9);
+        let high = |class| qos.set(class).high.to_string();
+        assert_eq!(high(PortClass::Router), "1:2");
+        assert_eq!(high(PortClass::SwitchToSwitch), "2:3");
+        assert_eq!(qos.set(PortClass::SwitchPort0).low.to_string(), LOW);
+        assert_eq!(qos.most_vls(PortClass::ChannelAdapter), 3);
+        assert_eq!(qos.most_vls(PortClass::Router), 4);
+    }
+
+    #[test]
+    fn lanes_fold_by_the_number_of_vls_and_lane_15_drops_at_any() {
+        let folded: Vec<u8> = (1..=5).map(|vls| fold(14, vls)).collect();
+        assert_eq!(folded, [0, 0, 2, 6, 14]);
+        assert!((1..=5).all(|vls| fold(DROP, vls) == DROP));
+        // A code that no port should have reads as the nearest.
+        assert_eq!((fold(14, 0), fold(14, 9)), (0, 14));
+        let vls: Vec<u8> = [1, 2, 3, 4, 7, 8, 14, 15].map(code_of).to_vec();
+        assert_eq!(vls, [1, 2, 2, 3, 3, 4, 4, 5]);
+    }
+}

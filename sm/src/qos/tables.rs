@@ -1,0 +1,152 @@
+//! The content of the tables of one port.
+
+use rsm_ids::{PortKey, PortNum};
+use rsm_mad::wire::attr::{
+    NodeType, PortInfo, PortState, VlArbitration, VlArbitrationBlock, VlArbitrationEntry,
+};
+use rsm_routing::lanes::Row;
+
+use super::{PortClass, Qos, QosSet, fold};
+use crate::fabric::Fabric;
+use crate::sweep::inventory::Inventory;
+
+/// A picture of the subnet: PortInfo and cables.
+pub trait Subnet {
+    /// The kind of a node.
+    fn kind(&self, port: PortKey) -> Option<NodeType>;
+
+    /// PortInfo as last answered.
+    fn info(&self, port: PortKey) -> Option<&PortInfo>;
+
+    /// The other end of the cable.
+    fn peer(&self, port: PortKey) -> Option<PortKey>;
+}
+
+impl Subnet for Inventory {
+    fn kind(&self, port: PortKey) -> Option<NodeType> {
+        Some(self.node(port.node)?.kind())
+    }
+
+    fn info(&self, port: PortKey) -> Option<&PortInfo> {
+        self.port(port)?.info.as_ref()
+    }
+
+    fn peer(&self, port: PortKey) -> Option<PortKey> {
+        self.port(port)?.peer
+    }
+}
+
+impl Subnet for Fabric {
+    fn kind(&self, port: PortKey) -> Option<NodeType> {
+        Some(self.node_of(port.node)?.kind())
+    }
+
+    fn info(&self, port: PortKey) -> Option<&PortInfo> {
+        self.port(self.find_port(port)?).info.as_ref()
+    }
+
+    fn peer(&self, port: PortKey) -> Option<PortKey> {
+        self.port(self.find_port(port)?).peer
+    }
+}
+
+/// The tables of one port.
+#[derive(Clone, Copy, Debug)]
+pub struct PortTables<'a> {
+    info: &'a PortInfo,
+    set: &'a QosSet,
+    /// The code of OperationalVLs, 1 to 5, that the tables are made for.
+    pub vls: u8,
+}
+
+impl<'a> PortTables<'a> {
+    /// The tables of `port`; `None` for a port that never answered, or whose link is down.
+    pub fn of(qos: &'a Qos, subnet: &'a impl Subnet, port: PortKey) -> Option<PortTables<'a>> {
+        let info = subnet.info(port)?;
+        if matches!(info.port_state(), PortState::Down | PortState::NoChange) {
+            return None;
+        }
+        let peer = subnet.peer(port);
+        let kind = subnet.kind(port)?;
+        let class = class(subnet, port, peer)?;
+        let is_port0 = kind == NodeType::Switch && port.port == PortNum::ZERO;
+        let held = info.operational_vls().code().clamp(1, 5);
+        // A link that carries data keeps its number of VLs.
+        let vls = match peer.and_then(|peer| Some((peer, subnet.info(peer)?))) {
+            Some((peer, theirs)) if !is_port0 && info.port_state() != PortState::Active => {
+                let other = self::class(subnet, peer, Some(port))?;
+                let most = vl_codes(info, theirs).min(qos.max_op_vls);
+                let most = most.min(qos.most_vls(class)).min(qos.most_vls(other));
+                most.clamp(1, 5)
+            }
+            _ => held,
+        };
+        Some(PortTables {
+            info,
+            set: qos.set(class),
+            vls,
+        })
+    }
+
+    /// The VL of each SL, from any input to this port.
+    pub fn row(&self) -> Row {
+        self.set.row(self.vls)
+    }
+
+    /// The blocks of the VLArbitrationTable that the port has: none with one data VL, whose turns
+    /// need no order (IBA 7.6.9).
+    pub fn blocks(&self) -> impl Iterator<Item = VlArbitrationBlock> + use<> {
+        let [low, high] = self.capacities();
+        let lower = VlArbitration::ENTRIES as u8;
+        [
+            (VlArbitrationBlock::LowPriorityLower, low > 0),
+            (VlArbitrationBlock::LowPriorityUpper, low > lower),
+            (VlArbitrationBlock::HighPriorityLower, high > 0),
+            (VlArbitrationBlock::HighPriorityUpper, high > lower),
+        ]
+        .into_iter()
+        .filter_map(|(block, exists)| exists.then_some(block))
+    }
+
+    /// The entries of the tables of low and of high priority.
+    fn capacities(&self) -> [u8; 2] {
+        if self.info.vl_cap().code() <= 1 {
+            return [0, 0];
+        }
+        let info = self.info;
+        [
+            info.vl_arbitration_low_cap(),
+            info.vl_arbitration_high_cap(),
+        ]
+    }
+
+    /// The content of a block; entries that the operator does not give, and those that the port
+    /// does not have, have weight 0.
+    pub fn block(&self, block: VlArbitrationBlock) -> VlArbitration {
+        let [low, high] = self.capacities();
+        let (weights, capacity, first) = match block {
+            VlArbitrationBlock::LowPriorityLower => (&self.set.low, low, 0),
+            VlArbitrationBlock::LowPriorityUpper => (&self.set.low, low, VlArbitration::ENTRIES),
+            VlArbitrationBlock::HighPriorityLower => (&self.set.high, high, 0),
+            VlArbitrationBlock::HighPriorityUpper => (&self.set.high, high, VlArbitration::ENTRIES),
+        };
+        let mut table = VlArbitration::default();
+        let entries = weights.entries().iter().take(usize::from(capacity));
+        for (slot, &(vl, weight)) in table.entries_mut().iter_mut().zip(entries.skip(first)) {
+            *slot = VlArbitrationEntry::new(fold(vl, self.vls), weight);
+        }
+        table
+    }
+}
+
+/// The code of the most VLs that both ends of a link have, at least 1.
+pub fn vl_codes(ours: &PortInfo, theirs: &PortInfo) -> u8 {
+    let codes = [ours, theirs].map(|info| info.vl_cap().code());
+    codes[0].min(codes[1]).max(1)
+}
+
+fn class(subnet: &impl Subnet, port: PortKey, peer: Option<PortKey>) -> Option<PortClass> {
+    let peer = peer.and_then(|peer| subnet.kind(peer));
+    let is_port0 = port.port == PortNum::ZERO;
+    Some(PortClass::of(subnet.kind(port)?, is_port0, peer))
+}

@@ -1,0 +1,66 @@
+//! The reign of one master over a store that several managers share.
+
+use std::fmt;
+
+use rsm_ids::Guid;
+
+use super::{Persisted, Store, StoreError};
+
+/// One master's reign. Only its holder may write the shared store, and each of its writes is made
+/// on the condition that the reign has not ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Epoch {
+    /// Counts reigns over the store's whole life, from 1.
+    pub number: u64,
+    /// The GUID that the holder shows in its SMInfo.
+    pub holder: Guid,
+}
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "epoch {} of {}", self.number, self.holder)
+    }
+}
+
+/// An epoch as it was read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SeenEpoch {
+    /// The epoch.
+    pub epoch: Epoch,
+    /// Changes with each epoch: a claim is made on the condition that it is still this.
+    pub revision: i64,
+    /// Changes with each sign of life of the holder.
+    pub beat: i64,
+}
+
+/// A store that several managers share; at most one of them, the holder of the epoch, writes.
+///
+/// [`Store::commit`] fails with [`StoreError::Deposed`] once another manager holds the epoch, and
+/// nothing of the batch that failed is in the store.
+pub trait SharedStore: Store {
+    /// The epoch now; `None` if no manager has ever held one.
+    ///
+    /// # Errors
+    /// The store is unreachable, or damaged.
+    fn observe(&mut self) -> Result<Option<SeenEpoch>, StoreError>;
+
+    /// Takes the epoch for `holder`, provided that the present one is still `seen`. `None` if it is
+    /// not.
+    ///
+    /// # Errors
+    /// The store is unreachable, or holds data that this version did not write.
+    fn claim(&mut self, holder: Guid, seen: Option<SeenEpoch>)
+    -> Result<Option<Epoch>, StoreError>;
+
+    /// Shows that the holder lives, and checks that it still holds the epoch.
+    ///
+    /// # Errors
+    /// As [`Store::commit`].
+    fn beat(&mut self) -> Result<(), StoreError>;
+
+    /// Writes no more, until the next claim.
+    fn release(&mut self);
+
+    /// The state that the next commit changes.
+    fn state(&self) -> Persisted;
+}

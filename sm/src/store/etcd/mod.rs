@@ -1,0 +1,22 @@
+//! The shared store in etcd.
+//!
+//! ```text
+//! /rsm/fe80000000000000/format     rsm-store 1
+//!                       epoch      number=7 holder=0x0002c90300000001
+//!                       beat       counts the holder's signs of life
+//!                       generation 1812
+//!                       managers/0x0002c90300000001   configuration's checksum
+//!                       pages/claims/2a1              rows of one page
+//!                       pages/members/2a1.00f3…       one wide row
+//! ```
+//!
+//! Rows are packed into pages by a hash of their keys ([`pages`]), so that a change costs one key
+//! and a load of a whole subnet a few thousand. Every write is a transaction that compares the
+//! modification revision of the epoch's key ([`store`]).
+
+mod client;
+mod pages;
+mod store;
+
+pub use client::{EtcdOptions, TlsFiles};
+pub use store::EtcdStore;

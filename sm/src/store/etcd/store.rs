@@ -1,0 +1,453 @@
+//! [`EtcdStore`]: load, claim and commit.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use rsm_ids::Guid;
+use rsm_proto::etcd::compare::{CompareResult, CompareTarget, TargetUnion};
+use rsm_proto::etcd::request_op::Request as Op;
+use rsm_proto::etcd::{
+    Compare, DeleteRangeRequest, KeyValue, PutRequest, RequestOp, TxnRequest, TxnResponse,
+};
+use tokio::runtime::Runtime;
+
+use super::client::{Client, EtcdOptions};
+use super::pages::{PAGE_MAX, PageName, Pages, family};
+use crate::store::io::Operation;
+use crate::store::{
+    ChangeSet, Epoch, LoadReport, Origin, Persisted, SeenEpoch, SharedStore, Store, StoreError,
+};
+
+/// The value of the key `format`.
+const FORMAT: &str = "rsm-store 1";
+
+/// Changed keys in one transaction: etcd's default limit is 128, and the rest is for the
+/// generation.
+const OPS_MAX: usize = 120;
+
+/// How long a write or a load may take: etcd gives up after seven seconds by itself.
+const SLOW: Duration = Duration::from_secs(5);
+
+/// How long a look at the epoch may take.
+const QUICK: Duration = Duration::from_secs(1);
+
+/// Time between two compactions.
+const COMPACT_EVERY: Duration = Duration::from_secs(300);
+
+/// A store in etcd.
+pub struct EtcdStore {
+    runtime: Runtime,
+    client: Client,
+    /// The prefix of the keys, with a slash at its end.
+    prefix: String,
+    /// What the keys hold after the last commit.
+    pages: Pages,
+    generation: u64,
+    /// Pages whose transaction failed: the next commit writes them again.
+    unwritten: BTreeSet<PageName>,
+    /// The epoch that this manager holds, with the modification revision of its key.
+    held: Option<(Epoch, i64)>,
+    beats: u64,
+    /// The revision at the last compaction, which the next one compacts to, and when it was.
+    compacted: Option<(i64, Instant)>,
+    closed: bool,
+}
+
+impl EtcdStore {
+    /// A store that connects with its first call.
+    ///
+    /// # Errors
+    /// [`StoreError::Setting`]: an endpoint or a file cannot be used; [`StoreError::Io`]: the
+    /// operating system refuses what the client needs.
+    pub fn new(options: &EtcdOptions) -> Result<EtcdStore, StoreError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|source| StoreError::Io {
+                operation: Operation::Read,
+                path: "epoll".into(),
+                source,
+            })?;
+        Ok(EtcdStore {
+            runtime,
+            client: Client::new(options)?,
+            prefix: format!("{}/", options.prefix.trim_end_matches('/')),
+            pages: Pages::default(),
+            generation: 0,
+            unwritten: BTreeSet::new(),
+            held: None,
+            beats: 0,
+            compacted: None,
+            closed: false,
+        })
+    }
+
+    fn key(&self, name: &str) -> Vec<u8> {
+        format!("{}{name}", self.prefix).into_bytes()
+    }
+
+    /// All keys below `name`.
+    fn read(&mut self, name: &str, within: Duration) -> Result<Vec<KeyValue>, StoreError> {
+        let from = self.key(name);
+        let mut end = from.clone();
+        // The prefix ends with a slash or a letter: the next byte ends the range.
+        if let Some(last) = end.last_mut() {
+            *last += 1;
+        }
+        let range = self.client.range(&from, &end, within);
+        Ok(self.runtime.block_on(range)?.0)
+    }
+
+    fn corrupt(&self, name: &str, reason: impl Into<String>) -> StoreError {
+        StoreError::Corrupt {
+            key: format!("{}{name}", self.prefix),
+            reason: reason.into(),
+            prefix: self.prefix.clone(),
+        }
+    }
+
+    /// Reads all keys into the pages.
+    fn read_all(&mut self) -> Result<Persisted, StoreError> {
+        let keys = self.read("", SLOW)?;
+        let (mut pages, mut generation, mut format) = (Pages::default(), 0, None);
+        let mut first = None;
+        for pair in &keys {
+            let name = self.name_of(pair)?;
+            first.get_or_insert_with(|| name.clone());
+            match name.split_once('/') {
+                None if name == "format" => format = Some(text(&pair.value)),
+                None if name == "generation" => {
+                    let number = text(&pair.value).parse();
+                    generation = number.map_err(|_| self.corrupt(&name, "expected a number"))?;
+                }
+                None if name == "epoch" || name == "beat" => {}
+                Some(("managers", _)) => {}
+                Some(("pages", page)) => {
+                    let read = pages.read(page, &pair.value);
+                    read.map_err(|reason| self.corrupt(&name, reason))?;
+                }
+                _ => return Err(self.foreign(&name, "rsm has no such key")),
+            }
+        }
+        match (format.as_deref(), first) {
+            (None, None) | (Some(FORMAT), _) => {}
+            (Some(other), _) => {
+                let reason = format!("it is `{other}`, this version reads `{FORMAT}`");
+                return Err(self.foreign("format", reason));
+            }
+            (None, Some(name)) => return Err(self.foreign(&name, "there is no key `format`")),
+        }
+        let state = pages.state();
+        let mut state =
+            state.map_err(|(page, reason)| self.corrupt(&format!("pages/{page}"), reason))?;
+        state.plan_generation = generation;
+        (self.pages, self.generation) = (pages, generation);
+        self.unwritten.clear();
+        Ok(state)
+    }
+
+    fn name_of(&self, pair: &KeyValue) -> Result<String, StoreError> {
+        let key = text(&pair.key);
+        match key.strip_prefix(&self.prefix) {
+            Some(name) => Ok(name.to_owned()),
+            None => Err(self.foreign(&key, "it is outside the prefix")),
+        }
+    }
+
+    fn foreign(&self, name: &str, reason: impl Into<String>) -> StoreError {
+        StoreError::Foreign {
+            key: format!("{}{name}", self.prefix),
+            reason: reason.into(),
+        }
+    }
+
+    /// Makes `success` on the condition that this manager still holds the epoch.
+    fn fenced(&mut self, success: Vec<RequestOp>) -> Result<i64, StoreError> {
+        let Some((_, revision)) = self.held else {
+            return Err(StoreError::NoEpoch);
+        };
+        let compare = compare_revision(self.key("epoch"), revision);
+        let answer = self.transact(vec![compare], success)?;
+        if answer.succeeded {
+            return Ok(answer.header.map_or(0, |header| header.revision));
+        }
+        self.held = None;
+        // The rows of the failed transaction are not in the store: a later claim reads anew.
+        match self.observe()? {
+            Some(seen) => Err(StoreError::Deposed(seen.epoch)),
+            None => Err(self.foreign("epoch", "it was removed")),
+        }
+    }
+
+    fn transact(
+        &mut self,
+        compare: Vec<Compare>,
+        success: Vec<RequestOp>,
+    ) -> Result<TxnResponse, StoreError> {
+        let request = TxnRequest {
+            compare,
+            success,
+            failure: Vec::new(),
+        };
+        self.runtime.block_on(self.client.txn(request, SLOW))
+    }
+
+    /// Writes the pages in [`EtcdStore::unwritten`], in as few transactions as possible; those of
+    /// one [family] in one, as far as it takes them.
+    fn write(&mut self) -> Result<(), StoreError> {
+        while !self.unwritten.is_empty() {
+            let (names, ops) = self.next_batch()?;
+            let revision = self.fenced(ops)?;
+            for name in names {
+                self.unwritten.remove(&name);
+            }
+            self.compact(revision);
+        }
+        Ok(())
+    }
+
+    /// The pages of the next transaction, and their changes; at least one.
+    fn next_batch(&self) -> Result<(Vec<PageName>, Vec<RequestOp>), StoreError> {
+        let names: Vec<&PageName> = self.unwritten.iter().collect();
+        let (mut batch, mut ops, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for group in names.chunk_by(|one, next| family(one) == family(next)) {
+            let mut encoded = Vec::with_capacity(group.len());
+            for &name in group {
+                let key = self.key(&format!("pages/{name}"));
+                encoded.push((name, op(key, self.pages.encode(name)?)));
+            }
+            let size: usize = encoded.iter().map(|(_, op)| op_size(op)).sum();
+            let fits = ops.len() + encoded.len() <= OPS_MAX && bytes + size <= PAGE_MAX;
+            if !fits && !ops.is_empty() {
+                break;
+            }
+            // Only a family that is too large by itself is torn apart. Rows of their own go first,
+            // so that a row that moves is in two pages between, not in none.
+            encoded.reverse();
+            for (name, op) in encoded {
+                let size = op_size(&op);
+                if !ops.is_empty() && (ops.len() == OPS_MAX || bytes + size > PAGE_MAX) {
+                    return Ok((batch, ops));
+                }
+                batch.push(name.clone());
+                bytes += size;
+                ops.push(op);
+            }
+        }
+        Ok((batch, ops))
+    }
+
+    /// Lets etcd drop values that were replaced before the last compaction: without that, each
+    /// change stays in its database for ever.
+    fn compact(&mut self, revision: i64) {
+        let Some((before, at)) = self.compacted else {
+            self.compacted = Some((revision, now()));
+            return;
+        };
+        if at.elapsed() < COMPACT_EVERY {
+            return;
+        }
+        self.compacted = Some((revision, now()));
+        if let Err(error) = self.runtime.block_on(self.client.compact(before, QUICK)) {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "etcd keeps replaced values"
+            );
+        }
+    }
+}
+
+impl Store for EtcdStore {
+    fn load(&mut self) -> Result<(Persisted, LoadReport), StoreError> {
+        let state = self.read_all()?;
+        let is_fresh = state.is_empty() && state.plan_generation == 0;
+        let report = LoadReport {
+            origin: if is_fresh {
+                Origin::Fresh
+            } else {
+                Origin::Clean
+            },
+            generation: state.plan_generation,
+            ..LoadReport::default()
+        };
+        Ok((state, report))
+    }
+
+    fn commit(&mut self, changes: &ChangeSet) -> Result<(), StoreError> {
+        if self.closed {
+            return Err(StoreError::Closed);
+        }
+        if self.held.is_none() {
+            return Err(StoreError::NoEpoch);
+        }
+        let changed = self.pages.apply(changes);
+        self.unwritten.extend(changed);
+        self.write()?;
+        let generation = changes.plan_generation.unwrap_or(self.generation);
+        if generation != self.generation {
+            let key = self.key("generation");
+            self.fenced(vec![op(key, Some(generation.to_string().into_bytes()))])?;
+            self.generation = generation;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), StoreError> {
+        self.closed = true;
+        self.held = None;
+        Ok(())
+    }
+}
+
+impl SharedStore for EtcdStore {
+    fn observe(&mut self) -> Result<Option<SeenEpoch>, StoreError> {
+        let (mut epoch, mut beat) = (None, 0);
+        for name in ["epoch", "beat"] {
+            for pair in self.read(name, QUICK)? {
+                match self.name_of(&pair)?.as_str() {
+                    "epoch" => {
+                        let read = read_epoch(&text(&pair.value));
+                        let read = read.ok_or_else(|| {
+                            self.corrupt("epoch", "expected number=N holder=GUID")
+                        })?;
+                        epoch = Some((read, pair.mod_revision));
+                    }
+                    "beat" => beat = pair.mod_revision,
+                    _ => {}
+                }
+            }
+        }
+        Ok(epoch.map(|(epoch, revision)| SeenEpoch {
+            epoch,
+            revision,
+            beat,
+        }))
+    }
+
+    fn claim(
+        &mut self,
+        holder: Guid,
+        seen: Option<SeenEpoch>,
+    ) -> Result<Option<Epoch>, StoreError> {
+        // Data that rsm did not write stay as they are.
+        self.read_all()?;
+        let key = self.key("epoch");
+        let compare = match seen {
+            Some(seen) => compare_revision(key.clone(), seen.revision),
+            // A key that was never written has modification revision 0.
+            None => compare_revision(key.clone(), 0),
+        };
+        let epoch = Epoch {
+            number: seen.map_or(0, |seen| seen.epoch.number) + 1,
+            holder,
+        };
+        let value = format!("number={} holder={}", epoch.number, epoch.holder);
+        let success = vec![
+            op(key, Some(value.into_bytes())),
+            op(self.key("format"), Some(FORMAT.into())),
+            op(self.key("beat"), Some(b"0".to_vec())),
+        ];
+        let answer = self.transact(vec![compare], success)?;
+        if !answer.succeeded {
+            return Ok(None);
+        }
+        let revision = answer.header.map_or(0, |header| header.revision);
+        // The holder before may have written until now.
+        self.read_all()?;
+        self.held = Some((epoch, revision));
+        Ok(Some(epoch))
+    }
+
+    fn beat(&mut self) -> Result<(), StoreError> {
+        self.beats += 1;
+        let key = self.key("beat");
+        let value = self.beats.to_string().into_bytes();
+        self.fenced(vec![op(key, Some(value))]).map(drop)
+    }
+
+    fn release(&mut self) {
+        self.held = None;
+    }
+
+    fn state(&self) -> Persisted {
+        // Every row was decoded when it was read, or encoded by this process.
+        let mut state = self.pages.state().unwrap_or_default();
+        state.plan_generation = self.generation;
+        state
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "etcd's database grows in real time"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+fn compare_revision(key: Vec<u8>, revision: i64) -> Compare {
+    Compare {
+        result: CompareResult::Equal.into(),
+        target: CompareTarget::Mod.into(),
+        key,
+        target_union: Some(TargetUnion::ModRevision(revision)),
+    }
+}
+
+/// Puts `value`, or removes the key.
+fn op(key: Vec<u8>, value: Option<Vec<u8>>) -> RequestOp {
+    let request = match value {
+        Some(value) => Op::RequestPut(PutRequest { key, value }),
+        None => Op::RequestDeleteRange(DeleteRangeRequest {
+            key,
+            range_end: Vec::new(),
+        }),
+    };
+    RequestOp {
+        request: Some(request),
+    }
+}
+
+fn op_size(op: &RequestOp) -> usize {
+    match &op.request {
+        Some(Op::RequestPut(put)) => put.key.len() + put.value.len(),
+        Some(Op::RequestDeleteRange(delete)) => delete.key.len(),
+        Some(Op::RequestRange(_)) | None => 0,
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn read_epoch(text: &str) -> Option<Epoch> {
+    let (number, holder) = text.split_once(' ')?;
+    Some(Epoch {
+        number: number.strip_prefix("number=")?.parse().ok()?,
+        holder: holder.strip_prefix("holder=")?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoch_is_read_as_it_is_written_and_other_text_is_none() {
+        let epoch = Epoch {
+            number: 7,
+            holder: Guid(0x0002_c903_0000_0001),
+        };
+        let written = format!("number={} holder={}", epoch.number, epoch.holder);
+        assert_eq!(read_epoch(&written), Some(epoch));
+        for other in [
+            "",
+            "7",
+            "number=x holder=0x1",
+            "number=1 holder=",
+            "number=1",
+        ] {
+            assert_eq!(read_epoch(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,542 @@
+//! The thread that writes a shared store behind the store of this machine.
+//!
+//! ```text
+//!           claim: the epoch is free, its holder's, or of a silent master
+//! Watching ──────────────────────────────────────────────────────────────▶ Holding
+//!    ▲  │ claim: unreachable, or the holder lives     every second             │
+//!    │  └────────────────────▶ Wanting ────────────────────────────────────────▶│
+//!    └──────────────────── release, or another manager claimed the epoch ◀──────┘
+//! ```
+//!
+//! While it holds the epoch it writes what commits have changed, in groups, and shows every
+//! [`BEAT`] that it lives; each write fails once another manager has claimed the epoch. While it
+//! watches, it reads the epoch as often, so that it knows whether the holder lives. No caller waits
+//! for it.
+
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use rsm_ids::Guid;
+
+use super::{ChangeSet, Epoch, LOCAL_TABLES, Persisted, SeenEpoch, SharedStore, StoreError};
+
+/// How long a change waits for others, to share their transaction.
+const GROUP: Duration = Duration::from_millis(5);
+
+/// Time between two signs of life of the holder, and between two looks at them.
+pub const BEAT: Duration = Duration::from_millis(250);
+
+/// A holder that has shown no sign of life for so long is gone.
+pub const STALE: Duration = Duration::from_secs(3);
+
+/// Time between two attempts after the store did not answer, or did not give the epoch.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// The longest that changes wait in good order. Beyond it the store is behind.
+const BEHIND: Duration = Duration::from_secs(5);
+
+/// Why a manager claims the epoch.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// The GUID of this manager.
+    pub own: Guid,
+    /// The master that no longer answers, whose epoch ends with this claim. Without one, only an
+    /// epoch ends whose holder shows no sign of life.
+    pub over: Option<Guid>,
+    /// The state of this machine.
+    pub state: Persisted,
+    /// The number of the last epoch that this machine held; 0: none. If it is still the last one,
+    /// `state` is newer than the shared store.
+    pub held_before: u64,
+}
+
+/// What the thread tells.
+#[derive(Debug)]
+pub enum ReplicaEvent {
+    /// The claim succeeded.
+    Granted {
+        /// The new epoch.
+        epoch: Epoch,
+        /// The state to continue with, where another manager has written the store since.
+        state: Option<Box<Persisted>>,
+    },
+    /// The claim failed: this manager holds the epoch, and is alive. A claim that is over no master
+    /// is repeated.
+    Refused(Epoch),
+    /// The store does not answer, or cannot be used. A claim is repeated.
+    Unreachable,
+    /// A check found that the epoch is still this manager's.
+    Held,
+    /// Another manager claimed the epoch.
+    Deposed(Epoch),
+    /// The epoch as this manager, which does not hold it, sees it; told when it changes.
+    Seen(Option<Epoch>),
+    /// How the shared store does; told when it changes.
+    Health(Health),
+}
+
+/// How the shared store does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Health {
+    /// It follows.
+    Good,
+    /// It answers, but changes wait for longer than [`BEHIND`].
+    Behind,
+    /// It cannot be used; the reason in words.
+    Failing(String),
+}
+
+/// Rows that wait to be written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Lag {
+    /// How many.
+    pub rows: usize,
+    /// For how long the first of them has waited.
+    pub oldest: Duration,
+}
+
+enum Order {
+    Claim(Box<Claim>),
+    Check,
+    Release,
+}
+
+#[derive(Default)]
+struct Waiting {
+    changes: ChangeSet,
+    /// Rows under way to the store.
+    in_flight: usize,
+    /// When the first of the changes came.
+    since: Option<Instant>,
+    orders: Vec<Order>,
+    /// Whether changes are kept: from a claim to the end of the epoch.
+    keeps: bool,
+    closing: bool,
+}
+
+#[derive(Default)]
+struct Mailbox {
+    waiting: Mutex<Waiting>,
+    bell: Condvar,
+}
+
+/// Access to the thread. Clones share it.
+#[derive(Clone)]
+pub struct ReplicaHandle {
+    mailbox: Arc<Mailbox>,
+    thread: Arc<Mutex<Option<JoinHandle<()>>>>,
+}
+
+impl ReplicaHandle {
+    /// Starts the thread; `tell` takes what it tells, and must not wait.
+    ///
+    /// # Errors
+    /// The operating system cannot start a thread.
+    pub fn start(
+        store: Box<dyn SharedStore>,
+        tell: Box<dyn Fn(ReplicaEvent) + Send>,
+    ) -> std::io::Result<ReplicaHandle> {
+        let mailbox = Arc::new(Mailbox::default());
+        let worker = Worker {
+            store,
+            mailbox: mailbox.clone(),
+            tell,
+            holds: None,
+            wants: None,
+            seen: None,
+            seen_at: now(),
+            due: now(),
+            health: Health::Good,
+        };
+        let thread = Builder::new()
+            .name("shared-store".to_owned())
+            .spawn(move || worker.run())?;
+        Ok(ReplicaHandle {
+            mailbox,
+            thread: Arc::new(Mutex::new(Some(thread))),
+        })
+    }
+
+    /// Takes changes to write, if this manager holds the epoch or has claimed it. Does not wait.
+    pub fn put(&self, changes: ChangeSet) {
+        let mut waiting = self.mailbox.waiting.lock();
+        if !waiting.keeps || changes.is_empty() {
+            return;
+        }
+        waiting.changes.merge(changes);
+        waiting.since.get_or_insert_with(now);
+        self.mailbox.bell.notify_one();
+    }
+
+    /// Claims the epoch. Does not wait.
+    pub fn claim(&self, claim: Claim) {
+        let mut waiting = self.mailbox.waiting.lock();
+        waiting.keeps = true;
+        waiting.changes = ChangeSet::new();
+        waiting.since = None;
+        waiting.orders.push(Order::Claim(Box::new(claim)));
+        self.mailbox.bell.notify_one();
+    }
+
+    /// Asks whether the epoch is still this manager's. Does not wait.
+    pub fn check(&self) {
+        self.mailbox.waiting.lock().orders.push(Order::Check);
+        self.mailbox.bell.notify_one();
+    }
+
+    /// Gives the epoch up: another manager is master. Does not wait.
+    pub fn release(&self) {
+        let mut waiting = self.mailbox.waiting.lock();
+        waiting.drop_changes();
+        waiting.orders.push(Order::Release);
+        self.mailbox.bell.notify_one();
+    }
+
+    /// What waits to be written.
+    pub fn lag(&self) -> Lag {
+        self.mailbox.waiting.lock().lag()
+    }
+
+    /// Writes what waits, once, and ends the thread.
+    pub fn close(&self) {
+        self.mailbox.waiting.lock().closing = true;
+        self.mailbox.bell.notify_one();
+        let thread = self.thread.lock().take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread of the shared store panicked");
+        }
+    }
+}
+
+impl Waiting {
+    fn drop_changes(&mut self) {
+        self.keeps = false;
+        self.changes = ChangeSet::new();
+        self.since = None;
+    }
+
+    fn lag(&self) -> Lag {
+        Lag {
+            rows: self.changes.len() + self.in_flight,
+            oldest: self.since.map_or(Duration::ZERO, |since| since.elapsed()),
+        }
+    }
+}
+
+/// State of the thread.
+struct Worker {
+    store: Box<dyn SharedStore>,
+    mailbox: Arc<Mailbox>,
+    tell: Box<dyn Fn(ReplicaEvent) + Send>,
+    /// The epoch that this manager holds.
+    holds: Option<Epoch>,
+    /// The claim that has not succeeded yet.
+    wants: Option<Box<Claim>>,
+    /// The epoch at the last look.
+    seen: Option<SeenEpoch>,
+    /// When `seen` last changed, or could not be read.
+    seen_at: Instant,
+    /// When the next beat, look or attempt is due.
+    due: Instant,
+    health: Health,
+}
+
+impl Worker {
+    fn run(mut self) {
+        loop {
+            let (orders, is_closing) = self.wait();
+            for order in orders {
+                self.obey(order);
+            }
+            if is_closing {
+                if self.holds.is_some() {
+                    self.write();
+                }
+                if let Err(error) = self.store.close() {
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        "cannot close the shared store"
+                    );
+                }
+                return;
+            }
+            if self.holds.is_some() {
+                self.write();
+            } else if now() >= self.due {
+                match self.wants.take() {
+                    Some(claim) => self.try_claim(claim, Attempt::Later),
+                    None => self.watch(),
+                }
+            }
+        }
+    }
+
+    /// Waits for an order, for changes to write, or until something is due.
+    fn wait(&self) -> (Vec<Order>, bool) {
+        let mut waiting = self.mailbox.waiting.lock();
+        loop {
+            let present = now();
+            let is_failing = matches!(self.health, Health::Failing(_));
+            let group = waiting
+                .since
+                .filter(|_| self.holds.is_some() && !is_failing);
+            let until = group.map_or(self.due, |since| self.due.min(since + GROUP));
+            if !waiting.orders.is_empty() || waiting.closing || until <= present {
+                return (std::mem::take(&mut waiting.orders), waiting.closing);
+            }
+            self.mailbox.bell.wait_until(&mut waiting, until);
+        }
+    }
+
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::Claim(claim) => self.try_claim(claim, Attempt::First),
+            Order::Check => self.check(),
+            Order::Release => {
+                self.store.release();
+                (self.holds, self.wants) = (None, None);
+                self.due = now();
+            }
+        }
+    }
+
+    /// Claims the epoch for the first time or once more.
+    fn try_claim(&mut self, claim: Box<Claim>, attempt: Attempt) {
+        self.due = now() + AGAIN;
+        let outcome = self.claim(&claim);
+        let (epoch, before) = match outcome {
+            Ok(Ok(granted)) => granted,
+            Ok(Err(holder)) => {
+                self.note(Health::Good);
+                // The core of a standby looks for the new master first.
+                let is_over = claim.over.is_some();
+                if is_over {
+                    self.mailbox.waiting.lock().drop_changes();
+                } else {
+                    self.wants = Some(claim);
+                }
+                if attempt == Attempt::First {
+                    (self.tell)(ReplicaEvent::Refused(holder));
+                }
+                return;
+            }
+            Err(error) => {
+                self.fail(&error);
+                self.wants = Some(Box::new(Claim {
+                    over: None,
+                    ..*claim
+                }));
+                if attempt == Attempt::First {
+                    (self.tell)(ReplicaEvent::Unreachable);
+                }
+                return;
+            }
+        };
+        self.note(Health::Good);
+        self.holds = Some(epoch);
+        self.due = now();
+        let is_newest = before
+            .is_none_or(|before| before.holder == claim.own && before.number == claim.held_before);
+        let shared = self.store.state();
+        let state = self.settle(*claim, shared, is_newest, attempt);
+        tracing::info!(%epoch, "this manager holds the epoch of the shared store");
+        (self.tell)(ReplicaEvent::Granted { epoch, state });
+    }
+
+    /// Decides which state counts: that of this machine, which is returned as `None` and replaces
+    /// the shared one, or the shared one.
+    fn settle(
+        &self,
+        claim: Claim,
+        shared: Persisted,
+        is_newest: bool,
+        attempt: Attempt,
+    ) -> Option<Box<Persisted>> {
+        let mut waiting = self.mailbox.waiting.lock();
+        let later = std::mem::take(&mut waiting.changes);
+        waiting.since = None;
+        if !is_newest && attempt == Attempt::First {
+            return Some(Box::new(shared));
+        }
+        let mut own = claim.state;
+        own.apply(&later);
+        let wanted = if is_newest {
+            own
+        } else {
+            // This manager has been master since, without the shared store: what it registered
+            // counts, and so does what only the shared store has.
+            let mut both = shared.clone();
+            both.apply(&ChangeSet::between(
+                &Persisted::default(),
+                &own,
+                LOCAL_TABLES,
+            ));
+            both
+        };
+        waiting.changes = ChangeSet::between(&shared, &wanted, LOCAL_TABLES);
+        if !waiting.changes.is_empty() {
+            waiting.since = Some(now());
+        }
+        (!is_newest).then(|| Box::new(wanted))
+    }
+
+    /// The new epoch and the one before, or the holder that is alive.
+    fn claim(
+        &mut self,
+        claim: &Claim,
+    ) -> Result<Result<(Epoch, Option<Epoch>), Epoch>, StoreError> {
+        let seen = self.look()?;
+        if let Some(SeenEpoch { epoch, .. }) = seen {
+            let ends = epoch.holder == claim.own
+                || Some(epoch.holder) == claim.over
+                || self.seen_at.elapsed() >= STALE;
+            if !ends {
+                return Ok(Err(epoch));
+            }
+        }
+        match self.store.claim(claim.own, seen)? {
+            Some(epoch) => Ok(Ok((epoch, seen.map(|seen| seen.epoch)))),
+            // Another manager was faster.
+            None => match self.look()? {
+                Some(seen) => Ok(Err(seen.epoch)),
+                None => Err(StoreError::NoEpoch),
+            },
+        }
+    }
+
+    /// Reads the epoch, and notes when it or its beat changed.
+    fn look(&mut self) -> Result<Option<SeenEpoch>, StoreError> {
+        let seen = self.store.observe();
+        match &seen {
+            Ok(seen) if *seen == self.seen => {}
+            Ok(seen) => {
+                let before = self.seen.map(|seen| seen.epoch);
+                (self.seen, self.seen_at) = (*seen, now());
+                let epoch = seen.map(|seen| seen.epoch);
+                if epoch != before {
+                    (self.tell)(ReplicaEvent::Seen(epoch));
+                }
+            }
+            // Silence of the store is no silence of the holder.
+            Err(_) => self.seen_at = now(),
+        }
+        seen
+    }
+
+    fn watch(&mut self) {
+        self.due = now() + BEAT;
+        match self.look() {
+            Ok(_) => self.note(Health::Good),
+            Err(error) => {
+                self.fail(&error);
+                self.due = now() + AGAIN;
+            }
+        }
+    }
+
+    fn check(&mut self) {
+        let event = match (self.look(), self.holds) {
+            (Err(error), _) => {
+                self.fail(&error);
+                ReplicaEvent::Unreachable
+            }
+            (Ok(Some(seen)), Some(own)) if seen.epoch == own => ReplicaEvent::Held,
+            (Ok(Some(seen)), _) => return self.depose(seen.epoch),
+            (Ok(None), _) => ReplicaEvent::Unreachable,
+        };
+        (self.tell)(event);
+    }
+
+    fn depose(&mut self, by: Epoch) {
+        self.store.release();
+        (self.holds, self.wants) = (None, None);
+        self.mailbox.waiting.lock().drop_changes();
+        self.due = now();
+        (self.tell)(ReplicaEvent::Deposed(by));
+    }
+
+    /// Writes the changes that wait; without any, shows every [`BEAT`] that this manager lives.
+    fn write(&mut self) {
+        let (changes, since) = {
+            let mut waiting = self.mailbox.waiting.lock();
+            let changes = std::mem::take(&mut waiting.changes);
+            waiting.in_flight = changes.len();
+            (changes, waiting.since)
+        };
+        let is_due = now() >= self.due;
+        let written = match changes.is_empty() {
+            true if !is_due => return,
+            true => self.store.beat(),
+            // Many transactions can make one commit; a sign of life goes before it.
+            false if is_due => self.store.beat().and_then(|()| self.store.commit(&changes)),
+            false => self.store.commit(&changes),
+        };
+        if is_due {
+            self.due = now() + BEAT;
+        }
+        let mut waiting = self.mailbox.waiting.lock();
+        waiting.in_flight = 0;
+        let later = std::mem::take(&mut waiting.changes);
+        match written {
+            Ok(()) => {
+                waiting.since = (!later.is_empty()).then(now);
+                waiting.changes = later;
+                drop(waiting);
+                let is_behind = since.is_some_and(|since| since.elapsed() > BEHIND);
+                self.note(if is_behind {
+                    Health::Behind
+                } else {
+                    Health::Good
+                });
+            }
+            Err(StoreError::Deposed(by)) => {
+                drop(waiting);
+                self.depose(by);
+            }
+            Err(error) => {
+                let mut all = changes;
+                all.merge(later);
+                waiting.changes = all;
+                waiting.since = since.or(waiting.since);
+                drop(waiting);
+                self.fail(&error);
+                self.due = now() + AGAIN;
+            }
+        }
+    }
+
+    fn fail(&mut self, error: &StoreError) {
+        let cause = std::error::Error::source(error);
+        let text = cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
+        self.note(Health::Failing(text));
+    }
+
+    fn note(&mut self, health: Health) {
+        let is_news = match (&self.health, &health) {
+            // The reasons of several endpoints take turns.
+            (Health::Failing(_), Health::Failing(_)) => false,
+            (before, now) => before != now,
+        };
+        if is_news {
+            self.health = health.clone();
+            (self.tell)(ReplicaEvent::Health(health));
+        }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the thread runs in real time, as etcd does"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Whether the core waits for the outcome of a claim.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Attempt {
+    First,
+    Later,
+}

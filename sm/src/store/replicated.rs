@@ -1,0 +1,39 @@
+//! A store on this machine that a shared store follows.
+
+use super::replica::ReplicaHandle;
+use super::{ChangeSet, LoadReport, Persisted, Store, StoreError};
+
+/// Tables that mean something only beside the journal and the database of this machine.
+pub const LOCAL_TABLES: &[&str] = &["journal", "shared-epoch"];
+
+/// Stores on this machine, then hands the batch to the thread that writes the shared store. A
+/// commit never waits for the shared store.
+pub struct Replicated {
+    local: Box<dyn Store>,
+    replica: ReplicaHandle,
+}
+
+impl Replicated {
+    /// `local`, followed by `replica`.
+    pub fn new(local: Box<dyn Store>, replica: ReplicaHandle) -> Replicated {
+        Replicated { local, replica }
+    }
+}
+
+impl Store for Replicated {
+    fn load(&mut self) -> Result<(Persisted, LoadReport), StoreError> {
+        self.local.load()
+    }
+
+    fn commit(&mut self, changes: &ChangeSet) -> Result<(), StoreError> {
+        // Also while this disk is full: the shared store may have room.
+        self.replica.put(changes.clone().without(LOCAL_TABLES));
+        self.local.commit(changes)
+    }
+
+    fn close(&mut self) -> Result<(), StoreError> {
+        let closed = self.local.close();
+        self.replica.close();
+        closed
+    }
+}

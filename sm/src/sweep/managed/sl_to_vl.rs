@@ -1,0 +1,107 @@
+//! SLtoVLMappingTable, with the operator's VL of each SL: of channel adapters, routers and enhanced
+//! ports 0, and from every input of a switch to every output whose link is up. Where the engine
+//! needs tables of its own, those of switches are in [`crate::sweep::sl2vl`].
+
+use std::collections::BTreeSet;
+
+use rsm_ids::{PortKey, PortNum};
+use rsm_mad::wire::attr::{Attribute, CapabilityMask, PortInfo, SlToVlMapping};
+
+use super::super::inventory::{InventoryNode, InventorySwitch};
+use super::{Managed, Origin, Source};
+use crate::habits::DeviceHabit;
+use crate::qos::PortTables;
+
+/// The block that stands for all inputs of a switch.
+const ALL_INPUTS: u16 = 0x100;
+
+/// The only block of a port that is not one of a switch.
+const END_PORT: u16 = 0x200;
+
+/// SLtoVLMappingTable (IBA 14.2.5.8). A port is the output; a block is the input, or all of them.
+pub(super) const SL_TO_VL: Managed = Managed {
+    attribute: SlToVlMapping::ID,
+    reason: "VLs of SLs differ",
+    origin: Origin::Qos,
+    modifier: |key, block| match block {
+        END_PORT => 0,
+        ALL_INPUTS => SlToVlMapping::modifier_all_inputs(key.port),
+        input => SlToVlMapping::modifier(PortNum(input as u8), key.port),
+    },
+    is_readable: |block| block != ALL_INPUTS,
+    habit: |block| {
+        Some(match block {
+            ALL_INPUTS => DeviceHabit::RefusesOptimizedSlToVl,
+            _ => DeviceHabit::RefusesSlToVl,
+        })
+    },
+    blocks: |source, key, _| blocks(source, key).unwrap_or_default(),
+    content: |source, key, _, _| {
+        let mut mapping = SlToVlMapping::default();
+        let tables = PortTables::of(source.qos?, source.inventory, key)?;
+        mapping.set_vls(tables.row());
+        Some(*mapping.as_data())
+    },
+    agrees: |_, held, wanted| {
+        let [held, wanted] = [held, wanted].map(|data| SlToVlMapping::from_data(data).vls());
+        held == wanted
+    },
+};
+
+fn blocks(source: &Source<'_>, key: PortKey) -> Option<BTreeSet<u16>> {
+    PortTables::of(source.qos?, source.inventory, key)?;
+    let node = source.inventory.node(key.node)?;
+    let Some(switch) = &node.switch else {
+        return maps(node.port(key.port)?.info.as_ref()?).then(|| BTreeSet::from([END_PORT]));
+    };
+    let is_base = key.port == PortNum::ZERO && !switch.info.enhanced_port0();
+    let maps = node.port(PortNum::ZERO)?.info.as_ref().is_some_and(maps);
+    if is_base || !maps || source.engine_has_lanes {
+        return None;
+    }
+    if takes_all_inputs(source, key, switch) {
+        return Some(BTreeSet::from([ALL_INPUTS]));
+    }
+    Some(inputs(node, key.port).collect())
+}
+
+/// The outputs of a switch to which packets go from the port `key`, as blocks of this attribute:
+/// until that port answers, they are not planned.
+pub(super) fn from_input(source: &Source<'_>, key: PortKey) -> Vec<(PortKey, u16)> {
+    let node = source.inventory.node(key.node);
+    let Some(node) = node.filter(|node| node.is_switch() && key.port != PortNum::ZERO) else {
+        return Vec::new();
+    };
+    let block = u16::from(key.port.0);
+    let ports = (0..=u8::MAX).take(node.ports.len());
+    let outputs = ports.map(|port| PortKey::new(key.node, PortNum(port)));
+    let has_own = |output: &PortKey| {
+        *output != key && blocks(source, *output).is_some_and(|blocks| blocks.contains(&block))
+    };
+    outputs
+        .filter(has_own)
+        .map(|output| (output, block))
+        .collect()
+}
+
+/// IsSLMappingSupported, of a switch that of port 0.
+fn maps(info: &PortInfo) -> bool {
+    let capabilities = info.capability_mask();
+    capabilities.contains(CapabilityMask::IS_SL_MAPPING_SUPPORTED)
+}
+
+fn takes_all_inputs(source: &Source<'_>, key: PortKey, switch: &InventorySwitch) -> bool {
+    source.qos.is_some_and(|qos| qos.optimized)
+        && switch.info.optimized_sl_to_vl_mapping_programming() != 0
+        && !(source.inventory).has_habit(key, DeviceHabit::RefusesOptimizedSlToVl)
+}
+
+/// The inputs from which packets go to an output: the switch's own port 0, and each other port
+/// whose link is up.
+fn inputs(node: &InventoryNode, output: PortNum) -> impl Iterator<Item = u16> {
+    let up = node.external_ports().filter(|(_, port)| port.is_up());
+    let others = up.map(|(number, _)| number);
+    let all = std::iter::once(PortNum::ZERO).chain(others);
+    all.filter(move |&input| input != output || output == PortNum::ZERO)
+        .map(|input| u16::from(input.0))
+}

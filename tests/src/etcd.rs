@@ -1,0 +1,207 @@
+//! A cluster of etcd on loopback.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::clock::wait_for_every;
+use crate::error::Error;
+use crate::peer::program_path;
+use crate::process::{Finished, Invocation, Running};
+
+/// What the tests of the shared store need.
+pub const PEERS: &[&str] = &["etcd", "etcdctl", "openssl"];
+
+/// How long the cluster may take to elect a leader.
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// How long a command may take.
+const COMMAND_LIMIT: Duration = Duration::from_secs(30);
+
+/// Time between two looks.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A cluster. Dropping it kills its members.
+#[derive(Debug)]
+pub struct Etcd {
+    // Fields drop in this order: the members before their files.
+    members: Vec<Member>,
+    directory: TempDir,
+}
+
+#[derive(Debug)]
+struct Member {
+    invocation: Invocation,
+    process: Option<Running>,
+    endpoint: String,
+}
+
+impl Etcd {
+    /// Starts `count` members, and waits until they answer.
+    ///
+    /// # Errors
+    /// They cannot be started, or do not answer in time.
+    pub fn start(count: usize) -> Result<Etcd, Error> {
+        Etcd::start_with(count, "http", |_| Vec::new())
+    }
+
+    /// As [`Etcd::start`], for clients of `scheme`, with further arguments; they may name files in
+    /// the cluster's directory.
+    ///
+    /// # Errors
+    /// As [`Etcd::start`].
+    pub fn start_with(
+        count: usize,
+        scheme: &str,
+        arguments: impl Fn(&Path) -> Vec<String>,
+    ) -> Result<Etcd, Error> {
+        let directory = tempfile::Builder::new().prefix("rsm-etcd-").tempdir();
+        let directory = directory.map_err(|source| Error::Write {
+            path: std::env::temp_dir(),
+            source,
+        })?;
+        let more = arguments(directory.path());
+        let ports = free_ports(2 * count).map_err(|source| Error::Read {
+            path: PathBuf::from("127.0.0.1:0"),
+            source,
+        })?;
+        let peer = |number: usize| format!("http://127.0.0.1:{}", ports[2 * number]);
+        let cluster: Vec<String> = (0..count)
+            .map(|number| format!("m{number}={}", peer(number)))
+            .collect();
+        let members = (0..count).map(|number| {
+            let endpoint = format!("{scheme}://127.0.0.1:{}", ports[2 * number + 1]);
+            let name = format!("m{number}");
+            let peer = peer(number);
+            let invocation = Invocation::new(program_path("etcd"), directory.path())
+                .args(["--name", &name, "--data-dir", &name])
+                .args(["--listen-client-urls", &endpoint])
+                .args(["--advertise-client-urls", &endpoint])
+                .args(["--listen-peer-urls", &peer])
+                .args(["--initial-advertise-peer-urls", &peer])
+                .args(["--initial-cluster", &cluster.join(",")])
+                .args(["--heartbeat-interval", "50", "--election-timeout", "500"])
+                .args([
+                    "--logger",
+                    "zap",
+                    "--log-level",
+                    "error",
+                    "--unsafe-no-fsync",
+                ])
+                .args(&more);
+            let process = Some(invocation.spawn()?);
+            Ok(Member {
+                invocation,
+                process,
+                endpoint,
+            })
+        });
+        let etcd = Etcd {
+            members: members.collect::<Result<_, Error>>()?,
+            directory,
+        };
+        if scheme == "http" {
+            etcd.wait_healthy()?;
+        }
+        Ok(etcd)
+    }
+
+    /// Waits until the cluster answers.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn wait_healthy(&self) -> Result<(), Error> {
+        let healthy = || self.ctl(&["get", "any"]).ok().map(drop);
+        wait_for_every(LOOK, START_LIMIT, healthy).ok_or_else(|| Error::Failed {
+            command: "etcd".into(),
+            outcome: "not healthy".into(),
+            output: self.log(),
+        })
+    }
+
+    /// The members' standard error.
+    #[must_use]
+    pub fn log(&self) -> String {
+        let running = self
+            .members
+            .iter()
+            .filter_map(|member| member.process.as_ref());
+        running.map(Running::stderr_so_far).collect()
+    }
+
+    /// The endpoints of clients.
+    #[must_use]
+    pub fn endpoints(&self) -> Vec<String> {
+        let members = self.members.iter();
+        members.map(|member| member.endpoint.clone()).collect()
+    }
+
+    /// The directory of its files.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Kills a member.
+    ///
+    /// # Errors
+    /// The kernel reports no exit status.
+    pub fn kill(&mut self, number: usize) -> Result<(), Error> {
+        let process = self.members[number].process.take();
+        process.map_or(Ok(()), |process| process.kill().map(drop))
+    }
+
+    /// Starts a killed member again, with its data.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn restart(&mut self, number: usize) -> Result<(), Error> {
+        let member = &mut self.members[number];
+        member.process = Some(member.invocation.spawn()?);
+        Ok(())
+    }
+
+    /// Stops all members (SIGSTOP): their connections stay, and do not answer.
+    pub fn suspend(&self) {
+        for member in &self.members {
+            if let Some(process) = &member.process {
+                process.suspend();
+            }
+        }
+    }
+
+    /// Lets them go on.
+    pub fn resume(&self) {
+        for member in &self.members {
+            if let Some(process) = &member.process {
+                process.resume();
+            }
+        }
+    }
+
+    /// Runs etcdctl on the cluster.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn ctl(&self, arguments: &[&str]) -> Result<Finished, Error> {
+        Invocation::new(program_path("etcdctl"), self.directory.path())
+            .env("ETCDCTL_API", "3")
+            .args(["--command-timeout", "2s", "--endpoints"])
+            .arg(self.endpoints().join(","))
+            .args(arguments)
+            .run(COMMAND_LIMIT)?
+            .success()
+    }
+}
+
+/// Ports that are free now.
+fn free_ports(count: usize) -> std::io::Result<Vec<u16>> {
+    let listeners: std::io::Result<Vec<TcpListener>> = (0..count)
+        .map(|_| TcpListener::bind("127.0.0.1:0"))
+        .collect();
+    let ports = listeners?;
+    let ports = ports.iter().map(|port| Ok(port.local_addr()?.port()));
+    ports.collect()
+}

@@ -1,0 +1,268 @@
+//! Chromium by WebDriver (W3C).
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::http::{Answer, exchange};
+use crate::clock::{Stopwatch, wait_for_every};
+use crate::peer::program_path;
+use crate::process::{Invocation, Running};
+
+/// The programs that a browser needs.
+pub const PEERS: &[&str] = &["chromium", "chromedriver"];
+
+/// How long a condition of a page may take.
+const LIMIT: Duration = Duration::from_secs(30);
+
+const POLL: Duration = Duration::from_millis(50);
+
+/// The key under which WebDriver names elements.
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+
+/// Chromium asks no server but the page's, and keeps nothing.
+const ARGUMENTS: [&str; 10] = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--no-proxy-server",
+];
+
+/// What the system prefers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Colours {
+    /// Light.
+    Light,
+    /// Dark.
+    Dark,
+}
+
+/// A browser with one page. It ends when dropped.
+pub struct Browser {
+    address: String,
+    session: String,
+    /// Ends before its folder goes.
+    _driver: Running,
+    _profile: TempDir,
+}
+
+/// An element of the page.
+#[derive(Debug, Clone)]
+pub struct Element(String);
+
+impl Browser {
+    /// Starts a browser with a window of so many pixels.
+    ///
+    /// # Panics
+    ///
+    /// When it does not start.
+    #[must_use]
+    pub fn start(width: u32, height: u32, colours: Colours) -> Browser {
+        let profile = tempfile::tempdir().expect("there is room for a folder");
+        let port = free_port();
+        let driver = Invocation::new(program_path("chromedriver"), profile.path());
+        let driver = driver.arg(format!("--port={port}")).spawn();
+        let driver = driver.expect("chromedriver can be started");
+        let address = format!("127.0.0.1:{port}");
+        let ready = wait_for_every(POLL, LIMIT, || {
+            let status = call(&address, "GET", "/status", None);
+            (status["ready"] == true).then_some(())
+        });
+        assert!(ready.is_some(), "chromedriver: {}", driver.stderr_so_far());
+        let mut arguments: Vec<String> = ARGUMENTS.map(str::to_owned).to_vec();
+        arguments.push(format!("--window-size={width},{height}"));
+        let folder = profile.path().join("profile");
+        arguments.push(format!("--user-data-dir={}", folder.display()));
+        if colours == Colours::Dark {
+            arguments.push("--force-dark-mode".to_owned());
+            arguments.push("--blink-settings=preferredColorScheme=0".to_owned());
+        }
+        let options = json!({"capabilities": {"alwaysMatch": {
+            "browserName": "chrome",
+            "goog:chromeOptions": {"binary": program_path("chromium"), "args": arguments},
+            "goog:loggingPrefs": {"browser": "ALL"},
+        }}});
+        let session = call(&address, "POST", "/session", Some(&options));
+        let Some(id) = session["sessionId"].as_str() else {
+            panic!("no session: {session} {}", driver.stdout_so_far());
+        };
+        Browser {
+            session: format!("/session/{id}"),
+            address,
+            _driver: driver,
+            _profile: profile,
+        }
+    }
+
+    fn command(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
+        call(
+            &self.address,
+            method,
+            &format!("{}{path}", self.session),
+            body,
+        )
+    }
+
+    /// Opens an address.
+    pub fn open(&self, url: &str) {
+        self.command("POST", "/url", Some(&json!({ "url": url })));
+    }
+
+    /// The result of a script's `return`.
+    #[must_use]
+    pub fn run(&self, script: &str) -> Value {
+        self.command(
+            "POST",
+            "/execute/sync",
+            Some(&json!({ "script": script, "args": [] })),
+        )
+    }
+
+    /// Waits until a script returns something true, and gives it.
+    ///
+    /// # Panics
+    ///
+    /// When it takes too long.
+    pub fn wait(&self, what: &str, script: &str) -> Value {
+        let found = wait_for_every(POLL, LIMIT, || {
+            let value = self.run(script);
+            let is_true = !matches!(value, Value::Null | Value::Bool(false));
+            (is_true && value != "" && value.get("error").is_none()).then_some(value)
+        });
+        found.unwrap_or_else(|| {
+            panic!(
+                "{what}: not within {LIMIT:?}; page:\n{}",
+                self.run("return document.body.innerText")
+            )
+        })
+    }
+
+    /// Waits for an element by its CSS selector.
+    pub fn find(&self, selector: &str) -> Element {
+        let script = format!("return document.querySelector({})", json!(selector));
+        let found = self.wait(selector, &script);
+        Element(found[ELEMENT].as_str().unwrap_or_default().to_owned())
+    }
+
+    /// Types into an element. `\u{e007}` is Enter, as WebDriver numbers keys.
+    pub fn type_into(&self, element: &Element, text: &str) {
+        let path = format!("/element/{}/value", element.0);
+        self.command("POST", &path, Some(&json!({ "text": text })));
+    }
+
+    /// Clicks an element.
+    pub fn click(&self, element: &Element) {
+        let path = format!("/element/{}/click", element.0);
+        self.command("POST", &path, Some(&json!({})));
+    }
+
+    /// The text of the first element of a selector, as it is shown.
+    #[must_use]
+    pub fn text(&self, selector: &str) -> String {
+        let script = format!(
+            "return document.querySelector({})?.innerText ?? ''",
+            json!(selector)
+        );
+        self.run(&script).as_str().unwrap_or_default().to_owned()
+    }
+
+    /// What the browser has complained of since the last call: errors of scripts, of loading, and
+    /// breaches of the content security policy.
+    #[must_use]
+    pub fn complaints(&self) -> Vec<String> {
+        let log = self.command("POST", "/se/log", Some(&json!({ "type": "browser" })));
+        let entries = log.as_array().cloned().unwrap_or_default();
+        let bad = entries
+            .iter()
+            .filter(|entry| entry["level"] == "SEVERE" || entry["level"] == "WARNING");
+        bad.map(|entry| entry["message"].to_string()).collect()
+    }
+
+    /// Writes a picture of the window (PNG).
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be written.
+    pub fn screenshot(&self, file: &Path) {
+        let shot = self.command("GET", "/screenshot", None);
+        let bytes = base64(shot.as_str().unwrap_or_default());
+        std::fs::write(file, bytes).expect("there is room for a picture");
+    }
+
+    /// How long a condition takes to hold.
+    ///
+    /// # Panics
+    ///
+    /// When it takes too long.
+    #[must_use]
+    pub fn time(&self, what: &str, script: &str) -> Duration {
+        let stopwatch = Stopwatch::start();
+        self.wait(what, script);
+        stopwatch.elapsed()
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // Ends Chromium; the driver is killed after it.
+        self.command("DELETE", "", None);
+    }
+}
+
+/// The `value` of an answer of the driver.
+fn call(address: &str, method: &str, path: &str, body: Option<&Value>) -> Value {
+    let body = body.map(Value::to_string).unwrap_or_default();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let answer: Answer = exchange(address, request.as_bytes());
+    answer.json()["value"].take()
+}
+
+/// A port that is free now.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+    listener.local_addr().expect("it is bound").port()
+}
+
+/// The bytes of a text in base64 (RFC 4648), with or without padding.
+fn base64(text: &str) -> Vec<u8> {
+    let digit = |byte: u8| match byte {
+        b'A'..=b'Z' => Some(byte - b'A'),
+        b'a'..=b'z' => Some(byte - b'a' + 26),
+        b'0'..=b'9' => Some(byte - b'0' + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        _ => None,
+    };
+    let digits: Vec<u32> = text.bytes().filter_map(digit).map(u32::from).collect();
+    let mut bytes = Vec::with_capacity(digits.len() * 3 / 4);
+    for four in digits.chunks(4) {
+        let bits = four.iter().fold(0, |bits, digit| bits << 6 | digit) << (6 * (4 - four.len()));
+        let [_, first, second, third] = bits.to_be_bytes();
+        bytes.extend_from_slice(&[first, second, third][..four.len() * 6 / 8]);
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::base64;
+
+    #[test]
+    fn pictures_come_as_base64() {
+        assert_eq!(base64("aGVsbG8="), b"hello");
+        assert_eq!(base64("aGVsbG8h"), b"hello!");
+        assert_eq!(base64("aGk"), b"hi");
+    }
+}

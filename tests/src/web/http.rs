@@ -1,0 +1,132 @@
+//! HTTP/1.1, one request a connection.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// An answer of a server.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The status; 0 where the connection ended without an answer.
+    pub status: u16,
+    /// Names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body, chunks put together.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// The first header of this name.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// The body as text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The body as JSON; null where it is none.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+}
+
+/// GETs a path.
+#[must_use]
+pub fn get(address: &str, path: &str) -> Answer {
+    get_with(address, path, &[("host", address)])
+}
+
+/// GETs a path with these headers only.
+#[must_use]
+pub fn get_with(address: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+    let mut request = format!("GET {path} HTTP/1.1\r\nconnection: close\r\n");
+    for (name, value) in headers {
+        request += &format!("{name}: {value}\r\n");
+    }
+    exchange(address, format!("{request}\r\n").as_bytes())
+}
+
+/// Sends bytes, and reads the answer until the server closes the connection or has sent the length
+/// that it announces.
+#[must_use]
+pub fn exchange(address: &str, bytes: &[u8]) -> Answer {
+    // A server that closes early makes the rest fail: what has come is the answer.
+    let mut read = Vec::new();
+    if let Ok(mut stream) = TcpStream::connect(address) {
+        let _ = stream.set_read_timeout(Some(PATIENCE));
+        let _ = stream.write_all(bytes);
+        let mut buffer = [0; 64 * 1024];
+        while !is_whole(&read) {
+            match stream.read(&mut buffer) {
+                Ok(length @ 1..) => read.extend_from_slice(&buffer[..length]),
+                Ok(0) | Err(_) => break,
+            }
+        }
+    }
+    parse(&read)
+}
+
+/// Where the head ends.
+fn head_end(read: &[u8]) -> Option<usize> {
+    read.windows(4).position(|four| four == b"\r\n\r\n")
+}
+
+fn is_whole(read: &[u8]) -> bool {
+    // Looking for the end of a head in all that has come is slow for long bodies: the head is short.
+    let Some(end) = head_end(&read[..read.len().min(16 * 1024)]) else {
+        return false;
+    };
+    let length = parse(&read[..end + 4]);
+    let length = length
+        .header("content-length")
+        .and_then(|length| length.parse::<usize>().ok());
+    length.is_some_and(|length| read.len() >= end + 4 + length)
+}
+
+fn parse(read: &[u8]) -> Answer {
+    let end = head_end(read).unwrap_or(read.len());
+    let head = String::from_utf8_lossy(&read[..end]);
+    let mut lines = head.split("\r\n");
+    let status = lines.next().and_then(|line| line.split(' ').nth(1));
+    let headers: Vec<(String, String)> = lines
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+        .collect();
+    let body = read.get(end + 4..).unwrap_or_default();
+    let mut answer = Answer {
+        status: status.and_then(|status| status.parse().ok()).unwrap_or(0),
+        headers,
+        body: Vec::new(),
+    };
+    answer.body = match answer.header("transfer-encoding") {
+        Some("chunked") => chunks(body),
+        _ => body.to_vec(),
+    };
+    answer
+}
+
+/// The chunks of a body put together, as far as they have come.
+fn chunks(mut body: &[u8]) -> Vec<u8> {
+    let mut whole = Vec::new();
+    while let Some(line) = body.windows(2).position(|two| two == b"\r\n") {
+        let size = std::str::from_utf8(&body[..line]).ok();
+        let size = size.and_then(|size| usize::from_str_radix(size, 16).ok());
+        let Some(chunk) = size.and_then(|size| body.get(line + 2..line + 2 + size)) else {
+            break;
+        };
+        whole.extend_from_slice(chunk);
+        body = body.get(line + 4 + chunk.len()..).unwrap_or_default();
+    }
+    whole
+}

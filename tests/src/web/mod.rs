@@ -1,0 +1,123 @@
+//! The web page from outside: rsm with its HTTP listener, a client of bytes, and a browser.
+//!
+//! The browser is driven by the few commands of WebDriver that the tests need, over the client: a
+//! crate for it would bring a TLS library or a licence that rsm does not allow.
+
+mod browser;
+mod http;
+
+use std::fs::File;
+use std::path::Path;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+pub use browser::{Browser, Colours, Element, PEERS};
+pub use http::{Answer, exchange, get, get_with};
+
+use crate::binaries;
+use crate::clock::wait_for_every;
+use crate::process::{Invocation, Running};
+
+/// How long a fabric may take to be up; the largest takes some ten seconds in a debug build.
+const UP: Duration = Duration::from_secs(120);
+
+/// The interval of polls.
+const POLL: Duration = Duration::from_millis(50);
+
+/// A running rsm with its page, on a simulated fabric.
+pub struct Site {
+    running: Running,
+    directory: TempDir,
+    address: String,
+}
+
+impl Site {
+    /// Starts rsm on the fabric `spec`, and waits until the subnet is up.
+    ///
+    /// # Panics
+    ///
+    /// When it does not come up.
+    #[must_use]
+    pub fn start(spec: &str) -> Site {
+        let directory = tempfile::tempdir().expect("there is room for a folder");
+        let rsm = Invocation::new(binaries::rsm(), directory.path());
+        let rsm = rsm.args(["--fabric", &format!("sim:{spec}")]);
+        let rsm = rsm.args(["--http", "127.0.0.1:0", "--listen", "off", "--state-dir"]);
+        let running = rsm.arg(directory.path().join("state")).spawn();
+        let running = running.expect("it can be started");
+        let address = wait_for_every(POLL, UP, || address(&running.stderr_so_far()));
+        let Some(address) = address else {
+            panic!(
+                "no address of the page in the log:\n{}",
+                running.stderr_so_far()
+            );
+        };
+        let site = Site {
+            running,
+            directory,
+            address,
+        };
+        let up = wait_for_every(POLL, UP, || {
+            let status = get(&site.address, "/api/v1/status");
+            (status.json()["status"]["state"] == "up").then_some(())
+        });
+        assert!(up.is_some(), "{}", site.running.stderr_so_far());
+        site
+    }
+
+    /// `127.0.0.1:PORT`.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// A folder that goes with the site.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The log so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        self.running.stderr_so_far()
+    }
+
+    /// Runs rsmctl with these arguments.
+    ///
+    /// # Panics
+    ///
+    /// When it fails.
+    pub fn rsmctl(&self, arguments: &[&str]) {
+        let socket = self.directory.path().join("state/rsm.sock");
+        let rsmctl = Invocation::new(binaries::rsmctl(), self.directory.path());
+        let rsmctl = rsmctl
+            .arg("--server")
+            .arg(format!("unix:{}", socket.display()));
+        let done = rsmctl
+            .args(arguments)
+            .run(UP)
+            .and_then(|done| done.success());
+        done.expect("rsmctl does as it is told");
+    }
+}
+
+/// The address in the log.
+fn address(log: &str) -> Option<String> {
+    let (_, rest) = log.split_once("metrics at http://")?;
+    let end =
+        rest.find(|character: char| !(character.is_ascii_digit() || ".:".contains(character)))?;
+    Some(rest[..end].to_owned())
+}
+
+/// A text as a file of a fabric.
+///
+/// # Panics
+///
+/// When it cannot be written.
+pub fn write(path: &Path, text: &[u8]) {
+    let file = File::create(path);
+    let written = file.and_then(|mut file| std::io::Write::write_all(&mut file, text));
+    written.expect("there is room for a file");
+}

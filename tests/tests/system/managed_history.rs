@@ -1,0 +1,160 @@
+//! The history as operators use it the next morning: a daemon with faults and drains, restarted.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rsm_tests::binaries;
+use rsm_tests::clock::wait_for;
+use rsm_tests::process::{Invocation, Running};
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Four leaves with four hosts each, two spines.
+const FABRIC: &str = "sim:pgft:2;4,4;1,2;1,1";
+
+/// A daemon on a simulated fabric.
+struct Daemon {
+    directory: tempfile::TempDir,
+    running: Option<Running>,
+}
+
+impl Daemon {
+    fn begin() -> Daemon {
+        let mut daemon = Daemon {
+            directory: tempfile::tempdir().expect("there is room"),
+            running: None,
+        };
+        daemon.start();
+        daemon
+    }
+
+    fn state(&self) -> PathBuf {
+        self.directory.path().join("state")
+    }
+
+    fn start(&mut self) {
+        let rsm = Invocation::new(binaries::rsm(), self.directory.path());
+        let rsm = rsm.args(["--fabric", FABRIC, "--listen", "off", "--state-dir"]);
+        self.running = Some(rsm.arg(self.state()).spawn().expect("it can be started"));
+        self.wait_for(&["status"], "no loop, no credit loop");
+    }
+
+    /// Ends the daemon; returns its log.
+    fn stop(&mut self) -> String {
+        let running = self.running.take().expect("it runs");
+        let log = running.stderr_so_far();
+        running.terminate(LIMIT).expect("it ends");
+        log
+    }
+
+    fn rsmctl(&self, arguments: &[&str]) -> (i32, String) {
+        let rsmctl = Invocation::new(binaries::rsmctl(), self.directory.path());
+        let socket = format!("unix:{}", self.state().join("rsm.sock").display());
+        let rsmctl = rsmctl.env("RSM_SERVER", socket).args(arguments);
+        let finished = rsmctl.run(LIMIT).expect("it ends");
+        let text = format!("{}{}", finished.stdout, finished.stderr);
+        (finished.status.code().unwrap_or(-1), text)
+    }
+
+    fn printed(&self, arguments: &[&str]) -> String {
+        let (code, text) = self.rsmctl(arguments);
+        assert_eq!(code, 0, "{arguments:?}: {text}");
+        text
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let text = self.printed(&[arguments, &["--format", "json"]].concat());
+        serde_json::from_str(&text).expect("it is JSON")
+    }
+
+    /// Waits until the output of a command has `text`.
+    fn wait_for(&self, arguments: &[&str], text: &str) -> String {
+        let found = wait_for(LIMIT, || {
+            let (code, output) = self.rsmctl(arguments);
+            (code == 0 && output.contains(text)).then_some(output)
+        });
+        found.unwrap_or_else(|| panic!("{arguments:?}: {}", self.rsmctl(arguments).1))
+    }
+
+    /// A moment after the last convergence, as RFC 3339.
+    fn moment(&self) -> String {
+        let history = self.json(&["history", "--newest", "1"]);
+        let at = history[0]["finished_unix_ms"].as_u64();
+        rsm_api::timestamp(at.expect("it has a time") + 1)
+    }
+
+    /// A host and its port at a leaf, as `leaf:port`, other than the manager's.
+    fn last_host(&self) -> (String, String, String) {
+        let links = self.json(&["links"]);
+        let links = links.as_array().expect("it is a list");
+        let link = links.iter().rev().find_map(|link| {
+            let (a, b) = (&link["a"], &link["b"]);
+            let (host, leaf) = match (a["kind"].as_str()?, b["kind"].as_str()?) {
+                ("ca", "switch") => (a, b),
+                ("switch", "ca") => (b, a),
+                _ => return None,
+            };
+            let text = |end: &Value| end["description"].as_str().map(str::to_owned);
+            let port = leaf["port"]["number"].to_string();
+            Some((text(host)?, text(leaf)?, port))
+        });
+        link.expect("there are hosts")
+    }
+}
+
+#[test]
+fn the_history_tells_what_changed_last_night_after_a_restart() {
+    let mut daemon = Daemon::begin();
+    let before = daemon.moment();
+    let (host, leaf, port) = daemon.last_host();
+
+    // Which host is gone, since when, and where was it?
+    daemon.printed(&["sim", "unlink", &leaf, &port]);
+    let events = ["events", "--since", "1h", "--node", &host];
+    let gone = daemon.wait_for(&events, "node vanished");
+    assert!(gone.contains(&host), "{gone}");
+    let place = format!("CA at {leaf}:{port}");
+    let changed = daemon.wait_for(&["diff", &before, "--wide"], &place);
+    for what in ["node-vanished", "link-vanished", "finding-raised"] {
+        assert!(changed.contains(what), "{changed}");
+    }
+    let here = daemon.printed(&["diff", "now"]);
+    assert!(!here.contains("node-vanished"), "{here}");
+
+    // Who drained what? A refused request has its reason.
+    let (code, refused) = daemon.rsmctl(&["drain", &leaf]);
+    assert_eq!(code, 1, "{refused}");
+    let acts = daemon.wait_for(&["events", "--kind", "operator"], "was refused");
+    assert!(acts.contains(&format!("drain {leaf}")), "{acts}");
+    assert!(acts.contains("unix uid "), "{acts}");
+
+    let kept = daemon.json(&["history"]).as_array().map(Vec::len);
+    let log = daemon.stop();
+    let lost = format!("host {host} lost at {leaf}:{port}");
+    assert_eq!(log.matches(&lost).count(), 1, "{log}");
+
+    // The next run knows it all, and the host, which the new simulation has again, is back.
+    daemon.start();
+    let again = daemon.wait_for(&events, "node vanished");
+    assert!(again.contains(&gone), "{again}");
+    let acts = daemon.printed(&["events", "--kind", "operator"]);
+    assert!(acts.contains("was refused"), "{acts}");
+    let starts = daemon.printed(&["events", "--kind", "manager", "--since", "1h"]);
+    assert_eq!(starts.matches("manager started").count(), 2, "{starts}");
+    let all = daemon.json(&["history"]).as_array().map(Vec::len);
+    assert!(all > kept, "{all:?} {kept:?}");
+    let of_start = daemon.printed(&["history", "--since", "1h", "--cause", "start"]);
+    assert!(of_start.lines().count() >= 3, "{of_start}");
+    let difference = daemon.printed(&["diff", &before, "--wide"]);
+    assert!(!difference.contains("node-vanished"), "{difference}");
+
+    // Times and filters that are none are named.
+    let (code, text) = daemon.rsmctl(&["diff", "tomorrow"]);
+    assert_eq!(code, 2, "{text}");
+    assert!(text.contains("is no time"), "{text}");
+    let (code, text) = daemon.rsmctl(&["diff", "1980-01-01"]);
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("does not reach back as far"), "{text}");
+    daemon.stop();
+}

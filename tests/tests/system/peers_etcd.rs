@@ -1,0 +1,571 @@
+//! The shared store in a real etcd: what one manager stores another loads, and no manager writes
+//! once another holds the epoch.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use rsm::store::etcd::{EtcdOptions, EtcdStore, TlsFiles};
+use rsm::store::replica::{BEAT, Claim, Health, ReplicaEvent, ReplicaHandle, STALE};
+use rsm::store::{
+    ChangeSet, Epoch, LidClaim, Namespace, Persisted, SharedStore, Store, StoreError,
+};
+use rsm_ids::{Guid, Lid, Lmc};
+use rsm_tests::clock::{Stopwatch, wait_for};
+use rsm_tests::etcd::{Etcd, PEERS};
+use rsm_tests::peer::{program_path, require_peers};
+use rsm_tests::process::Invocation;
+
+const LIMIT: Duration = Duration::from_secs(30);
+const PREFIX: &str = "/rsm/fe80000000000000";
+const ONE: Guid = Guid(0x0002_c903_0000_0001);
+const OTHER: Guid = Guid(0x0002_c903_0000_0002);
+
+fn options(etcd: &Etcd) -> EtcdOptions {
+    EtcdOptions {
+        endpoints: etcd.endpoints(),
+        prefix: PREFIX.to_owned(),
+        ..EtcdOptions::default()
+    }
+}
+
+fn store(etcd: &Etcd) -> EtcdStore {
+    EtcdStore::new(&options(etcd)).unwrap()
+}
+
+fn claimed(etcd: &Etcd, holder: Guid) -> EtcdStore {
+    let mut store = store(etcd);
+    let seen = store.observe().unwrap();
+    let epoch = store
+        .claim(holder, seen)
+        .unwrap()
+        .expect("the claim is the only one");
+    assert_eq!(epoch.holder, holder);
+    store
+}
+
+fn table(name: &str) -> Namespace {
+    Namespace::new(name).unwrap()
+}
+
+/// Claims of `ports` ports, and as many rows of two tables.
+fn changes(ports: u16, value: &[u8]) -> ChangeSet {
+    let mut changes = ChangeSet::new();
+    for number in 1..=ports {
+        let guid = Guid(0x0002_c903_0010_0000 + u64::from(number));
+        let claim = LidClaim {
+            lid: Lid(number),
+            lmc: Lmc::ZERO,
+            last_seen: 1,
+        };
+        changes.set_claim(guid, claim).unwrap();
+        let key = guid.0.to_be_bytes();
+        changes.set_record(&table("members"), &key, value).unwrap();
+        changes
+            .set_record(&table("services"), &key, &[7; 200])
+            .unwrap();
+    }
+    changes.set_plan_generation(u64::from(ports));
+    changes
+}
+
+fn state(changes: &ChangeSet) -> Persisted {
+    let mut state = Persisted::default();
+    state.apply(changes);
+    state
+}
+
+/// A replica of `etcd`, and what it tells.
+fn replica(etcd: &Etcd) -> (ReplicaHandle, Receiver<ReplicaEvent>) {
+    let (sender, events) = channel();
+    let tell = Box::new(move |event| drop(sender.send(event)));
+    let replica = ReplicaHandle::start(Box::new(store(etcd)), tell).unwrap();
+    (replica, events)
+}
+
+/// The next event that `wanted` takes.
+fn next<T>(
+    events: &Receiver<ReplicaEvent>,
+    mut wanted: impl FnMut(&ReplicaEvent) -> Option<T>,
+) -> T {
+    loop {
+        let event = events.recv_timeout(LIMIT).expect("the event comes");
+        if let Some(found) = wanted(&event) {
+            return found;
+        }
+    }
+}
+
+fn granted(event: &ReplicaEvent) -> Option<(Epoch, Option<Persisted>)> {
+    match event {
+        ReplicaEvent::Granted { epoch, state } => Some((*epoch, state.as_deref().cloned())),
+        _ => None,
+    }
+}
+
+fn claim(own: Guid, over: Option<Guid>) -> Claim {
+    Claim {
+        own,
+        over,
+        state: Persisted::default(),
+        held_before: 0,
+    }
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
+fn a_deposed_manager_writes_nothing_and_its_successor_has_everything() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let etcd = Etcd::start(1).unwrap();
+    let mut first = store(&etcd);
+    assert_eq!(first.observe().unwrap(), None);
+    let refused = first.commit(&changes(1, b"early")).unwrap_err();
+    assert!(matches!(refused, StoreError::NoEpoch), "{refused}");
+    let epoch = first.claim(ONE, None).unwrap().expect("it is free");
+    assert_eq!((epoch.number, epoch.holder), (1, ONE));
+    // Enough for several transactions.
+    let mut stored = changes(3_000, b"value");
+    first.commit(&stored).unwrap();
+    let mut wide = ChangeSet::new();
+    wide.set_record(&table("members"), b"wide", &[1; 60_000])
+        .unwrap();
+    first.commit(&wide).unwrap();
+    stored.merge(wide);
+    let mut removed = ChangeSet::new();
+    removed.remove_record(&table("members"), b"wide");
+    removed.remove_claim(Guid(0x0002_c903_0010_0001));
+    first.commit(&removed).unwrap();
+    stored.merge(removed);
+
+    let mut second = store(&etcd);
+    let seen = second.observe().unwrap().expect("there is an epoch");
+    assert_eq!(seen.epoch, epoch);
+    // A claim on an epoch that is over gets nothing.
+    let stale = rsm::store::SeenEpoch {
+        revision: 1,
+        ..seen
+    };
+    assert_eq!(second.claim(OTHER, Some(stale)).unwrap(), None);
+    first.beat().unwrap();
+    let next = second
+        .claim(OTHER, Some(seen))
+        .unwrap()
+        .expect("the beat changes no epoch");
+    assert_eq!((next.number, next.holder), (2, OTHER));
+    assert_eq!(second.state(), state(&stored));
+
+    for refused in [first.beat(), first.commit(&changes(1, b"late"))] {
+        let refused = refused.unwrap_err();
+        let is_deposed = matches!(&refused, StoreError::Deposed(by) if *by == next);
+        assert!(
+            is_deposed || matches!(refused, StoreError::NoEpoch),
+            "{refused}"
+        );
+    }
+    assert_eq!(store(&etcd).load().unwrap().0, state(&stored));
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
+fn keys_of_other_programs_and_damaged_pages_are_refused_and_stay_as_they_are() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let etcd = Etcd::start(1).unwrap();
+    let dump = |etcd: &Etcd| etcd.ctl(&["get", "--prefix", ""]).unwrap().stdout;
+    etcd.ctl(&["put", "/rsm/fe80000000000000/registry/pods", "x"])
+        .unwrap();
+    // A longer prefix is another subnet's.
+    etcd.ctl(&["put", "/rsm/fe80000000000000f/format", "rsm-store 1"])
+        .unwrap();
+    let before = dump(&etcd);
+    let mut first = store(&etcd);
+    for error in [
+        first.claim(ONE, None).unwrap_err(),
+        first.load().unwrap_err(),
+    ] {
+        assert!(matches!(error, StoreError::Foreign { .. }), "{error}");
+        assert!(error.to_string().contains("/registry/pods"), "{error}");
+    }
+    assert_eq!(dump(&etcd), before);
+    etcd.ctl(&["del", "/rsm/fe80000000000000/registry/pods"])
+        .unwrap();
+
+    first.claim(ONE, None).unwrap().expect("it is free");
+    first.commit(&changes(2, b"value")).unwrap();
+    let keys = etcd
+        .ctl(&["get", "--prefix", "--keys-only", PREFIX])
+        .unwrap()
+        .stdout;
+    let page = keys
+        .lines()
+        .find(|key| key.contains("/pages/members/"))
+        .unwrap();
+    let seen = first.observe().unwrap();
+    for (key, value) in [(page, "torn"), ("/rsm/fe80000000000000/generation", "many")] {
+        let kept = etcd
+            .ctl(&["get", "--print-value-only", "--hex", key])
+            .unwrap();
+        etcd.ctl(&["put", key, value]).unwrap();
+        let before = dump(&etcd);
+        let error = store(&etcd).claim(OTHER, seen).unwrap_err();
+        assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+        assert!(error.to_string().contains(key), "{error}");
+        assert_eq!(dump(&etcd), before, "nothing is overwritten");
+        drop(kept);
+        etcd.ctl(&["del", key]).unwrap();
+    }
+    etcd.ctl(&["put", "/rsm/fe80000000000000/format", "rsm-store 2"])
+        .unwrap();
+    let error = store(&etcd).claim(OTHER, seen).unwrap_err();
+    assert!(error.to_string().contains("rsm-store 2"), "{error}");
+    etcd.ctl(&["put", "/rsm/fe80000000000000/format", "rsm-store 1"])
+        .unwrap();
+    etcd.ctl(&["put", "/rsm/fe80000000000000/epoch", "mine"])
+        .unwrap();
+    let error = first.observe().unwrap_err();
+    assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
+fn one_member_of_three_may_die_and_after_all_died_the_changes_of_meanwhile_follow() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let mut etcd = Etcd::start(3).unwrap();
+    let (replica, events) = replica(&etcd);
+    replica.claim(claim(ONE, None));
+    assert_eq!(next(&events, granted).1, None);
+    let written = || wait_for(LIMIT, || (replica.lag().rows == 0).then_some(()));
+
+    replica.put(changes(100, b"all three"));
+    assert!(written().is_some());
+    etcd.kill(0).unwrap();
+    replica.put(changes(100, b"two are left"));
+    assert!(written().is_some(), "{:?}", replica.lag());
+
+    etcd.kill(1).unwrap();
+    etcd.kill(2).unwrap();
+    replica.put(changes(100, b"meanwhile"));
+    let failing = |event: &ReplicaEvent| match event {
+        ReplicaEvent::Health(Health::Failing(text)) => Some(text.clone()),
+        _ => None,
+    };
+    let text = next(&events, failing);
+    assert!(text.contains("does not answer"), "{text}");
+    replica.put(changes(200, b"and later"));
+    replica.check();
+    next(&events, |event| {
+        matches!(event, ReplicaEvent::Unreachable).then_some(())
+    });
+    let lag = replica.lag();
+    assert_eq!(lag.rows, 600, "three rows of each port: {lag:?}");
+    assert!(lag.oldest > Duration::ZERO);
+    for member in 0..3 {
+        etcd.restart(member).unwrap();
+    }
+    let good =
+        |event: &ReplicaEvent| matches!(event, ReplicaEvent::Health(Health::Good)).then_some(());
+    next(&events, good);
+    assert!(written().is_some(), "{:?}", replica.lag());
+    replica.close();
+    etcd.wait_healthy().unwrap();
+    let loaded = store(&etcd).load().unwrap().0;
+    assert_eq!(loaded, state(&changes(200, b"and later")));
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
+fn a_store_that_hangs_delays_no_caller_and_gets_every_change() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let etcd = Etcd::start(1).unwrap();
+    let (replica, events) = replica(&etcd);
+    replica.claim(claim(ONE, None));
+    next(&events, granted);
+    let mut slowest = Duration::ZERO;
+    for round in 0..5_u8 {
+        etcd.suspend();
+        for row in 0..50_u8 {
+            let mut change = ChangeSet::new();
+            change
+                .set_record(&table("members"), &[round, row], b"value")
+                .unwrap();
+            let watch = Stopwatch::start();
+            replica.put(change);
+            slowest = slowest.max(watch.elapsed());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        etcd.resume();
+    }
+    assert!(slowest < Duration::from_millis(100), "{slowest:?}");
+    assert!(wait_for(LIMIT, || (replica.lag().rows == 0).then_some(())).is_some());
+    replica.close();
+    let loaded = store(&etcd).load().unwrap().0;
+    assert_eq!(loaded.records[&table("members")].len(), 250);
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
+fn an_epoch_ends_with_its_holder_or_at_the_claim_over_a_silent_master() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let etcd = Etcd::start(1).unwrap();
+    let (first, events) = replica(&etcd);
+    first.claim(claim(ONE, None));
+    let (epoch, _) = next(&events, granted);
+    let stored = changes(10, b"value");
+    first.put(stored.clone());
+    assert!(wait_for(LIMIT, || (first.lag().rows == 0).then_some(())).is_some());
+
+    // The holder lives: a claim over another manager, or over none, is refused.
+    let (second, others) = replica(&etcd);
+    let refused = |event: &ReplicaEvent| match event {
+        ReplicaEvent::Refused(holder) => Some(*holder),
+        _ => None,
+    };
+    second.claim(claim(OTHER, Some(Guid(9))));
+    assert_eq!(next(&others, refused), epoch);
+    second.claim(claim(OTHER, None));
+    assert_eq!(next(&others, refused), epoch);
+    std::thread::sleep(STALE + 4 * BEAT);
+    assert!(
+        others.try_iter().all(|event| granted(&event).is_none()),
+        "the holder beats"
+    );
+    second.release();
+
+    // It is the master that the standby finds silent.
+    second.claim(claim(OTHER, Some(ONE)));
+    let (taken, loaded) = next(&others, granted);
+    assert_eq!((taken.number, taken.holder), (epoch.number + 1, OTHER));
+    assert_eq!(loaded, Some(state(&stored)));
+    let deposed = |event: &ReplicaEvent| match event {
+        ReplicaEvent::Deposed(by) => Some(*by),
+        _ => None,
+    };
+    assert_eq!(next(&events, deposed), taken, "its next beat fails");
+    first.put(changes(20, b"late"));
+    assert_eq!(first.lag().rows, 0, "a deposed manager keeps no changes");
+
+    // The second dies. Its epoch ends when it has shown no sign of life for a while; the state that
+    // the first was master with meanwhile, without the store, goes on top.
+    second.close();
+    let mut own = claim(ONE, None);
+    own.state = state(&changes(12, b"mine"));
+    own.held_before = epoch.number;
+    first.claim(own);
+    let (again, merged) = next(&events, granted);
+    assert_eq!(again.number, taken.number + 1);
+    assert_eq!(merged, Some(state(&changes(12, b"mine"))));
+
+    // It restarts: what it holds is newer than the store.
+    assert!(wait_for(LIMIT, || (first.lag().rows == 0).then_some(())).is_some());
+    first.close();
+    let (third, events) = replica(&etcd);
+    let mut own = claim(ONE, None);
+    own.state = state(&changes(5, b"newest"));
+    own.held_before = again.number;
+    third.claim(own);
+    assert_eq!(next(&events, granted).1, None);
+    third.close();
+    assert_eq!(
+        store(&etcd).load().unwrap().0,
+        state(&changes(5, b"newest"))
+    );
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
+fn etcd_with_certificates_and_users_is_used_and_strangers_are_told_why_not() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let etcd = Etcd::start_with(1, "https", |directory| {
+        certify(directory);
+        let file = |name: &str| directory.join(name).display().to_string();
+        vec![
+            format!("--cert-file={}", file("server.pem")),
+            format!("--key-file={}", file("server.key")),
+            format!("--trusted-ca-file={}", file("ca.pem")),
+            "--client-cert-auth".to_owned(),
+        ]
+    })
+    .unwrap();
+    let file = |name: &str| Some(etcd.directory().join(name));
+    let trusted = TlsFiles {
+        ca: file("ca.pem"),
+        certificate: file("client.pem"),
+        key: file("client.key"),
+    };
+    let with = |tls: &TlsFiles, user: Option<(&str, &str)>| {
+        let user = user.map(|(name, password)| (name.to_owned(), password.to_owned()));
+        EtcdStore::new(&EtcdOptions {
+            tls: tls.clone(),
+            user,
+            ..options(&etcd)
+        })
+    };
+    let mut store = with(&trusted, None).unwrap();
+    assert!(
+        wait_for(LIMIT, || store.observe().ok()).is_some(),
+        "{}",
+        etcd.log()
+    );
+
+    let [ca, certificate, key] = ["ca.pem", "client.pem", "client.key"];
+    let tls = ["--cacert", ca, "--cert", certificate, "--key", key];
+    let ctl = |arguments: &[&str]| etcd.ctl(&[&tls[..], arguments].concat()).unwrap();
+    ctl(&["user", "add", "root:secret"]);
+    ctl(&["user", "grant-role", "root", "root"]);
+    ctl(&["user", "add", "rsm:word"]);
+    ctl(&["role", "add", "rsm"]);
+    ctl(&[
+        "role",
+        "grant-permission",
+        "rsm",
+        "--prefix=true",
+        "readwrite",
+        "/rsm/fe80000000000000/",
+    ]);
+    ctl(&["user", "grant-role", "rsm", "rsm"]);
+    ctl(&["auth", "enable"]);
+    let mut store = with(&trusted, Some(("rsm", "word"))).unwrap();
+    store.claim(ONE, None).unwrap().expect("it is free");
+    store.commit(&changes(10, b"value")).unwrap();
+    let refused = with(&trusted, Some(("rsm", "wrong")))
+        .unwrap()
+        .observe()
+        .unwrap_err();
+    assert!(matches!(refused, StoreError::Refused { .. }), "{refused}");
+
+    let stranger = TlsFiles {
+        certificate: None,
+        key: None,
+        ..trusted.clone()
+    };
+    let silent = with(&stranger, None).unwrap().observe().unwrap_err();
+    assert!(matches!(silent, StoreError::Unreachable { .. }), "{silent}");
+    let missing = TlsFiles {
+        ca: file("none.pem"),
+        ..trusted
+    };
+    let error = with(&missing, None).err().expect("there is no such file");
+    assert!(error.to_string().contains("none.pem"), "{error}");
+}
+
+/// An authority, and certificates of a server at 127.0.0.1 and of a client.
+fn certify(directory: &Path) {
+    let openssl = |arguments: &[&str]| {
+        let run = Invocation::new(program_path("openssl"), directory).args(arguments);
+        run.run(LIMIT).unwrap().success().unwrap();
+    };
+    let ec = [
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+    ];
+    let authority = [
+        "req",
+        "-x509",
+        "-subj",
+        "/CN=authority",
+        "-keyout",
+        "ca.key",
+        "-out",
+        "ca.pem",
+    ];
+    openssl(&[&authority[..], &ec].concat());
+    std::fs::write(directory.join("ext"), "subjectAltName=IP:127.0.0.1\n").unwrap();
+    for name in ["server", "client"] {
+        let (key, request, certificate) = (
+            format!("{name}.key"),
+            format!("{name}.csr"),
+            format!("{name}.pem"),
+        );
+        let subject = format!("/CN={name}");
+        let ask = [
+            "req", "-new", "-subj", &subject, "-keyout", &key, "-out", &request,
+        ];
+        openssl(&[&ask[..], &ec].concat());
+        openssl(&[
+            "x509",
+            "-req",
+            "-in",
+            &request,
+            "-CA",
+            "ca.pem",
+            "-CAkey",
+            "ca.key",
+            "-CAcreateserial",
+            "-extfile",
+            "ext",
+            "-out",
+            &certificate,
+        ]);
+    }
+}
+
+/// The state of a fabric of 45,056 hosts: claims, positions, members, services, subscriptions and
+/// alias GUIDs.
+///
+/// `cargo test -p rsm-tests --test system -- --ignored --nocapture a_standby_loads_45056_hosts`
+#[test]
+#[ignore = "a measurement: writes and reads some 30 MB"]
+#[expect(clippy::print_stdout, reason = "a measurement shows its figures")]
+fn a_standby_loads_45056_hosts() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let etcd = Etcd::start(3).unwrap();
+    let mut master = claimed(&etcd, ONE);
+    let tables: BTreeMap<&str, (u64, usize)> = BTreeMap::from([
+        ("positions", (1, 12)),
+        ("members", (4, 48)),
+        ("services", (1, 176)),
+        ("subscriptions", (1, 64)),
+        ("guids", (8, 16)),
+    ]);
+    let mut all = ChangeSet::new();
+    for host in 0..45_056_u16 {
+        let guid = 0x0002_c903_0010_0000 + u64::from(host);
+        let claim = LidClaim {
+            lid: Lid(host + 1),
+            lmc: Lmc::ZERO,
+            last_seen: 1,
+        };
+        all.set_claim(Guid(guid), claim).unwrap();
+        for (name, &(rows, bytes)) in &tables {
+            for row in 0..rows {
+                let key = [guid.to_be_bytes(), row.to_be_bytes()].concat();
+                all.set_record(&table(name), &key, &vec![9; bytes]).unwrap();
+            }
+        }
+    }
+    let watch = Stopwatch::start();
+    master.commit(&all).unwrap();
+    let write = watch.elapsed();
+    let mut standby = store(&etcd);
+    let seen = standby.observe().unwrap();
+    let watch = Stopwatch::start();
+    standby
+        .claim(OTHER, seen)
+        .unwrap()
+        .expect("the claim is the only one");
+    let loaded = standby.state();
+    let load = watch.elapsed();
+    assert_eq!(loaded, state(&all));
+    println!(
+        "{} rows: written in {write:?}, claimed and loaded in {load:?}",
+        all.len()
+    );
+    assert!(load < Duration::from_secs(10), "{load:?}");
+}

@@ -1,0 +1,163 @@
+//! The page in Chromium, and metrics before promtool.
+
+use std::time::Duration;
+
+use rsm_tests::peer::require_peers;
+use rsm_tests::process::Invocation;
+use rsm_tests::web::{Browser, Colours, Element, PEERS, Site, get, write};
+use serde_json::json;
+
+/// Enter, as WebDriver numbers keys.
+const ENTER: &str = "\u{e007}";
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The first picture is drawn.
+const DRAWN: &str = "return document.documentElement.dataset.firstPicture";
+
+fn open(site: &Site, browser: &Browser, view: &str) {
+    browser.open(&format!("http://{}/#/{view}", site.address()));
+}
+
+fn assert_no_complaints(browser: &Browser) {
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
+fn an_operator_finds_a_host_opens_a_leaf_and_sees_a_path_and_a_change() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let site = Site::start("superpod");
+    let browser = Browser::start(1400, 900, Colours::Light);
+    open(&site, &browser, "fabric");
+    browser.wait("a picture", DRAWN);
+    browser.wait(
+        "the state",
+        "return document.querySelector('#strip').innerText.includes('up')",
+    );
+
+    let hosts = get(site.address(), "/api/v1/nodes?kind=ca&page_size=3").json();
+    let host = |at: usize| {
+        hosts["nodes"][at]["description"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    let guid = |at: usize| hosts["nodes"][at]["guid"].as_str().unwrap().to_owned();
+    let find = browser.find("#find");
+    browser.type_into(&find, &guid(1));
+    browser.find("#found li[role=option]");
+    browser.type_into(&find, ENTER);
+    let shown = format!(
+        "return document.querySelector('.side h2')?.innerText.includes({})",
+        json!(host(1))
+    );
+    browser.wait("the host", &shown);
+
+    let leaf: Element = browser.find(".side .list button");
+    browser.click(&leaf);
+    browser.wait(
+        "hosts of the leaf",
+        "return document.querySelectorAll('.side .hosts li').length > 1",
+    );
+
+    open(
+        &site,
+        &browser,
+        &format!("path?from={}&to={}", guid(0), guid(2)),
+    );
+    browser.wait(
+        "hops",
+        "return document.querySelectorAll('.hops li').length >= 3",
+    );
+    assert!(browser.text(".tag.good").contains("delivered"));
+
+    open(&site, &browser, "fabric");
+    browser.wait("a picture", DRAWN);
+    let links = get(site.address(), "/api/v1/links?between_switches=true").json();
+    let end = &links["links"][0]["a"]["port"];
+    let node = end["node_guid"].as_str().unwrap();
+    site.rsmctl(&["sim", "unlink", node, &end["number"].to_string()]);
+    browser.wait(
+        "the missing cable, without a reload",
+        "return document.querySelector('.legend').innerText.includes('1 cable missing')",
+    );
+    for view in [
+        "findings",
+        "history",
+        "links",
+        "partitions",
+        "what-if",
+        "gpu-hosts",
+    ] {
+        open(&site, &browser, view);
+        browser.wait(view, "return document.querySelector('.page h1') !== null && document.querySelector('.page .error') === null");
+    }
+    assert_no_complaints(&browser);
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
+fn descriptions_of_hostile_devices_are_shown_as_text() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    const IMAGE: &str = "<img src=x onerror=alert(1)>";
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("hostile.net");
+    let text = format!(
+        "Switch 4 \"S1\" # \"{IMAGE}\"\n[1] \"H1\"[1]\n[2] \"H2\"[1]\n\n\
+         Ca 1 \"H1\" # \"\u{202e}reversed\"\n[1] \"S1\"[1]\n\n\
+         Ca 1 \"H2\" # \"';|</script><b>`$(x){{}}\"\n[1] \"S1\"[2]\n"
+    );
+    write(&file, text.as_bytes());
+    let site = Site::start(&file.display().to_string());
+    let browser = Browser::start(1000, 700, Colours::Dark);
+    open(&site, &browser, "fabric");
+    browser.wait("a picture", DRAWN);
+    let switches = get(site.address(), "/api/v1/nodes?kind=switch").json();
+    let guid = switches["nodes"][0]["guid"].as_str().unwrap();
+    assert_eq!(switches["nodes"][0]["description"], IMAGE);
+    open(&site, &browser, &format!("fabric/{guid}"));
+    browser.wait(
+        "both hosts",
+        "return document.querySelectorAll('.side .hosts li').length === 2",
+    );
+    let text = browser.text(".side");
+    assert!(text.contains(IMAGE), "{text}");
+    assert!(text.contains("\\u{202e}reversed"), "{text}");
+    assert!(text.contains("</script><b>"), "{text}");
+    let made = "return document.querySelectorAll('main img, main b:not(.side b, .legend b), main script').length";
+    assert_eq!(browser.run(made), json!(0));
+    assert_no_complaints(&browser);
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs prometheus")]
+fn promtool_accepts_the_metrics_of_each_scrape() {
+    if !require_peers(&["promtool"]) {
+        return;
+    }
+    let site = Site::start("superpod");
+    for path in [
+        "/metrics",
+        "/metrics?detail=ports",
+        "/metrics?detail=ports&shard=2/3",
+    ] {
+        let answer = get(site.address(), path);
+        assert_eq!(answer.status, 200);
+        let file = site.directory().join("metrics.txt");
+        write(&file, &answer.body);
+        let promtool = Invocation::new("sh", site.directory());
+        let promtool = promtool.args(["-c", "promtool check metrics < metrics.txt"]);
+        let checked = promtool.run(LIMIT).unwrap();
+        assert!(
+            checked.status.success(),
+            "{path}: {}{}",
+            checked.stdout,
+            checked.stderr
+        );
+    }
+}

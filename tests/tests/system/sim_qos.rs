@@ -1,0 +1,315 @@
+//! Quality of service: the operator's tables at every port, on devices with few VLs, and on those
+//! that do not take the tables.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm::config::{QosConfig, SlToVl, VlWeights};
+use rsm::core::{Command, CoreConfig};
+use rsm::findings::FindingKind;
+use rsm::plan::policy::Policy;
+use rsm::qos::Qos;
+use rsm::whole::Step;
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::wire::attr::PortState;
+use rsm_mad::wire::header::AttrId;
+use rsm_routing::engine::EngineKind;
+use rsm_routing::netlist::NodeKind;
+use rsm_sim::{Devices, SimConfig};
+use rsm_tests::virtual_time::{Memory, Settings, World, expect};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const TREE: &str = "fat-tree:k=4,levels=2";
+
+/// SL 0 and SL 1 have a VL each, SL 9 the highest one, and all others are dropped.
+const SL2VL: [u8; 16] = [0, 1, 15, 15, 15, 15, 15, 15, 15, 14, 15, 15, 15, 15, 15, 15];
+const HIGH: &[(u8, u8)] = &[(0, 200), (1, 10)];
+const LOW: &[(u8, u8)] = &[(1, 4), (14, 8)];
+
+fn operators() -> QosConfig {
+    let weights = |entries: &[(u8, u8)]| {
+        let entries = entries.iter().map(|(vl, weight)| format!("{vl}:{weight}"));
+        VlWeights::parse(&entries.collect::<Vec<_>>().join(","))
+    };
+    QosConfig {
+        enabled: true,
+        high_limit: Some(3),
+        swe_high_limit: Some(7),
+        vlarb_high: weights(HIGH),
+        vlarb_low: weights(LOW),
+        sl2vl: Some(SlToVl(SL2VL)),
+        ..QosConfig::default()
+    }
+}
+
+fn core(qos: &QosConfig, engine: EngineKind) -> CoreConfig {
+    CoreConfig {
+        policy: Arc::new(Policy {
+            qos: Qos::of(qos, 5).map(Arc::new),
+            engine,
+            ..Policy::default()
+        }),
+        ..CoreConfig::default()
+    }
+}
+
+fn settings(qos: &QosConfig) -> Settings {
+    Settings {
+        core: core(qos, EngineKind::Auto),
+        ..Settings::default()
+    }
+}
+
+/// The ports at both ends of each cable that carries data, with their node's kind.
+fn ports(world: &World) -> Vec<(Guid, PortNum, NodeKind)> {
+    let nodes = world.sim.nodes();
+    let ports = nodes.flat_map(|(guid, kind)| {
+        let up = (1..=254).map(PortNum).filter(move |&port| {
+            let info = world.sim.port_info(guid, port);
+            info.is_ok_and(|info| info.port_state() == PortState::Active)
+        });
+        up.map(move |port| (guid, port, kind))
+    });
+    ports.collect()
+}
+
+/// `vl` on a port with a number of VLs, a power of two.
+fn folded(vl: u8, vls: u8) -> u8 {
+    if vl == 15 { 15 } else { vl % vls }
+}
+
+/// Every port holds the operator's tables, folded to the VLs that its link uses.
+fn assert_tables(world: &World) {
+    let all = ports(world);
+    assert!(!all.is_empty());
+    for &(guid, port, kind) in &all {
+        let info = world.sim.port_info(guid, port).unwrap();
+        let vls = match info.operational_vls().code() {
+            5 => 16,
+            code => 1 << (code - 1),
+        };
+        let inputs: Vec<PortNum> = match kind {
+            NodeKind::Switch => {
+                let others = all
+                    .iter()
+                    .filter(|(node, other, _)| *node == guid && *other != port);
+                let others = others.map(|(_, other, _)| *other);
+                std::iter::once(PortNum::ZERO).chain(others).collect()
+            }
+            _ => vec![PortNum::ZERO],
+        };
+        for input in inputs {
+            let held = world.sim.virtual_lanes(guid, input, port).unwrap();
+            let wanted = SL2VL.map(|vl| folded(vl, vls));
+            assert_eq!(held, wanted, "{guid} from {input} to {port}");
+            let fits = held.iter().all(|&vl| vl == 15 || vl < vls.min(15));
+            assert!(fits, "{guid} to {port}: {held:?} on {vls} VLs");
+        }
+        let one = info.vl_cap().code() == 1;
+        for (block, weights) in [(1, LOW), (3, HIGH)] {
+            let mut held = world.sim.vl_weights(guid, port, block).unwrap();
+            held.truncate(weights.len());
+            let wanted = weights
+                .iter()
+                .map(|&(vl, weight)| (folded(vl, vls), weight));
+            let wanted: Vec<_> = wanted.filter(|_| !one).collect();
+            assert_eq!(held, wanted, "{guid} port {port}, block {block}");
+        }
+        let limit = match kind {
+            _ if one => 0,
+            NodeKind::Switch => 7,
+            _ => 3,
+        };
+        assert_eq!(info.vl_high_limit(), limit, "{guid} port {port}");
+    }
+}
+
+fn sets_of(world: &World) -> BTreeMap<AttrId, u64> {
+    expect::sets(&world.sim.counters())
+}
+
+fn tables_set(world: &World) -> u64 {
+    let sets = sets_of(world);
+    let of = |attribute| sets.get(&attribute).copied().unwrap_or(0);
+    of(AttrId::SL_TO_VL_MAPPING) + of(AttrId::VL_ARBITRATION)
+}
+
+fn reload(world: &mut World, config: CoreConfig) {
+    world.command(Command::Reload(Box::new(config)));
+    world.settle(LIMIT);
+}
+
+#[test]
+fn every_port_gets_the_operators_tables_and_a_second_start_sets_nothing() {
+    let mut qos = operators();
+    qos.optimized_sl2vl = false;
+    let mut world = World::brought_up(TREE, settings(&qos));
+    assert_tables(&world);
+    let sets = sets_of(&world);
+    for memory in [Memory::Kept, Memory::Lost] {
+        world.kill(0);
+        world.run_for(Duration::from_secs(3));
+        world.start(0, memory);
+        world.settle(LIMIT);
+        assert_eq!(sets_of(&world), sets, "memory {memory:?}");
+        expect::assert_no_findings(&world);
+    }
+    assert_tables(&world);
+}
+
+#[test]
+fn one_request_sets_all_inputs_where_a_switch_takes_that() {
+    let world = World::brought_up(TREE, settings(&operators()));
+    assert_tables(&world);
+    // Port 0 of each switch is an enhanced one, and an output, too.
+    let count = ports(&world).len() + world.nodes(NodeKind::Switch).len();
+    let sets = sets_of(&world);
+    assert_eq!(sets.get(&AttrId::SL_TO_VL_MAPPING), Some(&(count as u64)));
+}
+
+#[test]
+fn quality_of_service_off_keeps_tables_and_on_writes_only_differences() {
+    let mut qos = operators();
+    let mut world = World::brought_up(TREE, settings(&qos));
+    let sets = tables_set(&world);
+    reload(&mut world, core(&QosConfig::default(), EngineKind::Auto));
+    assert_eq!(tables_set(&world), sets, "off sets nothing");
+    assert_tables(&world);
+    reload(&mut world, core(&qos, EngineKind::Auto));
+    assert_eq!(tables_set(&world), sets, "on again finds nothing to set");
+    // Another table of high priority at adapters: one block of each.
+    qos.ca_vlarb_high = VlWeights::parse("1:1");
+    reload(&mut world, core(&qos, EngineKind::Auto));
+    let adapters = ports(&world)
+        .into_iter()
+        .filter(|(_, _, kind)| *kind == NodeKind::Ca);
+    let adapters: Vec<_> = adapters.collect();
+    assert_eq!(tables_set(&world), sets + adapters.len() as u64);
+    for (guid, port, _) in adapters {
+        assert_eq!(
+            world.sim.vl_weights(guid, port, 3).unwrap()[..2],
+            [(1, 1), (0, 0)]
+        );
+    }
+    expect::assert_no_findings(&world);
+}
+
+#[test]
+fn a_port_with_one_vl_gets_no_weights_and_fewer_vls_fold() {
+    for vl_cap in 1..=5 {
+        let mut settings = settings(&operators());
+        settings.sim.vl_cap = vl_cap;
+        let world = World::brought_up(TREE, settings);
+        assert_tables(&world);
+        let weights = sets_of(&world).get(&AttrId::VL_ARBITRATION).copied();
+        assert_eq!(weights.is_some(), vl_cap > 1, "VLCap {vl_cap}");
+    }
+    let mut qos = operators();
+    qos.max_vls = Some(3);
+    let world = World::brought_up(TREE, settings(&qos));
+    let codes = ports(&world).into_iter().map(|(guid, port, _)| {
+        world
+            .sim
+            .port_info(guid, port)
+            .unwrap()
+            .operational_vls()
+            .code()
+    });
+    assert!(codes.into_iter().all(|code| code == 2));
+    assert_tables(&world);
+}
+
+#[test]
+fn devices_that_refuse_tables_come_up_and_are_not_asked_again() {
+    for (devices, complete) in [
+        ("no-vl-arbitration", false),
+        ("no-sl2vl", false),
+        ("no-optimized-sl2vl", true),
+    ] {
+        let mut settings = settings(&operators());
+        settings.sim = SimConfig {
+            devices: Devices::parse(devices).unwrap(),
+            ..SimConfig::default()
+        };
+        let mut world = World::generated(TREE, settings);
+        world.settle(LIMIT);
+        expect::assert_up(&world);
+        if complete {
+            assert_tables(&world);
+        }
+        let snapshot = world.manager().snapshot().expect("it is up");
+        let kinds: Vec<FindingKind> = snapshot.findings.iter().map(|one| one.kind).collect();
+        assert!(!kinds.is_empty(), "{devices}");
+        assert!(
+            kinds.iter().all(|&kind| kind == FindingKind::DeviceHabit),
+            "{devices}: {kinds:?}"
+        );
+        let sets = tables_set(&world);
+        world.run_for(Duration::from_secs(60));
+        assert_eq!(tables_set(&world), sets, "{devices}");
+    }
+}
+
+#[test]
+fn devices_at_random_never_get_a_vl_that_their_link_lacks() {
+    for seed in 1..=12 {
+        let mut settings = settings(&operators());
+        settings.seed = seed;
+        settings.sim.devices = Devices::parse(&format!("mix:{seed}")).unwrap();
+        let mut world = World::generated("torus:3x3,hosts=1", settings);
+        world.settle(2 * LIMIT);
+        expect::assert_up(&world);
+        for (guid, port, kind) in ports(&world) {
+            let info = world.sim.port_info(guid, port).unwrap();
+            let vls = info.operational_vls().data_vls().unwrap();
+            let inputs = match kind {
+                NodeKind::Switch => ports(&world)
+                    .into_iter()
+                    .filter(|(node, other, _)| *node == guid && *other != port)
+                    .map(|(_, other, _)| other)
+                    .collect(),
+                _ => vec![PortNum::ZERO],
+            };
+            for input in inputs {
+                let held = world.sim.virtual_lanes(guid, input, port).unwrap();
+                let fits = held.iter().all(|&vl| vl == 15 || vl < vls);
+                assert!(fits, "seed {seed}: {guid} to {port}: {held:?} on {vls} VLs");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lost_cable_is_followed_in_its_part_and_its_return_sets_nothing_twice() {
+    let mut world = World::brought_up("fat-tree:k=6,levels=3", settings(&operators()));
+    let hosts: Vec<_> = ports(&world)
+        .into_iter()
+        .filter(|(_, _, kind)| *kind == NodeKind::Ca)
+        .collect();
+    let own = world.manager().local(&world.sim).unwrap().0;
+    let mut others = hosts.iter().filter(|(guid, ..)| *guid != own);
+    let (host, port, _) = *others.nth(hosts.len() / 2).unwrap();
+    let cycle = |world: &mut World| {
+        world.sim.unlink(host, port).unwrap();
+        world.settle(LIMIT);
+        world.sim.relink(host, port).unwrap();
+        world.settle(LIMIT);
+    };
+    cycle(&mut world);
+    let sets = tables_set(&world);
+    let before = world.manager().convergences().len();
+    cycle(&mut world);
+    let since = &world.manager().convergences()[before..];
+    let whole: Vec<_> = since
+        .iter()
+        .flat_map(|one| one.whole.iter().cloned())
+        .collect();
+    let other: Vec<_> = whole
+        .iter()
+        .filter(|whole| whole.step != Step::Paths)
+        .collect();
+    assert!(other.is_empty(), "{other:?}");
+    assert_eq!(tables_set(&world), sets, "the ports kept their tables");
+    assert_tables(&world);
+}

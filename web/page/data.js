@@ -1,0 +1,74 @@
+// What the server says: JSON of rsm.v1 below /api/v1, and changes as server-sent events.
+
+/** The answer of a path, its fields given as an object; values that are lists come several times. */
+export async function get(path, fields = {}, signal) {
+  const query = new URLSearchParams();
+  for (const [field, value] of Object.entries(fields)) {
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one !== undefined && one !== null && one !== "") query.append(field, one);
+    }
+  }
+  const address = `/api/v1/${path}${query.size ? "?" + query : ""}`;
+  let answer;
+  try {
+    answer = await fetch(address, { signal, headers: { accept: "application/json" } });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Error("rsm does not answer: it has stopped, or the connection is cut");
+  }
+  const body = await answer.json().catch(() => null);
+  if (!answer.ok) throw new Error(body?.error ?? `rsm answers with status ${answer.status}`);
+  return body;
+}
+
+/** Most items that a view lists; it says where there are more. */
+export const MOST = 5000;
+
+/** All items of a list, page by page, up to `most`. Tells whether there are more. */
+export async function all(path, items, fields = {}, signal, most = MOST) {
+  const list = [];
+  let token = "";
+  do {
+    const page = await get(path, { ...fields, page_size: 1000, page_token: token }, signal);
+    list.push(...page[items]);
+    token = page.next_page_token;
+  } while (token && list.length < most);
+  return { list: list.slice(0, most), more: Boolean(token) || list.length > most };
+}
+
+/** What the page knows, for views that follow it. */
+export const store = {
+  status: null,
+  connected: false,
+  listeners: new Set(),
+};
+
+/** Calls `listener` with each change: the kinds of events since the one before. Returns a function
+ * that ends it. */
+export function follow(listener) {
+  store.listeners.add(listener);
+  return () => store.listeners.delete(listener);
+}
+
+function tell(changes) {
+  for (const listener of [...store.listeners]) listener(changes);
+}
+
+/** Follows changes for as long as the page lives. The browser connects again by itself. */
+export function connect() {
+  const source = new EventSource("/api/v1/changes");
+  source.onmessage = (message) => {
+    const { status, changes, lost } = JSON.parse(message.data);
+    const again = !store.connected;
+    store.status = status;
+    store.connected = true;
+    // After a break anything may have changed.
+    tell({ ...changes, any: lost > 0 || again || Object.keys(changes).length > 0 });
+  };
+  source.onerror = () => {
+    store.connected = false;
+    tell({});
+    // A refusal, such as for too many clients, ends the source for good.
+    if (source.readyState === EventSource.CLOSED) setTimeout(connect, 3000);
+  };
+}

@@ -1,0 +1,106 @@
+// The panel beside the fabric: a switch with its links and hosts, or a host.
+
+import { all, get } from "./data.js";
+import { count, fill, h, name, plural, problem, shown, spinner } from "./dom.js";
+
+/** What a link looks like in words: `4x NDR`. */
+export function linkText(link) {
+  const rate = [link.width, link.speed?.toUpperCase()].filter(Boolean).join(" ");
+  return link.state === "active" ? rate || "active" : link.state ?? "unknown";
+}
+
+/** How bad a link is: "", "warn" or "bad". */
+export const linkClass = (link) => (link.state !== "active" ? "bad" : link.damped ? "warn" : "");
+
+/** The two ends of a link, the one at `guid` first. */
+function ends(link, guid) {
+  return link.a.port.node_guid === guid ? [link.a, link.b] : [link.b, link.a];
+}
+
+/** The hosts of a switch, by the port they are at, and its links to other switches. */
+export async function neighbours(guid, signal) {
+  const { list } = await all("links", "links", { node: guid }, signal);
+  const sides = list.map((link) => {
+    const [here, there] = ends(link, guid);
+    return { link, port: here.port.number, there, bad: linkClass(link) !== "" };
+  });
+  sides.sort((one, two) => one.port - two.port);
+  return {
+    hosts: sides.filter((side) => side.there.kind !== "switch"),
+    switches: sides.filter((side) => side.there.kind === "switch"),
+  };
+}
+
+const term = (key, ...value) => [h("dt", {}, key), h("dd", {}, ...value)];
+
+function head(title, kind, close) {
+  return h("header", {},
+    h("h2", {}, h("span", { class: "kind" }, kind), name(title)),
+    h("button", { class: "icon", type: "button", "aria-label": "Close", onclick: close }, "✕"));
+}
+
+function side(entry, open) {
+  const { link, port, there } = entry;
+  return h("li", {}, h("button", { type: "button", onclick: () => open(there.port.node_guid, there.kind) },
+    h("span", { class: "port" }, port),
+    name(there.description, { class: "name" }),
+    h("span", { class: `end ${linkClass(link)}` }, linkText(link), " · ", there.port.number)));
+}
+
+/** Shows a switch. `open` leads to another node; `links` are those of [`neighbours`]. */
+export function showSwitch(panel, { node, missing, flags }, links, { open, close, path }) {
+  const active = links && [...links.hosts, ...links.switches].filter((one) => !one.bad).length;
+  fill(panel,
+    head(node.description, "Switch", close),
+    h("section", {},
+      flags & 1 ? h("p", { class: "error" }, "It does not answer. Routes pass it by after four sweeps without an answer.") : null,
+      flags & 2 ? h("p", {}, h("span", { class: "tag warn" }, "drained"), " Routes pass it by.") : null,
+      h("dl", {},
+        term("GUID", h("span", { class: "mono" }, node.guid)),
+        term("LID", node.lids.join(", ") || "none"),
+        term("Ports", `${count(node.ports_active)} of ${count(node.num_ports)} active`),
+        term("Rank", node.rank ?? "none"),
+        term("Device", h("span", { class: "mono" }, `vendor 0x${node.vendor_id.toString(16)}, device ${node.device_id}, rev ${node.revision}`)),
+        missing.length ? term("Missing", `cables at ports ${missing.join(", ")}`) : null),
+      h("div", { class: "row" },
+        h("a", { class: "btn", href: `#/what-if?remove=${encodeURIComponent(node.guid)}` }, "What if it fails"),
+        h("button", { class: "btn", type: "button", onclick: () => path(node.guid) }, "Path from here"))),
+    links ? [
+      links.hosts.length ? h("section", {},
+        h("h3", {}, plural(links.hosts.length, "host port")),
+        h("ul", { class: "list hosts" }, links.hosts.map((entry) => side(entry, open)))) : null,
+      links.switches.length ? h("section", {},
+        h("h3", {}, `${plural(links.switches.length, "link")} to switches`),
+        h("ul", { class: "list" }, links.switches.map((entry) => side(entry, open)))) : null,
+      active === 0 ? h("p", { class: "empty" }, "No link is active.") : null,
+    ] : spinner("Reading links"));
+}
+
+/** Shows a host or router. */
+export async function showHost(panel, guid, signal, { open, close, path }) {
+  fill(panel, spinner("Reading the host"));
+  try {
+    const [{ node }, { list }] = await Promise.all([get("node", { node: guid }, signal), all("links", "links", { node: guid }, signal)]);
+    const links = list.map((link) => {
+      const [here, there] = ends(link, guid);
+      return { link, port: here.port.number, there };
+    });
+    fill(panel,
+      head(node.description, node.kind === "router" ? "Router" : "Host adapter", close),
+      h("section", {},
+        h("dl", {},
+          term("GUID", h("span", { class: "mono" }, node.guid)),
+          term("LID", node.lids.join(", ") || "none"),
+          term("Ports", `${count(node.ports_active)} of ${count(node.num_ports)} active`),
+          term("Distance", plural(node.distance, "link") + " from the subnet manager")),
+        h("div", { class: "row" },
+          h("button", { class: "btn", type: "button", onclick: () => path(guid) }, "Path from here"))),
+      h("section", {},
+        h("h3", {}, plural(links.length, "link")),
+        h("ul", { class: "list" }, links.map((entry) => side(entry, open)))));
+    return links;
+  } catch (error) {
+    if (error.name !== "AbortError") fill(panel, head(shown(guid), "Node", close), h("section", {}, problem(error)));
+    return [];
+  }
+}

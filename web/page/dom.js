@@ -1,0 +1,91 @@
+// Elements and texts. Data become text nodes only: nothing that a device says is ever markup.
+
+/** An element: `h("td", {class: "num"}, "5")`. Properties that begin with `on` are listeners. */
+export function h(tag, props, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(props ?? {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "value") element.value = value;
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  append(element, children);
+  return element;
+}
+
+function append(element, children) {
+  for (const child of children.flat(Infinity)) {
+    if (child === undefined || child === null || child === false) continue;
+    element.append(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+}
+
+/** Replaces all that an element holds. */
+export function fill(element, ...children) {
+  element.replaceChildren();
+  append(element, children);
+  return element;
+}
+
+// Characters that show nothing or turn the order of others: controls, marks of direction,
+// zero-width ones, line separators, and halves of pairs.
+const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+
+/** A name of a device, with what shows nothing made visible as `\u{202e}`. */
+export function shown(text) {
+  return String(text ?? "").replace(HIDDEN, (mark) =>
+    mark === "\ufffd" ? mark : `\\u{${mark.charCodeAt(0).toString(16)}}`);
+}
+
+/** A name of a device as an element: its direction does not reach the text around it. */
+export function name(text, props) {
+  return h("bdi", props, shown(text) || "(no name)");
+}
+
+/** A number with its thousands set apart. */
+export const count = (number) => Number(number ?? 0).toLocaleString("en");
+
+/** `1 link`, `2 links`. */
+export const plural = (number, one, more = one + "s") => `${count(number)} ${number === 1 ? one : more}`;
+
+/** Milliseconds as people say them. */
+export function duration(ms) {
+  if (!(ms >= 0)) return "–";
+  if (ms < 1) return `${ms.toFixed(2)} ms`;
+  if (ms < 10) return `${ms.toFixed(1)} ms`;
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  const s = ms / 1000;
+  if (s < 60) return `${s.toFixed(s < 10 ? 1 : 0)} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`;
+  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.round((s % 3600) / 60)} min`;
+  return `${Math.floor(s / 86400)} d ${Math.round((s % 86400) / 3600)} h`;
+}
+
+/** A time of the Unix epoch in milliseconds, as the operator's clock shows it. */
+export function clock(ms) {
+  if (!ms) return "–";
+  const date = new Date(Number(ms));
+  const today = new Date().toDateString() === date.toDateString();
+  const time = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+  return today ? time : `${date.toLocaleDateString([], { year: "numeric", month: "short", day: "2-digit" })}, ${time}`;
+}
+
+/** A `time` element with the whole date in its title. */
+export const when = (ms) => h("time", { datetime: ms ? new Date(Number(ms)).toISOString() : undefined, title: ms ? new Date(Number(ms)).toLocaleString() : undefined }, clock(ms));
+
+/** Tells users of a screen reader. */
+export function say(text) {
+  document.getElementById("says").textContent = text;
+}
+
+/** A message in place of content. */
+export const empty = (title, text) => h("p", { class: "empty" }, h("b", {}, title), text);
+
+/** A sign that something is under way. */
+export const spinner = (text) => h("div", { class: "spin", role: "status" }, text);
+
+/** An error of a request. */
+export const problem = (error) => h("p", { class: "error", role: "alert" }, shown(error.message ?? error));
+
+/** A P_Key or LID in hexadecimal. */
+export const hex = (number, digits = 4) => "0x" + Number(number).toString(16).padStart(digits, "0");

@@ -1,0 +1,199 @@
+// The fabric by tiers, with the panel of what is selected.
+
+import { Picture, short } from "./canvas.js";
+import { get } from "./data.js";
+import { neighbours, showHost, showSwitch } from "./detail.js";
+import { count, fill, h, name, plural, problem, say, spinner } from "./dom.js";
+import { KINDS, Scene } from "./scene.js";
+
+/** The last scene: views and the search share it. */
+export const shared = { scene: null, path: [] };
+
+let loading;
+let tag;
+
+/** Reads the graph, unless it is the one that is known. Calls at the same time are one. */
+export function loadScene() {
+  loading ??= (async () => {
+    try {
+      const answer = await fetch("/api/v1/graph", { headers: tag && shared.scene ? { "if-none-match": tag } : {} });
+      if (answer.status !== 304) {
+        const graph = await answer.json();
+        if (!answer.ok) throw new Error(graph.error);
+        tag = answer.headers.get("etag");
+        shared.scene = new Scene(graph);
+      }
+      return shared.scene;
+    } finally {
+      loading = undefined;
+    }
+  })();
+  return loading;
+}
+
+export class FabricView {
+  constructor(root, go) {
+    this.go = go;
+    this.canvas = h("canvas", { tabindex: 0, role: "application", "aria-label": "The fabric by tiers. Arrow keys move from switch to switch, plus and minus zoom, 0 shows all, Escape closes." });
+    this.legend = h("div", { class: "float legend" });
+    this.tip = h("div", { class: "float tip", hidden: true });
+    this.panel = h("aside", { class: "side", hidden: true, "aria-label": "Details" });
+    this.wait = spinner("Reading the fabric");
+    const tool = (label, sign, act) => h("button", { class: "icon", type: "button", "aria-label": label, title: label, onclick: act }, sign);
+    this.stage = h("div", { class: "stage" }, this.canvas, this.wait, this.legend, this.tip,
+      h("div", { class: "float tools", role: "group", "aria-label": "Zoom" },
+        tool("Zoom in", "+", () => this.picture.zoom(1.5)),
+        tool("Zoom out", "−", () => this.picture.zoom(1 / 1.5)),
+        tool("Show all", "⤢", () => this.picture.fit())));
+    fill(root, h("div", { class: "fabric" }, this.stage, this.panel));
+    this.picture = new Picture(this.canvas, {
+      pick: (at) => this.pick(at),
+      host: (host) => this.go(`fabric/${host.there.port.node_guid}`),
+      hover: (at, host, here) => this.hover(at, host, here),
+      drawn: (near) => this.drawn(near),
+    });
+    this.picture.path = shared.path;
+  }
+
+  close() {
+    this.reading?.abort();
+    this.picture.close();
+  }
+
+  async open(guid) {
+    try {
+      const scene = await loadScene();
+      this.wait.hidden = true;
+      if (this.picture.scene !== scene) this.picture.show(scene);
+      this.drawLegend();
+      if (!scene.count) fill(this.legend, "There are no switches: the subnet manager's port sees none.");
+    } catch (error) {
+      fill(this.wait, problem(error));
+      this.wait.hidden = false;
+      return;
+    }
+    await this.select(guid);
+  }
+
+  /** The subnet has changed. */
+  async changed(changes) {
+    if (!changes.any) return;
+    const before = this.picture.scene;
+    const scene = await loadScene().catch(() => before);
+    if (scene === before || !scene) return;
+    this.picture.show(scene);
+    this.drawLegend();
+    if (this.shown) await this.select(this.shown, true);
+  }
+
+  restyle() {
+    this.picture.restyle();
+  }
+
+  pick(at) {
+    const { scene } = this.picture;
+    this.go(at < 0 ? "fabric" : `fabric/${scene.guid[at]}`);
+  }
+
+  async select(guid, again = false) {
+    this.reading?.abort();
+    this.reading = new AbortController();
+    const { signal } = this.reading;
+    const { picture, panel } = this;
+    this.shown = guid;
+    panel.hidden = !guid;
+    picture.openHosts = undefined;
+    picture.selected = -1;
+    picture.redraw();
+    if (!guid) return;
+    const at = picture.scene?.index.get(guid);
+    const acts = {
+      open: (node) => this.go(`fabric/${node}`),
+      close: () => this.go("fabric"),
+      path: (node) => this.go(`path?from=${encodeURIComponent(node)}`),
+    };
+    if (at === undefined) return this.selectHost(guid, signal, acts);
+    picture.selected = at;
+    if (!again && (picture.moved || picture.scale < 5 || picture.width < 640)) picture.go(at);
+    picture.redraw();
+    say(`${short(picture.scene.name[at])}, ${picture.scene.tierName(picture.scene.tier(at))}, ${plural(picture.scene.hosts[at], "host")}`);
+    try {
+      const parts = { missing: picture.scene.missing.get(at) ?? [], flags: picture.scene.flags[at] };
+      const { node } = await get("node", { node: guid }, signal);
+      if (!again) showSwitch(panel, { node, ...parts }, undefined, acts);
+      const links = await neighbours(guid, signal);
+      showSwitch(panel, { node, ...parts }, links, acts);
+      picture.openHosts = links.hosts;
+      picture.openGuid = guid;
+      picture.redraw();
+    } catch (error) {
+      if (error.name !== "AbortError") fill(panel, h("section", {}, problem(error)));
+    }
+  }
+
+  async selectHost(guid, signal, acts) {
+    const links = await showHost(this.panel, guid, signal, acts);
+    if (signal.aborted || !links.length) return;
+    const at = this.picture.scene.index.get(links[0].there.port.node_guid);
+    if (at !== undefined) {
+      this.picture.selected = at;
+      this.picture.go(at);
+    }
+  }
+
+  hover(at, host, [x, y]) {
+    const { scene } = this.picture;
+    this.tip.hidden = at < 0 && !host;
+    if (this.tip.hidden) return;
+    if (host) fill(this.tip, h("b", {}, name(host.there.description)), `port ${host.port} of the leaf · ${host.bad ? "needs a look" : "active"}`);
+    else {
+      const links = scene.linksOf(at);
+      let [cables, bad] = [0, 0];
+      for (const link of links) {
+        cables += scene.link(link)[2];
+        bad += scene.link(link)[3];
+      }
+      const facts = [`LID ${scene.lid[at] || "none"}`, plural(cables, "switch link")];
+      if (scene.hosts[at]) facts.push(plural(scene.hosts[at], "host"));
+      if (bad + scene.hosts_bad[at]) facts.push(`${count(bad + scene.hosts_bad[at])} need a look`);
+      if (scene.flags[at] & 1) facts.push("does not answer");
+      if (scene.flags[at] & 2) facts.push("drained");
+      if (scene.missing.has(at)) facts.push(`cables missing at ports ${scene.missing.get(at).join(", ")}`);
+      fill(this.tip, h("b", {}, name(scene.name[at])), facts.join(" · "));
+    }
+    const room = this.stage.getBoundingClientRect();
+    this.tip.style.left = `${Math.min(x + 14, room.width - this.tip.offsetWidth - 8)}px`;
+    this.tip.style.top = `${Math.max(4, y > room.height - 90 ? y - this.tip.offsetHeight - 12 : y + 16)}px`;
+  }
+
+  drawLegend() {
+    const { scene } = this.picture;
+    const kinds = [0, 0, 0, 0];
+    for (let link = 0; link < scene.linkCount; link++) {
+      const [, , number, bad, worst] = scene.link(link);
+      kinds[worst] += bad;
+      kinds[0] += number - bad;
+    }
+    const hosts = scene.tierCounts.reduce((sum, tier) => sum + tier.hosts, 0);
+    fill(this.legend,
+      h("span", {}, h("b", {}, count(scene.count)), " switches"),
+      h("span", {}, h("b", {}, count(hosts)), " host ports"),
+      kinds.map((number, kind) => (number || !kind ? h("span", {}, h("i", { class: `k${kind}` }), `${count(number)} ${kind ? KINDS[kind] : "links between switches"}`) : null)),
+      scene.missing.size ? h("span", {}, h("i", { class: "box warm" }), `${plural([...scene.missing.values()].flat().length, "cable")} missing`) : null,
+      shared.path.length ? h("span", {}, "path shown ", h("button", { class: "key", type: "button", onclick: () => this.clearPath() }, "clear")) : null);
+  }
+
+  clearPath() {
+    shared.path = this.picture.path = [];
+    this.drawLegend();
+    this.picture.redraw();
+  }
+
+  /** The first picture is on the screen after the next frame. */
+  drawn(near) {
+    const root = document.documentElement;
+    root.dataset.generation = this.picture.scene.generation;
+    root.dataset.drawn = `${near.switches} switches`;
+    root.dataset.firstPicture ??= Math.round(performance.now());
+  }
+}

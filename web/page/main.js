@@ -1,0 +1,198 @@
+// The frame: status strip, views by the address after #, search, theme.
+
+import { connect, follow, get, store } from "./data.js";
+import { count, duration, fill, h, name, plural, shown } from "./dom.js";
+import { FabricView, loadScene, shared } from "./fabric.js";
+import { GpusView } from "./gpus.js";
+import { PathView } from "./path.js";
+import { FindingsView, HistoryView, LinksView, PartitionsView } from "./tables.js";
+import { WhatIfView } from "./whatif.js";
+
+const VIEWS = {
+  fabric: ["Fabric", FabricView],
+  path: ["Path", PathView],
+  findings: ["Findings", FindingsView],
+  history: ["History", HistoryView],
+  links: ["Links", LinksView],
+  partitions: ["Partitions", PartitionsView],
+  "what-if": ["What if", WhatIfView],
+  "gpu-hosts": ["GPU hosts", GpusView],
+};
+
+const by = (id) => document.getElementById(id);
+let view;
+let viewName;
+
+function go(where, again = false) {
+  const hash = `#/${where}`;
+  if (location.hash === hash && again) show();
+  else location.hash = hash;
+}
+
+/** Shows the view that the address names. */
+async function show() {
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  const [first, ...rest] = path.split("/");
+  const wanted = VIEWS[first] ? first : "fabric";
+  if (wanted !== viewName) {
+    view?.close();
+    viewName = wanted;
+    const [title, View] = VIEWS[wanted];
+    document.title = `${title} – rsm`;
+    view = new View(by("view"), go);
+    tabs();
+  }
+  await view.open(rest[0] ? decodeURIComponent(rest[0]) : undefined, new URLSearchParams(query));
+}
+
+function tabs() {
+  const findings = store.status?.findings;
+  const number = findings ? Number(findings.error) + Number(findings.warning) : 0;
+  fill(by("tabs"), Object.entries(VIEWS).map(([key, [title]]) =>
+    h("a", { href: `#/${key}`, "aria-current": key === viewName ? "page" : undefined }, title,
+      key === "findings" && number ? h("span", { class: "count" }, count(number)) : null)));
+}
+
+const STATES = { up: "good", degraded: "warn", converging: "info", discovering: "info", standby: "info", "not-active": "bad" };
+
+function strip() {
+  const { status, connected } = store;
+  by("notice").hidden = connected || !status;
+  if (!by("notice").hidden) by("notice").textContent = "The connection to rsm is lost. What is shown is from before; the page connects again by itself.";
+  if (!status) return;
+  const findings = status.findings ?? {};
+  const proof = status.verify;
+  const last = status.last_convergence;
+  const chip = (kind, href, ...children) => h(href ? "a" : "span", { class: `chip ${kind ?? ""}`, href }, children);
+  const bad = Number(findings.error) ? "bad" : Number(findings.warning) ? "warn" : "";
+  const words = [Number(findings.error) && plural(findings.error, "error"), Number(findings.warning) && plural(findings.warning, "warning")].filter(Boolean);
+  const unreachable = Number(proof?.unreachable_pairs ?? 0);
+  fill(by("strip"),
+    h("span", { class: `chip ${STATES[status.state] ?? ""}`, title: shown(status.state_reason) }, h("span", { class: "dot" }), h("b", {}, status.state ?? "unknown")),
+    status.state === "standby" && status.master ? chip("", undefined, `master ${status.master.guid}, priority ${status.master.priority}`) : null,
+    chip(bad, "#/findings", words.join(", ") || "no findings"),
+    proof ? chip(unreachable || !proof.loop_free || !proof.credit_loop_free ? "bad" : "good", undefined,
+      unreachable ? `${count(unreachable)} pairs unreachable` : !proof.loop_free ? "routes loop" : !proof.credit_loop_free ? "credit loops" : "proved") : chip("", undefined, "no proof yet"),
+    last ? chip("", "#/history", h("b", {}, duration(last.timing_ms?.total)), h("span", { class: "muted" }, shown(last.cause).slice(0, 48))) : null,
+    chip("", undefined, h("b", {}, count(status.switches)), h("span", { class: "muted" }, "switches"), h("b", {}, count(status.cas)), h("span", { class: "muted" }, "hosts"), h("b", {}, count(status.links)), h("span", { class: "muted" }, "links")),
+    status.engine ? chip("", undefined, h("span", { class: "muted" }, "engine"), h("b", {}, status.engine.name)) : null);
+  document.documentElement.dataset.state = status.state;
+}
+
+// Search: switches from the scene at once, hosts from the server.
+
+let searching;
+let options = [];
+let chosen = -1;
+
+function draw(note) {
+  const list = by("found");
+  list.hidden = !options.length && !note;
+  by("find").setAttribute("aria-expanded", String(!list.hidden));
+  fill(list, options.map((one, at) => h("li", { role: "option", id: `found-${at}`, "aria-selected": String(at === chosen), onpointerdown: (event) => { event.preventDefault(); pick(at); } },
+    name(one.name), h("span", { class: "muted" }, one.what))), note ? h("li", { class: "none" }, note) : null);
+  if (chosen >= 0) by("find").setAttribute("aria-activedescendant", `found-${chosen}`);
+  else by("find").removeAttribute("aria-activedescendant");
+}
+
+async function search() {
+  const text = by("find").value.trim();
+  searching?.abort();
+  searching = new AbortController();
+  const { signal } = searching;
+  options = [];
+  chosen = -1;
+  if (!text) return draw();
+  const scene = shared.scene ?? await loadScene().catch(() => null);
+  if (signal.aborted) return;
+  const switches = scene?.find(text, 8).map((at) => ({ guid: scene.guid[at], name: scene.name[at], what: `${scene.tierName(scene.tier(at)).replace(/s$/, "")} · LID ${scene.lid[at]}` })) ?? [];
+  options = switches;
+  chosen = options.length ? 0 : -1;
+  draw(options.length ? undefined : "Looking for hosts …");
+  await new Promise((later) => setTimeout(later, 120));
+  if (signal.aborted) return;
+  const hosts = await Promise.all([
+    get("node", { node: text }, signal).then(({ node }) => [node]).catch(() => []),
+    get("nodes", { kind: "ca", description_contains: text, page_size: 12 }, signal).then(({ nodes }) => nodes).catch(() => []),
+  ]);
+  if (signal.aborted) return;
+  const known = new Set(options.map((one) => one.guid));
+  for (const node of hosts.flat()) {
+    if (known.has(node.guid)) continue;
+    known.add(node.guid);
+    options.push({ guid: node.guid, name: node.description, what: `${node.kind === "ca" ? "host" : node.kind} · LID ${node.lids[0] ?? "none"}` });
+  }
+  if (chosen < 0 && options.length) chosen = 0;
+  draw(options.length ? undefined : "Nothing has this name, GUID or LID");
+}
+
+function pick(at) {
+  const one = options[at];
+  if (!one) return;
+  options = [];
+  by("find").value = "";
+  by("find").blur();
+  draw();
+  go(`fabric/${one.guid}`);
+}
+
+function listenToSearch() {
+  const find = by("find");
+  find.addEventListener("input", search);
+  find.addEventListener("blur", () => { options = []; draw(); });
+  find.addEventListener("keydown", (event) => {
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      chosen = options.length ? (chosen + (event.key === "ArrowDown" ? 1 : options.length - 1)) % options.length : -1;
+      draw();
+      event.preventDefault();
+    } else if (event.key === "Escape") {
+      find.value = "";
+      find.blur();
+    }
+  });
+  by("search").addEventListener("submit", (event) => {
+    event.preventDefault();
+    pick(chosen);
+  });
+  document.addEventListener("keydown", (event) => {
+    const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName ?? "");
+    if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
+      event.preventDefault();
+      find.focus();
+    }
+  });
+}
+
+// Light and dark: the system's, until the operator chooses.
+
+const system = matchMedia("(prefers-color-scheme: dark)");
+
+function theme() {
+  let kept = null;
+  try {
+    kept = localStorage.getItem("theme");
+  } catch { /* Storage is forbidden: the system's theme then. */ }
+  document.documentElement.dataset.theme = kept ?? (system.matches ? "dark" : "light");
+  view?.restyle?.();
+}
+
+by("theme").addEventListener("click", () => {
+  const next = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
+  try {
+    localStorage.setItem("theme", next);
+  } catch { /* It lasts as long as the page, then. */ }
+  document.documentElement.dataset.theme = next;
+  view?.restyle?.();
+});
+system.addEventListener("change", theme);
+
+theme();
+listenToSearch();
+follow((changes) => {
+  strip();
+  tabs();
+  view?.changed?.(changes);
+});
+addEventListener("hashchange", show);
+connect();
+show();

@@ -1,0 +1,141 @@
+// The fabric as it is drawn: columns of the server's graph, with what the page looks up in them.
+
+/** The kinds of links, as the server numbers them. */
+export const KINDS = ["active", "slower than its siblings", "flapping, routes avoid it", "not active"];
+
+/** A graph of the server with its indices. */
+export class Scene {
+  constructor(graph) {
+    Object.assign(this, graph.switches);
+    this.count = this.guid.length;
+    this.generation = graph.generation;
+    this.tiers = graph.tiers;
+    this.width = graph.width;
+    this.height = graph.height;
+    this.groups = graph.groups.map(([tier, pod, count, x, y, width, height, pitch]) =>
+      ({ tier, pod, count, x, y, width, height, pitch, first: -1, hosts: 0, bad: 0 }));
+    this.links = graph.links;
+    this.linkCount = graph.links.length / 5;
+    this.missing = new Map();
+    for (const [at, port] of graph.missing) {
+      if (!this.missing.has(at)) this.missing.set(at, []);
+      this.missing.get(at).push(port);
+    }
+    this.index = new Map(this.guid.map((guid, at) => [guid, at]));
+    this.countGroups();
+    this.joinSwitches();
+    this.bundleGroups();
+  }
+
+  countGroups() {
+    this.mostHosts = 0;
+    this.tierCounts = Array.from({ length: this.tiers }, () => ({ switches: 0, hosts: 0 }));
+    for (let at = 0; at < this.count; at++) {
+      const group = this.groups[this.group[at]];
+      if (group.first < 0) group.first = at;
+      group.hosts += this.hosts[at];
+      group.bad += this.isBad(at) ? 1 : 0;
+      this.mostHosts = Math.max(this.mostHosts, this.hosts[at]);
+      this.tierCounts[group.tier].switches++;
+      this.tierCounts[group.tier].hosts += this.hosts[at];
+    }
+  }
+
+  /** Compressed rows: the links of each switch. */
+  joinSwitches() {
+    const { links, linkCount } = this;
+    this.rows = new Uint32Array(this.count + 1);
+    for (let link = 0; link < linkCount; link++) {
+      this.rows[links[link * 5] + 1]++;
+      this.rows[links[link * 5 + 1] + 1]++;
+    }
+    for (let at = 0; at < this.count; at++) this.rows[at + 1] += this.rows[at];
+    const next = this.rows.slice();
+    this.cells = new Uint32Array(linkCount * 2);
+    for (let link = 0; link < linkCount; link++) {
+      this.cells[next[links[link * 5]]++] = link;
+      this.cells[next[links[link * 5 + 1]]++] = link;
+    }
+  }
+
+  /** Links between two groups as one, and the links that need a look. */
+  bundleGroups() {
+    const bundles = new Map();
+    this.bad = [];
+    for (let link = 0; link < this.linkCount; link++) {
+      const [a, b, number, , worst] = this.link(link);
+      const [from, to] = [this.group[a], this.group[b]].sort((one, two) => one - two);
+      const key = from * this.groups.length + to;
+      if (!bundles.has(key)) bundles.set(key, { from, to, links: 0 });
+      bundles.get(key).links += number;
+      if (worst > 0) this.bad.push(link);
+    }
+    this.bundles = [...bundles.values()];
+  }
+
+  /** Ends, number of links, how many of them are bad, and the worst kind. */
+  link(link) {
+    return [this.links[link * 5], this.links[link * 5 + 1], this.links[link * 5 + 2], this.links[link * 5 + 3], this.links[link * 5 + 4]];
+  }
+
+  /** The links of a switch. */
+  linksOf(at) {
+    return this.cells.subarray(this.rows[at], this.rows[at + 1]);
+  }
+
+  /** The other end of a link. */
+  peer(link, at) {
+    const a = this.links[link * 5];
+    return a === at ? this.links[link * 5 + 1] : a;
+  }
+
+  tier(at) {
+    return this.groups[this.group[at]].tier;
+  }
+
+  /** Whether a switch itself needs a look. */
+  isBad(at) {
+    return this.flags[at] !== 0 || this.hosts_bad[at] > 0 || this.missing.has(at);
+  }
+
+  /** What to call a tier. */
+  tierName(tier) {
+    if (this.tiers === 1) return "switches";
+    if (tier === this.tiers - 1) return "leaves";
+    if (tier === 0) return this.tiers === 2 ? "spines" : "cores";
+    return this.tiers === 3 ? "spines" : `tier ${tier + 1}`;
+  }
+
+  /** Switches whose name, GUID or LID has the text, best first. */
+  find(text, most) {
+    const wanted = text.trim().toLowerCase();
+    if (!wanted) return [];
+    const lid = /^\d+$/.test(wanted) ? Number(wanted) : /^0x[0-9a-f]{1,4}$/.test(wanted) ? parseInt(wanted, 16) : -1;
+    const found = [];
+    for (let at = 0; at < this.count; at++) {
+      const name = this.name[at].toLowerCase();
+      const rank = this.lid[at] === lid ? 0 : name === wanted ? 1 : name.startsWith(wanted) ? 2
+        : name.includes(wanted) ? 3 : this.guid[at].includes(wanted.replace(/^0x/, "")) && wanted.length > 3 ? 4 : -1;
+      if (rank >= 0) found.push({ at, rank });
+    }
+    return found.sort((one, two) => one.rank - two.rank || one.at - two.at).slice(0, most).map((one) => one.at);
+  }
+
+  /** The next switch in a direction, for the keyboard. */
+  step(at, direction) {
+    if (direction === "left" || direction === "right") {
+      const next = at + (direction === "left" ? -1 : 1);
+      return next >= 0 && next < this.count && this.tier(next) === this.tier(at) ? next : at;
+    }
+    let best = at;
+    let distance = Infinity;
+    for (const link of this.linksOf(at)) {
+      const peer = this.peer(link, at);
+      const up = this.tier(peer) - this.tier(at);
+      if ((direction === "up" ? up >= 0 : up <= 0)) continue;
+      const away = Math.abs(this.x[peer] - this.x[at]);
+      if (away < distance) [best, distance] = [peer, away];
+    }
+    return best;
+  }
+}

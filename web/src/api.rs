@@ -1,0 +1,179 @@
+//! Reading the subnet as JSON: the services of gRPC, their requests as query strings.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::routing::get;
+use rsm_api::v1;
+use rsm_api::v1::foresee_loss_request::Loss;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::reply::{self, Reply, failure};
+use crate::server::Shared;
+
+/// The fields of a request from a query string: unknown names and wrong values are refused.
+fn fields<T: DeserializeOwned>(uri: &Uri) -> Result<T, Box<Reply>> {
+    serde_html_form::from_str(uri.query().unwrap_or_default())
+        .map_err(|error| Box::new(failure(StatusCode::BAD_REQUEST, &error.to_string())))
+}
+
+/// Declares routes: the path below `/api/v1/`, and the method of [`rsm_api::Reader`] that answers.
+macro_rules! routes {
+    ($($path:literal => $method:ident($request:ident),)+) => {
+        fn readers() -> Router<Arc<Shared>> {
+            Router::new()$(.route(
+                concat!("/api/v1/", $path),
+                get(async |State(shared): State<Arc<Shared>>, uri: Uri| {
+                    let request = match fields::<v1::$request>(&uri) {
+                        Ok(request) => request,
+                        Err(refused) => return *refused,
+                    };
+                    match shared.reader.$method(request).await {
+                        Ok(answer) => reply::json(&answer),
+                        Err(status) => reply::refusal(&status),
+                    }
+                }),
+            ))+
+        }
+
+        /// The paths of all routes that answer as gRPC does.
+        #[cfg(test)]
+        const PATHS: &[&str] = &[$(concat!("/api/v1/", $path)),+];
+    };
+}
+
+routes! {
+    "status" => get_status(GetStatusRequest),
+    "nodes" => list_nodes(ListNodesRequest),
+    "node" => get_node(GetNodeRequest),
+    "ports" => list_ports(ListPortsRequest),
+    "port" => get_port(GetPortRequest),
+    "links" => list_links(ListLinksRequest),
+    "forwarding-table" => get_forwarding_table(GetForwardingTableRequest),
+    "route" => resolve_route(ResolveRouteRequest),
+    "findings" => list_findings(ListFindingsRequest),
+    "missing" => list_missing(ListMissingRequest),
+    "drained" => list_drained(ListDrainedRequest),
+    "convergences" => list_convergences(ListConvergencesRequest),
+    "activity" => get_activity(GetActivityRequest),
+    "events" => list_events(ListEventsRequest),
+    "partitions" => list_partitions(ListPartitionsRequest),
+    "partition-members" => list_partition_members(ListPartitionMembersRequest),
+    "engines" => list_engines(ListEnginesRequest),
+    "quality" => get_routing_quality(GetRoutingQualityRequest),
+    "paths" => resolve_path(ResolvePathRequest),
+    "sa-counters" => get_sa_counters(GetSaCountersRequest),
+    "port-counters" => list_port_counters(ListPortCountersRequest),
+    "services" => list_services(ListServicesRequest),
+    "subscriptions" => list_subscriptions(ListSubscriptionsRequest),
+    "alias-guids" => list_alias_guids(ListAliasGuidsRequest),
+    "multicast-groups" => list_multicast_groups(ListMulticastGroupsRequest),
+    "multicast-group" => get_multicast_group(GetMulticastGroupRequest),
+    "multicast-members" => list_multicast_members(ListMulticastMembersRequest),
+    "multicast-switches" => list_multicast_switches(ListMulticastSwitchesRequest),
+    "gpu-hosts" => list_gpu_hosts(ListGpuHostsRequest),
+    "gpu-hints" => get_gpu_hints(GetGpuHintsRequest),
+    "gpu-pair" => get_gpu_pair(GetGpuPairRequest),
+}
+
+/// The parts that go together, `unlink` a cable by one of its ports, `remove` a node, each any
+/// number of times.
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields)]
+struct Losses {
+    unlink: Vec<String>,
+    remove: Vec<String>,
+}
+
+impl Losses {
+    /// The request of gRPC.
+    fn request(mut self) -> v1::ForeseeLossRequest {
+        let loss = if self.unlink.is_empty() {
+            (!self.remove.is_empty()).then(|| Loss::Remove(self.remove.remove(0)))
+        } else {
+            Some(Loss::Unlink(self.unlink.remove(0)))
+        };
+        v1::ForeseeLossRequest {
+            loss,
+            further_unlinks: self.unlink,
+            further_removes: self.remove,
+        }
+    }
+}
+
+async fn foresee(State(shared): State<Arc<Shared>>, uri: Uri) -> Reply {
+    let losses = match fields::<Losses>(&uri) {
+        Ok(losses) => losses,
+        Err(refused) => return *refused,
+    };
+    match shared.reader.foresee_loss(losses.request()).await {
+        Ok(answer) => reply::json(&answer),
+        Err(status) => reply::refusal(&status),
+    }
+}
+
+async fn graph(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Reply {
+    match shared.graphs.current().await {
+        Ok(drawn) => reply::tagged(&headers, reply::JSON, &drawn.tag, drawn.json.clone()),
+        Err(error) => failure(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    }
+}
+
+pub(crate) fn routes() -> Router<Arc<Shared>> {
+    readers()
+        .route("/api/v1/what-if", get(foresee))
+        .route("/api/v1/graph", get(graph))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read<T: DeserializeOwned>(query: &str) -> Option<T> {
+        let uri: Uri = format!("/api/v1/x?{query}").parse().unwrap();
+        fields(&uri).ok()
+    }
+
+    #[test]
+    fn requests_come_from_query_strings_and_unknown_fields_are_refused() {
+        let request: v1::ListPortsRequest =
+            read("node=leaf-1%20%3Cb%3E&state=active&page_size=5&connected=true").unwrap();
+        assert_eq!(request.node, "leaf-1 <b>");
+        assert_eq!(request.state(), v1::PortState::Active);
+        assert_eq!((request.page_size, request.connected), (5, true));
+        assert!(read::<v1::ListPortsRequest>("").is_some());
+        for wrong in [
+            "nod=1",
+            "state=up",
+            "page_size=-1",
+            "page_size=x",
+            "connected=2",
+        ] {
+            assert!(read::<v1::ListPortsRequest>(wrong).is_none(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn several_losses_are_one_request() {
+        let losses: Losses = read("unlink=leaf-1:3&remove=spine-1&unlink=leaf-1:4").unwrap();
+        let request = losses.request();
+        assert_eq!(request.loss, Some(Loss::Unlink("leaf-1:3".to_owned())));
+        assert_eq!(request.further_unlinks, ["leaf-1:4"]);
+        assert_eq!(request.further_removes, ["spine-1"]);
+        let none: Losses = read("").unwrap();
+        assert_eq!(none.request().loss, None);
+    }
+
+    #[test]
+    fn each_path_is_routed_once() {
+        let mut paths = PATHS.to_vec();
+        paths.sort_unstable();
+        paths.dedup();
+        assert_eq!(paths.len(), PATHS.len());
+        // Two routes of one path would panic.
+        let _routes = routes();
+    }
+}

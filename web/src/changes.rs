@@ -1,0 +1,154 @@
+//! Server-sent events: the status of the subnet, again after each change.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::get;
+use rsm_api::v1::event::Change;
+use rsm_api::{Subnet, v1};
+use serde::Serialize;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use tokio::sync::{broadcast, mpsc};
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::limits::{CHANGES_EVERY, KEEPALIVE, MAX_FOLLOWERS};
+use crate::reply::{self, Reply, failure};
+use crate::server::Shared;
+
+/// The media type of server-sent events.
+const EVENTS: &str = "text/event-stream";
+
+/// One message: what holds now, and what has changed since the message before.
+#[derive(Serialize)]
+struct Message {
+    status: v1::SubnetStatus,
+    /// Events since the message before, by their kind.
+    changes: BTreeMap<&'static str, u64>,
+    /// Events that were too many to be counted by kind.
+    lost: u64,
+}
+
+/// A client that follows changes.
+struct Follower {
+    subnet: Arc<dyn Subnet>,
+    events: broadcast::Receiver<Arc<v1::Event>>,
+    sender: mpsc::Sender<Result<Bytes, Infallible>>,
+}
+
+/// The client or the subnet manager has gone.
+struct Gone;
+
+impl Follower {
+    async fn run(mut self) -> Result<(), Gone> {
+        let (mut changes, mut lost) = (BTreeMap::new(), 0);
+        loop {
+            let next = Instant::now() + CHANGES_EVERY;
+            self.tell(std::mem::take(&mut changes), std::mem::take(&mut lost))
+                .await?;
+            self.wait(&mut changes, &mut lost).await?;
+            sleep_until(next).await;
+            loop {
+                match self.events.try_recv() {
+                    Ok(event) => count(&mut changes, &event),
+                    Err(TryRecvError::Lagged(more)) => lost += more,
+                    Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+                }
+            }
+        }
+    }
+
+    /// Waits for an event, and meanwhile keeps the connection alive.
+    async fn wait(
+        &mut self,
+        changes: &mut BTreeMap<&'static str, u64>,
+        lost: &mut u64,
+    ) -> Result<(), Gone> {
+        loop {
+            let received = tokio::select! {
+                received = timeout(KEEPALIVE, self.events.recv()) => received,
+                () = self.sender.closed() => return Err(Gone),
+            };
+            match received {
+                Ok(Ok(event)) => count(changes, &event),
+                Ok(Err(RecvError::Lagged(more))) => *lost += more,
+                Ok(Err(RecvError::Closed)) => return Err(Gone),
+                Err(_quiet) => {
+                    self.send(Bytes::from_static(b":\n\n")).await?;
+                    continue;
+                }
+            }
+            return Ok(());
+        }
+    }
+
+    async fn tell(&self, changes: BTreeMap<&'static str, u64>, lost: u64) -> Result<(), Gone> {
+        let status = self.subnet.status();
+        let message = Message {
+            status,
+            changes,
+            lost,
+        };
+        // JSON in one line has no line break, which would end the field.
+        let text = serde_json::to_string(&message).map_err(|_| Gone)?;
+        self.send(Bytes::from(format!("data: {text}\n\n"))).await
+    }
+
+    async fn send(&self, bytes: Bytes) -> Result<(), Gone> {
+        self.sender.send(Ok(bytes)).await.map_err(|_| Gone)
+    }
+}
+
+fn count(changes: &mut BTreeMap<&'static str, u64>, event: &v1::Event) {
+    *changes.entry(kind(event)).or_default() += 1;
+}
+
+fn kind(event: &v1::Event) -> &'static str {
+    match &event.change {
+        None => "unknown",
+        Some(Change::StateChanged(_)) => "state",
+        Some(Change::NodeAppeared(_) | Change::NodeVanished(_) | Change::NodeChanged(_)) => "node",
+        Some(Change::PortAppeared(_) | Change::PortVanished(_) | Change::PortChanged(_)) => "port",
+        Some(Change::LinkAppeared(_) | Change::LinkVanished(_) | Change::LinkChanged(_)) => "link",
+        Some(Change::RoutesChanged(_)) => "routes",
+        Some(Change::FindingRaised(_) | Change::FindingCleared(_)) => "finding",
+        Some(Change::ConvergenceFinished(_)) => "convergence",
+        Some(Change::ManagerStarted(_)) => "manager",
+        Some(Change::OperatorActed(_)) => "operator",
+        Some(Change::EventsUnrecorded(_)) => "gap",
+    }
+}
+
+async fn follow(State(shared): State<Arc<Shared>>) -> Reply {
+    let Ok(place) = Arc::clone(&shared.followers).try_acquire_owned() else {
+        let text = format!(
+            "{MAX_FOLLOWERS} clients follow changes already: close one, or read /api/v1/status"
+        );
+        return failure(StatusCode::TOO_MANY_REQUESTS, &text);
+    };
+    let (sender, stream) = mpsc::channel(1);
+    let follower = Follower {
+        events: shared.subnet.subscribe(),
+        subnet: Arc::clone(&shared.subnet),
+        sender,
+    };
+    let mut stopping = shared.stopping.clone();
+    tokio::spawn(async move {
+        let _place = place;
+        tokio::select! {
+            _gone = follower.run() => {}
+            _stopping = stopping.wait_for(|stopping| *stopping) => {}
+        }
+    });
+    let stream = Body::from_stream(ReceiverStream::new(stream));
+    reply::body(StatusCode::OK, EVENTS, stream)
+}
+
+pub(crate) fn routes() -> Router<Arc<Shared>> {
+    Router::new().route("/api/v1/changes", get(follow))
+}

@@ -1,0 +1,142 @@
+//! The fabric as the page draws it: switches with their places, links between two switches as one,
+//! hosts counted per switch.
+
+mod read;
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use rsm_api::Subnet;
+use serde::Serialize;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use crate::limits::GRAPH_AGE;
+use crate::reply;
+
+/// A fabric to be drawn. Columns of one table have one length; indices are those of `guid`.
+#[derive(Debug, Default, Serialize, PartialEq)]
+pub struct Graph {
+    /// The generation of the snapshot.
+    pub generation: u64,
+    /// Tiers of switches.
+    pub tiers: u32,
+    /// Width of the drawing, in cells.
+    pub width: f64,
+    /// Height of the drawing, in cells.
+    pub height: f64,
+    /// The switches.
+    pub switches: Switches,
+    /// Rectangles of switches of one tier and pod: tier, pod or -1, switches, left and upper edge,
+    /// width, height and pitch.
+    pub groups: Vec<[f64; 8]>,
+    /// Links between switches, five numbers each: index of one end, of the other, how many links
+    /// join the two, how many of them are not as they should be, and their worst [`LinkKind`].
+    pub links: Vec<u32>,
+    /// Expected cables between switches that are not there: index of the switch, port.
+    pub missing: Vec<(u32, u32)>,
+    /// Links by state: active, and not.
+    pub links_active: u64,
+    /// See `links_active`.
+    pub links_not_active: u64,
+}
+
+/// The switches of a [`Graph`], by tier and from the left.
+#[derive(Debug, Default, Serialize, PartialEq)]
+pub struct Switches {
+    /// GUIDs, `0x` and 16 hexadecimal digits.
+    pub guid: Vec<String>,
+    /// NodeDescriptions.
+    pub name: Vec<String>,
+    /// LIDs; 0 for none.
+    pub lid: Vec<u32>,
+    /// Index of the group.
+    pub group: Vec<u32>,
+    /// Centre, in cells, two decimals.
+    pub x: Vec<f64>,
+    /// See `x`.
+    pub y: Vec<f64>,
+    /// Links to hosts.
+    pub hosts: Vec<u32>,
+    /// Links to hosts that are not as they should be.
+    pub hosts_bad: Vec<u32>,
+    /// 1 where the switch does not answer, 2 where it is drained, 3 both.
+    pub flags: Vec<u8>,
+}
+
+/// The kind of a link, the worst last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LinkKind {
+    /// Active, as fast as most links between these tiers.
+    Good = 0,
+    /// Slower than most links between these tiers.
+    Slow = 1,
+    /// It came and went; routes avoid it.
+    Damped = 2,
+    /// Not active.
+    Inactive = 3,
+}
+
+/// Why there is no graph.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum GraphError {
+    #[error("the fabric cannot be drawn: {0}")]
+    Failed(String),
+}
+
+/// A graph as JSON.
+#[derive(Debug)]
+pub(crate) struct Drawn {
+    generation: u64,
+    made: Instant,
+    pub(crate) tag: String,
+    pub(crate) json: Bytes,
+    pub(crate) links_active: u64,
+    pub(crate) links_not_active: u64,
+}
+
+/// The last graph, drawn anew when the subnet has changed; by one request at a time.
+pub(crate) struct GraphCache {
+    subnet: Arc<dyn Subnet>,
+    last: Mutex<Option<Arc<Drawn>>>,
+}
+
+impl GraphCache {
+    pub(crate) fn new(subnet: Arc<dyn Subnet>) -> GraphCache {
+        GraphCache {
+            subnet,
+            last: Mutex::default(),
+        }
+    }
+
+    /// The graph of the present snapshot, or one made at most [`GRAPH_AGE`] ago.
+    pub(crate) async fn current(&self) -> Result<Arc<Drawn>, GraphError> {
+        let mut last = self.last.lock().await;
+        if let Some(drawn) = &*last {
+            let current = drawn.generation == self.subnet.status().generation;
+            if current || drawn.made.elapsed() < GRAPH_AGE {
+                return Ok(Arc::clone(drawn));
+            }
+        }
+        let subnet = Arc::clone(&self.subnet);
+        let drawn = tokio::task::spawn_blocking(move || draw(subnet.as_ref()))
+            .await
+            .map_err(|error| GraphError::Failed(error.to_string()))??;
+        let drawn = Arc::new(drawn);
+        *last = Some(Arc::clone(&drawn));
+        Ok(drawn)
+    }
+}
+
+fn draw(subnet: &dyn Subnet) -> Result<Drawn, GraphError> {
+    let graph = Graph::read(subnet);
+    let json = serde_json::to_vec(&graph).map_err(|error| GraphError::Failed(error.to_string()))?;
+    Ok(Drawn {
+        generation: graph.generation,
+        made: Instant::now(),
+        tag: reply::etag(&json),
+        json: Bytes::from(json),
+        links_active: graph.links_active,
+        links_not_active: graph.links_not_active,
+    })
+}

@@ -1,0 +1,301 @@
+//! Makes a [`Graph`] from the subnet.
+
+use std::collections::{BTreeMap, HashMap};
+
+use rsm_api::model::{Keyed, LinkFilter, NodeFilter, NodeKind, PortState};
+use rsm_api::{Subnet, v1};
+use rsm_ids::Guid;
+use rsm_routing::picture::layout::{Layout, LayoutSwitch, layout};
+
+use super::{Graph, LinkKind, Switches};
+use crate::limits::GRAPH_ATTEMPTS;
+
+/// What a graph is made of.
+struct Parts {
+    generation: u64,
+    switches: Vec<Keyed<Guid, v1::Node>>,
+    links: Vec<v1::Link>,
+    missing: Vec<v1::Missing>,
+    drained: Vec<v1::DrainedPart>,
+}
+
+impl Parts {
+    /// Reads all, again where the subnet has changed between two parts. In the end parts may be of
+    /// two generations: the earlier one is named, so that the reader sees that a newer one is there.
+    fn read(subnet: &dyn Subnet) -> Parts {
+        let filter = NodeFilter {
+            kind: Some(NodeKind::Switch),
+            ..NodeFilter::default()
+        };
+        let mut attempt = 1;
+        loop {
+            let switches = subnet.nodes(None, usize::MAX, &filter);
+            let links = subnet.links(None, usize::MAX, &LinkFilter::default());
+            let missing = subnet.missing(None, usize::MAX);
+            let drained = subnet.drained(None, usize::MAX);
+            if links.generation == switches.generation || attempt == GRAPH_ATTEMPTS {
+                return Parts {
+                    generation: switches.generation.min(links.generation),
+                    switches: switches.items,
+                    links: links.items.into_iter().map(|link| link.message).collect(),
+                    missing: missing.items.into_iter().map(|one| one.message).collect(),
+                    drained: drained.items.into_iter().map(|one| one.message).collect(),
+                };
+            }
+            attempt += 1;
+        }
+    }
+}
+
+/// A link, with its ends as indices of switches; `None` is an end at a host or router.
+struct Joined {
+    ends: (u32, Option<u32>),
+    kind: LinkKind,
+    /// Lanes times the rate of a lane, in megabits per second.
+    rate: u32,
+}
+
+/// Links between the same two switches.
+#[derive(Clone, Copy)]
+struct Bundle {
+    count: u32,
+    bad: u32,
+    worst: LinkKind,
+}
+
+impl Graph {
+    /// The subnet now. Takes some tenths of a second at the largest fabrics.
+    pub fn read(subnet: &dyn Subnet) -> Graph {
+        Graph::of(Parts::read(subnet))
+    }
+
+    fn of(parts: Parts) -> Graph {
+        let index: HashMap<Guid, u32> = (0u32..)
+            .zip(&parts.switches)
+            .map(|(index, switch)| (switch.key, index))
+            .collect();
+        let mut joined: Vec<Joined> = parts
+            .links
+            .iter()
+            .filter_map(|link| joined(link, &index))
+            .collect();
+        let mut hosts = vec![0u32; parts.switches.len()];
+        for link in joined.iter().filter(|link| link.ends.1.is_none()) {
+            hosts[link.ends.0 as usize] += 1;
+        }
+        let laid = lay_out(&parts.switches, &hosts, &joined);
+        find_slow(&mut joined, &laid);
+        let mut hosts_bad = vec![0u32; hosts.len()];
+        let mut bundles: BTreeMap<(u32, u32), Bundle> = BTreeMap::new();
+        for link in &joined {
+            match link.ends {
+                (switch, None) => {
+                    hosts_bad[switch as usize] += u32::from(link.kind != LinkKind::Good);
+                }
+                (a, Some(b)) => add(&mut bundles, (a, b), link.kind),
+            }
+        }
+        let active = |link: &&v1::Link| link.state() == PortState::Active;
+        let links_active = parts.links.iter().filter(active).count() as u64;
+        let order = order(&laid);
+        let mut place = vec![0u32; order.len()];
+        for (new, &old) in (0u32..).zip(&order) {
+            place[old] = new;
+        }
+        Graph {
+            generation: parts.generation,
+            tiers: laid.tiers,
+            width: rounded(laid.width),
+            height: rounded(laid.height),
+            switches: columns(&parts, &order, &laid, &hosts, &hosts_bad),
+            groups: groups(&laid),
+            links: flat(&bundles, &place),
+            missing: missing(&parts, &index, &place),
+            links_active,
+            links_not_active: parts.links.len() as u64 - links_active,
+        }
+    }
+}
+
+fn guid(text: &str) -> Option<Guid> {
+    text.parse().ok()
+}
+
+/// A link with at least one end at a switch, the switch first.
+fn joined(link: &v1::Link, index: &HashMap<Guid, u32>) -> Option<Joined> {
+    let end = |end: &Option<v1::LinkEnd>| {
+        let port = end.as_ref()?.port.as_ref()?;
+        index.get(&guid(&port.node_guid)?).copied()
+    };
+    let ends = match (end(&link.a), end(&link.b)) {
+        (Some(a), b) => (a, b),
+        (None, Some(b)) => (b, None),
+        (None, None) => return None,
+    };
+    let kind = if link.state() != PortState::Active {
+        LinkKind::Inactive
+    } else if link.damped {
+        LinkKind::Damped
+    } else {
+        LinkKind::Good
+    };
+    let rate = crate::metrics::rate(link.width(), link.speed());
+    let rate = rate.map_or(0, |rate| (rate.data_bits / 1_000_000) as u32);
+    Some(Joined { ends, kind, rate })
+}
+
+fn lay_out(switches: &[Keyed<Guid, v1::Node>], hosts: &[u32], joined: &[Joined]) -> Layout {
+    let shapes: Vec<LayoutSwitch<'_>> = switches
+        .iter()
+        .zip(hosts)
+        .map(|(switch, &hosts)| LayoutSwitch {
+            name: &switch.message.description,
+            rank: switch.message.rank,
+            has_hosts: hosts > 0,
+        })
+        .collect();
+    let cables: Vec<(u32, u32)> = joined
+        .iter()
+        .filter_map(|link| Some((link.ends.0, link.ends.1?)))
+        .collect();
+    layout(&shapes, &cables)
+}
+
+/// Marks active links that are slower than most between the same tiers.
+fn find_slow(joined: &mut [Joined], laid: &Layout) {
+    let tiers = |link: &Joined| {
+        let tier = |switch: u32| laid.places[switch as usize].tier;
+        let (a, b) = (tier(link.ends.0), link.ends.1.map(tier));
+        b.map_or((a, None), |b| (a.min(b), Some(a.max(b))))
+    };
+    let mut counts: BTreeMap<_, BTreeMap<u32, u32>> = BTreeMap::new();
+    for link in joined.iter().filter(|link| link.kind == LinkKind::Good) {
+        *counts
+            .entry(tiers(link))
+            .or_default()
+            .entry(link.rate)
+            .or_default() += 1;
+    }
+    let usual: BTreeMap<_, u32> = counts
+        .iter()
+        .filter_map(|(tiers, rates)| {
+            let most = rates.iter().max_by_key(|&(&rate, &count)| (count, rate))?;
+            Some((*tiers, *most.0))
+        })
+        .collect();
+    for link in joined.iter_mut().filter(|link| link.kind == LinkKind::Good) {
+        if usual
+            .get(&tiers(link))
+            .is_some_and(|&usual| link.rate < usual)
+        {
+            link.kind = LinkKind::Slow;
+        }
+    }
+}
+
+fn add(bundles: &mut BTreeMap<(u32, u32), Bundle>, (a, b): (u32, u32), kind: LinkKind) {
+    let bundle = bundles.entry((a.min(b), a.max(b))).or_insert(Bundle {
+        count: 0,
+        bad: 0,
+        worst: LinkKind::Good,
+    });
+    bundle.count += 1;
+    bundle.bad += u32::from(kind != LinkKind::Good);
+    bundle.worst = bundle.worst.max(kind);
+}
+
+/// Switches by group, then by line, then from the left.
+fn order(laid: &Layout) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..laid.places.len()).collect();
+    order.sort_by(|&a, &b| {
+        let (a, b) = (&laid.places[a], &laid.places[b]);
+        (a.group.cmp(&b.group))
+            .then(a.y.total_cmp(&b.y))
+            .then(a.x.total_cmp(&b.x))
+    });
+    order
+}
+
+fn columns(
+    parts: &Parts,
+    order: &[usize],
+    laid: &Layout,
+    hosts: &[u32],
+    hosts_bad: &[u32],
+) -> Switches {
+    let drained: std::collections::BTreeSet<&str> = parts
+        .drained
+        .iter()
+        .filter(|part| part.port.is_none())
+        .map(|part| part.node_guid.as_str())
+        .collect();
+    let mut columns = Switches::default();
+    for &switch in order {
+        let node = &parts.switches[switch].message;
+        let place = &laid.places[switch];
+        let is_drained = drained.contains(node.guid.as_str());
+        columns.guid.push(node.guid.clone());
+        columns.name.push(node.description.clone());
+        columns.lid.push(node.lids.first().copied().unwrap_or(0));
+        columns.group.push(place.group);
+        columns.x.push(rounded(place.x));
+        columns.y.push(rounded(place.y));
+        columns.hosts.push(hosts[switch]);
+        columns.hosts_bad.push(hosts_bad[switch]);
+        let flags = u8::from(node.suspected) | u8::from(is_drained) << 1;
+        columns.flags.push(flags);
+    }
+    columns
+}
+
+fn groups(laid: &Layout) -> Vec<[f64; 8]> {
+    laid.groups
+        .iter()
+        .map(|group| {
+            [
+                f64::from(group.tier),
+                group.pod.map_or(-1.0, f64::from),
+                f64::from(group.count),
+                rounded(group.x),
+                rounded(group.y),
+                rounded(group.width),
+                rounded(group.height),
+                rounded(group.pitch),
+            ]
+        })
+        .collect()
+}
+
+fn flat(bundles: &BTreeMap<(u32, u32), Bundle>, place: &[u32]) -> Vec<u32> {
+    let numbers = |(&(a, b), bundle): (&(u32, u32), &Bundle)| {
+        let place = |switch: u32| place[switch as usize];
+        [
+            place(a),
+            place(b),
+            bundle.count,
+            bundle.bad,
+            bundle.worst as u32,
+        ]
+    };
+    bundles.iter().flat_map(numbers).collect()
+}
+
+fn missing(parts: &Parts, index: &HashMap<Guid, u32>, place: &[u32]) -> Vec<(u32, u32)> {
+    parts
+        .missing
+        .iter()
+        .filter_map(|missing| {
+            let port = missing.port?;
+            let switch = index.get(&guid(&missing.node_guid)?)?;
+            Some((place[*switch as usize], port))
+        })
+        .collect()
+}
+
+/// Two decimals: a hundredth of a cell is below a pixel.
+fn rounded(length: f64) -> f64 {
+    (length * 100.0).round() / 100.0
+}
+
+#[cfg(test)]
+mod tests;

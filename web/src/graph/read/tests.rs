@@ -1,0 +1,122 @@
+use rsm_api::v1::{LinkSpeed, LinkWidth};
+
+use super::*;
+
+fn switch(number: u64, name: &str) -> Keyed<Guid, v1::Node> {
+    let guid = Guid(number);
+    Keyed {
+        key: guid,
+        message: v1::Node {
+            guid: guid.to_string(),
+            description: name.to_owned(),
+            lids: vec![number as u32],
+            ..v1::Node::default()
+        },
+    }
+}
+
+fn link(a: u64, b: u64, state: PortState, speed: LinkSpeed) -> v1::Link {
+    let end = |node: u64| {
+        Some(v1::LinkEnd {
+            port: Some(v1::PortKey {
+                node_guid: Guid(node).to_string(),
+                number: 1,
+            }),
+            ..v1::LinkEnd::default()
+        })
+    };
+    v1::Link {
+        a: end(a),
+        b: end(b),
+        state: state.into(),
+        width: LinkWidth::LinkWidth4x.into(),
+        speed: speed.into(),
+        damped: false,
+    }
+}
+
+/// Two leaves below a spine; each leaf has two hosts, and two cables to the spine.
+fn parts() -> Parts {
+    let up = |leaf| link(leaf, 3, PortState::Active, LinkSpeed::Hdr);
+    let host = |leaf, host| link(host, leaf, PortState::Active, LinkSpeed::Hdr);
+    Parts {
+        generation: 7,
+        switches: vec![switch(1, "leaf-2"), switch(2, "leaf-1"), switch(3, "spine")],
+        links: vec![
+            up(1),
+            up(1),
+            up(2),
+            up(2),
+            host(1, 11),
+            host(1, 12),
+            host(2, 13),
+            host(2, 14),
+        ],
+        missing: Vec::new(),
+        drained: Vec::new(),
+    }
+}
+
+#[test]
+fn links_between_two_switches_are_one_and_hosts_are_counted() {
+    let graph = Graph::of(parts());
+    assert_eq!(graph.switches.name, ["spine", "leaf-1", "leaf-2"]);
+    assert_eq!(graph.switches.hosts, [0, 2, 2]);
+    assert_eq!(graph.tiers, 2);
+    let mut links: Vec<&[u32]> = graph.links.chunks(5).collect();
+    links.sort_unstable();
+    for (link, leaf) in links.iter().zip([2, 1]) {
+        let ends = [link[0].min(link[1]), link[0].max(link[1])];
+        assert!(ends == [0, leaf] || ends == [0, 3 - leaf], "{links:?}");
+        assert_eq!(link[2..], [2, 0, LinkKind::Good as u32]);
+    }
+    assert_eq!((graph.links_active, graph.links_not_active), (8, 0));
+}
+
+#[test]
+fn a_bundle_shows_its_worst_link_and_a_slow_one_is_slower_than_its_siblings() {
+    let mut parts = parts();
+    parts.links[0].state = PortState::Init.into();
+    parts.links[2].speed = LinkSpeed::Edr.into();
+    parts.links[4].damped = true;
+    let graph = Graph::of(parts);
+    let mut worst: Vec<(u32, u32)> =
+        (graph.links.chunks(5).map(|link| (link[3], link[4]))).collect();
+    worst.sort_unstable();
+    let expected = [(1, LinkKind::Slow as u32), (1, LinkKind::Inactive as u32)];
+    assert_eq!(worst, expected);
+    let leaf = graph.switches.name.iter().position(|name| name == "leaf-2");
+    assert_eq!(graph.switches.hosts_bad[leaf.unwrap()], 1);
+    assert_eq!(graph.links_not_active, 1);
+}
+
+#[test]
+fn missing_cables_and_drained_switches_are_shown_and_unknown_ends_left_out() {
+    let mut parts = parts();
+    parts.missing = vec![
+        v1::Missing {
+            node_guid: Guid(3).to_string(),
+            port: Some(9),
+            ..v1::Missing::default()
+        },
+        v1::Missing {
+            node_guid: Guid(99).to_string(),
+            port: Some(1),
+            ..v1::Missing::default()
+        },
+    ];
+    parts.drained = vec![v1::DrainedPart {
+        node_guid: Guid(1).to_string(),
+        ..v1::DrainedPart::default()
+    }];
+    parts
+        .links
+        .push(link(77, 78, PortState::Active, LinkSpeed::Hdr));
+    parts.links.push(v1::Link::default());
+    let graph = Graph::of(parts);
+    let spine = graph.switches.name.iter().position(|name| name == "spine");
+    assert_eq!(graph.missing, [(spine.unwrap() as u32, 9)]);
+    let leaf = graph.switches.name.iter().position(|name| name == "leaf-2");
+    assert_eq!(graph.switches.flags[leaf.unwrap()], 2);
+    assert_eq!(graph.links.len(), 2 * 5);
+}

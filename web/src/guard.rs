@@ -1,0 +1,158 @@
+//! The check of a request before any route sees it.
+
+use std::net::IpAddr;
+
+use axum::http::header::HOST;
+use axum::http::uri::Authority;
+use axum::http::{Method, Request, StatusCode};
+
+use crate::reply::{Reply, failure};
+
+/// Refuses a request that is no reading one, that names another host than this, or that another
+/// site's page has made.
+///
+/// A page of another site cannot read answers, but can make the server work, and after a change of
+/// its name's address (DNS rebinding) it could read them, too: then the request names that host.
+/// Hosts are addresses, names without a dot, `localhost` and this machine's `names`; at a loopback
+/// address, only `localhost` and loopback addresses.
+pub(crate) fn check<B>(
+    request: &Request<B>,
+    address: IpAddr,
+    names: &[String],
+) -> Result<(), Box<Reply>> {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let text = format!(
+            "{}: this address serves only GET and HEAD",
+            request.method()
+        );
+        return Err(Box::new(failure(StatusCode::METHOD_NOT_ALLOWED, &text)));
+    }
+    let host = host(request).ok_or_else(|| {
+        let text = "the request names no host";
+        Box::new(failure(StatusCode::BAD_REQUEST, text))
+    })?;
+    if !is_ours(&host, address, names) {
+        let text =
+            format!("`{host}` is no name of this server: use its address, or forward a port to it");
+        return Err(Box::new(failure(StatusCode::MISDIRECTED_REQUEST, &text)));
+    }
+    let site = request.headers().get("sec-fetch-site");
+    let navigates = (request.headers().get("sec-fetch-mode"))
+        .is_some_and(|mode| mode.as_bytes() == b"navigate");
+    if site.is_some_and(|site| site.as_bytes() == b"cross-site") && !navigates {
+        let text = "a page of another site has made this request";
+        return Err(Box::new(failure(StatusCode::FORBIDDEN, text)));
+    }
+    Ok(())
+}
+
+/// The host that a request names, without port and brackets, in lower case.
+fn host<B>(request: &Request<B>) -> Option<String> {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else {
+        return None;
+    };
+    let authority: Authority = host.to_str().ok()?.parse().ok()?;
+    if authority.as_str().contains('@') {
+        return None;
+    }
+    let host = authority
+        .host()
+        .trim_start_matches('[')
+        .trim_end_matches(']');
+    let host = host.trim_end_matches('.').to_ascii_lowercase();
+    (!host.is_empty()).then_some(host)
+}
+
+fn is_ours(host: &str, address: IpAddr, names: &[String]) -> bool {
+    let literal = host.parse::<IpAddr>().ok();
+    if address.is_loopback() {
+        return host == "localhost" || literal.is_some_and(|literal| literal.is_loopback());
+    }
+    literal.is_some() || !host.contains('.') || names.iter().any(|name| name == host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(address: &str, host: &str) -> Option<StatusCode> {
+        let request = Request::get("/").header(HOST, host).body(()).unwrap();
+        let names = ["mgmt.example.org".to_owned()];
+        let refused = check(&request, address.parse().unwrap(), &names).err();
+        refused.map(|reply| reply.status())
+    }
+
+    #[test]
+    fn at_a_loopback_address_only_loopback_hosts_are_served() {
+        for host in [
+            "localhost",
+            "LOCALHOST:9316",
+            "127.0.0.1:1",
+            "[::1]:9316",
+            "localhost.",
+        ] {
+            assert_eq!(ask("127.0.0.1", host), None, "{host}");
+        }
+        for host in [
+            "evil.example",
+            "10.0.0.1",
+            "mgmt",
+            "mgmt.example.org",
+            "localhost.evil.org",
+        ] {
+            let refused = Some(StatusCode::MISDIRECTED_REQUEST);
+            assert_eq!(ask("::1", host), refused, "{host}");
+        }
+    }
+
+    #[test]
+    fn at_other_addresses_names_of_others_are_refused() {
+        for host in ["10.0.0.1:9316", "mgmt", "mgmt.example.org:80", "[fe80::1]"] {
+            assert_eq!(ask("0.0.0.0", host), None, "{host}");
+        }
+        let refused = Some(StatusCode::MISDIRECTED_REQUEST);
+        assert_eq!(ask("10.0.0.1", "rebound.example"), refused);
+    }
+
+    #[test]
+    fn a_host_that_is_none_is_a_bad_request() {
+        for host in ["", "a b", "user@localhost", "http://localhost/", "\u{ff}"] {
+            assert_eq!(
+                ask("127.0.0.1", host),
+                Some(StatusCode::BAD_REQUEST),
+                "{host:?}"
+            );
+        }
+        let none = Request::get("/").body(()).unwrap();
+        assert!(check(&none, "127.0.0.1".parse().unwrap(), &[]).is_err());
+        let two = Request::get("/")
+            .header(HOST, "localhost")
+            .header(HOST, "evil");
+        assert!(check(&two.body(()).unwrap(), "127.0.0.1".parse().unwrap(), &[]).is_err());
+    }
+
+    #[test]
+    fn writing_and_other_sites_are_refused() {
+        let loopback = "127.0.0.1".parse().unwrap();
+        let post = Request::post("/")
+            .header(HOST, "localhost")
+            .body(())
+            .unwrap();
+        let refused = check(&post, loopback, &[]).unwrap_err();
+        assert_eq!(refused.status(), StatusCode::METHOD_NOT_ALLOWED);
+        let from = |site: &str, mode: &str| {
+            let request = Request::get("/").header(HOST, "localhost");
+            let request = request.header("sec-fetch-site", site);
+            let request = request.header("sec-fetch-mode", mode).body(()).unwrap();
+            check(&request, loopback, &[]).is_ok()
+        };
+        assert!(from("same-origin", "cors"));
+        assert!(from("none", "navigate"));
+        assert!(
+            from("cross-site", "navigate"),
+            "a link on another page may lead here"
+        );
+        assert!(!from("cross-site", "no-cors"));
+    }
+}

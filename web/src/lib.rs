@@ -1,0 +1,17 @@
+//! The web page of rsm, its data as JSON, and metrics for Prometheus, over HTTP/1.1.
+//!
+//! Every route only reads. JSON routes answer with messages of `rsm.v1`, by the same services as
+//! gRPC ([`rsm_api::Reader`]); the page draws the fabric from [`graph`].
+
+mod api;
+mod changes;
+mod connection;
+pub mod graph;
+mod guard;
+pub mod limits;
+mod metrics;
+mod page;
+mod reply;
+mod server;
+
+pub use server::{HttpServer, ServeError};

@@ -1,0 +1,51 @@
+//! Every bound of the HTTP listener, with its unit and reason.
+
+use std::time::Duration;
+
+/// Open connections, if the process may open enough files. A browser opens up to six, a scraper
+/// one.
+pub const MAX_CONNECTIONS: usize = 256;
+
+/// The head of a request in bytes, its buffer included: a browser sends below 2 KiB.
+pub const MAX_HEAD_BYTES: usize = 16 * 1024;
+
+/// Header fields of a request: a browser sends about 15.
+pub const MAX_HEADERS: usize = 64;
+
+/// How long the head of a request may take to arrive, also on a kept connection: an idle one ends.
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long the client may read nothing while bytes for it wait. Then the connection ends, and its
+/// place is free.
+pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long an answer may take before it begins. Foreseeing a loss at the largest fabrics takes some
+/// ten seconds.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Clients that follow changes at the same time; each costs a task.
+pub const MAX_FOLLOWERS: usize = 64;
+
+/// The least time between two messages to a client that follows changes: the page reads anew after
+/// each.
+pub const CHANGES_EVERY: Duration = Duration::from_millis(250);
+
+/// The time between two comments on a quiet stream of changes, so that proxies keep it open and dead
+/// clients are found.
+pub const KEEPALIVE: Duration = Duration::from_secs(15);
+
+/// How long a drawn fabric is used again while the fabric changes: a boot of the fabric makes many
+/// generations, and drawing 45,056 hosts takes some tenths of a second.
+pub const GRAPH_AGE: Duration = Duration::from_millis(500);
+
+/// How often a graph is read again when the generation changes between its parts.
+pub const GRAPH_ATTEMPTS: usize = 3;
+
+/// Shards of one scrape at most.
+pub const MAX_SHARDS: u64 = 1024;
+
+/// Convergences that metrics count at a time: as many as the API gives.
+pub const MAX_CONVERGENCES: usize = rsm_api::limits::MAX_CONVERGENCES;
+
+/// How long open requests may take to end after a shutdown request.
+pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);

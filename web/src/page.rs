@@ -1,0 +1,107 @@
+//! The page: files that the program carries.
+
+use std::sync::{Arc, LazyLock};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::http::HeaderMap;
+use axum::routing::get;
+
+use crate::reply;
+use crate::server::Shared;
+
+/// A file of the page.
+struct File {
+    path: &'static str,
+    media: &'static str,
+    bytes: &'static [u8],
+}
+
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const IMAGE: &str = "image/svg+xml";
+
+macro_rules! files {
+    ($($path:literal: $media:ident = $file:literal,)+) => {
+        const FILES: &[File] = &[$(File {
+            path: $path,
+            media: $media,
+            bytes: include_bytes!(concat!("../page/", $file)),
+        }),+];
+    };
+}
+
+files! {
+    "/": HTML = "index.html",
+    "/page.css": CSS = "page.css",
+    "/icon.svg": IMAGE = "icon.svg",
+    "/main.js": SCRIPT = "main.js",
+    "/data.js": SCRIPT = "data.js",
+    "/dom.js": SCRIPT = "dom.js",
+    "/scene.js": SCRIPT = "scene.js",
+    "/canvas.js": SCRIPT = "canvas.js",
+    "/fabric.js": SCRIPT = "fabric.js",
+    "/detail.js": SCRIPT = "detail.js",
+    "/path.js": SCRIPT = "path.js",
+    "/tables.js": SCRIPT = "tables.js",
+    "/whatif.js": SCRIPT = "whatif.js",
+    "/gpus.js": SCRIPT = "gpus.js",
+}
+
+/// The entity tags of [`FILES`], in their order.
+static TAGS: LazyLock<Vec<String>> =
+    LazyLock::new(|| FILES.iter().map(|file| reply::etag(file.bytes)).collect());
+
+pub(crate) fn routes() -> Router<Arc<Shared>> {
+    let mut routes = Router::new();
+    for (file, tag) in FILES.iter().zip(TAGS.iter()) {
+        let answer = move |headers: HeaderMap| async move {
+            reply::tagged(&headers, file.media, tag, Bytes::from_static(file.bytes))
+        };
+        routes = routes.route(file.path, get(answer));
+    }
+    routes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(file: &File) -> &'static str {
+        std::str::from_utf8(file.bytes).expect("files of the page are text")
+    }
+
+    #[test]
+    fn every_import_of_a_script_is_a_file_that_is_served() {
+        for script in FILES.iter().filter(|file| file.media == SCRIPT) {
+            for line in text(script).lines().filter(|line| line.contains("from \"")) {
+                let from = line.split("from \"").nth(1).unwrap();
+                let name = from.split('"').next().unwrap();
+                let path = name.strip_prefix('.').expect("imports are relative");
+                let served = FILES.iter().any(|file| file.path == path);
+                assert!(served, "{}: {name}", script.path);
+            }
+        }
+    }
+
+    #[test]
+    fn the_page_holds_no_markup_of_data_and_nothing_inline() {
+        for file in FILES {
+            let text = text(file);
+            for forbidden in [
+                "innerHTML",
+                "outerHTML",
+                "insertAdjacentHTML",
+                "document.write",
+            ] {
+                assert!(!text.contains(forbidden), "{}: {forbidden}", file.path);
+            }
+            if file.media == HTML {
+                assert!(!text.contains(" style="), "styles are in page.css");
+                assert!(!text.contains(" onclick="), "handlers are in scripts");
+                assert!(!text.contains("://"), "nothing comes from another server");
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Answers: bodies with their headers, errors, and conditional requests.
+
+use std::hash::{DefaultHasher, Hasher as _};
+
+use axum::body::{Body, Bytes};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, IF_NONE_MATCH,
+};
+use axum::http::{Response, StatusCode};
+use serde::Serialize;
+use tonic::{Code, Status};
+
+/// An answer.
+pub(crate) type Reply = Response<Body>;
+
+/// JSON (RFC 8259).
+pub(crate) const JSON: &str = "application/json";
+
+/// What the page may load and do: only its own files, and its own server. No inline script, no
+/// frame, no form, no foreign origin. Styles come from the file too; the script sets single
+/// properties.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+    connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; \
+    frame-ancestors 'none'; require-trusted-types-for 'script'";
+
+/// Headers of every answer.
+const HEADERS: [(&str, &str); 6] = [
+    ("content-security-policy", POLICY),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("cross-origin-opener-policy", "same-origin"),
+];
+
+/// Adds the headers of every answer.
+pub(crate) fn protect(headers: &mut HeaderMap) {
+    for (name, value) in HEADERS {
+        headers.insert(
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        );
+    }
+    headers
+        .entry(CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+}
+
+/// An answer with a body.
+pub(crate) fn body(status: StatusCode, media: &'static str, body: impl Into<Body>) -> Reply {
+    let mut reply = Response::new(body.into());
+    *reply.status_mut() = status;
+    (reply.headers_mut()).insert(CONTENT_TYPE, HeaderValue::from_static(media));
+    reply
+}
+
+/// A message as JSON.
+pub(crate) fn json(message: &impl Serialize) -> Reply {
+    match serde_json::to_vec(message) {
+        Ok(text) => body(StatusCode::OK, JSON, text),
+        Err(error) => failure(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            &format!("the answer cannot be written as JSON: {error}"),
+        ),
+    }
+}
+
+/// The text of an error.
+#[derive(Serialize)]
+struct Failure<'a> {
+    error: &'a str,
+}
+
+/// An error, as JSON with its text.
+pub(crate) fn failure(status: StatusCode, error: &str) -> Reply {
+    // A struct with a string has a form in JSON.
+    let text = serde_json::to_vec(&Failure { error }).unwrap_or_default();
+    body(status, JSON, text)
+}
+
+/// The refusal of a gRPC service.
+pub(crate) fn refusal(status: &Status) -> Reply {
+    let code = match status.code() {
+        Code::InvalidArgument | Code::OutOfRange => StatusCode::BAD_REQUEST,
+        Code::NotFound => StatusCode::NOT_FOUND,
+        Code::PermissionDenied => StatusCode::FORBIDDEN,
+        Code::FailedPrecondition => StatusCode::CONFLICT,
+        Code::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
+        Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    failure(code, status.message())
+}
+
+/// The entity tag of bytes, in quotes.
+pub(crate) fn etag(bytes: &[u8]) -> String {
+    // SipHash with fixed keys: equal bytes have one tag in every process of one program.
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    format!("\"{:016x}-{:x}\"", hasher.finish(), bytes.len())
+}
+
+/// Bytes that the client may keep and ask for again, or 304 where it has them.
+pub(crate) fn tagged(request: &HeaderMap, media: &'static str, tag: &str, bytes: Bytes) -> Reply {
+    let known = request
+        .get_all(IF_NONE_MATCH)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|tags| tags.split(','))
+        .any(|known| matches!(known.trim(), "*") || known.trim().trim_start_matches("W/") == tag);
+    let mut reply = if known {
+        let mut reply = Response::new(Body::empty());
+        *reply.status_mut() = StatusCode::NOT_MODIFIED;
+        reply
+    } else {
+        body(StatusCode::OK, media, bytes)
+    };
+    if let Ok(tag) = HeaderValue::from_str(tag) {
+        reply.headers_mut().insert(ETAG, tag);
+    }
+    (reply.headers_mut()).insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    reply
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_known_tag_is_answered_without_bytes() {
+        let tag = etag(b"page");
+        assert_ne!(tag, etag(b"pagf"));
+        let ask = |known: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(IF_NONE_MATCH, HeaderValue::from_str(known).unwrap());
+            tagged(&headers, JSON, &tag, Bytes::from_static(b"page")).status()
+        };
+        assert_eq!(ask(&tag), StatusCode::NOT_MODIFIED);
+        assert_eq!(ask(&format!("\"x\", W/{tag}")), StatusCode::NOT_MODIFIED);
+        assert_eq!(ask("*"), StatusCode::NOT_MODIFIED);
+        assert_eq!(ask("\"other\""), StatusCode::OK);
+    }
+
+    #[test]
+    fn refusals_keep_their_text_and_have_a_status_of_http() {
+        for (status, code) in [
+            (Status::invalid_argument("a"), StatusCode::BAD_REQUEST),
+            (Status::not_found("a"), StatusCode::NOT_FOUND),
+            (
+                Status::resource_exhausted("a"),
+                StatusCode::TOO_MANY_REQUESTS,
+            ),
+            (Status::internal("a"), StatusCode::INTERNAL_SERVER_ERROR),
+        ] {
+            assert_eq!(refusal(&status).status(), code);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The listener: connections, their limits, and the routes.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rsm_api::{Backend, Reader, Subnet};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tower::Service as _;
+
+use crate::connection::Impatient;
+use crate::graph::GraphCache;
+use crate::limits::{
+    ANSWER_TIMEOUT, HEAD_TIMEOUT, MAX_CONNECTIONS, MAX_FOLLOWERS, MAX_HEAD_BYTES, MAX_HEADERS,
+    SHUTDOWN_GRACE,
+};
+use crate::metrics::{Counted, Exporter};
+use crate::reply::{self, Reply};
+use crate::{api, changes, guard, metrics, page};
+
+/// The pause after a failed accept: the system is out of some resource then.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// Why the listener could not start.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cannot serve HTTP at {address}: another server may be there; name another address with --http"
+)]
+pub struct ServeError {
+    address: SocketAddr,
+    #[source]
+    source: io::Error,
+}
+
+/// A listener that is bound and does not serve yet.
+#[derive(Debug)]
+pub struct HttpServer {
+    address: SocketAddr,
+    listener: TcpListener,
+    connections: usize,
+    names: Vec<String>,
+}
+
+/// The parts that all routes share.
+pub(crate) struct Shared {
+    pub(crate) reader: Reader,
+    pub(crate) subnet: Arc<dyn Subnet>,
+    pub(crate) graphs: GraphCache,
+    pub(crate) exporter: Exporter,
+    /// Places for clients that follow changes.
+    pub(crate) followers: Arc<Semaphore>,
+    /// Becomes true when the server stops.
+    pub(crate) stopping: watch::Receiver<bool>,
+}
+
+impl HttpServer {
+    /// Binds the address. `names` are names of this machine that clients may address beside IP
+    /// addresses and names without a dot.
+    ///
+    /// # Errors
+    /// The address is taken, or not one of this machine.
+    pub async fn bind(address: SocketAddr, names: Vec<String>) -> Result<HttpServer, ServeError> {
+        let failed = |source| ServeError { address, source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        Ok(HttpServer {
+            address: listener.local_addr().map_err(failed)?,
+            listener,
+            connections: MAX_CONNECTIONS,
+            names: names.iter().map(|name| name.to_ascii_lowercase()).collect(),
+        })
+    }
+
+    /// Sets the limit of open connections; the server closes connections beyond it. The default is
+    /// [`MAX_CONNECTIONS`].
+    #[must_use]
+    pub fn with_connections(self, connections: usize) -> HttpServer {
+        HttpServer {
+            connections: connections.min(Semaphore::MAX_PERMITS),
+            ..self
+        }
+    }
+
+    /// The bound address, with the port that the system chose for 0.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `shutdown` is done, then lets open requests end, at most for
+    /// [`SHUTDOWN_GRACE`].
+    pub async fn run(self, backend: Backend, shutdown: impl Future<Output = ()>) {
+        let (stop, stopping) = watch::channel(false);
+        let counted = Counted::start(&backend.subnet, stopping.clone());
+        let shared = Arc::new(Shared {
+            reader: Reader::new(&backend, stopping.clone()),
+            graphs: GraphCache::new(Arc::clone(&backend.subnet)),
+            exporter: Exporter::new(&backend, counted),
+            subnet: backend.subnet,
+            followers: Arc::new(Semaphore::new(MAX_FOLLOWERS)),
+            stopping: stopping.clone(),
+        });
+        let host = Arc::new(Host {
+            router: router(shared),
+            address: self.address,
+            names: self.names,
+        });
+        let places = Arc::new(Semaphore::new(self.connections));
+        let mut open = JoinSet::new();
+        tokio::pin!(shutdown);
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                Some(_ended) = open.join_next() => continue,
+                () = &mut shutdown => break,
+            };
+            match accepted {
+                Ok((stream, _)) => {
+                    // Beyond the limit the connection closes at once.
+                    if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
+                        open.spawn(serve(stream, Arc::clone(&host), stopping.clone(), place));
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        "a connection for HTTP could not be accepted; tried again"
+                    );
+                    tokio::time::sleep(ACCEPT_AGAIN).await;
+                }
+            }
+        }
+        stop.send_replace(true);
+        let ended = async { while open.join_next().await.is_some() {} };
+        if tokio::time::timeout(SHUTDOWN_GRACE, ended).await.is_err() {
+            open.shutdown().await;
+        }
+    }
+}
+
+fn router(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .merge(page::routes())
+        .merge(api::routes())
+        .merge(changes::routes())
+        .merge(metrics::routes())
+        .fallback(async || reply::failure(StatusCode::NOT_FOUND, "there is nothing at this path"))
+        .with_state(shared)
+}
+
+/// The routes, and what a request may call this server.
+struct Host {
+    router: Router,
+    address: SocketAddr,
+    names: Vec<String>,
+}
+
+impl Host {
+    async fn answer(&self, request: Request<hyper::body::Incoming>) -> Reply {
+        let mut reply = match guard::check(&request, self.address.ip(), &self.names) {
+            Err(refused) => *refused,
+            Ok(()) => {
+                let call = self.router.clone().call(request.map(Body::new));
+                match tokio::time::timeout(ANSWER_TIMEOUT, call).await {
+                    Ok(Ok(reply)) => reply,
+                    Ok(Err(never)) => match never {},
+                    Err(_elapsed) => reply::failure(
+                        StatusCode::SERVICE_UNAVAILABLE,
+                        "the answer takes too long: ask rsmctl, which waits",
+                    ),
+                }
+            }
+        };
+        reply::protect(reply.headers_mut());
+        reply
+    }
+}
+
+/// Serves one connection until it or the server ends.
+async fn serve(
+    stream: TcpStream,
+    host: Arc<Host>,
+    mut stopping: watch::Receiver<bool>,
+    _place: OwnedSemaphorePermit,
+) {
+    // A stream for which this fails works, only slower.
+    let _ = stream.set_nodelay(true);
+    let answer = hyper::service::service_fn(move |request| {
+        let host = Arc::clone(&host);
+        async move { Ok::<_, std::convert::Infallible>(host.answer(request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .max_headers(MAX_HEADERS)
+        .serve_connection(TokioIo::new(Impatient::new(stream)), answer);
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = async { drop(stopping.wait_for(|stopping| *stopping).await) } => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        // A client's affair: it went, or broke a limit and was told.
+        tracing::debug!(
+            error = &error as &dyn std::error::Error,
+            "a connection for HTTP has ended"
+        );
+    }
+}
