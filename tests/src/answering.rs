@@ -225,6 +225,7 @@ impl Host {
                 }
             }),
             sa: Some(sink),
+            performance: None,
         };
         let transport = sim.attach(node, port, sinks);
         let transport = transport.expect("the port is free");
