@@ -63,7 +63,7 @@ impl CountersQueries for PublishedCounters {
         let part = part.map(|part| resolve_node_or_port(&published.names, part));
         let part = part.transpose()?;
         let counters = self.source.counters();
-        if !counters.is_collecting && counters.agents().next().is_none() {
+        if !counters.is_collecting && counters.ports(None).next().is_none() {
             return Err(CountersError::NotRead);
         }
         let after = after.map(core_key).max(part.and_then(before));
@@ -80,7 +80,7 @@ impl CountersQueries for PublishedCounters {
             .filter(|port| is_of_part(port.key));
         let ports = ports.map(|port| {
             let node = published.fabric().node_of(port.key.node);
-            let description = node.map_or("", |node| &node.description);
+            let description = node.map_or("", |node| node.description.as_str());
             Keyed {
                 key: api_key(port.key),
                 message: self.shown(&port, description),
