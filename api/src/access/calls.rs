@@ -120,7 +120,7 @@ const NEEDS: &[ServiceNeeds] = &[
     // The tools of gRPC itself, which show nothing of the subnet.
     ServiceNeeds {
         service: "grpc.health.v1.Health",
-        calls: &[("Check", Read), ("List", Read), ("Watch", Read)],
+        calls: &[("Check", Read), ("Watch", Read)],
     },
     ServiceNeeds {
         service: "grpc.reflection.v1.ServerReflection",

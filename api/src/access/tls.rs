@@ -221,7 +221,8 @@ fn certificate_refusal(reason: &CertificateError, other: &str) -> String {
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             format!("the certificate of the {other} is not valid yet: compare the clocks")
         }
-        CertificateError::UnknownIssuer => format!(
+        // The second: the issuer has the name of a trusted CA, but another key.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => format!(
             "the certificate of the {other} is from no CA that is trusted here: compare its issuer with the file of CAs"
         ),
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
@@ -238,7 +239,8 @@ fn alert_received(alert: AlertDescription, other: &str) -> String {
         AlertDescription::CertificateExpired => {
             format!("the {other} refused the certificate shown to it: it has expired")
         }
-        AlertDescription::UnknownCA => format!(
+        // The second: the issuer has the name of a trusted CA, but another key.
+        AlertDescription::UnknownCA | AlertDescription::DecryptError => format!(
             "the {other} refused the certificate shown to it: it is from no CA that the {other} trusts"
         ),
         AlertDescription::BadCertificate

@@ -461,7 +461,7 @@ fn exit_codes_name_the_kind_of_failure() {
         &["multicast", "fe80::1"],
         &["nodes", "--kind", "toaster"],
         &["sim", "loss", "2"],
-        &["status", "--server", "https://host:1"],
+        &["status", "--server", "ftp://host:1"],
         &["no-such-command"],
         &[],
     ] {
