@@ -487,7 +487,7 @@ fn port_that_does_not_take_datagrams_makes_no_agent_silent() {
     let mut bench = Bench::new(&modern());
     for _ in 0..200 {
         while let Some(transmit) = bench.collector.poll_transmit(bench.now) {
-            if bench.now.as_nanos() % 3 == 0 {
+            if bench.now.as_nanos().is_multiple_of(3) {
                 bench.collector.not_sent(&transmit, bench.now);
             } else {
                 let failed = Inbound::SendFailed {
