@@ -170,7 +170,7 @@ pub enum ConnectError {
     },
 }
 
-/// What a client shows of itself, and what it trusts.
+/// Proofs of a client's identity, and the CAs that it trusts.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
     /// The CAs that it trusts over TLS, and its certificate.

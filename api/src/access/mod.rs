@@ -1,4 +1,4 @@
-//! Who may call what: identities and their proofs, roles, the role that each call needs, rates, and
+//! Rights to calls: identities and their proofs, roles, the role that each call needs, rates, and
 //! the audit log.
 //!
 //! A request passes the [guard](guard) before any handler. The guard takes the identity from the

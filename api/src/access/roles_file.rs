@@ -53,7 +53,7 @@ impl Kind {
 pub struct RolesError {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong with it, and what was expected.
+    /// The error, and the expected form.
     pub reason: String,
 }
 

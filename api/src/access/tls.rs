@@ -40,7 +40,7 @@ pub struct TlsFiles {
 pub struct TlsError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The error.
     pub reason: String,
 }
 

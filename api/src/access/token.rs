@@ -17,7 +17,7 @@ pub(super) const MAX_CLAIM_VALUES: usize = 64;
 /// How far the clocks of rsm and of the issuer may be apart, in seconds.
 const LEEWAY_S: u64 = 30;
 
-/// What a token must say.
+/// The claims that a token must have.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct TokenSettings {
     /// Its claim `iss`.

@@ -66,7 +66,7 @@ impl Authority {
         issued
     }
 
-    /// What a client trusts and shows.
+    /// The CA that a client trusts, and the certificate that it shows.
     fn credentials(&self, identity: Option<&Issued>) -> Credentials {
         let identity = identity.map(|issued| (issued.certificate.clone(), issued.key.clone()));
         Credentials {

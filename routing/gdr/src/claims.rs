@@ -26,7 +26,7 @@ pub(super) enum Foreign {
     Unknown,
 }
 
-/// What the joins of one host show beside the match of its ports.
+/// Evidence in the joins of one host beside the match of its ports.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct JoinFaults {
     /// Keys that disagree.

@@ -48,7 +48,7 @@ struct Round {
     sums_done: bool,
     /// The index of the port to read next, or whose second attribute is missing.
     cursor: usize,
-    /// What the first attribute of the port at the cursor gave.
+    /// The answer of the first attribute of the port at the cursor.
     partial: Option<Sample>,
     /// Requests for causes, to be sent before the next port: two at most.
     causes: Vec<Request>,
@@ -79,7 +79,7 @@ pub(super) struct Agent {
     failures: u16,
 }
 
-/// What the collector does after an answer.
+/// The collector's next step after an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
     /// Send the next request of the reading.
@@ -88,7 +88,7 @@ pub(super) enum Next {
     Wait,
 }
 
-/// What the answer was.
+/// The kind of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Read { reset: bool },

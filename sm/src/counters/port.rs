@@ -85,7 +85,7 @@ impl Sample {
     }
 }
 
-/// What narrow counters of a device do at their end. IBA 16.1.3.5 lets them stay there; some wrap.
+/// Behaviour of a device's narrow counters at their end. IBA 16.1.3.5 lets them stay there; some wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum NarrowEnd {
     /// None has been seen there.
@@ -216,11 +216,11 @@ pub struct PortReading {
     rest: Option<Box<Rest>>,
 }
 
-/// What most ports do not need.
+/// State that most ports do not need.
 #[derive(Clone, PartialEq, Default, Debug)]
 struct Rest {
     errors: [u64; ERRORS],
-    /// What totals have beyond the hardware's counters, by [`Counter::ALL`].
+    /// The part of totals beyond the hardware's counters, by [`Counter::ALL`].
     beyond: Option<Box<[u64; Counter::ALL.len()]>>,
     window: Window,
     causes: Option<Box<Causes>>,
@@ -297,12 +297,12 @@ fn error_place(counter: Counter) -> Option<usize> {
     ERROR_PLACES[counter as usize]
 }
 
-/// What one reading says beside the totals.
+/// Values of one reading beside the totals.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Taken {
     /// A counter was lower than before, and did not wrap.
     pub(super) reset: bool,
-    /// What narrow counters do, if this reading shows it.
+    /// Behaviour of narrow counters, if this reading shows it.
     pub(super) narrow_end: Option<NarrowEnd>,
     /// PortRcvErrors or PortRcvSwitchRelayErrors moved.
     pub(super) rcv_moved: bool,
@@ -331,7 +331,7 @@ impl PortReading {
         (self.at != Time::MAX).then_some(self.at)
     }
 
-    /// What a counter has counted: the hardware's value at the first reading, and all since.
+    /// The count of a counter: the hardware's value at the first reading, and all since.
     /// `None` if the port was never read, or the device does not have the counter. PortXmitData and
     /// PortRcvData are in words of 4 bytes, as in the hardware.
     pub fn total(&self, counter: Counter) -> Option<u64> {

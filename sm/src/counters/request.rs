@@ -158,7 +158,7 @@ pub(super) struct Redirect {
     pub(super) flow_label: u32,
 }
 
-/// What a ClassPortInfo says about redirection.
+/// The redirection of a ClassPortInfo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Redirection {
     None,

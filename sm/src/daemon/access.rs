@@ -40,7 +40,7 @@ pub(super) struct Access {
     state: Arc<Mutex<State>>,
 }
 
-/// What the last reading of the files left.
+/// The result of the last reading of the files.
 #[derive(Default)]
 struct State {
     roles: Option<RoleTable>,

@@ -18,7 +18,7 @@ pub const HEADER: usize = 4 + 4 + 8 + 8 + 8 + 1;
 /// Longest payload: some ten times the state of 45,056 hosts. A longer length is damage.
 pub const MAX_PAYLOAD: usize = 64 << 20;
 
-/// What the payload of a frame is.
+/// The kind of a frame's payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// An event, an encoded `rsm.v1.Event`.
@@ -55,7 +55,7 @@ pub struct Frame<'a> {
     pub number: u64,
     /// When it happened, in milliseconds since the Unix epoch.
     pub at_unix_ms: u64,
-    /// What the payload is; `None`: of a kind that a later version writes.
+    /// The kind of the payload; `None`: of a kind that a later version writes.
     pub kind: Option<Kind>,
     /// The encoded message.
     pub payload: &'a [u8],

@@ -1,4 +1,4 @@
-//! What happened in the subnet, on the disk.
+//! Events of the subnet, on the disk.
 //!
 //! ```text
 //! DIR/history/segment-NNNNNNNNNNNNNNNN.log   records one after the other; NNNN: the number of the first one, hexadecimal

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{GpuFinding, GpuFindingKind};
 
-/// What makes two findings the same but for their hosts.
+/// The parts in which two findings are equal if they differ in their hosts alone.
 type Key = (GpuFindingKind, Vec<u16>, Vec<String>, String);
 
 /// Groups findings, and brings them into the order of hosts, kinds and devices.

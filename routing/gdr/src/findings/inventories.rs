@@ -168,7 +168,7 @@ pub(super) fn unlisted(analysis: &Analysis) -> Vec<GpuFinding> {
     found
 }
 
-/// What a port that is not in the fabric lacks, by the reason; `None` where another finding tells.
+/// The finding of a port that is not in the fabric, by the reason; `None` where another finding tells.
 pub(super) const fn missing_text(reason: NotJoined) -> Option<&'static str> {
     match reason {
         NotJoined::Ethernet | NotJoined::Taken | NotJoined::VirtualFunction => None,

@@ -95,7 +95,7 @@ impl Fault {
     }
 }
 
-/// What must be found: one finding of this kind with these hosts, ports and GPUs.
+/// The expected result: one finding of this kind with these hosts, ports and GPUs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Expected {
     pub(crate) kind: GpuFindingKind,

@@ -43,7 +43,7 @@ pub(super) fn config(config: &Config) -> CountersConfig {
     }
 }
 
-/// What the thread learns.
+/// Messages to the thread.
 enum Call {
     Inbound(Box<Inbound>),
     /// There is something in [`Orders`].
