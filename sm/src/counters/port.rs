@@ -85,7 +85,7 @@ impl Sample {
     }
 }
 
-/// Behaviour of a device's narrow counters at their end. IBA 16.1.3.5 lets them stay there; some wrap.
+/// A device's narrow counters at their end. IBA 16.1.3.5 lets them stay there; some wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum NarrowEnd {
     /// None has been seen there.

@@ -168,7 +168,7 @@ pub(super) fn unlisted(analysis: &Analysis) -> Vec<GpuFinding> {
     found
 }
 
-/// The finding of a port that is not in the fabric, by the reason; `None` where another finding tells.
+/// The text about a port that is not in the fabric, by the reason; `None`: another finding tells.
 pub(super) const fn missing_text(reason: NotJoined) -> Option<&'static str> {
     match reason {
         NotJoined::Ethernet | NotJoined::Taken | NotJoined::VirtualFunction => None,
