@@ -49,3 +49,10 @@ pub fn wait_for_every<T>(
         std::thread::sleep(interval);
     }
 }
+
+/// The time now, in milliseconds since the Unix epoch.
+#[must_use]
+pub fn unix_ms() -> u64 {
+    let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

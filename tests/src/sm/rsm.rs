@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::clock::wait_for_every;
+use crate::clock::{unix_ms, wait_for_every};
 use crate::error::Error;
 use crate::ibsim::Ibsim;
 use crate::process::{Finished, Invocation, Running};
@@ -140,6 +140,9 @@ impl OnceReport {
 pub struct Rsm {
     process: Running,
     state: PathBuf,
+    /// When it was started, in milliseconds since the Unix epoch: the history on disk has the
+    /// convergences of earlier runs, too.
+    started_unix_ms: u64,
     dumps: PathBuf,
 }
 
@@ -241,6 +244,7 @@ impl Rsm {
 
     fn spawn_as(invocation: Invocation, state: &Path, arguments: &[&str]) -> Result<Self, Error> {
         let dumps = invocation.directory().join("dumps");
+        let started_unix_ms = unix_ms();
         let process = invocation
             .arg("--state-dir")
             .arg(state)
@@ -250,6 +254,7 @@ impl Rsm {
         Ok(Self {
             process,
             state: state.to_owned(),
+            started_unix_ms,
             dumps,
         })
     }
@@ -293,14 +298,21 @@ impl Rsm {
         })
     }
 
-    /// `rsmctl history`: one entry per convergence, newest last.
+    /// `rsmctl history`: one entry per convergence of this run, newest last.
     ///
     /// # Errors
     ///
     /// As [`Rsm::ask`].
     pub fn history(&self) -> Result<Vec<Value>, Error> {
         match self.ask(&["history"])? {
-            Value::Array(entries) => Ok(entries),
+            Value::Array(mut entries) => {
+                entries.retain(|entry| {
+                    entry["finished_unix_ms"]
+                        .as_u64()
+                        .is_some_and(|finished| finished >= self.started_unix_ms)
+                });
+                Ok(entries)
+            }
             other => Err(Error::Output {
                 program: "rsmctl".into(),
                 detail: format!("no list: {other}"),
