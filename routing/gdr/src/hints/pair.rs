@@ -137,7 +137,7 @@ impl Analysis {
             class: self.class(host, gpu, peer, peer_gpu),
             ends: None,
             paths: Vec::new(),
-            sl: self.config.sl,
+            sl: self.config.sl.unwrap_or_default(),
             mtu: 0,
             rate_tenth_gbps: 0,
             relay: None,

@@ -29,6 +29,8 @@ pub fn ibacm_paths(
     if mine.is_empty() {
         return Err(RenderError::NotInFabric(host.to_owned()));
     }
+    // Zero is the service level of a queue pair that states none.
+    let sl = analysis.config.sl.unwrap_or_default();
     let mut out = String::new();
     for port in fabric.ports() {
         let _ = writeln!(
@@ -49,7 +51,7 @@ pub fn ibacm_paths(
             let rate = rate_code(port.rate_tenth_gbps.min(peer.rate_tenth_gbps));
             match (arrives, rate, mtu_code(port.mtu.min(peer.mtu))) {
                 (true, Some(rate), Some(mtu)) => {
-                    let _ = writeln!(out, "{} {}:{mtu}:{rate}", peer.lid, analysis.config.sl);
+                    let _ = writeln!(out, "{} {sl}:{mtu}:{rate}", peer.lid);
                 }
                 _ => {
                     let _ = writeln!(out, "{} UNREACHABLE", peer.lid);

@@ -21,7 +21,7 @@ pub use ibacm::ibacm_paths;
 pub use job::{ompi_hostfile, ompi_rankfile};
 pub use metrics::metrics;
 pub use nccl::{NcclVersion, ParseVersionError, nccl_environment, nccl_topology};
-pub use process::{mooncake_json, nvshmem_environment, ucx_script};
+pub use process::{mooncake_json, nvshmem_script, ucx_script};
 pub use slurm::{slurm_block, slurm_tree, slurm_yaml};
 pub use text::describe;
 
@@ -89,9 +89,11 @@ pub const EXPORTERS: &[Exporter] = &[
         "UCX's environment for each local rank, as a shell script",
         |analysis, options| ucx_script(analysis, &options.host),
     ),
-    of_host("nvshmem", "NVSHMEM's environment", |analysis, options| {
-        nvshmem_environment(analysis, &options.host)
-    }),
+    of_host(
+        "nvshmem",
+        "NVSHMEM's environment for each local rank, as a shell script",
+        |analysis, options| nvshmem_script(analysis, &options.host),
+    ),
     of_host(
         "mooncake",
         "Mooncake's matrix of adapters",

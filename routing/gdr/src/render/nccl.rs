@@ -88,7 +88,9 @@ pub fn nccl_environment(
     if let Some(level) = gdr_level(analysis, place) {
         let _ = writeln!(out, "NCCL_NET_GDR_LEVEL={level}");
     }
-    let _ = writeln!(out, "NCCL_IB_SL={}", analysis.config.sl);
+    if let Some(sl) = analysis.config.sl {
+        let _ = writeln!(out, "NCCL_IB_SL={sl}");
+    }
     Ok(out)
 }
 

@@ -6,9 +6,47 @@ use std::fmt::Write as _;
 use super::RenderError;
 use super::ports::{by_gpu, device, find};
 use crate::Analysis;
+use crate::inventory::Gpu;
 
-/// UCX's environment for each process of a host, as a shell script to be sourced: the k-th local
-/// process uses GPU k.
+/// The lines of a shell script that find the GPU of the process that sources it: `gpu` becomes its
+/// index among the GPUs of the host, or its UUID.
+///
+/// A launcher either shows a process all of its GPUs, then the k-th local process uses the k-th of
+/// them, or one alone. CUDA numbers GPUs by speed unless told to follow PCIe, as NVML and the
+/// inventories do.
+const FIND_GPU: &str = "\
+export CUDA_DEVICE_ORDER=PCI_BUS_ID
+gpu=${OMPI_COMM_WORLD_LOCAL_RANK:-${SLURM_LOCALID:-${PALS_LOCAL_RANKID:-${LOCAL_RANK:-0}}}}
+visible=${CUDA_VISIBLE_DEVICES:-${ROCR_VISIBLE_DEVICES:-${HIP_VISIBLE_DEVICES:-}}}
+if [ -n \"$visible\" ]; then
+  count=$(printf '%s,' \"$visible\" | tr -cd ',' | wc -c)
+  gpu=$(printf '%s' \"$visible\" | cut -d, -f$((gpu % count + 1)))
+fi
+case \"$gpu\" in
+";
+
+/// The end of such a script: a GPU that the inventory does not have gets no setting, and is named.
+const OTHER_GPU: &str = "\
+*) echo \"no adapter is known for GPU $gpu of this host\" >&2 ;;
+esac
+";
+
+/// The pattern of a GPU: its index, or its UUID as the driver prints it, which may be cut short.
+fn pattern(gpu: &Gpu) -> String {
+    let uuid = gpu.uuid.as_deref().filter(|uuid| is_plain(uuid));
+    match uuid {
+        Some(uuid) => format!("{}|{uuid}", gpu.index),
+        None => gpu.index.to_string(),
+    }
+}
+
+/// Whether a shell takes the text as it is.
+fn is_plain(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    !text.is_empty() && text.bytes().all(plain)
+}
+
+/// UCX's environment for each process of a host, as a shell script to be sourced.
 ///
 /// Path bits are stated where the port at the other end of a path can have them: UCX is the one
 /// library that uses the LIDs of an LMC.
@@ -17,17 +55,18 @@ use crate::Analysis;
 /// A GPU without a port, or an adapter without a name.
 pub fn ucx_script(analysis: &Analysis, host: &str) -> Result<String, RenderError> {
     let (place, entry) = find(analysis, host)?;
-    let mut out = "case \"${OMPI_COMM_WORLD_LOCAL_RANK:-${SLURM_LOCALID:-${LOCAL_RANK:-0}}}\" in\n"
-        .to_owned();
+    let mut out = FIND_GPU.to_owned();
     for chosen in by_gpu(analysis, place)? {
-        let index = entry.inventory.gpus[chosen.hint.gpu].index;
         let mut devices = Vec::with_capacity(chosen.hint.ports.len());
         for &port in &chosen.hint.ports {
             let port = &entry.inventory.hca_ports[port];
             devices.push(format!("{}:{}", device(port)?, port.port));
         }
-        let mut line = format!("{index}) export UCX_NET_DEVICES={}", devices.join(","));
-        let _ = write!(line, " UCX_IB_SL={}", analysis.config.sl);
+        let gpu = pattern(&entry.inventory.gpus[chosen.hint.gpu]);
+        let mut line = format!("{gpu}) export UCX_NET_DEVICES={}", devices.join(","));
+        if let Some(sl) = analysis.config.sl {
+            let _ = write!(line, " UCX_IB_SL={sl}");
+        }
         if let Some(port) = chosen.fabric
             && port.lmc.lids() > 1
         {
@@ -38,34 +77,36 @@ pub fn ucx_script(analysis: &Analysis, host: &str) -> Result<String, RenderError
         }
         let _ = writeln!(out, "{line} ;;");
     }
-    out.push_str("esac\n");
+    out.push_str(OTHER_GPU);
     Ok(out)
 }
 
-/// NVSHMEM's environment for a host: one `NAME=value` a line. Processing elements are given out in
-/// the order of GPUs, each port as often as it has GPUs.
+/// NVSHMEM's environment for each process of a host (DeepEP's too), as a shell script to be sourced.
+///
+/// NVSHMEM walks adapters in the order of verbs, whatever the order of `NVSHMEM_HCA_LIST` or
+/// `NVSHMEM_HCA_PE_MAPPING` is, and gives the k-th that remains to the k-th process of a host
+/// (`nvshmemi_setup_connections`, 3.4). The order of verbs is not the order of GPUs on every host.
+/// With the one port of its GPU in the list, a process has no choice.
 ///
 /// # Errors
 /// A GPU without a port, or an adapter without a name.
-pub fn nvshmem_environment(analysis: &Analysis, host: &str) -> Result<String, RenderError> {
-    let (place, _) = find(analysis, host)?;
-    let mut list: Vec<(String, usize)> = Vec::new();
+pub fn nvshmem_script(analysis: &Analysis, host: &str) -> Result<String, RenderError> {
+    let (place, entry) = find(analysis, host)?;
+    let mut out = FIND_GPU.to_owned();
     for chosen in by_gpu(analysis, place)? {
-        let name = chosen.name()?;
-        match list.last_mut() {
-            Some((last, count)) if *last == name => *count += 1,
-            _ => list.push((name, 1)),
-        }
+        let gpu = pattern(&entry.inventory.gpus[chosen.hint.gpu]);
+        let _ = writeln!(
+            out,
+            "{gpu}) export NVSHMEM_ENABLE_NIC_PE_MAPPING=1 NVSHMEM_HCA_LIST={} ;;",
+            chosen.name()?
+        );
     }
-    let list: Vec<String> = list
-        .into_iter()
-        .map(|(name, count)| format!("{name}:{count}"))
-        .collect();
-    Ok(format!(
-        "NVSHMEM_ENABLE_NIC_PE_MAPPING=1\nNVSHMEM_HCA_PE_MAPPING={}\nNVSHMEM_IB_SL={}\n",
-        list.join(","),
-        analysis.config.sl
-    ))
+    out.push_str(OTHER_GPU);
+    out.push_str("unset NVSHMEM_HCA_PE_MAPPING\n");
+    if let Some(sl) = analysis.config.sl {
+        let _ = writeln!(out, "export NVSHMEM_IB_SL={sl}");
+    }
+    Ok(out)
 }
 
 /// Mooncake's matrix of preferred and other adapters, for `MC_CUSTOM_TOPO_JSON`.

@@ -5,6 +5,7 @@ mod fleet;
 mod host_order;
 mod import;
 mod join;
+mod processes;
 mod render;
 mod samples;
 mod table;

@@ -44,7 +44,7 @@ fn analysis() -> Analysis {
         &inventory,
         Some(fabric),
         AnalysisConfig {
-            sl: 1,
+            sl: Some(1),
             ..AnalysisConfig::default()
         },
     )
@@ -90,7 +90,7 @@ fn files_are_the_golden_ones() {
         render::nccl_topology(&analysis, host, NcclVersion::RAILS),
     );
     write("ucx.sh", render::ucx_script(&analysis, host));
-    write("nvshmem.env", render::nvshmem_environment(&analysis, host));
+    write("nvshmem.sh", render::nvshmem_script(&analysis, host));
     write("mooncake.json", render::mooncake_json(&analysis, host));
     write("topology-tree.conf", render::slurm_tree(&analysis));
     write("topology-block.conf", render::slurm_block(&analysis));

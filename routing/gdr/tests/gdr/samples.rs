@@ -113,7 +113,7 @@ const MORE: [(&str, InventoryFormat); 3] = [
 ];
 
 /// The samples, where they are.
-fn samples() -> Option<PathBuf> {
+pub(crate) fn samples() -> Option<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let data = here.join("../../../shared/data/gpu");
     let found = data.is_dir().then_some(data);
@@ -121,6 +121,12 @@ fn samples() -> Option<PathBuf> {
         eprintln!("skipped: no samples in ../shared/data/gpu");
     }
     found
+}
+
+/// Every machine of the samples, by the name of its file.
+pub(crate) fn every_sample(data: &Path) -> impl Iterator<Item = (&'static str, HostInventory)> {
+    let all = SAMPLES.into_iter().chain(MORE);
+    all.map(|(name, format)| (name, read(data, name, format)))
 }
 
 fn read(data: &Path, name: &str, format: InventoryFormat) -> HostInventory {

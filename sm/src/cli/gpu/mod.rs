@@ -50,9 +50,9 @@ pub(super) struct GpuArgs {
     /// need them, and report each
     #[arg(long, global = true)]
     lenient: bool,
-    /// The service level of collectives
-    #[arg(long, global = true, default_value_t = 0, value_name = "SL", value_parser = clap::value_parser!(u8).range(0..=15))]
-    sl: u8,
+    /// The service level that files pin for collectives; without it they state none
+    #[arg(long, global = true, value_name = "SL", value_parser = clap::value_parser!(u8).range(0..=15))]
+    sl: Option<u8>,
     /// The format of the result
     #[arg(long, global = true, value_enum, default_value_t)]
     format: Format,
@@ -164,7 +164,7 @@ pub(super) fn analyse(
     netlist: &Netlist,
     topology: &Arc<Topology>,
     tables: Arc<Tables>,
-    sl: u8,
+    sl: Option<u8>,
 ) -> Analysis {
     let mut fabric = GpuFabric::from_netlist(netlist, Arc::clone(topology), Some(tables), MTU);
     fabric.positions = order.positions.clone();
