@@ -168,7 +168,7 @@ pub(super) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
 
 fn gpu_summary(bench: &Bench, measured: &Measured) -> Summary {
     let tables = Arc::new(measured.tables.clone());
-    let analysis = gpu::analyse(&bench.order, &bench.netlist, &bench.topology, tables, 0);
+    let analysis = gpu::analyse(&bench.order, &bench.netlist, &bench.topology, tables, None);
     Summary::of(&analysis)
 }
 
