@@ -10,6 +10,21 @@ pub const DEFAULT_PAGE_SIZE: usize = 100;
 /// [`MAX_RESPONSE_BYTES`].
 pub const MAX_PAGE_SIZE: usize = 1_000;
 
+/// Ports of one answer about those that come first in an order, as many as a page has: with all
+/// error counters one takes below 2 KB.
+pub const MAX_TOP_PORTS: usize = MAX_PAGE_SIZE;
+
+/// Ports of such an answer by default.
+pub const DEFAULT_TOP_PORTS: usize = DEFAULT_PAGE_SIZE;
+
+/// The least and the greatest time between two messages of a stream of such answers: each looks at
+/// every port.
+pub const TOP_EVERY: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(200)..=Duration::from_secs(3600);
+
+/// That time by default.
+pub const DEFAULT_TOP_EVERY: Duration = Duration::from_secs(5);
+
 /// Names of one request to drain or undrain parts: with [`MAX_SELECTOR_BYTES`] each, half of
 /// [`MAX_REQUEST_BYTES`].
 pub const MAX_PARTS_PER_REQUEST: usize = 32;

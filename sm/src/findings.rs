@@ -92,8 +92,10 @@ pub enum FindingKind {
     SetFailed,
     /// A link changes its state too often and is kept out of the routes until it is quiet.
     LinkFlapping,
-    /// A port reports link integrity, buffer overrun or flow control errors (traps 129 to 131).
+    /// A port counts or reports (traps 129 to 131) errors of its link more often than a limit.
     LinkErrors,
+    /// A port sends traps without an end.
+    BabblingPort,
     /// A port reports key violations (traps 256 to 259).
     KeyViolation,
     /// The local port of this subnet manager is down, or trained again.
@@ -109,7 +111,8 @@ pub enum FindingKind {
     DeviceHabit,
     /// An Active link has an MTU or a number of VLs that is not as planned.
     LinkMismatch,
-    /// A cable between switches is far slower than others at both of its ends.
+    /// A cable between switches is far slower than others at both of its ends, or a link is below the
+    /// width or speed that both ends could have.
     LinkSlow,
     /// An operator drained a part: routes go around it.
     Drained,
@@ -156,6 +159,7 @@ impl FindingKind {
             FindingKind::SetFailed => "set-failed",
             FindingKind::LinkFlapping => "link-flapping",
             FindingKind::LinkErrors => "link-errors",
+            FindingKind::BabblingPort => "babbling-port",
             FindingKind::KeyViolation => "key-violation",
             FindingKind::LocalPort => "local-port",
             FindingKind::OtherMaster => "other-master",

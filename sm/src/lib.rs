@@ -18,6 +18,7 @@ pub mod expected;
 pub mod fabric;
 pub mod findings;
 pub mod habits;
+pub mod health;
 pub mod history;
 pub mod migrate;
 pub mod offline;

@@ -4,10 +4,13 @@ import { Picture, short } from "./canvas.js";
 import { get } from "./data.js";
 import { neighbours, showHost, showSwitch } from "./detail.js";
 import { count, fill, h, name, plural, problem, say, spinner } from "./dom.js";
-import { KINDS, Scene } from "./scene.js";
+import { KINDS, PAINTS, Scene } from "./scene.js";
+
+/** Milliseconds between two readings of load or errors while they are shown. */
+const LOAD_EVERY = 5000;
 
 /** The last scene: views and the search share it. */
-export const shared = { scene: null, path: [] };
+export const shared = { scene: null, path: [], paint: "state" };
 
 let loading;
 let tag;
@@ -53,9 +56,14 @@ export class FabricView {
       drawn: (near) => this.drawn(near),
     });
     this.picture.path = shared.path;
+    this.choice = h("select", { "aria-label": "Colour links by", onchange: () => this.choose(this.choice.value) },
+      Object.entries(PAINTS).map(([value, { title }]) => h("option", { value, selected: value === shared.paint }, `by ${title}`)));
+    this.timer = setInterval(() => document.hidden || shared.paint === "state" || this.readLoad(), LOAD_EVERY);
   }
 
   close() {
+    clearInterval(this.timer);
+    this.loading?.abort();
     this.reading?.abort();
     this.picture.close();
   }
@@ -66,6 +74,7 @@ export class FabricView {
       this.wait.hidden = true;
       if (this.picture.scene !== scene) this.picture.show(scene);
       this.drawLegend();
+      if (shared.paint !== "state") this.readLoad();
       if (!scene.count) fill(this.legend, "There are no switches: the subnet manager's port sees none.");
     } catch (error) {
       fill(this.wait, problem(error));
@@ -83,11 +92,45 @@ export class FabricView {
     if (scene === before || !scene) return;
     this.picture.show(scene);
     this.drawLegend();
+    if (shared.paint !== "state") this.readLoad();
     if (this.shown) await this.select(this.shown, true);
   }
 
   restyle() {
     this.picture.restyle();
+  }
+
+  /** Colours links by something else from now on. */
+  choose(paint) {
+    shared.paint = paint;
+    this.loadNote = "";
+    this.picture.scene?.paint(paint, null);
+    this.drawLegend();
+    this.picture.redraw();
+    if (paint !== "state") this.readLoad();
+  }
+
+  /** Reads load and errors of the links, and colours them. */
+  async readLoad() {
+    this.loading?.abort();
+    this.loading = new AbortController();
+    const { signal } = this.loading;
+    try {
+      const load = await get("graph-load", {}, signal);
+      const { scene } = this.picture;
+      const { paint } = shared;
+      if (signal.aborted || !scene || paint === "state") return;
+      // After a change the graph of the same generation comes soon.
+      const fits = load.generation === scene.generation;
+      this.loadNote = load.ports ? "" : load.collecting ? "no counters read yet" : "counters are off: [counters] enabled";
+      if (fits) scene.paint(paint, load[PAINTS[paint].column]);
+      document.documentElement.dataset.painted = fits ? paint : "";
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      this.loadNote = error.message;
+    }
+    this.drawLegend();
+    this.picture.redraw();
   }
 
   pick(at) {
@@ -175,10 +218,16 @@ export class FabricView {
       kinds[0] += number - bad;
     }
     const hosts = scene.tierCounts.reduce((sum, tier) => sum + tier.hosts, 0);
+    const painted = scene.levels ? PAINTS[shared.paint] : null;
+    const links = painted
+      ? painted.texts.map((text, level) => h("span", {}, h("i", { class: `k${level}` }), `${count(scene.levelCounts[level])} ${text}`))
+      : kinds.map((number, kind) => (number || !kind ? h("span", {}, h("i", { class: `k${kind}` }), `${count(number)} ${kind ? KINDS[kind] : "links between switches"}`) : null));
     fill(this.legend,
+      this.choice,
       h("span", {}, h("b", {}, count(scene.count)), " switches"),
       h("span", {}, h("b", {}, count(hosts)), " host ports"),
-      kinds.map((number, kind) => (number || !kind ? h("span", {}, h("i", { class: `k${kind}` }), `${count(number)} ${kind ? KINDS[kind] : "links between switches"}`) : null)),
+      links,
+      this.loadNote ? h("span", {}, this.loadNote) : null,
       scene.missing.size ? h("span", {}, h("i", { class: "box warm" }), `${plural([...scene.missing.values()].flat().length, "cable")} missing`) : null,
       shared.path.length ? h("span", {}, "path shown ", h("button", { class: "key", type: "button", onclick: () => this.clearPath() }, "clear")) : null);
   }

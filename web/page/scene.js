@@ -3,6 +3,14 @@
 /** The kinds of links, as the server numbers them. */
 export const KINDS = ["active", "slower than its siblings", "flapping, routes avoid it", "not active"];
 
+/** What links may be coloured by, and from where on each colour. */
+export const PAINTS = {
+  state: { title: "state" },
+  load: { title: "load", column: "use", from: [100, 500, 800], texts: ["below 10 %, or not known", "10 to 50 %", "50 to 80 %", "80 % and more"] },
+  wait: { title: "congestion", column: "wait", from: [10, 100, 300], texts: ["no waiting, or not known", "waits from 1 % of the time", "from 10 %", "from 30 %"] },
+  errors: { title: "errors", column: "errors", from: [1, 10, 120], texts: ["no errors in an hour", "1 to 10", "10 to 120", "120 and more"] },
+};
+
 /** A graph of the server with its indices. */
 export class Scene {
   constructor(graph) {
@@ -71,6 +79,23 @@ export class Scene {
       if (worst > 0) this.bad.push(link);
     }
     this.bundles = [...bundles.values()];
+  }
+
+  /** Colours links by use or errors, a value for each; without values by their state again. */
+  paint(paint, values) {
+    this.levels = null;
+    this.levelCounts = [0, 0, 0, 0];
+    this.hot = [];
+    if (!values || values.length !== this.linkCount) return;
+    const { from } = PAINTS[paint];
+    this.levels = new Uint8Array(this.linkCount);
+    for (let link = 0; link < this.linkCount; link++) {
+      const level = from.filter((least) => values[link] >= least).length;
+      this.levels[link] = level;
+      this.levelCounts[level]++;
+      if (level) this.hot.push(link);
+    }
+    this.hot.sort((one, two) => values[two] - values[one]);
   }
 
   /** Ends, number of links, how many of them are bad, and the worst kind. */

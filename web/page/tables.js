@@ -198,7 +198,8 @@ export class LinksView extends ListView {
   constructor(root) {
     super(root, "Links", "Cables with both ends, by state and rate. Those that need a look come first.");
     this.scope = h("select", { "aria-label": "Which links", onchange: () => this.read() },
-      h("option", { value: "switches" }, "Between switches"), h("option", { value: "all" }, "All links"));
+      h("option", { value: "switches" }, "Between switches"), h("option", { value: "all" }, "All links"),
+      h("option", { value: "use" }, "Busiest now"), h("option", { value: "wait" }, "Most congested now"), h("option", { value: "errors" }, "With errors"));
     this.text = h("input", { class: "grow", type: "search", placeholder: "Filter by name or GUID", "aria-label": "Filter by name or GUID", oninput: () => this.draw() });
     this.told = h("span", { class: "muted" });
     fill(this.bar, this.scope, this.text, this.told);
@@ -212,9 +213,39 @@ export class LinksView extends ListView {
       { title: "Port", num: true, cell: (one) => one.b.port.number, key: (one) => one.b.port.number },
       { title: "Rate", cell: linkText, key: linkText },
     ], 0);
+    const number = (value) => (value === undefined || value === null ? -1 : value);
+    const rate = (value) => (number(value) < 0 ? "–" : count(Math.round(value)));
+    const share = (value) => (number(value) < 0 ? "–" : `${(value * 100).toFixed(1)} %`);
+    // A row for each port: the two ends of a cable count for themselves.
+    this.ranked = new Table([
+      { title: "Port", wide: true, cell: (one) => [end(one.a), ` port ${one.a.port.number}`], key: (one) => one.a.description },
+      { title: "Cabled to", wide: true, cell: (one) => (one.b ? [end(one.b), ` port ${one.b.port.number}`] : "–"), key: (one) => one.b?.description ?? "" },
+      { title: "Sent B/s", num: true, cell: (one) => rate(one.xmit_bytes_per_s), key: (one) => number(one.xmit_bytes_per_s) },
+      { title: "Received B/s", num: true, cell: (one) => rate(one.rcv_bytes_per_s), key: (one) => number(one.rcv_bytes_per_s) },
+      { title: "Use", num: true, cell: (one) => share(one.use_share), key: (one) => number(one.use_share) },
+      { title: "Waits", num: true, cell: (one) => share(one.wait_share), key: (one) => number(one.wait_share) },
+      { title: "Errors/h", num: true, cell: (one) => count(Math.round(one.errors_per_hour)), key: (one) => one.errors_per_hour },
+      { title: "Counters", wide: true, cell: (one) => one.errors.map((error) => `${error.name} ${count(error.total)}`).join(", ") || "–", key: (one) => one.errors.length },
+    ], -1);
+  }
+
+  /** The ports that come first by their counters. */
+  async loadRanked(order, signal) {
+    const top = await get("top-ports", { order, limit: 1000 }, signal);
+    this.list = top.ports.map((port) => ({
+      ...port,
+      a: { description: port.description, port: port.port },
+      b: port.peer ? { description: port.peer_description, port: port.peer } : null,
+    }));
+    this.more = false;
+    this.note = `${plural(top.total, "port")} in all` + (top.stale ? `, ${count(top.stale)} without a fresh reading left out` : "");
+    this.draw();
   }
 
   async load(signal) {
+    const order = this.scope.value;
+    this.isRanked = !["switches", "all"].includes(order);
+    if (this.isRanked) return this.loadRanked(order, signal);
     const scope = { between_switches: this.scope.value === "switches" };
     const { list, more } = await all("links", "links", scope, signal);
     this.list = list;
@@ -225,12 +256,13 @@ export class LinksView extends ListView {
   draw() {
     if (!this.list) return;
     const text = this.text.value.trim().toLowerCase();
-    const has = (end) => end.description.toLowerCase().includes(text) || end.port.node_guid.includes(text);
+    const has = (end) => end && (end.description.toLowerCase().includes(text) || end.port.node_guid.includes(text));
     const wanted = text ? this.list.filter((one) => has(one.a) || has(one.b)) : this.list;
-    fill(this.told, this.more ? `the first ${count(MOST)} links; open a switch for its own` : plural(wanted.length, "link"));
-    if (!wanted.length) return fill(this.body, h("div", { class: "card" }, empty("No link", "None matches.")));
-    this.table.show(wanted);
-    fill(this.body, this.table.root);
+    const table = this.isRanked ? this.ranked : this.table;
+    fill(this.told, this.isRanked ? this.note : this.more ? `the first ${count(MOST)} links; open a switch for its own` : plural(wanted.length, "link"));
+    if (!wanted.length) return fill(this.body, h("div", { class: "card" }, empty(this.isRanked ? "No port" : "No link", "None matches.")));
+    table.show(wanted);
+    fill(this.body, table.root);
   }
 }
 

@@ -11,6 +11,7 @@ use rsm_api::v1::foresee_loss_request::Loss;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::graph::Load;
 use crate::reply::{self, Reply, failure};
 use crate::server::Shared;
 
@@ -67,6 +68,7 @@ routes! {
     "paths" => resolve_path(ResolvePathRequest),
     "sa-counters" => get_sa_counters(GetSaCountersRequest),
     "port-counters" => list_port_counters(ListPortCountersRequest),
+    "top-ports" => list_top_ports(ListTopPortsRequest),
     "services" => list_services(ListServicesRequest),
     "subscriptions" => list_subscriptions(ListSubscriptionsRequest),
     "alias-guids" => list_alias_guids(ListAliasGuidsRequest),
@@ -122,10 +124,30 @@ async fn graph(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Reply {
     }
 }
 
+/// Use and errors of the links of the graph, in its order.
+async fn load(State(shared): State<Arc<Shared>>) -> Reply {
+    let Some(counters) = shared.counters.clone() else {
+        return failure(
+            StatusCode::CONFLICT,
+            "this server manages no subnet: ask an rsm that does",
+        );
+    };
+    let drawn = match shared.graphs.current().await {
+        Ok(drawn) => drawn,
+        Err(error) => return failure(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    };
+    let load = tokio::task::spawn_blocking(move || Load::of(&drawn, counters.as_ref()));
+    match load.await {
+        Ok(load) => reply::json(&load),
+        Err(error) => failure(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    }
+}
+
 pub(crate) fn routes() -> Router<Arc<Shared>> {
     readers()
         .route("/api/v1/what-if", get(foresee))
         .route("/api/v1/graph", get(graph))
+        .route("/api/v1/graph-load", get(load))
 }
 
 #[cfg(test)]

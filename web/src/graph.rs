@@ -1,16 +1,20 @@
 //! The fabric as the page draws it: switches with their places, links between two switches as one,
 //! hosts counted per switch.
 
+mod load;
 mod read;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::body::Bytes;
 use rsm_api::Subnet;
+use rsm_api::model::PortId;
 use serde::Serialize;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+pub(crate) use self::load::Load;
 use crate::limits::GRAPH_AGE;
 use crate::reply;
 
@@ -39,6 +43,9 @@ pub struct Graph {
     pub links_active: u64,
     /// See `links_active`.
     pub links_not_active: u64,
+    /// The place in `links` of the links that each port is an end of.
+    #[serde(skip)]
+    pub(crate) place_of: HashMap<PortId, u32>,
 }
 
 /// The switches of a [`Graph`], by tier and from the left.
@@ -87,12 +94,16 @@ pub(crate) enum GraphError {
 /// A graph as JSON.
 #[derive(Debug)]
 pub(crate) struct Drawn {
-    generation: u64,
+    pub(crate) generation: u64,
     made: Instant,
     pub(crate) tag: String,
     pub(crate) json: Bytes,
     pub(crate) links_active: u64,
     pub(crate) links_not_active: u64,
+    /// As in [`Graph`].
+    pub(crate) place_of: HashMap<PortId, u32>,
+    /// How many links there are in [`Graph::links`].
+    pub(crate) bundles: usize,
 }
 
 /// The last graph, drawn anew when the subnet has changed; by one request at a time.
@@ -138,5 +149,7 @@ fn draw(subnet: &dyn Subnet) -> Result<Drawn, GraphError> {
         json: Bytes::from(json),
         links_active: graph.links_active,
         links_not_active: graph.links_not_active,
+        bundles: graph.links.len() / 5,
+        place_of: graph.place_of,
     })
 }

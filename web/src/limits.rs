@@ -44,6 +44,10 @@ pub const GRAPH_ATTEMPTS: usize = 3;
 /// Shards of one scrape at most.
 pub const MAX_SHARDS: u64 = 1024;
 
+/// Ports with error counters that are not zero in a scrape without `detail`; with a few counters each
+/// they take some megabytes. Ports that count errors at the time come on top.
+pub const MAX_ERROR_PORTS: u64 = 10_000;
+
 /// Convergences that metrics count at a time: as many as the API gives.
 pub const MAX_CONVERGENCES: usize = rsm_api::limits::MAX_CONVERGENCES;
 

@@ -1,10 +1,11 @@
 //! Metrics in the text format of Prometheus (version 0.0.4).
 //!
 //! `/metrics` has rsm's own and the fabric's, a line or a few for each kind. With `detail=ports` it
-//! also has a line for every port, under the names and labels of `infiniband_exporter`; `shard=1/4`
+//! also has lines for every port, under the names and labels of `infiniband_exporter`; `shard=1/4`
 //! gives the first of four parts of the nodes, so that several scrapes share a large fabric.
 
 mod counted;
+mod counters;
 mod own;
 mod ports;
 mod rate;
@@ -16,7 +17,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::routing::get;
-use rsm_api::{Backend, SaQueries, Subnet};
+use rsm_api::{Backend, CountersQueries, SaQueries, Subnet};
 use rsm_ids::Guid;
 use serde::Deserialize;
 
@@ -34,6 +35,7 @@ const MEDIA: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub(crate) struct Exporter {
     subnet: Arc<dyn Subnet>,
     sa: Option<Arc<dyn SaQueries>>,
+    counters: Option<Arc<dyn CountersQueries>>,
     counted: Arc<Counted>,
 }
 
@@ -107,6 +109,7 @@ impl Exporter {
         Exporter {
             subnet: Arc::clone(&backend.subnet),
             sa: backend.sa.clone(),
+            counters: backend.counters.clone(),
             counted,
         }
     }
@@ -123,6 +126,15 @@ impl Exporter {
                 own::sa(&mut text, &sa.counters());
             }
             ports::switches(&mut text, self.subnet.as_ref());
+        }
+        if let Some(counters) = self.counters.as_deref() {
+            if own {
+                counters::sums(&mut text, counters);
+            }
+            match scrape {
+                Scrape::Summary => counters::errors(&mut text, counters),
+                Scrape::Ports(shard) => counters::ports(&mut text, counters, shard),
+            }
         }
         if let Scrape::Ports(shard) = scrape {
             ports::write(&mut text, self.subnet.as_ref(), shard);

@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rsm_api::{Backend, Reader, Subnet};
+use rsm_api::{Backend, CountersQueries, Reader, Subnet};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
@@ -55,6 +55,7 @@ pub(crate) struct Shared {
     pub(crate) subnet: Arc<dyn Subnet>,
     pub(crate) graphs: GraphCache,
     pub(crate) exporter: Exporter,
+    pub(crate) counters: Option<Arc<dyn CountersQueries>>,
     /// Places for clients that follow changes.
     pub(crate) followers: Arc<Semaphore>,
     /// Becomes true when the server stops.
@@ -102,6 +103,7 @@ impl HttpServer {
             reader: Reader::new(&backend, stopping.clone()),
             graphs: GraphCache::new(Arc::clone(&backend.subnet)),
             exporter: Exporter::new(&backend, counted),
+            counters: backend.counters,
             subnet: backend.subnet,
             followers: Arc::new(Semaphore::new(MAX_FOLLOWERS)),
             stopping: stopping.clone(),

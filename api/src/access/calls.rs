@@ -85,7 +85,11 @@ const NEEDS: &[ServiceNeeds] = &[
     },
     ServiceNeeds {
         service: "rsm.v1.CountersService",
-        calls: &[("ListPortCounters", Read)],
+        calls: &[
+            ("ListPortCounters", Read),
+            ("ListTopPorts", Read),
+            ("WatchTopPorts", Read),
+        ],
     },
     ServiceNeeds {
         service: "rsm.v1.WatchService",

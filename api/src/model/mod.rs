@@ -5,6 +5,7 @@
 //! that holds it only as text.
 
 mod alias_guid;
+mod counters;
 mod drain;
 mod event;
 mod finding;
@@ -21,6 +22,7 @@ mod simulation;
 mod subscription;
 
 pub use alias_guid::AliasGuidKey;
+pub use counters::{CountersState, PortTotals};
 pub use drain::DrainQuestion;
 pub use event::{EventFilter, HistoryOrder, HistoryQuery};
 pub use finding::FindingFilter;
@@ -31,8 +33,8 @@ pub use page::{Keyed, Page};
 pub use port::{PortFilter, PortId};
 pub use routing::LossSelector;
 pub use rsm_proto::v1::{
-    JoinState, Membership, MissingKind, NodeKind, PhysicalState, PortState, RouteOutcome, Severity,
-    SubnetState,
+    JoinState, Membership, MissingKind, NodeKind, PhysicalState, PortOrder, PortState,
+    RouteOutcome, Severity, SubnetState,
 };
 pub use sa::PathQuestion;
 pub use selector::{ParseSelectorError, Selector};

@@ -1,17 +1,149 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use rsm_proto::v1;
 use rsm_proto::v1::counters_service_server::CountersService;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::time::MissedTickBehavior;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use super::paging::Listing;
-use super::request::selector;
+use super::request::{port_order, selector};
+use crate::limits::{DEFAULT_TOP_EVERY, DEFAULT_TOP_PORTS, MAX_TOP_PORTS, MAX_WATCHERS, TOP_EVERY};
+use crate::model::{PortOrder, Selector};
 use crate::traits::CountersQueries;
+
+/// Messages made ahead of the connection's flow control: a later one replaces an earlier one.
+const AHEAD: usize = 1;
 
 /// The performance counters of ports.
 #[derive(Clone)]
 pub(super) struct Counters {
     pub(super) counters: Option<Arc<dyn CountersQueries>>,
+    /// Free places for watchers.
+    pub(super) places: Arc<Semaphore>,
+    /// Becomes true when the server stops.
+    pub(super) stopping: watch::Receiver<bool>,
+}
+
+impl Counters {
+    fn counters(&self) -> Result<&Arc<dyn CountersQueries>, Status> {
+        self.counters.as_ref().ok_or_else(|| {
+            Status::failed_precondition("this server manages no subnet: ask an rsm that does")
+        })
+    }
+}
+
+/// A question for the ports that come first.
+#[derive(Clone)]
+struct Top {
+    counters: Arc<dyn CountersQueries>,
+    order: PortOrder,
+    limit: usize,
+    part: Option<Selector>,
+}
+
+impl Top {
+    fn of(
+        counters: &Arc<dyn CountersQueries>,
+        request: &v1::ListTopPortsRequest,
+    ) -> Result<Top, Status> {
+        let limit = match request.limit {
+            0 => DEFAULT_TOP_PORTS,
+            limit => usize::try_from(limit).map_or(MAX_TOP_PORTS, |limit| limit.min(MAX_TOP_PORTS)),
+        };
+        Ok(Top {
+            counters: Arc::clone(counters),
+            order: port_order("order", request.order)?,
+            limit,
+            part: part(&request.part)?,
+        })
+    }
+
+    /// Looks at every port, on a thread that may take its time.
+    async fn answer(&self) -> Result<v1::ListTopPortsResponse, Status> {
+        let top = self.clone();
+        let looked = tokio::task::spawn_blocking(move || {
+            top.counters.top(top.order, top.limit, top.part.as_ref())
+        });
+        let answer = looked.await;
+        let answer = answer.map_err(|error| Status::internal(error.to_string()))?;
+        Ok(answer?)
+    }
+}
+
+fn part(text: &str) -> Result<Option<Selector>, Status> {
+    match text {
+        "" => Ok(None),
+        text => Ok(Some(selector("part", text)?)),
+    }
+}
+
+/// The time between two messages that a request asks for.
+fn interval(request: &v1::WatchTopPortsRequest) -> Result<Duration, Status> {
+    let interval = match request.interval_ms {
+        0 => return Ok(DEFAULT_TOP_EVERY),
+        interval => Duration::from_millis(interval.into()),
+    };
+    if TOP_EVERY.contains(&interval) {
+        return Ok(interval);
+    }
+    Err(Status::invalid_argument(format!(
+        "interval_ms: {} is out of range, expected {} to {}, or 0 for {}",
+        request.interval_ms,
+        TOP_EVERY.start().as_millis(),
+        TOP_EVERY.end().as_millis(),
+        DEFAULT_TOP_EVERY.as_millis()
+    )))
+}
+
+/// The stream of one client.
+type TopStream = ReceiverStream<Result<v1::WatchTopPortsResponse, Status>>;
+
+/// Answers `top` again and again for a client that holds the permit `place` of a watcher.
+fn follow(
+    top: Top,
+    every: Duration,
+    mut stopping: watch::Receiver<bool>,
+    place: OwnedSemaphorePermit,
+) -> TopStream {
+    let (sender, stream) = mpsc::channel(AHEAD);
+    tokio::spawn(async move {
+        let _place = place;
+        tokio::select! {
+            () = answer_again(&top, every, &sender) => {}
+            _stopping = stopping.wait_for(|stopping| *stopping) => {
+                // A client that does not read is not waited for: its stream just ends.
+                drop(sender.try_send(Err(Status::unavailable("the subnet manager is stopping"))));
+            }
+            () = sender.closed() => {}
+        }
+    });
+    ReceiverStream::new(stream)
+}
+
+/// Ends with the first refusal, or when the client has ended the stream.
+async fn answer_again(
+    top: &Top,
+    every: Duration,
+    sender: &mpsc::Sender<Result<v1::WatchTopPortsResponse, Status>>,
+) {
+    let mut ticks = tokio::time::interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        // A slow client gets no answer older than it has room for.
+        let Ok(room) = sender.reserve().await else {
+            return;
+        };
+        let answer = top.answer().await;
+        let ends = answer.is_err();
+        room.send(answer.map(|top| v1::WatchTopPortsResponse { top: Some(top) }));
+        if ends {
+            return;
+        }
+    }
 }
 
 #[tonic::async_trait]
@@ -21,14 +153,61 @@ impl CountersService for Counters {
         request: Request<v1::ListPortCountersRequest>,
     ) -> Result<Response<v1::ListPortCountersResponse>, Status> {
         let (request, listing) = Listing::of(request)?;
-        let counters = self.counters.as_deref().ok_or_else(|| {
-            Status::failed_precondition("this server manages no subnet: ask an rsm that does")
-        })?;
-        let part = match request.part.as_str() {
-            "" => None,
-            text => Some(selector("part", text)?),
-        };
-        let page = counters.ports(listing.after(), listing.limit(), part.as_ref())?;
+        let part = part(&request.part)?;
+        let page = self
+            .counters()?
+            .ports(listing.after(), listing.limit(), part.as_ref())?;
         listing.answer_keyed(page)
+    }
+
+    async fn list_top_ports(
+        &self,
+        request: Request<v1::ListTopPortsRequest>,
+    ) -> Result<Response<v1::ListTopPortsResponse>, Status> {
+        let top = Top::of(self.counters()?, &request.into_inner())?;
+        Ok(Response::new(top.answer().await?))
+    }
+
+    type WatchTopPortsStream = TopStream;
+
+    async fn watch_top_ports(
+        &self,
+        request: Request<v1::WatchTopPortsRequest>,
+    ) -> Result<Response<TopStream>, Status> {
+        let request = request.into_inner();
+        let top = Top::of(self.counters()?, &request.top.clone().unwrap_or_default())?;
+        let every = interval(&request)?;
+        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
+            Status::resource_exhausted(format!(
+                "{MAX_WATCHERS} clients are watching, no more are served at the same time"
+            ))
+        })?;
+        Ok(Response::new(follow(
+            top,
+            every,
+            self.stopping.clone(),
+            place,
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_out_of_range_are_refused_with_the_range() {
+        let asked = |interval_ms| {
+            interval(&v1::WatchTopPortsRequest {
+                top: None,
+                interval_ms,
+            })
+        };
+        assert_eq!(asked(0).unwrap(), DEFAULT_TOP_EVERY);
+        assert_eq!(asked(200).unwrap(), Duration::from_millis(200));
+        for wrong in [1, 199, 3_600_001, u32::MAX] {
+            let refusal = asked(wrong).unwrap_err();
+            assert!(refusal.message().contains("200 to 3600000"), "{refusal}");
+        }
     }
 }

@@ -400,6 +400,8 @@ impl Services {
     fn counters(&self) -> CountersServiceServer<counters::Counters> {
         CountersServiceServer::new(counters::Counters {
             counters: self.backend.counters.clone(),
+            places: Arc::clone(&self.places),
+            stopping: self.stopping.clone(),
         })
         .max_decoding_message_size(MAX_REQUEST_BYTES)
         .max_encoding_message_size(MAX_RESPONSE_BYTES)

@@ -79,6 +79,8 @@ impl Reader {
             },
             counters: counters::Counters {
                 counters: backend.counters.clone(),
+                places: Arc::clone(&places),
+                stopping: stopping.clone(),
             },
             watch: watch::Watch {
                 subnet: subnet(),
@@ -157,7 +159,8 @@ methods! {
         list_subscriptions(ListSubscriptionsRequest) -> ListSubscriptionsResponse,
         list_alias_guids(ListAliasGuidsRequest) -> ListAliasGuidsResponse;
     counters:
-        list_port_counters(ListPortCountersRequest) -> ListPortCountersResponse;
+        list_port_counters(ListPortCountersRequest) -> ListPortCountersResponse,
+        list_top_ports(ListTopPortsRequest) -> ListTopPortsResponse;
     watch:
         list_events(ListEventsRequest) -> ListEventsResponse;
     gpu:

@@ -4,7 +4,7 @@ use rsm_ids::{Guid, PortNum};
 use tonic::Status;
 
 use crate::limits::{MAX_FILTER_BYTES, MAX_PATHS};
-use crate::model::{NodeKind, PortId, PortState, Selector, Severity};
+use crate::model::{NodeKind, PortId, PortOrder, PortState, Selector, Severity};
 use crate::traits::Subnet;
 
 /// The name that a request gives in `field`.
@@ -116,4 +116,12 @@ pub(super) fn port_state(field: &str, value: i32) -> Result<Option<PortState>, S
 pub(super) fn severity(field: &str, value: i32) -> Result<Option<Severity>, Status> {
     let severity = Severity::try_from(value).map_err(|_| unknown(field, value))?;
     Ok(Some(severity).filter(|&severity| severity != Severity::Unspecified))
+}
+
+/// An order of ports; by use where it is unspecified.
+pub(super) fn port_order(field: &str, value: i32) -> Result<PortOrder, Status> {
+    match PortOrder::try_from(value).map_err(|_| unknown(field, value))? {
+        PortOrder::Unspecified => Ok(PortOrder::Use),
+        order => Ok(order),
+    }
 }

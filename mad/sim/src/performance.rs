@@ -11,10 +11,11 @@ use rsm_mad::Time;
 use rsm_mad::wire::MAD_LEN;
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::perf::{
-    ALL_PORTS, CLASS_VERSION, Counter, CounterSet, PERF_DATA_LEN, PerfCapabilityMask, PerfMad,
-    PortCounterAttribute, PortCounters, PortCountersExtended, attribute,
+    ALL_PORTS, CLASS_VERSION, Counter, CounterSet, PERF_DATA_LEN, PerfCapabilityMask,
+    PerfCapabilityMask2, PerfMad, PortCounterAttribute, PortCounters, PortCountersExtended,
+    attribute,
 };
-use rsm_mad::wire::sa::{ClassPortInfo, Record, SaCapabilityMask};
+use rsm_mad::wire::sa::{ClassPortInfo, Record, SaCapabilityMask, SaCapabilityMask2};
 
 use crate::counters::DropReason;
 use crate::error::SimError;
@@ -212,7 +213,11 @@ impl Sim {
         info.set_base_version(1)
             .set_class_version(CLASS_VERSION)
             // The same field; its bits are the class's own.
-            .set_capability_mask(SaCapabilityMask(capabilities.0));
+            .set_capability_mask(SaCapabilityMask(capabilities.0))
+            // PortCountersExtended has all counters with 64 bits.
+            .set_capability_mask2(SaCapabilityMask2(
+                PerfCapabilityMask2::ADDITIONAL_COUNTERS.0,
+            ));
     }
 
     fn answer_counters<A: PortCounterAttribute>(

@@ -8,6 +8,7 @@ use rsm_routing::engine::{EngineKind, EngineOption};
 
 use super::opensm::Convert;
 use super::{Config, Enforcement, Takeover};
+use crate::health::Isolate;
 
 /// A key, and all that reading, writing and explaining it needs.
 #[derive(Clone)]
@@ -284,7 +285,7 @@ macro_rules! words {
     )+};
 }
 
-words!(EngineKind, Enforcement, Takeover);
+words!(EngineKind, Enforcement, Takeover, Isolate);
 
 fn text(given: Given<'_>) -> Result<&str, InvalidValue> {
     match given {

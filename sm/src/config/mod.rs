@@ -41,8 +41,9 @@ pub use partitions::{
     parse_partitions,
 };
 pub use schema::{
-    ApiConfig, Config, CountersConfig, DumpConfig, FlapConfig, HttpConfig, LidConfig, LinkConfig,
-    LogConfig, PartitionConfig, QosConfig, RoutingConfig, SmConfig, StateConfig, SweepConfig,
+    ApiConfig, Config, CountersConfig, DumpConfig, FlapConfig, HealthConfig, HttpConfig, LidConfig,
+    LinkConfig, LogConfig, PartitionConfig, QosConfig, RoutingConfig, SmConfig, StateConfig,
+    SweepConfig,
 };
 pub use short::KeyOrigins;
 pub use tables_file::load_tables;

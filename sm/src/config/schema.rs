@@ -13,6 +13,7 @@ use rsm_routing::engine::{EngineKind, EngineOptions};
 use super::field::{Applies, ConfigKey, Kind, Place, Takes};
 use super::opensm::Convert;
 use super::{Enforcement, SlToVl, Takeover, VlWeights};
+use crate::health::{Isolate, Symptom};
 
 /// An hour: longer intervals are a slip of the unit.
 const HOUR_MS: u64 = 3_600_000;
@@ -466,6 +467,39 @@ sections! {
         hold_ms: u32 = 30_000, takes number(1, HOUR_MS);
     }
 
+    /// When links are unhealthy: limits in errors in an hour, zero for never; and the consequence.
+    health: HealthConfig {
+        /// What becomes of unhealthy cables between switches: `off`, findings name them; `suggest`,
+        /// also with the command that keeps routes off them; `on`, routes go around them as far as
+        /// all ports stay reachable, at most around 10 cables or half a percent of all.
+        isolate: Isolate = Isolate::Suggest;
+
+        /// Limit of SymbolErrorCounter.
+        symbol_errors: u32 = Symptom::SymbolErrors.usual_limit(), takes number(0, 1_000_000_000);
+
+        /// Limit of LinkErrorRecoveryCounter.
+        link_recoveries: u32 = Symptom::LinkRecoveries.usual_limit(), takes number(0, 1_000_000_000);
+
+        /// Limit of LinkDownedCounter.
+        link_downs: u32 = Symptom::LinkDowns.usual_limit(), takes number(0, 1_000_000_000);
+
+        /// Limit of PortRcvErrors.
+        receive_errors: u32 = Symptom::ReceiveErrors.usual_limit(), takes number(0, 1_000_000_000);
+
+        /// Limit of LocalLinkIntegrityErrors.
+        integrity_errors: u32 = Symptom::IntegrityErrors.usual_limit(), takes number(0, 1_000_000_000);
+
+        /// Limit of ExcessiveBufferOverrunErrors.
+        overruns: u32 = Symptom::Overruns.usual_limit(), takes number(0, 1_000_000_000);
+
+        /// Limit of reports of a port (traps 129 to 131) in the last hour.
+        reports: u32 = Symptom::Reports.usual_limit(), takes number(0, 10_000);
+
+        /// Seconds without another error over a limit after which a link is healthy again. Twice as
+        /// long each time it becomes unhealthy again within a day, up to 16 times as long.
+        quiet_s: u32 = 3_600, takes number(1, 604_800);
+    }
+
     /// Where rsm serves rsmctl and other clients.
     api: ApiConfig {
         /// TCP address at which rsm serves requests: those that only read, and those that change
@@ -532,12 +566,20 @@ sections! {
     /// The performance counters of all ports, which rsm reads while it is master and never resets.
     counters: CountersConfig {
         /// Whether rsm reads them.
-        enabled: bool = false;
+        enabled: bool = false, opensm "perfmgr" as Flag;
 
-        /// Seconds between two readings of the sums of a switch's counters. rsm reads each port of a
-        /// switch every 30 seconds, and soon where errors moved; each port of an adapter every 5
-        /// minutes; none more often than this.
+        /// Seconds between two readings of the sums of a switch's counters; where sums of errors
+        /// moved, rsm reads the switch's ports soon. No port is read more often than this.
         interval_s: u32 = 5, takes number(1, 3_600);
+
+        /// Seconds between two readings of each port of a switch.
+        ports_interval_s: u32 = 30, takes number(1, 65_535), opensm "perfmgr_sweep_time_s" as NumberUnless(180);
+
+        /// Whether rsm reads the ports of channel adapters and routers, too.
+        adapters: bool = true, opensm "perfmgr_ignore_cas" as NotFlag;
+
+        /// Seconds between two readings of each port of a channel adapter or router.
+        adapters_interval_s: u32 = 300, takes number(1, 86_400);
     }
 
     /// The files that rsm writes after each convergence.

@@ -1,8 +1,8 @@
 //! Keeping a flapping link out of the routes until it is quiet.
 //!
 //! A link that changed its state a number of times within a window is kept out of the routes until
-//! it has not changed for the hold time. Damping covers only links between switches: damping a
-//! host's only link would cut off the host.
+//! it has not changed for the hold time. Routes keep off links between switches only: without its
+//! only link a host would be cut off. Links of hosts that flap are known, for findings.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -27,6 +27,19 @@ struct Changes {
     suppressed: bool,
     /// All since the link was last quiet.
     count: u32,
+    /// Whether an end is no switch, so that routes keep to the link.
+    is_of_host: bool,
+}
+
+/// A link that changes its state too often.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlappingLink {
+    /// Its end with the lower (GUID, port).
+    pub link: PortKey,
+    /// The changes since it was last quiet.
+    pub changes: u32,
+    /// Whether an end is no switch, so that routes keep to the link.
+    pub is_of_host: bool,
 }
 
 impl Damping {
@@ -43,8 +56,8 @@ impl Damping {
         self.policy = policy;
     }
 
-    /// The link changed its state at `now`.
-    pub fn flapped(&mut self, link: PortKey, now: Time) {
+    /// The link changed its state at `now`. If it `is_of_host`, routes keep to it.
+    pub fn flapped(&mut self, link: PortKey, is_of_host: bool, now: Time) {
         let DampingPolicy {
             threshold, window, ..
         } = self.policy;
@@ -52,6 +65,7 @@ impl Damping {
             return;
         }
         let changes = self.links.entry(link).or_default();
+        changes.is_of_host = is_of_host;
         changes.count = changes.count.saturating_add(1);
         changes.recent.push_back(now);
         while changes.recent.len() > threshold as usize {
@@ -62,14 +76,14 @@ impl Damping {
             changes.recent.len() == threshold as usize && now.since(oldest) <= window;
     }
 
-    /// Forgets links that are quiet by `now`. Returns whether any of them was suppressed.
+    /// Forgets links that are quiet by `now`. Returns whether routes may use one of them again.
     pub fn release(&mut self, now: Time) -> bool {
         let policy = self.policy;
         let mut released = false;
         self.links.retain(|_, changes| {
             let quiet = now.since(changes.recent.back().copied().unwrap_or(Time::ZERO));
             if changes.suppressed && quiet >= policy.hold {
-                released = true;
+                released |= !changes.is_of_host;
                 return false;
             }
             changes.suppressed || quiet <= policy.window
@@ -86,21 +100,24 @@ impl Damping {
             .min()
     }
 
-    /// The links kept out now.
+    /// The links that routes keep off now.
     pub fn suppressed(&self) -> BTreeSet<PortKey> {
-        self.changes().map(|(link, _)| link).collect()
+        let kept_out = self.flapping().filter(|flapping| !flapping.is_of_host);
+        kept_out.map(|flapping| flapping.link).collect()
     }
 
-    /// The links kept out now, with how often each changed.
-    pub fn changes(&self) -> impl Iterator<Item = (PortKey, u32)> + '_ {
-        self.links
-            .iter()
-            .filter(|(_, changes)| changes.suppressed)
-            .map(|(&link, changes)| (link, changes.count))
+    /// The links that flap now.
+    pub fn flapping(&self) -> impl Iterator<Item = FlappingLink> + '_ {
+        let links = self.links.iter().filter(|(_, changes)| changes.suppressed);
+        links.map(|(&link, changes)| FlappingLink {
+            link,
+            changes: changes.count,
+            is_of_host: changes.is_of_host,
+        })
     }
 }
 
-/// Counts a flap of each link between switches that vanished or was retrained since the last model.
+/// Counts a flap of each link that vanished or was retrained since the last model.
 pub(super) fn count_flaps(
     damping: &mut Damping,
     delta: &Delta,
@@ -111,15 +128,14 @@ pub(super) fn count_flaps(
     if old.is_empty() {
         return;
     }
-    let between_switches = |fabric: &Fabric, key: PortKey| {
-        fabric
-            .find(key.node)
-            .is_some_and(|ix| fabric.node(ix).is_switch())
+    let is_switch = |fabric: &Fabric, key: PortKey| {
+        let node = fabric.node_of(key.node);
+        node.is_some_and(|node| node.is_switch())
     };
     for &(a, b) in &delta.links_vanished {
-        if between_switches(old, a) && between_switches(old, b) {
-            damping.flapped(a, now);
-        }
+        // The other end of a host that is switched off tells of its link as well.
+        let is_of_host = !(is_switch(old, a) && is_switch(old, b));
+        damping.flapped(a, is_of_host, now);
     }
     for &key in &delta.ports_changed {
         let state = |fabric: &Fabric| {
@@ -133,12 +149,9 @@ pub(super) fn count_flaps(
             continue;
         };
         // Both ends fell back to Init; count one flap, for the lower end.
-        if before == PortState::Active
-            && key < peer
-            && between_switches(new, key)
-            && between_switches(new, peer)
-        {
-            damping.flapped(key, now);
+        if before == PortState::Active && key < peer {
+            let is_of_host = !(is_switch(new, key) && is_switch(new, peer));
+            damping.flapped(key, is_of_host, now);
         }
     }
 }
@@ -168,12 +181,12 @@ mod tests {
     #[test]
     fn flapping_link_is_suppressed_until_quiet_for_the_hold_time() {
         let mut damping = damping();
-        damping.flapped(LINK, at(0));
-        damping.flapped(LINK, at(1));
+        damping.flapped(LINK, false, at(0));
+        damping.flapped(LINK, false, at(1));
         assert_eq!(damping.suppressed(), BTreeSet::new());
-        damping.flapped(LINK, at(2));
+        damping.flapped(LINK, false, at(2));
         assert_eq!(damping.suppressed(), BTreeSet::from([LINK]));
-        damping.flapped(LINK, at(20));
+        damping.flapped(LINK, false, at(20));
         assert_eq!(damping.next_release(), Some(at(50)));
         assert!(!damping.release(at(49)));
         assert!(damping.release(at(50)));
@@ -181,10 +194,23 @@ mod tests {
     }
 
     #[test]
+    fn flapping_link_of_a_host_is_known_and_stays_in_the_routes() {
+        let mut damping = damping();
+        (0..3).for_each(|second| damping.flapped(LINK, true, at(second)));
+        assert_eq!(damping.suppressed(), BTreeSet::new());
+        let flapping: Vec<FlappingLink> = damping.flapping().collect();
+        assert_eq!(flapping.len(), 1);
+        assert!(flapping[0].is_of_host && flapping[0].changes == 3);
+        assert_eq!(damping.next_release(), Some(at(32)));
+        assert!(!damping.release(at(32)), "no route changes");
+        assert_eq!(damping.flapping().count(), 0);
+    }
+
+    #[test]
     fn rare_changes_never_suppress_a_link() {
         let mut damping = damping();
         for minute in 0..100 {
-            damping.flapped(LINK, at(60 * minute));
+            damping.flapped(LINK, false, at(60 * minute));
             assert!(damping.suppressed().is_empty());
         }
         assert!(!damping.release(at(60 * 200)));

@@ -56,6 +56,11 @@ impl Core {
 
     /// Plans around these unhealthy parts, and no other ones.
     pub(super) fn isolate(&mut self, parts: &BTreeMap<Part, String>) {
+        let is_unhealthy = |(_, reason): (Part, &Reason)| matches!(reason, Reason::Unhealthy(_));
+        if parts.is_empty() && !self.avoid.parts().any(is_unhealthy) {
+            // Nothing is copied for it.
+            return;
+        }
         if let Some(trial) = &mut self.drain_trial {
             Arc::make_mut(&mut trial.before.avoid).replace_unhealthy(parts);
         }

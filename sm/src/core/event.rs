@@ -17,9 +17,11 @@ use crate::alias_guids::AliasGuids;
 use crate::avoid::{Part, Reason};
 use crate::expected::Accept;
 use crate::findings::Finding;
+use crate::health::PortErrors;
 use crate::plan::groups::GroupSet;
 use crate::plan::{Outcome, PlanJob};
 use crate::push::Foreseen;
+use crate::sweep::inventory::PortKey;
 
 /// Identifies a command whose issuer waits for its effect.
 pub type Ticket = u64;
@@ -49,6 +51,8 @@ pub enum Event {
     GpuHosts(Arc<GpuInventory>),
     /// The SA lost the registrations of the hosts behind these ports; they must register anew.
     Reregister(BTreeSet<Guid>),
+    /// The ports whose performance counters are over a limit of health; replaces those before.
+    PortErrors(Arc<BTreeMap<PortKey, PortErrors>>),
     /// This process did not run for this long until now: it, or its machine, was stopped. Comes
     /// before any event that arrived or became due meanwhile.
     Paused(Duration),
@@ -105,9 +109,6 @@ pub enum Command {
         /// [`Effect::Done`] names it when the hardware holds a plan with them.
         ticket: Ticket,
     },
-    /// Route around these unhealthy parts, each with its fault in words, as far as all ports stay
-    /// reachable; around no other unhealthy ones.
-    Isolate(BTreeMap<Part, String>),
     /// Forget missing parts that the operator accepts as gone.
     Accept(Accept),
     /// A configuration was refused and the one in force stays; publish these reasons.

@@ -132,6 +132,7 @@ impl Core {
                 self.config = *config;
                 self.refused.clear();
                 self.damping.configure(self.config.damping);
+                self.configure_health(now);
                 // Fields that a device did not keep under the old settings, or refused with its old
                 // firmware, are tried once more.
                 self.not_kept = NotKept::default();
@@ -145,7 +146,6 @@ impl Core {
                 ticket,
             } => self.drain(&parts, forced, ticket),
             Command::Undrain { parts, ticket } => self.undrain(&parts, ticket),
-            Command::Isolate(parts) => self.isolate(&parts),
             Command::Accept(accept) => self.accept_missing(accept, now),
             Command::Refused(findings) => {
                 self.refused = findings;

@@ -25,6 +25,7 @@ mod expecting;
 mod first_sweep;
 pub mod found;
 mod hardware;
+mod health;
 mod inert;
 mod inquiry;
 mod patience;
@@ -75,6 +76,7 @@ use crate::expected::{Cabling, Expected};
 use crate::fabric::Fabric;
 use crate::findings::Finding;
 use crate::habits::DeviceHabits;
+use crate::health::{Health, SlowLinks};
 use crate::plan::groups::GroupSet;
 use crate::plan::lids::Claims;
 use crate::plan::{Plan, RefusedPlan};
@@ -146,6 +148,8 @@ pub struct Core {
     meter: Meter,
     traps: TrapHandler,
     damping: Damping,
+    health: Health,
+    slow_links: SlowLinks,
     /// Links that routes avoid; each by one of its ends, or both.
     damped: Arc<BTreeSet<PortKey>>,
     /// Parts that routes go around as far as all ports stay reachable.
@@ -251,6 +255,8 @@ impl Core {
             meter: Meter::default(),
             traps: TrapHandler::default(),
             damping: Damping::new(config.damping),
+            health: Health::new(config.health),
+            slow_links: SlowLinks::default(),
             damped: Arc::default(),
             avoid: remembered.avoid,
             drain_trial: None,
@@ -312,6 +318,7 @@ impl Core {
                 self.work.plan_again("GPU hosts told of themselves");
             }
             Event::Reregister(ports) => self.on_reregister(&ports),
+            Event::PortErrors(errors) => self.on_port_errors(errors, now),
             Event::Paused(_) => self.on_pause(),
             Event::Command(command) => self.on_command(command, now),
         }
@@ -329,9 +336,13 @@ impl Core {
                 Role::Discovering | Role::Master => self.work.sweep_lightly(),
             }
         }
+        let flapping = self.damping.flapping().count();
         if self.damping.release(now) {
             self.work.plan_again("a flapping link is quiet");
+        } else if self.damping.flapping().count() < flapping {
+            self.publish(now);
         }
+        self.release_healthy(now);
         if self.rebalance_at.is_some_and(|due| due <= now) {
             self.rebalance_at = None;
             self.work.rebalance();
@@ -351,6 +362,8 @@ impl Core {
             self.client.next_deadline(),
             light,
             self.damping.next_release(),
+            self.health.next_release(),
+            self.traps.next_release(),
             self.rebalance_at,
             self.found.deadline(),
             self.election.deadline(),

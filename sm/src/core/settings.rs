@@ -7,6 +7,7 @@ use rsm_mad::client::ClientConfig;
 
 use super::role::Identity;
 use crate::config::Takeover;
+use crate::health::HealthPolicy;
 use crate::plan::policy::{DampingPolicy, Policy, RebalancePolicy};
 
 /// How the core treats a plan.
@@ -29,6 +30,8 @@ pub struct CoreConfig {
     pub policy: Arc<Policy>,
     /// How link flaps are damped.
     pub damping: DampingPolicy,
+    /// When links are unhealthy, and the consequence.
+    pub health: HealthPolicy,
     /// How load is taken off the fullest links.
     pub rebalance: RebalancePolicy,
     /// Which tables of another manager count.
@@ -57,6 +60,7 @@ impl Default for CoreConfig {
             mode: Mode::default(),
             policy: Arc::default(),
             damping: DampingPolicy::default(),
+            health: HealthPolicy::default(),
             rebalance: RebalancePolicy::default(),
             takeover: Takeover::default(),
             identity: Identity::default(),

@@ -127,14 +127,7 @@ impl Snapshot {
             core.traps
                 .findings(|port| format!("{} port {}", core.name(port.node), port.port)),
         );
-        findings.extend(core.damping.changes().map(|(port, changes)| {
-            let text = format!(
-                "the link at {} port {} changed its state {changes} times and is kept out of the routes until it is quiet",
-                core.name(port.node),
-                port.port
-            );
-            Finding::new(FindingKind::LinkFlapping, Subject::Port(port), Severity::Warning, text)
-        }));
+        findings.extend(core.findings_of_health());
         findings.extend(core.findings_of_drains());
         findings.extend(core.findings_of_takeover());
         let place = core.own_place();

@@ -220,6 +220,7 @@ impl Core {
         let fabric = self.model_to_plan();
         let delta = Delta::between(&self.fabric, &fabric);
         count_flaps(&mut self.damping, &delta, &self.fabric, &fabric, now);
+        self.slow_links.follow(&self.fabric, &fabric);
         self.expect(&delta, &fabric, now);
         self.fabric = fabric;
         if !self.settle_role(sweep.scope(), now) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::Datagram;
-use rsm_mad::wire::attr::{Attribute, BadMKey, Notice, SmInfo, TrapDetails};
+use rsm_mad::wire::attr::{Attribute, BadMKey, Notice, PortThreshold, SmInfo, TrapDetails};
 use rsm_mad::wire::header::Method;
 use rsm_mad::wire::smp::Smp;
 
@@ -14,6 +14,7 @@ use super::role::Role;
 use super::stage::Stage;
 use super::{Core, Effect, Mode};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::health::Babbling;
 use crate::sweep::inventory::PortKey;
 
 /// After a report, a switch that reports again within this time is swept again only after a pause,
@@ -27,15 +28,17 @@ const PAUSE_LAST: Duration = Duration::from_secs(2);
 /// the traps' counts.
 const PORTS_REMEMBERED: usize = 4096;
 
-/// Error reports of a port before it has a finding: every link has an error now and then.
-const REPORTS_WORTH_A_FINDING: u32 = 10;
+/// Reports of key violations of a port before it has a finding: hosts of tenants probe.
+const VIOLATIONS_WORTH_A_FINDING: u32 = 10;
 
 /// The traps so far.
 #[derive(Clone, Default, Debug)]
 pub(super) struct TrapHandler {
     /// When a switch may be swept again, and the pause after that.
     pauses: BTreeMap<Guid, (Time, Duration)>,
-    errors: BTreeMap<(FindingKind, PortKey), u32>,
+    /// Key violations by port.
+    violations: BTreeMap<PortKey, u32>,
+    babbling: Babbling,
     /// Traps by number.
     counts: BTreeMap<u16, u64>,
 }
@@ -60,11 +63,21 @@ impl TrapHandler {
         Ok(())
     }
 
-    fn report(&mut self, kind: FindingKind, port: PortKey) {
-        if self.errors.len() < PORTS_REMEMBERED || self.errors.contains_key(&(kind, port)) {
-            let count = self.errors.entry((kind, port)).or_default();
+    fn violation(&mut self, port: PortKey) {
+        if self.violations.len() < PORTS_REMEMBERED || self.violations.contains_key(&port) {
+            let count = self.violations.entry(port).or_default();
             *count = count.saturating_add(1);
         }
+    }
+
+    /// Forgets ports that no longer babble by `now`. Returns whether there were any.
+    pub(super) fn release(&mut self, now: Time) -> bool {
+        self.babbling.release(now)
+    }
+
+    /// When [`TrapHandler::release`] forgets the next port.
+    pub(super) fn next_release(&self) -> Option<Time> {
+        self.babbling.next_release()
     }
 
     /// Traps received so far, by number (IBA 14.2.5.1).
@@ -74,20 +87,28 @@ impl TrapHandler {
 
     /// Findings about ports with many reports.
     pub(super) fn findings(&self, name: impl Fn(PortKey) -> String) -> Vec<Finding> {
-        self.errors
-            .iter()
-            .filter(|&(_, &count)| count >= REPORTS_WORTH_A_FINDING)
-            .map(|(&(kind, port), count)| {
-                let what = match kind {
-                    FindingKind::KeyViolation => {
-                        "key violations; a host uses a wrong M_Key, P_Key or Q_Key"
-                    }
-                    _ => "link integrity, buffer overrun or flow control errors; check the cable",
-                };
-                let text = format!("{} reported {count} times {what}", name(port));
-                Finding::new(kind, Subject::Port(port), Severity::Warning, text)
-            })
-            .collect()
+        let violations = self.violations.iter();
+        let violations = violations.filter(|&(_, &count)| count >= VIOLATIONS_WORTH_A_FINDING);
+        let violations = violations.map(|(&port, count)| {
+            let text = format!(
+                "{} reported {count} times key violations; a host uses a wrong M_Key, P_Key or Q_Key",
+                name(port)
+            );
+            (FindingKind::KeyViolation, port, text)
+        });
+        let babbling = self.babbling.ports().map(|(port, count)| {
+            let text = format!(
+                "{} sends traps without an end, {count} in a minute: each costs an answer, and reports of others may get lost; \
+                 look for its fault in the other findings, repair it, or disable the port",
+                name(port)
+            );
+            (FindingKind::BabblingPort, port, text)
+        });
+        let all = violations.chain(babbling);
+        all.map(|(kind, port, text)| {
+            Finding::new(kind, Subject::Port(port), Severity::Warning, text)
+        })
+        .collect()
     }
 }
 
@@ -108,7 +129,7 @@ impl Core {
                 if !notice.issuer_lid().is_unicast() {
                     notice.set_issuer_lid(source);
                 }
-                self.on_trap(&notice, now);
+                self.on_trap(&notice, source, now);
                 self.effects.push_back(Effect::Notice(Box::new(notice)));
             }
             (Method::GET | Method::SET, SmInfo::ID) => self.on_sm_info(datagram),
@@ -146,7 +167,9 @@ impl Core {
         self.replies.push_back(reply);
     }
 
-    fn on_trap(&mut self, notice: &Notice, now: Time) {
+    /// Does the work of a trap that came from the LID `source`.
+    fn on_trap(&mut self, notice: &Notice, source: Lid, now: Time) {
+        self.listen_for_babbling(notice, source, now);
         *self.traps.counts.entry(notice.trap_number().0).or_default() += 1;
         match notice.details() {
             TrapDetails::LinkStateChange(_)
@@ -169,14 +192,7 @@ impl Core {
                     self.work.sweep_lightly();
                 }
             }
-            TrapDetails::PortThreshold(threshold) => {
-                if let Some(at) = self.holder(threshold.lid()) {
-                    self.traps.report(
-                        FindingKind::LinkErrors,
-                        PortKey::new(at.node, threshold.port_num()),
-                    );
-                }
-            }
+            TrapDetails::PortThreshold(threshold) => self.on_threshold(threshold, source, now),
             TrapDetails::LocalChange(change) => self.look_at_holder(change.lid()),
             TrapDetails::SystemImageGuidChange(change) => self.look_at_holder(change.lid()),
             TrapDetails::BadMKey(violation) => self.on_bad_m_key(notice, violation, now),
@@ -194,6 +210,38 @@ impl Core {
                 sweep.is_target(switch) && sweep.add_target(&self.inventory, switch)
             }
             _ => false,
+        }
+    }
+
+    /// A port reports errors of its link. Only the agent of its own node is believed: routes may go
+    /// around the link for it.
+    fn on_threshold(&mut self, threshold: &PortThreshold, source: Lid, now: Time) {
+        let Some(at) = self.holder(threshold.lid()) else {
+            return;
+        };
+        let sender = self.holder(source);
+        if sender.is_none_or(|sender| sender.node != at.node) {
+            return;
+        }
+        let port = PortKey::new(at.node, threshold.port_num());
+        if self.inventory.port(port).is_some() && self.health.report(port, now) {
+            self.health_changed(now);
+        }
+    }
+
+    /// Counts the trap for its port, or else for the port that it came from.
+    fn listen_for_babbling(&mut self, notice: &Notice, source: Lid, now: Time) {
+        let Some(sender) = self.holder(source) else {
+            return;
+        };
+        let port = match notice.details() {
+            TrapDetails::PortThreshold(threshold) => {
+                PortKey::new(sender.node, threshold.port_num())
+            }
+            _ => sender,
+        };
+        if self.inventory.port(port).is_some() && self.traps.babbling.heard(port, now) {
+            self.publish(now);
         }
     }
 
@@ -227,7 +275,7 @@ impl Core {
 
     fn count_violation(&mut self, lid: Lid) {
         if let Some(at) = self.holder(lid) {
-            self.traps.report(FindingKind::KeyViolation, at);
+            self.traps.violation(at);
         }
     }
 

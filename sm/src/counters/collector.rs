@@ -15,7 +15,7 @@ use rsm_mad::wire::perf::PerfMad;
 use super::agent::{Agent, Next, Verdict};
 use super::config::CountersConfig;
 use super::request::{Request, answered_port, p_key_index};
-use super::snapshot::{AgentState, CountersSnapshot};
+use super::snapshot::{AgentState, CountersSnapshot, Holds};
 use super::stats::CollectorStats;
 use crate::core::role::Role;
 use crate::core::snapshot::Snapshot;
@@ -134,7 +134,12 @@ impl Collector {
     /// Uses other settings from now on. Requests in flight keep theirs.
     pub fn configure(&mut self, config: CountersConfig, now: Time) {
         let was_collecting = self.is_collecting();
-        self.config = config;
+        let before = std::mem::replace(&mut self.config, config);
+        if before.adapters != config.adapters {
+            let fabric = self.fabric.clone();
+            let adapters = fabric.nodes().filter(|node| !node.is_switch());
+            adapters.for_each(|node| self.follow_node(node, Some(node), now));
+        }
         self.turn(was_collecting, now);
     }
 
@@ -177,7 +182,9 @@ impl Collector {
     }
 
     fn follow_node(&mut self, node: &Node, before: Option<&Node>, now: Time) {
-        let with_lid = node.end_ports().filter(|(_, port)| port.lid() != Lid::NONE);
+        let is_read = node.is_switch() || self.config.adapters;
+        let end_ports = node.end_ports().filter(|_| is_read);
+        let with_lid = end_ports.filter(|(_, port)| port.lid() != Lid::NONE);
         let keys: BTreeSet<PortKey> = with_lid
             .map(|(port, _)| PortKey::new(node.guid, port))
             .collect();
@@ -431,6 +438,7 @@ impl Collector {
         CountersSnapshot {
             at: now,
             is_collecting: self.is_collecting(),
+            holds: Holds::of(&self.config),
             stats: CollectorStats {
                 agents: self.agents.len(),
                 silent: agents().filter(is_silent).count(),

@@ -9,6 +9,8 @@ pub struct CountersConfig {
     pub interval: Duration,
     /// Time between two readings of each port of a switch, more than zero.
     pub ports_interval: Duration,
+    /// Whether ports of channel adapters and routers are read.
+    pub adapters: bool,
     /// Time between two readings of a port of a channel adapter or router, more than zero.
     pub adapters_interval: Duration,
     /// The most requests in flight, 1 or more; one to each agent.
@@ -25,6 +27,7 @@ impl Default for CountersConfig {
             enabled: true,
             interval: Duration::from_secs(5),
             ports_interval: Duration::from_secs(30),
+            adapters: true,
             adapters_interval: Duration::from_secs(300),
             window: 64,
             requests_per_s: 20_000,

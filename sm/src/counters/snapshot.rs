@@ -1,11 +1,13 @@
 //! The last readings, for readers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::perf::{PerfCapabilityMask, PerfCapabilityMask2};
 
+use super::config::CountersConfig;
 use super::port::PortReading;
 use super::stats::CollectorStats;
 
@@ -75,6 +77,26 @@ pub struct PortCounters<'a> {
     pub reading: &'a PortReading,
 }
 
+/// How many times the interval of its kind a port may go without a reading before its last one is
+/// stale: two readings may fail, and be repeated, without a gap.
+const INTERVALS_UNTIL_STALE: u32 = 3;
+
+/// How long readings hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Holds {
+    switch_ports: Duration,
+    adapters: Duration,
+}
+
+impl Holds {
+    pub(super) fn of(config: &CountersConfig) -> Holds {
+        Holds {
+            switch_ports: config.ports_interval * INTERVALS_UNTIL_STALE,
+            adapters: config.adapters_interval * INTERVALS_UNTIL_STALE,
+        }
+    }
+}
+
 /// All last readings at one moment. A clone costs three pointers.
 #[derive(Clone, Debug)]
 pub struct CountersSnapshot {
@@ -85,6 +107,7 @@ pub struct CountersSnapshot {
     pub is_collecting: bool,
     /// Counts of the collector.
     pub stats: CollectorStats,
+    pub(super) holds: Holds,
     /// By ascending key.
     pub(super) agents: Arc<[Arc<AgentCounters>]>,
 }
@@ -95,12 +118,23 @@ impl Default for CountersSnapshot {
             at: Time::ZERO,
             is_collecting: false,
             stats: CollectorStats::default(),
+            holds: Holds::of(&CountersConfig::default()),
             agents: Arc::from([]),
         }
     }
 }
 
 impl CountersSnapshot {
+    /// Whether the reading of a port is stale at `now`: the port has not been read for three times
+    /// the interval of its kind, so that its counters may have moved on.
+    pub fn is_stale(&self, port: &PortCounters<'_>, now: Time) -> bool {
+        let holds = match port.agent.is_switch {
+            true => self.holds.switch_ports,
+            false => self.holds.adapters,
+        };
+        port.reading.at().is_none_or(|at| now.since(at) > holds)
+    }
+
     /// All agents by ascending key.
     pub fn agents(&self) -> impl Iterator<Item = &AgentCounters> {
         self.agents.iter().map(|agent| &**agent)

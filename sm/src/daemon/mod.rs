@@ -152,7 +152,11 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
             journal: keeper.journal(),
         },
     )?;
-    let counters = counters_setup.start(counters::config(&options.config), line.performance())?;
+    let counters = counters_setup.start(
+        counters::Settings::of(&options.config),
+        line.performance(),
+        errors_sink(inbox.clone()),
+    )?;
     if let Err(error) = line.transport().set_is_sm(true) {
         tracing::warn!(
             error = &error as &dyn std::error::Error,
@@ -279,6 +283,18 @@ fn core_sink(inbox: mpsc::Sender<Event>) -> sa::CoreSink {
         // The daemon is ending.
         Err(mpsc::error::TrySendError::Closed(_)) => true,
     })
+}
+
+/// Delivers ports with errors of their links to the core.
+fn errors_sink(inbox: mpsc::Sender<Event>) -> counters::ErrorsSink {
+    Box::new(
+        move |errors| match inbox.try_send(Event::PortErrors(errors)) {
+            Ok(()) => true,
+            Err(mpsc::error::TrySendError::Full(_)) => false,
+            // The daemon is ending.
+            Err(mpsc::error::TrySendError::Closed(_)) => true,
+        },
+    )
 }
 
 /// Delivers new GPU inventories to the core.

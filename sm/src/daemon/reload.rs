@@ -67,7 +67,8 @@ impl Shell {
         let since_start = self.options.config.changed_keys(&config);
         let findings = restart_needed(&since_start).into_iter().collect();
         self.findings.report(Part::Configuration, findings);
-        self.counters.configure(super::counters::config(&config));
+        self.counters
+            .configure(super::counters::Settings::of(&config));
         self.config_read = config;
     }
 }

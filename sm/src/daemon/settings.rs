@@ -7,12 +7,13 @@ use rsm_mad::client::ClientConfig;
 use rsm_routing::engine::{Categories, Category};
 
 use crate::config::{
-    Config, ConfigError, ConfigFinding, ConfigSeverity, PartitionConfig, Partitions, RoutingConfig,
-    load_categories, load_guid_file, load_partitions, load_tables,
+    Config, ConfigError, ConfigFinding, ConfigSeverity, HealthConfig, PartitionConfig, Partitions,
+    RoutingConfig, load_categories, load_guid_file, load_partitions, load_tables,
 };
 use crate::core;
 use crate::core::role::Identity;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::health::{HealthPolicy, Limits, Symptom};
 use crate::plan::policy::{DampingPolicy, Policy, PortPolicy, RebalancePolicy};
 use crate::qos::Qos;
 use crate::sa;
@@ -58,6 +59,7 @@ pub(super) fn core_config(
             window: millis(config.flap.window_ms),
             hold: millis(config.flap.hold_ms),
         },
+        health: health_policy(&config.health),
         rebalance: RebalancePolicy {
             after: millis(config.routing.rebalance_after_ms),
             blocks: config.routing.rebalance_blocks as usize,
@@ -76,6 +78,24 @@ pub(super) fn core_config(
         client: client_config(config),
         ..core::CoreConfig::default()
     })
+}
+
+/// When links are unhealthy by `config`.
+pub(super) fn health_policy(config: &HealthConfig) -> HealthPolicy {
+    let limit = |symptom| match symptom {
+        Symptom::SymbolErrors => config.symbol_errors,
+        Symptom::LinkRecoveries => config.link_recoveries,
+        Symptom::LinkDowns => config.link_downs,
+        Symptom::ReceiveErrors => config.receive_errors,
+        Symptom::IntegrityErrors => config.integrity_errors,
+        Symptom::Overruns => config.overruns,
+        Symptom::Reports => config.reports,
+    };
+    HealthPolicy {
+        isolate: config.isolate,
+        limits: Limits(Symptom::ALL.map(limit)),
+        quiet: Duration::from_secs(config.quiet_s.into()),
+    }
 }
 
 /// The operator's categories of ports, by the files that `config` names.

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use rsm::alias_guids::AliasGuids;
 use rsm::core::{Command, CoreConfig, Event};
+use rsm::health::PortErrors;
 use rsm::plan::groups::{GroupMembers, GroupSet};
 use rsm_gdr::hosts::GpuInventory;
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::transport::{Datagram, Inbound, PortEvent};
 use rsm_mad::wire::attr::{PortState, SmControl};
@@ -370,6 +371,13 @@ impl World {
     pub fn command(&mut self, command: Command) {
         let now = self.now;
         self.managers[0].handle(Event::Command(command), now);
+    }
+
+    /// Tells the first subnet manager of ports whose counters are over a limit, in place of those
+    /// before.
+    pub fn port_errors(&mut self, errors: BTreeMap<PortKey, PortErrors>) {
+        let now = self.now;
+        self.managers[0].handle(Event::PortErrors(Arc::new(errors)), now);
     }
 
     /// The multicast groups and their members.

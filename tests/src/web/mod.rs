@@ -40,8 +40,21 @@ impl Site {
     /// When it does not come up.
     #[must_use]
     pub fn start(spec: &str) -> Site {
+        Site::start_with(spec, "")
+    }
+
+    /// The same with this text as configuration.
+    ///
+    /// # Panics
+    ///
+    /// When it does not come up.
+    #[must_use]
+    pub fn start_with(spec: &str, config: &str) -> Site {
         let directory = tempfile::tempdir().expect("there is room for a folder");
+        let file = directory.path().join("rsm.toml");
+        write(&file, config.as_bytes());
         let rsm = Invocation::new(binaries::rsm(), directory.path());
+        let rsm = rsm.arg("--config").arg(&file);
         let rsm = rsm.args(["--fabric", &format!("sim:{spec}")]);
         let rsm = rsm.args(["--http", "127.0.0.1:0", "--listen", "off", "--state-dir"]);
         let running = rsm.arg(directory.path().join("state")).spawn();

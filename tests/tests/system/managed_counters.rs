@@ -94,6 +94,127 @@ fn errors_of_a_simulated_cable_show_up_in_the_counters() {
     assert_eq!(with_errors.count(), 1, "{others:?}");
     let table = rsm.rsmctl(&["counters", "leaf-01:3"]).unwrap();
     assert!(table.contains("SymbolErrorCounter="), "{table}");
+    let top: serde_json::Value = serde_json::from_str(
+        &rsm.rsmctl(&["top", "--errors", "--format", "json"])
+            .unwrap(),
+    )
+    .unwrap();
+    assert_eq!(top["total"], 1, "{top}");
+    assert_eq!(top["ports"][0]["description"], "leaf-01");
+    assert_eq!(top["ports"][0]["port"]["number"], 3);
+    rsm.process.terminate(LIMIT).unwrap().success().unwrap();
+}
+
+#[test]
+fn busiest_port_comes_first_in_top_and_its_stream_goes_on() {
+    let rsm = Daemon::start("enabled = true\ninterval_s = 1\nports_interval_s = 1");
+    rsm.wait_until_up();
+    // 4 GB/s of words of 4 bytes, and half the time without leave to send.
+    for (port, counter, rate) in [
+        ("1", "PortXmitData", "100000000"),
+        ("2", "PortXmitData", "1000000000"),
+        ("1", "PortXmitWait", "3000000000"),
+    ] {
+        rsm.rsmctl(&["sim", "errors", "leaf-01", port, counter, rate])
+            .unwrap();
+    }
+    let first = |by: &str| {
+        let top = rsm.rsmctl(&[
+            "top", "leaf-01", "--by", by, "--limit", "1", "--format", "json",
+        ]);
+        let top: serde_json::Value = serde_json::from_str(&top.ok()?).unwrap();
+        let port = top["ports"].get(0)?.clone();
+        let is_busy = port["xmit_bytes_per_s"].as_f64()? > 1e8;
+        is_busy.then_some(port)
+    };
+    let busiest = wait_for_every(LOOK, LIMIT, || {
+        first("use").filter(|port| port["port"]["number"] == 2)
+    });
+    let busiest = busiest.expect("port 2 is the busiest one");
+    assert!(busiest["use_share"].as_f64().unwrap() > 0.0, "{busiest}");
+    assert!(!busiest["peer_description"].as_str().unwrap().is_empty());
+    assert_eq!(first("traffic").unwrap()["port"]["number"], 2);
+    assert_eq!(first("wait").unwrap()["port"]["number"], 1);
+    let table = rsm.rsmctl(&["top", "--limit", "2"]).unwrap();
+    assert!(
+        table.lines().nth(1).unwrap().contains("leaf-01:2"),
+        "{table}"
+    );
+
+    let socket = format!("unix:{}", rsm.directory.path().join("rsm.sock").display());
+    let rsmctl = Invocation::new(binaries::rsmctl(), rsm.directory.path());
+    let follow = rsmctl.args([
+        "--server", &socket, "--format", "json", "top", "--follow", "0.2",
+    ]);
+    let follow = follow.spawn().unwrap();
+    let lines = wait_for_every(LOOK, LIMIT, || {
+        let lines = follow.stdout_so_far();
+        (lines.lines().count() >= 3).then_some(lines)
+    });
+    for line in lines.expect("the stream goes on").lines().take(3) {
+        let top: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(top["at_unix_ms"].as_u64().unwrap() > 0);
+    }
+    drop(follow);
+    let refusal = rsm.rsmctl(&["top", "nobody-has-this-name"]).unwrap_err();
+    assert!(refusal.contains("nobody-has-this-name"), "{refusal}");
+    rsm.process.terminate(LIMIT).unwrap().success().unwrap();
+}
+
+#[test]
+fn cable_with_errors_is_out_of_the_routes_until_they_end() {
+    let health = "enabled = true\ninterval_s = 1\n[health]\nisolate = \"on\"\nquiet_s = 4";
+    let rsm = Daemon::start(health);
+    rsm.wait_until_up();
+    let links = [
+        "links",
+        "--between-switches",
+        "--node",
+        "leaf-01",
+        "--format",
+        "json",
+    ];
+    let links: serde_json::Value = serde_json::from_str(&rsm.rsmctl(&links).unwrap()).unwrap();
+    let leaf = |end: &serde_json::Value| end["description"] == "leaf-01";
+    let end = if leaf(&links[0]["a"]) {
+        &links[0]["a"]
+    } else {
+        &links[0]["b"]
+    };
+    let port = end["port"]["number"].to_string();
+    let exits = || {
+        let table = rsm.rsmctl(&["lft", "leaf-01", "--format", "json"]).unwrap();
+        let table: serde_json::Value = serde_json::from_str(&table).unwrap();
+        let entries = table["entries"].as_array().unwrap();
+        let by_port = entries
+            .iter()
+            .filter(|entry| entry["port"].to_string() == port);
+        by_port.count()
+    };
+    assert!(exits() > 0, "routes use the cable");
+    let has_finding = || {
+        let findings = rsm.rsmctl(&["findings", "--format", "json"]).unwrap();
+        findings.contains("link-errors")
+    };
+    let errors = [
+        "sim",
+        "errors",
+        "leaf-01",
+        &port,
+        "SymbolErrorCounter",
+        "50",
+    ];
+    rsm.rsmctl(&errors).unwrap();
+    let out = wait_for_every(LOOK, LIMIT, || {
+        (has_finding() && exits() == 0).then_some(())
+    });
+    assert!(out.is_some(), "{}", rsm.process.stderr_so_far());
+    let end = ["sim", "errors", "leaf-01", &port, "SymbolErrorCounter", "0"];
+    rsm.rsmctl(&end).unwrap();
+    let back = wait_for_every(LOOK, LIMIT, || {
+        (!has_finding() && exits() > 0).then_some(())
+    });
+    assert!(back.is_some(), "{}", rsm.process.stderr_so_far());
     rsm.process.terminate(LIMIT).unwrap().success().unwrap();
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rsm_tests::clock::wait_for_every;
 use rsm_tests::peer::require_peers;
 use rsm_tests::process::Invocation;
 use rsm_tests::web::{Browser, Colours, Element, PEERS, Site, get, write};
@@ -10,7 +11,11 @@ use serde_json::json;
 /// Enter, as WebDriver numbers keys.
 const ENTER: &str = "\u{e007}";
 
+/// rsm reads counters every second.
+const COUNTERS: &str = "[counters]\nenabled = true\ninterval_s = 1\nports_interval_s = 1\n";
+
 const LIMIT: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(200);
 
 /// The first picture is drawn.
 const DRAWN: &str = "return document.documentElement.dataset.firstPicture";
@@ -100,6 +105,48 @@ fn an_operator_finds_a_host_opens_a_leaf_and_sees_a_path_and_a_change() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
+fn errors_of_a_cable_colour_its_link_and_lead_the_table_of_links() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let site = Site::start_with("superpod", COUNTERS);
+    let browser = Browser::start(1400, 900, Colours::Light);
+    let links = get(site.address(), "/api/v1/links?between_switches=true").json();
+    let end = &links["links"][0]["a"];
+    let (node, port) = (&end["port"]["node_guid"], &end["port"]["number"]);
+    let (node, port) = (node.as_str().unwrap(), port.to_string());
+    site.rsmctl(&["sim", "errors", node, &port, "SymbolErrorCounter", "50"]);
+    open(&site, &browser, "fabric");
+    browser.wait("a picture", DRAWN);
+    browser.run(
+        "const choice = document.querySelector('.legend select'); choice.value = 'errors'; \
+         choice.dispatchEvent(new Event('change'))",
+    );
+    browser.wait(
+        "links by errors",
+        "return document.documentElement.dataset.painted === 'errors'",
+    );
+    browser.wait(
+        "one link with many errors",
+        "return document.querySelector('.legend').innerText.includes('1 120 and more')",
+    );
+    open(&site, &browser, "links");
+    browser.run(
+        "const choice = document.querySelector('.bar select'); choice.value = 'errors'; \
+         choice.dispatchEvent(new Event('change'))",
+    );
+    let first = format!(
+        "return document.querySelector('.page tbody tr')?.innerText.includes({})",
+        json!(end["description"])
+    );
+    browser.wait("the port with errors", &first);
+    let row = browser.text(".page tbody tr");
+    assert!(row.contains("SymbolErrorCounter"), "{row}");
+    assert_no_complaints(&browser);
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
 fn descriptions_of_hostile_devices_are_shown_as_text() {
     if !require_peers(PEERS) {
         return;
@@ -140,7 +187,30 @@ fn promtool_accepts_the_metrics_of_each_scrape() {
     if !require_peers(&["promtool"]) {
         return;
     }
-    let site = Site::start("superpod");
+    let site = Site::start_with("superpod", COUNTERS);
+    let links = get(site.address(), "/api/v1/links?between_switches=true").json();
+    let end = &links["links"][0]["a"]["port"];
+    let (node, port) = (end["node_guid"].as_str().unwrap(), &end["number"]);
+    let errors = [
+        "sim",
+        "errors",
+        node,
+        &port.to_string(),
+        "SymbolErrorCounter",
+        "9",
+    ];
+    site.rsmctl(&errors);
+    let counted = wait_for_every(LOOK, LIMIT, || {
+        let metrics = get(site.address(), "/metrics").text();
+        metrics
+            .contains("\ninfiniband_switch_port_symbol_error_total{")
+            .then_some(())
+    });
+    assert!(
+        counted.is_some(),
+        "{}",
+        get(site.address(), "/metrics").text()
+    );
     for path in [
         "/metrics",
         "/metrics?detail=ports",
@@ -148,6 +218,8 @@ fn promtool_accepts_the_metrics_of_each_scrape() {
     ] {
         let answer = get(site.address(), path);
         assert_eq!(answer.status, 200);
+        let has_ports = answer.text().contains("port_transmit_data_bytes_total{");
+        assert_eq!(has_ports, path.contains("detail"), "{path}");
         let file = site.directory().join("metrics.txt");
         write(&file, &answer.body);
         let promtool = Invocation::new("sh", site.directory());

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rsm::avoid::{Drained, Part, Reason, over};
 use rsm::core::Command;
+use rsm::health::{Isolate, PortErrors, Symptom};
 use rsm_ids::{Guid, PortKey};
 use rsm_routing::netlist::NodeKind;
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
@@ -214,7 +215,10 @@ fn a_drained_spine_is_used_again_while_the_other_is_dead() {
 
 #[test]
 fn unhealthy_cables_are_avoided_as_far_as_nothing_is_cut_off() {
-    let mut world = World::brought_up(TREE, Settings::default());
+    let mut settings = Settings::default();
+    settings.core.health.isolate = Isolate::On;
+    let quiet = settings.core.health.quiet;
+    let mut world = World::brought_up(TREE, settings);
     let leaf = leaf(&world);
     let ports = (1..=world.sim.num_ports(leaf).expect("it is there")).map(rsm_ids::PortNum);
     let is_up = |port: &rsm_ids::PortNum| {
@@ -228,22 +232,36 @@ fn unhealthy_cables_are_avoided_as_far_as_nothing_is_cut_off() {
     let [one, other] = ups[..] else {
         panic!("two cables up");
     };
-    let sick = |parts: &[Part]| {
-        let parts = parts.iter().map(|&part| (part, "symbol errors".to_owned()));
-        Command::Isolate(parts.collect())
+    let mut total = 0;
+    let mut sick = |world: &mut World, parts: &[Part]| {
+        total += 1;
+        let errors = parts.iter().map(|part| {
+            let mut errors = PortErrors {
+                total,
+                ..PortErrors::default()
+            };
+            errors.per_hour[Symptom::SymbolErrors as usize] = 1000.0;
+            (part.key(), errors)
+        });
+        world.port_errors(errors.collect());
     };
-    world.command(sick(&[one]));
+    sick(&mut world, &[one]);
     world.settle(LIMIT);
     assert_eq!(lids_over(&world, one), 0);
-    expect::assert_no_findings(&world);
-    world.command(sick(&[one, other]));
+    assert_eq!(codes(&world), ["link-errors"]);
+    sick(&mut world, &[one, other]);
     world.settle(LIMIT);
     expect::assert_up(&world);
-    assert_eq!(codes(&world), ["drained-in-use"]);
-    world.command(sick(&[]));
+    let both = ["drained-in-use", "link-errors", "link-errors"];
+    assert_eq!(codes(&world), both);
+    sick(&mut world, &[]);
+    world.settle(LIMIT);
+    assert_eq!(codes(&world), both, "quiet takes its time");
+    world.run_for(quiet);
     world.settle(LIMIT);
     expect::assert_up(&world);
     expect::assert_no_findings(&world);
+    assert!(lids_over(&world, one) > 0);
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use rsm_api::model::{Keyed, LinkFilter, NodeFilter, NodeKind, PortState};
+use rsm_api::model::{Keyed, LinkFilter, NodeFilter, NodeKind, PortId, PortState};
 use rsm_api::{Subnet, v1};
-use rsm_ids::Guid;
+use rsm_ids::{Guid, PortNum};
 use rsm_routing::picture::layout::{Layout, LayoutSwitch, layout};
 
 use super::{Graph, LinkKind, Switches};
@@ -50,6 +50,8 @@ impl Parts {
 /// A link, with its ends as indices of switches; `None` is an end at a host or router.
 struct Joined {
     ends: (u32, Option<u32>),
+    /// The ports of both ends.
+    ports: [Option<PortId>; 2],
     kind: LinkKind,
     /// Lanes times the rate of a lane, in megabits per second.
     rate: u32,
@@ -95,6 +97,7 @@ impl Graph {
                 (a, Some(b)) => add(&mut bundles, (a, b), link.kind),
             }
         }
+        let place_of = places(&joined, &bundles);
         let active = |link: &&v1::Link| link.state() == PortState::Active;
         let links_active = parts.links.iter().filter(active).count() as u64;
         let order = order(&laid);
@@ -113,6 +116,7 @@ impl Graph {
             missing: missing(&parts, &index, &place),
             links_active,
             links_not_active: parts.links.len() as u64 - links_active,
+            place_of,
         }
     }
 }
@@ -141,7 +145,33 @@ fn joined(link: &v1::Link, index: &HashMap<Guid, u32>) -> Option<Joined> {
     };
     let rate = crate::metrics::rate(link.width(), link.speed());
     let rate = rate.map_or(0, |rate| (rate.data_bits / 1_000_000) as u32);
-    Some(Joined { ends, kind, rate })
+    let port = |end: &Option<v1::LinkEnd>| {
+        let port = end.as_ref()?.port.as_ref()?;
+        Some(PortId {
+            node: guid(&port.node_guid)?,
+            number: PortNum(u8::try_from(port.number).ok()?),
+        })
+    };
+    Some(Joined {
+        ends,
+        ports: [port(&link.a), port(&link.b)],
+        kind,
+        rate,
+    })
+}
+
+/// The place among `bundles` of the links that each port is an end of.
+fn places(joined: &[Joined], bundles: &BTreeMap<(u32, u32), Bundle>) -> HashMap<PortId, u32> {
+    let index: HashMap<(u32, u32), u32> = bundles.keys().copied().zip(0u32..).collect();
+    let mut places = HashMap::new();
+    for link in joined {
+        let (a, Some(b)) = link.ends else { continue };
+        if let Some(&place) = index.get(&(a.min(b), a.max(b))) {
+            let ports = link.ports.iter().flatten();
+            places.extend(ports.map(|&port| (port, place)));
+        }
+    }
+    places
 }
 
 fn lay_out(switches: &[Keyed<Guid, v1::Node>], hosts: &[u32], joined: &[Joined]) -> Layout {

@@ -60,6 +60,16 @@ impl Output {
         self.format == Format::Json
     }
 
+    /// The value of `--limit`, for a command whose server cuts the list.
+    pub(crate) fn limit(&self) -> Option<usize> {
+        self.layout.limit
+    }
+
+    /// Notes that the server has cut the list as `--limit` says.
+    pub(crate) fn takes_limit(&mut self) {
+        self.waits_for_list = false;
+    }
+
     /// One value as JSON over several lines.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         serde_json::to_writer_pretty(&mut self.writer, value).map_err(io::Error::from)?;

@@ -237,6 +237,24 @@ fn defaults_of_opensm_leave_times_as_they_are_and_other_values_do_not() {
 }
 
 #[test]
+fn performance_manager_reads_counters_as_often_as_opensm_was_told_to() {
+    let counters = |text: &str| {
+        let (config, findings) = read(text);
+        (!any_error(&findings)).then_some(config.counters)
+    };
+    let default = Config::default().counters;
+    let off = "perfmgr FALSE\nperfmgr_sweep_time_s 180\nperfmgr_ignore_cas FALSE\n";
+    assert_eq!(counters(off).unwrap(), default);
+    let on =
+        "perfmgr TRUE\nperfmgr_sweep_time_s 600\nperfmgr_ignore_cas TRUE\nperfmgr_redir TRUE\n";
+    let counters_on = counters(on).unwrap();
+    assert!(counters_on.enabled && !counters_on.adapters);
+    assert_eq!(counters_on.ports_interval_s, 600);
+    assert_eq!(counters("perfmgr_sweep_time_s 0\n"), None);
+    assert_eq!(counters("perfmgr_ignore_cas maybe\n"), None);
+}
+
+#[test]
 fn the_log_is_taken_unless_its_name_is_the_default() {
     let (config, findings) =
         read("log_file /var/log/opensm.log\nlog_max_size 4096\naccum_log_file FALSE\n");

@@ -25,6 +25,8 @@ pub(in super::super) enum Convert {
     Flag,
     /// The same. With this value, OpenSM's default, rsm keeps its own default.
     FlagUnless(bool),
+    /// TRUE for false, FALSE for true: OpenSM's key says the opposite.
+    NotFlag,
     /// A number; -1 is not set.
     Limit,
     /// A GUID, zero for none.
@@ -109,6 +111,7 @@ fn given(convert: Convert, value: &str) -> Result<Option<Given<'_>>, Option<&'st
         },
         Convert::Seconds => Given::Number(read()?.checked_mul(1000).ok_or(None)?),
         Convert::Flag => Given::Flag(flag(value)?),
+        Convert::NotFlag => Given::Flag(!flag(value)?),
         Convert::FlagUnless(default) => match flag(value)? {
             flag if flag == default => return Ok(None),
             flag => Given::Flag(flag),

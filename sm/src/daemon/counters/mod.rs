@@ -8,6 +8,7 @@
 
 mod worker;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -20,10 +21,13 @@ use rsm_mad::transport::{Inbound, PerformancePort, Sink};
 
 use self::worker::Worker;
 use super::sa::TimeSource;
+use super::settings::health_policy;
 use crate::config::Config;
 use crate::core::snapshot::Snapshot;
 use crate::counters::{Collector, CountersConfig, CountersSnapshot};
+use crate::health::{Limits, PortErrors};
 use crate::publish::CountersSource;
+use crate::sweep::inventory::PortKey;
 
 /// How many events can wait for the thread: more than the requests in flight
 /// ([`CountersConfig::window`]), with their notices. Beyond, answers are dropped, counted, and asked
@@ -31,15 +35,39 @@ use crate::publish::CountersSource;
 const INBOX: usize = 256;
 
 /// The collector's settings by the configuration.
-pub(super) fn config(config: &Config) -> CountersConfig {
-    let interval = Duration::from_secs(config.counters.interval_s.into());
-    let usual = CountersConfig::default();
+fn collector(config: &Config) -> CountersConfig {
+    let counters = &config.counters;
+    let seconds = |seconds: u32| Duration::from_secs(seconds.into());
+    let interval = seconds(counters.interval_s);
     CountersConfig {
-        enabled: config.counters.enabled,
+        enabled: counters.enabled,
         interval,
-        ports_interval: usual.ports_interval.max(interval),
-        adapters_interval: usual.adapters_interval.max(interval),
-        ..usual
+        ports_interval: seconds(counters.ports_interval_s).max(interval),
+        adapters: counters.adapters,
+        adapters_interval: seconds(counters.adapters_interval_s).max(interval),
+        ..CountersConfig::default()
+    }
+}
+
+/// Takes the ports over a limit for the core, without waiting. Returns whether there was room.
+pub(super) type ErrorsSink = Box<dyn FnMut(Arc<BTreeMap<PortKey, PortErrors>>) -> bool + Send>;
+
+/// The settings of the thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Settings {
+    /// Those of the collector.
+    pub(super) collector: CountersConfig,
+    /// The limits from which on the core is told of a port.
+    pub(super) limits: Limits,
+}
+
+impl Settings {
+    /// Those of the configuration.
+    pub(super) fn of(config: &Config) -> Settings {
+        Settings {
+            collector: collector(config),
+            limits: health_policy(&config.health).limits,
+        }
     }
 }
 
@@ -54,7 +82,7 @@ enum Call {
 #[derive(Default)]
 struct Orders {
     snapshot: Mutex<Option<Arc<Snapshot>>>,
-    config: Mutex<Option<CountersConfig>>,
+    settings: Mutex<Option<Settings>>,
     closing: AtomicBool,
     /// Answers without room in the inbox.
     dropped: AtomicU64,
@@ -92,19 +120,23 @@ impl CountersSetup {
     }
 
     /// Starts to read through `port` as soon as a snapshot says that this subnet manager is master,
-    /// if `config` enables it.
+    /// if `settings` enable it. Ports over a limit go to `errors`.
     ///
     /// # Errors
     /// The operating system cannot start a thread.
     pub(super) fn start(
         self,
-        config: CountersConfig,
+        settings: Settings,
         port: Arc<dyn PerformancePort>,
+        errors: ErrorsSink,
     ) -> anyhow::Result<CountersHandle> {
         // Answers to an earlier process, which may still come, have other identifiers.
         let first_tid = std::process::id() << 16;
         let worker = Worker {
-            collector: Collector::new(config, first_tid),
+            collector: Collector::new(settings.collector, first_tid),
+            limits: settings.limits,
+            errors,
+            told: Arc::default(),
             calls: self.calls,
             orders: Arc::clone(&self.orders),
             port,
@@ -138,8 +170,8 @@ impl CountersHandle {
     }
 
     /// Uses other settings soon. Does not wait.
-    pub(super) fn configure(&self, config: CountersConfig) {
-        *self.orders.config.lock() = Some(config);
+    pub(super) fn configure(&self, settings: Settings) {
+        *self.orders.settings.lock() = Some(settings);
         self.wake();
     }
 

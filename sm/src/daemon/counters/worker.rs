@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -6,10 +7,12 @@ use std::time::Duration;
 use rsm_mad::Time;
 use rsm_mad::transport::PerformancePort;
 
-use super::{Call, Orders};
-use crate::counters::{Collector, Routes};
+use super::{Call, ErrorsSink, Orders};
+use crate::counters::{Collector, CountersSnapshot, Routes};
 use crate::daemon::compute;
 use crate::daemon::sa::TimeSource;
+use crate::health::{Limits, PortErrors, evidence};
+use crate::sweep::inventory::PortKey;
 
 /// Time between two snapshots of the readings: each copies a pointer for each agent, of which a
 /// large fabric has 50,000.
@@ -25,6 +28,11 @@ pub(super) struct Worker {
     pub(super) orders: Arc<Orders>,
     pub(super) port: Arc<dyn PerformancePort>,
     pub(super) clock: TimeSource,
+    /// The limits from which on the core is told of a port.
+    pub(super) limits: Limits,
+    pub(super) errors: ErrorsSink,
+    /// The ports that the core was told of last.
+    pub(super) told: Arc<BTreeMap<PortKey, PortErrors>>,
     /// When the readings are shown next; `None` while they are as shown.
     pub(super) show_at: Option<Time>,
 }
@@ -54,11 +62,12 @@ impl Worker {
 
     /// Takes over the latest orders.
     fn obey(&mut self) {
-        let config = self.orders.config.lock().take();
+        let settings = self.orders.settings.lock().take();
         let snapshot = self.orders.snapshot.lock().take();
         let now = (self.clock)();
-        if let Some(config) = config {
-            self.collector.configure(config, now);
+        if let Some(settings) = settings {
+            self.collector.configure(settings.collector, now);
+            self.limits = settings.limits;
             self.show_soon(now);
         }
         if let Some(snapshot) = snapshot {
@@ -103,10 +112,27 @@ impl Worker {
 
     fn show_now(&mut self) {
         self.show_at = None;
-        let snapshot = self.collector.snapshot((self.clock)());
+        let now = (self.clock)();
+        let snapshot = self.collector.snapshot(now);
+        self.tell_errors(&snapshot, now);
         // Dropped after the lock is free: it may be the last owner of many readings.
         let before = std::mem::replace(&mut *self.orders.shown.write(), snapshot);
         drop(before);
+    }
+
+    /// Tells the core of the ports over a limit, where they are others than before.
+    fn tell_errors(&mut self, counters: &CountersSnapshot, now: Time) {
+        let over = evidence(counters, &self.limits, now);
+        if over == *self.told {
+            return;
+        }
+        let over = Arc::new(over);
+        if (self.errors)(over.clone()) {
+            self.told = over;
+        } else {
+            // The core has much to do. It is told with the next snapshot.
+            self.show_soon(now);
+        }
     }
 
     /// Waits for a call, or until something is due.

@@ -9,7 +9,7 @@ use crate::text::{NONE, port_of, timestamp};
 /// Performance counters of ports: traffic, and errors
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  rsmctl counters\n  rsmctl counters leaf-03\n  rsmctl counters leaf-03:7 --format json"
+    after_help = "A `?` behind the time of a reading: it is old, the port has not been read since. A `+` behind a\ntotal: the hardware's counter is at its end.\n\nExamples:\n  rsmctl counters\n  rsmctl counters leaf-03\n  rsmctl counters leaf-03:7 --format json"
 )]
 pub(crate) struct CountersArguments {
     /// Only the ports of this node, or only this port
@@ -44,7 +44,7 @@ pub(crate) async fn run(
         |port| {
             [
                 port_of(&port.description, port.port.as_ref()),
-                timestamp(port.read_unix_ms),
+                read(&port),
                 total(port.xmit_bytes),
                 total(port.rcv_bytes),
                 rate(port.xmit_bytes_per_s),
@@ -57,16 +57,22 @@ pub(crate) async fn run(
     )
 }
 
+/// The time of the reading, with a `?` where it is stale.
+fn read(port: &v1::PortCounters) -> String {
+    let stale = if port.stale { "?" } else { "" };
+    timestamp(port.read_unix_ms) + stale
+}
+
 fn total(count: Option<u64>) -> String {
     count.map_or_else(|| NONE.to_owned(), |count| count.to_string())
 }
 
-fn rate(rate: Option<f64>) -> String {
+pub(super) fn rate(rate: Option<f64>) -> String {
     rate.map_or_else(|| NONE.to_owned(), |rate| format!("{rate:.0}"))
 }
 
 /// `SymbolErrorCounter=40 (12/h)`, with a `+` after a total that counts no more.
-fn errors(errors: &[v1::ErrorCounter]) -> String {
+pub(super) fn errors(errors: &[v1::ErrorCounter]) -> String {
     let shown = errors.iter().map(|error| {
         let full = if error.full { "+" } else { "" };
         let v1::ErrorCounter {

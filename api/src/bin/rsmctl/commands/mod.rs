@@ -28,6 +28,7 @@ mod sim;
 mod status;
 mod subscriptions;
 mod sweep;
+mod top;
 mod undrain;
 mod waiting;
 mod watch;
@@ -92,6 +93,8 @@ questions! {
     Sa(sa::SaArguments);
     /// Performance counters of ports: traffic, and errors
     Counters(counters::CountersArguments);
+    /// The busiest ports now, or those with the most errors
+    Top(top::TopArguments);
     /// Services that ports offer
     Services(services::ServicesArguments);
     /// Subscriptions of hosts to notices

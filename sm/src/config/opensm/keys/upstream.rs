@@ -121,27 +121,24 @@ pub(super) const TOPICS: &[Topic] = &[
             ],
         },
     ),
-    Topic::NotAvailable(
-        Missing {
-            lost: "rsm reads no counters of ports",
-            instead: "read them with perfquery, ibqueryerrors or a Prometheus exporter",
-        },
-        Keys {
-            asking: &[("perfmgr", FALSE)],
-            tuning: &[
-                "event_db_dump_file",
-                "perfmgr_ignore_cas",
-                "perfmgr_log_errors",
-                "perfmgr_max_outstanding_queries",
-                "perfmgr_query_cpi",
-                "perfmgr_redir",
-                "perfmgr_rm_nodes",
-                "perfmgr_sweep_time_s",
-                "perfmgr_xmit_wait_log",
-                "perfmgr_xmit_wait_threshold",
-            ],
-        },
-    ),
+    Topic::NotNeeded {
+        why: "rsm follows redirections, reads capabilities first, forgets ports that leave, and has as many requests in flight as answers come for",
+        keys: &[
+            "perfmgr_max_outstanding_queries",
+            "perfmgr_query_cpi",
+            "perfmgr_redir",
+            "perfmgr_rm_nodes",
+        ],
+    },
+    Topic::NotNeeded {
+        why: "counters are in `rsmctl counters`, `rsmctl top` and /metrics, errors and congestion included, and findings name links with errors",
+        keys: &[
+            "event_db_dump_file",
+            "perfmgr_log_errors",
+            "perfmgr_xmit_wait_log",
+            "perfmgr_xmit_wait_threshold",
+        ],
+    },
     Topic::NotAvailable(
         Missing {
             lost: "rsm loads no plugins",

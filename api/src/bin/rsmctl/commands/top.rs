@@ -1,0 +1,164 @@
+use std::time::Duration;
+
+use clap::Args;
+use rsm_proto::v1;
+use tokio::signal::ctrl_c;
+
+use super::counters::{errors, rate};
+use crate::completion::of_nodes;
+use crate::failure::Failure;
+use crate::session::Session;
+use crate::table::Rows;
+use crate::text::{NONE, count, label_parser, port_of};
+use crate::time::timestamp;
+
+/// Ports of a table without `--limit`: a screenful.
+const LINES: u32 = 20;
+
+/// The busiest ports now, or those with the most errors
+#[derive(Debug, Args)]
+#[command(
+    after_help = "USE is the busier direction as a share of the rate of the link; WAIT the share of the time in which\ndata waited without being sent: congestion.\n\nExamples:\n  rsmctl top\n  rsmctl top --errors --limit 50\n  rsmctl top leaf-03 --by wait --follow 2"
+)]
+pub(crate) struct TopArguments {
+    /// Only the ports of this node, or only this port
+    #[arg(add = of_nodes(), value_name = "NODE|NODE:PORT")]
+    part: Option<String>,
+    /// Ports with errors, those with the most errors in an hour first
+    #[arg(long, conflicts_with = "by")]
+    errors: bool,
+    /// The order
+    #[arg(long, value_name = "ORDER", value_parser = label_parser::<v1::PortOrder>())]
+    by: Option<i32>,
+    /// Again every so many seconds, until interrupted; with --format json an object a line
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    follow: Option<Duration>,
+}
+
+/// The time between two tables.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok();
+    let seconds = seconds.filter(|seconds| (0.2..=3600.0).contains(seconds));
+    let seconds = seconds.ok_or("expected a number of seconds from 0.2 to 3600")?;
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+pub(crate) async fn run(arguments: TopArguments, session: &mut Session) -> Result<(), Failure> {
+    let order = match arguments.errors {
+        true => v1::PortOrder::Errors.into(),
+        false => arguments.by.unwrap_or(v1::PortOrder::Use.into()),
+    };
+    let limit = session.output.limit().map_or(LINES, |limit| {
+        // The server has a limit of its own, far below.
+        u32::try_from(limit).unwrap_or(u32::MAX).max(1)
+    });
+    let question = v1::ListTopPortsRequest {
+        order,
+        limit,
+        part: arguments.part.unwrap_or_default(),
+    };
+    match arguments.follow {
+        None => {
+            let answer = session.counters().list_top_ports(question).await?;
+            show(session, answer.into_inner())
+        }
+        Some(every) => follow(session, question, every).await,
+    }
+}
+
+/// Prints answers until the server ends the stream or the operator interrupts.
+async fn follow(
+    session: &mut Session,
+    question: v1::ListTopPortsRequest,
+    every: Duration,
+) -> Result<(), Failure> {
+    let request = v1::WatchTopPortsRequest {
+        top: Some(question),
+        // At most an hour.
+        interval_ms: every.as_millis() as u32,
+    };
+    let mut stream = session
+        .counters()
+        .watch_top_ports(request)
+        .await?
+        .into_inner();
+    loop {
+        let message = tokio::select! {
+            message = stream.message() => message?,
+            interrupted = ctrl_c() => return interrupted.map_err(Failure::Output),
+        };
+        let Some(message) = message else {
+            return Ok(());
+        };
+        let top = message.top.unwrap_or_default();
+        if session.output.is_json() {
+            session.output.takes_limit();
+            session.output.json_line(&top)?;
+        } else {
+            show(session, top)?;
+            session.output.line("")?;
+            session.output.flush()?;
+        }
+    }
+}
+
+fn show(session: &mut Session, top: v1::ListTopPortsResponse) -> Result<(), Failure> {
+    if session.output.is_json() {
+        session.output.takes_limit();
+        return session.output.json(&top);
+    }
+    let shown = top.ports.len();
+    let mut rows = Rows::new(&[
+        "PORT",
+        "+PEER",
+        ">SENT_B/S",
+        ">RCVD_B/S",
+        ">USE",
+        ">WAIT",
+        ">ERRORS/H",
+        "ERRORS",
+    ]);
+    for port in top.ports {
+        rows.add([
+            port_of(&port.description, port.port.as_ref()),
+            port_of(&port.peer_description, port.peer.as_ref()),
+            rate(port.xmit_bytes_per_s),
+            rate(port.rcv_bytes_per_s),
+            share(port.use_share),
+            share(port.wait_share),
+            format!("{:.0}", port.errors_per_hour),
+            errors(&port.errors),
+        ]);
+    }
+    session.output.only_table(rows)?;
+    let mut note = format!(
+        "{}: {shown} of {}",
+        timestamp(top.at_unix_ms),
+        count(top.total, "port", "ports")
+    );
+    if top.stale > 0 {
+        note += &format!(
+            "; {} left out, not read for long: a link is down, or an agent silent",
+            top.stale
+        );
+    }
+    session.output.line(&note)
+}
+
+/// A share as percents.
+fn share(share: Option<f64>) -> String {
+    share.map_or_else(|| NONE.to_owned(), |share| format!("{:.1}%", share * 100.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_out_of_range_are_refused() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        for wrong in ["0", "-1", "nan", "3601", "x", ""] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Ports that send traps without an end.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rsm_ids::PortKey;
+use rsm_mad::Time;
+
+/// The time over which traps of a port are counted.
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// Traps within the window from which on a port babbles: an agent repeats a trap that is not
+/// repressed five times a second at most (IBA 13.4.9), and rsm represses each.
+const STORM: u32 = 250;
+
+/// A port is quiet again after this time below the storm.
+const QUIET: Duration = Duration::from_secs(300);
+
+/// Most ports whose traps are counted.
+const PORTS: usize = 4096;
+
+#[derive(Clone, Copy, Debug)]
+struct Traps {
+    begun: Time,
+    count: u32,
+    /// The traps of the last storm, and its end so far.
+    storm: Option<(u32, Time)>,
+}
+
+/// The traps of ports, and which of them babble.
+#[derive(Clone, Default, Debug)]
+pub struct Babbling {
+    ports: BTreeMap<PortKey, Traps>,
+}
+
+impl Babbling {
+    /// A port has sent a trap. Returns whether it begins to babble.
+    pub fn heard(&mut self, port: PortKey, now: Time) -> bool {
+        if self.ports.len() >= PORTS && !self.ports.contains_key(&port) {
+            self.ports
+                .retain(|_, traps| now.since(traps.begun) <= WINDOW || traps.storm.is_some());
+            if self.ports.len() >= PORTS {
+                return false;
+            }
+        }
+        let traps = self.ports.entry(port).or_insert(Traps {
+            begun: now,
+            count: 0,
+            storm: None,
+        });
+        if now.since(traps.begun) > WINDOW {
+            (traps.begun, traps.count) = (now, 0);
+        }
+        traps.count = traps.count.saturating_add(1);
+        if traps.count < STORM {
+            return false;
+        }
+        let is_new = traps.storm.is_none();
+        traps.storm = Some((traps.count, now));
+        is_new
+    }
+
+    /// Forgets storms that are over. Returns whether there was one.
+    pub fn release(&mut self, now: Time) -> bool {
+        let is_over = |traps: &Traps| {
+            let end = traps.storm.map(|(_, end)| end + QUIET);
+            end.is_some_and(|end| end <= now)
+        };
+        let before = self.ports.len();
+        self.ports.retain(|_, traps| !is_over(traps));
+        self.ports.len() < before
+    }
+
+    /// When [`Babbling::release`] forgets the next storm.
+    pub fn next_release(&self) -> Option<Time> {
+        let storms = self.ports.values().filter_map(|traps| traps.storm);
+        storms.map(|(_, end)| end + QUIET).min()
+    }
+
+    /// The ports that babble, with the traps of a minute.
+    pub fn ports(&self) -> impl Iterator<Item = (PortKey, u32)> {
+        let ports = self.ports.iter();
+        ports.filter_map(|(&port, traps)| Some((port, traps.storm?.0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rsm_ids::{Guid, PortNum};
+
+    use super::*;
+
+    fn port(node: u64) -> PortKey {
+        PortKey::new(Guid(node), PortNum(0))
+    }
+
+    #[test]
+    fn storm_of_one_port_is_told_once_and_forgotten_after_quiet() {
+        let mut babbling = Babbling::default();
+        let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
+        let begun: Vec<bool> = (0..1000)
+            .map(|n| babbling.heard(port(1), at(n * 100)))
+            .collect();
+        assert_eq!(begun.iter().filter(|&&begun| begun).count(), 1);
+        assert_eq!(babbling.ports().count(), 1);
+        // The last trap of the storm came at 99.9 s.
+        assert_eq!(babbling.next_release(), Some(at(399_900)));
+        assert!(!babbling.release(at(399_000)));
+        assert!(babbling.release(at(399_900)));
+        assert_eq!(babbling.ports().count(), 0);
+    }
+
+    #[test]
+    fn two_traps_a_second_are_no_storm() {
+        let mut babbling = Babbling::default();
+        let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
+        assert!((0..2000).all(|n| !babbling.heard(port(1), at(n * 500))));
+        assert_eq!(babbling.next_release(), None);
+    }
+
+    #[test]
+    fn ports_that_are_counted_are_bounded() {
+        let mut babbling = Babbling::default();
+        for node in 0..3 * PORTS as u64 {
+            babbling.heard(port(node), Time::ZERO);
+        }
+        assert_eq!(babbling.ports.len(), PORTS);
+        babbling.heard(port(1 << 40), Time::ZERO + Duration::from_secs(61));
+        assert_eq!(babbling.ports.len(), 1);
+    }
+}

@@ -1,0 +1,408 @@
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_ids::PortKey;
+use rsm_mad::Time;
+
+use super::evidence::{MAX_PORTS, PortErrors, Symptom};
+use super::policy::HealthPolicy;
+
+/// The time over which reports of ports are counted.
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A port that falls ill again within this time after it became healthy must be quiet for twice as
+/// long as the last time.
+const RELAPSE: Duration = Duration::from_secs(24 * 3600);
+
+/// How often the time of quiet doubles at most.
+const DOUBLINGS: u32 = 4;
+
+/// The text of an illness follows a rate that has changed by this factor.
+const RETOLD_BY: f64 = 2.0;
+
+/// An unhealthy port.
+#[derive(Clone, Debug)]
+struct Illness {
+    /// In words.
+    text: String,
+    /// How far the worst symptom was over its limit when the text was written.
+    excess: f64,
+    symptoms: u32,
+    /// When the last error was seen.
+    last: Time,
+    /// The errors counted by then.
+    total: u64,
+    /// How long it must be quiet.
+    quiet: Duration,
+}
+
+/// A port that was unhealthy.
+#[derive(Clone, Copy, Debug)]
+struct Recovery {
+    at: Time,
+    /// The errors counted by then: old errors are no new illness, while they are still in the rate.
+    total: u64,
+    /// How often in a row it fell ill.
+    times: u32,
+}
+
+/// The reports of a port in the last hour.
+#[derive(Clone, Default, Debug)]
+struct Reports {
+    /// The latest ones, as many as make a port unhealthy at most.
+    recent: VecDeque<Time>,
+    count: u64,
+}
+
+/// Which ports are unhealthy.
+///
+/// [`Health::count`] and [`Health::report`] take evidence, [`Health::release`] makes ports healthy
+/// that have been quiet; each says whether the set of unhealthy ports or a text differs from before.
+#[derive(Clone, Debug, Default)]
+pub struct Health {
+    policy: HealthPolicy,
+    /// At most [`MAX_PORTS`].
+    ill: BTreeMap<PortKey, Illness>,
+    recovered: BTreeMap<PortKey, Recovery>,
+    reports: BTreeMap<PortKey, Reports>,
+    /// The last evidence of counters.
+    counted: Arc<BTreeMap<PortKey, PortErrors>>,
+}
+
+impl Health {
+    /// All ports are healthy.
+    pub fn new(policy: HealthPolicy) -> Health {
+        Health {
+            policy,
+            ..Health::default()
+        }
+    }
+
+    /// The policy in force.
+    pub fn policy(&self) -> &HealthPolicy {
+        &self.policy
+    }
+
+    /// Uses another policy from now on. With other limits every port is healthy until there is
+    /// evidence anew.
+    pub fn configure(&mut self, policy: HealthPolicy) {
+        if self.policy.limits != policy.limits || self.policy.quiet != policy.quiet {
+            self.ill.clear();
+            self.recovered.clear();
+        }
+        self.policy = policy;
+    }
+
+    /// Takes the ports whose counters are over a limit; it replaces the evidence before.
+    pub fn count(&mut self, errors: Arc<BTreeMap<PortKey, PortErrors>>, now: Time) -> bool {
+        self.counted = errors.clone();
+        let mut changed = false;
+        for (&port, errors) in errors.iter() {
+            let is_old = |total| total == errors.total;
+            let goes_on = match (self.ill.get(&port), self.recovered.get(&port)) {
+                (Some(illness), _) => !is_old(illness.total),
+                (None, Some(recovery)) => !is_old(recovery.total),
+                (None, None) => true,
+            };
+            if goes_on && errors.excess(&self.policy.limits) >= 1.0 {
+                changed |= self.fall_ill(port, errors.total, now);
+            }
+        }
+        changed
+    }
+
+    /// A port has reported errors of its link.
+    pub fn report(&mut self, port: PortKey, now: Time) -> bool {
+        let Some(limit) = self.policy.limits.of(Symptom::Reports) else {
+            return false;
+        };
+        if self.reports.len() >= MAX_PORTS && !self.reports.contains_key(&port) {
+            let is_recent = |reports: &Reports| {
+                let last = reports.recent.back();
+                last.is_some_and(|&last| now.since(last) < HOUR)
+            };
+            self.reports.retain(|_, reports| is_recent(reports));
+            if self.reports.len() >= MAX_PORTS {
+                return false;
+            }
+        }
+        let reports = self.reports.entry(port).or_default();
+        reports.recent.push_back(now);
+        reports.count = reports.count.saturating_add(1);
+        while reports.recent.len() > limit as usize {
+            reports.recent.pop_front();
+        }
+        let oldest = reports.recent.front().copied().unwrap_or(now);
+        let is_full = reports.recent.len() == limit as usize;
+        if !(is_full && now.since(oldest) <= HOUR) {
+            return false;
+        }
+        let total = self.ill.get(&port).map_or(0, |illness| illness.total);
+        self.fall_ill(port, total, now)
+    }
+
+    /// A port has errors now. Returns whether its illness is new, or its text another one.
+    fn fall_ill(&mut self, port: PortKey, total: u64, now: Time) -> bool {
+        let (symptoms, excess, text) = self.symptoms(port, now);
+        if let Some(illness) = self.ill.get_mut(&port) {
+            illness.last = now;
+            illness.total = total.max(illness.total);
+            let is_alike = excess < illness.excess * RETOLD_BY;
+            if illness.symptoms == symptoms && is_alike {
+                return false;
+            }
+            (illness.symptoms, illness.excess, illness.text) = (symptoms, excess, text);
+            return true;
+        }
+        if self.ill.len() >= MAX_PORTS {
+            return false;
+        }
+        let recovery = self.recovered.remove(&port);
+        let times = recovery
+            .filter(|recovery| now.since(recovery.at) < RELAPSE)
+            .map_or(0, |recovery| recovery.times.min(DOUBLINGS));
+        let illness = Illness {
+            text,
+            excess,
+            symptoms,
+            last: now,
+            total,
+            quiet: self.policy.quiet * (1 << times),
+        };
+        self.ill.insert(port, illness);
+        self.recovered.insert(
+            port,
+            Recovery {
+                at: now,
+                total,
+                times: times + 1,
+            },
+        );
+        true
+    }
+
+    /// The symptoms of a port as bits, how far it is over the limits, and both in words.
+    fn symptoms(&self, port: PortKey, now: Time) -> (u32, f64, String) {
+        let errors = self.counted.get(&port).copied().unwrap_or_default();
+        let reports = self.reports.get(&port).map_or(0, |reports| {
+            let in_hour = |at: &&Time| now.since(**at) <= HOUR;
+            reports.recent.iter().filter(in_hour).count()
+        });
+        let (mut bits, mut worst, mut words) = (0, 0.0f64, Vec::new());
+        for symptom in Symptom::ALL {
+            let Some(limit) = self.policy.limits.of(symptom) else {
+                continue;
+            };
+            let rate = match symptom {
+                Symptom::Reports => reports as f64,
+                _ => errors.per_hour[symptom as usize],
+            };
+            let excess = rate / f64::from(limit);
+            if excess < 1.0 {
+                continue;
+            }
+            bits |= 1 << symptom as u32;
+            worst = worst.max(excess);
+            let more = if symptom == Symptom::Reports {
+                "or more "
+            } else {
+                ""
+            };
+            words.push(format!(
+                "{rate:.0} {more}{} in an hour, the limit is {limit}",
+                symptom.name()
+            ));
+        }
+        (bits, worst, words.join("; "))
+    }
+
+    /// Makes ports healthy that have been quiet for long enough.
+    pub fn release(&mut self, now: Time) -> bool {
+        let before = self.ill.len();
+        let recovered = &mut self.recovered;
+        self.ill.retain(|&port, illness| {
+            let is_ill = now.since(illness.last) < illness.quiet;
+            if !is_ill && let Some(recovery) = recovered.get_mut(&port) {
+                (recovery.at, recovery.total) = (now, illness.total);
+            }
+            is_ill
+        });
+        let ill = &self.ill;
+        self.recovered
+            .retain(|port, recovery| ill.contains_key(port) || now.since(recovery.at) < RELAPSE);
+        self.ill.len() < before
+    }
+
+    /// When [`Health::release`] makes the next port healthy, if it stays quiet.
+    pub fn next_release(&self) -> Option<Time> {
+        let ends = self
+            .ill
+            .values()
+            .map(|illness| illness.last + illness.quiet);
+        ends.min()
+    }
+
+    /// The unhealthy ports, each with its illness in words, and how far it is over the limits.
+    pub fn ill(&self) -> impl Iterator<Item = (PortKey, &str, f64)> {
+        let ill = self.ill.iter();
+        ill.map(|(&port, illness)| (port, illness.text.as_str(), illness.excess))
+    }
+
+    /// How long an unhealthy port must be quiet.
+    pub fn quiet(&self, port: PortKey) -> Duration {
+        self.ill
+            .get(&port)
+            .map_or(self.policy.quiet, |illness| illness.quiet)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rsm_ids::{Guid, PortNum};
+
+    use super::*;
+    use crate::health::{Isolate, Limits};
+
+    const PORT: PortKey = PortKey::new(Guid(7), PortNum(1));
+    const QUIET: Duration = Duration::from_secs(600);
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Duration::from_secs(seconds)
+    }
+
+    fn health() -> Health {
+        Health::new(HealthPolicy {
+            quiet: QUIET,
+            ..HealthPolicy::default()
+        })
+    }
+
+    fn symbols(per_hour: f64, total: u64) -> Arc<BTreeMap<PortKey, PortErrors>> {
+        let mut errors = PortErrors {
+            total,
+            ..PortErrors::default()
+        };
+        errors.per_hour[Symptom::SymbolErrors as usize] = per_hour;
+        Arc::new(BTreeMap::from([(PORT, errors)]))
+    }
+
+    fn is_ill(health: &Health) -> bool {
+        health.ill().any(|(port, ..)| port == PORT)
+    }
+
+    #[test]
+    fn port_over_a_limit_is_ill_until_it_has_been_quiet() {
+        let mut health = health();
+        assert!(!health.count(symbols(119.0, 50), at(0)));
+        assert!(health.count(symbols(121.0, 51), at(10)));
+        let text = health.ill().next().unwrap().1.to_owned();
+        assert_eq!(text, "121 symbol errors in an hour, the limit is 120");
+        assert!(!health.count(symbols(130.0, 60), at(100)), "the text stays");
+        assert_eq!(health.next_release(), Some(at(700)));
+        // The rate stays over the limit for a while; no error is new.
+        assert!(!health.count(symbols(125.0, 60), at(500)));
+        assert!(!health.release(at(699)));
+        assert!(health.release(at(700)));
+        assert!(!health.count(symbols(121.0, 60), at(710)), "old errors");
+        assert!(!is_ill(&health));
+    }
+
+    #[test]
+    fn port_that_falls_ill_again_must_be_quiet_for_longer() {
+        let mut health = health();
+        let mut now = 0;
+        for (times, total) in (0..7).zip(10..) {
+            assert!(health.count(symbols(500.0, total), at(now)));
+            let quiet = 600 << u32::min(times, 4);
+            assert_eq!(health.next_release(), Some(at(now + quiet)), "{times}");
+            now += quiet;
+            assert!(health.release(at(now)));
+            now += 60;
+        }
+        now += 25 * 3600;
+        assert!(!health.release(at(now)));
+        assert!(health.count(symbols(500.0, 99), at(now)));
+        assert_eq!(health.next_release(), Some(at(now + 600)));
+    }
+
+    #[test]
+    fn ten_reports_in_an_hour_make_a_port_ill_and_rare_ones_do_not() {
+        let mut health = health();
+        for minute in 0..100 {
+            assert!(!health.report(PORT, at(minute * 600)));
+        }
+        let now = 100 * 600;
+        let changed: Vec<bool> = (0..10).map(|n| health.report(PORT, at(now + n))).collect();
+        assert_eq!(changed.iter().filter(|&&changed| changed).count(), 1);
+        assert!(is_ill(&health));
+        assert!(health.ill().next().unwrap().1.contains("traps 129 to 131"));
+        assert!(health.release(at(now + 9 + 600)));
+    }
+
+    #[test]
+    fn symptom_without_a_limit_makes_no_port_ill() {
+        let mut limits = Limits::default();
+        limits.0[Symptom::SymbolErrors as usize] = 0;
+        limits.0[Symptom::Reports as usize] = 0;
+        let mut health = Health::new(HealthPolicy {
+            limits,
+            isolate: Isolate::On,
+            quiet: QUIET,
+        });
+        assert!(!health.count(symbols(1e9, 1), at(0)));
+        assert!((0..1000).all(|second| !health.report(PORT, at(second))));
+        assert!(!is_ill(&health));
+    }
+
+    #[test]
+    fn text_follows_a_rate_that_doubles_and_a_new_symptom() {
+        let mut health = health();
+        assert!(health.count(symbols(200.0, 1), at(0)));
+        assert!(!health.count(symbols(390.0, 2), at(1)));
+        assert!(health.count(symbols(401.0, 3), at(2)));
+        let reported: Vec<bool> = (0..10)
+            .map(|second| health.report(PORT, at(second)))
+            .collect();
+        assert!(reported[9] && !reported[8]);
+        assert!(
+            health
+                .ill()
+                .next()
+                .unwrap()
+                .1
+                .contains("; 10 or more reports")
+        );
+    }
+
+    #[test]
+    fn other_limits_need_evidence_anew() {
+        let mut health = health();
+        health.count(symbols(200.0, 1), at(0));
+        let policy = HealthPolicy {
+            isolate: Isolate::On,
+            ..*health.policy()
+        };
+        health.configure(policy);
+        assert!(is_ill(&health));
+        let limits = Limits([300; Symptom::ALL.len()]);
+        health.configure(HealthPolicy { limits, ..policy });
+        assert!(!is_ill(&health));
+        assert!(!health.count(symbols(200.0, 2), at(1)));
+    }
+
+    #[test]
+    fn storm_of_reports_from_any_number_of_ports_is_bounded() {
+        let mut health = health();
+        for node in 0..3 * MAX_PORTS as u64 {
+            for second in 0..10 {
+                health.report(PortKey::new(Guid(node), PortNum(1)), at(second));
+            }
+        }
+        assert_eq!(health.reports.len(), MAX_PORTS);
+        assert_eq!(health.ill().count(), MAX_PORTS);
+        // After an hour there is room for others.
+        health.report(PORT, at(4000));
+        assert!(health.reports.len() < MAX_PORTS);
+    }
+}

@@ -1,0 +1,224 @@
+//! Links that damage packets, flap or run slowly: findings, and routes that go around them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rsm::avoid::{Part, over};
+use rsm::health::{Isolate, PortErrors, Symptom};
+use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_mad::wire::attr::Trap;
+use rsm_routing::netlist::{LinkSpeed, LinkWidth, NodeKind};
+use rsm_tests::virtual_time::{Settings, World, expect};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Four leaves with four hosts each, two spines.
+const TREE: &str = "pgft:2;4,4;1,2;1,1";
+
+fn settings(isolate: Isolate) -> Settings {
+    let mut settings = Settings::default();
+    settings.core.health.isolate = isolate;
+    settings
+}
+
+/// The cables between switches, each by one end.
+fn cables(world: &World) -> Vec<PortKey> {
+    let switches = world.nodes(NodeKind::Switch);
+    let links = expect::reach(world, &[]).links;
+    let between = links
+        .into_iter()
+        .filter(|(a, b)| switches.contains(&a.0) && switches.contains(&b.0));
+    between.map(|(a, _)| PortKey::new(a.0, a.1)).collect()
+}
+
+/// A port of a host other than the manager's.
+fn host_port(world: &World) -> PortKey {
+    let own = world.manager().local(&world.sim).expect("it has a port").0;
+    let mut hosts = world.nodes(NodeKind::Ca).into_iter();
+    let host = hosts.find(|&host| host != own).expect("there are more");
+    PortKey::new(host, PortNum(1))
+}
+
+fn codes(world: &World) -> Vec<&'static str> {
+    let findings = world.manager().findings();
+    findings.into_iter().map(|(code, _)| code).collect()
+}
+
+fn texts(world: &World) -> String {
+    let snapshot = world.manager().snapshot().expect("it is up");
+    let texts = snapshot.findings.iter();
+    let texts: Vec<&str> = texts.map(|finding| finding.text.as_str()).collect();
+    texts.join("\n")
+}
+
+/// The LIDs that are routed over a cable.
+fn lids_over(world: &World, cable: PortKey) -> usize {
+    let plan = world.manager().core().plan().expect("it is up").clone();
+    let found = over(Part::Port(cable), &plan, |switch| plan.table(switch));
+    found.expect("it is there").over.len()
+}
+
+/// Errors by port, with a total for all.
+fn symbol_errors(ports: &[PortKey], per_hour: f64, total: u64) -> BTreeMap<PortKey, PortErrors> {
+    let mut errors = PortErrors {
+        total,
+        ..PortErrors::default()
+    };
+    errors.per_hour[Symptom::SymbolErrors as usize] = per_hour;
+    ports.iter().map(|&port| (port, errors)).collect()
+}
+
+#[test]
+fn suggested_isolation_changes_no_route_and_names_the_command() {
+    let mut world = World::brought_up(TREE, settings(Isolate::Suggest));
+    let cable = cables(&world)[0];
+    let before = lids_over(&world, cable);
+    assert!(before > 0);
+    world.port_errors(symbol_errors(&[cable], 500.0, 1));
+    world.settle(LIMIT);
+    assert_eq!(codes(&world), ["link-errors"]);
+    let text = texts(&world);
+    assert!(text.contains("500 symbol errors in an hour"), "{text}");
+    let command = format!("rsmctl drain {}:{}", cable.node, cable.port);
+    assert!(text.contains(&command), "{text}");
+    assert_eq!(lids_over(&world, cable), before);
+}
+
+#[test]
+fn unhealthy_cable_is_out_of_the_routes_until_it_has_been_quiet() {
+    let mut world = World::brought_up(TREE, settings(Isolate::On));
+    let cable = cables(&world)[0];
+    let before = lids_over(&world, cable);
+    world.port_errors(symbol_errors(&[cable], 500.0, 1));
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    assert_eq!(lids_over(&world, cable), 0);
+    assert!(texts(&world).contains("routes go around it until"));
+    // Errors go on for half an hour, then no more.
+    world.run_for(Duration::from_secs(1800));
+    world.port_errors(symbol_errors(&[cable], 400.0, 2));
+    world.run_for(Duration::from_secs(1900));
+    assert_eq!(lids_over(&world, cable), 0);
+    world.port_errors(BTreeMap::new());
+    world.run_for(Duration::from_secs(1800));
+    world.settle(LIMIT);
+    assert_eq!(lids_over(&world, cable), before);
+    expect::assert_no_findings(&world);
+    // The relapse takes twice as long.
+    world.port_errors(symbol_errors(&[cable], 500.0, 3));
+    world.run_for(Duration::from_secs(7100));
+    assert_eq!(lids_over(&world, cable), 0);
+    world.run_for(Duration::from_secs(200));
+    world.settle(LIMIT);
+    assert_eq!(lids_over(&world, cable), before);
+}
+
+#[test]
+fn host_with_errors_keeps_its_only_link() {
+    let mut world = World::brought_up(TREE, settings(Isolate::On));
+    let port = host_port(&world);
+    let convergences = world.manager().convergences().len();
+    world.port_errors(symbol_errors(&[port], 5000.0, 1));
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    assert_eq!(codes(&world), ["link-errors"]);
+    assert!(texts(&world).contains("no other way"), "{}", texts(&world));
+    assert_eq!(world.manager().convergences().len(), convergences);
+}
+
+#[test]
+fn errors_at_all_cables_take_only_some_of_them_out() {
+    let mut world = World::brought_up("fat-tree:k=6,levels=3", settings(Isolate::On));
+    let cables = cables(&world);
+    assert!(cables.len() > 50);
+    world.port_errors(symbol_errors(&cables, 500.0, 1));
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    let out = cables
+        .iter()
+        .filter(|&&cable| lids_over(&world, cable) == 0);
+    assert!((1..=10).contains(&out.count()));
+    assert!(texts(&world).contains("as many cables as permitted"));
+    assert!(texts(&world).contains("more ports have errors"));
+}
+
+#[test]
+fn reports_of_a_port_count_and_those_of_another_node_do_not() {
+    let mut world = World::brought_up(TREE, settings(Isolate::On));
+    let cable = cables(&world)[0];
+    for _ in 0..12 {
+        let trap = Trap::BUFFER_OVERRUN;
+        let injected = world.sim.inject_threshold(cable.node, cable.port, trap);
+        injected.expect("there is such a port");
+        world.run_for(Duration::from_secs(20));
+    }
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    assert_eq!(codes(&world), ["link-errors"]);
+    assert!(texts(&world).contains("traps 129 to 131"));
+    assert_eq!(lids_over(&world, cable), 0);
+    world.run_for(Duration::from_secs(3700));
+    world.settle(LIMIT);
+    assert!(lids_over(&world, cable) > 0);
+    expect::assert_no_findings(&world);
+}
+
+#[test]
+fn port_that_sends_traps_without_an_end_is_named_until_it_is_quiet() {
+    let mut world = World::brought_up(TREE, settings(Isolate::Suggest));
+    let cable = cables(&world)[0];
+    for _ in 0..400 {
+        let trap = Trap::LINK_INTEGRITY;
+        let injected = world.sim.inject_threshold(cable.node, cable.port, trap);
+        injected.expect("there is such a port");
+        world.run_for(Duration::from_millis(100));
+    }
+    world.settle(LIMIT);
+    assert_eq!(codes(&world), ["babbling-port", "link-errors"]);
+    world.run_for(Duration::from_secs(310));
+    world.settle(LIMIT);
+    assert_eq!(codes(&world), ["link-errors"]);
+}
+
+#[test]
+fn flapping_link_of_a_host_is_named_and_stays_in_the_routes() {
+    let mut world = World::brought_up(TREE, settings(Isolate::On));
+    let port = host_port(&world);
+    for _ in 0..8 {
+        world
+            .sim
+            .unlink(port.node, port.port)
+            .expect("it is cabled");
+        world.run_for(Duration::from_secs(2));
+        world
+            .sim
+            .relink(port.node, port.port)
+            .expect("it was cabled");
+        world.run_for(Duration::from_secs(2));
+    }
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    assert_eq!(codes(&world), ["link-flapping"]);
+    assert!(texts(&world).contains("loses packets"), "{}", texts(&world));
+    world.run_for(Duration::from_secs(60));
+    world.settle(LIMIT);
+    expect::assert_no_findings(&world);
+}
+
+#[test]
+fn link_below_the_width_and_speed_of_both_ends_is_named() {
+    let mut world = World::brought_up(TREE, settings(Isolate::Suggest));
+    let ports = [cables(&world)[0], host_port(&world)];
+    for (port, width, speed) in [
+        (ports[0], LinkWidth::X1, LinkSpeed::Edr),
+        (ports[1], LinkWidth::X4, LinkSpeed::Qdr),
+    ] {
+        let (node, number): (Guid, PortNum) = (port.node, port.port);
+        let limited = world.sim.set_cable_rate(node, number, width, speed);
+        limited.expect("it is cabled");
+        world.run_for(Duration::from_secs(5));
+    }
+    world.settle(LIMIT);
+    let slow = codes(&world);
+    assert_eq!(slow, ["link-slow", "link-slow"], "{}", texts(&world));
+}
