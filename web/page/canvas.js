@@ -15,7 +15,7 @@ const MARGIN = { left: 112, right: 64, top: 34, bottom: 96 };
 function colours() {
   const style = getComputedStyle(document.documentElement);
   const of = (name) => style.getPropertyValue(`--${name}`).trim();
-  return Object.fromEntries(["canvas", "text", "muted", "faint", "accent", "good", "warn", "bad", "slow",
+  return Object.fromEntries(["canvas", "text", "muted", "faint", "accent", "good", "warn", "bad", "slow", "drained",
     "switch", "switch-edge", "leaf", "link", "group", "host", "path", "line", "panel"].map((name) => [name, of(name)]));
 }
 
@@ -257,12 +257,12 @@ export class Picture {
   }
 
   kindColour(kind) {
-    return [this.colours.link, this.colours.slow, this.colours.warn, this.colours.bad][kind];
+    return [this.colours.link, this.colours.drained, this.colours.slow, this.colours.warn, this.colours.bad][kind];
   }
 
   drawBad() {
     const { context, scene } = this;
-    for (const kind of [1, 2, 3]) {
+    for (const kind of [1, 2, 3, 4]) {
       context.beginPath();
       for (const link of scene.bad.slice(0, MOST_LINES)) {
         const [a, b, , , worst] = scene.link(link);
@@ -270,8 +270,10 @@ export class Picture {
       }
       context.strokeStyle = this.kindColour(kind);
       context.lineWidth = 1.8;
+      context.setLineDash(kind === 1 ? [5, 4] : []);
       context.stroke();
     }
+    context.setLineDash([]);
   }
 
   /** The links of the switch under the pointer and of the one selected. */
@@ -334,7 +336,7 @@ export class Picture {
           context.roundRect(x, y, width, height, Math.min(4, width / 5));
           context.fill();
         }
-        if (scene.flags[at] & 2) this.hatch(x, y, width, height);
+        if (scene.flags[at] & 6) this.hatch(x, y, width, height);
         if (at === this.selected || at === this.hover) {
           context.strokeStyle = at === this.selected ? colours.accent : colours["switch-edge"];
           context.lineWidth = 2;

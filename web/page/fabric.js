@@ -158,6 +158,7 @@ export class FabricView {
       if (bad + scene.hosts_bad[at]) facts.push(`${count(bad + scene.hosts_bad[at])} need a look`);
       if (scene.flags[at] & 1) facts.push("does not answer");
       if (scene.flags[at] & 2) facts.push("drained");
+      if (scene.flags[at] & 4) facts.push("unhealthy, isolated");
       if (scene.missing.has(at)) facts.push(`cables missing at ports ${scene.missing.get(at).join(", ")}`);
       fill(this.tip, h("b", {}, name(scene.name[at])), facts.join(" · "));
     }
@@ -168,7 +169,7 @@ export class FabricView {
 
   drawLegend() {
     const { scene } = this.picture;
-    const kinds = [0, 0, 0, 0];
+    const kinds = KINDS.map(() => 0);
     for (let link = 0; link < scene.linkCount; link++) {
       const [, , number, bad, worst] = scene.link(link);
       kinds[worst] += bad;
