@@ -8,6 +8,7 @@ pub mod access;
 pub mod client;
 pub mod error;
 pub mod limits;
+pub mod link_rate;
 pub mod model;
 pub mod resolve;
 pub mod v1_fields;

@@ -281,6 +281,20 @@ pub trait RoutingQueries: Send + Sync + 'static {
         &self,
         losses: Vec<LossSelector>,
     ) -> BoxFuture<'_, Result<v1::ForeseeLossResponse, RoutingError>>;
+
+    /// The cable at a port, and the paths over it.
+    fn cable_use(
+        &self,
+        port: Selector,
+    ) -> BoxFuture<'_, Result<v1::GetCableUseResponse, RoutingError>>;
+
+    /// The hosts whose paths cross the cable at a port by ascending key; see [`Subnet`] for lists.
+    fn cable_hosts(
+        &self,
+        port: Selector,
+        after: Option<PortId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page<Keyed<PortId, v1::CableHost>>, RoutingError>>;
 }
 
 /// Reading the history on the disk, events of earlier runs included.

@@ -15,7 +15,7 @@ const MARGIN = { left: 112, right: 64, top: 34, bottom: 96 };
 function colours() {
   const style = getComputedStyle(document.documentElement);
   const of = (name) => style.getPropertyValue(`--${name}`).trim();
-  return Object.fromEntries(["canvas", "text", "muted", "faint", "accent", "good", "warn", "bad", "slow",
+  return Object.fromEntries(["canvas", "text", "muted", "faint", "accent", "good", "warn", "bad", "slow", "drained",
     "switch", "switch-edge", "leaf", "link", "group", "host", "path", "line", "panel"].map((name) => [name, of(name)]));
 }
 
@@ -257,14 +257,14 @@ export class Picture {
   }
 
   kindColour(kind) {
-    return [this.colours.link, this.colours.slow, this.colours.warn, this.colours.bad][kind];
+    return [this.colours.link, this.colours.drained, this.colours.slow, this.colours.warn, this.colours.bad][kind];
   }
 
   /** Links that need a look at any distance: by their state, or the hottest by load or errors. */
   drawBad() {
     const { context, scene } = this;
     const links = (scene.levels ? scene.hot : scene.bad).slice(0, MOST_LINES);
-    for (const kind of [1, 2, 3]) {
+    for (const kind of [1, 2, 3, 4]) {
       context.beginPath();
       for (const link of links) {
         const [a, b, , , worst] = scene.link(link);
@@ -272,8 +272,10 @@ export class Picture {
       }
       context.strokeStyle = this.kindColour(kind);
       context.lineWidth = 1.8;
+      context.setLineDash(kind === 1 ? [5, 4] : []);
       context.stroke();
     }
+    context.setLineDash([]);
   }
 
   /** The links of the switch under the pointer and of the one selected. */
@@ -336,7 +338,7 @@ export class Picture {
           context.roundRect(x, y, width, height, Math.min(4, width / 5));
           context.fill();
         }
-        if (scene.flags[at] & 2) this.hatch(x, y, width, height);
+        if (scene.flags[at] & 6) this.hatch(x, y, width, height);
         if (at === this.selected || at === this.hover) {
           context.strokeStyle = at === this.selected ? colours.accent : colours["switch-edge"];
           context.lineWidth = 2;

@@ -9,8 +9,18 @@ export function linkText(link) {
   return link.state === "active" ? rate || "active" : link.state ?? "unknown";
 }
 
-/** How bad a link is: "", "warn" or "bad". */
-export const linkClass = (link) => (link.state !== "active" ? "bad" : link.damped ? "warn" : "");
+/** Why routes go around a part, in words; empty where they use it. */
+export const avoidanceText = (part) => ({
+  "draining": "being drained", "drained": "drained", "isolated": "unhealthy, isolated",
+  "drained-in-use": "drained, in use all the same", "isolated-in-use": "unhealthy, in use all the same",
+})[part.avoidance] ?? part.avoidance ?? "";
+
+/** How bad a link is: "", "warn" or "bad". A drained one may be inactive. */
+export const linkClass = (link) => (link.state !== "active" && !link.avoidance?.startsWith("drain") ? "bad"
+  : link.damped || link.avoidance ? "warn" : "");
+
+/** The state of a link in words. */
+export const linkState = (link) => [link.damped ? "flapping" : link.state, avoidanceText(link)].filter(Boolean).join(", ");
 
 /** The two ends of a link, the one at `guid` first. */
 function ends(link, guid) {
@@ -44,7 +54,7 @@ function side(entry, open) {
   return h("li", {}, h("button", { type: "button", onclick: () => open(there.port.node_guid, there.kind) },
     h("span", { class: "port" }, port),
     name(there.description, { class: "name" }),
-    h("span", { class: `end ${linkClass(link)}` }, linkText(link), " · ", there.port.number)));
+    h("span", { class: `end ${linkClass(link)}` }, [linkText(link), avoidanceText(link)].filter(Boolean).join(", "), " · ", there.port.number)));
 }
 
 /** Shows a switch. `open` leads to another node; `links` are those of [`neighbours`]. */
@@ -54,7 +64,7 @@ export function showSwitch(panel, { node, missing, flags }, links, { open, close
     head(node.description, "Switch", close),
     h("section", {},
       flags & 1 ? h("p", { class: "error" }, "It does not answer. Routes pass it by after four sweeps without an answer.") : null,
-      flags & 2 ? h("p", {}, h("span", { class: "tag warn" }, "drained"), " Routes pass it by.") : null,
+      node.avoidance ? h("p", {}, h("span", { class: "tag warn" }, avoidanceText(node)), node.avoidance.endsWith("in-use") ? " Ports would be cut off otherwise." : " Routes pass it by.") : null,
       h("dl", {},
         term("GUID", h("span", { class: "mono" }, node.guid)),
         term("LID", node.lids.join(", ") || "none"),
@@ -92,7 +102,8 @@ export async function showHost(panel, guid, signal, { open, close, path }) {
           term("GUID", h("span", { class: "mono" }, node.guid)),
           term("LID", node.lids.join(", ") || "none"),
           term("Ports", `${count(node.ports_active)} of ${count(node.num_ports)} active`),
-          term("Distance", plural(node.distance, "link") + " from the subnet manager")),
+          term("Distance", plural(node.distance, "link") + " from the subnet manager"),
+          node.avoidance ? term("Routes", avoidanceText(node)) : null),
         h("div", { class: "row" },
           h("button", { class: "btn", type: "button", onclick: () => path(guid) }, "Path from here"))),
       h("section", {},

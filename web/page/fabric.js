@@ -4,7 +4,7 @@ import { Picture, short } from "./canvas.js";
 import { get } from "./data.js";
 import { neighbours, showHost, showSwitch } from "./detail.js";
 import { count, fill, h, name, plural, problem, say, spinner } from "./dom.js";
-import { KINDS, PAINTS, Scene } from "./scene.js";
+import { KINDS, PAINTS, Scene, levelKind } from "./scene.js";
 
 /** Milliseconds between two readings of load or errors while they are shown. */
 const LOAD_EVERY = 5000;
@@ -201,6 +201,7 @@ export class FabricView {
       if (bad + scene.hosts_bad[at]) facts.push(`${count(bad + scene.hosts_bad[at])} need a look`);
       if (scene.flags[at] & 1) facts.push("does not answer");
       if (scene.flags[at] & 2) facts.push("drained");
+      if (scene.flags[at] & 4) facts.push("unhealthy, isolated");
       if (scene.missing.has(at)) facts.push(`cables missing at ports ${scene.missing.get(at).join(", ")}`);
       fill(this.tip, h("b", {}, name(scene.name[at])), facts.join(" · "));
     }
@@ -211,7 +212,7 @@ export class FabricView {
 
   drawLegend() {
     const { scene } = this.picture;
-    const kinds = [0, 0, 0, 0];
+    const kinds = KINDS.map(() => 0);
     for (let link = 0; link < scene.linkCount; link++) {
       const [, , number, bad, worst] = scene.link(link);
       kinds[worst] += bad;
@@ -220,7 +221,7 @@ export class FabricView {
     const hosts = scene.tierCounts.reduce((sum, tier) => sum + tier.hosts, 0);
     const painted = scene.levels ? PAINTS[shared.paint] : null;
     const links = painted
-      ? painted.texts.map((text, level) => h("span", {}, h("i", { class: `k${level}` }), `${count(scene.levelCounts[level])} ${text}`))
+      ? painted.texts.map((text, level) => h("span", {}, h("i", { class: `k${levelKind(level)}` }), `${count(scene.levelCounts[level])} ${text}`))
       : kinds.map((number, kind) => (number || !kind ? h("span", {}, h("i", { class: `k${kind}` }), `${count(number)} ${kind ? KINDS[kind] : "links between switches"}`) : null));
     fill(this.legend,
       this.choice,

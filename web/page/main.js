@@ -53,6 +53,13 @@ function tabs() {
       key === "findings" && number ? h("span", { class: "count" }, count(number)) : null)));
 }
 
+/** How many parts routes go around, with the first names as a tip. */
+function avoidedChip(avoided) {
+  const counts = [["draining", "being drained"], ["drained", "drained"], ["isolated", "isolated"], ["in_use", "in use all the same"]]
+    .filter(([key]) => Number(avoided?.[key])).map(([key, words]) => `${count(avoided[key])} ${words}`);
+  return counts.length ? h("span", { class: "chip warn", title: avoided.names.map(shown).join(", ") }, counts.join(", ")) : null;
+}
+
 const STATES = { up: "good", degraded: "warn", converging: "info", discovering: "info", standby: "info", "not-active": "bad" };
 
 function strip() {
@@ -75,6 +82,7 @@ function strip() {
       unreachable ? `${count(unreachable)} pairs unreachable` : !proof.loop_free ? "routes loop" : !proof.credit_loop_free ? "credit loops" : "proved") : chip("", undefined, "no proof yet"),
     last ? chip("", "#/history", h("b", {}, duration(last.timing_ms?.total)), h("span", { class: "muted" }, shown(last.cause).slice(0, 48))) : null,
     chip("", undefined, h("b", {}, count(status.switches)), h("span", { class: "muted" }, "switches"), h("b", {}, count(status.cas)), h("span", { class: "muted" }, "hosts"), h("b", {}, count(status.links)), h("span", { class: "muted" }, "links")),
+    avoidedChip(status.avoided),
     status.engine ? chip("", undefined, h("span", { class: "muted" }, "engine"), h("b", {}, status.engine.name)) : null);
   document.documentElement.dataset.state = status.state;
 }

@@ -1,7 +1,7 @@
 // The fabric as it is drawn: columns of the server's graph, with what the page looks up in them.
 
 /** The kinds of links, as the server numbers them. */
-export const KINDS = ["active", "slower than its siblings", "flapping, routes avoid it", "not active"];
+export const KINDS = ["active", "drained", "slower than its siblings", "flapping or unhealthy, routes avoid it", "not active"];
 
 /** What links may be coloured by, and from where on each colour. */
 export const PAINTS = {
@@ -10,6 +10,9 @@ export const PAINTS = {
   wait: { title: "congestion", column: "wait", from: [10, 100, 300], texts: ["no waiting, or not known", "waits from 1 % of the time", "from 10 %", "from 30 %"] },
   errors: { title: "errors", column: "errors", from: [1, 10, 120], texts: ["no errors in an hour", "1 to 10", "10 to 120", "120 and more"] },
 };
+
+/** The kind in whose colour a level of use or errors is drawn: that of drained links stands for no level. */
+export const levelKind = (level) => (level ? level + 1 : 0);
 
 /** A graph of the server with its indices. */
 export class Scene {
@@ -91,7 +94,7 @@ export class Scene {
     this.levels = new Uint8Array(this.linkCount);
     for (let link = 0; link < this.linkCount; link++) {
       const level = from.filter((least) => values[link] >= least).length;
-      this.levels[link] = level;
+      this.levels[link] = levelKind(level);
       this.levelCounts[level]++;
       if (level) this.hot.push(link);
     }

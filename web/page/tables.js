@@ -2,7 +2,7 @@
 
 import { all, get, MOST } from "./data.js";
 import { clock, count, duration, empty, fill, h, hex, name, plural, problem, shown, spinner, when } from "./dom.js";
-import { linkClass, linkText } from "./detail.js";
+import { linkClass, linkState, linkText } from "./detail.js";
 
 /** Rows drawn at first; a button shows more. */
 const ROWS = 300;
@@ -206,7 +206,7 @@ export class LinksView extends ListView {
     const end = (one) => h("a", { href: `#/fabric/${one.port.node_guid}` }, name(one.description));
     const rank = (one) => (one.state !== "active" ? 0 : one.damped ? 1 : 2);
     this.table = new Table([
-      { title: "State", cell: (one) => h("span", { class: `tag ${linkClass(one) || "good"}` }, one.damped ? "flapping" : one.state), key: rank },
+      { title: "State", cell: (one) => h("span", { class: `tag ${linkClass(one) || "good"}` }, linkState(one)), key: rank },
       { title: "From", wide: true, cell: (one) => end(one.a), key: (one) => one.a.description },
       { title: "Port", num: true, cell: (one) => one.a.port.number, key: (one) => one.a.port.number },
       { title: "To", wide: true, cell: (one) => end(one.b), key: (one) => one.b.description },

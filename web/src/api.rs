@@ -65,6 +65,8 @@ routes! {
     "partition-members" => list_partition_members(ListPartitionMembersRequest),
     "engines" => list_engines(ListEnginesRequest),
     "quality" => get_routing_quality(GetRoutingQualityRequest),
+    "cable-use" => get_cable_use(GetCableUseRequest),
+    "cable-hosts" => list_cable_hosts(ListCableHostsRequest),
     "paths" => resolve_path(ResolvePathRequest),
     "sa-counters" => get_sa_counters(GetSaCountersRequest),
     "port-counters" => list_port_counters(ListPortCountersRequest),
@@ -81,13 +83,14 @@ routes! {
     "gpu-pair" => get_gpu_pair(GetGpuPairRequest),
 }
 
-/// The parts that go together, `unlink` a cable by one of its ports, `remove` a node, each any
-/// number of times.
+/// The parts that go together: `unlink` a cable by one of its ports, `remove` a node, or a `part`,
+/// which is either, each any number of times.
 #[derive(Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
 struct Losses {
     unlink: Vec<String>,
     remove: Vec<String>,
+    part: Vec<String>,
 }
 
 impl Losses {
@@ -102,6 +105,7 @@ impl Losses {
             loss,
             further_unlinks: self.unlink,
             further_removes: self.remove,
+            parts: self.part,
         }
     }
 }

@@ -67,7 +67,8 @@ pub struct Switches {
     pub hosts: Vec<u32>,
     /// Links to hosts that are not as they should be.
     pub hosts_bad: Vec<u32>,
-    /// 1 where the switch does not answer, 2 where it is drained, 3 both.
+    /// The sum of 1 where the switch does not answer, 2 where it is drained, 4 where it is unhealthy
+    /// and routes avoid it.
     pub flags: Vec<u8>,
 }
 
@@ -76,12 +77,14 @@ pub struct Switches {
 pub enum LinkKind {
     /// Active, as fast as most links between these tiers.
     Good = 0,
+    /// It, or a switch at an end of it, is drained; active or not.
+    Drained = 1,
     /// Slower than most links between these tiers.
-    Slow = 1,
-    /// It came and went; routes avoid it.
-    Damped = 2,
+    Slow = 2,
+    /// It came and went, or it is unhealthy; routes avoid it.
+    Avoided = 3,
     /// Not active.
-    Inactive = 3,
+    Inactive = 4,
 }
 
 /// Why there is no graph.

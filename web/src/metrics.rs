@@ -8,7 +8,6 @@ mod counted;
 mod counters;
 mod own;
 mod ports;
-mod rate;
 mod text;
 
 use std::sync::Arc;
@@ -22,7 +21,6 @@ use rsm_ids::Guid;
 use serde::Deserialize;
 
 pub(crate) use self::counted::Counted;
-pub(crate) use self::rate::rate;
 use self::text::Text;
 use crate::limits::MAX_SHARDS;
 use crate::reply::{self, Reply, failure};

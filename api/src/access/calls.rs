@@ -49,6 +49,8 @@ const NEEDS: &[ServiceNeeds] = &[
             ("ListEngines", Read),
             ("GetRoutingQuality", Read),
             ("ForeseeLoss", Read),
+            ("GetCableUse", Read),
+            ("ListCableHosts", Read),
             ("SetEngine", Administer),
         ],
     },

@@ -7,4 +7,6 @@ pub enum LossSelector {
     Cable(Selector),
     /// A node with all its cables.
     Node(Selector),
+    /// A node, or the cable at a port where the name is that of a port.
+    Part(Selector),
 }

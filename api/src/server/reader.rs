@@ -144,7 +144,9 @@ methods! {
     routing:
         list_engines(ListEnginesRequest) -> ListEnginesResponse,
         get_routing_quality(GetRoutingQualityRequest) -> GetRoutingQualityResponse,
-        foresee_loss(ForeseeLossRequest) -> ForeseeLossResponse;
+        foresee_loss(ForeseeLossRequest) -> ForeseeLossResponse,
+        get_cable_use(GetCableUseRequest) -> GetCableUseResponse,
+        list_cable_hosts(ListCableHostsRequest) -> ListCableHostsResponse;
     maintenance:
         list_drained(ListDrainedRequest) -> ListDrainedResponse;
     multicast:

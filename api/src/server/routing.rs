@@ -6,7 +6,7 @@ use rsm_proto::v1::routing_service_server::RoutingService;
 use tonic::{Request, Response, Status};
 
 use super::acts::Acts;
-use super::paging::Cursor;
+use super::paging::{Cursor, Listing};
 use super::request::selector;
 use crate::limits::MAX_PARTS_PER_REQUEST;
 use crate::model::LossSelector;
@@ -57,22 +57,27 @@ impl RoutingService for Routes {
             loss,
             further_unlinks,
             further_removes,
+            parts,
         } = request.into_inner();
-        if further_unlinks.len() + further_removes.len() > MAX_PARTS_PER_REQUEST {
+        let further = further_unlinks.len() + further_removes.len();
+        if further > MAX_PARTS_PER_REQUEST || parts.len() > MAX_PARTS_PER_REQUEST {
             return Err(Status::invalid_argument(format!(
                 "loss: expected at most {MAX_PARTS_PER_REQUEST} further losses"
             )));
         }
-        let first = match loss {
-            Some(Loss::Unlink(port)) => LossSelector::Cable(selector("unlink", &port)?),
-            Some(Loss::Remove(node)) => LossSelector::Node(selector("remove", &node)?),
+        let mut losses = match loss {
+            Some(Loss::Unlink(port)) => vec![LossSelector::Cable(selector("unlink", &port)?)],
+            Some(Loss::Remove(node)) => vec![LossSelector::Node(selector("remove", &node)?)],
+            None if !parts.is_empty() => Vec::new(),
             None => {
                 return Err(Status::invalid_argument(
-                    "loss: nothing is to go, expected unlink or remove",
+                    "loss: nothing is to go, expected unlink, remove or parts",
                 ));
             }
         };
-        let mut losses = vec![first];
+        for part in &parts {
+            losses.push(LossSelector::Part(selector("parts", part)?));
+        }
         for port in &further_unlinks {
             losses.push(LossSelector::Cable(selector("further_unlinks", port)?));
         }
@@ -81,6 +86,26 @@ impl RoutingService for Routes {
         }
         let consequence = self.routing.foresee(losses).await?;
         Ok(Response::new(consequence))
+    }
+
+    async fn get_cable_use(
+        &self,
+        request: Request<v1::GetCableUseRequest>,
+    ) -> Result<Response<v1::GetCableUseResponse>, Status> {
+        let port = selector("port", &request.get_ref().port)?;
+        Ok(Response::new(self.routing.cable_use(port).await?))
+    }
+
+    async fn list_cable_hosts(
+        &self,
+        request: Request<v1::ListCableHostsRequest>,
+    ) -> Result<Response<v1::ListCableHostsResponse>, Status> {
+        let (request, listing) = Listing::of(request)?;
+        let port = selector("port", &request.port)?;
+        let hosts = self
+            .routing
+            .cable_hosts(port, listing.after(), listing.limit());
+        listing.answer_keyed(hosts.await?)
     }
 
     async fn set_engine(

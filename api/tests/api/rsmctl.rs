@@ -125,6 +125,8 @@ fn every_subcommand_prints_its_golden_output() {
         ("engine-show", &["engine", "show"]),
         ("quality", &["quality", "--seed", "5"]),
         ("whatif", &["whatif", "unlink=leaf-1:1"]),
+        ("whatif-part", &["whatif", "host-1"]),
+        ("link", &["link", "leaf-1:1"]),
         ("drain", &["drain", "leaf-1", "--force", "--note", "fans"]),
         ("drained", &["drained"]),
         ("engine-set", &["engine", "set", "minhop", "--wide"]),
@@ -315,6 +317,7 @@ fn missing_nodes_and_cables_are_listed_and_accepted() {
             hosts_behind: 0,
             moved_routes: Some(12),
             left: "leaf-1 has 7 of 8 links to switches left".to_owned(),
+            seen: "no signal at spine-1:3: no power, or the cable is out".to_owned(),
         };
         Keyed { key, message }
     };

@@ -5,6 +5,7 @@
 //! routes. Traffic to a host goes to its base LID. Hosts are channel adapters and routers.
 //!
 //! - [`Quality::paths`], the edge forwarding index: the paths of all pairs of hosts, link by link;
+//! - [`Quality::balance`]: whether each link has its share of the paths that it could share;
 //! - [`Quality::all_to_all`]: over all links the most of min(hosts that send over it, hosts that
 //!   receive over it), which bounds the load of a link under any pattern in which each host sends
 //!   and receives once;
@@ -15,7 +16,9 @@
 //!
 //! Results are functions of the arguments; the number of threads does not affect them.
 
+mod balance;
 mod carry;
+mod crossing;
 mod forest;
 mod leaf_set;
 mod order;
@@ -23,6 +26,8 @@ mod patterns;
 mod permutations;
 mod uses;
 
+pub use balance::{Balance, Share, TOLERANCE, TOLERANCE_WITHOUT_RANKS, shares};
+pub use crossing::{CrossingHost, crossing, crossing_from};
 pub use patterns::{ALL_SHIFTS_HOSTS, BISECTIONS, PERMUTATIONS, SHIFTS};
 
 use rsm_ids::{Guid, PortNum};
@@ -49,6 +54,8 @@ pub struct Settings {
     /// off the same adapter slot of their hosts. Empty where rails are not known; then collective
     /// patterns run among all hosts.
     pub rails: Vec<Option<u16>>,
+    /// The rank of each switch, 0 for roots, where the engine ranks switches.
+    pub ranks: Option<Vec<u8>>,
 }
 
 /// How well tables spread traffic.
@@ -62,6 +69,8 @@ pub struct Quality {
     pub lost_pairs: u64,
     /// Paths of all pairs of hosts on the links.
     pub paths: PathLoad,
+    /// Whether they are spread evenly over the links that could share them.
+    pub balance: Balance,
     /// All-to-all congestion risk, in flows.
     pub all_to_all: u32,
     /// Every host sends to the host so many places further on in topological order: all distances,
@@ -189,6 +198,7 @@ pub fn measure(topology: &Topology, tables: &Tables, settings: &Settings) -> Qua
         links: links.len(),
         lost_pairs: uses.lost_pairs,
         paths: path_load(&links),
+        balance: balance::balance(topology, &links, settings.ranks.as_deref()),
         all_to_all: links
             .iter()
             .map(|link| link.sources.min(link.destinations))

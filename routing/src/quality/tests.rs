@@ -164,4 +164,60 @@ proptest! {
         prop_assert_eq!(one.lost_pairs, several.lost_pairs);
         prop_assert_eq!(one.lost, several.lost);
     }
+
+    #[test]
+    fn hosts_that_cross_a_link_are_those_that_its_use_counts(
+        spec in prop::sample::select(&FABRICS[..]),
+        wrong in 0usize..40,
+        seed in any::<u64>(),
+    ) {
+        let (topology, tables) = fabric(spec, wrong, seed);
+        for link in link_uses(&topology, &tables) {
+            let switch = topology.switch_by_guid(link.switch).unwrap();
+            let hosts = crossing(&topology, &tables, switch, link.port);
+            let sum: u64 = hosts.iter().map(|host| host.sends).sum();
+            prop_assert_eq!(sum, link.paths);
+            prop_assert_eq!(sum, hosts.iter().map(|host| host.receives).sum::<u64>());
+            let count = |share: fn(&CrossingHost) -> u64| {
+                hosts.iter().filter(|host| share(host) > 0).count()
+            };
+            prop_assert_eq!(count(|host| host.sends), link.sources as usize);
+            prop_assert_eq!(count(|host| host.receives), link.destinations as usize);
+        }
+    }
+
+    #[test]
+    fn the_cable_of_a_host_has_all_of_its_paths(
+        spec in prop::sample::select(&FABRICS[..]),
+        wrong in 0usize..40,
+        seed in any::<u64>(),
+    ) {
+        let (topology, tables) = fabric(spec, wrong, seed);
+        let all: Vec<&Destination> = topology.destinations().iter().collect();
+        let hosts = || (0..all.len()).filter(|&at| all[at].kind.is_host());
+        let arrives = |from: usize, to: usize| {
+            from != to && way(&topology, &tables, all[from], all[to]).is_some()
+        };
+        for own in hosts() {
+            let there = crossing(&topology, &tables, all[own].switch, all[own].port);
+            let back = crossing_from(&topology, &tables, own);
+            for other in hosts() {
+                let of = |found: &[CrossingHost]| {
+                    let share = found.iter().find(|host| host.destination == other);
+                    share.map_or((0, 0), |host| (host.sends, host.receives))
+                };
+                if other == own {
+                    let (to, from) = (
+                        hosts().filter(|&other| arrives(other, own)).count() as u64,
+                        hosts().filter(|&other| arrives(own, other)).count() as u64,
+                    );
+                    prop_assert_eq!((of(&there), of(&back)), ((0, to), (from, 0)));
+                } else {
+                    let (to, from) = (arrives(other, own), arrives(own, other));
+                    let expected = ((u64::from(to), 0), (0, u64::from(from)));
+                    prop_assert_eq!((of(&there), of(&back)), expected);
+                }
+            }
+        }
+    }
 }

@@ -146,7 +146,11 @@ fn rails_run_their_patterns_apart() {
             .is_host()
             .then(|| u16::from(destination.port.0) - 1);
     }
-    let settings = Settings { seed: 1, rails };
+    let settings = Settings {
+        seed: 1,
+        rails,
+        ..Settings::default()
+    };
     let quality = measure(&topology, &tables, &settings);
     let rail = quality.rail_all_to_all.unwrap();
     assert_eq!((rail.max, rail.mean, rail.phases), (2, 2.0, 1));

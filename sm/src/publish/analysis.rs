@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rsm_api::model::{LossSelector, Page};
+use rsm_api::model::{Keyed, LossSelector, Page, PortId, Selector};
 use rsm_api::resolve::{resolve_node, resolve_port};
 use rsm_api::{BoxFuture, RoutingError, RoutingQueries, v1};
 use rsm_routing::engine::EngineKind;
@@ -10,11 +10,15 @@ use rsm_routing::quality::{self, Contention, LinkUse, Settings};
 use tokio::sync::{Mutex, Semaphore};
 
 use super::api_view::{api_key, core_key};
+use super::cables::{self, Crossed};
+use super::drained;
 use super::published::Published;
 use super::view::View;
+use crate::avoid::{Avoid, Drained, Part, Reason};
 use crate::fabric::Fabric;
 use crate::plan::Plan;
 use crate::sweep::inventory::PortKey;
+use crate::text::count;
 use crate::whatif::{self, what_if_all};
 
 /// How many requests may wait: more than operators make at a time, and few enough that each is
@@ -26,8 +30,30 @@ const MAX_WAITING: usize = 16;
 pub struct RouteAnalyst {
     view: Arc<View>,
     places: Semaphore,
-    /// The last result; locked while something is computed.
-    last: Mutex<Option<Measured>>,
+    /// The last results; locked while something is computed.
+    last: Mutex<Last>,
+}
+
+/// The last result of each kind.
+#[derive(Default)]
+struct Last {
+    quality: Option<Measured>,
+    cable: Option<MeasuredCable>,
+}
+
+/// The paths of one plan over one cable.
+struct MeasuredCable {
+    plan: Arc<Plan>,
+    ends: [PortKey; 2],
+    crossed: Arc<Crossed>,
+}
+
+/// A cable with the paths over it, and the snapshot that it is from.
+struct FoundCable {
+    published: Arc<Published>,
+    plan: Arc<Plan>,
+    ends: [PortKey; 2],
+    crossed: Arc<Crossed>,
 }
 
 /// The quality of one plan with one seed.
@@ -45,6 +71,37 @@ impl RouteAnalyst {
             places: Semaphore::new(MAX_WAITING),
             last: Mutex::default(),
         }
+    }
+
+    async fn cable(&self, port: &Selector) -> Result<FoundCable, RoutingError> {
+        let _place = self.places.try_acquire().map_err(|_| RoutingError::Busy)?;
+        let mut last = self.last.lock().await;
+        let published = self.view.published();
+        let plan = plan_of(&published)?;
+        let ends = cables::ends(&published, &plan, port)?;
+        let known = last
+            .cable
+            .as_ref()
+            .filter(|known| known.ends == ends && Arc::ptr_eq(&known.plan.routing, &plan.routing));
+        let crossed = match known {
+            Some(known) => known.crossed.clone(),
+            None => {
+                let job = plan.clone();
+                let crossed = Arc::new(compute(move || cables::cross(&job, ends)).await?);
+                last.cable = Some(MeasuredCable {
+                    plan: plan.clone(),
+                    ends,
+                    crossed: crossed.clone(),
+                });
+                crossed
+            }
+        };
+        Ok(FoundCable {
+            published,
+            plan,
+            ends,
+            crossed,
+        })
     }
 }
 
@@ -93,6 +150,7 @@ impl RoutingQueries for RouteAnalyst {
             let published = self.view.published();
             let plan = plan_of(&published)?;
             let known = last
+                .quality
                 .as_ref()
                 .filter(|last| last.seed == seed && Arc::ptr_eq(&last.plan.routing, &plan.routing));
             let quality = match known {
@@ -100,7 +158,7 @@ impl RoutingQueries for RouteAnalyst {
                 None => {
                     let job = plan.clone();
                     let quality = Arc::new(compute(move || measure(&job, seed)).await?);
-                    *last = Some(Measured {
+                    last.quality = Some(Measured {
                         plan: plan.clone(),
                         seed,
                         quality: quality.clone(),
@@ -131,26 +189,96 @@ impl RoutingQueries for RouteAnalyst {
                         whatif::Loss::Cable(core_key(resolve_port(names, port)?))
                     }
                     LossSelector::Node(node) => whatif::Loss::Node(resolve_node(names, node)?),
+                    LossSelector::Part(part) => match drained::part(&published, part)?.0 {
+                        Part::Node(guid) => whatif::Loss::Node(guid),
+                        Part::Port(key) => whatif::Loss::Cable(key),
+                    },
                 })
             });
             let losses: Vec<whatif::Loss> = losses.collect::<Result<_, RoutingError>>()?;
+            let parts: Vec<Part> = losses
+                .iter()
+                .map(|&loss| match loss {
+                    whatif::Loss::Cable(key) => Part::Port(key),
+                    whatif::Loss::Node(guid) => Part::Node(guid),
+                })
+                .collect();
             let job = plan.clone();
             let found = compute(move || what_if_all(&job, &losses)).await?;
             let found = found.map_err(|error| RoutingError::Impossible {
                 reason: error.to_string(),
             })?;
+            let refused = drain_refused(&published, &plan, &parts);
             Ok(v1::ForeseeLossResponse {
-                consequence: Some(foreseen(&plan, found)),
+                consequence: Some(v1::Consequence {
+                    drain_refused: refused.unwrap_or_default(),
+                    ..foreseen(&plan, found)
+                }),
                 generation: published.generation,
             })
         })
     }
+
+    fn cable_use(
+        &self,
+        port: Selector,
+    ) -> BoxFuture<'_, Result<v1::GetCableUseResponse, RoutingError>> {
+        Box::pin(async move {
+            let found = self.cable(&port).await?;
+            let (published, plan) = (&found.published, &found.plan);
+            Ok(v1::GetCableUseResponse {
+                cable: Some(cables::shown(published, plan, found.ends, &found.crossed)),
+                generation: published.generation,
+            })
+        })
+    }
+
+    fn cable_hosts(
+        &self,
+        port: Selector,
+        after: Option<PortId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page<Keyed<PortId, v1::CableHost>>, RoutingError>> {
+        Box::pin(async move {
+            let found = self.cable(&port).await?;
+            let fabric = &found.plan.fabric;
+            let crossed = &found.crossed;
+            Ok(cables::hosts(
+                &found.published,
+                fabric,
+                crossed,
+                after,
+                limit,
+            ))
+        })
+    }
+}
+
+/// Why a drain of these parts would be refused; `None` where it would not.
+fn drain_refused(published: &Published, plan: &Plan, parts: &[Part]) -> Option<String> {
+    let before = &published.snapshot.avoid;
+    let drained = |&part: &Part| {
+        let drained = Drained {
+            by: String::new(),
+            since_unix_ms: 0,
+            note: String::new(),
+            forced: false,
+            name: String::new(),
+            peer: None,
+        };
+        (part, Reason::Drained(drained))
+    };
+    let parts = parts.iter().map(drained).collect();
+    let (fabric, damped) = (published.fabric(), &plan.avoided.damped);
+    let refused = Avoid::clone(before).try_add(&parts, fabric, damped);
+    refused.err().map(|error| error.to_string())
 }
 
 fn measure(plan: &Plan, seed: u64) -> quality::Quality {
     let settings = Settings {
         seed,
         rails: plan.fabric.rails(&plan.topology),
+        ranks: plan.routing.ranks.clone(),
     };
     quality::measure(&plan.topology, &plan.routing.tables, &settings)
 }
@@ -210,7 +338,56 @@ fn shown(plan: &Plan, quality: &quality::Quality) -> v1::RoutingQuality {
         double_tree: Some(contention(&quality.double_tree)),
         rail_all_to_all: quality.rail_all_to_all.as_ref().map(contention),
         worst_links: worst.map(|link| link_use(&plan.fabric, link)).collect(),
+        balance: balance(quality).into(),
+        verdict: verdict(plan, quality),
     }
+}
+
+fn balance(quality: &quality::Quality) -> v1::Balance {
+    if quality.lost_pairs > 0 {
+        v1::Balance::Lossy
+    } else if quality.balance.beyond > 0 {
+        v1::Balance::Uneven
+    } else {
+        v1::Balance::Even
+    }
+}
+
+/// Whether the paths are spread evenly, in a sentence with figures.
+fn verdict(plan: &Plan, quality: &quality::Quality) -> String {
+    let quality::Quality {
+        lost_pairs,
+        balance: found,
+        links,
+        ..
+    } = quality;
+    let Some(most) = found.most.filter(|_| *lost_pairs == 0) else {
+        return match lost_pairs {
+            0 => "balanced: no path leads from switch to switch".to_owned(),
+            lost => format!(
+                "NOT balanced: packets of {} do not arrive (`rsmctl findings`)",
+                count(*lost, "pair of hosts", "pairs of hosts")
+            ),
+        };
+    };
+    let (times, share) = (most.times(), most.paths);
+    if found.beyond == 0 {
+        return format!(
+            "balanced: none of {links} link directions has more than {times:.2} times its share of the paths"
+        );
+    }
+    let end = |node, port| {
+        let name = plan.fabric.node_of(node).map(|node| node.name());
+        format!("{}:{port}", name.unwrap_or_else(|| node.to_string()))
+    };
+    let LinkUse { paths, .. } = most.link;
+    format!(
+        "NOT balanced: {} to {} has {times:.1} times its share ({paths} paths of {share:.0}), and {} of {links} link \
+         directions have too many: repair missing cables (`rsmctl expect`), or try another engine (`rsmctl engine list`)",
+        end(most.link.switch, most.link.port),
+        end(most.link.peer, most.link.peer_port),
+        found.beyond
+    )
 }
 
 fn foreseen(plan: &Plan, found: whatif::Consequence) -> v1::Consequence {
@@ -246,5 +423,6 @@ fn foreseen(plan: &Plan, found: whatif::Consequence) -> v1::Consequence {
         max_paths_now: found.max_load.0,
         max_paths_then: found.max_load.1,
         credit_loop_free: found.credit_loop_free,
+        drain_refused: String::new(),
     }
 }

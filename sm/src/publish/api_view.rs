@@ -9,6 +9,7 @@ use rsm_ids::{Guid, Lid, LinkSpeed, LinkWidth, Lmc, PortNum};
 use rsm_mad::wire::attr;
 use rsm_mad::wire::attr::{NodeType, PortInfo, PortPhysicalState};
 
+use super::avoided::Marks;
 use crate::fabric::{Fabric, Node, NodeIx, Port, PortRef};
 use crate::plan::Plan;
 use crate::sweep::inventory;
@@ -109,6 +110,7 @@ pub(super) struct ApiView<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) plan: Option<&'a Plan>,
     pub(super) damped: &'a BTreeSet<inventory::PortKey>,
+    pub(super) marks: &'a Marks,
 }
 
 impl ApiView<'_> {
@@ -138,6 +140,7 @@ impl ApiView<'_> {
             distance: node.distance.into(),
             rank: self.rank(node.guid).map(u32::from),
             suspected: node.suspected,
+            avoidance: self.marks.node(node.guid).into(),
         }
     }
 
@@ -181,6 +184,7 @@ impl ApiView<'_> {
                 port: Some(self.key(peer)),
                 description: self.fabric.node(peer.node).description.clone(),
             }),
+            avoidance: self.avoidance(at).into(),
         }
     }
 
@@ -197,7 +201,15 @@ impl ApiView<'_> {
             width: link_width(width(near).or_else(|| width(far))).into(),
             speed: link_speed(speed(near).or_else(|| speed(far))).into(),
             damped: damped.contains(&true),
+            avoidance: self.avoidance(a).into(),
         })
+    }
+
+    /// The mark of the cable at a port, or of a port without one.
+    fn avoidance(&self, at: PortRef) -> v1::Avoidance {
+        let there = self.fabric.peer(at);
+        self.marks
+            .cable([Some(at), there].map(|end| end.map(|end| self.fabric.key(end))))
     }
 
     fn end(&self, at: PortRef) -> v1::LinkEnd {

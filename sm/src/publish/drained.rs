@@ -8,6 +8,7 @@ use rsm_api::{ControlError, LookupError, v1};
 use rsm_ids::PortNum;
 
 use super::api_view::api_key;
+use super::avoided::is_written;
 use super::published::Published;
 use crate::avoid::{Drained, Part, over};
 use crate::sweep::inventory::PortKey;
@@ -52,13 +53,10 @@ fn state(published: &Published, part: Part, message: &mut v1::DrainedPart) -> v1
     if !part.is_there(&snapshot.fabric) {
         return v1::DrainState::Away;
     }
-    let last = snapshot.history.last();
-    let is_written = !snapshot.converging && last.is_some_and(|last| last.complete);
-    let plan = snapshot.plan.as_deref().filter(|plan| {
-        snapshot.refused_plan.is_none() && plan.avoided.avoid.reason(part).is_some()
-    });
+    let plan = snapshot.plan.as_deref();
+    let plan = plan.filter(|_| is_written(snapshot, part));
     let found = plan.map(|plan| (plan, over(part, plan, |switch| plan.last_table(switch))));
-    let Some((plan, Some(found))) = found.filter(|_| is_written) else {
+    let Some((plan, Some(found))) = found else {
         return v1::DrainState::Changing;
     };
     message.tables_checked = found.tables as u64;

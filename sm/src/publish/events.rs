@@ -13,6 +13,7 @@ use rsm_routing::tables::Lft;
 use super::findings::FindingNews;
 use super::log::Logged;
 use super::published::Published;
+use crate::avoid::Part;
 use crate::fabric::{Delta, Fabric};
 use crate::plan::Plan;
 use crate::sweep::inventory::PortKey;
@@ -34,7 +35,8 @@ pub(super) struct SnapshotUpdates {
 ///
 /// The first fabric, and one that differs in more than [`MAX_CHANGES`] things, is one change of
 /// state whose reason gives the numbers; a watcher that keeps a copy lists anew. A switch's rank
-/// and a node's distance have no event of their own.
+/// and a node's distance have no event of their own, nor have the ports and
+/// links of a node that is drained: the node has one.
 pub(super) fn between(old: &Published, new: &Published, news: SnapshotUpdates) -> Vec<Change> {
     let delta = Delta::between(old.fabric(), new.fabric());
     let first = old.fabric().is_empty() && !new.fabric().is_empty();
@@ -150,6 +152,11 @@ impl Differences<'_> {
         let (old, new) = (self.old.api_view(), self.new.api_view());
         let mut touched: BTreeSet<Guid> = delta.nodes_changed.iter().copied().collect();
         touched.extend(delta.ports_changed.iter().map(|key| key.node));
+        let marks = self.old.marks.differing(&self.new.marks).into_iter();
+        touched.extend(marks.filter_map(|part| match part {
+            Part::Node(guid) => Some(guid),
+            Part::Port(_) => None,
+        }));
         for guid in touched {
             let (Some(before), Some(now)) = (old.fabric.find(guid), new.fabric.find(guid)) else {
                 continue;
@@ -195,7 +202,14 @@ impl Differences<'_> {
     fn tell_links_changed(&self, delta: &Delta, changes: &mut Vec<Change>) {
         let (old, new) = (self.old.api_view(), self.new.api_view());
         let damped = self.old.damped.symmetric_difference(&self.new.damped);
-        let touched = delta.ports_changed.iter().chain(damped);
+        let marks = self.old.marks.differing(&self.new.marks).into_iter();
+        let marks: Vec<PortKey> = marks
+            .filter_map(|part| match part {
+                Part::Node(_) => None,
+                Part::Port(key) => Some(key),
+            })
+            .collect();
+        let touched = delta.ports_changed.iter().chain(damped).chain(&marks);
         let lower_ends: BTreeSet<PortKey> = touched
             .filter_map(|&key| {
                 let at = new.fabric.find_port(key)?;

@@ -4,10 +4,12 @@ use rsm_api::model::{Keyed, MissingKind, PortId, Selector};
 use rsm_api::{LookupError, timestamp, v1};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
+use rsm_mad::wire::attr::{PortInfo, PortPhysicalState};
 
 use super::api_view::{api_key, shown_state};
 use crate::core::snapshot::Snapshot;
-use crate::expected::{self, LostAt, LostEnd};
+use crate::expected::{self, LostAt, LostEnd, Missing};
+use crate::fabric::Fabric;
 
 /// A missing node, with its description.
 pub(super) struct Gone {
@@ -91,11 +93,36 @@ pub(super) fn shown(
             cables: missing.cables.len() as u64,
             hosts_behind: missing.hosts_behind as u64,
             moved_routes: missing.moved,
+            seen: seen(&snapshot.fabric, &missing),
             name: missing.name,
             left: missing.left,
         },
     });
     shown.collect()
+}
+
+/// What the other end of the first cable that is there shows now.
+fn seen(fabric: &Fabric, missing: &Missing) -> String {
+    let mut far = missing.cables.iter().zip(&missing.peers);
+    let far = far.find_map(|(&(_, far), name)| Some((fabric.find_port(far)?, name)));
+    let Some((at, name)) = far else {
+        return "the switch at the other end is gone as well".to_owned();
+    };
+    let place = format!("{name}:{}", at.port);
+    let port = fabric.port(at);
+    let state = port.info.as_ref().map(PortInfo::port_physical_state);
+    match state {
+        _ if port.up && port.peer.is_none() => format!(
+            "the link at {place} is up and no node answers behind it: the adapter or its firmware hangs"
+        ),
+        _ if port.up => format!("{place} leads elsewhere now: it was cabled anew"),
+        Some(PortPhysicalState::Disabled) => format!("{place} is disabled"),
+        Some(PortPhysicalState::PortConfigurationTraining) => {
+            format!("the link at {place} trains and does not come up: cable or optics")
+        }
+        Some(PortPhysicalState::Sleep) => format!("{place} sleeps"),
+        _ => format!("no signal at {place}: no power, or the cable is out"),
+    }
 }
 
 fn lost_unix_ms(at: LostAt, unix_ms: &dyn Fn(Time) -> u64) -> Option<u64> {

@@ -9,6 +9,8 @@
 mod aliases;
 mod analysis;
 mod api_view;
+mod avoided;
+mod cables;
 mod control;
 mod counters;
 mod drained;

@@ -9,6 +9,7 @@ use rsm_ids::Guid;
 use rsm_mad::Time;
 
 use super::api_view::{ApiView, api_key, core_key};
+use super::avoided::Marks;
 use super::index::Index;
 use super::log::Logged;
 use super::missing;
@@ -30,6 +31,8 @@ pub(super) struct Published {
     pub(super) reason: String,
     /// Either end of the links that flapped.
     pub(super) damped: BTreeSet<inventory::PortKey>,
+    /// The parts that routes go around.
+    pub(super) marks: Marks,
     /// By ascending identifier.
     pub(super) findings: Vec<Arc<v1::Finding>>,
     /// Missing nodes and cables, by ascending key.
@@ -58,6 +61,7 @@ impl Published {
             state,
             reason,
             damped: damped_ends(&snapshot),
+            marks: Marks::of(&snapshot),
             names: Names::new(snapshot.fabric.clone(), prefix(&snapshot))
                 .with_gone(missing::gone(&snapshot, unix_ms)),
             missing: missing::shown(&snapshot, unix_ms),
@@ -78,6 +82,7 @@ impl Published {
             state,
             reason,
             damped: BTreeSet::new(),
+            marks: Marks::default(),
             names: Names::new(nothing.fabric.clone(), prefix(&nothing)),
             missing: Vec::new(),
             snapshot: nothing,
@@ -104,6 +109,7 @@ impl Published {
             fabric: self.fabric(),
             plan: self.plan(),
             damped: &self.damped,
+            marks: &self.marks,
         }
     }
 

@@ -65,6 +65,7 @@ pub(super) fn of(published: &Published) -> v1::SubnetStatus {
             .last()
             .map(|logged| logged.shown.clone()),
         other_managers: snapshot.others.iter().map(manager).collect(),
+        avoided: Some(published.marks.summary(snapshot)),
     }
 }
 

@@ -62,7 +62,7 @@ impl Row {
     ) -> Row {
         let settings = Settings {
             seed: 1,
-            rails: Vec::new(),
+            ..Settings::default()
         };
         let report = verify(topology, tables);
         let cycles = if report.credit_loop_free {

@@ -9,6 +9,7 @@ mod managed_events;
 mod managed_gpus;
 mod managed_history;
 mod managed_pause;
+mod managed_questions;
 mod managed_web;
 mod peers_alike;
 mod peers_bringup;

@@ -1,11 +1,13 @@
 //! Random schedules of simultaneous faults. After the last fault every host reaches every other; no
 //! state on the wire has a credit loop or changes a unique LID.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm::avoid::{Drained, Part, Reason};
 use rsm::core::Command;
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_routing::engine::EngineKind;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{Devices, Silence};
@@ -20,6 +22,9 @@ const DEVICES: &str = "RSM_DEVICES";
 
 /// The environment variable with the routing engine of the soak test; by default `auto`.
 const ENGINE: &str = "RSM_ENGINE";
+
+/// The environment variable that adds drains to the soak test.
+const DRAINS: &str = "RSM_DRAINS";
 
 /// How long the subnet manager may take to rest after the last fault: several times the longest
 /// pause between repairs and retries.
@@ -182,9 +187,117 @@ fn schedule_fault(world: &mut World, hardware: &Hardware, delay: Duration, dice:
     }
 }
 
+/// Whether operators drain parts while faults happen, and ports become unhealthy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Maintenance {
+    None,
+    Drains,
+}
+
+/// Schedules the drain of a part after `delay`, and mostly its end; or a part that is unhealthy for
+/// a while.
+fn schedule_drain(world: &mut World, hardware: &Hardware, delay: Duration, dice: &mut Dice) {
+    let over = delay + dice.duration(100 * MICROSECOND, 5 * SECOND);
+    let part = match dice.below(3) {
+        0 => Part::Node(dice.pick(&hardware.switches)),
+        1 => Part::Node(hardware.node(dice)),
+        _ => {
+            let (guid, port) = dice.pick(&hardware.cables);
+            Part::Port(PortKey::new(guid, port))
+        }
+    };
+    if dice.one_in(4) {
+        let isolate = |parts: BTreeMap<Part, String>| {
+            move |world: &mut World| command(world, Command::Isolate(parts))
+        };
+        let unhealthy = BTreeMap::from([(part, "symbol errors".to_owned())]);
+        world.schedule(delay, isolate(unhealthy));
+        world.schedule(over, isolate(BTreeMap::new()));
+        return;
+    }
+    let forced = dice.one_in(2);
+    let drained = Drained {
+        by: "alice".to_owned(),
+        since_unix_ms: delay.as_micros() as u64,
+        note: String::new(),
+        forced,
+        name: "a part".to_owned(),
+        peer: None,
+    };
+    let parts = BTreeMap::from([(part, Reason::Drained(drained))]);
+    world.schedule(delay, move |world| {
+        let drain = Command::Drain {
+            parts,
+            forced,
+            ticket: 2,
+        };
+        command(world, drain);
+    });
+    if !dice.one_in(3) {
+        let parts = BTreeSet::from([part]);
+        world.schedule(over, move |world| {
+            command(world, Command::Undrain { parts, ticket: 3 });
+        });
+    }
+}
+
+/// Gives a command to the subnet manager, if it runs.
+fn command(world: &mut World, command: Command) {
+    if world.manager().is_alive() {
+        world.command(command);
+    }
+}
+
+/// Checks that drains left cost no path, then ends them.
+fn end_drains(world: &mut World) {
+    let snapshot = world.manager().snapshot().expect("it is up").clone();
+    let parts: BTreeSet<Part> = snapshot.avoid.drained().map(|(part, _)| part).collect();
+    expect::assert_up(world);
+    let plan = world.manager().core().plan().expect("it is up").clone();
+    for (part, _) in snapshot
+        .avoid
+        .parts()
+        .filter(|(part, _)| part.is_there(&snapshot.fabric))
+    {
+        let known = plan.avoided.avoid.reason(part);
+        assert!(
+            known.is_some(),
+            "the plan in force knows nothing of {part:?}"
+        );
+        let over = rsm::avoid::over(part, &plan, |switch| plan.last_table(switch));
+        let is_cable = matches!(part, Part::Port(key) if between_switches(world, key));
+        if let Some(over) = over.filter(|_| is_cable && !plan.avoided.uses(part)) {
+            assert_eq!(over.over, BTreeSet::new(), "tables lead over {part:?}");
+        }
+    }
+    world.command(Command::Undrain { parts, ticket: 4 });
+    world.settle(LIMIT);
+}
+
+fn between_switches(world: &World, key: PortKey) -> bool {
+    let switches = world.nodes(NodeKind::Switch);
+    let peer = world.sim.peer(key.node, key.port).expect("it is there");
+    switches.contains(&key.node) && peer.is_some_and(|peer| switches.contains(&peer.0))
+}
+
 /// A schedule on devices without habits.
 fn run(seed: u64) {
-    run_with(seed, Devices::default(), EngineKind::Auto);
+    run_with(
+        seed,
+        Devices::default(),
+        EngineKind::Auto,
+        Maintenance::None,
+    );
+}
+
+/// The same schedule with drains in between.
+fn run_with_drains(seed: u64) {
+    run_with(
+        seed,
+        Devices::default(),
+        EngineKind::Auto,
+        Maintenance::Drains,
+    );
 }
 
 /// The same schedule on devices with habits, by seed.
@@ -194,11 +307,13 @@ fn run_on_devices(seed: u64) {
         Some(alike) => Devices::parse(alike).expect("these are devices"),
         None => Devices::Mixed(seed),
     };
-    run_with(seed, devices, EngineKind::Auto);
+    run_with(seed, devices, EngineKind::Auto, Maintenance::None);
 }
 
-fn run_with(seed: u64, devices: Devices, engine: EngineKind) {
+fn run_with(seed: u64, devices: Devices, engine: EngineKind, maintenance: Maintenance) {
     let mut dice = Dice::new(seed);
+    // Of their own, so that the faults are those of the seed without drains.
+    let mut drains = Dice::new(!seed);
     let mut settings = Settings {
         seed,
         planning_time: dice.duration(10 * MICROSECOND, SECOND / 20),
@@ -224,6 +339,12 @@ fn run_with(seed: u64, devices: Devices, engine: EngineKind) {
             let delay = start + dice.duration(10 * MICROSECOND, SECOND / 10);
             schedule_fault(&mut world, &hardware, delay, &mut dice);
         }
+        if maintenance == Maintenance::Drains {
+            for _ in 0..1 + drains.below(3) {
+                let delay = start + drains.duration(10 * MICROSECOND, SECOND);
+                schedule_drain(&mut world, &hardware, delay, &mut drains);
+            }
+        }
         start += dice.duration(SECOND / 100, 5 * SECOND);
     }
     world.run_for(start + 6 * SECOND);
@@ -238,6 +359,9 @@ fn run_with(seed: u64, devices: Devices, engine: EngineKind) {
             ticket: 1,
         });
         world.settle(LIMIT);
+    }
+    if maintenance == Maintenance::Drains {
+        end_drains(&mut world);
     }
 
     expect::assert_up(&world);
@@ -267,6 +391,12 @@ fn quiet_returns() {
 }
 
 #[test]
+fn random_faults_beside_drains_converge_and_leave_no_drained_cable_in_use() {
+    let test = "--test system sim_seeds::random_faults_beside_drains";
+    seeds::run(test, 300, run_with_drains);
+}
+
+#[test]
 fn random_faults_on_devices_with_habits_converge() {
     let test = "--test system sim_seeds::random_faults_on_devices_with_habits_converge";
     seeds::run(test, 3000, run_on_devices);
@@ -285,7 +415,7 @@ fn seeds_that_failed_before_converge() {
 fn fabric_tree_on_rings_closes_no_loop_beside_silent_neighbours() {
     let engine = "fabric-tree".parse().expect("an engine");
     for seed in [505, 2091] {
-        run_with(seed, Devices::default(), engine);
+        run_with(seed, Devices::default(), engine, Maintenance::None);
     }
 }
 
@@ -300,6 +430,10 @@ fn soak() {
     let engine = std::env::var(ENGINE).map_or(EngineKind::Auto, |text| {
         text.parse().expect("RSM_ENGINE names an engine")
     });
+    let maintenance = match std::env::var_os(DRAINS) {
+        Some(_) => Maintenance::Drains,
+        None => Maintenance::None,
+    };
     let test = format!("--test system sim_seeds::soak -- --ignored, with {ENGINE}={engine}");
     seeds::run(&test, count, |seed| {
         // Each run has a different mix.
@@ -307,6 +441,6 @@ fn soak() {
             Devices::Mixed(_) => Devices::Mixed(seed),
             alike => alike,
         };
-        run_with(seed, devices, engine);
+        run_with(seed, devices, engine, maintenance);
     });
 }

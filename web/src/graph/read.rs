@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use rsm_api::model::{Keyed, LinkFilter, NodeFilter, NodeKind, PortId, PortState};
+use rsm_api::v1::Avoidance;
 use rsm_api::{Subnet, v1};
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::picture::layout::{Layout, LayoutSwitch, layout};
@@ -16,7 +17,6 @@ struct Parts {
     switches: Vec<Keyed<Guid, v1::Node>>,
     links: Vec<v1::Link>,
     missing: Vec<v1::Missing>,
-    drained: Vec<v1::DrainedPart>,
 }
 
 impl Parts {
@@ -32,14 +32,12 @@ impl Parts {
             let switches = subnet.nodes(None, usize::MAX, &filter);
             let links = subnet.links(None, usize::MAX, &LinkFilter::default());
             let missing = subnet.missing(None, usize::MAX);
-            let drained = subnet.drained(None, usize::MAX);
             if links.generation == switches.generation || attempt == GRAPH_ATTEMPTS {
                 return Parts {
                     generation: switches.generation.min(links.generation),
                     switches: switches.items,
                     links: links.items.into_iter().map(|link| link.message).collect(),
                     missing: missing.items.into_iter().map(|one| one.message).collect(),
-                    drained: drained.items.into_iter().map(|one| one.message).collect(),
                 };
             }
             attempt += 1;
@@ -92,7 +90,7 @@ impl Graph {
         for link in &joined {
             match link.ends {
                 (switch, None) => {
-                    hosts_bad[switch as usize] += u32::from(link.kind != LinkKind::Good);
+                    hosts_bad[switch as usize] += u32::from(link.kind > LinkKind::Drained);
                 }
                 (a, Some(b)) => add(&mut bundles, (a, b), link.kind),
             }
@@ -136,14 +134,14 @@ fn joined(link: &v1::Link, index: &HashMap<Guid, u32>) -> Option<Joined> {
         (None, Some(b)) => (b, None),
         (None, None) => return None,
     };
-    let kind = if link.state() != PortState::Active {
-        LinkKind::Inactive
-    } else if link.damped {
-        LinkKind::Damped
-    } else {
-        LinkKind::Good
+    let kind = match link.avoidance() {
+        Avoidance::Draining | Avoidance::Drained | Avoidance::DrainedInUse => LinkKind::Drained,
+        _ if link.state() != PortState::Active => LinkKind::Inactive,
+        Avoidance::Isolated | Avoidance::IsolatedInUse => LinkKind::Avoided,
+        Avoidance::Unspecified if link.damped => LinkKind::Avoided,
+        Avoidance::Unspecified => LinkKind::Good,
     };
-    let rate = crate::metrics::rate(link.width(), link.speed());
+    let rate = rsm_api::link_rate::link_rate(link.width(), link.speed());
     let rate = rate.map_or(0, |rate| (rate.data_bits / 1_000_000) as u32);
     let port = |end: &Option<v1::LinkEnd>| {
         let port = end.as_ref()?.port.as_ref()?;
@@ -253,17 +251,15 @@ fn columns(
     hosts: &[u32],
     hosts_bad: &[u32],
 ) -> Switches {
-    let drained: std::collections::BTreeSet<&str> = parts
-        .drained
-        .iter()
-        .filter(|part| part.port.is_none())
-        .map(|part| part.node_guid.as_str())
-        .collect();
     let mut columns = Switches::default();
     for &switch in order {
         let node = &parts.switches[switch].message;
         let place = &laid.places[switch];
-        let is_drained = drained.contains(node.guid.as_str());
+        let (is_drained, is_isolated) = match node.avoidance() {
+            Avoidance::Unspecified => (false, false),
+            Avoidance::Isolated | Avoidance::IsolatedInUse => (false, true),
+            Avoidance::Draining | Avoidance::Drained | Avoidance::DrainedInUse => (true, false),
+        };
         columns.guid.push(node.guid.clone());
         columns.name.push(node.description.clone());
         columns.lid.push(node.lids.first().copied().unwrap_or(0));
@@ -272,7 +268,8 @@ fn columns(
         columns.y.push(rounded(place.y));
         columns.hosts.push(hosts[switch]);
         columns.hosts_bad.push(hosts_bad[switch]);
-        let flags = u8::from(node.suspected) | u8::from(is_drained) << 1;
+        let flags =
+            u8::from(node.suspected) | u8::from(is_drained) << 1 | u8::from(is_isolated) << 2;
         columns.flags.push(flags);
     }
     columns

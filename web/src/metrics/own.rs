@@ -19,6 +19,7 @@ pub(super) fn write(text: &mut Text, subnet: &dyn Subnet) {
     proof(text, &status);
     mads(text, &status);
     findings(text, subnet);
+    avoided(text, &status.avoided.unwrap_or_default());
 }
 
 fn state(text: &mut Text, status: &v1::SubnetStatus) {
@@ -153,6 +154,21 @@ fn findings(text: &mut Text, subnet: &dyn Subnet) {
     let drained = subnet.drained(None, usize::MAX).items.len();
     text.gauge("rsm_drained", "Drained nodes and ports.")
         .sample(&[], drained);
+}
+
+fn avoided(text: &mut Text, avoided: &v1::AvoidedParts) {
+    let mut family = text.gauge(
+        "rsm_avoided_parts",
+        "Nodes and cables that routes go around, by the reason and whether routes do.",
+    );
+    for (state, count) in [
+        ("draining", avoided.draining),
+        ("drained", avoided.drained),
+        ("isolated", avoided.isolated),
+        ("in-use", avoided.in_use),
+    ] {
+        family.sample(&[("state", state)], count);
+    }
 }
 
 /// Links by state.

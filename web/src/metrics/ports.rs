@@ -3,12 +3,12 @@
 
 use std::collections::HashMap;
 
+use rsm_api::link_rate::link_rate;
 use rsm_api::model::{Keyed, LinkFilter, NodeFilter, NodeKind};
 use rsm_api::{Subnet, v1};
 use rsm_ids::Guid;
 
 use super::Shard;
-use super::rate::rate;
 use super::text::{Family, Text};
 
 /// Every switch, by name and LID.
@@ -145,7 +145,7 @@ fn uplinks(family: &mut Family<'_>, label: &str, ends: &[End<'_>], lids: &HashMa
 /// A hundred and more ports may have no known rate; they have no line.
 fn rates(text: &mut Text, ends: &Ends<'_>) {
     let bytes = |end: &End<'_>| {
-        let rate = rate(end.link.width(), end.link.speed())?;
+        let rate = link_rate(end.link.width(), end.link.speed())?;
         Some((rate.data_bits as f64 / 8.0, rate.raw_bits as f64 / 8.0))
     };
     let families: [(&'static str, &str, bool, bool); 4] = [

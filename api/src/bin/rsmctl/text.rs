@@ -61,6 +61,13 @@ pub(crate) fn rate(width: i32, speed: i32) -> String {
     }
 }
 
+/// Remarks about a part in a row of a table: `damped, drained`; empty where there are none.
+pub(crate) fn remarks(remark: Option<&str>, avoidance: i32) -> String {
+    let avoidance = v1::Avoidance::label(avoidance);
+    let remarks: Vec<&str> = remark.into_iter().chain(avoidance).collect();
+    remarks.join(", ")
+}
+
 /// A multicast LID, a P_Key: four hexadecimal digits.
 pub(crate) fn hex(number: u32) -> String {
     format!("{number:#06x}")

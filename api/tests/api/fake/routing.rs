@@ -1,9 +1,9 @@
-use rsm_api::model::{LossSelector, Page, PortId};
+use rsm_api::model::{Keyed, LossSelector, Page, PortId, Selector};
 use rsm_api::resolve::{resolve_node, resolve_port};
 use rsm_api::{BoxFuture, RoutingError, RoutingQueries, v1};
 use rsm_ids::PortNum;
 
-use super::{Fake, GENERATION, LEAF, guid, peer_of};
+use super::{Fake, GENERATION, HOST, LEAF, guid, peer_of};
 
 impl Fake {
     fn named(&self, node: rsm_ids::Guid, number: u8) -> (Option<v1::PortKey>, String) {
@@ -78,6 +78,8 @@ impl RoutingQueries for Fake {
                     sources: 3,
                     destinations: 1,
                 }],
+                balance: v1::Balance::Even.into(),
+                verdict: "balanced: none of 8 link directions has more than 1.20 times its share of the paths".to_owned(),
             };
             Ok(v1::GetRoutingQualityResponse {
                 quality: Some(quality),
@@ -97,7 +99,9 @@ impl RoutingQueries for Fake {
                     let key = resolve_port(self, &port)?;
                     (key.node, key.number)
                 }
-                LossSelector::Node(node) => (resolve_node(self, &node)?, PortNum(1)),
+                LossSelector::Node(node) | LossSelector::Part(node) => {
+                    (resolve_node(self, &node)?, PortNum(1))
+                }
             };
             let key = PortId { node, number };
             let peer = peer_of(&self.ports[&key]);
@@ -130,10 +134,72 @@ impl RoutingQueries for Fake {
                 max_paths_now: 3,
                 max_paths_then: 4,
                 credit_loop_free: true,
+                drain_refused: "1 node would be cut off: host-1".to_owned(),
             };
             Ok(v1::ForeseeLossResponse {
                 consequence: Some(consequence),
                 generation: GENERATION,
+            })
+        })
+    }
+
+    fn cable_use(
+        &self,
+        port: Selector,
+    ) -> BoxFuture<'_, Result<v1::GetCableUseResponse, RoutingError>> {
+        Box::pin(async move {
+            let key = resolve_port(self, &port)?;
+            let ends = |link: &v1::Link| {
+                let ports = [&link.a, &link.b].map(|end| end.as_ref()?.port.clone());
+                ports.contains(&Some(key.into()))
+            };
+            let link = self.links.values().find(|link| ends(link));
+            let link = link.ok_or_else(|| RoutingError::Impossible {
+                reason: format!("there is no cable at `{port}`"),
+            })?;
+            Ok(v1::GetCableUseResponse {
+                cable: Some(v1::CableUse {
+                    link: Some(link.clone()),
+                    paths_from_a: 2,
+                    paths_from_b: 3,
+                    hosts: 2,
+                    lids_over: 4,
+                    unplug: v1::Unplug::DrainFirst.into(),
+                }),
+                generation: GENERATION,
+            })
+        })
+    }
+
+    fn cable_hosts(
+        &self,
+        port: Selector,
+        after: Option<PortId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page<Keyed<PortId, v1::CableHost>>, RoutingError>> {
+        Box::pin(async move {
+            resolve_port(self, &port)?;
+            let host = |number: u64, sends_to| {
+                let key = PortId {
+                    node: guid(HOST, number),
+                    number: PortNum(1),
+                };
+                let (port, description) = self.named(key.node, 1);
+                Keyed {
+                    key,
+                    message: v1::CableHost {
+                        port,
+                        description,
+                        sends_to,
+                        receives_from: 1,
+                    },
+                }
+            };
+            let hosts = [host(0, 1), host(1, 2)].into_iter();
+            let hosts = hosts.filter(|host| after.is_none_or(|after| host.key > after));
+            Ok(Page {
+                generation: GENERATION,
+                items: hosts.take(limit).collect(),
             })
         })
     }

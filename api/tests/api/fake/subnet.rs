@@ -175,6 +175,11 @@ impl Subnet for Fake {
                 true => other_managers(),
                 false => Vec::new(),
             },
+            avoided: Some(v1::AvoidedParts {
+                drained: 1,
+                names: vec!["leaf-2".to_owned()],
+                ..v1::AvoidedParts::default()
+            }),
         }
     }
 

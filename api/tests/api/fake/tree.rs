@@ -160,6 +160,7 @@ impl Fake {
                 distance: 1,
                 rank: rank.map(u32::from),
                 suspected: false,
+                avoidance: 0,
             },
         );
         let first = u8::from(kind != NodeKind::Switch);
@@ -229,7 +230,7 @@ impl Fake {
             state: PortState::Active.into(),
             width: v1::LinkWidth::LinkWidth4x.into(),
             speed: v1::LinkSpeed::Ndr.into(),
-            damped: false,
+            ..v1::Link::default()
         };
         self.links.insert(first, link);
     }

@@ -216,6 +216,7 @@ fn prepare(args: &PlanArgs) -> anyhow::Result<Bench> {
     let settings = Settings {
         seed: args.seed,
         rails: fabric.rails(&topology),
+        ranks: None,
     };
     Ok(Bench {
         fabric,

@@ -1,6 +1,7 @@
 //! The view over a core that looks after a simulated fabric in virtual time.
 
 mod acting;
+mod avoided;
 mod changes;
 mod ledgers;
 mod missing;

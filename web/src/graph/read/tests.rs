@@ -31,7 +31,7 @@ fn link(a: u64, b: u64, state: PortState, speed: LinkSpeed) -> v1::Link {
         state: state.into(),
         width: LinkWidth::LinkWidth4x.into(),
         speed: speed.into(),
-        damped: false,
+        ..v1::Link::default()
     }
 }
 
@@ -53,7 +53,6 @@ fn parts() -> Parts {
             host(2, 14),
         ],
         missing: Vec::new(),
-        drained: Vec::new(),
     }
 }
 
@@ -105,10 +104,8 @@ fn missing_cables_and_drained_switches_are_shown_and_unknown_ends_left_out() {
             ..v1::Missing::default()
         },
     ];
-    parts.drained = vec![v1::DrainedPart {
-        node_guid: Guid(1).to_string(),
-        ..v1::DrainedPart::default()
-    }];
+    parts.switches[0].message.avoidance = Avoidance::Drained.into();
+    parts.switches[1].message.avoidance = Avoidance::Isolated.into();
     parts
         .links
         .push(link(77, 78, PortState::Active, LinkSpeed::Hdr));
@@ -118,5 +115,23 @@ fn missing_cables_and_drained_switches_are_shown_and_unknown_ends_left_out() {
     assert_eq!(graph.missing, [(spine.unwrap() as u32, 9)]);
     let leaf = graph.switches.name.iter().position(|name| name == "leaf-2");
     assert_eq!(graph.switches.flags[leaf.unwrap()], 2);
+    let other = graph.switches.name.iter().position(|name| name == "leaf-1");
+    assert_eq!(graph.switches.flags[other.unwrap()], 4);
     assert_eq!(graph.links.len(), 2 * 5);
+}
+
+#[test]
+fn a_drained_link_is_drained_active_or_not_and_an_unhealthy_one_is_avoided() {
+    let mut parts = parts();
+    parts.links[0].avoidance = Avoidance::Drained.into();
+    parts.links[0].state = PortState::Init.into();
+    parts.links[2].avoidance = Avoidance::Isolated.into();
+    parts.links[5].avoidance = Avoidance::Draining.into();
+    let graph = Graph::of(parts);
+    let mut worst: Vec<(u32, u32)> =
+        (graph.links.chunks(5).map(|link| (link[3], link[4]))).collect();
+    worst.sort_unstable();
+    let expected = [(1, LinkKind::Drained as u32), (1, LinkKind::Avoided as u32)];
+    assert_eq!(worst, expected);
+    assert_eq!(graph.switches.hosts_bad, [0, 0, 0]);
 }

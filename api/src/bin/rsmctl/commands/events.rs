@@ -1,6 +1,6 @@
 use clap::Args;
-use rsm_proto::v1;
 use rsm_proto::v1::event::Change;
+use rsm_proto::{Label as _, v1};
 
 use super::watch;
 use crate::failure::Failure;
@@ -149,7 +149,8 @@ fn act(act: &v1::OperatorActed) -> String {
 
 fn node(node: &v1::Node) -> String {
     let kind = label::<v1::NodeKind>(node.kind);
-    format!("{kind} {} {}", node.guid, node.description)
+    let avoidance = avoidance(node.avoidance);
+    format!("{kind} {} {}{avoidance}", node.guid, node.description)
 }
 
 fn port(port: &v1::Port) -> String {
@@ -173,7 +174,13 @@ fn link(link: &v1::Link) -> String {
         end(link.b.as_ref()),
         label::<v1::PortState>(link.state),
         rate(link.width, link.speed)
-    )
+    ) + &avoidance(link.avoidance)
+}
+
+/// `, drained`; empty where routes use the part.
+fn avoidance(avoidance: i32) -> String {
+    let label = v1::Avoidance::label(avoidance);
+    label.map_or_else(String::new, |label| format!(", {label}"))
 }
 
 fn finding(finding: &v1::Finding) -> String {

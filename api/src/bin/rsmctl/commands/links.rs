@@ -4,7 +4,7 @@ use rsm_proto::v1;
 use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
-use crate::text::{label, label_parser, port_of, rate};
+use crate::text::{label, label_parser, port_of, rate, remarks};
 
 /// Cables with both their ends
 #[derive(Debug, Args)]
@@ -41,7 +41,7 @@ pub(crate) async fn run(arguments: LinksArguments, session: &mut Session) -> Res
                 port_of(&b.description, b.port.as_ref()),
                 label::<v1::PortState>(link.state),
                 rate(link.width, link.speed),
-                if link.damped { "damped" } else { "" }.to_owned(),
+                remarks(link.damped.then_some("damped"), link.avoidance),
             ]
         })
 }

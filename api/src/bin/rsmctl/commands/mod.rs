@@ -10,9 +10,11 @@ mod engine;
 mod events;
 mod expect;
 mod findings;
+mod flaps;
 mod gpu;
 mod history;
 mod lft;
+mod link;
 mod links;
 mod man_pages;
 mod multicast;
@@ -25,6 +27,7 @@ mod route;
 mod sa;
 mod services;
 mod sim;
+mod slow;
 mod status;
 mod subscriptions;
 mod sweep;
@@ -79,6 +82,12 @@ questions! {
     Ports(ports::PortsArguments);
     /// Cables with both their ends
     Links(links::LinksArguments);
+    /// One cable: the hosts whose paths cross it, and whether it may be unplugged
+    Link(link::LinkArguments);
+    /// Links that went down, the most frequent ones first
+    Flaps(flaps::FlapsArguments);
+    /// What is slow: links, ports where data waits, the stage of a convergence, the SA
+    Slow(slow::SlowArguments);
     /// The linear forwarding table of a switch
     Lft(lft::LftArguments);
     /// The path from one port to another, hop by hop

@@ -4,7 +4,7 @@ use rsm_proto::v1;
 use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
-use crate::text::{NONE, label, label_parser, lid, optional};
+use crate::text::{NONE, label, label_parser, lid, optional, remarks};
 
 /// Switches, channel adapters and routers
 #[derive(Debug, Args)]
@@ -50,7 +50,10 @@ pub(crate) async fn run(arguments: NodesArguments, session: &mut Session) -> Res
                 node.ports_active.to_string(),
                 node.distance.to_string(),
                 optional(node.rank),
-                if node.suspected { "suspected" } else { "ok" }.to_owned(),
+                match remarks(node.suspected.then_some("suspected"), node.avoidance) {
+                    none if none.is_empty() => "ok".to_owned(),
+                    remarks => remarks,
+                },
                 node.description,
             ]
         },

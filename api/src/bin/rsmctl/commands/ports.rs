@@ -4,7 +4,7 @@ use rsm_proto::v1;
 use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
-use crate::text::{NONE, label, label_parser, lid, optional, port_of, rate};
+use crate::text::{NONE, label, label_parser, lid, optional, port_of, rate, remarks};
 
 /// Ports with their state, LID and neighbour
 #[derive(Debug, Args)]
@@ -46,6 +46,7 @@ pub(crate) async fn run(arguments: PortsArguments, session: &mut Session) -> Res
             "+>MTU",
             "+>VLS",
             "PEER",
+            "NOTE",
             "DESCRIPTION",
         ],
         |port| {
@@ -64,6 +65,7 @@ pub(crate) async fn run(arguments: PortsArguments, session: &mut Session) -> Res
                     || NONE.to_owned(),
                     |peer| port_of(&peer.description, peer.port.as_ref()),
                 ),
+                remarks(None, port.avoidance),
                 port.node_description,
             ]
         },

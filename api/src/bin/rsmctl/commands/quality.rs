@@ -42,6 +42,7 @@ pub(crate) async fn run(arguments: QualityArguments, session: &mut Session) -> R
 fn summary(quality: &v1::RoutingQuality) -> Rows {
     let mut rows = Rows::plain(2);
     let mut row = |name: &str, value: String| rows.add([name.to_owned(), value]);
+    row("Verdict", quality.verdict.clone());
     row("Engine", quality.engine.clone());
     row(
         "Hosts",

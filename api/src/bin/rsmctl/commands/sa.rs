@@ -76,7 +76,7 @@ fn told(latencies: &v1::Latencies) -> String {
 
 /// The bound in nanoseconds that `share` of the answers stayed below; `None` where it is in the
 /// unbounded bucket.
-fn quantile(latencies: &v1::Latencies, share: f64) -> Option<u64> {
+pub(super) fn quantile(latencies: &v1::Latencies, share: f64) -> Option<u64> {
     let wanted = (latencies.count as f64 * share).ceil() as u64;
     let mut seen = 0;
     let at = latencies.buckets.iter().find(|bucket| {

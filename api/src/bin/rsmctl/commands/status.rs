@@ -56,6 +56,9 @@ fn rows(status: &v1::SubnetStatus) -> Rows {
             duration(status.uptime_ms)
         ),
     );
+    if status.master.is_none() && is_master(status.state()) {
+        row("Master", "this manager".to_owned());
+    }
     for (name, manager) in managers(status) {
         row(name, manager);
     }
@@ -94,6 +97,9 @@ fn rows(status: &v1::SubnetStatus) -> Rows {
             findings.info
         ),
     );
+    if let Some(avoided) = status.avoided.as_ref().and_then(avoided) {
+        row("Avoided", avoided);
+    }
     if let Some(last) = &status.last_convergence {
         let smps = last.smps.unwrap_or_default();
         row(
@@ -108,6 +114,32 @@ fn rows(status: &v1::SubnetStatus) -> Rows {
         );
     }
     rows
+}
+
+/// `2 drained, 1 isolated: leaf-03, spine-01:7`; `None` where routes avoid nothing.
+fn avoided(avoided: &v1::AvoidedParts) -> Option<String> {
+    let counts = [
+        (avoided.draining, "being drained"),
+        (avoided.drained, "drained"),
+        (avoided.isolated, "isolated"),
+        (avoided.in_use, "in use all the same"),
+    ];
+    let total: u64 = counts.iter().map(|&(count, _)| count).sum();
+    let counts = counts.iter().filter(|&&(count, _)| count > 0);
+    let counts: Vec<String> = counts
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    let mut text = format!("{}: {}", counts.join(", "), avoided.names.join(", "));
+    match total.saturating_sub(avoided.names.len() as u64) {
+        0 => {}
+        more => text.push_str(&format!(", and {more} more")),
+    }
+    (total > 0).then_some(text)
+}
+
+fn is_master(state: v1::SubnetState) -> bool {
+    use v1::SubnetState::{Converging, Degraded, Up};
+    matches!(state, Converging | Up | Degraded)
 }
 
 /// The rows about other subnet managers: the master, where it is not this one, first.

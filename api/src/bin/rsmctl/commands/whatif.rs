@@ -13,34 +13,38 @@ const SHOWN: usize = 8;
 /// The consequence of losing a cable or a node; sends nothing to the fabric
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples: rsmctl whatif unlink=leaf-03:33\n          rsmctl whatif remove=spine-02 unlink=leaf-03:33"
+    after_help = "`Drain` says whether `rsmctl drain` of the same parts would be refused.\n\nExamples:\n  rsmctl whatif leaf-03\n  rsmctl whatif leaf-03:33 spine-02\n  rsmctl whatif remove=spine-02 unlink=leaf-03:33"
 )]
 pub(crate) struct WhatifArguments {
-    /// The losses at the same time: unlink=NODE:PORT or remove=NODE
-    #[arg(value_parser = loss, value_name = "LOSS", required = true)]
-    losses: Vec<Loss>,
+    /// The nodes and cables that go at the same time; unlink= and remove= before a name say which
+    /// of the two is meant
+    #[arg(value_name = "NODE|NODE:PORT", required = true)]
+    losses: Vec<String>,
 }
 
-fn loss(text: &str) -> Result<Loss, String> {
-    match text.split_once('=') {
-        Some(("unlink", port)) => Ok(Loss::Unlink(port.to_owned())),
-        Some(("remove", node)) => Ok(Loss::Remove(node.to_owned())),
-        _ => Err("expected unlink=NODE:PORT or remove=NODE".to_owned()),
+/// A request for the loss of parts of the command line.
+fn request(losses: Vec<String>) -> v1::ForeseeLossRequest {
+    let mut request = v1::ForeseeLossRequest::default();
+    for text in losses {
+        let loss = match text.split_once('=') {
+            Some(("unlink", port)) => Loss::Unlink(port.to_owned()),
+            Some(("remove", node)) => Loss::Remove(node.to_owned()),
+            _ => {
+                request.parts.push(text);
+                continue;
+            }
+        };
+        match (&mut request, loss) {
+            (request, loss) if request.loss.is_none() => request.loss = Some(loss),
+            (request, Loss::Unlink(port)) => request.further_unlinks.push(port),
+            (request, Loss::Remove(node)) => request.further_removes.push(node),
+        }
     }
+    request
 }
 
 pub(crate) async fn run(arguments: WhatifArguments, session: &mut Session) -> Result<(), Failure> {
-    let mut losses = arguments.losses.into_iter();
-    let mut request = v1::ForeseeLossRequest {
-        loss: losses.next(),
-        ..v1::ForeseeLossRequest::default()
-    };
-    for loss in losses {
-        match loss {
-            Loss::Unlink(port) => request.further_unlinks.push(port),
-            Loss::Remove(node) => request.further_removes.push(node),
-        }
-    }
+    let request = request(arguments.losses);
     let answer = session.routing().foresee_loss(request).await?;
     let found = answer.into_inner().consequence.unwrap_or_default();
     if session.output.is_json() {
@@ -81,6 +85,13 @@ fn rows(found: &v1::Consequence) -> Rows {
                 count(names.len() as u64, "port", "ports"),
                 list(names)
             )
+        },
+    );
+    row(
+        "Drain",
+        match found.drain_refused.as_str() {
+            "" => "possible: routes would go around, then it may be unplugged".to_owned(),
+            reason => format!("would be REFUSED: {reason}"),
         },
     );
     row("Until then", format!("{} pairs lost", found.broken_pairs));

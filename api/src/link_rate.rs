@@ -1,18 +1,18 @@
 //! The rate of a link from its width and speed.
 
-use rsm_api::v1::{LinkSpeed, LinkWidth};
+use rsm_proto::v1::{LinkSpeed, LinkWidth};
 
 /// The rate of a link in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Rate {
+pub struct LinkRate {
     /// Data, in bits per second: without the line code.
-    pub(crate) data_bits: u64,
+    pub data_bits: u64,
     /// Signalling, in bits per second.
-    pub(crate) raw_bits: u64,
+    pub raw_bits: u64,
 }
 
 /// The rate of a link; none where width or speed is unknown.
-pub(crate) fn rate(width: LinkWidth, speed: LinkSpeed) -> Option<Rate> {
+pub fn link_rate(width: LinkWidth, speed: LinkSpeed) -> Option<LinkRate> {
     let lanes = match width {
         LinkWidth::Unspecified => return None,
         LinkWidth::LinkWidth1x => 1,
@@ -35,7 +35,7 @@ pub(crate) fn rate(width: LinkWidth, speed: LinkSpeed) -> Option<Rate> {
         LinkSpeed::Ndr => (106_250_000, 100_000_000),
         LinkSpeed::Xdr => (212_500_000, 200_000_000),
     };
-    Some(Rate {
+    Some(LinkRate {
         data_bits: data * 1000 * lanes,
         raw_bits: raw * 1000 * lanes,
     })
@@ -47,7 +47,8 @@ mod tests {
 
     #[test]
     fn usual_links_have_the_rates_of_their_names() {
-        let gigabits = |width, speed| rate(width, speed).map(|rate| rate.data_bits / 1_000_000_000);
+        let gigabits =
+            |width, speed| link_rate(width, speed).map(|rate| rate.data_bits / 1_000_000_000);
         assert_eq!(gigabits(LinkWidth::LinkWidth4x, LinkSpeed::Edr), Some(100));
         assert_eq!(gigabits(LinkWidth::LinkWidth4x, LinkSpeed::Ndr), Some(400));
         assert_eq!(gigabits(LinkWidth::LinkWidth2x, LinkSpeed::Hdr), Some(100));

@@ -1,0 +1,324 @@
+use std::collections::{BTreeMap, HashMap};
+
+use clap::Args;
+use rsm_api::link_rate::link_rate;
+use rsm_proto::v1;
+use serde::Serialize;
+
+use super::sa;
+use crate::failure::Failure;
+use crate::session::{Session, all_pages};
+use crate::text::{count, nanoseconds, port_of, rate, timestamp};
+
+/// A port where data waits for a smaller share of the time than this is not listed: a full link
+/// makes data wait at times.
+const WAITING: f64 = 0.01;
+
+/// Most ports that are listed for waiting data.
+const MAX_WAITING: usize = 10;
+
+/// Convergences among which the slowest is found.
+const CONVERGENCES: u32 = 100;
+
+/// What is slow: links, ports where data waits, the stage of a convergence, the SA
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A link is slow where most links between nodes of the same ranks are faster. Data that waits comes\nfrom performance counters, as do `rsmctl counters`.\n\nExample: rsmctl slow"
+)]
+pub(crate) struct SlowArguments {}
+
+/// Something slow, or that nothing of its kind is.
+#[derive(Debug, Serialize, PartialEq)]
+struct Slow {
+    /// `link`, `wait`, `stage` or `sa`.
+    kind: &'static str,
+    /// Where; empty where nothing of the kind is slow.
+    place: String,
+    text: String,
+}
+
+pub(crate) async fn run(_: SlowArguments, session: &mut Session) -> Result<(), Failure> {
+    let links = all_pages(v1::ListLinksRequest::default(), async |request| {
+        session.fabric().list_links(request).await
+    })
+    .await?;
+    let switches = v1::ListNodesRequest {
+        kind: v1::NodeKind::Switch.into(),
+        ..v1::ListNodesRequest::default()
+    };
+    let switches = all_pages(switches, async |request| {
+        session.fabric().list_nodes(request).await
+    })
+    .await?;
+    let mut found = slow_links(&links, &switches);
+    found.extend(waiting(session).await?);
+    let newest = v1::ListConvergencesRequest {
+        newest: CONVERGENCES,
+        ..v1::ListConvergencesRequest::default()
+    };
+    let convergences = all_pages(newest, async |request| {
+        session.convergence().list_convergences(request).await
+    })
+    .await?;
+    found.push(slowest_stage(&convergences));
+    found.push(slowest_answers(session).await?);
+    session
+        .output
+        .list(found, ["KIND", "WHERE", "WHAT"], |slow| {
+            [slow.kind.to_owned(), slow.place, slow.text]
+        })
+}
+
+/// The ranks of a link's ends, the lower number first; none for hosts and where switches have none.
+type Ranks = [Option<u32>; 2];
+
+/// Active links that are slower than most between the same ranks.
+fn slow_links(links: &[v1::Link], switches: &[v1::Node]) -> Vec<Slow> {
+    let ranks: HashMap<&str, Option<u32>> = switches
+        .iter()
+        .map(|switch| (switch.guid.as_str(), Some(switch.rank.unwrap_or(0))))
+        .collect();
+    let ranks = |link: &v1::Link| -> Ranks {
+        let rank = |end: &Option<v1::LinkEnd>| {
+            let port = end.as_ref()?.port.as_ref()?;
+            *ranks.get(port.node_guid.as_str())?
+        };
+        let mut ends = [rank(&link.a), rank(&link.b)];
+        ends.sort_unstable();
+        ends
+    };
+    let bits = |link: &v1::Link| Some(link_rate(link.width(), link.speed())?.data_bits);
+    let active = links
+        .iter()
+        .filter(|link| link.state() == v1::PortState::Active);
+    let active: Vec<(Ranks, u64, &v1::Link)> = active
+        .filter_map(|link| Some((ranks(link), bits(link)?, link)))
+        .collect();
+    let mut counts: BTreeMap<Ranks, BTreeMap<u64, (usize, &v1::Link)>> = BTreeMap::new();
+    for &(ranks, bits, link) in &active {
+        let of_rate = counts.entry(ranks).or_default();
+        of_rate.entry(bits).or_insert((0, link)).0 += 1;
+    }
+    let mut slow = Vec::new();
+    for &(ranks, bits, link) in &active {
+        let usual = counts[&ranks]
+            .iter()
+            .max_by_key(|&(&bits, &(count, _))| (count, bits));
+        let Some((_, &(_, usual))) = usual.filter(|&(&usual, _)| bits < usual) else {
+            continue;
+        };
+        let end = |end: &Option<v1::LinkEnd>| {
+            let end = end.clone().unwrap_or_default();
+            port_of(&end.description, end.port.as_ref())
+        };
+        slow.push(Slow {
+            kind: "link",
+            place: format!("{} - {}", end(&link.a), end(&link.b)),
+            text: format!(
+                "{}, while most links between these ranks have {}: cable, optics or port settings",
+                rate(link.width, link.speed),
+                rate(usual.width, usual.speed)
+            ),
+        });
+    }
+    if slow.is_empty() {
+        let text = match active.len() as u64 {
+            0 => "no link is active".to_owned(),
+            links => format!(
+                "none of {} is slower than most between the same ranks",
+                count(links, "active link", "active links")
+            ),
+        };
+        slow.push(nothing("link", text));
+    }
+    slow
+}
+
+fn nothing(kind: &'static str, text: String) -> Slow {
+    Slow {
+        kind,
+        place: String::new(),
+        text,
+    }
+}
+
+/// Ports where data waits longest.
+async fn waiting(session: &Session) -> Result<Vec<Slow>, Failure> {
+    let ports = all_pages(v1::ListPortCountersRequest::default(), async |request| {
+        session.counters().list_port_counters(request).await
+    });
+    let ports = match ports.await {
+        Ok(ports) => ports,
+        // Nothing has been read yet, or the operator reads no counters.
+        Err(Failure::Refused(reason)) => return Ok(vec![nothing("wait", reason)]),
+        Err(failure) => return Err(failure),
+    };
+    let counted = ports
+        .iter()
+        .filter(|port| port.wait_share.is_some())
+        .count();
+    let mut waiting: Vec<(f64, &v1::PortCounters)> = ports
+        .iter()
+        .filter_map(|port| Some((port.wait_share.filter(|&share| share >= WAITING)?, port)))
+        .collect();
+    waiting.sort_by(|one, other| other.0.total_cmp(&one.0));
+    let more = waiting.len().saturating_sub(MAX_WAITING);
+    let mut found: Vec<Slow> = waiting
+        .iter()
+        .take(MAX_WAITING)
+        .map(|(share, port)| Slow {
+            kind: "wait",
+            place: port_of(&port.description, port.port.as_ref()),
+            text: format!(
+                "data waits {:.0} % of the time for the other end: congestion, or a slow receiver",
+                share * 100.0
+            ),
+        })
+        .collect();
+    if more > 0 {
+        found.push(nothing(
+            "wait",
+            format!("and {more} more ports: `rsmctl counters --sort=-WAIT`"),
+        ));
+    }
+    if found.is_empty() {
+        found.push(nothing(
+            "wait",
+            format!(
+                "data waits less than {:.0} % of the time at each of {}",
+                WAITING * 100.0,
+                count(counted as u64, "port that counts it", "ports that count it")
+            ),
+        ));
+    }
+    Ok(found)
+}
+
+/// The longest stage of the slowest of the latest convergences.
+fn slowest_stage(convergences: &[v1::Convergence]) -> Slow {
+    let total = |one: &&v1::Convergence| one.timing_ms.unwrap_or_default().total;
+    let slowest = convergences
+        .iter()
+        .max_by(|one, other| total(one).total_cmp(&total(other)));
+    let Some(slowest) = slowest else {
+        return nothing("stage", "no convergence has finished yet".to_owned());
+    };
+    let timing = slowest.timing_ms.unwrap_or_default();
+    let stages = [
+        ("discover", "reading the hardware", timing.discover),
+        ("plan", "computing and proving tables", timing.plan),
+        ("push", "writing the differences", timing.push),
+    ];
+    let longest = stages
+        .into_iter()
+        .max_by(|one, other| one.2.total_cmp(&other.2))
+        .unwrap_or(stages[0]);
+    let smps = slowest.smps.unwrap_or_default();
+    Slow {
+        kind: "stage",
+        place: longest.0.to_owned(),
+        text: format!(
+            "{}: {:.1} ms of {:.1} ms in the slowest of the latest {} ({}, {}, {} timed out)",
+            longest.1,
+            longest.2,
+            timing.total,
+            count(convergences.len() as u64, "convergence", "convergences"),
+            slowest.cause,
+            timestamp(slowest.finished_unix_ms),
+            count(smps.timeouts, "packet", "packets")
+        ),
+    }
+}
+
+/// How long answers to hosts take.
+async fn slowest_answers(session: &Session) -> Result<Slow, Failure> {
+    let mut client = session.sa();
+    let answer = client.get_sa_counters(v1::GetSaCountersRequest {}).await?;
+    let counters = answer.into_inner().counters.unwrap_or_default();
+    let latencies = counters.latencies.unwrap_or_default();
+    let text = match sa::quantile(&latencies, 0.99) {
+        _ if latencies.count == 0 => "no host has asked yet".to_owned(),
+        Some(bound) => format!(
+            "99 % of {} within {}; {} told BUSY",
+            count(latencies.count, "answer", "answers"),
+            nanoseconds(bound),
+            counters.busy
+        ),
+        None => "more than 1 % of the answers took longer than is told apart".to_owned(),
+    };
+    Ok(nothing("sa", text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(leaf: &str, spine: &str, speed: v1::LinkSpeed) -> v1::Link {
+        let end = |node: &str| {
+            Some(v1::LinkEnd {
+                port: Some(v1::PortKey {
+                    node_guid: node.to_owned(),
+                    number: 1,
+                }),
+                description: node.to_owned(),
+                ..v1::LinkEnd::default()
+            })
+        };
+        v1::Link {
+            a: end(leaf),
+            b: end(spine),
+            state: v1::PortState::Active.into(),
+            width: v1::LinkWidth::LinkWidth4x.into(),
+            speed: speed.into(),
+            ..v1::Link::default()
+        }
+    }
+
+    fn switch(guid: &str, rank: u32) -> v1::Node {
+        v1::Node {
+            guid: guid.to_owned(),
+            rank: Some(rank),
+            ..v1::Node::default()
+        }
+    }
+
+    #[test]
+    fn a_link_is_slow_beside_links_between_the_same_ranks_only() {
+        let switches = [switch("spine", 0), switch("leaf", 1)];
+        let (fast, slow) = (v1::LinkSpeed::Ndr, v1::LinkSpeed::Hdr);
+        let mut links = vec![
+            link("leaf", "spine", fast),
+            link("leaf", "spine", fast),
+            link("host-1", "leaf", slow),
+            link("host-2", "leaf", slow),
+        ];
+        let found = slow_links(&links, &switches);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].text.starts_with("none of 4 active links"));
+        links.push(link("leaf", "spine", slow));
+        let found = slow_links(&links, &switches);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].place, "leaf:1 - spine:1");
+        assert!(found[0].text.starts_with("4x hdr, while most"), "{found:?}");
+        let none = slow_links(&[], &[]);
+        assert_eq!(none[0].text, "no link is active");
+    }
+
+    #[test]
+    fn the_longest_stage_of_the_slowest_convergence_is_named() {
+        let convergence = |plan, push, total| v1::Convergence {
+            timing_ms: Some(v1::Timing {
+                discover: 1.0,
+                plan,
+                push,
+                total,
+            }),
+            cause: "start".to_owned(),
+            ..v1::Convergence::default()
+        };
+        let slow = slowest_stage(&[convergence(9.0, 1.0, 11.0), convergence(2.0, 30.0, 33.0)]);
+        assert_eq!(slow.place, "push");
+        assert!(slow.text.contains("30.0 ms of 33.0 ms"), "{slow:?}");
+        assert_eq!(slowest_stage(&[]).place, "");
+    }
+}

@@ -1,0 +1,133 @@
+//! The hosts whose paths cross one direction of a cable.
+
+use crate::tables::Tables;
+use crate::topology::{Destination, PortUse, SwitchIdx, Topology};
+
+use rsm_ids::{Lid, PortNum};
+
+/// A host's share of the paths over one direction of a cable. Paths lead to base LIDs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CrossingHost {
+    /// Index into [`Topology::destinations`].
+    pub destination: usize,
+    /// Hosts that it sends to over the cable.
+    pub sends: u64,
+    /// Hosts that it receives from over the cable.
+    pub receives: u64,
+}
+
+/// The hosts whose paths leave `switch` by `port`, in the order of [`Topology::destinations`]. Paths
+/// that do not arrive count nowhere.
+///
+/// For a port to another switch the sum of [`CrossingHost::sends`] is
+/// [`LinkUse::paths`](super::LinkUse::paths).
+pub fn crossing(
+    topology: &Topology,
+    tables: &Tables,
+    switch: SwitchIdx,
+    port: PortNum,
+) -> Vec<CrossingHost> {
+    let mut counts = Counts::new(topology);
+    // By switch: hosts to which its own hosts send over the cable.
+    let mut through = vec![0u64; topology.switch_count()];
+    let mut behind = Vec::new();
+    for (index, to) in hosts(topology) {
+        if tables.lft(switch).port(to.lid) != Some(port) || !arrives(topology, tables, switch, to) {
+            continue;
+        }
+        behind.clear();
+        behind.push(switch);
+        let mut next = 0;
+        while let Some(&at) = behind.get(next) {
+            next += 1;
+            through[at.index()] += 1;
+            counts.receives[index] += topology.hosts(at) as u64;
+            let neighbours = topology.groups(at).map(|group| group.neighbour);
+            behind.extend(neighbours.filter(|&from| leads(topology, tables, from, to.lid, at)));
+        }
+        if to.switch == switch {
+            // To itself it sends nothing.
+            counts.receives[index] -= 1;
+            counts.to_itself[index] = true;
+        }
+    }
+    for (index, from) in hosts(topology) {
+        let to_itself = u64::from(counts.to_itself[index]);
+        counts.sends[index] = through[from.switch.index()] - to_itself;
+    }
+    counts.found()
+}
+
+/// The hosts whose paths leave the host at `source`, an index into [`Topology::destinations`]: the
+/// host itself, and all that it reaches.
+pub fn crossing_from(topology: &Topology, tables: &Tables, source: usize) -> Vec<CrossingHost> {
+    let mut counts = Counts::new(topology);
+    let Some(from) = topology.destinations().get(source) else {
+        return Vec::new();
+    };
+    for (index, to) in hosts(topology) {
+        if index != source && arrives(topology, tables, from.switch, to) {
+            counts.sends[source] += 1;
+            counts.receives[index] = 1;
+        }
+    }
+    counts.found()
+}
+
+/// By destination.
+struct Counts {
+    sends: Vec<u64>,
+    receives: Vec<u64>,
+    /// Hosts that are at the end of the cable.
+    to_itself: Vec<bool>,
+}
+
+impl Counts {
+    fn new(topology: &Topology) -> Counts {
+        let count = topology.destinations().len();
+        Counts {
+            sends: vec![0; count],
+            receives: vec![0; count],
+            to_itself: vec![false; count],
+        }
+    }
+
+    fn found(&self) -> Vec<CrossingHost> {
+        let shares = self.sends.iter().zip(&self.receives).enumerate();
+        let shares = shares.filter(|&(_, (&sends, &receives))| sends + receives > 0);
+        let share = |(destination, (&sends, &receives))| CrossingHost {
+            destination,
+            sends,
+            receives,
+        };
+        shares.map(share).collect()
+    }
+}
+
+fn hosts(topology: &Topology) -> impl Iterator<Item = (usize, &Destination)> {
+    let destinations = topology.destinations().iter().enumerate();
+    destinations.filter(|(_, destination)| destination.kind.is_host())
+}
+
+/// Whether packets for `lid` go from one switch straight to another.
+fn leads(topology: &Topology, tables: &Tables, from: SwitchIdx, lid: Lid, to: SwitchIdx) -> bool {
+    let port = tables.lft(from).port(lid);
+    let port_use = port.map(|port| topology.port_use(from, port));
+    matches!(port_use, Some(PortUse::Link { peer, .. }) if peer == to)
+}
+
+/// Whether packets of a switch's hosts arrive.
+fn arrives(topology: &Topology, tables: &Tables, from: SwitchIdx, to: &Destination) -> bool {
+    let mut at = from;
+    for _ in 0..=topology.switch_count() {
+        if at == to.switch {
+            return tables.lft(at).port(to.lid) == Some(to.port);
+        }
+        let port = tables.lft(at).port(to.lid);
+        match port.map(|port| topology.port_use(at, port)) {
+            Some(PortUse::Link { peer, .. }) => at = peer,
+            _ => return false,
+        }
+    }
+    false
+}

@@ -1,0 +1,192 @@
+//! Marks of the parts that routes go around, for every reader that shows a node, port or link.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rsm_api::v1;
+use rsm_ids::{Guid, PortKey};
+
+use crate::avoid::{Part, Reason};
+use crate::core::snapshot::Snapshot;
+
+/// Most names in a status: some lines of a screen.
+const MAX_NAMES: usize = 16;
+
+/// The mark of each part that routes go around, or are to go around.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Marks(BTreeMap<Part, v1::Avoidance>);
+
+impl Marks {
+    pub(super) fn of(snapshot: &Snapshot) -> Marks {
+        let parts = snapshot.avoid.parts();
+        Marks(
+            parts
+                .map(|(part, reason)| (part, mark(snapshot, part, reason)))
+                .collect(),
+        )
+    }
+
+    /// The mark of a node; unspecified where routes use it.
+    pub(super) fn node(&self, guid: Guid) -> v1::Avoidance {
+        let mark = self.0.get(&Part::Node(guid)).copied();
+        mark.unwrap_or(v1::Avoidance::Unspecified)
+    }
+
+    /// The mark of a cable, by both its ends; a port without a cable has one end. Its own mark goes
+    /// before those of its nodes, a drain before ill health.
+    pub(super) fn cable(&self, ends: [Option<PortKey>; 2]) -> v1::Avoidance {
+        if self.0.is_empty() {
+            return v1::Avoidance::Unspecified;
+        }
+        // The values of drained parts are below those of unhealthy ones.
+        let first = |part: fn(PortKey) -> Part| {
+            let ends = ends.iter().flatten();
+            let marks = ends.filter_map(|&end| self.0.get(&part(end)));
+            marks.min().copied()
+        };
+        first(Part::Port)
+            .or_else(|| first(|end| Part::Node(end.node)))
+            .unwrap_or(v1::Avoidance::Unspecified)
+    }
+
+    /// The parts whose marks differ.
+    pub(super) fn differing(&self, other: &Marks) -> BTreeSet<Part> {
+        let parts = self.0.keys().chain(other.0.keys()).copied();
+        parts
+            .filter(|part| self.0.get(part) != other.0.get(part))
+            .collect()
+    }
+
+    /// The numbers and the first names, for the status.
+    pub(super) fn summary(&self, snapshot: &Snapshot) -> v1::AvoidedParts {
+        let mut summary = v1::AvoidedParts::default();
+        for mark in self.0.values() {
+            match mark {
+                v1::Avoidance::Unspecified => {}
+                v1::Avoidance::Draining => summary.draining += 1,
+                v1::Avoidance::Drained => summary.drained += 1,
+                v1::Avoidance::Isolated => summary.isolated += 1,
+                v1::Avoidance::DrainedInUse | v1::Avoidance::IsolatedInUse => summary.in_use += 1,
+            }
+        }
+        let mut parts: Vec<(Part, &Reason)> = snapshot.avoid.parts().collect();
+        parts.sort_by_key(|&(part, reason)| match reason {
+            Reason::Drained(drained) => (0, u64::MAX - drained.since_unix_ms, part),
+            Reason::Unhealthy(_) => (1, 0, part),
+        });
+        let names = parts.into_iter().take(MAX_NAMES);
+        summary.names = names
+            .map(|(part, reason)| name(snapshot, part, reason))
+            .collect();
+        summary
+    }
+}
+
+/// The present name of a part, or the one that it had when it was drained.
+fn name(snapshot: &Snapshot, part: Part, reason: &Reason) -> String {
+    let node = snapshot.fabric.node_of(part.node());
+    match (node, reason) {
+        (None, Reason::Drained(drained)) => drained.name.clone(),
+        (node, _) => {
+            let node = node.map_or_else(|| part.node().to_string(), |node| node.name());
+            match part {
+                Part::Node(_) => node,
+                Part::Port(key) => format!("{node}:{}", key.port),
+            }
+        }
+    }
+}
+
+fn mark(snapshot: &Snapshot, part: Part, reason: &Reason) -> v1::Avoidance {
+    let plan = snapshot.plan.as_deref();
+    let is_used = plan
+        .is_some_and(|plan| plan.avoided.avoid.reason(part).is_some() && plan.avoided.uses(part));
+    match reason {
+        Reason::Drained(_) if !is_planned(snapshot, part) => v1::Avoidance::Draining,
+        Reason::Drained(_) if is_used => v1::Avoidance::DrainedInUse,
+        Reason::Drained(_) => v1::Avoidance::Drained,
+        Reason::Unhealthy(_) if is_used => v1::Avoidance::IsolatedInUse,
+        Reason::Unhealthy(_) => v1::Avoidance::Isolated,
+    }
+}
+
+/// Whether the plan in force knows of a part to go around, and all its tables were written. A later
+/// convergence under way changes nothing: marks that come and go with each one would be noise.
+fn is_planned(snapshot: &Snapshot, part: Part) -> bool {
+    let plan = snapshot.plan.as_deref();
+    snapshot.history.last().is_some_and(|last| last.complete)
+        && snapshot.refused_plan.is_none()
+        && plan.is_some_and(|plan| plan.avoided.avoid.reason(part).is_some())
+}
+
+/// Whether tables that go around a part are written, and none is being written.
+pub(super) fn is_written(snapshot: &Snapshot, part: Part) -> bool {
+    !snapshot.converging && is_planned(snapshot, part)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rsm_ids::PortNum;
+
+    use super::*;
+    use crate::avoid::{Avoid, Drained};
+
+    fn drained(since_unix_ms: u64, name: &str) -> Reason {
+        Reason::Drained(Drained {
+            by: "alice".to_owned(),
+            since_unix_ms,
+            note: String::new(),
+            forced: false,
+            name: name.to_owned(),
+            peer: None,
+        })
+    }
+
+    fn snapshot(parts: &[(Part, Reason)]) -> Snapshot {
+        let mut avoid = Avoid::default();
+        avoid.add(&parts.iter().cloned().collect()).unwrap();
+        Snapshot {
+            avoid: Arc::new(avoid),
+            ..Snapshot::nothing()
+        }
+    }
+
+    #[test]
+    fn the_mark_of_a_cable_goes_before_those_of_its_nodes() {
+        let port = |node, number| PortKey::new(Guid(node), PortNum(number));
+        let marks = Marks::of(&snapshot(&[
+            (
+                Part::Port(port(1, 3)),
+                Reason::Unhealthy("errors".to_owned()),
+            ),
+            (Part::Node(Guid(2)), drained(5, "leaf-2")),
+        ]));
+        let cable = |a, b| marks.cable([Some(a), Some(b)]);
+        let (isolated, draining) = (v1::Avoidance::Isolated, v1::Avoidance::Draining);
+        assert_eq!(cable(port(1, 3), port(2, 1)), isolated);
+        assert_eq!(cable(port(2, 1), port(1, 3)), isolated);
+        assert_eq!(cable(port(1, 4), port(2, 2)), draining);
+        assert_eq!(cable(port(1, 4), port(3, 2)), v1::Avoidance::Unspecified);
+        assert_eq!(marks.cable([Some(port(2, 9)), None]), draining);
+        assert_eq!(marks.node(Guid(1)), v1::Avoidance::Unspecified);
+        assert_eq!(marks.node(Guid(2)), draining);
+        assert_eq!(
+            marks.differing(&Marks::default()),
+            [Part::Port(port(1, 3)), Part::Node(Guid(2))].into()
+        );
+    }
+
+    #[test]
+    fn a_status_names_the_latest_drains_first_and_counts_all() {
+        let mut parts: Vec<(Part, Reason)> = (1..=20)
+            .map(|at| (Part::Node(Guid(at)), drained(at, &format!("leaf-{at}"))))
+            .collect();
+        parts.push((Part::Node(Guid(99)), Reason::Unhealthy("errors".to_owned())));
+        let snapshot = snapshot(&parts);
+        let summary = Marks::of(&snapshot).summary(&snapshot);
+        assert_eq!((summary.draining, summary.isolated), (20, 1));
+        assert_eq!(summary.names.len(), MAX_NAMES);
+        assert_eq!(summary.names[..2], ["leaf-20", "leaf-19"]);
+    }
+}

@@ -1,0 +1,154 @@
+//! The use of a cable: paths, hosts, and whether it may be unplugged.
+
+use std::collections::BTreeMap;
+
+use rsm_api::model::{Keyed, Page, PortId, Selector};
+use rsm_api::resolve::resolve_port;
+use rsm_api::{RoutingError, v1};
+use rsm_routing::quality::{CrossingHost, crossing, crossing_from};
+use rsm_routing::topology::Destination;
+
+use super::api_view::{api_key, core_key};
+use super::published::Published;
+use crate::avoid::{Part, Reason, over};
+use crate::fabric::Fabric;
+use crate::plan::Plan;
+use crate::sweep::inventory::PortKey;
+
+/// Hosts that a host sends to and receives from over a cable.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+struct Shares {
+    sends: u64,
+    receives: u64,
+}
+
+/// The paths over a cable.
+#[derive(Default, PartialEq, Eq, Debug)]
+pub(super) struct Crossed {
+    /// From either end, the lower one first.
+    paths: [u64; 2],
+    hosts: BTreeMap<PortKey, Shares>,
+}
+
+/// The ends of the cable at a port, the lower one first.
+pub(super) fn ends(
+    published: &Published,
+    plan: &Plan,
+    port: &Selector,
+) -> Result<[PortKey; 2], RoutingError> {
+    let key = core_key(resolve_port(&published.names, port)?);
+    let at = plan.fabric.find_port(key);
+    let peer = at.and_then(|at| plan.fabric.port(at).peer);
+    let peer = peer.ok_or_else(|| RoutingError::Impossible {
+        reason: format!(
+            "there is no cable at `{port}`: name a port with one, as in `leaf-03:7` (`rsmctl links` lists them)"
+        ),
+    })?;
+    Ok([key.min(peer), key.max(peer)])
+}
+
+/// The paths of pairs of hosts over a cable, by the tables of a plan.
+pub(super) fn cross(plan: &Plan, ends: [PortKey; 2]) -> Crossed {
+    let mut crossed = Crossed::default();
+    for (end, paths) in ends.into_iter().zip([0, 1]) {
+        for share in leaving(plan, end) {
+            let Some(host) = host(plan, &plan.topology.destinations()[share.destination]) else {
+                continue;
+            };
+            crossed.paths[paths] += share.sends;
+            let shares = crossed.hosts.entry(host).or_default();
+            shares.sends += share.sends;
+            shares.receives += share.receives;
+        }
+    }
+    crossed
+}
+
+/// The hosts whose paths leave a switch or a host by a port.
+fn leaving(plan: &Plan, end: PortKey) -> Vec<CrossingHost> {
+    let (topology, tables) = (&plan.topology, &plan.routing.tables);
+    if let Some(switch) = topology.switch_by_guid(end.node) {
+        return crossing(topology, tables, switch, end.port);
+    }
+    let mut destinations = topology.destinations().iter();
+    let source = destinations
+        .position(|destination| destination.kind.is_host() && host(plan, destination) == Some(end));
+    source.map_or_else(Vec::new, |source| crossing_from(topology, tables, source))
+}
+
+/// The port of a host behind a port of its switch.
+fn host(plan: &Plan, destination: &Destination) -> Option<PortKey> {
+    let switch = plan.topology.switch(destination.switch).guid;
+    let at = plan
+        .fabric
+        .find_port(PortKey::new(switch, destination.port))?;
+    plan.fabric.port(at).peer
+}
+
+/// The use of the cable as a message.
+pub(super) fn shown(
+    published: &Published,
+    plan: &Plan,
+    ends: [PortKey; 2],
+    crossed: &Crossed,
+) -> v1::CableUse {
+    let at = published.fabric().find_port(ends[0]);
+    let over = over(Part::Port(ends[0]), plan, |switch| plan.last_table(switch));
+    let lids_over = over.map(|over| over.over.len() as u64);
+    v1::CableUse {
+        link: at.and_then(|at| published.api_view().link(at)),
+        paths_from_a: crossed.paths[0],
+        paths_from_b: crossed.paths[1],
+        hosts: crossed.hosts.len() as u64,
+        lids_over: lids_over.unwrap_or(0),
+        unplug: unplug(published, ends, lids_over).into(),
+    }
+}
+
+/// Whether the cable may be unplugged, given the LIDs that tables lead over it; `None` if a switch
+/// at an end has no table.
+fn unplug(published: &Published, ends: [PortKey; 2], lids_over: Option<u64>) -> v1::Unplug {
+    let snapshot = &published.snapshot;
+    let is_written = !snapshot.converging
+        && snapshot.refused_plan.is_none()
+        && snapshot.history.last().is_some_and(|last| last.complete);
+    let mut parts = ends
+        .into_iter()
+        .flat_map(|end| [Part::Port(end), Part::Node(end.node)]);
+    let is_drained =
+        parts.any(|part| matches!(snapshot.avoid.reason(part), Some(Reason::Drained(_))));
+    match lids_over {
+        Some(0) if is_written => v1::Unplug::Safe,
+        Some(_) if is_written && is_drained => v1::Unplug::CutsOff,
+        Some(_) if is_written => v1::Unplug::DrainFirst,
+        _ => v1::Unplug::Changing,
+    }
+}
+
+/// The hosts after a key, each with its share.
+pub(super) fn hosts(
+    published: &Published,
+    fabric: &Fabric,
+    crossed: &Crossed,
+    after: Option<PortId>,
+    limit: usize,
+) -> Page<Keyed<PortId, v1::CableHost>> {
+    let hosts = crossed.hosts.iter();
+    let hosts = hosts.map(|(&key, &shares)| (api_key(key), key, shares));
+    let hosts = hosts.filter(|&(key, ..)| after.is_none_or(|after| key > after));
+    let items = hosts.map(|(key, port, shares)| Keyed {
+        key,
+        message: v1::CableHost {
+            port: Some(key.into()),
+            description: fabric
+                .node_of(port.node)
+                .map_or_else(String::new, |node| node.description.clone()),
+            sends_to: shares.sends,
+            receives_from: shares.receives,
+        },
+    });
+    Page {
+        generation: published.generation,
+        items: items.take(limit).collect(),
+    }
+}
