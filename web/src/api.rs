@@ -65,6 +65,7 @@ routes! {
     "engines" => list_engines(ListEnginesRequest),
     "quality" => get_routing_quality(GetRoutingQualityRequest),
     "paths" => resolve_path(ResolvePathRequest),
+    "qos" => get_qos(GetQosRequest),
     "sa-counters" => get_sa_counters(GetSaCountersRequest),
     "port-counters" => list_port_counters(ListPortCountersRequest),
     "services" => list_services(ListServicesRequest),

@@ -78,6 +78,7 @@ const NEEDS: &[ServiceNeeds] = &[
         calls: &[
             ("GetSaCounters", Read),
             ("ResolvePath", Read),
+            ("GetQos", Read),
             ("ListServices", Read),
             ("ListSubscriptions", Read),
             ("ListAliasGuids", Read),
