@@ -137,6 +137,9 @@ pub trait SaQueries: Send + Sync + 'static {
     /// The lack of paths is an answer, not an error.
     fn paths(&self, question: &PathQuestion) -> Result<v1::ResolvePathResponse, SaError>;
 
+    /// Tables and rules for quality of service, by the plan in force.
+    fn qos(&self) -> Result<v1::GetQosResponse, SaError>;
+
     /// Services that ports offer by ascending key.
     fn services(
         &self,

@@ -161,6 +161,43 @@ impl Lanes {
         self.vls
     }
 
+    /// A bit for each service level that packets have; all of them where any will do.
+    pub fn used_levels(&self) -> u16 {
+        let levels = match &self.levels {
+            ServiceLevels::Any => return u16::MAX,
+            ServiceLevels::ByDestination(levels) => levels.as_slice(),
+            ServiceLevels::ByPair(pairs) => &pairs.levels,
+        };
+        levels
+            .iter()
+            .fold(0, |mask, &level| mask | 1 << (level & 15))
+    }
+
+    /// A bit for each lane on which switches send packets of the levels in use, by ports to
+    /// switches or by all other ports; none where any tables will do.
+    pub fn used_vls(&self, topology: &Topology, to_switches: bool) -> u16 {
+        let mut outputs = vec![false; self.kinds()];
+        for switch in topology.indices() {
+            let ports = (0..=topology.switch(switch).num_ports).map(PortNum);
+            for port in ports {
+                let leads_to_switch = topology.peer(switch, port).is_some();
+                outputs[self.kind(switch, port)] |= leads_to_switch == to_switches;
+            }
+        }
+        let kinds = 0..self.kinds();
+        let pairs = kinds
+            .clone()
+            .flat_map(|input| kinds.clone().map(move |output| (input, output)));
+        let rows = pairs.filter(|&(_, output)| outputs[output]);
+        let rows = rows.filter_map(|(input, output)| self.row_of_kinds(input, output));
+        let levels = self.used_levels();
+        let lanes = rows.flat_map(|row| {
+            let used = row.iter().enumerate();
+            used.filter(move |(level, _)| levels >> level & 1 == 1)
+        });
+        lanes.fold(0, |mask, (_, &vl)| mask | 1 << (vl & 15))
+    }
+
     /// The service levels of packets.
     pub fn levels(&self) -> &ServiceLevels {
         &self.levels

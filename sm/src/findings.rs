@@ -114,6 +114,8 @@ pub enum FindingKind {
     /// A cable between switches is far slower than others at both of its ends, or a link is below the
     /// width or speed that both ends could have.
     LinkSlow,
+    /// Packets on a service level of the operator do not arrive, or paths do not have it.
+    ServiceLevel,
     /// An operator drained a part: routes go around it.
     Drained,
     /// Routes use a part that they should go around: ports would be cut off without it.
@@ -168,6 +170,7 @@ impl FindingKind {
             FindingKind::DeviceHabit => "device-habit",
             FindingKind::LinkMismatch => "link-mismatch",
             FindingKind::LinkSlow => "link-slow",
+            FindingKind::ServiceLevel => "service-level",
             FindingKind::Drained => "drained",
             FindingKind::DrainedInUse => "drained-in-use",
             FindingKind::Storage => "storage",

@@ -68,6 +68,7 @@ routes! {
     "cable-use" => get_cable_use(GetCableUseRequest),
     "cable-hosts" => list_cable_hosts(ListCableHostsRequest),
     "paths" => resolve_path(ResolvePathRequest),
+    "qos" => get_qos(GetQosRequest),
     "sa-counters" => get_sa_counters(GetSaCountersRequest),
     "port-counters" => list_port_counters(ListPortCountersRequest),
     "top-ports" => list_top_ports(ListTopPortsRequest),

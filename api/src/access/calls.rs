@@ -80,6 +80,7 @@ const NEEDS: &[ServiceNeeds] = &[
         calls: &[
             ("GetSaCounters", Read),
             ("ResolvePath", Read),
+            ("GetQos", Read),
             ("ListServices", Read),
             ("ListSubscriptions", Read),
             ("ListAliasGuids", Read),

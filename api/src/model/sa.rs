@@ -11,6 +11,10 @@ pub struct PathQuestion {
     pub p_key: Option<u16>,
     /// Only paths with this service level, 0 to 15.
     pub service_level: Option<u8>,
+    /// The ServiceID that the host asks for.
+    pub service_id: Option<u64>,
+    /// The QoSClass that the host asks for, 0 to 4095.
+    pub qos_class: Option<u16>,
     /// At most this many paths, 1 to [`MAX_PATHS`](crate::limits::MAX_PATHS).
     pub max_paths: u8,
 }

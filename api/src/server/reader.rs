@@ -157,6 +157,7 @@ methods! {
     sa:
         get_sa_counters(GetSaCountersRequest) -> GetSaCountersResponse,
         resolve_path(ResolvePathRequest) -> ResolvePathResponse,
+        get_qos(GetQosRequest) -> GetQosResponse,
         list_services(ListServicesRequest) -> ListServicesResponse,
         list_subscriptions(ListSubscriptionsRequest) -> ListSubscriptionsResponse,
         list_alias_guids(ListAliasGuidsRequest) -> ListAliasGuidsResponse;

@@ -80,6 +80,18 @@ pub(super) fn service_level(number: u32) -> Result<u8, Status> {
         })
 }
 
+/// A QoSClass.
+pub(super) fn qos_class(number: u32) -> Result<u16, Status> {
+    u16::try_from(number)
+        .ok()
+        .filter(|number| *number < 0x1000)
+        .ok_or_else(|| {
+            Status::invalid_argument(format!(
+                "qos_class: {number} is out of range, expected 0 to 4095"
+            ))
+        })
+}
+
 /// The largest number of paths; 0 stands for [`MAX_PATHS`].
 pub(super) fn max_paths(number: u32) -> Result<u8, Status> {
     let number = u8::try_from(number)

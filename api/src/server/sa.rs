@@ -5,7 +5,9 @@ use rsm_proto::v1::sa_service_server::SaService;
 use tonic::{Request, Response, Status};
 
 use super::paging::Listing;
-use super::request::{max_paths, p_key_filter, port_filter, selector, service_level, text_filter};
+use super::request::{
+    max_paths, p_key_filter, port_filter, qos_class, selector, service_level, text_filter,
+};
 use crate::model::{PathQuestion, ServiceFilter};
 use crate::traits::{SaQueries, Subnet};
 
@@ -45,10 +47,19 @@ impl SaService for SaServer {
             destination: selector("destination", &request.destination)?,
             p_key: p_key_filter("p_key", request.p_key)?,
             service_level: request.service_level.map(service_level).transpose()?,
+            service_id: request.service_id,
+            qos_class: request.qos_class.map(qos_class).transpose()?,
             max_paths: max_paths(request.max_paths)?,
         };
         let paths = sa(self.sa.as_ref())?.paths(&question)?;
         Ok(Response::new(paths))
+    }
+
+    async fn get_qos(
+        &self,
+        _request: Request<v1::GetQosRequest>,
+    ) -> Result<Response<v1::GetQosResponse>, Status> {
+        Ok(Response::new(sa(self.sa.as_ref())?.qos()?))
     }
 
     async fn list_services(

@@ -98,6 +98,7 @@ fn every_subcommand_prints_its_golden_output() {
                 "path", "1", "host-2:1", "--pkey", "16", "--sl", "3", "--paths", "1",
             ],
         ),
+        ("qos", &["qos"]),
         ("partitions", &["partitions"]),
         ("partition", &["partitions", "0x8010"]),
         ("multicast", &["multicast"]),

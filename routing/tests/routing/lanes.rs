@@ -258,6 +258,21 @@ fn any_lanes(topology: &Topology, vls: u8, spread: u8, kind: u8, seed: u64) -> L
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
+    // The SLs and SLtoVLMappingTables of operators.
+    #[test]
+    fn any_levels_and_lanes_close_no_loop_where_links_close_none(
+        plan in random::any_fabric(),
+        (vls, kind) in (1u8..9, 0u8..3),
+        seed in any::<u64>(),
+    ) {
+        let topology = plan.build();
+        let options = Options::default();
+        let tables = route(EngineKind::UpDn, &topology, &options, None).unwrap().tables;
+        prop_assert!(verify(&topology, &tables).credit_loop_free);
+        let lanes = any_lanes(&topology, vls, vls, kind, seed >> 16);
+        prop_assert!(verify_lanes(&topology, &tables, &lanes).is_sound());
+    }
+
     #[test]
     fn lane_reports_are_those_of_packets_followed_one_at_a_time(
         plan in random::any_graph(),

@@ -5,8 +5,8 @@ use super::finding::{ConfigFinding, ConfigSeverity, any_error};
 use super::load::{ConfigError, read_text};
 use super::opensm::{KeyGroup, KeyOutcome};
 use super::{
-    Config, load_partitions, load_tables, opensm, parse_categories, parse_guid_file,
-    parse_guid2lid, parse_partitions, toml_file,
+    Config, load_partitions, load_qos_policy, load_tables, opensm, parse_categories,
+    parse_guid_file, parse_guid2lid, parse_partitions, parse_qos_policy, toml_file,
 };
 
 /// The kinds of files that [`check`] knows.
@@ -24,6 +24,8 @@ pub enum FileKind {
     Categories,
     /// OpenSM's definitions of partitions.
     Partitions,
+    /// OpenSM's policy for service levels of paths.
+    QosPolicy,
 }
 
 impl fmt::Display for FileKind {
@@ -35,6 +37,7 @@ impl fmt::Display for FileKind {
             FileKind::GuidFile => "GUID list",
             FileKind::Categories => "list of port categories",
             FileKind::Partitions => "partition definitions",
+            FileKind::QosPolicy => "QoS policy",
         })
     }
 }
@@ -54,6 +57,12 @@ impl FileKind {
         {
             return FileKind::Partitions;
         }
+        if file
+            .file_name()
+            .is_some_and(|name| name == "qos-policy.conf")
+        {
+            return FileKind::QosPolicy;
+        }
         let lines = text
             .lines()
             .map(|line| line.split('#').next().unwrap_or("").trim());
@@ -62,6 +71,9 @@ impl FileKind {
         let number = |word: &&str| word.starts_with("0x");
         match &words[..] {
             [] => FileKind::Toml,
+            ["qos-ulps" | "port-groups" | "qos-setup" | "qos-levels" | "qos-match-rules"] => {
+                FileKind::QosPolicy
+            }
             _ if !first.starts_with('[') && first.contains(':') && text.contains(';') => {
                 FileKind::Partitions
             }
@@ -191,6 +203,10 @@ pub fn check(file: &Path) -> Result<CheckReport, ConfigError> {
             let (partitions, findings) = parse_partitions(file, &text, false);
             (findings, partitions.list.len())
         }
+        FileKind::QosPolicy => {
+            let (policy, findings) = parse_qos_policy(file, &text);
+            (findings, policy.rules.len() + policy.levels.len())
+        }
     };
     Ok(CheckReport {
         file: file.to_owned(),
@@ -232,6 +248,12 @@ pub(crate) fn with_files(config: &Config, mut findings: Vec<ConfigFinding>) -> V
         match load_partitions(&config.partitions) {
             Ok((_, more)) | Err(ConfigError::Invalid { findings: more }) => findings.extend(more),
             Err(error) => findings.push(unread(file, &error, "[partitions] names it")),
+        }
+    }
+    if let Some(file) = &config.qos.policy_file {
+        match load_qos_policy(&config.qos) {
+            Ok((_, more)) | Err(ConfigError::Invalid { findings: more }) => findings.extend(more),
+            Err(error) => findings.push(unread(file, &error, "qos.policy_file names it")),
         }
     }
     findings

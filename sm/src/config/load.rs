@@ -115,6 +115,11 @@ impl Config {
     }
 }
 
+/// Whether a file was not read because there is none.
+pub(super) fn is_missing(error: &ConfigError) -> bool {
+    matches!(error, ConfigError::Read { source, .. } if source.kind() == io::ErrorKind::NotFound)
+}
+
 /// Reads a text file of bounded size.
 pub(super) fn read_text(path: &Path) -> Result<String, ConfigError> {
     let mut bytes = Vec::new();

@@ -13,6 +13,7 @@ mod guid_file;
 mod load;
 mod opensm;
 mod partitions;
+mod qos_policy;
 mod sample;
 mod schema;
 mod short;
@@ -40,10 +41,13 @@ pub use partitions::{
     Membership, Partition, PartitionGroup, PartitionMembers, Partitions, Rule, load_partitions,
     parse_partitions,
 };
+pub use qos_policy::{
+    GroupKind, MatchRule, PortGroup, QosLevel, QosPolicy, Ranges, load_qos_policy, parse_qos_policy,
+};
 pub use schema::{
     ApiConfig, Config, CountersConfig, DumpConfig, FlapConfig, HealthConfig, HttpConfig, LidConfig,
-    LinkConfig, LogConfig, PartitionConfig, QosConfig, RoutingConfig, SmConfig, StateConfig,
-    SweepConfig,
+    LinkConfig, LogConfig, PartitionConfig, QosConfig, QosKeys, RoutingConfig, SmConfig,
+    StateConfig, SweepConfig,
 };
 pub use short::KeyOrigins;
 pub use tables_file::load_tables;

@@ -62,7 +62,7 @@ macro_rules! applies {
 /// name, type and default; then, where the key needs them, its range of numbers, an example for a
 /// key that is not set by default, OpenSM's name for it with the conversion of its values, and `at
 /// start` where a change takes effect only at the next start.
-/// Fields under `without a key` are in the section, and not in files.
+/// Fields under `without a key` are in the section, and not in files by that name.
 macro_rules! sections {
     ($(
         #[doc = $about:literal]
@@ -75,10 +75,10 @@ macro_rules! sections {
                     $(, opensm $theirs:literal as $convert:ident $(($all:literal))?)?
                     $(, at $when:ident)?;
             )+
-        } $(without a key {
+        } $(without a key {$(
             $(#[doc = $unwritten_doc:literal])+
             $unwritten:ident: $unwritten_type:ty = $unwritten_default:expr;
-        })?
+        )+})?
     )+) => {
         /// All settings of an operator. The meaning of a field, its range and its unit are also in
         /// [`Config::sample`], which is made from the same table that reads a file.
@@ -92,14 +92,14 @@ macro_rules! sections {
             #[derive(Clone, Debug, PartialEq, Eq)]
             pub struct $Section {
                 $($(#[doc = $doc])+ pub $key: $type,)+
-                $($(#[doc = $unwritten_doc])+ pub $unwritten: $unwritten_type,)?
+                $($($(#[doc = $unwritten_doc])+ pub $unwritten: $unwritten_type,)+)?
             }
 
             impl Default for $Section {
                 fn default() -> $Section {
                     $Section {
                         $($key: $default,)+
-                        $($unwritten: $unwritten_default,)?
+                        $($($unwritten: $unwritten_default,)+)?
                     }
                 }
             }
@@ -353,6 +353,11 @@ sections! {
         /// that the engine needs, and devices keep what they hold of the others.
         enabled: bool = false, opensm "qos" as Flag;
 
+        /// The file of the policy that gives paths service levels and other limits by rules about
+        /// the queries of hosts, in OpenSM's format. Not set: paths have the service level of their
+        /// partition, or that which the engine needs.
+        policy_file: Option<PathBuf> = None, example "\"/etc/rsm/qos-policy.conf\"", opensm "qos_policy_file" as Path;
+
         /// Whether rsm sets the SLtoVLMappingTables from all inputs to an output of a switch by one
         /// request, where the switch can take that. rsm does not read such tables back.
         // SwitchInfo.OptimizedSLtoVLMappingProgramming (IBA 14.2.5.4).
@@ -378,81 +383,20 @@ sections! {
         /// The VL of each SL. A port that uses fewer VLs takes the remainder by their number, a
         /// power of two; VL 15 drops packets.
         sl2vl: Option<SlToVl> = None, example "\"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\"", opensm "qos_sl2vl" as Text;
-
-        /// `max_vls` of ports of channel adapters.
-        ca_max_vls: Option<u8> = None, takes number(1, 15), example "8", opensm "qos_ca_max_vls" as NumberUnless(0);
-
-        /// `high_limit` of the same ports.
-        ca_high_limit: Option<u8> = None, takes number(0, 255), example "0", opensm "qos_ca_high_limit" as Limit;
-
-        /// `vlarb_high` of the same ports.
-        ca_vlarb_high: Option<VlWeights> = None, example "\"0:4,1:0\"", opensm "qos_ca_vlarb_high" as Text;
-
-        /// `vlarb_low` of the same ports.
-        ca_vlarb_low: Option<VlWeights> = None, example "\"0:0,1:4\"", opensm "qos_ca_vlarb_low" as Text;
-
-        /// `sl2vl` of the same ports.
-        ca_sl2vl: Option<SlToVl> = None, example "\"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\"", opensm "qos_ca_sl2vl" as Text;
-
-        /// `max_vls` of port 0 of switches, where it is an enhanced one.
-        sw0_max_vls: Option<u8> = None, takes number(1, 15), example "8", opensm "qos_sw0_max_vls" as NumberUnless(0);
-
-        /// `high_limit` of the same ports.
-        sw0_high_limit: Option<u8> = None, takes number(0, 255), example "0", opensm "qos_sw0_high_limit" as Limit;
-
-        /// `vlarb_high` of the same ports.
-        sw0_vlarb_high: Option<VlWeights> = None, example "\"0:4,1:0\"", opensm "qos_sw0_vlarb_high" as Text;
-
-        /// `vlarb_low` of the same ports.
-        sw0_vlarb_low: Option<VlWeights> = None, example "\"0:0,1:4\"", opensm "qos_sw0_vlarb_low" as Text;
-
-        /// `sl2vl` of the same ports.
-        sw0_sl2vl: Option<SlToVl> = None, example "\"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\"", opensm "qos_sw0_sl2vl" as Text;
-
-        /// `max_vls` of external ports of switches.
-        swe_max_vls: Option<u8> = None, takes number(1, 15), example "8", opensm "qos_swe_max_vls" as NumberUnless(0);
-
-        /// `high_limit` of the same ports.
-        swe_high_limit: Option<u8> = None, takes number(0, 255), example "0", opensm "qos_swe_high_limit" as Limit;
-
-        /// `vlarb_high` of the same ports.
-        swe_vlarb_high: Option<VlWeights> = None, example "\"0:4,1:0\"", opensm "qos_swe_vlarb_high" as Text;
-
-        /// `vlarb_low` of the same ports.
-        swe_vlarb_low: Option<VlWeights> = None, example "\"0:0,1:4\"", opensm "qos_swe_vlarb_low" as Text;
-
-        /// `sl2vl` of the same ports.
-        swe_sl2vl: Option<SlToVl> = None, example "\"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\"", opensm "qos_swe_sl2vl" as Text;
-
-        /// `max_vls` of external ports of switches that lead to a switch; not set: those of `swe_`.
-        sw2sw_max_vls: Option<u8> = None, takes number(1, 15), example "8", opensm "qos_sw2sw_max_vls" as NumberUnless(0);
-
-        /// `high_limit` of the same ports.
-        sw2sw_high_limit: Option<u8> = None, takes number(0, 255), example "0", opensm "qos_sw2sw_high_limit" as Limit;
-
-        /// `vlarb_high` of the same ports.
-        sw2sw_vlarb_high: Option<VlWeights> = None, example "\"0:4,1:0\"", opensm "qos_sw2sw_vlarb_high" as Text;
-
-        /// `vlarb_low` of the same ports.
-        sw2sw_vlarb_low: Option<VlWeights> = None, example "\"0:0,1:4\"", opensm "qos_sw2sw_vlarb_low" as Text;
-
-        /// `sl2vl` of the same ports.
-        sw2sw_sl2vl: Option<SlToVl> = None, example "\"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\"", opensm "qos_sw2sw_sl2vl" as Text;
-
-        /// `max_vls` of ports of routers.
-        rtr_max_vls: Option<u8> = None, takes number(1, 15), example "8", opensm "qos_rtr_max_vls" as NumberUnless(0);
-
-        /// `high_limit` of the same ports.
-        rtr_high_limit: Option<u8> = None, takes number(0, 255), example "0", opensm "qos_rtr_high_limit" as Limit;
-
-        /// `vlarb_high` of the same ports.
-        rtr_vlarb_high: Option<VlWeights> = None, example "\"0:4,1:0\"", opensm "qos_rtr_vlarb_high" as Text;
-
-        /// `vlarb_low` of the same ports.
-        rtr_vlarb_low: Option<VlWeights> = None, example "\"0:0,1:4\"", opensm "qos_rtr_vlarb_low" as Text;
-
-        /// `sl2vl` of the same ports.
-        rtr_sl2vl: Option<SlToVl> = None, example "\"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\"", opensm "qos_rtr_sl2vl" as Text;
+    } without a key {
+        /// The keys of ports of channel adapters.
+        ca: QosKeys = QosKeys::default();
+        /// The keys of enhanced ports 0 of switches.
+        sw0: QosKeys = QosKeys::default();
+        /// The keys of external ports of switches.
+        swe: QosKeys = QosKeys::default();
+        /// The keys of external ports of switches that lead to a switch.
+        sw2sw: QosKeys = QosKeys::default();
+        /// The keys of ports of routers.
+        rtr: QosKeys = QosKeys::default();
+        /// Whether the file of the policy may be missing: OpenSM writes the name of one into every
+        /// configuration.
+        policy_may_be_missing: bool = false;
     }
 
     /// When rsm damps a link that comes and goes: routes avoid a damped link.
@@ -618,6 +562,74 @@ sections! {
     }
 }
 
+/// The keys of section `qos` that a class of ports has of its own; those not set are the keys for
+/// every port.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct QosKeys {
+    /// The most data VLs, 1 to 15.
+    pub max_vls: Option<u8>,
+    /// PortInfo.VLHighLimit.
+    pub high_limit: Option<u8>,
+    /// VLs and weights of the table of high priority.
+    pub vlarb_high: Option<VlWeights>,
+    /// VLs and weights of the table of low priority.
+    pub vlarb_low: Option<VlWeights>,
+    /// The VL of each SL.
+    pub sl2vl: Option<SlToVl>,
+}
+
+/// Declares the keys of each class of ports in section `qos`: the field, the beginnings of the keys
+/// here and with OpenSM, and the ports in words.
+macro_rules! qos_keys {
+    ($($class:ident, $prefix:literal, $theirs:literal, $ports:literal;)+) => {
+        const QOS_KEYS: &[ConfigKey] = &[$(
+            qos_keys!(
+                $class.max_vls, $prefix, $theirs, number(1, 15), "8", NumberUnless(0),
+                concat!(" `max_vls` of ", $ports, ".")
+            ),
+            qos_keys!(
+                $class.high_limit, $prefix, $theirs, number(0, 255), "0", Limit,
+                " `high_limit` of the same ports."
+            ),
+            qos_keys!(
+                $class.vlarb_high, $prefix, $theirs, <Option<VlWeights> as Takes>::KIND,
+                "\"0:4,1:0\"", Text, " `vlarb_high` of the same ports."
+            ),
+            qos_keys!(
+                $class.vlarb_low, $prefix, $theirs, <Option<VlWeights> as Takes>::KIND,
+                "\"0:0,1:4\"", Text, " `vlarb_low` of the same ports."
+            ),
+            qos_keys!(
+                $class.sl2vl, $prefix, $theirs, <Option<SlToVl> as Takes>::KIND,
+                "\"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\"", Text, " `sl2vl` of the same ports."
+            ),
+        )+];
+    };
+    (
+        $class:ident.$key:ident, $prefix:literal, $theirs:literal, $kind:expr, $example:literal,
+        $convert:ident $(($all:literal))?, $doc:expr
+    ) => {
+        ConfigKey {
+            section: "qos",
+            key: concat!($prefix, stringify!($key)),
+            doc: &[$doc],
+            kind: $kind,
+            example: $example,
+            opensm: Some((concat!($theirs, stringify!($key)), Convert::$convert $(($all))?)),
+            applies: Applies::OnReload,
+            place: Place::Key(|config| &mut config.qos.$class.$key),
+        }
+    };
+}
+
+qos_keys! {
+    ca, "ca_", "qos_ca_", "ports of channel adapters";
+    sw0, "sw0_", "qos_sw0_", "port 0 of switches, where it is an enhanced one";
+    swe, "swe_", "qos_swe_", "external ports of switches";
+    sw2sw, "sw2sw_", "qos_sw2sw_", "external ports of switches that lead to a switch; not set: those of `swe_`";
+    rtr, "rtr_", "qos_rtr_", "ports of routers";
+}
+
 impl Config {
     /// The limits of `sweep.window`: Linux queues no more datagrams of a port.
     pub(super) const WINDOW: RangeInclusive<u32> = 4..=ClientConfig::UMAD_WINDOW;
@@ -639,7 +651,8 @@ static FIELDS: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| {
         applies: Applies::OnReload,
         place: Place::EngineOption(option),
     });
-    KEYS.iter().cloned().chain(options).collect()
+    let keys = KEYS.iter().chain(QOS_KEYS).cloned();
+    keys.chain(options).collect()
 });
 
 /// Every key, those of the engines after those of all sections.

@@ -8,7 +8,7 @@ use rsm_routing::engine::{Categories, Category};
 
 use crate::config::{
     Config, ConfigError, ConfigFinding, ConfigSeverity, HealthConfig, PartitionConfig, Partitions,
-    RoutingConfig, load_categories, load_guid_file, load_partitions, load_tables,
+    RoutingConfig, load_categories, load_guid_file, load_partitions, load_qos_policy, load_tables,
 };
 use crate::core;
 use crate::core::role::Identity;
@@ -36,6 +36,12 @@ pub(super) fn core_config(
         Some(file) => Some(Arc::new(load_tables(file)?)),
         None => None,
     };
+    let partitions = partitions(&config.partitions, in_force)?;
+    let (qos_policy, findings) = load_qos_policy(&config.qos)?;
+    log_findings(&findings);
+    if let Some(policy) = &qos_policy {
+        log_findings(&policy.strangers(&partitions));
+    }
     let policy = Policy {
         lmc: config.lids.lmc,
         lmc_enhanced_port0: config.lids.lmc_esp0,
@@ -47,9 +53,10 @@ pub(super) fn core_config(
         categories: Arc::new(categories(&config.routing)?),
         rails: config.routing.rails,
         connect_roots: config.routing.connect_roots,
-        partitions: Arc::new(partitions(&config.partitions, in_force)?),
+        partitions: Arc::new(partitions),
         enforcement: config.partitions.enforcement,
         qos: Qos::of(&config.qos, config.links.max_op_vls).map(Arc::new),
+        qos_policy: qos_policy.map(Arc::new),
         accept_credit_loops,
     };
     Ok(core::CoreConfig {

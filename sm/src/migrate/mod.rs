@@ -190,6 +190,10 @@ impl Migration {
         {
             *path = files.under(path);
         }
+        let qos = &mut self.config.qos;
+        qos.policy_may_be_missing = false;
+        let policy = qos.policy_file.take().map(|named| files.under(&named));
+        qos.policy_file = policy.filter(|named| named.exists());
         let partitions = &mut self.config.partitions;
         partitions.file_may_be_missing = false;
         if let Some(named) = partitions.file.take() {

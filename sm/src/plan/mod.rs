@@ -7,6 +7,7 @@ mod avoided;
 pub mod gpu;
 pub mod groups;
 mod job;
+mod levels;
 pub mod lids;
 mod links;
 pub mod lint;
@@ -36,6 +37,7 @@ use rsm_routing::verify::{Dependencies, Report, Tally};
 pub use self::avoided::Avoided;
 use self::groups::GroupSet;
 pub use self::job::{JobKind, PlanJob};
+pub use self::levels::Stopped;
 use self::lids::{Claim, LidPlan};
 pub use self::links::LinkPorts;
 use self::lint::{Proof, Proved, Refusal};
@@ -138,6 +140,17 @@ pub enum PlanError {
     /// The engine found no tables.
     #[error("the engine found no routes")]
     Engine(#[from] EngineError),
+    /// The links have too few lanes for the engine.
+    #[error("the engine found no routes, because {limit}")]
+    FewLanes {
+        /// The link, or the key that limits all.
+        limit: String,
+        /// The engine's needs.
+        source: EngineError,
+    },
+    /// The operator's tables stop packets of these routes.
+    #[error("the tables of section `qos` do not fit the routes")]
+    Stopped(#[from] Stopped),
     /// The proof refuted the tables.
     #[error("the routes were refused")]
     Refused(#[from] Refusal),
@@ -263,7 +276,13 @@ fn try_plan(job: &PlanJob, avoided: &Arc<Avoided>) -> Result<Outcome, PlanError>
     let order = order_of(job, &topology, &mut whole);
     let link_ports = links_of(job, &topology, &mut whole);
     let held = transition::tables(&topology, &job.hardware);
-    let routed = routing_of(job, &topology, &order, &link_ports, &held)?;
+    let routed = routing_of(job, &topology, &order, &link_ports, &held);
+    let routed = routed.map_err(
+        |source| match levels::fewest_lanes(job, &topology, &source) {
+            Some(limit) => PlanError::FewLanes { limit, source },
+            None => PlanError::Engine(source),
+        },
+    )?;
     let (routing, relieved) = match routed {
         Routed::Anew(routing) => {
             whole.extend(routing.whole().map(|why| Whole::new(Step::Routes, why)));
@@ -272,6 +291,7 @@ fn try_plan(job: &PlanJob, avoided: &Arc<Avoided>) -> Result<Outcome, PlanError>
         Routed::Relieved(rebalanced) => (rebalanced.routing, Some(rebalanced.moved)),
         Routed::AsBefore(plan) => return Ok(Outcome::Unchanged(plan)),
     };
+    levels::lanes_pass(job, &topology, &routing)?;
     let damped_too = with_damped_links(job, &lids, &topology)?;
     let links = damped_too.as_ref().unwrap_or(&topology);
     let orientation = multicast::orientation(&topology, &routing);
@@ -295,6 +315,7 @@ fn try_plan(job: &PlanJob, avoided: &Arc<Avoided>) -> Result<Outcome, PlanError>
     let partitions = partitions_of(job, &policy_change, &mut whole);
     let mut findings = findings_of(job, &lids, &partitions, &topology, &proof.report);
     findings.extend(avoided.findings(&job.fabric));
+    findings.extend(levels::findings(&job.policy, &routing));
     let mut plan = Plan {
         generation: job.generation,
         fabric: job.fabric.clone(),

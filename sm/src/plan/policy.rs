@@ -8,7 +8,7 @@ use rsm_ids::{Guid, Lmc};
 use rsm_routing::engine::{Categories, EngineKind, EngineOptions};
 use rsm_routing::lfts::Dump;
 
-use crate::config::{Enforcement, LinkConfig, Partitions};
+use crate::config::{Enforcement, LinkConfig, Partitions, QosPolicy};
 use crate::qos::Qos;
 
 /// Decisions that go into every plan; from the configuration file.
@@ -40,6 +40,8 @@ pub struct Policy {
     pub enforcement: Enforcement,
     /// The operator's tables for quality of service; `None`: devices keep theirs.
     pub qos: Option<Arc<Qos>>,
+    /// The operator's rules about paths; `None`: paths have the service level of their partition.
+    pub qos_policy: Option<Arc<QosPolicy>>,
     /// Accept routes whose channel dependency graph has cycles. Dangerous: the fabric can deadlock.
     pub accept_credit_loops: bool,
 }
@@ -142,6 +144,7 @@ impl Default for Policy {
             partitions: Arc::default(),
             enforcement: Enforcement::default(),
             qos: None,
+            qos_policy: None,
             accept_credit_loops: false,
         }
     }

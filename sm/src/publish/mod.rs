@@ -26,6 +26,7 @@ mod names;
 mod partitions;
 mod paths;
 mod published;
+mod qos;
 mod routes;
 mod sa;
 mod services;

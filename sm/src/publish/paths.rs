@@ -36,6 +36,8 @@ pub(super) fn between(
         to,
         p_key: question.p_key.map(PKey),
         sl: question.service_level,
+        service_id: question.service_id,
+        qos_class: question.qos_class,
         most: question.max_paths.into(),
     });
     let (paths, reason) = match found {
@@ -85,6 +87,7 @@ fn shown(directory: &Arc<Directory>, path: &TracedPath) -> v1::Path {
         destination_lid: record.dlid().0.into(),
         p_key: record.p_key().0.into(),
         service_level: record.sl().into(),
+        service_level_reason: directory.reason_in_words(path.sl_reason),
         // MTU and rate of a path have codes that exist.
         mtu_bytes: record.mtu().bytes().unwrap_or(0).into(),
         rate_gbps: gbps(record.rate().tenth_gbps().unwrap_or(0)),

@@ -13,7 +13,7 @@ use rsm_mad::wire::fields;
 use rsm_mad::wire::sa::SaStatus;
 
 use super::view::View;
-use super::{aliases, multicast, paths, services, subscriptions};
+use super::{aliases, multicast, paths, qos, services, subscriptions};
 use crate::sa::{Holdings, LatencyCounts, SaCounters, SaSnapshot};
 
 /// Access to the state of the SA, which runs on another thread.
@@ -53,6 +53,13 @@ impl SaQueries for PublishedSa {
             &self.state_source.sa_snapshot(),
             question,
         )
+    }
+
+    fn qos(&self) -> Result<v1::GetQosResponse, SaError> {
+        Ok(qos::shown(
+            &self.view.published(),
+            &self.state_source.sa_snapshot(),
+        ))
     }
 
     fn services(

@@ -10,7 +10,7 @@ use rsm_mad::wire::attr::NodeType;
 use rsm_routing::lanes::{DROP, Row};
 
 pub use self::tables::{PortTables, Subnet, vl_codes};
-use crate::config::{QosConfig, SlToVl, VlWeights};
+use crate::config::{QosConfig, QosKeys, VlWeights};
 
 /// A class of ports with a set of tables of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -96,22 +96,13 @@ const LOW: &str = "0:0,1:4,2:4,3:4,4:4,5:4,6:4,7:4,8:4,9:4,10:4,11:4,12:4,13:4,1
 /// A VL of its own for each SL; SL 15 shares VL 7, because VL 15 carries no data.
 const SL2VL: Row = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 7];
 
-/// The keys of one set.
-struct Keys<'a> {
-    max_vls: Option<u8>,
-    high_limit: Option<u8>,
-    high: &'a Option<VlWeights>,
-    low: &'a Option<VlWeights>,
-    sl2vl: Option<SlToVl>,
-}
-
 impl Qos {
     /// The tables of the section `qos`, or `None` if that is off. `max_op_vls`: the highest code of
     /// OperationalVLs of any port.
     pub fn of(config: &QosConfig, max_op_vls: u8) -> Option<Qos> {
         let general = general(config);
         config.enabled.then(|| Qos {
-            sets: PortClass::ALL.map(|class| QosSet::of(&keys(config, class), &general)),
+            sets: PortClass::ALL.map(|class| QosSet::of(keys(config, class).or(&general))),
             optimized: config.optimized_sl2vl,
             max_op_vls,
         })
@@ -129,18 +120,17 @@ impl Qos {
 }
 
 impl QosSet {
-    fn of(own: &Keys<'_>, general: &Keys<'_>) -> QosSet {
-        let weights = |own: &Option<VlWeights>, general: &Option<VlWeights>, default| {
-            let given = own.as_ref().or(general.as_ref()).cloned();
-            given.or_else(|| VlWeights::parse(default))
+    fn of(keys: QosKeys) -> QosSet {
+        let weights = |given: Option<VlWeights>, default| {
+            let given = given.or_else(|| VlWeights::parse(default));
+            given.unwrap_or_default()
         };
-        let none = || VlWeights::default();
         QosSet {
-            max_vls: own.max_vls.or(general.max_vls).unwrap_or(MAX_VLS),
-            high_limit: own.high_limit.or(general.high_limit).unwrap_or(0),
-            high: weights(own.high, general.high, HIGH).unwrap_or_else(none),
-            low: weights(own.low, general.low, LOW).unwrap_or_else(none),
-            sl2vl: own.sl2vl.or(general.sl2vl).map_or(SL2VL, |given| given.0),
+            max_vls: keys.max_vls.unwrap_or(MAX_VLS),
+            high_limit: keys.high_limit.unwrap_or(0),
+            high: weights(keys.vlarb_high, HIGH),
+            low: weights(keys.vlarb_low, LOW),
+            sl2vl: keys.sl2vl.map_or(SL2VL, |given| given.0),
         }
     }
 
@@ -170,86 +160,42 @@ fn code_of(vls: u8) -> u8 {
     }
 }
 
-fn general(config: &QosConfig) -> Keys<'_> {
-    Keys {
+impl QosKeys {
+    /// These keys, and those of `others` where one is not set.
+    fn or(self, others: &QosKeys) -> QosKeys {
+        let weights = |own: Option<VlWeights>, other: &Option<VlWeights>| own.or(other.clone());
+        QosKeys {
+            max_vls: self.max_vls.or(others.max_vls),
+            high_limit: self.high_limit.or(others.high_limit),
+            vlarb_high: weights(self.vlarb_high, &others.vlarb_high),
+            vlarb_low: weights(self.vlarb_low, &others.vlarb_low),
+            sl2vl: self.sl2vl.or(others.sl2vl),
+        }
+    }
+}
+
+/// The keys for every port.
+fn general(config: &QosConfig) -> QosKeys {
+    QosKeys {
         max_vls: config.max_vls,
         high_limit: config.high_limit,
-        high: &config.vlarb_high,
-        low: &config.vlarb_low,
+        vlarb_high: config.vlarb_high.clone(),
+        vlarb_low: config.vlarb_low.clone(),
         sl2vl: config.sl2vl,
     }
 }
 
 /// The keys of a class. Those of links between switches take those of external ports where they
 /// have none themselves.
-fn keys(config: &QosConfig, class: PortClass) -> Keys<'_> {
-    macro_rules! keys {
-        ($max_vls:ident, $high_limit:ident, $high:ident, $low:ident, $sl2vl:ident) => {
-            Keys {
-                max_vls: config.$max_vls,
-                high_limit: config.$high_limit,
-                high: &config.$high,
-                low: &config.$low,
-                sl2vl: config.$sl2vl,
-            }
-        };
-    }
-    let external = keys!(
-        swe_max_vls,
-        swe_high_limit,
-        swe_vlarb_high,
-        swe_vlarb_low,
-        swe_sl2vl
-    );
-    match class {
-        PortClass::ChannelAdapter => keys!(
-            ca_max_vls,
-            ca_high_limit,
-            ca_vlarb_high,
-            ca_vlarb_low,
-            ca_sl2vl
-        ),
-        PortClass::SwitchPort0 => keys!(
-            sw0_max_vls,
-            sw0_high_limit,
-            sw0_vlarb_high,
-            sw0_vlarb_low,
-            sw0_sl2vl
-        ),
-        PortClass::SwitchExternal => external,
-        PortClass::SwitchToSwitch => {
-            let own = keys!(
-                sw2sw_max_vls,
-                sw2sw_high_limit,
-                sw2sw_vlarb_high,
-                sw2sw_vlarb_low,
-                sw2sw_sl2vl
-            );
-            let either = |own: &'_ Option<VlWeights>| own.is_some();
-            Keys {
-                max_vls: own.max_vls.or(external.max_vls),
-                high_limit: own.high_limit.or(external.high_limit),
-                high: if either(own.high) {
-                    own.high
-                } else {
-                    external.high
-                },
-                low: if either(own.low) {
-                    own.low
-                } else {
-                    external.low
-                },
-                sl2vl: own.sl2vl.or(external.sl2vl),
-            }
-        }
-        PortClass::Router => keys!(
-            rtr_max_vls,
-            rtr_high_limit,
-            rtr_vlarb_high,
-            rtr_vlarb_low,
-            rtr_sl2vl
-        ),
-    }
+fn keys(config: &QosConfig, class: PortClass) -> QosKeys {
+    let own = match class {
+        PortClass::ChannelAdapter => &config.ca,
+        PortClass::SwitchPort0 => &config.sw0,
+        PortClass::SwitchExternal => &config.swe,
+        PortClass::SwitchToSwitch => return config.sw2sw.clone().or(&config.swe),
+        PortClass::Router => &config.rtr,
+    };
+    own.clone()
 }
 
 #[cfg(test)]
@@ -261,10 +207,19 @@ mod tests {
         let config = QosConfig {
             enabled: true,
             high_limit: Some(7),
-            swe_high_limit: Some(9),
             vlarb_high: VlWeights::parse("1:2"),
-            sw2sw_vlarb_high: VlWeights::parse("2:3"),
-            ca_max_vls: Some(6),
+            swe: QosKeys {
+                high_limit: Some(9),
+                ..QosKeys::default()
+            },
+            sw2sw: QosKeys {
+                vlarb_high: VlWeights::parse("2:3"),
+                ..QosKeys::default()
+            },
+            ca: QosKeys {
+                max_vls: Some(6),
+                ..QosKeys::default()
+            },
             ..QosConfig::default()
         };
         assert_eq!(

@@ -11,6 +11,7 @@ use super::ends::{EndIx, EndPort};
 use super::guids::AliasIndex;
 use super::minima::Minima;
 use super::partitions::Memberships;
+use super::path_qos::PathQos;
 use crate::core::role::Identity;
 use crate::core::snapshot::Snapshot;
 use crate::fabric::{Fabric, Node, Port, PortRef};
@@ -44,6 +45,8 @@ pub struct Directory {
     rails: Arc<[u16]>,
     pub(super) memberships: Arc<Memberships>,
     pub(super) minima: Arc<Minima>,
+    /// `None`: any service level will do, and no rules are about paths.
+    pub(super) qos: Option<Arc<PathQos>>,
     /// Alias GUIDs of the ports.
     names: AliasIndex,
 }
@@ -106,6 +109,7 @@ impl Directory {
             previous.map(|previous| &*previous.minima),
         );
         let memberships = Memberships::of(&fabric, &plan, &ends);
+        let qos = PathQos::of(&fabric, &plan, &ends, &memberships);
         let mut in_service: Vec<Guid> = ends
             .iter()
             .filter(|end| is_in_service(&fabric, end.at))
@@ -131,6 +135,7 @@ impl Directory {
             in_service: in_service.into(),
             rails: rails.into(),
             minima: Arc::new(minima),
+            qos: qos.map(Arc::new),
             names: AliasIndex::default(),
         }
     }

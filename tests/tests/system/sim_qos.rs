@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::config::{QosConfig, SlToVl, VlWeights};
+use rsm::config::{QosConfig, QosKeys, SlToVl, VlWeights};
 use rsm::core::{Command, CoreConfig};
 use rsm::findings::FindingKind;
 use rsm::plan::policy::Policy;
@@ -35,7 +35,10 @@ fn operators() -> QosConfig {
     QosConfig {
         enabled: true,
         high_limit: Some(3),
-        swe_high_limit: Some(7),
+        swe: QosKeys {
+            high_limit: Some(7),
+            ..QosKeys::default()
+        },
         vlarb_high: weights(HIGH),
         vlarb_low: weights(LOW),
         sl2vl: Some(SlToVl(SL2VL)),
@@ -179,7 +182,7 @@ fn quality_of_service_off_keeps_tables_and_on_writes_only_differences() {
     reload(&mut world, core(&qos, EngineKind::Auto));
     assert_eq!(tables_set(&world), sets, "on again finds nothing to set");
     // Another table of high priority at adapters: one block of each.
-    qos.ca_vlarb_high = VlWeights::parse("1:1");
+    qos.ca.vlarb_high = VlWeights::parse("1:1,0:2");
     reload(&mut world, core(&qos, EngineKind::Auto));
     let adapters = ports(&world)
         .into_iter()
@@ -189,7 +192,7 @@ fn quality_of_service_off_keeps_tables_and_on_writes_only_differences() {
     for (guid, port, _) in adapters {
         assert_eq!(
             world.sim.vl_weights(guid, port, 3).unwrap()[..2],
-            [(1, 1), (0, 0)]
+            [(1, 1), (0, 2)]
         );
     }
     expect::assert_no_findings(&world);

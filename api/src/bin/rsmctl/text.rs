@@ -73,6 +73,15 @@ pub(crate) fn hex(number: u32) -> String {
     format!("{number:#06x}")
 }
 
+/// A number of the command line, in decimal or hexadecimal.
+pub(crate) fn number(text: &str) -> Result<u64, String> {
+    let number = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number.map_err(|_| "expected a number, or 0x and hexadecimal digits".to_owned())
+}
+
 /// A P_Key of the command line, with either membership bit.
 pub(crate) fn p_key(text: &str) -> Result<u16, String> {
     let number = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {

@@ -186,6 +186,7 @@ impl SaQueries for Fake {
             reversible: number == 0,
             preference: if number == 0 { 0 } else { 2 },
             hops: hops.clone(),
+            service_level_reason: "that of partition default".to_owned(),
         };
         let most = question.max_paths.min(2);
         let (paths, reason) = if self.partitions.contains_key(&p_key) {
@@ -202,6 +203,49 @@ impl SaQueries for Fake {
         Ok(v1::ResolvePathResponse {
             generation: GENERATION,
             paths: Some(paths),
+        })
+    }
+
+    fn qos(&self) -> Result<v1::GetQosResponse, SaError> {
+        let classes = ["ca", "sw0", "swe", "sw2sw", "rtr"].map(|name| v1::QosClass {
+            name: name.to_owned(),
+            max_vls: 15,
+            high_limit: 0,
+            vlarb_high: "0:4".to_owned(),
+            vlarb_low: "1:4,2:4".to_owned(),
+            sl_to_vl: (0..16).collect(),
+        });
+        let level = v1::QosLevel {
+            name: "DEFAULT".to_owned(),
+            description: "all others".to_owned(),
+            service_level: 0,
+            limits: "SL 0".to_owned(),
+            line: 9,
+        };
+        let rule = v1::QosRule {
+            line: 14,
+            description: "storage".to_owned(),
+            criteria: "to targets; service ID 0x10-0x1f".to_owned(),
+            level: "DEFAULT".to_owned(),
+            service_level: 0,
+        };
+        let group = v1::QosPortGroup {
+            name: "targets".to_owned(),
+            description: String::new(),
+            line: 2,
+            ports: 3,
+        };
+        Ok(v1::GetQosResponse {
+            qos: Some(v1::Qos {
+                enabled: true,
+                classes: classes.into(),
+                policy_file: "/etc/rsm/qos-policy.conf".to_owned(),
+                levels: vec![level],
+                rules: vec![rule],
+                port_groups: vec![group],
+                default_level: "DEFAULT".to_owned(),
+            }),
+            generation: GENERATION,
         })
     }
 

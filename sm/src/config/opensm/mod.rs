@@ -53,6 +53,7 @@ pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<ConfigFinding>) {
 pub(crate) fn read(file: &Path, text: &str) -> OpensmConf {
     let mut config = Config::default();
     config.partitions.file_may_be_missing = true;
+    config.qos.policy_may_be_missing = true;
     let mut reader = Reader {
         text,
         config,

@@ -86,6 +86,7 @@ fn every_bad_value_is_an_error() {
         "opensm.conf:1:5: error: lmc is `8`: expected an integer from 0 to 7"
     );
     config.partitions.file_may_be_missing = false;
+    config.qos.policy_may_be_missing = false;
     assert_eq!(config, Config::default());
 }
 

@@ -14,20 +14,19 @@ mod build;
 mod flags;
 mod group;
 mod model;
-mod report;
+pub(super) mod report;
 mod syntax;
 #[cfg(test)]
 mod tests;
-mod value;
+pub(super) mod value;
 
-use std::io;
 use std::path::Path;
 
 pub use self::model::{Membership, Partition, PartitionGroup, PartitionMembers, Partitions, Rule};
 use self::report::Report;
 use super::PartitionConfig;
 use super::finding::{ConfigFinding, ConfigSeverity, any_error};
-use super::load::{ConfigError, read_text};
+use super::load::{ConfigError, is_missing, read_text};
 
 /// Reads `text`, which `file` holds. The partitions are of use only if no finding is an error.
 pub fn parse_partitions(
@@ -80,8 +79,4 @@ pub fn load_partitions(
         return Err(ConfigError::Invalid { findings });
     }
     Ok((partitions, findings))
-}
-
-fn is_missing(error: &ConfigError) -> bool {
-    matches!(error, ConfigError::Read { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }

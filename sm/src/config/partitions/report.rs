@@ -3,13 +3,13 @@ use std::path::Path;
 use super::super::finding::{ConfigFinding, ConfigSeverity, Findings};
 
 /// The most findings about one file: a file of another kind has an error on every line.
-pub(super) const FINDINGS_MAX: usize = 100;
+pub(in crate::config) const FINDINGS_MAX: usize = 100;
 
 /// The most characters of the file that a finding quotes.
 const QUOTED_MAX: usize = 60;
 
 /// The findings about one file, up to a bound.
-pub(super) struct Report<'a> {
+pub(in crate::config) struct Report<'a> {
     text: &'a str,
     findings: Findings,
     said: usize,
@@ -18,7 +18,7 @@ pub(super) struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn new(file: &Path, text: &'a str) -> Report<'a> {
+    pub(in crate::config) fn new(file: &Path, text: &'a str) -> Report<'a> {
         Report {
             text,
             findings: Findings::new(file, text),
@@ -28,7 +28,7 @@ impl<'a> Report<'a> {
     }
 
     /// Reports an error at the byte `offset`, which keeps the file from being used.
-    pub(super) fn error(
+    pub(in crate::config) fn error(
         &mut self,
         offset: usize,
         found: impl Into<String>,
@@ -38,7 +38,7 @@ impl<'a> Report<'a> {
     }
 
     /// Reports text at the byte `offset` that may not be meant so.
-    pub(super) fn warning(
+    pub(in crate::config) fn warning(
         &mut self,
         offset: usize,
         found: impl Into<String>,
@@ -53,7 +53,7 @@ impl<'a> Report<'a> {
     }
 
     /// Reports a note about the text at the byte `offset`.
-    pub(super) fn note(
+    pub(in crate::config) fn note(
         &mut self,
         offset: usize,
         found: impl Into<String>,
@@ -73,7 +73,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    pub(super) fn finish(mut self) -> Vec<ConfigFinding> {
+    pub(in crate::config) fn finish(mut self) -> Vec<ConfigFinding> {
         if let Some((count, offset)) = self.beyond {
             let found = format!("{count} more errors from here on");
             let expected = format!("the first {FINDINGS_MAX} findings are shown");
@@ -85,7 +85,7 @@ impl<'a> Report<'a> {
 }
 
 /// `text` in quotes, shortened where it is long.
-pub(super) fn quoted(text: &str) -> String {
+pub(in crate::config) fn quoted(text: &str) -> String {
     match text.char_indices().nth(QUOTED_MAX) {
         Some((end, _)) => format!("`{}…`", text[..end].escape_debug()),
         None => format!("`{}`", text.escape_debug()),

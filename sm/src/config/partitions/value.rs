@@ -7,12 +7,12 @@ use rsm_mad::wire::sa::Rate;
 use super::super::opensm::number;
 
 /// A number in a range, as C writes numbers.
-pub(super) fn within(text: &str, min: u64, max: u64) -> Option<u64> {
+pub(in crate::config) fn within(text: &str, min: u64, max: u64) -> Option<u64> {
     number(text).filter(|value| (min..=max).contains(value))
 }
 
 /// An MTU: its code (1 to 5), or its bytes.
-pub(super) fn mtu(text: &str) -> Option<Mtu> {
+pub(in crate::config) fn mtu(text: &str) -> Option<Mtu> {
     let value = number(text)?;
     let mut codes = (1..=5).map(Mtu::from_code);
     codes.find(|mtu| {
@@ -22,7 +22,7 @@ pub(super) fn mtu(text: &str) -> Option<Mtu> {
 }
 
 /// A rate: its code (2 to 24), or its Gb/s with a `G`.
-pub(super) fn rate(text: &str) -> Option<u8> {
+pub(in crate::config) fn rate(text: &str) -> Option<u8> {
     if let Some(gbps) = text.strip_suffix(['G', 'g']) {
         let (whole, tenths) = gbps.split_once('.').unwrap_or((gbps, "0"));
         let tenths = match tenths.as_bytes() {

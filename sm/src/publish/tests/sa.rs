@@ -103,6 +103,8 @@ fn between(source: &str, destination: &str) -> PathQuestion {
         destination: named(destination),
         p_key: None,
         service_level: None,
+        service_id: None,
+        qos_class: None,
         max_paths: 127,
     }
 }

@@ -128,9 +128,14 @@ impl Minima {
         }
     }
 
+    /// The switches that two ports are at, or belong to; `None` for a port at none.
+    pub(in crate::sa) fn switches(&self, from: EndIx, to: EndIx) -> [Option<SwitchIdx>; 2] {
+        [from, to].map(|end| self.attached[end.0 as usize].switch)
+    }
+
     /// The service level that packets between two ports need; `None` where any will do.
     pub(in crate::sa) fn level(&self, from: EndIx, to: EndIx) -> Option<u8> {
-        let [from, to] = [from, to].map(|end| self.attached[end.0 as usize].switch);
+        let [from, to] = self.switches(from, to);
         self.plan.routing.lanes.level(from?, to?)
     }
 

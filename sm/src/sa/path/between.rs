@@ -13,6 +13,7 @@ use super::trace::trace;
 use super::{Finder, NoPath};
 use crate::sa::directory::Directory;
 use crate::sa::ends::EndIx;
+use crate::sa::path_qos::SlReason;
 
 /// One end of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +35,10 @@ pub struct PathQuery {
     pub p_key: Option<PKey>,
     /// The service level.
     pub sl: Option<u8>,
+    /// ServiceID, for rules of the policy.
+    pub service_id: Option<u64>,
+    /// QoSClass, 12 bits, likewise.
+    pub qos_class: Option<u16>,
     /// How many paths at most.
     pub most: usize,
 }
@@ -43,6 +48,8 @@ pub struct PathQuery {
 pub struct TracedPath {
     /// The record that a host gets.
     pub record: PathRecord,
+    /// The origin of its service level.
+    pub sl_reason: SlReason,
     /// The nodes along it, as GetTraceTable returns them.
     pub nodes: Vec<TraceRecord>,
 }
@@ -76,6 +83,8 @@ impl Directory {
             to,
             p_key,
             sl,
+            service_id,
+            qos_class,
             most,
         } = *question;
         // Hosts ask with the key that they hold.
@@ -87,6 +96,8 @@ impl Directory {
         let mut constraints = PathConstraints::default();
         constraints.p_key = p_key.map(held);
         constraints.sl = sl;
+        constraints.service_id = service_id;
+        constraints.qos_class = qos_class;
         let finder = Finder {
             directory: self.clone(),
             viewer: Some(from.port),
@@ -96,9 +107,14 @@ impl Directory {
         let pairs = Pairs::new(finder.clone(), from.ends(), to.ends(), Some(most));
         let found: Vec<TracedPath> = pairs
             .flatten()
-            .map(|record| TracedPath {
-                nodes: trace(self, from.port, to.port, record.dlid()).unwrap_or_default(),
-                record,
+            .filter_map(|record| {
+                let chosen = finder.chosen(from.port, to.port);
+                let level = finder.level(from.port, to.port, record.p_key(), chosen);
+                Some(TracedPath {
+                    nodes: trace(self, from.port, to.port, record.dlid()).unwrap_or_default(),
+                    sl_reason: level.ok()?.1,
+                    record,
+                })
             })
             .collect();
         if !found.is_empty() {

@@ -4,11 +4,14 @@ use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, PathRecord, Rate, Record, SaStatus, Selector};
 
+use crate::sa::path_qos::Criteria;
+
 /// The components of a query that constrain the path. Fields of the global route header are
 /// answered as requested: within the subnet every path has any of them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(in crate::sa) struct PathConstraints {
-    pub(super) service_id: u64,
+    pub(super) service_id: Option<u64>,
+    pub(super) qos_class: Option<u16>,
     pub(super) raw_traffic: bool,
     pub(super) flow_label: u32,
     pub(super) hop_limit: u8,
@@ -57,11 +60,8 @@ impl PathConstraints {
             return Err(SaStatus::REQ_INVALID);
         }
         Ok(PathConstraints {
-            service_id: if service.is_empty() {
-                0
-            } else {
-                record.service_id()
-            },
+            service_id: (!service.is_empty()).then(|| record.service_id()),
+            qos_class: has(PathRecord::QOS_CLASS).then(|| record.qos_class()),
             raw_traffic: has(PathRecord::RAW_TRAFFIC) && record.raw_traffic(),
             flow_label: given(has(PathRecord::FLOW_LABEL), record.flow_label()),
             hop_limit: given(has(PathRecord::HOP_LIMIT), record.hop_limit()),
@@ -82,6 +82,15 @@ impl PathConstraints {
                 )
             }),
         })
+    }
+
+    /// The components that rules of a policy match.
+    pub(super) fn criteria(&self) -> Criteria {
+        Criteria {
+            service_id: self.service_id,
+            qos_class: self.qos_class,
+            p_key: self.p_key,
+        }
     }
 
     /// The largest accepted MTU on a path that takes up to `most`.

@@ -12,16 +12,18 @@ use std::sync::Arc;
 
 use rsm_ids::Lid;
 use rsm_mad::ids::Gid;
-use rsm_mad::wire::attr::PKey;
+use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::header::{Method, Status};
-use rsm_mad::wire::sa::{ComponentMask, PathRecord, SaStatus, Selector};
+use rsm_mad::wire::sa::{ComponentMask, PathRecord, Rate, SaStatus, Selector};
 
 use self::constraints::PathConstraints;
 use self::pairs::{Ends, Pairs};
 use super::answer::{Body, Wanted};
 use super::directory::Directory;
 use super::ends::EndIx;
+use super::path_qos::{Chosen, SlReason};
 use super::query::Asked;
+use crate::config::QosLevel;
 
 /// The answer to Get and GetTable of PathRecord.
 ///
@@ -147,6 +149,22 @@ pub enum NoPath {
         /// The requested service level.
         wanted: u8,
     },
+    /// The policy gives the query another service level.
+    #[error("the QoS policy gives these packets service level {given}, and not {wanted}")]
+    PolicyLevel {
+        /// The level's service level.
+        given: u8,
+        /// The requested one.
+        wanted: u8,
+    },
+    /// The policy's level for the query is for other partitions.
+    #[error("the QoS policy gives these packets a level for other partitions")]
+    PolicyPartition,
+    /// A port on the path drops packets with the path's service level.
+    #[error(
+        "ports on the path drop packets on service level {0}: section `qos` maps it to VL 15 there"
+    )]
+    Dropped(u8),
 }
 
 /// Finds paths that satisfy a query.
@@ -188,6 +206,8 @@ impl Finder {
         // The limits of a reversible path hold both ways.
         let back = directory.minima.between(to, from, slid);
         let limits = back.map_or(forth, |back| forth.meet(back));
+        let chosen = self.chosen(from, to);
+        let level = chosen.map(|chosen| chosen.level);
         if constraints.reversible && back.is_none() {
             return Err(NoPath::NoWay(slid));
         }
@@ -195,23 +215,25 @@ impl Finder {
             // A packet that never leaves its port is not on its way at all (IBA 15.2.5.16).
             0
         } else {
-            directory.plan.policy.ports.links.subnet_timeout
+            let subnet = directory.plan.policy.ports.links.subnet_timeout;
+            level.and_then(|level| level.packet_life).unwrap_or(subnet)
         };
-        let p_key = self.p_key(from, to)?;
-        let sl = match (directory.minima.level(from, to), constraints.sl) {
-            (Some(needed), Some(wanted)) if needed != wanted => {
-                return Err(NoPath::ServiceLevel { needed, wanted });
-            }
-            (Some(needed), _) => needed,
-            (None, wanted) => wanted.unwrap_or_else(|| directory.service_level(p_key)),
-        };
+        let p_key = self.p_key(from, to, level)?;
+        let (sl, _) = self.level(from, to, p_key, chosen)?;
+        let mtu = level.and_then(|level| level.mtu);
+        let mtu = mtu.map_or(limits.mtu(), |most| lesser(limits.mtu(), most, Mtu::code));
+        let rate = level.and_then(|level| level.rate);
+        let rate = rate.map_or(limits.rate(), |most| {
+            lesser(limits.rate(), most, Rate::tenth_gbps)
+        });
         let mut path = PathRecord::default();
         let (source, destination) = self.names;
         path.set_sgid(source.unwrap_or_else(|| directory.gid(from)))
             .set_dgid(destination.unwrap_or_else(|| directory.gid(to)))
             .set_slid(slid)
             .set_dlid(dlid)
-            .set_service_id(constraints.service_id)
+            .set_service_id(constraints.service_id.unwrap_or(0))
+            .set_qos_class(constraints.qos_class.unwrap_or(0))
             .set_raw_traffic(constraints.raw_traffic)
             .set_flow_label(constraints.flow_label)
             .set_hop_limit(constraints.hop_limit)
@@ -220,9 +242,9 @@ impl Finder {
             .set_p_key(p_key)
             .set_sl(sl)
             .set_mtu_selector(Selector::Exactly)
-            .set_mtu(constraints.mtu(limits.mtu()).ok_or(NoPath::Mtu)?)
+            .set_mtu(constraints.mtu(mtu).ok_or(NoPath::Mtu)?)
             .set_rate_selector(Selector::Exactly)
-            .set_rate(constraints.rate(limits.rate()).ok_or(NoPath::Rate)?)
+            .set_rate(constraints.rate(rate).ok_or(NoPath::Rate)?)
             .set_packet_life_time_selector(Selector::Exactly)
             .set_packet_life_time(
                 constraints
@@ -233,18 +255,78 @@ impl Finder {
         Ok(path)
     }
 
-    /// The partition of the path: the requested one, or the first that both ends are in. Raw
-    /// packets have none.
-    fn p_key(&self, from: EndIx, to: EndIx) -> Result<PKey, NoPath> {
+    /// The level that the policy gives the query.
+    fn chosen(&self, from: EndIx, to: EndIx) -> Option<Chosen<'_>> {
+        let criteria = self.constraints.criteria();
+        self.directory.level_of(from, to, &criteria)
+    }
+
+    /// The service level of a path in the partition `p_key`, and its origin: that which the routes
+    /// need, or the requested one, or that of the policy's level, or that of the partition.
+    fn level(
+        &self,
+        from: EndIx,
+        to: EndIx,
+        p_key: PKey,
+        chosen: Option<Chosen<'_>>,
+    ) -> Result<(u8, SlReason), NoPath> {
+        let directory = &self.directory;
+        let dropped = directory.dropped(from, to);
+        let needed = directory.minima.level(from, to);
+        let (sl, reason) = match (needed, self.constraints.sl, chosen) {
+            (Some(needed), Some(wanted), _) if needed != wanted => {
+                return Err(NoPath::ServiceLevel { needed, wanted });
+            }
+            (Some(needed), ..) => (needed, SlReason::Engine),
+            (None, Some(wanted), Some(chosen)) if chosen.level.sl != wanted => {
+                let given = chosen.level.sl;
+                return Err(NoPath::PolicyLevel { given, wanted });
+            }
+            (None, Some(wanted), _) => (wanted, SlReason::Requested),
+            (None, None, Some(chosen)) => (chosen.level.sl, chosen.reason()),
+            (None, None, None) if p_key == PKey::INVALID => {
+                (dropped.trailing_ones() as u8, SlReason::Lowest)
+            }
+            (None, None, None) => (directory.service_level(p_key), SlReason::Partition(p_key)),
+        };
+        // The lowest of none is beyond the sixteen.
+        match dropped.checked_shr(sl.into()) {
+            Some(rest) if rest & 1 == 0 => Ok((sl, reason)),
+            _ => Err(NoPath::Dropped(sl)),
+        }
+    }
+
+    /// The partition of the path: the requested one, or the first that both ends are in and that
+    /// the policy's level permits. Raw packets have none.
+    fn p_key(&self, from: EndIx, to: EndIx, level: Option<&QosLevel>) -> Result<PKey, NoPath> {
         let mut common = self.directory.common_p_keys(from, to);
+        let permitted = level
+            .map(|level| &level.p_keys)
+            .filter(|keys| !keys.is_empty());
+        let permits =
+            |key: PKey| permitted.is_none_or(|permitted| permitted.contains(key.base().into()));
         match self.constraints.p_key {
             _ if self.constraints.raw_traffic => common
                 .next()
                 .map(|_| PKey::INVALID)
                 .ok_or(NoPath::NoPartition),
-            None => common.next().ok_or(NoPath::NoPartition),
-            Some(wanted) if common.any(|key| key.base() == wanted.base()) => Ok(wanted),
+            None => {
+                let first = common.next().ok_or(NoPath::NoPartition)?;
+                let mut all = std::iter::once(first).chain(common);
+                all.find(|&key| permits(key)).ok_or(NoPath::PolicyPartition)
+            }
+            Some(wanted) if common.any(|key| key.base() == wanted.base()) => {
+                match permits(wanted) {
+                    true => Ok(wanted),
+                    false => Err(NoPath::PolicyPartition),
+                }
+            }
             Some(wanted) => Err(NoPath::NotInPartition(wanted)),
         }
     }
+}
+
+/// The one of both with the lower key.
+fn lesser<T: Copy, K: Ord>(one: T, other: T, key: impl Fn(T) -> K) -> T {
+    if key(other) < key(one) { other } else { one }
 }

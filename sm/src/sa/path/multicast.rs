@@ -76,7 +76,7 @@ fn path(
         return None;
     }
     let mut path = PathRecord::default();
-    path.set_service_id(constraints.service_id)
+    path.set_service_id(constraints.service_id.unwrap_or(0))
         .set_sgid(if has(PathRecord::SGID) {
             record.sgid()
         } else {

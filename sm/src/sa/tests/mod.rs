@@ -6,6 +6,7 @@ mod isolation;
 mod methods;
 mod multicast;
 mod paths;
+mod qos;
 mod records;
 mod searching;
 mod services;

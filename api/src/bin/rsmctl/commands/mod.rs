@@ -22,6 +22,7 @@ mod nodes;
 mod partitions;
 mod path;
 mod ports;
+mod qos;
 mod quality;
 mod route;
 mod sa;
@@ -94,6 +95,8 @@ questions! {
     Route(route::RouteArguments);
     /// The paths that the SA answers to a host's query
     Path(path::PathArguments);
+    /// Quality of service: tables of ports, and rules for the service levels of paths
+    Qos(qos::QosArguments);
     /// Partitions, or the members of one
     Partitions(partitions::PartitionsArguments);
     /// Multicast groups, or the members and the tree of one

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::output::printable;
 use crate::session::Session;
 use crate::table::Rows;
-use crate::text::{hex, nanoseconds, p_key};
+use crate::text::{hex, nanoseconds, number, p_key};
 
 /// The paths that the SA answers to a host's query
 #[derive(Debug, Args)]
@@ -28,6 +28,12 @@ pub(crate) struct PathArguments {
     /// Only paths with this service level
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=15))]
     sl: Option<u32>,
+    /// The ServiceID that the host asks for, for rules of the QoS policy
+    #[arg(long, value_name = "ID", value_parser = number)]
+    service_id: Option<u64>,
+    /// The QoSClass that the host asks for, likewise
+    #[arg(long, value_name = "CLASS", value_parser = clap::value_parser!(u32).range(0..=0xfff))]
+    qos_class: Option<u32>,
     /// At most N paths; all, up to 127, if not given
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PATHS)))]
     paths: Option<u32>,
@@ -40,6 +46,8 @@ pub(crate) async fn run(arguments: PathArguments, session: &mut Session) -> Resu
         p_key: arguments.pkey.unwrap_or_default().into(),
         service_level: arguments.sl,
         max_paths: arguments.paths.unwrap_or_default(),
+        service_id: arguments.service_id,
+        qos_class: arguments.qos_class,
     };
     let answer = session.sa().resolve_path(request).await?;
     let paths = answer.into_inner().paths.unwrap_or_default();
@@ -78,6 +86,7 @@ fn summary(path: &v1::Path) -> Rows {
             life_time(path.packet_life_time),
         ),
     );
+    row("Why this SL", printable(&path.service_level_reason));
     let back = if path.reversible {
         "reversible"
     } else {

@@ -85,16 +85,6 @@ pub(super) const TOPICS: &[Topic] = &[
     },
     Topic::NotAvailable(
         Missing {
-            lost: "rsm picks SLs by partitions and the engine only, not by rules for services and ports",
-            instead: "keep OpenSM where such rules matter",
-        },
-        Keys {
-            asking: &[("qos_policy_file", &["/opensm/qos-policy.conf"])],
-            tuning: &[],
-        },
-    ),
-    Topic::NotAvailable(
-        Missing {
             lost: "rsm sends no congestion control attributes, and devices keep what they hold",
             instead: "set congestion control by another tool",
         },

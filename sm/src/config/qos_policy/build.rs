@@ -1,0 +1,483 @@
+//! From sections to a policy.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rsm_ids::PortNum;
+use rsm_mad::wire::sa::Rate;
+
+use super::super::opensm::number;
+use super::super::partitions::report::{Report, quoted};
+use super::super::partitions::value::{mtu, rate};
+use super::lines::{Block, Entry, Part};
+use super::model::{GroupKind, MatchRule, PortGroup, QosLevel, QosPolicy};
+use super::ranges::Ranges;
+use super::ulp;
+
+/// The name of the level of queries that match no rule.
+const DEFAULT_LEVEL: &str = "DEFAULT";
+
+/// The most rules, and the most groups and levels: a query is compared with all rules.
+pub(super) const MOST: usize = 1024;
+
+/// The highest P_Key without the membership bit.
+const P_KEY_BASE: u64 = 0x7fff;
+
+/// The policy so far.
+pub(super) struct Builder<'a, 'b> {
+    pub(super) report: &'a mut Report<'b>,
+    text: &'a str,
+    pub(super) policy: QosPolicy,
+    /// The level of queries that match no rule, by the rules for services.
+    pub(super) simple_default: Option<u8>,
+    /// Rules for services, which come after all others.
+    pub(super) services: Vec<MatchRule>,
+    /// Index of the level that stands for an SL in rules for services.
+    simple_levels: BTreeMap<u8, usize>,
+}
+
+/// The policy that `blocks` define.
+pub(super) fn build(
+    file: &Path,
+    text: &str,
+    blocks: &[Block<'_>],
+    report: &mut Report<'_>,
+) -> QosPolicy {
+    let mut builder = Builder {
+        report,
+        text,
+        policy: QosPolicy {
+            file: file.to_owned(),
+            groups: Vec::new(),
+            levels: Vec::new(),
+            rules: Vec::new(),
+            default_level: 0,
+        },
+        simple_default: None,
+        services: Vec::new(),
+        simple_levels: BTreeMap::new(),
+    };
+    let of = |keyword: &'static str| blocks.iter().filter(move |one| one.keyword.text == keyword);
+    for block in of("port-groups").flat_map(|block| &block.blocks) {
+        builder.port_group(block);
+    }
+    for block in of("qos-levels").flat_map(|block| &block.blocks) {
+        builder.level(block);
+    }
+    for block in of("qos-setup") {
+        builder.setup(block);
+    }
+    // Groups and levels can be defined behind the rules that name them.
+    for block in of("qos-match-rules").flat_map(|block| &block.blocks) {
+        builder.rule(block);
+    }
+    for entry in of("qos-ulps").flat_map(|block| &block.entries) {
+        ulp::rule(&mut builder, entry);
+    }
+    builder.finish()
+}
+
+impl Builder<'_, '_> {
+    fn finish(mut self) -> QosPolicy {
+        self.policy.rules.append(&mut self.services);
+        let named = |level: &QosLevel| level.name.eq_ignore_ascii_case(DEFAULT_LEVEL);
+        let default = self.policy.levels.iter().position(named);
+        match (default, self.simple_default) {
+            (Some(level), _) => self.policy.default_level = level,
+            (None, Some(sl)) => self.policy.default_level = self.simple_level(sl),
+            (None, None) => {
+                let end = self.text.trim_end().len();
+                self.report.error(
+                    end,
+                    "no level for queries that match no rule",
+                    "expected a `qos-level` with the name DEFAULT, or `default : SL` in `qos-ulps`",
+                );
+            }
+        }
+        let counts = [
+            ("rules", self.policy.rules.len()),
+            ("groups of ports", self.policy.groups.len()),
+            ("levels", self.policy.levels.len()),
+        ];
+        for (name, count) in counts.into_iter().filter(|&(_, count)| count > MOST) {
+            let expected = format!("expected {MOST} at most");
+            self.report.error(0, format!("{count} {name}"), expected);
+        }
+        let open = self.policy.rules.iter().position(MatchRule::is_open);
+        let hidden = open.and_then(|open| self.policy.rules.get(open + 1));
+        if let Some(rule) = hidden {
+            let offset = self.line_start(rule.line);
+            self.report.warning(
+                offset,
+                "an earlier rule has no criteria, and matches every query",
+                "this rule and those after it have no effect",
+            );
+        }
+        self.policy
+    }
+
+    /// The level that stands for an SL in rules for services, by OpenSM's name for it.
+    pub(super) fn simple_level(&mut self, sl: u8) -> usize {
+        let levels = &mut self.policy.levels;
+        *self.simple_levels.entry(sl).or_insert_with(|| {
+            levels.push(QosLevel {
+                line: 0,
+                name: format!("SimpleQoSLevel_SL{sl}"),
+                description: String::new(),
+                sl,
+                mtu: None,
+                rate: None,
+                packet_life: None,
+                path_bits: Ranges::default(),
+                p_keys: Ranges::default(),
+            });
+            levels.len() - 1
+        })
+    }
+
+    /// The line of a byte, from 1.
+    pub(super) fn line(&self, offset: usize) -> usize {
+        self.text.as_bytes()[..offset]
+            .iter()
+            .filter(|&&byte| byte == b'\n')
+            .count()
+            + 1
+    }
+
+    fn line_start(&self, line: usize) -> usize {
+        let mut starts = self.text.match_indices('\n').map(|(at, _)| at + 1);
+        line.checked_sub(2)
+            .and_then(|skipped| starts.nth(skipped))
+            .unwrap_or(0)
+    }
+
+    fn port_group(&mut self, block: &Block<'_>) {
+        let mut group = PortGroup {
+            line: self.line(block.keyword.offset),
+            ..PortGroup::default()
+        };
+        let mut once = Once::default();
+        for entry in &block.entries {
+            let value = entry.value;
+            match entry.key.text {
+                "name" if once.first(self, entry) => group.name = self.text_of(entry),
+                "use" if once.first(self, entry) => group.description = value.plain(),
+                "port-guid" => group.guids = group.guids.with(self.ranges(value, u64::MAX, GUIDS)),
+                "pkey" => group.p_keys = group.p_keys.with(self.p_keys(value)),
+                "port-name" => {
+                    for item in value.items() {
+                        group.ports.extend(self.port_name(item));
+                    }
+                }
+                "partition" => {
+                    let names = value.items().into_iter().map(Part::plain);
+                    group
+                        .partitions
+                        .extend(names.filter(|name| !name.is_empty()));
+                }
+                "node-type" => {
+                    for item in value.items() {
+                        group.kinds.extend(self.kinds(item));
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.needs(block, &once, "name");
+        let same = |other: &&PortGroup| other.name.eq_ignore_ascii_case(&group.name);
+        if let Some(other) = self.policy.groups.iter().find(same) {
+            let (found, expected) = second(&group.name, other.line);
+            self.report.error(block.keyword.offset, found, expected);
+        }
+        self.policy.groups.push(group);
+    }
+
+    /// A port by the description of its node and its number, `host-1 HCA-1/P1`.
+    fn port_name(&mut self, item: Part<'_>) -> Option<(String, PortNum)> {
+        let plain = item.plain();
+        let named = plain.rsplit_once('/').and_then(|(node, port)| {
+            let digits = port.strip_prefix(['P', 'p'])?;
+            let port = number(digits).filter(|port| (1..=254).contains(port))?;
+            (!node.is_empty()).then(|| (node.to_owned(), PortNum(port as u8)))
+        });
+        if named.is_none() {
+            self.report.error(
+                item.offset,
+                quoted(item.text),
+                "expected a description, a slash, P and the number of a port, such as `node-1 HCA-1/P1`",
+            );
+        }
+        named
+    }
+
+    fn kinds(&mut self, item: Part<'_>) -> &'static [GroupKind] {
+        let word = GroupKind::WORDS
+            .iter()
+            .find(|(word, _)| word.eq_ignore_ascii_case(item.text));
+        let Some((_, kinds)) = word else {
+            let words = GroupKind::WORDS.map(|(word, _)| word).join(", ");
+            let expected = format!("expected one of {words}");
+            self.report.error(item.offset, quoted(item.text), expected);
+            return &[];
+        };
+        kinds
+    }
+
+    fn level(&mut self, block: &Block<'_>) {
+        let mut level = QosLevel {
+            line: self.line(block.keyword.offset),
+            name: String::new(),
+            description: String::new(),
+            sl: 0,
+            mtu: None,
+            rate: None,
+            packet_life: None,
+            path_bits: Ranges::default(),
+            p_keys: Ranges::default(),
+        };
+        let mut once = Once::default();
+        for entry in &block.entries {
+            let value = entry.value;
+            match entry.key.text {
+                "path-bits" => {
+                    let bits = self.ranges(value, 127, "expected numbers or ranges up to 127");
+                    level.path_bits = level.path_bits.with(bits);
+                }
+                "pkey" => level.p_keys = level.p_keys.with(self.p_keys(value)),
+                _ if !once.first(self, entry) => {}
+                "name" => level.name = self.text_of(entry),
+                "use" => level.description = value.plain(),
+                "sl" => level.sl = self.sl(value).unwrap_or(0),
+                "mtu-limit" => level.mtu = self.value(value, mtu(value.text), MTUS),
+                "rate-limit" => {
+                    level.rate = self.value(value, rate(value.text).map(Rate), RATES);
+                }
+                "packet-life" => {
+                    let life = number(value.text).filter(|&life| life < 64);
+                    let life = life.map(|life| life as u8);
+                    level.packet_life = self.value(value, life, "expected 0 to 63");
+                }
+                _ => {}
+            }
+        }
+        for key in ["name", "sl"] {
+            self.needs(block, &once, key);
+        }
+        if !level.path_bits.is_empty() {
+            self.report.warning(
+                block.keyword.offset,
+                format!("`path-bits` of {}", quoted(&level.name)),
+                "they choose no LIDs of paths, neither here nor with OpenSM",
+            );
+        }
+        let same = |other: &&QosLevel| other.name.eq_ignore_ascii_case(&level.name);
+        if let Some(other) = self.policy.levels.iter().find(same) {
+            let (found, expected) = second(&level.name, other.line);
+            self.report.error(block.keyword.offset, found, expected);
+        }
+        self.policy.levels.push(level);
+    }
+
+    fn rule(&mut self, block: &Block<'_>) {
+        let mut rule = MatchRule {
+            line: self.line(block.keyword.offset),
+            description: String::new(),
+            sources: Vec::new(),
+            destinations: Vec::new(),
+            qos_classes: Ranges::default(),
+            service_ids: Ranges::default(),
+            p_keys: Ranges::default(),
+            level: 0,
+        };
+        let mut once = Once::default();
+        for entry in &block.entries {
+            let value = entry.value;
+            match entry.key.text {
+                "use" if once.first(self, entry) => rule.description = value.plain(),
+                "qos-level-name" if once.first(self, entry) => {
+                    rule.level = self.level_named(value).unwrap_or(0);
+                }
+                "source" => rule.sources.extend(self.groups_named(value)),
+                "destination" => rule.destinations.extend(self.groups_named(value)),
+                "qos-class" => {
+                    let expected = "expected numbers or ranges up to 0xfff, such as 7-9,11";
+                    rule.qos_classes = rule.qos_classes.with(self.ranges(value, 0xfff, expected));
+                }
+                "service-id" => {
+                    let ids = self.ranges(value, u64::MAX, SERVICE_IDS);
+                    rule.service_ids = rule.service_ids.with(ids);
+                }
+                "pkey" => rule.p_keys = rule.p_keys.with(self.p_keys(value)),
+                _ => {}
+            }
+        }
+        self.needs(block, &once, "qos-level-name");
+        self.policy.rules.push(rule);
+    }
+
+    fn level_named(&mut self, value: Part<'_>) -> Option<usize> {
+        let name = value.plain();
+        let named = |level: &QosLevel| level.name.eq_ignore_ascii_case(&name);
+        let level = self.policy.levels.iter().position(named);
+        self.value(value, level, "expected the name of a `qos-level`")
+    }
+
+    fn groups_named(&mut self, value: Part<'_>) -> Vec<usize> {
+        let mut groups = Vec::new();
+        for item in value.items() {
+            let name = item.plain();
+            let named = |group: &PortGroup| group.name.eq_ignore_ascii_case(&name);
+            let group = self.policy.groups.iter().position(named);
+            groups.extend(self.value(item, group, "expected the name of a `port-group`"));
+        }
+        groups
+    }
+
+    /// Reads the tables that no manager takes from here.
+    fn setup(&mut self, block: &Block<'_>) {
+        for scope in block.blocks.iter().flat_map(|tables| &tables.blocks) {
+            for entry in &scope.entries {
+                self.setup_entry(entry);
+            }
+        }
+        self.report.warning(
+            block.keyword.offset,
+            "`qos-setup` has no effect, neither here nor with OpenSM",
+            "the keys `sl2vl`, `vlarb_high`, `vlarb_low` and `high_limit` of section `qos` set tables",
+        );
+    }
+
+    fn setup_entry(&mut self, entry: &Entry<'_>) {
+        let value = entry.value;
+        let below = |text: &str, most: u64| number(text).is_some_and(|number| number <= most);
+        let items = value.items();
+        let is_valid = match entry.key.text {
+            "sl2vl-table" => items.len() == 16 && items.iter().all(|vl| below(vl.text, 15)),
+            "vl-high-limit" => below(value.text, 255),
+            "vlarb-high" | "vlarb-low" => items.iter().all(|item| {
+                let pair = item.text.split_once(':');
+                pair.is_some_and(|(vl, weight)| below(vl.trim(), 15) && below(weight.trim(), 255))
+            }),
+            "from" | "to" if value.text != "*" => {
+                self.ranges(
+                    value,
+                    127,
+                    "expected `*`, or numbers or ranges of ports up to 127",
+                );
+                true
+            }
+            _ => true,
+        };
+        if !is_valid {
+            let expected = match entry.key.text {
+                "sl2vl-table" => "expected 16 VLs, 0 to 15, with commas between them",
+                "vl-high-limit" => "expected 0 to 255",
+                _ => "expected pairs of a VL, 0 to 15, and a weight, 0 to 255, such as 0:255,1:127",
+            };
+            self.report
+                .error(value.offset, quoted(value.text), expected);
+        }
+    }
+
+    fn text_of(&mut self, entry: &Entry<'_>) -> String {
+        let text = entry.value.plain();
+        if text.is_empty() {
+            let found = format!("`{}` without a value", entry.key.text);
+            self.report
+                .error(entry.value.offset, found, "expected a name");
+        }
+        text
+    }
+
+    /// `read`, the value that `part` stands for; `None` is an error.
+    fn value<T>(&mut self, part: Part<'_>, read: Option<T>, expected: &str) -> Option<T> {
+        if read.is_none() {
+            self.report.error(part.offset, quoted(part.text), expected);
+        }
+        read
+    }
+
+    pub(super) fn sl(&mut self, part: Part<'_>) -> Option<u8> {
+        let sl = number(part.text).filter(|&sl| sl < 16);
+        self.value(
+            part,
+            sl.map(|sl| sl as u8),
+            "expected a service level, 0 to 15",
+        )
+    }
+
+    pub(super) fn p_keys(&mut self, part: Part<'_>) -> Ranges {
+        let expected = "expected P_Keys or ranges of them, such as 0x0f00-0x0fff";
+        let keys = self.pairs(part, 0xffff, expected);
+        let base = |key: u64| key & P_KEY_BASE;
+        let keys = keys.into_iter().map(|(a, b)| ordered(base(a), base(b)));
+        Ranges::of(keys.collect())
+    }
+
+    /// Numbers and ranges of numbers, with commas between them.
+    pub(super) fn ranges(&mut self, part: Part<'_>, most: u64, expected: &str) -> Ranges {
+        let pairs = self.pairs(part, most, expected);
+        Ranges::of(pairs.into_iter().map(|(a, b)| ordered(a, b)).collect())
+    }
+
+    fn pairs(&mut self, part: Part<'_>, most: u64, expected: &str) -> Vec<(u64, u64)> {
+        let mut pairs = Vec::new();
+        for item in part.items() {
+            let (first, last) = item.text.split_once('-').unwrap_or((item.text, item.text));
+            let end = |text: &str| number(text.trim()).filter(|&number| number <= most);
+            let pair = end(first).zip(end(last));
+            pairs.extend(self.value(item, pair, expected));
+        }
+        pairs
+    }
+
+    /// An error where a block has no entry of this key.
+    fn needs(&mut self, block: &Block<'_>, once: &Once<'_>, key: &str) {
+        if !once.seen.iter().any(|&(seen, _)| seen == key) {
+            let found = format!("`{}` without `{key}`", block.keyword.text);
+            self.report
+                .error(block.keyword.offset, found, format!("expected `{key}: …`"));
+        }
+    }
+}
+
+pub(super) const GUIDS: &str = "expected port GUIDs or ranges of them, such as 0x1000-0x10ff";
+pub(super) const SERVICE_IDS: &str =
+    "expected service IDs or ranges of them, such as 0x10000-0x1ffff";
+const MTUS: &str = "expected the code of an MTU, 1 to 5, or its bytes, 256 to 4096";
+const RATES: &str = "expected the code of a rate, 2 to 24, or Gb/s such as 100G";
+
+/// The keys of a block that it may have once, as far as it has them.
+#[derive(Default)]
+struct Once<'a> {
+    /// With their places.
+    seen: Vec<(&'a str, usize)>,
+}
+
+impl<'a> Once<'a> {
+    /// Whether the block has the key of `entry` for the first time; a second time is an error.
+    fn first(&mut self, builder: &mut Builder<'_, '_>, entry: &Entry<'a>) -> bool {
+        let key = entry.key;
+        let before = self.seen.iter().find(|&&(seen, _)| seen == key.text);
+        if let Some(&(_, offset)) = before {
+            let line = builder.line(offset);
+            let (found, expected) = (format!("a second `{}`", key.text), at_once(line));
+            builder.report.error(key.offset, found, expected);
+            return false;
+        }
+        self.seen.push((key.text, key.offset));
+        true
+    }
+}
+
+fn second(name: &str, line: usize) -> (String, String) {
+    (format!("a second {}", quoted(name)), at_once(line))
+}
+
+fn at_once(line: usize) -> String {
+    format!("expected one only: the first is in line {line}")
+}
+
+fn ordered(a: u64, b: u64) -> (u64, u64) {
+    (a.min(b), a.max(b))
+}

@@ -1,0 +1,110 @@
+//! OpenSM's `qos-policy.conf`: service levels and other limits of paths, by rules about queries.
+//!
+//! Sections of the full policy (`port-groups`, `qos-levels`, `qos-match-rules`; `qos-setup` is read
+//! and has no effect, as with OpenSM), and the simplified policy (`qos-ulps`), whose rules come
+//! after all others. A line is a keyword that begins or ends a section, or `KEY : VALUE`; `#` begins
+//! a comment. Where OpenSM takes the first of two definitions of one name, or the last, there is an
+//! error here; with one error nothing of the file is used.
+
+mod build;
+mod lines;
+mod model;
+mod ranges;
+#[cfg(test)]
+mod tests;
+mod ulp;
+
+use std::path::Path;
+
+pub use self::model::{GroupKind, MatchRule, PortGroup, QosLevel, QosPolicy};
+pub use self::ranges::Ranges;
+use super::finding::{ConfigFinding, ConfigSeverity, any_error};
+use super::load::{ConfigError, is_missing, read_text};
+use super::partitions::report::{Report, quoted};
+use super::{Partitions, QosConfig};
+
+/// Reads `text`, which `file` holds. The policy is of use only if no finding is an error.
+pub fn parse_qos_policy(file: &Path, text: &str) -> (QosPolicy, Vec<ConfigFinding>) {
+    let mut report = Report::new(file, text);
+    let blocks = lines::blocks(text, &mut report);
+    let policy = build::build(file, text, &blocks, &mut report);
+    (policy, report.finish())
+}
+
+impl QosPolicy {
+    /// A warning for each P_Key and each partition that the policy names and `partitions` does not
+    /// define: nothing matches it until one does.
+    pub fn strangers(&self, partitions: &Partitions) -> Vec<ConfigFinding> {
+        let finding = |line: usize, found: String| ConfigFinding {
+            file: self.file.clone(),
+            line,
+            column: 1,
+            severity: ConfigSeverity::Warning,
+            found,
+            expected: "no path matches it: define the partition, or delete it here".to_owned(),
+        };
+        let defines = |(first, last): &(u64, u64)| {
+            let mut keys = partitions
+                .list
+                .iter()
+                .map(|one| u64::from(one.p_key.base()));
+            keys.any(|key| (*first..=*last).contains(&key))
+        };
+        let of_rules = self.rules.iter().map(|rule| (rule.line, &rule.p_keys));
+        let of_levels = self.levels.iter().map(|level| (level.line, &level.p_keys));
+        let of_groups = self.groups.iter().map(|group| (group.line, &group.p_keys));
+        let lists = of_groups.chain(of_levels).chain(of_rules);
+        let unknown = lists.flat_map(|(line, keys)| {
+            let unknown = keys.iter().filter(|range| !defines(range));
+            unknown.map(move |range| (line, Ranges::of(vec![range])))
+        });
+        let mut findings: Vec<_> = unknown
+            .map(|(line, keys)| finding(line, format!("no partition has a P_Key of {keys}")))
+            .collect();
+        let has_name = |name: &str| partitions.list.iter().any(|one| one.name == name);
+        for group in &self.groups {
+            let unknown = group.partitions.iter().filter(|name| !has_name(name));
+            findings.extend(unknown.map(|name| {
+                finding(
+                    group.line,
+                    format!("there is no partition {}", quoted(name)),
+                )
+            }));
+        }
+        findings.sort_by_key(|finding| finding.line);
+        findings
+    }
+}
+
+/// Reads the file that `config` names; `None` without one, and while quality of service is off.
+///
+/// # Errors
+///
+/// If the file cannot be read, or has any error.
+pub fn load_qos_policy(
+    config: &QosConfig,
+) -> Result<(Option<QosPolicy>, Vec<ConfigFinding>), ConfigError> {
+    let Some(file) = config.policy_file.as_ref().filter(|_| config.enabled) else {
+        return Ok((None, Vec::new()));
+    };
+    let text = match read_text(file) {
+        Err(error) if config.policy_may_be_missing && is_missing(&error) => {
+            let finding = ConfigFinding {
+                file: file.clone(),
+                line: 1,
+                column: 1,
+                severity: ConfigSeverity::Note,
+                found: "there is no such file".to_owned(),
+                expected: "paths have the service levels of partitions and of the engine"
+                    .to_owned(),
+            };
+            return Ok((None, vec![finding]));
+        }
+        text => text?,
+    };
+    let (policy, findings) = parse_qos_policy(file, &text);
+    if any_error(&findings) {
+        return Err(ConfigError::Invalid { findings });
+    }
+    Ok((Some(policy), findings))
+}

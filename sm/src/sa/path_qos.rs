@@ -1,0 +1,318 @@
+//! Quality of service of paths: the level that the operator's policy gives a query, and the service
+//! levels that ports on a path drop.
+
+use std::sync::Arc;
+
+use rsm_mad::wire::attr::{NodeType, PKey};
+use rsm_routing::lanes::DROP;
+
+use super::directory::Directory;
+use super::ends::{EndIx, EndPort};
+use super::partitions::Memberships;
+use crate::config::{GroupKind, MatchRule, PortGroup, QosLevel, QosPolicy, Ranges};
+use crate::fabric::Fabric;
+use crate::plan::Plan;
+use crate::plan::policy::Policy;
+use crate::qos::{PortClass, Qos};
+
+/// The components of a query that rules of a policy match, as far as it has them.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Criteria {
+    pub(super) service_id: Option<u64>,
+    pub(super) qos_class: Option<u16>,
+    pub(super) p_key: Option<PKey>,
+}
+
+/// The origin of a path's service level.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SlReason {
+    /// The query asks for it.
+    Requested,
+    /// The routes need it.
+    Engine,
+    /// A rule of the policy, by its index.
+    Rule(usize),
+    /// The policy's level for queries that match no rule.
+    DefaultLevel,
+    /// The partition of the path.
+    Partition(PKey),
+    /// The lowest that no port on the path drops, for raw packets, which are in no partition.
+    Lowest,
+}
+
+/// The level of a query, and the rule that it matches.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chosen<'a> {
+    pub(super) level: &'a QosLevel,
+    /// `None`: it matches none.
+    pub(super) rule: Option<usize>,
+}
+
+impl Chosen<'_> {
+    pub(super) fn reason(&self) -> SlReason {
+        self.rule.map_or(SlReason::DefaultLevel, SlReason::Rule)
+    }
+}
+
+/// The operator's decisions about paths in one snapshot.
+#[derive(Debug)]
+pub(super) struct PathQos {
+    rules: Option<Rules>,
+    /// By class of ports, in the order of [`PortClass::ALL`]: a bit for each SL that they drop.
+    dropped: [u16; PortClass::ALL.len()],
+}
+
+#[derive(Debug)]
+struct Rules {
+    policy: Arc<QosPolicy>,
+    /// By group: its ports. Empty for groups of no rule.
+    groups: Vec<EndSet>,
+}
+
+/// A set of end ports.
+#[derive(Clone, Default, Debug)]
+struct EndSet(Vec<u64>);
+
+impl EndSet {
+    fn of(ends: usize, has: impl Fn(usize) -> bool) -> EndSet {
+        let mut words = vec![0_u64; ends.div_ceil(64)];
+        for end in (0..ends).filter(|&end| has(end)) {
+            words[end / 64] |= 1 << (end % 64);
+        }
+        EndSet(words)
+    }
+
+    fn len(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    fn contains(&self, EndIx(end): EndIx) -> bool {
+        let word = self.0.get(end as usize / 64);
+        word.is_some_and(|word| word >> (end % 64) & 1 == 1)
+    }
+}
+
+impl PathQos {
+    /// For the policy of `plan`; `None` if it says nothing about paths.
+    pub(super) fn of(
+        fabric: &Fabric,
+        plan: &Plan,
+        ends: &[EndPort],
+        memberships: &Memberships,
+    ) -> Option<PathQos> {
+        let policy = &plan.policy;
+        if policy.qos.is_none() && policy.qos_policy.is_none() {
+            return None;
+        }
+        let groups = |rules: &Arc<QosPolicy>| Rules {
+            policy: rules.clone(),
+            groups: groups(rules, policy, fabric, ends, memberships),
+        };
+        let dropped = |class: PortClass| policy.qos.as_deref().map_or(0, |qos| dropped(qos, class));
+        Some(PathQos {
+            rules: policy.qos_policy.as_ref().map(groups),
+            dropped: PortClass::ALL.map(dropped),
+        })
+    }
+
+    /// The level of a query for a path from one port to another; `None` without a policy.
+    pub(super) fn choose(&self, from: EndIx, to: EndIx, criteria: &Criteria) -> Option<Chosen<'_>> {
+        let rules = self.rules.as_ref()?;
+        let policy = &rules.policy;
+        let mut all = policy.rules.iter();
+        let rule = all.position(|rule| rules.matches(rule, from, to, criteria));
+        let level = match rule {
+            Some(rule) => policy.level_of(&policy.rules[rule]),
+            None => policy.default_level(),
+        };
+        Some(Chosen { level, rule })
+    }
+}
+
+impl Rules {
+    fn matches(&self, rule: &MatchRule, from: EndIx, to: EndIx, criteria: &Criteria) -> bool {
+        let in_one = |groups: &[usize], end| {
+            groups.is_empty() || groups.iter().any(|&group| self.groups[group].contains(end))
+        };
+        // A query without the component matches no list of its values.
+        let has = |list: &Ranges, value: Option<u64>| {
+            list.is_empty() || value.is_some_and(|value| list.contains(value))
+        };
+        has(&rule.service_ids, criteria.service_id)
+            && has(&rule.qos_classes, criteria.qos_class.map(u64::from))
+            && has(&rule.p_keys, criteria.p_key.map(|key| key.base().into()))
+            && in_one(&rule.sources, from)
+            && in_one(&rule.destinations, to)
+    }
+}
+
+/// A bit for each SL that ports of a class drop.
+fn dropped(qos: &Qos, class: PortClass) -> u16 {
+    let lanes = qos.set(class).sl2vl.iter().enumerate();
+    let dropped = lanes.filter(|&(_, &vl)| vl == DROP);
+    dropped.fold(0, |mask, (sl, _)| mask | 1 << sl)
+}
+
+fn groups(
+    rules: &QosPolicy,
+    policy: &Policy,
+    fabric: &Fabric,
+    ends: &[EndPort],
+    memberships: &Memberships,
+) -> Vec<EndSet> {
+    let named = rules
+        .rules
+        .iter()
+        .flat_map(|rule| [&rule.sources, &rule.destinations]);
+    let named: std::collections::BTreeSet<usize> = named.flatten().copied().collect();
+    let set = |(at, group): (usize, &PortGroup)| {
+        if !named.contains(&at) {
+            return EndSet::default();
+        }
+        let p_keys = p_keys(group, policy);
+        EndSet::of(ends.len(), |end| {
+            let ix = EndIx(end as u32);
+            has_port(group, fabric, &ends[end])
+                || (!p_keys.is_empty() && {
+                    let mut keys = memberships.table(ix).iter().filter(|key| key.is_valid());
+                    keys.any(|key| p_keys.contains(key.base().into()))
+                })
+        })
+    };
+    rules.groups.iter().enumerate().map(set).collect()
+}
+
+/// The P_Keys, without the membership bit, whose members a group has.
+fn p_keys(group: &PortGroup, policy: &Policy) -> Ranges {
+    let list = policy.partitions.list.iter();
+    let named = list.filter(|partition| group.partitions.contains(&partition.name));
+    let named = named.map(|partition| {
+        let key = u64::from(partition.p_key.base());
+        (key, key)
+    });
+    group.p_keys.clone().with(Ranges::of(named.collect()))
+}
+
+/// Whether a group has a port by its GUID, its name or the kind of its node.
+fn has_port(group: &PortGroup, fabric: &Fabric, end: &EndPort) -> bool {
+    let node = fabric.node(end.at.node);
+    let is_own = || {
+        let own = fabric.local;
+        own.is_some_and(|own| fabric.port(own).guid == end.guid)
+    };
+    group.guids.contains(end.guid.0)
+        || group.kinds.iter().any(|kind| match kind {
+            GroupKind::ChannelAdapter => node.kind() == NodeType::Ca,
+            GroupKind::Switch => node.kind() == NodeType::Switch,
+            GroupKind::Router => node.kind() == NodeType::Router,
+            GroupKind::Own => is_own(),
+        })
+        || (!group.ports.is_empty() && {
+            // A name of any port of a switch stands for the switch.
+            let ports = group
+                .ports
+                .range((node.description.clone(), rsm_ids::PortNum::ZERO)..);
+            let mut named = ports.take_while(|(name, _)| *name == node.description);
+            let exists = |port: rsm_ids::PortNum| port.index() < node.ports.len();
+            named.any(|&(_, port)| match node.is_switch() {
+                true => exists(port),
+                false => port == end.at.port,
+            })
+        })
+}
+
+impl Directory {
+    /// How many end ports are in a group of the policy, by its index; 0 for a group of no rule.
+    pub fn ports_in_group(&self, group: usize) -> usize {
+        let rules = self.qos.as_ref().and_then(|qos| qos.rules.as_ref());
+        let set = rules.and_then(|rules| rules.groups.get(group));
+        set.map_or(0, EndSet::len)
+    }
+
+    /// The level that the policy gives a query.
+    pub(super) fn level_of(
+        &self,
+        from: EndIx,
+        to: EndIx,
+        criteria: &Criteria,
+    ) -> Option<Chosen<'_>> {
+        self.qos.as_ref()?.choose(from, to, criteria)
+    }
+
+    /// A bit for each SL on which a port on the way drops packets between two ports, by the tables
+    /// of section `qos`.
+    pub(super) fn dropped(&self, from: EndIx, to: EndIx) -> u16 {
+        let Some(qos) = &self.qos else {
+            return 0;
+        };
+        let of = |class: PortClass| qos.dropped[class as usize];
+        let ((source, _), (target, _)) = (self.port(from), self.port(to));
+        let mut dropped = match source.kind() {
+            NodeType::Switch => 0,
+            NodeType::Router => of(PortClass::Router),
+            _ => of(PortClass::ChannelAdapter),
+        };
+        let [Some(first), Some(last)] = self.minima.switches(from, to) else {
+            return dropped;
+        };
+        // Switches hold the tables of the engine where it needs its own.
+        if from == to || !self.plan.routing.lanes.is_single() {
+            return dropped;
+        }
+        if first != last {
+            dropped |= of(PortClass::SwitchToSwitch);
+        }
+        dropped
+            | match &target.switch {
+                None => of(PortClass::SwitchExternal),
+                Some(switch) if switch.enhanced_port0() => of(PortClass::SwitchPort0),
+                Some(_) => 0,
+            }
+    }
+
+    /// The origin of a service level in words.
+    pub fn reason_in_words(&self, reason: SlReason) -> String {
+        let policy = self.plan.policy.qos_policy.as_deref();
+        let file = policy.map(|policy| policy.file.display().to_string());
+        let file = file.unwrap_or_default();
+        match reason {
+            SlReason::Requested => "as requested".to_owned(),
+            SlReason::Engine => format!("the routes of {} need it", self.plan.routing.engine),
+            SlReason::DefaultLevel => {
+                let level = policy.map_or("", |policy| policy.default_level().name.as_str());
+                format!("level {level} of {file}, for queries that match no rule")
+            }
+            SlReason::Rule(at) => {
+                let rule = policy.and_then(|policy| Some((policy, policy.rules.get(at)?)));
+                let Some((policy, rule)) = rule else {
+                    return format!("a rule of {file}");
+                };
+                let level = &policy.level_of(rule).name;
+                let description = match rule.description.as_str() {
+                    "" => String::new(),
+                    text => format!(" ({text})"),
+                };
+                format!("rule of {file}:{}{description}, level {level}", rule.line)
+            }
+            SlReason::Partition(p_key) => {
+                let partition = self.plan.policy.partitions.find(p_key);
+                let name = partition.map_or("", |partition| partition.name.as_str());
+                format!("that of partition {name}")
+            }
+            SlReason::Lowest => "the lowest that no port drops".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_of_ports_has_its_ports_and_no_other() {
+        let set = EndSet::of(130, |end| end % 3 == 0);
+        assert!((0..130).all(|end| set.contains(EndIx(end)) == (end % 3 == 0)));
+        assert!(!set.contains(EndIx(130)) && !set.contains(EndIx(u32::MAX)));
+        assert!(!EndSet::default().contains(EndIx(0)));
+    }
+}

@@ -1,0 +1,436 @@
+//! Quality of service beside OpenSM: the same opensm.conf gives every port the same tables.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use rsm_tests::binaries;
+use rsm_tests::bringup::{LIMIT, PEERS, SMALL};
+use rsm_tests::clock::wait_for_every;
+use rsm_tests::fabrics::ibsim_example;
+use rsm_tests::ibsim::Ibsim;
+use rsm_tests::parse::iblinkinfo::{self, LinkLine};
+use rsm_tests::peer::{require_peer, require_peers};
+use rsm_tests::process::Finished;
+use rsm_tests::served::Served;
+use rsm_tests::sm::{OnceReport, OpenSm, Rsm, opensm_once, rsm_once};
+
+/// 6 switches, 8 hosts with a port each.
+const FABRIC: &str = "fat-tree:k=4,levels=2";
+
+/// The host of the managers, and that of the diagnostics.
+const MANAGER: &str = "host-001 mlx5_0";
+const ASKER: &str = "host-002 mlx5_0";
+
+/// The programs beside ibsim.
+const SERVED_PEERS: &[&str] = &["opensm", "iblinkinfo", "smpquery"];
+
+/// How long OpenSM must not sweep again to count as done.
+const SETTLED: Duration = Duration::from_millis(1500);
+
+/// The keys of opensm.conf of each case.
+const CASES: &[(&str, &str)] = &[
+    ("defaults", "qos TRUE\n"),
+    (
+        "sets of classes before the general set",
+        "qos TRUE\n\
+         qos_high_limit 5\n\
+         qos_vlarb_high 0:64,1:32\n\
+         qos_vlarb_low 2:16,3:8,14:1,0:255,1:7\n\
+         qos_sl2vl 0,1,2,3,4,5,6,7,8,9,10,11,12,13,15,7\n\
+         qos_ca_high_limit 3\n\
+         qos_ca_vlarb_low 0:1,1:2,2:3,3:4,4:5,5:6,6:7,7:8,0:9,1:10\n\
+         qos_swe_sl2vl 1,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\n\
+         qos_swe_vlarb_high 3:128\n\
+         qos_sw0_high_limit 255\n\
+         qos_sw0_sl2vl 2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2\n",
+    ),
+    (
+        "fewer VLs than the tables name, and levels that are dropped",
+        "qos TRUE\n\
+         max_op_vls 2\n\
+         qos_max_vls 2\n\
+         qos_high_limit 0\n\
+         qos_vlarb_high 0:4,3:12\n\
+         qos_vlarb_low 0:0,1:64,5:7\n\
+         qos_sl2vl 0,1,15,15,4,15,7,15,15,15,10,15,15,15,15,15\n",
+    ),
+    (
+        "one request for all inputs",
+        "qos TRUE\n\
+         use_optimized_slvl TRUE\n\
+         qos_high_limit 7\n\
+         qos_sl2vl 7,6,5,4,3,2,1,0,7,6,5,4,3,2,1,15\n\
+         qos_sw0_sl2vl 0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0\n",
+    ),
+];
+
+/// The tables of every port, by its GUID and number.
+type Tables = BTreeMap<(u64, u8), Vec<String>>;
+
+/// Reads the tables of all ports with a link by `ask`, which runs a program to its end.
+fn tables(ask: &dyn Fn(&str, &[&str]) -> Finished) -> Tables {
+    let run = |program: &str, arguments: &[&str]| ask(program, arguments).success().unwrap().stdout;
+    let lines = iblinkinfo::parse(&run("iblinkinfo", &["--line"])).unwrap();
+    let lines: Vec<LinkLine> = lines.into_iter().filter(LinkLine::is_up).collect();
+    let inactive: Vec<&LinkLine> = lines.iter().filter(|line| !line.is_active()).collect();
+    assert!(inactive.is_empty(), "{inactive:?}");
+    let up: BTreeSet<(u16, u8)> = lines.iter().map(|line| (line.lid, line.port)).collect();
+    let all = lines.iter().map(|line| (line.guid, line.lid, line.port));
+    // iblinkinfo does not list ports 0: a switch is a LID with several ports.
+    let switches = lines.iter().filter(|line| line.port > 1);
+    let ports0 = switches.map(|line| (line.guid, line.lid, 0));
+    let ports: BTreeSet<(u64, u16, u8)> = all.chain(ports0).collect();
+    let of = |&(guid, lid, port): &(u64, u16, u8)| {
+        let arguments = [lid.to_string(), port.to_string()];
+        let asked = |attribute: &str| {
+            let arguments = [attribute, arguments[0].as_str(), arguments[1].as_str()];
+            let finished = ask("smpquery", &arguments);
+            if finished.status.success() {
+                finished.stdout
+            } else {
+                // A base port 0 has no tables.
+                "refused\n".to_owned()
+            }
+        };
+        let content = |line: &&str| !line.starts_with('#');
+        let (sl2vl, weights, info) = (asked("sl2vl"), asked("vlarb"), asked("portinfo"));
+        // No packet goes back through the port that it came in by, and none comes in at a port
+        // without a link. To port 0, OpenSM gives the table of that port (`sw0`) only to the
+        // switch's own packets, and to others that of external ports; rsm gives it to all.
+        let taken = |line: &&str| match input(line) {
+            Some(input) => input == 0 || (port != 0 && input != port && up.contains(&(lid, input))),
+            None => true,
+        };
+        let kept = ["OperVLs", "VLHighLimit"];
+        let is_kept = |line: &&str| kept.iter().any(|name| line.starts_with(name));
+        let rows = sl2vl.lines().filter(content).filter(taken);
+        let rows = rows.chain(weights.lines().filter(content));
+        let rows = rows.chain(info.lines().filter(is_kept));
+        ((guid, port), rows.map(str::to_owned).collect())
+    };
+    ports.iter().map(of).collect()
+}
+
+/// The input of a line of `smpquery sl2vl`.
+fn input(line: &str) -> Option<u8> {
+    let (input, _) = line.strip_prefix("ports: in")?.split_once(',')?;
+    input.trim().parse().ok()
+}
+
+fn assert_same(case: &str, ours: &Tables, theirs: &Tables) {
+    assert!(!ours.is_empty(), "{case}");
+    assert!(ours.keys().eq(theirs.keys()), "{case}");
+    for (port, theirs) in theirs {
+        let (guid, number) = port;
+        let ours = &ours[port];
+        assert_eq!(
+            ours, theirs,
+            "{case}: {guid:#018x} port {number}, rsm's on the left, OpenSM's on the right"
+        );
+    }
+}
+
+/// Waits until OpenSM sweeps no more: it takes links down to change their MTU, and sweeps again when
+/// they are back.
+fn settle(opensm: &OpenSm) {
+    let mut known = 0;
+    let settled = wait_for_every(SETTLED, LIMIT, || {
+        let sweeps = opensm.sweeps();
+        let settled = sweeps == known;
+        known = sweeps;
+        settled.then_some(())
+    });
+    assert!(settled.is_some(), "{}", opensm.log());
+}
+
+fn served_by_opensm(file: &Path) -> Tables {
+    let served = Served::start(FABRIC).unwrap();
+    let ask =
+        |program: &str, arguments: &[&str]| served.diagnose(ASKER, program, arguments).unwrap();
+    let opensm = served.client(MANAGER, "opensm").unwrap();
+    let opensm = OpenSm::run(opensm, &["-F", file.to_str().unwrap()], LIMIT).unwrap();
+    settle(&opensm);
+    let tables = tables(&ask);
+    opensm.stop().unwrap();
+    tables
+}
+
+fn served_by_rsm(file: &Path) -> Tables {
+    let served = Served::start(FABRIC).unwrap();
+    let ask =
+        |program: &str, arguments: &[&str]| served.diagnose(ASKER, program, arguments).unwrap();
+    let state = served.directory().join("state");
+    let rsm = served.client(MANAGER, binaries::rsm()).unwrap();
+    let rsm = rsm.args(["--fabric", "umad", "--once", "--format", "json"]);
+    let rsm = rsm.arg("--state-dir").arg(state).arg("--config").arg(file);
+    let finished = rsm.run(LIMIT).unwrap().success().unwrap();
+    assert!(
+        OnceReport::of(&finished)
+            .unwrap()
+            .findings()
+            .unwrap()
+            .is_empty()
+    );
+    tables(&ask)
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
+fn a_file_of_opensm_gives_every_simulated_port_the_tables_that_opensm_gives_it() {
+    if !require_peers(SERVED_PEERS) {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("opensm.conf");
+    for (case, text) in CASES {
+        std::fs::write(&file, text).unwrap();
+        assert_same(case, &served_by_rsm(&file), &served_by_opensm(&file));
+    }
+}
+
+#[test]
+#[cfg_attr(
+    not(peers),
+    ignore = "needs ibsim-utils, opensm, infiniband-diags and ibutils"
+)]
+fn a_file_of_opensm_gives_every_port_of_ibsim_the_tables_that_opensm_gives_it() {
+    if !require_peers(PEERS) || !require_peer("smpquery") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("opensm.conf");
+    for (case, text) in CASES {
+        std::fs::write(&file, text).unwrap();
+        let managed = |by_rsm: bool| {
+            let ibsim = Ibsim::start(&ibsim_example(SMALL)).unwrap();
+            let host = ibsim.hosts()[0].to_owned();
+            if by_rsm {
+                let state = ibsim.directory().join("state");
+                let rsm = rsm_once(&ibsim, None, &host, &state).unwrap();
+                let rsm = rsm.arg("--config").arg(&file);
+                let finished = rsm.run(LIMIT).unwrap().success().unwrap();
+                let report = OnceReport::of(&finished).unwrap();
+                assert_eq!(report.findings_but_habits().unwrap().len(), 0, "{case}");
+            } else {
+                // It fits the tables to the number of VLs that it has read: the second run reads
+                // the number that the first has set.
+                for _ in 0..2 {
+                    let opensm = opensm_once(&ibsim, None, &host).unwrap();
+                    let opensm = opensm.arg("-F").arg(&file);
+                    opensm.run(LIMIT).unwrap().success().unwrap();
+                }
+            }
+            tables(&|program, arguments| ibsim.diagnose(&host, program, arguments).unwrap())
+        };
+        assert_same(case, &managed(true), &managed(false));
+    }
+}
+
+/// Partitions with more than one member, one of them with a service level of its own.
+const PARTITIONS: &str = "Default=0x7fff, ipoib : ALL=full ;\nTenant=0x10, sl=6 : ALL=full ;\n";
+
+/// A policy with every criterion that a query by saquery can have.
+const POLICY: &str = "\
+port-groups
+    port-group
+        name: storage
+        port-name: \"host-003 mlx5_0/P1\"
+    end-port-group
+    port-group
+        name: tenants
+        partition: Tenant
+    end-port-group
+    port-group
+        name: switches
+        node-type: SWITCH
+    end-port-group
+end-port-groups
+qos-levels
+    qos-level
+        name: DEFAULT
+        sl: 0
+    end-qos-level
+    qos-level
+        name: slow
+        sl: 2
+        mtu-limit: 3
+        rate-limit: 7
+        packet-life: 10
+    end-qos-level
+    qos-level
+        name: fast
+        sl: 4
+    end-qos-level
+end-qos-levels
+qos-match-rules
+    qos-match-rule
+        use: storage traffic
+        service-id: 0x100-0x1ff
+        destination: storage
+        qos-level-name: slow
+    end-qos-match-rule
+    qos-match-rule
+        qos-class: 7-9,11
+        source: tenants
+        qos-level-name: fast
+    end-qos-match-rule
+    qos-match-rule
+        destination: switches
+        qos-level-name: slow
+    end-qos-match-rule
+end-qos-match-rules
+qos-ulps
+    default : 5
+    sdp, port-num 30000 : 1
+    sdp : 3
+    rds : 5
+    iser : 6
+    any, service-id 0x6234 : 7
+    any, pkey 0x10 : 1
+    ipoib : 2
+    any, service-id 0x15000-0x16000 : 15
+end-qos-ulps
+";
+
+/// The queries: components of saquery, each with its value.
+const QUERIES: &[&[&str]] = &[
+    &[],
+    &["--service_id", "0x100"],
+    &["--service_id", "0x200"],
+    &["--service_id", "0x17530"],
+    &["--service_id", "0x10001"],
+    &["--service_id", "0x10648ca"],
+    &["--service_id", "0x1060cbc"],
+    &["--service_id", "0x6234"],
+    &["--qos_class", "7"],
+    &["--qos_class", "10"],
+    &["--qos_class", "11"],
+    &["--pkey", "0x8010"],
+    &["--pkey", "0xffff"],
+    &["--pkey", "0x8010", "--sl", "1"],
+    &["--pkey", "0x8010", "--sl", "2"],
+    &["--service_id", "0x6234", "--sl", "7"],
+    &["--service_id", "0x6234", "--sl", "6"],
+    &["--service_id", "0x6234", "--pkey", "0x8010"],
+];
+
+/// The fields of a PathRecord that a policy decides on. Where neither query nor level names a
+/// partition, OpenSM takes the lowest P_Key in common, and rsm the first.
+const FIELDS: &[&str] = &["sl", "mtu", "rate", "pkt_life"];
+
+/// The answers to [`QUERIES`] between hosts, and to a switch, in words.
+fn answers(served: &Served, lids: &dyn Fn(&str) -> u16) -> Vec<String> {
+    let ends = [
+        (ASKER, "host-003 mlx5_0"),
+        (ASKER, "host-008 mlx5_0"),
+        (ASKER, "MF0;leaf-01:MQM8700/U1"),
+    ];
+    let mut answers = Vec::new();
+    for (from, to) in ends {
+        let (slid, dlid) = (lids(from).to_string(), lids(to).to_string());
+        for query in QUERIES {
+            let ends = ["PR", "--slid", &slid, "--dlid", &dlid];
+            let arguments: Vec<&str> = ends.into_iter().chain(query.iter().copied()).collect();
+            let output = served
+                .diagnose(ASKER, "saquery", &arguments)
+                .unwrap()
+                .stdout;
+            let fields = output.lines().filter_map(|line| {
+                let (name, value) = line.trim().split_once('.')?;
+                let value = value.trim_matches('.');
+                FIELDS.contains(&name).then(|| format!("{name} {value}"))
+            });
+            let fields: Vec<String> = fields.collect();
+            answers.push(format!("to {to} {query:?}: {}", fields.join(", ")));
+        }
+    }
+    answers
+}
+
+/// The LID of a node by its description, as ibnetdiscover shows it.
+fn lid_of(served: &Served, description: &str) -> u16 {
+    let finished = served
+        .diagnose(ASKER, "saquery", &["-L", description])
+        .unwrap();
+    let output = finished.success().unwrap().stdout;
+    let number = output.split_whitespace().find_map(|word| word.parse().ok());
+    number.unwrap_or_else(|| panic!("{description}: {output}"))
+}
+
+/// SL 15 has VL 15 by `qos_sl2vl`: no path has it.
+#[test]
+#[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
+fn a_policy_of_opensm_gives_path_records_the_same_levels() {
+    if !require_peers(&["opensm", "iblinkinfo", "saquery", "smpquery"]) {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name);
+    let text = format!(
+        "qos TRUE\nqos_policy_file {}\npartition_config_file {}\n\
+         qos_sl2vl 0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,15\n",
+        file("qos-policy.conf").display(),
+        file("partitions.conf").display(),
+    );
+    let conf = file("opensm.conf");
+    std::fs::write(&conf, text).unwrap();
+    std::fs::write(file("qos-policy.conf"), POLICY).unwrap();
+    std::fs::write(file("partitions.conf"), PARTITIONS).unwrap();
+
+    let served = Served::start(FABRIC).unwrap();
+    let opensm = served.client(MANAGER, "opensm").unwrap();
+    let opensm = OpenSm::run(opensm, &["-F", conf.to_str().unwrap()], LIMIT).unwrap();
+    settle(&opensm);
+    let theirs = answers(&served, &|name| lid_of(&served, name));
+    opensm.stop().unwrap();
+    drop(served);
+
+    let served = Served::start(FABRIC).unwrap();
+    let rsm = served.client(MANAGER, binaries::rsm()).unwrap();
+    let state = served.directory().join("state");
+    let arguments = ["--config", conf.to_str().unwrap()];
+    let rsm = Rsm::run(rsm, &state, &arguments, LIMIT).unwrap();
+    let ours = answers(&served, &|name| lid_of(&served, name));
+    let differing: Vec<_> = ours.iter().zip(&theirs).filter(|(a, b)| a != b).collect();
+    assert!(differing.is_empty(), "rsm's first: {differing:#?}");
+    assert!(
+        ours.iter().any(|answer| answer.contains("sl 4")),
+        "{ours:#?}"
+    );
+
+    // rsmctl shows the tables, the levels and the rule behind a service level.
+    let qos = rsm.ask(&["qos"]).unwrap();
+    assert_eq!(qos["rules"].as_array().map(Vec::len), Some(11), "{qos}");
+    assert_eq!(qos["port_groups"][1]["ports"], 14, "{qos}");
+    let path = ["path", ASKER, "host-003 mlx5_0", "--service-id", "0x100"];
+    let path = rsm.ask(&path).unwrap();
+    let reason = path["paths"][0]["service_level_reason"].as_str().unwrap();
+    assert!(
+        reason.contains("qos-policy.conf:33 (storage traffic), level slow"),
+        "{reason}"
+    );
+
+    // A policy with an error changes nothing, and is named; a sound one takes effect at once.
+    let findings = |rsm: &Rsm| rsm.ask(&["findings", "--kind", "config-refused"]).unwrap();
+    let mut rsm = rsm;
+    std::fs::write(file("qos-policy.conf"), POLICY.replace("sl: 4", "sl: 44")).unwrap();
+    rsm.process().hang_up();
+    let named = wait_for_every(Duration::from_millis(100), LIMIT, || {
+        let text = findings(&rsm).to_string();
+        text.contains("qos-policy.conf:29:13: error: `44`")
+            .then_some(())
+    });
+    assert!(named.is_some(), "{}", findings(&rsm));
+    assert_eq!(answers(&served, &|name| lid_of(&served, name)), ours);
+    std::fs::write(file("qos-policy.conf"), POLICY.replace("sl: 4", "sl: 3")).unwrap();
+    rsm.process().hang_up();
+    let changed = wait_for_every(Duration::from_millis(100), LIMIT, || {
+        let path = ["path", ASKER, "host-008 mlx5_0", "--qos-class", "7"];
+        let path = rsm.ask(&path).unwrap();
+        (path["paths"][0]["service_level"] == 3).then_some(())
+    });
+    assert!(changed.is_some());
+    assert_eq!(findings(&rsm).as_array().map(Vec::len), Some(0));
+    rsm.stop().unwrap().success().unwrap();
+}
