@@ -42,12 +42,13 @@ pub use partitions::{
 };
 pub use schema::{
     ApiConfig, Config, CountersConfig, DumpConfig, FlapConfig, HttpConfig, LidConfig, LinkConfig,
-    LogConfig, PartitionConfig, QosConfig, RoutingConfig, SmConfig, StateConfig, SweepConfig,
+    LogConfig, PartitionConfig, QosConfig, RoutingConfig, SmConfig, StateConfig, StoreConfig,
+    SweepConfig,
 };
 pub use short::KeyOrigins;
 pub use tables_file::load_tables;
 pub use vl_tables::{SlToVl, VlWeights};
-pub use words::{Enforcement, Takeover};
+pub use words::{Enforcement, SmLid, StoreBackend, Takeover};
 
 use std::collections::BTreeSet;
 use std::path::Path;

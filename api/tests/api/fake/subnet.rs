@@ -175,6 +175,16 @@ impl Subnet for Fake {
                 true => other_managers(),
                 false => Vec::new(),
             },
+            shared_store: Some(v1::SharedStore {
+                endpoints: "http://10.0.0.1:2379".to_owned(),
+                epoch: 7,
+                holder: Guid(super::HOST + 1).to_string(),
+                held: true,
+                waiting_rows: 0,
+                lag_ms: 0,
+                failing_since_unix_ms: None,
+                failure: String::new(),
+            }),
         }
     }
 
