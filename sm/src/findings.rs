@@ -122,6 +122,14 @@ pub enum FindingKind {
     DrainedInUse,
     /// The store or a file could not be read or written.
     Storage,
+    /// The store that several managers share does not answer, or is behind.
+    StoreUnreachable,
+    /// Another manager holds the epoch of the shared store, and is not to be met in the fabric.
+    EpochHeld,
+    /// A manager that shares the store has other settings.
+    ConfigDiffers,
+    /// A subnet manager shows itself that the configuration does not allow.
+    ManagerNotAllowed,
     /// A configuration was refused; the one in force stays.
     ConfigRefused,
     /// A file of roles, of certificates or of keys of tokens cannot be used, or a certificate ends.
@@ -174,6 +182,10 @@ impl FindingKind {
             FindingKind::Drained => "drained",
             FindingKind::DrainedInUse => "drained-in-use",
             FindingKind::Storage => "storage",
+            FindingKind::StoreUnreachable => "store-unreachable",
+            FindingKind::EpochHeld => "epoch-held",
+            FindingKind::ConfigDiffers => "config-differs",
+            FindingKind::ManagerNotAllowed => "manager-not-allowed",
             FindingKind::ConfigRefused => "config-refused",
             FindingKind::AccessFile => "access-file",
             FindingKind::RestartNeeded => "restart-needed",

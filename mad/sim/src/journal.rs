@@ -16,6 +16,8 @@ pub struct SetJournalEntry {
     /// The time when it was sent. One that a slow device held back can take effect after Sets that
     /// were sent later.
     pub sent: Time,
+    /// The node and port of the client that sent it.
+    pub sender: Option<(Guid, PortNum)>,
     /// The node whose agent executed it.
     pub node: Guid,
     /// The port where it came in; 0 at a switch.

@@ -28,6 +28,8 @@ pub(crate) struct Packet {
     pub(crate) p_key: PKey,
     /// When a client sent it, if one did.
     pub(crate) sent: Time,
+    /// Index of the port of that client.
+    pub(crate) sender: u32,
     /// Whether it has not left the node it starts from.
     pub(crate) origin: bool,
     /// Whether it answers a request that never left this node; its LIDs do not matter then.
@@ -46,6 +48,7 @@ impl Packet {
             sl: 0,
             p_key: PKey::DEFAULT_FULL,
             sent: Time::ZERO,
+            sender: NONE,
             origin: true,
             home: false,
         }

@@ -141,6 +141,7 @@ impl Sim {
         let mut packet = Packet::new(datagram.mad);
         packet.at = port;
         packet.sent = now.max(self.now);
+        packet.sender = port;
         if !packet.is_directed() {
             let base = self.fabric.port(port).info.lid();
             packet.dlid = datagram.remote.lid;

@@ -340,9 +340,14 @@ impl Sim {
         if let Some(journal) = &mut self.journal {
             let address = self.fabric.address_port(packet.at);
             let smp = packet.smp();
+            let sender = (packet.sender != NONE).then(|| {
+                let number = self.fabric.port(packet.sender).number;
+                (self.fabric.node_of(packet.sender).guid, PortNum(number))
+            });
             journal.push(SetJournalEntry {
                 time: self.now,
                 sent: packet.sent,
+                sender,
                 node: self.fabric.node(node_index).guid,
                 port: PortNum(self.fabric.port(address).number),
                 attribute: smp.header().attribute(),

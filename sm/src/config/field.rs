@@ -7,7 +7,7 @@ use rsm_ids::{Guid, Lmc};
 use rsm_routing::engine::{EngineKind, EngineOption};
 
 use super::opensm::Convert;
-use super::{Config, Enforcement, Takeover};
+use super::{Config, Enforcement, SmLid, StoreBackend, Takeover};
 use crate::health::Isolate;
 
 /// A key, and all that reading, writing and explaining it needs.
@@ -196,6 +196,41 @@ impl Value for Option<Guid> {
     }
 }
 
+/// A list of words separated by commas, such as addresses.
+impl Value for Vec<String> {
+    fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
+        let words = text(given)?.split(',').map(str::trim);
+        let words = words.filter(|word| !word.is_empty());
+        *self = words.map(str::to_owned).collect();
+        Ok(())
+    }
+
+    fn held(&self) -> Option<HeldValue> {
+        (!self.is_empty()).then(|| HeldValue::Text(self.join(",")))
+    }
+}
+
+/// A list of GUIDs separated by commas.
+impl Takes for Vec<Guid> {
+    const KIND: Kind =
+        Kind::Form("a string of GUIDs, each of up to 16 hexadecimal digits, separated by commas");
+}
+
+impl Value for Vec<Guid> {
+    fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
+        let words = text(given)?.split(',').map(str::trim);
+        let words = words.filter(|word| !word.is_empty());
+        let guids: Result<Vec<Guid>, _> = words.map(str::parse).collect();
+        *self = guids.map_err(|_| InvalidValue)?;
+        Ok(())
+    }
+
+    fn held(&self) -> Option<HeldValue> {
+        let words: Vec<String> = self.iter().map(Guid::to_string).collect();
+        (!words.is_empty()).then(|| HeldValue::Text(words.join(",")))
+    }
+}
+
 impl Takes for String {
     const KIND: Kind = Kind::Text;
 }
@@ -285,7 +320,14 @@ macro_rules! words {
     )+};
 }
 
-words!(EngineKind, Enforcement, Takeover, Isolate);
+words!(
+    EngineKind,
+    Enforcement,
+    Isolate,
+    SmLid,
+    StoreBackend,
+    Takeover
+);
 
 fn text(given: Given<'_>) -> Result<&str, InvalidValue> {
     match given {

@@ -47,12 +47,12 @@ pub use qos_policy::{
 pub use schema::{
     ApiConfig, Config, CountersConfig, DumpConfig, FlapConfig, HealthConfig, HttpConfig, LidConfig,
     LinkConfig, LogConfig, PartitionConfig, QosConfig, QosKeys, RoutingConfig, SmConfig,
-    StateConfig, SweepConfig,
+    StateConfig, StoreConfig, SweepConfig,
 };
 pub use short::KeyOrigins;
 pub use tables_file::load_tables;
 pub use vl_tables::{SlToVl, VlWeights};
-pub use words::{Enforcement, Takeover};
+pub use words::{Enforcement, SmLid, StoreBackend, Takeover};
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -12,7 +12,7 @@ use rsm_routing::engine::{EngineKind, EngineOptions};
 
 use super::field::{Applies, ConfigKey, Kind, Place, Takes};
 use super::opensm::Convert;
-use super::{Enforcement, SlToVl, Takeover, VlWeights};
+use super::{Enforcement, SlToVl, SmLid, StoreBackend, Takeover, VlWeights};
 use crate::health::{Isolate, Symptom};
 
 /// An hour: longer intervals are a slip of the unit.
@@ -128,6 +128,20 @@ sections! {
         /// is master.
         // SMInfo.Priority (IBA 14.4.1).
         priority: u8 = 0, takes number(0, 15), opensm "sm_priority" as Number;
+
+        /// Priority that rsm shows while it is master, if higher than `priority`: then it stays
+        /// master when a manager with a higher `priority` arrives. Not set: 14 with [store] etcd, else
+        /// `priority`.
+        master_priority: Option<u8> = None, takes number(0, 15), example "14";
+
+        /// Port GUIDs of the managers that rsm takes notice of, separated by commas: it hands the
+        /// subnet to no other, follows no order of one, and reports it. Not set: all.
+        allowed_sm_guids: Vec<Guid> = Vec::new(), example "\"0x0002c90300001234,0x0002c90300005678\"";
+
+        /// Which LID a manager has that takes over from one with the same [store]. `floating`: that of
+        /// the manager before, whose port gets the one of this port, so that no host notices; `port`:
+        /// that of its own port, which every port is told; `auto`: `floating` with [store] etcd.
+        lid: SmLid = SmLid::Auto;
 
         /// GUID of the local port that rsm uses. Not set: the first active port.
         guid: Option<Guid> = None, example "\"0x0002c90300001234\"", opensm "guid" as Guid, at start;
@@ -559,6 +573,36 @@ sections! {
     state: StateConfig {
         /// Folder of these data. Each daemon needs a folder of its own.
         dir: PathBuf = PathBuf::from("/var/lib/rsm"), at start;
+    }
+
+    /// A copy of these data, without the history, that several managers of one subnet share.
+    store: StoreConfig {
+        /// `sled`: the data are on this machine only. `etcd`: they are also in etcd, and a manager
+        /// on another machine takes over with them.
+        backend: StoreBackend = StoreBackend::Sled, at start;
+
+        /// Addresses of the members of etcd, separated by commas. With http anybody on the way can
+        /// read and change the data.
+        endpoints: Vec<String> = Vec::new(), takes Kind::Form("a string of http://HOST:PORT or https://HOST:PORT, separated by commas"), example "\"https://10.0.0.1:2379,https://10.0.0.2:2379,https://10.0.0.3:2379\"", at start;
+
+        /// The prefix of all keys; rsm adds a slash and the 16 digits of sm.subnet_prefix. Two
+        /// subnets with one subnet prefix need two of these.
+        prefix: String = "/rsm".to_owned(), at start;
+
+        /// Certificates of the CAs that sign etcd's certificate, in PEM.
+        ca_file: Option<PathBuf> = None, example "\"/etc/rsm/etcd-ca.pem\"", at start;
+
+        /// The certificate of this manager for etcd, in PEM. Not set: it shows none.
+        cert_file: Option<PathBuf> = None, example "\"/etc/rsm/etcd-client.pem\"", at start;
+
+        /// The private key of `cert_file`, in PEM.
+        key_file: Option<PathBuf> = None, example "\"/etc/rsm/etcd-client.key\"", at start;
+
+        /// The user of etcd, where it asks for one. Empty: none.
+        user: String = String::new(), at start;
+
+        /// The file of this user's password; line ends at its end do not count.
+        password_file: Option<PathBuf> = None, example "\"/etc/rsm/etcd-password\"", at start;
     }
 }
 

@@ -7,11 +7,11 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::Config;
 use super::field::{ConfigKey, Given};
 use super::finding::{ConfigFinding, ConfigSeverity, Findings};
 use super::schema::{SECTIONS, field, fields};
 use super::suggest::one_of;
+use super::{Config, StoreBackend};
 
 /// Reads `text`; the configuration is of use only if no finding is an error.
 pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<ConfigFinding>) {
@@ -138,6 +138,7 @@ impl Reader<'_> {
             self.warning(offset, found, "a port without a key protects nothing");
         }
         self.check_tls();
+        self.check_store();
         let api = self.config.api.clone();
         if api.insecure_admin && api.listen.is_none() {
             let offset = self.place("api", &["insecure_admin"]);
@@ -173,6 +174,35 @@ impl Reader<'_> {
             let offset = self.place("api", &["tls_client_ca"]);
             let found = "tls_client_ca without tls_certificate and tls_key".to_owned();
             self.error(offset, found, "expected all three, or none");
+        }
+    }
+
+    /// etcd needs addresses, and a user a password.
+    fn check_store(&mut self) {
+        let store = self.config.store.clone();
+        if store.backend == StoreBackend::Etcd && store.endpoints.is_empty() {
+            let offset = self.place("store", &["backend"]);
+            let found = "backend \"etcd\" without endpoints".to_owned();
+            self.error(offset, found, "expected the addresses of etcd's members");
+        }
+        if !store.user.is_empty() && store.password_file.is_none() {
+            let offset = self.place("store", &["user"]);
+            let found = "user without password_file".to_owned();
+            self.error(offset, found, "expected the file of its password");
+        }
+        if store.user.is_empty() && store.password_file.is_some() {
+            let offset = self.place("store", &["password_file"]);
+            self.warning(offset, "password_file without user", "it does nothing");
+        }
+        if store.cert_file.is_some() != store.key_file.is_some() {
+            let offset = self.place("store", &["cert_file", "key_file"]);
+            let found = "one of cert_file and key_file without the other".to_owned();
+            self.error(offset, found, "expected both, or neither");
+        }
+        if store.backend == StoreBackend::Sled && !store.endpoints.is_empty() {
+            let offset = self.place("store", &["endpoints"]);
+            let found = "endpoints without backend = \"etcd\"";
+            self.warning(offset, found, "they do nothing");
         }
     }
 

@@ -29,6 +29,55 @@ impl Takeover {
     }
 }
 
+/// What the LID of the master belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum SmLid {
+    /// To the manager where several share a store, else to its port.
+    #[default]
+    Auto,
+    /// To its port.
+    Port,
+    /// To the manager.
+    Floating,
+}
+
+impl SmLid {
+    /// All values.
+    pub const ALL: [SmLid; 3] = [SmLid::Auto, SmLid::Port, SmLid::Floating];
+
+    /// As the configuration writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SmLid::Auto => "auto",
+            SmLid::Port => "port",
+            SmLid::Floating => "floating",
+        }
+    }
+}
+
+/// Where the state that survives a restart is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum StoreBackend {
+    /// On this machine.
+    #[default]
+    Sled,
+    /// On this machine, and behind it in an etcd that several managers share.
+    Etcd,
+}
+
+impl StoreBackend {
+    /// All values.
+    pub const ALL: [StoreBackend; 2] = [StoreBackend::Sled, StoreBackend::Etcd];
+
+    /// As the configuration writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            StoreBackend::Sled => "sled",
+            StoreBackend::Etcd => "etcd",
+        }
+    }
+}
+
 /// The direction in which a switch, at its ports to a CA or router, drops packets whose P_Key the
 /// port does not have (IBA 14.2.5.6). It does not where every port is a full member of the default
 /// partition and of no other: nothing would be dropped.

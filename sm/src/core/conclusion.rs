@@ -112,11 +112,16 @@ impl Core {
     }
 
     pub(super) fn remember(&mut self) {
+        if !self.epoch.permits() {
+            // The state is the master's to store.
+            return;
+        }
         self.effects
             .push_back(Effect::Remember(Box::new(SavedCoreState {
                 claims: self.claims.clone(),
                 positions: self.positions.clone(),
                 gpus: Arc::default(),
+                alias_guids: Arc::default(),
                 cabling: self.kept_cabling.clone(),
                 avoid: self.avoid_in_force().clone(),
                 not_kept: self.not_kept.clone(),

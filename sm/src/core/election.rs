@@ -26,9 +26,11 @@ use rsm_mad::wire::smp::{Smp, SmpRequest};
 
 use super::Core;
 use super::inquiry::{Inquiry, Suspicion};
+use super::peer_polls::PeerPolls;
 use super::requests::{Context, routes};
-use super::role::{self, Other, Role};
+use super::role::{self, Identity, Other, Role};
 use super::stage::Stage;
+use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::inventory::PortKey;
 
 /// How long this manager does not offer the subnet again to one that did not take it over.
@@ -56,6 +58,8 @@ pub(super) struct Election {
     pub(super) starts_inactive: bool,
     /// Other masters, over which this one has precedence, that have not handed over yet.
     pub(super) rivals: Vec<Other>,
+    /// The questions to a master that shares the store.
+    pub(super) peer_polls: PeerPolls,
 }
 
 impl Election {
@@ -66,9 +70,13 @@ impl Election {
         }
     }
 
-    /// When the inquiry asks again.
+    /// When the inquiry or a poll asks again.
     pub(super) fn deadline(&self) -> Option<Time> {
-        self.inquiry.as_ref().and_then(|inquiry| inquiry.deadline())
+        let inquiry = self.inquiry.as_ref().and_then(|inquiry| inquiry.deadline());
+        [inquiry, self.peer_polls.deadline()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 }
 
@@ -142,7 +150,9 @@ impl Core {
                 SmControl::STANDBY => self.role == Role::NotActive,
                 _ => false,
             };
-        fits && sender.sm_state() == giver && sender.sm_key() == self.config.identity.sm_key
+        fits && self.allows(sender.guid())
+            && sender.sm_state() == giver
+            && sender.sm_key() == self.config.identity.sm_key
     }
 
     fn obey(&mut self, control: SmControl, sender: &SmInfo) {
@@ -222,9 +232,11 @@ impl Core {
     pub(super) fn stand_by(&mut self, master: Other, now: Time) {
         let role = Role::Standby { master };
         let is_news = self.role != role;
+        self.release_epoch();
         self.role = role;
         self.election.silent_polls = 0;
         self.next_light = Some(now + self.config.standby_poll);
+        self.begin_peer_polls(now);
         if is_news {
             self.publish(now);
         }
@@ -241,12 +253,49 @@ impl Core {
         waits
     }
 
-    /// The other subnet managers that count in the election: none where the operator says so.
+    /// The other subnet managers that count in the election: none where the operator says so, and
+    /// only those that he allows.
     pub(super) fn other_managers(&self) -> Vec<Other> {
-        match self.config.ignores_others {
-            true => Vec::new(),
-            false => role::others(&self.inventory),
+        if self.config.ignores_others {
+            return Vec::new();
         }
+        let mut others = role::others(&self.inventory);
+        others.retain(|other| self.allows(other.guid));
+        others
+    }
+
+    /// Whether the manager with this GUID counts.
+    pub(super) fn allows(&self, manager: Guid) -> bool {
+        let allowed = &self.config.allowed_managers;
+        allowed.is_empty() || allowed.contains(&manager)
+    }
+
+    /// This manager as it shows itself in its present role.
+    pub(super) fn identity(&self) -> Identity {
+        let mut identity = self.config.identity;
+        if self.role == Role::Master {
+            identity.priority = identity.priority.max(self.config.master_priority);
+        }
+        identity
+    }
+
+    /// Managers that show themselves and do not count.
+    pub(super) fn findings_of_strangers(&self) -> impl Iterator<Item = Finding> + '_ {
+        let others = role::others(&self.inventory).into_iter();
+        let strangers = others.filter(|other| !self.allows(other.guid));
+        strangers.map(|other| {
+            let text = format!(
+                "{} ({}, LID {}, priority {}) runs a subnet manager that sm.allowed_sm_guids does not name: rsm hands it nothing and \
+                 follows no order of it; if it is master, both write LIDs and routes; stop it, or add its GUID",
+                other.name, other.guid, other.lid, other.priority
+            );
+            let severity = match other.state {
+                SmState::Master => Severity::Error,
+                _ => Severity::Warning,
+            };
+            let subject = Subject::Node(other.port.node);
+            Finding::new(FindingKind::ManagerNotAllowed, subject, severity, text)
+        })
     }
 
     /// Sends trap 144 to a weaker master: it learns of a priority change by this trap only (IBA
@@ -256,7 +305,7 @@ impl Core {
         let Some(own) = own.filter(|_| {
             master.state == SmState::Master
                 && master.sm_key == self.config.identity.sm_key
-                && role::precedes(self.config.identity, self.own_guid(), master)
+                && role::precedes(self.identity(), self.own_guid(), master)
         }) else {
             return;
         };
@@ -315,7 +364,7 @@ impl Core {
     fn sm_info(&self) -> SmInfo {
         // ActCount has 32 bits and wraps.
         let activity = self.client.stats().answered as u32;
-        role::sm_info(&self.role, self.config.identity, self.own_guid(), activity)
+        role::sm_info(&self.role, self.identity(), self.own_guid(), activity)
     }
 
     fn find_other(&self, guid: Guid) -> Option<Other> {

@@ -21,6 +21,7 @@ use crate::health::PortErrors;
 use crate::plan::groups::GroupSet;
 use crate::plan::{Outcome, PlanJob};
 use crate::push::Foreseen;
+use crate::store::Epoch;
 use crate::sweep::inventory::PortKey;
 
 /// Identifies a command whose issuer waits for its effect.
@@ -56,8 +57,56 @@ pub enum Event {
     /// This process did not run for this long until now: it, or its machine, was stopped. Comes
     /// before any event that arrived or became due meanwhile.
     Paused(Duration),
+    /// News of the store that several managers share.
+    Epoch(EpochEvent),
     /// A command of an operator or a signal.
     Command(Command),
+}
+
+/// News of the store that several managers share.
+#[derive(Debug)]
+pub enum EpochEvent {
+    /// This manager holds the epoch.
+    Granted {
+        /// The epoch.
+        epoch: Epoch,
+        /// The state to continue with, where another manager has written the store since this one
+        /// did. A manager that is master already takes only the LIDs of ports that it does not
+        /// know.
+        state: Option<Box<SavedCoreState>>,
+    },
+    /// The claim failed: this manager holds the epoch and lives.
+    Refused(Epoch),
+    /// The store does not answer. A claim is repeated until it does.
+    Unreachable,
+    /// The answer to a check: the epoch is still this manager's.
+    Held,
+    /// Another manager has claimed the epoch: from now on this manager sets nothing.
+    Deposed(Epoch),
+    /// The epoch, which this manager does not hold, as the store shows it.
+    Seen(Option<Epoch>),
+    /// Checksums of the settings of managers that share the store, by their GUID.
+    Configurations(BTreeMap<Guid, String>),
+}
+
+/// A request to the store that several managers share. None waits for its outcome.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EpochRequest {
+    /// Claim the epoch.
+    Claim {
+        /// GUID of this manager.
+        own: Guid,
+        /// The master that no longer answers, or has handed over: its epoch ends.
+        over: Option<Guid>,
+        /// It ends even if that master shows signs of life in the store.
+        insists: bool,
+        /// This manager is master already: its state counts.
+        is_master: bool,
+    },
+    /// Check that the epoch is still this manager's.
+    Check,
+    /// Another manager is master: give the epoch up.
+    Release,
 }
 
 /// A command of an operator or a signal.
@@ -139,6 +188,8 @@ pub enum Effect {
     Foreseen(Vec<Foreseen>),
     /// Show this snapshot to readers from now on.
     Publish(Arc<Snapshot>),
+    /// Ask the shared store.
+    Epoch(EpochRequest),
     /// Store this for the next run.
     Remember(Box<SavedCoreState>),
     /// A notice from a port, for its subscribers.

@@ -11,6 +11,7 @@ use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
 
 use super::convergence::Part;
+use super::epoch::Holding;
 use super::role::{self, ElectionOutcome, Role};
 use super::stage::Stage;
 use super::{Core, Mode};
@@ -224,7 +225,10 @@ impl Core {
     /// When the early bring-up is due.
     pub(super) fn first_sweep_due(&self) -> Option<Time> {
         match &self.stage {
-            Stage::Sweeping(sweep) if self.may_bring_up_early() => {
+            Stage::Sweeping(sweep)
+                if self.may_bring_up_early()
+                    && (self.epoch.permits() || matches!(self.epoch.holding, Holding::Free)) =>
+            {
                 self.first_sweep.due(sweep, &self.client.stats())
             }
             _ => None,
@@ -244,7 +248,7 @@ impl Core {
         let Stage::Sweeping(sweep) = &self.stage else {
             return false;
         };
-        if !self.may_bring_up_early() {
+        if !self.may_bring_up_early() || matches!(self.epoch.holding, Holding::Refused(_)) {
             return false;
         }
         let stats = self.client.stats();
@@ -254,6 +258,12 @@ impl Core {
         }
         if !self.is_for_us_to_bring_up() {
             self.first_sweep.is_fresh = false;
+            return false;
+        }
+        if !self.epoch.permits() {
+            if matches!(self.epoch.holding, Holding::Free) {
+                self.claim_epoch(None, now);
+            }
             return false;
         }
         let Stage::Sweeping(sweep) = std::mem::replace(&mut self.stage, Stage::Idle) else {
@@ -289,7 +299,7 @@ impl Core {
         let verdict = role::decide(
             &self.role,
             &others,
-            self.config.identity,
+            self.identity(),
             self.own_guid(),
             self.election.predecessor,
         );

@@ -25,6 +25,7 @@ use rsm_mad::client::{Priority, Request, RequestFailure, Response};
 use rsm_mad::wire::attr::{Attribute, CapabilityMask, PortInfo, SmInfo, SmState};
 use rsm_mad::wire::header::AttrId;
 
+use super::epoch::CHECK_LIMIT;
 use super::requests::{Context, routes};
 use super::role::{self, ElectionOutcome, Other, Role};
 use super::stage::Stage;
@@ -78,12 +79,19 @@ pub(super) struct Inquiry {
     own_port_silent: bool,
     /// When the inquiry asks all questions again, because the own port did not answer.
     again_at: Option<Time>,
+    /// Until when the inquiry waits for the answer whether the epoch is still this manager's.
+    pub(super) epoch_until: Option<Time>,
+    /// Another manager holds the epoch: without another master in sight, this one discovers again.
+    pub(super) is_deposed: bool,
 }
 
 impl Inquiry {
     /// When [`Core::inquire_again`] has something to do.
     pub(super) fn deadline(&self) -> Option<Time> {
-        self.again_at
+        [self.again_at, self.epoch_until]
+            .into_iter()
+            .flatten()
+            .min()
     }
 }
 
@@ -113,6 +121,7 @@ impl Core {
         self.config.mode == Mode::Manage
             && self.role == Role::Master
             && self.election.inquiry.is_none()
+            && self.epoch.permits()
     }
 
     /// This process did not run until now, for so long that another manager may have taken the
@@ -120,7 +129,7 @@ impl Core {
     ///
     /// Silence across a pause proves nothing: the client repeats the Gets that were out, and no
     /// Sets.
-    pub(super) fn on_pause(&mut self) {
+    pub(super) fn on_pause(&mut self, now: Time) {
         self.halt_push();
         match self.role {
             Role::NotActive => {}
@@ -143,7 +152,7 @@ impl Core {
                 for question in questions {
                     self.submit(question.request);
                 }
-                self.inquire(MastershipDoubt::Paused, None);
+                self.inquire(MastershipDoubt::Paused, None, now);
             }
         }
     }
@@ -171,17 +180,19 @@ impl Core {
             && self.election.inquiry.is_none()
             && !matches!(self.stage, Stage::HandingOver(_))
         {
-            self.inquire(MastershipDoubt::Rival, suspicion.lid);
+            self.inquire(MastershipDoubt::Rival, suspicion.lid, now);
         }
         self.weigh(now);
     }
 
     /// Asks all questions about another master; earlier answers no longer count.
-    fn inquire(&mut self, doubt: MastershipDoubt, lid: Option<Lid>) {
+    pub(super) fn inquire(&mut self, doubt: MastershipDoubt, lid: Option<Lid>, now: Time) {
+        let is_checked = doubt == MastershipDoubt::Paused && self.check_epoch();
         let Some(local) = self.inventory.local else {
             return;
         };
         self.halt_push();
+        let is_deposed = (self.election.inquiry.as_ref()).is_some_and(|before| before.is_deposed);
         self.drop_inquiry();
         let mut questions: Vec<Question> = vec![Question::OwnPort(local)];
         questions.extend(manager_ports(&self.inventory).map(Question::Manager));
@@ -194,6 +205,8 @@ impl Core {
             overwritten: false,
             own_port_silent: false,
             again_at: None,
+            epoch_until: is_checked.then_some(now + CHECK_LIMIT),
+            is_deposed,
         }));
         for question in questions {
             self.ask_urgently(question);
@@ -287,7 +300,7 @@ impl Core {
     }
 
     fn on_manager_at(&mut self, lid: Lid, info: &SmInfo) {
-        let is_other = info.guid() != self.own_guid();
+        let is_other = info.guid() != self.own_guid() && self.allows(info.guid());
         match self.inventory.by_lid(lid) {
             Some(key) if self.inventory.local != Some(key) => self.on_manager(key, Some(info)),
             // LIDs were assigned anew: a discovery finds the port of this LID.
@@ -308,7 +321,10 @@ impl Core {
         let mut others = self.other_managers();
         others.retain(|other| inquiry.heard.contains(&other.port));
         let shows_master = inquiry.unknown_master.is_some() || others.iter().any(Other::is_master);
-        if !shows_master && (inquiry.waiting > 0 || inquiry.again_at.is_some()) {
+        let is_open = inquiry.waiting > 0
+            || inquiry.again_at.is_some()
+            || inquiry.epoch_until.is_some_and(|until| now < until);
+        if !shows_master && is_open {
             return;
         }
         if !shows_master && inquiry.own_port_silent {
@@ -320,6 +336,7 @@ impl Core {
         }
         let (doubt, unknown, overwritten) =
             (inquiry.doubt, inquiry.unknown_master, inquiry.overwritten);
+        let is_deposed = inquiry.is_deposed;
         self.drop_inquiry();
         let rival = others
             .iter()
@@ -328,7 +345,13 @@ impl Core {
             .cloned();
         match (doubt, rival, unknown) {
             (MastershipDoubt::Paused, Some(successor), _) => self.step_down(successor, now),
-            (_, None, Some(lid)) => self.discover_again(lid, now),
+            (_, None, Some(lid)) => {
+                let cause = format!("another subnet manager is master at LID {lid}");
+                self.discover_again(cause, now);
+            }
+            (_, None, None) if is_deposed => {
+                self.discover_again("another manager holds the epoch of the shared store", now);
+            }
             (MastershipDoubt::Rival, Some(_), _) => self.face_rivals(&others, now),
             (_, None, None) => self.remain_master(overwritten),
         }
@@ -336,7 +359,7 @@ impl Core {
 
     /// Another master ran beside this one: precedence decides.
     fn face_rivals(&mut self, others: &[Other], now: Time) {
-        let identity = self.config.identity;
+        let identity = self.identity();
         let verdict = role::decide(&self.role, others, identity, self.own_guid(), None);
         match verdict {
             ElectionOutcome::HandOver(heir) => {
@@ -363,14 +386,11 @@ impl Core {
         self.stand_by(master, now);
     }
 
-    /// Another manager is master at a LID that no known port has: discovers the subnet again.
-    fn discover_again(&mut self, lid: Lid, now: Time) {
+    /// Another manager is master, and is not to be met at a known port: discovers the subnet again.
+    pub(super) fn discover_again(&mut self, cause: impl Into<String>, now: Time) {
         self.drop_stage();
         self.role = Role::Discovering;
-        self.work.sweep_everything(
-            true,
-            format!("another subnet manager is master at LID {lid}"),
-        );
+        self.work.sweep_everything(true, cause);
         self.publish(now);
     }
 
@@ -415,7 +435,7 @@ impl Core {
             .filter(|inquiry| inquiry.again_at.is_some_and(|when| when <= now))
             .map(|inquiry| inquiry.doubt);
         if let Some(doubt) = due {
-            self.inquire(doubt, None);
+            self.inquire(doubt, None, now);
         }
     }
 
@@ -450,7 +470,7 @@ impl Core {
     }
 
     /// Drops the stage under way, and its requests.
-    fn drop_stage(&mut self) {
+    pub(super) fn drop_stage(&mut self) {
         self.halt_push();
         if matches!(self.stage, Stage::Pushing(_)) {
             self.unfinished = true;

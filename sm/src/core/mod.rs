@@ -19,6 +19,7 @@ mod doubts;
 mod draining;
 mod dry_run;
 mod election;
+mod epoch;
 pub mod event;
 mod events;
 mod expecting;
@@ -29,6 +30,7 @@ mod health;
 mod inert;
 mod inquiry;
 mod patience;
+mod peer_polls;
 mod planning;
 mod pushing;
 mod rebalancing;
@@ -58,7 +60,8 @@ use self::convergence::{Convergence, Meter};
 use self::damping::Damping;
 use self::draining::BeforeDrain;
 use self::election::Election;
-pub use self::event::{Command, Effect, Event};
+use self::epoch::EpochState;
+pub use self::event::{Command, Effect, EpochEvent, EpochRequest, Event};
 use self::first_sweep::{FirstSweep, Told};
 use self::found::Found;
 use self::hardware::{Hardware, HeldMulticast};
@@ -70,6 +73,7 @@ use self::stage::Stage;
 use self::traps::TrapHandler;
 use self::trial::Trial;
 use self::work::Work;
+use crate::alias_guids::AliasGuids;
 use crate::avoid::Avoid;
 use crate::diff::{Looked, LookedMulticast, NotKept, Reregister};
 use crate::expected::{Cabling, Expected};
@@ -108,6 +112,9 @@ pub struct SavedCoreState {
     pub positions: Arc<HostPositions>,
     /// GPU inventories of hosts; the core does not store them.
     pub gpus: Arc<GpuInventory>,
+    /// Alias GUIDs of ports at a grant of the epoch; the SA stores them, and passes them on at a
+    /// start.
+    pub alias_guids: Arc<AliasGuids>,
     /// Fields that devices do not keep.
     pub not_kept: NotKept,
     /// Deviations of devices from the specification.
@@ -143,6 +150,7 @@ pub struct Core {
     generation: u64,
     role: Role,
     election: Election,
+    epoch: EpochState,
     stage: Stage,
     work: Work,
     meter: Meter,
@@ -250,6 +258,7 @@ impl Core {
             generation: remembered.generation,
             role: Role::Discovering,
             election: Election::new(config.starts_inactive),
+            epoch: EpochState::new(config.shares_store),
             stage: Stage::Idle,
             work,
             meter: Meter::default(),
@@ -319,7 +328,8 @@ impl Core {
             }
             Event::Reregister(ports) => self.on_reregister(&ports),
             Event::PortErrors(errors) => self.on_port_errors(errors, now),
-            Event::Paused(_) => self.on_pause(),
+            Event::Paused(_) => self.on_pause(now),
+            Event::Epoch(event) => self.on_epoch(event, now),
             Event::Command(command) => self.on_command(command, now),
         }
         self.run(now);
@@ -351,6 +361,8 @@ impl Core {
             self.work.regroup();
         }
         self.inquire_again(now);
+        self.mind_epoch(now);
+        self.poll_peer(now);
         self.work.wake(now);
         self.run(now);
     }
@@ -367,6 +379,7 @@ impl Core {
             self.rebalance_at,
             self.found.deadline(),
             self.election.deadline(),
+            self.epoch.deadline(),
             self.first_sweep_due(),
             self.work.next_wake(),
         ]

@@ -30,6 +30,8 @@ pub(super) enum Context {
     Sweep(Query),
     Push(Task),
     HandOver,
+    /// Asks a master that shares the store.
+    PeerPoll,
     /// Asks whether another manager is master.
     Inquiry(Question),
     /// Asks a manager that shows itself and did not answer before.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_ids::Guid;
 use rsm_mad::client::ClientConfig;
 
 use super::role::Identity;
@@ -38,6 +39,11 @@ pub struct CoreConfig {
     pub takeover: Takeover,
     /// This subnet manager among others.
     pub identity: Identity,
+    /// The priority that this manager shows while it is master, if higher: so it stays master when
+    /// one with a higher priority arrives.
+    pub master_priority: u8,
+    /// The GUIDs of managers that count; empty: all do.
+    pub allowed_managers: Vec<Guid>,
     /// Whether this manager acts as if it were the only one.
     pub ignores_others: bool,
     /// Time between light sweeps; zero: none.
@@ -50,6 +56,11 @@ pub struct CoreConfig {
     pub standby_poll: Duration,
     /// Questions in a row without an answer of the master after which this manager takes over.
     pub poll_limit: u32,
+    /// Whether the store is one that several managers share: the master must hold its epoch. Taken
+    /// at the start only.
+    pub shares_store: bool,
+    /// Checksums of the settings that all managers of a subnet must have in common, by section.
+    pub checksums: String,
     /// How SMPs are sent.
     pub client: ClientConfig,
 }
@@ -64,12 +75,16 @@ impl Default for CoreConfig {
             rebalance: RebalancePolicy::default(),
             takeover: Takeover::default(),
             identity: Identity::default(),
+            master_priority: 0,
+            allowed_managers: Vec::new(),
             ignores_others: false,
             light_sweep: Duration::from_secs(10),
             reads_on_trap: true,
             starts_inactive: false,
             standby_poll: Duration::from_secs(2),
             poll_limit: 1,
+            shares_store: false,
+            checksums: String::new(),
             client: ClientConfig::default(),
         }
     }

@@ -155,12 +155,15 @@ impl Snapshot {
             Finding::new(FindingKind::OtherMaster, subject, Severity::Error, text)
         }));
         findings.extend(own_port(core));
+        findings.extend(core.finding_of_epoch());
+        findings.extend(core.findings_of_configurations());
+        findings.extend(core.findings_of_strangers());
         findings.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.cmp(b)));
         findings.dedup();
         Snapshot {
             at: now,
             role: core.role.clone(),
-            identity: core.config.identity,
+            identity: core.identity(),
             others: role::others(&core.inventory).into(),
             own_guid: core.own_guid(),
             port_up: core.port_up,

@@ -7,6 +7,7 @@ use rsm_mad::Time;
 use super::convergence::Part;
 use super::damping::count_flaps;
 use super::election::HandingOver;
+use super::epoch::Holding;
 use super::requests::Context;
 use super::role::{self, ElectionOutcome, Role};
 use super::work::Next;
@@ -68,8 +69,9 @@ impl Core {
                     joined |= sweep.add_port(&self.inventory, port);
                 }
                 if !joined && sweep.is_done() {
-                    if self.election.inquiry.is_some() {
-                        // The inquiry decides first whether this is still the master.
+                    let scope = sweep.scope();
+                    // The inquiry decides first whether this is still the master.
+                    if self.election.inquiry.is_some() || self.waits_for_epoch(scope, now) {
                         return false;
                     }
                     self.end_sweep(now);
@@ -306,7 +308,7 @@ impl Core {
         }
         let predecessor = self.election.predecessor.take();
         let others = self.other_managers();
-        let identity = self.config.identity;
+        let identity = self.identity();
         let verdict = role::decide(&self.role, &others, identity, self.own_guid(), predecessor);
         match (&self.role, verdict) {
             (_, ElectionOutcome::Be(Role::Standby { master })) => {
@@ -320,11 +322,23 @@ impl Core {
                     return false;
                 }
                 self.meter.discard();
-                self.role = Role::Master;
-                self.found.look_again();
-                self.begin_takeover();
-                self.work.sweep_everything(true, "the master is gone");
-                self.publish(now);
+                if self.epoch.permits() {
+                    self.begin_as_successor(now);
+                } else {
+                    self.claim_over_master(true, now);
+                }
+                false
+            }
+            (_, ElectionOutcome::Be(Role::Master)) if !self.epoch.permits() => {
+                // A sweep that ends as master waits for the epoch: this one met another manager
+                // that is gone now, or the epoch is another's.
+                self.meter.discard();
+                self.role = Role::Discovering;
+                if matches!(self.epoch.holding, Holding::Free) {
+                    self.claim_epoch(predecessor, now);
+                    self.work
+                        .sweep_everything(false, "no other subnet manager is left");
+                }
                 false
             }
             (_, ElectionOutcome::Be(role)) => {

@@ -16,6 +16,8 @@ use crate::findings::{Finding, FindingKind, Severity, Subject};
 pub(super) enum Part {
     /// Commits to the store.
     Store,
+    /// The store that several managers share.
+    SharedStore,
     /// Writing registrations to the journal before the SA acknowledges them.
     Journal,
     /// The folder of the store.
@@ -39,6 +41,7 @@ impl Part {
     const fn name(self) -> &'static str {
         match self {
             Part::Store => "the store",
+            Part::SharedStore => "the shared store",
             Part::Journal => "the journal of registrations",
             Part::StateDir => "the state folder",
             Part::History => "the history",

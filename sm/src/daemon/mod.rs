@@ -49,8 +49,8 @@ pub use self::fabric_server::{FabricServer, serve_fabric};
 use self::findings::DaemonFindings;
 use self::gpu_hosts::GpuHosts;
 use self::history::History;
-use self::memory::Keeper;
 pub use self::memory::{ImportError, Imported, import, unix_seconds};
+use self::memory::{Keeper, SharedSetup};
 use self::pause::PauseWatch;
 use self::sa::{SaHandle, SaSetup};
 use self::server::serve;
@@ -63,7 +63,9 @@ use crate::core::role::Role;
 use crate::core::snapshot::Snapshot;
 use crate::core::{self, Core, Effect, Event};
 use crate::plan;
-use crate::publish::{Controller, PublishedCounters, PublishedSa, RouteAnalyst, Simulator, View};
+use crate::publish::{
+    Controller, PublishedCounters, PublishedSa, RouteAnalyst, SharedStoreSource, Simulator, View,
+};
 use crate::store::io::Disk;
 
 /// How many events can wait for the core: more than can be in flight (the window is 96 at most), so
@@ -115,16 +117,25 @@ pub type Overrides = Box<dyn Fn(&mut Config) + Send + Sync>;
 pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>> {
     compute::give_way();
     let clock = Clock::start();
-    let core_config = settings::core_config(&options.config, options.accept_credit_loops, None)?;
+    let mut core_config =
+        settings::core_config(&options.config, options.accept_credit_loops, None)?;
     let state_dir = (!options.stateless).then_some(options.config.state.dir.as_path());
     let gpu_dir = state_dir.map(|dir| dir.join("gpu"));
     let findings = DaemonFindings::new();
-    let (keeper, mut kept) = memory::open(state_dir, clock, findings.clone())?;
+    let (inbox, events) = mpsc::channel(INBOX);
+    let shared = settings::shared_store(&options.config)?;
+    let shares_store = shared.is_some();
+    core_config.shares_store = shares_store;
+    let shared = shared.map(|etcd| SharedSetup {
+        options: etcd,
+        core: inbox.clone(),
+    });
+    // The first answer of the shared store may take seconds; nothing runs yet that would wait.
+    let (keeper, mut kept, shared_view) = memory::open(state_dir, shared, clock, findings.clone())?;
     let gpus = Arc::new(gpu_hosts::kept(gpu_dir.as_deref())?);
     kept.core.gpus = gpus.clone();
     // With `once` no SA stays for hosts to register with.
     kept.core.reregister &= !options.once;
-    let (inbox, events) = mpsc::channel(INBOX);
     let sa_setup = SaSetup::new(Arc::new(move || clock.now()));
     let counters_setup = CountersSetup::new(Arc::new(move || clock.now()));
     let sinks = Sinks {
@@ -152,6 +163,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
             journal: keeper.journal(),
         },
     )?;
+    keeper.attach_sa(sa_handle.restorer());
     let counters = counters_setup.start(
         counters::Settings::of(&options.config),
         line.performance(),
@@ -175,7 +187,8 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         simulated.is_some(),
         Box::new(clock),
     );
-    let view = Arc::new(view.recorded_by(recorder));
+    let shared_view = shared_view.map(|view| Box::new(view) as Box<dyn SharedStoreSource>);
+    let view = Arc::new(view.recorded_by(recorder).sharing(shared_view));
     let controller = Arc::new(Controller::new(inbox.clone(), view.clone()));
     let analysis = Arc::new(RouteAnalyst::new(view.clone()));
     let simulation = simulated.map(|simulated| {
@@ -214,6 +227,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         let http = http::serve(&options.config.http, &backend).await?;
         Some((serve(&options, &access, backend).await?, http))
     };
+    let checksums = core_config.checksums.clone();
     let shell = Shell {
         partitions: core_config.policy.partitions.clone(),
         core: Core::new(core_config, kept.core),
@@ -234,9 +248,14 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         progress: options.progress.then(progress::ProgressDisplay::new),
         config_read: options.config.clone(),
         options,
-        pauses: PauseWatch::start(),
+        pauses: match shares_store {
+            true => PauseWatch::of_peers(),
+            false => PauseWatch::start(),
+        },
         last: None,
         reopen_at: None,
+        shares_store,
+        checksums,
     };
     let result = shell.run(events).await;
     if let Some((server, http)) = servers {
@@ -329,6 +348,10 @@ struct Shell {
     pauses: PauseWatch,
     last: Option<Arc<Snapshot>>,
     reopen_at: Option<tokio::time::Instant>,
+    /// Whether the store is one that several managers share, since the start.
+    shares_store: bool,
+    /// Checksums of the settings in force, for managers that share the store.
+    checksums: String,
 }
 
 impl Shell {
@@ -428,6 +451,10 @@ impl Shell {
             if self.look_for_pause() {
                 now = self.clock.now();
             }
+            if let Some(by) = self.keeper.take_deposed() {
+                let event = Event::Epoch(core::EpochEvent::Deposed(by));
+                self.core.handle(event, now);
+            }
             let Some(effect) = self.core.poll_effect(now) else {
                 break;
             };
@@ -449,12 +476,14 @@ impl Shell {
                     log_role(self.last.as_deref(), &snapshot);
                     self.sa_handle.publish(snapshot.clone());
                     self.counters.publish(snapshot.clone());
+                    self.keeper.announce(snapshot.own_guid, &self.checksums);
                     self.view.replace(snapshot.clone());
                     self.service_manager.show(&self.view.status());
                     self.controller.recheck();
                     self.last = Some(snapshot);
                 }
                 Effect::Remember(remembered) => self.keeper.keep(remembered),
+                Effect::Epoch(request) => self.keeper.ask(request),
                 Effect::Notice(notice) => self.sa_handle.notice(*notice),
                 Effect::Converged(convergence) => {
                     if let Some(snapshot) = &self.last {

@@ -15,6 +15,10 @@ pub(super) const TURN: Duration = Duration::from_millis(100);
 /// time-outs of 200 ms, the defaults of opensm.conf), rsm's own after 2.6 s.
 const LONGEST_TURN: Duration = TURN.saturating_add(Duration::from_millis(500));
 
+/// The same where managers share a store: a standby of rsm takes over after 300 ms at the earliest
+/// (three questions, 100 ms apart), and needs some more for the claim.
+const LONGEST_OF_PEERS: Duration = TURN.saturating_add(Duration::from_millis(150));
+
 /// Compares the time passed with the processor time of this thread.
 #[derive(Debug)]
 pub(super) struct PauseWatch {
@@ -22,14 +26,25 @@ pub(super) struct PauseWatch {
     seen: Duration,
     /// The processor time of this thread at `seen`.
     worked: Duration,
+    /// The longest time between two looks that does not count as a pause.
+    longest: Duration,
 }
 
 impl PauseWatch {
     /// A watch of the calling thread.
     pub(super) fn start() -> PauseWatch {
         PauseWatch {
+            longest: LONGEST_TURN,
             seen: read(ClockId::Boottime),
             worked: read(ClockId::ThreadCPUTime),
+        }
+    }
+
+    /// The same for a manager that shares its store with others.
+    pub(super) fn of_peers() -> PauseWatch {
+        PauseWatch {
+            longest: LONGEST_OF_PEERS,
+            ..PauseWatch::start()
         }
     }
 
@@ -58,20 +73,22 @@ impl PauseWatch {
 
     fn pause_until(&self, now: Duration) -> Option<Duration> {
         let passed = now.saturating_sub(self.seen);
-        if passed <= LONGEST_TURN {
+        if passed <= self.longest {
             return None;
         }
         pause_in(
+            self.longest,
             passed,
             read(ClockId::ThreadCPUTime).saturating_sub(self.worked),
         )
     }
 }
 
-/// The pause in a turn of this length, in which the thread worked for `worked`.
-fn pause_in(passed: Duration, worked: Duration) -> Option<Duration> {
+/// The pause in a turn of this length, in which the thread worked for `worked`, if it is longer than
+/// `longest`.
+fn pause_in(longest: Duration, passed: Duration, worked: Duration) -> Option<Duration> {
     let idle = passed.saturating_sub(worked);
-    (idle > LONGEST_TURN).then_some(idle)
+    (idle > longest).then_some(idle)
 }
 
 fn read(clock: ClockId) -> Duration {
@@ -88,9 +105,12 @@ mod tests {
     #[test]
     fn idle_time_is_a_pause_and_a_long_computation_is_not() {
         let ms = Duration::from_millis;
-        assert_eq!(pause_in(ms(10_000), ms(1)), Some(ms(9_999)));
-        assert_eq!(pause_in(ms(10_000), ms(9_600)), None);
-        assert_eq!(pause_in(TURN, Duration::ZERO), None);
+        let pause = |passed, worked| pause_in(LONGEST_TURN, passed, worked);
+        assert_eq!(pause(ms(10_000), ms(1)), Some(ms(9_999)));
+        assert_eq!(pause(ms(10_000), ms(9_600)), None);
+        assert_eq!(pause(TURN, Duration::ZERO), None);
+        assert_eq!(pause(ms(300), ms(1)), None);
+        assert!(pause_in(LONGEST_OF_PEERS, ms(300), ms(1)).is_some());
         let mut watch = PauseWatch::start();
         assert_eq!(watch.look(), None);
         watch.seen = watch.seen.saturating_sub(ms(10_000));

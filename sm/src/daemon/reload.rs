@@ -15,6 +15,7 @@ impl Shell {
             Ok((config, core_config)) => {
                 self.report_changes(config);
                 self.partitions = core_config.policy.partitions.clone();
+                self.checksums.clone_from(&core_config.checksums);
                 Command::Reload(Box::new(core_config))
             }
             Err(error) => {
@@ -31,6 +32,9 @@ impl Shell {
         api.insecure_admin = self.options.config.api.insecure_admin;
         self.access.reload(&api);
         self.core.handle(Event::Command(command), self.clock.now());
+        if let Some(snapshot) = &self.last {
+            self.keeper.announce(snapshot.own_guid, &self.checksums);
+        }
         self.service_manager.reloaded();
     }
 
@@ -50,7 +54,11 @@ impl Shell {
         effective.sm.sm_key = self.options.config.sm.sm_key;
         let accept_credit_loops = self.options.accept_credit_loops;
         let partitions = Some(&*self.partitions);
-        let core_config = settings::core_config(&effective, accept_credit_loops, partitions)?;
+        let mut core_config = settings::core_config(&effective, accept_credit_loops, partitions)?;
+        core_config.shares_store = self.shares_store;
+        if !self.shares_store && effective.sm.master_priority.is_none() {
+            core_config.master_priority = 0;
+        }
         Ok((config, core_config))
     }
 

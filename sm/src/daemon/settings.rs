@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use rsm_mad::client::ClientConfig;
 use rsm_routing::engine::{Categories, Category};
 
 use crate::config::{
     Config, ConfigError, ConfigFinding, ConfigSeverity, HealthConfig, PartitionConfig, Partitions,
-    RoutingConfig, load_categories, load_guid_file, load_partitions, load_qos_policy, load_tables,
+    RoutingConfig, SmLid, StoreBackend, load_categories, load_guid_file, load_partitions,
+    load_qos_policy, load_tables,
 };
 use crate::core;
 use crate::core::role::Identity;
@@ -17,6 +19,8 @@ use crate::health::{HealthPolicy, Limits, Symptom};
 use crate::plan::policy::{DampingPolicy, Policy, PortPolicy, RebalancePolicy};
 use crate::qos::Qos;
 use crate::sa;
+use crate::store::Checksum;
+use crate::store::etcd::{EtcdOptions, TlsFiles};
 
 /// The core's settings by `config`, with `in_force` as the present partitions. Reads the files that
 /// `config` names.
@@ -45,6 +49,11 @@ pub(super) fn core_config(
     let policy = Policy {
         lmc: config.lids.lmc,
         lmc_enhanced_port0: config.lids.lmc_esp0,
+        floating_lid: match config.sm.lid {
+            SmLid::Auto => config.store.backend == StoreBackend::Etcd,
+            SmLid::Floating => true,
+            SmLid::Port => false,
+        },
         ports: port_policy(config),
         engine: config.routing.engine,
         root_guids,
@@ -76,6 +85,15 @@ pub(super) fn core_config(
             priority: config.sm.priority,
             sm_key: config.sm.sm_key,
         },
+        master_priority: config
+            .sm
+            .master_priority
+            .unwrap_or(match config.store.backend {
+                StoreBackend::Etcd => STAYS_MASTER,
+                StoreBackend::Sled => 0,
+            }),
+        allowed_managers: config.sm.allowed_sm_guids.clone(),
+        checksums: checksums(config),
         ignores_others: config.sm.ignore_others,
         light_sweep: millis(config.sweep.light_interval_ms),
         reads_on_trap: config.sweep.on_trap,
@@ -103,6 +121,51 @@ pub(super) fn health_policy(config: &HealthConfig) -> HealthPolicy {
         limits: Limits(Symptom::ALL.map(limit)),
         quiet: Duration::from_secs(config.quiet_s.into()),
     }
+}
+
+/// The priority of a master where a store is shared, if the operator sets none: above that of every
+/// standby but those with the highest one.
+const STAYS_MASTER: u8 = 14;
+
+/// Checksums of the settings that all managers of a subnet must have in common, as
+/// `section=16 digits`, by section. The files that settings name count with their contents.
+fn checksums(config: &Config) -> String {
+    let mut config = config.clone();
+    // These are a manager's own.
+    (config.sm.guid, config.sm.priority, config.sm.inactive) = (None, 0, false);
+    config.sm.master_priority = None;
+    // A checksum in the store must tell nothing about keys.
+    (config.sm.m_key, config.sm.sm_key, config.sm.sa_key) = (0, 0, None);
+    let routing = &config.routing;
+    let files = [
+        ("routing", &routing.root_guid_file),
+        ("routing", &routing.tables_file),
+        ("routing", &routing.categories_file),
+        ("routing", &routing.storage_guid_file),
+        ("partitions", &config.partitions.file),
+        ("qos", &config.qos.policy_file),
+    ];
+    let sections = [
+        ("sm", format!("{:?}", config.sm)),
+        ("sweep", format!("{:?}", config.sweep)),
+        ("lids", format!("{:?}", config.lids)),
+        ("links", format!("{:?}", config.links)),
+        ("routing", format!("{:?}", config.routing)),
+        ("partitions", format!("{:?}", config.partitions)),
+        ("qos", format!("{:?}", config.qos)),
+        ("health", format!("{:?}", config.health)),
+        ("flap", format!("{:?}", config.flap)),
+    ];
+    let sums = sections.map(|(section, text)| {
+        let mut sum = Checksum::new().with(text.as_bytes());
+        for (_, file) in files.iter().filter(|(of, _)| *of == section) {
+            if let Some(contents) = file.as_ref().and_then(|file| std::fs::read(file).ok()) {
+                sum = sum.with(&contents);
+            }
+        }
+        format!("{section}={:016x}", sum.value())
+    });
+    sums.join(" ")
 }
 
 /// The operator's categories of ports, by the files that `config` names.
@@ -177,6 +240,40 @@ pub(super) fn refusal(error: &ConfigError) -> Vec<Finding> {
         shown.push(finding(format!("{more} more errors: see rsm check-config")));
     }
     shown
+}
+
+/// Where the store is that several managers share; `None`: there is none.
+///
+/// # Errors
+/// The password's file cannot be read.
+pub(super) fn shared_store(config: &Config) -> anyhow::Result<Option<EtcdOptions>> {
+    let store = &config.store;
+    if store.backend == StoreBackend::Sled {
+        return Ok(None);
+    }
+    let user = match &store.password_file {
+        Some(file) if !store.user.is_empty() => {
+            let password = std::fs::read_to_string(file)
+                .with_context(|| format!("store.password_file: cannot read {}", file.display()))?;
+            let password = password.trim_end_matches(['\r', '\n']).to_owned();
+            Some((store.user.clone(), password))
+        }
+        _ => None,
+    };
+    Ok(Some(EtcdOptions {
+        endpoints: store.endpoints.clone(),
+        prefix: format!(
+            "{}/{:016x}",
+            store.prefix.trim_end_matches('/'),
+            config.sm.subnet_prefix
+        ),
+        tls: TlsFiles {
+            ca: store.ca_file.clone(),
+            certificate: store.cert_file.clone(),
+            key: store.key_file.clone(),
+        },
+        user,
+    }))
 }
 
 /// The SA's settings by `config`.

@@ -3,7 +3,8 @@
 //! Precedence (invariant: a LID in use never moves unless two ports hold it):
 //!
 //! 1. a port keeps the LID it holds; of two that hold the same one, that with the persisted claim
-//!    to it, else that with the lower GUID;
+//!    to it, else that with the lower GUID. With a floating LID the port of this manager comes first,
+//!    and takes the LID that it has a claim to from a port that has none to it;
 //! 2. a port that holds none gets back the LID it has a persisted claim to, if that is free;
 //! 3. the others get the lowest free LIDs; those that an absent port has a claim to come last.
 //!
@@ -216,6 +217,26 @@ fn wanted_lmc(fabric: &Fabric, at: PortRef, policy: &Policy) -> Lmc {
     }
 }
 
+/// The port of this manager with its claim, if it holds another LID, and no other port holds that one
+/// by right.
+fn floating(
+    fabric: &Fabric,
+    ports: &[PortRef],
+    claims: &Claims,
+    policy: &Policy,
+) -> Option<(usize, PortRef, Claim)> {
+    let local = fabric.local.filter(|_| policy.floating_lid)?;
+    let index = ports.iter().position(|&at| at == local)?;
+    let claim = *claims.get(&fabric.port(local).guid)?;
+    let is_held_by_right = ports.iter().any(|&at| {
+        let port = fabric.port(at);
+        let claimed = claims.get(&port.guid).map(|claim| claim.base);
+        at != local && port.lid() == claim.base && claimed == Some(claim.base)
+    });
+    let moves = fabric.port(local).lid() != claim.base && !is_held_by_right;
+    moves.then_some((index, local, claim))
+}
+
 fn keep_held(
     fabric: &Fabric,
     ports: &[PortRef],
@@ -244,9 +265,21 @@ fn keep_held(
         })
         .collect();
     holders.sort_unstable();
+    let mut kept = Vec::new();
+    let floating = floating(fabric, ports, claims, policy);
+    if let Some((index, at, claim)) = floating {
+        let claim = Claim {
+            lmc: Lmc::ZERO,
+            ..claim
+        };
+        if space.is_free(claim) {
+            space.take(claim, index);
+            kept.push((index, at, claim));
+            holders.retain(|&(_, _, holder, _)| holder != index);
+        }
+    }
     // First each port's own LID, then the rest of its LMC range: the range of one port must not
     // take the LID that another holds.
-    let mut kept = Vec::new();
     for (_, guid, index, at) in holders {
         let claim = Claim {
             base: held(at).base,
@@ -258,6 +291,10 @@ fn keep_held(
             continue;
         }
         let base = claim.base;
+        if floating.is_some_and(|(_, _, floating)| floating.base == base) {
+            // The port of the manager before; it gets the LID that this one's port had.
+            continue;
+        }
         plan.findings.push(Finding::new(
             FindingKind::LidConflict,
             Subject::Port(fabric.key(at)),

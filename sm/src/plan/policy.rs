@@ -18,6 +18,9 @@ pub struct Policy {
     pub lmc: Lmc,
     /// Whether enhanced switch port 0 gets [`Policy::lmc`] as well; base port 0 always has one LID.
     pub lmc_enhanced_port0: bool,
+    /// Whether the port of this manager gets the LID that it has a claim to, even while it holds
+    /// another: the LID belongs to the manager, whichever port it is at.
+    pub floating_lid: bool,
     /// Values for PortInfo and SwitchInfo.
     pub ports: PortPolicy,
     /// The routing engine.
@@ -133,6 +136,7 @@ impl Default for Policy {
         Policy {
             lmc: Lmc::ZERO,
             lmc_enhanced_port0: false,
+            floating_lid: false,
             ports: PortPolicy::default(),
             engine: EngineKind::Auto,
             root_guids: Vec::new(),

@@ -10,8 +10,9 @@ use rsm_api::v1::event::Change;
 use crate::findings::FindingKind;
 
 /// Findings that the part of the daemon that reports them has logged already.
-const LOGGED: [FindingKind; 3] = [
+const LOGGED: [FindingKind; 4] = [
     FindingKind::Storage,
+    FindingKind::StoreUnreachable,
     FindingKind::ConfigRefused,
     FindingKind::RestartNeeded,
 ];

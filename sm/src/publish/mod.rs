@@ -45,7 +45,7 @@ pub use self::events::MAX_CHANGES;
 pub use self::names::Names;
 pub use self::sa::{PublishedSa, SaStateSource};
 pub use self::simulator::Simulator;
-pub use self::view::{UnixClock, View};
+pub use self::view::{SharedStoreSource, UnixClock, View};
 
 #[cfg(test)]
 mod tests;

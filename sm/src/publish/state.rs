@@ -126,7 +126,9 @@ pub(super) fn of(snapshot: &Snapshot, counts: &Counts) -> (SubnetState, String) 
         // Findings of the core give the reason; before its first sweep there are none. Findings
         // about storage do not count here.
         let mut findings = snapshot.findings.iter();
-        return match findings.find(|finding| finding.kind != FindingKind::Storage) {
+        let is_of_storage =
+            |kind| matches!(kind, FindingKind::Storage | FindingKind::StoreUnreachable);
+        return match findings.find(|finding| !is_of_storage(finding.kind)) {
             Some(finding) => (SubnetState::NotActive, finding.text.clone()),
             None => discovering(),
         };

@@ -8,7 +8,8 @@ use super::published::Published;
 use crate::core::role::{Other, Role};
 use crate::fabric::Port;
 
-/// The status as far as the snapshot has it: the view fills in the fabric's name and the uptime.
+/// The status as far as the snapshot has it: the view fills in the fabric's name, the uptime
+/// and the shared store.
 pub(super) fn of(published: &Published) -> v1::SubnetStatus {
     let snapshot = &*published.snapshot;
     let local = snapshot.fabric.local.map(|at| snapshot.fabric.port(at));
@@ -66,6 +67,7 @@ pub(super) fn of(published: &Published) -> v1::SubnetStatus {
             .map(|logged| logged.shown.clone()),
         other_managers: snapshot.others.iter().map(manager).collect(),
         avoided: Some(published.marks.summary(snapshot)),
+        shared_store: None,
     }
 }
 

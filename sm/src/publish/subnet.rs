@@ -25,6 +25,7 @@ impl Subnet for View {
             fabric: self.fabric.clone(),
             simulated: self.simulated,
             uptime_ms: u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX),
+            shared_store: (self.shared_store.as_ref()).map(|store| store.shared_store()),
             ..status::of(&published)
         }
     }

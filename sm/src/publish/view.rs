@@ -43,6 +43,14 @@ pub struct View {
     pub(super) journal: EventJournal,
     /// Takes events for the history on the disk, where one is kept.
     recorder: Option<Recorder>,
+    /// The store that several managers share, where there is one.
+    pub(super) shared_store: Option<Box<dyn SharedStoreSource>>,
+}
+
+/// The store that several managers share, for readers.
+pub trait SharedStoreSource: Send + Sync {
+    /// How it does now.
+    fn shared_store(&self) -> v1::SharedStore;
 }
 
 /// State that outlives a snapshot. Only [`View::replace`] touches it.
@@ -65,6 +73,7 @@ impl View {
             memory: Mutex::default(),
             journal: EventJournal::new(limits::EVENT_JOURNAL),
             recorder: None,
+            shared_store: None,
         }
     }
 
@@ -72,6 +81,15 @@ impl View {
     #[must_use]
     pub fn recorded_by(self, recorder: Option<Recorder>) -> View {
         View { recorder, ..self }
+    }
+
+    /// Shows the store that several managers share in the status.
+    #[must_use]
+    pub fn sharing(self, shared_store: Option<Box<dyn SharedStoreSource>>) -> View {
+        View {
+            shared_store,
+            ..self
+        }
     }
 
     /// Shows `snapshot` from now on, and publishes its differences from the one before.

@@ -241,6 +241,17 @@ impl Sa {
         left_out.into_iter().sum()
     }
 
+    /// As [`Sa::restore`], in place of everything that is registered: another manager was master
+    /// meanwhile.
+    pub fn restore_anew(&mut self, remembered: SavedSaState, now: Time) -> usize {
+        let statistics = Arc::clone(&self.statistics);
+        let mut anew = Sa::new(self.config).counting_in(statistics);
+        let left_out = anew.restore(remembered, now);
+        anew.answer_from(self.sa_snapshot.clone());
+        *self = anew;
+        left_out
+    }
+
     /// The changes by the requests answered since the last call. Call it after each [`Sa::handle`].
     pub fn take_touched(&mut self) -> Vec<Touched> {
         std::mem::take(&mut self.touched)

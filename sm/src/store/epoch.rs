@@ -1,5 +1,6 @@
 //! The reign of one master over a store that several managers share.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use rsm_ids::Guid;
@@ -31,6 +32,8 @@ pub struct SeenEpoch {
     pub revision: i64,
     /// Changes with each sign of life of the holder.
     pub beat: i64,
+    /// The holder has given it up.
+    pub is_released: bool,
 }
 
 /// A store that several managers share; at most one of them, the holder of the epoch, writes.
@@ -58,8 +61,26 @@ pub trait SharedStore: Store {
     /// As [`Store::commit`].
     fn beat(&mut self) -> Result<(), StoreError>;
 
-    /// Writes no more, until the next claim.
+    /// Shows the checksums of the settings of `own`, which every manager may, and returns those of all
+    /// managers.
+    ///
+    /// # Errors
+    /// The store is unreachable, or holds data that rsm did not write.
+    fn announce(
+        &mut self,
+        own: Guid,
+        checksums: &str,
+    ) -> Result<BTreeMap<Guid, String>, StoreError>;
+
+    /// Gives the epoch up, if this manager holds it, and tells others so if the store answers; writes
+    /// no more until the next claim.
     fn release(&mut self);
+
+    /// Reads what another manager has written since the last time, so that a claim has little to read.
+    ///
+    /// # Errors
+    /// The store is unreachable, or holds data that this version did not write.
+    fn follow(&mut self) -> Result<(), StoreError>;
 
     /// The state that the next commit changes.
     fn state(&self) -> Persisted;

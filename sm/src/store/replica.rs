@@ -3,7 +3,7 @@
 //! ```text
 //!           claim: the epoch is free, its holder's, or of a silent master
 //! Watching ──────────────────────────────────────────────────────────────▶ Holding
-//!    ▲  │ claim: unreachable, or the holder lives     every second             │
+//!    ▲  │ claim: the store does not answer            every second             │
 //!    │  └────────────────────▶ Wanting ────────────────────────────────────────▶│
 //!    └──────────────────── release, or another manager claimed the epoch ◀──────┘
 //! ```
@@ -13,6 +13,7 @@
 //! watches, it reads the epoch as often, so that it knows whether the holder lives. No caller waits
 //! for it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -31,25 +32,44 @@ pub const BEAT: Duration = Duration::from_millis(250);
 /// A holder that has shown no sign of life for so long is gone.
 pub const STALE: Duration = Duration::from_secs(3);
 
+/// A master that does not answer in the fabric, and has shown no sign of life for so long, is gone:
+/// one that is busy shows signs of life.
+pub const SILENT: Duration = Duration::from_millis(500);
+
 /// Time between two attempts after the store did not answer, or did not give the epoch.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// The longest that changes wait in good order. Beyond it the store is behind.
 const BEHIND: Duration = Duration::from_secs(5);
 
+/// Changed rows that may wait during an outage, each with its last value: three times the state of
+/// 45,000 hosts. Beyond it the whole state, which is smaller, is written once the store is back.
+pub const ROWS_MAX: usize = 2_000_000;
+
+/// How often a manager that does not hold the epoch reads what the holder has written. etcd looks
+/// through all keys for it.
+const FOLLOW: Duration = Duration::from_secs(5);
+
 /// Why a manager claims the epoch.
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// The GUID of this manager.
     pub own: Guid,
-    /// The master that no longer answers, whose epoch ends with this claim. Without one, only an
-    /// epoch ends whose holder shows no sign of life.
+    /// The master that no longer answers, whose epoch ends with this claim if it has shown no sign of
+    /// life for [`SILENT`] either. Without one, only an epoch ends whose holder has shown none for
+    /// [`STALE`].
     pub over: Option<Guid>,
+    /// The epoch of `over` ends whether or not it shows signs of life.
+    pub insists: bool,
     /// The state of this machine.
     pub state: Persisted,
     /// The number of the last epoch that this machine held; 0: none. If it is still the last one,
     /// `state` is newer than the shared store.
     pub held_before: u64,
+    /// This manager is master already, without the epoch: its state counts, whatever the store has.
+    pub is_master: bool,
+    /// Comes back with [`ReplicaEvent::Granted`]; a later claim supersedes an earlier one.
+    pub number: u64,
 }
 
 /// What the thread tells.
@@ -57,13 +77,14 @@ pub struct Claim {
 pub enum ReplicaEvent {
     /// The claim succeeded.
     Granted {
+        /// The number of the claim.
+        number: u64,
         /// The new epoch.
         epoch: Epoch,
         /// The state to continue with, where another manager has written the store since.
         state: Option<Box<Persisted>>,
     },
-    /// The claim failed: this manager holds the epoch, and is alive. A claim that is over no master
-    /// is repeated.
+    /// The claim failed: this manager holds the epoch, and is alive. The claim is not repeated.
     Refused(Epoch),
     /// The store does not answer, or cannot be used. A claim is repeated.
     Unreachable,
@@ -75,6 +96,11 @@ pub enum ReplicaEvent {
     Seen(Option<Epoch>),
     /// How the shared store does; told when it changes.
     Health(Health),
+    /// Checksums of the settings of all managers, by their GUID; told when they change.
+    Configurations(BTreeMap<Guid, String>),
+    /// More than [`ROWS_MAX`] changes wait: none is kept any longer, and the next claim, as the
+    /// master, writes the whole state.
+    Overflowed,
 }
 
 /// How the shared store does.
@@ -106,6 +132,8 @@ enum Order {
 #[derive(Default)]
 struct Waiting {
     changes: ChangeSet,
+    /// More than [`ROWS_MAX`] changes came: none is kept until the next claim.
+    overflowed: bool,
     /// Rows under way to the store.
     in_flight: usize,
     /// When the first of the changes came.
@@ -114,6 +142,8 @@ struct Waiting {
     /// Whether changes are kept: from a claim to the end of the epoch.
     keeps: bool,
     closing: bool,
+    /// This manager and the checksums of its settings, to be shown to others.
+    announcement: Option<(Guid, String)>,
 }
 
 #[derive(Default)]
@@ -149,6 +179,9 @@ impl ReplicaHandle {
             seen_at: now(),
             due: now(),
             health: Health::Good,
+            compare_at: now(),
+            follow_at: now() + FOLLOW,
+            configurations: BTreeMap::new(),
         };
         let thread = Builder::new()
             .name("shared-store".to_owned())
@@ -167,13 +200,17 @@ impl ReplicaHandle {
         }
         waiting.changes.merge(changes);
         waiting.since.get_or_insert_with(now);
+        if waiting.changes.len() > ROWS_MAX {
+            waiting.drop_changes();
+            waiting.overflowed = true;
+        }
         self.mailbox.bell.notify_one();
     }
 
     /// Claims the epoch. Does not wait.
     pub fn claim(&self, claim: Claim) {
         let mut waiting = self.mailbox.waiting.lock();
-        waiting.keeps = true;
+        (waiting.keeps, waiting.overflowed) = (true, false);
         waiting.changes = ChangeSet::new();
         waiting.since = None;
         waiting.orders.push(Order::Claim(Box::new(claim)));
@@ -186,12 +223,17 @@ impl ReplicaHandle {
         self.mailbox.bell.notify_one();
     }
 
-    /// Gives the epoch up: another manager is master. Does not wait.
+    /// Gives the epoch up after the changes that wait: another manager is master. Does not wait.
     pub fn release(&self) {
         let mut waiting = self.mailbox.waiting.lock();
-        waiting.drop_changes();
+        waiting.keeps = false;
         waiting.orders.push(Order::Release);
         self.mailbox.bell.notify_one();
+    }
+
+    /// Shows the checksums of the settings of this manager to others soon, and theirs to this one.
+    pub fn announce(&self, own: Guid, checksums: String) {
+        self.mailbox.waiting.lock().announcement = Some((own, checksums));
     }
 
     /// What waits to be written.
@@ -241,18 +283,32 @@ struct Worker {
     /// When the next beat, look or attempt is due.
     due: Instant,
     health: Health,
+    /// When the settings of all managers are next compared.
+    compare_at: Instant,
+    /// When this manager next reads what the holder has written.
+    follow_at: Instant,
+    /// Their checksums at the last comparison.
+    configurations: BTreeMap<Guid, String>,
 }
 
 impl Worker {
     fn run(mut self) {
         loop {
             let (orders, is_closing) = self.wait();
+            let overflowed = std::mem::take(&mut self.mailbox.waiting.lock().overflowed);
+            if overflowed {
+                (self.tell)(ReplicaEvent::Overflowed);
+            }
             for order in orders {
                 self.obey(order);
             }
             if is_closing {
                 if self.holds.is_some() {
                     self.write();
+                }
+                if matches!(self.health, Health::Good | Health::Behind) {
+                    // The next manager need not wait until this one's signs of life are old.
+                    self.store.release();
                 }
                 if let Err(error) = self.store.close() {
                     tracing::warn!(
@@ -270,6 +326,7 @@ impl Worker {
                     None => self.watch(),
                 }
             }
+            self.compare_configurations();
         }
     }
 
@@ -283,7 +340,8 @@ impl Worker {
                 .since
                 .filter(|_| self.holds.is_some() && !is_failing);
             let until = group.map_or(self.due, |since| self.due.min(since + GROUP));
-            if !waiting.orders.is_empty() || waiting.closing || until <= present {
+            let is_called = !waiting.orders.is_empty() || waiting.closing || waiting.overflowed;
+            if is_called || until <= present {
                 return (std::mem::take(&mut waiting.orders), waiting.closing);
             }
             self.mailbox.bell.wait_until(&mut waiting, until);
@@ -295,8 +353,16 @@ impl Worker {
             Order::Claim(claim) => self.try_claim(claim, Attempt::First),
             Order::Check => self.check(),
             Order::Release => {
+                if self.holds.is_some() {
+                    self.write();
+                }
                 self.store.release();
                 (self.holds, self.wants) = (None, None);
+                let mut waiting = self.mailbox.waiting.lock();
+                if !waiting.keeps {
+                    waiting.drop_changes();
+                }
+                drop(waiting);
                 self.due = now();
             }
         }
@@ -310,16 +376,12 @@ impl Worker {
             Ok(Ok(granted)) => granted,
             Ok(Err(holder)) => {
                 self.note(Health::Good);
-                // The core of a standby looks for the new master first.
-                let is_over = claim.over.is_some();
-                if is_over {
+                self.wants = None;
+                // Only a master keeps changes, until its next claim.
+                if !claim.is_master && attempt == Attempt::First {
                     self.mailbox.waiting.lock().drop_changes();
-                } else {
-                    self.wants = Some(claim);
                 }
-                if attempt == Attempt::First {
-                    (self.tell)(ReplicaEvent::Refused(holder));
-                }
+                (self.tell)(ReplicaEvent::Refused(holder));
                 return;
             }
             Err(error) => {
@@ -335,14 +397,19 @@ impl Worker {
             }
         };
         self.note(Health::Good);
-        self.holds = Some(epoch);
+        (self.holds, self.wants) = (Some(epoch), None);
         self.due = now();
+        let number = claim.number;
         let is_newest = before
             .is_none_or(|before| before.holder == claim.own && before.number == claim.held_before);
         let shared = self.store.state();
         let state = self.settle(*claim, shared, is_newest, attempt);
         tracing::info!(%epoch, "this manager holds the epoch of the shared store");
-        (self.tell)(ReplicaEvent::Granted { epoch, state });
+        (self.tell)(ReplicaEvent::Granted {
+            number,
+            epoch,
+            state,
+        });
     }
 
     /// Decides which state counts: that of this machine, which is returned as `None` and replaces
@@ -357,7 +424,7 @@ impl Worker {
         let mut waiting = self.mailbox.waiting.lock();
         let later = std::mem::take(&mut waiting.changes);
         waiting.since = None;
-        if !is_newest && attempt == Attempt::First {
+        if !is_newest && !claim.is_master && attempt == Attempt::First {
             return Some(Box::new(shared));
         }
         let mut own = claim.state;
@@ -391,6 +458,8 @@ impl Worker {
         if let Some(SeenEpoch { epoch, .. }) = seen {
             let ends = epoch.holder == claim.own
                 || Some(epoch.holder) == claim.over
+                    && (claim.insists || self.seen_at.elapsed() >= SILENT)
+                || seen.is_some_and(|seen| seen.is_released)
                 || self.seen_at.elapsed() >= STALE;
             if !ends {
                 return Ok(Err(epoch));
@@ -427,8 +496,16 @@ impl Worker {
 
     fn watch(&mut self) {
         self.due = now() + BEAT;
-        match self.look() {
-            Ok(_) => self.note(Health::Good),
+        let looked = self.look().map(drop);
+        let looked = match looked {
+            Ok(()) if now() >= self.follow_at => {
+                self.follow_at = now() + FOLLOW;
+                self.store.follow()
+            }
+            looked => looked,
+        };
+        match looked {
+            Ok(()) => self.note(Health::Good),
             Err(error) => {
                 self.fail(&error);
                 self.due = now() + AGAIN;
@@ -504,6 +581,29 @@ impl Worker {
                 self.fail(&error);
                 self.due = now() + AGAIN;
             }
+        }
+    }
+
+    /// Compares the settings of all managers, from time to time.
+    fn compare_configurations(&mut self) {
+        if now() < self.compare_at || matches!(self.health, Health::Failing(_)) {
+            return;
+        }
+        let announcement = self.mailbox.waiting.lock().announcement.clone();
+        let Some((own, checksums)) = announcement else {
+            return;
+        };
+        self.compare_at = now() + AGAIN;
+        match self.store.announce(own, &checksums) {
+            Ok(configurations) if configurations != self.configurations => {
+                self.configurations.clone_from(&configurations);
+                (self.tell)(ReplicaEvent::Configurations(configurations));
+            }
+            Ok(_) => {}
+            Err(error) => tracing::debug!(
+                error = &error as &dyn std::error::Error,
+                "the settings of other managers are not known"
+            ),
         }
     }
 

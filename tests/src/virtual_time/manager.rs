@@ -347,6 +347,8 @@ impl Manager {
                     self.snapshot = Some(snapshot);
                 }
                 Effect::Foreseen(sets) => self.foreseen = Some(sets),
+                // Managers in virtual time share no store.
+                Effect::Epoch(_) => {}
                 Effect::Remember(remembered) => self.remembered = *remembered,
                 Effect::Converged(convergence) => self.convergences.push(convergence),
                 Effect::Done { ticket, .. } => self.done.push_back(ticket),

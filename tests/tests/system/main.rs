@@ -32,6 +32,7 @@ mod peers_real_fabrics;
 mod peers_restart;
 mod peers_routes;
 mod peers_saquery;
+mod peers_shared;
 mod peers_standby;
 mod peers_web;
 mod sim_bringup;

@@ -99,7 +99,7 @@ fn next<T>(
 
 fn granted(event: &ReplicaEvent) -> Option<(Epoch, Option<Persisted>)> {
     match event {
-        ReplicaEvent::Granted { epoch, state } => Some((*epoch, state.as_deref().cloned())),
+        ReplicaEvent::Granted { epoch, state, .. } => Some((*epoch, state.as_deref().cloned())),
         _ => None,
     }
 }
@@ -108,8 +108,11 @@ fn claim(own: Guid, over: Option<Guid>) -> Claim {
     Claim {
         own,
         over,
+        insists: false,
         state: Persisted::default(),
         held_before: 0,
+        is_master: false,
+        number: 1,
     }
 }
 
@@ -341,8 +344,13 @@ fn an_epoch_ends_with_its_holder_or_at_the_claim_over_a_silent_master() {
     );
     second.release();
 
-    // It is the master that the standby finds silent.
+    // It does not answer in the fabric, and shows signs of life: it is busy.
     second.claim(claim(OTHER, Some(ONE)));
+    assert_eq!(next(&others, refused), epoch);
+    // It has been silent for long.
+    let mut insisting = claim(OTHER, Some(ONE));
+    insisting.insists = true;
+    second.claim(insisting);
     let (taken, loaded) = next(&others, granted);
     assert_eq!((taken.number, taken.holder), (epoch.number + 1, OTHER));
     assert_eq!(loaded, Some(state(&stored)));
@@ -354,12 +362,13 @@ fn an_epoch_ends_with_its_holder_or_at_the_claim_over_a_silent_master() {
     first.put(changes(20, b"late"));
     assert_eq!(first.lag().rows, 0, "a deposed manager keeps no changes");
 
-    // The second dies. Its epoch ends when it has shown no sign of life for a while; the state that
-    // the first was master with meanwhile, without the store, goes on top.
+    // The second ends in good order, and gives its epoch up; the state that the first was master with
+    // meanwhile, without the store, goes on top.
     second.close();
     let mut own = claim(ONE, None);
     own.state = state(&changes(12, b"mine"));
     own.held_before = epoch.number;
+    own.is_master = true;
     first.claim(own);
     let (again, merged) = next(&events, granted);
     assert_eq!(again.number, taken.number + 1);

@@ -15,6 +15,7 @@ const LATENCIES: std::ops::RangeInclusive<u32> = 10..=32;
 pub(super) fn write(text: &mut Text, subnet: &dyn Subnet) {
     let status = subnet.status();
     state(text, &status);
+    shared_store(text, &status);
     fabric(text, &status);
     proof(text, &status);
     mads(text, &status);
@@ -61,6 +62,37 @@ fn state(text: &mut Text, status: &v1::SubnetStatus) {
         .sample(&[], status.generation);
     text.gauge("rsm_uptime_seconds", "Time since rsm started.")
         .sample(&[], status.uptime_ms as f64 / 1e3);
+}
+
+fn shared_store(text: &mut Text, status: &v1::SubnetStatus) {
+    let Some(store) = &status.shared_store else {
+        return;
+    };
+    text.gauge(
+        "rsm_shared_store_ok",
+        "Whether the store that several managers share answers and is not behind.",
+    )
+    .sample(&[], u8::from(store.failing_since_unix_ms.is_none()));
+    text.gauge(
+        "rsm_shared_store_epoch",
+        "The number of the last epoch of the shared store.",
+    )
+    .sample(&[], store.epoch);
+    text.gauge(
+        "rsm_shared_store_held",
+        "Whether this manager holds the epoch of the shared store.",
+    )
+    .sample(&[], u8::from(store.held));
+    text.gauge(
+        "rsm_shared_store_waiting_rows",
+        "Changed rows that are not in the shared store yet.",
+    )
+    .sample(&[], store.waiting_rows);
+    text.gauge(
+        "rsm_shared_store_lag_seconds",
+        "For how long the first of the changes has waited that are not in the shared store yet.",
+    )
+    .sample(&[], store.lag_ms as f64 / 1e3);
 }
 
 fn fabric(text: &mut Text, status: &v1::SubnetStatus) {

@@ -180,6 +180,16 @@ impl Subnet for Fake {
                 names: vec!["leaf-2".to_owned()],
                 ..v1::AvoidedParts::default()
             }),
+            shared_store: Some(v1::SharedStore {
+                endpoints: "http://10.0.0.1:2379".to_owned(),
+                epoch: 7,
+                holder: Guid(super::HOST + 1).to_string(),
+                held: true,
+                waiting_rows: 0,
+                lag_ms: 0,
+                failing_since_unix_ms: None,
+                failure: String::new(),
+            }),
         }
     }
 

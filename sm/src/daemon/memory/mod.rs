@@ -11,6 +11,7 @@ mod guids;
 mod import;
 mod positions;
 mod services;
+mod shared;
 mod subscriptions;
 mod table;
 
@@ -24,6 +25,8 @@ use tokio::sync::watch;
 
 use self::acknowledged::Acknowledged;
 pub use self::import::{ImportError, Imported, import, unix_seconds};
+use self::shared::{Handles, Order, Shared};
+pub(super) use self::shared::{SharedSetup, SharedView};
 use super::clock::Clock;
 use super::findings::{DaemonFindings, Part};
 use super::sa::AckJournal;
@@ -53,6 +56,12 @@ struct Latest {
     sa: sa::Unsaved,
     /// The newest journal entry when the SA handed over `sa`.
     journaled: Option<u64>,
+    /// The SA has replaced its registrations, and `sa` is later.
+    is_restored: bool,
+    /// Requests to the shared store, and answers to them.
+    orders: Vec<Order>,
+    /// The daemon ends.
+    is_closing: bool,
 }
 
 /// Mailbox of the store's thread; a new state wakes the thread.
@@ -67,6 +76,7 @@ pub(super) struct Keeper {
     mailbox: Mailbox,
     thread: std::thread::JoinHandle<()>,
     journal: Option<(Arc<Acknowledged>, std::thread::JoinHandle<()>)>,
+    shared: Option<Handles>,
 }
 
 /// The stored state of an earlier run.
@@ -77,12 +87,14 @@ pub(super) struct Kept {
     pub(super) sa: sa::SavedSaState,
 }
 
-/// Opens the store in `dir` (`None`: nothing survives), and returns its state.
+/// Opens the store in `dir` (`None`: nothing survives), with the store behind it that several
+/// managers share, if there is one; returns its state.
 pub(super) fn open(
     dir: Option<&Path>,
+    shared: Option<SharedSetup>,
     clock: Clock,
     findings: DaemonFindings,
-) -> anyhow::Result<(Keeper, Kept)> {
+) -> anyhow::Result<(Keeper, Kept, Option<SharedView>)> {
     let mut store: Box<dyn Store> = match dir {
         Some(dir) => Box::new(
             SledStore::open(dir)
@@ -116,15 +128,23 @@ pub(super) fn open(
         persisted.claims.is_empty() || report.may_lack_records() || import::is_fresh(&persisted);
     let kept = Kept {
         core,
-        sa: sa::SavedSaState {
-            groups: groups::remembered(&persisted),
-            services: services::remembered(&persisted, &clock, clock.now()),
-            guids: guids::remembered(&persisted),
-            subscriptions: subscriptions::remembered(&persisted),
-        },
+        sa: sa_state(&persisted, &clock),
     };
     let (bell, rung) = watch::channel(());
     let latest = Arc::new(Mutex::new(Latest::default()));
+    let mailbox = Mailbox {
+        latest: latest.clone(),
+        bell,
+    };
+    let (shared, view) = match shared {
+        Some(setup) => {
+            let opened = shared::open(setup, store, &mailbox, clock, findings.clone())?;
+            store = opened.0;
+            (Some(opened.1), Some(opened.2))
+        }
+        None => (None, None),
+    };
+    let handles = shared.as_ref().map(Shared::handles);
     let thread = std::thread::Builder::new()
         .name("store".to_owned())
         .spawn({
@@ -136,19 +156,30 @@ pub(super) fn open(
                 known: None,
                 owed,
                 journal,
+                shared,
                 clock,
                 findings,
             };
             move || keeping.run(&latest, rung)
         })
         .context("cannot start the thread of the store")?;
-    let mailbox = Mailbox { latest, bell };
     let keeper = Keeper {
         mailbox,
         thread,
         journal,
+        shared: handles,
     };
-    Ok((keeper, kept))
+    Ok((keeper, kept, view))
+}
+
+/// The SA's part of `persisted`.
+fn sa_state(persisted: &Persisted, clock: &Clock) -> sa::SavedSaState {
+    sa::SavedSaState {
+        groups: groups::remembered(persisted),
+        services: services::remembered(persisted, clock, clock.now()),
+        guids: guids::remembered(persisted),
+        subscriptions: subscriptions::remembered(persisted),
+    }
 }
 
 impl Mailbox {
@@ -187,6 +218,7 @@ impl Keeper {
 
     /// Waits until the disk has everything, and closes the store.
     pub(super) fn close(self) {
+        self.mailbox.put(|latest| latest.is_closing = true);
         drop(self.mailbox);
         if self.thread.join().is_err() {
             tracing::error!("the thread of the store panicked");
@@ -210,6 +242,7 @@ struct Keeping {
     /// Changes that are not on the disk yet: the next commit repeats failed ones.
     owed: ChangeSet,
     journal: Option<Arc<Acknowledged>>,
+    shared: Option<Shared>,
     clock: Clock,
     findings: DaemonFindings,
 }
@@ -240,9 +273,10 @@ impl Keeping {
             // Do not hold views while waiting for the disk: the SA would have to copy them to
             // change its registrations.
             let latest = std::mem::take(&mut *mailbox.lock());
+            let is_last = !open || latest.is_closing;
             self.take(latest);
             pause = self.commit(pause.unwrap_or(COMMIT_AGAIN.0));
-            if !open {
+            if is_last {
                 break;
             }
         }
@@ -254,7 +288,19 @@ impl Keeping {
         }
     }
 
-    fn take(&mut self, latest: Latest) {
+    fn take(&mut self, mut latest: Latest) {
+        let orders = std::mem::take(&mut latest.orders);
+        if let Some(shared) = &mut self.shared {
+            shared.awaits_sa &= !latest.is_restored;
+            if shared.awaits_sa {
+                (latest.sa, latest.journaled) = (sa::Unsaved::default(), None);
+            }
+        }
+        self.take_states(latest);
+        self.carry_out(orders);
+    }
+
+    fn take_states(&mut self, latest: Latest) {
         let journaled = latest.journaled;
         let known = self.known.as_deref();
         let mut changes = changes_to(&self.persisted, known, &latest, &self.clock);
@@ -323,6 +369,7 @@ fn remembered(persisted: &Persisted) -> SavedCoreState {
         claims: Arc::new(claims),
         positions: Arc::new(positions::remembered(persisted)),
         gpus: Arc::default(),
+        alias_guids: Arc::default(),
         cabling: cabling::remembered(persisted),
         avoid: Arc::new(drains::remembered(persisted)),
         not_kept,
@@ -343,6 +390,9 @@ fn changes_to(
         remembered,
         sa,
         journaled: _,
+        is_restored: _,
+        orders: _,
+        is_closing: _,
     } = latest;
     let mut changes = match remembered {
         Some(remembered) => changes(persisted, known, remembered, clock),
@@ -532,7 +582,11 @@ mod tests {
     fn damaged_side_file_alone_requests_no_reregistration() {
         let dir = tempfile::tempdir().unwrap();
         let findings = DaemonFindings::new();
-        let open = || open(Some(dir.path()), Clock::start(), findings.clone()).unwrap();
+        let open = || {
+            let opened = open(Some(dir.path()), None, Clock::start(), findings.clone());
+            let (keeper, kept, _) = opened.unwrap();
+            (keeper, kept)
+        };
         let (keeper, kept) = open();
         assert!(kept.core.reregister, "nothing is known of before");
         keeper.keep(Box::new(claimed()));
@@ -605,6 +659,7 @@ mod tests {
             persisted: Persisted::default(),
             owed: ChangeSet::new(),
             journal: None,
+            shared: None,
             clock: Clock::start(),
             findings: findings.clone(),
         };

@@ -148,7 +148,9 @@ impl SaSetup {
             journal.on_durable(Box::new(move || inbox.wake()));
         }
         let (requests, state_requests) = mpsc::channel(MAX_STATE_REQUESTS);
+        let restoration = Arc::new(Mutex::new(None));
         let worker = Worker {
+            restoration: Arc::clone(&restoration),
             state_requests,
             sa,
             messenger: Messenger::new(port, RmppConfig::default()),
@@ -186,7 +188,12 @@ impl SaSetup {
             .name("directory".to_owned())
             .spawn(move || keep_directory(&runtime, bases, (&sa_snapshot, &shown), &inbox))
             .context("cannot start the thread of the directory")?;
+        let restorer = SaRestorer {
+            restoration,
+            inbox: self.inbox.clone(),
+        };
         Ok(SaHandle {
+            restorer,
             state_source,
             inbox: self.inbox,
             latest,
@@ -201,6 +208,7 @@ impl SaSetup {
 
 /// The running SA.
 pub struct SaHandle {
+    restorer: SaRestorer,
     state_source: Arc<SaStateReader>,
     inbox: Inbox,
     latest: watch::Sender<Option<Basis>>,
@@ -230,6 +238,11 @@ impl SaHandle {
         if self.inbox.post(Call::Notice(Box::new(notice))).is_err() {
             self.statistics.dropped();
         }
+    }
+
+    /// Access for the store, to replace the registrations.
+    pub fn restorer(&self) -> SaRestorer {
+        self.restorer.clone()
     }
 
     /// Whether the SA answers requests.
@@ -266,6 +279,29 @@ impl SaHandle {
             p99_ns = counters.latencies.quantile(0.99),
             "the SA ends"
         );
+    }
+}
+
+/// State that replaces all registrations, and a call that follows on the SA's thread.
+pub(super) struct Restoration {
+    saved: sa::SavedSaState,
+    then: Box<dyn FnOnce() + Send>,
+}
+
+/// Replaces the SA's registrations while it runs and does not serve.
+#[derive(Clone)]
+pub struct SaRestorer {
+    restoration: Arc<Mutex<Option<Restoration>>>,
+    inbox: Inbox,
+}
+
+impl SaRestorer {
+    /// Replaces all registrations by `saved` soon; `then` is called on the SA's thread, after which
+    /// all that the SA passes on comes from `saved`. Does not wait. A later call supersedes one that
+    /// was not carried out yet, whose `then` is not called.
+    pub fn restore(&self, saved: sa::SavedSaState, then: Box<dyn FnOnce() + Send>) {
+        *self.restoration.lock() = Some(Restoration { saved, then });
+        self.inbox.wake();
     }
 }
 

@@ -21,7 +21,7 @@ use super::inbox::Calls;
 use super::outgoing::outgoing;
 use super::searches::{Searches, Taken};
 use super::state_reader::StateRequest;
-use super::{AckJournal, CoreSink, HELD_AT_MOST, SaveSink, TimeSource};
+use super::{AckJournal, CoreSink, HELD_AT_MOST, Restoration, SaveSink, TimeSource};
 use crate::alias_guids::AliasGuids;
 use crate::core::Event;
 use crate::daemon::compute;
@@ -61,6 +61,8 @@ pub(super) struct Worker {
     pub(super) journal: Option<Arc<dyn AckJournal>>,
     /// Answers that wait for the journal, in the order of their numbers.
     pub(super) held: VecDeque<HeldAnswer>,
+    /// State that is to replace all registrations.
+    pub(super) restoration: Arc<Mutex<Option<Restoration>>>,
     /// Requests of the API for the registrations.
     pub(super) state_requests: mpsc::Receiver<StateRequest>,
     /// Groups that the core had no room for.
@@ -100,6 +102,7 @@ impl Worker {
                 self.serving.store(serving, Ordering::Relaxed);
             }
             let now = (self.clock)();
+            self.restore(now);
             self.sa.handle_deadline(now);
             self.messenger.handle_deadline(now);
             self.deliver(now, now);
@@ -141,6 +144,20 @@ impl Worker {
         if let Some(unsaved) = self.sa.poll_save(Time::MAX) {
             (self.save)(unsaved);
         }
+    }
+
+    /// Replaces all registrations where another manager was master meanwhile.
+    fn restore(&mut self, now: Time) {
+        let Some(Restoration { saved, then }) = self.restoration.lock().take() else {
+            return;
+        };
+        let left_out = self.sa.restore_anew(saved, now);
+        if left_out > 0 {
+            tracing::warn!(left_out, "records of the shared store make no sense");
+        }
+        (self.pending_groups, self.pending_alias_guids) = (None, None);
+        self.unregistered.clear();
+        then();
     }
 
     /// Takes arrived calls; waits for one if no other work is left. Returns whether a sender is

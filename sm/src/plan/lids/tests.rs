@@ -174,3 +174,45 @@ fn lid_of_an_absent_port_is_assigned_last() {
     let highest = plan.lids.values().map(|claim| claim.base).max();
     assert_eq!(highest, Some(Lid(PORTS as u16 + 1)));
 }
+
+#[test]
+fn floating_lid_goes_to_the_managers_port_and_that_ports_lid_to_the_port_before() {
+    let held: Vec<Option<(u16, u8)>> = (1..=PORTS as u16).map(|lid| Some((lid, 0))).collect();
+    let mut fabric = fabric(&held);
+    let hosts: Vec<PortRef> = fabric
+        .end_ports()
+        .filter(|(at, _)| fabric.node(at.node).switch.is_none())
+        .map(|(at, _)| at)
+        .collect();
+    let (own, before) = (hosts[0], hosts[3]);
+    fabric.local = Some(own);
+    let guid = |at: PortRef| fabric.port(at).guid;
+    let lid = |at: PortRef| fabric.port(at).lid();
+    let at_lid = |base| Claim {
+        base,
+        lmc: Lmc::ZERO,
+    };
+    let mut claims: Claims = fabric
+        .end_ports()
+        .map(|(_, port)| (port.guid, at_lid(port.lid())))
+        .collect();
+    let unmoved = assign(&fabric, &claims, &policy(0));
+    let floating = Policy {
+        floating_lid: true,
+        ..policy(0)
+    };
+    assert_eq!(assign(&fabric, &claims, &floating), unmoved);
+    // The LID of a port that has the claim to it does not float.
+    claims.insert(guid(own), at_lid(lid(before)));
+    assert_eq!(assign(&fabric, &claims, &floating), unmoved);
+
+    claims.insert(guid(before), at_lid(lid(own)));
+    let plan = assign(&fabric, &claims, &floating);
+    assert_eq!(plan.findings, []);
+    let mut expected = result(&fabric, &unmoved);
+    expected.insert(guid(own), at_lid(lid(before)));
+    expected.insert(guid(before), at_lid(lid(own)));
+    assert_eq!(result(&fabric, &plan), expected);
+    // Held LIDs win without it.
+    assert_eq!(assign(&fabric, &claims, &policy(0)), unmoved);
+}

@@ -192,7 +192,8 @@ impl World {
                     convergence,
                 } => self.done.push((ticket, convergence)),
                 Effect::Declined { ticket, reason } => self.declined.push((ticket, reason)),
-                Effect::Remember(_)
+                Effect::Epoch(_)
+                | Effect::Remember(_)
                 | Effect::Converged(_)
                 | Effect::Notice(_)
                 | Effect::Serve(_)

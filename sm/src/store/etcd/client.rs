@@ -85,7 +85,7 @@ impl Client {
     /// [`StoreError::Setting`]: an endpoint or a file cannot be used.
     pub(super) fn new(options: &EtcdOptions) -> Result<Client, StoreError> {
         if options.endpoints.is_empty() {
-            return Err(setting("store.etcd names no endpoint"));
+            return Err(setting("store.endpoints names no endpoint"));
         }
         let tls = options
             .endpoints
@@ -106,7 +106,8 @@ impl Client {
         })
     }
 
-    /// All keys from `from` up to, without, `end`, at one revision, and that revision.
+    /// All keys from `from` up to, without, `end` that changed at the revision `since` or later, at
+    /// one revision, and that revision; with `since` 0 all keys.
     ///
     /// # Errors
     /// No endpoint answers within `within` a request, or etcd refuses this manager.
@@ -114,6 +115,7 @@ impl Client {
         &mut self,
         from: &[u8],
         end: &[u8],
+        since: i64,
         within: Duration,
     ) -> Result<(Vec<KeyValue>, i64), StoreError> {
         let (mut all, mut revision) = (Vec::new(), 0);
@@ -124,6 +126,8 @@ impl Client {
                 range_end: end.to_vec(),
                 limit: RANGE_KEYS,
                 revision,
+                min_mod_revision: since,
+                ..RangeRequest::default()
             };
             let answer = self
                 .call(
@@ -142,6 +146,51 @@ impl Client {
             // The smallest key after the last one.
             key = [&last.key[..], &[0]].concat();
         }
+    }
+
+    /// How many keys there are from `from` up to, without, `end`, at `revision`.
+    ///
+    /// # Errors
+    /// As [`Client::range`].
+    pub(super) async fn count(
+        &mut self,
+        from: &[u8],
+        end: &[u8],
+        revision: i64,
+        within: Duration,
+    ) -> Result<u64, StoreError> {
+        let request = RangeRequest {
+            key: from.to_vec(),
+            range_end: end.to_vec(),
+            revision,
+            count_only: true,
+            ..RangeRequest::default()
+        };
+        let send = async |mut kv: KvClient<Channel>, request| kv.range(request).await;
+        let answer = self.call(within, send, request).await?;
+        Ok(u64::try_from(answer.count).unwrap_or(0))
+    }
+
+    /// These keys, without their values.
+    ///
+    /// # Errors
+    /// As [`Client::range`].
+    pub(super) async fn names(
+        &mut self,
+        from: &[u8],
+        end: &[u8],
+        revision: i64,
+        within: Duration,
+    ) -> Result<Vec<KeyValue>, StoreError> {
+        let request = RangeRequest {
+            key: from.to_vec(),
+            range_end: end.to_vec(),
+            revision,
+            keys_only: true,
+            ..RangeRequest::default()
+        };
+        let send = async |mut kv: KvClient<Channel>, request| kv.range(request).await;
+        Ok(self.call(within, send, request).await?.kvs)
     }
 
     /// Makes a transaction.
@@ -307,7 +356,7 @@ impl Target {
     fn new(endpoint: &str, tls: Option<&TlsConnector>) -> Result<Target, StoreError> {
         let wrong = || {
             setting(&format!(
-                "store.etcd: `{endpoint}` is not an endpoint: expected http://HOST:PORT or https://HOST:PORT"
+                "store.endpoints: `{endpoint}` is not an endpoint: expected http://HOST:PORT or https://HOST:PORT"
             ))
         };
         let uri: Uri = endpoint.parse().map_err(|_| wrong())?;
@@ -360,7 +409,7 @@ impl Target {
 fn connector(files: &TlsFiles) -> Result<TlsConnector, StoreError> {
     let Some(ca) = &files.ca else {
         return Err(setting(
-            "store.etcd has an https endpoint: store.ca_file must name the certificates of its authority",
+            "store.endpoints has an https endpoint: store.ca_file must name the certificates of its authority",
         ));
     };
     let mut roots = rustls::RootCertStore::empty();

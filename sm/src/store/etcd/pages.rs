@@ -45,10 +45,74 @@ pub(super) struct Pages {
 }
 
 impl Pages {
+    /// Takes in a page as it was read, in place of the one before, and its rows into `state`.
+    ///
+    /// # Errors
+    /// The damage in words.
+    pub(super) fn follow(
+        &mut self,
+        name: &str,
+        value: &[u8],
+        state: &mut Persisted,
+    ) -> Result<(), String> {
+        let rows = decode(name, value)?;
+        let before = self.pages.remove(name).unwrap_or_default();
+        for (key, value) in before.iter().filter(|(key, _)| !rows.contains_key(*key)) {
+            self.remove_from(state, name, key, value);
+        }
+        for (key, value) in &rows {
+            if before.get(key) == Some(value) {
+                continue;
+            }
+            match codec::decode(key, value).map_err(|damage| damage.to_string())? {
+                StoredRecord::Claim(guid, claim) => {
+                    state.claims.insert(guid, claim);
+                }
+                StoredRecord::Generic(namespace, key, value) => {
+                    let table = state.records.entry(namespace).or_default();
+                    table.insert(key, value);
+                }
+            }
+        }
+        if !rows.is_empty() {
+            self.pages.insert(name.to_owned(), rows);
+        }
+        Ok(())
+    }
+
+    /// Forgets a page that is gone, and its rows in `state`.
+    pub(super) fn forget(&mut self, name: &str, state: &mut Persisted) {
+        for (key, value) in self.pages.remove(name).unwrap_or_default() {
+            self.remove_from(state, name, &key, &value);
+        }
+    }
+
+    /// Removes a row of the page `name` from `state`, unless it has moved within its family.
+    fn remove_from(&self, state: &mut Persisted, name: &str, key: &[u8], value: &[u8]) {
+        let shared = family(name).to_owned();
+        let wide = format!("{shared}.{:016x}", mixed(Checksum::of(key)));
+        let holds = |page: &String| {
+            let rows = self.pages.get(page);
+            page != name && rows.is_some_and(|rows| rows.contains_key(key))
+        };
+        if [shared, wide].iter().any(holds) {
+            return;
+        }
+        match codec::decode(key, value) {
+            Ok(StoredRecord::Claim(guid, _)) => {
+                state.claims.remove(&guid);
+            }
+            Ok(StoredRecord::Generic(namespace, key, _)) => state.remove_record(&namespace, &key),
+            // It was decoded when it was read, or encoded by this process.
+            Err(_) => {}
+        }
+    }
+
     /// Takes in a page as it was read.
     ///
     /// # Errors
     /// The damage in words.
+    #[cfg(test)]
     pub(super) fn read(&mut self, name: &str, value: &[u8]) -> Result<(), String> {
         let rows = decode(name, value)?;
         if !rows.is_empty() {
@@ -61,6 +125,7 @@ impl Pages {
     ///
     /// # Errors
     /// The page's name and the damage of a row.
+    #[cfg(test)]
     pub(super) fn state(&self) -> Result<Persisted, (PageName, String)> {
         let mut state = Persisted::default();
         for (name, rows) in &self.pages {
@@ -278,6 +343,34 @@ mod tests {
         written(&pages, &mut stored, names);
         assert!(stored.is_empty());
         assert!(pages.apply(&gone).is_empty(), "nothing differs");
+    }
+
+    #[test]
+    fn a_follower_has_the_state_of_the_writer_after_each_step() {
+        let (mut writer, mut follower) = (Pages::default(), Pages::default());
+        let (mut expected, mut state) = (Persisted::default(), Persisted::default());
+        // The row grows, moves to a page of its own, back, and is removed.
+        for length in [Some(10), Some(2_000), Some(20), Some(3_000), None] {
+            let mut changes = set(b"other", &[length.unwrap_or(0) as u8]);
+            match length {
+                Some(length) => changes.merge(set(b"row", &vec![7; length])),
+                None => changes.remove_record(&table(), b"row"),
+            }
+            expected.apply(&changes);
+            let names = writer.apply(&changes);
+            // Changed pages come in the order of their names, those that are gone after them.
+            for name in &names {
+                if let Some(value) = writer.encode(name).unwrap() {
+                    follower.follow(name, &value, &mut state).unwrap();
+                }
+            }
+            for name in &names {
+                if writer.encode(name).unwrap().is_none() {
+                    follower.forget(name, &mut state);
+                }
+            }
+            assert_eq!(state, expected, "{length:?}");
+        }
     }
 
     #[test]

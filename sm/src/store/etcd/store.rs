@@ -1,6 +1,6 @@
 //! [`EtcdStore`]: load, claim and commit.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use rsm_ids::Guid;
@@ -21,6 +21,9 @@ use crate::store::{
 /// The value of the key `format`.
 const FORMAT: &str = "rsm-store 1";
 
+/// The value of the key `beat` after the holder has given the epoch up.
+const RELEASED: &str = "released";
+
 /// Changed keys in one transaction: etcd's default limit is 128, and the rest is for the
 /// generation.
 const OPS_MAX: usize = 120;
@@ -40,8 +43,16 @@ pub struct EtcdStore {
     client: Client,
     /// The prefix of the keys, with a slash at its end.
     prefix: String,
-    /// What the keys hold after the last commit.
+    /// What the keys hold after the last commit, or at the last look.
     pages: Pages,
+    /// The rows of `pages`.
+    state: Persisted,
+    /// All keys at the last look, without the prefix.
+    keys: BTreeSet<String>,
+    /// The value of the key `format`.
+    format: Option<String>,
+    /// The revision of the last look; 0: everything is to be read.
+    revision: i64,
     generation: u64,
     /// Pages whose transaction failed: the next commit writes them again.
     unwritten: BTreeSet<PageName>,
@@ -73,6 +84,10 @@ impl EtcdStore {
             client: Client::new(options)?,
             prefix: format!("{}/", options.prefix.trim_end_matches('/')),
             pages: Pages::default(),
+            state: Persisted::default(),
+            keys: BTreeSet::new(),
+            format: None,
+            revision: 0,
             generation: 0,
             unwritten: BTreeSet::new(),
             held: None,
@@ -88,14 +103,20 @@ impl EtcdStore {
 
     /// All keys below `name`.
     fn read(&mut self, name: &str, within: Duration) -> Result<Vec<KeyValue>, StoreError> {
+        let (from, end) = self.span(name);
+        let range = self.client.range(&from, &end, 0, within);
+        Ok(self.runtime.block_on(range)?.0)
+    }
+
+    /// The range of all keys below `name`.
+    fn span(&self, name: &str) -> (Vec<u8>, Vec<u8>) {
         let from = self.key(name);
         let mut end = from.clone();
         // The prefix ends with a slash or a letter: the next byte ends the range.
         if let Some(last) = end.last_mut() {
             *last += 1;
         }
-        let range = self.client.range(&from, &end, within);
-        Ok(self.runtime.block_on(range)?.0)
+        (from, end)
     }
 
     fn corrupt(&self, name: &str, reason: impl Into<String>) -> StoreError {
@@ -106,44 +127,72 @@ impl EtcdStore {
         }
     }
 
-    /// Reads all keys into the pages.
-    fn read_all(&mut self) -> Result<Persisted, StoreError> {
-        let keys = self.read("", SLOW)?;
-        let (mut pages, mut generation, mut format) = (Pages::default(), 0, None);
-        let mut first = None;
-        for pair in &keys {
-            let name = self.name_of(pair)?;
-            first.get_or_insert_with(|| name.clone());
-            match name.split_once('/') {
-                None if name == "format" => format = Some(text(&pair.value)),
-                None if name == "generation" => {
-                    let number = text(&pair.value).parse();
-                    generation = number.map_err(|_| self.corrupt(&name, "expected a number"))?;
-                }
-                None if name == "epoch" || name == "beat" => {}
-                Some(("managers", _)) => {}
-                Some(("pages", page)) => {
-                    let read = pages.read(page, &pair.value);
-                    read.map_err(|reason| self.corrupt(&name, reason))?;
-                }
-                _ => return Err(self.foreign(&name, "rsm has no such key")),
-            }
+    /// Brings the pages and the state up to date: reads the keys that changed since the last call, and
+    /// all at first.
+    fn read_changes(&mut self, within: Duration) -> Result<(), StoreError> {
+        // After a failure the next call reads everything.
+        let before = std::mem::take(&mut self.revision);
+        if before == 0 {
+            (self.pages, self.state) = (Pages::default(), Persisted::default());
+            (self.keys, self.format) = (BTreeSet::new(), None);
+            self.generation = 0;
         }
-        match (format.as_deref(), first) {
+        let (from, end) = self.span("");
+        let since = if before == 0 { 0 } else { before + 1 };
+        let range = self.client.range(&from, &end, since, within);
+        let (pairs, revision) = self.runtime.block_on(range)?;
+        for pair in &pairs {
+            let name = self.name_of(pair)?;
+            self.take(&name, &pair.value)?;
+            self.keys.insert(name);
+        }
+        let count = self.client.count(&from, &end, revision, within);
+        if self.runtime.block_on(count)? != self.keys.len() as u64 {
+            let names = self.client.names(&from, &end, revision, within);
+            let names = self.runtime.block_on(names)?;
+            let names: Result<BTreeSet<String>, _> =
+                names.iter().map(|pair| self.name_of(pair)).collect();
+            let names = names?;
+            for gone in self.keys.difference(&names) {
+                match gone.strip_prefix("pages/") {
+                    Some(page) => self.pages.forget(page, &mut self.state),
+                    None if gone == "format" => self.format = None,
+                    None => {}
+                }
+            }
+            self.keys = names;
+        }
+        match (self.format.as_deref(), self.keys.first()) {
             (None, None) | (Some(FORMAT), _) => {}
             (Some(other), _) => {
                 let reason = format!("it is `{other}`, this version reads `{FORMAT}`");
                 return Err(self.foreign("format", reason));
             }
-            (None, Some(name)) => return Err(self.foreign(&name, "there is no key `format`")),
+            (None, Some(name)) => return Err(self.foreign(name, "there is no key `format`")),
         }
-        let state = pages.state();
-        let mut state =
-            state.map_err(|(page, reason)| self.corrupt(&format!("pages/{page}"), reason))?;
-        state.plan_generation = generation;
-        (self.pages, self.generation) = (pages, generation);
         self.unwritten.clear();
-        Ok(state)
+        self.revision = revision;
+        Ok(())
+    }
+
+    /// Takes a key as it was read.
+    fn take(&mut self, name: &str, value: &[u8]) -> Result<(), StoreError> {
+        match name.split_once('/') {
+            None if name == "format" => self.format = Some(text(value)),
+            None if name == "generation" => {
+                let number = text(value).parse();
+                self.generation = number.map_err(|_| self.corrupt(name, "expected a number"))?;
+                self.state.plan_generation = self.generation;
+            }
+            None if name == "epoch" || name == "beat" => {}
+            Some(("managers", _)) => {}
+            Some(("pages", page)) => {
+                let read = self.pages.follow(page, value, &mut self.state);
+                read.map_err(|reason| self.corrupt(name, reason))?;
+            }
+            _ => return Err(self.foreign(name, "rsm has no such key")),
+        }
+        Ok(())
     }
 
     fn name_of(&self, pair: &KeyValue) -> Result<String, StoreError> {
@@ -162,12 +211,12 @@ impl EtcdStore {
     }
 
     /// Makes `success` on the condition that this manager still holds the epoch.
-    fn fenced(&mut self, success: Vec<RequestOp>) -> Result<i64, StoreError> {
+    fn fenced(&mut self, success: Vec<RequestOp>, within: Duration) -> Result<i64, StoreError> {
         let Some((_, revision)) = self.held else {
             return Err(StoreError::NoEpoch);
         };
         let compare = compare_revision(self.key("epoch"), revision);
-        let answer = self.transact(vec![compare], success)?;
+        let answer = self.transact(vec![compare], success, within)?;
         if answer.succeeded {
             return Ok(answer.header.map_or(0, |header| header.revision));
         }
@@ -183,13 +232,14 @@ impl EtcdStore {
         &mut self,
         compare: Vec<Compare>,
         success: Vec<RequestOp>,
+        within: Duration,
     ) -> Result<TxnResponse, StoreError> {
         let request = TxnRequest {
             compare,
             success,
             failure: Vec::new(),
         };
-        self.runtime.block_on(self.client.txn(request, SLOW))
+        self.runtime.block_on(self.client.txn(request, within))
     }
 
     /// Writes the pages in [`EtcdStore::unwritten`], in as few transactions as possible; those of
@@ -197,7 +247,7 @@ impl EtcdStore {
     fn write(&mut self) -> Result<(), StoreError> {
         while !self.unwritten.is_empty() {
             let (names, ops) = self.next_batch()?;
-            let revision = self.fenced(ops)?;
+            let revision = self.fenced(ops, SLOW)?;
             for name in names {
                 self.unwritten.remove(&name);
             }
@@ -259,7 +309,8 @@ impl EtcdStore {
 
 impl Store for EtcdStore {
     fn load(&mut self) -> Result<(Persisted, LoadReport), StoreError> {
-        let state = self.read_all()?;
+        self.read_changes(SLOW)?;
+        let state = self.state.clone();
         let is_fresh = state.is_empty() && state.plan_generation == 0;
         let report = LoadReport {
             origin: if is_fresh {
@@ -281,12 +332,14 @@ impl Store for EtcdStore {
             return Err(StoreError::NoEpoch);
         }
         let changed = self.pages.apply(changes);
+        self.state.apply(changes);
         self.unwritten.extend(changed);
         self.write()?;
         let generation = changes.plan_generation.unwrap_or(self.generation);
         if generation != self.generation {
             let key = self.key("generation");
-            self.fenced(vec![op(key, Some(generation.to_string().into_bytes()))])?;
+            let put = op(key, Some(generation.to_string().into_bytes()));
+            self.fenced(vec![put], SLOW)?;
             self.generation = generation;
         }
         Ok(())
@@ -301,26 +354,30 @@ impl Store for EtcdStore {
 
 impl SharedStore for EtcdStore {
     fn observe(&mut self) -> Result<Option<SeenEpoch>, StoreError> {
-        let (mut epoch, mut beat) = (None, 0);
-        for name in ["epoch", "beat"] {
-            for pair in self.read(name, QUICK)? {
-                match self.name_of(&pair)?.as_str() {
-                    "epoch" => {
-                        let read = read_epoch(&text(&pair.value));
-                        let read = read.ok_or_else(|| {
-                            self.corrupt("epoch", "expected number=N holder=GUID")
-                        })?;
-                        epoch = Some((read, pair.mod_revision));
-                    }
-                    "beat" => beat = pair.mod_revision,
-                    _ => {}
+        let (mut epoch, mut beat, mut is_released) = (None, 0, false);
+        // One request: no other key of rsm is between the two.
+        let (from, end) = (self.key("beat"), self.key("epoch\0"));
+        let range = self.client.range(&from, &end, 0, QUICK);
+        for pair in self.runtime.block_on(range)?.0 {
+            match self.name_of(&pair)?.as_str() {
+                "epoch" => {
+                    let read = read_epoch(&text(&pair.value));
+                    let read =
+                        read.ok_or_else(|| self.corrupt("epoch", "expected number=N holder=GUID"))?;
+                    epoch = Some((read, pair.mod_revision));
                 }
+                "beat" => {
+                    beat = pair.mod_revision;
+                    is_released = text(&pair.value) == RELEASED;
+                }
+                _ => {}
             }
         }
         Ok(epoch.map(|(epoch, revision)| SeenEpoch {
             epoch,
             revision,
             beat,
+            is_released,
         }))
     }
 
@@ -330,7 +387,7 @@ impl SharedStore for EtcdStore {
         seen: Option<SeenEpoch>,
     ) -> Result<Option<Epoch>, StoreError> {
         // Data that rsm did not write stay as they are.
-        self.read_all()?;
+        self.read_changes(SLOW)?;
         let key = self.key("epoch");
         let compare = match seen {
             Some(seen) => compare_revision(key.clone(), seen.revision),
@@ -347,13 +404,15 @@ impl SharedStore for EtcdStore {
             op(self.key("format"), Some(FORMAT.into())),
             op(self.key("beat"), Some(b"0".to_vec())),
         ];
-        let answer = self.transact(vec![compare], success)?;
+        let answer = self.transact(vec![compare], success, SLOW)?;
         if !answer.succeeded {
             return Ok(None);
         }
         let revision = answer.header.map_or(0, |header| header.revision);
         // The holder before may have written until now.
-        self.read_all()?;
+        self.read_changes(SLOW)?;
+        // From now on the pages hold what is to be written; after this epoch all are read anew.
+        self.revision = 0;
         self.held = Some((epoch, revision));
         Ok(Some(epoch))
     }
@@ -362,18 +421,52 @@ impl SharedStore for EtcdStore {
         self.beats += 1;
         let key = self.key("beat");
         let value = self.beats.to_string().into_bytes();
-        self.fenced(vec![op(key, Some(value))]).map(drop)
+        self.fenced(vec![op(key, Some(value))], QUICK).map(drop)
+    }
+
+    fn announce(
+        &mut self,
+        own: Guid,
+        checksums: &str,
+    ) -> Result<BTreeMap<Guid, String>, StoreError> {
+        let mut managers = BTreeMap::new();
+        for pair in self.read("managers/", QUICK)? {
+            let name = self.name_of(&pair)?;
+            let guid = name.strip_prefix("managers/");
+            let guid = guid.and_then(|guid| guid.parse().ok());
+            let guid = guid.ok_or_else(|| self.foreign(&name, "expected a GUID at its end"))?;
+            managers.insert(guid, text(&pair.value));
+        }
+        if managers.get(&own).map(String::as_str) != Some(checksums) {
+            let key = self.key(&format!("managers/{own}"));
+            // A key of this manager's own: no epoch decides it.
+            let put = op(key, Some(checksums.as_bytes().to_vec()));
+            self.transact(Vec::new(), vec![put], QUICK)?;
+            managers.insert(own, checksums.to_owned());
+        }
+        Ok(managers)
     }
 
     fn release(&mut self) {
+        if self.held.is_none() {
+            return;
+        }
+        let put = op(self.key("beat"), Some(RELEASED.into()));
+        if let Err(error) = self.fenced(vec![put], QUICK) {
+            tracing::debug!(
+                error = &error as &dyn std::error::Error,
+                "the epoch ends without a word"
+            );
+        }
         self.held = None;
     }
 
     fn state(&self) -> Persisted {
-        // Every row was decoded when it was read, or encoded by this process.
-        let mut state = self.pages.state().unwrap_or_default();
-        state.plan_generation = self.generation;
-        state
+        self.state.clone()
+    }
+
+    fn follow(&mut self) -> Result<(), StoreError> {
+        self.read_changes(SLOW)
     }
 }
 

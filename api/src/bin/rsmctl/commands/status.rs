@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::session::Session;
 use crate::table::Rows;
 use crate::text::{count, duration, label, lid, milliseconds};
+use crate::time::timestamp;
 
 /// The subnet and its manager at one glance
 #[derive(Debug, Args)]
@@ -61,6 +62,9 @@ fn rows(status: &v1::SubnetStatus) -> Rows {
     }
     for (name, manager) in managers(status) {
         row(name, manager);
+    }
+    if let Some(store) = &status.shared_store {
+        row("Shared store", shared_store(store));
     }
     row("Generation", status.generation.to_string());
     row(
@@ -140,6 +144,31 @@ fn avoided(avoided: &v1::AvoidedParts) -> Option<String> {
 fn is_master(state: v1::SubnetState) -> bool {
     use v1::SubnetState::{Converging, Degraded, Up};
     matches!(state, Converging | Up | Degraded)
+}
+
+/// `epoch 7, held; up to date`, or the reason and the extent of its lag.
+fn shared_store(store: &v1::SharedStore) -> String {
+    let epoch = match (store.epoch, store.held) {
+        (0, _) => "no epoch yet".to_owned(),
+        (epoch, true) => format!("epoch {epoch}, held by this manager"),
+        (epoch, false) => format!("epoch {epoch}, held by {}", store.holder),
+    };
+    let lag = match store.waiting_rows {
+        0 => "no change waits".to_owned(),
+        rows => format!(
+            "{} for {} ms",
+            count(rows, "change waits", "changes wait"),
+            store.lag_ms
+        ),
+    };
+    match store.failing_since_unix_ms {
+        Some(since) => format!(
+            "{epoch}; {lag}; failing since {}: {}",
+            timestamp(since),
+            store.failure
+        ),
+        None => format!("{epoch}; {lag}"),
+    }
 }
 
 /// The rows about other subnet managers: the master, where it is not this one, first.

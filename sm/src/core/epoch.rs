@@ -1,0 +1,513 @@
+//! The epoch of a store that several managers share: a manager writes hardware as its holder only.
+//!
+//! ```text
+//!        a sweep finds no other master             granted
+//!  Free ──────────────────────────────▶ Claimed ────────────▶ Held
+//!   ▲ ▲                                   │  │ store away       │
+//!   │ └──── a second later ─── Refused ◀──┘  ▼                  │ deposed, or stands by
+//!   │            after five: ────▶ Without ─────────────────────▶ Free
+//!   └─────────────────────────────────────── stands by
+//! ```
+//!
+//! SMInfo decides which manager is master, and the epoch that only one of them writes. A store that
+//! is away never stops the fabric: its manager then is master without the epoch, as a manager
+//! without a shared store is. The same holds for a manager that has been refused for
+//! [`REFUSED_FOR`] while no other master can be met: the fabric is cut in two, and each part needs
+//! a manager.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::Time;
+
+use super::event::{Effect, EpochEvent, EpochRequest};
+use super::inquiry::MastershipDoubt;
+use super::role::{self, ElectionOutcome, Role};
+use super::stage::Stage;
+use super::{Core, Hardware, HeldMulticast, SavedCoreState};
+use crate::alias_guids::AliasGuids;
+use crate::diff::{Looked, LookedMulticast, Reregister};
+use crate::fabric::{Delta, Fabric};
+use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::plan::lids::Claim;
+use crate::store::Epoch;
+use crate::sweep::SweepScope;
+use crate::sweep::inventory::PortKey;
+use crate::sweep::writes::Mark;
+
+/// Time between two claims after a refusal.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// How long refusals, with no other master in sight, keep this manager from the subnet: longer than
+/// a dead holder's epoch lasts ([`STALE`](crate::store::replica::STALE)).
+const REFUSED_FOR: Duration = Duration::from_secs(5);
+
+/// The longest wait for the answer to a claim: the state of a whole subnet comes with it.
+const CLAIM_LIMIT: Duration = Duration::from_secs(15);
+
+/// How long a master that did not run waits for the answer whether the epoch is still its own.
+pub(super) const CHECK_LIMIT: Duration = Duration::from_secs(1);
+
+/// The epoch, as this manager knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Holding {
+    /// No store is shared.
+    #[default]
+    Unshared,
+    /// This manager neither holds nor claims it.
+    Free,
+    /// Claimed, until an answer or this time.
+    Claimed(Time),
+    /// Another manager holds it and lives; the time of the next claim.
+    Refused(Time),
+    /// This manager holds it.
+    Held(Epoch),
+    /// This manager is master without it. `Some`: another manager holds it and lives, and the next
+    /// claim is then; `None`: the store is away, and its thread repeats the claim.
+    Without(Option<Time>),
+}
+
+/// The epoch, and its past.
+#[derive(Debug, Default)]
+pub(super) struct EpochState {
+    pub(super) holding: Holding,
+    /// The number of the last epoch of another manager that deposed this one.
+    deposed_by: u64,
+    /// The holder at the last refusal, and since when refusals have followed each other.
+    refused: Option<(Epoch, Time)>,
+    /// The last epoch that the store showed while another manager held it.
+    pub(super) seen: Option<Epoch>,
+    /// Checksums of the settings of managers that share the store, by their GUID.
+    configurations: BTreeMap<Guid, String>,
+}
+
+impl EpochState {
+    /// The state at the start.
+    pub(super) fn new(is_shared: bool) -> EpochState {
+        EpochState {
+            holding: if is_shared {
+                Holding::Free
+            } else {
+                Holding::Unshared
+            },
+            ..EpochState::default()
+        }
+    }
+
+    /// Whether a master may write hardware, as far as the epoch decides it.
+    pub(super) fn permits(&self) -> bool {
+        match self.holding {
+            Holding::Unshared | Holding::Held(_) | Holding::Without(_) => true,
+            Holding::Free | Holding::Claimed(_) | Holding::Refused(_) => false,
+        }
+    }
+
+    /// When [`Core::mind_epoch`] has something to do.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        match self.holding {
+            Holding::Claimed(at) | Holding::Refused(at) => Some(at),
+            Holding::Without(at) => at,
+            Holding::Unshared | Holding::Free | Holding::Held(_) => None,
+        }
+    }
+}
+
+impl Core {
+    /// Whether the end of the sweep under way, after which this manager would be master, waits for
+    /// the epoch; claims it.
+    pub(super) fn waits_for_epoch(&mut self, scope: SweepScope, now: Time) -> bool {
+        match self.epoch.holding {
+            Holding::Claimed(_) => true,
+            Holding::Free
+                if self.role == Role::Discovering
+                    && matches!(scope, SweepScope::Full { .. })
+                    && !self.election.starts_inactive
+                    && self.inventory.local.is_some() =>
+            {
+                let identity = self.identity();
+                let predecessor = self.election.predecessor;
+                let others = self.other_managers();
+                let outcome =
+                    role::decide(&self.role, &others, identity, self.own_guid(), predecessor);
+                if outcome != ElectionOutcome::Be(Role::Master) {
+                    return false;
+                }
+                self.claim_epoch(predecessor, now);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Claims the epoch, over the silent or former master `over` if there is one.
+    pub(super) fn claim_epoch(&mut self, over: Option<Guid>, now: Time) {
+        self.claim_with(over, true, now);
+    }
+
+    fn claim_with(&mut self, over: Option<Guid>, insists: bool, now: Time) {
+        if !matches!(self.epoch.holding, Holding::Without(_)) {
+            self.epoch.holding = Holding::Claimed(now + CLAIM_LIMIT);
+        }
+        let is_master = self.role == Role::Master;
+        self.ask_store(EpochRequest::Claim {
+            own: self.own_guid(),
+            over,
+            insists,
+            is_master,
+        });
+    }
+
+    /// Claims the epoch over the master that this standby finds silent; an answer makes it master.
+    /// Unless this one `insists`, a master that shows signs of life in the store keeps it.
+    pub(super) fn claim_over_master(&mut self, insists: bool, now: Time) {
+        if let (Role::Standby { master }, Holding::Free) = (&self.role, self.epoch.holding) {
+            let silent = master.guid;
+            self.claim_with(Some(silent), insists, now);
+        }
+    }
+
+    fn ask_store(&mut self, request: EpochRequest) {
+        self.effects.push_back(Effect::Epoch(request));
+    }
+
+    /// Asks whether the epoch is still this manager's. Returns whether there is an answer to wait
+    /// for.
+    pub(super) fn check_epoch(&mut self) -> bool {
+        let is_held = matches!(self.epoch.holding, Holding::Held(_));
+        if is_held {
+            self.ask_store(EpochRequest::Check);
+        }
+        is_held
+    }
+
+    /// Gives the epoch up: another manager is master.
+    pub(super) fn release_epoch(&mut self) {
+        self.epoch.refused = None;
+        if !matches!(self.epoch.holding, Holding::Unshared | Holding::Free) {
+            self.epoch.holding = Holding::Free;
+            self.ask_store(EpochRequest::Release);
+        }
+    }
+
+    /// Does what is due: claims again, or goes on without an answer.
+    pub(super) fn mind_epoch(&mut self, now: Time) {
+        if self.epoch.deadline().is_none_or(|due| due > now) {
+            return;
+        }
+        match self.epoch.holding {
+            Holding::Claimed(_) => {
+                self.go_on_without(None, now);
+                // Supersedes the claim under way, whose answer would come too late.
+                self.claim_epoch(None, now);
+            }
+            Holding::Refused(_) => {
+                self.epoch.holding = Holding::Free;
+                self.work
+                    .sweep_everything(false, "the epoch of the shared store is claimed once more");
+            }
+            Holding::Without(_) => {
+                self.epoch.holding = Holding::Without(None);
+                self.claim_epoch(None, now);
+            }
+            Holding::Unshared | Holding::Free | Holding::Held(_) => {}
+        }
+    }
+
+    /// Takes news of the shared store.
+    pub(super) fn on_epoch(&mut self, event: EpochEvent, now: Time) {
+        match event {
+            EpochEvent::Granted { epoch, state } => self.on_granted(epoch, state, now),
+            EpochEvent::Refused(by) => self.on_refused(by, now),
+            EpochEvent::Unreachable => {
+                self.end_epoch_check();
+                if matches!(self.epoch.holding, Holding::Claimed(_)) {
+                    self.go_on_without(None, now);
+                } else if matches!(self.epoch.holding, Holding::Without(_)) {
+                    // The store's thread repeats the claim.
+                    self.epoch.holding = Holding::Without(None);
+                }
+            }
+            EpochEvent::Held => self.end_epoch_check(),
+            EpochEvent::Deposed(by) => self.on_deposed(by, now),
+            EpochEvent::Seen(epoch) => {
+                self.epoch.seen = epoch;
+                self.begin_peer_polls(now);
+            }
+            EpochEvent::Configurations(configurations) => {
+                self.epoch.configurations = configurations;
+                self.publish(now);
+            }
+        }
+    }
+
+    fn on_granted(&mut self, epoch: Epoch, state: Option<Box<SavedCoreState>>, now: Time) {
+        if epoch.number <= self.epoch.deposed_by {
+            // The news that it is over was faster.
+            return;
+        }
+        if matches!(self.epoch.holding, Holding::Free) {
+            // Another manager became master meanwhile.
+            self.ask_store(EpochRequest::Release);
+            return;
+        }
+        self.epoch.holding = Holding::Held(epoch);
+        self.epoch.refused = None;
+        match (state, &self.role) {
+            (Some(state), Role::Master) => self.add_claims(&state),
+            (Some(state), _) => self.adopt(*state, now),
+            (None, _) => {}
+        }
+        self.float_lid();
+        self.take_over_if_standby(now);
+        if self.role == Role::Master {
+            self.publish(now);
+        }
+    }
+
+    /// Claims the LID of the manager before for this manager's port, and this port's LID for the port
+    /// of that manager, if the subnet follows that LID.
+    fn float_lid(&mut self) {
+        let own = self.own_guid();
+        let before = self.epoch.seen.map(|epoch| epoch.holder);
+        let (Some(before), Some(local)) = (before.filter(|&guid| guid != own), self.local_port())
+        else {
+            return;
+        };
+        let held = Claim {
+            base: local.lid(),
+            lmc: local.lmc(),
+        };
+        let theirs = self.claims.get(&before).copied().filter(|theirs| {
+            theirs.base == local.master_sm_lid()
+                && theirs.lmc == held.lmc
+                && theirs.base != held.base
+        });
+        let Some(theirs) = theirs.filter(|_| self.config.policy.floating_lid) else {
+            return;
+        };
+        let claims = Arc::make_mut(&mut self.claims);
+        let ours = claims.insert(own, theirs).unwrap_or(held);
+        claims.insert(before, ours);
+        self.remember();
+    }
+
+    /// Another manager holds the epoch and lives, though no other master was met.
+    fn on_refused(&mut self, by: Epoch, now: Time) {
+        let since = self.epoch.refused.map_or(now, |(_, since)| since);
+        if let (Role::Standby { master }, Holding::Claimed(_)) = (&self.role, self.epoch.holding)
+            && master.guid == by.holder
+        {
+            // It is busy, and lives: ask it on.
+            self.epoch.holding = Holding::Free;
+            return;
+        }
+        match self.epoch.holding {
+            Holding::Without(_) => self.epoch.holding = Holding::Without(Some(now + AGAIN)),
+            Holding::Claimed(_) if now.since(since) >= REFUSED_FOR => {
+                self.go_on_without(Some(now + AGAIN), now);
+            }
+            Holding::Claimed(_) => {
+                self.epoch.holding = Holding::Refused(now + AGAIN);
+                self.drop_stage();
+                if self.role != Role::NotActive {
+                    self.role = Role::Discovering;
+                }
+            }
+            Holding::Unshared | Holding::Free | Holding::Refused(_) | Holding::Held(_) => return,
+        }
+        self.epoch.refused = Some((by, since));
+        self.epoch.seen = Some(by);
+        self.publish(now);
+    }
+
+    /// Another manager took the epoch: this one sets nothing from now on, and looks for the other.
+    fn on_deposed(&mut self, by: Epoch, now: Time) {
+        self.epoch.deposed_by = self.epoch.deposed_by.max(by.number);
+        self.epoch.seen = Some(by);
+        let Holding::Held(held) = self.epoch.holding else {
+            return;
+        };
+        if held.number >= by.number {
+            return;
+        }
+        self.epoch.holding = Holding::Free;
+        if self.role != Role::Master {
+            return;
+        }
+        if matches!(self.stage, Stage::HandingOver(_)) {
+            self.drop_stage();
+        }
+        self.inquire(MastershipDoubt::Paused, None, now);
+        match &mut self.election.inquiry {
+            Some(inquiry) => inquiry.is_deposed = true,
+            None => self.discover_again("another manager holds the epoch of the shared store", now),
+        }
+    }
+
+    fn end_epoch_check(&mut self) {
+        if let Some(inquiry) = &mut self.election.inquiry {
+            inquiry.epoch_until = None;
+        }
+    }
+
+    /// Becomes or stays master without the epoch.
+    fn go_on_without(&mut self, again: Option<Time>, now: Time) {
+        self.epoch.holding = Holding::Without(again);
+        self.take_over_if_standby(now);
+        self.publish(now);
+    }
+
+    /// Takes over from a silent master, where the epoch was claimed for that.
+    fn take_over_if_standby(&mut self, now: Time) {
+        if matches!(self.role, Role::Standby { .. }) {
+            self.drop_stage();
+            self.begin_as_successor(now);
+        }
+    }
+
+    /// Becomes master after a silent one.
+    pub(super) fn begin_as_successor(&mut self, now: Time) {
+        self.role = Role::Master;
+        self.found.look_again();
+        self.begin_takeover();
+        self.work.sweep_everything(true, "the master is gone");
+        self.publish(now);
+    }
+
+    /// Claims to LIDs that the shared store has and this running master does not: their ports were
+    /// away since.
+    fn add_claims(&mut self, state: &SavedCoreState) {
+        let claims = Arc::make_mut(&mut self.claims);
+        for (&port, &claim) in state.claims.iter() {
+            claims.entry(port).or_insert(claim);
+        }
+        self.remember();
+    }
+
+    /// Continues with the state of the master before, in place of this machine's.
+    fn adopt(&mut self, state: SavedCoreState, now: Time) {
+        self.claims = state.claims;
+        self.positions = state.positions;
+        self.not_kept = state.not_kept;
+        self.inventory.habits = state.habits;
+        self.avoid = state.avoid;
+        self.generation = self.generation.max(state.generation);
+        self.reregister = if state.reregister {
+            Reregister::everybody()
+        } else {
+            Reregister::default()
+        };
+        // The SA passes them on anew.
+        self.groups = None;
+        self.adopt_alias_guids(state.alias_guids);
+        // A plan of an earlier time as master has other LIDs, perhaps.
+        (self.plan, self.refused_plan) = (None, None);
+        self.looked = None::<Looked>;
+        self.looked_multicast = LookedMulticast::default();
+        self.hardware = Hardware::default();
+        self.held_masks = HeldMulticast::default();
+        self.tables_decided = Mark::default();
+        // Parts that this manager has met are no missing ones.
+        let mut expected = state.cabling.recalled();
+        let nothing = Fabric::default();
+        let met = Delta::between(&nothing, &self.fabric);
+        expected.update(&met, &nothing, &self.fabric, now);
+        self.missing = expected.findings(&self.fabric);
+        self.expected = Arc::new(expected);
+        self.kept_cabling = state.cabling;
+        self.cabling_changed = true;
+    }
+
+    /// Findings about managers of this subnet whose settings differ from this one's.
+    pub(super) fn findings_of_configurations(&self) -> impl Iterator<Item = Finding> + '_ {
+        let others = role::others(&self.inventory).into_iter();
+        others.filter_map(|other| {
+            let theirs = self.epoch.configurations.get(&other.guid)?;
+            let differing = differing_sections(&self.config.checksums, theirs);
+            if differing.is_empty() {
+                return None;
+            }
+            let text = format!(
+                "the settings of the manager at {} ({}) differ from those of this one in [{}]: a takeover changes the subnet \
+                 accordingly; give both the same configuration and the same files that it names",
+                other.name,
+                other.guid,
+                differing.join("], [")
+            );
+            let subject = Subject::Node(other.port.node);
+            let kind = FindingKind::ConfigDiffers;
+            Some(Finding::new(kind, subject, Severity::Warning, text))
+        })
+    }
+
+    /// Takes the alias GUIDs before the SA passes them on, and has the blocks read that hold them: the
+    /// sweep that waits for the grant did not know of them.
+    fn adopt_alias_guids(&mut self, aliases: Arc<AliasGuids>) {
+        let mut ports = Vec::new();
+        for (guid, node) in self.inventory.nodes() {
+            let named = (0_u8..).zip(&node.ports);
+            let named = named.filter(|(_, port)| aliases.by_port.contains_key(&port.guid));
+            ports.extend(named.map(|(number, _)| PortKey::new(guid, PortNum(number))));
+        }
+        self.inventory.named |= !ports.is_empty();
+        self.inventory.alias_guids = aliases;
+        for port in ports {
+            self.work.look_at_port(port);
+        }
+    }
+
+    /// The finding about a manager that holds the epoch and cannot be met.
+    pub(super) fn finding_of_epoch(&self) -> Option<Finding> {
+        let (by, _) = self.epoch.refused?;
+        let (severity, effect) = match self.epoch.holding {
+            Holding::Without(_) => (
+                Severity::Error,
+                "this one manages the part of the fabric that it reaches, and stores nothing in the shared store",
+            ),
+            _ => (
+                Severity::Warning,
+                "this one sets nothing until that manager has given no sign of life for three seconds, or for five seconds in all",
+            ),
+        };
+        let text = format!(
+            "the manager {} holds the shared store ({by}) and is alive, but is not to be met in the fabric: {effect}; look for \
+             cables that cut the fabric in two, or for a manager of another fabric with the same store.prefix and sm.subnet_prefix",
+            by.holder
+        );
+        let kind = FindingKind::EpochHeld;
+        Some(Finding::new(kind, Subject::Subnet, severity, text))
+    }
+}
+
+/// The sections in which two texts of checksums (`sm=0123… sweep=…`) differ. Sections that only one
+/// of them has are of another version, and do not count.
+fn differing_sections(own: &str, other: &str) -> Vec<String> {
+    let sections = |text: &str| -> BTreeMap<String, String> {
+        let words = text.split_whitespace();
+        words
+            .filter_map(|word| word.split_once('='))
+            .map(|(section, sum)| (section.to_owned(), sum.to_owned()))
+            .collect()
+    };
+    let other = sections(other);
+    let differs = |section: &str, sum: &str| other.get(section).is_some_and(|theirs| theirs != sum);
+    let own = sections(own).into_iter();
+    own.filter(|(section, sum)| differs(section, sum))
+        .map(|(section, _)| section)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differing_settings_are_named_by_section_and_unknown_sections_do_not_count() {
+        let own = "sm=1 sweep=2 new=3";
+        assert_eq!(differing_sections(own, "sm=1 sweep=2 old=9"), [""; 0]);
+        assert_eq!(differing_sections(own, "sm=7 sweep=8"), ["sm", "sweep"]);
+        assert_eq!(differing_sections(own, "\0 = sweep == ="), [""; 0]);
+    }
+}

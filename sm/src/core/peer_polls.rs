@@ -1,0 +1,127 @@
+//! The questions of a standby to a master that shares its store.
+//!
+//! Such a master runs rsm, and all that it knows is in the store: to take over from it is cheap, so
+//! the standby asks it ten times a second. Other masters are asked at the pace of
+//! [`CoreConfig::standby_poll`](super::CoreConfig::standby_poll).
+
+use std::time::Duration;
+
+use rsm_mad::Time;
+use rsm_mad::client::{Priority, Request, RequestFailure, Response};
+use rsm_mad::wire::attr::{Attribute, SmInfo, SmState};
+
+use super::Core;
+use super::epoch::Holding;
+use super::requests::{Context, routes};
+use super::role::Role;
+
+/// Time between two questions. The client repeats one that is not answered within it.
+const PEER_POLL: Duration = Duration::from_millis(100);
+
+/// Questions in a row without an answer after which the master is gone.
+const PEER_POLL_LIMIT: u32 = 3;
+
+/// How long the master may be silent here while it shows signs of life in the store: a long
+/// computation delays its answers, and a cable that is gone ends them.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The questions, and their answers so far.
+#[derive(Debug, Default)]
+pub(super) struct PeerPolls {
+    /// When the next question is due; `None`: the master shares no store, or there is none.
+    next: Option<Time>,
+    /// A question is not answered yet.
+    is_open: bool,
+    /// Questions in a row without an answer.
+    silent: u32,
+    /// When the first of them was sent.
+    since: Option<Time>,
+}
+
+impl PeerPolls {
+    /// When [`Core::poll_peer`] has something to do.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.next
+    }
+}
+
+impl Core {
+    /// Begins to ask the master often, if it holds the epoch of the shared store.
+    pub(super) fn begin_peer_polls(&mut self, now: Time) {
+        let is_peer = match &self.role {
+            Role::Standby { master } => {
+                let holder = self.epoch.seen.map(|epoch| epoch.holder);
+                self.config.shares_store && holder == Some(master.guid)
+            }
+            _ => false,
+        };
+        let polls = &mut self.election.peer_polls;
+        if !is_peer {
+            *polls = PeerPolls::default();
+        } else if polls.next.is_none() {
+            polls.next = Some(now + PEER_POLL);
+        }
+    }
+
+    /// Asks the master, if that is due; after its silence claims the epoch over it.
+    pub(super) fn poll_peer(&mut self, now: Time) {
+        if self.election.peer_polls.next.is_none_or(|due| due > now) {
+            return;
+        }
+        self.begin_peer_polls(now);
+        let Role::Standby { master } = &self.role else {
+            return;
+        };
+        if self.election.peer_polls.next.is_none() {
+            return;
+        }
+        let port = master.port;
+        let polls = &mut self.election.peer_polls;
+        polls.next = Some(now + PEER_POLL);
+        if std::mem::replace(&mut polls.is_open, true) {
+            polls.silent = polls.silent.saturating_add(1);
+            polls.since.get_or_insert(now);
+            self.client
+                .withdraw(|context| matches!(context, Context::PeerPoll));
+        }
+        let polls = &self.election.peer_polls;
+        if polls.silent >= PEER_POLL_LIMIT && self.port_up && self.epoch.holding == Holding::Free {
+            let insists = polls
+                .since
+                .is_some_and(|since| now.since(since) >= PATIENCE);
+            self.claim_over_master(insists, now);
+        }
+        let Some((path, alternate)) = self.inventory.way_to(port) else {
+            return;
+        };
+        self.submit(Request {
+            m_key: self.config.policy.ports.m_key,
+            priority: Priority::Urgent,
+            ..Request::get(
+                port.node.0,
+                routes(None, path, alternate),
+                SmInfo::ID,
+                0,
+                Context::PeerPoll,
+            )
+        });
+    }
+
+    /// Takes the answer to a question, or its silence.
+    pub(super) fn on_peer_poll(&mut self, outcome: &Result<Response, RequestFailure>) {
+        let Ok(response) = outcome else {
+            // The next question counts this one as unanswered.
+            return;
+        };
+        if !response.status.is_ok() {
+            return;
+        }
+        let polls = &mut self.election.peer_polls;
+        (polls.is_open, polls.silent, polls.since) = (false, 0, None);
+        let state = SmInfo::from_data(&response.data).sm_state();
+        if state != SmState::Master && matches!(self.role, Role::Standby { .. }) {
+            // It is no longer master: the usual question decides which manager is.
+            self.work.poll_master();
+        }
+    }
+}

@@ -1,0 +1,439 @@
+//! The store that several managers share, beside the one of this machine.
+//!
+//! ```text
+//! core ── claim, release ─▶ store's thread ─▶ replica ─▶ etcd
+//! core ◀─ refused, deposed, held ──────────────┘ │
+//! core ◀─ granted ◀─ SA ◀─ registrations ◀─ store's thread ◀─ granted, with the state
+//! ```
+//!
+//! A grant with another manager's state goes through the store's thread and the SA, so that the core
+//! becomes master only when all three have that state.
+
+use std::sync::{Arc, OnceLock};
+
+use anyhow::Context as _;
+use parking_lot::Mutex;
+use rsm_api::v1;
+use rsm_ids::Guid;
+use tokio::sync::mpsc;
+
+use super::{Keeping, Mailbox, acknowledged, guids, remembered, sa_state};
+use crate::core::{EpochEvent, EpochRequest, Event};
+use crate::daemon::clock::Clock;
+use crate::daemon::findings::{DaemonFindings, Part};
+use crate::daemon::sa::SaRestorer;
+use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::publish::{SharedStoreSource, UnixClock};
+use crate::store::etcd::{EtcdOptions, EtcdStore};
+use crate::store::replica::{Claim, Health, ReplicaEvent, ReplicaHandle};
+use crate::store::{
+    ChangeSet, Epoch, LOCAL_TABLES, Namespace, Persisted, Replicated, Store, StoreError,
+};
+
+/// The table with the number of the last epoch that this machine held.
+const TABLE: &str = "shared-epoch";
+
+/// Its only row: a number, big-endian.
+const HELD: &[u8] = b"held";
+
+/// What the shared store needs.
+pub(in crate::daemon) struct SharedSetup {
+    /// Where etcd is.
+    pub(in crate::daemon) options: EtcdOptions,
+    /// Takes events for the core.
+    pub(in crate::daemon) core: mpsc::Sender<Event>,
+}
+
+/// A request to the store's thread, or an answer.
+pub(super) enum Order {
+    Claim(EpochRequest),
+    Release,
+    Granted {
+        number: u64,
+        epoch: Epoch,
+        state: Option<Box<Persisted>>,
+    },
+    /// More changes wait than are kept.
+    Overflowed,
+}
+
+/// The shared store, for the store's thread.
+pub(super) struct Shared {
+    replica: ReplicaHandle,
+    core: mpsc::Sender<Event>,
+    restorer: Arc<OnceLock<SaRestorer>>,
+    mailbox: Mailbox,
+    /// The number of the last claim, and the claim.
+    claims: u64,
+    last: Option<EpochRequest>,
+    deposed: Arc<Mutex<Option<Epoch>>>,
+    /// The SA has not yet replaced its registrations: what it saves is out of date.
+    pub(super) awaits_sa: bool,
+}
+
+/// The shared store, for the daemon.
+pub(super) struct Handles {
+    /// Where the SA's access will be.
+    restorer: Arc<OnceLock<SaRestorer>>,
+    replica: ReplicaHandle,
+    deposed: Arc<Mutex<Option<Epoch>>>,
+}
+
+/// The shared store, for readers.
+pub(in crate::daemon) struct SharedView {
+    replica: ReplicaHandle,
+    endpoints: String,
+    shown: Arc<Mutex<Shown>>,
+}
+
+#[derive(Default)]
+struct Shown {
+    epoch: Option<Epoch>,
+    is_held: bool,
+    health: Option<(Health, u64)>,
+}
+
+/// Opens the shared store behind `local`. Data of others and damaged ones are refused; a store that
+/// does not answer is not.
+pub(super) fn open(
+    setup: SharedSetup,
+    local: Box<dyn Store>,
+    mailbox: &Mailbox,
+    clock: Clock,
+    findings: DaemonFindings,
+) -> anyhow::Result<(Box<dyn Store>, Shared, SharedView)> {
+    let SharedSetup { options, core } = setup;
+    let endpoints = options.endpoints.join(", ");
+    let cannot = || format!("cannot use the shared store at {endpoints}");
+    // On a thread of its own: the client must not wait on a thread of the daemon's runtime.
+    let opened = std::thread::scope(|scope| scope.spawn(|| look(&options)).join());
+    let opened = opened.map_err(|_| anyhow::anyhow!("the client of the shared store panicked"))?;
+    let store = opened.with_context(cannot)?;
+    let shown: Arc<Mutex<Shown>> = Arc::default();
+    let deposed = Arc::default();
+    let tell = teller(Teller {
+        core: core.clone(),
+        mailbox: mailbox.clone(),
+        clock,
+        findings,
+        shown: shown.clone(),
+        deposed: Arc::clone(&deposed),
+    });
+    let replica = ReplicaHandle::start(Box::new(store), tell)
+        .context("cannot start the thread of the shared store")?;
+    let shared = Shared {
+        replica: replica.clone(),
+        core,
+        restorer: Arc::default(),
+        mailbox: mailbox.clone(),
+        claims: 0,
+        last: None,
+        deposed,
+        awaits_sa: false,
+    };
+    let view = SharedView {
+        replica: replica.clone(),
+        endpoints,
+        shown,
+    };
+    Ok((Box::new(Replicated::new(local, replica)), shared, view))
+}
+
+/// The store at `options`, whose data are rsm's and whole as far as it answers.
+fn look(options: &EtcdOptions) -> Result<EtcdStore, StoreError> {
+    let mut store = EtcdStore::new(options)?;
+    match store.load() {
+        Ok((_, report)) => tracing::info!(report = %report, "the shared store answers"),
+        // The fabric does not wait for it; the replica reports it.
+        Err(error @ StoreError::Unreachable { .. }) => tracing::warn!("{error}"),
+        Err(error) => return Err(error),
+    }
+    Ok(store)
+}
+
+struct Teller {
+    core: mpsc::Sender<Event>,
+    mailbox: Mailbox,
+    clock: Clock,
+    findings: DaemonFindings,
+    shown: Arc<Mutex<Shown>>,
+    /// The epoch that ended this manager's, for the shell to see before it sends anything.
+    deposed: Arc<Mutex<Option<Epoch>>>,
+}
+
+/// Passes on what the replica tells.
+fn teller(teller: Teller) -> Box<dyn Fn(ReplicaEvent) + Send> {
+    Box::new(move |event| {
+        let epoch_event = match event {
+            ReplicaEvent::Granted {
+                number,
+                epoch,
+                state,
+            } => {
+                teller.show(Some(epoch), true);
+                let order = Order::Granted {
+                    number,
+                    epoch,
+                    state,
+                };
+                return teller.mailbox.put(|latest| latest.orders.push(order));
+            }
+            ReplicaEvent::Overflowed => {
+                return teller
+                    .mailbox
+                    .put(|latest| latest.orders.push(Order::Overflowed));
+            }
+            ReplicaEvent::Health(health) => return teller.health(health),
+            ReplicaEvent::Refused(by) => {
+                teller.show(Some(by), false);
+                EpochEvent::Refused(by)
+            }
+            ReplicaEvent::Deposed(by) => {
+                teller.show(Some(by), false);
+                *teller.deposed.lock() = Some(by);
+                tracing::warn!("{by} began: this manager sets nothing from now on");
+                EpochEvent::Deposed(by)
+            }
+            ReplicaEvent::Seen(epoch) => {
+                teller.show(epoch, false);
+                EpochEvent::Seen(epoch)
+            }
+            ReplicaEvent::Configurations(all) => EpochEvent::Configurations(all),
+            ReplicaEvent::Unreachable => EpochEvent::Unreachable,
+            ReplicaEvent::Held => EpochEvent::Held,
+        };
+        // The core waits for no thread. A closed channel means that the daemon is ending.
+        drop(teller.core.blocking_send(Event::Epoch(epoch_event)));
+    })
+}
+
+impl Teller {
+    fn show(&self, epoch: Option<Epoch>, is_held: bool) {
+        let mut shown = self.shown.lock();
+        (shown.epoch, shown.is_held) = (epoch, is_held);
+    }
+
+    fn health(&self, health: Health) {
+        let at = self.clock.unix_ms(self.clock.now());
+        let text = match &health {
+            Health::Good => None,
+            Health::Behind => Some(
+                "the shared store takes longer than five seconds for a change: after the loss of this machine the manager that \
+                 takes over lacks the latest registrations; traffic goes on; look at the disks of etcd (fsync) and its load"
+                    .to_owned(),
+            ),
+            Health::Failing(reason) => Some(format!(
+                "{reason}, since {}; traffic goes on, changes wait on this machine and follow when the shared store answers: a manager \
+                 that takes over before lacks them; look at etcd and the network to it",
+                rsm_api::timestamp(at)
+            )),
+        };
+        self.shown.lock().health = Some((health, at));
+        let finding = text.map(|text| {
+            let kind = FindingKind::StoreUnreachable;
+            Finding::new(kind, Subject::Subnet, Severity::Warning, text)
+        });
+        self.findings
+            .report(Part::SharedStore, finding.into_iter().collect());
+    }
+}
+
+impl SharedStoreSource for SharedView {
+    fn shared_store(&self) -> v1::SharedStore {
+        let lag = self.replica.lag();
+        let shown = self.shown.lock();
+        let failing = match &shown.health {
+            None | Some((Health::Good, _)) => None,
+            Some((Health::Behind, at)) => Some((*at, "it is behind".to_owned())),
+            Some((Health::Failing(reason), at)) => Some((*at, reason.clone())),
+        };
+        v1::SharedStore {
+            endpoints: self.endpoints.clone(),
+            epoch: shown.epoch.map_or(0, |epoch| epoch.number),
+            holder: shown
+                .epoch
+                .map_or_else(String::new, |epoch| epoch.holder.to_string()),
+            held: shown.is_held,
+            waiting_rows: lag.rows as u64,
+            lag_ms: u64::try_from(lag.oldest.as_millis()).unwrap_or(u64::MAX),
+            failing_since_unix_ms: failing.as_ref().map(|(at, _)| *at),
+            failure: failing.map_or_else(String::new, |(_, reason)| reason),
+        }
+    }
+}
+
+impl super::Keeper {
+    /// Lets a grant of the epoch replace the registrations of the SA.
+    pub(in crate::daemon) fn attach_sa(&self, restorer: SaRestorer) {
+        if let Some(shared) = &self.shared {
+            // The daemon has one SA.
+            let _ = shared.restorer.set(restorer);
+        }
+    }
+
+    /// Shows the settings of this manager to those that share the store.
+    pub(in crate::daemon) fn announce(&self, own: Guid, checksums: &str) {
+        if let Some(shared) = self.shared.as_ref().filter(|_| !own.is_zero()) {
+            shared.replica.announce(own, checksums.to_owned());
+        }
+    }
+
+    /// The epoch that has ended this manager's since the last call: the core must know before it sends
+    /// anything.
+    pub(in crate::daemon) fn take_deposed(&self) -> Option<Epoch> {
+        self.shared.as_ref()?.deposed.lock().take()
+    }
+
+    /// Asks the shared store. Does not wait.
+    pub(in crate::daemon) fn ask(&self, request: EpochRequest) {
+        let order = match request {
+            EpochRequest::Claim { .. } => Order::Claim(request),
+            EpochRequest::Release => Order::Release,
+            EpochRequest::Check => {
+                if let Some(shared) = &self.shared {
+                    shared.replica.check();
+                }
+                return;
+            }
+        };
+        self.mailbox.put(|latest| latest.orders.push(order));
+    }
+}
+
+impl Shared {
+    /// Access for the daemon.
+    pub(super) fn handles(&self) -> Handles {
+        Handles {
+            restorer: self.restorer.clone(),
+            replica: self.replica.clone(),
+            deposed: self.deposed.clone(),
+        }
+    }
+
+    fn claim(&mut self, request: EpochRequest, state: &Persisted) {
+        let EpochRequest::Claim {
+            own,
+            over,
+            insists,
+            is_master,
+        } = request
+        else {
+            return;
+        };
+        self.claims += 1;
+        self.last = Some(request);
+        self.replica.claim(Claim {
+            own,
+            over,
+            insists,
+            state: state.clone(),
+            held_before: held_before(state),
+            is_master,
+            number: self.claims,
+        });
+    }
+}
+
+impl Keeping {
+    /// Carries out requests of the core, and takes answers to them.
+    pub(super) fn carry_out(&mut self, orders: Vec<Order>) {
+        for order in orders {
+            let Some(shared) = &mut self.shared else {
+                return;
+            };
+            match order {
+                Order::Claim(request) => shared.claim(request, &self.persisted),
+                Order::Release => {
+                    shared.last = None;
+                    shared.replica.release();
+                }
+                Order::Overflowed => {
+                    // As the master, whose state replaces what the store holds by then.
+                    if let Some(EpochRequest::Claim { own, .. }) = shared.last {
+                        let request = EpochRequest::Claim {
+                            own,
+                            over: None,
+                            insists: false,
+                            is_master: true,
+                        };
+                        shared.claim(request, &self.persisted);
+                    }
+                }
+                Order::Granted {
+                    number,
+                    epoch,
+                    state,
+                } if number == shared.claims => self.granted(epoch, state),
+                // A later claim or none has superseded it.
+                Order::Granted { .. } => {}
+            }
+        }
+    }
+
+    fn granted(&mut self, epoch: Epoch, state: Option<Box<Persisted>>) {
+        let Some(shared) = &mut self.shared else {
+            return;
+        };
+        let is_master = matches!(
+            shared.last,
+            Some(EpochRequest::Claim {
+                is_master: true,
+                ..
+            })
+        );
+        let mut changes = ChangeSet::new();
+        if let Some(state) = &state {
+            changes = ChangeSet::between(&self.persisted, state, LOCAL_TABLES);
+            self.known = None;
+        }
+        note_held(epoch.number, &mut changes);
+        if let (Some(journal), false) = (&self.journal, is_master) {
+            // The shared state replaces the registrations that this machine had journaled.
+            if state.is_some() {
+                acknowledged::cover(journal.last(), &mut changes);
+            }
+        }
+        self.persisted.apply(&changes);
+        self.owed.merge(changes);
+        let core = state.is_some().then(|| {
+            let mut core = remembered(&self.persisted);
+            core.reregister = self.persisted.claims.is_empty();
+            core.alias_guids = Arc::new(guids::remembered(&self.persisted));
+            Box::new(core)
+        });
+        let is_replaced = core.is_some() && !is_master;
+        let event = Event::Epoch(EpochEvent::Granted { epoch, state: core });
+        let restorer = shared.restorer.get().filter(|_| is_replaced);
+        let Some(restorer) = restorer else {
+            drop(shared.core.blocking_send(event));
+            return;
+        };
+        shared.awaits_sa = true;
+        let (mailbox, core) = (shared.mailbox.clone(), shared.core.clone());
+        let then = Box::new(move || {
+            mailbox.put(|latest| {
+                (latest.sa, latest.journaled) = (crate::sa::Unsaved::default(), None);
+                latest.is_restored = true;
+            });
+            drop(core.blocking_send(event));
+        });
+        restorer.restore(sa_state(&self.persisted, &self.clock), then);
+    }
+}
+
+/// The number of the last epoch that this machine held; 0: none.
+fn held_before(state: &Persisted) -> u64 {
+    let table = Namespace::new(TABLE).ok();
+    let table = table.and_then(|table| state.records.get(&table));
+    let value = table.and_then(|table| table.get(HELD));
+    let bytes = value.and_then(|value| value[..].try_into().ok());
+    bytes.map_or(0, u64::from_be_bytes)
+}
+
+fn note_held(number: u64, changes: &mut ChangeSet) {
+    if let Ok(table) = Namespace::new(TABLE)
+        && let Err(error) = changes.set_record(&table, HELD, &number.to_be_bytes())
+    {
+        tracing::error!(error = &error as &dyn std::error::Error, "cannot remember");
+    }
+}
