@@ -250,7 +250,7 @@ fn unread(file: &Path, error: &ConfigError, expected: &str) -> ConfigFinding {
             column,
             severity: ConfigSeverity::Error,
             found: format!("the byte {byte:#04x}"),
-            expected: "UTF-8 text; `iconv -f latin1 -t utf-8` converts a file in Latin-1"
+            expected: "expected UTF-8 text; `iconv -f latin1 -t utf-8` converts a file in Latin-1"
                 .to_owned(),
         };
     }
