@@ -34,6 +34,7 @@ fn main() {
                 topology: &topology,
                 links: &uses,
                 levels: &levels_from_hosts(&topology),
+                missing: &[],
                 title: name,
                 notes: &[],
                 name: &|guid| guid.to_string(),

@@ -359,6 +359,8 @@ export class Picture {
     context.rect(x, y, width, height);
     context.clip();
     context.strokeStyle = this.colours.canvas;
+    // The name of the switch stands on it.
+    context.globalAlpha = 0.4;
     context.lineWidth = 2;
     context.beginPath();
     for (let at = -height; at < width; at += 6) {

@@ -1,36 +1,53 @@
 //! A fabric and the load of its links as a picture (SVG 1.1), readable at tens of thousands of
 //! hosts.
 //!
-//! Above, the fabric by ranks: a row of cells for each rank of switches, coloured by the fullest
-//! link that leaves them upwards and downwards, with the links that join two ranks between them. No
-//! row has more than [`CELLS`] cells; where a rank has more switches, a cell stands for several.
-//! Below, a histogram of the links by load, up, down and within a rank apart.
+//! The drawing is that of the web page: [`layout`] gives both their places. Switches stand by tiers
+//! and pods, hosts are folded below their leaf. Links that have more paths than their
+//! [share](crate::quality::Share) are amber or red at any size of the fabric, and so are missing
+//! cables; where there are too many links for lines, links between groups are bands. A click on a
+//! group shows it alone, so that the names of its switches can be read, and a click beside it all
+//! again. Below are the fullest links, the pods, and a histogram of the links by load.
 
+mod details;
+mod fabric;
 mod histogram;
 pub mod layout;
-mod ranks;
 mod svg;
 
 use rsm_ids::Guid;
 
-use crate::quality::LinkUse;
+pub use self::fabric::{MOST_LINES, MOST_MARKED};
+use crate::quality::{LinkUse, shares};
 use crate::topology::Topology;
 
-use svg::{Anchor, Svg};
+use fabric::{Drawing, Sample};
+use svg::{Anchor, Line, Stroke, Svg};
 
-/// Cells in a row: still some pixels each on a page.
-pub const CELLS: usize = 150;
-
-const WIDTH: f64 = 1000.0;
-/// Characters that a line of a note has room for.
-const LINE: usize = 155;
+const WIDTH: f64 = 1400.0;
 const MARGIN: f64 = 24.0;
-/// Colours of the load of a link relative to the mean: from far below it to far above.
-const HEAT: [&str; 6] = [
-    "#d9d9d9", "#c6dbef", "#6baed6", "#fee391", "#fe9929", "#cb181d",
-];
-/// Where each colour but the first begins, in parts of the mean.
-const HEAT_FROM: [f64; 5] = [0.01, 0.75, 1.25, 1.75, 2.5];
+/// The drawing begins behind the names of tiers.
+const LEFT: f64 = 160.0;
+/// Width of the drawing.
+const DRAWING: f64 = WIDTH - MARGIN - LEFT;
+/// Characters that a line of a note has room for.
+const LINE: usize = 215;
+/// A link with so many times its share is red.
+const FULL: f64 = 2.0;
+
+/// The colours of the web page by day.
+struct Colours;
+
+impl Colours {
+    const SWITCH: &str = "#64748b";
+    const LEAF: &str = "#4f7cc4";
+    const LINK: &str = "#94a3b8";
+    const GROUP: &str = "#eef1f5";
+    const HOST: &str = "#a9b8cc";
+    const MUTED: &str = "#5b6776";
+    const ACCENT: &str = "#2563eb";
+    const WARN: &str = "#d97706";
+    const BAD: &str = "#c81e1e";
+}
 
 /// The input of a picture.
 pub struct Scene<'a> {
@@ -40,6 +57,8 @@ pub struct Scene<'a> {
     pub links: &'a [LinkUse],
     /// The level of each switch, 0 at the top.
     pub levels: &'a [u8],
+    /// Switches at both ends of cables that should be there.
+    pub missing: &'a [(Guid, Guid)],
     /// The heading.
     pub title: &'a str,
     /// Further lines of text above the picture.
@@ -69,38 +88,36 @@ impl Direction {
 
     fn colour(self) -> &'static str {
         match self {
-            Direction::Up => "#2171b5",
-            Direction::Down => "#ec7014",
-            Direction::Level => "#807dba",
+            Direction::Up => "#4f7cc4",
+            Direction::Down => "#d97706",
+            Direction::Level => "#7c3aed",
         }
     }
 }
 
-/// A link as it is drawn.
+/// A link in the histogram.
 #[derive(Clone, Copy)]
 struct Drawn {
-    /// Levels of the switch that sends and of the one that receives.
-    from: u8,
-    to: u8,
     direction: Direction,
     /// The time it takes for its paths, in parts of that of all links together.
     load: f64,
-    paths: u64,
 }
 
 /// Draws a fabric.
 pub fn draw(scene: &Scene<'_>) -> String {
-    let links = drawn(scene);
     let mut svg = Svg::new();
     let mut y = MARGIN + 12.0;
     svg.text((MARGIN, y), 18.0, Anchor::Start, scene.title);
     for line in scene.notes.iter().flat_map(|note| lines(note)) {
         y += 17.0;
-        svg.text((MARGIN, y), 12.0, Anchor::Start, &line);
+        svg.text_in((MARGIN, y), 12.0, Anchor::Start, Colours::MUTED, &line);
     }
-    y = legend(&mut svg, y + 14.0);
-    y = ranks::draw(&mut svg, scene, &links, y + 20.0);
-    histogram::draw(&mut svg, &links, y + 40.0);
+    let shares = shares(scene.topology, scene.links, Some(scene.levels));
+    let drawing = Drawing::new(scene, &shares, y + 86.0);
+    legend(&mut svg, &drawing.legend(), y + 26.0);
+    drawing.draw(&mut svg);
+    y = details::draw(&mut svg, scene, &drawing, &shares, drawing.bottom() + 20.0);
+    histogram::draw(&mut svg, &drawn(scene), y + 40.0);
     svg.finish(WIDTH, MARGIN)
 }
 
@@ -132,51 +149,50 @@ fn drawn(scene: &Scene<'_>) -> Vec<Drawn> {
     let paths: u64 = scene.links.iter().map(|link| link.paths).sum();
     let rates: u64 = scene.links.iter().map(|link| u64::from(link.rate)).sum();
     let mean = paths as f64 / rates.max(1) as f64;
-    let draw = |link: &LinkUse| {
-        let (from, to) = (level(link.switch), level(link.peer));
-        Drawn {
-            from,
-            to,
-            direction: match from.cmp(&to) {
-                std::cmp::Ordering::Greater => Direction::Up,
-                std::cmp::Ordering::Less => Direction::Down,
-                std::cmp::Ordering::Equal => Direction::Level,
-            },
-            load: if link.paths == 0 {
-                0.0
-            } else {
-                link.paths as f64 / f64::from(link.rate) / mean
-            },
-            paths: link.paths,
-        }
+    let draw = |link: &LinkUse| Drawn {
+        direction: match level(link.switch).cmp(&level(link.peer)) {
+            std::cmp::Ordering::Greater => Direction::Up,
+            std::cmp::Ordering::Less => Direction::Down,
+            std::cmp::Ordering::Equal => Direction::Level,
+        },
+        load: if link.paths == 0 {
+            0.0
+        } else {
+            link.paths as f64 / f64::from(link.rate) / mean
+        },
     };
     scene.links.iter().map(draw).collect()
 }
 
-/// The colour of a load relative to the mean.
-fn heat(load: f64) -> &'static str {
-    HEAT[HEAT_FROM.iter().filter(|&&from| load >= from).count()]
-}
-
-fn legend(svg: &mut Svg, y: f64) -> f64 {
+/// The kinds of lines in rows that fit.
+fn legend(svg: &mut Svg, entries: &[(Sample, String)], mut y: f64) {
     let mut x = MARGIN;
-    svg.text(
-        (x, y + 10.0),
-        11.0,
-        Anchor::Start,
-        "load of the fullest link, by the mean:",
-    );
-    x += 215.0;
-    for (index, colour) in HEAT.iter().enumerate() {
-        let text = match index {
-            0 => "idle".to_owned(),
-            index => format!("from {}", HEAT_FROM[index - 1]),
-        };
-        svg.rect([x, y, 12.0, 12.0], colour, "");
-        svg.text((x + 16.0, y + 10.0), 11.0, Anchor::Start, &text);
-        x += 80.0;
+    for (sample, text) in entries {
+        let wide = 40.0 + text.chars().count() as f64 * 6.2;
+        if x + wide > WIDTH - MARGIN && x > MARGIN {
+            (x, y) = (MARGIN, y + 18.0);
+        }
+        match *sample {
+            Sample::Line(colour, dash) => {
+                let line = Line {
+                    from: (x, y - 4.0),
+                    to: (x + 22.0, y - 4.0),
+                    over: None,
+                };
+                let stroke = Stroke {
+                    colour,
+                    width: 2.5,
+                    opacity: 1.0,
+                    dash,
+                };
+                svg.lines(&[line], &stroke);
+            }
+            Sample::Box(colour) => svg.rect([x + 6.0, y - 10.0, 12.0, 12.0], colour, ""),
+            Sample::None => {}
+        }
+        svg.text((x + 28.0, y), 11.0, Anchor::Start, text);
+        x += wide;
     }
-    y + 12.0
 }
 
 #[cfg(test)]
@@ -185,12 +201,19 @@ mod tests {
 
     #[test]
     fn a_long_note_is_broken_between_words() {
-        let words = ["word"; 60].join(" ");
+        let words = ["word"; 80].join(" ");
         let broken = lines(&words);
         assert_eq!(broken.len(), 2);
         assert!(broken.iter().all(|line| line.len() <= LINE));
         assert_eq!(broken.join(" "), words);
         assert_eq!(lines(""), [""]);
         assert_eq!(lines(&"x".repeat(400)).len(), 1);
+    }
+
+    #[test]
+    fn the_name_of_a_switch_is_within_its_description() {
+        assert_eq!(fabric::short("MF0;leaf-03:MQM8700/U1"), "leaf-03");
+        assert_eq!(fabric::short("leaf-03"), "leaf-03");
+        assert_eq!(fabric::short("a;b"), "a;b");
     }
 }

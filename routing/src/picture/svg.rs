@@ -17,6 +17,24 @@ pub(super) enum Anchor {
     End,
 }
 
+/// A line from one point to another; a curve past `over` where there is one.
+#[derive(Clone, Copy)]
+pub(super) struct Line {
+    pub(super) from: (f64, f64),
+    pub(super) to: (f64, f64),
+    pub(super) over: Option<(f64, f64)>,
+}
+
+/// How lines are drawn.
+pub(super) struct Stroke<'a> {
+    pub(super) colour: &'a str,
+    /// In pixels.
+    pub(super) width: f64,
+    pub(super) opacity: f64,
+    /// Lengths of dashes and gaps; empty for none.
+    pub(super) dash: &'a str,
+}
+
 /// A length or coordinate: a tenth of a pixel is enough.
 struct Px(f64);
 
@@ -70,15 +88,80 @@ impl Svg {
         };
     }
 
+    /// A filled rectangle with round corners.
+    pub(super) fn round(&mut self, [x, y, width, height]: [f64; 4], radius: f64, fill: &str) {
+        self.reach(y + height);
+        let [x, y, width, height] = [x, y, width, height].map(Px);
+        let radius = Px(radius);
+        let _ = writeln!(
+            self.text,
+            r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="{radius}" fill="{fill}"/>"#
+        );
+    }
+
     /// A filled polygon through the points.
-    pub(super) fn polygon(&mut self, points: &[(f64, f64)], fill: &str) {
+    pub(super) fn polygon(&mut self, points: &[(f64, f64)], fill: &str, opacity: f64) {
         let _ = write!(self.text, r#"<polygon points=""#);
         for (index, &(x, y)) in points.iter().enumerate() {
             self.reach(y);
             let space = if index == 0 { "" } else { " " };
             let _ = write!(self.text, "{space}{},{}", Px(x), Px(y));
         }
-        let _ = writeln!(self.text, r#"" fill="{fill}"/>"#);
+        let _ = writeln!(self.text, r#"" fill="{fill}" fill-opacity="{opacity}"/>"#);
+    }
+
+    /// Lines as one element; nothing where there are none. `dash` is as in `stroke-dasharray`.
+    pub(super) fn lines(&mut self, lines: &[Line], stroke: &Stroke<'_>) {
+        if lines.is_empty() {
+            return;
+        }
+        let Stroke {
+            colour,
+            width,
+            opacity,
+            dash,
+        } = stroke;
+        let _ = write!(
+            self.text,
+            r#"<path fill="none" stroke="{colour}" stroke-width="{width}" stroke-opacity="{opacity}""#
+        );
+        if !dash.is_empty() {
+            let _ = write!(self.text, r#" stroke-dasharray="{dash}""#);
+        }
+        self.text.push_str(r#" d=""#);
+        for line in lines {
+            let (from, to) = (line.from, line.to);
+            self.reach(from.1.max(to.1));
+            let _ = write!(self.text, "M{} {}", Px(from.0), Px(from.1));
+            let _ = match line.over {
+                Some(over) => write!(self.text, "Q{} {} ", Px(over.0), Px(over.1)),
+                None => write!(self.text, "L"),
+            };
+            let _ = write!(self.text, "{} {}", Px(to.0), Px(to.1));
+        }
+        self.text.push_str("\"/>\n");
+    }
+
+    /// Begins a link to another place of the document, with a tip; [`Svg::end_link`] ends it.
+    pub(super) fn begin_link(&mut self, view: &str, tip: &str) {
+        let _ = writeln!(
+            self.text,
+            r##"<a href="#{view}"><title>{}</title>"##,
+            Escaped(tip)
+        );
+    }
+
+    pub(super) fn end_link(&mut self) {
+        self.text.push_str("</a>\n");
+    }
+
+    /// A part of the drawing that a link shows alone, as large as the window.
+    pub(super) fn view(&mut self, name: &str, [x, y, width, height]: [f64; 4]) {
+        let [x, y, width, height] = [x, y, width, height].map(Px);
+        let _ = writeln!(
+            self.text,
+            r#"<view id="{name}" viewBox="{x} {y} {width} {height}"/>"#
+        );
     }
 
     /// A line.
@@ -92,26 +175,46 @@ impl Svg {
     }
 
     /// A line of text of `size` pixels.
-    pub(super) fn text(&mut self, (x, y): (f64, f64), size: f64, anchor: Anchor, text: &str) {
+    pub(super) fn text(&mut self, at: (f64, f64), size: f64, anchor: Anchor, text: &str) {
+        self.text_in(at, size, anchor, "", text);
+    }
+
+    /// A line of text in a colour; in that of the document where it is empty.
+    pub(super) fn text_in(
+        &mut self,
+        (x, y): (f64, f64),
+        size: f64,
+        anchor: Anchor,
+        colour: &str,
+        text: &str,
+    ) {
         self.reach(y);
         let anchor = match anchor {
             Anchor::Start => "",
             Anchor::Middle => r#" text-anchor="middle""#,
             Anchor::End => r#" text-anchor="end""#,
         };
-        let (x, y, size, text) = (Px(x), Px(y), Px(size), Escaped(text));
-        let _ = writeln!(
+        let (x, y, text) = (Px(x), Px(y), Escaped(text));
+        // Small text of a large fabric is there to be zoomed.
+        let size = (size * 100.0).round() / 100.0;
+        let _ = write!(
             self.text,
-            r#"<text x="{x}" y="{y}" font-size="{size}"{anchor}>{text}</text>"#
+            r#"<text x="{x}" y="{y}" font-size="{size}"{anchor}"#
         );
+        if !colour.is_empty() {
+            let _ = write!(self.text, r#" fill="{colour}""#);
+        }
+        let _ = writeln!(self.text, ">{text}</text>");
     }
 
     /// The document, `width` pixels wide and as high as its content.
     pub(super) fn finish(self, width: f64, margin: f64) -> String {
         let (width, height) = (Px(width), Px(self.height + margin));
         format!(
-            r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="sans-serif" fill="#222">
-<rect width="{width}" height="{height}" fill="#fff"/>
+            r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="system-ui, 'DejaVu Sans', sans-serif" fill="#17202c">
+<style>a:hover rect{{stroke:#2563eb;stroke-width:1.5}}a text{{text-decoration:none}}</style>
+<view id="all" viewBox="0 0 {width} {height}"/>
+<a href="#all"><rect width="{width}" height="{height}" fill="#fbfcfd"/></a>
 {}</svg>
 "##,
             self.text

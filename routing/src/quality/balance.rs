@@ -36,7 +36,8 @@ pub struct Share {
     /// Its part of all paths on the links that could share them, by its rate; 0 where these have
     /// none.
     pub paths: f64,
-    /// The paths to one destination on these links: a smaller excess cannot be divided.
+    /// The paths to one destination on these links, or on this one: a smaller excess cannot be
+    /// divided.
     one: f64,
     /// How many times its share it may have.
     tolerance: f64,
@@ -74,6 +75,11 @@ struct Sum {
     destinations: u64,
 }
 
+/// The paths to one of some destinations.
+fn mean(paths: u64, destinations: u64) -> f64 {
+    paths as f64 / destinations.max(1) as f64
+}
+
 /// The share of each link, in the order of `links`, where switches have `ranks`, 0 for roots.
 pub fn shares(topology: &Topology, links: &[LinkUse], ranks: Option<&[u8]>) -> Vec<Share> {
     let siblings = |link: &LinkUse| {
@@ -101,7 +107,7 @@ pub fn shares(topology: &Topology, links: &[LinkUse], ranks: Option<&[u8]>) -> V
             link,
             // A rate is at least 1.
             paths: sum.paths as f64 * f64::from(link.rate) / sum.rate as f64,
-            one: sum.paths as f64 / sum.destinations.max(1) as f64,
+            one: mean(sum.paths, sum.destinations).max(mean(link.paths, link.destinations.into())),
             tolerance: match of {
                 Siblings::Others => TOLERANCE_WITHOUT_RANKS,
                 Siblings::Up(..) | Siblings::Down(..) => TOLERANCE,

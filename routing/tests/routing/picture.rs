@@ -7,7 +7,7 @@ use common::{Fabric, pgft};
 use proptest::prelude::*;
 use rsm_ids::Guid;
 use rsm_routing::engine::{EngineKind, Options, levels_from_hosts, route};
-use rsm_routing::picture::{CELLS, Scene, draw};
+use rsm_routing::picture::{MOST_LINES, Scene, draw};
 use rsm_routing::quality::link_uses;
 use rsm_routing::topology::Topology;
 
@@ -17,6 +17,7 @@ fn drawn(topology: &Topology, name: &dyn Fn(Guid) -> String) -> String {
         topology,
         links: &link_uses(topology, &routing.tables),
         levels: &levels_from_hosts(topology),
+        missing: &[],
         title: &name(Guid(0)),
         notes: &["a note".to_owned(), name(Guid(1))],
         name,
@@ -74,11 +75,55 @@ fn a_small_tree_draws_the_golden_picture() {
 }
 
 #[test]
-fn a_large_fabric_is_drawn_in_as_many_elements_as_a_page_has_room_for() {
-    let topology = pgft(&[8, 24, 20], &[1, 8, 6], &[1, 1, 1], 0);
-    assert!(topology.switch_count() > 3 * CELLS);
+fn a_large_fabric_is_drawn_in_bands_and_each_switch_once() {
+    let topology = pgft(&[8, 24, 44], &[1, 8, 6], &[1, 1, 1], 0);
+    let links = topology.link_count();
+    assert!(links > MOST_LINES);
     let picture = drawn(&topology, &|guid| guid.to_string());
-    assert!(assert_well_formed(&picture) < 3 * 4 * CELLS + 200);
+    // A link, its tip, a rectangle, a name, and the bar and number of hosts.
+    let most = 6 * topology.switch_count() + 1000;
+    let elements = assert_well_formed(&picture);
+    assert!(elements < most, "{elements} of {most}");
+    for switch in topology.switches() {
+        let tip = format!("<title>{} (", switch.guid);
+        assert_eq!(picture.matches(&tip).count(), 1);
+    }
+    assert!(picture.contains("as bands between groups"));
+}
+
+#[test]
+fn links_beyond_their_share_are_red_and_missing_cables_dashed() {
+    let topology = pgft(&[4, 4], &[1, 2], &[1, 1], 0);
+    let mut routing = route(EngineKind::UpDn, &topology, &Options::default(), None).unwrap();
+    let even = drawn(&topology, &|guid| guid.to_string());
+    assert!(!even.contains("more than its share") && !even.contains("missing"));
+    let leaf = topology
+        .indices()
+        .find(|&at| topology.hosts(at) > 0)
+        .unwrap();
+    let up = (1..=topology.switch(leaf).num_ports).map(rsm_ids::PortNum);
+    let up = up.filter(|&port| topology.peer(leaf, port).is_some());
+    let up = up.min().unwrap();
+    for destination in topology.destinations() {
+        if destination.kind.is_host() && destination.switch != leaf {
+            routing.tables.lfts[leaf.index()].set_entry(destination.lid, up.0);
+        }
+    }
+    let spine = topology.peer(leaf, up).unwrap().0;
+    let ends = [leaf, spine].map(|at| topology.switch(at).guid);
+    let picture = draw(&Scene {
+        topology: &topology,
+        links: &link_uses(&topology, &routing.tables),
+        levels: &levels_from_hosts(&topology),
+        missing: &[(ends[0], ends[1])],
+        title: "uneven",
+        notes: &[],
+        name: &|guid| guid.to_string(),
+    });
+    assert_well_formed(&picture);
+    assert!(picture.contains("has twice its share of paths or more"));
+    assert!(picture.contains("1 missing cable"));
+    assert!(picture.contains("stroke-dasharray=\"6 4\""));
 }
 
 #[test]

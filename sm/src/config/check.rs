@@ -2,7 +2,7 @@ use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::finding::{ConfigFinding, ConfigSeverity, any_error};
-use super::load::{ConfigError, read_text};
+use super::load::{ConfigError, NotText, read_text};
 use super::opensm::{KeyGroup, KeyOutcome};
 use super::{
     Config, load_partitions, load_qos_policy, load_tables, opensm, parse_categories,
@@ -259,7 +259,23 @@ pub(crate) fn with_files(config: &Config, mut findings: Vec<ConfigFinding>) -> V
     findings
 }
 
+/// A file that cannot be read, at the byte that is no text where that is the reason.
 fn unread(file: &Path, error: &ConfigError, expected: &str) -> ConfigFinding {
+    if let ConfigError::NotText {
+        reason: NotText::Byte { line, column, byte },
+        ..
+    } = *error
+    {
+        return ConfigFinding {
+            file: file.to_owned(),
+            line,
+            column,
+            severity: ConfigSeverity::Error,
+            found: format!("the byte {byte:#04x}"),
+            expected: "expected UTF-8 text; `iconv -f latin1 -t utf-8` converts a file in Latin-1"
+                .to_owned(),
+        };
+    }
     ConfigFinding {
         file: file.to_owned(),
         line: 1,

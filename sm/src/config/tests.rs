@@ -280,6 +280,18 @@ fn a_file_that_is_no_text_is_refused() {
         );
         assert!(text.starts_with(&place), "{text}");
     }
+    // The same in a file that the configuration names: its place is named once.
+    let partitions = dir.path().join("partitions.conf");
+    fs::write(
+        &partitions,
+        b"Default=0x7fff : ALL=full ;\nCaf\xe9=0x2 : ALL=full ;\n",
+    )
+    .unwrap();
+    fs::write(&file, format!("[partitions]\nfile = {partitions:?}\n")).unwrap();
+    let report = check(&file).unwrap().to_string();
+    let place = format!("{}:2:4: error: the byte 0xe9: ", partitions.display());
+    assert!(report.starts_with(&place), "{report}");
+    assert_eq!(report.matches("partitions.conf").count(), 1, "{report}");
     fs::write(&file, vec![b'\n'; FILE_MAX as usize + 1]).unwrap();
     assert!(matches!(
         Config::load(&file),

@@ -381,9 +381,17 @@ fn verdict(plan: &Plan, quality: &quality::Quality) -> String {
         format!("{}:{port}", name.unwrap_or_else(|| node.to_string()))
     };
     let LinkUse { paths, .. } = most.link;
+    let advice = match plan.avoided.avoid.is_empty() {
+        true => {
+            "repair missing cables (`rsmctl expect`), or try another engine (`rsmctl engine list`)"
+        }
+        false => {
+            "routes go around drained or unhealthy parts (`rsmctl status`), and others take their share"
+        }
+    };
     format!(
         "NOT balanced: {} to {} has {times:.1} times its share ({paths} paths of {share:.0}), and {} of {links} link \
-         directions have too many: repair missing cables (`rsmctl expect`), or try another engine (`rsmctl engine list`)",
+         directions have too many: {advice}",
         end(most.link.switch, most.link.port),
         end(most.link.peer, most.link.peer_port),
         found.beyond

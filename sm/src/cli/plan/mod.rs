@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use rsm_ids::Guid;
+use rsm_ids::{Guid, PortNum};
 use rsm_routing::engine::{self, EngineKind, Options};
 use rsm_routing::generate;
 use rsm_routing::ibnetdiscover::Strictness;
 use rsm_routing::lanes::Lanes;
-use rsm_routing::netlist::Netlist;
+use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_routing::quality::{Quality, Settings, measure};
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::Topology;
@@ -114,6 +114,8 @@ struct Bench {
     fabric: Fabric,
     lids: LidPlan,
     netlist: Netlist,
+    /// Switches at both ends of cables that [`PlanArgs::fail`] has taken.
+    missing: Vec<(Guid, Guid)>,
     topology: Arc<Topology>,
     policy: Policy,
     order: HostOrder,
@@ -183,8 +185,13 @@ fn exit_code(sound: bool) -> ExitCode {
 fn prepare(args: &PlanArgs) -> anyhow::Result<Bench> {
     let mut watch = Stopwatch::start();
     let mut netlist = offline::load_as(&args.fabric, Strictness::lenient_if(args.lenient))?;
+    let mut missing = Vec::new();
     if let Some(faults) = &args.fail {
+        let before = trunks(&netlist);
         netlist = generate::fail(netlist, faults)?;
+        let now: BTreeSet<_> = trunks(&netlist).into_iter().collect();
+        let gone = before.into_iter().filter(|trunk| !now.contains(trunk));
+        missing = gone.map(|[a, b]| (a.0, b.0)).collect();
     }
     let read = watch.lap();
     let root_guids = root_guids(args.root_guid_file.as_deref())?;
@@ -233,9 +240,23 @@ fn prepare(args: &PlanArgs) -> anyhow::Result<Bench> {
         },
         order,
         settings,
+        missing,
         read,
         model,
     })
+}
+
+/// The cables between switches.
+fn trunks(netlist: &Netlist) -> Vec<[(Guid, PortNum); 2]> {
+    let nodes = netlist.nodes();
+    let cables = netlist.cables().iter().map(|cable| [cable.a, cable.b]);
+    let between = cables.filter(|ends| {
+        ends.iter()
+            .all(|&(node, _)| nodes[node].kind == NodeKind::Switch)
+    });
+    between
+        .map(|ends| ends.map(|(node, port)| (nodes[node].guid, port)))
+        .collect()
 }
 
 fn root_guids(file: Option<&Path>) -> anyhow::Result<Vec<Guid>> {

@@ -25,6 +25,7 @@ pub(super) fn write(
         topology: &bench.topology,
         links: &link_uses(&bench.topology, &measured.tables),
         levels: &levels.unwrap_or_else(|| levels_from_hosts(&bench.topology)),
+        missing: &bench.missing,
         title: &title,
         notes: &notes(measured),
         name: &|guid: Guid| {
