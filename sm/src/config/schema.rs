@@ -130,17 +130,18 @@ sections! {
         priority: u8 = 0, takes number(0, 15), opensm "sm_priority" as Number;
 
         /// Priority that rsm shows while it is master, if higher than `priority`: then it stays
-        /// master when a manager with a higher `priority` arrives. Not set: 14 with [store] etcd, else
-        /// `priority`.
+        /// master when a manager with a higher `priority` arrives. Not set: 14 with [store] etcd,
+        /// else `priority`.
         master_priority: Option<u8> = None, takes number(0, 15), example "14";
 
         /// Port GUIDs of the managers that rsm takes notice of, separated by commas: it hands the
         /// subnet to no other, follows no order of one, and reports it. Not set: all.
         allowed_sm_guids: Vec<Guid> = Vec::new(), example "\"0x0002c90300001234,0x0002c90300005678\"";
 
-        /// Which LID a manager has that takes over from one with the same [store]. `floating`: that of
-        /// the manager before, whose port gets the one of this port, so that no host notices; `port`:
-        /// that of its own port, which every port is told; `auto`: `floating` with [store] etcd.
+        /// Which LID a manager has that takes over from one with the same [store]. `floating`: that
+        /// of the manager before, whose port gets the one of this port, so that no host notices;
+        /// `port`: that of its own port, which every port is told; `auto`: `floating` with [store]
+        /// etcd.
         lid: SmLid = SmLid::Auto;
 
         /// GUID of the local port that rsm uses. Not set: the first active port.

@@ -266,8 +266,8 @@ impl Core {
         }
     }
 
-    /// Claims the LID of the manager before for this manager's port, and this port's LID for the port
-    /// of that manager, if the subnet follows that LID.
+    /// Claims the LID of the manager before for this manager's port, and this port's LID for the
+    /// port of that manager, if the subnet follows that LID.
     fn float_lid(&mut self) {
         let own = self.own_guid();
         let before = self.epoch.seen.map(|epoch| epoch.holder);
@@ -442,8 +442,8 @@ impl Core {
         })
     }
 
-    /// Takes the alias GUIDs before the SA passes them on, and has the blocks read that hold them: the
-    /// sweep that waits for the grant did not know of them.
+    /// Takes the alias GUIDs before the SA passes them on, and has the blocks read that hold them:
+    /// the sweep that waits for the grant did not know of them.
     fn adopt_alias_guids(&mut self, aliases: Arc<AliasGuids>) {
         let mut ports = Vec::new();
         for (guid, node) in self.inventory.nodes() {

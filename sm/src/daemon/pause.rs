@@ -84,8 +84,8 @@ impl PauseWatch {
     }
 }
 
-/// The pause in a turn of this length, in which the thread worked for `worked`, if it is longer than
-/// `longest`.
+/// The pause in a turn of this length, in which the thread worked for `worked`, if it is longer
+/// than `longest`.
 fn pause_in(longest: Duration, passed: Duration, worked: Duration) -> Option<Duration> {
     let idle = passed.saturating_sub(worked);
     (idle > longest).then_some(idle)

@@ -3,8 +3,8 @@
 //! Precedence (invariant: a LID in use never moves unless two ports hold it):
 //!
 //! 1. a port keeps the LID it holds; of two that hold the same one, that with the persisted claim
-//!    to it, else that with the lower GUID. With a floating LID the port of this manager comes first,
-//!    and takes the LID that it has a claim to from a port that has none to it;
+//!    to it, else that with the lower GUID. With a floating LID the port of this manager comes
+//!    first, and takes the LID that it has a claim to from a port that has none to it;
 //! 2. a port that holds none gets back the LID it has a persisted claim to, if that is free;
 //! 3. the others get the lowest free LIDs; those that an absent port has a claim to come last.
 //!
@@ -217,8 +217,8 @@ fn wanted_lmc(fabric: &Fabric, at: PortRef, policy: &Policy) -> Lmc {
     }
 }
 
-/// The port of this manager with its claim, if it holds another LID, and no other port holds that one
-/// by right.
+/// The port of this manager with its claim, if it holds another LID, and no other port holds that
+/// one by right.
 fn floating(
     fabric: &Fabric,
     ports: &[PortRef],

@@ -61,8 +61,8 @@ pub trait SharedStore: Store {
     /// As [`Store::commit`].
     fn beat(&mut self) -> Result<(), StoreError>;
 
-    /// Shows the checksums of the settings of `own`, which every manager may, and returns those of all
-    /// managers.
+    /// Shows the checksums of the settings of `own`, which every manager may, and returns those of
+    /// all managers.
     ///
     /// # Errors
     /// The store is unreachable, or holds data that rsm did not write.
@@ -72,11 +72,12 @@ pub trait SharedStore: Store {
         checksums: &str,
     ) -> Result<BTreeMap<Guid, String>, StoreError>;
 
-    /// Gives the epoch up, if this manager holds it, and tells others so if the store answers; writes
-    /// no more until the next claim.
+    /// Gives the epoch up, if this manager holds it, and tells others so if the store answers;
+    /// writes no more until the next claim.
     fn release(&mut self);
 
-    /// Reads what another manager has written since the last time, so that a claim has little to read.
+    /// Reads what another manager has written since the last time, so that a claim has little to
+    /// read.
     ///
     /// # Errors
     /// The store is unreachable, or holds data that this version did not write.

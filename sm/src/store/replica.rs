@@ -55,9 +55,9 @@ const FOLLOW: Duration = Duration::from_secs(5);
 pub struct Claim {
     /// The GUID of this manager.
     pub own: Guid,
-    /// The master that no longer answers, whose epoch ends with this claim if it has shown no sign of
-    /// life for [`SILENT`] either. Without one, only an epoch ends whose holder has shown none for
-    /// [`STALE`].
+    /// The master that no longer answers, whose epoch ends with this claim if it has shown no sign
+    /// of life for [`SILENT`] either. Without one, only an epoch ends whose holder has shown none
+    /// for [`STALE`].
     pub over: Option<Guid>,
     /// The epoch of `over` ends whether or not it shows signs of life.
     pub insists: bool,

@@ -362,8 +362,8 @@ fn an_epoch_ends_with_its_holder_or_at_the_claim_over_a_silent_master() {
     first.put(changes(20, b"late"));
     assert_eq!(first.lag().rows, 0, "a deposed manager keeps no changes");
 
-    // The second ends in good order, and gives its epoch up; the state that the first was master with
-    // meanwhile, without the store, goes on top.
+    // The second ends in good order, and gives its epoch up; the state that the first was master
+    // with meanwhile, without the store, goes on top.
     second.close();
     let mut own = claim(ONE, None);
     own.state = state(&changes(12, b"mine"));

@@ -417,7 +417,8 @@ fn keys_of_other_programs_are_refused_at_the_start_with_their_name() {
     assert_eq!(kept.lines().count(), 2, "{kept}");
 }
 
-/// SIGSTOP of the master at varying moments while cables come and go; the other takes over; SIGCONT.
+/// SIGSTOP of the master at varying moments while cables come and go; the other takes over;
+/// SIGCONT.
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
 fn a_deposed_master_that_wakes_up_sets_nothing() {

@@ -6,8 +6,8 @@
 //! core ◀─ granted ◀─ SA ◀─ registrations ◀─ store's thread ◀─ granted, with the state
 //! ```
 //!
-//! A grant with another manager's state goes through the store's thread and the SA, so that the core
-//! becomes master only when all three have that state.
+//! A grant with another manager's state goes through the store's thread and the SA, so that the
+//! core becomes master only when all three have that state.
 
 use std::sync::{Arc, OnceLock};
 
@@ -278,8 +278,8 @@ impl super::Keeper {
         }
     }
 
-    /// The epoch that has ended this manager's since the last call: the core must know before it sends
-    /// anything.
+    /// The epoch that has ended this manager's since the last call: the core must know before it
+    /// sends anything.
     pub(in crate::daemon) fn take_deposed(&self) -> Option<Epoch> {
         self.shared.as_ref()?.deposed.lock().take()
     }

@@ -297,8 +297,8 @@ pub struct SaRestorer {
 
 impl SaRestorer {
     /// Replaces all registrations by `saved` soon; `then` is called on the SA's thread, after which
-    /// all that the SA passes on comes from `saved`. Does not wait. A later call supersedes one that
-    /// was not carried out yet, whose `then` is not called.
+    /// all that the SA passes on comes from `saved`. Does not wait. A later call supersedes one
+    /// that was not carried out yet, whose `then` is not called.
     pub fn restore(&self, saved: sa::SavedSaState, then: Box<dyn FnOnce() + Send>) {
         *self.restoration.lock() = Some(Restoration { saved, then });
         self.inbox.wake();

@@ -127,8 +127,8 @@ impl EtcdStore {
         }
     }
 
-    /// Brings the pages and the state up to date: reads the keys that changed since the last call, and
-    /// all at first.
+    /// Brings the pages and the state up to date: reads the keys that changed since the last call,
+    /// and all at first.
     fn read_changes(&mut self, within: Duration) -> Result<(), StoreError> {
         // After a failure the next call reads everything.
         let before = std::mem::take(&mut self.revision);
