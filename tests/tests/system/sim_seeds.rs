@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rsm::avoid::{Drained, Part, Reason};
 use rsm::core::Command;
+use rsm::health::{Isolate, PortErrors, Symptom};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_routing::engine::EngineKind;
 use rsm_routing::netlist::NodeKind;
@@ -206,13 +207,23 @@ fn schedule_drain(world: &mut World, hardware: &Hardware, delay: Duration, dice:
             Part::Port(PortKey::new(guid, port))
         }
     };
-    if dice.one_in(4) {
-        let isolate = |parts: BTreeMap<Part, String>| {
-            move |world: &mut World| command(world, Command::Isolate(parts))
+    if let Part::Port(port) = part
+        && dice.one_in(2)
+    {
+        let mut errors = PortErrors {
+            total: 1,
+            ..PortErrors::default()
         };
-        let unhealthy = BTreeMap::from([(part, "symbol errors".to_owned())]);
-        world.schedule(delay, isolate(unhealthy));
-        world.schedule(over, isolate(BTreeMap::new()));
+        errors.per_hour[Symptom::SymbolErrors as usize] = 1000.0;
+        let report = |errors: BTreeMap<PortKey, PortErrors>| {
+            move |world: &mut World| {
+                if world.manager().is_alive() {
+                    world.port_errors(errors);
+                }
+            }
+        };
+        world.schedule(delay, report(BTreeMap::from([(port, errors)])));
+        world.schedule(over, report(BTreeMap::new()));
         return;
     }
     let forced = dice.one_in(2);
@@ -321,6 +332,10 @@ fn run_with(seed: u64, devices: Devices, engine: EngineKind, maintenance: Mainte
         ..Settings::default()
     };
     settings.sim.devices = devices;
+    if maintenance == Maintenance::Drains {
+        settings.core.health.isolate = Isolate::On;
+        settings.core.health.quiet = SECOND;
+    }
     settings.sim.reboot_time = dice.duration(10 * MICROSECOND, 2 * SECOND);
     settings.sim.link_training = dice.duration(10 * MICROSECOND, SECOND / 20);
     if seed % 2 == 1 {

@@ -1,6 +1,7 @@
 //! Marks of drained and unhealthy parts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_api::model::{LinkFilter, NodeFilter, PortFilter};
@@ -11,6 +12,7 @@ use rsm_ids::{Guid, PortNum};
 use super::world::*;
 use crate::avoid::{Drained, Part, Reason};
 use crate::core::{Command, Event};
+use crate::health::{PortErrors, Symptom};
 use crate::sweep::inventory::PortKey;
 
 /// Time for a drain.
@@ -128,10 +130,17 @@ fn a_drained_switch_changes_once_and_a_later_convergence_does_not_change_it_agai
 fn an_unhealthy_cable_is_isolated_and_the_last_ones_of_a_leaf_stay_in_use() {
     let mut world = World::up();
     let before = world.last_told();
-    let cable = |port| Part::Port(PortKey::new(LEAF_1, PortNum(port)));
-    let isolate = |ports: &[u8]| {
-        let parts = ports.iter().map(|&port| (cable(port), "errors".to_owned()));
-        Event::Command(Command::Isolate(parts.collect()))
+    let mut total = 0;
+    let mut isolate = |ports: &[u8]| {
+        total += 1;
+        let mut errors = PortErrors {
+            total,
+            ..PortErrors::default()
+        };
+        errors.per_hour[Symptom::SymbolErrors as usize] = 1000.0;
+        let key = |&port| PortKey::new(LEAF_1, PortNum(port));
+        let errors = ports.iter().map(|port| (key(port), errors));
+        Event::PortErrors(Arc::new(errors.collect()))
     };
     world.handle(isolate(&[3]));
     world.run(WAIT);

@@ -19,6 +19,7 @@ use crate::core::convergence::Convergence;
 use crate::core::event::Ticket;
 use crate::core::snapshot::Snapshot;
 use crate::core::{Core, CoreConfig, Effect, Event, SavedCoreState};
+use crate::health::{HealthPolicy, Isolate};
 use crate::plan;
 use crate::publish::{UnixClock, View};
 
@@ -112,6 +113,10 @@ impl World {
         let clock = VirtualClock::default();
         let config = CoreConfig {
             light_sweep: Duration::ZERO,
+            health: HealthPolicy {
+                isolate: Isolate::On,
+                ..HealthPolicy::default()
+            },
             ..CoreConfig::default()
         };
         let mut world = World {
