@@ -118,7 +118,6 @@ impl Browser {
     }
 
     /// The result of a script's `return`.
-    #[must_use]
     pub fn run(&self, script: &str) -> Value {
         self.command(
             "POST",
