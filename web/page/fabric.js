@@ -117,10 +117,16 @@ export class FabricView {
     const { signal } = this.loading;
     try {
       const load = await get("graph-load", {}, signal);
-      const { scene } = this.picture;
       const { paint } = shared;
+      let { scene } = this.picture;
       if (signal.aborted || !scene || paint === "state") return;
-      // After a change the graph of the same generation comes soon.
+      if (load.generation !== scene.generation) {
+        // The subnet has changed, perhaps only by a finding.
+        const newer = await loadScene();
+        if (signal.aborted) return;
+        if (newer !== scene) this.picture.show(newer);
+        scene = newer;
+      }
       const fits = load.generation === scene.generation;
       this.loadNote = load.ports ? "" : load.collecting ? "no counters read yet" : "counters are off: [counters] enabled";
       if (fits) scene.paint(paint, load[PAINTS[paint].column]);

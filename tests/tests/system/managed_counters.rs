@@ -100,7 +100,8 @@ fn errors_of_a_simulated_cable_show_up_in_the_counters() {
     )
     .unwrap();
     assert_eq!(top["total"], 1, "{top}");
-    assert_eq!(top["ports"][0]["description"], "leaf-01");
+    let description = top["ports"][0]["description"].as_str().unwrap();
+    assert!(description.contains("leaf-01"), "{top}");
     assert_eq!(top["ports"][0]["port"]["number"], 3);
     rsm.process.terminate(LIMIT).unwrap().success().unwrap();
 }
@@ -136,10 +137,9 @@ fn busiest_port_comes_first_in_top_and_its_stream_goes_on() {
     assert_eq!(first("traffic").unwrap()["port"]["number"], 2);
     assert_eq!(first("wait").unwrap()["port"]["number"], 1);
     let table = rsm.rsmctl(&["top", "--limit", "2"]).unwrap();
-    assert!(
-        table.lines().nth(1).unwrap().contains("leaf-01:2"),
-        "{table}"
-    );
+    let first_line = table.lines().nth(1).unwrap();
+    let port = first_line.split_whitespace().next().unwrap();
+    assert!(port.contains("leaf-01") && port.ends_with(":2"), "{table}");
 
     let socket = format!("unix:{}", rsm.directory.path().join("rsm.sock").display());
     let rsmctl = Invocation::new(binaries::rsmctl(), rsm.directory.path());
@@ -175,7 +175,7 @@ fn cable_with_errors_is_out_of_the_routes_until_they_end() {
         "json",
     ];
     let links: serde_json::Value = serde_json::from_str(&rsm.rsmctl(&links).unwrap()).unwrap();
-    let leaf = |end: &serde_json::Value| end["description"] == "leaf-01";
+    let leaf = |end: &serde_json::Value| end["description"].as_str().unwrap().contains("leaf-01");
     let end = if leaf(&links[0]["a"]) {
         &links[0]["a"]
     } else {

@@ -118,7 +118,7 @@ fn errors_of_a_cable_colour_its_link_and_lead_the_table_of_links() {
     site.rsmctl(&["sim", "errors", node, &port, "SymbolErrorCounter", "50"]);
     open(&site, &browser, "fabric");
     browser.wait("a picture", DRAWN);
-    browser.run(
+    let _ = browser.run(
         "const choice = document.querySelector('.legend select'); choice.value = 'errors'; \
          choice.dispatchEvent(new Event('change'))",
     );
@@ -131,7 +131,7 @@ fn errors_of_a_cable_colour_its_link_and_lead_the_table_of_links() {
         "return document.querySelector('.legend').innerText.includes('1 120 and more')",
     );
     open(&site, &browser, "links");
-    browser.run(
+    let _ = browser.run(
         "const choice = document.querySelector('.bar select'); choice.value = 'errors'; \
          choice.dispatchEvent(new Event('change'))",
     );

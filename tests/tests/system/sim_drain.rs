@@ -252,7 +252,7 @@ fn unhealthy_cables_are_avoided_as_far_as_nothing_is_cut_off() {
     sick(&mut world, &[one, other]);
     world.settle(LIMIT);
     expect::assert_up(&world);
-    let both = ["drained-in-use", "link-errors", "link-errors"];
+    let both = ["link-errors", "link-errors", "drained-in-use"];
     assert_eq!(codes(&world), both);
     sick(&mut world, &[]);
     world.settle(LIMIT);
