@@ -188,7 +188,7 @@ fn cable_with_errors_is_out_of_the_routes_until_they_end() {
         let entries = table["entries"].as_array().unwrap();
         let by_port = entries
             .iter()
-            .filter(|entry| entry["port"].to_string() == port);
+            .filter(|entry| entry["port"] == end["port"]["number"]);
         by_port.count()
     };
     assert!(exits() > 0, "routes use the cable");

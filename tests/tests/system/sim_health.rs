@@ -143,7 +143,7 @@ fn errors_at_all_cables_take_only_some_of_them_out() {
 }
 
 #[test]
-fn reports_of_a_port_count_and_those_of_another_node_do_not() {
+fn reports_of_a_port_take_its_cable_out_of_the_routes() {
     let mut world = World::brought_up(TREE, settings(Isolate::On));
     let cable = cables(&world)[0];
     for _ in 0..12 {

@@ -168,7 +168,9 @@ pub(super) fn errors(text: &mut Text, counters: &dyn CountersQueries) {
             named.is_some_and(|named| is_wanted(named, total))
         });
         if !has_errors {
-        } else if shown < MAX_ERROR_PORTS || !port.errors_per_hour.is_empty() {
+            return;
+        }
+        if shown < MAX_ERROR_PORTS || !port.errors_per_hour.is_empty() {
             shown += 1;
             families.add(&port, is_wanted);
         } else {
