@@ -219,7 +219,7 @@ pub trait CountersQueries: Send + Sync + 'static {
         order: PortOrder,
         limit: usize,
         part: Option<&Selector>,
-    ) -> Result<v1::ListTopPortsResponse, CountersError>;
+    ) -> Result<v1::GetTopPortsResponse, CountersError>;
 
     /// Shows `visit` each port with a reading that is not stale, by ascending key.
     fn each_port(&self, visit: &mut dyn FnMut(PortTotals<'_>));

@@ -71,7 +71,7 @@ routes! {
     "qos" => get_qos(GetQosRequest),
     "sa-counters" => get_sa_counters(GetSaCountersRequest),
     "port-counters" => list_port_counters(ListPortCountersRequest),
-    "top-ports" => list_top_ports(ListTopPortsRequest),
+    "top-ports" => get_top_ports(GetTopPortsRequest),
     "services" => list_services(ListServicesRequest),
     "subscriptions" => list_subscriptions(ListSubscriptionsRequest),
     "alias-guids" => list_alias_guids(ListAliasGuidsRequest),

@@ -90,7 +90,7 @@ const NEEDS: &[ServiceNeeds] = &[
         service: "rsm.v1.CountersService",
         calls: &[
             ("ListPortCounters", Read),
-            ("ListTopPorts", Read),
+            ("GetTopPorts", Read),
             ("WatchTopPorts", Read),
         ],
     },

@@ -47,7 +47,7 @@ struct Top {
 impl Top {
     fn of(
         counters: &Arc<dyn CountersQueries>,
-        request: &v1::ListTopPortsRequest,
+        request: &v1::GetTopPortsRequest,
     ) -> Result<Top, Status> {
         let limit = match request.limit {
             0 => DEFAULT_TOP_PORTS,
@@ -62,7 +62,7 @@ impl Top {
     }
 
     /// Looks at every port, on a thread that may take its time.
-    async fn answer(&self) -> Result<v1::ListTopPortsResponse, Status> {
+    async fn answer(&self) -> Result<v1::GetTopPortsResponse, Status> {
         let top = self.clone();
         let looked = tokio::task::spawn_blocking(move || {
             top.counters.top(top.order, top.limit, top.part.as_ref())
@@ -160,10 +160,10 @@ impl CountersService for Counters {
         listing.answer_keyed(page)
     }
 
-    async fn list_top_ports(
+    async fn get_top_ports(
         &self,
-        request: Request<v1::ListTopPortsRequest>,
-    ) -> Result<Response<v1::ListTopPortsResponse>, Status> {
+        request: Request<v1::GetTopPortsRequest>,
+    ) -> Result<Response<v1::GetTopPortsResponse>, Status> {
         let top = Top::of(self.counters()?, &request.into_inner())?;
         Ok(Response::new(top.answer().await?))
     }

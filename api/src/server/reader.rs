@@ -163,7 +163,7 @@ methods! {
         list_alias_guids(ListAliasGuidsRequest) -> ListAliasGuidsResponse;
     counters:
         list_port_counters(ListPortCountersRequest) -> ListPortCountersResponse,
-        list_top_ports(ListTopPortsRequest) -> ListTopPortsResponse;
+        get_top_ports(GetTopPortsRequest) -> GetTopPortsResponse;
     watch:
         list_events(ListEventsRequest) -> ListEventsResponse;
     gpu:

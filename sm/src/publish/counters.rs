@@ -162,7 +162,7 @@ impl CountersQueries for PublishedCounters {
         order: PortOrder,
         limit: usize,
         part: Option<&Selector>,
-    ) -> Result<v1::ListTopPortsResponse, CountersError> {
+    ) -> Result<v1::GetTopPortsResponse, CountersError> {
         let published = self.view.published();
         let part = part_of(&published, part)?;
         let counters = self.read()?;
@@ -185,7 +185,7 @@ impl CountersQueries for PublishedCounters {
         let shown = ranked
             .iter()
             .map(|(_, port)| self.shown(port, published.fabric(), false));
-        Ok(v1::ListTopPortsResponse {
+        Ok(v1::GetTopPortsResponse {
             ports: shown.collect(),
             total,
             stale,

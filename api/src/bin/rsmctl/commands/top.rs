@@ -52,14 +52,14 @@ pub(crate) async fn run(arguments: TopArguments, session: &mut Session) -> Resul
         // The server has a limit of its own, far below.
         u32::try_from(limit).unwrap_or(u32::MAX).max(1)
     });
-    let question = v1::ListTopPortsRequest {
+    let question = v1::GetTopPortsRequest {
         order,
         limit,
         part: arguments.part.unwrap_or_default(),
     };
     match arguments.follow {
         None => {
-            let answer = session.counters().list_top_ports(question).await?;
+            let answer = session.counters().get_top_ports(question).await?;
             show(session, answer.into_inner())
         }
         Some(every) => follow(session, question, every).await,
@@ -69,7 +69,7 @@ pub(crate) async fn run(arguments: TopArguments, session: &mut Session) -> Resul
 /// Prints answers until the server ends the stream or the operator interrupts.
 async fn follow(
     session: &mut Session,
-    question: v1::ListTopPortsRequest,
+    question: v1::GetTopPortsRequest,
     every: Duration,
 ) -> Result<(), Failure> {
     let request = v1::WatchTopPortsRequest {
@@ -102,7 +102,7 @@ async fn follow(
     }
 }
 
-fn show(session: &mut Session, top: v1::ListTopPortsResponse) -> Result<(), Failure> {
+fn show(session: &mut Session, top: v1::GetTopPortsResponse) -> Result<(), Failure> {
     if session.output.is_json() {
         session.output.takes_limit();
         return session.output.json(&top);
