@@ -6,7 +6,7 @@ use std::time::Duration;
 use rsm_mad::client::ClientConfig;
 
 use super::role::Identity;
-use crate::config::Takeover;
+use crate::config::{NodeNames, Takeover};
 use crate::plan::policy::{DampingPolicy, Policy, RebalancePolicy};
 
 /// How the core treats a plan.
@@ -49,6 +49,8 @@ pub struct CoreConfig {
     pub poll_limit: u32,
     /// How SMPs are sent.
     pub client: ClientConfig,
+    /// The operator's names of nodes.
+    pub names: Arc<NodeNames>,
 }
 
 impl Default for CoreConfig {
@@ -67,6 +69,7 @@ impl Default for CoreConfig {
             standby_poll: Duration::from_secs(2),
             poll_limit: 1,
             client: ClientConfig::default(),
+            names: Arc::default(),
         }
     }
 }
