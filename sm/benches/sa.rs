@@ -246,7 +246,10 @@ fn mix(fabric: &mut Fabric) {
 }
 
 fn run(spec: &str, links: &str, snapshot: Snapshot) {
-    let mut sa = Sa::new(SaConfig { sm_key: 0 });
+    let mut sa = Sa::new(SaConfig {
+        sm_key: 0,
+        ..SaConfig::default()
+    });
     let start = Instant::now();
     let sa_snapshot = SaSnapshot::of(&snapshot, None);
     let arranged = start.elapsed();

@@ -212,11 +212,11 @@ impl DevicesOfKind {
     /// Those of `kind`; `None` where there are none.
     pub fn of(inventory: &Inventory, kind: DeviceKind) -> Option<DevicesOfKind> {
         let mut nodes = inventory.nodes().filter(|(_, node)| kind.is_of(&node.info));
-        let (first, node): (Guid, &InventoryNode) = nodes.next()?;
+        let (first, _): (Guid, &InventoryNode) = nodes.next()?;
         Some(DevicesOfKind {
             kind,
             first,
-            name: node.name(),
+            name: inventory.name(first),
             count: 1 + nodes.count(),
         })
     }

@@ -219,7 +219,14 @@ impl Storm {
             journal: None,
         };
         let port: Arc<dyn SaPort> = Arc::new(Wire(sender));
-        let sa_handle = sa_setup.start(sa::SaConfig { sm_key: 0 }, port, surroundings)?;
+        let sa_handle = sa_setup.start(
+            sa::SaConfig {
+                sm_key: 0,
+                ..sa::SaConfig::default()
+            },
+            port,
+            surroundings,
+        )?;
         sa_handle.publish(snapshot);
         let mut crowd = Crowd {
             hosts,

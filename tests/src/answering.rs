@@ -85,7 +85,10 @@ impl AnsweringFabric {
             performance: None,
         };
         let transport = handle.attach(node, port, sinks).expect("the port is free");
-        let config = sa::SaConfig { sm_key };
+        let config = sa::SaConfig {
+            sm_key,
+            ..sa::SaConfig::default()
+        };
         let sa_handle = sa_setup
             .start(
                 config,

@@ -70,10 +70,23 @@ impl Managed {
     ///
     /// When it does not.
     pub fn rsm(&self, host: &mut Host) -> Running {
+        self.rsm_with(host, &[])
+    }
+
+    /// As [`Managed::rsm`], with more arguments.
+    ///
+    /// # Panics
+    ///
+    /// As [`Managed::rsm`].
+    pub fn rsm_with(&self, host: &mut Host, arguments: &[&str]) -> Running {
         let rsm = self.fabric.client(binaries::rsm());
         let rsm = rsm.expect("there is room").args(["--fabric", "umad"]);
-        let rsm = rsm.args(["--listen", "127.0.0.1:0", "--state-dir"]);
-        let running = rsm.arg(self.state()).spawn().expect("it can be started");
+        let rsm = rsm.args(["--listen", "127.0.0.1:0"]).args(arguments);
+        let running = rsm
+            .arg("--state-dir")
+            .arg(self.state())
+            .spawn()
+            .expect("it can be started");
         let answers = wait_for_every(ASK_AGAIN, LIMIT, || {
             host.ask_lid(self.lid(0));
             let question = (Method::GET, ComponentMask::NONE, 0);

@@ -5,8 +5,9 @@ use super::finding::{ConfigFinding, ConfigSeverity, any_error};
 use super::load::{ConfigError, NotText, read_text};
 use super::opensm::{KeyGroup, KeyOutcome};
 use super::{
-    Config, load_partitions, load_qos_policy, load_tables, opensm, parse_categories,
-    parse_guid_file, parse_guid2lid, parse_partitions, parse_qos_policy, toml_file,
+    Config, load_node_names, load_partitions, load_qos_policy, load_tables, opensm,
+    parse_categories, parse_guid_file, parse_guid2lid, parse_partitions, parse_prefix_routes,
+    parse_qos_policy, toml_file,
 };
 
 /// The kinds of files that [`check`] knows.
@@ -225,6 +226,12 @@ pub(crate) fn with_files(config: &Config, mut findings: Vec<ConfigFinding>) -> V
             Err(error) => findings.push(unread(roots, &error, "root_guid_file names it")),
         }
     }
+    if let Some(compute) = &config.routing.compute_guid_file {
+        match read_text(compute) {
+            Ok(text) => findings.extend(parse_guid_file(compute, &text).1),
+            Err(error) => findings.push(unread(compute, &error, "compute_guid_file names it")),
+        }
+    }
     if let Some(storage) = &config.routing.storage_guid_file {
         match read_text(storage) {
             Ok(text) => findings.extend(parse_guid_file(storage, &text).1),
@@ -235,6 +242,18 @@ pub(crate) fn with_files(config: &Config, mut findings: Vec<ConfigFinding>) -> V
         match read_text(categories) {
             Ok(text) => findings.extend(parse_categories(categories, &text).1),
             Err(error) => findings.push(unread(categories, &error, "categories_file names it")),
+        }
+    }
+    if let Some(routes) = &config.sa.prefix_routes_file {
+        match read_text(routes) {
+            Ok(text) => findings.extend(parse_prefix_routes(routes, &text).1),
+            Err(error) => findings.push(unread(routes, &error, "sa.prefix_routes_file names it")),
+        }
+    }
+    if let Some(names) = &config.names.file {
+        match load_node_names(names) {
+            Ok((_, more)) => findings.extend(more),
+            Err(error) => findings.push(unread(names, &error, "names.file names it")),
         }
     }
     if let Some(tables) = &config.routing.tables_file {

@@ -11,8 +11,10 @@ mod finding;
 mod guid2lid;
 mod guid_file;
 mod load;
+mod node_names;
 mod opensm;
 mod partitions;
+mod prefix_routes;
 mod qos_policy;
 mod sample;
 mod schema;
@@ -35,19 +37,21 @@ pub(crate) use finding::{Findings, any_error};
 pub use guid_file::parse_guid_file;
 pub use guid2lid::{Guid2Lid, parse_guid2lid};
 pub use load::{ConfigError, FILE_MAX, Loaded, NotText};
+pub use node_names::{NodeNames, load_node_names, parse_node_names};
 pub use opensm::{KeyGroup, KeyOutcome};
 pub(crate) use opensm::{number, read as read_opensm};
 pub use partitions::{
     Membership, Partition, PartitionGroup, PartitionMembers, Partitions, Rule, load_partitions,
     parse_partitions,
 };
+pub use prefix_routes::{PrefixRoutes, RouterPort, load_prefix_routes, parse_prefix_routes};
 pub use qos_policy::{
     GroupKind, MatchRule, PortGroup, QosLevel, QosPolicy, Ranges, load_qos_policy, parse_qos_policy,
 };
 pub use schema::{
     ApiConfig, Config, CountersConfig, DumpConfig, FlapConfig, HealthConfig, HttpConfig, LidConfig,
-    LinkConfig, LogConfig, PartitionConfig, QosConfig, QosKeys, RoutingConfig, SmConfig,
-    StateConfig, StoreConfig, SweepConfig,
+    LinkConfig, LogConfig, NamesConfig, PartitionConfig, QosConfig, QosKeys, RoutingConfig,
+    SaRulesConfig, SmConfig, StateConfig, StoreConfig, SweepConfig,
 };
 pub use short::KeyOrigins;
 pub use tables_file::load_tables;

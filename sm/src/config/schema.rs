@@ -190,6 +190,12 @@ sections! {
         /// over; rsm repeats each `sweep.retries` times before it counts.
         poll_limit: u32 = 1, takes number(1, 1000), opensm "polling_retry_number" as NumberUnless(4);
 
+        /// Whether rsm asks hosts to register anew with the SA when they get another manager, and
+        /// when their registrations are lost. If not, a host that does not register anew by itself
+        /// is then in no multicast group.
+        // PortInfo.ClientReregister (IBA 14.4.11).
+        client_reregister: bool = true, opensm "no_clients_rereg" as NotFlag;
+
         /// Service level of packets from nodes to the subnet manager.
         sm_sl: u8 = 0, takes number(0, 15), opensm "sm_sl" as Number;
 
@@ -228,6 +234,28 @@ sections! {
 
         /// How often rsm repeats a request, each time on another path if there is one.
         retries: u8 = 6, takes number(0, 30), opensm "transaction_retries" as Number, at start;
+    }
+
+    /// The rules of the SA for requests of hosts.
+    sa: SaRulesConfig {
+        /// Whether a host that joins a multicast group must agree with its parameters. Its P_Key
+        /// must in any case, and its port must be able to carry the group's packets.
+        validate_joins: bool = true, opensm "mcgroup_join_validation" as Flag, at start;
+
+        /// Whether a new multicast group of IP over InfiniBand must agree with the broadcast group
+        /// of its partition.
+        // RFC 4391, 5.
+        validate_ipoib: bool = true, opensm "ipoib_mcgroup_creation_validation" as Flag, at start;
+
+        /// The file of the routers to other subnets: on each line a subnet prefix and the GUID of a
+        /// router's port in this subnet, * for any of either. The SA then answers a path to a GID of
+        /// another subnet with the path to its router. Not set: it knows no such path.
+        // IBA 15.2.5.16, 19.2.4.
+        prefix_routes_file: Option<PathBuf> = None, example "\"/etc/rsm/prefix-routes\"", opensm "prefix_routes_file" as PathIfThere("/opensm/prefix-routes.conf");
+
+        /// Whether the solicited-node groups of IPv6 in a partition share one multicast LID. Switches
+        /// then need fewer entries, and hosts drop the packets for others.
+        consolidate_ipv6_snm: bool = false, opensm "consolidate_ipv6_snm_req" as Flag, at start;
     }
 
     /// How rsm assigns LIDs.
@@ -321,6 +349,11 @@ sections! {
         /// storage, unless categories_file gives it another.
         storage_guid_file: Option<PathBuf> = None, example "\"/etc/rsm/storage\"", opensm "io_guid_file" as Path;
 
+        /// The file of the ports for computing, a port GUID on each line. Ports of hosts without a
+        /// line are then for management, unless storage_guid_file, categories_file or the inventory
+        /// of a GPU host gives them another category. Not set: they are for computing.
+        compute_guid_file: Option<PathBuf> = None, example "\"/etc/rsm/compute\"", opensm "cn_guid_file" as Path;
+
         /// Whether fabric-tree spreads routes to hosts with several ports in the order of hosts and
         /// rails, so that rings, trees and shifts meet on no link. Without GPU inventories rsm
         /// finds this order from names and cables.
@@ -330,6 +363,10 @@ sections! {
         /// of a tree, a path between their own ports as well. All other pairs always have one, and
         /// `updn` and `dnup` always connect roots.
         connect_roots: bool = false, opensm "connect_roots" as Flag;
+
+        /// Whether rsm routes multicast. If not, the multicast tables of switches stay as they are;
+        /// the SA takes joins all the same.
+        multicast: bool = true, opensm "disable_multicast" as NotFlag;
 
         /// Time without another change after which fabric-tree relieves the links that a fault has
         /// made the fullest, in small steps; after the repair the routes are those of before. Zero:
@@ -539,6 +576,14 @@ sections! {
 
         /// Seconds between two readings of each port of a channel adapter or router.
         adapters_interval_s: u32 = 300, takes number(1, 86_400);
+    }
+
+    /// The names of nodes in reports, findings and files.
+    names: NamesConfig {
+        /// The file of the names: on each line a node GUID and a name in double quotes, the format
+        /// of OpenSM and infiniband-diags. A node without a line has its NodeDescription as name.
+        // The SA answers with NodeDescription always.
+        file: Option<PathBuf> = None, example "\"/etc/opensm/ib-node-name-map\"", opensm "node_name_map_name" as Path;
     }
 
     /// The files that rsm writes after each convergence.

@@ -107,7 +107,8 @@ impl Core {
     /// The multicast members, if they are known, and the switches' multicast tables.
     fn members(&mut self, now: Time) -> (Option<Arc<GroupSet>>, Arc<HeldMasks>) {
         let masks = self.held_masks.of(&self.inventory);
-        let Some(groups) = &self.groups else {
+        let groups = self.groups.as_ref();
+        let Some(groups) = groups.filter(|_| self.config.policy.routes_multicast) else {
             return (None, masks);
         };
         self.found.look(&self.fabric, &masks, groups, now);

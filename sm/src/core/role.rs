@@ -95,7 +95,7 @@ pub fn others(inventory: &Inventory) -> Vec<Other> {
             priority: sm.priority(),
             state: sm.sm_state(),
             sm_key: sm.sm_key(),
-            name: node.name(),
+            name: inventory.name(port.node),
         })
     };
     let ports = inventory

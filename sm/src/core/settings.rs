@@ -7,7 +7,7 @@ use rsm_ids::Guid;
 use rsm_mad::client::ClientConfig;
 
 use super::role::Identity;
-use crate::config::Takeover;
+use crate::config::{NodeNames, Takeover};
 use crate::health::HealthPolicy;
 use crate::plan::policy::{DampingPolicy, Policy, RebalancePolicy};
 
@@ -63,6 +63,8 @@ pub struct CoreConfig {
     pub checksums: String,
     /// How SMPs are sent.
     pub client: ClientConfig,
+    /// The operator's names of nodes.
+    pub names: Arc<NodeNames>,
 }
 
 impl Default for CoreConfig {
@@ -86,6 +88,7 @@ impl Default for CoreConfig {
             shares_store: false,
             checksums: String::new(),
             client: ClientConfig::default(),
+            names: Arc::default(),
         }
     }
 }

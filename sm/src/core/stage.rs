@@ -131,6 +131,7 @@ impl Core {
         self.inventory.reads_sl2vl = self.config.policy.engine.may_need_lanes();
         self.inventory.qos.clone_from(&self.config.policy.qos);
         self.inventory.use_m_key(self.config.policy.ports.m_key);
+        self.inventory.use_names(&self.config.names);
         let inventory = &mut self.inventory;
         let sweep = match next {
             Next::Plan => {

@@ -72,7 +72,7 @@ impl Core {
             };
             let text = format!(
                 "{} routes adaptively (ARInfo), as another subnet manager left it: packets may take ways that are not those in force and that no proof covers; {why}",
-                node.name()
+                self.inventory.name(guid)
             );
             let (kind, subject) = (FindingKind::AdaptiveRouting, Subject::Node(guid));
             Some(Finding::new(kind, subject, severity, text))

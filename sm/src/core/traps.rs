@@ -317,8 +317,6 @@ impl Core {
 
     /// The name of a node, for the operator.
     pub(super) fn name(&self, guid: Guid) -> String {
-        self.inventory
-            .node(guid)
-            .map_or_else(|| guid.to_string(), |node| node.name())
+        self.inventory.name(guid)
     }
 }

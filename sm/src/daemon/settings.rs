@@ -8,9 +8,9 @@ use rsm_mad::client::ClientConfig;
 use rsm_routing::engine::{Categories, Category};
 
 use crate::config::{
-    Config, ConfigError, ConfigFinding, ConfigSeverity, HealthConfig, PartitionConfig, Partitions,
-    RoutingConfig, SmLid, StoreBackend, load_categories, load_guid_file, load_partitions,
-    load_qos_policy, load_tables,
+    Config, ConfigError, ConfigFinding, ConfigSeverity, HealthConfig, NodeNames, PartitionConfig,
+    Partitions, PrefixRoutes, RoutingConfig, SmLid, StoreBackend, load_categories, load_guid_file,
+    load_node_names, load_partitions, load_prefix_routes, load_qos_policy, load_tables,
 };
 use crate::core;
 use crate::core::role::Identity;
@@ -18,7 +18,7 @@ use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::health::{HealthPolicy, Limits, Symptom};
 use crate::plan::policy::{DampingPolicy, Policy, PortPolicy, RebalancePolicy};
 use crate::qos::Qos;
-use crate::sa;
+use crate::sa::{self, mcast::GroupRules};
 use crate::store::Checksum;
 use crate::store::etcd::{EtcdOptions, TlsFiles};
 
@@ -60,9 +60,15 @@ pub(super) fn core_config(
         tables,
         engine_options: config.routing.engine_options.clone(),
         categories: Arc::new(categories(&config.routing)?),
+        compute_is_listed: config.routing.compute_guid_file.is_some(),
         rails: config.routing.rails,
         connect_roots: config.routing.connect_roots,
+        routes_multicast: config.routing.multicast,
         partitions: Arc::new(partitions),
+        prefix_routes: Arc::new(match &config.sa.prefix_routes_file {
+            Some(file) => load_prefix_routes(file)?,
+            None => PrefixRoutes::default(),
+        }),
         enforcement: config.partitions.enforcement,
         qos: Qos::of(&config.qos, config.links.max_op_vls).map(Arc::new),
         qos_policy: qos_policy.map(Arc::new),
@@ -101,6 +107,7 @@ pub(super) fn core_config(
         standby_poll: millis(config.sm.poll_interval_ms),
         poll_limit: config.sm.poll_limit,
         client: client_config(config),
+        names: Arc::new(names(config)?),
         ..core::CoreConfig::default()
     })
 }
@@ -171,6 +178,10 @@ fn checksums(config: &Config) -> String {
 /// The operator's categories of ports, by the files that `config` names.
 fn categories(config: &RoutingConfig) -> Result<Categories, ConfigError> {
     let mut categories = Categories::new();
+    if let Some(file) = &config.compute_guid_file {
+        let ports = load_guid_file(file)?.into_iter();
+        categories.extend(ports.map(|port| (port, Category::Compute)));
+    }
     if let Some(file) = &config.storage_guid_file {
         let ports = load_guid_file(file)?.into_iter();
         categories.extend(ports.map(|port| (port, Category::Storage)));
@@ -179,6 +190,16 @@ fn categories(config: &RoutingConfig) -> Result<Categories, ConfigError> {
         categories.extend(load_categories(file)?);
     }
     Ok(categories)
+}
+
+/// The operator's names of nodes, by the file that `config` names.
+fn names(config: &Config) -> Result<NodeNames, ConfigError> {
+    let Some(file) = &config.names.file else {
+        return Ok(NodeNames::default());
+    };
+    let (names, findings) = load_node_names(file)?;
+    log_findings(&findings);
+    Ok(names)
 }
 
 /// The partitions of the file, if there is one. If the file of the partitions in force has
@@ -280,6 +301,11 @@ pub(super) fn shared_store(config: &Config) -> anyhow::Result<Option<EtcdOptions
 pub(super) fn sa_config(config: &Config) -> sa::SaConfig {
     sa::SaConfig {
         sm_key: config.sm.sa_key.unwrap_or(config.sm.sm_key),
+        groups: GroupRules {
+            validate_joins: config.sa.validate_joins,
+            validate_ipoib: config.sa.validate_ipoib,
+            consolidate_ipv6_snm: config.sa.consolidate_ipv6_snm,
+        },
     }
 }
 
@@ -291,6 +317,7 @@ fn port_policy(config: &Config) -> PortPolicy {
         m_key_protect: sm.m_key_protection_level,
         m_key_lease_s: sm.m_key_lease_period_s,
         sm_sl: sm.sm_sl,
+        reregisters: sm.client_reregister,
         links: config.links.clone(),
     }
 }

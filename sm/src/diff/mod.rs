@@ -81,6 +81,8 @@ pub struct PortChange {
     pub info: bool,
     /// The GUID of the port, if the host behind it must register anew.
     pub reregister: Option<Guid>,
+    /// Whether a host registers anew when its port gets another manager.
+    pub reregisters: bool,
     /// Blocks of its P_KeyTable that differ, lowest first.
     pub p_keys: Vec<PKeyBlock>,
     /// Whether it is one of a switch's external ports.
@@ -345,7 +347,8 @@ impl Comparison<'_> {
             Some(table) => diff_p_keys(fabric, at, table, arms),
             None => Vec::new(),
         };
-        let is_told = is_end_port && self.reregister.includes(port.guid, info);
+        let reregisters = plan.policy.ports.reregisters;
+        let is_told = reregisters && is_end_port && self.reregister.includes(port.guid, info);
         let info = differs || inactive || is_told;
         (info || !p_keys.is_empty()).then(|| PortChange {
             settings,
@@ -354,6 +357,7 @@ impl Comparison<'_> {
             peer: port.peer,
             info,
             reregister: is_told.then_some(port.guid),
+            reregisters,
             p_keys,
             external_of_switch: !is_end_port,
         })

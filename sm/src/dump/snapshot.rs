@@ -160,7 +160,7 @@ fn net_node(node: &Node) -> NetNode {
         system_image_guid: node.info.system_image_guid(),
         vendor_id: node.info.vendor_id(),
         device_id: node.info.device_id(),
-        description: node.description.as_bytes().to_vec(),
+        description: node.reported().as_bytes().to_vec(),
         num_ports: node.info.num_ports(),
         enhanced_port0: node
             .switch

@@ -44,6 +44,7 @@ impl Delta {
     /// Adds the difference between a node and its earlier state.
     fn compare(&mut self, before: &Node, node: &Node) {
         if before.description != node.description
+            || before.own_description != node.own_description
             || !tells_the_same(before, node)
             || before.suspected != node.suspected
             || before.unmanageable != node.unmanageable

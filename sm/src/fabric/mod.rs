@@ -86,8 +86,11 @@ pub struct Node {
     pub guid: Guid,
     /// Its answer from when it was met.
     pub info: NodeInfo,
-    /// Its description, lossily as text; empty if it has none.
+    /// The operator's name for it, or else its NodeDescription, lossily as text; empty if it has
+    /// none.
     pub description: String,
+    /// Its NodeDescription, where the operator has given it a name.
+    pub own_description: Option<String>,
     /// By number; index 0 is a switch's port 0 and unused elsewhere.
     pub ports: Vec<Port>,
     /// `Some` for a switch.
@@ -114,7 +117,13 @@ impl Node {
         self.switch.is_some()
     }
 
-    /// Its description, or its GUID if that is empty.
+    /// Its NodeDescription, lossily as text; empty if it has none. By it, and not by the operator's
+    /// name, rsm recognises devices of one host.
+    pub fn reported(&self) -> &str {
+        self.own_description.as_ref().unwrap_or(&self.description)
+    }
+
+    /// Its name, or its GUID if that is empty.
     pub fn name(&self) -> String {
         if self.description.is_empty() {
             self.guid.to_string()
@@ -154,6 +163,7 @@ impl Node {
             && self.locked == before.locked
             && self.ports.len() == before.ports.len()
             && self.description == before.description
+            && self.own_description == before.own_description
             && (self.ports.iter().zip(&before.ports))
                 .all(|(now, before)| now.differs_only_in_settings(before))
     }
@@ -414,14 +424,15 @@ impl Node {
             && ports_of
                 .map(|number| PortKey::new(guid, number))
                 .any(|port| inventory.is_locked(port));
+        let given = inventory.given_name(guid).map(str::to_owned);
+        let described = record.description.as_ref();
+        let described = described.map(|text| String::from_utf8_lossy(text.text()).into_owned());
+        let described = described.unwrap_or_default();
         Node {
             guid,
             info: record.info,
-            description: record
-                .description
-                .as_ref()
-                .map(|description| String::from_utf8_lossy(description.text()).into_owned())
-                .unwrap_or_default(),
+            description: given.clone().unwrap_or_else(|| described.clone()),
+            own_description: given.map(|_| described),
             ports,
             switch: record.switch.as_ref().map(|switch| switch.info),
             distance: record.path.len() as u8,

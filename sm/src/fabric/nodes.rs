@@ -245,6 +245,7 @@ mod tests {
             guid: Guid(guid),
             info: NodeInfo::default(),
             description: String::new(),
+            own_description: None,
             ports: Vec::new(),
             switch: None,
             distance: version,

@@ -49,7 +49,7 @@ fn device(node: &Node) -> Option<(&str, u64)> {
     if node.kind() != NodeType::Ca {
         return None;
     }
-    let (_, device) = node.description.trim_end().rsplit_once(' ')?;
+    let (_, device) = node.reported().trim_end().rsplit_once(' ')?;
     let digits = device.bytes().rev().take_while(u8::is_ascii_digit).count();
     let (name, number) = device.split_at(device.len() - digits);
     (name.ends_with(['_', '-'])).then_some((name, number.parse().ok()?))

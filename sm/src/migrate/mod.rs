@@ -7,6 +7,7 @@
 mod claims;
 mod line;
 mod m_keys;
+mod neighbors;
 mod output;
 mod report;
 mod sa_dump;
@@ -75,6 +76,7 @@ pub fn read(options: &MigrateOptions) -> Result<Migration, SourceError> {
     let sysconfig = Sysconfig::read(&mut files, &mut migration.findings)?;
     migration.choose_port(options.guid, sysconfig.as_ref())?;
     migration.leave_outputs();
+    migration.keep_mapping_form();
     if let Some(dir) = &options.state_dir {
         migration.config.state.dir.clone_from(dir);
         let place = "--state-dir".to_owned();
@@ -84,6 +86,7 @@ pub fn read(options: &MigrateOptions) -> Result<Migration, SourceError> {
     let cache = files.cache(sysconfig.as_ref().and_then(Sysconfig::cache));
     migration.read_claims(&mut files, &cache)?;
     migration.read_m_keys(&mut files, &cache)?;
+    migration.read_neighbors(&mut files, &cache)?;
     migration.read_registrations(&mut files, options.now)?;
     migration.sources = files.into_read();
     if migration.sources.is_empty() {
@@ -176,6 +179,20 @@ impl Migration {
         (self.config.log, self.config.dump) = (defaults.log, defaults.dump);
     }
 
+    /// Lets rsm set SLtoVLMappingTables in the form in which OpenSM did. Only tables that were set
+    /// port by port can be read back, and stay as they are where they are right.
+    fn keep_mapping_form(&mut self) {
+        let mut keys = self.outcomes.iter().rev();
+        let key = keys.find(|outcome| outcome.key == "use_optimized_slvl");
+        let value = key.and_then(|outcome| outcome.value.as_deref());
+        let optimized = value.is_some_and(|value| value.eq_ignore_ascii_case("TRUE"));
+        if self.config.qos.enabled && !optimized {
+            self.config.qos.optimized_sl2vl = false;
+            let why = "as OpenSM: tables set port by port can be read back".to_owned();
+            self.origins.set("qos", "optimized_sl2vl", why);
+        }
+    }
+
     /// Lets the configuration name files where they are below the root, and OpenSM's default file
     /// of partitions where it exists.
     fn resolve_files(&mut self, files: &Files, conf: Option<&Path>) {
@@ -184,6 +201,8 @@ impl Migration {
             &mut routing.root_guid_file,
             &mut routing.tables_file,
             &mut routing.storage_guid_file,
+            &mut routing.compute_guid_file,
+            &mut self.config.sa.prefix_routes_file,
         ]
         .into_iter()
         .flatten()
@@ -194,6 +213,7 @@ impl Migration {
         qos.policy_may_be_missing = false;
         let policy = qos.policy_file.take().map(|named| files.under(&named));
         qos.policy_file = policy.filter(|named| named.exists());
+        self.resolve_names(files);
         let partitions = &mut self.config.partitions;
         partitions.file_may_be_missing = false;
         if let Some(named) = partitions.file.take() {
@@ -204,6 +224,29 @@ impl Migration {
             self.origins.set("partitions", "file", place);
             partitions.file = Some(file);
         }
+    }
+
+    /// Lets the configuration name the map of node names below the root. OpenSM runs without the
+    /// file, and so does rsm.
+    fn resolve_names(&mut self, files: &Files) {
+        let Some(named) = self.config.names.file.take() else {
+            return;
+        };
+        let file = files.under(&named);
+        if file.exists() {
+            self.config.names.file = Some(file);
+            return;
+        }
+        let place = self.origins.of("names", "file").unwrap_or("opensm.conf");
+        self.findings.push(line::finding(
+            place,
+            ConfigSeverity::Warning,
+            format!(
+                "node_name_map_name names {}, which is not there",
+                named.display()
+            ),
+            "names.file is left out, and nodes have their descriptions as names".to_owned(),
+        ));
     }
 
     /// Whether a file has an error, so that nothing may be written.

@@ -91,7 +91,11 @@ impl Files {
     }
 
     /// The place below the root of a file that OpenSM names; it resolves a relative name from `/`.
+    /// A name that begins with the root is one already.
     pub(super) fn under(&self, path: &Path) -> PathBuf {
+        if path.starts_with(&self.root) {
+            return path.to_owned();
+        }
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 

@@ -274,3 +274,89 @@ fn written_configuration_is_read_by_the_daemon() {
     assert_eq!(loaded.config, migration.config);
     assert_eq!(loaded.config.log.file, None);
 }
+
+#[test]
+fn ports_with_a_cable_and_without_a_lid_are_named() {
+    let neighbors = "0x0000000000000010:1 0x0000000000000012:1\n\n\
+                     0x0000000000000012:1 0x0000000000000010:1\n\n\
+                     0x0000000000000010:2 0x0000000000000020:1\n\n\
+                     0x10:0 0x12:1\n0x10 0x12\n0x10:1 0x12:300\n0x10:3";
+    let host = Host::new(&[
+        ("var/cache/opensm/guid2lid", GUID2LID),
+        ("var/cache/opensm/neighbors", neighbors),
+    ]);
+    let migration = host.read();
+    let expected = [
+        "neighbors:7 warning",
+        "neighbors:8 warning",
+        "neighbors:9 warning",
+        "neighbors:10 warning",
+        "neighbors:1 warning",
+    ];
+    let found = places(&migration);
+    let found: Vec<_> = found
+        .iter()
+        .filter(|place| place.starts_with("neighbors"))
+        .collect();
+    assert_eq!(found, expected);
+    let text = migration.to_string();
+    assert!(text.contains("neighbors: 2 cables"), "{text}");
+    assert!(
+        text.contains("port 0x0000000000000020 and 0 more have a cable"),
+        "{text}"
+    );
+    assert!(!migration.has_errors());
+}
+
+#[test]
+fn a_name_map_is_taken_where_it_is_and_left_out_where_it_is_not() {
+    let conf = "node_name_map_name /etc/opensm/ib-node-name-map\n";
+    let host = Host::new(&[
+        ("etc/opensm/opensm.conf", conf),
+        ("etc/opensm/ib-node-name-map", "0x10 \"leaf 1\"\nslip\n"),
+    ]);
+    let migration = host.read();
+    let map = host.root.path().join("etc/opensm/ib-node-name-map");
+    assert_eq!(migration.config.names.file, Some(map));
+    assert!(places(&migration).contains(&"ib-node-name-map:2 warning".to_owned()));
+    assert!(!migration.has_errors());
+
+    let host = Host::new(&[("etc/opensm/opensm.conf", conf)]);
+    let migration = host.read();
+    assert_eq!(migration.config.names.file, None);
+    assert!(places(&migration).contains(&"opensm.conf:1 warning".to_owned()));
+    assert!(!migration.has_errors());
+}
+
+#[test]
+fn names_of_files_that_begin_with_the_folder_stay() {
+    let host = Host::new(&[("etc/opensm/roots", "0x10\n")]);
+    let roots = host.root.path().join("etc/opensm/roots");
+    host.put(
+        "etc/opensm/opensm.conf",
+        format!("root_guid_file {}\n", roots.display()).as_bytes(),
+    );
+    let migration = host.read();
+    assert_eq!(migration.config.routing.root_guid_file, Some(roots));
+    assert!(!migration.has_errors());
+}
+
+#[test]
+fn mapping_tables_keep_the_form_in_which_they_were_set() {
+    for (conf, optimized) in [
+        ("qos TRUE\n", false),
+        ("qos TRUE\nuse_optimized_slvl FALSE\n", false),
+        ("qos TRUE\nuse_optimized_slvl TRUE\n", true),
+        ("use_optimized_slvl FALSE\n", true),
+    ] {
+        let host = Host::new(&[("etc/opensm/opensm.conf", conf)]);
+        let migration = host.read();
+        assert_eq!(migration.config.qos.optimized_sl2vl, optimized, "{conf}");
+        let text = migration.text().unwrap();
+        assert_eq!(
+            text.contains("optimized_sl2vl = false # "),
+            !optimized,
+            "{text}"
+        );
+    }
+}

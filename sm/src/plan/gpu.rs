@@ -48,7 +48,7 @@ pub fn fabric(
                 node_guid: node.guid,
                 system_image_guid: node.info.system_image_guid(),
                 port: number,
-                description: node.description.clone(),
+                description: node.reported().to_owned(),
                 lid: destination.lid,
                 lmc: destination.lmc,
                 leaf,

@@ -24,6 +24,9 @@ pub struct HostOrderSources {
     pub gpus: Arc<GpuInventory>,
     /// The operator's categories of ports.
     pub said: Arc<Categories>,
+    /// Whether the operator has listed all compute ports: other hosts' ports are for management,
+    /// unless they have a category.
+    pub compute_is_listed: bool,
     /// Whether to find rails and order their ports.
     pub rails: bool,
 }
@@ -33,13 +36,17 @@ impl HostOrderSources {
         HostOrderSources {
             gpus: job.gpus.clone(),
             said: job.policy.categories.clone(),
+            compute_is_listed: job.policy.compute_is_listed,
             rails: job.policy.rails,
         }
     }
 
     fn are(&self, other: &HostOrderSources) -> bool {
         // Inventories are large, and are replaced as a whole.
-        Arc::ptr_eq(&self.gpus, &other.gpus) && self.said == other.said && self.rails == other.rails
+        Arc::ptr_eq(&self.gpus, &other.gpus)
+            && self.said == other.said
+            && self.compute_is_listed == other.compute_is_listed
+            && self.rails == other.rails
     }
 }
 
@@ -118,6 +125,9 @@ impl HostOrder {
                 }
             }
         }
+        if order.sources.compute_is_listed {
+            order.categorise_unlisted();
+        }
         if order.sources.rails {
             order.numbers = Arc::new(order.positions.numbers());
         }
@@ -153,6 +163,15 @@ impl HostOrder {
             );
             self.categories = Arc::new(found);
         }
+    }
+
+    /// Gives host ports without a category that of management.
+    fn categorise_unlisted(&mut self) {
+        let mut all = Categories::clone(&self.categories);
+        for &(port, _) in self.ends.iter() {
+            all.entry(port).or_insert(Category::Management);
+        }
+        self.categories = Arc::new(all);
     }
 
     /// Whether the order has every host port of `topology`, at the same switch; it has all those of
@@ -198,7 +217,7 @@ fn may_have_rails(fabric: &Fabric) -> bool {
     let mut leaf_of: HashMap<&str, Guid> = HashMap::new();
     for (at, port) in fabric.end_ports() {
         let node = fabric.node(at.node);
-        let host = node.description.split_whitespace().next();
+        let host = node.reported().split_whitespace().next();
         if let (NodeType::Ca, Some(host), Some(peer)) = (node.kind(), host, port.peer)
             && *leaf_of.entry(host).or_insert(peer.node) != peer.node
         {

@@ -8,7 +8,7 @@ use rsm_ids::{Guid, Lmc};
 use rsm_routing::engine::{Categories, EngineKind, EngineOptions};
 use rsm_routing::lfts::Dump;
 
-use crate::config::{Enforcement, LinkConfig, Partitions, QosPolicy};
+use crate::config::{Enforcement, LinkConfig, Partitions, PrefixRoutes, QosPolicy};
 use crate::qos::Qos;
 
 /// Decisions that go into every plan; from the configuration file.
@@ -33,12 +33,19 @@ pub struct Policy {
     pub engine_options: EngineOptions,
     /// Categories of ports, if they differ from the default of their kind, by port GUID.
     pub categories: Arc<Categories>,
+    /// Whether `categories` has all compute ports: host ports without a category are for
+    /// management.
+    pub compute_is_listed: bool,
     /// Whether to spread ports of hosts with several in the order of hosts and rails.
     pub rails: bool,
     /// Whether two switches that carry nothing need a path between their own ports as well.
     pub connect_roots: bool,
+    /// Whether to route multicast. If not, multicast tables stay as they are.
+    pub routes_multicast: bool,
     /// Partition rules.
     pub partitions: Arc<Partitions>,
+    /// Routers to other subnets, for the SA.
+    pub prefix_routes: Arc<PrefixRoutes>,
     /// Where switches enforce partitions.
     pub enforcement: Enforcement,
     /// The operator's tables for quality of service; `None`: devices keep theirs.
@@ -114,6 +121,8 @@ pub struct PortPolicy {
     pub m_key_lease_s: u16,
     /// Service level for packets to the subnet manager.
     pub sm_sl: u8,
+    /// Whether hosts are asked to register anew with the SA (ClientReregister, IBA 14.4.11).
+    pub reregisters: bool,
     /// Section `links` of the configuration.
     pub links: LinkConfig,
 }
@@ -126,6 +135,7 @@ impl Default for PortPolicy {
             m_key_protect: 0,
             m_key_lease_s: 0,
             sm_sl: 0,
+            reregisters: true,
             links: LinkConfig::default(),
         }
     }
@@ -143,9 +153,12 @@ impl Default for Policy {
             tables: None,
             engine_options: EngineOptions::default(),
             categories: Arc::default(),
+            compute_is_listed: false,
             rails: true,
             connect_roots: false,
+            routes_multicast: true,
             partitions: Arc::default(),
+            prefix_routes: Arc::default(),
             enforcement: Enforcement::default(),
             qos: None,
             qos_policy: None,

@@ -157,7 +157,7 @@ impl TopologySources<'_> {
         let kind = match node.kind() {
             NodeType::Switch => return None,
             NodeType::Router => EndpointKind::Router,
-            _ if node.description.starts_with(AGGREGATION_NODE) => EndpointKind::AggregationNode,
+            _ if node.reported().starts_with(AGGREGATION_NODE) => EndpointKind::AggregationNode,
             _ => EndpointKind::Ca,
         };
         let claim = self.lids.lids.get(&end)?;

@@ -78,7 +78,7 @@ impl NameLookup for Names {
     fn nodes_described(&self, is_meant: &dyn Fn(&str) -> bool) -> Vec<Guid> {
         let nodes = self.fabric.nodes();
         nodes
-            .filter(|node| is_meant(&node.description))
+            .filter(|node| is_meant(&node.description) || is_meant(node.reported()))
             .map(|node| node.guid)
             .collect()
     }

@@ -168,6 +168,7 @@ fn nodes(
         .filter(|&ix| {
             let node = fabric.node(ix);
             filter.matches(kind(node), &node.description)
+                || filter.matches(kind(node), node.reported())
         })
         .map(|ix| keyed_node(published, ix));
     page(published, nodes, limit)

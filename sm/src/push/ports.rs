@@ -138,7 +138,9 @@ impl PortPush {
             self.change.settings.repeat(&mut info);
         }
         let settings = &self.change.settings;
-        let moved = settings.changes_manager(current, self.change.ignored) && heeds(current);
+        let moved = self.change.reregisters
+            && settings.changes_manager(current, self.change.ignored)
+            && heeds(current);
         // Only with the first Set, which has all settings.
         info.set_client_reregister(!self.configured && (moved || self.change.reregister.is_some()));
         info.set_port_state(match step {

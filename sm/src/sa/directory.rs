@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::Gid;
-use rsm_mad::wire::attr::{PKey, PortState};
+use rsm_mad::wire::attr::{NodeType, PKey, PortState};
 
 use super::ends::{EndIx, EndPort};
 use super::guids::AliasIndex;
 use super::minima::Minima;
 use super::partitions::Memberships;
 use super::path_qos::PathQos;
+use crate::config::RouterPort;
 use crate::core::role::Identity;
 use crate::core::snapshot::Snapshot;
 use crate::fabric::{Fabric, Node, Port, PortRef};
@@ -22,6 +23,9 @@ const NOBODY: u32 = u32::MAX;
 
 /// Entry of `rails` for a port on no rail.
 const NO_RAIL: u16 = u16::MAX;
+
+/// The prefix that every subnet has for itself (IBA 4.1.1).
+const LINK_LOCAL: u64 = 0xFE80_0000_0000_0000;
 
 /// A snapshot of the subnet, by LID, by GUID and by path. Immutable; an answer in progress keeps
 /// the directory that it began with. A clone shares all large parts.
@@ -47,6 +51,8 @@ pub struct Directory {
     pub(super) minima: Arc<Minima>,
     /// `None`: any service level will do, and no rules are about paths.
     pub(super) qos: Option<Arc<PathQos>>,
+    /// The first port of a router, in the order of `ends`.
+    first_router: Option<EndIx>,
     /// Alias GUIDs of the ports.
     names: AliasIndex,
 }
@@ -108,6 +114,8 @@ impl Directory {
             snapshot.refused_plan.is_none(),
             previous.map(|previous| &*previous.minima),
         );
+        let is_router = |end: &EndPort| fabric.node(end.at.node).kind() == NodeType::Router;
+        let first_router = ends.iter().position(is_router);
         let memberships = Memberships::of(&fabric, &plan, &ends);
         let qos = PathQos::of(&fabric, &plan, &ends, &memberships);
         let mut in_service: Vec<Guid> = ends
@@ -136,6 +144,7 @@ impl Directory {
             rails: rails.into(),
             minima: Arc::new(minima),
             qos: qos.map(Arc::new),
+            first_router: first_router.map(|position| EndIx(position as u32)),
             names: AliasIndex::default(),
         }
     }
@@ -193,9 +202,21 @@ impl Directory {
     /// The port with this GID, of its own or an alias GUID, with the prefix of the subnet or the
     /// link-local one.
     pub fn by_gid(&self, gid: Gid) -> Option<EndIx> {
-        const LINK_LOCAL: u64 = 0xFE80_0000_0000_0000;
         let here = gid.prefix() == self.prefix() || gid.prefix() == LINK_LOCAL;
         here.then(|| self.by_name(gid.guid())).flatten()
+    }
+
+    /// The port of the router that leads to a GID of another subnet, by the operator's routes.
+    /// `None` for a GID of this subnet, and where no route leads to a port that is here.
+    pub(super) fn router_to(&self, gid: Gid) -> Option<EndIx> {
+        let prefix = gid.prefix();
+        if prefix == self.prefix() || prefix == LINK_LOCAL || gid.is_multicast() {
+            return None;
+        }
+        match self.plan.policy.prefix_routes.router(prefix)? {
+            RouterPort::Port(guid) => self.by_guid(guid),
+            RouterPort::Any => self.first_router,
+        }
     }
 
     /// Index of the LID, among `lids`, by which the first port best reaches the second: the

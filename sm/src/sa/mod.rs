@@ -53,7 +53,7 @@ pub use trust::Trust;
 
 use self::events::{Events, News, NoticeReport, SubscriptionsView};
 use self::guids::AliasRegistry;
-use self::mcast::{GroupRegistry, GroupRegistryConfig, GroupsView, SavedGroup};
+use self::mcast::{GroupRegistry, GroupRegistryConfig, GroupRules, GroupsView, SavedGroup};
 use self::reregister::LostRegistrations;
 use self::services::{ServiceRegistry, ServicesView};
 use crate::alias_guids::AliasGuids;
@@ -73,10 +73,12 @@ pub struct SaRequest<'a> {
 }
 
 /// Configuration of the SA.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SaConfig {
     /// The SM_Key that trusted requesters show; 0: no requester is trusted.
     pub sm_key: u64,
+    /// Which multicast groups and joins it takes.
+    pub groups: GroupRules,
 }
 
 /// How far the ports of a directory were looked through.
@@ -130,7 +132,10 @@ impl Sa {
         Sa {
             config,
             sa_snapshot: SaSnapshot::default(),
-            multicast: GroupRegistry::new(GroupRegistryConfig::default()),
+            multicast: GroupRegistry::new(GroupRegistryConfig {
+                rules: config.groups,
+                ..GroupRegistryConfig::default()
+            }),
             services: ServiceRegistry::default(),
             guids: AliasRegistry::default(),
             looked: LookedThrough::AtAll,
@@ -175,6 +180,7 @@ impl Sa {
             registry.configure(GroupRegistryConfig {
                 packet_life_time: directory.plan.policy.ports.links.packet_life_time,
                 subnet_prefix: directory.prefix(),
+                rules: self.config.groups,
                 ..GroupRegistryConfig::default()
             });
             registry.set_capacity(directory.multicast_capacity());

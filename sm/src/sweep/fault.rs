@@ -155,11 +155,7 @@ const SHOWN: usize = 5;
 
 /// Findings about the faults of `inventory`.
 pub fn findings(inventory: &Inventory) -> Vec<Finding> {
-    let name = |guid: Guid| {
-        inventory
-            .node(guid)
-            .map_or_else(|| guid.to_string(), |node| node.name())
-    };
+    let name = |guid: Guid| inventory.name(guid);
     let place = |port: PortKey| format!("{} port {}", name(port.node), port.port);
     let ports = inventory.faults.ports.iter().map(|(&port, fault)| {
         let (kind, severity, text) = match fault {

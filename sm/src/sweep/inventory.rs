@@ -26,6 +26,7 @@ use super::paths::Search;
 use super::sl2vl::SlToVlImage;
 use super::writes::{Mark, Writes};
 use crate::alias_guids::AliasGuids;
+use crate::config::NodeNames;
 use crate::habits::{DeviceHabit, DeviceHabits, DeviceKind};
 use crate::qos::Qos;
 use crate::whole::{Step, Whole};
@@ -163,8 +164,9 @@ impl InventoryNode {
         self.kind() == NodeType::Switch
     }
 
-    /// The node's name, or its GUID where it has none.
-    pub fn name(&self) -> String {
+    /// The node's own name for itself, or its GUID where it has none. The operator's is in
+    /// [`Inventory::name`].
+    pub fn described(&self) -> String {
         match &self.description {
             Some(description) if !description.text().is_empty() => {
                 String::from_utf8_lossy(description.text()).into_owned()
@@ -222,6 +224,8 @@ pub struct Inventory {
     pub qos: Option<Arc<Qos>>,
     /// Writes to images of managed attributes, by node.
     managed_writes: Writes,
+    /// The operator's names of nodes, by [`Inventory::use_names`].
+    names: Arc<NodeNames>,
     /// Deviations of device kinds from the specification.
     pub habits: DeviceHabits,
     /// Nodes that were written, met or dropped since [`Inventory::take_touched`].
@@ -253,6 +257,31 @@ impl Inventory {
             self.writes.note(guid);
         }
         Some(node)
+    }
+
+    /// The operator's name of a node, or else its NodeDescription, or its GUID.
+    pub fn name(&self, guid: Guid) -> String {
+        match (self.names.get(guid), self.node(guid)) {
+            (Some(name), _) => name.to_owned(),
+            (None, Some(node)) => node.described(),
+            (None, None) => guid.to_string(),
+        }
+    }
+
+    /// The operator's name of a node, if there is one.
+    pub fn given_name(&self, guid: Guid) -> Option<&str> {
+        self.names.get(guid)
+    }
+
+    /// Takes the operator's names, and marks the nodes with another name as touched.
+    pub fn use_names(&mut self, names: &Arc<NodeNames>) {
+        if Arc::ptr_eq(&self.names, names) {
+            return;
+        }
+        let differing = self.names.differing(names);
+        let known = differing.filter(|guid| self.nodes.contains_key(guid));
+        self.touched.extend(known);
+        self.names = Arc::clone(names);
     }
 
     /// The port, if its node is known and has it.

@@ -107,7 +107,10 @@ fn hosts_of(world: &World) -> impl Iterator<Item = (Guid, Lid)> {
 
 pub(super) fn run(input: &[u8]) {
     let subnet = subnet();
-    let mut sa = Sa::new(SaConfig { sm_key: SM_KEY });
+    let mut sa = Sa::new(SaConfig {
+        sm_key: SM_KEY,
+        ..SaConfig::default()
+    });
     sa.answer_from(subnet.sa_snapshot.clone());
     let mut now = Time::ZERO;
     let mut kept = Vec::new();

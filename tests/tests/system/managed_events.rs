@@ -187,6 +187,23 @@ fn after_sigkill_subscriptions_are_kept_without_reregistration() {
 }
 
 #[test]
+fn without_client_reregistration_no_host_is_asked_to_register_anew() {
+    let hosted = Managed::start(FABRIC);
+    let mut host = hosted.host(1);
+    let conf = hosted.fabric.directory().join("opensm.conf");
+    std::fs::write(&conf, "no_clients_rereg TRUE\n").unwrap();
+    let arguments = ["--config", conf.to_str().unwrap()];
+    // A new manager, and then one that has lost all registrations.
+    for _ in 0..2 {
+        let rsm = hosted.rsm_with(&mut host, &arguments);
+        subscribe(&mut host, Trap::GID_OUT_OF_SERVICE);
+        assert_eq!(host.reregistrations(), 0);
+        rsm.kill().unwrap();
+        std::fs::remove_dir_all(hosted.state()).unwrap();
+    }
+}
+
+#[test]
 fn only_a_host_cut_off_for_too_long_registers_anew() {
     let hosted = Managed::start(FABRIC);
     let mut near = hosted.host(1);

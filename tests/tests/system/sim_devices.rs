@@ -149,7 +149,7 @@ fn trap_of_the_own_node_from_lid_0_is_repressed_and_has_an_issuer() {
     let notice = world.manager().notices().last().unwrap();
     assert_eq!(notice.issuer_lid(), lid);
     let known = world.manager().core().inventory().node(own).unwrap();
-    assert_eq!(known.name(), "renamed");
+    assert_eq!(known.described(), "renamed");
 }
 
 #[test]

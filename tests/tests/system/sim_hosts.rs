@@ -39,7 +39,14 @@ const PAIR: ComponentMask = PathRecord::SLID.with(PathRecord::DLID);
 
 fn subnet(plan: FaultPlan) -> Hosts {
     let world = World::brought_up(SPEC, Settings::default());
-    Hosts::of(&world, SaConfig { sm_key: SM_KEY }, plan)
+    Hosts::of(
+        &world,
+        SaConfig {
+            sm_key: SM_KEY,
+            ..SaConfig::default()
+        },
+        plan,
+    )
 }
 
 fn path(from: Lid, to: Lid) -> PathRecord {

@@ -2,10 +2,13 @@
 //! changes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
+use rsm::core::CoreConfig;
 use rsm::core::found::FOUND_FOR;
 use rsm::plan::groups::GroupSet;
+use rsm::plan::policy::Policy;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{Attribute, MulticastForwardingTable};
 use rsm_routing::netlist::NodeKind;
@@ -101,6 +104,29 @@ fn settle(world: &mut World) {
     assert_delivered(world);
     world.watched().assert_harmless();
     expect::assert_no_findings(world);
+}
+
+#[test]
+fn without_multicast_routing_joins_write_no_multicast_table() {
+    let policy = Policy {
+        routes_multicast: false,
+        ..Policy::default()
+    };
+    let settings = Settings {
+        core: CoreConfig {
+            policy: Arc::new(policy),
+            ..CoreConfig::default()
+        },
+        ..Settings::default()
+    };
+    let mut world = World::brought_up("fat-tree:k=4,levels=2", settings);
+    let hosts = hosts(&world);
+    join(&mut world, MLID, &hosts);
+    world.settle(LIMIT);
+    world.run_for(QUIET);
+    expect::assert_up(&world);
+    assert_eq!(sets(&world), 0);
+    expect::assert_no_findings(&world);
 }
 
 #[test]

@@ -127,3 +127,45 @@ fn without_rails_compute_ports_have_no_positions() {
     let order = order(&world);
     assert!(order.positions.is_empty() && order.numbers.is_empty() && order.categories.is_empty());
 }
+
+#[test]
+fn ports_beside_the_listed_compute_ports_are_for_management_unless_they_have_a_category() {
+    let netlist = generate("fat-tree:k=4,levels=3").expect("a fabric");
+    let hosts = adapters(&netlist, "host-005");
+    let storage = adapters(&netlist, "host-009");
+    let (listed, storage) = (hosts[0].0, storage[0].0);
+    let said = [(listed, Category::Compute), (storage, Category::Storage)];
+    let policy = Policy {
+        categories: Arc::new(said.into()),
+        compute_is_listed: true,
+        ..Policy::default()
+    };
+    let settings = Settings {
+        core: CoreConfig {
+            policy: Arc::new(policy),
+            ..CoreConfig::default()
+        },
+        ..Settings::default()
+    };
+    let mut world = world(&netlist, settings);
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    let categories = order(&world).categories;
+    assert_eq!(categories.len(), 16);
+    for (&port, &category) in categories.iter() {
+        let expected = match port {
+            _ if port == listed => Category::Compute,
+            _ if port == storage => Category::Storage,
+            _ => Category::Management,
+        };
+        assert_eq!(category, expected, "{port}");
+    }
+    // A host that comes later has the category, too.
+    let late = adapters(&netlist, "host-016")[0];
+    world.sim.unlink(late.0, late.1).expect("there is a cable");
+    world.settle(LIMIT);
+    world.sim.relink(late.0, late.1).expect("there is a cable");
+    world.settle(LIMIT);
+    let categories = order(&world).categories;
+    assert_eq!(categories.get(&late.0), Some(&Category::Management));
+}

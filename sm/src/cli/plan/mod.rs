@@ -216,6 +216,7 @@ fn prepare(args: &PlanArgs) -> anyhow::Result<Bench> {
             None => Arc::default(),
         },
         said: policy.categories.clone(),
+        compute_is_listed: policy.compute_is_listed,
         rails: policy.rails,
     };
     let order = HostOrder::new(&fabric, &topology, sources, &Arc::default());

@@ -58,14 +58,21 @@ const OTHERS: &[(&str, Choice)] = &[
     ("chain", Choice::Chain),
 ];
 
-/// The first engine of a list that rsm has an engine for, and the name in the list.
+/// The first engine of a list that rsm has an engine for, and the name in the list. `minhop` gives
+/// way to a later one: rsm refuses its routes where they can deadlock, and routes of the others
+/// cannot.
 pub(super) fn first(list: &str) -> Option<(&str, Choice)> {
-    list.split(',').map(str::trim).find_map(|name| {
+    let known = list.split(',').map(str::trim).filter_map(|name| {
         let same = EngineKind::ALL.into_iter().find(|e| e.name() == name);
         let other = OTHERS.iter().find(|(theirs, _)| *theirs == name);
         let choice = same.map(Choice::Same);
         Some((name, choice.or(other.map(|(_, choice)| *choice))?))
-    })
+    });
+    let is_proved = |(_, choice): &(&str, Choice)| choice.engine() != EngineKind::MinHop;
+    known
+        .clone()
+        .find(is_proved)
+        .or_else(|| known.clone().next())
 }
 
 #[cfg(test)]
@@ -76,6 +83,9 @@ mod tests {
     fn the_first_engine_of_a_list_that_rsm_has_is_taken() {
         for (list, engine) in [
             ("updn,minhop", Some(EngineKind::UpDn)),
+            ("minhop,updn", Some(EngineKind::UpDn)),
+            ("minhop", Some(EngineKind::MinHop)),
+            ("minhop, none", Some(EngineKind::MinHop)),
             ("ftree,updn", Some(EngineKind::FabricTree)),
             (" none , torus-2QoS", Some(EngineKind::Torus)),
             ("ar_updn", Some(EngineKind::Auto)),

@@ -6,6 +6,8 @@ mod engine;
 mod keys;
 mod outcome;
 #[cfg(test)]
+mod page;
+#[cfg(test)]
 mod sites;
 #[cfg(test)]
 mod tests;

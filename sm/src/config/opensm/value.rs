@@ -1,5 +1,7 @@
 //! From a value of OpenSM to one of rsm.
 
+use std::path::Path;
+
 use super::super::Config;
 use super::super::field::{ConfigKey, Given};
 use super::UNSET;
@@ -23,10 +25,10 @@ pub(in super::super) enum Convert {
     Seconds,
     /// TRUE or FALSE.
     Flag,
+    /// The same, where the key here has the opposite meaning.
+    NotFlag,
     /// The same. With this value, OpenSM's default, rsm keeps its own default.
     FlagUnless(bool),
-    /// TRUE for false, FALSE for true: OpenSM's key says the opposite.
-    NotFlag,
     /// A number; -1 is not set.
     Limit,
     /// A GUID, zero for none.
@@ -35,6 +37,9 @@ pub(in super::super) enum Convert {
     Path,
     /// The same. With this value, OpenSM's default, rsm keeps its own default.
     PathUnless(&'static str),
+    /// The same. A path that ends with this one, OpenSM's default, counts only if there is such a
+    /// file: OpenSM writes it into every configuration.
+    PathIfThere(&'static str),
     /// A list of engines, of which the first that rsm has an engine for is taken.
     Engines,
     /// A word that means the same here.
@@ -118,10 +123,14 @@ fn given(convert: Convert, value: &str) -> Result<Option<Given<'_>>, Option<&'st
         },
         Convert::Limit if value == "-1" => return Ok(None),
         Convert::Limit => Given::Number(read()?),
+        Convert::PathIfThere(end) if value.ends_with(end) && !Path::new(value).exists() => {
+            return Ok(None);
+        }
         Convert::PathUnless(default) if value == default => return Ok(None),
         Convert::Guid
         | Convert::Path
         | Convert::PathUnless(_)
+        | Convert::PathIfThere(_)
         | Convert::Text
         | Convert::Engines => Given::Text(value),
         Convert::Mask(all) => match read()? {

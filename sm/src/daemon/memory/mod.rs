@@ -694,7 +694,10 @@ mod tests {
             let rung = rung.clone();
             Box::new(move || rung.store(true, Ordering::Relaxed))
         });
-        let sa = sa::Sa::new(sa::SaConfig { sm_key: 0 });
+        let sa = sa::Sa::new(sa::SaConfig {
+            sm_key: 0,
+            ..sa::SaConfig::default()
+        });
         let touched = sa::Touched::AliasGuids(Guid(9));
         assert_eq!(journal.append(&[touched], &sa), Some(41));
         assert_eq!(journal.append(&[touched, touched], &sa), Some(42));

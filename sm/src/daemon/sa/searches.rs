@@ -99,7 +99,10 @@ mod tests {
 
     #[test]
     fn searches_take_turns_and_short_ones_end_first() {
-        let mut sa = Sa::new(SaConfig { sm_key: 0 });
+        let mut sa = Sa::new(SaConfig {
+            sm_key: 0,
+            ..SaConfig::default()
+        });
         let mut searches = Searches::default();
         for (lid, turns) in [(1, 3), (2, 1), (3, 2)] {
             let taken = searches.take(open(lid, 7, turns), Time::from_nanos(lid.into()));

@@ -13,6 +13,8 @@ pub(super) struct Wanted {
     pub(super) keys: Vec<PKey>,
     /// The key at index 0.
     pub(super) first: PKey,
+    /// Whether a rule claims index 0 for it.
+    pub(super) claimed: bool,
     /// Whether rules of several partitions claim index 0.
     pub(super) contested: bool,
 }
@@ -94,6 +96,7 @@ impl EndPorts {
         let blank = Wanted {
             keys: Vec::new(),
             first: PKey::DEFAULT_LIMITED,
+            claimed: false,
             contested: false,
         };
         let mut wanted = vec![blank; self.list.len()];
@@ -115,7 +118,7 @@ impl EndPorts {
         }
         for (port, claim) in wanted.iter_mut().zip(claimed) {
             if let Some(base) = claim {
-                port.first = PKey(base);
+                (port.first, port.claimed) = (PKey(base), true);
             }
         }
         wanted
@@ -169,7 +172,9 @@ impl Wanted {
     /// one.
     fn settle_first(&mut self) {
         let of = |base: u16| self.keys.iter().copied().find(|key| key.base() == base);
-        let first = of(self.first.base()).or_else(|| of(PKey::DEFAULT_LIMITED.base()));
+        let first = of(self.first.base());
+        self.claimed &= first.is_some();
+        let first = first.or_else(|| of(PKey::DEFAULT_LIMITED.base()));
         self.first = first.unwrap_or(PKey::DEFAULT_FULL);
     }
 }

@@ -13,7 +13,7 @@ use rsm_mad::wire::attr::{NodeType, PKey};
 
 pub(super) use self::follow::follow;
 use self::members::{EndPorts, Wanted};
-use self::table::{Arrangement, arrange};
+use self::table::{Arrangement, First, arrange};
 use super::policy::Policy;
 use crate::fabric::{Fabric, PortRef};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
@@ -146,7 +146,10 @@ impl<'a> Assignment<'a> {
         }
         let capacity = usize::from(fabric.p_key_capacity(at));
         let held = fabric.port(at).p_keys.as_deref();
-        let first = Some(wanted.first);
+        let first = match wanted.claimed {
+            true => First::Claimed(wanted.first),
+            false => First::Usual(wanted.first),
+        };
         let Arrangement { keys, left_out } = arrange(held, &wanted.keys, first, capacity);
         let needs_none = capacity == 0 && wanted.is_default();
         if !left_out.is_empty() && !needs_none {
@@ -199,7 +202,7 @@ impl<'a> Assignment<'a> {
             .filter(|&key| key.is_valid() && !redundant(key))
             .collect();
         let held = fabric.port(peer).p_keys.as_deref();
-        let Arrangement { keys, left_out } = arrange(held, &keys, None, capacity);
+        let Arrangement { keys, left_out } = arrange(held, &keys, First::Any, capacity);
         if left_out.is_empty() {
             let key = fabric.key(peer);
             self.plan.tables.insert(key, self.shared.table(keys));

@@ -13,15 +13,41 @@ pub(super) struct Arrangement {
     pub(super) left_out: Vec<PKey>,
 }
 
-/// Arranges `wanted` in a table of `capacity` keys, with `first` (one of them) at index 0, and
-/// index 0 to itself.
+/// The key at index 0, one of those that are wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum First {
+    /// The operator wants it there: it moves there.
+    Claimed(PKey),
+    /// It goes there unless the port holds it at another index.
+    Usual(PKey),
+    /// Any key may go there.
+    Any,
+}
+
+impl First {
+    /// The key to put there, where the port holds the keys `held`.
+    fn put(self, held: &[PKey]) -> Option<PKey> {
+        match self {
+            First::Claimed(key) => Some(key),
+            First::Usual(key) => {
+                let is_it = |held: &PKey| held.is_valid() && held.base() == key.base();
+                let stays = held.iter().position(is_it).is_some_and(|index| index > 0);
+                (!stays).then_some(key)
+            }
+            First::Any => None,
+        }
+    }
+}
+
+/// Arranges `wanted` in a table of `capacity` keys, by `first` at index 0; no other new key goes to
+/// a reserved index 0 while there is room.
 ///
 /// Queue pairs refer to keys by index, so a key stays where `held` has it, even if its membership
 /// changes. New keys go to the lowest indices, empty ones before vacated ones.
 pub(super) fn arrange(
     held: Option<&PKeyImage>,
     wanted: &[PKey],
-    first: Option<PKey>,
+    first: First,
     capacity: usize,
 ) -> Arrangement {
     let held = held.map_or(&[][..], PKeyImage::keys);
@@ -29,7 +55,7 @@ pub(super) fn arrange(
     let mut slots = Slots { keys: Vec::new() };
     let mut left = wanted.to_vec();
     let mut lowest = 0;
-    if let Some(first) = first.filter(|_| capacity > 0) {
+    if let Some(first) = first.put(held).filter(|_| capacity > 0) {
         slots.put(0, first);
         left.retain(|&key| key != first);
         lowest = 1;
@@ -47,7 +73,8 @@ pub(super) fn arrange(
     }
     let is_held = |index: usize| held.get(index).is_some_and(|key| key.is_valid());
     let mut left = left.into_iter().peekable();
-    for vacated in [false, true] {
+    let reserved = usize::from(first != First::Any);
+    for (vacated, lowest) in [(false, reserved), (true, reserved), (false, 0), (true, 0)] {
         for index in lowest..capacity {
             if left.peek().is_none() {
                 break;
@@ -104,7 +131,8 @@ mod tests {
 
     fn arranged(held: &[u16], wanted: &[u16], first: Option<u16>, capacity: usize) -> Vec<u16> {
         let held = image(held);
-        let arrangement = arrange(Some(&held), &keys(wanted), first.map(PKey), capacity);
+        let first = first.map_or(First::Any, |first| First::Claimed(PKey(first)));
+        let arrangement = arrange(Some(&held), &keys(wanted), first, capacity);
         assert_eq!(arrangement.left_out, []);
         arrangement.keys.iter().map(|key| key.0).collect()
     }
@@ -158,13 +186,39 @@ mod tests {
     }
 
     #[test]
+    fn usual_first_key_stays_at_the_index_where_it_is_held() {
+        let arranged = |held: &[u16], wanted: &[u16], capacity| {
+            let first = First::Usual(PKey(0x7fff));
+            let arrangement = arrange(Some(&image(held)), &keys(wanted), first, capacity);
+            let raw = |keys: Vec<PKey>| keys.iter().map(|key| key.0).collect::<Vec<_>>();
+            (raw(arrangement.keys), raw(arrangement.left_out))
+        };
+        // Another manager has put it behind a tenant's key; new keys leave index 0 alone.
+        let held = [0, 0x8020, 0x7fff];
+        assert_eq!(arranged(&held, &[0x8020, 0x7fff], 8).0, held);
+        let with_new = arranged(&held, &[0x8010, 0x8020, 0x7fff], 8).0;
+        assert_eq!(with_new, [0, 0x8020, 0x7fff, 0x8010]);
+        // Without other room they take it.
+        let full = arranged(&held, &[0x8010, 0x8020, 0x8030, 0x7fff], 3);
+        assert_eq!(full, (vec![0x8010, 0x8020, 0x7fff], vec![0x8030]));
+        // Its membership may change where it is; a port without it gets it at index 0.
+        assert_eq!(arranged(&[0, 0xffff], &[0x7fff], 8).0, [0, 0x7fff]);
+        assert_eq!(arranged(&[0xffff, 0x7fff], &[0x7fff], 8).0, [0x7fff]);
+        assert_eq!(arranged(&[], &[0x7fff], 8).0, [0x7fff]);
+        assert_eq!(
+            arranged(&[0x8020], &[0x8020, 0x7fff], 8).0,
+            [0x7fff, 0x8020]
+        );
+    }
+
+    #[test]
     fn keys_beyond_the_capacity_are_left_out() {
         let held = image(&[0xffff, 0x8005]);
         let wanted = keys(&[0x8001, 0x8005, 0x8006, 0xffff]);
-        let arrangement = arrange(Some(&held), &wanted, Some(PKey(0xffff)), 2);
+        let arrangement = arrange(Some(&held), &wanted, First::Claimed(PKey(0xffff)), 2);
         assert_eq!(arrangement.keys, keys(&[0xffff, 0x8005]));
         assert_eq!(arrangement.left_out, keys(&[0x8001, 0x8006]));
-        let none = arrange(None, &wanted, Some(PKey(0xffff)), 0);
+        let none = arrange(None, &wanted, First::Claimed(PKey(0xffff)), 0);
         assert_eq!((none.keys.len(), none.left_out.len()), (0, 4));
     }
 
@@ -178,7 +232,7 @@ mod tests {
             let wanted: Vec<u16> = wanted.into_iter().collect();
             let first = wanted[wanted.len() / 2];
             let Arrangement { keys: got, left_out } =
-                arrange(Some(&image(&held)), &keys(&wanted), Some(PKey(first)), capacity);
+                arrange(Some(&image(&held)), &keys(&wanted), First::Claimed(PKey(first)), capacity);
             prop_assert!(got.len() <= capacity);
             prop_assert_eq!(got[0], PKey(first));
             let mut all: Vec<u16> = got.iter().filter(|key| key.is_valid()).chain(&left_out).map(|key| key.0).collect();

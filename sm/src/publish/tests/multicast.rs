@@ -72,7 +72,10 @@ fn gathered() -> (World, PublishedSa) {
         groups,
         ..SavedSaState::default()
     };
-    let mut sa = Sa::new(SaConfig { sm_key: 0 });
+    let mut sa = Sa::new(SaConfig {
+        sm_key: 0,
+        ..SaConfig::default()
+    });
     assert_eq!(sa.restore(remembered, Time::ZERO), 0);
     sa.replace(&world.snapshot());
     let told = sa.poll_groups(Time::MAX).unwrap();

@@ -35,7 +35,10 @@ fn host(world: &World) -> (PortId, Guid) {
 
 /// The small fabric as it is shown with this saved state.
 fn remembering(world: &World, remembered: SavedSaState) -> PublishedSa {
-    let mut sa = Sa::new(SaConfig { sm_key: 0 });
+    let mut sa = Sa::new(SaConfig {
+        sm_key: 0,
+        ..SaConfig::default()
+    });
     assert_eq!(sa.restore(remembered, Time::ZERO), 0);
     Held::of(&sa, &world.snapshot()).shown(world)
 }

@@ -18,7 +18,10 @@ use crate::sa::{NoPath, Sa, SaConfig, SaRequest, SaSnapshot};
 
 /// The SA of `world`.
 fn sa(world: &World) -> Sa {
-    let mut sa = Sa::new(SaConfig { sm_key: 7 });
+    let mut sa = Sa::new(SaConfig {
+        sm_key: 7,
+        ..SaConfig::default()
+    });
     sa.replace(&world.snapshot());
     sa
 }

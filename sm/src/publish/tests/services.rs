@@ -53,7 +53,10 @@ fn offered() -> (World, PublishedSa) {
         services,
         ..SavedSaState::default()
     };
-    let mut sa = Sa::new(SaConfig { sm_key: 0 });
+    let mut sa = Sa::new(SaConfig {
+        sm_key: 0,
+        ..SaConfig::default()
+    });
     // Leases are shown as of the time of the world: two seconds later.
     assert_eq!(sa.restore(remembered, Time::ZERO), 0);
     let shown = Held::of(&sa, &snapshot).shown(&world);

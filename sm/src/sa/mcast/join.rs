@@ -61,6 +61,7 @@ impl GroupRegistry {
         }
         let parameters = match self.groups.get(&record.mgid()) {
             Some(group) => {
+                let mask = self.validated(mask);
                 check_existing(group, record, mask, &port, requester)?;
                 group.parameters
             }
@@ -99,6 +100,14 @@ impl GroupRegistry {
         }
         let port = ports.by_gid(record.port_gid());
         port.ok_or(SaStatus::REQ_INVALID_GID)
+    }
+
+    /// The components of a join that must agree with its group.
+    fn validated(&self, mask: ComponentMask) -> ComponentMask {
+        match self.config.rules.validate_joins {
+            true => mask,
+            false => mask & McMemberRecord::P_KEY,
+        }
     }
 
     /// The parameters of a new group.
@@ -163,6 +172,7 @@ impl GroupRegistry {
         }
         match mgid::broadcast_of(record.mgid()) {
             None => Ok(()),
+            Some(_) if !self.config.rules.validate_ipoib => Ok(()),
             Some(broadcast) => {
                 let broadcast = self.groups.get(&broadcast).ok_or(SaStatus::REQ_INVALID)?;
                 // Each group has its own hop limit.
@@ -213,10 +223,15 @@ impl GroupRegistry {
         } else {
             wants.filter(|&wanted| wanted != mlid::BROADCAST)
         };
-        let mlid = self
-            .mlids
-            .allocate(parameters.mgid, parameters.p_key, wants)
-            .ok_or(SaStatus::NO_RESOURCES)?;
+        let shares = self.config.rules.consolidate_ipv6_snm && mgid::is_snm(parameters.mgid);
+        let shared = shares
+            .then(|| self.mlids.of_snm(parameters.p_key))
+            .flatten();
+        let mlid = match shared {
+            Some(mlid) if self.mlids.claim(parameters.mgid, parameters.p_key, mlid) => Some(mlid),
+            _ => (self.mlids).allocate(parameters.mgid, parameters.p_key, wants),
+        };
+        let mlid = mlid.ok_or(SaStatus::NO_RESOURCES)?;
         let group = MulticastGroup {
             parameters,
             mlid,

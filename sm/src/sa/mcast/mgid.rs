@@ -70,6 +70,15 @@ pub(super) fn broadcast(scope: u8, p_key: PKey) -> Gid {
         | 0xFFFF_FFFF)
 }
 
+/// Whether the group is of an IPv6 solicited-node address, ff02::1:ffxx:xxxx (RFC 4291, 2.7.1),
+/// over InfiniBand: ff1s:601b:P_Key::1:ffxx:xxxx.
+pub(super) fn is_snm(mgid: Gid) -> bool {
+    /// The lower 80 bits, without the 24 of the address.
+    const PREFIX: u128 = 0x1_FF00_0000 >> 24;
+    let low = mgid.0 & ((1 << P_KEY_SHIFT) - 1);
+    signature(mgid) == IPV6 && low >> 24 == PREFIX
+}
+
 /// The MGID with this number among those that are assigned in a subnet.
 pub(super) fn assigned(scope: u8, subnet_prefix: u64, number: u32) -> Gid {
     let head = 0xFF10_u128 | u128::from(scope & 0xF);

@@ -6,6 +6,8 @@ use rsm_ids::Lid;
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::PKey;
 
+use super::mgid;
+
 /// The multicast LID of the default partition's broadcast group, which hosts that start before
 /// the SA answers may assume.
 pub(super) const BROADCAST: Lid = Lid::MULTICAST_FIRST;
@@ -84,6 +86,14 @@ impl Mlids {
             slot.groups.insert(mgid);
         }
         fits
+    }
+
+    /// The multicast LID of a solicited-node group in the partition, if there is such a group.
+    pub(super) fn of_snm(&self, p_key: PKey) -> Option<Lid> {
+        let same = |slot: &Slot| slot.partition == p_key.base();
+        let mut slots = self.used.iter().filter(|(_, slot)| same(slot));
+        let slot = slots.find(|(_, slot)| slot.groups.iter().any(|&mgid| mgid::is_snm(mgid)));
+        slot.map(|(&mlid, _)| mlid)
     }
 
     pub(super) fn release(&mut self, mlid: Lid, mgid: Gid) {

@@ -97,6 +97,31 @@ pub struct GroupRegistryConfig {
     pub packet_life_time: u8,
     /// The prefix of the subnet, for multicast GIDs that are assigned.
     pub subnet_prefix: u64,
+    /// The operator's rules.
+    pub rules: GroupRules,
+}
+
+/// The operator's rules for multicast groups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GroupRules {
+    /// Whether a join must agree with the parameters of its group (IBA 15.2.5.17.2). Its P_Key must
+    /// in any case, and the port must be able to carry the group's packets.
+    pub validate_joins: bool,
+    /// Whether a new group of IP over InfiniBand must agree with the broadcast group of its
+    /// partition (RFC 4391, 5).
+    pub validate_ipoib: bool,
+    /// Whether the solicited-node groups of IPv6 in a partition share one multicast LID.
+    pub consolidate_ipv6_snm: bool,
+}
+
+impl Default for GroupRules {
+    fn default() -> GroupRules {
+        GroupRules {
+            validate_joins: true,
+            validate_ipoib: true,
+            consolidate_ipv6_snm: false,
+        }
+    }
 }
 
 impl Default for GroupRegistryConfig {
@@ -106,6 +131,7 @@ impl Default for GroupRegistryConfig {
             keep: Duration::from_secs(10),
             packet_life_time: 18,
             subnet_prefix: 0xFE80_0000_0000_0000,
+            rules: GroupRules::default(),
         }
     }
 }

@@ -32,13 +32,20 @@ use crate::config::QosLevel;
 pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
     let record: PathRecord = asked.record()?;
     let mask = asked.header.component_mask();
-    let constraints = PathConstraints::of(&record, mask)?;
+    let mut constraints = PathConstraints::of(&record, mask)?;
     if mask.contains(PathRecord::DGID) && record.dgid().is_multicast() {
         return multicast::answer(asked, &record, mask, &constraints);
     }
     let directory = asked.directory;
     let from = end(directory, mask, SOURCE, record.sgid(), record.slid())?;
-    let to = end(directory, mask, DESTINATION, record.dgid(), record.dlid())?;
+    let dgid = mask.contains(PathRecord::DGID).then(|| record.dgid());
+    let router = dgid.and_then(|dgid| directory.router_to(dgid));
+    // The path to another subnet is that to the router, for its GID and as many hops as there are.
+    let local = router.map_or(record.dgid(), |router| directory.gid(router));
+    let to = end(directory, mask, DESTINATION, local, record.dlid())?;
+    if router.is_some() && !mask.contains(PathRecord::HOP_LIMIT) {
+        constraints.hop_limit = u8::MAX;
+    }
     let get = asked.header.mad().method() == Method::GET;
     if get && !(from.is_given && to.is_given) {
         return Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS);
@@ -50,7 +57,8 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
     let finder = Finder {
         names: (
             alias(PathRecord::SGID, record.sgid()),
-            alias(PathRecord::DGID, record.dgid()),
+            dgid.filter(|_| router.is_some())
+                .or_else(|| alias(PathRecord::DGID, record.dgid())),
         ),
         directory: directory.clone(),
         viewer: (!asked.trust.is_trusted()).then_some(asked.requester),

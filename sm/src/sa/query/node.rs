@@ -28,6 +28,6 @@ fn record(directory: &Directory, ix: EndIx) -> NodeRecord {
     record
         .set_lid(end.lid)
         .set_node_info(&info)
-        .set_node_description(&NodeDescription::new(node.description.as_bytes()));
+        .set_node_description(&NodeDescription::new(node.reported().as_bytes()));
     record
 }

@@ -223,7 +223,10 @@ fn saved_alias_guids_come_back_unless_contradictory() {
         let names = saved.by_port.entry(Guid(port)).or_default();
         names.insert(index, Guid(alias));
     }
-    let mut sa = Sa::new(SaConfig { sm_key: 0 });
+    let mut sa = Sa::new(SaConfig {
+        sm_key: 0,
+        ..SaConfig::default()
+    });
     let remembered = SavedSaState {
         guids: saved,
         ..SavedSaState::default()

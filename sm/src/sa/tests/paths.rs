@@ -1,3 +1,4 @@
+use std::path::Path;
 use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, PortNum};
@@ -11,6 +12,7 @@ use rsm_routing::engine::EngineKind;
 
 use super::walk::walk;
 use super::world::{PREFIX, SMALL, World, planned_as, records};
+use crate::config::parse_prefix_routes;
 use crate::fabric::{Fabric, PortRef};
 use crate::plan::policy::Policy;
 use crate::sa::SaRequest;
@@ -89,6 +91,55 @@ fn unknown_lids_have_no_records_and_unknown_gids_are_invalid() {
     wanted.set_dgid(world.gid(hosts[1])).set_dlid(hosts[2]);
     let mask = GIDS | PathRecord::DLID;
     assert_eq!(world.get(mask, &wanted).unwrap_err(), SaStatus::REQ_INVALID);
+}
+
+#[test]
+fn the_path_to_another_subnet_is_that_to_its_router() {
+    let (routed, elsewhere, unrouted) = (0xFEC0_0000_0000_0001, 0x1234, 0x5678);
+    let (fabric, plan) = planned_as(SMALL, |fabric| {
+        let hosts = fabric
+            .nodes_mut()
+            .filter(|node| node.kind() == NodeType::Ca);
+        let hosts: Vec<_> = hosts.collect();
+        let named = hosts[2].ports[1].guid;
+        for node in hosts.into_iter().skip(3) {
+            node.info.set_node_type(NodeType::Router);
+        }
+        // The last line is of a port that is not here.
+        let text = format!("{routed:#x} {:#x}\n{elsewhere:#x} *\n* 0xdead\n", named.0);
+        let (routes, findings) = parse_prefix_routes(Path::new("routes"), &text);
+        assert_eq!(findings, []);
+        Policy {
+            prefix_routes: Arc::new(routes),
+            ..Policy::default()
+        }
+    });
+    let mut world = World::of(fabric, plan);
+    let hosts = world.hosts();
+    let mut wanted = between(hosts[0], hosts[2]);
+    wanted.set_sgid(world.gid(hosts[0]));
+    for (prefix, router) in [(routed, hosts[2]), (elsewhere, hosts[3])] {
+        // The lower half may be that of a port here.
+        for far in [Guid(0xFA4), world.guid(hosts[1])] {
+            wanted.set_dgid(Gid::new(prefix, far));
+            let path = world.get(GIDS, &wanted).unwrap();
+            assert_eq!((path.slid(), path.dlid()), (hosts[0], router));
+            assert_eq!((path.dgid(), path.hop_limit()), (wanted.dgid(), 255));
+        }
+    }
+    let mut hops = wanted;
+    hops.set_hop_limit(7);
+    let path = world.get(GIDS | PathRecord::HOP_LIMIT, &hops).unwrap();
+    assert_eq!(path.hop_limit(), 7);
+    let mask = GIDS | PathRecord::DLID;
+    assert_eq!(world.get(mask, &wanted).unwrap_err(), SaStatus::REQ_INVALID);
+    wanted.set_dgid(Gid::new(unrouted, Guid(0xFA4)));
+    let refused = world.get(GIDS, &wanted).unwrap_err();
+    assert_eq!(refused, SaStatus::REQ_INVALID_GID);
+    // A GID of this subnet has the path to its port.
+    wanted.set_dgid(world.gid(hosts[1]));
+    let path = world.get(GIDS, &wanted).unwrap();
+    assert_eq!((path.dlid(), path.hop_limit()), (hosts[1], 0));
 }
 
 #[test]

@@ -347,7 +347,10 @@ fn requests_get_no_answer_without_a_plan_a_master_or_a_known_lid() {
     assert_eq!(world.sa.counters().unserved, 1);
 
     let lid = world.hosts()[0];
-    let mut early = Sa::new(SaConfig { sm_key: SM_KEY });
+    let mut early = Sa::new(SaConfig {
+        sm_key: SM_KEY,
+        ..SaConfig::default()
+    });
     assert!(early.handle(request(lid), Time::ZERO).is_none());
     assert!(!early.is_serving());
     for role in [Role::Discovering, standby(&world), Role::NotActive] {

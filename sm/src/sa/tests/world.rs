@@ -99,7 +99,10 @@ impl World {
             stats: ClientStats::default(),
             traps: Default::default(),
         };
-        let mut sa = Sa::new(SaConfig { sm_key: SM_KEY });
+        let mut sa = Sa::new(SaConfig {
+            sm_key: SM_KEY,
+            ..SaConfig::default()
+        });
         sa.replace(&snapshot);
         sa.handle_deadline(Time::ZERO);
         World {

@@ -62,6 +62,16 @@ static OTHERS: LazyLock<BTreeMap<&'static str, Fate>> = LazyLock::new(|| {
     known.chain(invented).collect()
 });
 
+/// The keys of OpenSM, and those of NVIDIA's manager alone, that no key of rsm takes.
+#[cfg(test)]
+pub(super) fn by_manager() -> [BTreeMap<&'static str, Fate>; 2] {
+    let nvidia = nvidia::TOPICS.iter().chain(nvidia_missing::TOPICS);
+    [
+        upstream::TOPICS.iter().flat_map(Topic::fates).collect(),
+        nvidia.flat_map(Topic::fates).collect(),
+    ]
+}
+
 /// All keys that no key of rsm takes, by name.
 pub(super) fn others() -> &'static BTreeMap<&'static str, Fate> {
     &OTHERS

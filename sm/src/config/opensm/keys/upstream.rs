@@ -80,6 +80,10 @@ pub(super) const TOPICS: &[Topic] = &[
         ],
     },
     Topic::NotNeeded {
+        why: "every two ports of hosts have a path, those at switches at the top of a tree as well",
+        keys: &["max_reverse_hops"],
+    },
+    Topic::NotNeeded {
         why: "rsm has no LASH: `dfsssp` is its engine for shortest paths on several VLs, and picks the VLs itself",
         keys: &["do_mesh_analysis", "lash_start_vl"],
     },
@@ -141,16 +145,12 @@ pub(super) const TOPICS: &[Topic] = &[
     ),
     Topic::NotAvailable(
         Missing {
-            lost: "routes do not depend on this file",
-            instead: "look at the spread of routes with `rsm plan`; routing.categories_file keeps traffic to storage apart",
+            lost: "rsm spreads routes evenly by the number of ports, whatever the order of their GUIDs",
+            instead: "look at the spread with `rsm plan`; routing.categories_file keeps traffic to storage apart",
         },
         Keys {
             asking: &[
-                ("dimn_ports_file", UNSET),
                 ("guid_routing_order_file", UNSET),
-                ("hop_weights_file", UNSET),
-                ("ids_guid_file", UNSET),
-                ("lid_matrix_dump_file", UNSET),
                 ("port_prof_ignore_file", UNSET),
                 ("port_search_ordering_file", UNSET),
             ],
@@ -159,11 +159,41 @@ pub(super) const TOPICS: &[Topic] = &[
     ),
     Topic::NotAvailable(
         Missing {
-            lost: "every port without another category is a compute port",
-            instead: "list the ports for storage in io_guid_file, or all ports in routing.categories_file",
+            lost: "every hop counts alike",
+            instead: "keep routes off a link with `rsmctl drain NODE:PORT`",
         },
         Keys {
-            asking: &[("cn_guid_file", UNSET)],
+            asking: &[("hop_weights_file", UNSET)],
+            tuning: &[],
+        },
+    ),
+    Topic::NotAvailable(
+        Missing {
+            lost: "up*/down* orders switches by level, and then by GUID",
+            instead: "list the switches at the top in root_guid_file",
+        },
+        Keys {
+            asking: &[("ids_guid_file", UNSET)],
+            tuning: &[],
+        },
+    ),
+    Topic::NotAvailable(
+        Missing {
+            lost: "rsm finds the dimensions of a mesh from its cables",
+            instead: "look at the plan with `rsm plan FILE --engine dor` first",
+        },
+        Keys {
+            asking: &[("dimn_ports_file", UNSET)],
+            tuning: &[],
+        },
+    ),
+    Topic::NotAvailable(
+        Missing {
+            lost: "rsm computes hops itself, and reads no matrix of them",
+            instead: "name a dump of the routes themselves as lfts_file",
+        },
+        Keys {
+            asking: &[("lid_matrix_dump_file", UNSET)],
             tuning: &[],
         },
     ),
@@ -185,19 +215,8 @@ pub(super) const TOPICS: &[Topic] = &[
         Keys {
             asking: &[
                 ("avoid_throttled_links", FALSE),
-                ("max_reverse_hops", ZERO),
                 ("nue_include_switches", FALSE),
             ],
-            tuning: &[],
-        },
-    ),
-    Topic::NotAvailable(
-        Missing {
-            lost: "the SA answers no path to another subnet",
-            instead: "keep OpenSM where InfiniBand routers join subnets",
-        },
-        Keys {
-            asking: &[("prefix_routes_file", &["/opensm/prefix-routes.conf"])],
             tuning: &[],
         },
     ),
@@ -216,32 +235,18 @@ pub(super) const TOPICS: &[Topic] = &[
     ),
     Topic::NotAvailable(
         Missing {
-            lost: "the SA always validates groups and joins, and gives each group a multicast LID of its own while there are any",
-            instead: "correct the hosts whose joins the SA refuses",
+            lost: "rsm uses MulticastFDBTop where switches have it",
+            instead: "nothing needs it: rsm reads the tables of other switches up to the last group",
         },
         Keys {
-            asking: &[
-                ("consolidate_ipv6_snm_req", FALSE),
-                ("ipoib_mcgroup_creation_validation", TRUE),
-                ("mcgroup_join_validation", TRUE),
-            ],
-            tuning: &[],
-        },
-    ),
-    Topic::NotAvailable(
-        Missing {
-            lost: "rsm routes multicast, and uses MulticastFDBTop where switches have it",
-            instead: "partition hosts that may not use multicast",
-        },
-        Keys {
-            asking: &[("disable_multicast", FALSE), ("use_mfttop", TRUE)],
+            asking: &[("use_mfttop", TRUE)],
             tuning: &[],
         },
     ),
     Topic::NotAvailable(
         Missing {
             lost: "rsm does not read the registrations of hosts from OpenSM's file",
-            instead: "none needed: every host registers anew once, when rsm takes over",
+            instead: "`rsm migrate` puts them into its store; without it every host registers anew once, when rsm takes over",
         },
         Keys {
             asking: &[("sa_db_file", UNSET)],
@@ -285,26 +290,6 @@ pub(super) const TOPICS: &[Topic] = &[
         },
         Keys {
             asking: &[("fdr10", &["0", "1", "255"])],
-            tuning: &[],
-        },
-    ),
-    Topic::NotAvailable(
-        Missing {
-            lost: "rsm shows nodes by their NodeDescription",
-            instead: "set the descriptions on the nodes",
-        },
-        Keys {
-            asking: &[("node_name_map_name", UNSET)],
-            tuning: &[],
-        },
-    ),
-    Topic::NotAvailable(
-        Missing {
-            lost: "hosts register anew when their subnet manager changes or lost their registrations",
-            instead: "keep rsm's state.dir: with it a restart makes no host register anew",
-        },
-        Keys {
-            asking: &[("no_clients_rereg", FALSE)],
             tuning: &[],
         },
     ),

@@ -2,12 +2,12 @@
 
 #![expect(clippy::print_stderr, reason = "what is skipped is said")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::super::finding::any_error;
-use super::super::{FileKind, parse_partitions};
+use super::super::{FileKind, parse_guid_file, parse_partitions};
 use super::{KeyGroup, OpensmConf, read};
 
 /// Files with settings of sites; their origin is described beside them.
@@ -21,13 +21,35 @@ const SITES: [&str; 7] = [
     "qnibng-opensm.conf",
 ];
 
-/// Name and content of each site's file; `None`, with a message, where they are not at hand.
-fn sites() -> Option<Vec<(&'static str, String)>> {
+/// Files of partitions, each with the number that it defines.
+const PARTITIONS: [(&str, usize); 3] = [
+    ("bentwire-partitions.conf", 5),
+    ("esos-partitions.conf", 1),
+    ("fgci-partitions.conf.j2", 1),
+];
+
+/// Templates without a setting of their own, a schema, and a policy of NVIDIA's manager.
+const OTHERS: [&str; 5] = [
+    "fasrc-root_guid.conf.erb",
+    "openai-recipe-pgrp_policy.conf",
+    "quattor-opensm_conf.tt",
+    "quattor-partition.tt",
+    "quattor-schema-opensm.pan",
+];
+
+/// The folder of the files; `None`, with a message, where it is not at hand.
+fn folder() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/confs");
     if !folder.is_dir() {
         eprintln!("skipped: no configurations of sites in ../shared/data/confs");
         return None;
     }
+    Some(folder)
+}
+
+/// Name and content of each site's file, where they are at hand.
+fn sites() -> Option<Vec<(&'static str, String)>> {
+    let folder = folder()?;
     let content = |name| std::fs::read_to_string(folder.join(name)).unwrap();
     Some(SITES.map(|name| (name, content(name))).to_vec())
 }
@@ -114,17 +136,67 @@ fn a_template_that_is_not_filled_in_is_an_error_in_its_line() {
 }
 
 #[test]
+fn every_file_of_the_folder_is_read_by_a_test() {
+    let Some(folder) = folder() else { return };
+    let entries = std::fs::read_dir(folder).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names: BTreeSet<String> = names.filter(|name| name != "ORIGIN.md").collect();
+    let partitions = PARTITIONS.map(|(name, _)| name);
+    let read = SITES.iter().chain(&partitions).chain(&OTHERS);
+    let read: BTreeSet<String> = read.map(|name| (*name).to_owned()).collect();
+    assert_eq!(names, read);
+}
+
+#[test]
 fn partitions_of_sites_are_read() {
-    let several = "Default=0xffff,ipoib: ALL=full, SELF=full;\nDMZ=0x8001,ipoib: ALL=full, SELF=full;\n\
-                   ipoib=0x9000,ipoib: ALL=full, SELF=full;\n";
-    for (text, partitions) in [
-        (several, 3),
-        ("Default=0x7fff , ipoib : ALL=full ;\n", 1),
-        ("# managed\n\nDefault=0x7fff, ipoib: ALL=full;\n\n", 1),
-    ] {
-        let (read, findings) = parse_partitions(Path::new("partitions.conf"), text, false);
-        assert!(!any_error(&findings), "{findings:?}");
-        assert_eq!(read.list.len(), partitions, "{text}");
+    let Some(folder) = folder() else { return };
+    for (name, partitions) in PARTITIONS {
+        let text = std::fs::read_to_string(folder.join(name)).unwrap();
+        // The template's loop adds partitions of the site; it stands on lines of its own.
+        let lines = text.lines().filter(|line| !line.starts_with('{'));
+        let text: String = lines.map(|line| format!("{line}\n")).collect();
+        let file = Path::new("partitions.conf");
+        assert_eq!(FileKind::recognise(file, &text), FileKind::Partitions);
+        let (read, findings) = parse_partitions(file, &text, false);
+        assert!(!any_error(&findings), "{name}: {findings:?}");
+        assert_eq!(read.list.len(), partitions, "{name}");
+    }
+}
+
+#[test]
+fn filled_in_templates_of_sites_are_read() {
+    let Some(folder) = folder() else { return };
+    let content = |name| std::fs::read_to_string(folder.join(name)).unwrap();
+    assert!(content("fasrc-root_guid.conf.erb").contains("<%= root_guid %>"));
+    let (roots, findings) = parse_guid_file(Path::new("roots"), "0x248a0703000c5a00\n");
+    assert_eq!((roots.len(), findings.len()), (1, 0));
+    assert!(content("quattor-opensm_conf.tt").contains("[%- data.key %] [% data.value %]"));
+    assert!(content("quattor-partition.tt").contains("part.key FILTER format"));
+    let partition = "Default=0x7fff,ipoib,rate=3,mtu=5 : ALL=full,0x10=limited;\n";
+    let (read, findings) = parse_partitions(Path::new("partitions.conf"), partition, false);
+    assert_eq!((read.list.len(), any_error(&findings)), (1, false));
+    let policy = content("openai-recipe-pgrp_policy.conf");
+    assert!(!read_keys(&policy).contains(&KeyGroup::Obeyed));
+}
+
+fn read_keys(text: &str) -> Vec<KeyGroup> {
+    let outcomes = read(Path::new("opensm.conf"), text).outcomes;
+    outcomes.into_iter().map(|outcome| outcome.group).collect()
+}
+
+#[test]
+fn every_key_of_a_schema_is_known() {
+    let Some(folder) = folder() else { return };
+    let schema = std::fs::read_to_string(folder.join("quattor-schema-opensm.pan")).unwrap();
+    let (_, keys) = schema
+        .split_once("type component_ofed_opensm_config")
+        .unwrap();
+    let (keys, _) = keys.split_once("};").unwrap();
+    let keys: Vec<_> = keys.split('\'').skip(1).step_by(2).collect();
+    assert!(keys.len() >= 3, "{keys:?}");
+    for key in keys {
+        let groups = read_keys(&format!("{key} 1\n"));
+        assert_ne!(groups, [KeyGroup::Unknown], "{key}");
     }
 }
 

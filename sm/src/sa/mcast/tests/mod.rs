@@ -4,6 +4,7 @@ mod joining;
 mod model;
 mod over_time;
 mod querying;
+mod rules;
 
 use rsm_ids::Guid;
 use rsm_mad::Time;

@@ -192,7 +192,10 @@ fn subscriptions_survive_a_restart() {
     let saved: Vec<_> = world.sa.events().view().save().collect();
     assert_eq!(saved.len(), 2);
 
-    let mut after = Sa::new(SaConfig { sm_key: SM_KEY });
+    let mut after = Sa::new(SaConfig {
+        sm_key: SM_KEY,
+        ..SaConfig::default()
+    });
     let mut twice = saved.clone();
     twice.extend(saved.clone());
     let mut broken = saved[0];

@@ -1,0 +1,169 @@
+//! Reads a map of node names in the format of OpenSM and infiniband-diags: on each line a node GUID
+//! and a name in double quotes; `#` begins a comment, and text behind the name is one.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::path::Path;
+
+use rsm_ids::Guid;
+
+use super::finding::{ConfigFinding, ConfigSeverity, Findings};
+use super::load::{ConfigError, read_text};
+
+/// The longest name in bytes, four times a NodeDescription (IBA 14.2.5.2).
+const NAME_MAX: usize = 256;
+
+/// The operator's names of nodes, by node GUID.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeNames {
+    by_guid: BTreeMap<Guid, String>,
+}
+
+impl NodeNames {
+    /// The name of a node, if the operator gave it one.
+    pub fn get(&self, node: Guid) -> Option<&str> {
+        self.by_guid.get(&node).map(String::as_str)
+    }
+
+    /// How many nodes have a name.
+    pub fn len(&self) -> usize {
+        self.by_guid.len()
+    }
+
+    /// Whether no node has a name.
+    pub fn is_empty(&self) -> bool {
+        self.by_guid.is_empty()
+    }
+
+    /// The nodes that have another name in `other`, or a name in one of both only.
+    pub fn differing<'a>(&'a self, other: &'a NodeNames) -> impl Iterator<Item = Guid> + 'a {
+        let here = self.by_guid.keys();
+        let there = other.by_guid.keys();
+        let there = there.filter(|guid| !self.by_guid.contains_key(guid));
+        let all = here.chain(there).copied();
+        all.filter(|&guid| self.get(guid) != other.get(guid))
+    }
+}
+
+/// The names of a file, and the findings about it. A line in error is a warning: its node keeps its
+/// NodeDescription.
+pub fn parse_node_names(file: &Path, text: &str) -> (NodeNames, Vec<ConfigFinding>) {
+    let mut findings = Findings::new(file, text);
+    let mut names = NodeNames::default();
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        let content = line.trim();
+        let at = offset + line.len() - line.trim_start().len();
+        offset += line.len();
+        if content.is_empty() || content.starts_with('#') {
+            continue;
+        }
+        let (guid, name) = match entry(content) {
+            Ok(entry) => entry,
+            Err(expected) => {
+                // A line is as long as its writer likes: the finding shows its beginning.
+                let shown: String = content.chars().take(60).collect();
+                let found = format!("`{}`", shown.escape_debug());
+                findings.at(text, at, ConfigSeverity::Warning, found, expected);
+                continue;
+            }
+        };
+        match names.by_guid.entry(guid) {
+            Entry::Occupied(_) => findings.at(
+                text,
+                at,
+                ConfigSeverity::Warning,
+                guid.to_string(),
+                "it has a name before, which stays",
+            ),
+            Entry::Vacant(free) => {
+                free.insert(name.to_owned());
+            }
+        }
+    }
+    (names, findings.finish())
+}
+
+/// GUID and name of a line.
+///
+/// # Errors
+/// The form expected.
+fn entry(line: &str) -> Result<(Guid, &str), &'static str> {
+    const FORM: &str = "expected a node GUID and a name in double quotes";
+    // The quote may follow the GUID at once.
+    let (before, rest) = line.split_once('"').ok_or(FORM)?;
+    let guid: Guid = before.trim_end().parse().map_err(|_| FORM)?;
+    let (name, _) = rest
+        .split_once('"')
+        .ok_or("expected a double quote behind the name")?;
+    if guid.is_zero() {
+        return Err(FORM);
+    }
+    let name = name.trim();
+    if name.is_empty() || name.len() > NAME_MAX || name.chars().any(char::is_control) {
+        return Err("expected a name of 1 to 256 bytes without control characters");
+    }
+    Ok((guid, name))
+}
+
+/// Reads the file that `names.file` names.
+///
+/// # Errors
+/// It cannot be read.
+pub fn load_node_names(file: &Path) -> Result<(NodeNames, Vec<ConfigFinding>), ConfigError> {
+    Ok(parse_node_names(file, &read_text(file)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> (NodeNames, Vec<String>) {
+        let (names, findings) = parse_node_names(Path::new("names"), text);
+        (names, findings.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn maps_of_infiniband_diags_are_read() {
+        let text = "# the core\n0x0008f10400411f56   \"SW1 rack A (MT47396)\"  # \"old\"\n\n\
+                    \t0x10\"host # 7\"\r\n11 \"no prefix\" text\n";
+        let (names, findings) = read(text);
+        assert_eq!(findings, [] as [String; 0]);
+        assert_eq!(names.len(), 3);
+        let name = names.get(Guid(0x0008_f104_0041_1f56));
+        assert_eq!(name, Some("SW1 rack A (MT47396)"));
+        assert_eq!(names.get(Guid(0x10)), Some("host # 7"));
+        assert_eq!(names.get(Guid(0x11)), Some("no prefix"));
+        assert_eq!(names.get(Guid(0x12)), None);
+    }
+
+    #[test]
+    fn lines_in_error_are_warnings_and_cost_only_their_node_its_name() {
+        let long = "n".repeat(NAME_MAX + 1);
+        let text = format!(
+            "0x1 name\n0x2 \"open\nleaf \"x\"\n0x0 \"zero\"\n0x3 \"\"\n0x4 \"a\tb\"\n0x5 \"{long}\"\n\
+             0x6 first \"second\"\n0x7 \"kept\"\n0x7 \"again\"\n\""
+        );
+        let (names, findings) = read(&text);
+        assert_eq!(names.len(), 1);
+        assert_eq!(names.get(Guid(7)), Some("kept"));
+        assert_eq!(findings.len(), 10, "{findings:?}");
+        assert_eq!(
+            findings[0],
+            "names:1:1: warning: `0x1 name`: expected a node GUID and a name in double quotes"
+        );
+        assert!(
+            findings[8].starts_with("names:10:1: warning: "),
+            "{findings:?}"
+        );
+    }
+
+    #[test]
+    fn nodes_with_another_name_differ() {
+        let (old, _) = read("0x1 \"a\"\n0x2 \"b\"\n0x3 \"c\"\n");
+        let (new, _) = read("0x1 \"a\"\n0x2 \"x\"\n0x4 \"d\"\n");
+        let differing: Vec<_> = old.differing(&new).collect();
+        assert_eq!(differing, [Guid(2), Guid(3), Guid(4)]);
+        assert_eq!(old.differing(&old).count(), 0);
+    }
+}

@@ -1,0 +1,156 @@
+//! Reads routes to other subnets in OpenSM's format: on each line a subnet prefix and the GUID of a
+//! router's port here, `*` for any of either; `#` begins a comment.
+
+use std::path::Path;
+
+use rsm_ids::Guid;
+
+use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
+use super::load::{ConfigError, read_text};
+
+/// The routers of this subnet that lead to others. The first line that fits counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PrefixRoutes {
+    routes: Vec<PrefixRoute>,
+}
+
+/// A line of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PrefixRoute {
+    /// `None`: every prefix.
+    prefix: Option<u64>,
+    /// `None`: any router.
+    router: Option<Guid>,
+}
+
+/// The router for a prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RouterPort {
+    /// The port with this GUID.
+    Port(Guid),
+    /// Any router of the subnet.
+    Any,
+}
+
+impl PrefixRoutes {
+    /// The router that leads to the subnet with this prefix.
+    pub fn router(&self, prefix: u64) -> Option<RouterPort> {
+        let mut routes = self.routes.iter();
+        let route = routes.find(|route| route.prefix.is_none_or(|known| known == prefix))?;
+        Some(route.router.map_or(RouterPort::Any, RouterPort::Port))
+    }
+
+    /// How many lines there are.
+    pub fn len(&self) -> usize {
+        self.routes.len()
+    }
+
+    /// Whether no route leads to another subnet.
+    pub fn is_empty(&self) -> bool {
+        self.routes.is_empty()
+    }
+}
+
+/// The routes of a file, and the findings about it. Of use only if no finding is an error: paths
+/// would lead to the router of a later line.
+pub fn parse_prefix_routes(file: &Path, text: &str) -> (PrefixRoutes, Vec<ConfigFinding>) {
+    let mut findings = Findings::new(file, text);
+    let mut routes = PrefixRoutes::default();
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        let content = line.split('#').next().unwrap_or("");
+        let at = offset + content.len() - content.trim_start().len();
+        offset += line.len();
+        let words: Vec<_> = content.split_whitespace().collect();
+        if words.is_empty() {
+            continue;
+        }
+        match route(&words) {
+            Some(route) => routes.routes.push(route),
+            None => {
+                let shown: String = content.trim().chars().take(60).collect();
+                findings.at(
+                    text,
+                    at,
+                    ConfigSeverity::Error,
+                    format!("`{}`", shown.escape_debug()),
+                    "expected a subnet prefix of 16 hexadecimal digits and the GUID of a router's port, or * for any",
+                );
+            }
+        }
+    }
+    (routes, findings.finish())
+}
+
+fn route(words: &[&str]) -> Option<PrefixRoute> {
+    let [prefix, router] = words else {
+        return None;
+    };
+    let number = |word: &str| -> Option<u64> {
+        let digits = word.strip_prefix("0x").unwrap_or(word);
+        // `from_str_radix` alone would also take a sign.
+        let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit());
+        is_number.then(|| u64::from_str_radix(digits, 16).ok())?
+    };
+    let any_or = |word: &str| match word {
+        "*" => Some(None),
+        // OpenSM takes zero for any as well.
+        word => number(word).map(|number| Some(number).filter(|&number| number != 0)),
+    };
+    Some(PrefixRoute {
+        prefix: any_or(prefix)?,
+        router: any_or(router)?.map(Guid),
+    })
+}
+
+/// Reads the file that `sa.prefix_routes_file` names.
+///
+/// # Errors
+/// It cannot be read, or has any error.
+pub fn load_prefix_routes(file: &Path) -> Result<PrefixRoutes, ConfigError> {
+    let (routes, findings) = parse_prefix_routes(file, &read_text(file)?);
+    if any_error(&findings) {
+        return Err(ConfigError::Invalid { findings });
+    }
+    Ok(routes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_that_fits_counts() {
+        let text = "# prefix, router\n0xfec0000000000001 0x2c900000010 # one\n\n\
+                    fec0000000000002 *\n* 0x2c900000020\n0xfec0000000000003 0x1\n";
+        let (routes, findings) = parse_prefix_routes(Path::new("routes"), text);
+        assert_eq!(findings, []);
+        assert_eq!(routes.len(), 4);
+        let of = |prefix| routes.router(prefix).unwrap();
+        assert_eq!(
+            of(0xfec0_0000_0000_0001),
+            RouterPort::Port(Guid(0x2c9_0000_0010))
+        );
+        assert_eq!(of(0xfec0_0000_0000_0002), RouterPort::Any);
+        assert_eq!(
+            of(0xfec0_0000_0000_0003),
+            RouterPort::Port(Guid(0x2c9_0000_0020))
+        );
+        assert_eq!(PrefixRoutes::default().router(1), None);
+    }
+
+    #[test]
+    fn every_mistake_is_an_error_with_its_line() {
+        let text = "0xfec0000000000001\nfec0:0:0:1 0x10\n0x1 0x2 0x3\n+1 0x2\n0x1 0x12345678901234567\n* *\n";
+        let (routes, findings) = parse_prefix_routes(Path::new("routes"), text);
+        let lines: Vec<_> = findings.iter().map(|f| (f.line, f.severity)).collect();
+        let error = ConfigSeverity::Error;
+        assert_eq!(
+            lines,
+            [(1, error), (2, error), (3, error), (4, error), (5, error)]
+        );
+        assert_eq!(routes.len(), 1);
+        let none = load_prefix_routes(Path::new("/no/such/routes"));
+        assert!(matches!(none, Err(ConfigError::Read { .. })));
+    }
+}

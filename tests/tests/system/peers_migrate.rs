@@ -1,0 +1,318 @@
+//! A site that OpenSM manages changes over to rsm: the files are migrated, OpenSM ends, rsm starts.
+//! What OpenSM set right stays, and rsm sends no Set for it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::wire::attr::{PKey, PortState, VlCap};
+use rsm_mad::wire::header::AttrId;
+use rsm_routing::generate::generate;
+use rsm_routing::netlist::{Netlist, Node, NodeKind};
+use rsm_sim::{SetJournal, Sim};
+use rsm_tests::binaries;
+use rsm_tests::bringup::LIMIT;
+use rsm_tests::hosted::Hosted;
+use rsm_tests::peer::require_peers;
+use rsm_tests::process::Invocation;
+use rsm_tests::sm::{OnceReport, OpenSm};
+
+/// 20 switches, 16 hosts with a port each.
+const FABRIC: &str = "fat-tree:k=4,levels=3";
+
+/// How long no request may come to count as done.
+const QUIET: Duration = Duration::from_secs(2);
+
+/// More Sets than any manager sends to this fabric.
+const JOURNAL: usize = 1 << 16;
+
+/// A site's `opensm.conf`, as a user writes one: LMC 1, roots, partitions, QoS, names.
+const CONF: &str = "\
+sm_priority 5
+lmc 1
+subnet_timeout 17
+routing_engine updn
+root_guid_file /etc/opensm/roots
+partition_config_file /etc/opensm/partitions.conf
+node_name_map_name /etc/opensm/ib-node-name-map
+allow_both_pkeys TRUE
+sa_db_dump TRUE
+qos TRUE
+qos_max_vls 8
+qos_high_limit 4
+qos_vlarb_high 0:4,1:8,2:8
+qos_vlarb_low 0:1,1:2,2:4,3:8
+qos_sl2vl 0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7
+qos_swe_high_limit 8
+qos_swe_vlarb_low 0:4,1:4,2:4,3:4
+qos_swe_sl2vl 0,1,2,3,0,1,2,3,0,1,2,3,0,1,2,3
+";
+
+/// A port as the migration may not change it.
+#[derive(Debug, PartialEq, Eq)]
+struct Port {
+    lid: Lid,
+    lmc: u8,
+    manager: Lid,
+    state: PortState,
+    operational_vls: VlCap,
+    high_limit: u8,
+    p_keys: Vec<PKey>,
+    /// By the port where packets come in.
+    virtual_lanes: Vec<[u8; 16]>,
+    /// The four blocks of the VLArbitrationTable.
+    weights: Vec<Vec<(u8, u8)>>,
+}
+
+type Fabric = BTreeMap<(Guid, PortNum), Port>;
+
+/// Every port that has a link or a LID.
+fn ports(sim: &mut Sim) -> Fabric {
+    let nodes: Vec<_> = sim.nodes().collect();
+    let mut ports = Fabric::new();
+    for (node, kind) in nodes {
+        let count = sim.num_ports(node).unwrap();
+        let first = u8::from(kind != NodeKind::Switch);
+        for number in first..=count {
+            let port = PortNum(number);
+            if number > 0 && sim.peer(node, port).unwrap().is_none() {
+                continue;
+            }
+            let inputs = match kind {
+                NodeKind::Switch if number > 0 => 1..=count,
+                _ => 0..=0,
+            };
+            let inputs = inputs.filter(|&input| input == 0 || input != number);
+            let lanes = |input| sim.virtual_lanes(node, PortNum(input), port).unwrap();
+            let info = sim.port_info(node, port).unwrap();
+            let mut p_keys = sim.p_keys(node, port).unwrap();
+            while p_keys.last().is_some_and(|key| *key == PKey::default()) {
+                p_keys.pop();
+            }
+            let read = Port {
+                lid: info.lid(),
+                lmc: info.lmc().get(),
+                manager: info.master_sm_lid(),
+                state: info.port_state(),
+                operational_vls: info.operational_vls(),
+                high_limit: info.vl_high_limit(),
+                p_keys,
+                virtual_lanes: inputs.map(lanes).collect(),
+                weights: (1..=4)
+                    .map(|block| sim.vl_weights(node, port, block).unwrap())
+                    .collect(),
+            };
+            ports.insert((node, port), read);
+        }
+    }
+    ports
+}
+
+/// The fabric, and the files of its OpenSM below `root`.
+struct Site {
+    hosted: Hosted,
+    root: PathBuf,
+}
+
+impl Site {
+    fn new(netlist: &Netlist) -> Site {
+        let hosted = Hosted::start(netlist).unwrap();
+        let root = hosted.directory().join("host");
+        for folder in ["etc/opensm", "var/cache/opensm", "var/log"] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        let site = Site { hosted, root };
+        site.write("opensm.conf", CONF);
+        site.write("partitions.conf", &partitions(netlist));
+        let cores = netlist.nodes().iter();
+        let cores = cores.filter(|node| described(node).contains("core"));
+        let roots: String = cores
+            .map(|core| format!("0x{:016x}\n", core.guid.0))
+            .collect();
+        site.write("roots", &roots);
+        let named = netlist.nodes().iter().enumerate();
+        let names = named.map(|(at, node)| format!("0x{:016x} \"node {at}\"\n", node.guid.0));
+        site.write("ib-node-name-map", &names.collect::<String>());
+        site
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.root.join("etc/opensm").join(name), text).unwrap();
+    }
+
+    /// OpenSM brings the fabric up and ends; its tables and registrations are then on the disk.
+    fn opensm(&self) {
+        let client = self.hosted.client("opensm").unwrap();
+        // The site's file names files as the site has them; here they are below `root`.
+        let conf = self.hosted.directory().join("opensm.conf");
+        let here = self.root.join("etc/opensm");
+        fs::write(&conf, CONF.replace("/etc/opensm", here.to_str().unwrap())).unwrap();
+        let opensm = OpenSm::run(client, &["-F", conf.to_str().unwrap()], LIMIT).unwrap();
+        assert!(self.hosted.wait_quiet(QUIET, LIMIT).unwrap());
+        let made = opensm.directory().to_owned();
+        opensm.stop().unwrap();
+        let cache = self.root.join("var/cache/opensm");
+        fs::copy(made.join("guid2lid"), cache.join("guid2lid")).unwrap();
+        let dump = "opensm-sa.dump";
+        fs::copy(made.join(dump), self.root.join("var/log").join(dump)).unwrap();
+    }
+
+    fn ports(&self) -> Fabric {
+        self.hosted.sim.with(ports).unwrap()
+    }
+
+    /// Migrates the files, with a store in `state`; returns the configuration.
+    fn migrate(&self, state: &Path) -> PathBuf {
+        let output = self.hosted.directory().join("rsm.toml");
+        let rsm = Invocation::new(binaries::rsm(), self.hosted.directory());
+        let rsm = rsm.args(["migrate", "--from"]).arg(&self.root);
+        let rsm = rsm
+            .arg("--output")
+            .arg(&output)
+            .arg("--state-dir")
+            .arg(state);
+        let finished = rsm.run(LIMIT).unwrap().success().unwrap();
+        assert!(finished.stdout.contains("0 errors"), "{}", finished.stdout);
+        output
+    }
+
+    /// rsm with the migrated configuration: its report, and the Sets that took effect.
+    fn rsm(&self, config: &Path) -> (OnceReport, SetJournal) {
+        self.hosted
+            .sim
+            .with(|sim| sim.start_journal(JOURNAL))
+            .unwrap();
+        let rsm = self.hosted.client(binaries::rsm()).unwrap();
+        let rsm = rsm.args(["--fabric", "umad", "--once", "--format", "json", "--config"]);
+        let finished = rsm.arg(config).run(LIMIT).unwrap().success().unwrap();
+        let journal = self.hosted.sim.with(Sim::take_journal).unwrap().unwrap();
+        assert_eq!(journal.overwritten, 0);
+        (OnceReport::of(&finished).unwrap(), journal)
+    }
+}
+
+fn described(node: &Node) -> String {
+    String::from_utf8_lossy(&node.description).into_owned()
+}
+
+/// All ports are limited members of the default partition and the manager a full one; a tenant has
+/// four hosts, one of them limited, and storage is a full member of both.
+fn partitions(netlist: &Netlist) -> String {
+    let hosts = netlist.nodes().iter();
+    let hosts = hosts.filter(|node| node.kind == NodeKind::Ca);
+    let hosts: Vec<_> = hosts
+        .map(|host| format!("0x{:016x}", host.guid.0))
+        .collect();
+    format!(
+        "Default=0x7fff, ipoib, defmember=limited : ALL, SELF=full ;\n\
+         tenant=0x0010, defmember=full : {}, {}, {}=limited, {} ;\n\
+         storage=0x0020, ipoib, sl=2 : {}=full, {}=full, ALL=limited ;\n",
+        hosts[1], hosts[2], hosts[3], hosts[15], hosts[15], hosts[8],
+    )
+}
+
+/// The answers of infiniband-diags about tables, at a host and at a switch.
+fn queried(site: &Site) -> Vec<String> {
+    let queries = [
+        &["pkeys", "-D", "0", "1"][..],
+        &["sl2vl", "-D", "0", "1"],
+        &["vlarb", "-D", "0", "1"],
+        &["portinfo", "-D", "0", "1"],
+        &["sl2vl", "-D", "0,1", "3"],
+        &["vlarb", "-D", "0,1", "3"],
+        &["switchinfo", "-D", "0,1,3"],
+    ];
+    let query = |arguments: &&[&str]| {
+        let smpquery = site.hosted.client("smpquery").unwrap();
+        let finished = smpquery.args(*arguments).run(LIMIT).unwrap();
+        finished.success().unwrap().stdout
+    };
+    queries.iter().map(query).collect()
+}
+
+/// The linear forwarding tables of all switches.
+fn routes(sim: &mut Sim) -> BTreeMap<Guid, Vec<u8>> {
+    let nodes = sim.nodes().filter(|(_, kind)| *kind == NodeKind::Switch);
+    let nodes: Vec<_> = nodes.collect();
+    let table = |(guid, _)| (guid, sim.lft(guid).unwrap().to_vec());
+    nodes.into_iter().map(table).collect()
+}
+
+/// The entry of a table for a LID without a path.
+const NO_PATH: u8 = 255;
+
+/// Checks that all Sets add entries of forwarding tables where there was no path: OpenSM leaves
+/// some pairs of switches without one.
+fn assert_only_adds_paths(journal: &SetJournal, before: &BTreeMap<Guid, Vec<u8>>) {
+    for set in journal.entries() {
+        let place = format!("{} {:?} {:#x}", set.node, set.attribute, set.modifier);
+        assert_eq!(set.attribute, AttrId::LINEAR_FORWARDING_TABLE, "{place}");
+        let first = set.modifier as usize * set.data.len();
+        for (lid, &port) in (first..).zip(&set.data) {
+            let held = before[&set.node].get(lid).copied().unwrap_or(NO_PATH);
+            assert!(held == NO_PATH || held == port, "{place}: LID {lid}");
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
+fn after_a_migration_nothing_is_set_that_was_right() {
+    if !require_peers(&["opensm", "smpquery"]) {
+        return;
+    }
+    let netlist = generate(FABRIC).unwrap();
+    let site = Site::new(&netlist);
+    site.opensm();
+    let (before, answers) = (site.ports(), queried(&site));
+    let tables = site.hosted.sim.with(routes).unwrap();
+    let is_up = |port: &Port| port.state == PortState::Active || port.lid.0 > 0;
+    assert!(before.values().all(is_up), "{before:?}");
+    assert!(
+        before
+            .values()
+            .any(|port| port.weights[0].contains(&(3, 8)))
+    );
+
+    let state = site.hosted.directory().join("state");
+    let config = site.migrate(&state);
+    let (report, journal) = site.rsm(&config);
+    assert_eq!(report.count("/switches").unwrap(), 20);
+    assert_only_adds_paths(&journal, &tables);
+    assert_eq!(site.ports(), before);
+    assert_eq!(queried(&site), answers);
+    // What it added is there: now rsm sends nothing at all.
+    let (_, journal) = site.rsm(&config);
+    assert_eq!(journal.len(), 0);
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
+fn after_a_loss_of_power_a_migration_gives_every_port_its_lid_and_tables_again() {
+    if !require_peers(&["opensm", "smpquery"]) {
+        return;
+    }
+    let netlist = generate(FABRIC).unwrap();
+    let site = Site::new(&netlist);
+    site.opensm();
+    let (mut before, state) = (site.ports(), site.hosted.directory().join("state"));
+    let config = site.migrate(&state);
+    let nodes = netlist.nodes().iter().map(|node| node.guid);
+    let nodes: Vec<Guid> = nodes.collect();
+    let restarted = site
+        .hosted
+        .sim
+        .with(move |sim| nodes.iter().try_for_each(|&node| sim.reboot(node)));
+    restarted.unwrap().unwrap();
+    std::thread::sleep(QUIET);
+    site.rsm(&config);
+    let mut after = site.ports();
+    // Keys go to other indices of an empty table.
+    for port in before.values_mut().chain(after.values_mut()) {
+        port.p_keys.retain(|key| key.is_valid());
+        port.p_keys.sort();
+    }
+    assert_eq!(after, before);
+}
