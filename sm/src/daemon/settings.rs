@@ -149,12 +149,15 @@ fn checksums(config: &Config) -> String {
         ("routing", &routing.tables_file),
         ("routing", &routing.categories_file),
         ("routing", &routing.storage_guid_file),
+        ("routing", &routing.compute_guid_file),
+        ("sa", &config.sa.prefix_routes_file),
         ("partitions", &config.partitions.file),
         ("qos", &config.qos.policy_file),
     ];
     let sections = [
         ("sm", format!("{:?}", config.sm)),
         ("sweep", format!("{:?}", config.sweep)),
+        ("sa", format!("{:?}", config.sa)),
         ("lids", format!("{:?}", config.lids)),
         ("links", format!("{:?}", config.links)),
         ("routing", format!("{:?}", config.routing)),
@@ -341,4 +344,34 @@ fn client_config(config: &Config) -> ClientConfig {
 
 fn millis(value: u32) -> Duration {
     Duration::from_millis(u64::from(value))
+}
+
+#[cfg(test)]
+mod checksum_tests {
+    use super::*;
+
+    #[test]
+    fn checksums_follow_common_settings_and_contents_of_files_and_no_keys() {
+        let directory = tempfile::tempdir().unwrap();
+        let of = |change: &dyn Fn(&mut Config)| {
+            let mut config = Config::default();
+            change(&mut config);
+            checksums(&config)
+        };
+        let file = directory.path().join("guids");
+        std::fs::write(&file, "0x1\n").unwrap();
+        let with_file: [&dyn Fn(&mut Config); 2] = [
+            &|config| config.sa.prefix_routes_file = Some(file.clone()),
+            &|config| config.routing.compute_guid_file = Some(file.clone()),
+        ];
+        let before = with_file.map(of);
+        std::fs::write(&file, "0x2\n").unwrap();
+        for (change, before) in with_file.into_iter().zip(before) {
+            assert_ne!(of(change), before);
+        }
+        let plain = of(&|_| ());
+        assert_ne!(of(&|config| config.sa.validate_joins ^= true), plain);
+        assert_eq!(of(&|config| config.sm.m_key = 7), plain);
+        assert_eq!(of(&|config| config.sm.priority = 7), plain);
+    }
 }
