@@ -17,6 +17,9 @@ const WAITING: f64 = 0.01;
 /// Most ports that are listed for waiting data.
 const MAX_WAITING: usize = 10;
 
+/// Most ports that the server ranks in an answer.
+const MOST_PORTS: u32 = 1000;
+
 /// Convergences among which the slowest is found.
 const CONVERGENCES: u32 = 100;
 
@@ -144,25 +147,30 @@ fn nothing(kind: &'static str, text: String) -> Slow {
 
 /// Ports where data waits longest.
 async fn waiting(session: &Session) -> Result<Vec<Slow>, Failure> {
-    let ports = all_pages(v1::ListPortCountersRequest::default(), async |request| {
-        session.counters().list_port_counters(request).await
-    });
-    let ports = match ports.await {
-        Ok(ports) => ports,
+    let request = v1::GetTopPortsRequest {
+        order: v1::PortOrder::Wait.into(),
+        limit: MOST_PORTS,
+        part: String::new(),
+    };
+    let top = session.counters().get_top_ports(request).await;
+    let top = match top.map_err(Failure::from) {
+        Ok(top) => top.into_inner(),
         // Nothing has been read yet, or the operator reads no counters.
         Err(Failure::Refused(reason)) => return Ok(vec![nothing("wait", reason)]),
         Err(failure) => return Err(failure),
     };
-    let counted = ports
-        .iter()
-        .filter(|port| port.wait_share.is_some())
-        .count();
-    let mut waiting: Vec<(f64, &v1::PortCounters)> = ports
+    let waiting: Vec<(f64, &v1::PortCounters)> = top
+        .ports
         .iter()
         .filter_map(|port| Some((port.wait_share.filter(|&share| share >= WAITING)?, port)))
         .collect();
-    waiting.sort_by(|one, other| other.0.total_cmp(&one.0));
     let more = waiting.len().saturating_sub(MAX_WAITING);
+    // Of the ports beyond the answer nothing is known but that they wait less.
+    let at_least = if waiting.len() == MOST_PORTS as usize {
+        "at least "
+    } else {
+        ""
+    };
     let mut found: Vec<Slow> = waiting
         .iter()
         .take(MAX_WAITING)
@@ -178,7 +186,7 @@ async fn waiting(session: &Session) -> Result<Vec<Slow>, Failure> {
     if more > 0 {
         found.push(nothing(
             "wait",
-            format!("and {more} more ports: `rsmctl counters --sort=-WAIT`"),
+            format!("and {at_least}{more} more ports: `rsmctl top --by wait`"),
         ));
     }
     if found.is_empty() {
@@ -187,7 +195,7 @@ async fn waiting(session: &Session) -> Result<Vec<Slow>, Failure> {
             format!(
                 "data waits less than {:.0} % of the time at each of {}",
                 WAITING * 100.0,
-                count(counted as u64, "port that counts it", "ports that count it")
+                count(top.total, "port that counts it", "ports that count it")
             ),
         ));
     }
