@@ -12,7 +12,8 @@ use rsm_proto::v1::routing_service_client::RoutingServiceClient;
 use rsm_proto::v1::sa_service_client::SaServiceClient;
 use rsm_proto::v1::simulation_service_client::SimulationServiceClient;
 use rsm_proto::v1::watch_service_client::WatchServiceClient;
-use tonic::{Response, Status};
+use tokio::signal::ctrl_c;
+use tonic::{Response, Status, Streaming};
 
 use crate::arguments::Global;
 use crate::failure::Failure;
@@ -104,6 +105,14 @@ impl Session {
 
     pub(crate) fn simulation(&self) -> SimulationServiceClient<Connection> {
         SimulationServiceClient::new(self.channel.clone())
+    }
+}
+
+/// The next message of a stream; `None` when the server ends it or the operator interrupts.
+pub(crate) async fn next_message<M>(stream: &mut Streaming<M>) -> Result<Option<M>, Failure> {
+    tokio::select! {
+        message = stream.message() => Ok(message?),
+        interrupted = ctrl_c() => interrupted.map(|()| None).map_err(Failure::Output),
     }
 }
 

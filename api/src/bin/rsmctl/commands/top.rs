@@ -2,12 +2,11 @@ use std::time::Duration;
 
 use clap::Args;
 use rsm_proto::v1;
-use tokio::signal::ctrl_c;
 
 use super::counters::{errors, rate};
 use crate::completion::of_nodes;
 use crate::failure::Failure;
-use crate::session::Session;
+use crate::session::{Session, next_message};
 use crate::table::Rows;
 use crate::text::{NONE, count, label_parser, port_of};
 use crate::time::timestamp;
@@ -82,14 +81,7 @@ async fn follow(
         .watch_top_ports(request)
         .await?
         .into_inner();
-    loop {
-        let message = tokio::select! {
-            message = stream.message() => message?,
-            interrupted = ctrl_c() => return interrupted.map_err(Failure::Output),
-        };
-        let Some(message) = message else {
-            return Ok(());
-        };
+    while let Some(message) = next_message(&mut stream).await? {
         let top = message.top.unwrap_or_default();
         if session.output.is_json() {
             session.output.takes_limit();
@@ -100,6 +92,7 @@ async fn follow(
             session.output.flush()?;
         }
     }
+    Ok(())
 }
 
 fn show(session: &mut Session, top: v1::GetTopPortsResponse) -> Result<(), Failure> {

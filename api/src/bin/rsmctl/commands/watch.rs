@@ -1,11 +1,10 @@
 use clap::Args;
 use rsm_proto::v1;
 use rsm_proto::v1::watch_response::Message;
-use tokio::signal::ctrl_c;
 
 use super::events;
 use crate::failure::Failure;
-use crate::session::Session;
+use crate::session::{Session, next_message};
 use crate::text::count;
 
 /// Events as they happen, until interrupted
@@ -30,14 +29,7 @@ pub(super) async fn stream(
 ) -> Result<(), Failure> {
     let request = v1::WatchRequest { after_sequence };
     let mut stream = session.watch().watch(request).await?.into_inner();
-    loop {
-        let message = tokio::select! {
-            message = stream.message() => message?,
-            interrupted = ctrl_c() => return interrupted.map_err(Failure::Output),
-        };
-        let Some(response) = message else {
-            return Ok(());
-        };
+    while let Some(response) = next_message(&mut stream).await? {
         match response.message {
             Some(Message::Event(event)) => events::print(&mut session.output, &event)?,
             Some(Message::Lost(lost)) => print_lost(session, lost)?,
@@ -45,6 +37,7 @@ pub(super) async fn stream(
         }
         session.output.flush()?;
     }
+    Ok(())
 }
 
 fn print_lost(session: &mut Session, lost: v1::EventsLost) -> Result<(), Failure> {

@@ -1,12 +1,11 @@
 use std::path::Path;
 
 use rsm_proto::v1;
-use tokio::signal::ctrl_c;
 
 use super::{GpuCommand, check};
 use crate::failure::Failure;
 use crate::output::printable;
-use crate::session::{Session, all_pages};
+use crate::session::{Session, all_pages, next_message};
 use crate::table::Rows;
 use crate::text::count;
 
@@ -99,14 +98,7 @@ const NAMED: usize = 8;
 async fn watch(session: &mut Session) -> Result<(), Failure> {
     let request = v1::WatchGpuHostsRequest {};
     let mut stream = session.gpu().watch_gpu_hosts(request).await?.into_inner();
-    loop {
-        let message = tokio::select! {
-            message = stream.message() => message?,
-            interrupted = ctrl_c() => return interrupted.map_err(Failure::Output),
-        };
-        let Some(message) = message else {
-            return Ok(());
-        };
+    while let Some(message) = next_message(&mut stream).await? {
         if session.output.is_json() {
             session.output.json_line(&message)?;
         } else {
@@ -114,6 +106,7 @@ async fn watch(session: &mut Session) -> Result<(), Failure> {
         }
         session.output.flush()?;
     }
+    Ok(())
 }
 
 /// A message in one line.
