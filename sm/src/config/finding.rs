@@ -39,6 +39,20 @@ pub struct ConfigFinding {
     pub expected: String,
 }
 
+impl ConfigFinding {
+    /// A file that may be missing is missing; `effect` is what holds instead.
+    pub(super) fn no_such_file(file: &Path, effect: &str) -> ConfigFinding {
+        ConfigFinding {
+            file: file.to_owned(),
+            line: 1,
+            column: 1,
+            severity: ConfigSeverity::Note,
+            found: "there is no such file".to_owned(),
+            expected: effect.to_owned(),
+        }
+    }
+}
+
 impl fmt::Display for ConfigFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ConfigFinding {

@@ -25,7 +25,7 @@ use std::path::Path;
 pub use self::model::{Membership, Partition, PartitionGroup, PartitionMembers, Partitions, Rule};
 use self::report::Report;
 use super::PartitionConfig;
-use super::finding::{ConfigFinding, ConfigSeverity, any_error};
+use super::finding::{ConfigFinding, any_error};
 use super::load::{ConfigError, is_missing, read_text};
 
 /// Reads `text`, which `file` holds. The partitions are of use only if no finding is an error.
@@ -62,14 +62,8 @@ pub fn load_partitions(
     };
     let text = match read_text(file) {
         Err(error) if config.file_may_be_missing && is_missing(&error) => {
-            let finding = ConfigFinding {
-                file: file.clone(),
-                line: 1,
-                column: 1,
-                severity: ConfigSeverity::Note,
-                found: "there is no such file".to_owned(),
-                expected: "every port is a full member of the default partition".to_owned(),
-            };
+            let effect = "every port is a full member of the default partition";
+            let finding = ConfigFinding::no_such_file(file, effect);
             return Ok((Partitions::default(), vec![finding]));
         }
         text => text?,

@@ -6,7 +6,7 @@ use rsm_mad::wire::attr::PKey;
 
 use super::report::FINDINGS_MAX;
 use super::*;
-use crate::config::{Config, FileKind, check};
+use crate::config::{Config, ConfigSeverity, FileKind, check};
 
 fn read(text: &str) -> (Partitions, Vec<ConfigFinding>) {
     parse_partitions(Path::new("p.conf"), text, false)

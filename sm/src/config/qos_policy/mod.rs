@@ -89,15 +89,8 @@ pub fn load_qos_policy(
     };
     let text = match read_text(file) {
         Err(error) if config.policy_may_be_missing && is_missing(&error) => {
-            let finding = ConfigFinding {
-                file: file.clone(),
-                line: 1,
-                column: 1,
-                severity: ConfigSeverity::Note,
-                found: "there is no such file".to_owned(),
-                expected: "paths have the service levels of partitions and of the engine"
-                    .to_owned(),
-            };
+            let effect = "paths have the service levels of partitions and of the engine";
+            let finding = ConfigFinding::no_such_file(file, effect);
             return Ok((None, vec![finding]));
         }
         text => text?,
