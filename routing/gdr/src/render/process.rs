@@ -31,19 +31,13 @@ const OTHER_GPU: &str = "\
 esac
 ";
 
-/// The pattern of a GPU: its index, or its UUID as the driver prints it, which may be cut short.
+/// The pattern of a GPU: its index, or its UUID in whole, as inventories have it. UUIDs are names
+/// of plain characters ([`HostInventory::check`](crate::inventory::HostInventory::check)).
 fn pattern(gpu: &Gpu) -> String {
-    let uuid = gpu.uuid.as_deref().filter(|uuid| is_plain(uuid));
-    match uuid {
+    match &gpu.uuid {
         Some(uuid) => format!("{}|{uuid}", gpu.index),
         None => gpu.index.to_string(),
     }
-}
-
-/// Whether a shell takes the text as it is.
-fn is_plain(text: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-    !text.is_empty() && text.bytes().all(plain)
 }
 
 /// UCX's environment for each process of a host, as a shell script to be sourced.
