@@ -6,6 +6,7 @@ use rsm::alias_guids::AliasGuids;
 use rsm::core::{Command, CoreConfig, Event};
 use rsm::health::PortErrors;
 use rsm::plan::groups::{GroupMembers, GroupSet};
+use rsm::plan::policy::Policy;
 use rsm_gdr::hosts::GpuInventory;
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::Time;
@@ -48,6 +49,21 @@ pub struct Settings {
     pub port_events: bool,
     /// The seed of the hardware's faults.
     pub seed: u64,
+}
+
+impl Settings {
+    /// Those of managers with this policy.
+    #[must_use]
+    pub fn of(policy: Policy) -> Settings {
+        let core = CoreConfig {
+            policy: Arc::new(policy),
+            ..CoreConfig::default()
+        };
+        Settings {
+            core,
+            ..Settings::default()
+        }
+    }
 }
 
 impl Default for Settings {

@@ -1,5 +1,5 @@
 //! A site that OpenSM manages changes over to rsm: the files are migrated, OpenSM ends, rsm starts.
-//! What OpenSM set right stays, and rsm sends no Set for it.
+//! Settings of OpenSM that are right stay, and rsm sends no Set for them.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -2,10 +2,8 @@
 //! changes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::core::CoreConfig;
 use rsm::core::found::FOUND_FOR;
 use rsm::plan::groups::GroupSet;
 use rsm::plan::policy::Policy;
@@ -112,13 +110,7 @@ fn without_multicast_routing_joins_write_no_multicast_table() {
         routes_multicast: false,
         ..Policy::default()
     };
-    let settings = Settings {
-        core: CoreConfig {
-            policy: Arc::new(policy),
-            ..CoreConfig::default()
-        },
-        ..Settings::default()
-    };
+    let settings = Settings::of(policy);
     let mut world = World::brought_up("fat-tree:k=4,levels=2", settings);
     let hosts = hosts(&world);
     join(&mut world, MLID, &hosts);

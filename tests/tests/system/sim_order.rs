@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::core::CoreConfig;
 use rsm::plan::order::HostOrder;
 use rsm::plan::policy::Policy;
 use rsm_gdr::generate::{FleetFaults, fleet, recabled};
@@ -114,13 +113,7 @@ fn without_rails_compute_ports_have_no_positions() {
         rails: false,
         ..Policy::default()
     };
-    let settings = Settings {
-        core: CoreConfig {
-            policy: Arc::new(policy),
-            ..CoreConfig::default()
-        },
-        ..Settings::default()
-    };
+    let settings = Settings::of(policy);
     let mut world = world(&netlist(), settings);
     world.settle(LIMIT);
     expect::assert_up(&world);
@@ -140,13 +133,7 @@ fn ports_beside_the_listed_compute_ports_are_for_management_unless_they_have_a_c
         compute_is_listed: true,
         ..Policy::default()
     };
-    let settings = Settings {
-        core: CoreConfig {
-            policy: Arc::new(policy),
-            ..CoreConfig::default()
-        },
-        ..Settings::default()
-    };
+    let settings = Settings::of(policy);
     let mut world = world(&netlist, settings);
     world.settle(LIMIT);
     expect::assert_up(&world);

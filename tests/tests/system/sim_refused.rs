@@ -1,10 +1,8 @@
 //! Refused plans, and root GUIDs that no switch has: the status of the routes in force matches the
 //! present fabric.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::core::CoreConfig;
 use rsm::plan::policy::Policy;
 use rsm::publish::summary::OnceReport;
 use rsm_ids::{Guid, PortNum};
@@ -18,18 +16,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Two spines over four leaves with four hosts each.
 const TREE: &str = "pgft:2;4,4;1,2;1,1";
 
-fn settings(policy: Policy) -> Settings {
-    Settings {
-        core: CoreConfig {
-            policy: Arc::new(policy),
-            ..CoreConfig::default()
-        },
-        ..Settings::default()
-    }
-}
-
 fn with_roots(engine: EngineKind, roots: &[Guid]) -> Settings {
-    settings(Policy {
+    Settings::of(Policy {
         engine,
         root_guids: roots.to_vec(),
         ..Policy::default()
@@ -159,7 +147,7 @@ fn a_refused_plan_shows_which_pairs_are_cut_off_now_until_a_plan_is_made() {
         engine: EngineKind::MinHop,
         ..Policy::default()
     };
-    let mut world = World::generated(TREE, settings(policy));
+    let mut world = World::generated(TREE, Settings::of(policy));
     let [first, second] = spines(&world)[..] else {
         panic!("two spines");
     };
