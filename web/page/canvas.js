@@ -263,12 +263,12 @@ export class Picture {
   /** Links that need a look at any distance: by their state, or the hottest by load or errors. */
   drawBad() {
     const { context, scene } = this;
-    const links = (scene.levels ? scene.hot : scene.bad).slice(0, MOST_LINES);
+    const links = (scene.paintedKinds ? scene.hot : scene.bad).slice(0, MOST_LINES);
     for (const kind of [1, 2, 3, 4]) {
       context.beginPath();
       for (const link of links) {
         const [a, b, , , worst] = scene.link(link);
-        if ((scene.levels ? scene.levels[link] : worst) === kind) this.trace(a, b);
+        if ((scene.paintedKinds ? scene.paintedKinds[link] : worst) === kind) this.trace(a, b);
       }
       context.strokeStyle = this.kindColour(kind);
       context.lineWidth = 1.8;

@@ -225,7 +225,7 @@ export class FabricView {
       kinds[0] += number - bad;
     }
     const hosts = scene.tierCounts.reduce((sum, tier) => sum + tier.hosts, 0);
-    const painted = scene.levels ? PAINTS[shared.paint] : null;
+    const painted = scene.paintedKinds ? PAINTS[shared.paint] : null;
     const links = painted
       ? painted.texts.map((text, level) => h("span", {}, h("i", { class: `k${levelKind(level)}` }), `${count(scene.levelCounts[level])} ${text}`))
       : kinds.map((number, kind) => (number || !kind ? h("span", {}, h("i", { class: `k${kind}` }), `${count(number)} ${kind ? KINDS[kind] : "links between switches"}`) : null));

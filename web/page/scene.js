@@ -86,15 +86,15 @@ export class Scene {
 
   /** Colours links by use or errors, a value for each; without values by their state again. */
   paint(paint, values) {
-    this.levels = null;
+    this.paintedKinds = null;
     this.levelCounts = [0, 0, 0, 0];
     this.hot = [];
     if (!values || values.length !== this.linkCount) return;
     const { from } = PAINTS[paint];
-    this.levels = new Uint8Array(this.linkCount);
+    this.paintedKinds = new Uint8Array(this.linkCount);
     for (let link = 0; link < this.linkCount; link++) {
       const level = from.filter((least) => values[link] >= least).length;
-      this.levels[link] = levelKind(level);
+      this.paintedKinds[link] = levelKind(level);
       this.levelCounts[level]++;
       if (level) this.hot.push(link);
     }

@@ -465,7 +465,7 @@ sections! {
 
     /// When links are unhealthy: limits in errors in an hour, zero for never; and the consequence.
     health: HealthConfig {
-        /// What becomes of unhealthy cables between switches: `off`, findings name them; `suggest`,
+        /// The treatment of unhealthy cables between switches: `off`, findings name them; `suggest`,
         /// also with the command that keeps routes off them; `on`, routes go around them as far as
         /// all ports stay reachable, at most around 10 cables or half a percent of all.
         isolate: Isolate = Isolate::Suggest;

@@ -29,7 +29,7 @@ impl Takeover {
     }
 }
 
-/// What the LID of the master belongs to.
+/// The owner of the LID under which hosts know the master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SmLid {
     /// To the manager where several share a store, else to its port.

@@ -156,7 +156,7 @@ impl Core {
         Finding::new(FindingKind::LinkErrors, subject, Severity::Warning, text)
     }
 
-    /// What routes do about an unhealthy port.
+    /// The consequence for routes of an unhealthy port, in words.
     fn consequence(&self, port: PortKey) -> String {
         if self.peer_switch(port).is_none() {
             return "and a host has no other way".to_owned();

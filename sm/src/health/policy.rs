@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::evidence::Symptom;
 
-/// What becomes of unhealthy cables between switches.
+/// The treatment of unhealthy cables between switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Isolate {
     /// Findings name them.

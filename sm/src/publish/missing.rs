@@ -101,7 +101,7 @@ pub(super) fn shown(
     shown.collect()
 }
 
-/// What the other end of the first cable that is there shows now.
+/// The present state of the other end of the first cable that is there.
 fn seen(fabric: &Fabric, missing: &Missing) -> String {
     let mut far = missing.cables.iter().zip(&missing.peers);
     let far = far.find_map(|(&(_, far), name)| Some((fabric.find_port(far)?, name)));

@@ -36,7 +36,7 @@ const TABLE: &str = "shared-epoch";
 /// Its only row: a number, big-endian.
 const HELD: &[u8] = b"held";
 
-/// What the shared store needs.
+/// The input of the shared store.
 pub(in crate::daemon) struct SharedSetup {
     /// Where etcd is.
     pub(in crate::daemon) options: EtcdOptions,

@@ -43,7 +43,7 @@ pub struct EtcdStore {
     client: Client,
     /// The prefix of the keys, with a slash at its end.
     prefix: String,
-    /// What the keys hold after the last commit, or at the last look.
+    /// The contents of the keys after the last commit, or at the last look.
     pages: Pages,
     /// The rows of `pages`.
     state: Persisted,
