@@ -9,7 +9,7 @@ use rsm_mad::wire::attr::{
 use super::tables::SwitchPush;
 use super::{Cause, FailedSet, PortStep, Push, Task};
 use crate::diff::NotKept;
-use crate::habits::{DeviceKind, PortRole};
+use crate::habits::{DeviceHabit, DeviceKind, PortRole};
 use crate::sweep::inventory::{Inventory, PortKey};
 
 impl Push {
@@ -147,10 +147,13 @@ impl Push {
         self.lid_settled(inventory, key);
         if let (Some(port), Some(before)) = (self.ports.get_mut(&key), before) {
             let asked = port.content(&before, step);
+            let had_settings = port.has_settings(&before);
             let unkept = port.take_answer(&before, info);
             self.reregistered.extend(port.reregistered());
             let reached = port.reached(info, step);
-            let armed_apart = step == PortStep::Arm && reached && port.is_apart();
+            let armed = step == PortStep::Arm && reached;
+            let armed_apart = armed && port.is_apart();
+            let armed_with_settings = armed && had_settings && !armed_apart;
             if port.is_active(info) && step == PortStep::Activate {
                 self.progress.activated += 1;
             }
@@ -159,6 +162,9 @@ impl Push {
             }
             if armed_apart {
                 self.armed_apart(inventory, kind);
+            } else if armed_with_settings {
+                let habit = DeviceHabit::RefusesStateWithSettings;
+                inventory.habits.disprove(kind, habit);
             }
             let read = inventory.doubts.raise(key, unkept, asked, Some(info));
             self.fields_open(not_kept, key, kind, unkept, read);

@@ -54,7 +54,8 @@ impl PortPush {
         self.apart
     }
 
-    fn has_settings(&self, info: &PortInfo) -> bool {
+    /// Whether the next Set carries settings beside a state.
+    pub(super) fn has_settings(&self, info: &PortInfo) -> bool {
         !self.configured && (self.differs(info) || self.change.reregister.is_some())
     }
 
