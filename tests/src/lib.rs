@@ -17,6 +17,7 @@
 //! * [`fuzz`] takes any bytes: records, requests, RMPP.
 //! * [`load`] runs many hosts that query the SA as fast as it answers.
 //! * [`web`] runs rsm with its page, and a browser.
+//! * [`sharing`] runs managers that share a store.
 //! * [`bringup`] holds the assertions the peer tests of rsm share.
 //! * [`peer`] handles missing programs, [`binaries`] finds rsm's own.
 
@@ -38,6 +39,7 @@ pub mod parse;
 pub mod peer;
 pub mod process;
 pub mod served;
+pub mod sharing;
 pub mod sm;
 pub mod tap;
 pub mod virtual_time;

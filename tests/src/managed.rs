@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::ids::Gid;
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ClassPortInfo, ComponentMask};
 use rsm_routing::netlist::NodeKind;
@@ -19,6 +20,12 @@ use crate::process::Running;
 
 /// How long a host waits for an answer before it asks again, while rsm may be down.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
+
+/// No switch of the tests has more ports.
+const PORTS: u8 = 64;
+
+/// The default subnet prefix.
+const PREFIX: u64 = 0xFE80_0000_0000_0000;
 
 /// All masks of one switch, by the attribute's modifier.
 pub type Masks = BTreeMap<u32, [u8; 64]>;
@@ -121,6 +128,126 @@ impl Managed {
             info.expect("it is there").lid()
         });
         lid.expect("it runs")
+    }
+
+    /// The LIDs of all hosts, by their index.
+    ///
+    /// # Panics
+    ///
+    /// When the simulation has ended.
+    #[must_use]
+    pub fn lids(&self) -> Vec<Lid> {
+        (0..self.hosts.len()).map(|place| self.lid(place)).collect()
+    }
+
+    /// MasterSMLID of the host with this index.
+    ///
+    /// # Panics
+    ///
+    /// When the simulation has ended.
+    #[must_use]
+    pub fn master_lid(&self, number: usize) -> Lid {
+        let (node, port) = self.hosts[number];
+        let lid = self.fabric.sim.with(move |sim| {
+            let info = sim.port_info(node, port);
+            info.expect("it is there").master_sm_lid()
+        });
+        lid.expect("it runs")
+    }
+
+    /// MasterSMLID of all hosts, by their index.
+    ///
+    /// # Panics
+    ///
+    /// When the simulation has ended.
+    #[must_use]
+    pub fn master_lids(&self) -> Vec<Lid> {
+        let hosts = self.hosts.clone();
+        let lids = self.fabric.sim.with(move |sim| {
+            let lid = |&(node, port)| {
+                sim.port_info(node, port)
+                    .expect("it is there")
+                    .master_sm_lid()
+            };
+            hosts.iter().map(lid).collect()
+        });
+        lids.expect("it runs")
+    }
+
+    /// The GID of the host with this index.
+    ///
+    /// # Panics
+    ///
+    /// When the simulation has ended.
+    #[must_use]
+    pub fn gid(&self, place: usize) -> Gid {
+        let (node, port) = self.hosts[place];
+        let guid = self.fabric.sim.with(move |sim| {
+            let guid = sim.port_guid(node, port);
+            guid.expect("it is there")
+        });
+        Gid::new(PREFIX, guid.expect("it runs"))
+    }
+
+    /// Sets that took effect since the last call, by the node of their sender.
+    ///
+    /// # Panics
+    ///
+    /// When the simulation has ended.
+    pub fn sets_by_sender(&self) -> BTreeMap<Guid, usize> {
+        let taken = self.fabric.sim.with(|sim| {
+            let journal = sim.take_journal();
+            sim.start_journal(1 << 20);
+            journal
+        });
+        let mut senders = BTreeMap::new();
+        let journal = taken.expect("it runs");
+        for entry in journal.iter().flat_map(|journal| journal.entries()) {
+            if let Some((node, _)) = entry.sender {
+                *senders.entry(node).or_insert(0) += 1;
+            }
+        }
+        senders
+    }
+
+    /// Takes a cable between switches down or up.
+    ///
+    /// # Panics
+    ///
+    /// When it is no cable.
+    pub fn set_link(&self, (node, port): (Guid, PortNum), up: bool) {
+        let set = self.fabric.sim.with(move |sim| match up {
+            true => sim.relink(node, port),
+            false => sim.unlink(node, port),
+        });
+        set.expect("it runs").expect("it is a cable");
+    }
+
+    /// A port of each cable between switches.
+    ///
+    /// # Panics
+    ///
+    /// When the simulation has ended.
+    #[must_use]
+    pub fn cables(&self) -> Vec<(Guid, PortNum)> {
+        let found = self.fabric.sim.with(|sim| {
+            let kinds: BTreeMap<Guid, _> = sim.nodes().collect();
+            let is_switch = |guid: &Guid| kinds.get(guid) == Some(&NodeKind::Switch);
+            let mut cables = Vec::new();
+            for &guid in kinds.keys().filter(|guid| is_switch(guid)) {
+                for number in 1..=PORTS {
+                    let port = PortNum(number);
+                    if let Ok(Some(peer)) = sim.peer(guid, port)
+                        && is_switch(&peer.0)
+                        && guid < peer.0
+                    {
+                        cables.push((guid, port));
+                    }
+                }
+            }
+            cables
+        });
+        found.expect("it runs")
     }
 
     /// The multicast forwarding tables of all switches.

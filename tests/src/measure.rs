@@ -22,6 +22,19 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
+/// The least value that at least `percent` of `values` do not exceed.
+///
+/// # Panics
+///
+/// When there are none.
+#[must_use]
+pub fn percentile(values: &[f64], percent: usize) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted[rank - 1]
+}
+
 /// A duration in milliseconds.
 #[must_use]
 pub fn milliseconds(duration: Duration) -> f64 {
@@ -139,7 +152,15 @@ impl Comparison {
 
 #[cfg(test)]
 mod tests {
-    use super::{Comparison, median};
+    use super::{Comparison, median, percentile};
+
+    #[test]
+    fn a_percentile_is_one_of_the_values() {
+        let values: Vec<f64> = (1..=20).rev().map(f64::from).collect();
+        assert_eq!(percentile(&values, 95).to_bits(), 19.0_f64.to_bits());
+        assert_eq!(percentile(&values, 100).to_bits(), 20.0_f64.to_bits());
+        assert_eq!(percentile(&[7.0], 95).to_bits(), 7.0_f64.to_bits());
+    }
 
     #[test]
     fn the_median_is_the_middle_value() {

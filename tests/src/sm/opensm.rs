@@ -43,6 +43,7 @@ fn with_files(opensm: Invocation) -> Invocation {
 /// A resident OpenSM.
 #[derive(Debug)]
 pub struct OpenSm {
+    command: String,
     process: Running,
     log: PathBuf,
     directory: PathBuf,
@@ -69,34 +70,65 @@ impl OpenSm {
         )
     }
 
+    /// Starts the client `opensm`, and waits until it logs that it entered `state`, such as
+    /// `STANDBY`.
+    ///
+    /// # Errors
+    ///
+    /// As [`OpenSm::start`].
+    pub fn enter(
+        opensm: Invocation,
+        arguments: &[&str],
+        state: &str,
+        limit: Duration,
+    ) -> Result<Self, Error> {
+        let mut opensm = Self::spawn(opensm, arguments)?;
+        let sign = format!("Entering {state} state");
+        let entered = wait_for(limit, || {
+            let entered = opensm.log().contains(&sign);
+            (entered || !opensm.process.is_running()).then_some(entered)
+        });
+        match entered {
+            Some(true) => Ok(opensm),
+            _ => Err(opensm.failed(&format!("not {state}"))),
+        }
+    }
+
     /// As [`OpenSm::start`], with the client `opensm`.
     ///
     /// # Errors
     ///
     /// As [`OpenSm::start`].
     pub fn run(opensm: Invocation, arguments: &[&str], limit: Duration) -> Result<Self, Error> {
-        // `-d 2` flushes every line of the log at once.
-        let invocation = with_files(opensm).args(["-d", "2"]).args(arguments);
-        let directory = invocation.directory().to_owned();
-        let command = invocation.to_string();
-        let mut opensm = Self {
-            process: invocation.spawn()?,
-            log: directory.join("opensm.log"),
-            directory,
-        };
+        let mut opensm = Self::spawn(opensm, arguments)?;
         if opensm.wait_subnet_up(1, limit) {
             return Ok(opensm);
         }
-        let outcome = if opensm.process.is_running() {
-            "subnet not up"
-        } else {
-            "ended"
-        };
-        Err(Error::Failed {
-            command,
-            outcome: outcome.into(),
-            output: opensm.log(),
+        Err(opensm.failed("subnet not up"))
+    }
+
+    fn spawn(opensm: Invocation, arguments: &[&str]) -> Result<Self, Error> {
+        // `-d 2` flushes every line of the log at once.
+        let invocation = with_files(opensm).args(["-d", "2"]).args(arguments);
+        let directory = invocation.directory().to_owned();
+        Ok(Self {
+            command: invocation.to_string(),
+            process: invocation.spawn()?,
+            log: directory.join("opensm.log"),
+            directory,
         })
+    }
+
+    fn failed(&mut self, outcome: &str) -> Error {
+        let outcome = match self.process.is_running() {
+            true => outcome,
+            false => "ended",
+        };
+        Error::Failed {
+            command: self.command.clone(),
+            outcome: outcome.into(),
+            output: self.log(),
+        }
     }
 
     /// Waits until the log has reported `times` times that the subnet is up.

@@ -1,0 +1,321 @@
+//! A master is killed: how long until hosts get answers, and until faults are repaired again.
+//!
+//! `cargo bench -p rsm-tests --bench failover [-- [--spec SPEC] [--rounds N] [--only NAME]]`. Two
+//! managers of a kind run at the first and the last host of a fabric that this process simulates;
+//! those of rsm share an etcd of three members on this machine, those of OpenSM ask for SMInfo
+//! every 100 ms, and give up after three questions. Each round kills the master with SIGKILL and
+//! starts it anew once the other one rests. In every second round a cable between switches breaks
+//! at the same moment.
+//!
+//! `answer_ms` is the time until the SA answers a PathRecord of a host that asks at its port's
+//! MasterSMLID, `repaired_ms` that until no table leads to the broken cable, `sets` those of the
+//! rounds without a broken cable, by the new master until it rests. `lids_moved`, `told_again`
+//! (hosts asked to register again, of the four observed) and `members_lost` count over a round.
+
+mod options;
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::time::Duration;
+
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::sa::{McMemberRecord, PathRecord};
+use rsm_tests::answering::Host;
+use rsm_tests::clock::{Stopwatch, wait_for_every};
+use rsm_tests::managed::Managed;
+use rsm_tests::measure::{Comparison, milliseconds, percentile};
+use rsm_tests::served;
+use rsm_tests::sharing::{Manager, Site, all, gids, register};
+use rsm_tests::sm::OpenSm;
+
+use options::Options;
+
+const DEFAULT_SPEC: &str = "fat-tree:k=24,levels=3";
+const ROUNDS: usize = 50;
+
+/// Longest that a manager may take for anything.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// How often conditions are looked at.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// How long a host waits for an answer before it asks again.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// A manager that sends nothing for so long rests.
+const QUIET: Duration = Duration::from_secs(2);
+
+/// Hosts that register: those after the first two.
+const OBSERVED: std::ops::Range<usize> = 2..6;
+
+/// The least that OpenSM accepts is 10 ms; rsm asks at this pace.
+const OPENSM_KEYS: &str = "sminfo_polling_timeout 100\npolling_retry_number 3\n";
+
+type Failure = Box<dyn std::error::Error>;
+
+enum Resident {
+    Rsm(Manager),
+    OpenSm(OpenSm),
+}
+
+impl Resident {
+    fn kill(self) -> Result<(), Failure> {
+        match self {
+            Resident::Rsm(manager) => manager.process.kill()?,
+            Resident::OpenSm(opensm) => opensm.kill()?,
+        };
+        Ok(())
+    }
+}
+
+/// A fabric for managers of one kind.
+enum Field {
+    Rsm(Site),
+    OpenSm(Managed),
+}
+
+/// Two managers on one fabric.
+struct Pair {
+    // Drop before the fabric.
+    managers: [Option<Resident>; 2],
+    places: [usize; 2],
+    master: usize,
+    started: usize,
+    hosts: Vec<Host>,
+    field: Field,
+}
+
+/// One round.
+struct Failover {
+    answer: Duration,
+    /// `None` in rounds without a broken cable.
+    repaired: Option<Duration>,
+    sets: usize,
+    lids_moved: usize,
+    told_again: usize,
+    members_lost: usize,
+}
+
+fn main() -> Result<(), Failure> {
+    let options = Options::from_arguments(ROUNDS)?;
+    let spec = options.spec(DEFAULT_SPEC);
+    let mut out = std::io::stdout();
+    let mut comparison = Comparison::default();
+    for name in ["rsm", "opensm"] {
+        if !options.takes_part(name) {
+            continue;
+        }
+        let mut pair = Pair::start(name, spec)?;
+        let mut failovers = Vec::new();
+        for round in 0..options.rounds() {
+            let failover = pair.fail(round)?;
+            failover.add_to(&mut comparison, name);
+            failovers.push(failover);
+        }
+        let answers: Vec<f64> = failovers.iter().map(|f| milliseconds(f.answer)).collect();
+        write!(
+            out,
+            "{spec}, {name}: p95 of answer_ms {:.0}",
+            percentile(&answers, 95)
+        )?;
+        let repairs = failovers.iter().filter_map(|failover| failover.repaired);
+        let repairs: Vec<f64> = repairs.map(milliseconds).collect();
+        if !repairs.is_empty() {
+            write!(out, ", of repaired_ms {:.0}", percentile(&repairs, 95))?;
+        }
+        writeln!(out)?;
+    }
+    writeln!(out, "{}", comparison.table())?;
+    writeln!(out, "{}", comparison.json(spec, "rsm"))?;
+    Ok(())
+}
+
+impl Failover {
+    fn add_to(&self, comparison: &mut Comparison, name: &'static str) {
+        let figures = comparison.of(name);
+        figures.add("answer_ms", milliseconds(self.answer));
+        match self.repaired {
+            Some(repaired) => figures.add("repaired_ms", milliseconds(repaired)),
+            None => figures.add("sets", self.sets as f64),
+        }
+        figures.add("lids_moved", self.lids_moved as f64);
+        figures.add("told_again", self.told_again as f64);
+        figures.add("members_lost", self.members_lost as f64);
+    }
+}
+
+impl Field {
+    fn fabric(&self) -> &Managed {
+        match self {
+            Field::Rsm(site) => &site.fabric,
+            Field::OpenSm(fabric) => fabric,
+        }
+    }
+
+    /// Starts a manager at a place, and waits until it is master or stands by.
+    fn manager(&self, place: usize, name: &str, stands_by: bool) -> Result<Resident, Failure> {
+        match self {
+            Field::Rsm(site) => {
+                let manager = site.rsm(place, name, "");
+                manager.wait_state(if stands_by { "standby" } else { "up" });
+                Ok(Resident::Rsm(manager))
+            }
+            Field::OpenSm(fabric) => {
+                let hosted = &fabric.fabric;
+                let socket = hosted.directory().join("fabric.sock");
+                let host = fabric.hosts[place].0.to_string();
+                let opensm = served::client(hosted.directory(), &socket, &host, "opensm")?;
+                let file = opensm.directory().join("opensm.conf");
+                std::fs::write(&file, OPENSM_KEYS)?;
+                let file = file.display().to_string();
+                let arguments = ["-F", file.as_str()];
+                let opensm = match stands_by {
+                    true => OpenSm::enter(opensm, &arguments, "STANDBY", LIMIT)?,
+                    false => OpenSm::run(opensm, &arguments, LIMIT)?,
+                };
+                Ok(Resident::OpenSm(opensm))
+            }
+        }
+    }
+}
+
+impl Pair {
+    fn start(name: &str, spec: &str) -> Result<Pair, Failure> {
+        let field = match name {
+            "rsm" => Field::Rsm(Site::start(spec, 3)),
+            _ => Field::OpenSm(Managed::start(spec)),
+        };
+        let places = [0, field.fabric().hosts.len() - 1];
+        let first = field.manager(places[0], "0", false)?;
+        let second = field.manager(places[1], "1", true)?;
+        let hosts = OBSERVED.map(|place| field.fabric().host(place)).collect();
+        let mut pair = Pair {
+            managers: [Some(first), Some(second)],
+            places,
+            master: 0,
+            started: 2,
+            hosts,
+            field,
+        };
+        pair.wait_answer();
+        register(pair.field.fabric(), &mut pair.hosts);
+        pair.rest()?;
+        Ok(pair)
+    }
+
+    /// Kills the master, measures, and starts it anew as the standby.
+    fn fail(&mut self, round: usize) -> Result<Failover, Failure> {
+        let lids = self.field.fabric().lids();
+        let members = self.members();
+        let told: u32 = self.hosts.iter().map(Host::reregistrations).sum();
+        let cables = self.field.fabric().cables();
+        let cable = cables[round * 31 % cables.len()];
+        let breaks = round % 2 == 1;
+        self.field.fabric().sets_by_sender();
+
+        let watch = Stopwatch::start();
+        let killed = self.managers[self.master].take();
+        killed.ok_or("there is a master")?.kill()?;
+        if breaks {
+            self.field.fabric().set_link(cable, false);
+        }
+        self.wait_answer();
+        let answer = watch.elapsed();
+        let repaired = match breaks {
+            true => Some(self.wait_repaired(cable, &watch)?),
+            false => None,
+        };
+        self.rest()?;
+        let sets = self.field.fabric().sets_by_sender();
+        let managers = self.places;
+        let after = self.field.fabric().lids();
+        let moved = lids.iter().zip(&after).enumerate();
+        let moved = moved.filter(|(place, (old, new))| !managers.contains(place) && old != new);
+        let failover = Failover {
+            answer,
+            repaired,
+            sets: sets.values().sum(),
+            lids_moved: moved.count(),
+            told_again: {
+                let again: u32 = self.hosts.iter().map(Host::reregistrations).sum();
+                (again - told) as usize
+            },
+            members_lost: members.difference(&self.members()).count(),
+        };
+        if breaks {
+            self.field.fabric().set_link(cable, true);
+            self.rest()?;
+        }
+        self.replace_master()?;
+        Ok(failover)
+    }
+
+    /// Starts the killed manager anew. An rsm stands by; of two OpenSM with the same priority the
+    /// one with the lower GUID takes over from the other.
+    fn replace_master(&mut self) -> Result<(), Failure> {
+        let old = self.master;
+        let name = self.started.to_string();
+        self.started += 1;
+        let takes_over = matches!(self.field, Field::OpenSm(_)) && old == 0;
+        let manager = self.field.manager(self.places[old], &name, !takes_over)?;
+        self.managers[old] = Some(manager);
+        if !takes_over {
+            self.master = 1 - old;
+        }
+        self.rest()
+    }
+
+    /// Waits until the first observed host gets a PathRecord.
+    fn wait_answer(&mut self) {
+        let fabric = self.field.fabric();
+        let [from, to] = [OBSERVED.start, OBSERVED.end].map(|place| fabric.lid(place));
+        let mut wanted = PathRecord::default();
+        wanted.set_slid(from).set_dlid(to);
+        let mask = PathRecord::SLID | PathRecord::DLID;
+        let host = &mut self.hosts[0];
+        let answered = wait_for_every(LOOK, LIMIT, || {
+            host.ask_lid(fabric.master_lid(OBSERVED.start));
+            let question = (Method::GET, mask, 0);
+            let answer = host.try_ask(PATIENCE, question, &wanted)?;
+            (answer.status() == Status::OK).then_some(())
+        });
+        assert!(answered.is_some(), "no SA answers");
+    }
+
+    /// Waits until neither end of a cable has entries for it.
+    fn wait_repaired(
+        &self,
+        (node, port): (Guid, PortNum),
+        watch: &Stopwatch,
+    ) -> Result<Duration, Failure> {
+        let sim = &self.field.fabric().fabric.sim;
+        let far = sim.with(move |sim| sim.peer(node, port))??;
+        let ends: BTreeSet<(Guid, PortNum)> =
+            [Some((node, port)), far].into_iter().flatten().collect();
+        let repaired = wait_for_every(LOOK, LIMIT, || {
+            let ends = ends.clone();
+            let leads = sim.with(move |sim| {
+                ends.iter()
+                    .any(|&(node, port)| sim.lft(node).is_ok_and(|lft| lft.contains(&port.0)))
+            });
+            leads.is_ok_and(|leads| !leads).then_some(())
+        });
+        repaired.ok_or("the fault is not repaired")?;
+        Ok(watch.elapsed())
+    }
+
+    fn members(&mut self) -> BTreeSet<Gid> {
+        let lid = self.field.fabric().master_lid(OBSERVED.start);
+        self.hosts[0].ask_lid(lid);
+        gids(&all::<McMemberRecord>(&mut self.hosts[0]))
+    }
+
+    fn rest(&self) -> Result<(), Failure> {
+        match self.field.fabric().fabric.wait_quiet(QUIET, LIMIT)? {
+            true => Ok(()),
+            false => Err("the managers do not come to rest".into()),
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Managers that share a store: rsm processes on one served fabric, with a real etcd.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rsm_ids::{Guid, Lid};
+use rsm_mad::ids::Gid;
+use rsm_mad::wire::attr::{PKey, Trap};
+use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::sa::{
+    ClassPortInfo, ComponentMask, GuidInfoRecord, InformInfo, JoinState, McMemberRecord, Record,
+    ServiceRecord,
+};
+
+use crate::answering::Host;
+use crate::binaries;
+use crate::clock::{Stopwatch, wait_for_every};
+use crate::etcd::Etcd;
+use crate::managed::Managed;
+use crate::process::{Invocation, Running};
+use crate::served;
+
+/// Longest that anything awaited may take.
+const LIMIT: Duration = Duration::from_secs(300);
+/// How often a condition is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+/// rsm's default.
+const SM_KEY: u64 = 1;
+const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
+
+/// A served fabric and an etcd.
+pub struct Site {
+    /// The fabric, in this process.
+    pub fabric: Managed,
+    /// The store.
+    pub etcd: Etcd,
+}
+
+/// An rsm process at a host of the fabric, with a state folder of its own.
+pub struct Manager {
+    /// The process.
+    pub process: Running,
+    server: String,
+    /// Its state folder, with its configuration.
+    pub directory: PathBuf,
+}
+
+impl Site {
+    /// A fabric of `spec`, and an etcd of so many members.
+    ///
+    /// # Panics
+    ///
+    /// When they cannot be started.
+    #[must_use]
+    pub fn start(spec: &str, members: usize) -> Site {
+        Site {
+            fabric: Managed::start(spec),
+            etcd: Etcd::start(members).unwrap(),
+        }
+    }
+
+    /// A configuration with the store, and `more`.
+    #[must_use]
+    pub fn config(&self, more: &str) -> String {
+        let endpoints = self.etcd.endpoints().join(",");
+        format!("[store]\nbackend = \"etcd\"\nendpoints = \"{endpoints}\"\n{more}")
+    }
+
+    /// An rsm at the host with this index, with a new state folder `name`.
+    ///
+    /// # Panics
+    ///
+    /// When its folder cannot be made.
+    #[must_use]
+    pub fn invocation(&self, place: usize, name: &str, more: &str) -> (Invocation, PathBuf) {
+        let directory = self.fabric.fabric.directory().join(name);
+        std::fs::create_dir_all(&directory).unwrap();
+        let config = directory.join("rsm.toml");
+        std::fs::write(&config, self.config(more)).unwrap();
+        let socket = self.fabric.fabric.directory().join("fabric.sock");
+        let host = self.fabric.hosts[place].0.to_string();
+        let at = self.fabric.fabric.directory();
+        let rsm = served::client(at, &socket, &host, binaries::rsm()).unwrap();
+        let rsm = rsm.args(["--listen", "off", "--fabric", "umad", "--config"]);
+        (
+            rsm.arg(config).arg("--state-dir").arg(&directory),
+            directory,
+        )
+    }
+
+    /// Starts an rsm at the host with this index, with state folder `name`.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be started.
+    #[must_use]
+    pub fn rsm(&self, place: usize, name: &str, more: &str) -> Manager {
+        let (rsm, directory) = self.invocation(place, name, more);
+        Manager {
+            process: rsm.spawn().unwrap(),
+            server: format!("unix:{}", directory.join("rsm.sock").display()),
+            directory,
+        }
+    }
+
+    /// Waits until the SA answers `host` through the manager at `place`; returns how long it took.
+    ///
+    /// # Panics
+    ///
+    /// When there is none.
+    pub fn wait_answer(&self, host: &mut Host, place: usize) -> Duration {
+        self.wait_answer_at(host, self.fabric.lid(place))
+    }
+
+    /// As [`Site::wait_answer`], at a LID.
+    ///
+    /// # Panics
+    ///
+    /// When there is none.
+    pub fn wait_answer_at(&self, host: &mut Host, lid: Lid) -> Duration {
+        let watch = Stopwatch::start();
+        let answers = wait_for_every(LOOK, LIMIT, || {
+            host.ask_lid(lid);
+            let question = (Method::GET, ComponentMask::NONE, 0);
+            let patience = Duration::from_millis(100);
+            let answer = host.try_ask(patience, question, &ClassPortInfo::default())?;
+            (answer.status() == Status::OK).then_some(())
+        });
+        assert!(answers.is_some());
+        watch.elapsed()
+    }
+}
+
+impl Manager {
+    /// The answer of rsmctl in JSON; `None` without one.
+    #[must_use]
+    pub fn ask(&self, arguments: &[&str]) -> Option<serde_json::Value> {
+        let rsmctl = Invocation::new(binaries::rsmctl(), &self.directory);
+        let rsmctl = rsmctl.args(["--server", &self.server]).args(arguments);
+        let answer = rsmctl.args(["--format", "json"]).run(LIMIT).ok()?;
+        serde_json::from_str(&answer.success().ok()?.stdout).ok()
+    }
+
+    /// The answer of `rsmctl status`; nothing without one.
+    #[must_use]
+    pub fn status(&self) -> serde_json::Value {
+        self.ask(&["status"]).unwrap_or_default()
+    }
+
+    /// The state that it shows, in small letters.
+    #[must_use]
+    pub fn state(&self) -> String {
+        self.status()["state"]
+            .as_str()
+            .unwrap_or_default()
+            .to_lowercase()
+    }
+
+    /// Waits until its state contains `expected`.
+    ///
+    /// # Panics
+    ///
+    /// When it does not.
+    pub fn wait_state(&self, expected: &str) {
+        let there = wait_for_every(LOOK, LIMIT, || {
+            self.state().contains(expected).then_some(())
+        });
+        let log = self.process.stderr_so_far();
+        assert!(there.is_some(), "{expected}: {}\n{log}", self.status());
+    }
+
+    /// Its findings, as text.
+    #[must_use]
+    pub fn findings(&self) -> String {
+        self.ask(&["findings"]).unwrap_or_default().to_string()
+    }
+
+    /// Waits until it has a finding of this kind, or none.
+    ///
+    /// # Panics
+    ///
+    /// When that does not come.
+    pub fn wait_finding(&self, kind: &str, holds: bool) {
+        let there = wait_for_every(LOOK, LIMIT, || {
+            (self.findings().contains(kind) == holds).then_some(())
+        });
+        let log = self.process.stderr_so_far();
+        assert!(
+            there.is_some(),
+            "{kind} {holds}: {}\n{log}",
+            self.findings()
+        );
+    }
+
+    /// Waits until nothing waits for the shared store.
+    ///
+    /// # Panics
+    ///
+    /// When something still waits.
+    pub fn wait_stored(&self) {
+        let stored = wait_for_every(LOOK, LIMIT, || {
+            let store = &self.status()["shared_store"];
+            let waiting = store["waiting_rows"].as_u64().unwrap_or(0);
+            (store["held"] == true && waiting == 0).then_some(())
+        });
+        assert!(stored.is_some(), "{}", self.status());
+    }
+
+    /// Ends it in order.
+    ///
+    /// # Panics
+    ///
+    /// When it does not end.
+    pub fn stop(self) {
+        self.process.terminate(LIMIT).unwrap().success().unwrap();
+    }
+}
+
+/// All records of a kind that the SA shows to a trusted host.
+///
+/// # Panics
+///
+/// When there is no answer.
+pub fn all<R: Record + Default>(host: &mut Host) -> Vec<R> {
+    let question = (Method::GET_TABLE, ComponentMask::NONE, SM_KEY);
+    let answer = host.try_ask(LIMIT, question, &R::default());
+    answer.expect("there is an answer").records()
+}
+
+/// Registers members of the broadcast group for `hosts`, which are those from index 2 on, and a service, a
+/// subscription and an alias GUID, which it returns.
+///
+/// # Panics
+///
+/// When the SA refuses one.
+pub fn register(fabric: &Managed, hosts: &mut [Host]) -> Guid {
+    let named = McMemberRecord::MGID | McMemberRecord::PORT_GID | McMemberRecord::JOIN_STATE;
+    for (index, host) in hosts.iter_mut().enumerate() {
+        let mut record = McMemberRecord::default();
+        record
+            .set_mgid(BROADCAST)
+            .set_port_gid(fabric.gid(index + 2))
+            .set_p_key(PKey::DEFAULT_FULL)
+            .set_join_state(JoinState::FULL_MEMBER);
+        assert_eq!(host.ask(Method::SET, named, &record).status(), Status::OK);
+    }
+    let mut service = ServiceRecord::default();
+    service.set_service_id(7).set_service_gid(fabric.gid(2));
+    let mask = ServiceRecord::SERVICE_ID | ServiceRecord::SERVICE_GID;
+    let answer = hosts[0].ask(Method::SET, mask, &service);
+    assert_eq!(answer.status(), Status::OK);
+    let mut subscription = InformInfo::default();
+    subscription
+        .set_lid_range_begin(InformInfo::LID_RANGE_ALL)
+        .set_is_generic(1)
+        .set_subscribe(1)
+        .set_notice_type(InformInfo::ALL)
+        .set_trap_number(Trap::GID_IN_SERVICE)
+        .set_vendor_id(InformInfo::ALL_PRODUCERS);
+    let answer = hosts[1].ask(Method::SET, ComponentMask::NONE, &subscription);
+    assert_eq!(answer.status(), Status::OK);
+    let mut record = GuidInfoRecord::default();
+    record.set_lid(fabric.lid(3)).set_block_num(0);
+    let mask = GuidInfoRecord::LID | GuidInfoRecord::BLOCK_NUM;
+    let mask = mask | GuidInfoRecord::guid_component(2).expect("there is an index");
+    let answer: GuidInfoRecord = hosts[1].ask(Method::SET, mask, &record).record();
+    let alias = answer.guid_info().guid(2).expect("there is an index");
+    let held = wait_for_every(LOOK, LIMIT, || {
+        (fabric.guids(3).get(2) == Some(&alias)).then_some(())
+    });
+    assert!(held.is_some(), "{:?}", fabric.guids(3));
+    alias
+}
+
+/// The GIDs of members.
+#[must_use]
+pub fn gids(members: &[McMemberRecord]) -> BTreeSet<Gid> {
+    members.iter().map(|record| record.port_gid()).collect()
+}
