@@ -86,6 +86,9 @@ pub struct Options {
     pub categories: Arc<Categories>,
     /// Numbers of ports that have their own order of spreading; see [`FabricTree`].
     pub numbers: Arc<Numbers>,
+    /// Numbers of ports in the order of the operator's list, by which [`MinHop`], [`UpDn`] and
+    /// [`DnUp`] spread them; for [`FabricTree`] they are among `numbers`.
+    pub listed: Arc<Numbers>,
     /// Whether two switches that carry nothing themselves need a path between their ports 0 as
     /// well; for [`FabricTree`], the others do not distinguish such pairs.
     pub connect_roots: bool,
@@ -422,7 +425,9 @@ pub fn levels_from_hosts(topology: &Topology) -> Vec<u8> {
 /// Every switch, the farthest from the hosts first, equals by GUID: the order that fits most trees.
 pub(crate) fn by_distance_from_hosts(topology: &Topology) -> Vec<SwitchIdx> {
     let levels = levels::from_edges(topology, levels::ANY_HOST);
-    order::Order::new(levels, &[]).highest_first().to_vec()
+    order::Order::new(topology, levels, &[])
+        .highest_first()
+        .to_vec()
 }
 
 /// Every switch, in order of subtrees: leaf switches of one pod are next to each other, and so are

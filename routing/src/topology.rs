@@ -11,14 +11,18 @@ mod builder;
 mod follow;
 mod from_netlist;
 mod origin;
+mod rules;
 mod slow;
 mod view;
 
 pub use builder::{SwitchKey, TopologyBuilder, TopologyError};
 pub use follow::{CableEnd, EndPart, SwitchPart};
 pub use origin::TopologyId;
+pub use rules::SwitchRules;
 pub use slow::SlowCable;
 pub use view::{Component, Group};
+
+use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 
@@ -146,6 +150,7 @@ pub struct Topology {
     components: Vec<Component>,
     component_of: Vec<u32>,
     origin: Origin,
+    rules: Arc<SwitchRules>,
 }
 
 /// The use of a switch's port.

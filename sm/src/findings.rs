@@ -74,6 +74,8 @@ pub enum FindingKind {
     LmcNotApplied,
     /// The engine could not route, or its result was refused.
     RoutingRefused,
+    /// The routes are of another engine than the first of the configuration, which has none.
+    EngineReplaced,
     /// The file of root GUIDs names switches that are not in the fabric.
     RootsAbsent,
     /// Ports that are cabled together cannot reach each other.
@@ -159,6 +161,7 @@ impl FindingKind {
             FindingKind::LidConflict => "lid-conflict",
             FindingKind::LmcNotApplied => "lmc-not-applied",
             FindingKind::RoutingRefused => "routing-refused",
+            FindingKind::EngineReplaced => "engine-replaced",
             FindingKind::RootsAbsent => "roots-absent",
             FindingKind::Unreachable => "unreachable",
             FindingKind::SwitchMissing => "switch-missing",

@@ -8,7 +8,7 @@
 use rayon::prelude::*;
 
 use super::order::Order;
-use super::paths::{Row, TILE, Tile, UNREACHED};
+use super::paths::{Row, TILE, Tile, UNREACHED, nearer};
 use super::slots;
 use crate::topology::{Group, SwitchIdx, Topology};
 
@@ -106,9 +106,10 @@ impl Search<'_> {
                 &tile.down[there.index()]
             };
             let past = &avoided[there.index()];
+            let next = nearer(cost, self.topology.hops(switch, group));
             for column in 0..TILE {
                 // A switch with a way down takes no way up.
-                let is_way = costs[column] == cost - 1 && (own[column] == UNREACHED) == goes_up;
+                let is_way = costs[column] == next && (own[column] == UNREACHED) == goes_up;
                 open[column] |= u8::from(is_way && past[column] == 0);
             }
         }

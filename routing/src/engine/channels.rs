@@ -24,7 +24,8 @@ pub(super) struct Channels {
     /// By channel: its first turn, one for each channel out of `to`.
     first_turn: Vec<u32>,
     turns: usize,
-    /// By channel: how much slower than the fastest it is, in parts of [`RATE_STEPS`].
+    /// By channel: how much slower than the fastest it is, in parts of [`RATE_STEPS`]; 0 where no
+    /// load counts.
     slowness: Vec<u64>,
     /// By switch.
     hosts: Vec<u64>,
@@ -58,8 +59,24 @@ impl Channels {
         let fastest = rates.iter().copied().max().unwrap_or(1);
         let slowness = |rate: u64| (fastest * RATE_STEPS).div_ceil(rate.max(1));
         channels.slowness = rates.into_iter().map(slowness).collect();
+        if !topology.rules().uncounted.is_empty() {
+            channels.leave_out(topology);
+        }
         channels.pair();
         channels
+    }
+
+    /// Lets no load count on channels whose links all are without.
+    fn leave_out(&mut self, topology: &Topology) {
+        let mut slowness = self.slowness.iter_mut();
+        for switch in topology.indices() {
+            for (group, slowness) in topology.groups(switch).zip(&mut slowness) {
+                let mut links = group.links.iter();
+                if !links.any(|link| topology.is_counted(switch, link.port)) {
+                    *slowness = 0;
+                }
+            }
+        }
     }
 
     /// Finds the other direction of each channel, and numbers the turns.

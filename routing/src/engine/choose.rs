@@ -5,7 +5,7 @@ use rsm_ids::Lid;
 
 use super::avoided::Avoided;
 use super::order::Order;
-use super::paths::{NEVER, Row, TILE, Tile, UNREACHED};
+use super::paths::{NEVER, Row, TILE, Tile, UNREACHED, nearer};
 use super::slots;
 use super::spread::{Column, Spread, Target};
 use crate::tables::{Lft, NO_PATH, Tables};
@@ -65,6 +65,8 @@ struct Filler<'a> {
     groups: Vec<Group<'a>>,
     /// By group: whether it leads up.
     up: Vec<bool>,
+    /// By group: how many hops the hop over it counts as.
+    hops: Vec<u8>,
     up_count: usize,
     /// Turns of all ways up.
     up_slots: Vec<u8>,
@@ -126,6 +128,10 @@ impl<'a> Filler<'a> {
             choice,
             switch,
             up_count: up.iter().filter(|&&up| up).count(),
+            hops: groups
+                .iter()
+                .map(|&group| topology.hops(switch, group))
+                .collect(),
             groups,
             up,
             up_slots,
@@ -179,12 +185,18 @@ impl<'a> Filler<'a> {
 
     /// One bit for each group that is a least-cost choice, by column.
     fn keys(&self, tile: &Tile, keys: &mut [Row]) {
-        let (down, up) = self.next_costs(tile);
-        let leads = self.groups.chunks(KEY_BITS).zip(self.up.chunks(KEY_BITS));
-        for ((groups, is_up), key) in leads.zip(keys.iter_mut()) {
+        let (mut down, mut up) = self.next_costs(tile, 1);
+        let mut hops = 1;
+        for (number, key) in keys.iter_mut().enumerate() {
             *key = [0; TILE];
-            for (bit, (group, &is_up)) in groups.iter().zip(is_up).enumerate() {
-                let neighbour = group.neighbour.index();
+            let first = number * KEY_BITS;
+            for group in first..self.groups.len().min(first + KEY_BITS) {
+                if self.hops[group] != hops {
+                    hops = self.hops[group];
+                    (down, up) = self.next_costs(tile, hops);
+                }
+                let (bit, is_up) = (group - first, self.up[group]);
+                let neighbour = self.groups[group].neighbour.index();
                 let (row, next) = if is_up {
                     (&tile.taken[neighbour], &up)
                 } else {
@@ -219,20 +231,19 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// The cost that the next switch must have, by column: on the way down, and on the way up.
-    fn next_costs(&self, tile: &Tile) -> (Row, Row) {
+    /// The cost that the next switch must have over a hop that counts as `hops`, by column: on the
+    /// way down, and on the way up.
+    fn next_costs(&self, tile: &Tile, hops: u8) -> (Row, Row) {
         let (mut down, mut up) = ([NEVER; TILE], [NEVER; TILE]);
         let own = &tile.down[self.switch.index()];
         for (next, &cost) in down.iter_mut().zip(own) {
-            if cost != UNREACHED && cost != 0 {
-                *next = cost - 1;
-            }
+            *next = nearer(cost, hops);
         }
         if self.choice.order.is_some() {
             let taken = &tile.taken[self.switch.index()];
             for column in 0..TILE {
-                if own[column] == UNREACHED && taken[column] != UNREACHED {
-                    up[column] = taken[column] - 1;
+                if own[column] == UNREACHED {
+                    up[column] = nearer(taken[column], hops);
                 }
             }
         }
@@ -264,12 +275,15 @@ impl<'a> Filler<'a> {
     }
 
     fn fill(&mut self, column: &Column, class: &Class) {
-        self.fill_targets(&column.hosts, column.first_host, class);
-        self.fill_targets(&column.others, column.first_other, class);
-        self.fill_targets(column.own.as_slice(), column.first_own, class);
+        let numbers = &column.numbers;
+        self.fill_targets(&column.hosts, column.first_host, numbers, class);
+        self.fill_targets(&column.others, column.first_other, &[], class);
+        self.fill_targets(column.own.as_slice(), column.first_own, &[], class);
     }
 
-    fn fill_targets(&mut self, targets: &[Target], first: u32, class: &Class) {
+    /// Fills the entries of `targets`, which have these `numbers`, or if there are none those from
+    /// `first` on.
+    fn fill_targets(&mut self, targets: &[Target], first: u32, numbers: &[u32], class: &Class) {
         if targets.is_empty() {
             return;
         }
@@ -287,7 +301,11 @@ impl<'a> Filler<'a> {
         let mut quotient = first / self.divider;
         let mut remainder = first % self.divider;
         let mut turn = quotient as usize % class.slots.len();
-        for target in targets {
+        for (place, target) in targets.iter().enumerate() {
+            if let Some(number) = numbers.get(place) {
+                quotient = number / self.divider;
+                turn = quotient as usize % class.slots.len();
+            }
             for offset in 0..target.count {
                 let lid = Lid(target.base + offset);
                 let port = if offset == 0 && !class.faulty {

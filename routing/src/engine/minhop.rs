@@ -37,7 +37,8 @@ impl Engine for MinHop {
             if let Some(switch) = paths::overlong(topology, &tiles) {
                 return Err(prepare::too_long(topology, switch));
             }
-            let spread = Spread::new(topology, &levels::from_edges(topology, levels::ANY_HOST));
+            let levels = levels::from_edges(topology, levels::ANY_HOST);
+            let spread = Spread::new(topology, &levels, &options.listed);
             let choice = Choice {
                 topology,
                 tiles: &tiles,

@@ -14,9 +14,9 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// By level, equals by GUID, except that `lifted` switches lie above all others, in their
-    /// order.
-    pub(super) fn new(levels: Vec<u8>, lifted: &[SwitchIdx]) -> Order {
+    /// By level, equals by GUID or by the [`SwitchRules::ids`](crate::topology::SwitchRules::ids)
+    /// in its place, except that `lifted` switches lie above all others, in their order.
+    pub(super) fn new(topology: &Topology, levels: Vec<u8>, lifted: &[SwitchIdx]) -> Order {
         let mut is_lifted = vec![false; levels.len()];
         for switch in lifted {
             is_lifted[switch.index()] = true;
@@ -25,7 +25,7 @@ impl Order {
             .map(SwitchIdx)
             .filter(|switch| !is_lifted[switch.index()])
             .collect();
-        rest.sort_by_key(|switch| (levels[switch.index()], *switch));
+        rest.sort_by_key(|switch| (levels[switch.index()], topology.order_id(*switch)));
         let highest_first: Vec<SwitchIdx> = lifted.iter().copied().chain(rest).collect();
         Order::listed(highest_first, levels)
     }

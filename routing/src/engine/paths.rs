@@ -35,7 +35,7 @@ pub(super) const NEVER: u8 = MAX_COST + 1;
 pub(super) struct Tile {
     /// The switch of the first column.
     pub(super) first: usize,
-    /// Hops of the shortest path that only goes down; for engines without an order: of the
+    /// Hops, each by its weight, of the shortest path that only goes down; for engines without an order: of the
     /// shortest.
     pub(super) down: Rows,
     /// Hops of the path that is taken: `down` where there is one, else up first. Empty for engines
@@ -123,14 +123,30 @@ fn own_columns(switches: usize, columns: impl Iterator<Item = SwitchIdx>) -> Row
     rows
 }
 
-fn lower(row: &mut Row, by: &Row) {
+/// Lowers the costs in `row` to those over a neighbour with the costs `by`, `hops` away.
+fn lower(row: &mut Row, by: &Row, hops: u8) {
     for (cell, &other) in row.iter_mut().zip(by) {
-        *cell = (*cell).min(one_more(other));
+        *cell = (*cell).min(farther(other, hops));
     }
 }
 
-fn one_more(cost: u8) -> u8 {
-    if cost < MAX_COST { cost + 1 } else { UNREACHED }
+/// A cost from `hops` farther away.
+pub(super) fn farther(cost: u8, hops: u8) -> u8 {
+    if cost <= MAX_COST - hops {
+        cost + hops
+    } else {
+        UNREACHED
+    }
+}
+
+/// The cost that the next switch has where a switch with the cost `own` goes to it over a hop that
+/// counts as `hops`; [`NEVER`] where there is no next switch.
+pub(super) fn nearer(own: u8, hops: u8) -> u8 {
+    if own != UNREACHED && own >= hops {
+        own - hops
+    } else {
+        NEVER
+    }
 }
 
 /// Costs between all switches of a fabric.
@@ -175,16 +191,16 @@ pub(super) fn tile(order: &Order, ways: Ways<'_>, columns: &[SwitchIdx], first: 
     let mut down = own_columns(columns.len(), columns[first..].iter().copied());
     for &switch in order.highest_first().iter().rev() {
         let mut row = down[switch.index()];
-        for below in ways.below(switch) {
-            lower(&mut row, &down[below]);
+        for (below, hops) in ways.below(switch) {
+            lower(&mut row, &down[below], hops);
         }
         down[switch.index()] = row;
     }
     let mut taken = down.clone();
     for &switch in order.highest_first() {
         let mut up = [UNREACHED; TILE];
-        for above in ways.above(switch) {
-            lower(&mut up, &taken[above]);
+        for (above, hops) in ways.above(switch) {
+            lower(&mut up, &taken[above], hops);
         }
         let row = &mut taken[switch.index()];
         for (cell, &up) in row.iter_mut().zip(&up) {
@@ -207,12 +223,12 @@ pub(super) fn row(
     if let Some(own) = own {
         row[own] = 0;
     }
-    for below in ways.below(switch) {
-        lower(&mut row, &tile.down[below]);
+    for (below, hops) in ways.below(switch) {
+        lower(&mut row, &tile.down[below], hops);
     }
     let mut up = [UNREACHED; TILE];
-    for above in ways.above(switch) {
-        lower(&mut up, &tile.taken[above]);
+    for (above, hops) in ways.above(switch) {
+        lower(&mut up, &tile.taken[above], hops);
     }
     for (cell, &down) in up.iter_mut().zip(&row) {
         *cell = if down == UNREACHED { *cell } else { down };
@@ -240,7 +256,7 @@ pub(super) fn mend(
         let switch = order.highest_first()[next];
         let costs = ways
             .below(switch)
-            .map(|below| one_more(tile.down[below][column]));
+            .map(|(below, hops)| farther(tile.down[below][column], hops));
         let least = if switch == own {
             0
         } else {
@@ -250,7 +266,7 @@ pub(super) fn mend(
             tile.down[switch.index()][column] = least;
             others.push(switch);
             changed.insert(next);
-            waiting.extend(ways.above(switch).map(|above| Reverse(place(above))));
+            waiting.extend(ways.above(switch).map(|(above, _)| Reverse(place(above))));
         }
     }
     // And the highest first on the way up.
@@ -260,7 +276,7 @@ pub(super) fn mend(
         let least = if down == UNREACHED {
             let costs = ways
                 .above(switch)
-                .map(|above| one_more(tile.taken[above][column]));
+                .map(|(above, hops)| farther(tile.taken[above][column], hops));
             costs.min().unwrap_or(UNREACHED)
         } else {
             down
@@ -268,7 +284,7 @@ pub(super) fn mend(
         if tile.taken[switch.index()][column] != least {
             tile.taken[switch.index()][column] = least;
             others.push(switch);
-            changed.extend(ways.below(switch).map(place));
+            changed.extend(ways.below(switch).map(|(below, _)| place(below)));
         }
     }
     others
@@ -281,6 +297,8 @@ pub(super) struct Neighbours {
     of: Vec<(u32, u32)>,
     start: Vec<u32>,
     below: Vec<u32>,
+    /// By port group: how many hops the hop over it counts as.
+    hops: Vec<u8>,
 }
 
 impl Neighbours {
@@ -289,8 +307,12 @@ impl Neighbours {
             of: Vec::with_capacity(topology.group_count()),
             start: vec![0],
             below: Vec::with_capacity(topology.switch_count()),
+            hops: Vec::with_capacity(topology.group_count()),
         };
         for switch in topology.indices() {
+            let groups = topology.groups(switch);
+            let hops = groups.map(|group| topology.hops(switch, group));
+            neighbours.hops.extend(hops);
             for above in [true, false] {
                 if !above {
                     neighbours.below.push(neighbours.of.len() as u32);
@@ -305,6 +327,11 @@ impl Neighbours {
             neighbours.start.push(neighbours.of.len() as u32);
         }
         neighbours
+    }
+
+    /// How many hops the hop over a port group counts as.
+    pub(super) fn hops(&self, group: u32) -> u8 {
+        self.hops[group as usize]
     }
 
     /// The neighbours above a switch, each with its port group.
@@ -333,24 +360,28 @@ impl<'a> Ways<'a> {
         }
     }
 
-    fn above(self, switch: SwitchIdx) -> impl Iterator<Item = usize> + 'a {
+    fn above(self, switch: SwitchIdx) -> impl Iterator<Item = (usize, u8)> + 'a {
         self.live(self.neighbours.above(switch))
     }
 
-    fn below(self, switch: SwitchIdx) -> impl Iterator<Item = usize> + 'a {
+    fn below(self, switch: SwitchIdx) -> impl Iterator<Item = (usize, u8)> + 'a {
         self.live(self.neighbours.below(switch))
     }
 
-    fn live(self, neighbours: &'a [(u32, u32)]) -> impl Iterator<Item = usize> + 'a {
+    /// Those of some neighbours that packets can go to, each with the hops that the hop counts as.
+    fn live(self, neighbours: &'a [(u32, u32)]) -> impl Iterator<Item = (usize, u8)> + 'a {
         neighbours
             .iter()
             .filter(move |(_, group)| self.live_groups.contains(*group as usize))
-            .map(|&(neighbour, _)| neighbour as usize)
+            .map(move |&(neighbour, group)| (neighbour as usize, self.neighbours.hops(group)))
     }
 }
 
 /// Costs of shortest paths.
 pub(super) fn shortest(topology: &Topology) -> Vec<Tile> {
+    if !topology.rules().hops.is_empty() {
+        return cheapest(topology);
+    }
     tiles(topology, |first| {
         let mut down = own_columns(topology.switch_count(), topology.indices().skip(first));
         let width = (down.len() - first).min(TILE);
@@ -364,13 +395,58 @@ pub(super) fn shortest(topology: &Topology) -> Vec<Tile> {
             let mut done = 0;
             while let Some(&switch) = queue.get(done) {
                 done += 1;
-                let next = one_more(down[switch.index()][column]);
+                let next = farther(down[switch.index()][column], 1);
                 for group in topology.groups(switch) {
                     let neighbour = group.neighbour.index();
                     if !seen[neighbour] {
                         seen[neighbour] = true;
                         down[neighbour][column] = next;
                         queue.push(group.neighbour);
+                    }
+                }
+            }
+        }
+        Tile {
+            first,
+            down,
+            taken: Rows::default(),
+        }
+    })
+}
+
+/// The same where some hops count as several.
+fn cheapest(topology: &Topology) -> Vec<Tile> {
+    // By switch: its neighbours, each with the hops of the hop from there.
+    let hops_back = |switch: SwitchIdx, neighbour: SwitchIdx| {
+        let mut back = topology.groups(neighbour);
+        let back = back.find(|group| group.neighbour == switch);
+        // Every link has two ends.
+        back.map_or(1, |group| topology.hops(neighbour, group))
+    };
+    let of_switch = |switch: SwitchIdx| {
+        let neighbours = topology.groups(switch).map(|group| group.neighbour);
+        let hops = neighbours.map(|neighbour| (neighbour, hops_back(switch, neighbour)));
+        hops.collect()
+    };
+    let neighbours: Vec<Vec<(SwitchIdx, u8)>> = topology.indices().map(of_switch).collect();
+    tiles(topology, |first| {
+        let mut down = own_columns(topology.switch_count(), topology.indices().skip(first));
+        let width = (down.len() - first).min(TILE);
+        let mut by_cost: Vec<Vec<SwitchIdx>> = vec![Vec::new(); usize::from(MAX_COST) + 1];
+        for column in 0..width {
+            by_cost[0].push(SwitchIdx((first + column) as u32));
+            for cost in 0..=MAX_COST {
+                while let Some(switch) = by_cost[usize::from(cost)].pop() {
+                    if down[switch.index()][column] != cost {
+                        // A cheaper path was found later.
+                        continue;
+                    }
+                    for &(neighbour, hops) in &neighbours[switch.index()] {
+                        let next = farther(cost, hops);
+                        if next < down[neighbour.index()][column] {
+                            down[neighbour.index()][column] = next;
+                            by_cost[usize::from(next)].push(neighbour);
+                        }
                     }
                 }
             }

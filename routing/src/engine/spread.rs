@@ -5,6 +5,7 @@
 //! level higher the same number is first divided by the number of ways below, so that the choices
 //! of two levels do not repeat each other (Gliksberg et al., "Dmodc", arXiv 2211.13101).
 
+use super::fabric_tree::Numbers;
 use crate::topology::{Destination, SwitchIdx, Topology};
 
 /// The LIDs of one destination that are routed apart: `count` from `base` on.
@@ -20,6 +21,8 @@ pub(super) struct Column {
     /// Hosts, numbered from `first_host` on.
     pub(super) hosts: Vec<Target>,
     pub(super) first_host: u32,
+    /// The numbers of the hosts, where they do not follow each other.
+    pub(super) numbers: Vec<u32>,
     /// Aggregation nodes, numbered apart so that the hosts' numbers have no gaps.
     pub(super) others: Vec<Target>,
     pub(super) first_other: u32,
@@ -38,10 +41,15 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// Numbers for a tree in which `levels[s]` is the distance of switch `s` from the top.
-    pub(super) fn new(topology: &Topology, levels: &[u8]) -> Spread {
+    /// Numbers for a tree in which `levels[s]` is the distance of switch `s` from the top. Hosts
+    /// with a number in `listed` have that one, and all others come after the highest of these.
+    pub(super) fn new(topology: &Topology, levels: &[u8], listed: &Numbers) -> Spread {
+        let mut columns = number(topology, levels);
+        if !listed.is_empty() {
+            list(topology, listed, &mut columns);
+        }
         Spread {
-            columns: number(topology, levels),
+            columns,
             dividers: dividers(topology, levels),
         }
     }
@@ -76,6 +84,21 @@ fn number(topology: &Topology, levels: &[u8]) -> Vec<Column> {
         }
     }
     columns
+}
+
+/// Gives hosts the numbers of a list, and all others those after the highest of these, in the order
+/// that they have.
+fn list(topology: &Topology, listed: &Numbers, columns: &mut [Column]) {
+    let highest = listed.values().copied().max().unwrap_or(0);
+    for (switch, column) in topology.indices().zip(columns) {
+        let hosts = topology.destinations_of(switch).iter();
+        let hosts = hosts.filter(|found| found.port.0 != 0 && found.kind.is_host());
+        let numbers = hosts.zip(column.first_host..).map(|(host, own)| {
+            let given = listed.get(&host.guid).copied();
+            given.unwrap_or_else(|| highest.saturating_add(1).saturating_add(own))
+        });
+        column.numbers = numbers.collect();
+    }
 }
 
 fn target(destination: &Destination) -> Target {

@@ -80,7 +80,7 @@ fn route(
         {
             return Err(prepare::too_long(topology, switch));
         }
-        let spread = Spread::new(topology, ranked.order.levels());
+        let spread = Spread::new(topology, ranked.order.levels(), &options.listed);
         let choice = Choice {
             topology,
             tiles: &ranked.costs.tiles,

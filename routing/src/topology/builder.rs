@@ -1,5 +1,7 @@
 //! Building a topology, and refusing one that cannot be.
 
+use std::sync::Arc;
+
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 
 use super::origin::Origin;
@@ -453,6 +455,7 @@ fn assemble(
         components,
         component_of,
         origin: Origin::default(),
+        rules: Arc::default(),
     })
 }
 

@@ -193,6 +193,7 @@ impl Following {
                 components: Vec::new(),
                 component_of: Vec::new(),
                 origin: Origin::default(),
+                rules: before.rules.clone(),
             },
         }
     }

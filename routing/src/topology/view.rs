@@ -116,7 +116,7 @@ impl Topology {
     /// This fabric with the switches, cables and end ports that `earlier` had beside it. Where the
     /// two contradict each other, this fabric wins.
     pub(crate) fn joined_with(&self, earlier: &Topology) -> Topology {
-        TopologyBuilder::joined(self, earlier)
+        TopologyBuilder::joined(self, earlier).with_rules(self.rules.clone())
     }
 
     /// How many cables join two different switches.
@@ -244,6 +244,7 @@ impl Topology {
         let changed = self.indices().filter(lost);
         let changed = changed.map(|switch| self.switch(switch).guid).collect();
         remaining.origin = Origin::after(self, changed);
+        remaining.rules = self.rules.clone();
         remaining
     }
 

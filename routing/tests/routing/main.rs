@@ -22,6 +22,7 @@ mod quality;
 mod random;
 mod real_fabrics;
 mod rebalance;
+mod rules;
 mod site_files;
 mod special;
 mod swapped;

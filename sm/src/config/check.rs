@@ -238,6 +238,12 @@ pub(crate) fn with_files(config: &Config, mut findings: Vec<ConfigFinding>) -> V
             Err(error) => findings.push(unread(storage, &error, "storage_guid_file names it")),
         }
     }
+    for (file, key, read) in super::switch_rules::named(&config.routing) {
+        match read_text(file) {
+            Ok(text) => findings.extend(read(file, &text)),
+            Err(error) => findings.push(unread(file, &error, key)),
+        }
+    }
     if let Some(categories) = &config.routing.categories_file {
         match read_text(categories) {
             Ok(text) => findings.extend(parse_categories(categories, &text).1),

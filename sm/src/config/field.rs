@@ -231,6 +231,26 @@ impl Value for Vec<Guid> {
     }
 }
 
+/// A list of engines separated by commas.
+impl Takes for Vec<EngineKind> {
+    const KIND: Kind = Kind::Form("a string of routing engines, separated by commas");
+}
+
+impl Value for Vec<EngineKind> {
+    fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
+        let words = text(given)?.split(',').map(str::trim);
+        let words = words.filter(|word| !word.is_empty());
+        let engines: Result<Vec<EngineKind>, _> = words.map(str::parse).collect();
+        *self = engines.map_err(|_| InvalidValue)?;
+        Ok(())
+    }
+
+    fn held(&self) -> Option<HeldValue> {
+        let words: Vec<&str> = self.iter().map(|engine| engine.name()).collect();
+        (!words.is_empty()).then(|| HeldValue::Text(words.join(",")))
+    }
+}
+
 impl Takes for String {
     const KIND: Kind = Kind::Text;
 }

@@ -20,6 +20,7 @@ mod sample;
 mod schema;
 mod short;
 mod suggest;
+mod switch_rules;
 mod tables_file;
 #[cfg(test)]
 mod tests;
@@ -54,6 +55,10 @@ pub use schema::{
     SaRulesConfig, SmConfig, StateConfig, StoreConfig, SweepConfig,
 };
 pub use short::KeyOrigins;
+pub use switch_rules::{
+    load_port_order, load_switch_rules, parse_hop_weights, parse_port_order, parse_switch_ids,
+    parse_uncounted_ports,
+};
 pub use tables_file::load_tables;
 pub use vl_tables::{SlToVl, VlWeights};
 pub use words::{Enforcement, SmLid, StoreBackend, Takeover};

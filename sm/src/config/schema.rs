@@ -332,6 +332,10 @@ sections! {
         /// names it.
         engine: EngineKind = EngineKind::default(), opensm "routing_engine" as Engines;
 
+        /// The engines to take, in this order, where the routes of `engine` do not fit the fabric
+        /// or cannot be proved, separated by commas.
+        fallback_engines: Vec<EngineKind> = Vec::new(), example "\"updn,dfsssp\"";
+
         /// The file of the switches at the top, a GUID on each line. Not set: rsm finds these
         /// switches from the cables.
         root_guid_file: Option<PathBuf> = None, example "\"/etc/rsm/roots\"", opensm "root_guid_file" as Path;
@@ -353,6 +357,23 @@ sections! {
         /// line are then for management, unless storage_guid_file, categories_file or the inventory
         /// of a GPU host gives them another category. Not set: they are for computing.
         compute_guid_file: Option<PathBuf> = None, example "\"/etc/rsm/compute\"", opensm "cn_guid_file" as Path;
+
+        /// The file of the order in which routes to ports of hosts are spread, a port GUID on each
+        /// line: those next to each other in the file take different ways. All others come after.
+        port_order_file: Option<PathBuf> = None, example "\"/etc/rsm/port-order\"", opensm "guid_routing_order_file" as Path;
+
+        /// The file of the weights of hops: on each line the GUID of a switch, a port, and how many
+        /// hops the hop out of it counts as, 1 to 40. Parallel cables between two switches count as
+        /// the one with the fewest.
+        hop_weights_file: Option<PathBuf> = None, example "\"/etc/rsm/hop-weights\"", opensm "hop_weights_file" as Path;
+
+        /// The file of the ports whose load does not count when routes are spread: on each line the
+        /// GUID of a switch and a port.
+        uncounted_ports_file: Option<PathBuf> = None, example "\"/etc/rsm/uncounted-ports\"", opensm "port_prof_ignore_file" as Path;
+
+        /// The file of the numbers by which up*/down* orders switches of one level, in the place of
+        /// their GUIDs: on each line the GUID of a switch and a number. Lower ones lie higher.
+        switch_ids_file: Option<PathBuf> = None, example "\"/etc/rsm/switch-ids\"", opensm "ids_guid_file" as Path;
 
         /// Whether fabric-tree spreads routes to hosts with several ports in the order of hosts and
         /// rails, so that rings, trees and shifts meet on no link. Without GPU inventories rsm

@@ -116,6 +116,7 @@ impl Core {
             // The state is the master's to store.
             return;
         }
+        self.health_stored = self.health.last_release();
         self.effects
             .push_back(Effect::Remember(Box::new(SavedCoreState {
                 claims: self.claims.clone(),
@@ -124,6 +125,7 @@ impl Core {
                 alias_guids: Arc::default(),
                 cabling: self.kept_cabling.clone(),
                 avoid: self.avoid_in_force().clone(),
+                health: Arc::new(self.saved_health()),
                 not_kept: self.not_kept.clone(),
                 habits: self.inventory.habits.clone(),
                 generation: self.generation,

@@ -23,6 +23,7 @@ use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 
 use super::event::{Effect, EpochEvent, EpochRequest};
+use super::health::isolate_again;
 use super::inquiry::MastershipDoubt;
 use super::role::{self, ElectionOutcome, Role};
 use super::stage::Stage;
@@ -31,6 +32,7 @@ use crate::alias_guids::AliasGuids;
 use crate::diff::{Looked, LookedMulticast, Reregister};
 use crate::fabric::{Delta, Fabric};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::health::Health;
 use crate::plan::lids::Claim;
 use crate::store::Epoch;
 use crate::sweep::SweepScope;
@@ -393,6 +395,8 @@ impl Core {
         self.not_kept = state.not_kept;
         self.inventory.habits = state.habits;
         self.avoid = state.avoid;
+        self.health = Health::restored(self.config.health, &state.health);
+        isolate_again(&self.health, &state.health, &mut self.avoid);
         self.generation = self.generation.max(state.generation);
         self.reregister = if state.reregister {
             Reregister::everybody()

@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rsm_mad::Time;
 
 use super::Core;
 use super::role::Role;
-use crate::avoid::{Part, Reason};
+use crate::avoid::{Avoid, Part, Reason};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::health::{Isolate, PortErrors};
+use crate::health::{Health, Isolate, PortErrors, SavedHealth};
 use crate::sweep::inventory::PortKey;
 
 /// Unhealthy ports with a finding of their own, the worst ones; one more finding counts the others.
@@ -22,12 +23,49 @@ const LEAST_ISOLATED: usize = 10;
 /// limits that are too low must not take the fabric apart.
 const ISOLATED_ONE_IN: usize = 200;
 
+/// While errors go on, the time at which a port is healthy again moves with each of them; the store
+/// is at most this far behind.
+const STORED_WITHIN: Duration = Duration::from_secs(60);
+
+/// Lets the first routes of a run go around the cables that were isolated before it.
+pub(super) fn isolate_again(health: &Health, saved: &SavedHealth, avoid: &mut Arc<Avoid>) {
+    if health.policy().isolate != Isolate::On {
+        return;
+    }
+    let ill = health
+        .ill()
+        .filter(|(port, ..)| saved.isolated.contains(port));
+    let parts: BTreeMap<Part, String> = ill
+        .map(|(port, text, _)| (Part::Port(port), text.to_owned()))
+        .collect();
+    if !parts.is_empty() {
+        Arc::make_mut(avoid).replace_unhealthy(&parts);
+    }
+}
+
 impl Core {
     /// Takes the ports whose counters are over a limit.
     pub(super) fn on_port_errors(&mut self, errors: Arc<BTreeMap<PortKey, PortErrors>>, now: Time) {
         if self.health.count(errors, now) {
             self.health_changed(now);
+            return;
         }
+        let stored = self.health_stored.map(|at| at + STORED_WITHIN);
+        if self.role == Role::Master && self.health.last_release() > stored {
+            self.remember();
+        }
+    }
+
+    /// The unhealthy ports to be stored.
+    pub(super) fn saved_health(&self) -> SavedHealth {
+        let avoid = self.avoid_in_force();
+        let isolated = avoid
+            .parts()
+            .filter_map(|(part, reason)| match (part, reason) {
+                (Part::Port(port), Reason::Unhealthy(_)) => Some(port),
+                _ => None,
+            });
+        self.health.saved(isolated)
     }
 
     /// Makes ports healthy that have been quiet, and forgets storms of traps that are over.
@@ -51,6 +89,7 @@ impl Core {
         if self.role == Role::Master {
             let parts = self.parts_to_isolate();
             self.isolate(&parts);
+            self.remember();
         }
         self.publish(now);
     }

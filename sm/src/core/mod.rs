@@ -80,7 +80,7 @@ use crate::expected::{Cabling, Expected};
 use crate::fabric::Fabric;
 use crate::findings::Finding;
 use crate::habits::DeviceHabits;
-use crate::health::{Health, SlowLinks};
+use crate::health::{Health, SavedHealth, SlowLinks};
 use crate::plan::groups::GroupSet;
 use crate::plan::lids::Claims;
 use crate::plan::{Plan, RefusedPlan};
@@ -123,6 +123,8 @@ pub struct SavedCoreState {
     pub cabling: Cabling,
     /// Parts that routes go around; the store keeps the drained ones.
     pub avoid: Arc<Avoid>,
+    /// Unhealthy ports.
+    pub health: Arc<SavedHealth>,
     /// Number of the last plan.
     pub generation: u64,
     /// Whether the store lost the registrations of hosts with the SA: hosts must register anew,
@@ -157,6 +159,8 @@ pub struct Core {
     traps: TrapHandler,
     damping: Damping,
     health: Health,
+    /// [`Health::last_release`] as it was last stored.
+    health_stored: Option<Time>,
     slow_links: SlowLinks,
     /// Links that routes avoid; each by one of its ends, or both.
     damped: Arc<BTreeSet<PortKey>>,
@@ -239,6 +243,9 @@ impl Core {
         work.sweep_everything(false, "start");
         let mut inventory = Inventory::default();
         inventory.habits = remembered.habits;
+        let health = Health::restored(config.health, &remembered.health);
+        let mut avoid = remembered.avoid;
+        health::isolate_again(&health, &remembered.health, &mut avoid);
         Core {
             client: Client::new(config.client.clone()),
             inventory,
@@ -264,10 +271,11 @@ impl Core {
             meter: Meter::default(),
             traps: TrapHandler::default(),
             damping: Damping::new(config.damping),
-            health: Health::new(config.health),
+            health_stored: health.last_release(),
+            health,
             slow_links: SlowLinks::default(),
             damped: Arc::default(),
-            avoid: remembered.avoid,
+            avoid,
             drain_trial: None,
             first_sweep: FirstSweep::new(!config.starts_inactive),
             told: Told::default(),

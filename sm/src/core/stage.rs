@@ -128,7 +128,7 @@ impl Core {
         if matches!(next, Next::Everything { .. }) && std::mem::take(&mut self.rewrite_requested) {
             self.distrust_all_tables();
         }
-        self.inventory.reads_sl2vl = self.config.policy.engine.may_need_lanes();
+        self.inventory.reads_sl2vl = self.config.policy.may_need_lanes();
         self.inventory.qos.clone_from(&self.config.policy.qos);
         self.inventory.use_m_key(self.config.policy.ports.m_key);
         self.inventory.use_names(&self.config.names);

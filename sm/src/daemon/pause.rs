@@ -3,6 +3,8 @@
 //! A process that is stopped (SIGSTOP, a debugger, a cgroup freezer) or whose machine is suspended
 //! notices nothing; another subnet manager may have taken the subnet over meanwhile.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -19,15 +21,83 @@ const LONGEST_TURN: Duration = TURN.saturating_add(Duration::from_millis(500));
 /// (three questions, 100 ms apart), and needs some more for the claim.
 const LONGEST_OF_PEERS: Duration = TURN.saturating_add(Duration::from_millis(150));
 
-/// Compares the time passed with the processor time of this thread.
+/// How often the heartbeat shows that the process runs.
+const BEAT: Duration = Duration::from_millis(40);
+
+/// A thread of its own that shows that the process runs while the event loop waits for other
+/// threads of it: a difference over a large fabric is computed by all processors.
+#[derive(Debug, Default)]
+struct Heartbeat {
+    /// The last beat, in nanoseconds.
+    last: AtomicU64,
+    /// The longest time between two beats since the turn began, in nanoseconds.
+    longest: AtomicU64,
+    stopped: AtomicBool,
+}
+
+impl Heartbeat {
+    /// Starts the thread; `None` if it cannot be started.
+    fn start() -> Option<Arc<Heartbeat>> {
+        let heartbeat = Arc::new(Heartbeat::default());
+        heartbeat.beat(read(ClockId::Boottime));
+        heartbeat.longest.store(0, Ordering::SeqCst);
+        let beats = heartbeat.clone();
+        let thread = std::thread::Builder::new().name("heartbeat".to_owned());
+        let thread = thread.spawn(move || {
+            while !beats.stopped.load(Ordering::SeqCst) {
+                std::thread::sleep(BEAT);
+                beats.beat(read(ClockId::Boottime));
+            }
+        });
+        match thread {
+            Ok(_) => Some(heartbeat),
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, "no heartbeat: long computations count as pauses");
+                None
+            }
+        }
+    }
+
+    fn beat(&self, now: Duration) {
+        let now = nanos(now);
+        let before = self.last.fetch_max(now, Ordering::SeqCst);
+        self.longest
+            .fetch_max(now.saturating_sub(before), Ordering::SeqCst);
+    }
+
+    /// The longest time without a beat since the turn began.
+    fn longest(&self, now: Duration) -> Duration {
+        let last = self.last.load(Ordering::SeqCst);
+        let open = nanos(now).saturating_sub(last);
+        Duration::from_nanos(self.longest.load(Ordering::SeqCst).max(open))
+    }
+
+    /// Begins a turn.
+    fn begin(&self, now: Duration) {
+        self.last.fetch_max(nanos(now), Ordering::SeqCst);
+        self.longest.store(0, Ordering::SeqCst);
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Compares the time passed with the processor time of this thread, and with the time for which no
+/// other thread ran either.
 #[derive(Debug)]
 pub(super) struct PauseWatch {
     /// When the turn began, on the clock that runs on while the machine is suspended.
     seen: Duration,
     /// The processor time of this thread at `seen`.
     worked: Duration,
+    /// How long it had waited for a processor at a time in or shortly before this turn, if that is
+    /// known, and that time.
+    waited: (Option<Duration>, Duration),
     /// The longest time between two looks that does not count as a pause.
     longest: Duration,
+    heartbeat: Option<Arc<Heartbeat>>,
 }
 
 impl PauseWatch {
@@ -37,15 +107,16 @@ impl PauseWatch {
             longest: LONGEST_TURN,
             seen: read(ClockId::Boottime),
             worked: read(ClockId::ThreadCPUTime),
+            waited: (waited(), read(ClockId::Boottime)),
+            heartbeat: Heartbeat::start(),
         }
     }
 
     /// The same for a manager that shares its store with others.
     pub(super) fn of_peers() -> PauseWatch {
-        PauseWatch {
-            longest: LONGEST_OF_PEERS,
-            ..PauseWatch::start()
-        }
+        let mut watch = PauseWatch::start();
+        watch.longest = LONGEST_OF_PEERS;
+        watch
     }
 
     /// As [`PauseWatch::look`], at the beginning of a turn of the loop.
@@ -67,8 +138,15 @@ impl PauseWatch {
     }
 
     fn begin(&mut self, now: Duration) {
+        // It is read from a file: not at each of some thousand turns a second.
+        if now.saturating_sub(self.waited.1) > BEAT {
+            self.waited = (waited(), now);
+        }
         self.seen = now;
         self.worked = read(ClockId::ThreadCPUTime);
+        if let Some(heartbeat) = &self.heartbeat {
+            heartbeat.begin(now);
+        }
     }
 
     fn pause_until(&self, now: Duration) -> Option<Duration> {
@@ -76,12 +154,33 @@ impl PauseWatch {
         if passed <= self.longest {
             return None;
         }
-        pause_in(
-            self.longest,
-            passed,
-            read(ClockId::ThreadCPUTime).saturating_sub(self.worked),
-        )
+        let worked = read(ClockId::ThreadCPUTime).saturating_sub(self.worked);
+        let pause = pause_in(self.longest, passed, worked)?;
+        let (Some(heartbeat), Some(before), Some(waited)) =
+            (&self.heartbeat, self.waited.0, waited())
+        else {
+            return Some(pause);
+        };
+        let starved = waited.saturating_sub(before);
+        let stopped = heartbeat.longest(now);
+        (stopped.max(starved) > self.longest).then_some(pause)
     }
+}
+
+impl Drop for PauseWatch {
+    fn drop(&mut self) {
+        if let Some(heartbeat) = &self.heartbeat {
+            heartbeat.stopped.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+/// How long this thread has been ready to run and waited for a processor; `None` where the kernel
+/// does not tell.
+fn waited() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let nanos = text.split_whitespace().nth(1)?.parse().ok()?;
+    Some(Duration::from_nanos(nanos))
 }
 
 /// The pause in a turn of this length, in which the thread worked for `worked`, if it is longer
@@ -113,11 +212,50 @@ mod tests {
         assert!(pause_in(LONGEST_OF_PEERS, ms(300), ms(1)).is_some());
         let mut watch = PauseWatch::start();
         assert_eq!(watch.look(), None);
-        watch.seen = watch.seen.saturating_sub(ms(10_000));
+        // As if the whole process had been stopped.
+        let stop = |watch: &mut PauseWatch| {
+            watch.seen = watch.seen.saturating_sub(ms(10_000));
+            let heartbeat = watch.heartbeat.as_ref().unwrap();
+            heartbeat.longest.store(nanos(ms(10_000)), Ordering::SeqCst);
+        };
+        stop(&mut watch);
         assert!(watch.look().is_some_and(|pause| pause >= ms(9_000)));
         assert_eq!(watch.look(), None);
-        watch.seen = watch.seen.saturating_sub(ms(10_000));
+        stop(&mut watch);
         assert!(watch.turn().is_some());
         assert_eq!(watch.turn(), None);
+    }
+
+    #[test]
+    fn a_wait_for_other_threads_of_the_process_is_no_pause() {
+        let mut watch = PauseWatch::start();
+        // A loaded machine may keep the heartbeat waiting, too.
+        let other = std::thread::spawn(|| std::thread::sleep(Duration::from_millis(1500)));
+        other.join().unwrap();
+        let heartbeat = watch.heartbeat.clone().unwrap();
+        let now = read(ClockId::Boottime);
+        if heartbeat.longest(now) < LONGEST_TURN {
+            assert_eq!(watch.look(), None);
+        }
+        // Without a heartbeat, the same is a pause.
+        watch.heartbeat = None;
+        assert!(watch.look().is_some());
+    }
+
+    #[test]
+    fn a_stop_shows_whichever_thread_runs_first_after_it() {
+        let ms = Duration::from_millis;
+        let second = |seconds| Duration::from_secs(seconds);
+        let heartbeat = Heartbeat::default();
+        heartbeat.beat(second(100));
+        heartbeat.begin(second(100));
+        // The loop looks first.
+        assert_eq!(heartbeat.longest(second(110)), second(10));
+        heartbeat.begin(second(110));
+        heartbeat.beat(second(110) + ms(1));
+        assert_eq!(heartbeat.longest(second(110) + ms(2)), ms(1));
+        // The heartbeat does.
+        heartbeat.beat(second(120));
+        assert_eq!(heartbeat.longest(second(120)), second(10) - ms(1));
     }
 }

@@ -10,7 +10,8 @@ use rsm_routing::engine::{Categories, Category};
 use crate::config::{
     Config, ConfigError, ConfigFinding, ConfigSeverity, HealthConfig, NodeNames, PartitionConfig,
     Partitions, PrefixRoutes, RoutingConfig, SmLid, StoreBackend, load_categories, load_guid_file,
-    load_node_names, load_partitions, load_prefix_routes, load_qos_policy, load_tables,
+    load_node_names, load_partitions, load_port_order, load_prefix_routes, load_qos_policy,
+    load_switch_rules, load_tables,
 };
 use crate::core;
 use crate::core::role::Identity;
@@ -56,6 +57,12 @@ pub(super) fn core_config(
         },
         ports: port_policy(config),
         engine: config.routing.engine,
+        engines: [config.routing.engine]
+            .into_iter()
+            .chain(config.routing.fallback_engines.iter().copied())
+            .collect(),
+        switch_rules: Arc::new(load_switch_rules(&config.routing)?),
+        listed: Arc::new(load_port_order(&config.routing)?),
         root_guids,
         tables,
         engine_options: config.routing.engine_options.clone(),
@@ -150,6 +157,10 @@ fn checksums(config: &Config) -> String {
         ("routing", &routing.categories_file),
         ("routing", &routing.storage_guid_file),
         ("routing", &routing.compute_guid_file),
+        ("routing", &routing.port_order_file),
+        ("routing", &routing.hop_weights_file),
+        ("routing", &routing.uncounted_ports_file),
+        ("routing", &routing.switch_ids_file),
         ("sa", &config.sa.prefix_routes_file),
         ("partitions", &config.partitions.file),
         ("qos", &config.qos.policy_file),

@@ -7,6 +7,7 @@ use rsm_mad::Time;
 
 use super::evidence::{MAX_PORTS, PortErrors, Symptom};
 use super::policy::HealthPolicy;
+use super::saved::{SavedHealth, SavedIllness, checksum};
 
 /// The time over which reports of ports are counted.
 const HOUR: Duration = Duration::from_secs(3600);
@@ -29,8 +30,8 @@ struct Illness {
     /// How far the worst symptom was over its limit when the text was written.
     excess: f64,
     symptoms: u32,
-    /// When the last error was seen.
-    last: Time,
+    /// When it is healthy again, if no error is seen until then.
+    ends: Time,
     /// The errors counted by then.
     total: u64,
     /// How long it must be quiet.
@@ -76,6 +77,57 @@ impl Health {
         Health {
             policy,
             ..Health::default()
+        }
+    }
+
+    /// The ports of an earlier run are as unhealthy as they were, unless other limits are in force
+    /// now. Their errors since count as new.
+    pub fn restored(policy: HealthPolicy, saved: &SavedHealth) -> Health {
+        let mut health = Health::new(policy);
+        if saved.limits != checksum(&policy) {
+            return health;
+        }
+        for (&port, saved) in saved.ill.iter().take(MAX_PORTS) {
+            let illness = Illness {
+                text: saved.text.clone(),
+                excess: saved.excess,
+                symptoms: saved.symptoms,
+                ends: saved.ends,
+                // Counters of this run have totals of their own.
+                total: 0,
+                quiet: saved.quiet,
+            };
+            health.ill.insert(port, illness);
+            let recovery = Recovery {
+                at: saved.ends,
+                total: 0,
+                times: saved.times,
+            };
+            health.recovered.insert(port, recovery);
+        }
+        health
+    }
+
+    /// The unhealthy ports to be stored, with those of them that routes go around.
+    pub fn saved(&self, isolated: impl Iterator<Item = PortKey>) -> SavedHealth {
+        let saved = |(&port, illness): (&PortKey, &Illness)| {
+            let recovery = self.recovered.get(&port);
+            let saved = SavedIllness {
+                text: illness.text.clone(),
+                excess: illness.excess,
+                symptoms: illness.symptoms,
+                times: recovery.map_or(1, |recovery| recovery.times),
+                quiet: illness.quiet,
+                ends: illness.ends,
+            };
+            (port, saved)
+        };
+        SavedHealth {
+            limits: checksum(&self.policy),
+            ill: self.ill.iter().map(saved).collect(),
+            isolated: isolated
+                .filter(|port| self.ill.contains_key(port))
+                .collect(),
         }
     }
 
@@ -146,7 +198,7 @@ impl Health {
     fn fall_ill(&mut self, port: PortKey, total: u64, now: Time) -> bool {
         let (symptoms, excess, text) = self.symptoms(port, now);
         if let Some(illness) = self.ill.get_mut(&port) {
-            illness.last = now;
+            illness.ends = now + illness.quiet;
             illness.total = total.max(illness.total);
             let is_alike = excess < illness.excess * RETOLD_BY;
             if illness.symptoms == symptoms && is_alike {
@@ -162,13 +214,14 @@ impl Health {
         let times = recovery
             .filter(|recovery| now.since(recovery.at) < RELAPSE)
             .map_or(0, |recovery| recovery.times.min(DOUBLINGS));
+        let quiet = self.policy.quiet * (1 << times);
         let illness = Illness {
             text,
             excess,
             symptoms,
-            last: now,
+            ends: now + quiet,
             total,
-            quiet: self.policy.quiet * (1 << times),
+            quiet,
         };
         self.ill.insert(port, illness);
         self.recovered.insert(
@@ -222,7 +275,7 @@ impl Health {
         let before = self.ill.len();
         let recovered = &mut self.recovered;
         self.ill.retain(|&port, illness| {
-            let is_ill = now.since(illness.last) < illness.quiet;
+            let is_ill = now < illness.ends;
             if !is_ill && let Some(recovery) = recovered.get_mut(&port) {
                 (recovery.at, recovery.total) = (now, illness.total);
             }
@@ -236,11 +289,12 @@ impl Health {
 
     /// When [`Health::release`] makes the next port healthy, if it stays quiet.
     pub fn next_release(&self) -> Option<Time> {
-        let ends = self
-            .ill
-            .values()
-            .map(|illness| illness.last + illness.quiet);
-        ends.min()
+        self.ill.values().map(|illness| illness.ends).min()
+    }
+
+    /// The latest of the times at which ports are healthy again.
+    pub fn last_release(&self) -> Option<Time> {
+        self.ill.values().map(|illness| illness.ends).max()
     }
 
     /// The unhealthy ports, each with its illness in words, and how far it is over the limits.
@@ -389,6 +443,37 @@ mod tests {
         health.configure(HealthPolicy { limits, ..policy });
         assert!(!is_ill(&health));
         assert!(!health.count(symbols(200.0, 2), at(1)));
+    }
+
+    #[test]
+    fn illnesses_of_an_earlier_run_count_unless_other_limits_are_in_force() {
+        let mut before = health();
+        assert!(before.count(symbols(500.0, 10), at(0)));
+        assert!(before.release(at(600)));
+        assert!(before.count(symbols(500.0, 11), at(700)));
+        let saved = before.saved([PORT, PortKey::new(Guid(8), PortNum(1))].into_iter());
+        assert_eq!(saved.isolated, [PORT].into());
+        let mut after = Health::restored(*before.policy(), &saved);
+        assert_eq!(after.saved([PORT].into_iter()), saved);
+        assert_eq!(after.next_release(), Some(at(700 + 1200)));
+        // An error of this run, whose counters begin anew.
+        assert!(!after.count(symbols(130.0, 2), at(800)));
+        assert_eq!(after.next_release(), Some(at(800 + 1200)));
+        assert!(after.release(at(2000)));
+        assert!(after.count(symbols(500.0, 3), at(2100)));
+        assert_eq!(after.next_release(), Some(at(2100 + 2400)), "a relapse");
+        for other in [
+            HealthPolicy {
+                limits: Limits([300; Symptom::ALL.len()]),
+                ..*before.policy()
+            },
+            HealthPolicy {
+                quiet: QUIET * 2,
+                ..*before.policy()
+            },
+        ] {
+            assert!(!is_ill(&Health::restored(other, &saved)));
+        }
     }
 
     #[test]

@@ -12,10 +12,12 @@ mod babbling;
 mod evidence;
 mod illness;
 mod policy;
+mod saved;
 mod slow;
 
 pub use self::babbling::Babbling;
 pub use self::evidence::{MAX_PORTS, PortErrors, Symptom, evidence};
 pub use self::illness::Health;
 pub use self::policy::{HealthPolicy, Isolate, Limits};
+pub use self::saved::{SavedHealth, SavedIllness};
 pub use self::slow::SlowLinks;

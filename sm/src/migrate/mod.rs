@@ -202,6 +202,10 @@ impl Migration {
             &mut routing.tables_file,
             &mut routing.storage_guid_file,
             &mut routing.compute_guid_file,
+            &mut routing.port_order_file,
+            &mut routing.hop_weights_file,
+            &mut routing.uncounted_ports_file,
+            &mut routing.switch_ids_file,
             &mut self.config.sa.prefix_routes_file,
         ]
         .into_iter()

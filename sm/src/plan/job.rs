@@ -33,6 +33,14 @@ pub enum JobKind {
     },
 }
 
+impl JobKind {
+    /// Whether the engine computes routes; if not, those of the plan in force stay, or change by
+    /// single entries.
+    pub fn routes_anew(&self) -> bool {
+        matches!(self, JobKind::Full)
+    }
+}
+
 /// Everything that a plan depends on.
 #[derive(Clone, Debug)]
 pub struct PlanJob {

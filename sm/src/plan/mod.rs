@@ -28,7 +28,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid};
-use rsm_routing::engine::{self, AbsentRoots, EngineError, Options, Rebalanced, Routing};
+use rsm_routing::engine::{
+    self, AbsentRoots, EngineError, EngineKind, Options, Rebalanced, Routing,
+};
 use rsm_routing::mcast::{Mft, Orientation};
 use rsm_routing::tables::{BLOCK_LIDS, Lft, Tables};
 use rsm_routing::topology::{Topology, TopologyError};
@@ -163,6 +165,17 @@ pub enum PlanError {
 }
 
 impl PlanError {
+    /// Whether another engine may have a plan.
+    fn is_of_engine(&self) -> bool {
+        match self {
+            PlanError::Engine(_)
+            | PlanError::FewLanes { .. }
+            | PlanError::Stopped(_)
+            | PlanError::Refused(_) => true,
+            PlanError::Topology(_) | PlanError::NoLocalLid | PlanError::CutOff(_) => false,
+        }
+    }
+
     /// As text, with all of its causes.
     pub fn with_causes(&self) -> String {
         let mut text = self.to_string();
@@ -262,11 +275,32 @@ pub fn plan(job: &PlanJob) -> Outcome {
     }
 }
 
-/// Plans without the cables in the job's `damped`, which are those of `avoided`.
+/// Plans without the cables in the job's `damped`, which are those of `avoided`, with the first of
+/// the policy's engines that has routes.
 fn try_plan(job: &PlanJob, avoided: &Arc<Avoided>) -> Result<Outcome, PlanError> {
     if let JobKind::Multicast { routes } = &job.kind {
         return Ok(Outcome::Plan(Arc::new(plan_groups(job, routes))));
     }
+    let first = job.policy.engine;
+    let error = match try_engine(job, avoided, first, None) {
+        Err(error) if error.is_of_engine() && job.kind.routes_anew() => error,
+        outcome => return outcome,
+    };
+    for &engine in job.policy.fallback_engines() {
+        if let Ok(outcome) = try_engine(job, avoided, engine, Some(&error)) {
+            return Ok(outcome);
+        }
+    }
+    Err(error)
+}
+
+/// The same with `engine`; `refused` is why the first engine of the policy has no routes.
+fn try_engine(
+    job: &PlanJob,
+    avoided: &Arc<Avoided>,
+    engine: EngineKind,
+    refused: Option<&PlanError>,
+) -> Result<Outcome, PlanError> {
     let mut whole = Vec::new();
     let policy_before = job.previous.as_ref().map(|plan| &plan.policy);
     let policy_change = PolicyChange::between(policy_before, &job.policy);
@@ -276,7 +310,7 @@ fn try_plan(job: &PlanJob, avoided: &Arc<Avoided>) -> Result<Outcome, PlanError>
     let order = order_of(job, &topology, &mut whole);
     let link_ports = links_of(job, &topology, &mut whole);
     let held = transition::tables(&topology, &job.hardware);
-    let routed = routing_of(job, &topology, &order, &link_ports, &held);
+    let routed = routing_of(job, engine, &topology, &order, &link_ports, &held);
     let routed = routed.map_err(
         |source| match levels::fewest_lanes(job, &topology, &source) {
             Some(limit) => PlanError::FewLanes { limit, source },
@@ -315,6 +349,7 @@ fn try_plan(job: &PlanJob, avoided: &Arc<Avoided>) -> Result<Outcome, PlanError>
     let partitions = partitions_of(job, &policy_change, &mut whole);
     let mut findings = findings_of(job, &lids, &partitions, &topology, &proof.report);
     findings.extend(avoided.findings(&job.fabric));
+    findings.extend(refused.map(|error| replaced(job, engine, error)));
     findings.extend(levels::findings(&job.policy, &routing));
     let mut plan = Plan {
         generation: job.generation,
@@ -414,12 +449,19 @@ enum Routed {
 
 fn routing_of(
     job: &PlanJob,
+    engine: EngineKind,
     topology: &Topology,
     order: &HostOrder,
     link_ports: &LinkPorts,
     held: &Tables,
 ) -> Result<Routed, EngineError> {
-    let previous = job.previous.as_deref();
+    let policy = &job.policy;
+    // Rankings and tables from before other rules do not follow these.
+    let has_other_rules = |plan: &Plan| {
+        plan.policy.switch_rules != policy.switch_rules || plan.policy.listed != policy.listed
+    };
+    let is_anew = job.previous.as_deref().is_some_and(has_other_rules);
+    let previous = job.previous.as_deref().filter(|_| !is_anew);
     let options = Options {
         root_guids: job.policy.root_guids.clone(),
         absent_roots: AbsentRoots::LeaveOut,
@@ -432,6 +474,7 @@ fn routing_of(
         engine_options: job.policy.engine_options.clone(),
         categories: order.categories.clone(),
         numbers: order.numbers.clone(),
+        listed: policy.listed.clone(),
         connect_roots: job.policy.connect_roots,
     };
     if let (&JobKind::Rebalance { max_blocks }, Some(previous)) = (&job.kind, &job.previous) {
@@ -439,8 +482,8 @@ fn routing_of(
         return Ok(rebalanced.map_or_else(|| Routed::AsBefore(previous.clone()), Routed::Relieved));
     }
     let used = job.hardware.iter().any(|held| held.entries.lids() > 0);
-    let held = used.then_some(held);
-    let routing = engine::route(job.policy.engine, topology, &options, held)?;
+    let held = (used && !is_anew).then_some(held);
+    let routing = engine::route(engine, topology, &options, held)?;
     Ok(Routed::Anew(routing))
 }
 
@@ -479,6 +522,19 @@ fn proof_of<'a>(
         whole.push(Whole::new(Step::Proof, why.clone()));
     }
     Ok(proof)
+}
+
+/// The finding about the engine in the place of the first one, which has no routes because of
+/// `error`.
+fn replaced(job: &PlanJob, engine: EngineKind, error: &PlanError) -> Finding {
+    let text = format!(
+        "routes are of {engine}, and not of {}, which stands before it: {}; mend the \
+         cause, or set routing.engine",
+        job.policy.engine,
+        error.with_causes()
+    );
+    let kind = FindingKind::EngineReplaced;
+    Finding::new(kind, Subject::Subnet, Severity::Warning, text)
 }
 
 /// The plan's findings, except those about multicast.
@@ -587,10 +643,22 @@ fn topology_of(
     lids: &LidPlan,
     whole: &mut Vec<Whole>,
 ) -> Result<Arc<Topology>, TopologyError> {
-    let build = || topology::build(&job.fabric, lids, &job.damped);
-    let Some(previous) = &job.previous else {
-        whole.push(Whole::new(Step::Graph, NO_PLAN));
-        return Ok(Arc::new(build()?));
+    let rules = &job.policy.switch_rules;
+    let build = || {
+        let topology = topology::build(&job.fabric, lids, &job.damped)?;
+        Ok::<Topology, TopologyError>(topology.with_rules(rules.clone()))
+    };
+    let previous = job.previous.as_ref().ok_or(NO_PLAN);
+    let previous = previous.and_then(|previous| match previous.policy.switch_rules == *rules {
+        true => Ok(previous),
+        false => Err("rules about switches changed"),
+    });
+    let previous = match previous {
+        Ok(previous) => previous,
+        Err(why) => {
+            whole.push(Whole::new(Step::Graph, why));
+            return Ok(Arc::new(build()?));
+        }
     };
     let sources = topology::TopologySources {
         fabric: &job.fabric,

@@ -29,6 +29,8 @@ pub struct HostOrderSources {
     pub compute_is_listed: bool,
     /// Whether to find rails and order their ports.
     pub rails: bool,
+    /// The operator's order of ports, which goes before that of rails.
+    pub listed: Arc<Numbers>,
 }
 
 impl HostOrderSources {
@@ -38,6 +40,7 @@ impl HostOrderSources {
             said: job.policy.categories.clone(),
             compute_is_listed: job.policy.compute_is_listed,
             rails: job.policy.rails,
+            listed: job.policy.listed.clone(),
         }
     }
 
@@ -47,6 +50,7 @@ impl HostOrderSources {
             && self.said == other.said
             && self.compute_is_listed == other.compute_is_listed
             && self.rails == other.rails
+            && self.listed == other.listed
     }
 }
 
@@ -82,7 +86,9 @@ impl HostOrder {
     pub(super) fn follow(job: &PlanJob, topology: &Topology) -> Result<HostOrder, &'static str> {
         let previous = job.previous.as_ref().ok_or(NO_PLAN)?;
         if !previous.order.sources.are(&HostOrderSources::of(job)) {
-            return Err("GPU inventories, categories or the use of rails changed");
+            return Err(
+                "GPU inventories, categories, the use of rails or the order of ports changed",
+            );
         }
         if !previous.order.has_all(topology, &previous.topology) {
             return Err("a host port is new, or at another switch");
@@ -131,6 +137,9 @@ impl HostOrder {
         if order.sources.rails {
             order.numbers = Arc::new(order.positions.numbers());
         }
+        if !order.sources.listed.is_empty() {
+            order.numbers = Arc::new(order.after_listed());
+        }
         order
     }
 
@@ -163,6 +172,21 @@ impl HostOrder {
             );
             self.categories = Arc::new(found);
         }
+    }
+
+    /// The numbers of the operator's list, with those of the order after them for other ports.
+    fn after_listed(&self) -> Numbers {
+        let listed = &self.sources.listed;
+        let after = listed
+            .values()
+            .copied()
+            .max()
+            .unwrap_or(0)
+            .saturating_add(1);
+        let own = self.numbers.iter();
+        let own = own.map(|(&guid, &number)| (guid, number.saturating_add(after)));
+        own.chain(listed.iter().map(|(&guid, &number)| (guid, number)))
+            .collect()
     }
 
     /// Gives host ports without a category that of management.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_ids::{Guid, Lmc};
-use rsm_routing::engine::{Categories, EngineKind, EngineOptions};
+use rsm_routing::engine::{Categories, EngineKind, EngineOptions, Numbers};
 use rsm_routing::lfts::Dump;
+use rsm_routing::topology::SwitchRules;
 
 use crate::config::{Enforcement, LinkConfig, Partitions, PrefixRoutes, QosPolicy};
 use crate::qos::Qos;
@@ -25,6 +26,13 @@ pub struct Policy {
     pub ports: PortPolicy,
     /// The routing engine.
     pub engine: EngineKind,
+    /// The configured engine and those to take in its place, in this order; of use only while the
+    /// first is [`Policy::engine`].
+    pub engines: Vec<EngineKind>,
+    /// Rules about single switches and ports for engines.
+    pub switch_rules: Arc<SwitchRules>,
+    /// The operator's order of ports of hosts, by port GUID.
+    pub listed: Arc<Numbers>,
     /// GUIDs of the root switches of up*/down*; empty: found from the fabric.
     pub root_guids: Vec<Guid>,
     /// The tables of the engine `file`.
@@ -57,6 +65,20 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// The engines to take in the place of [`Policy::engine`], in this order.
+    pub fn fallback_engines(&self) -> &[EngineKind] {
+        match self.engines.split_first() {
+            Some((first, rest)) if *first == self.engine => rest,
+            _ => &[],
+        }
+    }
+
+    /// Whether routes may need several lanes.
+    pub fn may_need_lanes(&self) -> bool {
+        let mut engines = self.fallback_engines().iter().chain([&self.engine]);
+        engines.any(|engine| engine.may_need_lanes())
+    }
+
     /// The port GUIDs whose partition rules differ from those in `before`; `None` if anything else
     /// differs.
     pub fn changed_members(&self, before: &Policy) -> Option<BTreeSet<Guid>> {
@@ -149,6 +171,9 @@ impl Default for Policy {
             floating_lid: false,
             ports: PortPolicy::default(),
             engine: EngineKind::Auto,
+            engines: Vec::new(),
+            switch_rules: Arc::default(),
+            listed: Arc::default(),
             root_guids: Vec::new(),
             tables: None,
             engine_options: EngineOptions::default(),

@@ -25,7 +25,7 @@ pub(super) struct TopologySources<'a> {
     pub(super) damped: &'a BTreeSet<PortKey>,
 }
 
-/// The switch graph of `fabric` with the LIDs of `lids`.
+/// The switch graph of `fabric` with the LIDs of `lids`, without rules about its switches.
 ///
 /// It leaves out switches that cannot be programmed or have no LID, cables from a switch to itself,
 /// and those in `damped` (by either end).

@@ -271,9 +271,11 @@ fn each_question_of_the_page_is_answered_by_its_command() {
     done.expect("it runs").expect("there is such a port");
     site.master
         .line(&command, &["leaf-02", "SymbolErrorCounter="]);
-    let table = site.master.printed(&command);
+    let table = site.master.printed(&format!("{command} --wide"));
     let first = table.lines().nth(1).unwrap_or_default();
     assert!(first.contains("SymbolErrorCounter="), "{table}");
+    let ends = ["leaf-02", "spine-02"].map(|end| first.contains(end));
+    assert_eq!(ends, [true, true], "{table}");
 
     let command = site.command("Which host is gone, since when, why, where was it?");
     site.unlink("host-014", 1);

@@ -188,6 +188,17 @@ fn the_dashboard_names_only_metrics_that_are_served() {
     assert!(panels.len() > 8);
     let site = Site::start(FABRIC);
     let served = metric_names(&get(site.address(), "/metrics").text());
+    let shown = metric_names(&text);
+    for of_links in [
+        "rsm_traffic_bytes_per_second",
+        "rsm_errors_per_hour",
+        "rsm_error_ports",
+        "rsm_congested_ports",
+        "rsm_avoided_parts",
+        "rsm_counters_behind_seconds",
+    ] {
+        assert!(shown.contains(of_links), "no panel has {of_links}");
+    }
     for panel in panels {
         for target in panel["targets"].as_array().unwrap() {
             let named = metric_names(target["expr"].as_str().unwrap());

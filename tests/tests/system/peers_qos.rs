@@ -4,10 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
+use rsm_ids::PortNum;
+use rsm_routing::generate::generate;
+use rsm_routing::netlist::NodeKind;
+use rsm_sim::Sim;
 use rsm_tests::binaries;
 use rsm_tests::bringup::{LIMIT, PEERS, SMALL};
 use rsm_tests::clock::wait_for_every;
 use rsm_tests::fabrics::ibsim_example;
+use rsm_tests::hosted::Hosted;
 use rsm_tests::ibsim::Ibsim;
 use rsm_tests::parse::iblinkinfo::{self, LinkLine};
 use rsm_tests::peer::{require_peer, require_peers};
@@ -438,4 +443,123 @@ fn a_policy_of_opensm_gives_path_records_the_same_levels() {
     assert!(changed.is_some());
     assert_eq!(findings(&rsm).as_array().map(Vec::len), Some(0));
     rsm.stop().unwrap().success().unwrap();
+}
+
+/// A record of saquery's output: the numbers before its table by their names, and the table's
+/// numbers by the name of their line.
+#[derive(Default)]
+struct TableRecord {
+    numbers: BTreeMap<String, u16>,
+    rows: BTreeMap<String, Vec<u8>>,
+}
+
+/// The records in saquery's output.
+fn table_records(output: &str) -> Vec<TableRecord> {
+    let mut records = Vec::new();
+    for line in output.lines().map(str::trim) {
+        if line.ends_with("dump:") {
+            records.push(TableRecord::default());
+            continue;
+        }
+        let record = records.last_mut();
+        let record: &mut TableRecord = record.expect("a record begins with its name");
+        if let Some((name, numbers)) = line.split_once(':') {
+            let numbers = numbers.split('|').map(str::trim);
+            let numbers = numbers.filter(|number| !number.is_empty());
+            let numbers = numbers.map(|number| number.parse::<u8>().expect("it is a number"));
+            let row = record.rows.entry(name.trim().to_owned()).or_default();
+            row.extend(numbers);
+        } else if let Some((name, number)) = line.split_once('.') {
+            let number = number.trim_matches('.').parse();
+            let number = number.unwrap_or_else(|_| panic!("{line}"));
+            record.numbers.insert(name.to_owned(), number);
+        }
+    }
+    records
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs infiniband-diags")]
+fn records_of_the_sa_are_the_tables_that_devices_hold() {
+    if !require_peer("saquery") {
+        return;
+    }
+    let hosted = Hosted::start(&generate(FABRIC).unwrap()).unwrap();
+    let conf = hosted.directory().join("opensm.conf");
+    std::fs::write(&conf, CASES[1].1).unwrap();
+    let state = hosted.directory().join("state");
+    let arguments = ["--config", conf.to_str().unwrap()];
+    let rsm = hosted.client(binaries::rsm()).unwrap();
+    let _rsm = Rsm::run(rsm, &state, &arguments, LIMIT).unwrap();
+    let told = |record: &str| {
+        let saquery = hosted.client("saquery").unwrap().args([record]);
+        let finished = saquery.run(LIMIT).unwrap().success().unwrap();
+        table_records(&finished.stdout)
+    };
+    let (lanes, weights) = (told("SL2VL"), told("VLAR"));
+    let held = hosted.sim.with(move |sim| held(sim, &lanes, &weights));
+    let (same_lanes, same_weights) = held.unwrap();
+    // 6 switches with 4 links each, from 3 others and port 0; 8 hosts.
+    assert!(same_lanes >= 6 * 4 * 4 + 8, "{same_lanes}");
+    assert!(same_weights >= 2 * (6 * 4 + 8), "{same_weights}");
+}
+
+/// Compares records with the tables in the simulated devices, and returns how many of each kind hold
+/// more than zeros.
+fn held(sim: &mut Sim, lanes: &[TableRecord], weights: &[TableRecord]) -> (usize, usize) {
+    let (mut same_lanes, mut same_weights) = (0, 0);
+    let nodes: Vec<_> = sim.nodes().collect();
+    for (node, kind) in nodes {
+        let is_switch = kind == NodeKind::Switch;
+        let own = PortNum(u8::from(!is_switch));
+        let lid = sim.port_info(node, own).unwrap().lid().0;
+        let ports = if is_switch {
+            1..=sim.num_ports(node).unwrap()
+        } else {
+            1..=1
+        };
+        let linked = |sim: &mut Sim, port| sim.peer(node, PortNum(port)).unwrap().is_some();
+        let up: Vec<u8> = ports.filter(|&port| linked(sim, port)).collect();
+        for &port in &up {
+            let shown = if is_switch { u16::from(port) } else { 0 };
+            let find = |records: &[TableRecord], keys: &[(&str, u16)]| {
+                let is_it = |record: &&TableRecord| {
+                    let end = [("LID", lid)];
+                    let mut keys = keys.iter().chain(&end);
+                    keys.all(|&(name, number)| record.numbers.get(name) == Some(&number))
+                };
+                let found = records.iter().find(is_it);
+                found
+                    .unwrap_or_else(|| panic!("LID {lid} {keys:?}"))
+                    .rows
+                    .clone()
+            };
+            for block in 1..=4u8 {
+                let keys = [("Port", shown), ("Block", u16::from(block))];
+                let rows = find(weights, &keys);
+                let told = rows["VL"]
+                    .iter()
+                    .copied()
+                    .zip(rows["Weight"].iter().copied());
+                let told: Vec<(u8, u8)> = told.filter(|&(_, weight)| weight > 0).collect();
+                let mut held = sim.vl_weights(node, PortNum(port), block).unwrap();
+                held.retain(|&(_, weight)| weight > 0);
+                assert_eq!(told, held, "LID {lid} port {port} block {block}");
+                same_weights += usize::from(!held.is_empty());
+            }
+            let others = up
+                .iter()
+                .copied()
+                .filter(|&input| is_switch && input != port);
+            for input in others.chain([0]) {
+                let keys = [("InPort", u16::from(input)), ("OutPort", shown)];
+                let rows = find(lanes, &keys);
+                let input = PortNum(input);
+                let held = sim.virtual_lanes(node, input, PortNum(port)).unwrap();
+                assert_eq!(rows["VL"], held, "LID {lid} from {input} to port {port}");
+                same_lanes += usize::from(held.iter().any(|&vl| vl > 0));
+            }
+        }
+    }
+    (same_lanes, same_weights)
 }

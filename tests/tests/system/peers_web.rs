@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rsm_tests::clock::wait_for_every;
+use rsm_tests::fabrics::real_topologies;
 use rsm_tests::peer::require_peers;
 use rsm_tests::process::Invocation;
 use rsm_tests::web::{Browser, Colours, Element, PEERS, Site, get, write};
@@ -231,5 +232,85 @@ fn promtool_accepts_the_metrics_of_each_scrape() {
             checked.stdout,
             checked.stderr
         );
+    }
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
+fn a_real_fabric_is_drawn_in_both_colours_and_on_a_narrow_screen() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let mut files = real_topologies().unwrap().into_iter();
+    let selene = files.find(|file| file.ends_with("nvidia-selene-compute.txt"));
+    let Some(selene) = selene else {
+        eprintln!("no ../shared/data/topologies: not drawn");
+        return;
+    };
+    let site = Site::start(selene.to_str().unwrap());
+    for (width, colours) in [
+        (1400, Colours::Light),
+        (1400, Colours::Dark),
+        (420, Colours::Dark),
+    ] {
+        let browser = Browser::start(width, 900, colours);
+        open(&site, &browser, "fabric");
+        browser.wait("a picture", DRAWN);
+        let overflow = browser.run(
+            "return document.documentElement.scrollWidth - document.documentElement.clientWidth",
+        );
+        assert!(
+            overflow.as_i64().is_some_and(|pixels| pixels <= 0),
+            "{width}: {overflow}"
+        );
+        for view in [
+            "findings",
+            "history",
+            "links",
+            "partitions",
+            "what-if",
+            "gpu-hosts",
+        ] {
+            open(&site, &browser, view);
+            browser.wait(view, "return document.querySelector('.page h1') !== null && document.querySelector('.page .error') === null");
+        }
+        assert_no_complaints(&browser);
+    }
+}
+
+/// `RSM_PAGE=127.0.0.1:9316 RSM_PICTURES=folder cargo test --test system -- --ignored pictures_of`
+#[test]
+#[ignore = "draws the page of the rsm at RSM_PAGE, with pictures of its views into RSM_PICTURES"]
+fn pictures_of_a_running_rsm() {
+    let (page, folder) = (std::env::var("RSM_PAGE"), std::env::var("RSM_PICTURES"));
+    let (Ok(page), Ok(folder)) = (page, folder) else {
+        panic!("expected RSM_PAGE and RSM_PICTURES");
+    };
+    let folder = std::path::PathBuf::from(folder);
+    for (name, width, height, colours) in [
+        ("light", 1400, 900, Colours::Light),
+        ("dark", 1400, 900, Colours::Dark),
+        ("narrow", 420, 900, Colours::Light),
+    ] {
+        let browser = Browser::start(width, height, colours);
+        browser.open(&format!("http://{page}/#/fabric"));
+        let time = browser.wait("a picture", DRAWN);
+        println!("{name}: first picture after {time} ms of the page's time");
+        std::thread::sleep(Duration::from_secs(2));
+        browser.screenshot(&folder.join(format!("{name}-fabric.png")));
+        for view in [
+            "findings",
+            "history",
+            "links",
+            "partitions",
+            "what-if",
+            "gpu-hosts",
+            "path",
+        ] {
+            browser.open(&format!("http://{page}/#/{view}"));
+            browser.wait(view, "return document.querySelector('.page h1') !== null");
+            std::thread::sleep(Duration::from_secs(1));
+            browser.screenshot(&folder.join(format!("{name}-{view}.png")));
+        }
     }
 }

@@ -8,7 +8,7 @@ use rsm::health::{Isolate, PortErrors, Symptom};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::Trap;
 use rsm_routing::netlist::{LinkSpeed, LinkWidth, NodeKind};
-use rsm_tests::virtual_time::{Settings, World, expect};
+use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -221,4 +221,39 @@ fn link_below_the_width_and_speed_of_both_ends_is_named() {
     world.settle(LIMIT);
     let slow = codes(&world);
     assert_eq!(slow, ["link-slow", "link-slow"], "{}", texts(&world));
+}
+
+#[test]
+fn isolation_outlives_a_restart_and_ends_when_it_would_have_without() {
+    let mut world = World::brought_up(TREE, settings(Isolate::On));
+    let cable = cables(&world)[0];
+    let before = lids_over(&world, cable);
+    world.port_errors(symbol_errors(&[cable], 500.0, 1));
+    world.settle(LIMIT);
+    assert_eq!(lids_over(&world, cable), 0);
+    // An error after half an hour: it is to be quiet for an hour from then on.
+    world.run_for(Duration::from_secs(1800));
+    world.port_errors(symbol_errors(&[cable], 500.0, 2));
+    world.run_for(Duration::from_secs(600));
+    world.kill(0);
+    world.run_for(Duration::from_secs(60));
+    world.start(0, Memory::Kept);
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    assert_eq!(lids_over(&world, cable), 0, "the first routes go around it");
+    assert_eq!(codes(&world), ["link-errors"]);
+    assert!(texts(&world).contains("500 symbol errors in an hour"));
+    world.run_for(Duration::from_secs(2700));
+    assert_eq!(lids_over(&world, cable), 0);
+    world.run_for(Duration::from_secs(300));
+    world.settle(LIMIT);
+    assert_eq!(lids_over(&world, cable), before);
+    expect::assert_no_findings(&world);
+    // A relapse after the restart takes twice as long.
+    world.port_errors(symbol_errors(&[cable], 500.0, 3));
+    world.run_for(Duration::from_secs(7100));
+    assert_eq!(lids_over(&world, cable), 0);
+    world.run_for(Duration::from_secs(200));
+    world.settle(LIMIT);
+    assert_eq!(lids_over(&world, cable), before);
 }

@@ -186,3 +186,58 @@ fn a_refused_plan_shows_which_pairs_are_cut_off_now_until_a_plan_is_made() {
     assert!(snapshot.refused_plan.is_none());
     assert!(OnceReport::of(snapshot).is_complete());
 }
+
+#[test]
+fn the_next_engine_of_the_list_routes_while_the_first_cannot_be_proved() {
+    let settings = Settings::of(Policy {
+        engine: EngineKind::MinHop,
+        engines: vec![EngineKind::MinHop, EngineKind::Dor, EngineKind::UpDn],
+        ..Policy::default()
+    });
+    let mut world = World::generated("ring:6", settings);
+    let mut switches = world.sim.nodes().filter(|node| node.1 == NodeKind::Switch);
+    let switch = switches.next().expect("it has switches").0;
+    drop(switches);
+    let is_switch = |world: &World, guid: Guid| {
+        let mut nodes = world.sim.nodes();
+        nodes.any(|(other, kind)| other == guid && kind == NodeKind::Switch)
+    };
+    let cable = (1..=world.sim.num_ports(switch).expect("it is there")).find(|&port| {
+        let peer = world.sim.peer(switch, PortNum(port));
+        let peer = peer.expect("it is there");
+        peer.is_some_and(|(peer, _)| is_switch(&world, peer))
+    });
+    let cable = PortNum(cable.expect("it is cabled"));
+    let engine = |world: &World| {
+        let plan = world.manager().core().plan().expect("it is up");
+        plan.routing.engine
+    };
+    let replaced = |world: &World| {
+        let snapshot = world.manager().snapshot().expect("it is up");
+        let found = snapshot.findings.iter();
+        let mut found = found.filter(|finding| finding.kind.code() == "engine-replaced");
+        found.next().map(|finding| finding.text.clone())
+    };
+    // A line has no cycle of links: shortest paths are safe.
+    world.sim.unlink(switch, cable).expect("it is cabled");
+    world.settle(LIMIT);
+    assert_eq!((engine(&world), replaced(&world)), ("minhop", None));
+    for _ in 0..2 {
+        world.sim.relink(switch, cable).expect("it was cabled");
+        world.run_for(LIMIT);
+        world.settle(LIMIT);
+        expect::assert_up(&world);
+        assert_eq!(engine(&world), "updn");
+        let text = replaced(&world).expect("it is named");
+        assert!(
+            text.starts_with("routes are of updn, and not of minhop"),
+            "{text}"
+        );
+        assert!(text.contains("credit loop"), "{text}");
+        assert_findings(&world, &[]);
+        world.sim.unlink(switch, cable).expect("it is cabled");
+        world.run_for(LIMIT);
+        world.settle(LIMIT);
+        assert_eq!((engine(&world), replaced(&world)), ("minhop", None));
+    }
+}

@@ -62,7 +62,9 @@ impl Links<'_> {
                 .map(|(own, against)| (self.load[own.0] + flow) * u64::from(against.1.weight));
             one.cmp(&other)
         })?;
-        self.load[least] += flow;
+        if self.topology.is_counted(switch, link.port) {
+            self.load[least] += flow;
+        }
         (links.len() > 1).then_some(link.port)
     }
 }

@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use rsm_ids::Guid;
 
 use super::super::order::Order;
-use super::super::paths::{MAX_COST, Neighbours, TILE, Tile, UNREACHED};
+use super::super::paths::{Neighbours, TILE, Tile, UNREACHED, farther, nearer};
 use super::apex::{self, Apexes};
 use super::live::Live;
 use super::numbering::Numbering;
@@ -375,9 +375,10 @@ impl Inputs<'_> {
         for &switch in &lacking {
             is_lacking.insert(switch.index());
             let ways = up.ways(self.live, switch);
-            let least = ways.map(|(above, _)| costs[above.index()]).min();
-            if let Some(least) = least.filter(|&least| least < MAX_COST) {
-                costs[switch.index()] = least + 1;
+            let hops = |group| up.neighbours.hops(group);
+            let over = ways.map(|(above, group)| farther(costs[above.index()], hops(group)));
+            if let Some(least) = over.min() {
+                costs[switch.index()] = least;
             }
         }
         let is_spread = self.known.hosts(to) > 0;
@@ -389,7 +390,9 @@ impl Inputs<'_> {
             if own == UNREACHED {
                 return None;
             }
-            let leads_on = |&(above, _): &(SwitchIdx, u32)| costs[above.index()] == own - 1;
+            let leads_on = |&(above, group): &(SwitchIdx, u32)| {
+                costs[above.index()] == nearer(own, up.neighbours.hops(group))
+            };
             let mut ways: Vec<(SwitchIdx, u32)> =
                 up.ways(self.live, switch).filter(leads_on).collect();
             if !is_spread {

@@ -20,7 +20,7 @@ use self::column::{Costs, InTile};
 use self::keys::{Keys, nonzero};
 pub(super) use self::ways::up_turns;
 use self::ways::{Way, When, fill_turns, turns_among};
-use super::super::paths::{TILE, Tile, UNREACHED};
+use super::super::paths::{TILE, Tile, UNREACHED, nearer};
 use super::Plan;
 use super::turns::{detours, turn};
 use crate::tables::{Lft, NO_PATH};
@@ -70,6 +70,7 @@ impl<'a> Filler<'a> {
                 Way {
                     neighbour: group.neighbour.index(),
                     links: group.links,
+                    hops: known.hops(switch, group),
                     is_above: plan.order.is_above(group.neighbour, switch),
                     is_usually_above: plan.usual_order.is_above(group.neighbour, switch),
                     is_up: level(group.neighbour) < level(switch),
@@ -312,9 +313,9 @@ impl<'a> Filler<'a> {
             let (is_there, is_above) = way.stands(when);
             is_there
                 && if is_above {
-                    !goes_down && costs.taken(way.neighbour) == taken - 1
+                    !goes_down && costs.taken(way.neighbour) == nearer(taken, way.hops)
                 } else {
-                    goes_down && costs.down(way.neighbour) == down - 1
+                    goes_down && costs.down(way.neighbour) == nearer(down, way.hops)
                 }
         };
         (0..self.ways.len())

@@ -222,7 +222,7 @@ fn candidates(topology: &Topology, roots: &[SwitchIdx], unreached: Unreached) ->
             found.extend(candidates_of(topology, levels, made, unreached));
         }
     }
-    let by_hosts = Order::new(levels::from_edges(topology, ANY_HOST), &[]);
+    let by_hosts = Order::new(topology, levels::from_edges(topology, ANY_HOST), &[]);
     let leaves = topology.components().iter();
     let leaves = leaves.map(|part| best_leaf(topology, &by_hosts, &part.switches));
     let tops = [
@@ -230,7 +230,7 @@ fn candidates(topology: &Topology, roots: &[SwitchIdx], unreached: Unreached) ->
         (leaves.collect(), "at the edge"),
     ];
     for (tops, which) in tops {
-        let by_distance = Order::new(levels::from_roots(topology, &tops), &[]);
+        let by_distance = Order::new(topology, levels::from_roots(topology, &tops), &[]);
         found.push(Candidate {
             // The levels, which spread the traffic, come from the hosts, with any switch on top.
             order: Order::listed(
@@ -252,7 +252,7 @@ fn candidates_of(
     made: String,
     unreached: Unreached,
 ) -> Vec<Candidate> {
-    let plain = Order::new(levels, &[]);
+    let plain = Order::new(topology, levels, &[]);
     let mending = unreached.mending(topology, &plain);
     if mending.is_some() {
         return vec![Candidate {

@@ -32,7 +32,10 @@ pub(super) fn with_connected_roots(topology: &Topology, order: &Order) -> Option
             });
         }
     }
-    (!lifted.is_empty()).then(|| (Order::new(order.levels().to_vec(), &lifted), lifted.len()))
+    (!lifted.is_empty()).then(|| {
+        let order = Order::new(topology, order.levels().to_vec(), &lifted);
+        (order, lifted.len())
+    })
 }
 
 /// The lowest switch that most neighbours lie above: of equals, the one with fewest hosts.

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::super::fabric_tree::Apexes;
-use super::super::paths::{Costs, Neighbours, TILE, Tile, UNREACHED};
+use super::super::paths::{Costs, Neighbours, TILE, Tile, UNREACHED, nearer};
 use super::super::slots;
 use crate::topology::{EndpointKind, SwitchIdx, Topology};
 
@@ -445,8 +445,10 @@ impl<'a> Flows<'a> {
         } else {
             (neighbours.above(switch), &self.taken)
         };
-        let next = self.taken[switch.index()] - 1;
-        let leads_on = |&&(neighbour, _): &&(u32, u32)| costs[neighbour as usize] == next;
+        let own = self.taken[switch.index()];
+        let leads_on = |&&(neighbour, group): &&(u32, u32)| {
+            costs[neighbour as usize] == nearer(own, neighbours.hops(group))
+        };
         self.choices.clear();
         self.choices.extend(all.iter().filter(leads_on));
         let fastest_of = |&(_, group): &(u32, u32)| fastest[group as usize];

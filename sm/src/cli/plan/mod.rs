@@ -29,7 +29,9 @@ use rsm_routing::verify::{Report, verify_on_lanes};
 use super::Format;
 use super::gpu::{self, Summary};
 use super::output::{print, print_json, show_warnings};
-use crate::config::{load_categories, load_guid_file};
+use crate::config::{
+    RoutingConfig, load_categories, load_guid_file, load_port_order, load_switch_rules,
+};
 use crate::fabric::Fabric;
 use crate::offline;
 use crate::plan::lids::{self, Claims, LidPlan};
@@ -88,6 +90,18 @@ pub(super) struct PlanArgs {
     /// management
     #[arg(long, value_name = "FILE")]
     categories: Option<PathBuf>,
+    /// The file of the order in which routes to ports of hosts are spread, a port GUID on each line
+    #[arg(long, value_name = "FILE")]
+    port_order_file: Option<PathBuf>,
+    /// The file of the weights of hops: on each line a switch GUID, a port and a number of hops
+    #[arg(long, value_name = "FILE")]
+    hop_weights_file: Option<PathBuf>,
+    /// The file of the ports whose load does not count: on each line a switch GUID and a port
+    #[arg(long, value_name = "FILE")]
+    uncounted_ports_file: Option<PathBuf>,
+    /// The file of the numbers by which up*/down* orders switches: a switch GUID and a number
+    #[arg(long, value_name = "FILE")]
+    switch_ids_file: Option<PathBuf>,
     /// Do not spread routes to hosts with several ports in the order of hosts and rails
     #[arg(long)]
     no_rails: bool,
@@ -195,7 +209,16 @@ fn prepare(args: &PlanArgs) -> anyhow::Result<Bench> {
     }
     let read = watch.lap();
     let root_guids = root_guids(args.root_guid_file.as_deref())?;
+    let files = RoutingConfig {
+        port_order_file: args.port_order_file.clone(),
+        hop_weights_file: args.hop_weights_file.clone(),
+        uncounted_ports_file: args.uncounted_ports_file.clone(),
+        switch_ids_file: args.switch_ids_file.clone(),
+        ..RoutingConfig::default()
+    };
     let policy = Policy {
+        switch_rules: Arc::new(load_switch_rules(&files)?),
+        listed: Arc::new(load_port_order(&files)?),
         lmc: rsm_ids::Lmc::new(args.lmc)?,
         engine: args.engine,
         root_guids: root_guids.clone(),
@@ -209,7 +232,8 @@ fn prepare(args: &PlanArgs) -> anyhow::Result<Bench> {
     };
     let fabric = offline::fabric(&netlist);
     let lids = lids::assign(&fabric, &Claims::new(), &policy);
-    let topology = Arc::new(plan::topology(&fabric, &lids, &BTreeSet::new())?);
+    let topology = plan::topology(&fabric, &lids, &BTreeSet::new())?;
+    let topology = Arc::new(topology.with_rules(policy.switch_rules.clone()));
     let sources = HostOrderSources {
         gpus: match &args.gpu {
             Some(path) => gpu::inventory(path)?,
@@ -218,6 +242,7 @@ fn prepare(args: &PlanArgs) -> anyhow::Result<Bench> {
         said: policy.categories.clone(),
         compute_is_listed: policy.compute_is_listed,
         rails: policy.rails,
+        listed: policy.listed.clone(),
     };
     let order = HostOrder::new(&fabric, &topology, sources, &Arc::default());
     let model = watch.lap();
@@ -231,14 +256,15 @@ fn prepare(args: &PlanArgs) -> anyhow::Result<Bench> {
         lids,
         netlist,
         topology,
-        policy,
         options: Options {
             root_guids,
             categories: order.categories.clone(),
             numbers: order.numbers.clone(),
+            listed: policy.listed.clone(),
             connect_roots: args.connect_roots,
             ..Options::default()
         },
+        policy,
         order,
         settings,
         missing,

@@ -62,12 +62,7 @@ const OTHERS: &[(&str, Choice)] = &[
 /// way to a later one: rsm refuses its routes where they can deadlock, and routes of the others
 /// cannot.
 pub(super) fn first(list: &str) -> Option<(&str, Choice)> {
-    let known = list.split(',').map(str::trim).filter_map(|name| {
-        let same = EngineKind::ALL.into_iter().find(|e| e.name() == name);
-        let other = OTHERS.iter().find(|(theirs, _)| *theirs == name);
-        let choice = same.map(Choice::Same);
-        Some((name, choice.or(other.map(|(_, choice)| *choice))?))
-    });
+    let known = known(list);
     let is_proved = |(_, choice): &(&str, Choice)| choice.engine() != EngineKind::MinHop;
     known
         .clone()
@@ -75,9 +70,49 @@ pub(super) fn first(list: &str) -> Option<(&str, Choice)> {
         .or_else(|| known.clone().next())
 }
 
+/// The engines of a list that rsm has engines for, each with its name in the list.
+fn known(list: &str) -> impl Iterator<Item = (&str, Choice)> + Clone {
+    list.split(',').map(str::trim).filter_map(|name| {
+        let same = EngineKind::ALL.into_iter().find(|e| e.name() == name);
+        let other = OTHERS.iter().find(|(theirs, _)| *theirs == name);
+        let choice = same.map(Choice::Same);
+        Some((name, choice.or(other.map(|(_, choice)| *choice))?))
+    })
+}
+
+/// rsm's engines for those after `chosen` in a list, each once, without that of `chosen`.
+pub(super) fn after(list: &str, chosen: &str) -> Vec<EngineKind> {
+    let mut rest = known(list).skip_while(|(name, _)| *name != chosen);
+    let first = rest.next().map(|(_, choice)| choice.engine());
+    let mut engines = Vec::new();
+    for engine in rest.map(|(_, choice)| choice.engine()) {
+        if Some(engine) != first && !engines.contains(&engine) {
+            engines.push(engine);
+        }
+    }
+    engines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_engines_after_the_chosen_one_are_its_fallbacks_each_once() {
+        for (list, chosen, engines) in [
+            ("ftree,updn", "ftree", &[EngineKind::UpDn][..]),
+            (
+                "ftree, pqft,updn,minhop,updn",
+                "ftree",
+                &[EngineKind::UpDn, EngineKind::MinHop],
+            ),
+            ("minhop,updn", "updn", &[]),
+            ("updn", "updn", &[]),
+            ("torus-2QoS,none,lash", "torus-2QoS", &[EngineKind::Dfsssp]),
+        ] {
+            assert_eq!(after(list, chosen), engines, "{list}");
+        }
+    }
 
     #[test]
     fn the_first_engine_of_a_list_that_rsm_has_is_taken() {

@@ -158,7 +158,7 @@ impl Reader<'_> {
         });
         if let Some((field, convert)) = counterpart {
             let taken = take(&mut self.config, field, convert, unquoted(entry.value));
-            self.taken(entry, field, taken);
+            self.taken(entry, (field, convert), taken);
         } else if entry.key == NO_ENFORCEMENT {
             self.no_enforcement(entry);
         } else {
@@ -166,9 +166,12 @@ impl Reader<'_> {
         }
     }
 
-    fn taken(&mut self, entry: &Entry<'_>, field: &ConfigKey, taken: Taken) {
+    fn taken(&mut self, entry: &Entry<'_>, (field, convert): (&ConfigKey, Convert), taken: Taken) {
         let place = self.place();
-        self.origins.set(field.section, field.key, place);
+        self.origins.set(field.section, field.key, place.clone());
+        if convert == Convert::Engines && !self.config.routing.fallback_engines.is_empty() {
+            self.origins.set("routing", "fallback_engines", place);
+        }
         match taken {
             Taken::Set { note: None } => {
                 let value = match is_secret(entry.key) {

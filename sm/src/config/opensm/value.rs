@@ -173,13 +173,22 @@ fn engines(config: &mut Config, value: &str) -> Taken {
         return Taken::Lost(engine::UNKNOWN);
     };
     config.routing.engine = choice.engine();
+    config.routing.fallback_engines = engine::after(value, name);
     match choice {
         Choice::Adaptive(_) => Taken::Lost(engine::ADAPTIVE),
         Choice::Chain => Taken::Lost(engine::CHAIN),
         Choice::Same(engine) if engine.name() == value.trim() => Taken::Set { note: None },
-        Choice::Same(engine) | Choice::Like(engine) => Taken::Set {
-            note: Some(format!("routing.engine = \"{engine}\", for `{name}`")),
-        },
+        Choice::Same(engine) | Choice::Like(engine) => {
+            let others = config.routing.fallback_engines.iter();
+            let others: Vec<&str> = others.map(|engine| engine.name()).collect();
+            let then = match others[..] {
+                [] => String::new(),
+                _ => format!("; where its routes cannot be proved, {}", others.join(", ")),
+            };
+            Taken::Set {
+                note: Some(format!("routing.engine = \"{engine}\", for `{name}`{then}")),
+            }
+        }
     }
 }
 

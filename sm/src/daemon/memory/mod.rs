@@ -14,6 +14,7 @@ mod services;
 mod shared;
 mod subscriptions;
 mod table;
+mod unhealthy;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -122,7 +123,7 @@ pub(super) fn open(
     } else {
         tracing::info!(report = %report, "store opened");
     }
-    let mut core = remembered(&persisted);
+    let mut core = remembered(&persisted, &clock);
     // If the store is new or lost records, hosts may be registered with an SA that is gone.
     core.reregister =
         persisted.claims.is_empty() || report.may_lack_records() || import::is_fresh(&persisted);
@@ -345,7 +346,7 @@ fn unwritten(error: &StoreError) -> String {
     )
 }
 
-fn remembered(persisted: &Persisted) -> SavedCoreState {
+fn remembered(persisted: &Persisted, clock: &impl UnixClock) -> SavedCoreState {
     let claims = persisted
         .claims
         .iter()
@@ -372,6 +373,7 @@ fn remembered(persisted: &Persisted) -> SavedCoreState {
         alias_guids: Arc::default(),
         cabling: cabling::remembered(persisted),
         avoid: Arc::new(drains::remembered(persisted)),
+        health: Arc::new(unhealthy::remembered(persisted, clock)),
         not_kept,
         habits,
         generation: persisted.plan_generation,
@@ -440,6 +442,7 @@ fn changes(
         }
     }
     drains::changes(persisted, &remembered.avoid, &mut changes);
+    unhealthy::changes(persisted, &remembered.health, clock, &mut changes);
     positions::changes(persisted, &remembered.positions, &mut changes);
     let cabling = known.map(|known| &known.cabling);
     cabling::changes(persisted, cabling, &remembered.cabling, clock, &mut changes);
@@ -538,7 +541,7 @@ mod tests {
         before.habits.restore(kind, 1);
         let mut persisted = Persisted::default();
         persisted.apply(&changes(&persisted, None, &before, &Clock::start()));
-        let after = remembered(&persisted);
+        let after = remembered(&persisted, &Clock::start());
         assert_eq!(after.claims, before.claims);
         assert_eq!(after.not_kept, before.not_kept);
         assert_eq!(after.habits, before.habits);
@@ -563,7 +566,7 @@ mod tests {
         let mut persisted = Persisted::default();
         persisted.apply(&changes(&persisted, None, &learned, &Clock::start()));
         persisted.apply(&changes(&persisted, None, &claimed(), &Clock::start()));
-        let after = remembered(&persisted);
+        let after = remembered(&persisted, &Clock::start());
         assert_eq!(after.not_kept, NotKept::default());
         assert_eq!(after.habits, DeviceHabits::default());
     }

@@ -396,7 +396,7 @@ impl Keeping {
         self.persisted.apply(&changes);
         self.owed.merge(changes);
         let core = state.is_some().then(|| {
-            let mut core = remembered(&self.persisted);
+            let mut core = remembered(&self.persisted, &self.clock);
             core.reregister = self.persisted.claims.is_empty();
             core.alias_guids = Arc::new(guids::remembered(&self.persisted));
             Box::new(core)

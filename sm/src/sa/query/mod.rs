@@ -19,7 +19,7 @@ mod vl_arbitration;
 use std::ops::Range;
 use std::sync::Arc;
 
-use rsm_ids::{Lid, PortNum};
+use rsm_ids::{Lid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::header::{AttrId, Method, Status};
 use rsm_mad::wire::sa::{
@@ -40,6 +40,7 @@ use super::services::ServicesView;
 use super::template::Template;
 use super::trust::Trust;
 use crate::fabric::PortRef;
+use crate::qos::PortTables;
 
 /// A request whose header is in order.
 pub(super) struct Asked<'a> {
@@ -250,6 +251,25 @@ impl<R: Record> Query<R> {
 
     fn is_switch(&self, ix: EndIx) -> bool {
         self.directory.port(ix).0.is_switch()
+    }
+
+    /// The operator's tables for quality of service of a port; `None` where section `qos` is off,
+    /// at ports without a link, and at base ports 0, which send no data packets.
+    fn tables_of(&self, ix: EndIx, port: PortNum) -> Option<PortTables<'_>> {
+        let qos = self.directory.plan.policy.qos.as_deref()?;
+        let fabric = &*self.directory.fabric;
+        let (node, _) = self.directory.port(ix);
+        let number = if node.is_switch() {
+            port
+        } else {
+            self.directory.end(ix).at.port
+        };
+        let switch = node.switch.as_ref();
+        let is_base = switch.is_some_and(|switch| !switch.enhanced_port0());
+        if number == PortNum::ZERO && is_base {
+            return None;
+        }
+        PortTables::of(qos, fabric, PortKey::new(node.guid, number))
     }
 
     /// The port numbers in records of port tables: all ports of a switch; 0 for a CA or a router,

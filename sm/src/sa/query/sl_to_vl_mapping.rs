@@ -1,7 +1,8 @@
 //! SLtoVLMappingTableRecord: on which VL packets of each service level leave.
 //!
-//! Where routes need several VLs, the answers are the planned tables of switches. Everywhere else
-//! the tables stay as devices come up with them and are not read: the answers map all service
+//! Where routes need several VLs, the answers are the planned tables of switches; else, and at
+//! adapters and routers, those of section `qos` of the configuration where that is on. Everywhere
+//! else devices keep the tables that they hold, which are not read: the answers map all service
 //! levels to VL 0, which every link has.
 
 use std::sync::Arc;
@@ -36,12 +37,21 @@ pub(super) fn candidates(
 }
 
 impl Query<SlToVlMappingTableRecord> {
-    /// The planned row between two ports of a switch; `None` where none is planned.
+    /// The planned row from an input of a switch to an output, or of another port; `None` where none
+    /// is planned.
     fn planned(&self, ix: EndIx, input: PortNum, output: PortNum) -> Option<[u8; 16]> {
         let plan = &self.directory.plan;
         let (node, _) = self.directory.port(ix);
-        let switch = plan.topology.switch_by_guid(node.guid)?;
-        plan.routing.lanes.row(switch, input, output).copied()
+        let lanes = &plan.routing.lanes;
+        if let Some(switch) = plan.topology.switch_by_guid(node.guid)
+            && !lanes.is_single()
+        {
+            return lanes.row(switch, input, output).copied();
+        }
+        // No packet leaves by the port that it came in by.
+        let is_turn = self.is_switch(ix) && input == output && input != PortNum::ZERO;
+        let tables = self.tables_of(ix, output).filter(|_| !is_turn)?;
+        Some(tables.row())
     }
 
     fn table(

@@ -1,11 +1,13 @@
 //! VLArbitrationTableRecord: how VLs share a link.
 //!
-//! The tables are neither planned nor read; the answers give all entries weight 0, which leaves
-//! them out.
+//! Where section `qos` of the configuration is on, the answers are the planned tables. Else devices
+//! keep the tables that they hold, which are not read: the answers give all entries weight 0, which
+//! leaves them out. Blocks that a port does not have are empty as well.
 
 use std::sync::Arc;
 
 use rsm_ids::PortNum;
+use rsm_mad::wire::attr::VlArbitration;
 use rsm_mad::wire::sa::{ComponentMask, VlArbitrationTableRecord};
 
 use super::{Query, of_each_end};
@@ -45,6 +47,19 @@ impl Query<VlArbitrationTableRecord> {
             .set_lid(self.directory.end(ix).lid)
             .set_output_port_num(port)
             .set_block_num(block);
+        if let Some(table) = self.planned(ix, port, block) {
+            *record.table_mut() = table;
+        }
         self.keep(record)
+    }
+
+    /// The planned block of a port; `None` where none is planned.
+    fn planned(&self, ix: EndIx, port: PortNum, block: u8) -> Option<VlArbitration> {
+        let block = VlArbitration::modifier_block(u32::from(block) << 16)?;
+        let tables = self.tables_of(ix, port)?;
+        let mut blocks = tables.blocks();
+        blocks
+            .any(|held| held == block)
+            .then(|| tables.block(block))
     }
 }

@@ -12,7 +12,7 @@ use rsm_ids::Lid;
 pub(in super::super) use self::budget::Budget;
 pub(super) use self::level::MAX_READS;
 use super::super::super::order::Order;
-use super::super::super::paths::{TILE, Tile, UNREACHED};
+use super::super::super::paths::{TILE, Tile, UNREACHED, nearer};
 use super::super::super::slots;
 use super::super::detours::Detours;
 use super::super::live::Live;
@@ -64,7 +64,7 @@ pub(in super::super) struct Leveller<'a> {
     peer: Vec<u32>,
     /// The time of a packet on a link of rate 1.
     unit: u64,
-    /// By link: how long a packet takes.
+    /// By link: how long a packet takes; 0 where load does not count.
     time: Vec<u64>,
     /// By link: packets times their time.
     load: Vec<u64>,
@@ -141,7 +141,10 @@ impl<'a> Leveller<'a> {
                     leveller.owner[number] = switch.0;
                     leveller.peer[number] = ends.neighbour.0;
                     let time = leveller.unit / u64::from(link.weight.max(1));
-                    leveller.time[number] = time.min(LONGEST_TIME);
+                    leveller.time[number] = match known.is_counted(switch, link.port) {
+                        true => time.min(LONGEST_TIME),
+                        false => 0,
+                    };
                 }
             }
         }
@@ -468,13 +471,14 @@ impl<'a> Leveller<'a> {
                 if let Some(detour) = detour {
                     return detour.groups.contains(&(group as u32));
                 }
+                let hops = known.hops(switch, known.group(group));
                 live.groups.contains(group)
                     && if down != UNREACHED {
                         order.is_above(switch, there)
-                            && tile.down[there.index()][column] == down - 1
+                            && tile.down[there.index()][column] == nearer(down, hops)
                     } else {
                         order.is_above(there, switch)
-                            && tile.taken[there.index()][column] == taken - 1
+                            && tile.taken[there.index()][column] == nearer(taken, hops)
                     }
             })
             .flat_map(|group| {

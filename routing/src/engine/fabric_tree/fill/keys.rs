@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::super::super::paths::{NEVER, Row, Rows, TILE, Tile, UNREACHED};
+use super::super::super::paths::{NEVER, Row, Rows, TILE, Tile, UNREACHED, nearer};
 use super::{Filler, When};
 use crate::digest::digest;
 use crate::topology::SwitchIdx;
@@ -31,6 +31,8 @@ pub(super) struct Keys {
 /// Ways whose neighbours cost alike.
 struct Alike {
     is_above: bool,
+    /// How many hops the hop counts as.
+    hops: u8,
     /// One of the neighbours.
     neighbour: usize,
     /// One bit for each way.
@@ -85,16 +87,18 @@ impl Keys {
         same: Option<&SameRows>,
         when: When,
     ) {
-        let (down, up) = next_costs(tile, filler.switch);
+        let next = next_costs(tile, filler.switch);
         self.group(filler, same, when);
         for key in &mut self.rows {
             *key = [0; TILE];
         }
         for alike in &self.alike {
+            let weighted = (alike.hops > 1).then(|| farther_costs(tile, filler.switch, alike.hops));
+            let (down, up) = weighted.as_ref().unwrap_or(&next);
             let (row, next) = if alike.is_above {
-                (&tile.taken[alike.neighbour], &up)
+                (&tile.taken[alike.neighbour], up)
             } else {
-                (&tile.down[alike.neighbour], &down)
+                (&tile.down[alike.neighbour], down)
             };
             for (&mask, key) in alike.ways.iter().zip(&mut self.rows) {
                 if mask != 0 {
@@ -124,12 +128,14 @@ impl Keys {
                 Some(same) => same.down[way.neighbour] as usize,
                 None => way.neighbour,
             };
-            let is_same =
-                |alike: &Alike| (alike.is_above, alike.neighbour) == (is_above, neighbour);
+            let is_same = |alike: &Alike| {
+                (alike.is_above, alike.neighbour, alike.hops) == (is_above, neighbour, way.hops)
+            };
             // Ways to neighbours of one kind follow each other.
             let known = self.alike.iter().rposition(is_same).unwrap_or_else(|| {
                 self.alike.push(Alike {
                     is_above,
+                    hops: way.hops,
                     neighbour,
                     ways: [0; MAX_WAYS / BYTE_WAYS],
                 });
@@ -204,6 +210,19 @@ fn next_costs(tile: &Tile, switch: SwitchIdx) -> (Row, Row) {
         down[column] = one_less(own[column]);
         let goes_up = if own[column] == UNREACHED { 0 } else { NEVER };
         up[column] = one_less(taken[column]).max(goes_up);
+    }
+    (down, up)
+}
+
+/// The same over a hop that counts as `hops`.
+fn farther_costs(tile: &Tile, switch: SwitchIdx, hops: u8) -> (Row, Row) {
+    let (mut down, mut up) = ([NEVER; TILE], [NEVER; TILE]);
+    let (own, taken) = (&tile.down[switch.index()], &tile.taken[switch.index()]);
+    for column in 0..TILE {
+        down[column] = nearer(own[column], hops);
+        if own[column] == UNREACHED {
+            up[column] = nearer(taken[column], hops);
+        }
     }
     (down, up)
 }

@@ -10,6 +10,8 @@ use crate::topology::{Group, HalfLink, SwitchIdx, Topology};
 pub(super) struct Way<'a> {
     pub(super) neighbour: usize,
     pub(super) links: &'a [HalfLink],
+    /// How many hops the hop counts as.
+    pub(super) hops: u8,
     /// By the order that paths follow.
     pub(super) is_above: bool,
     pub(super) is_usually_above: bool,

@@ -145,35 +145,11 @@ pub(super) const TOPICS: &[Topic] = &[
     ),
     Topic::NotAvailable(
         Missing {
-            lost: "rsm spreads routes evenly by the number of ports, whatever the order of their GUIDs",
-            instead: "look at the spread with `rsm plan`; routing.categories_file keeps traffic to storage apart",
+            lost: "rsm spreads routes by numbers of ports, and searches them in no order",
+            instead: "weigh ports in hop_weights_file, and look at the spread with `rsm plan`",
         },
         Keys {
-            asking: &[
-                ("guid_routing_order_file", UNSET),
-                ("port_prof_ignore_file", UNSET),
-                ("port_search_ordering_file", UNSET),
-            ],
-            tuning: &[],
-        },
-    ),
-    Topic::NotAvailable(
-        Missing {
-            lost: "every hop counts alike",
-            instead: "keep routes off a link with `rsmctl drain NODE:PORT`",
-        },
-        Keys {
-            asking: &[("hop_weights_file", UNSET)],
-            tuning: &[],
-        },
-    ),
-    Topic::NotAvailable(
-        Missing {
-            lost: "up*/down* orders switches by level, and then by GUID",
-            instead: "list the switches at the top in root_guid_file",
-        },
-        Keys {
-            asking: &[("ids_guid_file", UNSET)],
+            asking: &[("port_search_ordering_file", UNSET)],
             tuning: &[],
         },
     ),
@@ -265,8 +241,8 @@ pub(super) const TOPICS: &[Topic] = &[
     ),
     Topic::NotAvailable(
         Missing {
-            lost: "rsm moves no LID in use",
-            instead: "nothing needs it: rsm resolves LIDs that two ports hold by itself",
+            lost: "rsm moves no LID in use: hosts would lose every connection",
+            instead: "nothing needs it: rsm resolves LIDs that two ports hold by itself, and takes unused ones for new ports",
         },
         Keys {
             asking: &[("reassign_lids", FALSE)],
@@ -275,8 +251,8 @@ pub(super) const TOPICS: &[Topic] = &[
     ),
     Topic::NotAvailable(
         Missing {
-            lost: "rsm does not disable a port that sends traps without end; it counts and represses them",
-            instead: "look for link-errors in `rsmctl findings`, and disable the port with ibportstate",
+            lost: "rsm does not disable a port that sends traps without end: what is behind it would be cut off",
+            instead: "finding babbling-port names it, and with `isolate = \"on\"` in section [health] routes go around it while another way is left",
         },
         Keys {
             asking: &[("babbling_port_policy", FALSE)],
@@ -285,8 +261,8 @@ pub(super) const TOPICS: &[Topic] = &[
     ),
     Topic::NotAvailable(
         Missing {
-            lost: "rsm leaves FDR10 as the device has it",
-            instead: "set FDR10 on the devices",
+            lost: "rsm sends no ExtendedPortInfo of vendors, and leaves FDR10 as the device has it",
+            instead: "ibportstate sets it port by port (`ibportstate LID PORT fdr10 0` or 1)",
         },
         Keys {
             asking: &[("fdr10", &["0", "1", "255"])],

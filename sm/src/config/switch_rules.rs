@@ -1,0 +1,376 @@
+//! Reads the files of rules about switches and ports that engines follow, in OpenSM's formats: a
+//! GUID on each line with its values, `#` begins a comment.
+//!
+//! | file | on each line |
+//! |---|---|
+//! | hop weights | switch GUID, port, hops |
+//! | uncounted ports | switch GUID, port |
+//! | switch IDs | switch GUID, number |
+//! | order of ports | port GUID |
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use rsm_ids::{Guid, PortNum};
+use rsm_routing::engine::Numbers;
+use rsm_routing::topology::SwitchRules;
+
+use super::RoutingConfig;
+use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
+use super::load::{ConfigError, read_text};
+use super::opensm::number;
+
+/// What a file holds, and the findings about it. Of use only if no finding is an error.
+type Read<T> = (T, Vec<ConfigFinding>);
+
+/// A word of a line with the byte offset of it in the text.
+#[derive(Clone, Copy)]
+struct Word<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+/// One file while it is read.
+struct Lines<'a> {
+    text: &'a str,
+    findings: Findings,
+}
+
+impl<'a> Lines<'a> {
+    fn new(file: &Path, text: &'a str) -> Lines<'a> {
+        Lines {
+            text,
+            findings: Findings::new(file, text),
+        }
+    }
+
+    /// Passes the words of each line to `take`, which returns the word in error and what was
+    /// expected there.
+    fn read(&mut self, mut take: impl FnMut(&[Word<'a>]) -> Result<(), Mistake<'a>>) {
+        let text = self.text;
+        for line in text.lines() {
+            let content = line.split('#').next().unwrap_or("");
+            let words: Vec<Word<'a>> = content
+                .split_whitespace()
+                .map(|word| Word {
+                    text: word,
+                    at: word.as_ptr() as usize - text.as_ptr() as usize,
+                })
+                .collect();
+            if words.is_empty() {
+                continue;
+            }
+            if let Err((word, severity, expected)) = take(&words) {
+                let shown: String = word.text.chars().take(60).collect();
+                let found = format!("`{}`", shown.escape_debug());
+                self.findings.at(text, word.at, severity, found, expected);
+            }
+        }
+    }
+
+    fn finish(mut self, is_empty: bool, expected: &str) -> Vec<ConfigFinding> {
+        if is_empty {
+            let severity = ConfigSeverity::Warning;
+            self.findings
+                .at(self.text, 0, severity, "no line", expected);
+        }
+        self.findings.finish()
+    }
+}
+
+/// A word in error, how much that matters, and what was expected.
+type Mistake<'a> = (Word<'a>, ConfigSeverity, &'static str);
+
+const TWICE: &str = "it is there before, with another value";
+const AGAIN: &str = "it is there before";
+const GUID: &str = "expected a GUID, 1 to 16 hexadecimal digits after 0x, not zero";
+
+fn error<'a>(word: Word<'a>, expected: &'static str) -> Mistake<'a> {
+    (word, ConfigSeverity::Error, expected)
+}
+
+fn guid<'a>(word: Word<'a>) -> Result<Guid, Mistake<'a>> {
+    let guid = word.text.parse::<Guid>().ok();
+    guid.filter(|guid| !guid.is_zero()).ok_or(error(word, GUID))
+}
+
+/// The port of a switch, from its GUID and the word after that.
+fn port<'a>(words: &[Word<'a>]) -> Result<(Guid, PortNum), Mistake<'a>> {
+    const EXPECTED: &str = "expected the number of a port after the GUID, 1 to 254";
+    let guid = guid(words[0])?;
+    let word = *words.get(1).ok_or(error(words[0], EXPECTED))?;
+    let port = number(word.text).and_then(|port| u8::try_from(port).ok());
+    let port = port.filter(|port| (1..=254).contains(port));
+    Ok((guid, PortNum(port.ok_or(error(word, EXPECTED))?)))
+}
+
+/// Inserts what a line says; the same key must not have two values.
+fn insert<'a, K: Ord, V: PartialEq + Copy>(
+    map: &mut BTreeMap<K, V>,
+    key: K,
+    value: V,
+    word: Word<'a>,
+) -> Result<(), Mistake<'a>> {
+    match map.insert(key, value) {
+        None => Ok(()),
+        Some(before) if before == value => Err((word, ConfigSeverity::Warning, AGAIN)),
+        Some(_) => Err(error(word, TWICE)),
+    }
+}
+
+/// How many hops the hop out of each port counts as. More than [`SwitchRules::MOST_HOPS`] count as
+/// that many, with a warning.
+pub fn parse_hop_weights(file: &Path, text: &str) -> Read<BTreeMap<(Guid, PortNum), u8>> {
+    const EXPECTED: &str = "expected a number of hops after the port, 1 to 255";
+    const CUT: &str = "it counts as 40: more would leave no cost for paths over several such hops";
+    let mut lines = Lines::new(file, text);
+    let mut hops = BTreeMap::new();
+    lines.read(|words| {
+        let key = port(words)?;
+        let word = *words.get(2).ok_or(error(words[0], EXPECTED))?;
+        let given = number(word.text).and_then(|hops| u8::try_from(hops).ok());
+        let given = given
+            .filter(|hops| *hops > 0)
+            .ok_or(error(word, EXPECTED))?;
+        let most = SwitchRules::MOST_HOPS;
+        insert(&mut hops, key, given.min(most), words[0])?;
+        match given > most {
+            true => Err((word, ConfigSeverity::Warning, CUT)),
+            false => Ok(()),
+        }
+    });
+    let expected = "a switch GUID, a port and a number of hops on each line";
+    let findings = lines.finish(hops.is_empty(), expected);
+    (hops, findings)
+}
+
+/// The ports whose load does not count.
+pub fn parse_uncounted_ports(file: &Path, text: &str) -> Read<BTreeSet<(Guid, PortNum)>> {
+    let mut lines = Lines::new(file, text);
+    let mut ports = BTreeSet::new();
+    lines.read(|words| match ports.insert(port(words)?) {
+        true => Ok(()),
+        false => Err((words[0], ConfigSeverity::Warning, AGAIN)),
+    });
+    let findings = lines.finish(ports.is_empty(), "a switch GUID and a port on each line");
+    (ports, findings)
+}
+
+/// The numbers of switches in the place of their GUIDs.
+pub fn parse_switch_ids(file: &Path, text: &str) -> Read<BTreeMap<Guid, u64>> {
+    const EXPECTED: &str = "expected a number after the GUID, hexadecimal after 0x";
+    let mut lines = Lines::new(file, text);
+    let mut ids = BTreeMap::new();
+    lines.read(|words| {
+        let guid = guid(words[0])?;
+        let word = *words.get(1).ok_or(error(words[0], EXPECTED))?;
+        let id = number(word.text).ok_or(error(word, EXPECTED))?;
+        insert(&mut ids, guid, id, words[0])
+    });
+    let findings = lines.finish(ids.is_empty(), "a switch GUID and a number on each line");
+    (ids, findings)
+}
+
+/// The numbers of ports, from 0 on, in the order of the file.
+pub fn parse_port_order(file: &Path, text: &str) -> Read<Numbers> {
+    let mut lines = Lines::new(file, text);
+    let mut order = Numbers::new();
+    lines.read(|words| {
+        let guid = guid(words[0])?;
+        // A file of 16 MiB has fewer lines.
+        let next = order.len() as u32;
+        match order.entry(guid) {
+            std::collections::btree_map::Entry::Occupied(_) => {
+                Err((words[0], ConfigSeverity::Warning, AGAIN))
+            }
+            std::collections::btree_map::Entry::Vacant(place) => {
+                place.insert(next);
+                Ok(())
+            }
+        }
+    });
+    let findings = lines.finish(order.is_empty(), "a port GUID on each line");
+    (order, findings)
+}
+
+fn load<T: Default>(
+    file: Option<&Path>,
+    parse: fn(&Path, &str) -> Read<T>,
+) -> Result<T, ConfigError> {
+    let Some(file) = file else {
+        return Ok(T::default());
+    };
+    let (read, findings) = parse(file, &read_text(file)?);
+    if any_error(&findings) {
+        return Err(ConfigError::Invalid { findings });
+    }
+    Ok(read)
+}
+
+/// The rules of the files that section `routing` names.
+///
+/// # Errors
+///
+/// If a file cannot be read, or has any error.
+pub fn load_switch_rules(config: &RoutingConfig) -> Result<SwitchRules, ConfigError> {
+    Ok(SwitchRules {
+        hops: load(config.hop_weights_file.as_deref(), parse_hop_weights)?,
+        uncounted: load(
+            config.uncounted_ports_file.as_deref(),
+            parse_uncounted_ports,
+        )?,
+        ids: load(config.switch_ids_file.as_deref(), parse_switch_ids)?,
+    })
+}
+
+/// The numbers of the file that `routing.port_order_file` names.
+///
+/// # Errors
+///
+/// If the file cannot be read, or has any error.
+pub fn load_port_order(config: &RoutingConfig) -> Result<Numbers, ConfigError> {
+    load(config.port_order_file.as_deref(), parse_port_order)
+}
+
+/// A file that section `routing` names, its key, and the reader of its findings.
+pub(super) type Named<'a> = (
+    &'a Path,
+    &'static str,
+    fn(&Path, &str) -> Vec<ConfigFinding>,
+);
+
+/// The files that section `routing` names.
+pub(super) fn named(config: &RoutingConfig) -> Vec<Named<'_>> {
+    type Entry<'a> = (
+        &'a Option<PathBuf>,
+        &'static str,
+        fn(&Path, &str) -> Vec<ConfigFinding>,
+    );
+    let all: [Entry<'_>; 4] = [
+        (
+            &config.hop_weights_file,
+            "hop_weights_file names it",
+            |file, text| parse_hop_weights(file, text).1,
+        ),
+        (
+            &config.uncounted_ports_file,
+            "uncounted_ports_file names it",
+            |file, text| parse_uncounted_ports(file, text).1,
+        ),
+        (
+            &config.switch_ids_file,
+            "switch_ids_file names it",
+            |file, text| parse_switch_ids(file, text).1,
+        ),
+        (
+            &config.port_order_file,
+            "port_order_file names it",
+            |file, text| parse_port_order(file, text).1,
+        ),
+    ];
+    let mut given = Vec::new();
+    for (file, key, read) in all {
+        given.extend(file.as_deref().map(|file| (file, key, read)));
+    }
+    given
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(findings: &[ConfigFinding]) -> Vec<(usize, usize, ConfigSeverity)> {
+        let place = |f: &ConfigFinding| (f.line, f.column, f.severity);
+        findings.iter().map(place).collect()
+    }
+
+    #[test]
+    fn each_file_is_read_with_comments_names_and_both_ends_of_lines() {
+        let file = Path::new("f");
+        let (hops, findings) =
+            parse_hop_weights(file, "# w\r\n0x10 1 2 slow\r\n\n0x11\t0x2 03 # x");
+        assert_eq!(findings, []);
+        let expected = [((Guid(0x10), PortNum(1)), 2), ((Guid(0x11), PortNum(2)), 3)];
+        assert_eq!(hops, BTreeMap::from(expected));
+        let (ports, findings) = parse_uncounted_ports(file, "0x10 1\n0x10 254\n");
+        assert_eq!(findings, []);
+        let expected = [(Guid(0x10), PortNum(1)), (Guid(0x10), PortNum(254))];
+        assert_eq!(ports, BTreeSet::from(expected));
+        let (ids, findings) = parse_switch_ids(file, "0x10 7\n0x11 0xffffffffffffffff\n");
+        assert_eq!(findings, []);
+        assert_eq!(
+            ids,
+            BTreeMap::from([(Guid(0x10), 7), (Guid(0x11), u64::MAX)])
+        );
+        let (order, findings) = parse_port_order(file, "0x30\n0x10 host\n0x20\n");
+        assert_eq!(findings, []);
+        let expected = [(Guid(0x30), 0), (Guid(0x10), 1), (Guid(0x20), 2)];
+        assert_eq!(order, Numbers::from(expected));
+    }
+
+    #[test]
+    fn every_mistake_is_reported_with_its_line_and_word() {
+        let file = Path::new("f");
+        let (error, warning) = (ConfigSeverity::Error, ConfigSeverity::Warning);
+        let text = "spine 1 2\n0x0 1 2\n0x10\n0x10 0 2\n0x10 255 2\n0x10 1\n0x10 1 0\n\
+                    0x10 1 256\n0x10 1 -1\n0x10 1 2\n0x10 1 2\n0x10 1 3\n0x10 2 99\n";
+        let (hops, findings) = parse_hop_weights(file, text);
+        let expected = [
+            (1, 1, error),
+            (2, 1, error),
+            (3, 1, error),
+            (4, 6, error),
+            (5, 6, error),
+            (6, 1, error),
+            (7, 8, error),
+            (8, 8, error),
+            (9, 8, error),
+            (11, 1, warning),
+            (12, 1, error),
+            (13, 8, warning),
+        ];
+        assert_eq!(said(&findings), expected);
+        assert_eq!(hops[&(Guid(0x10), PortNum(2))], SwitchRules::MOST_HOPS);
+        let (_, findings) = parse_uncounted_ports(file, "0x10 1\n0x10 1\n0x10\n0x10 x\n");
+        assert_eq!(
+            said(&findings),
+            [(2, 1, warning), (3, 1, error), (4, 6, error)]
+        );
+        let (_, findings) = parse_switch_ids(file, "0x10 1\n0x10 2\n0x11\n0x12 0xg\n");
+        assert_eq!(
+            said(&findings),
+            [(2, 1, error), (3, 1, error), (4, 6, error)]
+        );
+        let (order, findings) = parse_port_order(file, "0x10\n0x10\nhost\n0x11\n");
+        assert_eq!(said(&findings), [(2, 1, warning), (3, 1, error)]);
+        assert_eq!(order, Numbers::from([(Guid(0x10), 0), (Guid(0x11), 1)]));
+        for findings in [
+            parse_hop_weights(file, "# none\n").1,
+            parse_uncounted_ports(file, "").1,
+            parse_switch_ids(file, "\n").1,
+            parse_port_order(file, "").1,
+        ] {
+            assert_eq!(said(&findings), [(1, 1, warning)]);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_missing_or_no_text_is_refused_by_name_and_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("weights");
+        let config = RoutingConfig {
+            hop_weights_file: Some(file.clone()),
+            ..RoutingConfig::default()
+        };
+        let error = load_switch_rules(&config).unwrap_err().to_string();
+        assert!(error.contains("weights"), "{error}");
+        std::fs::write(&file, b"0x10 1 2\n0x11 1 2 # B\xfccherei\n").unwrap();
+        let error = load_switch_rules(&config).unwrap_err().to_string();
+        assert!(error.contains("weights:2:13"), "{error}");
+        std::fs::write(&file, "0x10 1 2\n0x11 1 many\n").unwrap();
+        let error = load_switch_rules(&config).unwrap_err().to_string();
+        assert!(error.contains("weights:2:8"), "{error}");
+        std::fs::write(&file, "0x10 1 2\n").unwrap();
+        assert_eq!(load_switch_rules(&config).unwrap().hops.len(), 1);
+    }
+}
