@@ -124,6 +124,7 @@ impl Core {
                 alias_guids: Arc::default(),
                 cabling: self.kept_cabling.clone(),
                 avoid: self.avoid_in_force().clone(),
+                overlay: self.overlay.in_force().clone(),
                 not_kept: self.not_kept.clone(),
                 habits: self.inventory.habits.clone(),
                 generation: self.generation,

@@ -255,7 +255,10 @@ impl Core {
         self.epoch.holding = Holding::Held(epoch);
         self.epoch.refused = None;
         match (state, &self.role) {
-            (Some(state), Role::Master) => self.add_claims(&state),
+            (Some(state), Role::Master) => {
+                self.add_claims(&state);
+                self.join_overlay(&state.overlay, now);
+            }
             (Some(state), _) => self.adopt(*state, now),
             (None, _) => {}
         }
@@ -393,6 +396,7 @@ impl Core {
         self.not_kept = state.not_kept;
         self.inventory.habits = state.habits;
         self.avoid = state.avoid;
+        self.adopt_overlay(state.overlay);
         self.generation = self.generation.max(state.generation);
         self.reregister = if state.reregister {
             Reregister::everybody()

@@ -496,6 +496,9 @@ impl Shell {
                     convergence,
                 } => self.controller.done(ticket, &convergence),
                 Effect::Declined { ticket, reason } => self.controller.declined(ticket, reason),
+                Effect::PartitionRefused { ticket, error } => {
+                    self.controller.partition_refused(ticket, &error);
+                }
             }
         }
     }

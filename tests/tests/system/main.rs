@@ -58,6 +58,7 @@ mod sim_missing;
 mod sim_multicast;
 mod sim_oddities;
 mod sim_order;
+mod sim_overlay;
 mod sim_partitions;
 mod sim_power;
 mod sim_push_order;

@@ -9,6 +9,7 @@ mod drains;
 mod groups;
 mod guids;
 mod import;
+mod overlay;
 mod positions;
 mod services;
 mod shared;
@@ -372,6 +373,7 @@ fn remembered(persisted: &Persisted) -> SavedCoreState {
         alias_guids: Arc::default(),
         cabling: cabling::remembered(persisted),
         avoid: Arc::new(drains::remembered(persisted)),
+        overlay: Arc::new(overlay::remembered(persisted)),
         not_kept,
         habits,
         generation: persisted.plan_generation,
@@ -440,6 +442,10 @@ fn changes(
         }
     }
     drains::changes(persisted, &remembered.avoid, &mut changes);
+    let is_known = known.is_some_and(|known| Arc::ptr_eq(&known.overlay, &remembered.overlay));
+    if !is_known {
+        overlay::changes(persisted, &remembered.overlay, &mut changes);
+    }
     positions::changes(persisted, &remembered.positions, &mut changes);
     let cabling = known.map(|known| &known.cabling);
     cabling::changes(persisted, cabling, &remembered.cabling, clock, &mut changes);

@@ -19,6 +19,7 @@ mod links;
 mod man_pages;
 mod multicast;
 mod nodes;
+mod partition;
 mod partitions;
 mod path;
 mod ports;
@@ -99,6 +100,9 @@ questions! {
     Qos(qos::QosArguments);
     /// Partitions, or the members of one
     Partitions(partitions::PartitionsArguments);
+    /// Makes, changes and deletes partitions, and waits until the hardware holds the change
+    #[command(subcommand)]
+    Partition(partition::PartitionCommand);
     /// Multicast groups, or the members and the tree of one
     Multicast(multicast::MulticastArguments);
     /// Requests of hosts to the SA, and the latency of its answers
