@@ -12,7 +12,7 @@ use rsm_mad::wire::sa::Rate;
 use super::api_view::api_key;
 use super::published::Published;
 use super::subnet::page;
-use crate::config::{self, PartitionOrigin};
+use crate::config::{self, PartitionMembers, PartitionOrigin};
 use crate::overlay::PartitionSettings;
 use crate::plan::Plan;
 use crate::sweep::inventory;
@@ -62,11 +62,34 @@ pub(super) fn partitions(
                 created_by: ours.map_or_else(String::new, |made| made.by.clone()),
                 created_unix_ms: ours.map_or(0, |made| made.since_unix_ms),
                 mtu_bytes: mtu.bytes().unwrap_or_default().into(),
+                hosts_membership: of_hosts(&plan.policy.partitions, *p_key).into(),
                 rate_gbps: f64::from(rate.tenth_gbps().unwrap_or_default()) / 10.0,
             },
         }
     });
     page(published, partitions, limit)
+}
+
+/// The membership of channel adapters that no rule names.
+fn of_hosts(partitions: &config::Partitions, p_key: PKey) -> Membership {
+    let rules = partitions.rules.iter().rev();
+    let of_kind = |members: PartitionMembers| {
+        matches!(
+            members,
+            PartitionMembers::All | PartitionMembers::ChannelAdapters
+        )
+    };
+    let mut rules = rules.filter(|rule| rule.p_key == p_key && of_kind(rule.members));
+    let last = rules.next();
+    last.map_or(Membership::Unspecified, |rule| shown(rule.membership))
+}
+
+fn shown(membership: config::Membership) -> Membership {
+    match membership {
+        config::Membership::Full => Membership::Full,
+        config::Membership::Limited => Membership::Limited,
+        config::Membership::Both => Membership::Both,
+    }
 }
 
 /// MTU and rate of the broadcast group of a partition, or those that it would have.
@@ -107,12 +130,7 @@ pub(super) fn guids(
             key: guid,
             message: v1::PartitionGuid {
                 guid: guid.to_string(),
-                membership: match member.membership {
-                    config::Membership::Full => Membership::Full,
-                    config::Membership::Limited => Membership::Limited,
-                    config::Membership::Both => Membership::Both,
-                }
-                .into(),
+                membership: shown(member.membership).into(),
                 index0: member.index0,
                 port: port.map(Into::into),
                 description: node.map_or_else(String::new, |node| node.description.clone()),
