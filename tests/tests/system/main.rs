@@ -11,6 +11,7 @@ mod managed_history;
 mod managed_names;
 mod managed_pause;
 mod managed_questions;
+mod managed_ufm;
 mod managed_web;
 mod peers_alike;
 mod peers_bringup;

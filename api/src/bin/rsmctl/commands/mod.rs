@@ -33,6 +33,7 @@ mod slow;
 mod status;
 mod subscriptions;
 mod sweep;
+mod token;
 mod top;
 mod undrain;
 mod waiting;
@@ -53,6 +54,9 @@ pub(crate) enum Command {
     /// GPU hosts: inventories, the port for each GPU, findings
     #[command(subcommand)]
     Gpu(gpu::GpuCommand),
+    /// Makes and revokes tokens of UFM's REST interface, in a file
+    #[command(subcommand)]
+    Token(token::TokenCommand),
     /// Prints a completion script for a shell
     Completions(completions::CompletionsArguments),
     #[command(hide = true)]
@@ -155,6 +159,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
         Command::Ask(question) => ask(question, arguments.global).await,
         Command::Gpu(command) => gpu::run(command, arguments.global).await,
+        Command::Token(command) => token::run(command, arguments.global.format),
         Command::ManPages(arguments) => man_pages::run(&arguments),
         Command::Completions(shell) => completions::run(&shell, arguments.global.format),
     }
