@@ -105,6 +105,14 @@ pub enum ControlError {
         /// Why.
         reason: String,
     },
+    /// A partition stays as it is.
+    #[error("{reason}")]
+    Partition {
+        /// The kind of refusal.
+        refusal: PartitionRefusal,
+        /// Why.
+        reason: String,
+    },
     /// The subnet manager is being stopped.
     #[error("the subnet manager is stopping")]
     Stopping,
@@ -114,6 +122,23 @@ pub enum ControlError {
         /// Why, in a few words.
         reason: String,
     },
+}
+
+/// The kinds of refusals of a change of a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PartitionRefusal {
+    /// There is no such partition.
+    NotThere,
+    /// The partition, or its name, is there already.
+    Exists,
+    /// The request is wrong, whatever partitions there are.
+    Invalid,
+    /// The identity may not change a partition that the change concerns.
+    NotAllowed,
+    /// There is no room.
+    Full,
+    /// The file of partitions, a port or the plan stands against it.
+    Refused,
 }
 
 /// Why the core did not measure or foresee routes.

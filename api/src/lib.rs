@@ -21,7 +21,8 @@ mod traits;
 
 pub use calendar::timestamp;
 pub use error::{
-    ControlError, CountersError, HistoryError, LookupError, RoutingError, SaError, SimulationError,
+    ControlError, CountersError, HistoryError, LookupError, PartitionRefusal, RoutingError,
+    SaError, SimulationError,
 };
 pub use gpu::{GpuImportError, GpuSubject, Gpus};
 pub use journal::EventJournal;

@@ -35,6 +35,13 @@ pub const MAX_REQUEST_BYTES: usize = 16 * 1024;
 /// Largest request to the GPU service, in bytes: a file of a host, and the names around it.
 pub const MAX_GPU_REQUEST_BYTES: usize = rsm_gdr::import::MAX_BYTES + MAX_REQUEST_BYTES;
 
+/// Members of one request to change a partition: with GUIDs of 20 bytes a third of
+/// [`MAX_PARTITION_REQUEST_BYTES`]. Larger partitions are filled by several requests.
+pub const MAX_MEMBERS_PER_REQUEST: usize = 4096;
+
+/// Largest request to the partition service, in bytes.
+pub const MAX_PARTITION_REQUEST_BYTES: usize = 256 * 1024;
+
 /// Largest response in bytes: the default limit of gRPC clients.
 pub const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 

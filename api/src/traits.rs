@@ -12,9 +12,9 @@ use crate::error::{
 };
 use crate::model::{
     AliasGuidKey, CountersState, DrainQuestion, FindingFilter, GroupSelector, HistoryQuery, Keyed,
-    LinkFilter, LossSelector, MulticastGroupFilter, NodeFilter, Page, PathQuestion, PortFilter,
-    PortId, PortOrder, PortTotals, Selector, ServiceFilter, ServiceKey, SimulationAction,
-    SubscriptionKey,
+    LinkFilter, LossSelector, MulticastGroupFilter, NodeFilter, Page, PartitionChange,
+    PathQuestion, PortFilter, PortId, PortOrder, PortTotals, Selector, ServiceFilter, ServiceKey,
+    SimulationAction, SubscriptionKey,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -94,6 +94,15 @@ pub trait Subnet: Send + Sync + 'static {
         after: Option<PortId>,
         limit: usize,
     ) -> Result<Page<Keyed<PortId, v1::PartitionMember>>, LookupError>;
+
+    /// The ports that the API has made members of the partition with this P_Key, with either
+    /// membership bit, by ascending GUID.
+    fn partition_guids(
+        &self,
+        p_key: u16,
+        after: Option<Guid>,
+        limit: usize,
+    ) -> Result<Page<Keyed<Guid, v1::PartitionGuid>>, LookupError>;
 
     /// Findings that hold now, by ascending identifier.
     fn findings(
@@ -261,6 +270,13 @@ pub trait Control: Send + Sync + 'static {
     fn undrain(
         &self,
         parts: Vec<Selector>,
+    ) -> BoxFuture<'_, Result<(u64, v1::Convergence), ControlError>>;
+
+    /// Changes a partition that is made through the API, all of it or nothing, and answers how many
+    /// memberships differ from before, with the convergence that put the change into force.
+    fn change_partition(
+        &self,
+        change: PartitionChange,
     ) -> BoxFuture<'_, Result<(u64, v1::Convergence), ControlError>>;
 
     /// Expects the node or cable with this name no longer (`None`: all that are missing now), and

@@ -143,6 +143,8 @@ pub enum FindingKind {
     PartitionTableTooSmall,
     /// Several partitions claim index 0 of one table.
     PartitionIndexClaimed,
+    /// A partition made through the API conflicts with the file of partitions.
+    PartitionConflict,
 }
 
 impl FindingKind {
@@ -194,6 +196,7 @@ impl FindingKind {
             FindingKind::RestartNeeded => "restart-needed",
             FindingKind::PartitionTableTooSmall => "partition-table-too-small",
             FindingKind::PartitionIndexClaimed => "partition-index-claimed",
+            FindingKind::PartitionConflict => "partition-conflict",
         }
     }
 }

@@ -22,6 +22,7 @@ pub mod health;
 pub mod history;
 pub mod migrate;
 pub mod offline;
+pub mod overlay;
 pub mod plan;
 pub mod port_info;
 pub mod publish;

@@ -129,8 +129,8 @@ impl Hosted {
         })
     }
 
-    /// Waits until switches and hosts have received no Get or Set for `quiet`; false when `limit`
-    /// passes first.
+    /// Waits until switches and hosts have received no Get or Set but Gets of SMInfo for `quiet`;
+    /// false when `limit` passes first.
     ///
     /// # Errors
     ///
@@ -139,7 +139,8 @@ impl Hosted {
         let requests = || {
             self.sim.with(|sim| {
                 let counters = sim.counters();
-                counters.gets() + counters.sets()
+                let polls = counters.received(AttrId::SM_INFO, Method::GET);
+                counters.gets() + counters.sets() - polls
             })
         };
         let looks = quiet.as_millis().div_ceil(LOOK.as_millis());

@@ -63,6 +63,7 @@ routes! {
     "events" => list_events(ListEventsRequest),
     "partitions" => list_partitions(ListPartitionsRequest),
     "partition-members" => list_partition_members(ListPartitionMembersRequest),
+    "partition-guids" => list_partition_guids(ListPartitionGuidsRequest),
     "engines" => list_engines(ListEnginesRequest),
     "quality" => get_routing_quality(GetRoutingQualityRequest),
     "cable-use" => get_cable_use(GetCableUseRequest),

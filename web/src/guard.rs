@@ -7,6 +7,7 @@ use axum::http::uri::Authority;
 use axum::http::{Method, Request, StatusCode};
 
 use crate::reply::{Reply, failure};
+use crate::ufm;
 
 /// Refuses a request that is no reading one, that names another host than this, or that another
 /// site's page has made.
@@ -20,6 +21,9 @@ pub(crate) fn check<B>(
     address: IpAddr,
     names: &[String],
 ) -> Result<(), Box<Reply>> {
+    if ufm::is_path(request.uri().path()) {
+        return check_site(request, false);
+    }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let text = format!(
             "{}: this address serves only GET and HEAD",
@@ -36,9 +40,18 @@ pub(crate) fn check<B>(
             format!("`{host}` is no name of this server: use its address, or forward a port to it");
         return Err(Box::new(failure(StatusCode::MISDIRECTED_REQUEST, &text)));
     }
+    check_site(request, true)
+}
+
+/// Refuses requests that a page of another site has made. A browser may have kept a proof of
+/// identity, and adds it to them; so where one is needed, links of other pages lead nowhere. The
+/// name of the host is the operator's affair there: a page that was led here by a name of its own
+/// has no proof.
+fn check_site<B>(request: &Request<B>, may_navigate: bool) -> Result<(), Box<Reply>> {
     let site = request.headers().get("sec-fetch-site");
-    let navigates = (request.headers().get("sec-fetch-mode"))
-        .is_some_and(|mode| mode.as_bytes() == b"navigate");
+    let navigates = may_navigate
+        && (request.headers().get("sec-fetch-mode"))
+            .is_some_and(|mode| mode.as_bytes() == b"navigate");
     if site.is_some_and(|site| site.as_bytes() == b"cross-site") && !navigates {
         let text = "a page of another site has made this request";
         return Err(Box::new(failure(StatusCode::FORBIDDEN, text)));

@@ -1,6 +1,6 @@
 //! The web page of rsm, its data as JSON, and metrics for Prometheus, over HTTP/1.1.
 //!
-//! Every route only reads. JSON routes answer with messages of `rsm.v1`, by the same services as
+//! Every route of its own only reads; [`UfmSettings`] adds a REST interface that changes partitions. JSON routes answer with messages of `rsm.v1`, by the same services as
 //! gRPC ([`rsm_api::Reader`]); the page draws the fabric from [`graph`].
 
 mod api;
@@ -13,5 +13,7 @@ mod metrics;
 mod page;
 mod reply;
 mod server;
+mod ufm;
 
 pub use server::{HttpServer, ServeError};
+pub use ufm::{SmConf, UfmSettings};

@@ -51,5 +51,15 @@ pub const MAX_ERROR_PORTS: u64 = 10_000;
 /// Convergences that metrics count at a time: as many as the API gives.
 pub const MAX_CONVERGENCES: usize = rsm_api::limits::MAX_CONVERGENCES;
 
+/// The body of a request to the REST interface of UFM: 45,056 GUIDs with their quotes.
+pub const MAX_UFM_BODY_BYTES: usize = 1 << 20;
+
+/// Answers about all ports or all members at the same time: at the largest fabrics one takes some
+/// 150 MB while it is made.
+pub const MAX_UFM_LISTS: usize = 2;
+
+/// How long a client may take for the handshake of TLS.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// How long open requests may take to end after a shutdown request.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);

@@ -10,7 +10,10 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rsm_api::access::Peer;
+use rsm_api::access::tls::ServerTls;
 use rsm_api::{Backend, CountersQueries, Reader, Subnet};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
@@ -19,11 +22,12 @@ use tower::Service as _;
 use crate::connection::Impatient;
 use crate::graph::GraphCache;
 use crate::limits::{
-    ANSWER_TIMEOUT, HEAD_TIMEOUT, MAX_CONNECTIONS, MAX_FOLLOWERS, MAX_HEAD_BYTES, MAX_HEADERS,
-    SHUTDOWN_GRACE,
+    ANSWER_TIMEOUT, HANDSHAKE_TIMEOUT, HEAD_TIMEOUT, MAX_CONNECTIONS, MAX_FOLLOWERS,
+    MAX_HEAD_BYTES, MAX_HEADERS, SHUTDOWN_GRACE,
 };
 use crate::metrics::{Counted, Exporter};
 use crate::reply::{self, Reply};
+use crate::ufm::{self, Ufm, UfmSettings};
 use crate::{api, changes, guard, metrics, page};
 
 /// The pause after a failed accept: the system is out of some resource then.
@@ -47,6 +51,8 @@ pub struct HttpServer {
     listener: TcpListener,
     connections: usize,
     names: Vec<String>,
+    tls: Option<Arc<ServerTls>>,
+    ufm: Option<UfmSettings>,
 }
 
 /// The parts that all routes share.
@@ -76,7 +82,27 @@ impl HttpServer {
             listener,
             connections: MAX_CONNECTIONS,
             names: names.iter().map(|name| name.to_ascii_lowercase()).collect(),
+            tls: None,
+            ufm: None,
         })
+    }
+
+    /// Serves TLS, and nothing else.
+    #[must_use]
+    pub fn with_tls(self, tls: Arc<ServerTls>) -> HttpServer {
+        HttpServer {
+            tls: Some(tls),
+            ..self
+        }
+    }
+
+    /// Serves the REST interface of UFM as well.
+    #[must_use]
+    pub fn with_ufm(self, ufm: UfmSettings) -> HttpServer {
+        HttpServer {
+            ufm: Some(ufm),
+            ..self
+        }
     }
 
     /// Sets the limit of open connections; the server closes connections beyond it. The default is
@@ -98,6 +124,7 @@ impl HttpServer {
     /// [`SHUTDOWN_GRACE`].
     pub async fn run(self, backend: Backend, shutdown: impl Future<Output = ()>) {
         let (stop, stopping) = watch::channel(false);
+        let ufm = self.ufm.map(|settings| Ufm::new(settings, &backend));
         let counted = Counted::start(&backend.subnet, stopping.clone());
         let shared = Arc::new(Shared {
             reader: Reader::new(&backend, stopping.clone()),
@@ -112,6 +139,8 @@ impl HttpServer {
             router: router(shared),
             address: self.address,
             names: self.names,
+            tls: self.tls,
+            ufm,
         });
         let places = Arc::new(Semaphore::new(self.connections));
         let mut open = JoinSet::new();
@@ -123,10 +152,11 @@ impl HttpServer {
                 () = &mut shutdown => break,
             };
             match accepted {
-                Ok((stream, _)) => {
+                Ok((stream, address)) => {
                     // Beyond the limit the connection closes at once.
                     if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
-                        open.spawn(serve(stream, Arc::clone(&host), stopping.clone(), place));
+                        let host = Arc::clone(&host);
+                        open.spawn(accept((stream, address), host, stopping.clone(), place));
                     }
                 }
                 Err(error) => {
@@ -161,6 +191,8 @@ struct Host {
     router: Router,
     address: SocketAddr,
     names: Vec<String>,
+    tls: Option<Arc<ServerTls>>,
+    ufm: Option<Ufm>,
 }
 
 impl Host {
@@ -168,7 +200,15 @@ impl Host {
         let mut reply = match guard::check(&request, self.address.ip(), &self.names) {
             Err(refused) => *refused,
             Ok(()) => {
-                let call = self.router.clone().call(request.map(Body::new));
+                let request = request.map(Body::new);
+                let call = async {
+                    match &self.ufm {
+                        Some(ufm) if ufm::is_path(request.uri().path()) => {
+                            Ok(ufm.answer(request).await)
+                        }
+                        _ => self.router.clone().call(request).await,
+                    }
+                };
                 match tokio::time::timeout(ANSWER_TIMEOUT, call).await {
                     Ok(Ok(reply)) => reply,
                     Ok(Err(never)) => match never {},
@@ -184,16 +224,35 @@ impl Host {
     }
 }
 
-/// Serves one connection until it or the server ends.
-async fn serve(
-    stream: TcpStream,
+/// Serves one connection, after its handshake where the listener has TLS.
+async fn accept(
+    (stream, address): (TcpStream, SocketAddr),
     host: Arc<Host>,
-    mut stopping: watch::Receiver<bool>,
+    stopping: watch::Receiver<bool>,
     _place: OwnedSemaphorePermit,
 ) {
     // A stream for which this fails works, only slower.
     let _ = stream.set_nodelay(true);
-    let answer = hyper::service::service_fn(move |request| {
+    let Some(tls) = &host.tls else {
+        return serve(stream, Peer::Tcp { address }, host, stopping).await;
+    };
+    let handshake = tls.accept_http1(stream, address);
+    match tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await {
+        Ok(Ok((stream, peer))) => serve(stream, peer, host, stopping).await,
+        Ok(Err(reason)) => tracing::debug!(%address, reason, "no handshake of TLS"),
+        Err(_elapsed) => tracing::debug!(%address, "the handshake of TLS did not end in time"),
+    }
+}
+
+/// Serves one connection until it or the server ends.
+async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    peer: Peer,
+    host: Arc<Host>,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let answer = hyper::service::service_fn(move |mut request: Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(peer.clone());
         let host = Arc::clone(&host);
         async move { Ok::<_, std::convert::Infallible>(host.answer(request).await) }
     });

@@ -8,7 +8,7 @@ struct ServiceNeeds {
     calls: &'static [(&'static str, Need)],
 }
 
-use Need::{Administer, Operate, Read, SeePartitions};
+use Need::{Administer, ChangePartitions, Operate, Read, SeePartitions};
 
 /// Every call of every service of rsm. A call that is not here is refused.
 const NEEDS: &[ServiceNeeds] = &[
@@ -41,6 +41,14 @@ const NEEDS: &[ServiceNeeds] = &[
         calls: &[
             ("ListPartitions", Read),
             ("ListPartitionMembers", SeePartitions),
+            ("ListPartitionGuids", SeePartitions),
+            ("CreatePartition", ChangePartitions),
+            ("AddPartitionMembers", ChangePartitions),
+            ("RemovePartitionMembers", ChangePartitions),
+            ("SetPartitionMembers", ChangePartitions),
+            ("ConfigurePartition", ChangePartitions),
+            ("DeletePartition", ChangePartitions),
+            ("SetDefaultMembership", Administer),
         ],
     },
     ServiceNeeds {

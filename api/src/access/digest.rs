@@ -94,3 +94,8 @@ impl<F: FnOnce(ArgumentDigest) + Unpin> http_body::Body for Digesting<F> {
         self.body.size_hint()
     }
 }
+
+/// The digest of the arguments of a request, for its audit entry: SHA-256 in hexadecimal.
+pub fn digest_of(arguments: &[u8]) -> String {
+    hex::encode(Sha256::digest(arguments))
+}

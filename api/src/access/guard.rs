@@ -15,6 +15,7 @@ use tonic::body::Body;
 use tonic::{Code, Status};
 use tower::{Layer, Service};
 
+use super::api_tokens::ApiTokens;
 use super::audit::{AuditEntry, AuditSink, reason};
 use super::calls;
 use super::digest::{ArgumentDigest, Digesting};
@@ -61,6 +62,8 @@ pub struct AccessPolicy {
     pub socket_default: bool,
     /// Checks tokens, where there are any.
     pub tokens: Option<TokenVerifier>,
+    /// The tokens of the REST interface.
+    pub api_tokens: ApiTokens,
     /// The rights over TCP without an identity.
     pub anonymous: Anonymous,
     /// Rates of each identity.
@@ -74,6 +77,7 @@ impl AccessPolicy {
             roles: RoleTable::default(),
             socket_default: true,
             tokens: None,
+            api_tokens: ApiTokens::default(),
             anonymous,
             rates: RateSettings::default(),
         }
@@ -135,6 +139,29 @@ impl Gate {
             Some(value) => rules.by_token(peer, value),
             None => Ok(rules.by_connection(peer)),
         }
+    }
+
+    /// The identity behind a request of the REST interface, which also takes the tokens of its
+    /// file.
+    ///
+    /// # Errors
+    /// No identity is proved, or a proof is there and wrong.
+    pub fn identify_rest(
+        &self,
+        peer: &Peer,
+        authorization: Option<&[u8]>,
+    ) -> Result<Caller, Status> {
+        let rules = self.rules.read().clone();
+        let caller = match authorization {
+            Some(value) => rules.by_rest_token(peer, value)?,
+            None => rules.by_connection(peer),
+        };
+        if caller.proof == Proof::None {
+            return Err(Status::unauthenticated(
+                "this interface needs an identity: a token of http.ufm_tokens_file, a signed token, or a client certificate",
+            ));
+        }
+        Ok(caller)
     }
 
     /// Admits a request with this identity that has this need, and counts it.
@@ -301,6 +328,25 @@ impl Rules {
             Peer::Tcp { .. } | Peer::Tls { .. } | Peer::Unknown => {
                 Caller::new("anonymous", Proof::None, self.anonymous())
             }
+        }
+    }
+
+    fn by_rest_token(&self, peer: &Peer, value: &[u8]) -> Result<Caller, Status> {
+        if !peer.is_private() {
+            // With its reason.
+            return self.by_token(peer, value);
+        }
+        let now = SystemTime::UNIX_EPOCH
+            .elapsed()
+            .unwrap_or_default()
+            .as_secs();
+        let found = self.policy.api_tokens.find(value, now);
+        match found.map_err(Status::unauthenticated)? {
+            Some((name, grant)) => Ok(Caller::new(name, Proof::ApiToken, grant.clone())),
+            None if self.policy.tokens.is_some() => self.by_token(peer, value),
+            None => Err(Status::unauthenticated(
+                "no token of http.ufm_tokens_file is the one in the header authorization",
+            )),
         }
     }
 

@@ -137,6 +137,8 @@ pub enum Proof {
     Certificate,
     /// By a signed token.
     Token,
+    /// By a token of the file of tokens of the REST interface.
+    ApiToken,
     /// Not at all.
     None,
 }
@@ -148,6 +150,7 @@ impl Proof {
             Proof::UnixPeer => "unix-peer",
             Proof::Certificate => "certificate",
             Proof::Token => "token",
+            Proof::ApiToken => "api-token",
             Proof::None => "none",
         }
     }

@@ -6,6 +6,7 @@
 //! roles ([`RoleTable`]), and the right that the call needs from one table ([`calls`]). It refuses a
 //! call that the table does not have.
 
+mod api_tokens;
 pub mod audit;
 pub mod calls;
 mod digest;
@@ -17,7 +18,9 @@ mod roles_file;
 pub mod tls;
 mod token;
 
+pub use self::api_tokens::{ApiTokens, ApiTokensError, MAX_API_TOKENS_BYTES, TOKEN_BYTES};
 pub use self::audit::{AuditEntry, AuditSink, NoAudit};
+pub use self::digest::digest_of;
 pub(crate) use self::guard::GuardLayer;
 pub use self::guard::{AccessPolicy, Anonymous, Followed, Gate};
 pub use self::identity::{Caller, Certificate, Peer, Proof};

@@ -7,7 +7,7 @@ pub enum Role {
     /// Read the subnet.
     Read,
     /// Read, and act on the fabric in ways that leave its configuration alone: sweep, drain,
-    /// expect, import inventories.
+    /// expect, import inventories, change partitions that the API makes.
     Operate,
     /// See and change partitions, of some P_Keys only.
     Tenant,
@@ -77,7 +77,7 @@ impl Need {
             Need::Read => &[Role::Read, Role::Operate, Role::Admin],
             Need::SeePartitions => &[Role::Read, Role::Tenant, Role::Operate, Role::Admin],
             Need::Operate => &[Role::Operate, Role::Admin],
-            Need::ChangePartitions => &[Role::Tenant, Role::Admin],
+            Need::ChangePartitions => &[Role::Tenant, Role::Operate, Role::Admin],
             Need::Administer => &[Role::Admin],
             Need::SeeSecrets => &[Role::Secrets],
         }
@@ -153,7 +153,20 @@ impl Grant {
 
     /// Whether it may change the partition with this P_Key, whichever the membership bit.
     pub fn changes(&self, p_key: u16) -> bool {
-        self.has(Role::Admin) || self.owns(p_key)
+        self.changes_all() || self.owns(p_key)
+    }
+
+    /// The P_Keys of the partitions that it may change, without the membership bit.
+    pub fn changeable(&self) -> Vec<RangeInclusive<u16>> {
+        match self.changes_all() {
+            true => vec![0..=0x7fff],
+            false if self.has(Role::Tenant) => self.p_keys.clone(),
+            false => Vec::new(),
+        }
+    }
+
+    fn changes_all(&self) -> bool {
+        self.has(Role::Admin) || self.has(Role::Operate)
     }
 
     /// Whether the P_Key is among those of its role tenant.

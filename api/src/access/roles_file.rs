@@ -166,7 +166,7 @@ fn number(kind: Kind, text: &str) -> Result<u32, String> {
     Ok(number)
 }
 
-fn role(word: &str) -> Result<Grant, String> {
+pub(super) fn role(word: &str) -> Result<Grant, String> {
     if let Some(ranges) = word.strip_prefix("tenant:") {
         let ranges: Vec<_> = ranges.split(',').map(range).collect::<Result<_, _>>()?;
         return Ok(Grant::tenant(ranges));

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,8 +14,11 @@ use rustls::{
     AlertDescription, CertificateError, ClientConfig, Error as RustlsError, RootCertStore,
     ServerConfig,
 };
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
-use super::identity::Certificate;
+use super::identity::{Certificate, Peer};
 
 /// Largest file with certificates or a key, in bytes: a bundle of all public CAs has a quarter of
 /// it.
@@ -22,6 +26,9 @@ pub const MAX_PEM_BYTES: u64 = 1 << 20;
 
 /// The protocol of gRPC in the handshake (ALPN).
 const HTTP2: &[u8] = b"h2";
+
+/// The protocol of the HTTP listener there.
+const HTTP1: &[u8] = b"http/1.1";
 
 /// The files of a server's TLS, all in PEM.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -70,6 +77,34 @@ impl ServerTls {
         let (config, certificate) = server_config(&self.files)?;
         *self.config.write() = Some(Arc::new(config));
         Ok(certificate)
+    }
+
+    /// Ends the handshake of a client that is to speak HTTP/1.1. Returns the connection and its other
+    /// end.
+    ///
+    /// # Errors
+    /// The handshake failed; the text says why.
+    pub async fn accept_http1(
+        &self,
+        stream: TcpStream,
+        address: SocketAddr,
+    ) -> Result<(TlsStream<TcpStream>, Peer), String> {
+        let Some(config) = self.config() else {
+            return Err("this server has no usable certificate: see its findings".to_owned());
+        };
+        let mut config = ServerConfig::clone(&config);
+        config.alpn_protocols = vec![HTTP1.to_vec()];
+        let accepted = TlsAcceptor::from(Arc::new(config)).accept(stream).await;
+        let stream = accepted.map_err(|error| explain(&error, "client"))?;
+        let certificates = stream.get_ref().1.peer_certificates();
+        let leaf = certificates.and_then(<[_]>::first);
+        let certificate = leaf.map(|leaf| Certificate::from_der(leaf)).transpose()?;
+        let certificate = certificate.map(Arc::new);
+        let peer = Peer::Tls {
+            address,
+            certificate,
+        };
+        Ok((stream, peer))
     }
 
     /// The settings for the next connection; `None` before the first success.

@@ -13,6 +13,7 @@ mod link;
 mod multicast;
 mod node;
 mod page;
+mod partition;
 mod port;
 mod routing;
 mod sa;
@@ -30,6 +31,10 @@ pub use link::LinkFilter;
 pub use multicast::{GroupSelector, MulticastGroupFilter, ParseGroupError};
 pub use node::NodeFilter;
 pub use page::{Keyed, Page};
+pub use partition::{
+    EmptyPartition, ExistingPartition, MemberName, PartitionAction, PartitionChange,
+    PartitionSettings, WantedMember,
+};
 pub use port::{PortFilter, PortId};
 pub use routing::LossSelector;
 pub use rsm_proto::v1::{

@@ -54,8 +54,8 @@ use crate::access::tls::ServerTls;
 use crate::access::{AccessPolicy, Anonymous, Gate, GuardLayer, NoAudit};
 use crate::gpu::Gpus;
 use crate::limits::{
-    ConnectionLimits, MAX_GPU_REQUEST_BYTES, MAX_REQUEST_BYTES, MAX_REQUESTS_PER_CONNECTION,
-    MAX_RESPONSE_BYTES, MAX_WATCHERS, SHUTDOWN_GRACE,
+    ConnectionLimits, MAX_GPU_REQUEST_BYTES, MAX_PARTITION_REQUEST_BYTES, MAX_REQUEST_BYTES,
+    MAX_REQUESTS_PER_CONNECTION, MAX_RESPONSE_BYTES, MAX_WATCHERS, SHUTDOWN_GRACE,
 };
 use crate::traits::{
     ActionLog, Control, CountersQueries, History, RoutingQueries, SaQueries, Simulation, Subnet,
@@ -354,8 +354,10 @@ impl Services {
     fn partition(&self) -> PartitionServiceServer<partition::Partitions> {
         PartitionServiceServer::new(partition::Partitions {
             subnet: Arc::clone(&self.backend.subnet),
+            control: Arc::clone(&self.backend.control),
+            acts: self.acts(),
         })
-        .max_decoding_message_size(MAX_REQUEST_BYTES)
+        .max_decoding_message_size(MAX_PARTITION_REQUEST_BYTES)
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
     }
 

@@ -2,17 +2,174 @@ use std::sync::Arc;
 
 use rsm_proto::v1;
 use rsm_proto::v1::partition_service_server::PartitionService;
-use tonic::{Request, Response, Status};
+use tonic::{Extensions, Request, Response, Status};
 
+use super::acts::Acts;
 use super::paging::Listing;
-use super::request::p_key;
+use super::request::{p_key, selector, service_level, text_filter};
 use crate::access::Caller;
-use crate::traits::Subnet;
+use crate::error::ControlError;
+use crate::limits::MAX_MEMBERS_PER_REQUEST;
+use crate::model::{
+    EmptyPartition, ExistingPartition, MemberName, Membership, PartitionAction, PartitionChange,
+    PartitionSettings, Selector, WantedMember,
+};
+use crate::traits::{Control, Subnet};
+
+/// Names of members that a note of a request lists; it counts the others.
+const NAMES_NOTED: usize = 8;
 
 /// Partitions and their members.
 #[derive(Clone)]
 pub(super) struct Partitions {
     pub(super) subnet: Arc<dyn Subnet>,
+    pub(super) control: Arc<dyn Control>,
+    pub(super) acts: Acts,
+}
+
+/// Refuses to show a partition to a tenant that does not own it.
+fn check_seen(caller: Option<Arc<Caller>>, p_key: u16) -> Result<(), Status> {
+    if !caller.is_some_and(|caller| caller.grant.sees(p_key)) {
+        return Err(Status::permission_denied(format!(
+            "p_key: the partition {p_key:#x} is none of this tenant's"
+        )));
+    }
+    Ok(())
+}
+
+/// How many members differ, and the convergence.
+type Changed = (u64, Option<v1::Convergence>);
+
+impl Partitions {
+    /// Carries out a change for the identity of a request, if it may change that partition.
+    async fn change(
+        &self,
+        from: &Extensions,
+        p_key: u16,
+        name: &'static str,
+        action: PartitionAction,
+    ) -> Result<Changed, Status> {
+        let p_key = p_key & 0x7fff;
+        let caller = from.get::<Arc<Caller>>();
+        let caller =
+            caller.ok_or_else(|| Status::unauthenticated("the request has no identity"))?;
+        let detail = detail(p_key, &action);
+        let act = self.acts.begin(from, name, detail);
+        let is_allowed = caller.grant.changes(p_key);
+        let outcome = match is_allowed {
+            false => Err(Status::permission_denied(format!(
+                "p_key: {} may not change the partition {p_key:#06x}: it has {}",
+                caller.name, caller.grant
+            ))),
+            true => {
+                let change = PartitionChange {
+                    p_key,
+                    action,
+                    by: caller.name.clone(),
+                    grant: caller.grant.clone(),
+                };
+                let changed = self.control.change_partition(change).await;
+                changed.map_err(|error: ControlError| Status::from(error))
+            }
+        };
+        let (changed, convergence) = act.end(outcome)?;
+        Ok((changed, Some(convergence)))
+    }
+}
+
+/// A change in a few words, for the journal.
+fn detail(p_key: u16, action: &PartitionAction) -> String {
+    let names = |names: Vec<&MemberName>| {
+        let shown = names.iter().take(NAMES_NOTED).map(|name| match name {
+            MemberName::Guid(guid) => guid.to_string(),
+            MemberName::Present(selector) => selector.to_string(),
+            MemberName::Host(host) => host.clone(),
+        });
+        let shown: Vec<String> = shown.collect();
+        let more = names.len().saturating_sub(NAMES_NOTED);
+        match more {
+            0 => shown.join(" "),
+            more => format!("{} and {more} more", shown.join(" ")),
+        }
+    };
+    let wanted = |members: &[WantedMember]| names(members.iter().map(|one| &one.port).collect());
+    let rest = match action {
+        PartitionAction::Create { members, .. }
+        | PartitionAction::Add(members)
+        | PartitionAction::Replace(members, _) => wanted(members),
+        PartitionAction::Remove(members, _) => names(members.iter().collect()),
+        PartitionAction::Configure(settings) => settings.name.clone(),
+        PartitionAction::Delete => String::new(),
+        PartitionAction::LimitDefault(true) => "limited".to_owned(),
+        PartitionAction::LimitDefault(false) => "as the file says".to_owned(),
+    };
+    format!("{p_key:#06x} {rest}").trim_end().to_owned()
+}
+
+/// A name of members: a GUID names a port, wherever it is.
+fn member_name(text: &str) -> Result<MemberName, Status> {
+    Ok(match selector("port", text)? {
+        Selector::Guid { guid, port: None } => MemberName::Guid(guid),
+        other => MemberName::Present(other),
+    })
+}
+
+/// Refuses more members than a request may have.
+fn check_count(count: usize, least: usize) -> Result<(), Status> {
+    if (least..=MAX_MEMBERS_PER_REQUEST).contains(&count) {
+        return Ok(());
+    }
+    Err(Status::invalid_argument(format!(
+        "members: expected {least} to {MAX_MEMBERS_PER_REQUEST}, found {count}: send several requests"
+    )))
+}
+
+fn wanted(members: &[v1::WantedMember], least: usize) -> Result<Vec<WantedMember>, Status> {
+    check_count(members.len(), least)?;
+    let wanted = members.iter().map(|member| {
+        let membership = Membership::try_from(member.membership).map_err(|_| {
+            Status::invalid_argument(format!(
+                "membership: this server knows no value {}",
+                member.membership
+            ))
+        })?;
+        Ok(WantedMember {
+            port: member_name(&member.port)?,
+            membership: match membership {
+                Membership::Unspecified => Membership::Full,
+                some => some,
+            },
+            index0: member.index0,
+        })
+    });
+    wanted.collect()
+}
+
+fn settings(given: Option<v1::PartitionSettings>) -> Result<PartitionSettings, Status> {
+    let given = given.unwrap_or_default();
+    let plain = PartitionSettings::default();
+    let tenths = given.rate_gbps * 10.0;
+    // Also false for what is no number.
+    let is_rate = (0.0..=f64::from(u16::MAX)).contains(&tenths) && tenths.fract() == 0.0;
+    if !is_rate {
+        return Err(Status::invalid_argument(format!(
+            "rate_gbps: {} is no rate of InfiniBand, expected 2.5 to 1200",
+            given.rate_gbps
+        )));
+    }
+    Ok(PartitionSettings {
+        name: text_filter("name", given.name)?.unwrap_or_default(),
+        ipoib: given.ipoib,
+        service_level: service_level(given.service_level)?,
+        mtu_bytes: match given.mtu_bytes {
+            0 => plain.mtu_bytes,
+            some => u16::try_from(some).unwrap_or(u16::MAX),
+        },
+        rate_tenth_gbps: match tenths as u16 {
+            0 => plain.rate_tenth_gbps,
+            some => some,
+        },
+    })
 }
 
 #[tonic::async_trait]
@@ -33,14 +190,135 @@ impl PartitionService for Partitions {
         let caller = request.extensions().get::<Arc<Caller>>().cloned();
         let (request, listing) = Listing::of(request)?;
         let p_key = p_key("p_key", request.p_key)?;
-        if !caller.is_some_and(|caller| caller.grant.sees(p_key)) {
-            return Err(Status::permission_denied(format!(
-                "p_key: the partition {p_key:#x} is none of this tenant's"
-            )));
-        }
+        check_seen(caller, p_key)?;
         let page = self
             .subnet
             .partition_members(p_key, listing.after(), listing.limit())?;
         listing.answer_keyed(page)
+    }
+
+    async fn list_partition_guids(
+        &self,
+        request: Request<v1::ListPartitionGuidsRequest>,
+    ) -> Result<Response<v1::ListPartitionGuidsResponse>, Status> {
+        let caller = request.extensions().get::<Arc<Caller>>().cloned();
+        let (request, listing) = Listing::of(request)?;
+        let p_key = p_key("p_key", request.p_key)?;
+        check_seen(caller, p_key)?;
+        let page = self
+            .subnet
+            .partition_guids(p_key, listing.after(), listing.limit())?;
+        listing.answer_keyed(page)
+    }
+
+    async fn create_partition(
+        &self,
+        request: Request<v1::CreatePartitionRequest>,
+    ) -> Result<Response<v1::CreatePartitionResponse>, Status> {
+        let asked = request.get_ref();
+        let action = PartitionAction::Create {
+            settings: settings(asked.settings.clone())?,
+            members: wanted(&asked.members, 0)?,
+            existing: ExistingPartition::Same,
+        };
+        let p_key = p_key("p_key", asked.p_key)?;
+        let from = request.extensions();
+        let (changed, convergence) = self.change(from, p_key, "create-partition", action).await?;
+        Ok(Response::new(v1::CreatePartitionResponse {
+            changed,
+            convergence,
+        }))
+    }
+
+    async fn add_partition_members(
+        &self,
+        request: Request<v1::AddPartitionMembersRequest>,
+    ) -> Result<Response<v1::AddPartitionMembersResponse>, Status> {
+        let asked = request.get_ref();
+        let action = PartitionAction::Add(wanted(&asked.members, 1)?);
+        let p_key = p_key("p_key", asked.p_key)?;
+        let from = request.extensions();
+        let (changed, convergence) = self.change(from, p_key, "add-members", action).await?;
+        Ok(Response::new(v1::AddPartitionMembersResponse {
+            changed,
+            convergence,
+        }))
+    }
+
+    async fn remove_partition_members(
+        &self,
+        request: Request<v1::RemovePartitionMembersRequest>,
+    ) -> Result<Response<v1::RemovePartitionMembersResponse>, Status> {
+        let asked = request.get_ref();
+        check_count(asked.ports.len(), 1)?;
+        let names = asked.ports.iter().map(|port| member_name(port));
+        let names = names.collect::<Result<_, _>>()?;
+        let action = PartitionAction::Remove(names, EmptyPartition::Keep);
+        let p_key = p_key("p_key", asked.p_key)?;
+        let from = request.extensions();
+        let (changed, convergence) = self.change(from, p_key, "remove-members", action).await?;
+        Ok(Response::new(v1::RemovePartitionMembersResponse {
+            changed,
+            convergence,
+        }))
+    }
+
+    async fn set_partition_members(
+        &self,
+        request: Request<v1::SetPartitionMembersRequest>,
+    ) -> Result<Response<v1::SetPartitionMembersResponse>, Status> {
+        let asked = request.get_ref();
+        let members = wanted(&asked.members, 0)?;
+        let action = PartitionAction::Replace(members, EmptyPartition::Keep);
+        let p_key = p_key("p_key", asked.p_key)?;
+        let from = request.extensions();
+        let (changed, convergence) = self.change(from, p_key, "set-members", action).await?;
+        Ok(Response::new(v1::SetPartitionMembersResponse {
+            changed,
+            convergence,
+        }))
+    }
+
+    async fn configure_partition(
+        &self,
+        request: Request<v1::ConfigurePartitionRequest>,
+    ) -> Result<Response<v1::ConfigurePartitionResponse>, Status> {
+        let asked = request.get_ref();
+        let action = PartitionAction::Configure(settings(asked.settings.clone())?);
+        let p_key = p_key("p_key", asked.p_key)?;
+        let from = request.extensions();
+        let (_, convergence) = self
+            .change(from, p_key, "configure-partition", action)
+            .await?;
+        Ok(Response::new(v1::ConfigurePartitionResponse {
+            convergence,
+        }))
+    }
+
+    async fn delete_partition(
+        &self,
+        request: Request<v1::DeletePartitionRequest>,
+    ) -> Result<Response<v1::DeletePartitionResponse>, Status> {
+        let p_key = p_key("p_key", request.get_ref().p_key)?;
+        let from = request.extensions();
+        let action = PartitionAction::Delete;
+        let (changed, convergence) = self.change(from, p_key, "delete-partition", action).await?;
+        Ok(Response::new(v1::DeletePartitionResponse {
+            changed,
+            convergence,
+        }))
+    }
+
+    async fn set_default_membership(
+        &self,
+        request: Request<v1::SetDefaultMembershipRequest>,
+    ) -> Result<Response<v1::SetDefaultMembershipResponse>, Status> {
+        let action = PartitionAction::LimitDefault(request.get_ref().limited);
+        let from = request.extensions();
+        let name = "set-default-membership";
+        let (_, convergence) = self.change(from, 0x7fff, name, action).await?;
+        Ok(Response::new(v1::SetDefaultMembershipResponse {
+            convergence,
+        }))
     }
 }

@@ -58,7 +58,11 @@ impl Reader {
                 history: backend.history.clone(),
                 acts: acts(),
             },
-            partition: partition::Partitions { subnet: subnet() },
+            partition: partition::Partitions {
+                subnet: subnet(),
+                control: control(),
+                acts: acts(),
+            },
             routing: routing::Routes {
                 routing: Arc::clone(&backend.routing),
                 control: control(),
@@ -140,7 +144,8 @@ methods! {
         get_activity(GetActivityRequest) -> GetActivityResponse;
     partition:
         list_partitions(ListPartitionsRequest) -> ListPartitionsResponse,
-        list_partition_members(ListPartitionMembersRequest) -> ListPartitionMembersResponse;
+        list_partition_members(ListPartitionMembersRequest) -> ListPartitionMembersResponse,
+        list_partition_guids(ListPartitionGuidsRequest) -> ListPartitionGuidsResponse;
     routing:
         list_engines(ListEnginesRequest) -> ListEnginesResponse,
         get_routing_quality(GetRoutingQualityRequest) -> GetRoutingQualityResponse,

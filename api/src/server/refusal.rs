@@ -3,7 +3,8 @@
 use tonic::{Code, Status};
 
 use crate::error::{
-    ControlError, CountersError, HistoryError, LookupError, RoutingError, SaError, SimulationError,
+    ControlError, CountersError, HistoryError, LookupError, PartitionRefusal, RoutingError,
+    SaError, SimulationError,
 };
 use crate::model::{ParseGroupError, ParseSelectorError};
 
@@ -42,6 +43,14 @@ impl From<ControlError> for Status {
             | ControlError::NotAttached { .. }
             | ControlError::Refused { .. } => Code::FailedPrecondition,
             ControlError::UnknownEngine { .. } => Code::InvalidArgument,
+            ControlError::Partition { refusal, .. } => match refusal {
+                PartitionRefusal::NotThere => Code::NotFound,
+                PartitionRefusal::Exists => Code::AlreadyExists,
+                PartitionRefusal::Invalid => Code::InvalidArgument,
+                PartitionRefusal::NotAllowed => Code::PermissionDenied,
+                PartitionRefusal::Full => Code::ResourceExhausted,
+                PartitionRefusal::Refused => Code::FailedPrecondition,
+            },
             ControlError::Busy => Code::ResourceExhausted,
             ControlError::Stopping => Code::Unavailable,
             ControlError::Failed { .. } => Code::Internal,

@@ -8,6 +8,7 @@ mod fake;
 mod gpu;
 mod lists;
 mod multicast;
+mod partitions;
 mod reflection;
 mod registrations;
 mod roles;

@@ -18,7 +18,7 @@ fn rsmctl() -> Command {
     command
 }
 
-fn run(served: &Served, arguments: &[&str]) -> Output {
+pub(crate) fn run(served: &Served, arguments: &[&str]) -> Output {
     rsmctl()
         .env("RSM_SERVER", format!("unix:{}", served.socket.display()))
         .args(arguments)
@@ -27,7 +27,7 @@ fn run(served: &Served, arguments: &[&str]) -> Output {
 }
 
 /// Standard output of a run that must succeed.
-fn printed(served: &Served, arguments: &[&str]) -> String {
+pub(crate) fn printed(served: &Served, arguments: &[&str]) -> String {
     let output = run(served, arguments);
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{arguments:?}: {errors}");

@@ -7,14 +7,13 @@ use std::sync::Arc;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
 };
-use rsm_api::access::tls::{ServerTls, TlsFiles};
-use rsm_api::access::{AccessPolicy, Anonymous, Gate, NoAudit, RoleTable};
-use rsm_api::client::{
-    ClientTlsFiles, ConnectError, Connection, Credentials, Endpoint, connect_as,
-};
+use rsm_api::access::tls::{ClientTlsFiles, ServerTls, TlsFiles, client_config};
+use rsm_api::access::{AccessPolicy, Anonymous, Gate, NoAudit, Peer, RoleTable};
+use rsm_api::client::{ConnectError, Connection, Credentials, Endpoint, connect_as};
 use rsm_proto::v1;
 use rsm_proto::v1::convergence_service_client::ConvergenceServiceClient;
 use rsm_proto::v1::fabric_service_client::FabricServiceClient;
+use rsm_proto::v1::partition_service_client::PartitionServiceClient;
 use tempfile::TempDir;
 use tonic::Code;
 
@@ -99,7 +98,8 @@ impl Secured {
         }));
         tls.reload().unwrap();
         let policy = AccessPolicy {
-            roles: RoleTable::parse("san ops.example operate\n").unwrap(),
+            roles: RoleTable::parse("san ops.example operate\nsan blue.example tenant:0x10-0x1f\n")
+                .unwrap(),
             ..AccessPolicy::without_files(Anonymous::Reading)
         };
         let wanted = Wanted {
@@ -159,6 +159,92 @@ fn certificate_with_a_role_may_act_and_one_without_may_read() {
     let connection = secured.connect(&authority.credentials(None)).unwrap();
     secured.read(&connection).unwrap();
     assert!(secured.sweep(&connection).is_err());
+}
+
+#[test]
+fn tenant_changes_partitions_of_its_own_p_keys_only() {
+    let secured = Secured::start("127.0.0.1", LONG);
+    let authority = &secured.authority;
+    let blue = authority.issue("blue", "blue.example", LONG);
+    let connection = secured
+        .connect(&authority.credentials(Some(&blue)))
+        .unwrap();
+    let mut client = PartitionServiceClient::new(connection);
+    let member = v1::WantedMember {
+        port: "0x50000".to_owned(),
+        ..v1::WantedMember::default()
+    };
+    let mut add = |p_key| {
+        let request = v1::AddPartitionMembersRequest {
+            p_key,
+            members: vec![member.clone()],
+        };
+        secured
+            .served
+            .block_on(client.add_partition_members(request))
+    };
+    assert!(add(0x10).is_ok() && add(0x801f).is_ok());
+    for p_key in [0x20, 0x7fff, 0xffff] {
+        let refusal = add(p_key).unwrap_err();
+        assert_eq!(refusal.code(), Code::PermissionDenied);
+        assert!(refusal.message().contains("blue.example"), "{refusal}");
+    }
+    let changes = secured.served.fake.partition_changes.lock().clone();
+    let keys: Vec<u16> = changes.iter().map(|change| change.p_key).collect();
+    assert_eq!(keys, [0x10, 0x1f]);
+    assert_eq!(changes[0].by, "blue.example");
+    assert_eq!(changes[0].grant.changeable(), [0x10..=0x1f]);
+    let limited = v1::SetDefaultMembershipRequest { limited: true };
+    let refusal = secured
+        .served
+        .block_on(client.set_default_membership(limited));
+    assert_eq!(refusal.unwrap_err().code(), Code::PermissionDenied);
+    let ops = authority.issue("ops", "ops.example", LONG);
+    let connection = secured.connect(&authority.credentials(Some(&ops))).unwrap();
+    let mut client = PartitionServiceClient::new(connection);
+    let delete = v1::DeletePartitionRequest { p_key: 0x20 };
+    assert!(
+        secured
+            .served
+            .block_on(client.delete_partition(delete))
+            .is_ok()
+    );
+}
+
+#[test]
+fn http1_is_agreed_on_with_the_names_of_the_client() {
+    let secured = Secured::start("127.0.0.1", LONG);
+    let authority = &secured.authority;
+    let blue = authority.issue("blue", "blue.example", LONG);
+    let files = ClientTlsFiles {
+        ca: authority.ca(),
+        identity: Some((blue.certificate, blue.key)),
+    };
+    let mut client = rustls::ClientConfig::clone(&client_config(&files).unwrap());
+    client.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let tls = secured.tls.clone();
+    secured.served.block_on(async move {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = tokio::spawn(async move {
+            let (stream, address) = listener.accept().await.unwrap();
+            tls.accept_http1(stream, address)
+                .await
+                .map(|(_, peer)| peer)
+        });
+        let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        let name = rustls::pki_types::ServerName::try_from("127.0.0.1").unwrap();
+        let connector = tokio_rustls::TlsConnector::from(Arc::new(client));
+        let stream = connector.connect(name, stream).await.unwrap();
+        assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
+        match server.await.unwrap().unwrap() {
+            Peer::Tls {
+                certificate: Some(certificate),
+                ..
+            } => assert_eq!(certificate.name(), "blue.example"),
+            peer => panic!("{peer}"),
+        }
+    });
 }
 
 #[test]

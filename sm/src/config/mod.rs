@@ -42,8 +42,8 @@ pub use node_names::{NodeNames, load_node_names, parse_node_names};
 pub use opensm::{KeyGroup, KeyOutcome};
 pub(crate) use opensm::{number, read as read_opensm};
 pub use partitions::{
-    Membership, Partition, PartitionGroup, PartitionMembers, Partitions, Rule, load_partitions,
-    parse_partitions,
+    Membership, Partition, PartitionGroup, PartitionMembers, PartitionOrigin, Partitions, Rule,
+    load_partitions, parse_partitions,
 };
 pub use prefix_routes::{PrefixRoutes, RouterPort, load_prefix_routes, parse_prefix_routes};
 pub use qos_policy::{

@@ -574,10 +574,25 @@ sections! {
         audit_max_mb: u32 = 16, takes number(1, 1_000), at start;
     }
 
-    /// The web page, its data as JSON, and metrics for Prometheus; all of it only reads.
+    /// The web page, its data as JSON and metrics, which only read; and UFM's REST interface.
     http: HttpConfig {
         /// TCP address at which rsm serves HTTP, to any client that reaches it. Empty: none.
         listen: Option<SocketAddr> = None, example "\"127.0.0.1:9316\"", at start;
+
+        /// Whether rsm serves TLS at that address, and nothing else, by the files `tls_certificate`,
+        /// `tls_key` and `tls_client_ca` of section [api].
+        tls: bool = false, at start;
+
+        /// Whether rsm serves the paths /ufmRest, /ufmRestV2 and /ufmRestV3 as UFM does, to clients
+        /// with an identity: a token, or a client certificate over TLS.
+        ufm: bool = false, at start;
+
+        /// The file of tokens of these paths, as `rsmctl token new` writes it: on each line a name,
+        /// an end, a digest and roles. SIGHUP reads it again.
+        ufm_tokens_file: Option<PathBuf> = None, example "\"/etc/rsm/ufm-tokens\"";
+
+        /// Whether a partition of these paths stays when its last member leaves it. With UFM it goes.
+        ufm_keeps_empty: bool = false, at start;
     }
 
     /// The performance counters of all ports, which rsm reads while it is master and never resets.

@@ -138,6 +138,7 @@ impl Reader<'_> {
             self.warning(offset, found, "a port without a key protects nothing");
         }
         self.check_tls();
+        self.check_http();
         self.check_store();
         let api = self.config.api.clone();
         if api.insecure_admin && api.listen.is_none() {
@@ -157,6 +158,30 @@ impl Reader<'_> {
             let offset = self.place("api", &["insecure_admin"]);
             let found = "insecure_admin on an address that others can reach";
             self.warning(offset, found, "anybody there can change the subnet");
+        }
+    }
+
+    /// The HTTP listener has the files of TLS from section api, and tokens need privacy.
+    fn check_http(&mut self) {
+        let (http, api) = (self.config.http.clone(), self.config.api.clone());
+        if http.tls && (api.tls_certificate.is_none() || api.tls_key.is_none()) {
+            let offset = self.place("http", &["tls"]);
+            let expected = "expected tls_certificate and tls_key in section [api] as well";
+            self.error(offset, "tls without a certificate", expected);
+        }
+        if http.ufm && http.listen.is_none() {
+            let offset = self.place("http", &["ufm"]);
+            let expected = "it says what listen serves, and does nothing";
+            self.warning(offset, "ufm without listen", expected);
+        }
+        let is_open = http
+            .listen
+            .is_some_and(|address| !address.ip().is_loopback());
+        if http.ufm && is_open && !http.tls {
+            let offset = self.place("http", &["ufm"]);
+            let found = "ufm without TLS on an address that others can reach";
+            let expected = "tokens that come there over the network are refused: set tls = true";
+            self.warning(offset, found, expected);
         }
     }
 

@@ -126,6 +126,7 @@ impl Core {
                 cabling: self.kept_cabling.clone(),
                 avoid: self.avoid_in_force().clone(),
                 health: Arc::new(self.saved_health()),
+                overlay: self.overlay.in_force().clone(),
                 not_kept: self.not_kept.clone(),
                 habits: self.inventory.habits.clone(),
                 generation: self.generation,

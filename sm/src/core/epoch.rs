@@ -257,7 +257,10 @@ impl Core {
         self.epoch.holding = Holding::Held(epoch);
         self.epoch.refused = None;
         match (state, &self.role) {
-            (Some(state), Role::Master) => self.add_claims(&state),
+            (Some(state), Role::Master) => {
+                self.add_claims(&state);
+                self.join_overlay(&state.overlay, now);
+            }
             (Some(state), _) => self.adopt(*state, now),
             (None, _) => {}
         }
@@ -397,6 +400,7 @@ impl Core {
         self.avoid = state.avoid;
         self.health = Health::restored(self.config.health, &state.health);
         isolate_again(&self.health, &state.health, &mut self.avoid);
+        self.adopt_overlay(state.overlay);
         self.generation = self.generation.max(state.generation);
         self.reregister = if state.reregister {
             Reregister::everybody()

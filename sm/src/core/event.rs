@@ -18,6 +18,7 @@ use crate::avoid::{Part, Reason};
 use crate::expected::Accept;
 use crate::findings::Finding;
 use crate::health::PortErrors;
+use crate::overlay::{Change, ChangeError};
 use crate::plan::groups::GroupSet;
 use crate::plan::{Outcome, PlanJob};
 use crate::push::Foreseen;
@@ -158,6 +159,14 @@ pub enum Command {
         /// [`Effect::Done`] names it when the hardware holds a plan with them.
         ticket: Ticket,
     },
+    /// Change a partition of the overlay.
+    Partition {
+        /// The change.
+        change: Box<Change>,
+        /// [`Effect::Done`] names it when the hardware holds a plan with the change,
+        /// [`Effect::PartitionRefused`] when the overlay stays as it was.
+        ticket: Ticket,
+    },
     /// Forget missing parts that the operator accepts as gone.
     Accept(Accept),
     /// A configuration was refused and the one in force stays; publish these reasons.
@@ -209,5 +218,12 @@ pub enum Effect {
         ticket: Ticket,
         /// Why.
         reason: String,
+    },
+    /// The partition of [`Command::Partition`] is not changed.
+    PartitionRefused {
+        /// From the command.
+        ticket: Ticket,
+        /// Why.
+        error: ChangeError,
     },
 }

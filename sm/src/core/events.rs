@@ -130,6 +130,7 @@ impl Core {
             Command::Reload(config) => {
                 self.drop_trial("the configuration was read again meanwhile");
                 self.config = *config;
+                self.reload_partitions();
                 self.refused.clear();
                 self.damping.configure(self.config.damping);
                 self.configure_health(now);
@@ -146,6 +147,7 @@ impl Core {
                 ticket,
             } => self.drain(&parts, forced, ticket),
             Command::Undrain { parts, ticket } => self.undrain(&parts, ticket),
+            Command::Partition { change, ticket } => self.change_partition(*change, ticket),
             Command::Accept(accept) => self.accept_missing(accept, now),
             Command::Refused(findings) => {
                 self.refused = findings;

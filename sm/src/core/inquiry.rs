@@ -382,6 +382,7 @@ impl Core {
         let reason = "another subnet manager is master now";
         self.drop_trial(reason);
         self.drop_drain(reason);
+        self.drop_overlay(reason);
         self.draw_attention(&master);
         self.stand_by(master, now);
     }

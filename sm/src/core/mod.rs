@@ -29,6 +29,7 @@ mod hardware;
 mod health;
 mod inert;
 mod inquiry;
+mod overlay;
 mod patience;
 mod peer_polls;
 mod planning;
@@ -65,6 +66,7 @@ pub use self::event::{Command, Effect, EpochEvent, EpochRequest, Event};
 use self::first_sweep::{FirstSweep, Told};
 use self::found::Found;
 use self::hardware::{Hardware, HeldMulticast};
+use self::overlay::OverlayState;
 use self::requests::Context;
 use self::role::Role;
 pub use self::settings::{CoreConfig, Mode};
@@ -81,6 +83,7 @@ use crate::fabric::Fabric;
 use crate::findings::Finding;
 use crate::habits::DeviceHabits;
 use crate::health::{Health, SavedHealth, SlowLinks};
+use crate::overlay::Overlay;
 use crate::plan::groups::GroupSet;
 use crate::plan::lids::Claims;
 use crate::plan::{Plan, RefusedPlan};
@@ -125,6 +128,8 @@ pub struct SavedCoreState {
     pub avoid: Arc<Avoid>,
     /// Unhealthy ports.
     pub health: Arc<SavedHealth>,
+    /// Partitions made through the API.
+    pub overlay: Arc<Overlay>,
     /// Number of the last plan.
     pub generation: u64,
     /// Whether the store lost the registrations of hosts with the SA: hosts must register anew,
@@ -168,6 +173,8 @@ pub struct Core {
     avoid: Arc<Avoid>,
     /// A drain that has not made a plan yet.
     drain_trial: Option<Trial<BeforeDrain>>,
+    /// The partitions of the file, and those made through the API.
+    overlay: OverlayState,
     first_sweep: FirstSweep,
     told: Told,
     /// Links in `damped` that do not become Active.
@@ -238,7 +245,7 @@ pub struct Core {
 
 impl Core {
     /// A subnet manager that will sweep at once.
-    pub fn new(config: CoreConfig, remembered: SavedCoreState) -> Core {
+    pub fn new(mut config: CoreConfig, remembered: SavedCoreState) -> Core {
         let mut work = Work::default();
         work.sweep_everything(false, "start");
         let mut inventory = Inventory::default();
@@ -277,6 +284,7 @@ impl Core {
             damped: Arc::default(),
             avoid,
             drain_trial: None,
+            overlay: OverlayState::new(remembered.overlay, &mut config.policy),
             first_sweep: FirstSweep::new(!config.starts_inactive),
             told: Told::default(),
             inert: BTreeSet::new(),

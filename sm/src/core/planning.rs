@@ -19,6 +19,7 @@ use crate::sweep::mft_image::HeldMasks;
 
 impl Core {
     pub(super) fn start_plan(&mut self, now: Time) {
+        self.begin_overlay();
         let job = self.job_on_hardware(now);
         self.note_trial();
         self.note_drain();
@@ -157,6 +158,7 @@ impl Core {
             Outcome::Plan(plan) => {
                 self.pass_trial();
                 self.pass_drain();
+                self.pass_overlay();
                 self.meter.note(plan.whole.iter().cloned());
                 self.refused_plan = None;
                 self.count_moved(&plan);
@@ -188,7 +190,9 @@ impl Core {
             }
             // The engine before is in force again, and the findings about its plan with it.
             Outcome::Refused(refused)
-                if self.fail_drain(&refused.error) || self.fail_trial(&refused.error) =>
+                if self.fail_drain(&refused.error)
+                    | self.fail_trial(&refused.error)
+                    | self.fail_overlay(&refused.error) =>
             {
                 self.plan_for_changes();
                 self.conclude(Pushed::default(), &[], now);

@@ -16,6 +16,7 @@ use crate::avoid::Avoid;
 use crate::expected::Expected;
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::overlay::Overlay;
 use crate::plan::{Plan, RefusedPlan};
 use crate::sweep::fault;
 use crate::sweep::inventory::PortKey;
@@ -48,6 +49,8 @@ pub struct Snapshot {
     pub expected: Arc<Expected>,
     /// Parts that routes go around, without those of a drain under way.
     pub avoid: Arc<Avoid>,
+    /// Partitions made through the API, without changes under way.
+    pub overlay: Arc<Overlay>,
     /// Findings, the worst first.
     pub findings: Arc<[Finding]>,
     /// Past convergences, oldest first.
@@ -106,6 +109,7 @@ impl Snapshot {
             refused_plan: None,
             expected: Arc::default(),
             avoid: Arc::default(),
+            overlay: Arc::default(),
             findings: Arc::from([]),
             history: Arc::from([]),
             stats: ClientStats::default(),
@@ -121,6 +125,7 @@ impl Snapshot {
         findings.extend(core.refused.iter().cloned());
         if core.role == Role::Master {
             findings.extend(core.missing.iter().cloned());
+            findings.extend(core.findings_of_overlay().iter().cloned());
         }
         findings.extend(core.daemon_findings.iter().cloned());
         findings.extend(
@@ -175,6 +180,7 @@ impl Snapshot {
             refused_plan: core.refused_plan.clone(),
             expected: core.expected.clone(),
             avoid: core.avoid_in_force().clone(),
+            overlay: core.overlay.in_force().clone(),
             findings: findings.into(),
             history: core.history.iter().cloned().collect(),
             stats: core.client.stats(),

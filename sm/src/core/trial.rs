@@ -88,6 +88,7 @@ impl Core {
     pub(super) fn withdraw(&mut self, ticket: Ticket) {
         self.work.withdraw(ticket);
         self.withdraw_drain(ticket);
+        self.withdraw_change(ticket);
         if let Some(trial) = Trial::withdraw(&mut self.trial, ticket) {
             Arc::make_mut(&mut self.config.policy).engine = trial.before;
         }

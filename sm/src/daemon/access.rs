@@ -16,12 +16,12 @@ use parking_lot::Mutex;
 use rsm_api::access::audit::AuditFile;
 use rsm_api::access::tls::{ServerTls, TlsFiles};
 use rsm_api::access::{
-    AccessPolicy, Anonymous, AuditSink, Gate, MAX_JWKS_BYTES, MAX_ROLES_BYTES, NoAudit,
-    RateSettings, RoleTable, TokenSettings, TokenVerifier,
+    AccessPolicy, Anonymous, ApiTokens, AuditSink, Gate, MAX_API_TOKENS_BYTES, MAX_JWKS_BYTES,
+    MAX_ROLES_BYTES, NoAudit, RateSettings, RoleTable, TokenSettings, TokenVerifier,
 };
 
 use super::findings::{DaemonFindings, Part};
-use crate::config::ApiConfig;
+use crate::config::{ApiConfig, HttpConfig};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 
 /// How long before the end of the server's certificate a finding appears.
@@ -44,6 +44,7 @@ pub(super) struct Access {
 #[derive(Default)]
 struct State {
     roles: Option<RoleTable>,
+    api_tokens: Option<ApiTokens>,
     /// The text of the key set in force.
     key_set: Option<String>,
     certificate_ends: Option<i64>,
@@ -51,12 +52,13 @@ struct State {
 }
 
 impl Access {
-    /// Reads the files that `api` names; the audit log is in `state_dir`, if there is one.
+    /// Reads the files that the configuration names; the audit log is in `state_dir`, if there is
+    /// one.
     ///
     /// # Errors
     /// The thread of the audit log cannot be started.
     pub(super) fn start(
-        api: &ApiConfig,
+        (api, http): (&ApiConfig, &HttpConfig),
         state_dir: Option<&Path>,
         findings: DaemonFindings,
     ) -> anyhow::Result<Access> {
@@ -81,7 +83,7 @@ impl Access {
             findings,
             state: Arc::default(),
         };
-        access.reload(api);
+        access.reload(api, http);
         Ok(access)
     }
 
@@ -96,15 +98,17 @@ impl Access {
     }
 
     /// Reads all files again. What cannot be used leaves in force what was.
-    pub(super) fn reload(&self, api: &ApiConfig) {
+    pub(super) fn reload(&self, api: &ApiConfig, http: &HttpConfig) {
         let mut state = self.state.lock();
         state.faults.clear();
         let socket_default = self.read_roles(api, &mut state);
         let tokens = read_keys(api, &mut state);
+        read_api_tokens(http, &mut state);
         self.gate.replace(AccessPolicy {
             roles: state.roles.clone().unwrap_or_default(),
             socket_default,
             tokens,
+            api_tokens: state.api_tokens.clone().unwrap_or_default(),
             anonymous: anonymous(api),
             rates: RateSettings {
                 reads_per_s: api.reads_per_s,
@@ -230,6 +234,29 @@ fn read_keys(api: &ApiConfig, state: &mut State) -> Option<TokenVerifier> {
     }
 }
 
+/// Reads the tokens of the REST interface; if they cannot be used, those of before stay.
+fn read_api_tokens(http: &HttpConfig, state: &mut State) {
+    let Some(path) = http.ufm_tokens_file.as_ref().filter(|_| http.ufm) else {
+        state.api_tokens = None;
+        return;
+    };
+    let read = read_text(path, MAX_API_TOKENS_BYTES)
+        .and_then(|text| ApiTokens::parse(&text).map_err(|error| error.to_string()));
+    match read {
+        Ok(tokens) => state.api_tokens = Some(tokens),
+        Err(reason) => {
+            let effect = match state.api_tokens {
+                Some(_) => "the tokens of before stay in force",
+                None => "none of them counts",
+            };
+            state.faults.push(format!(
+                "the file of tokens {} cannot be used ({reason}): {effect}; repair the file and send SIGHUP",
+                path.display(),
+            ));
+        }
+    }
+}
+
 fn anonymous(api: &ApiConfig) -> Anonymous {
     match (api.insecure_admin, api.anonymous_reading) {
         (true, _) => Anonymous::Everything,
@@ -299,7 +326,7 @@ mod tests {
             ..ApiConfig::default()
         };
         let findings = DaemonFindings::new();
-        let access = Access::start(&api, None, findings.clone()).unwrap();
+        let access = Access::start((&api, &HttpConfig::default()), None, findings.clone()).unwrap();
         assert!(
             codes(&findings)[0].contains("only user 0"),
             "{:?}",
@@ -321,17 +348,17 @@ mod tests {
         assert_eq!(grant(7), "no role");
         assert_eq!(grant(0), "read operate tenant admin secrets");
         std::fs::write(&file, "uid 7 operate\n").unwrap();
-        access.reload(&api);
+        access.reload(&api, &HttpConfig::default());
         assert_eq!((grant(7).as_str(), codes(&findings).len()), ("operate", 0));
         std::fs::write(&file, "uid 7 oper").unwrap();
-        access.reload(&api);
+        access.reload(&api, &HttpConfig::default());
         assert_eq!(grant(7), "operate");
         let text = codes(&findings).concat();
         assert!(
             text.contains("line 1") && text.contains("of before"),
             "{text}"
         );
-        access.reload(&ApiConfig::default());
+        access.reload(&ApiConfig::default(), &HttpConfig::default());
         assert_eq!(
             (grant(7).as_str(), codes(&findings).len()),
             ("read operate admin", 0)

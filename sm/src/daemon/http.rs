@@ -2,11 +2,12 @@
 
 use anyhow::Context as _;
 use rsm_api::Backend;
-use rsm_web::HttpServer;
+use rsm_web::{HttpServer, SmConf, UfmSettings};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::config::HttpConfig;
+use super::access::Access;
+use crate::config::Config;
 
 /// A running listener.
 pub(super) struct ServingHttp {
@@ -16,17 +17,33 @@ pub(super) struct ServingHttp {
 
 /// Serves `backend` over HTTP, if so configured.
 pub(super) async fn serve(
-    config: &HttpConfig,
+    config: &Config,
+    access: &Access,
     backend: &Backend,
 ) -> anyhow::Result<Option<ServingHttp>> {
-    let Some(address) = config.listen else {
+    let http = &config.http;
+    let Some(address) = http.listen else {
         return Ok(None);
     };
-    let server = HttpServer::bind(address, names())
+    let mut server = HttpServer::bind(address, names())
         .await
         .context("cannot serve the web page")?;
+    let mut scheme = "http";
+    if http.tls {
+        let tls = access.tls();
+        let tls = tls.context("http.tls needs api.tls_certificate and api.tls_key")?;
+        server = server.with_tls(tls);
+        scheme = "https";
+    }
+    if http.ufm {
+        server = server.with_ufm(UfmSettings {
+            gate: access.gate(),
+            keeps_empty: http.ufm_keeps_empty,
+            conf: conf(config),
+        });
+    }
     tracing::info!(
-        "serving the web page and metrics at http://{}",
+        "serving the web page and metrics at {scheme}://{}",
         server.address()
     );
     let (stop, stopped) = oneshot::channel::<()>();
@@ -36,6 +53,18 @@ pub(super) async fn serve(
         let _ = stopped.await;
     }));
     Ok(Some(ServingHttp { stop, task }))
+}
+
+/// The part of the configuration that clients of the REST interface look at.
+fn conf(config: &Config) -> SmConf {
+    let sm = &config.sm;
+    SmConf {
+        subnet_prefix: sm.subnet_prefix,
+        has_m_key: sm.m_key != 0,
+        m_key_per_port: false,
+        has_own_sm_key: sm.sm_key != 1,
+        has_own_sa_key: sm.sa_key.unwrap_or(sm.sm_key) != 1,
+    }
 }
 
 /// The name of this machine; none where the system does not tell, and then clients use its address.

@@ -195,7 +195,11 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         Arc::new(Simulator::new(simulated.handle, simulated.netlist))
             as Arc<dyn rsm_api::Simulation>
     });
-    let access = Access::start(&options.config.api, state_dir, findings.clone())?;
+    let access = Access::start(
+        (&options.config.api, &options.config.http),
+        state_dir,
+        findings.clone(),
+    )?;
     let servers = if options.once {
         None
     } else {
@@ -224,7 +228,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         };
         // Ends with the runtime.
         tokio::spawn(access.clone().watch_certificate());
-        let http = http::serve(&options.config.http, &backend).await?;
+        let http = http::serve(&options.config, &access, &backend).await?;
         Some((serve(&options, &access, backend).await?, http))
     };
     let checksums = core_config.checksums.clone();
@@ -496,6 +500,9 @@ impl Shell {
                     convergence,
                 } => self.controller.done(ticket, &convergence),
                 Effect::Declined { ticket, reason } => self.controller.declined(ticket, reason),
+                Effect::PartitionRefused { ticket, error } => {
+                    self.controller.partition_refused(ticket, &error);
+                }
             }
         }
     }

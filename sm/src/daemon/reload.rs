@@ -30,7 +30,10 @@ impl Shell {
         // was renewed must not wait for it.
         let mut api = self.config_read.api.clone();
         api.insecure_admin = self.options.config.api.insecure_admin;
-        self.access.reload(&api);
+        // Whether there are tokens at all is decided at the start.
+        let mut http = self.config_read.http.clone();
+        http.ufm = self.options.config.http.ufm;
+        self.access.reload(&api, &http);
         self.core.handle(Event::Command(command), self.clock.now());
         if let Some(snapshot) = &self.last {
             self.keeper.announce(snapshot.own_guid, &self.checksums);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rsm_api::model::{DrainQuestion, Selector, SubnetState};
+use rsm_api::model::{DrainQuestion, PartitionChange, Selector, SubnetState};
 use rsm_api::resolve::resolve_node_or_port;
 use rsm_api::{BoxFuture, Control, ControlError, v1};
 use rsm_ids::{Lid, PortNum};
@@ -14,15 +14,16 @@ use rsm_routing::engine::UnknownEngine;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
-use super::drained;
 use super::published::Published;
 use super::view::View;
+use super::{drained, overlay};
 use crate::avoid::{Drained, Part, Reason};
 use crate::core::convergence::Convergence;
 use crate::core::event::Ticket;
 use crate::core::role::Role;
 use crate::core::{Activity, Command, Event, PassProgress};
 use crate::expected::{Accept, Expected};
+use crate::overlay::{Action, ChangeError};
 use crate::sweep::inventory::PortKey;
 
 /// How many callers may wait at the same time: more than operators and scripts of one site, far
@@ -90,6 +91,14 @@ impl Controller {
         if let Some(caller) = self.waiting.lock().callers.remove(&ticket) {
             // As in `done`.
             let _ = caller.send(Err(ControlError::Refused { reason }));
+        }
+    }
+
+    /// The core will not make the change of a partition of `ticket`, as [`Controller::declined`].
+    pub fn partition_refused(&self, ticket: Ticket, error: &ChangeError) {
+        if let Some(caller) = self.waiting.lock().callers.remove(&ticket) {
+            // As in `done`.
+            let _ = caller.send(Err(overlay::refusal(error)));
         }
     }
 
@@ -260,6 +269,29 @@ impl Control for Controller {
             let count = parts.len() as u64;
             let caller = self.ask(|ticket| Command::Undrain { parts, ticket })?;
             Ok((count, caller.answer().await?))
+        })
+    }
+
+    fn change_partition(
+        &self,
+        change: PartitionChange,
+    ) -> BoxFuture<'_, Result<(u64, v1::Convergence), ControlError>> {
+        Box::pin(async move {
+            self.check()?;
+            let published = self.view.published();
+            let change = overlay::change(&published, change, self.view.unix_ms())?;
+            let before = published.snapshot.overlay.clone();
+            let p_key = change.p_key;
+            let deletes = matches!(change.action, Action::Delete);
+            let change = Box::new(change);
+            let caller = self.ask(|ticket| Command::Partition { change, ticket })?;
+            let convergence = caller.answer().await?;
+            let now = self.view.published().snapshot.overlay.clone();
+            let changed = match deletes {
+                true => before.find(p_key).map_or(0, |one| one.members.len()),
+                false => now.differing(&before, p_key),
+            };
+            Ok((changed as u64, convergence))
         })
     }
 

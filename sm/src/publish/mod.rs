@@ -23,6 +23,7 @@ mod log;
 mod missing;
 mod multicast;
 mod names;
+mod overlay;
 mod partitions;
 mod paths;
 mod published;

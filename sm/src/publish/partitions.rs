@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 
 use rsm_api::model::{Keyed, Membership, Page, PortId};
+use rsm_api::resolve::NameLookup as _;
 use rsm_api::{LookupError, v1};
-use rsm_ids::PortNum;
-use rsm_mad::wire::attr::{NodeType, PKey};
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::wire::attr::{Mtu, NodeType, PKey};
+use rsm_mad::wire::sa::Rate;
 
 use super::api_view::api_key;
 use super::published::Published;
 use super::subnet::page;
-use crate::config;
+use crate::config::{self, PartitionMembers, PartitionOrigin};
+use crate::overlay::PartitionSettings;
 use crate::plan::Plan;
 use crate::sweep::inventory;
 
@@ -33,8 +36,12 @@ pub(super) fn partitions(
             sl,
             ipoib,
             groups,
+            origin,
         } = partition;
         let (full, limited) = counts.get(&p_key.base()).copied().unwrap_or_default();
+        let made = published.snapshot.overlay.find(p_key.base());
+        let ours = made.filter(|_| *origin == PartitionOrigin::Api);
+        let (mtu, rate) = parameters(partition, ours.map(|made| &made.settings));
         Keyed {
             key: p_key.base(),
             message: v1::Partition {
@@ -45,10 +52,92 @@ pub(super) fn partitions(
                 ipoib: *ipoib,
                 service_level: (*sl).into(),
                 groups: u32::try_from(groups.len()).unwrap_or(u32::MAX),
+                origin: match origin {
+                    PartitionOrigin::BuiltIn => v1::PartitionOrigin::BuiltIn,
+                    PartitionOrigin::File => v1::PartitionOrigin::File,
+                    PartitionOrigin::Api => v1::PartitionOrigin::Api,
+                }
+                .into(),
+                api_members: made.map_or(0, |made| made.members.len() as u64),
+                created_by: ours.map_or_else(String::new, |made| made.by.clone()),
+                created_unix_ms: ours.map_or(0, |made| made.since_unix_ms),
+                mtu_bytes: mtu.bytes().unwrap_or_default().into(),
+                hosts_membership: of_hosts(&plan.policy.partitions, *p_key).into(),
+                rate_gbps: f64::from(rate.tenth_gbps().unwrap_or_default()) / 10.0,
             },
         }
     });
     page(published, partitions, limit)
+}
+
+/// The membership of channel adapters that no rule names.
+fn of_hosts(partitions: &config::Partitions, p_key: PKey) -> Membership {
+    let rules = partitions.rules.iter().rev();
+    let of_kind = |members: PartitionMembers| {
+        matches!(
+            members,
+            PartitionMembers::All | PartitionMembers::ChannelAdapters
+        )
+    };
+    let mut rules = rules.filter(|rule| rule.p_key == p_key && of_kind(rule.members));
+    let last = rules.next();
+    last.map_or(Membership::Unspecified, |rule| shown(rule.membership))
+}
+
+fn shown(membership: config::Membership) -> Membership {
+    match membership {
+        config::Membership::Full => Membership::Full,
+        config::Membership::Limited => Membership::Limited,
+        config::Membership::Both => Membership::Both,
+    }
+}
+
+/// MTU and rate of the broadcast group of a partition, or those that it would have.
+fn parameters(partition: &config::Partition, made: Option<&PartitionSettings>) -> (Mtu, Rate) {
+    let group = partition.groups.first();
+    match (group, made) {
+        (_, Some(made)) => (made.mtu, made.rate),
+        (Some(group), None) => (group.mtu, Rate(group.rate)),
+        (None, None) => {
+            let plain = PartitionSettings::plain(partition.p_key.base());
+            (plain.mtu, plain.rate)
+        }
+    }
+}
+
+/// The ports behind `after` that the API has made members of the partition with this P_Key,
+/// whichever its membership bit.
+pub(super) fn guids(
+    published: &Published,
+    p_key: u16,
+    after: Option<Guid>,
+    limit: usize,
+) -> Result<Page<Keyed<Guid, v1::PartitionGuid>>, LookupError> {
+    let base = PKey(p_key).base();
+    let overlay = &published.snapshot.overlay;
+    let plan = published.plan();
+    let is_there = plan.is_some_and(|plan| plan.policy.partitions.find(PKey(base)).is_some());
+    let made = overlay.find(base);
+    if !is_there && made.is_none() {
+        return Err(LookupError::NoSuchPartition { p_key });
+    }
+    let members = made.into_iter().flat_map(|made| &made.members);
+    let members = members.filter(|(guid, _)| after.is_none_or(|after| **guid > after));
+    let guids = members.map(|(&guid, member)| {
+        let port = published.names.port_of_guid(guid);
+        let node = port.and_then(|port| published.fabric().node_of(port.node));
+        Keyed {
+            key: guid,
+            message: v1::PartitionGuid {
+                guid: guid.to_string(),
+                membership: shown(member.membership).into(),
+                index0: member.index0,
+                port: port.map(Into::into),
+                description: node.map_or_else(String::new, |node| node.description.clone()),
+            },
+        }
+    });
+    Ok(page(published, guids, limit))
 }
 
 /// The members behind `after` of the partition with this P_Key, whichever its membership bit.

@@ -105,6 +105,15 @@ impl Subnet for View {
         partitions::members(&self.published(), p_key, after, limit)
     }
 
+    fn partition_guids(
+        &self,
+        p_key: u16,
+        after: Option<Guid>,
+        limit: usize,
+    ) -> Result<Page<Keyed<Guid, v1::PartitionGuid>>, LookupError> {
+        partitions::guids(&self.published(), p_key, after, limit)
+    }
+
     fn findings(
         &self,
         after: Option<u64>,

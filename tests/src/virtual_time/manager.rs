@@ -354,6 +354,9 @@ impl Manager {
                 Effect::Done { ticket, .. } => self.done.push_back(ticket),
                 Effect::Notice(notice) => self.notices.push(*notice),
                 Effect::Declined { ticket, reason } => self.declined.push((ticket, reason)),
+                Effect::PartitionRefused { ticket, error } => {
+                    self.declined.push((ticket, error.to_string()));
+                }
             }
         }
         count

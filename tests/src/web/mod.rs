@@ -97,6 +97,11 @@ impl Site {
         self.running.stderr_so_far()
     }
 
+    /// Sends SIGHUP.
+    pub fn hang_up(&self) {
+        self.running.hang_up();
+    }
+
     /// Runs rsmctl with these arguments.
     ///
     /// # Panics

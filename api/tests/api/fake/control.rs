@@ -1,6 +1,10 @@
-use rsm_api::model::{DrainQuestion, PortId, Selector, SimulationAction, SubnetState};
+use rsm_api::model::{
+    DrainQuestion, PartitionChange, PortId, Selector, SimulationAction, SubnetState,
+};
 use rsm_api::resolve::resolve_node;
-use rsm_api::{BoxFuture, Control, ControlError, Simulation, SimulationError, v1};
+use rsm_api::{
+    BoxFuture, Control, ControlError, PartitionRefusal, Simulation, SimulationError, v1,
+};
 use rsm_ids::{Lid, PortNum};
 
 use super::Fake;
@@ -75,6 +79,23 @@ impl Control for Fake {
                 parts.len() as u64,
                 next(&mut self.convergences.lock(), cause),
             ))
+        })
+    }
+
+    fn change_partition(
+        &self,
+        change: PartitionChange,
+    ) -> BoxFuture<'_, Result<(u64, v1::Convergence), ControlError>> {
+        Box::pin(async move {
+            if change.p_key == 0x66 {
+                return Err(ControlError::Partition {
+                    refusal: PartitionRefusal::Full,
+                    reason: "its P_Key table is full".to_owned(),
+                });
+            }
+            self.partition_changes.lock().push(change);
+            let cause = "partitions were changed through the API".to_owned();
+            Ok((1, next(&mut self.convergences.lock(), cause)))
         })
     }
 

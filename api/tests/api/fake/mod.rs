@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use rsm_api::EventJournal;
 use rsm_api::model::{
-    AliasGuidKey, Keyed, PortId, ServiceKey, SimulationAction, SubnetState, SubscriptionKey,
+    AliasGuidKey, Keyed, PartitionChange, PortId, ServiceKey, SimulationAction, SubnetState,
+    SubscriptionKey,
 };
 use rsm_api::v1;
 use rsm_ids::{Gid, Guid, Lid, PortNum};
@@ -66,5 +67,7 @@ pub(crate) struct Fake {
     pub(crate) convergences: Mutex<Vec<v1::Convergence>>,
     /// The actions on the simulation.
     pub(crate) actions: Mutex<Vec<SimulationAction>>,
+    /// The changes of partitions.
+    pub(crate) partition_changes: Mutex<Vec<PartitionChange>>,
     pub(crate) journal: EventJournal,
 }

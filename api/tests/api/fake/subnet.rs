@@ -345,6 +345,28 @@ impl Subnet for Fake {
         Ok(keyed_page(members, after, limit, |_| true))
     }
 
+    fn partition_guids(
+        &self,
+        p_key: u16,
+        after: Option<Guid>,
+        limit: usize,
+    ) -> Result<Page<Keyed<Guid, v1::PartitionGuid>>, LookupError> {
+        if !self.partitions.contains_key(&(p_key & 0x7fff)) {
+            return Err(LookupError::NoSuchPartition { p_key });
+        }
+        let guids = (1..=3).map(|guid| {
+            let message = v1::PartitionGuid {
+                guid: Guid(guid).to_string(),
+                membership: v1::Membership::Limited.into(),
+                index0: guid == 1,
+                ..v1::PartitionGuid::default()
+            };
+            (Guid(guid), message)
+        });
+        let guids: BTreeMap<Guid, v1::PartitionGuid> = guids.collect();
+        Ok(keyed_page(&guids, after, limit, |_| true))
+    }
+
     fn findings(
         &self,
         after: Option<u64>,

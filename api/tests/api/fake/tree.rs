@@ -34,6 +34,7 @@ impl Fake {
             links: BTreeMap::new(),
             tables: BTreeMap::new(),
             partitions: BTreeMap::new(),
+            partition_changes: Mutex::default(),
             groups: BTreeMap::new(),
             services: BTreeMap::new(),
             subscriptions: BTreeMap::new(),
@@ -106,6 +107,7 @@ impl Fake {
             ipoib: p_key == 0x7fff,
             service_level: 0,
             groups: u32::from(p_key == 0x7fff),
+            ..v1::Partition::default()
         };
         let member = |port: &FakePort, membership: Membership, index| {
             let member = v1::PartitionMember {

@@ -10,7 +10,9 @@ use rsm_mad::wire::attr::PKey;
 use super::super::opensm::number;
 use super::flags::{Flags, GroupFlags, definition_flags, flag_name, group_flag, known, membership};
 use super::group::{ANY_BROADCAST, BROADCAST, IPOIB_Q_KEY, P_KEY_SHIFT, full, in_scopes, is_ip};
-use super::model::{Membership, Partition, PartitionGroup, PartitionMembers, Partitions, Rule};
+use super::model::{
+    Membership, Partition, PartitionGroup, PartitionMembers, PartitionOrigin, Partitions, Rule,
+};
 use super::report::{Report, quoted};
 use super::syntax::{Definition, GroupLine, Item, Word};
 use super::value;
@@ -184,6 +186,7 @@ impl Builder {
             sl: 0,
             ipoib: false,
             groups: Vec::new(),
+            origin: PartitionOrigin::BuiltIn,
         };
         Builder {
             list: BTreeMap::from([(p_key.base(), default)]),
@@ -235,7 +238,9 @@ impl Builder {
             sl: flags.group.sl,
             ipoib: false,
             groups: Vec::new(),
+            origin: PartitionOrigin::File,
         });
+        partition.origin = PartitionOrigin::File;
         if flags.group.sl != 0 {
             // A definition without a service level keeps that of an earlier one.
             partition.sl = flags.group.sl;

@@ -1,10 +1,11 @@
 //! Multicast groups of a partitions file.
 
 use rsm_mad::ids::Gid;
-use rsm_mad::wire::attr::PKey;
+use rsm_mad::wire::attr::{Mtu, PKey};
+use rsm_mad::wire::sa::Rate;
 
-use super::flags::GroupFlags;
-use super::model::PartitionGroup;
+use super::flags::{Flags, GroupFlags};
+use super::model::{Partition, PartitionGroup, PartitionOrigin};
 
 /// Q_Key of IP groups for which the file names none (RFC 4391, 5).
 pub(super) const IPOIB_Q_KEY: u32 = 0x0b1b;
@@ -59,4 +60,35 @@ pub(super) fn in_scopes(
             t_class: flags.t_class,
             flow_label: flags.flow_label,
         })
+}
+
+impl Partition {
+    /// A partition of the overlay, with its broadcast group if `ipoib` is set. `(sl, mtu, rate)` are
+    /// those of the group, and the service level is the partition's.
+    pub fn made(
+        p_key: PKey,
+        name: String,
+        ipoib: bool,
+        (sl, mtu, rate): (u8, Mtu, Rate),
+    ) -> Partition {
+        let flags = GroupFlags {
+            mtu,
+            rate: rate.0,
+            sl,
+            q_key: IPOIB_Q_KEY,
+            ..Flags::default().group
+        };
+        let groups = match ipoib {
+            true => in_scopes(BROADCAST, p_key, &flags).collect(),
+            false => Vec::new(),
+        };
+        Partition {
+            p_key,
+            name,
+            sl,
+            ipoib,
+            groups,
+            origin: PartitionOrigin::Api,
+        }
+    }
 }

@@ -22,7 +22,9 @@ pub(super) mod value;
 
 use std::path::Path;
 
-pub use self::model::{Membership, Partition, PartitionGroup, PartitionMembers, Partitions, Rule};
+pub use self::model::{
+    Membership, Partition, PartitionGroup, PartitionMembers, PartitionOrigin, Partitions, Rule,
+};
 use self::report::Report;
 use super::PartitionConfig;
 use super::finding::{ConfigFinding, any_error};

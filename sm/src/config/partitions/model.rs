@@ -74,6 +74,19 @@ pub struct Partition {
     pub ipoib: bool,
     /// Multicast groups that exist even without members.
     pub groups: Vec<PartitionGroup>,
+    /// Where it is defined.
+    pub origin: PartitionOrigin,
+}
+
+/// Where a partition is defined.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PartitionOrigin {
+    /// Nowhere: the default partition is always there.
+    BuiltIn,
+    /// In the file.
+    File,
+    /// In the [overlay](crate::overlay), by a request while rsm ran.
+    Api,
 }
 
 /// Makes some ports members of a partition.

@@ -25,6 +25,7 @@ fn dump(partitions: &Partitions) -> String {
         sl,
         ipoib,
         groups,
+        origin: _,
     } in &partitions.list
     {
         let ipoib = if *ipoib { " ipoib" } else { "" };

@@ -9,6 +9,7 @@ mod drains;
 mod groups;
 mod guids;
 mod import;
+mod overlay;
 mod positions;
 mod services;
 mod shared;
@@ -374,6 +375,7 @@ fn remembered(persisted: &Persisted, clock: &impl UnixClock) -> SavedCoreState {
         cabling: cabling::remembered(persisted),
         avoid: Arc::new(drains::remembered(persisted)),
         health: Arc::new(unhealthy::remembered(persisted, clock)),
+        overlay: Arc::new(overlay::remembered(persisted)),
         not_kept,
         habits,
         generation: persisted.plan_generation,
@@ -443,6 +445,10 @@ fn changes(
     }
     drains::changes(persisted, &remembered.avoid, &mut changes);
     unhealthy::changes(persisted, &remembered.health, clock, &mut changes);
+    let is_known = known.is_some_and(|known| Arc::ptr_eq(&known.overlay, &remembered.overlay));
+    if !is_known {
+        overlay::changes(persisted, &remembered.overlay, &mut changes);
+    }
     positions::changes(persisted, &remembered.positions, &mut changes);
     let cabling = known.map(|known| &known.cabling);
     cabling::changes(persisted, cabling, &remembered.cabling, clock, &mut changes);

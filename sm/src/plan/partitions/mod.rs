@@ -9,12 +9,14 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use rsm_ids::Guid;
 use rsm_mad::wire::attr::{NodeType, PKey};
 
 pub(super) use self::follow::follow;
 use self::members::{EndPorts, Wanted};
 use self::table::{Arrangement, First, arrange};
 use super::policy::Policy;
+use crate::config::{PartitionMembers, Partitions, Rule};
 use crate::fabric::{Fabric, PortRef};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::inventory::PortKey;
@@ -99,6 +101,55 @@ pub(super) fn assign(fabric: &Fabric, policy: &Policy) -> PartitionPlan {
         apart,
         ..assignment.finish()
     }
+}
+
+/// A port that would be in more partitions than its table can hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Overfull {
+    /// The port.
+    pub at: PortRef,
+    /// The keys that it would need.
+    pub wanted: usize,
+    /// The keys that it can hold.
+    pub capacity: usize,
+}
+
+/// The first port among `guids` whose table could not hold its keys by the partitions `after`, and
+/// that has more of them than by the partitions `before`.
+pub fn overfull(
+    fabric: &Fabric,
+    before: &Partitions,
+    after: &Partitions,
+    guids: &BTreeSet<Guid>,
+) -> Option<Overfull> {
+    let ports = fabric.end_ports();
+    let ports = ports.filter(|(_, port)| guids.contains(&port.guid));
+    let ports = EndPorts::of(fabric, ports.map(|(at, _)| at).collect());
+    let wanted = |partitions: &Partitions| {
+        let concerns = |rule: &&Rule| match rule.members {
+            PartitionMembers::Port(guid) => guids.contains(&guid),
+            _ => true,
+        };
+        let rules = partitions.rules.iter().filter(concerns).copied().collect();
+        ports.members(&Partitions {
+            file: None,
+            list: Vec::new(),
+            rules,
+            allow_both: partitions.allow_both,
+        })
+    };
+    let (had, wants) = (wanted(before), wanted(after));
+    let all = ports.list().iter().zip(had).zip(wants);
+    let mut all = all.map(|((&at, had), wants)| (at, had.keys.len(), wants.keys.len()));
+    let found = all.find_map(|(at, had, wanted)| {
+        let capacity = usize::from(fabric.p_key_capacity(at));
+        (wanted > capacity && wanted > had).then_some(Overfull {
+            at,
+            wanted,
+            capacity,
+        })
+    });
+    found
 }
 
 /// Tables during assignment.

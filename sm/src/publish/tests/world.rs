@@ -197,6 +197,9 @@ impl World {
                     convergence,
                 } => self.done.push((ticket, convergence)),
                 Effect::Declined { ticket, reason } => self.declined.push((ticket, reason)),
+                Effect::PartitionRefused { ticket, error } => {
+                    self.declined.push((ticket, error.to_string()));
+                }
                 Effect::Epoch(_)
                 | Effect::Remember(_)
                 | Effect::Converged(_)

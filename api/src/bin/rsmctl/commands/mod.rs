@@ -19,6 +19,7 @@ mod links;
 mod man_pages;
 mod multicast;
 mod nodes;
+mod partition;
 mod partitions;
 mod path;
 mod ports;
@@ -32,6 +33,7 @@ mod slow;
 mod status;
 mod subscriptions;
 mod sweep;
+mod token;
 mod top;
 mod undrain;
 mod waiting;
@@ -52,6 +54,9 @@ pub(crate) enum Command {
     /// GPU hosts: inventories, the port for each GPU, findings
     #[command(subcommand)]
     Gpu(gpu::GpuCommand),
+    /// Makes and revokes tokens of UFM's REST interface, in a file
+    #[command(subcommand)]
+    Token(token::TokenCommand),
     /// Prints a completion script for a shell
     Completions(completions::CompletionsArguments),
     #[command(hide = true)]
@@ -99,6 +104,9 @@ questions! {
     Qos(qos::QosArguments);
     /// Partitions, or the members of one
     Partitions(partitions::PartitionsArguments);
+    /// Makes, changes and deletes partitions, and waits until the hardware holds the change
+    #[command(subcommand)]
+    Partition(partition::PartitionCommand);
     /// Multicast groups, or the members and the tree of one
     Multicast(multicast::MulticastArguments);
     /// Requests of hosts to the SA, and the latency of its answers
@@ -151,6 +159,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
         Command::Ask(question) => ask(question, arguments.global).await,
         Command::Gpu(command) => gpu::run(command, arguments.global).await,
+        Command::Token(command) => token::run(command, arguments.global.format),
         Command::ManPages(arguments) => man_pages::run(&arguments),
         Command::Completions(shell) => completions::run(&shell, arguments.global.format),
     }

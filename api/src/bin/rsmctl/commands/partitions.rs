@@ -24,7 +24,7 @@ pub(crate) async fn run(
     }
 }
 
-async fn partitions(session: &mut Session) -> Result<(), Failure> {
+pub(super) async fn partitions(session: &mut Session) -> Result<(), Failure> {
     let partitions = all_pages(v1::ListPartitionsRequest::default(), async |request| {
         session.partitions().list_partitions(request).await
     })
@@ -32,7 +32,7 @@ async fn partitions(session: &mut Session) -> Result<(), Failure> {
     session.output.list(
         partitions,
         [
-            "P_KEY", "NAME", ">FULL", ">LIMITED", ">SL", ">GROUPS", "IPOIB",
+            "P_KEY", "NAME", ">FULL", ">LIMITED", ">SL", ">GROUPS", "IPOIB", "ORIGIN",
         ],
         |partition| {
             [
@@ -43,6 +43,7 @@ async fn partitions(session: &mut Session) -> Result<(), Failure> {
                 partition.service_level.to_string(),
                 partition.groups.to_string(),
                 if partition.ipoib { "ipoib" } else { "" }.to_owned(),
+                label::<v1::PartitionOrigin>(partition.origin),
             ]
         },
     )

@@ -1,0 +1,254 @@
+//! Changes of partitions: from requests and command lines to the subnet manager, and refusals.
+
+use rsm_api::access::Grant;
+use rsm_api::limits::MAX_MEMBERS_PER_REQUEST;
+use rsm_api::model::{
+    EmptyPartition, ExistingPartition, MemberName, Membership, PartitionAction, PartitionSettings,
+    Selector, WantedMember,
+};
+use rsm_ids::Guid;
+use rsm_proto::v1;
+use rsm_proto::v1::partition_service_client::PartitionServiceClient;
+use tonic::{Code, Status};
+
+use crate::fake::Fake;
+use crate::rsmctl::{printed, run};
+use crate::served::Served;
+
+fn last(served: &Served) -> PartitionAction {
+    let changes = served.fake.partition_changes.lock();
+    changes.last().expect("there was a change").action.clone()
+}
+
+fn member(port: MemberName, membership: Membership, index0: bool) -> WantedMember {
+    WantedMember {
+        port,
+        membership,
+        index0,
+    }
+}
+
+#[test]
+fn commands_become_changes() {
+    let served = Served::start(Fake::tree(2, 1));
+    let text = printed(
+        &served,
+        &[
+            "partition",
+            "create",
+            "0x8010",
+            "0x0002c90300001234",
+            "host-1",
+            "host-1:1",
+            "--name",
+            "blue",
+            "--ipoib",
+            "--sl",
+            "3",
+            "--mtu",
+            "4096",
+            "--rate",
+            "400",
+            "--index0",
+        ],
+    );
+    assert_eq!(text, "0x0010  in force: 1 membership changed\n");
+    let name = |text: &str| MemberName::Present(text.parse::<Selector>().unwrap());
+    let members = [
+        MemberName::Guid(Guid(0x0002_c903_0000_1234)),
+        name("host-1"),
+        name("host-1:1"),
+    ];
+    let settings = PartitionSettings {
+        name: "blue".to_owned(),
+        ipoib: true,
+        service_level: 3,
+        mtu_bytes: 4096,
+        rate_tenth_gbps: 4000,
+    };
+    let create = PartitionAction::Create {
+        settings: settings.clone(),
+        members: members
+            .map(|port| member(port, Membership::Full, true))
+            .to_vec(),
+        existing: ExistingPartition::Same,
+    };
+    assert_eq!(last(&served), create);
+    {
+        let changes = served.fake.partition_changes.lock();
+        assert_eq!(changes[0].p_key, 0x10);
+        assert!(changes[0].by.starts_with("uid:"), "{}", changes[0].by);
+        assert!(changes[0].grant.changes(0x10) && changes[0].grant != Grant::NONE);
+    }
+    let guid = MemberName::Guid(Guid(0x50000));
+    for (arguments, action) in [
+        (
+            &["add", "0x10", "0x50000", "--membership", "both"][..],
+            PartitionAction::Add(vec![member(guid.clone(), Membership::Both, false)]),
+        ),
+        (
+            &["set", "0x10", "0x50000", "--membership", "limited"],
+            PartitionAction::Replace(
+                vec![member(guid.clone(), Membership::Limited, false)],
+                EmptyPartition::Keep,
+            ),
+        ),
+        (
+            &["set", "0x10"],
+            PartitionAction::Replace(Vec::new(), EmptyPartition::Keep),
+        ),
+        (
+            &["remove", "0x10", "0x50000"],
+            PartitionAction::Remove(vec![guid], EmptyPartition::Keep),
+        ),
+        (
+            &["configure", "0x10", "--name", "red"],
+            PartitionAction::Configure(PartitionSettings {
+                name: "red".to_owned(),
+                ..PartitionSettings::default()
+            }),
+        ),
+        (&["delete", "0x10"], PartitionAction::Delete),
+        (&["default", "limited"], PartitionAction::LimitDefault(true)),
+        (&["default", "file"], PartitionAction::LimitDefault(false)),
+    ] {
+        let arguments = [&["partition"][..], arguments].concat();
+        printed(&served, &arguments);
+        assert_eq!(last(&served), action, "{arguments:?}");
+    }
+    let json = printed(
+        &served,
+        &["--format", "json", "partition", "delete", "0x8010"],
+    );
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json, serde_json::json!({"p_key": 16, "changed": 1}));
+}
+
+#[test]
+fn members_are_listed_present_or_not() {
+    let served = Served::start(Fake::tree(2, 1));
+    let text = printed(&served, &["partition", "show", "0x10"]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 4, "{text}");
+    assert!(
+        lines[1].starts_with("0x0000000000000001") && lines[1].contains("index 0"),
+        "{text}"
+    );
+    assert!(
+        lines[2].contains("limited") && lines[2].contains("not present"),
+        "{text}"
+    );
+    let mut client = PartitionServiceClient::new(served.unix());
+    let request = v1::ListPartitionGuidsRequest {
+        page_size: 2,
+        p_key: 0x8010,
+        ..v1::ListPartitionGuidsRequest::default()
+    };
+    let page = served
+        .block_on(client.list_partition_guids(request.clone()))
+        .unwrap()
+        .into_inner();
+    let rest = v1::ListPartitionGuidsRequest {
+        page_token: page.next_page_token,
+        ..request
+    };
+    let rest = served
+        .block_on(client.list_partition_guids(rest))
+        .unwrap()
+        .into_inner();
+    assert_eq!((page.guids.len(), rest.guids.len()), (2, 1));
+    assert_eq!(rest.next_page_token, "");
+    let unknown = run(&served, &["partition", "show", "0x11"]);
+    let text = String::from_utf8_lossy(&unknown.stderr).into_owned();
+    assert!(text.contains("no partition has the P_Key 0x0011"), "{text}");
+}
+
+#[test]
+fn wrong_requests_are_refused_before_the_subnet_manager() {
+    let served = Served::start(Fake::tree(1, 1));
+    let mut client = PartitionServiceClient::new(served.unix());
+    let wanted = |port: &str| v1::WantedMember {
+        port: port.to_owned(),
+        ..v1::WantedMember::default()
+    };
+    let mut add = |p_key, members: Vec<v1::WantedMember>| -> Status {
+        let request = v1::AddPartitionMembersRequest { p_key, members };
+        let refused = served.block_on(client.add_partition_members(request));
+        refused.expect_err("it is wrong")
+    };
+    let good = wanted("0x50000");
+    for (p_key, members, part) in [
+        (0, vec![good.clone()], "p_key"),
+        (0x8000, vec![good.clone()], "p_key"),
+        (0x1_0010, vec![good.clone()], "p_key"),
+        (0x10, vec![], "members"),
+        (
+            0x10,
+            vec![good.clone(); MAX_MEMBERS_PER_REQUEST + 1],
+            "members",
+        ),
+        (0x10, vec![wanted("")], "port"),
+        (0x10, vec![wanted("guid:xyz")], "port"),
+        (
+            0x10,
+            vec![v1::WantedMember {
+                membership: 9,
+                ..good.clone()
+            }],
+            "membership",
+        ),
+    ] {
+        let status = add(p_key, members);
+        assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+        assert!(status.message().contains(part), "{status}");
+    }
+    let huge = add(0x10, vec![wanted(&"x".repeat(250)); 4096]);
+    assert_eq!(huge.code(), Code::OutOfRange, "{huge}");
+    let full = add(0x66, vec![good]);
+    assert_eq!(full.code(), Code::ResourceExhausted);
+    let settings = |settings: v1::PartitionSettings| {
+        let request = v1::CreatePartitionRequest {
+            p_key: 0x10,
+            settings: Some(settings),
+            members: Vec::new(),
+        };
+        let mut client = PartitionServiceClient::new(served.unix());
+        served
+            .block_on(client.create_partition(request))
+            .expect_err("it is wrong")
+    };
+    let plain = v1::PartitionSettings::default;
+    for wrong in [
+        v1::PartitionSettings {
+            rate_gbps: f64::NAN,
+            ..plain()
+        },
+        v1::PartitionSettings {
+            rate_gbps: -10.0,
+            ..plain()
+        },
+        v1::PartitionSettings {
+            rate_gbps: 2.55,
+            ..plain()
+        },
+        v1::PartitionSettings {
+            service_level: 16,
+            ..plain()
+        },
+        v1::PartitionSettings {
+            name: "x".repeat(1000),
+            ..plain()
+        },
+    ] {
+        assert_eq!(settings(wrong).code(), Code::InvalidArgument);
+    }
+    assert_eq!(served.fake.partition_changes.lock().len(), 0);
+    for wrong in [
+        &["add", "0x0", "1"][..],
+        &["add", "0x10"],
+        &["add", "0x10", "5", "--membership", "owner"],
+    ] {
+        let arguments = [&["partition"][..], wrong].concat();
+        assert!(!run(&served, &arguments).status.success(), "{wrong:?}");
+    }
+}

@@ -1,0 +1,238 @@
+//! The partition overlay, in the store: a row for each partition and for each member.
+
+use std::collections::BTreeMap;
+
+use rsm_ids::Guid;
+use rsm_mad::wire::attr::{Mtu, PKey};
+use rsm_mad::wire::sa::Rate;
+
+use super::table::{self, Rows};
+use crate::config::Membership;
+use crate::overlay::{MAX_NAME_BYTES, Member, Overlay, OverlayPartition, PartitionSettings};
+use crate::store::{ChangeSet, Persisted};
+
+/// The table of partitions. Its keys are a P_Key; the P_Key 0 stands for the overlay as a whole.
+const PARTITIONS: &str = "partitions";
+
+/// The table of members. Its keys are a P_Key and a port GUID.
+const MEMBERS: &str = "partition-members";
+
+/// The stored overlay. Logs and skips invalid records, and members of partitions that are not
+/// there.
+pub(super) fn remembered(persisted: &Persisted) -> Overlay {
+    let mut limits_default = false;
+    let mut partitions: BTreeMap<u16, OverlayPartition> = BTreeMap::new();
+    for (p_key, row) in table::read(persisted, PARTITIONS, decode) {
+        match row {
+            Row::Overlay { limits } => limits_default = limits,
+            Row::Partition(partition) => {
+                partitions.insert(p_key, *partition);
+            }
+        }
+    }
+    let mut strays = 0;
+    for (p_key, guid, member) in table::read(persisted, MEMBERS, decode_member) {
+        match partitions.get_mut(&p_key) {
+            Some(partition) => {
+                partition.members.insert(guid, member);
+            }
+            None => strays += 1,
+        }
+    }
+    if strays > 0 {
+        tracing::warn!(
+            strays,
+            "members of partitions that are not stored are left out"
+        );
+    }
+    Overlay::restore(partitions, limits_default)
+}
+
+/// Adds the changes that make `persisted` have this overlay.
+pub(super) fn changes(persisted: &Persisted, overlay: &Overlay, changes: &mut ChangeSet) {
+    let mut partitions = Rows::new();
+    let mut members = Rows::new();
+    if overlay.limits_default() {
+        partitions.insert(0_u16.to_be_bytes().to_vec(), vec![1]);
+    }
+    for (p_key, partition) in overlay.partitions() {
+        partitions.insert(p_key.to_be_bytes().to_vec(), encode(partition));
+        for (guid, member) in &partition.members {
+            let key = [&p_key.to_be_bytes()[..], &guid.0.to_be_bytes()].concat();
+            members.insert(key, encode_member(member));
+        }
+    }
+    table::replace(persisted, PARTITIONS, &partitions, changes);
+    table::replace(persisted, MEMBERS, &members, changes);
+}
+
+enum Row {
+    Overlay { limits: bool },
+    Partition(Box<OverlayPartition>),
+}
+
+/// When (8 bytes), IP over InfiniBand (1), service level (1), MTU (1) and rate (1) as IBA codes them,
+/// then name and maker, each behind its length (2); big-endian.
+fn encode(partition: &OverlayPartition) -> Vec<u8> {
+    let PartitionSettings {
+        name,
+        ipoib,
+        sl,
+        mtu,
+        rate,
+    } = &partition.settings;
+    let mut value = partition.since_unix_ms.to_be_bytes().to_vec();
+    value.extend([u8::from(*ipoib), *sl, mtu.code(), rate.0]);
+    for text in [name, &partition.by] {
+        let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
+        value.extend(length.to_be_bytes());
+        value.extend(&text.as_bytes()[..usize::from(length)]);
+    }
+    value
+}
+
+fn decode(key: &[u8], value: &[u8]) -> Option<(u16, Row)> {
+    let p_key = u16::from_be_bytes(key.try_into().ok()?);
+    if p_key == 0 {
+        let &[limits] = value else { return None };
+        let limits = limits != 0;
+        return Some((p_key, Row::Overlay { limits }));
+    }
+    let (since, value) = value.split_first_chunk()?;
+    let (&[ipoib, sl, mtu, rate], value) = value.split_first_chunk()?;
+    let (name, value) = read_text(value)?;
+    let (by, value) = read_text(value)?;
+    let is_known = p_key == PKey(p_key).base() && sl < 16 && mtu_of(mtu).is_some();
+    let rate = Rate::all().find(|known| known.0 == rate)?;
+    let is_name = !name.is_empty() && name.len() <= MAX_NAME_BYTES;
+    if !is_known || !is_name || !value.is_empty() {
+        return None;
+    }
+    let partition = OverlayPartition {
+        settings: PartitionSettings {
+            name,
+            ipoib: ipoib != 0,
+            sl,
+            mtu: mtu_of(mtu)?,
+            rate,
+        },
+        by,
+        since_unix_ms: u64::from_be_bytes(*since),
+        members: BTreeMap::new(),
+    };
+    Some((p_key, Row::Partition(Box::new(partition))))
+}
+
+fn mtu_of(code: u8) -> Option<Mtu> {
+    let mtu = Mtu::from_code(code);
+    mtu.bytes().is_some().then_some(mtu)
+}
+
+fn encode_member(member: &Member) -> Vec<u8> {
+    let membership = match member.membership {
+        Membership::Full => 1,
+        Membership::Limited => 2,
+        Membership::Both => 3,
+    };
+    vec![membership, u8::from(member.index0)]
+}
+
+fn decode_member(key: &[u8], value: &[u8]) -> Option<(u16, Guid, Member)> {
+    let (p_key, guid) = key.split_first_chunk()?;
+    let guid = u64::from_be_bytes(guid.try_into().ok()?);
+    let &[membership, index0] = value else {
+        return None;
+    };
+    let membership = match membership {
+        1 => Membership::Full,
+        2 => Membership::Limited,
+        3 => Membership::Both,
+        _ => return None,
+    };
+    let member = Member {
+        membership,
+        index0: index0 != 0,
+    };
+    let is_port = !matches!(guid, 0 | u64::MAX);
+    is_port.then_some((u16::from_be_bytes(*p_key), Guid(guid), member))
+}
+
+fn read_text(bytes: &[u8]) -> Option<(String, &[u8])> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    let (text, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+    Some((String::from_utf8(text.to_vec()).ok()?, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Namespace;
+
+    fn overlay() -> Overlay {
+        let member = |membership, index0| Member { membership, index0 };
+        let partition = |p_key: u16, members| OverlayPartition {
+            settings: PartitionSettings {
+                ipoib: true,
+                sl: 3,
+                mtu: Mtu::Bytes4096,
+                rate: Rate(21),
+                ..PartitionSettings::plain(p_key)
+            },
+            by: "alice".to_owned(),
+            since_unix_ms: 1_700_000_000_000,
+            members,
+        };
+        let members = BTreeMap::from([
+            (Guid(7), member(Membership::Full, true)),
+            (Guid(8), member(Membership::Both, false)),
+        ]);
+        let partitions = BTreeMap::from([
+            (0x10, partition(0x10, members)),
+            (0x11, partition(0x11, BTreeMap::new())),
+            (
+                0x7fff,
+                partition(
+                    0x7fff,
+                    BTreeMap::from([(Guid(9), member(Membership::Limited, false))]),
+                ),
+            ),
+        ]);
+        Overlay::restore(partitions, true)
+    }
+
+    #[test]
+    fn stored_overlay_is_restored_and_broken_rows_left_out() {
+        let wanted = overlay();
+        let mut persisted = Persisted::default();
+        let change = |persisted: &Persisted, overlay: &Overlay| {
+            let mut set = ChangeSet::new();
+            changes(persisted, overlay, &mut set);
+            set
+        };
+        persisted.apply(&change(&persisted, &wanted));
+        assert_eq!(remembered(&persisted), wanted);
+        assert!(change(&persisted, &wanted).is_empty());
+        let partitions = Namespace::new(PARTITIONS).expect("a name");
+        let members = Namespace::new(MEMBERS).expect("a name");
+        let mut broken = ChangeSet::new();
+        let good = encode(wanted.find(0x10).expect("it is there"));
+        let mut cut = good.clone();
+        cut.truncate(good.len() - 1);
+        for (table, key, value) in [
+            (&partitions, &b"x"[..], &good[..]),
+            (&partitions, &[0x00, 0x20], &cut),
+            (&partitions, &[0x80, 0x21], &good),
+            (&members, &[0x00, 0x10, 1], &[1, 0]),
+            (&members, &[0x00, 0x10, 0, 0, 0, 0, 0, 0, 0, 1], &[4, 0]),
+            (&members, &[0x00, 0x10, 0, 0, 0, 0, 0, 0, 0, 0], &[1, 0]),
+            // Its partition is not there.
+            (&members, &[0x00, 0x30, 0, 0, 0, 0, 0, 0, 0, 1], &[1, 0]),
+        ] {
+            broken.set_record(table, key, value).expect("room");
+        }
+        persisted.apply(&broken);
+        assert_eq!(remembered(&persisted), wanted);
+        persisted.apply(&change(&persisted, &Overlay::default()));
+        assert_eq!(persisted.len(), 0);
+    }
+}

@@ -1,0 +1,361 @@
+//! The REST interface of UFM, as far as clients that manage partitions need it.
+//!
+//! Paths below `/ufmRest`, `/ufmRestV2` and `/ufmRestV3` are served alike. Every request needs an
+//! identity, passes the gate of gRPC (role, rate, audit log), and ends in the calls of
+//! [`rsm_api::Control`] and [`rsm_api::Subnet`]: there is no other way to the fabric.
+
+mod body;
+mod route;
+mod show;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes, to_bytes};
+use axum::http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
+use axum::http::{Request, StatusCode};
+use rsm_api::access::{Caller, Gate, Peer, digest_of};
+use rsm_api::model::{
+    EmptyPartition, ExistingPartition, MemberName, PartitionAction, PartitionChange,
+};
+use rsm_api::{ActionLog, Control, ControlError, PartitionRefusal, Subnet, v1};
+use tokio::sync::Semaphore;
+use tonic::{Code, Status};
+
+use self::body::{Members, Settings};
+use self::route::{Change, Reading, Route};
+use crate::limits::{MAX_UFM_BODY_BYTES, MAX_UFM_LISTS};
+use crate::reply::{self, Reply, failure};
+
+/// The prefixes of all paths.
+const PREFIXES: [&str; 3] = ["/ufmRestV3", "/ufmRestV2", "/ufmRest"];
+
+/// The settings of the interface.
+#[derive(Debug, Clone)]
+pub struct UfmSettings {
+    /// Decides on requests.
+    pub gate: Arc<Gate>,
+    /// Whether a partition stays when its last member leaves it.
+    pub keeps_empty: bool,
+    /// How the subnet manager is configured.
+    pub conf: SmConf,
+}
+
+/// How the subnet manager is configured, as far as clients look at it. Keys themselves are not
+/// shown: clients look whether they are the usual ones.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SmConf {
+    /// Upper half of every GID.
+    pub subnet_prefix: u64,
+    /// Whether ports have an M_Key.
+    pub has_m_key: bool,
+    /// Whether each port has another M_Key.
+    pub m_key_per_port: bool,
+    /// Whether the SM_Key is another than 1.
+    pub has_own_sm_key: bool,
+    /// Whether the SA's key is another than 1.
+    pub has_own_sa_key: bool,
+}
+
+/// The interface beside the parts of the subnet manager.
+pub(crate) struct Ufm {
+    settings: UfmSettings,
+    subnet: Arc<dyn Subnet>,
+    control: Arc<dyn Control>,
+    actions: Option<Arc<dyn ActionLog>>,
+    /// Places for answers about all ports or members.
+    lists: Arc<Semaphore>,
+}
+
+/// Whether a path is one of the interface.
+pub(crate) fn is_path(path: &str) -> bool {
+    below(path).is_some()
+}
+
+/// The part of a path behind the prefix.
+fn below(path: &str) -> Option<&str> {
+    let mut rests = PREFIXES
+        .iter()
+        .filter_map(|prefix| path.strip_prefix(prefix));
+    rests.find(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// A refusal with its status of HTTP.
+type Refused = (StatusCode, String);
+
+fn bad(text: impl Into<String>) -> Refused {
+    (StatusCode::BAD_REQUEST, text.into())
+}
+
+impl Ufm {
+    pub(crate) fn new(settings: UfmSettings, backend: &rsm_api::Backend) -> Ufm {
+        Ufm {
+            settings,
+            subnet: Arc::clone(&backend.subnet),
+            control: Arc::clone(&backend.control),
+            actions: backend.actions.clone(),
+            lists: Arc::new(Semaphore::new(MAX_UFM_LISTS)),
+        }
+    }
+
+    /// Answers a request of the interface.
+    pub(crate) async fn answer(&self, request: Request<Body>) -> Reply {
+        let peer = request.extensions().get::<Peer>();
+        let peer = peer.cloned().unwrap_or(Peer::Unknown);
+        let call = format!("{} {}", request.method(), request.uri().path());
+        let gate = &self.settings.gate;
+        let authorization = request.headers().get(AUTHORIZATION);
+        let caller = match gate.identify_rest(&peer, authorization.map(HeaderValue::as_bytes)) {
+            Ok(caller) => caller,
+            Err(status) => {
+                gate.refused(None, &peer, &call, &status);
+                return refusal(&status);
+            }
+        };
+        let path = below(request.uri().path()).unwrap_or_default();
+        let query = request.uri().query().unwrap_or_default();
+        let route = match Route::of(request.method(), path, query) {
+            Ok(route) => route,
+            Err((code, text)) => {
+                gate.refused(Some(&caller), &peer, &call, &Status::unimplemented(&text));
+                return failure(code, &text);
+            }
+        };
+        if let Err(status) = gate.admit(&caller, &peer, &call, route.need()) {
+            gate.refused(Some(&caller), &peer, &call, &status);
+            return refusal(&status);
+        }
+        let outcome = match route {
+            Route::Read(reading) => return self.read(&caller, reading).await,
+            Route::Change(change) => {
+                let body = to_bytes(request.into_body(), MAX_UFM_BODY_BYTES).await;
+                match body {
+                    Ok(body) => self.change(&caller, &peer, &call, change, body).await,
+                    Err(_too_large) => Err((
+                        StatusCode::PAYLOAD_TOO_LARGE,
+                        format!(
+                            "a body of more than {MAX_UFM_BODY_BYTES} bytes: send several requests"
+                        ),
+                    )),
+                }
+            }
+        };
+        match outcome {
+            Ok(()) => reply::json(&serde_json::Map::new()),
+            Err((code, text)) => failure(code, &text),
+        }
+    }
+
+    async fn read(&self, caller: &Caller, reading: Reading) -> Reply {
+        match reading {
+            Reading::Version => reply::json(&show::version()),
+            Reading::Conf => reply::json(&show::conf(&self.settings.conf)),
+            Reading::Ports(filter) => {
+                let subnet = Arc::clone(&self.subnet);
+                self.list(move || show::ports(&*subnet, filter)).await
+            }
+            Reading::Pkeys { of, shown } => {
+                let (subnet, grant) = (Arc::clone(&self.subnet), caller.grant.clone());
+                self.list(move || show::pkeys(&*subnet, &grant, of, shown))
+                    .await
+            }
+        }
+    }
+
+    /// An answer that looks at all ports or members, on a thread that may compute.
+    async fn list(
+        &self,
+        make: impl FnOnce() -> Result<serde_json::Value, Refused> + Send + 'static,
+    ) -> Reply {
+        let Ok(_place) = Arc::clone(&self.lists).acquire_owned().await else {
+            return failure(StatusCode::SERVICE_UNAVAILABLE, "the server is stopping");
+        };
+        match tokio::task::spawn_blocking(make).await {
+            Ok(Ok(answer)) => reply::json(&answer),
+            Ok(Err((code, text))) => failure(code, &text),
+            Err(error) => failure(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+        }
+    }
+
+    /// Carries a change out, with its entries in the audit log and the journal.
+    async fn change(
+        &self,
+        caller: &Caller,
+        peer: &Peer,
+        call: &str,
+        change: Change,
+        body: Bytes,
+    ) -> Result<(), Refused> {
+        let followed = self
+            .settings
+            .gate
+            .follow(caller, peer, call, Arc::clone(&self.subnet));
+        followed.begun(digest_of(&body));
+        let outcome = self.carry_out(caller, change, &body).await;
+        let failure = outcome.as_ref().err().map(|(_, text)| text.as_str());
+        followed.ended(failure);
+        if let Some(log) = &self.actions {
+            log.acted(v1::OperatorActed {
+                action: "ufm-rest".to_owned(),
+                detail: call.to_owned(),
+                operator: format!("{} at {peer}", caller.name),
+                refusal: failure.unwrap_or_default().to_owned(),
+            });
+        }
+        outcome
+    }
+
+    async fn carry_out(&self, caller: &Caller, change: Change, body: &[u8]) -> Result<(), Refused> {
+        let empty = match self.settings.keeps_empty {
+            true => EmptyPartition::Keep,
+            false => EmptyPartition::Delete,
+        };
+        match change {
+            Change::Add | Change::Replace => {
+                let (p_key, members, settings) = body::membership(body)?;
+                let wanted = members.wanted()?;
+                let create = PartitionAction::Create {
+                    settings: settings.of_new(p_key)?,
+                    members: wanted.clone(),
+                    existing: ExistingPartition::Extend,
+                };
+                if matches!(change, Change::Replace) {
+                    let replace = PartitionAction::Replace(wanted, empty);
+                    match self.ask(caller, p_key, replace).await {
+                        Err((StatusCode::NOT_FOUND, _)) => {}
+                        answered => return answered,
+                    }
+                }
+                self.ask(caller, p_key, create).await
+            }
+            Change::AddEmpty => {
+                let (p_key, _, settings) = body::membership(body)?;
+                let action = PartitionAction::Create {
+                    settings: settings.of_new(p_key)?,
+                    members: Vec::new(),
+                    existing: ExistingPartition::Refuse,
+                };
+                self.ask(caller, p_key, action).await
+            }
+            Change::AddHosts => {
+                let (p_key, hosts, settings) = body::hosts(body)?;
+                let action = PartitionAction::Create {
+                    settings: settings.of_new(p_key)?,
+                    members: hosts,
+                    existing: ExistingPartition::Extend,
+                };
+                self.ask(caller, p_key, action).await
+            }
+            Change::RemoveGuids => {
+                let (p_key, members, _) = body::membership(body)?;
+                self.remove(caller, p_key, members.names()?, empty).await
+            }
+            Change::RemoveGuidsOf(p_key, guids) => {
+                let names = Members::of_list(&guids).names()?;
+                self.remove(caller, p_key, names, empty).await
+            }
+            Change::RemoveHostsOf(p_key, hosts) => {
+                let hosts = body::host_names(&hosts)?;
+                self.remove(caller, p_key, hosts, empty).await
+            }
+            Change::Delete(p_key) => self.ask(caller, p_key, PartitionAction::Delete).await,
+            Change::Qos => {
+                let (p_key, settings) = body::qos(body)?;
+                let action = PartitionAction::Configure(self.with_qos(p_key, &settings)?);
+                self.ask(caller, p_key, action).await
+            }
+        }
+    }
+
+    /// Removes members. That none of them is there is no failure: with its last member a partition
+    /// goes, and clients repeat requests.
+    async fn remove(
+        &self,
+        caller: &Caller,
+        p_key: u16,
+        names: Vec<MemberName>,
+        empty: EmptyPartition,
+    ) -> Result<(), Refused> {
+        if names.is_empty() {
+            return Err(bad("guids: expected at least one"));
+        }
+        let by_guid = names.iter().all(|name| matches!(name, MemberName::Guid(_)));
+        let action = PartitionAction::Remove(names, empty);
+        match self.ask(caller, p_key, action).await {
+            Err((StatusCode::NOT_FOUND, _)) if by_guid => Ok(()),
+            answered => answered,
+        }
+    }
+
+    /// The settings of a partition with another quality of service.
+    fn with_qos(
+        &self,
+        p_key: u16,
+        qos: &Settings,
+    ) -> Result<rsm_api::model::PartitionSettings, Refused> {
+        let before = p_key.checked_sub(1);
+        let found = self.subnet.partitions(before, 1).items.into_iter().next();
+        let found = found.filter(|found| found.key == p_key);
+        let found = found.ok_or_else(|| {
+            let text = format!("no partition has the P_Key {p_key:#x}");
+            (StatusCode::NOT_FOUND, text)
+        })?;
+        qos.of_existing(&found.message)
+    }
+
+    async fn ask(
+        &self,
+        caller: &Caller,
+        p_key: u16,
+        action: PartitionAction,
+    ) -> Result<(), Refused> {
+        if !caller.grant.changes(p_key) {
+            let text = format!(
+                "{} may not change the partition {p_key:#x}: it has {}",
+                caller.name, caller.grant
+            );
+            return Err((StatusCode::FORBIDDEN, text));
+        }
+        let change = PartitionChange {
+            p_key,
+            action,
+            by: caller.name.clone(),
+            grant: caller.grant.clone(),
+        };
+        let changed = self.control.change_partition(change).await;
+        changed
+            .map(|_| ())
+            .map_err(|error| (status_of(&error), error.to_string()))
+    }
+}
+
+/// The status that a UFM client expects.
+fn status_of(error: &ControlError) -> StatusCode {
+    match error {
+        ControlError::Lookup(_) => StatusCode::NOT_FOUND,
+        ControlError::Standby { .. }
+        | ControlError::NotAttached { .. }
+        | ControlError::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+        ControlError::Busy => StatusCode::TOO_MANY_REQUESTS,
+        ControlError::Partition { refusal, .. } => match refusal {
+            PartitionRefusal::NotThere => StatusCode::NOT_FOUND,
+            PartitionRefusal::Exists | PartitionRefusal::Refused => StatusCode::CONFLICT,
+            PartitionRefusal::Invalid | PartitionRefusal::Full => StatusCode::BAD_REQUEST,
+            PartitionRefusal::NotAllowed => StatusCode::FORBIDDEN,
+        },
+        ControlError::UnknownEngine { .. } | ControlError::Refused { .. } => StatusCode::CONFLICT,
+        ControlError::Failed { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+/// The refusal of the gate.
+fn refusal(status: &Status) -> Reply {
+    if status.code() != Code::Unauthenticated {
+        return reply::refusal(status);
+    }
+    let mut reply = failure(StatusCode::UNAUTHORIZED, status.message());
+    let challenge = HeaderValue::from_static("Basic realm=\"rsm\"");
+    reply.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+    reply
+}
