@@ -129,7 +129,7 @@ impl<'a> Request<'a> {
             AttrId::LINEAR_FORWARDING_TABLE => self.get_lft(modifier, smp.data_mut()),
             AttrId::MULTICAST_FORWARDING_TABLE => self.get_mft(modifier, smp.data_mut()),
             AttrId::AR_INFO => self.get_ar_info(modifier, smp.data_mut()),
-            AttrId::MLNX_EXT_PORT_INFO => self.get_mlnx_ext_port_info(modifier, smp.data_mut()),
+            AttrId::EXTENDED_PORT_INFO => self.get_extended_port_info(modifier, smp.data_mut()),
             _ => Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE),
         }
     }

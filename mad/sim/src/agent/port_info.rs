@@ -4,8 +4,8 @@
 use rsm_ids::{Lid, PortNum};
 use rsm_mad::transport::PortEvent;
 use rsm_mad::wire::attr::{
-    Attribute, LinkDownDefault, LinkSpeedExt, LinkSpeedExt2, LinkSpeeds, LinkWidths,
-    MlnxExtPortInfo, Mtu, PortInfo, PortPhysicalState, PortState, VlCap,
+    Attribute, ExtendedPortInfo, LinkDownDefault, LinkSpeedExt, LinkSpeedExt2, LinkSpeeds,
+    LinkWidths, Mtu, PortInfo, PortPhysicalState, PortState, VlCap,
 };
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::smp::{SMP_DATA_LEN, Smp};
@@ -50,7 +50,7 @@ impl Request<'_> {
 
     /// The attribute of Mellanox devices that marks FDR10 links. It marks none: such a cable
     /// carries QDR.
-    pub(super) fn get_mlnx_ext_port_info(
+    pub(super) fn get_extended_port_info(
         &mut self,
         modifier: u32,
         data: &mut [u8; SMP_DATA_LEN],
@@ -59,7 +59,7 @@ impl Request<'_> {
             return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
         }
         self.info_port(modifier)?;
-        *data = *MlnxExtPortInfo::default().as_data();
+        *data = *ExtendedPortInfo::default().as_data();
         Ok(())
     }
 
