@@ -126,6 +126,7 @@ impl Core {
                 avoid: self.avoid_in_force().clone(),
                 not_kept: self.not_kept.clone(),
                 habits: self.inventory.habits.clone(),
+                capabilities: self.inventory.capabilities.clone(),
                 generation: self.generation,
                 reregister: false,
             })));

@@ -392,6 +392,7 @@ impl Core {
         self.positions = state.positions;
         self.not_kept = state.not_kept;
         self.inventory.habits = state.habits;
+        self.inventory.capabilities = state.capabilities;
         self.avoid = state.avoid;
         self.generation = self.generation.max(state.generation);
         self.reregister = if state.reregister {

@@ -13,6 +13,7 @@ use super::Core;
 use super::convergence::Convergence;
 use super::role::{self, Identity, Other, Role};
 use crate::avoid::Avoid;
+use crate::capabilities::DeviceCapabilities;
 use crate::expected::Expected;
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
@@ -48,6 +49,8 @@ pub struct Snapshot {
     pub expected: Arc<Expected>,
     /// Parts that routes go around, without those of a drain under way.
     pub avoid: Arc<Avoid>,
+    /// Capabilities of device types.
+    pub capabilities: Arc<DeviceCapabilities>,
     /// Findings, the worst first.
     pub findings: Arc<[Finding]>,
     /// Past convergences, oldest first.
@@ -106,6 +109,7 @@ impl Snapshot {
             refused_plan: None,
             expected: Arc::default(),
             avoid: Arc::default(),
+            capabilities: Arc::default(),
             findings: Arc::from([]),
             history: Arc::from([]),
             stats: ClientStats::default(),
@@ -175,6 +179,7 @@ impl Snapshot {
             refused_plan: core.refused_plan.clone(),
             expected: core.expected.clone(),
             avoid: core.avoid_in_force().clone(),
+            capabilities: core.inventory.capabilities.clone(),
             findings: findings.into(),
             history: core.history.iter().cloned().collect(),
             stats: core.client.stats(),

@@ -5,6 +5,7 @@
 
 mod acknowledged;
 mod cabling;
+mod capabilities;
 mod drains;
 mod groups;
 mod guids;
@@ -374,6 +375,7 @@ fn remembered(persisted: &Persisted) -> SavedCoreState {
         avoid: Arc::new(drains::remembered(persisted)),
         not_kept,
         habits,
+        capabilities: Arc::new(capabilities::remembered(persisted)),
         generation: persisted.plan_generation,
         reregister: false,
     }
@@ -447,6 +449,7 @@ fn changes(
     let not_kept = not_kept.map(|(kind, fields)| (kind, fields.0));
     keep_by_kind(persisted, NOT_KEPT, not_kept, &mut changes);
     keep_by_kind(persisted, HABITS, remembered.habits.bits(), &mut changes);
+    capabilities::changes(persisted, &remembered.capabilities, &mut changes);
     if !changes.is_empty() {
         changes.set_plan_generation(remembered.generation);
     }

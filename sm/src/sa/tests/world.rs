@@ -94,6 +94,7 @@ impl World {
             refused_plan: None,
             expected: Arc::default(),
             avoid: Arc::default(),
+            capabilities: Arc::default(),
             findings: Arc::new([]),
             history: Arc::new([]),
             stats: ClientStats::default(),
