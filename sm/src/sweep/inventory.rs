@@ -483,6 +483,7 @@ impl Inventory {
         self.rewired.insert(guid);
         self.suspects.remove(&guid);
         self.adaptive.remove(&guid);
+        self.port_state_proofs.forget(guid);
         if self.switches.remove(&guid) {
             self.writes.note(guid);
         }

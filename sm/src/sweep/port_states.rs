@@ -1,10 +1,10 @@
 //! SwitchPortStateTable (IBA 14.2.5.20): the states of all ports of a switch by one or two Gets.
 //!
 //! After a report, and after a push that cleared PortStateChange, a sweep reads the table of a
-//! switch and then PortInfo of those ports alone whose state differs. A table is believed as far as
-//! it has proved right: PortInfo confirmed a change that the table showed. Until a switch has
-//! proved its table, a report also reads PortInfo of all its ports, as without a table; readings
-//! after a push, which nothing reported, believe every switch of a kind with one proof.
+//! switch and then PortInfo of those ports alone whose state differs. A table is believed once it
+//! has proved right: it showed another state of a port than the table before, and PortInfo
+//! confirmed it. Until then a report also reads PortInfo of all ports, as without a table: a table
+//! that never changes proves nothing, however often it agrees.
 //!
 //! Devices that refuse the table, leave it unanswered, or fill it with states that do not exist or
 //! that PortInfo contradicts have a [habit](DeviceHabit::RefusesPortStates).
@@ -31,7 +31,8 @@ const WORTH_A_TABLE: usize = 3;
 #[derive(Clone, Default, Debug)]
 pub struct PortStateProofs {
     switches: BTreeSet<Guid>,
-    kinds: BTreeSet<DeviceKind>,
+    /// The last table of each switch without a proof, by block.
+    last: BTreeMap<(Guid, u8), SwitchPortStateTable>,
     /// Contradictions since the last proof.
     contradictions: BTreeMap<DeviceKind, u8>,
 }
@@ -39,13 +40,23 @@ pub struct PortStateProofs {
 impl PortStateProofs {
     fn prove(&mut self, guid: Guid, kind: DeviceKind) {
         self.switches.insert(guid);
-        self.kinds.insert(kind);
+        for block in 0..=1 {
+            self.last.remove(&(guid, block));
+        }
         self.contradictions.remove(&kind);
+    }
+
+    /// Forgets a switch that is gone.
+    pub(super) fn forget(&mut self, guid: Guid) {
+        self.switches.remove(&guid);
+        for block in 0..=1 {
+            self.last.remove(&(guid, block));
+        }
     }
 
     /// Records a contradiction. Returns whether it is one too many.
     fn contradict(&mut self, guid: Guid, kind: DeviceKind) -> bool {
-        self.switches.remove(&guid);
+        self.forget(guid);
         let count = self.contradictions.entry(kind).or_default();
         *count = count.saturating_add(1);
         *count >= CONTRADICTIONS_MAX
@@ -56,7 +67,10 @@ impl PortStateProofs {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shown {
     state: PortState,
-    before: Option<PortState>,
+    /// The state that was known when the table came.
+    known: Option<PortState>,
+    /// The state in the table before, of a switch without a proof.
+    in_last: Option<PortState>,
 }
 
 /// The reason for which ports of a switch are read.
@@ -148,7 +162,7 @@ impl Sweep {
             let is_proved = inventory.node(guid).is_some_and(|node| {
                 inventory.has_port_states(node)
                     && ports.iter().filter(|key| tabled(key)).count() >= WORTH_A_TABLE
-                    && inventory.port_state_proofs.kinds.contains(&kind_of(node))
+                    && inventory.port_state_proofs.switches.contains(&guid)
             });
             for &key in &ports {
                 if is_proved && tabled(&key) {
@@ -184,11 +198,16 @@ impl Sweep {
             return;
         };
         let kind = kind_of(node);
+        let last = inventory.port_state_proofs.last.get(&(guid, block));
         let states: Option<Vec<(PortKey, Shown)>> = ports_in(node, block)
             .map(|(index, port)| {
                 let state = table.state(index).filter(|&state| exists(state))?;
-                let before = node.port(port).and_then(|port| port.state());
-                Some((PortKey::new(guid, port), Shown { state, before }))
+                let shown = Shown {
+                    state,
+                    known: node.port(port).and_then(|port| port.state()),
+                    in_last: last.and_then(|last| last.state(index)),
+                };
+                Some((PortKey::new(guid, port), shown))
             })
             .collect();
         let Some(states) = states else {
@@ -198,8 +217,12 @@ impl Sweep {
         let is_reported = self.reported_tables.remove(&Query::PortStates(guid, block));
         let is_proved = inventory.port_state_proofs.switches.contains(&guid);
         let reads_all = is_reported && !is_proved;
+        if !is_proved {
+            let last = &mut inventory.port_state_proofs.last;
+            last.insert((guid, block), *table);
+        }
         for (key, shown) in states {
-            let differs = shown.before != Some(shown.state);
+            let differs = shown.known != Some(shown.state);
             if differs || reads_all {
                 self.shown_states.insert(key, shown);
             }
@@ -222,9 +245,19 @@ impl Sweep {
         is_silent: bool,
     ) {
         if is_silent {
-            // A suspect may be gone. Of another switch the table alone is missing if ports answer.
-            if !inventory.suspects.contains(&guid) {
-                self.silent_tables.insert(guid);
+            // A suspect may be gone. Of another switch the table alone is missing if the rest is
+            // answered, before or after.
+            let is_suspect = inventory.suspects.contains(&guid);
+            let epoch = inventory.epoch;
+            match inventory.node(guid) {
+                Some(node) if !is_suspect && node.epoch == epoch => {
+                    let kind = kind_of(node);
+                    inventory.habits.learn(kind, DeviceHabit::RefusesPortStates);
+                }
+                Some(_) if !is_suspect => {
+                    self.silent_tables.insert(guid);
+                }
+                _ => {}
             }
         } else if let Some(node) = inventory.node(guid) {
             let kind = kind_of(node);
@@ -273,10 +306,10 @@ impl Sweep {
             return;
         };
         if shown.state == state {
-            if shown.before != Some(state) {
+            if shown.in_last.is_some_and(|last| last != state) {
                 inventory.port_state_proofs.prove(key.node, kind);
             }
-        } else if before == shown.before && inventory.port_state_proofs.contradict(key.node, kind) {
+        } else if before == shown.known && inventory.port_state_proofs.contradict(key.node, kind) {
             inventory.habits.learn(kind, DeviceHabit::RefusesPortStates);
         }
     }
