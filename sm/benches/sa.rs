@@ -95,6 +95,7 @@ fn settled(spec: &str) -> Snapshot {
         expected: Arc::default(),
         avoid: Arc::default(),
         overlay: Arc::default(),
+        capabilities: Arc::default(),
         findings: Arc::new([]),
         history: Arc::new([]),
         stats: ClientStats::default(),

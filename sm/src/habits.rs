@@ -86,6 +86,11 @@ pub enum DeviceHabit {
     RefusesSlToVl = 4,
     /// It refuses SLtoVLMappingTable for all inputs at once, although SwitchInfo says otherwise.
     RefusesOptimizedSlToVl = 5,
+    /// Port 0 of a switch: it claims a SwitchPortStateTable, and refuses it, leaves it unanswered,
+    /// or shows wrong states.
+    RefusesPortStates = 6,
+    /// It answers GeneralInfo with capabilities that exclude each other.
+    NonsenseCapabilities = 7,
 }
 
 /// A line of [`HABITS`].
@@ -129,6 +134,16 @@ pub const HABITS: &[DeviceHabitInfo] = &[
         habit: DeviceHabit::RefusesOptimizedSlToVl,
         does: "refuse one SLtoVLMappingTable for all inputs",
         instead: "they get one for each input",
+    },
+    DeviceHabitInfo {
+        habit: DeviceHabit::RefusesPortStates,
+        does: "claim a SwitchPortStateTable and do not answer it, or answer wrong states",
+        instead: "their ports are read one by one",
+    },
+    DeviceHabitInfo {
+        habit: DeviceHabit::NonsenseCapabilities,
+        does: "answer GeneralInfo with capabilities that exclude each other",
+        instead: "features of the vendor stay off there",
     },
 ];
 

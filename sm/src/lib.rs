@@ -7,6 +7,7 @@
 
 pub mod alias_guids;
 pub mod avoid;
+pub mod capabilities;
 pub mod cli;
 pub mod config;
 pub mod core;

@@ -107,7 +107,7 @@ impl fmt::Display for DropReason {
 }
 
 /// Attributes with a counter of their own; all others share one more slot.
-const COUNTED: [AttrId; 15] = [
+const COUNTED: [AttrId; 20] = [
     AttrId::NOTICE,
     AttrId::NODE_DESCRIPTION,
     AttrId::NODE_INFO,
@@ -122,7 +122,12 @@ const COUNTED: [AttrId; 15] = [
     AttrId::MULTICAST_FORWARDING_TABLE,
     AttrId::SM_INFO,
     AttrId::AR_INFO,
-    AttrId::MLNX_EXT_PORT_INFO,
+    AttrId::PORT_INFO_EXTENDED,
+    AttrId::SWITCH_PORT_STATE_TABLE,
+    AttrId::GENERAL_INFO,
+    AttrId::EXTENDED_PORT_INFO,
+    AttrId::EXTENDED_NODE_INFO,
+    AttrId::EXTENDED_SWITCH_INFO,
 ];
 
 const fn slot(attribute: AttrId) -> usize {

@@ -273,10 +273,20 @@ impl AttrId {
     pub const VENDOR_DIAG: AttrId = AttrId(0x0030);
     /// The identification light of a port.
     pub const LED_INFO: AttrId = AttrId(0x0031);
+    /// Forward error correction of a port.
+    pub const PORT_INFO_EXTENDED: AttrId = AttrId(0x0033);
+    /// The states of the ports of a switch.
+    pub const SWITCH_PORT_STATE_TABLE: AttrId = AttrId(0x0034);
+    /// NVIDIA: the capabilities of an agent.
+    pub const GENERAL_INFO: AttrId = AttrId(0xFF17);
     /// NVIDIA: adaptive routing of a switch.
     pub const AR_INFO: AttrId = AttrId(0xFF20);
-    /// Mellanox: link speed FDR10, which the specification has no bit for.
-    pub const MLNX_EXT_PORT_INFO: AttrId = AttrId(0xFF90);
+    /// NVIDIA: properties of a port for which PortInfo has no field.
+    pub const EXTENDED_PORT_INFO: AttrId = AttrId(0xFF90);
+    /// NVIDIA: properties of a node for which NodeInfo has no field.
+    pub const EXTENDED_NODE_INFO: AttrId = AttrId(0xFF91);
+    /// NVIDIA: properties of a switch for which SwitchInfo has no field.
+    pub const EXTENDED_SWITCH_INFO: AttrId = AttrId(0xFF92);
 }
 
 newtype_fields!(Class: u8, Method: u8, Status: u16, AttrId: u16, Tid: u64);
@@ -359,8 +369,13 @@ named!(AttrId, 6, {
     SM_INFO => "SMInfo",
     VENDOR_DIAG => "VendorDiag",
     LED_INFO => "LedInfo",
+    PORT_INFO_EXTENDED => "PortInfoExtended",
+    SWITCH_PORT_STATE_TABLE => "SwitchPortStateTable",
+    GENERAL_INFO => "GeneralInfo",
     AR_INFO => "ARInfo",
-    MLNX_EXT_PORT_INFO => "MlnxExtPortInfo",
+    EXTENDED_PORT_INFO => "ExtendedPortInfo",
+    EXTENDED_NODE_INFO => "ExtendedNodeInfo",
+    EXTENDED_SWITCH_INFO => "ExtendedSwitchInfo",
 });
 
 #[cfg(test)]
@@ -369,7 +384,7 @@ mod tests {
 
     #[test]
     fn values_without_a_name_print_as_numbers() {
-        assert_eq!(AttrId(0xFF91).to_string(), "0xff91");
+        assert_eq!(AttrId(0xFFA1).to_string(), "0xffa1");
         assert_eq!(Class(0x0A).to_string(), "0x0a");
         assert_eq!(Method::GET.to_string(), "Get");
     }

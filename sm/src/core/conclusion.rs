@@ -129,6 +129,7 @@ impl Core {
                 overlay: self.overlay.in_force().clone(),
                 not_kept: self.not_kept.clone(),
                 habits: self.inventory.habits.clone(),
+                capabilities: self.inventory.capabilities.clone(),
                 generation: self.generation,
                 reregister: false,
             })));

@@ -397,6 +397,7 @@ impl Core {
         self.positions = state.positions;
         self.not_kept = state.not_kept;
         self.inventory.habits = state.habits;
+        self.inventory.capabilities = state.capabilities;
         self.avoid = state.avoid;
         self.health = Health::restored(self.config.health, &state.health);
         isolate_again(&self.health, &state.health, &mut self.avoid);

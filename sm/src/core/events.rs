@@ -18,6 +18,7 @@ use crate::plan::Outcome;
 use crate::plan::groups::GroupSet;
 use crate::sweep::AgentAnswer;
 use crate::sweep::managed::{Origin, Source};
+use crate::sweep::port_states::PortStateProofs;
 use crate::sweep::writes::Mark;
 
 impl Core {
@@ -138,6 +139,8 @@ impl Core {
                 // firmware, are tried once more.
                 self.not_kept = NotKept::default();
                 self.inventory.habits = DeviceHabits::default();
+                self.inventory.capabilities = Arc::default();
+                self.inventory.port_state_proofs = PortStateProofs::default();
                 self.tables_decided = Mark::default();
                 self.work.sweep_everything(false, "configuration reloaded");
             }

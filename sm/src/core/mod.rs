@@ -77,6 +77,7 @@ use self::trial::Trial;
 use self::work::Work;
 use crate::alias_guids::AliasGuids;
 use crate::avoid::Avoid;
+use crate::capabilities::DeviceCapabilities;
 use crate::diff::{Looked, LookedMulticast, NotKept, Reregister};
 use crate::expected::{Cabling, Expected};
 use crate::fabric::Fabric;
@@ -122,6 +123,8 @@ pub struct SavedCoreState {
     pub not_kept: NotKept,
     /// Deviations of devices from the specification.
     pub habits: DeviceHabits,
+    /// Capabilities of device types.
+    pub capabilities: Arc<DeviceCapabilities>,
     /// The cabling, and its missing parts.
     pub cabling: Cabling,
     /// Parts that routes go around; the store keeps the drained ones.
@@ -253,6 +256,7 @@ impl Core {
         let health = Health::restored(config.health, &remembered.health);
         let mut avoid = remembered.avoid;
         health::isolate_again(&health, &remembered.health, &mut avoid);
+        inventory.capabilities = remembered.capabilities;
         Core {
             client: Client::new(config.client.clone()),
             inventory,

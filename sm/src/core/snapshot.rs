@@ -13,6 +13,7 @@ use super::Core;
 use super::convergence::Convergence;
 use super::role::{self, Identity, Other, Role};
 use crate::avoid::Avoid;
+use crate::capabilities::DeviceCapabilities;
 use crate::expected::Expected;
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
@@ -51,6 +52,8 @@ pub struct Snapshot {
     pub avoid: Arc<Avoid>,
     /// Partitions made through the API, without changes under way.
     pub overlay: Arc<Overlay>,
+    /// Capabilities of device types.
+    pub capabilities: Arc<DeviceCapabilities>,
     /// Findings, the worst first.
     pub findings: Arc<[Finding]>,
     /// Past convergences, oldest first.
@@ -110,6 +113,7 @@ impl Snapshot {
             expected: Arc::default(),
             avoid: Arc::default(),
             overlay: Arc::default(),
+            capabilities: Arc::default(),
             findings: Arc::from([]),
             history: Arc::from([]),
             stats: ClientStats::default(),
@@ -181,6 +185,7 @@ impl Snapshot {
             expected: core.expected.clone(),
             avoid: core.avoid_in_force().clone(),
             overlay: core.overlay.in_force().clone(),
+            capabilities: core.inventory.capabilities.clone(),
             findings: findings.into(),
             history: core.history.iter().cloned().collect(),
             stats: core.client.stats(),

@@ -172,9 +172,7 @@ impl Core {
                 for port in ports {
                     sweep.add_port(inventory, port);
                 }
-                for port in unread {
-                    sweep.read_again(port);
-                }
+                sweep.read_all_again(inventory, unread);
                 if repair {
                     sweep.ask_again(inventory);
                 }
@@ -195,7 +193,7 @@ impl Core {
             self.meter.join(&cause);
         }
         sweep.finish(&mut self.inventory);
-        if self.inventory.habits.take_news() {
+        if self.inventory.habits.take_news() | self.inventory.take_new_capabilities() {
             self.remember();
         }
         if std::mem::take(&mut self.suspicion_shown) {

@@ -546,6 +546,6 @@ fn next(at: Time, every: Duration, now: Time) -> Time {
 
 /// Bytes a second that a link carries in one direction; zero if its rate is not known.
 fn link_bytes(port: &Port) -> f32 {
-    let rate = port.info.as_ref().and_then(|info| info.link_rate());
+    let rate = port.link_rate();
     rate.map_or(0.0, |rate| rate.data_mbps() as f32 * 125_000.0)
 }

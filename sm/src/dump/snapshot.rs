@@ -109,7 +109,7 @@ fn link(port: &Port) -> Option<DumpLink> {
         node: peer.node,
         port: peer.port,
         width: info.link_width_active().single()?,
-        speed: info.effective_speed()?,
+        speed: port.speed()?,
         state: match info.port_state() {
             PortState::Active => LinkState::Active,
             PortState::Armed => LinkState::Armed,
@@ -125,17 +125,19 @@ fn netlist(fabric: &Fabric) -> Result<Netlist, rsm_routing::netlist::NetlistErro
     let cables = fabric
         .links()
         .filter_map(|(a, b)| {
-            let info = fabric
-                .port(a)
-                .info
-                .as_ref()
-                .or(fabric.port(b).info.as_ref())?;
+            let [a_port, b_port] = [a, b].map(|at| fabric.port(at));
+            let port = if a_port.info.is_some() {
+                a_port
+            } else {
+                b_port
+            };
+            let info = port.info.as_ref()?;
             let end = |at: PortRef| (at.node.0 as usize, at.port);
             Some(Cable {
                 a: end(a),
                 b: end(b),
                 width: info.link_width_active().single()?,
-                speed: info.effective_speed()?,
+                speed: port.speed()?,
             })
         })
         .collect();

@@ -15,7 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
-use rsm_mad::wire::attr::{NodeInfo, NodeType, PortInfo, PortState, SmInfo, SwitchInfo};
+use rsm_mad::wire::attr::{
+    ActiveRate, LinkSpeed, NodeInfo, NodeType, PortInfo, PortState, SmInfo, SwitchInfo,
+};
 
 pub use self::delta::Delta;
 use self::nodes::Nodes;
@@ -49,6 +51,10 @@ pub struct Port {
     pub up: bool,
     /// Its P_KeyTable, as far as it is known.
     pub p_keys: Option<Arc<PKeyImage>>,
+    /// Whether its link is FDR10, which PortInfo shows as QDR.
+    pub is_fdr10: bool,
+    /// Whether ExtendedPortInfo says that an aggregation node is behind it.
+    pub leads_to_aggregation_node: bool,
 }
 
 impl Port {
@@ -62,13 +68,32 @@ impl Port {
         self.info.as_ref().map_or(Lmc::ZERO, PortInfo::lmc)
     }
 
+    /// The speed that its link has trained to.
+    pub fn speed(&self) -> Option<LinkSpeed> {
+        let speed = self.info.as_ref()?.effective_speed()?;
+        Some(match speed {
+            LinkSpeed::Qdr if self.is_fdr10 => LinkSpeed::Fdr10,
+            other => other,
+        })
+    }
+
+    /// The rate of its link, if width and speed have names.
+    pub fn link_rate(&self) -> Option<ActiveRate> {
+        let rate = self.info.as_ref()?.link_rate()?;
+        Some(ActiveRate {
+            speed: self.speed()?,
+            ..rate
+        })
+    }
+
     fn differs_only_in_settings(&self, before: &Port) -> bool {
-        let rate = |port: &Port| port.info.as_ref().map(PortInfo::link_rate);
+        let rate = |port: &Port| port.info.as_ref().map(|_| port.link_rate());
         self.guid == before.guid
             && self.peer == before.peer
             && self.up == before.up
             && rate(self) == rate(before)
             && self.p_keys == before.p_keys
+            && self.leads_to_aggregation_node == before.leads_to_aggregation_node
     }
 
     /// Logical state; Down if the port never answered.
@@ -417,6 +442,14 @@ impl Node {
                 peer: port.peer,
                 up: port.is_up(),
                 p_keys: port.p_keys.clone(),
+                is_fdr10: port
+                    .extended
+                    .as_ref()
+                    .is_some_and(|extended| extended.refine(LinkSpeed::Qdr) == LinkSpeed::Fdr10),
+                leads_to_aggregation_node: port
+                    .extended
+                    .as_ref()
+                    .is_some_and(|extended| extended.leads_to_aggregation_node()),
             })
             .collect();
         let ports_of = (0u8..=u8::MAX).map(PortNum).take(record.ports.len());

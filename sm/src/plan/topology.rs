@@ -142,7 +142,7 @@ impl TopologySources<'_> {
                     });
                 }
             } else {
-                part.ends.extend(self.end(other, here, there));
+                part.ends.extend(self.end(other, low, here, there));
             }
         }
         Some(part)
@@ -153,11 +153,14 @@ impl TopologySources<'_> {
         node.is_switch() && !node.unmanageable && self.lids.of_node(node.guid).is_some()
     }
 
-    fn end(&self, node: &Node, exit: PortKey, end: PortKey) -> Option<EndPart> {
+    /// The end port `end` of `node` behind the port `exit` of a switch, which is `low`.
+    fn end(&self, node: &Node, low: &Port, exit: PortKey, end: PortKey) -> Option<EndPart> {
         let kind = match node.kind() {
             NodeType::Switch => return None,
             NodeType::Router => EndpointKind::Router,
-            _ if node.reported().starts_with(AGGREGATION_NODE) => EndpointKind::AggregationNode,
+            _ if low.leads_to_aggregation_node || node.reported().starts_with(AGGREGATION_NODE) => {
+                EndpointKind::AggregationNode
+            }
             _ => EndpointKind::Ca,
         };
         let claim = self.lids.lids.get(&end)?;
@@ -174,7 +177,7 @@ impl TopologySources<'_> {
 /// The link's data rate in Mb/s, so that a slow link gets a smaller share; 1 if PortInfo has no
 /// rate.
 fn weight(port: &Port) -> u32 {
-    let rate = port.info.as_ref().and_then(|info| info.link_rate());
+    let rate = port.link_rate();
     rate.map_or(1, |rate| rate.data_mbps()).max(1)
 }
 

@@ -7,9 +7,10 @@ use rsm_api::v1_fields::{link_speed, link_width};
 use rsm_api::{model, v1};
 use rsm_ids::{Guid, Lid, LinkSpeed, LinkWidth, Lmc, PortNum};
 use rsm_mad::wire::attr;
-use rsm_mad::wire::attr::{NodeType, PortInfo, PortPhysicalState};
+use rsm_mad::wire::attr::{Capabilities, NodeType, PortInfo, PortPhysicalState};
 
 use super::avoided::Marks;
+use crate::capabilities::DeviceCapabilities;
 use crate::fabric::{Fabric, Node, NodeIx, Port, PortRef};
 use crate::plan::Plan;
 use crate::sweep::inventory;
@@ -96,12 +97,20 @@ fn info_if_up(port: &Port) -> Option<&PortInfo> {
     port.info.as_ref().filter(|_| port.up)
 }
 
+fn capabilities(held: Capabilities) -> v1::DeviceCapabilities {
+    v1::DeviceCapabilities {
+        names: held.named().map(|one| one.name().to_owned()).collect(),
+        unnamed: held.unnamed().map(u32::from).collect(),
+    }
+}
+
 fn width(port: &Port) -> Option<LinkWidth> {
     info_if_up(port)?.link_width_active().single()
 }
 
 fn speed(port: &Port) -> Option<LinkSpeed> {
-    info_if_up(port)?.effective_speed()
+    info_if_up(port)?;
+    port.speed()
 }
 
 /// Shows parts of one snapshot as the API has them.
@@ -111,6 +120,7 @@ pub(super) struct ApiView<'a> {
     pub(super) plan: Option<&'a Plan>,
     pub(super) damped: &'a BTreeSet<inventory::PortKey>,
     pub(super) marks: &'a Marks,
+    pub(super) capabilities: &'a DeviceCapabilities,
 }
 
 impl ApiView<'_> {
@@ -141,6 +151,7 @@ impl ApiView<'_> {
             rank: self.rank(node.guid).map(u32::from),
             suspected: node.suspected,
             avoidance: self.marks.node(node.guid).into(),
+            capabilities: self.capabilities.of(&node.info).map(capabilities),
         }
     }
 

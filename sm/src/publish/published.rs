@@ -110,6 +110,7 @@ impl Published {
             plan: self.plan(),
             damped: &self.damped,
             marks: &self.marks,
+            capabilities: &self.snapshot.capabilities,
         }
     }
 

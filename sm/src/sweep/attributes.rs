@@ -2,8 +2,9 @@
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{
-    ArInfo, Attribute, CapabilityMask, LinearForwardingTable, MulticastForwardingTable,
-    NodeDescription, PKeyTable, PortInfo, PortState, SlToVlMapping, SmInfo, SwitchInfo,
+    ArInfo, Attribute, CapabilityMask, ExtendedPortInfo, GeneralInfo, LinearForwardingTable,
+    MulticastForwardingTable, NodeDescription, PKeyTable, PortInfo, PortState, SlToVlMapping,
+    SmInfo, SwitchInfo, SwitchPortStateTable,
 };
 use rsm_mad::wire::header::Status;
 
@@ -53,8 +54,16 @@ impl Sweep {
             return;
         }
         let Some(guid) = query.node() else { return };
-        if let Query::AdaptiveRouting(guid) = query {
-            return self.on_ar_info(inventory, guid, None);
+        match query {
+            Query::AdaptiveRouting(guid) => return self.on_ar_info(inventory, guid, None),
+            Query::Capabilities(guid) => {
+                return self.on_no_capabilities(inventory, guid, status.is_none());
+            }
+            Query::PortStates(guid, block) => {
+                return self.on_no_port_states(inventory, guid, block, status.is_none());
+            }
+            Query::ExtendedPort(key) => return self.on_extended_port(inventory, key, None),
+            _ => {}
         }
         if status.is_none() {
             self.silent.insert(guid);
@@ -126,6 +135,17 @@ impl Sweep {
             }
             Query::AdaptiveRouting(guid) => {
                 self.on_ar_info(inventory, guid, Some(*ArInfo::from_data(data)));
+            }
+            Query::Capabilities(guid) => {
+                self.on_capabilities(inventory, guid, GeneralInfo::from_data(data));
+            }
+            Query::PortStates(guid, block) => {
+                let table = SwitchPortStateTable::from_data(data);
+                self.on_port_states(inventory, guid, block, table);
+            }
+            Query::ExtendedPort(key) => {
+                let info = *ExtendedPortInfo::from_data(data);
+                self.on_extended_port(inventory, key, Some(info));
             }
             Query::Sm(key) => {
                 let info = *SmInfo::from_data(data);
@@ -201,7 +221,7 @@ impl Sweep {
         }
         if port_state_change && !matches!(self.scope, SweepScope::Full { .. }) {
             self.changed = true;
-            self.ask_node(inventory, guid);
+            self.ask_reported(inventory, guid);
         }
     }
 
@@ -224,6 +244,8 @@ impl Sweep {
         let before = record.state();
         let known = record.answered(key.port, info);
         inventory.doubts.on_read(key);
+        self.check_port_states(inventory, key, before, info.port_state());
+        self.see_extended_port(inventory, key, before);
         let Some(record) = inventory.port(key) else {
             return;
         };

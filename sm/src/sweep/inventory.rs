@@ -11,8 +11,8 @@ pub use rsm_ids::PortKey;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{
-    ArInfo, NodeDescription, NodeInfo, NodeType, PortInfo, PortPhysicalState, PortState, SmInfo,
-    SwitchInfo,
+    ArInfo, ExtendedPortInfo, NodeDescription, NodeInfo, NodeType, PortInfo, PortPhysicalState,
+    PortState, SmInfo, SwitchInfo,
 };
 
 use super::doubts::Doubts;
@@ -23,9 +23,11 @@ use super::managed::ManagedBlocks;
 use super::mft_image::MftImage;
 use super::p_keys::PKeyImage;
 use super::paths::Search;
+use super::port_states::PortStateProofs;
 use super::sl2vl::SlToVlImage;
 use super::writes::{Mark, Writes};
 use crate::alias_guids::AliasGuids;
+use crate::capabilities::DeviceCapabilities;
 use crate::config::NodeNames;
 use crate::habits::{DeviceHabit, DeviceHabits, DeviceKind};
 use crate::qos::Qos;
@@ -90,6 +92,8 @@ pub struct InventoryPort {
     pub p_keys: Option<Arc<PKeyImage>>,
     /// The managed attributes it holds, as far as they are known.
     pub managed: Image<ManagedBlocks>,
+    /// ExtendedPortInfo, where it was asked for since the link came up.
+    pub extended: Option<Box<ExtendedPortInfo>>,
 }
 
 impl InventoryPort {
@@ -228,6 +232,10 @@ pub struct Inventory {
     names: Arc<NodeNames>,
     /// Deviations of device kinds from the specification.
     pub habits: DeviceHabits,
+    /// Capabilities of device types, by GeneralInfo.
+    pub capabilities: Arc<DeviceCapabilities>,
+    /// How far SwitchPortStateTables have proved right.
+    pub port_state_proofs: PortStateProofs,
     /// Nodes that were written, met or dropped since [`Inventory::take_touched`].
     touched: BTreeSet<Guid>,
     /// Nodes that were written, met or dropped since the last search for paths.
@@ -442,6 +450,11 @@ impl Inventory {
         };
     }
 
+    /// Whether capabilities were learned, and are to be saved, since the last call.
+    pub fn take_new_capabilities(&mut self) -> bool {
+        Arc::make_mut(&mut self.capabilities).take_news()
+    }
+
     /// How many nodes are known.
     pub fn len(&self) -> usize {
         self.nodes.len()
@@ -470,6 +483,7 @@ impl Inventory {
         self.rewired.insert(guid);
         self.suspects.remove(&guid);
         self.adaptive.remove(&guid);
+        self.port_state_proofs.forget(guid);
         if self.switches.remove(&guid) {
             self.writes.note(guid);
         }

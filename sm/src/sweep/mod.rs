@@ -19,7 +19,9 @@
 
 mod adaptive;
 mod attributes;
+mod capabilities;
 pub mod doubts;
+mod extended_port;
 pub mod fault;
 pub mod image;
 pub mod inventory;
@@ -31,6 +33,7 @@ mod neighbours;
 pub mod p_keys;
 mod partition;
 mod paths;
+pub mod port_states;
 pub mod reach;
 mod reset;
 pub mod sl2vl;
@@ -42,8 +45,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{
-    ArInfo, Attribute, LinearForwardingTable, MulticastForwardingTable, NodeDescription, NodeInfo,
-    PKeyTable, PortInfo, PortState, SlToVlMapping, SmInfo, SwitchInfo,
+    ArInfo, Attribute, ExtendedPortInfo, GeneralInfo, LinearForwardingTable,
+    MulticastForwardingTable, NodeDescription, NodeInfo, PKeyTable, PortInfo, PortState,
+    SlToVlMapping, SmInfo, SwitchInfo, SwitchPortStateTable,
 };
 use rsm_mad::wire::header::{AttrId, Status};
 
@@ -51,8 +55,10 @@ use self::fault::Faults;
 use self::inventory::{Inventory, InventoryNode, InventoryPort, PortKey};
 use self::managed::BlockKey;
 use self::mft_image::MftBlock;
+use self::port_states::Shown;
 use self::suspicion::Suspicion;
 pub use self::suspicion::Withdrawal;
+use crate::capabilities::DeviceType;
 
 /// The scope of a sweep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,6 +99,12 @@ pub enum Query {
     SlToVl(Guid, PortNum, PortNum),
     /// ARInfo of a switch.
     AdaptiveRouting(Guid),
+    /// GeneralInfo: the capabilities of a node's type.
+    Capabilities(Guid),
+    /// A block of the SwitchPortStateTable of a switch.
+    PortStates(Guid, u8),
+    /// ExtendedPortInfo.
+    ExtendedPort(PortKey),
 }
 
 impl Query {
@@ -105,18 +117,27 @@ impl Query {
             | Query::Table(guid, _)
             | Query::Multicast(guid, _)
             | Query::AdaptiveRouting(guid)
+            | Query::Capabilities(guid)
+            | Query::PortStates(guid, _)
             | Query::SlToVl(guid, ..) => Some(guid),
             Query::Port(key)
+            | Query::ExtendedPort(key)
             | Query::Sm(key)
             | Query::PKeys(key, _)
             | Query::Managed(BlockKey { port: key, .. }) => Some(key.node),
         }
     }
 
-    /// Whether silence does not count against the node: the attribute is a vendor's, and agents may
-    /// not know it.
+    /// Whether silence does not count against the node: the attribute is a vendor's or optional, and
+    /// agents may not know it.
     pub fn is_optional(self) -> bool {
-        matches!(self, Query::AdaptiveRouting(_))
+        matches!(
+            self,
+            Query::AdaptiveRouting(_)
+                | Query::Capabilities(_)
+                | Query::PortStates(..)
+                | Query::ExtendedPort(_)
+        )
     }
 
     /// The attribute of the query.
@@ -133,6 +154,9 @@ impl Query {
             Query::Managed(key) => key.attribute(),
             Query::SlToVl(..) => SlToVlMapping::ID,
             Query::AdaptiveRouting(_) => ArInfo::ID,
+            Query::Capabilities(_) => GeneralInfo::ID,
+            Query::PortStates(..) => SwitchPortStateTable::ID,
+            Query::ExtendedPort(_) => ExtendedPortInfo::ID,
         }
     }
 
@@ -146,6 +170,9 @@ impl Query {
             Query::Multicast(_, at) => at.modifier(),
             Query::SlToVl(_, input, output) => SlToVlMapping::modifier(input, output),
             Query::AdaptiveRouting(_) => ArInfo::MODIFIER,
+            Query::Capabilities(_) => GeneralInfo::CAPABILITIES,
+            Query::PortStates(_, block) => SwitchPortStateTable::modifier(block),
+            Query::ExtendedPort(key) => ExtendedPortInfo::modifier(key.port),
             Query::Node(_) | Query::Description(_) | Query::Switch(_) | Query::Sm(_) => 0,
         }
     }
@@ -219,6 +246,14 @@ pub struct Sweep {
     /// Ports that refused PortInfo in this sweep, and are asked without the bit for extended
     /// speeds; and whether they have answered since.
     without_extended_speeds: HashMap<PortKey, bool>,
+    /// Device types of which one was asked for its capabilities.
+    asked_capabilities: BTreeSet<DeviceType>,
+    /// Tables of port states asked for because of a report.
+    reported_tables: BTreeSet<Query>,
+    /// States from tables that PortInfo is to confirm.
+    shown_states: HashMap<PortKey, Shown>,
+    /// Switches that left a table of port states unanswered.
+    silent_tables: BTreeSet<Guid>,
     suspicion: Suspicion,
     /// Whether a report or answer showed a change.
     changed: bool,
@@ -246,6 +281,10 @@ impl Sweep {
             faults_before: inventory.faults.clone(),
             silent: BTreeSet::new(),
             without_extended_speeds: HashMap::new(),
+            asked_capabilities: BTreeSet::new(),
+            reported_tables: BTreeSet::new(),
+            shown_states: HashMap::new(),
+            silent_tables: BTreeSet::new(),
             suspicion: Suspicion::default(),
             changed: false,
             answered: 0,
@@ -344,9 +383,7 @@ impl Sweep {
         self.changed = true;
         if node.is_switch() {
             self.again(Query::Switch(guid));
-            for number in 1..node.ports.len() {
-                self.again(Query::Port(PortKey::new(guid, PortNum(number as u8))));
-            }
+            self.ask_reported_ports(inventory, guid);
         } else {
             self.ask_node(inventory, guid);
         }
@@ -366,7 +403,10 @@ impl Sweep {
             return false;
         }
         let ports = (1..=u8::MAX).map(|number| PortKey::new(guid, PortNum(number)));
-        let queries = std::iter::once(Query::Switch(guid)).chain(ports.map(Query::Port));
+        let tables = (0..=1).map(|block| Query::PortStates(guid, block));
+        let queries = std::iter::once(Query::Switch(guid))
+            .chain(tables)
+            .chain(ports.map(Query::Port));
         for query in queries {
             if self.asked.contains(&query) {
                 self.again(query);
@@ -549,6 +589,21 @@ impl Sweep {
         }
     }
 
+    /// Sends the queries about a switch whose SwitchInfo shows PortStateChange.
+    fn ask_reported(&mut self, inventory: &Inventory, guid: Guid) {
+        if self.is_target(guid) {
+            // Its ports were asked with the report.
+            return self.ask_node_but_ports(guid);
+        }
+        self.ask_node_but_ports(guid);
+        self.ask_reported_ports(inventory, guid);
+    }
+
+    fn ask_node_but_ports(&mut self, guid: Guid) {
+        self.ask(Query::Description(guid));
+        self.ask(Query::Port(PortKey::new(guid, PortNum::ZERO)));
+    }
+
     fn address(&self, inventory: &Inventory, query: Query) -> Option<Ask> {
         // The LID route may lead over the part that just changed; a light sweep can afford to try.
         let lid = match query {
@@ -588,6 +643,7 @@ impl Sweep {
             Query::Port(key)
             | Query::Sm(key)
             | Query::PKeys(key, _)
+            | Query::ExtendedPort(key)
             | Query::Managed(BlockKey { port: key, .. }) => {
                 Some(ask(key.node.0, self.ways_to(inventory, key)?))
             }
@@ -596,6 +652,8 @@ impl Sweep {
             | Query::Table(guid, _)
             | Query::Multicast(guid, _)
             | Query::AdaptiveRouting(guid)
+            | Query::Capabilities(guid)
+            | Query::PortStates(guid, _)
             | Query::SlToVl(guid, ..) => {
                 let node = self.ways_to(inventory, PortKey::new(guid, PortNum::ZERO))?;
                 Some(ask(guid.0, node))

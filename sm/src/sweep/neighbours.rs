@@ -234,6 +234,7 @@ impl Sweep {
         }
         if first {
             self.ask(Query::Description(here.node));
+            self.ask_capabilities(inventory, here.node, info);
             if switch {
                 self.ask(Query::Switch(here.node));
                 for number in 0..=info.num_ports() {

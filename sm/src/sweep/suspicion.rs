@@ -420,7 +420,16 @@ impl Sweep {
                 continue;
             }
             for query in queries {
-                self.on_missing(inventory, query, None);
+                match query {
+                    Query::PortStates(guid, block) => {
+                        for key in self.ports_of_table(inventory, guid, block) {
+                            self.on_missing(inventory, Query::Port(key), None);
+                        }
+                    }
+                    // Never sent: silence says nothing about its kind.
+                    Query::Capabilities(_) | Query::ExtendedPort(_) => {}
+                    _ => self.on_missing(inventory, query, None),
+                }
             }
         }
     }

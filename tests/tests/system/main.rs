@@ -39,6 +39,7 @@ mod peers_shared;
 mod peers_standby;
 mod peers_web;
 mod sim_bringup;
+mod sim_capabilities;
 mod sim_deltas;
 mod sim_devices;
 mod sim_drain;

@@ -163,6 +163,7 @@ impl Fake {
                 rank: rank.map(u32::from),
                 suspected: false,
                 avoidance: 0,
+                capabilities: None,
             },
         );
         let first = u8::from(kind != NodeKind::Switch);

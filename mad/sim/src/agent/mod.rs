@@ -11,6 +11,7 @@ mod node;
 mod partition;
 mod port_info;
 mod qos;
+mod vendor;
 
 use rsm_mad::transport::PortEvent;
 use rsm_mad::wire::attr::Notice;
@@ -107,6 +108,9 @@ impl<'a> Request<'a> {
                 Outcome::Client
             };
         }
+        if self.is_deaf_to(header.attribute()) {
+            return Outcome::Discard(DropReason::Silent);
+        }
         let handled = match header.method() {
             Method::GET => self.get(smp),
             Method::SET => self.set(smp),
@@ -129,7 +133,9 @@ impl<'a> Request<'a> {
             AttrId::LINEAR_FORWARDING_TABLE => self.get_lft(modifier, smp.data_mut()),
             AttrId::MULTICAST_FORWARDING_TABLE => self.get_mft(modifier, smp.data_mut()),
             AttrId::AR_INFO => self.get_ar_info(modifier, smp.data_mut()),
-            AttrId::MLNX_EXT_PORT_INFO => self.get_mlnx_ext_port_info(modifier, smp.data_mut()),
+            AttrId::EXTENDED_PORT_INFO => self.get_extended_port_info(modifier, smp.data_mut()),
+            AttrId::GENERAL_INFO => self.get_general_info(modifier, smp.data_mut()),
+            AttrId::SWITCH_PORT_STATE_TABLE => self.get_port_states(modifier, smp.data_mut()),
             _ => Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE),
         }
     }

@@ -1,14 +1,13 @@
-//! PortInfo (IBA 14.2.5.6): which fields take a Set, and the port state rules of IBA 7.2.7;
-//! Mellanox ExtPortInfo.
+//! PortInfo (IBA 14.2.5.6): which fields take a Set, and the port state rules of IBA 7.2.7.
 
 use rsm_ids::{Lid, PortNum};
 use rsm_mad::transport::PortEvent;
 use rsm_mad::wire::attr::{
-    Attribute, LinkDownDefault, LinkSpeedExt, LinkSpeedExt2, LinkSpeeds, LinkWidths,
-    MlnxExtPortInfo, Mtu, PortInfo, PortPhysicalState, PortState, VlCap,
+    Attribute, LinkDownDefault, LinkSpeedExt, LinkSpeedExt2, LinkSpeeds, LinkWidths, Mtu, PortInfo,
+    PortPhysicalState, PortState, VlCap,
 };
 use rsm_mad::wire::header::Status;
-use rsm_mad::wire::smp::{SMP_DATA_LEN, Smp};
+use rsm_mad::wire::smp::Smp;
 
 use super::{Effect, Handled, Request};
 use crate::fabric::NONE;
@@ -17,12 +16,9 @@ use crate::personality::{Habit, PortFields, Taken};
 /// In LinkSpeedExtEnabled2: all speeds of LinkSpeedExtSupported2.
 const ALL_EXT2: LinkSpeedExt2 = LinkSpeedExt2(7);
 
-/// The vendor's identity in NodeInfo.
-const MELLANOX: u32 = 0x02C9;
-
 impl Request<'_> {
     /// The port of the modifier. On adapters 0 is the port that received the request.
-    fn info_port(&self, modifier: u32) -> Result<u32, Status> {
+    pub(super) fn info_port(&self, modifier: u32) -> Result<u32, Status> {
         let number = PortInfo::modifier_port(modifier).0;
         if PortInfo::modifier_extended_speeds(modifier) && self.has(Habit::NoExtendedSpeeds) {
             return Err(Status::INVALID_FIELD);
@@ -45,21 +41,6 @@ impl Request<'_> {
         let key = smp.m_key();
         let info = self.fabric.port(port).info;
         *smp.data_mut() = *self.shown(port, info, key).as_data();
-        Ok(())
-    }
-
-    /// The attribute of Mellanox devices that marks FDR10 links. It marks none: such a cable
-    /// carries QDR.
-    pub(super) fn get_mlnx_ext_port_info(
-        &mut self,
-        modifier: u32,
-        data: &mut [u8; SMP_DATA_LEN],
-    ) -> Handled {
-        if self.fabric.node(self.node).info.vendor_id() != MELLANOX {
-            return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
-        }
-        self.info_port(modifier)?;
-        *data = *MlnxExtPortInfo::default().as_data();
         Ok(())
     }
 

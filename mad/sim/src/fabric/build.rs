@@ -271,6 +271,7 @@ fn blank_switch(enhanced_port0: bool, config: &SimConfig) -> Switch {
         info,
         lft: Vec::new(),
         mft: BTreeMap::new(),
+        frozen_states: BTreeMap::new(),
         adaptive: None,
     }
 }

@@ -5,6 +5,7 @@ use rsm_mad::Time;
 use rsm_mad::ids::Tid;
 use rsm_mad::wire::attr::{
     Attribute, MulticastForwardingTable, NodeDescription, NodeInfo, Notice, SwitchInfo,
+    SwitchPortStateTable,
 };
 use rsm_routing::netlist::NodeKind;
 
@@ -77,6 +78,8 @@ pub(crate) struct Switch {
     pub(crate) lft: Vec<u8>,
     /// Blocks of the multicast table by modifier, if ever written; other blocks have no ports.
     pub(crate) mft: BTreeMap<u32, [u8; 64]>,
+    /// The port states that [`FrozenPortStates`](crate::Habit::FrozenPortStates) shows, by block.
+    pub(crate) frozen_states: BTreeMap<u32, SwitchPortStateTable>,
     /// Adaptive routing, if another manager turned it on.
     pub(crate) adaptive: Option<AdaptiveRouting>,
 }

@@ -3,7 +3,7 @@
 use rsm_ids::Guid;
 use rsm_routing::netlist::NodeKind;
 
-use super::{HABITS, MODELS, Personality, PortField, PortFields};
+use super::{HABITS, Habit, MODELS, Personality, PortField, PortFields};
 use crate::rng::Rng;
 
 /// The devices of a fabric. The default is polite ones.
@@ -45,6 +45,9 @@ const HARMLESS: [PortField; 4] = [
 ];
 /// One in this many nodes of a mix shows old values in answers, for each of the ways.
 const ONE_IN_SHOWS_OLD: u64 = 6;
+
+/// The first habit that seeds draw from a generator of its own.
+const FIRST_OF_LATER: Habit = Habit::GeneralInfo;
 
 impl Devices {
     /// Takes `devices=…` out of the specification of a fabric, a generator's or a file's name:
@@ -132,13 +135,20 @@ fn parse_part(part: &str) -> Option<Personality> {
 /// Draws the habits of a node. They do not depend on the other nodes of the fabric.
 fn mixed(seed: u64, kind: NodeKind, guid: Guid) -> Personality {
     let mut rng = Rng::new(seed ^ guid.0.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    let mut one_in = |count: u64| count > 0 && rng.below(count) == 0;
+    // A generator of their own for the habits that came later: seeds keep their other habits.
+    let mut later = Rng::new(!seed ^ guid.0.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let mut all = Personality::POLITE;
     for info in HABITS.iter().filter(|info| info.nodes.contains(kind)) {
-        if one_in(info.one_in) {
+        let generator = if info.habit < FIRST_OF_LATER {
+            &mut rng
+        } else {
+            &mut later
+        };
+        if info.one_in > 0 && generator.below(info.one_in) == 0 {
             all = all | info.habit;
         }
     }
+    let mut one_in = |count: u64| count > 0 && rng.below(count) == 0;
     let ways: [(_, Mishandles); 3] = [
         (PortField::ALL, Personality::shows_old_once),
         (PortField::ALL, Personality::shows_old_always),
@@ -157,7 +167,6 @@ fn mixed(seed: u64, kind: NodeKind, guid: Guid) -> Personality {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::personality::Habit;
 
     #[test]
     fn devices_are_taken_out_of_any_place_of_a_specification() {

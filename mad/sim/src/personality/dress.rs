@@ -35,6 +35,23 @@ impl Personality {
             .set_link_speed_ext_enabled2(LinkSpeedExt2::NONE);
         }
         let port0 = matches!(role, Role::Port0 { .. });
+        let claims_port_states = [
+            Habit::PortStates,
+            Habit::DeafToPortStates,
+            Habit::RefusesPortStates,
+            Habit::NonsensePortStates,
+            Habit::FrozenPortStates,
+            Habit::ForgetsPortStates,
+        ];
+        if role != Role::End
+            && claims_port_states.into_iter().any(|habit| self.has(habit))
+            && info
+                .capability_mask()
+                .contains(CapabilityMask::IS_CAPABILITY_MASK2_SUPPORTED)
+        {
+            let claimed = CapabilityMask2::IS_SWITCH_PORT_STATE_TABLE_SUPPORTED;
+            info.set_capability_mask2(info.capability_mask2() | claimed);
+        }
         if !port0 && self.has(Habit::TwoVls) {
             info.set_vl_cap(VlCap::Vl0To1.min(info.vl_cap()));
         } else if !port0 && self.has(Habit::FourVls) {

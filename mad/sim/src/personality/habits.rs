@@ -126,10 +126,43 @@ habits! {
     NoOptimizedSlToVl: "no-optimized-sl2vl", Switches, 0,
         "refuses SLtoVLMappingTable for all inputs (status 0x1c) although SwitchInfo says otherwise.",
         "IBA 14.2.5.4: OptimizedSLtoVLMappingProgramming is newer than the firmware of many switches";
+    GeneralInfo: "general-info", All, 3,
+        "answers GeneralInfo (0xFF17) with the capabilities of a Quantum-2 switch or ConnectX-7 adapter, as far as they are simulated.",
+        "ibdiagnet database of an NDR fabric";
+    DeafToGeneralInfo: "deaf-to-general-info", All, 0,
+        "leaves GeneralInfo unanswered.",
+        "manuals of old switches warn of time-outs on unknown vendor attributes";
+    NonsenseGeneralInfo: "nonsense-general-info", All, 16,
+        "answers GeneralInfo with every bit set.",
+        "agents that answer an unknown attribute with what their buffer holds";
+    PortStates: "port-states", Switches, 3,
+        "has a SwitchPortStateTable (0x34).",
+        "IBA 14.2.5.20; ibdiagnet database of an NDR fabric: Quantum-2";
+    DeafToPortStates: "deaf-to-port-states", Switches, 0,
+        "claims a SwitchPortStateTable and leaves it unanswered.",
+        "as old switches do with unknown attributes";
+    RefusesPortStates: "refuses-port-states", Switches, 8,
+        "claims a SwitchPortStateTable and refuses it (status 0x0c).",
+        "CapabilityMask2 copied between firmware of several ASICs";
+    NonsensePortStates: "nonsense-port-states", Switches, 16,
+        "fills its SwitchPortStateTable with states that do not exist.",
+        "agents that answer an unknown attribute with what their buffer holds";
+    FrozenPortStates: "frozen-port-states", Switches, 16,
+        "shows the states of the first Get in its SwitchPortStateTable for ever.",
+        "a cache that its agent does not renew";
+    ForgetsPortStates: "forgets-port-states", Switches, 8,
+        "has a SwitchPortStateTable until it loses power, and claims and refuses it from then on.",
+        "a reboot into the older of two firmware images";
+    Fdr10: "fdr10", All, 0,
+        "shows its links of QDR as FDR10 in ExtendedPortInfo.",
+        "SwitchX and ConnectX-3";
+    AggregationNode: "aggregation-node", Adapters, 0,
+        "is an aggregation node: the switch marks the port to it as special in ExtendedPortInfo.",
+        "ibdiagnet database of an NDR fabric: port 65 of Quantum-2";
 }
 
 impl Habit {
-    pub(super) const fn bit(self) -> u32 {
+    pub(super) const fn bit(self) -> u64 {
         1 << self as u8
     }
 
@@ -192,7 +225,7 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "aggregation",
         is: "an aggregation node",
-        habits: &[Habit::TwoVls, Habit::LegacySpeed4],
+        habits: &[Habit::TwoVls, Habit::LegacySpeed4, Habit::AggregationNode],
     },
 ];
 

@@ -21,7 +21,7 @@ pub use habits::{HABITS, Habit, HabitInfo, MODELS, Model, NodeKinds};
 /// delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Personality {
-    habits: u32,
+    habits: u64,
     old_once: PortFields,
     old_always: PortFields,
     dropped: PortFields,

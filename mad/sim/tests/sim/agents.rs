@@ -92,10 +92,10 @@ fn unsupported_requests_get_their_status() {
 fn mellanox_ext_port_info_shows_no_fdr10() {
     let mut hand = hand();
     for (modifier, status) in [(1, Status::OK), (4, Status::OK), (5, Status::INVALID_FIELD)] {
-        let answer = hand.get(&[1], AttrId::MLNX_EXT_PORT_INFO, modifier);
+        let answer = hand.get(&[1], AttrId::EXTENDED_PORT_INFO, modifier);
         let answer = answer.unwrap();
         assert_eq!(answer.status(), status);
-        let info = MlnxExtPortInfo::from_data(answer.data());
+        let info = ExtendedPortInfo::from_data(answer.data());
         assert!(info.link_speed_supported().is_empty());
     }
 }

@@ -6,37 +6,49 @@
 
 mod ar_info;
 mod capability;
+mod extended_node_info;
+mod extended_port_info;
+mod extended_switch_info;
+mod general_info;
 mod guid_info;
 mod linear_forwarding_table;
 mod link;
-mod mlnx_ext_port_info;
 mod multicast_forwarding_table;
 mod node_description;
 mod node_info;
 mod notice;
 mod p_key_table;
 mod port_info;
+mod port_info_extended;
 mod sl_to_vl_mapping;
 mod sm_info;
 mod switch_info;
+mod switch_port_state_table;
 mod trap;
 mod vl_arbitration;
 
 pub use ar_info::ArInfo;
 pub use capability::{CapabilityMask, CapabilityMask2};
+pub use extended_node_info::ExtendedNodeInfo;
+pub use extended_port_info::{
+    ExtendedPortCapabilities, ExtendedPortInfo, MlnxLinkSpeed, SpecialPortType, UnhealthyReason,
+};
+pub use extended_switch_info::ExtendedSwitchInfo;
+pub use general_info::{Capabilities, Capability, GeneralInfo};
 pub use guid_info::GuidInfo;
 pub use linear_forwarding_table::LinearForwardingTable;
 pub use link::{ActiveRate, LinkSpeed, LinkSpeedExt, LinkSpeedExt2, LinkSpeeds, LinkWidths};
-pub use mlnx_ext_port_info::{MlnxExtPortInfo, MlnxLinkSpeed};
 pub use multicast_forwarding_table::MulticastForwardingTable;
 pub use node_description::NodeDescription;
 pub use node_info::{NodeInfo, NodeType};
 pub use notice::{Notice, NoticeType, ProducerType, Trap};
 pub use p_key_table::{PKey, PKeyTable};
 pub use port_info::{LinkDownDefault, Mtu, PortInfo, PortPhysicalState, PortState, VlCap};
+pub use port_info_extended::{FecMode, PortInfoExtended, PortInfoExtendedCapabilities};
 pub use sl_to_vl_mapping::SlToVlMapping;
 pub use sm_info::{SmControl, SmInfo, SmState};
 pub use switch_info::SwitchInfo;
+pub use switch_port_state_table::SwitchPortStateTable;
 pub use trap::{
     BadKeys, BadMKey, BadPKeyAtSwitch, Details, GidChange, LinkStateChange, LocalChange,
     LocalChanges, PortThreshold, SystemImageGuidChange, TrapDetails,

@@ -333,7 +333,7 @@ impl PortInfo {
     ///
     /// The capability masks are not consulted: those of a switch's external ports are not filled
     /// in, and a port that lacks an extension has zeroes there. FDR10 reads as QDR; see
-    /// [`MlnxExtPortInfo::refine`](super::MlnxExtPortInfo::refine).
+    /// [`ExtendedPortInfo::refine`](super::ExtendedPortInfo::refine).
     pub fn effective_speed(&self) -> Option<LinkSpeed> {
         active_speed(
             self.link_speed_active(),

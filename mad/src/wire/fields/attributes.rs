@@ -2,9 +2,10 @@
 
 use super::{FieldSpec, bytes, dec, hex, named, text};
 use crate::wire::attr::{
-    CapabilityMask, CapabilityMask2, LinkDownDefault, LinkSpeedExt, LinkSpeedExt2, LinkSpeeds,
-    LinkWidths, MlnxLinkSpeed, Mtu, NodeType, NoticeType, PortPhysicalState, PortState,
-    ProducerType, SmState, VlCap,
+    CapabilityMask, CapabilityMask2, ExtendedPortCapabilities, LinkDownDefault, LinkSpeedExt,
+    LinkSpeedExt2, LinkSpeeds, LinkWidths, MlnxLinkSpeed, Mtu, NodeType, NoticeType,
+    PortInfoExtendedCapabilities, PortPhysicalState, PortState, ProducerType, SmState,
+    SpecialPortType, UnhealthyReason, VlCap,
 };
 
 /// IBA 13.4.8.2.
@@ -159,10 +160,69 @@ pub(super) const AR_INFO: &[FieldSpec] = &[
     dec("pFRNEnabled", 179, 1),
 ];
 
-/// Mellanox, attribute 0xFF90.
-pub(super) const MLNX_EXT_PORT_INFO: &[FieldSpec] = &[
+/// Up to HDR as OpenSM has it, NDR as libibmad.
+pub(super) const PORT_INFO_EXTENDED: &[FieldSpec] = &[
+    named::<PortInfoExtendedCapabilities>("CapMask", 0, 32),
+    dec("FECModeActive", 32, 16),
+    hex("FDRFECModeSupported", 48, 16),
+    hex("FDRFECModeEnabled", 64, 16),
+    hex("EDRFECModeSupported", 80, 16),
+    hex("EDRFECModeEnabled", 96, 16),
+    hex("HDRFECModeSupported", 112, 16),
+    hex("HDRFECModeEnabled", 128, 16),
+    hex("NDRFECModeSupported", 144, 16),
+    hex("NDRFECModeEnabled", 160, 16),
+];
+
+/// IBA 14.2.5.20.
+pub(super) const SWITCH_PORT_STATE_TABLE: &[FieldSpec] =
+    &[named::<PortState>("PortState", 0, 4).times(128, 4)];
+
+/// NVIDIA, attribute 0xFF17 with modifier 4.
+pub(super) const GENERAL_INFO: &[FieldSpec] = &[hex("CapabilityWord", 0, 32).times(4, 32)];
+
+/// NVIDIA, attribute 0xFF90.
+pub(super) const EXTENDED_PORT_INFO: &[FieldSpec] = &[
+    dec("AME", 0, 1),
+    dec("SHArPANEnable", 1, 1),
+    dec("RouterLIDEnable", 2, 1),
+    dec("PortRecovered", 3, 1),
     hex("StateChangeEnable", 24, 8),
+    dec("BWUtilEnable", 37, 1),
+    dec("BWUtil", 38, 10),
+    named::<UnhealthyReason>("UnhealthyReason", 48, 8),
     named::<MlnxLinkSpeed>("LinkSpeedSupported", 56, 8),
+    dec("MinimumBW", 80, 8),
     named::<MlnxLinkSpeed>("LinkSpeedEnabled", 88, 8),
     named::<MlnxLinkSpeed>("LinkSpeedActive", 120, 8),
+    dec("AdminState", 140, 3),
+    named::<ExtendedPortCapabilities>("CapabilityMask", 144, 16),
+    dec("IsFNMPort", 352, 1),
+    dec("IsMissionPortAsFNM", 353, 1),
+    dec("QoSConfigVLEnabled", 354, 1),
+    dec("AccessTrunk", 355, 1),
+    dec("IsSpecialPort", 376, 1),
+    named::<SpecialPortType>("SpecialPortType", 380, 4),
+    hex("AdaptiveTimeoutSLMask", 416, 16),
+    hex("OOOSLMask", 432, 16),
+];
+
+/// NVIDIA, attribute 0xFF91.
+pub(super) const EXTENDED_NODE_INFO: &[FieldSpec] = &[
+    hex("SL2VLAct", 16, 8),
+    hex("SL2VLCap", 24, 8),
+    dec("AnycastLIDTop", 104, 8),
+    dec("AnycastLIDCap", 112, 8),
+    dec("NodeTypeExtended", 120, 8),
+    dec("AsymmetryEnable", 128, 1),
+    dec("AutoRetrainEnable", 129, 1),
+    dec("ASICMaxPlanes", 152, 8),
+];
+
+/// NVIDIA, attribute 0xFF92.
+pub(super) const EXTENDED_SWITCH_INFO: &[FieldSpec] = &[
+    dec("ISSUApprove", 26, 1),
+    dec("ISSURequest", 27, 1),
+    dec("TurboPathCap", 28, 1),
+    dec("TurboPathEnable", 29, 3),
 ];

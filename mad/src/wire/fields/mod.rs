@@ -189,7 +189,12 @@ pub const fn of_attribute(attribute: AttrId) -> Option<&'static [FieldSpec]> {
         AttrId::MULTICAST_FORWARDING_TABLE => Some(attributes::MULTICAST_FORWARDING_TABLE),
         AttrId::SM_INFO => Some(attributes::SM_INFO),
         AttrId::AR_INFO => Some(attributes::AR_INFO),
-        AttrId::MLNX_EXT_PORT_INFO => Some(attributes::MLNX_EXT_PORT_INFO),
+        AttrId::PORT_INFO_EXTENDED => Some(attributes::PORT_INFO_EXTENDED),
+        AttrId::SWITCH_PORT_STATE_TABLE => Some(attributes::SWITCH_PORT_STATE_TABLE),
+        AttrId::GENERAL_INFO => Some(attributes::GENERAL_INFO),
+        AttrId::EXTENDED_PORT_INFO => Some(attributes::EXTENDED_PORT_INFO),
+        AttrId::EXTENDED_NODE_INFO => Some(attributes::EXTENDED_NODE_INFO),
+        AttrId::EXTENDED_SWITCH_INFO => Some(attributes::EXTENDED_SWITCH_INFO),
         _ => None,
     }
 }

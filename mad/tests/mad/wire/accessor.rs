@@ -77,6 +77,7 @@ raw_newtypes!(
     Guid: u64, Lid: u16, PortNum: u8, Gid: u128, Tid: u64, PKey: u16, Trap: u16, ProducerType: u32,
     AttrId: u16, Class: u8, Method: u8, Status: u16, CapabilityMask: u32, CapabilityMask2: u16,
     LinkWidths: u8, LinkSpeeds: u8, LinkSpeedExt: u8, LinkSpeedExt2: u8, MlnxLinkSpeed: u8,
+    ExtendedPortCapabilities: u16, PortInfoExtendedCapabilities: u32,
     LocalChanges: u16, RmppFlags: u8, ComponentMask: u64, JoinState: u8, Rate: u8, SaCapabilityMask: u16,
     SaCapabilityMask2: u32,
 );
@@ -91,7 +92,9 @@ raw_codes!(
     SmState,
     RmppType,
     RmppStatus,
-    Selector
+    Selector,
+    SpecialPortType,
+    UnhealthyReason
 );
 
 impl Raw for bool {

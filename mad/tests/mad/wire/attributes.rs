@@ -122,11 +122,60 @@ attribute_test! { sm_info, SmInfo;
     "SMState": sm_state, set_sm_state;
 }
 
-attribute_test! { mlnx_ext_port_info, MlnxExtPortInfo;
+attribute_test! { extended_port_info, ExtendedPortInfo;
+    "AME": ame, set_ame;
+    "SHArPANEnable": sharp_an_enabled, set_sharp_an_enabled;
+    "RouterLIDEnable": router_lid_enabled, set_router_lid_enabled;
+    "PortRecovered": port_recovered, set_port_recovered;
     "StateChangeEnable": state_change_enable, set_state_change_enable;
+    "BWUtilEnable": bandwidth_enabled, set_bandwidth_enabled;
+    "BWUtil": used_bandwidth, set_used_bandwidth;
+    "UnhealthyReason": unhealthy_reason, set_unhealthy_reason;
     "LinkSpeedSupported": link_speed_supported, set_link_speed_supported;
+    "MinimumBW": minimum_bandwidth, set_minimum_bandwidth;
     "LinkSpeedEnabled": link_speed_enabled, set_link_speed_enabled;
     "LinkSpeedActive": link_speed_active, set_link_speed_active;
+    "AdminState": admin_state, set_admin_state;
+    "CapabilityMask": capability_mask, set_capability_mask;
+    "IsFNMPort": is_fnm_port, set_is_fnm_port;
+    "IsMissionPortAsFNM": is_mission_port_as_fnm, set_is_mission_port_as_fnm;
+    "QoSConfigVLEnabled": qos_config_vl_enabled, set_qos_config_vl_enabled;
+    "AccessTrunk": is_trunk, set_is_trunk;
+    "IsSpecialPort": is_special_port, set_is_special_port;
+    "SpecialPortType": special_port_type, set_special_port_type;
+    "AdaptiveTimeoutSLMask": adaptive_timeout_sl_mask, set_adaptive_timeout_sl_mask;
+    "OOOSLMask": ooo_sl_mask, set_ooo_sl_mask;
+}
+
+attribute_test! { extended_node_info, ExtendedNodeInfo;
+    "SL2VLAct": sl2vl_act, set_sl2vl_act;
+    "SL2VLCap": sl2vl_cap, set_sl2vl_cap;
+    "AnycastLIDTop": anycast_lid_top, set_anycast_lid_top;
+    "AnycastLIDCap": anycast_lid_cap, set_anycast_lid_cap;
+    "NodeTypeExtended": node_type_extended, set_node_type_extended;
+    "AsymmetryEnable": asymmetry_enabled, set_asymmetry_enabled;
+    "AutoRetrainEnable": auto_retrain_enabled, set_auto_retrain_enabled;
+    "ASICMaxPlanes": asic_max_planes, set_asic_max_planes;
+}
+
+attribute_test! { extended_switch_info, ExtendedSwitchInfo;
+    "ISSUApprove": issu_approve, set_issu_approve;
+    "ISSURequest": issu_request, set_issu_request;
+    "TurboPathCap": turbo_path_cap, set_turbo_path_cap;
+    "TurboPathEnable": turbo_path_enabled, set_turbo_path_enabled;
+}
+
+attribute_test! { port_info_extended, PortInfoExtended;
+    "CapMask": capability_mask, set_capability_mask;
+    "FECModeActive": fec_mode_active, set_fec_mode_active;
+    "FDRFECModeSupported": fdr_fec_mode_supported, set_fdr_fec_mode_supported;
+    "FDRFECModeEnabled": fdr_fec_mode_enabled, set_fdr_fec_mode_enabled;
+    "EDRFECModeSupported": edr_fec_mode_supported, set_edr_fec_mode_supported;
+    "EDRFECModeEnabled": edr_fec_mode_enabled, set_edr_fec_mode_enabled;
+    "HDRFECModeSupported": hdr_fec_mode_supported, set_hdr_fec_mode_supported;
+    "HDRFECModeEnabled": hdr_fec_mode_enabled, set_hdr_fec_mode_enabled;
+    "NDRFECModeSupported": ndr_fec_mode_supported, set_ndr_fec_mode_supported;
+    "NDRFECModeEnabled": ndr_fec_mode_enabled, set_ndr_fec_mode_enabled;
 }
 
 attribute_test! { ar_info, ArInfo;
@@ -299,6 +348,82 @@ fn multicast_forwarding_table_accessors_match_the_field_table() {
 }
 
 #[test]
+fn switch_port_state_table_accessors_match_the_field_table() {
+    check_attribute::<SwitchPortStateTable>(&[Accessor {
+        name: "PortState",
+        get: |data, index| {
+            let table: &SwitchPortStateTable = view(data);
+            table.state(index.into()).unwrap().code().into()
+        },
+        set: |data, index, value| {
+            changed(data, |table: &mut SwitchPortStateTable| {
+                table.set_state(index.into(), PortState::from_code(value as u8));
+            });
+        },
+    }]);
+    let mut table = SwitchPortStateTable::default();
+    assert_eq!(table.state(SwitchPortStateTable::ENTRIES), None);
+    table.set_state(SwitchPortStateTable::ENTRIES, PortState::Active);
+    assert_eq!(table, SwitchPortStateTable::default());
+}
+
+#[test]
+fn general_info_accessors_match_the_field_table() {
+    check_attribute::<GeneralInfo>(&[Accessor {
+        name: "CapabilityWord",
+        get: |data, index| view::<GeneralInfo>(data).capabilities().0[usize::from(index)].into(),
+        set: |data, index, value| {
+            changed(data, |info: &mut GeneralInfo| {
+                let mut capabilities = info.capabilities();
+                capabilities.0[usize::from(index)] = value as u32;
+                info.set_capabilities(capabilities);
+            });
+        },
+    }]);
+}
+
+/// The words that devices of a running fabric answered.
+#[test]
+fn capabilities_of_real_devices_have_their_names() {
+    let quantum2 = Capabilities([0xA02D_3775, 0x2030_5000, 0, 0]);
+    let connectx7 = Capabilities([0x434B_8770, 0x0001_7000, 0x0000_0004, 0]);
+    let aggregation_node = Capabilities([0x2000_0230, 0x0000_4000, 0, 0]);
+    for has in [
+        Capability::PrivateLft,
+        Capability::AdaptiveRouting,
+        Capability::ExtendedPortInfo,
+        Capability::SharpAggregationNode,
+        Capability::SpecialPortMarking,
+        Capability::FastRecovery,
+    ] {
+        assert!(quantum2.has(has), "{}", has.name());
+    }
+    assert!(!quantum2.has(Capability::AdaptiveRoutingRev0));
+    assert!(connectx7.has(Capability::Virtualization) && connectx7.has(Capability::OutOfOrder));
+    assert!(connectx7.has(Capability::BandwidthUtilization));
+    assert!(!connectx7.has(Capability::SharpAggregationNode));
+    assert!(aggregation_node.has(Capability::ExtendedPortInfo));
+    let rebuilt = quantum2
+        .named()
+        .fold(Capabilities::NONE, Capabilities::with);
+    assert!(rebuilt.named().eq(quantum2.named()));
+    assert!(quantum2.unnamed().any(|number| number == 8));
+}
+
+#[test]
+fn fec_modes_are_those_of_the_speed() {
+    let mut info = PortInfoExtended::default();
+    info.set_fec_mode_active(2)
+        .set_hdr_fec_mode_supported(0xA)
+        .set_hdr_fec_mode_enabled(0x2);
+    assert_eq!(info.fec_mode(), None, "the field is not valid");
+    info.set_capability_mask(PortInfoExtendedCapabilities::IS_FEC_MODE_SUPPORTED);
+    assert_eq!(info.fec_mode(), Some(FecMode::ReedSolomon));
+    assert_eq!(info.fec_modes(LinkSpeed::Hdr), Some((0xA, 0x2)));
+    assert_eq!(info.fec_modes(LinkSpeed::Qdr), None);
+}
+
+#[test]
 fn node_description_is_text_up_to_the_first_nul() {
     check_attribute::<NodeDescription>(&[]);
     assert_eq!(NodeDescription::new(b"leaf-1").text(), b"leaf-1");
@@ -339,7 +464,11 @@ fn modifiers_are_put_together_and_taken_apart() {
 
     assert_eq!(LinearForwardingTable::modifier(767), 767);
     assert_eq!(GuidInfo::modifier(31), 31);
-    assert_eq!(MlnxExtPortInfo::modifier(port), 0xAB);
+    assert_eq!(ExtendedPortInfo::modifier(port), 0xAB);
+    assert_eq!(PortInfoExtended::modifier(port), 0xAB);
+    assert_eq!(SwitchPortStateTable::block_of(PortNum(127)), 0);
+    assert_eq!(SwitchPortStateTable::block_of(PortNum(128)), 1);
+    assert_eq!(SwitchPortStateTable::modifier(1), 1);
 }
 
 /// Capabilities and sizes belong to the switch and stay; the bits that forward by groups of another
@@ -361,7 +490,7 @@ fn disabled_ar_info_forwards_by_no_group_and_keeps_the_rest() {
 
 #[test]
 fn only_qdr_refines_to_fdr10() {
-    let mut ext = MlnxExtPortInfo::default();
+    let mut ext = ExtendedPortInfo::default();
     assert_eq!(ext.refine(LinkSpeed::Qdr), LinkSpeed::Qdr);
     ext.set_link_speed_active(MlnxLinkSpeed::FDR10);
     assert_eq!(ext.refine(LinkSpeed::Qdr), LinkSpeed::Fdr10);

@@ -12,7 +12,7 @@ use rsm_mad::wire::{MAD_LEN, MadBytes, dissect};
 fn any_mad() -> impl Strategy<Value = MadBytes> {
     // Real identifiers now and then, or the test would hardly ever reach an attribute.
     let class = prop_oneof![Just(0x01u8), Just(0x81), Just(0x03), any::<u8>()];
-    let attribute = prop_oneof![0x00u16..0x40, Just(0xFF90), Just(0x00F3), any::<u16>()];
+    let attribute = prop_oneof![0x00u16..0x40, 0xFF10u16..0xFF93, Just(0x00F3), any::<u16>()];
     let trap = prop_oneof![Just(None), prop::sample::select(TRAPS).prop_map(Some)];
     let bytes = prop::collection::vec(any::<u8>(), MAD_LEN);
     (bytes, class, attribute, trap).prop_map(|(bytes, class, attribute, trap)| {
@@ -103,7 +103,17 @@ proptest! {
         view::<SmInfo>(data, &mut text);
         view::<Notice>(data, &mut text);
         view::<ArInfo>(data, &mut text);
-        view::<MlnxExtPortInfo>(data, &mut text);
+        view::<ExtendedPortInfo>(data, &mut text);
+        view::<ExtendedNodeInfo>(data, &mut text);
+        view::<ExtendedSwitchInfo>(data, &mut text);
+        view::<PortInfoExtended>(data, &mut text);
+        view::<SwitchPortStateTable>(data, &mut text);
+        view::<GeneralInfo>(data, &mut text);
+        let capabilities = GeneralInfo::from_data(data).capabilities();
+        let numbers = capabilities.named().count() + capabilities.unnamed().count();
+        let bits: u32 = capabilities.0.iter().map(|word| word.count_ones()).sum();
+        prop_assert_eq!(numbers, bits as usize);
+        let _ = PortInfoExtended::from_data(data).fec_mode();
         write!(text, "{:?}", Notice::from_data(data).details()).unwrap();
         if let Some(rate) = PortInfo::from_data(data).link_rate() {
             prop_assert!(rate.data_mbps() > 0);

@@ -173,7 +173,7 @@ const SAMPLES: &[Sample] = &[
         ],
     },
     Sample {
-        attribute: AttrId::MLNX_EXT_PORT_INFO,
+        attribute: AttrId::EXTENDED_PORT_INFO,
         data: "bb1362794c5774abcf137c0d522d52213ebf6638464e078c8dce75069b423daf\
                88adc3be9c3c3abd43a03729d1b959a9c5506a4104ee85b933bf6533957d6054",
         values: &[

@@ -5,6 +5,7 @@
 
 mod acknowledged;
 mod cabling;
+mod capabilities;
 mod drains;
 mod groups;
 mod guids;
@@ -378,6 +379,7 @@ fn remembered(persisted: &Persisted, clock: &impl UnixClock) -> SavedCoreState {
         overlay: Arc::new(overlay::remembered(persisted)),
         not_kept,
         habits,
+        capabilities: Arc::new(capabilities::remembered(persisted)),
         generation: persisted.plan_generation,
         reregister: false,
     }
@@ -456,6 +458,7 @@ fn changes(
     let not_kept = not_kept.map(|(kind, fields)| (kind, fields.0));
     keep_by_kind(persisted, NOT_KEPT, not_kept, &mut changes);
     keep_by_kind(persisted, HABITS, remembered.habits.bits(), &mut changes);
+    capabilities::changes(persisted, &remembered.capabilities, &mut changes);
     if !changes.is_empty() {
         changes.set_plan_generation(remembered.generation);
     }

@@ -95,6 +95,7 @@ impl World {
             expected: Arc::default(),
             avoid: Arc::default(),
             overlay: Arc::default(),
+            capabilities: Arc::default(),
             findings: Arc::new([]),
             history: Arc::new([]),
             stats: ClientStats::default(),

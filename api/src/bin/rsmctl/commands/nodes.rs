@@ -4,12 +4,12 @@ use rsm_proto::v1;
 use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
-use crate::text::{NONE, label, label_parser, lid, optional, remarks};
+use crate::text::{NONE, hex, label, label_parser, lid, optional, remarks};
 
 /// Switches, channel adapters and routers
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  rsmctl nodes --kind switch\n  rsmctl nodes leaf-03 --format json"
+    after_help = "Examples:\n  rsmctl nodes --kind switch\n  rsmctl nodes --kind switch --capabilities\n  rsmctl nodes leaf-03 --format json"
 )]
 pub(crate) struct NodesArguments {
     /// Only this node
@@ -21,6 +21,9 @@ pub(crate) struct NodesArguments {
     /// Only nodes whose description contains this
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
+    /// The capabilities of their device types, as the devices tell them
+    #[arg(long)]
+    capabilities: bool,
 }
 
 pub(crate) async fn run(arguments: NodesArguments, session: &mut Session) -> Result<(), Failure> {
@@ -28,6 +31,9 @@ pub(crate) async fn run(arguments: NodesArguments, session: &mut Session) -> Res
         Some(name) => one(session, name).await?,
         None => all(session, &arguments).await?,
     };
+    if arguments.capabilities {
+        return list_capabilities(nodes, session);
+    }
     session.output.list(
         nodes,
         [
@@ -58,6 +64,45 @@ pub(crate) async fn run(arguments: NodesArguments, session: &mut Session) -> Res
             ]
         },
     )
+}
+
+fn list_capabilities(nodes: Vec<v1::Node>, session: &mut Session) -> Result<(), Failure> {
+    session.output.list(
+        nodes,
+        [
+            "GUID",
+            "KIND",
+            ">VENDOR",
+            ">DEVICE",
+            ">REVISION",
+            "DESCRIPTION",
+            "CAPABILITIES",
+        ],
+        |node| {
+            [
+                node.guid,
+                label::<v1::NodeKind>(node.kind),
+                hex(node.vendor_id),
+                node.device_id.to_string(),
+                node.revision.to_string(),
+                node.description,
+                capabilities(node.capabilities),
+            ]
+        },
+    )
+}
+
+/// The names, and the numbers without a name; `none` where the device says that it has none.
+fn capabilities(held: Option<v1::DeviceCapabilities>) -> String {
+    let Some(held) = held else {
+        return "not known".to_owned();
+    };
+    let numbers = held.unnamed.iter().map(|number| format!("number {number}"));
+    let all: Vec<String> = held.names.into_iter().chain(numbers).collect();
+    match all.is_empty() {
+        true => "none".to_owned(),
+        false => all.join(", "),
+    }
 }
 
 async fn one(session: &Session, name: &str) -> Result<Vec<v1::Node>, Failure> {

@@ -1,0 +1,124 @@
+//! Attributes of NVIDIA devices beside adaptive routing, and SwitchPortStateTable.
+
+use rsm_ids::{LinkSpeed, PortNum};
+use rsm_mad::wire::attr::{
+    Attribute, Capabilities, Capability, ExtendedPortInfo, GeneralInfo, MlnxLinkSpeed, PortState,
+    SpecialPortType, SwitchPortStateTable,
+};
+use rsm_mad::wire::header::Status;
+use rsm_mad::wire::smp::SMP_DATA_LEN;
+use rsm_routing::netlist::NodeKind;
+
+use super::{Handled, Request};
+use crate::fabric::NONE;
+use crate::personality::Habit;
+
+type Data = [u8; SMP_DATA_LEN];
+
+/// The vendor's identity in NodeInfo.
+const MELLANOX: u32 = 0x02C9;
+
+/// The capabilities of a Quantum-2 switch in a running fabric, as far as the simulated one has
+/// them.
+const SWITCH: Capabilities = Capabilities::NONE
+    .with(Capability::ExtendedPortInfo)
+    .with(Capability::ExtendedNodeInfo)
+    .with(Capability::SharpAggregationNode)
+    .with(Capability::SpecialPortMarking)
+    .with(Capability::EnhancedTrap128);
+/// Those of a ConnectX-7 adapter.
+const ADAPTER: Capabilities = Capabilities::NONE
+    .with(Capability::ExtendedPortInfo)
+    .with(Capability::OutOfOrder);
+
+impl Request<'_> {
+    /// GeneralInfo: refused, unless the device has a habit for it.
+    pub(super) fn get_general_info(&mut self, modifier: u32, data: &mut Data) -> Handled {
+        let mut info = GeneralInfo::default();
+        if self.has(Habit::NonsenseGeneralInfo) {
+            *data = [0xFF; SMP_DATA_LEN];
+            return Ok(());
+        }
+        if !self.has(Habit::GeneralInfo) {
+            return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
+        }
+        if modifier != GeneralInfo::CAPABILITIES {
+            return Err(Status::INVALID_FIELD);
+        }
+        info.set_capabilities(if self.is_switch() { SWITCH } else { ADAPTER });
+        *data = *info.as_data();
+        Ok(())
+    }
+
+    pub(super) fn get_extended_port_info(&mut self, modifier: u32, data: &mut Data) -> Handled {
+        if self.fabric.node(self.node).info.vendor_id() != MELLANOX {
+            return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
+        }
+        let index = self.info_port(modifier)?;
+        let port = self.fabric.port(index);
+        let mut info = ExtendedPortInfo::default();
+        info.set_ame(self.has(Habit::GeneralInfo));
+        if self.has(Habit::Fdr10) && port.info.effective_speed() == Some(LinkSpeed::Qdr) {
+            info.set_link_speed_active(MlnxLinkSpeed::FDR10)
+                .set_link_speed_enabled(MlnxLinkSpeed::FDR10)
+                .set_link_speed_supported(MlnxLinkSpeed::FDR10);
+        }
+        if port.peer != NONE {
+            let peer = self.fabric.node(self.fabric.port(port.peer).node);
+            let is_aggregation =
+                peer.kind != NodeKind::Switch && peer.personality.has(Habit::AggregationNode);
+            if is_aggregation && self.has(Habit::GeneralInfo) {
+                info.set_is_special_port(true)
+                    .set_special_port_type(SpecialPortType::AggregationNode);
+            }
+        }
+        *data = *info.as_data();
+        Ok(())
+    }
+
+    /// SwitchPortStateTable of devices that claim it in CapabilityMask2.
+    pub(super) fn get_port_states(&mut self, modifier: u32, data: &mut Data) -> Handled {
+        let node = self.fabric.node(self.node);
+        let has_lost_it = self.has(Habit::ForgetsPortStates) && node.epoch > 0;
+        let answers = self.has(Habit::PortStates)
+            || self.has(Habit::FrozenPortStates)
+            || self.has(Habit::NonsensePortStates)
+            || self.has(Habit::ForgetsPortStates) && !has_lost_it;
+        if !self.is_switch() || !answers {
+            return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
+        }
+        // Bit 15 says that the requester knows state 5, which no port here takes.
+        let block = modifier & !0x8000;
+        if block > u32::from(SwitchPortStateTable::block_of(PortNum(node.num_ports))) {
+            return Err(Status::INVALID_FIELD);
+        }
+        let mut table = SwitchPortStateTable::default();
+        for number in 0..=node.num_ports {
+            let state = match node.port(number) {
+                Some(port) => self.fabric.port(port).info.port_state(),
+                None => PortState::NoChange,
+            };
+            if u32::from(SwitchPortStateTable::block_of(PortNum(number))) == block {
+                let index = usize::from(number) % SwitchPortStateTable::ENTRIES;
+                table.set_state(index, state);
+            }
+        }
+        if self.has(Habit::NonsensePortStates) {
+            table = *SwitchPortStateTable::from_data(&[0x9A; SMP_DATA_LEN]);
+        }
+        if self.has(Habit::FrozenPortStates) {
+            let node = self.fabric.node_mut(self.node);
+            if let Some(switch) = &mut node.switch {
+                table = *switch.frozen_states.entry(block).or_insert(table);
+            }
+        }
+        *data = *table.as_data();
+        Ok(())
+    }
+
+    /// Whether the agent leaves a Get of this attribute unanswered.
+    pub(super) fn is_deaf_to(&self, attribute: rsm_mad::wire::header::AttrId) -> bool {
+        (attribute == GeneralInfo::ID && self.has(Habit::DeafToGeneralInfo))
+            || (attribute == SwitchPortStateTable::ID && self.has(Habit::DeafToPortStates))
+    }
+}

@@ -1,0 +1,200 @@
+use zerocopy::byteorder::network_endian::U32;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::attribute;
+
+/// NVIDIA GeneralInfo, attribute 0xFF17, with [`GeneralInfo::CAPABILITIES`]: the vendor's
+/// attributes and features that an agent knows.
+///
+/// ```text
+/// byte
+///    0  capabilities 31 to 0, the most significant bit first
+///    4  capabilities 63 to 32
+///    8  capabilities 95 to 64
+///   12  capabilities 127 to 96
+///   16  - to byte 63
+/// ```
+///
+/// Layout: `ib_types.h` of OpenSM 5.24.0.MLNX20250722.
+#[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct GeneralInfo {
+    words: [U32; 4],
+    reserved: [u8; 48],
+}
+
+attribute!(GeneralInfo, GENERAL_INFO, "GeneralInfo");
+
+impl GeneralInfo {
+    /// The attribute modifier of the capabilities. Modifiers 0 to 3 show hardware, firmware and
+    /// software.
+    pub const CAPABILITIES: u32 = 4;
+
+    /// The capabilities.
+    pub fn capabilities(&self) -> Capabilities {
+        Capabilities(self.words.map(U32::get))
+    }
+
+    /// Sets [`Self::capabilities`].
+    pub fn set_capabilities(&mut self, capabilities: Capabilities) -> &mut Self {
+        self.words = capabilities.0.map(U32::new);
+        self
+    }
+}
+
+/// The capabilities of an agent in [`GeneralInfo`]: number *n* is bit *n* mod 32 of word *n* / 32.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct Capabilities(pub [u32; 4]);
+
+impl Capabilities {
+    /// No capability: devices that are not asked, or do not know GeneralInfo.
+    pub const NONE: Capabilities = Capabilities([0; 4]);
+
+    /// Whether the agent has `capability`.
+    pub const fn has(self, capability: Capability) -> bool {
+        let number = capability as usize;
+        self.0[number / 32] >> (number % 32) & 1 != 0
+    }
+
+    /// These capabilities and `capability`.
+    #[must_use]
+    pub const fn with(mut self, capability: Capability) -> Capabilities {
+        let number = capability as usize;
+        self.0[number / 32] |= 1 << (number % 32);
+        self
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(self) -> bool {
+        self == Capabilities::NONE
+    }
+
+    /// The capabilities that have a name, in the order of their numbers.
+    pub fn named(self) -> impl Iterator<Item = Capability> {
+        let all = Capability::ALL.iter().copied();
+        all.filter(move |&capability| self.has(capability))
+    }
+
+    /// The numbers of the capabilities that have no name, in order.
+    pub fn unnamed(self) -> impl Iterator<Item = u8> {
+        (0..128u8).filter(move |&number| {
+            let is_set = self.0[usize::from(number) / 32] >> (number % 32) & 1 != 0;
+            is_set && !Capability::ALL.iter().any(|&named| named as u8 == number)
+        })
+    }
+}
+
+/// The capabilities with a name, each with its number and its text.
+macro_rules! capabilities {
+    ($($(#[$doc:meta])* $name:ident = $number:literal $text:literal,)*) => {
+        /// A capability in [`GeneralInfo`]; its code is its number there.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[repr(u8)]
+        pub enum Capability {
+            $($(#[$doc])* $name = $number,)*
+        }
+
+        impl Capability {
+            /// Every capability with a name, in the order of their numbers.
+            pub const ALL: &'static [Capability] = &[$(Capability::$name,)*];
+
+            /// The name.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Capability::$name => $text,)*
+                }
+            }
+        }
+    };
+}
+
+capabilities! {
+    /// Several forwarding tables, chosen by arrival port and SL.
+    PrivateLft = 0 "private LFTs",
+    /// Adaptive routing with ARLinearForwardingTable 0xFF22.
+    AdaptiveRoutingRev0 = 1 "adaptive routing, revision 0",
+    /// Adaptive routing with ARLinearForwardingTable 0xFF23.
+    AdaptiveRouting = 2 "adaptive routing",
+    /// Readings of temperature.
+    TemperatureSensing = 4 "temperature sensing",
+    /// Readings of cables.
+    CableInfo = 6 "cable info",
+    /// ExtendedPortInfo 0xFF90.
+    ExtendedPortInfo = 9 "ExtendedPortInfo",
+    /// Access to registers.
+    AccessRegister = 10 "AccessRegister",
+    /// The private LFT of each port and SL.
+    PortSlToPrivateLft = 12 "port and SL to private LFT",
+    /// ExtendedNodeInfo 0xFF91.
+    ExtendedNodeInfo = 13 "ExtendedNodeInfo",
+    /// Virtual ports.
+    Virtualization = 15 "virtual ports",
+    /// Aggregation nodes (SHARP).
+    SharpAggregationNode = 18 "aggregation node",
+    /// Passwords of cables.
+    CableInfoPassword = 19 "cable info with password",
+    /// VL to VL mapping by switch ID.
+    VlToVlPerSwid = 20 "VL to VL by SWID",
+    /// Special ports are marked in ExtendedPortInfo.
+    SpecialPortMarking = 21 "special ports marked",
+    /// GUIDs of virtual ports.
+    VPortGuidInfo = 22 "VPortGUIDInfo",
+    /// Sub-group 0 can be forced for each private LFT.
+    ForceSubGroup0 = 23 "sub-group 0 forced by private LFT",
+    /// Traps 128 with more detail.
+    EnhancedTrap128 = 28 "enhanced trap 128",
+    /// The adapter puts packets in order that arrive out of order.
+    OutOfOrder = 30 "packets out of order",
+    /// Banks of cables.
+    CableInfoBank = 43 "cable info with banks",
+    /// The vendor's congestion control (DCQCN).
+    CongestionControl = 44 "congestion control",
+    /// Adaptive time-outs of the transport.
+    AdaptiveTimeout = 45 "adaptive time-outs",
+    /// LIDs of routers.
+    RouterLid = 48 "router LIDs",
+    /// A forwarding table that is split.
+    LftSplit = 49 "split LFT",
+    /// QoSConfigVL.
+    QosConfigVl = 51 "QoSConfigVL",
+    /// Switches that act on faults by themselves.
+    FastRecovery = 52 "fast recovery",
+    /// The watchdog of credits.
+    CreditWatchdog = 53 "credit watchdog",
+    /// RailFilterConfig.
+    RailFilter = 56 "rail filter",
+    /// Hash-based forwarding of NVLink.
+    NvlHbf = 57 "NVLink HBF",
+    /// Ports can be contained and drained.
+    ContainAndDrain = 59 "contain and drain",
+    /// ProfilesConfig.
+    ProfilesConfig = 60 "profiles",
+    /// BERConfig.
+    BerConfig = 61 "bit error configuration",
+    /// As [`Capability::OutOfOrder`], second version.
+    OutOfOrderV2 = 62 "packets out of order, version 2",
+    /// Weights of buffers by VL.
+    VlBufferWeight = 63 "buffer weights by VL",
+    /// EndPortPlaneFilterConfig.
+    EndPortPlaneFilter = 64 "plane filter of end ports",
+    /// EntryPlaneFilter.
+    EntryPlaneFilter = 65 "plane filter at entry",
+    /// UsedBandwidth in ExtendedPortInfo.
+    BandwidthUtilization = 66 "bandwidth utilisation",
+    /// ExtendedSwitchInfo 0xFF92.
+    ExtendedSwitchInfo = 67 "ExtendedSwitchInfo",
+    /// UnhealthyReason in ExtendedPortInfo.
+    UnhealthyReason = 69 "unhealthy reason",
+    /// Private LFTs of multicast.
+    MulticastPrivateLft = 70 "private multicast LFTs",
+    /// Private LFTs of multicast, second part.
+    MulticastPrivateLftMap = 71 "private multicast LFT maps",
+    /// Firmware updates in service.
+    Issu = 74 "in-service update",
+    /// PortRecoveryPolicyConfig.
+    PortRecoveryPolicy = 76 "port recovery policy",
+    /// Planes of a port may differ.
+    PlaneAsymmetry = 78 "asymmetric planes",
+    /// Links train again by themselves.
+    AutoRetrain = 81 "automatic retraining",
+}

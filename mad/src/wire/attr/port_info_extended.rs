@@ -1,0 +1,111 @@
+use rsm_ids::{LinkSpeed, PortNum};
+use zerocopy::byteorder::network_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::attribute;
+use crate::wire::bits::bits;
+use crate::wire::codes::{bit_mask, code_enum};
+
+bit_mask! {
+    /// Capabilities in [`PortInfoExtended`].
+    PortInfoExtendedCapabilities(u32) {
+        /// The modes of forward error correction are valid.
+        IS_FEC_MODE_SUPPORTED = 0x0000_0001 "IsFECModeSupported",
+    }
+}
+
+code_enum! {
+    /// The forward error correction of a link, FECModeActive.
+    FecMode {
+        /// No correction.
+        None = 0 "none",
+        /// Fire code.
+        FireCode = 1 "fire code",
+        /// Reed-Solomon.
+        ReedSolomon = 2 "RS",
+        /// Reed-Solomon of low latency.
+        LowLatencyReedSolomon = 3 "low-latency RS",
+    }
+}
+
+/// PortInfoExtended, attribute 0x33: forward error correction. Each pair of masks has a bit for
+/// each mode.
+///
+/// ```text
+/// byte  15                          0 | 15                          0
+///    0  CapabilityMask
+///    4  FECModeActive                 | FDRFECModeSupported
+///    8  FDRFECModeEnabled             | EDRFECModeSupported
+///   12  EDRFECModeEnabled             | HDRFECModeSupported
+///   16  HDRFECModeEnabled             | NDRFECModeSupported
+///   20  NDRFECModeEnabled             | - to byte 63
+/// ```
+///
+/// Layout: `ib_types.h` of OpenSM up to HDR; libibmad's table of fields for NDR.
+#[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct PortInfoExtended {
+    capability_mask: U32,
+    fec_mode_active: U16,
+    fdr_supported: U16,
+    fdr_enabled: U16,
+    edr_supported: U16,
+    edr_enabled: U16,
+    hdr_supported: U16,
+    hdr_enabled: U16,
+    ndr_supported: U16,
+    ndr_enabled: U16,
+    reserved: [u8; 42],
+}
+
+attribute!(PortInfoExtended, PORT_INFO_EXTENDED, "PortInfoExtended");
+
+bits! { PortInfoExtended {
+    /// The fields that are valid.
+    capability_mask, set_capability_mask: PortInfoExtendedCapabilities = capability_mask;
+    /// The code of the mode in force; [`Self::fec_mode`] names it.
+    fec_mode_active, set_fec_mode_active: u16 = fec_mode_active;
+    /// Modes that the port can use at FDR.
+    fdr_fec_mode_supported, set_fdr_fec_mode_supported: u16 = fdr_supported;
+    /// Modes that the port may use at FDR.
+    fdr_fec_mode_enabled, set_fdr_fec_mode_enabled: u16 = fdr_enabled;
+    /// Modes that the port can use at EDR.
+    edr_fec_mode_supported, set_edr_fec_mode_supported: u16 = edr_supported;
+    /// Modes that the port may use at EDR.
+    edr_fec_mode_enabled, set_edr_fec_mode_enabled: u16 = edr_enabled;
+    /// Modes that the port can use at HDR.
+    hdr_fec_mode_supported, set_hdr_fec_mode_supported: u16 = hdr_supported;
+    /// Modes that the port may use at HDR.
+    hdr_fec_mode_enabled, set_hdr_fec_mode_enabled: u16 = hdr_enabled;
+    /// Modes that the port can use at NDR.
+    ndr_fec_mode_supported, set_ndr_fec_mode_supported: u16 = ndr_supported;
+    /// Modes that the port may use at NDR.
+    ndr_fec_mode_enabled, set_ndr_fec_mode_enabled: u16 = ndr_enabled;
+} }
+
+impl PortInfoExtended {
+    /// The attribute modifier for `port`.
+    pub const fn modifier(port: PortNum) -> u32 {
+        port.0 as u32
+    }
+
+    /// The mode in force; `None` where the port does not say so.
+    pub fn fec_mode(&self) -> Option<FecMode> {
+        let valid = PortInfoExtendedCapabilities::IS_FEC_MODE_SUPPORTED;
+        let code = u8::try_from(self.fec_mode_active()).ok()?;
+        self.capability_mask()
+            .contains(valid)
+            .then(|| FecMode::from_code(code))
+    }
+
+    /// The masks of supported and enabled modes at `speed`; `None` for speeds without any.
+    pub fn fec_modes(&self, speed: LinkSpeed) -> Option<(u16, u16)> {
+        Some(match speed {
+            LinkSpeed::Fdr => (self.fdr_fec_mode_supported(), self.fdr_fec_mode_enabled()),
+            LinkSpeed::Edr => (self.edr_fec_mode_supported(), self.edr_fec_mode_enabled()),
+            LinkSpeed::Hdr => (self.hdr_fec_mode_supported(), self.hdr_fec_mode_enabled()),
+            LinkSpeed::Ndr => (self.ndr_fec_mode_supported(), self.ndr_fec_mode_enabled()),
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,64 @@
+use rsm_ids::PortNum;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::{PortState, attribute};
+
+/// SwitchPortStateTable, attribute 0x34 (IBA 14.2.5.20): PortState of 128 ports of a switch.
+///
+/// ```text
+/// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | …
+///    0  port 0  port 1  | port 2  port 3  | …  to byte 63: ports 126 and 127
+/// ```
+///
+/// The numbers are those of the first block; the second has ports 128 to 255.
+#[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct SwitchPortStateTable {
+    states: [u8; 64],
+}
+
+attribute!(
+    SwitchPortStateTable,
+    SWITCH_PORT_STATE_TABLE,
+    "SwitchPortStateTable"
+);
+
+impl SwitchPortStateTable {
+    /// The ports of a block.
+    pub const ENTRIES: usize = 128;
+
+    /// The attribute modifier of `block`, 0 or 1. Bit 15 would say that the requester knows state 5
+    /// (ActiveDefer), and stays clear.
+    pub const fn modifier(block: u8) -> u32 {
+        (block & 1) as u32
+    }
+
+    /// The block of `port`.
+    pub const fn block_of(port: PortNum) -> u8 {
+        port.0 >> 7
+    }
+
+    /// The state of the port at `index` of the block; `None` from 128 on.
+    pub fn state(&self, index: usize) -> Option<PortState> {
+        let byte = *self.states.get(index / 2)?;
+        let code = if index.is_multiple_of(2) {
+            byte >> 4
+        } else {
+            byte & 0xF
+        };
+        Some(PortState::from_code(code))
+    }
+
+    /// Sets the state of the port at `index` of the block. An index from 128 on changes nothing.
+    pub fn set_state(&mut self, index: usize, state: PortState) -> &mut Self {
+        if let Some(byte) = self.states.get_mut(index / 2) {
+            let code = state.code() & 0xF;
+            *byte = if index.is_multiple_of(2) {
+                *byte & 0xF | code << 4
+            } else {
+                *byte & 0xF0 | code
+            };
+        }
+        self
+    }
+}

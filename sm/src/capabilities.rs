@@ -1,0 +1,330 @@
+//! Capabilities of device types: which of the vendor's attributes and features an agent knows.
+//!
+//! GeneralInfo (0xFF17) of NVIDIA devices lists them. A sweep asks one device of each type (vendor,
+//! device, revision) for it, the first that it meets; the answer holds for all devices of the type
+//! and is remembered in the store, beside the [habits](crate::habits). Only types in [`GATE`] are
+//! asked, because old agents may leave an unknown attribute unanswered. A reload of the
+//! configuration forgets all answers, so that devices with new firmware are asked anew.
+//!
+//! A feature is a module of its own that asks [`DeviceCapabilities::has`]. A type that was not
+//! asked, or does not know GeneralInfo, has no capability.
+
+use std::collections::BTreeMap;
+
+use rsm_mad::wire::attr::{Capabilities, Capability, NodeInfo};
+
+/// VendorID of Mellanox and NVIDIA.
+const MELLANOX: u32 = 0x00_02_C9;
+/// VendorID of Bull, whose cards and switches are Mellanox's.
+const BULL: u32 = 0x00_11_9F;
+
+/// How many device types are remembered: far more than a subnet has. Types beyond it are not asked.
+const TYPES_MAX: usize = 1024;
+
+/// How many devices of a type are asked in vain before the type counts as without GeneralInfo: one
+/// of them may have been about to die.
+const SILENT_MAX: u8 = 3;
+
+/// A line of [`GATE`].
+struct Gate {
+    vendor: u32,
+    device: u16,
+    /// Whether its agents know GeneralInfo, or refuse it with a status.
+    general_info: bool,
+    /// Whether its agents know ExtendedPortInfo, by the list in infiniband-diags of rdma-core;
+    /// others show it in GeneralInfo.
+    extended_port_info: bool,
+}
+
+const fn both(device: u16) -> Gate {
+    Gate {
+        vendor: MELLANOX,
+        device,
+        general_info: true,
+        extended_port_info: true,
+    }
+}
+
+/// Knows ExtendedPortInfo, and may be silent on GeneralInfo.
+const fn ports_only(vendor: u32, device: u16) -> Gate {
+    Gate {
+        vendor,
+        device,
+        general_info: false,
+        extended_port_info: true,
+    }
+}
+
+const fn general_only(device: u16) -> Gate {
+    Gate {
+        vendor: MELLANOX,
+        device,
+        general_info: true,
+        extended_port_info: false,
+    }
+}
+
+/// The device types that are asked for attributes of the vendor. A correction is one line.
+const GATE: &[Gate] = &[
+    // SwitchX.
+    ports_only(MELLANOX, 0xC738),
+    ports_only(MELLANOX, 0xC739),
+    ports_only(MELLANOX, 0xC73A),
+    ports_only(MELLANOX, 0xC73B),
+    // Switch-IB, Switch-IB 2 and its aggregation node, Quantum, Quantum-2, Quantum-3.
+    both(0xCB20),
+    both(0xCF08),
+    general_only(0xCF09),
+    both(0xD2F0),
+    general_only(0xD2F2),
+    general_only(0xD2F4),
+    // ConnectX-3, ConnectX-3 Pro, Connect-IB.
+    ports_only(MELLANOX, 0x1003),
+    ports_only(MELLANOX, 0x1007),
+    ports_only(MELLANOX, 0x1011),
+    // ConnectX-4 to ConnectX-6.
+    both(0x1013),
+    both(0x1015),
+    both(0x1017),
+    both(0x1019),
+    both(0x101B),
+    // ConnectX-6 Dx and Lx, ConnectX-7, ConnectX-8.
+    general_only(0x101D),
+    general_only(0x101F),
+    general_only(0x1021),
+    general_only(0x1023),
+    // BlueField, BlueField-2, BlueField-3.
+    both(0xA2D2),
+    general_only(0xA2D6),
+    general_only(0xA2DC),
+    // Bull's Connect-IB.
+    ports_only(BULL, 0x1B02),
+];
+
+fn gate(info: &NodeInfo) -> Option<&'static Gate> {
+    let is = |gate: &&Gate| gate.vendor == info.vendor_id() && gate.device == info.device_id();
+    GATE.iter().find(is)
+}
+
+/// A type of device, whose agents have the same capabilities.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DeviceType {
+    /// VendorID of NodeInfo, 24 bits.
+    pub vendor: u32,
+    /// DeviceID of NodeInfo.
+    pub device: u16,
+    /// Revision of NodeInfo.
+    pub revision: u32,
+}
+
+impl DeviceType {
+    /// The type of the node that answered `info`.
+    pub fn of(info: &NodeInfo) -> DeviceType {
+        DeviceType {
+            vendor: info.vendor_id(),
+            device: info.device_id(),
+            revision: info.revision(),
+        }
+    }
+}
+
+/// What is known about a type of device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Known {
+    /// Its capabilities; none where it refused GeneralInfo.
+    Answered(Capabilities),
+    /// This many devices left GeneralInfo unanswered.
+    Silent(u8),
+}
+
+/// The capabilities of all types of devices met so far.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct DeviceCapabilities {
+    types: BTreeMap<DeviceType, Known>,
+    news: bool,
+}
+
+impl DeviceCapabilities {
+    /// Whether to ask the node that answered `info` for GeneralInfo.
+    pub fn wants(&self, info: &NodeInfo) -> bool {
+        let known = self.types.get(&DeviceType::of(info));
+        let is_open = match known {
+            None => self.types.len() < TYPES_MAX,
+            Some(Known::Silent(devices)) => *devices < SILENT_MAX,
+            Some(Known::Answered(_)) => false,
+        };
+        is_open && gate(info).is_some_and(|gate| gate.general_info)
+    }
+
+    /// Records the answer of a device: its capabilities, or none where it refused GeneralInfo.
+    /// Returns whether it is new.
+    ///
+    /// An answer with capabilities that exclude each other counts as a refusal; see
+    /// [`is_plausible`].
+    pub fn learn(&mut self, device: DeviceType, capabilities: Capabilities) -> bool {
+        let answered = Known::Answered(if is_plausible(capabilities) {
+            capabilities
+        } else {
+            Capabilities::NONE
+        });
+        let full = self.types.len() >= TYPES_MAX && !self.types.contains_key(&device);
+        if full || self.types.get(&device) == Some(&answered) {
+            return false;
+        }
+        self.types.insert(device, answered);
+        self.news = true;
+        true
+    }
+
+    /// Records that a device left GeneralInfo unanswered.
+    pub fn unanswered(&mut self, device: DeviceType) {
+        if self.types.len() < TYPES_MAX || self.types.contains_key(&device) {
+            let known = self.types.entry(device).or_insert(Known::Silent(0));
+            if let Known::Silent(devices) = known {
+                *devices = devices.saturating_add(1);
+            }
+        }
+    }
+
+    /// Whether the node that answered `info` has `capability`.
+    pub fn has(&self, info: &NodeInfo, capability: Capability) -> bool {
+        self.of(info).is_some_and(|known| known.has(capability))
+    }
+
+    /// Whether the node that answered `info` knows ExtendedPortInfo.
+    pub fn has_extended_port_info(&self, info: &NodeInfo) -> bool {
+        gate(info).is_some_and(|gate| gate.extended_port_info)
+            || self.has(info, Capability::ExtendedPortInfo)
+    }
+
+    /// The capabilities of the node that answered `info`; `None` where no device of its type has
+    /// answered.
+    pub fn of(&self, info: &NodeInfo) -> Option<Capabilities> {
+        match self.types.get(&DeviceType::of(info))? {
+            Known::Answered(capabilities) => Some(*capabilities),
+            Known::Silent(_) => None,
+        }
+    }
+
+    /// Whether anything was learned, and is to be saved, since the last call.
+    pub fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.news)
+    }
+
+    /// Every type that answered, for the store. Silence is not kept: after a restart one more
+    /// device is asked.
+    pub fn answers(&self) -> impl Iterator<Item = (DeviceType, Capabilities)> + '_ {
+        self.types
+            .iter()
+            .filter_map(|(&device, known)| match known {
+                Known::Answered(capabilities) => Some((device, *capabilities)),
+                Known::Silent(_) => None,
+            })
+    }
+
+    /// Takes back a saved answer.
+    pub fn restore(&mut self, device: DeviceType, capabilities: Capabilities) {
+        if self.types.len() < TYPES_MAX && is_plausible(capabilities) {
+            self.types.insert(device, Known::Answered(capabilities));
+        }
+    }
+}
+
+/// Whether an agent can have these capabilities together: the two revisions of adaptive routing
+/// exclude each other. An agent that sets every bit answered something else.
+pub fn is_plausible(capabilities: Capabilities) -> bool {
+    let both = [Capability::AdaptiveRoutingRev0, Capability::AdaptiveRouting];
+    !both.into_iter().all(|revision| capabilities.has(revision))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(vendor: u32, device: u16, revision: u32) -> NodeInfo {
+        let mut info = NodeInfo::default();
+        info.set_vendor_id(vendor)
+            .set_device_id(device)
+            .set_revision(revision);
+        info
+    }
+
+    fn quantum2() -> NodeInfo {
+        node(MELLANOX, 0xD2F2, 0xA0)
+    }
+
+    #[test]
+    fn type_is_asked_until_one_of_its_devices_answers() {
+        let mut known = DeviceCapabilities::default();
+        let info = quantum2();
+        assert!(known.wants(&info));
+        let answer = Capabilities::NONE.with(Capability::ExtendedPortInfo);
+        assert!(known.learn(DeviceType::of(&info), answer));
+        assert!(known.take_news() && !known.take_news());
+        assert!(!known.wants(&info) && known.has(&info, Capability::ExtendedPortInfo));
+        assert!(
+            known.wants(&node(MELLANOX, 0xD2F2, 0xA1)),
+            "another revision"
+        );
+        assert!(!known.learn(DeviceType::of(&info), answer), "known");
+    }
+
+    #[test]
+    fn devices_outside_the_gate_are_never_asked() {
+        let known = DeviceCapabilities::default();
+        for other in [
+            node(0x00_11_75, 0xD2F2, 0),
+            node(MELLANOX, 0xBD36, 0),
+            node(MELLANOX, 0xC738, 0),
+            node(BULL, 0x1B02, 0),
+        ] {
+            assert!(!known.wants(&other), "{other:?}");
+        }
+        assert!(known.has_extended_port_info(&node(MELLANOX, 0xC738, 0)));
+        assert!(!known.has_extended_port_info(&node(0x00_11_75, 0xC738, 0)));
+    }
+
+    #[test]
+    fn silent_type_is_given_up_after_three_devices() {
+        let mut known = DeviceCapabilities::default();
+        let info = quantum2();
+        for _ in 0..SILENT_MAX {
+            assert!(known.wants(&info));
+            known.unanswered(DeviceType::of(&info));
+        }
+        assert!(!known.wants(&info) && known.of(&info).is_none());
+        assert_eq!(known.answers().count(), 0, "a restart asks once more");
+        known.learn(DeviceType::of(&info), Capabilities::NONE);
+        known.unanswered(DeviceType::of(&info));
+        assert_eq!(known.of(&info), Some(Capabilities::NONE), "an answer stays");
+    }
+
+    #[test]
+    fn capabilities_that_exclude_each_other_are_none() {
+        let mut known = DeviceCapabilities::default();
+        known.learn(DeviceType::of(&quantum2()), Capabilities([u32::MAX; 4]));
+        assert_eq!(known.of(&quantum2()), Some(Capabilities::NONE));
+        let mut restored = DeviceCapabilities::default();
+        restored.restore(DeviceType::of(&quantum2()), Capabilities([u32::MAX; 4]));
+        assert!(restored.wants(&quantum2()), "a damaged row is not believed");
+    }
+
+    #[test]
+    fn types_beyond_the_bound_are_not_asked() {
+        let mut known = DeviceCapabilities::default();
+        for revision in 0..=TYPES_MAX as u32 {
+            let info = node(MELLANOX, 0xD2F2, revision);
+            assert_eq!(known.wants(&info), (revision as usize) < TYPES_MAX);
+            known.learn(DeviceType::of(&info), Capabilities::NONE);
+        }
+    }
+
+    #[test]
+    fn each_device_has_one_line_in_the_gate() {
+        let mut lines: Vec<_> = GATE.iter().map(|gate| (gate.vendor, gate.device)).collect();
+        lines.sort_unstable();
+        let count = lines.len();
+        lines.dedup();
+        assert_eq!(lines.len(), count);
+    }
+}

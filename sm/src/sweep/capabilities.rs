@@ -1,0 +1,84 @@
+//! GeneralInfo: one device of each type is asked for its capabilities.
+
+use std::sync::Arc;
+
+use rsm_ids::Guid;
+use rsm_mad::wire::attr::{Capabilities, GeneralInfo, NodeInfo};
+
+use super::inventory::{Inventory, PortKey};
+use super::{Query, Sweep};
+use crate::capabilities::{DeviceType, is_plausible};
+use crate::habits::{DeviceHabit, DeviceKind};
+
+impl Sweep {
+    /// Asks a node for its capabilities, unless those of its type are known or were asked for in
+    /// this sweep.
+    pub(super) fn ask_capabilities(&mut self, inventory: &Inventory, guid: Guid, info: &NodeInfo) {
+        if inventory.capabilities.wants(info)
+            && self.asked_capabilities.insert(DeviceType::of(info))
+        {
+            self.ask(Query::Capabilities(guid));
+        }
+    }
+
+    /// Takes the capabilities of a node's type.
+    pub(super) fn on_capabilities(
+        &mut self,
+        inventory: &mut Inventory,
+        guid: Guid,
+        info: &GeneralInfo,
+    ) {
+        let capabilities = info.capabilities();
+        if !is_plausible(capabilities)
+            && let Some(node) = inventory.node(guid)
+        {
+            let kind = DeviceKind::of(&node.info, rsm_ids::PortNum::ZERO);
+            let habit = DeviceHabit::NonsenseCapabilities;
+            inventory.habits.learn(kind, habit);
+        }
+        self.learn_capabilities(inventory, guid, capabilities);
+    }
+
+    /// Takes the refusal or the silence of a node that was asked for its capabilities. Neither is a
+    /// fault: firmware may not know the attribute.
+    pub(super) fn on_no_capabilities(
+        &mut self,
+        inventory: &mut Inventory,
+        guid: Guid,
+        is_silent: bool,
+    ) {
+        if !is_silent {
+            return self.learn_capabilities(inventory, guid, Capabilities::NONE);
+        }
+        if let Some(device) = inventory.node(guid).map(|node| DeviceType::of(&node.info)) {
+            Arc::make_mut(&mut inventory.capabilities).unanswered(device);
+        }
+    }
+
+    fn learn_capabilities(
+        &mut self,
+        inventory: &mut Inventory,
+        guid: Guid,
+        capabilities: Capabilities,
+    ) {
+        let Some(device) = inventory.node(guid).map(|node| DeviceType::of(&node.info)) else {
+            return;
+        };
+        if !Arc::make_mut(&mut inventory.capabilities).learn(device, capabilities) {
+            return;
+        }
+        // Ports that answered before are asked for what their type turns out to know.
+        let nodes = inventory
+            .nodes()
+            .filter(|(_, node)| DeviceType::of(&node.info) == device);
+        let ports: Vec<PortKey> = nodes
+            .flat_map(|(guid, node)| {
+                let ports = node.external_ports();
+                ports.map(move |(number, _)| PortKey::new(guid, number))
+            })
+            .collect();
+        for key in ports {
+            self.see_extended_port(inventory, key, None);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! ExtendedPortInfo of the ports where it says more than PortInfo: links that may be FDR10, which
+//! PortInfo shows as QDR, and ports that may lead to an aggregation node.
+
+use rsm_ids::PortNum;
+use rsm_mad::wire::attr::{Capability, ExtendedPortInfo, LinkSpeed, NodeType, PortInfo, PortState};
+
+use super::inventory::{Inventory, PortKey};
+use super::{Query, Sweep};
+
+impl Sweep {
+    /// Asks for ExtendedPortInfo of a port whose link came up, if it may say more. `before` is the
+    /// state before the present one. A link that went down loses its answer.
+    pub(super) fn see_extended_port(
+        &mut self,
+        inventory: &mut Inventory,
+        key: PortKey,
+        before: Option<PortState>,
+    ) {
+        let Some(node) = inventory.node(key.node) else {
+            return;
+        };
+        let Some(port) = node.port(key.port) else {
+            return;
+        };
+        if port.state() == Some(PortState::Down) {
+            if port.extended.is_some()
+                && let Some(port) = inventory.port_mut(key)
+            {
+                port.extended = None;
+            }
+            return;
+        }
+        // A port that fell back to Init trained anew, perhaps at another speed.
+        let is_retrained = port.state() == Some(PortState::Init)
+            && before.is_some_and(|state| state != PortState::Init);
+        if port.extended.is_some() && !is_retrained {
+            return;
+        }
+        let wants = port.info.as_ref().is_some_and(|info| {
+            may_be_fdr10(info) && inventory.capabilities.has_extended_port_info(&node.info)
+        }) || may_lead_to_aggregation_node(inventory, key);
+        if wants {
+            self.ask(Query::ExtendedPort(key));
+        }
+    }
+
+    /// Takes ExtendedPortInfo; `None`: the port did not answer it, which is no fault.
+    pub(super) fn on_extended_port(
+        &mut self,
+        inventory: &mut Inventory,
+        key: PortKey,
+        info: Option<ExtendedPortInfo>,
+    ) {
+        let Some(port) = inventory.port(key) else {
+            return;
+        };
+        // Firmware without the attribute is not asked again while the link stays up.
+        let info = info.unwrap_or_default();
+        if port.extended.as_deref() != Some(&info)
+            && let Some(port) = inventory.port_mut(key)
+        {
+            port.extended = Some(Box::new(info));
+            self.changed |= info != ExtendedPortInfo::default();
+        }
+    }
+}
+
+/// Whether PortInfo shows QDR, behind which FDR10 may stand.
+fn may_be_fdr10(info: &PortInfo) -> bool {
+    info.effective_speed() == Some(LinkSpeed::Qdr)
+}
+
+/// Whether a port is the last of a switch that marks ports to aggregation nodes: such a node is
+/// behind the port after the last cage.
+fn may_lead_to_aggregation_node(inventory: &Inventory, key: PortKey) -> bool {
+    inventory.node(key.node).is_some_and(|node| {
+        node.kind() == NodeType::Switch
+            && key.port == PortNum(node.info.num_ports())
+            && key.port != PortNum::ZERO
+            && [
+                Capability::ExtendedPortInfo,
+                Capability::SharpAggregationNode,
+                Capability::SpecialPortMarking,
+            ]
+            .into_iter()
+            .all(|needed| inventory.capabilities.has(&node.info, needed))
+    })
+}

@@ -1,0 +1,410 @@
+//! Capabilities of device types, and what rsm does by them: tables of port states in place of
+//! PortInfo, FDR10, aggregation nodes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rsm::core::Command;
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::wire::attr::{
+    Attribute, Capability, ExtendedPortInfo, GeneralInfo, LinkSpeed, PortInfo, SwitchPortStateTable,
+};
+use rsm_mad::wire::header::Method;
+use rsm_routing::netlist::{Cable, LinkWidth, Netlist, Node, NodeKind};
+use rsm_routing::topology::EndpointKind;
+use rsm_sim::Devices;
+use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, seeds};
+
+const LIMIT: Duration = Duration::from_secs(120);
+/// Device types that are asked for GeneralInfo: a switch and an adapter.
+const TREE: &str = "fat-tree:k=8,levels=2,speed=ndr";
+/// Types that are not.
+const UNGATED: &str = "fat-tree:k=8,levels=2,speed=qdr";
+
+fn settings(devices: &str) -> Settings {
+    let mut settings = Settings::default();
+    settings.sim.devices = Devices::parse(devices).unwrap();
+    settings
+}
+
+fn brought_up(spec: &str, devices: &str) -> World {
+    let mut world = World::generated(spec, settings(devices));
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    world
+}
+
+fn asked<A: Attribute>(world: &World) -> u64 {
+    let nodes = world.requests().nodes(Method::GET, A::ID);
+    let counts = nodes
+        .iter()
+        .map(|&node| world.requests().of(node, Method::GET, A::ID));
+    counts.sum()
+}
+
+fn resweep(world: &mut World) {
+    world.command(Command::Resweep {
+        full: true,
+        ticket: 0,
+    });
+    world.settle(LIMIT);
+}
+
+/// A leaf with an uplink, and the port of the uplink.
+fn uplink(world: &World, nth: usize) -> (Guid, PortNum) {
+    let is_switch = |node: Guid| world.sim.switch_info(node).is_ok();
+    let host = world.nodes(NodeKind::Ca)[0];
+    let (leaf, _) = world.sim.peer(host, PortNum(1)).unwrap().unwrap();
+    let ports = (1..=world.sim.num_ports(leaf).unwrap()).map(PortNum);
+    let mut up = ports.filter(|&port| {
+        let peer = world.sim.peer(leaf, port).unwrap();
+        peer.is_some_and(|(peer, _)| is_switch(peer))
+    });
+    (leaf, up.nth(nth).expect("it has uplinks"))
+}
+
+/// Takes an uplink away and gives it back.
+fn flap(world: &mut World, (leaf, port): (Guid, PortNum)) {
+    world.sim.unlink(leaf, port).unwrap();
+    world.run_for(Duration::from_secs(1));
+    world.settle(LIMIT);
+    world.sim.relink(leaf, port).unwrap();
+    world.run_for(Duration::from_secs(1));
+    world.settle(LIMIT);
+    expect::assert_up(world);
+}
+
+fn habits(world: &World) -> usize {
+    let findings = world.manager().findings();
+    let habit = |finding: &&(&str, String)| finding.0 == "device-habit";
+    findings.iter().filter(habit).count()
+}
+
+#[test]
+fn general_info_is_asked_of_one_device_per_type_and_remembered() {
+    let mut world = World::generated(TREE, settings("general-info"));
+    world.count_requests();
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    assert_eq!(asked::<GeneralInfo>(&world), 2);
+    let snapshot = world.manager().snapshot().unwrap().clone();
+    for node in snapshot.fabric.nodes() {
+        let held = snapshot
+            .capabilities
+            .of(&node.info)
+            .expect("its type answered");
+        assert!(held.has(Capability::ExtendedPortInfo));
+        assert_eq!(held.has(Capability::SharpAggregationNode), node.is_switch());
+    }
+    for (memory, count) in [(Memory::Kept, 0), (Memory::Lost, 2)] {
+        world.kill(0);
+        world.start(0, memory);
+        world.count_requests();
+        world.settle(LIMIT);
+        resweep(&mut world);
+        assert_eq!(asked::<GeneralInfo>(&world), count);
+    }
+}
+
+/// The same fabric of device types that are asked in vain, and of types that are not asked: bring-up,
+/// a lost link, light sweeps, a restart without memory.
+#[test]
+fn fabric_without_capabilities_costs_one_general_info_per_device_type() {
+    let cost = |spec: &str| {
+        let mut world = World::generated(spec, Settings::default());
+        world.count_requests();
+        world.settle(LIMIT);
+        let link = uplink(&world, 0);
+        flap(&mut world, link);
+        resweep(&mut world);
+        world.run_for(Duration::from_secs(60));
+        let extended = asked::<ExtendedPortInfo>(&world) + asked::<SwitchPortStateTable>(&world);
+        assert_eq!(extended, 0);
+        let requests = world.requests();
+        (
+            requests.count(Method::GET),
+            requests.count(Method::SET),
+            asked::<GeneralInfo>(&world),
+        )
+    };
+    let (gets, sets, general) = cost(UNGATED);
+    assert_eq!(general, 0);
+    assert_eq!(cost(TREE), (gets + 2, sets, 2));
+}
+
+#[test]
+fn silence_on_general_info_delays_nothing_for_ever_and_ends_the_questions() {
+    let mut world = World::generated(TREE, settings("deaf-to-general-info"));
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    expect::assert_no_findings(&world);
+    for _ in 0..3 {
+        resweep(&mut world);
+    }
+    world.count_requests();
+    resweep(&mut world);
+    assert_eq!(asked::<GeneralInfo>(&world), 0);
+    expect::assert_no_findings(&world);
+}
+
+#[test]
+fn nonsense_in_general_info_turns_no_feature_on() {
+    let world = brought_up(TREE, "nonsense-general-info");
+    assert_eq!(habits(&world), 2, "switches and adapters");
+    let snapshot = world.manager().snapshot().unwrap();
+    assert!(
+        snapshot
+            .capabilities
+            .answers()
+            .all(|(_, held)| held.is_empty())
+    );
+}
+
+/// The first report of a switch also reads its ports, to prove the table; from the second on the
+/// table alone tells which ports to read.
+#[test]
+fn lost_link_costs_a_table_and_the_ports_that_changed() {
+    let cost = |devices: &str| {
+        let mut world = brought_up(TREE, devices);
+        let link = uplink(&world, 0);
+        flap(&mut world, link);
+        world.count_requests();
+        let other = uplink(&world, 1);
+        flap(&mut world, other);
+        assert_eq!(habits(&world), 0);
+        let tables = asked::<SwitchPortStateTable>(&world);
+        let (leaf, _) = link;
+        let at_leaf = world.requests().of(leaf, Method::GET, PortInfo::ID);
+        (asked::<PortInfo>(&world) + tables, at_leaf, tables)
+    };
+    let (one_by_one, at_leaf, tables) = cost("general-info");
+    assert_eq!(tables, 0);
+    let (by_table, at_leaf_by_table, tables) = cost("port-states");
+    assert!(tables > 0);
+    assert!(
+        2 * by_table < one_by_one,
+        "{by_table} Gets of ports and tables in place of {one_by_one}"
+    );
+    assert!(
+        2 * at_leaf_by_table < at_leaf,
+        "{at_leaf_by_table} Gets of PortInfo at the leaf in place of {at_leaf}"
+    );
+}
+
+/// A light sweep that finds PortStateChange: the trap was lost.
+#[test]
+fn light_sweep_finds_a_lost_link_by_table() {
+    let mut world = brought_up(TREE, "port-states");
+    let link = uplink(&world, 0);
+    flap(&mut world, link);
+    let host = *world.nodes(NodeKind::Ca).last().unwrap();
+    world
+        .sim
+        .set_attribute_loss(rsm_mad::wire::header::AttrId::NOTICE, 1.0)
+        .unwrap();
+    world.sim.unlink(host, PortNum(1)).unwrap();
+    world.run_for(Duration::from_secs(60));
+    let codes: Vec<_> = world
+        .manager()
+        .findings()
+        .iter()
+        .map(|(code, _)| *code)
+        .collect();
+    assert!(
+        codes.iter().any(|code| code.ends_with("missing")),
+        "{codes:?}"
+    );
+    world.sim.relink(host, PortNum(1)).unwrap();
+    world.run_for(Duration::from_secs(60));
+    expect::assert_up(&world);
+}
+
+#[test]
+fn switches_that_claim_a_table_and_do_not_answer_it_are_read_port_by_port() {
+    for devices in [
+        "refuses-port-states",
+        "deaf-to-port-states",
+        "nonsense-port-states",
+    ] {
+        let mut world = brought_up(TREE, devices);
+        let link = uplink(&world, 0);
+        flap(&mut world, link);
+        assert_eq!(habits(&world), 1, "{devices}");
+        world.count_requests();
+        let other = uplink(&world, 1);
+        flap(&mut world, other);
+        assert_eq!(
+            asked::<SwitchPortStateTable>(&world),
+            0,
+            "{devices}: the kind is known"
+        );
+        world.kill(0);
+        world.start(0, Memory::Kept);
+        world.settle(LIMIT);
+        flap(&mut world, link);
+        assert_eq!(
+            asked::<SwitchPortStateTable>(&world),
+            0,
+            "{devices}: it is remembered"
+        );
+    }
+}
+
+/// A table that never changes is not believed, however often it agrees with what is known: every
+/// lost and restored link is found.
+#[test]
+fn frozen_tables_hide_no_change_and_are_given_up() {
+    let mut world = brought_up(TREE, "frozen-port-states");
+    for round in 0..4 {
+        for nth in 0..2 {
+            let link = uplink(&world, nth);
+            flap(&mut world, link);
+        }
+        if habits(&world) == 1 {
+            world.count_requests();
+            let link = uplink(&world, 0);
+            flap(&mut world, link);
+            assert_eq!(asked::<SwitchPortStateTable>(&world), 0, "round {round}");
+            return;
+        }
+    }
+    panic!("the tables were contradicted and are still read");
+}
+
+#[test]
+fn table_that_is_gone_after_a_reboot_is_given_up() {
+    let mut world = brought_up(TREE, "forgets-port-states");
+    let link = uplink(&world, 0);
+    flap(&mut world, link);
+    flap(&mut world, link);
+    assert_eq!(habits(&world), 0);
+    let (leaf, _) = link;
+    world.sim.reboot(leaf).unwrap();
+    world.run_for(Duration::from_secs(10));
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    let other = uplink(&world, 1);
+    flap(&mut world, other);
+    assert_eq!(habits(&world), 1);
+}
+
+#[test]
+fn mixed_devices_under_loss_converge() {
+    seeds::run("mixed_devices_under_loss_converge", 40, |seed| {
+        let mut settings = settings(&format!("mix:{seed}"));
+        settings.seed = seed;
+        let mut world = World::generated(TREE, settings);
+        world.settle(LIMIT * 5);
+        let mut dice = Dice::new(seed);
+        for _ in 0..6 {
+            let switches = world.nodes(NodeKind::Switch);
+            let switch = dice.pick(&switches);
+            let port =
+                PortNum(1 + dice.below(usize::from(world.sim.num_ports(switch).unwrap())) as u8);
+            world.schedule_loss(Duration::ZERO, Duration::from_secs(2), 0.1);
+            if world.sim.peer(switch, port).unwrap().is_none() {
+                continue;
+            }
+            world.sim.unlink(switch, port).unwrap();
+            world.run_for(dice.duration(Duration::from_micros(10), Duration::from_secs(3)));
+            world.sim.relink(switch, port).unwrap();
+            world.run_for(dice.duration(Duration::from_micros(10), Duration::from_secs(3)));
+        }
+        world.run_for(Duration::from_secs(60));
+        world.settle(LIMIT * 5);
+        expect::assert_up(&world);
+    });
+}
+
+#[test]
+fn fdr10_links_are_not_taken_for_qdr() {
+    let mut world = brought_up("fat-tree:k=4,levels=2,speed=fdr10", "fdr10");
+    let is_fdr10 = |world: &World| {
+        let snapshot = world.manager().snapshot().unwrap();
+        let ports = snapshot.fabric.nodes().flat_map(|node| &node.ports);
+        let mut speeds = ports
+            .filter(|port| port.peer.is_some())
+            .map(|port| port.speed());
+        speeds.all(|speed| speed == Some(LinkSpeed::Fdr10))
+    };
+    assert!(is_fdr10(&world));
+    world.count_requests();
+    resweep(&mut world);
+    assert_eq!(
+        asked::<ExtendedPortInfo>(&world),
+        0,
+        "known while the link stays up"
+    );
+    let link = uplink(&world, 0);
+    flap(&mut world, link);
+    assert_eq!(
+        asked::<ExtendedPortInfo>(&world),
+        2,
+        "both ends trained anew"
+    );
+    assert!(is_fdr10(&world));
+}
+
+fn node(kind: NodeKind, guid: Guid, device_id: u16, num_ports: u8) -> Node {
+    Node {
+        kind,
+        guid,
+        system_image_guid: guid,
+        vendor_id: 0x2c9,
+        device_id,
+        description: format!("node {guid}").into_bytes(),
+        num_ports,
+        enhanced_port0: true,
+        ports: BTreeMap::new(),
+    }
+}
+
+/// A switch with two hosts and, behind its last port, a node whose description says nothing.
+#[test]
+fn aggregation_node_is_recognised_by_its_switch_and_is_no_host() {
+    let (switch, behind_last) = (Guid(0x100), Guid(0x1020));
+    let nodes = vec![
+        node(NodeKind::Switch, switch, 0xd2f2, 5),
+        node(NodeKind::Ca, Guid(0x1000), 0x1021, 1),
+        node(NodeKind::Ca, Guid(0x1010), 0x1021, 1),
+        node(NodeKind::Ca, behind_last, 0xcf09, 1),
+    ];
+    let cable = |port: u8, node: usize| Cable {
+        a: (0, PortNum(port)),
+        b: (node, PortNum(1)),
+        width: LinkWidth::X4,
+        speed: LinkSpeed::Ndr,
+    };
+    let netlist = Netlist::new(nodes, vec![cable(1, 1), cable(2, 2), cable(5, 3)]).unwrap();
+    for (devices, expected) in [
+        (
+            "general-info+aggregation-node",
+            EndpointKind::AggregationNode,
+        ),
+        ("general-info", EndpointKind::Ca),
+        ("aggregation-node", EndpointKind::Ca),
+    ] {
+        let mut world = World::new(&netlist, settings(devices));
+        world.add_manager(Guid(0x1000), PortNum(1));
+        world.count_requests();
+        world.settle(LIMIT);
+        expect::assert_up(&world);
+        let plan = world.manager().core().plan().expect("planned").clone();
+        let kinds: Vec<_> = plan.topology.destinations().iter().collect();
+        let of = |guid: Guid| {
+            kinds
+                .iter()
+                .find(|end| end.guid == guid)
+                .expect("routed")
+                .kind
+        };
+        let port = world.sim.port_guid(behind_last, PortNum(1)).unwrap();
+        assert_eq!(of(port), expected, "{devices}");
+        let host = world.sim.port_guid(Guid(0x1000), PortNum(1)).unwrap();
+        assert_eq!(of(host), EndpointKind::Ca);
+        let gets = world
+            .requests()
+            .of(switch, Method::GET, ExtendedPortInfo::ID);
+        assert!(gets <= 1, "the last port alone, once");
+    }
+}
