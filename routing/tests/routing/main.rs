@@ -1,5 +1,6 @@
 //! The routing library: engines, proofs, generators and readers.
 
+mod adaptive;
 mod auto;
 mod balance;
 mod common;
