@@ -204,11 +204,27 @@ impl PartialEq for AdaptiveTable {
 impl Eq for AdaptiveTable {}
 
 /// Groups and entries of a whole fabric, by [`SwitchIdx`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+///
+/// Equal by content: a switch past the end equals one without groups and entries.
+#[derive(Clone, Debug, Default)]
 pub struct AdaptiveTables {
     /// One for each switch of the topology, in its order; switches past the end have no groups.
     pub switches: Vec<AdaptiveTable>,
 }
+
+impl PartialEq for AdaptiveTables {
+    fn eq(&self, other: &Self) -> bool {
+        let both = self.switches.iter().zip(&other.switches);
+        let shared = self.switches.len().min(other.switches.len());
+        let rest = self.switches[shared..]
+            .iter()
+            .chain(&other.switches[shared..]);
+        both.into_iter().all(|(one, other)| one == other)
+            && rest.into_iter().all(AdaptiveTable::is_empty)
+    }
+}
+
+impl Eq for AdaptiveTables {}
 
 impl AdaptiveTables {
     /// The groups and entries of a switch, where there are some.

@@ -20,8 +20,8 @@ pub struct Request<'a> {
     pub topology: &'a Topology,
     /// The forwarding tables in force with the groups.
     pub tables: &'a Tables,
-    /// Every switch, the highest first, in the order that the tables follow
-    /// ([`Ranking::followed`](super::Ranking::followed)).
+    /// Every switch, the highest first, in the order by which the tables are shortest
+    /// ([`Ranking::shortest`](super::Ranking::shortest)).
     pub order: &'a [Guid],
     /// By switch: how many groups it holds, the empty one included (ARInfo GroupCap); 0 without
     /// adaptive routing. Switches past the end have none.

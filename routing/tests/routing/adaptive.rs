@@ -40,7 +40,7 @@ pub(crate) fn planned(
     plan(&Request {
         topology,
         tables: &routing.tables,
-        order: &routing.ranking.as_ref().unwrap().followed(),
+        order: &routing.ranking.as_ref().unwrap().shortest(),
         capacities,
         ids,
     })
@@ -497,7 +497,7 @@ fn a_leaf_that_is_away_gets_its_group_back() {
 fn an_order_without_a_switch_of_the_fabric_is_refused() {
     let topology = generated("fat-tree:k=4,levels=2");
     let routing = routed(EngineKind::UpDn, &topology, None);
-    let mut order: Vec<Guid> = routing.ranking.as_ref().unwrap().followed();
+    let mut order: Vec<Guid> = routing.ranking.as_ref().unwrap().shortest();
     let missing = order.remove(1);
     let refused = plan(&Request {
         topology: &topology,
