@@ -16,6 +16,7 @@ mod dfsssp;
 mod dragonfly;
 mod fabric_tree;
 mod file;
+pub(crate) mod groups;
 mod levels;
 mod minhop;
 mod nue;
@@ -143,7 +144,16 @@ impl Ranking {
         }
     }
 
-    /// The same without intermediate results: tables come out the same, and take longer.
+    /// The switches in the order by which the routes are shortest, the highest first. Detours take
+    /// longer ways, which [`Ranking::followed`] has as well.
+    pub fn shortest(&self) -> Vec<Guid> {
+        if self.is_interim {
+            return self.followed();
+        }
+        self.switches.iter().map(|&(guid, _)| guid).collect()
+    }
+
+    /// The ranking without intermediate results: tables come out the same, and take longer.
     pub fn unprepared(self) -> Ranking {
         Ranking {
             prepared: Prepared::default(),

@@ -9,10 +9,12 @@
 //! - [`engine`] computes forwarding tables for it;
 //! - [`tables`] are their result, and [`lfts`] reads tables of other programs;
 //! - [`lanes`] are their other needs: service levels and virtual lanes;
+//! - [`adaptive`] are sets of ports in place of entries, where switches choose among them;
 //! - [`mcast`] finds the trees of multicast groups beside them;
 //! - [`verify`] proves tables of any engine;
 //! - [`quality`] measures how well they spread traffic, and [`picture`] shows it.
 
+pub mod adaptive;
 mod digest;
 pub mod engine;
 pub mod generate;

@@ -12,6 +12,7 @@ mod dependencies;
 pub(crate) mod fabric;
 mod lanes;
 mod multicast;
+mod sets;
 mod tally;
 mod transition;
 mod walk;
@@ -23,6 +24,7 @@ pub use delta::{Candidate, Changed, Inconclusive, ProvedTables, verify_changes};
 pub use dependencies::Dependencies;
 pub use lanes::{LaneChannel, LaneReport, mixture_is_sound, verify_lanes};
 pub use multicast::{MulticastReport, MulticastWitness, masks_follow, verify_multicast};
+pub use sets::{Held, SetReport, verify_mixture_of_sets, verify_sets};
 pub use tally::Tally;
 pub use transition::stages;
 
@@ -111,6 +113,15 @@ pub enum Witness {
     CreditLoopOnLanes {
         /// The links and lanes.
         channels: Vec<LaneChannel>,
+    },
+    /// An entry names a group that its switch does not hold.
+    AbsentGroup {
+        /// The switch.
+        switch: Guid,
+        /// The LID of the entry.
+        lid: Lid,
+        /// The group.
+        group: u16,
     },
     /// Packets leave the lanes that a routing uses.
     OffLanes {

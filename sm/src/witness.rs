@@ -33,6 +33,9 @@ pub(crate) fn unicast(witness: &Witness) -> String {
                 named.join(" -> ")
             )
         }
+        Witness::AbsentGroup { switch, lid, group } => format!(
+            "switch {switch} sends packets to LID {lid} to the ports of group {group}, which it does not hold"
+        ),
         Witness::OffLanes { channel } => format!(
             "packets at {} are on VL {}, which the routes do not use",
             place(channel.switch, channel.port),

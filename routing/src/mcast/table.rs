@@ -42,6 +42,32 @@ impl PortMask {
         self.0 == [0; 4]
     }
 
+    /// The ports of either set.
+    pub fn union(self, other: PortMask) -> PortMask {
+        PortMask(std::array::from_fn(|word| self.0[word] | other.0[word]))
+    }
+
+    /// The ports of both sets.
+    pub fn intersection(self, other: PortMask) -> PortMask {
+        PortMask(std::array::from_fn(|word| self.0[word] & other.0[word]))
+    }
+
+    /// The set without a port.
+    pub fn without(mut self, port: PortNum) -> PortMask {
+        self.0[port.index() / WORD_BITS] &= !(1 << (port.index() % WORD_BITS));
+        self
+    }
+
+    /// How many ports are in the set.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// The set as bits, port 0 in bit 0 of the first word.
+    pub(crate) fn words(&self) -> &[u64; 4] {
+        &self.0
+    }
+
     /// The ports, lowest first.
     pub fn ports(self) -> impl Iterator<Item = PortNum> {
         self.0.into_iter().enumerate().flat_map(|(word, bits)| {

@@ -16,6 +16,7 @@
 //!
 //! Results are functions of the arguments; the number of threads does not affect them.
 
+mod adaptive;
 mod balance;
 mod carry;
 mod crossing;
@@ -26,6 +27,7 @@ mod patterns;
 mod permutations;
 mod uses;
 
+pub use adaptive::{ADAPTIVE_SHIFTS, AdaptiveQuality, ByChoice, measure_adaptive};
 pub use balance::{Balance, Share, TOLERANCE, TOLERANCE_WITHOUT_RANKS, shares};
 pub use crossing::{CrossingHost, crossing, crossing_from};
 pub use patterns::{ALL_SHIFTS_HOSTS, BISECTIONS, PERMUTATIONS, SHIFTS};

@@ -9,7 +9,7 @@ use super::fabric::{Blocks, Fabric, Sources};
 use super::lanes::verify_lanes;
 use super::tally::Tally;
 use super::walk::Walker;
-use super::{MAX_WITNESSES, Report, Witness};
+use super::{MAX_WITNESSES, PairCounts, Report, Witness};
 use crate::lanes::Lanes;
 use crate::tables::{BLOCK_LIDS, Tables};
 use crate::topology::{Destination, EndpointKind, Topology};
@@ -117,7 +117,7 @@ pub fn mixture_is_acyclic(topology: &Topology, old: &Tables, new: &Tables) -> bo
 /// Ports that packets start at.
 pub(super) struct StartingPorts {
     pub(super) by_switch: Vec<Sources>,
-    by_part: Vec<Sources>,
+    pub(super) by_part: Vec<Sources>,
     all: Sources,
 }
 
@@ -135,6 +135,34 @@ impl StartingPorts {
             ports.all += one;
         }
         ports
+    }
+
+    /// Adds the pairs that end at a LID of `destination`: packets of `arrived` arrive, cables join it
+    /// with `connected`.
+    pub(super) fn count(
+        &self,
+        destination: &Destination,
+        (arrived, connected): (Sources, Sources),
+        pairs: &mut PairCounts,
+        switch_pairs: &mut PairCounts,
+    ) {
+        let all = self.all;
+        if destination.kind == EndpointKind::Switch0 {
+            // Its own packets to itself arrive, and are no pair: unless its own entry is wrong.
+            let from_switches = arrived.switches().saturating_sub(1);
+            switch_pairs.reachable += from_switches;
+            switch_pairs.unreachable += connected.switches() - 1 - from_switches;
+            switch_pairs.disconnected += all.switches() - connected.switches();
+            pairs.reachable += arrived.ports();
+            pairs.unreachable += connected.ports() - arrived.ports();
+            pairs.disconnected += all.ports() - connected.ports();
+        } else {
+            let arrived = (arrived.ports() + arrived.switches()).saturating_sub(1);
+            let connected = connected.ports() + connected.switches();
+            pairs.reachable += arrived;
+            pairs.unreachable += connected - 1 - arrived;
+            pairs.disconnected += all.ports() + all.switches() - connected;
+        }
     }
 }
 
@@ -202,25 +230,14 @@ fn check_lid(
     let connected = sources.by_part[fabric.topology.component_of(destination.switch)];
     let all_arrived = outcome.arrived == connected;
     let tally = &mut part.tally;
-    if destination.kind == EndpointKind::Switch0 {
-        let pairs = &mut tally.switch_pairs;
-        // Its own packets to itself arrive, and are no pair: unless its own entry is wrong.
-        let arrived = outcome.arrived.switches().saturating_sub(1);
-        pairs.reachable += arrived;
-        pairs.unreachable += connected.switches() - 1 - arrived;
-        pairs.disconnected += sources.all.switches() - connected.switches();
-        tally.pairs.reachable += outcome.arrived.ports();
-        tally.pairs.unreachable += connected.ports() - outcome.arrived.ports();
-        tally.pairs.disconnected += sources.all.ports() - connected.ports();
-    } else {
-        let arrived = (outcome.arrived.ports() + outcome.arrived.switches()).saturating_sub(1);
-        if destination.kind.is_host() {
-            tally.host_pairs += outcome.arrived.hosts().saturating_sub(1);
-        }
-        let connected = connected.ports() + connected.switches();
-        tally.pairs.reachable += arrived;
-        tally.pairs.unreachable += connected - 1 - arrived;
-        tally.pairs.disconnected += sources.all.ports() + sources.all.switches() - connected;
+    sources.count(
+        destination,
+        (outcome.arrived, connected),
+        &mut tally.pairs,
+        &mut tally.switch_pairs,
+    );
+    if destination.kind.is_host() {
+        tally.host_pairs += outcome.arrived.hosts().saturating_sub(1);
     }
     if outcome.loops {
         part.loop_free = false;

@@ -188,6 +188,9 @@ impl Waits for Dependencies<'_> {
             while bits != 0 {
                 let port = word * WORD_BITS + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
+                if port >= self.fabric.stride {
+                    continue;
+                }
                 let turn = next * self.fabric.stride + port;
                 // Out of the fabric, or nowhere: nothing to wait for.
                 if self.fabric.next(turn) != self.fabric.nowhere() {
@@ -214,6 +217,15 @@ impl Turns {
         Turns {
             bits: vec![0; fabric.channels() * words],
             words,
+        }
+    }
+
+    /// Adds that packets in a channel may leave the next switch by any of `ports`. Ports that no
+    /// switch of the fabric has wait for nothing.
+    pub(super) fn add_ports(&mut self, channel: usize, ports: &PortMask) {
+        let turns = &mut self.bits[channel * self.words..][..self.words];
+        for (turns, ports) in turns.iter_mut().zip(ports.words()) {
+            *turns |= ports;
         }
     }
 

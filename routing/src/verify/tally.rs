@@ -153,7 +153,7 @@ impl Loads {
 }
 
 impl PairCounts {
-    fn add(&mut self, other: PairCounts) {
+    pub(super) fn add(&mut self, other: PairCounts) {
         self.reachable += other.reachable;
         self.unreachable += other.unreachable;
         self.disconnected += other.disconnected;

@@ -1,5 +1,7 @@
 //! The routing library: engines, proofs, generators and readers.
 
+mod adaptive;
+mod adaptive_load;
 mod auto;
 mod balance;
 mod common;

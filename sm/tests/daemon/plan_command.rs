@@ -232,3 +232,62 @@ fn netlists_of_ibsim_are_planned() {
     assert_eq!(plan["fabric"]["lids"], 3);
     assert_eq!(plan["verify"]["unreachable_pairs"], 0);
 }
+
+#[test]
+fn groups_for_adaptive_routing_are_planned_and_proved_without_a_switch() {
+    let fabric = "fat-tree:k=8,levels=3";
+    let planned = json(&[fabric, "--adaptive", "--quality"]);
+    let adaptive = &planned["adaptive"];
+    assert_eq!(adaptive["leaves"], 32);
+    assert_eq!(adaptive["groups"], 32);
+    assert_eq!(adaptive["fixed_entries"], 0);
+    let verify = &adaptive["verify"];
+    assert_eq!(
+        verify["reachable_pairs"],
+        planned["verify"]["reachable_pairs"]
+    );
+    assert_eq!(verify["unreachable_pairs"], 0);
+    assert_eq!(verify["absent_groups"], 0);
+    assert_eq!(
+        (&verify["loop_free"], &verify["credit_loop_free"]),
+        (&true.into(), &true.into())
+    );
+    assert_eq!(verify["max_hops"], 4);
+    let shift = &adaptive["quality"]["shift"];
+    assert_eq!(
+        (&shift["fixed"], &shift["badly"]),
+        (&1.0.into(), &4.0.into())
+    );
+    assert!(json(&[fabric]).get("adaptive").is_none());
+
+    // A broken link: far fewer writes than for empty switches, and the groups of few leaves.
+    let broken = json(&[fabric, "--adaptive", "--fail", "links=1,seed=3"]);
+    let (first, fault) = (&adaptive["writes"], &broken["adaptive"]["writes"]);
+    assert_eq!(
+        (&first["after_faults"], &fault["after_faults"]),
+        (&false.into(), &true.into())
+    );
+    let blocks = |writes: &Value| writes["group_blocks"].as_u64().unwrap();
+    assert!(
+        blocks(fault) > 0 && blocks(fault) * 4 < blocks(first),
+        "{first} {fault}"
+    );
+    assert_eq!(broken["adaptive"]["verify"]["unreachable_pairs"], 0);
+
+    // Fewer groups than leaves.
+    let few = json(&[fabric, "--adaptive", "--adaptive-groups", "9"]);
+    assert_eq!(few["adaptive"]["groups"], 8);
+    assert_eq!(few["adaptive"]["verify"]["unreachable_pairs"], 0);
+    assert!(few["adaptive"]["fixed_entries"].as_u64() > Some(0));
+
+    let printed = text(&[fabric, "--adaptive", "--quality"]);
+    assert!(printed.contains("32 groups for 32 leaves"), "{printed}");
+    assert!(printed.contains("chosen badly"), "{printed}");
+    let refused = run(&["ring:6", "--engine", "minhop", "--adaptive"]);
+    let errors = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success());
+    assert!(
+        errors.contains("minhop follows no order of the switches"),
+        "{errors}"
+    );
+}

@@ -1,5 +1,6 @@
 //! `rsm plan`: routes without hardware.
 
+mod adaptive;
 mod compare;
 mod loss;
 mod picture;
@@ -39,6 +40,7 @@ use crate::plan::order::{HostOrder, HostOrderSources};
 use crate::plan::policy::Policy;
 use crate::plan::{self};
 
+use adaptive::Before;
 use stopwatch::Stopwatch;
 
 #[derive(Args, Debug)]
@@ -108,6 +110,14 @@ pub(super) struct PlanArgs {
     /// Give two switches that carry nothing a path between their own ports as well
     #[arg(long)]
     connect_roots: bool,
+    /// Plan and prove groups for adaptive routing beside the routes; with --fail also what the
+    /// faults change. Nothing goes to a switch
+    #[arg(long, conflicts_with_all = ["whatif", "compare", "tables"])]
+    adaptive: bool,
+    /// How many groups each switch holds, the empty one included
+    #[arg(long, value_name = "NUMBER", default_value_t = 4096, requires = "adaptive",
+        value_parser = clap::value_parser!(u16).range(2..=4096))]
+    adaptive_groups: u16,
     /// The format of the result
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -118,6 +128,7 @@ Examples:
   rsm plan fabric.txt --quality --svg fabric.svg
   rsm plan fat-tree:k=24,levels=3 --compare minhop,updn --fail links=1%,seed=7
   rsm plan fabric.txt --tables opensm-lfts.dump --compare auto
+  rsm plan fabric.txt --adaptive --quality --fail links=1,seed=7
   rsm plan fabric.txt --gpu dgx.txt --categories categories.txt
   rsm plan damaged.txt --lenient
   rsm plan fabric.txt --whatif unlink=leaf-03:33
@@ -151,13 +162,21 @@ struct Measured {
     ranks: Option<Vec<u8>>,
     report: Report,
     quality: Option<Quality>,
+    adaptive: Option<adaptive::Adaptive>,
     route: Duration,
     verify: Duration,
 }
 
 pub(super) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     show_warnings();
-    let bench = prepare(args)?;
+    let (bench, before) = match &args.fail {
+        Some(faults) if args.adaptive => {
+            let intact = prepare(args, None, None)?;
+            let before = Before::of(intact, args.engine, args.adaptive_groups)?;
+            (prepare(args, Some(faults), Some(&before))?, Some(before))
+        }
+        faults => (prepare(args, faults.as_deref(), None)?, None),
+    };
     for finding in &bench.lids.findings {
         tracing::warn!("{}", finding.text);
     }
@@ -169,6 +188,7 @@ pub(super) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     }
     let measured = match &args.tables {
         Some(file) => tables::measure(&bench, file, args.quality)?,
+        None if args.adaptive => route_adaptively(&bench, before.as_ref(), args)?,
         None => route(&bench, args.engine, args.quality)?,
     };
     if let Some(file) = &args.svg {
@@ -196,15 +216,20 @@ fn exit_code(sound: bool) -> ExitCode {
     }
 }
 
-fn prepare(args: &PlanArgs) -> anyhow::Result<Bench> {
+/// The fabric, with `faults`; what is remembered of it without them comes from `before`.
+fn prepare(
+    args: &PlanArgs,
+    faults: Option<&str>,
+    before: Option<&Before>,
+) -> anyhow::Result<Bench> {
     let mut watch = Stopwatch::start();
     let mut netlist = offline::load_as(&args.fabric, Strictness::lenient_if(args.lenient))?;
     let mut missing = Vec::new();
-    if let Some(faults) = &args.fail {
-        let before = trunks(&netlist);
+    if let Some(faults) = faults {
+        let intact = trunks(&netlist);
         netlist = generate::fail(netlist, faults)?;
         let now: BTreeSet<_> = trunks(&netlist).into_iter().collect();
-        let gone = before.into_iter().filter(|trunk| !now.contains(trunk));
+        let gone = intact.into_iter().filter(|trunk| !now.contains(trunk));
         missing = gone.map(|[a, b]| (a.0, b.0)).collect();
     }
     let read = watch.lap();
@@ -231,7 +256,8 @@ fn prepare(args: &PlanArgs) -> anyhow::Result<Bench> {
         ..Policy::default()
     };
     let fabric = offline::fabric(&netlist);
-    let lids = lids::assign(&fabric, &Claims::new(), &policy);
+    let claims = before.map_or_else(Claims::new, Before::claims);
+    let lids = lids::assign(&fabric, &claims, &policy);
     let topology = plan::topology(&fabric, &lids, &BTreeSet::new())?;
     let topology = Arc::new(topology.with_rules(policy.switch_rules.clone()));
     let sources = HostOrderSources {
@@ -244,7 +270,8 @@ fn prepare(args: &PlanArgs) -> anyhow::Result<Bench> {
         rails: policy.rails,
         listed: policy.listed.clone(),
     };
-    let order = HostOrder::new(&fabric, &topology, sources, &Arc::default());
+    let positions = before.map(|before| before.bench.order.positions.clone());
+    let order = HostOrder::new(&fabric, &topology, sources, &positions.unwrap_or_default());
     let model = watch.lap();
     let settings = Settings {
         seed: args.seed,
@@ -305,6 +332,27 @@ fn route(bench: &Bench, kind: EngineKind, quality: bool) -> anyhow::Result<Measu
     })
 }
 
+/// Routes with groups for adaptive routing beside them.
+fn route_adaptively(
+    bench: &Bench,
+    before: Option<&Before>,
+    args: &PlanArgs,
+) -> anyhow::Result<Measured> {
+    let options = before.map(|before| before.options(&bench.options));
+    let options = options.as_ref().unwrap_or(&bench.options);
+    let mut watch = Stopwatch::start();
+    let routing = engine::route(args.engine, &bench.topology, options, None)?;
+    let route = watch.lap();
+    let groups = adaptive::of(bench, &routing, before, args.adaptive_groups, args.quality)?;
+    Ok(Measured {
+        engine: routing.engine,
+        reason: routing.reason,
+        ranks: routing.ranks,
+        adaptive: Some(groups),
+        ..Measured::of(bench, routing.tables, &routing.lanes, route, args.quality)
+    })
+}
+
 impl Measured {
     /// Measures tables that took `route` to make, or to read, on the lanes that they need.
     fn of(
@@ -325,6 +373,7 @@ impl Measured {
             ranks: None,
             report,
             quality,
+            adaptive: None,
             route,
             verify,
         }
@@ -332,6 +381,10 @@ impl Measured {
 
     fn is_sound(&self) -> bool {
         let report = &self.report;
-        report.loop_free && report.credit_loop_free && report.unreachable_pairs == 0
+        let adaptive = self.adaptive.as_ref();
+        report.loop_free
+            && report.credit_loop_free
+            && report.unreachable_pairs == 0
+            && adaptive.is_none_or(adaptive::Adaptive::is_sound)
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use rsm_mad::wire::attr::NodeType;
 use serde::Serialize;
 
+use super::adaptive::{Adaptive, AdaptivePart};
 use super::quality::QualityPart;
 use super::stopwatch::{memory_peak, milliseconds};
 use super::{Bench, Measured};
@@ -22,6 +23,8 @@ pub(super) struct Planned {
     verify: VerifyPart,
     #[serde(skip_serializing_if = "Option::is_none")]
     quality: Option<QualityPart>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    adaptive: Option<AdaptivePart>,
     #[serde(skip_serializing_if = "Option::is_none")]
     gpu: Option<Summary>,
 }
@@ -103,6 +106,7 @@ pub(super) fn planned(bench: &Bench, measured: &Measured, gpu: Option<Summary>) 
             .quality
             .as_ref()
             .map(|quality| QualityPart::new(quality, &bench.fabric)),
+        adaptive: measured.adaptive.as_ref().map(Adaptive::part),
         gpu,
     }
 }
@@ -160,6 +164,7 @@ pub(super) fn write_text(
         verify: verdict,
         memory_peak_bytes,
         quality,
+        adaptive,
         order,
         gpu,
         ..
@@ -210,6 +215,9 @@ pub(super) fn write_text(
     )?;
     if let Some(quality) = &quality {
         quality.write_text(out)?;
+    }
+    if let Some(adaptive) = &adaptive {
+        adaptive.write_text(out)?;
     }
     writeln!(
         out,

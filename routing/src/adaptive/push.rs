@@ -1,0 +1,136 @@
+//! The order in which a change of groups and entries reaches the switches.
+//!
+//! Between two proved states the switches hold mixtures. Five phases keep each mixture within what
+//! was proved, and an entry from naming a group that is not there:
+//!
+//! 1. entries whose group is another, or has no port in common with its old ports, go back to
+//!    the port of the forwarding table in force;
+//! 2. each group keeps the ports that are old and new;
+//! 3. the forwarding tables change, in their own stages;
+//! 4. groups get their new ports;
+//! 5. entries get their groups.
+//!
+//! In phases 1 and 2 every choice is one of the old state, in 4 and 5 one of the new. In phase 3 a
+//! group has ports that both states have: where such a port leads down, the next switch sends down
+//! in both states, and where it leads up, no switch above sends down to this one in either; so
+//! groups add no illegal turn to those of the forwarding tables, which their stages exclude.
+//! All switches finish a phase before any begins the next; within a phase blocks go in any order.
+
+use crate::mcast::PortMask;
+use crate::tables::Tables;
+
+use super::{AdaptiveTable, AdaptiveTables, NO_GROUP};
+
+/// The purpose of a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PhaseKind {
+    /// Entries leave groups that go or change altogether.
+    Leave,
+    /// Groups lose ports.
+    Shrink,
+    /// Forwarding tables change.
+    Tables,
+    /// Groups get ports.
+    Grow,
+    /// Entries get groups.
+    Join,
+}
+
+/// The state that all switches hold at the end of a phase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// The purpose of the phase.
+    pub kind: PhaseKind,
+    /// The forwarding tables.
+    pub tables: Tables,
+    /// Groups and entries.
+    pub adaptive: AdaptiveTables,
+}
+
+/// The phases from one state to another. `stages` are the forwarding tables that switches hold
+/// one after the other from `old` on, the new ones last. Phases that change nothing are left out.
+pub fn phases(
+    (old_tables, old): (&Tables, &AdaptiveTables),
+    stages: &[Tables],
+    new: &AdaptiveTables,
+) -> Vec<Phase> {
+    let none = AdaptiveTable::default();
+    let count = old.switches.len().max(new.switches.len());
+    let both = |switch: usize| {
+        let of = |tables: &'_ AdaptiveTables| tables.switches.get(switch).unwrap_or(&none).clone();
+        (of(old), of(new))
+    };
+    let mut states: [AdaptiveTables; 4] = Default::default();
+    for switch in 0..count {
+        let (old, new) = both(switch);
+        let left = leave(&old, &new);
+        let shrunk = shrink(&left, &new);
+        let grown = grow(&shrunk, &new);
+        for (state, table) in states.iter_mut().zip([left, shrunk, grown, new]) {
+            state.switches.push(table);
+        }
+    }
+    let [left, shrunk, grown, joined] = states;
+    let last = stages.last().unwrap_or(old_tables);
+    let mut phases = Vec::new();
+    let mut held = (old_tables.clone(), old.clone());
+    let mut add = |kind, tables: &Tables, adaptive: &AdaptiveTables| {
+        if held.0 != *tables || held.1 != *adaptive {
+            held = (tables.clone(), adaptive.clone());
+            phases.push(Phase {
+                kind,
+                tables: tables.clone(),
+                adaptive: adaptive.clone(),
+            });
+        }
+    };
+    add(PhaseKind::Leave, old_tables, &left);
+    add(PhaseKind::Shrink, old_tables, &shrunk);
+    for stage in stages {
+        add(PhaseKind::Tables, stage, &shrunk);
+    }
+    add(PhaseKind::Grow, last, &grown);
+    add(PhaseKind::Join, last, &joined);
+    phases
+}
+
+/// The old table with only those entries that keep a group with a port in common.
+fn leave(old: &AdaptiveTable, new: &AdaptiveTable) -> AdaptiveTable {
+    let mut left = old.clone();
+    let lost: Vec<u16> = old
+        .groups()
+        .filter(|&(group, ports)| ports.intersection(new.group(group)).is_empty())
+        .map(|(group, _)| group)
+        .collect();
+    let mut leaving = old.differing_entries(new);
+    if !lost.is_empty() {
+        let entries = old.entries().enumerate();
+        let lids = entries.filter(|(_, group)| lost.contains(group));
+        // Tables are indexed by LID.
+        leaving.extend(lids.map(|(lid, _)| rsm_ids::Lid(lid as u16)));
+    }
+    for lid in leaving {
+        left.set_entry(lid, NO_GROUP);
+    }
+    left
+}
+
+fn shrink(left: &AdaptiveTable, new: &AdaptiveTable) -> AdaptiveTable {
+    regrouped(left, new, |old, new| old.intersection(new))
+}
+
+fn grow(shrunk: &AdaptiveTable, new: &AdaptiveTable) -> AdaptiveTable {
+    regrouped(shrunk, new, |_, new| new)
+}
+
+fn regrouped(
+    table: &AdaptiveTable,
+    new: &AdaptiveTable,
+    ports: impl Fn(PortMask, PortMask) -> PortMask,
+) -> AdaptiveTable {
+    let mut other = table.clone();
+    for group in table.differing_groups(new) {
+        other.set_group(group, ports(table.group(group), new.group(group)));
+    }
+    other
+}

@@ -1,0 +1,335 @@
+//! Groups of ports for adaptive routing, from a topology, its tables and their order.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use fixedbitset::FixedBitSet;
+use rayon::prelude::*;
+use rsm_ids::{Guid, Lid, PortNum};
+
+use super::order::Order;
+use super::paths::{self, Neighbours, Row, TILE, Tile, UNREACHED, Ways};
+use crate::adaptive::{AdaptiveTable, AdaptiveTables, GroupIds, NO_GROUP};
+use crate::mcast::PortMask;
+use crate::tables::{Lft, Tables};
+use crate::topology::{HalfLink, SwitchIdx, Topology};
+
+/// The input of [`plan`].
+pub struct Request<'a> {
+    /// The fabric.
+    pub topology: &'a Topology,
+    /// The forwarding tables in force with the groups.
+    pub tables: &'a Tables,
+    /// Every switch, the highest first, in the order by which the tables are shortest
+    /// ([`Ranking::shortest`](super::Ranking::shortest)).
+    pub order: &'a [Guid],
+    /// By switch: how many groups it holds, the empty one included (ARInfo GroupCap); 0 without
+    /// adaptive routing. Switches past the end have none.
+    pub capacities: &'a [u16],
+    /// The groups of the plan before.
+    pub ids: &'a GroupIds,
+}
+
+/// Groups and entries for all switches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AdaptivePlan {
+    /// The groups and entries.
+    pub tables: AdaptiveTables,
+    /// The group of each leaf, for the next plan.
+    pub ids: GroupIds,
+    /// How many switches have hosts: as many groups it would take.
+    pub leaves: usize,
+    /// How many groups there are; fewer than leaves where switches do not hold as many.
+    pub groups: usize,
+    /// Entries of hosts' LIDs with a group, over all switches.
+    pub free_entries: usize,
+    /// Entries of hosts' LIDs without one, at switches with adaptive routing, other than the LIDs'
+    /// own leaves.
+    pub fixed_entries: usize,
+}
+
+/// Why there are no groups.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AdaptiveError {
+    /// The order lacks a switch of the fabric.
+    #[error("the order of the routes does not have switch {guid}")]
+    Unordered {
+        /// The switch.
+        guid: Guid,
+    },
+    /// Tables are of another fabric.
+    #[error("there are tables of {tables} switches, and the fabric has {switches}")]
+    OtherFabric {
+        /// How many tables there are.
+        tables: usize,
+        /// How many switches the fabric has.
+        switches: usize,
+    },
+}
+
+/// A link carries adaptive traffic beside others at this fraction of their rate or more, as
+/// it carries destinations of the forwarding tables.
+const SLOWEST: u64 = 16;
+
+/// Groups for the hosts of a fabric, one for each leaf: at each switch the ports of the shortest
+/// ways to the leaf, by the order of the routes.
+///
+/// An entry has a group where its forwarding port is one of the group: at its own leaf, on detours
+/// and where routes take a longer way it keeps that port alone. LIDs of switches and aggregation
+/// nodes have no groups.
+///
+/// # Errors
+/// See [`AdaptiveError`].
+pub fn plan(request: &Request<'_>) -> Result<AdaptivePlan, AdaptiveError> {
+    let topology = request.topology;
+    let order = order_of(topology, request.order)?;
+    if request.tables.lfts.len() != topology.switch_count() {
+        return Err(AdaptiveError::OtherFabric {
+            tables: request.tables.lfts.len(),
+            switches: topology.switch_count(),
+        });
+    }
+    let (leaves, others): (Vec<SwitchIdx>, Vec<SwitchIdx>) = super::by_subtree(topology)
+        .into_iter()
+        .partition(|&switch| topology.hosts(switch) > 0);
+    let capacity = |switch: SwitchIdx| request.capacities.get(switch.index()).copied();
+    let capacity = |switch: SwitchIdx| capacity(switch).unwrap_or(0);
+    let capable = topology.indices().filter(|&switch| capacity(switch) > 0);
+    let last = capable.map(capacity).min().map_or(0, |least| least - 1);
+    let guids: Vec<Guid> = leaves
+        .iter()
+        .map(|&leaf| topology.switch(leaf).guid)
+        .collect();
+    let ids = request.ids.assigned(&guids, last);
+    let groups: Vec<u16> = guids
+        .iter()
+        .map(|&leaf| ids.group_of(leaf).unwrap_or(NO_GROUP))
+        .collect();
+
+    let columns = [leaves.clone(), others].concat();
+    let neighbours = Neighbours::new(topology, &order);
+    let mut all = FixedBitSet::with_capacity(topology.group_count());
+    all.insert_range(..);
+    let ways = Ways::new(&neighbours, &all);
+    let tiles: Vec<Tile> = (0..leaves.len().div_ceil(TILE))
+        .into_par_iter()
+        .map(|number| paths::tile(&order, ways, &columns, number * TILE))
+        .collect();
+    let planner = Planner {
+        topology,
+        neighbours: &neighbours,
+        tiles: &tiles,
+        leaves: &leaves,
+        groups: &groups,
+        common: entries(topology, &leaves, &groups),
+    };
+    let made: Vec<(AdaptiveTable, Count)> = topology
+        .par_indices()
+        .map(|switch| match capacity(switch) {
+            0 | 1 => Default::default(),
+            _ => planner.table(switch, request.tables.lft(switch)),
+        })
+        .collect();
+    let (switches, counts): (Vec<AdaptiveTable>, Vec<Count>) = made.into_iter().unzip();
+    let used: BTreeSet<u16> = groups.iter().copied().collect();
+    Ok(AdaptivePlan {
+        tables: AdaptiveTables { switches },
+        leaves: leaves.len(),
+        groups: used.iter().filter(|&&group| group != NO_GROUP).count(),
+        ids,
+        free_entries: counts.iter().map(|count| count.free).sum(),
+        fixed_entries: counts.iter().map(|count| count.fixed).sum(),
+    })
+}
+
+fn order_of(topology: &Topology, highest_first: &[Guid]) -> Result<Order, AdaptiveError> {
+    let mut seen = FixedBitSet::with_capacity(topology.switch_count());
+    let listed: Vec<SwitchIdx> = highest_first
+        .iter()
+        .filter_map(|&guid| topology.switch_by_guid(guid))
+        .filter(|switch| !seen.put(switch.index()))
+        .collect();
+    match seen.zeroes().next() {
+        // Switches are numbered by 32 bits.
+        Some(missing) => Err(AdaptiveError::Unordered {
+            guid: topology.switch(SwitchIdx(missing as u32)).guid,
+        }),
+        None => Ok(Order::listed(listed, vec![0; topology.switch_count()])),
+    }
+}
+
+/// By LID: the group of the leaf of its host.
+fn entries(topology: &Topology, leaves: &[SwitchIdx], groups: &[u16]) -> Arc<[u16]> {
+    let mut entries = vec![NO_GROUP; topology.top_lid().index() + 1];
+    for (&leaf, &group) in leaves.iter().zip(groups) {
+        let hosts = topology.destinations_of(leaf).iter();
+        for lid in hosts
+            .filter(|end| end.kind.is_host())
+            .flat_map(|end| end.lids())
+        {
+            entries[lid.index()] = group;
+        }
+    }
+    entries.into()
+}
+
+/// Entries of one switch for LIDs of hosts elsewhere.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    free: usize,
+    fixed: usize,
+}
+
+struct Planner<'a> {
+    topology: &'a Topology,
+    neighbours: &'a Neighbours,
+    /// Columns are the leaves.
+    tiles: &'a [Tile],
+    leaves: &'a [SwitchIdx],
+    /// By leaf.
+    groups: &'a [u16],
+    common: Arc<[u16]>,
+}
+
+impl Planner<'_> {
+    fn table(&self, switch: SwitchIdx, lft: &Lft) -> (AdaptiveTable, Count) {
+        let by_group = self.ports_by_group(switch);
+        let mut table = AdaptiveTable::with_entries(self.common.clone());
+        let mut is_used = vec![false; by_group.len()];
+        let mut count = Count::default();
+        let mut fixed = Vec::new();
+        let ports = lft.iter().chain(std::iter::repeat(crate::tables::NO_PATH));
+        for (lid, (&group, port)) in self.common.iter().zip(ports).enumerate() {
+            if group == NO_GROUP {
+                continue;
+            }
+            if by_group[usize::from(group)].contains(PortNum(port)) {
+                is_used[usize::from(group)] = true;
+                count.free += 1;
+            } else {
+                // Tables are indexed by LID.
+                fixed.push(Lid(lid as u16));
+            }
+        }
+        let own = self.topology.destinations_of(switch).iter();
+        let own = own
+            .filter(|end| end.kind.is_host())
+            .flat_map(|end| end.lids());
+        let own = own
+            .filter(|lid| self.common[lid.index()] != NO_GROUP)
+            .count();
+        // A switch has no ports to its own hosts in groups, so that they are all among `fixed`.
+        count.fixed = fixed.len() - own;
+        table.fix(&fixed);
+        for (group, ports) in by_group.iter().enumerate() {
+            if is_used[group] {
+                table.set_group(group as u16, *ports);
+            }
+        }
+        (table, count)
+    }
+
+    /// By group: the ports that lead on to all of its leaves to which any do.
+    fn ports_by_group(&self, switch: SwitchIdx) -> Vec<PortMask> {
+        let last = self.groups.iter().copied().max().unwrap_or(NO_GROUP);
+        let mut by_group: Vec<Option<PortMask>> = vec![None; usize::from(last) + 1];
+        let links = Links::of(self.topology, self.neighbours, switch);
+        for tile in self.tiles {
+            let [below, above] = [&links.below, &links.above].map(|ways| {
+                ways.iter()
+                    .map(|way| (way, tile_rows(tile, way)))
+                    .collect::<Vec<_>>()
+            });
+            let (down, taken) = (&tile.down[switch.index()], &tile.taken[switch.index()]);
+            let leaves = self.leaves[tile.first..].iter().take(TILE);
+            for (column, &leaf) in leaves.enumerate() {
+                let group = usize::from(self.groups[tile.first + column]);
+                if leaf == switch || group == usize::from(NO_GROUP) {
+                    continue;
+                }
+                let ports = if down[column] != UNREACHED {
+                    links.nearest(&below, column, down[column], |rows| rows.0)
+                } else if taken[column] != UNREACHED {
+                    links.nearest(&above, column, taken[column], |rows| rows.1)
+                } else {
+                    continue;
+                };
+                let shared = by_group[group].get_or_insert(ports);
+                *shared = shared.intersection(ports);
+            }
+        }
+        by_group
+            .into_iter()
+            .map(Option::unwrap_or_default)
+            .collect()
+    }
+}
+
+/// The costs of the neighbour at the end of some links: down, and taken.
+fn tile_rows<'t>(tile: &'t Tile, way: &Way<'_>) -> (&'t Row, &'t Row) {
+    (&tile.down[way.neighbour], &tile.taken[way.neighbour])
+}
+
+/// The links to one neighbour.
+struct Way<'a> {
+    neighbour: usize,
+    links: &'a [HalfLink],
+    ports: PortMask,
+}
+
+/// The links of one switch.
+struct Links<'a> {
+    below: Vec<Way<'a>>,
+    above: Vec<Way<'a>>,
+    /// Whether some are too slow to stand beside the fastest.
+    differ: bool,
+}
+
+impl<'a> Links<'a> {
+    fn of(topology: &'a Topology, neighbours: &Neighbours, switch: SwitchIdx) -> Links<'a> {
+        let ways = |of: &[(u32, u32)]| {
+            let way = |&(neighbour, group): &(u32, u32)| {
+                let links = topology.group(group as usize).links;
+                Way {
+                    neighbour: neighbour as usize,
+                    links,
+                    ports: links.iter().map(|link| link.port).collect(),
+                }
+            };
+            of.iter().map(way).collect()
+        };
+        let rates = topology
+            .links(switch)
+            .iter()
+            .map(|link| u64::from(link.weight));
+        let (slowest, fastest) = (rates.clone().min(), rates.max());
+        Links {
+            below: ways(neighbours.below(switch)),
+            above: ways(neighbours.above(switch)),
+            differ: slowest.unwrap_or(0) * SLOWEST < fastest.unwrap_or(0),
+        }
+    }
+
+    /// The ports to the neighbours that are one hop nearer than `cost`.
+    fn nearest<'t>(
+        &self,
+        ways: &[(&Way<'_>, (&'t Row, &'t Row))],
+        column: usize,
+        cost: u8,
+        costs: impl Fn((&'t Row, &'t Row)) -> &'t Row,
+    ) -> PortMask {
+        let nearer = ways
+            .iter()
+            .filter(|(_, rows)| costs(*rows)[column].checked_add(1) == Some(cost));
+        let nearer = nearer.map(|&(way, _)| way);
+        if !self.differ {
+            return nearer.fold(PortMask::EMPTY, |ports, way| ports.union(way.ports));
+        }
+        let links = nearer.flat_map(|way| way.links);
+        let fastest = links.clone().map(|link| u64::from(link.weight)).max();
+        links
+            .filter(|link| u64::from(link.weight) * SLOWEST >= fastest.unwrap_or(0))
+            .map(|link| link.port)
+            .collect()
+    }
+}

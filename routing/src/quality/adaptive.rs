@@ -1,0 +1,477 @@
+//! Load under adaptive routing: as good and as bad as switches may choose.
+//!
+//! A switch takes any port of a set, so that a link has no load of its own, but a range:
+//!
+//! - *fixed*: every packet takes the port of the forwarding table, as without adaptive routing;
+//! - *chosen well*: each flow stays on one path, and paths are moved off the fullest links until
+//!   none helps any more. An upper bound of the best, never above *fixed*;
+//! - *spread evenly*: each switch sends an equal share to each port. Packets of flows that may
+//!   arrive out of order come near to it;
+//! - *chosen badly*: every packet that may pass a link does. Exact: each link can have it.
+
+use fixedbitset::FixedBitSet;
+use rayon::prelude::*;
+use rsm_ids::Lid;
+
+use super::order::Hosts;
+use super::patterns;
+use crate::generate::rng::Rng;
+use crate::mcast::PortMask;
+use crate::topology::{SwitchIdx, Topology};
+use crate::verify::Held;
+use crate::verify::fabric::Fabric;
+
+/// Shifts in a sample: each takes every sequence of choices of every flow.
+pub const ADAPTIVE_SHIFTS: usize = 16;
+
+/// How often the paths of a shift are gone through to move some off the fullest links.
+const ROUNDS: usize = 12;
+
+/// Load on the fullest link, by the choices of switches.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct ByChoice {
+    /// By the forwarding tables alone.
+    pub fixed: f64,
+    /// With the best choices that were found; `None` where none were looked for.
+    pub well: Option<f64>,
+    /// With equal shares.
+    pub evenly: f64,
+    /// With the worst choices.
+    pub badly: f64,
+}
+
+impl ByChoice {
+    fn max(self, other: ByChoice) -> ByChoice {
+        ByChoice {
+            fixed: self.fixed.max(other.fixed),
+            well: self.well.zip(other.well).map(|(one, other)| one.max(other)),
+            evenly: self.evenly.max(other.evenly),
+            badly: self.badly.max(other.badly),
+        }
+    }
+}
+
+/// How well groups spread traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct AdaptiveQuality {
+    /// Flows on the fullest link in the worst shift.
+    pub shift: ByChoice,
+    /// How many shifts were tried.
+    pub shifts: usize,
+    /// How many there are.
+    pub of: usize,
+    /// Pairs of hosts on the fullest link, all pairs at the same time.
+    pub all_to_all: ByChoice,
+}
+
+/// Measures the load of what switches hold, over all their choices. `None` where a packet may come
+/// back to a switch, so that no number describes it: [`verify_sets`](crate::verify::verify_sets)
+/// says so.
+pub fn measure_adaptive(topology: &Topology, held: Held<'_>, seed: u64) -> Option<AdaptiveQuality> {
+    let fabric = Fabric::new(topology);
+    let hosts = Hosts::of(topology);
+    let choices = Choices {
+        fabric: &fabric,
+        held,
+        hosts: &hosts,
+    };
+    let all = hosts.all.len().saturating_sub(1);
+    let distances = Rng::new(seed).sample(ADAPTIVE_SHIFTS, all);
+    let distances: Vec<usize> = distances.into_iter().map(|distance| distance + 1).collect();
+    let shifts: Option<Vec<ByChoice>> = distances
+        .par_iter()
+        .map(|&distance| choices.shift(distance))
+        .collect();
+    let shift = shifts?.into_iter().reduce(ByChoice::max);
+    Some(AdaptiveQuality {
+        shift: shift.unwrap_or_default(),
+        shifts: distances.len(),
+        of: all,
+        all_to_all: choices.all_to_all()?,
+    })
+}
+
+struct Choices<'a> {
+    fabric: &'a Fabric<'a>,
+    held: Held<'a>,
+    hosts: &'a Hosts,
+}
+
+/// The switches that packets may pass, each with its ports, before the switch of the destination.
+struct Ways {
+    /// A switch comes after all those that it sends to.
+    switches: Vec<(usize, PortMask)>,
+}
+
+/// Memory for searches.
+struct Search {
+    seen: FixedBitSet,
+    under: FixedBitSet,
+    stack: Vec<(usize, PortMask, PortMask)>,
+}
+
+impl Search {
+    fn new(fabric: &Fabric<'_>) -> Search {
+        Search {
+            seen: FixedBitSet::with_capacity(fabric.switches + 1),
+            under: FixedBitSet::with_capacity(fabric.switches + 1),
+            stack: Vec::new(),
+        }
+    }
+}
+
+impl Choices<'_> {
+    /// All that packets to a LID at the switch `root` may pass from `starts` on. `None` where they
+    /// may come back to a switch.
+    fn ways(
+        &self,
+        starts: impl IntoIterator<Item = usize>,
+        root: usize,
+        lid: Lid,
+        search: &mut Search,
+    ) -> Option<Ways> {
+        let mut ways = Ways {
+            switches: Vec::new(),
+        };
+        search.seen.clear();
+        search.seen.insert(root);
+        // Packets that are discarded load no further link.
+        search.seen.insert(self.fabric.nowhere());
+        let ports = |switch: usize| {
+            // Fewer switches than LIDs.
+            let at = SwitchIdx(switch as u32);
+            let ports = self.held.adaptive.ports(self.held.tables, at, lid);
+            let links = ports.ports().filter(|port| {
+                port.index() < self.fabric.stride
+                    && self.fabric.next(self.fabric.channel(switch, port.0))
+                        != self.fabric.nowhere()
+            });
+            links.collect::<PortMask>()
+        };
+        for start in starts {
+            if search.seen.put(start) {
+                continue;
+            }
+            search.under.clear();
+            search.under.insert(start);
+            let first = ports(start);
+            search.stack.push((start, first, first));
+            while let Some((switch, _, untried)) = search.stack.last_mut() {
+                let Some(port) = untried.ports().next() else {
+                    let done = search.stack.pop();
+                    if let Some((switch, ports, _)) = done {
+                        search.under.remove(switch);
+                        ways.switches.push((switch, ports));
+                    }
+                    continue;
+                };
+                *untried = untried.without(port);
+                let next = self.fabric.next(self.fabric.channel(*switch, port.0));
+                if search.under.contains(next) {
+                    search.stack.clear();
+                    return None;
+                }
+                if !search.seen.put(next) {
+                    search.under.insert(next);
+                    let ports = ports(next);
+                    search.stack.push((next, ports, ports));
+                }
+            }
+        }
+        Some(ways)
+    }
+
+    /// Flows of a shift between different leaves: the leaves' switches and the LID.
+    fn flows(&self, distance: usize) -> Vec<(usize, usize, Lid)> {
+        let switch = |host: usize| usize::from(self.hosts.switches[host]);
+        patterns::shift(self.hosts.all.len(), distance)
+            .map(|(from, to)| (switch(from), switch(to), self.hosts.all[to].lid))
+            .filter(|&(from, to, _)| from != to)
+            .collect()
+    }
+
+    fn shift(&self, distance: usize) -> Option<ByChoice> {
+        let flows = self.flows(distance);
+        let channels = self.fabric.channels();
+        let (mut badly, mut evenly) = (vec![0u32; channels], vec![0f64; channels]);
+        let mut search = Search::new(self.fabric);
+        let mut shares = vec![0f64; self.fabric.switches + 1];
+        for &(from, root, lid) in &flows {
+            let ways = self.ways([from], root, lid, &mut search)?;
+            shares[from] = 1.0;
+            for &(switch, ports) in ways.switches.iter().rev() {
+                let share = std::mem::take(&mut shares[switch]) / ports.len().max(1) as f64;
+                for port in ports.ports() {
+                    let channel = self.fabric.channel(switch, port.0);
+                    badly[channel] += 1;
+                    evenly[channel] += share;
+                    shares[self.fabric.next(channel)] += share;
+                }
+            }
+            shares[root] = 0.0;
+        }
+        let (fixed, well) = self.fixed_and_well(&flows, &mut search)?;
+        Some(ByChoice {
+            fixed: f64::from(fixed),
+            well: Some(f64::from(well)),
+            evenly: evenly.into_iter().fold(0.0, f64::max),
+            badly: f64::from(badly.into_iter().max().unwrap_or(0)),
+        })
+    }
+
+    /// Flows on the fullest link by the forwarding tables, and after paths have been moved.
+    fn fixed_and_well(
+        &self,
+        flows: &[(usize, usize, Lid)],
+        search: &mut Search,
+    ) -> Option<(u32, u32)> {
+        let mut load = vec![0u32; self.fabric.channels()];
+        let mut paths: Vec<Vec<usize>> = Vec::with_capacity(flows.len());
+        for &flow in flows {
+            let path = self.fixed_path(flow);
+            path.iter().for_each(|&channel| load[channel] += 1);
+            paths.push(path);
+        }
+        let fullest = |load: &[u32]| load.iter().copied().max().unwrap_or(0);
+        let fixed = fullest(&load);
+        let mut least = fixed;
+        let mut costs = vec![(0u32, 0usize); self.fabric.switches + 1];
+        for _ in 0..ROUNDS {
+            let most = fullest(&load);
+            least = least.min(most);
+            if most <= 1 {
+                break;
+            }
+            let mut has_moved = false;
+            for (&(from, root, lid), path) in flows.iter().zip(&mut paths) {
+                if !path.iter().any(|&channel| load[channel] == most) {
+                    continue;
+                }
+                path.iter().for_each(|&channel| load[channel] -= 1);
+                let ways = self.ways([from], root, lid, search)?;
+                let other = self.emptiest(&ways, (from, root), &load, &mut costs);
+                if other.iter().all(|&channel| load[channel] + 1 < most) {
+                    has_moved = true;
+                    *path = other;
+                }
+                path.iter().for_each(|&channel| load[channel] += 1);
+            }
+            if !has_moved {
+                break;
+            }
+        }
+        Some((fixed, least.min(fullest(&load))))
+    }
+
+    fn fixed_path(&self, (from, root, lid): (usize, usize, Lid)) -> Vec<usize> {
+        let mut path = Vec::new();
+        let mut at = from;
+        // No path passes a switch twice.
+        while at != root && at != self.fabric.nowhere() && path.len() < self.fabric.switches {
+            let lft = self.held.tables.lfts.get(at);
+            let Some(port) = lft.and_then(|lft| lft.port(lid)) else {
+                break;
+            };
+            let channel = self.fabric.channel(at, port.0);
+            at = self.fabric.next(channel);
+            path.push(channel);
+        }
+        path
+    }
+
+    /// The path whose fullest link has the least load.
+    fn emptiest(
+        &self,
+        ways: &Ways,
+        (from, root): (usize, usize),
+        load: &[u32],
+        costs: &mut [(u32, usize)],
+    ) -> Vec<usize> {
+        costs[root] = (0, 0);
+        for &(switch, ports) in &ways.switches {
+            let by_port = ports.ports().map(|port| {
+                let channel = self.fabric.channel(switch, port.0);
+                (
+                    load[channel].max(costs[self.fabric.next(channel)].0),
+                    channel,
+                )
+            });
+            costs[switch] = by_port.min().unwrap_or((u32::MAX - 1, usize::MAX));
+        }
+        let mut path = Vec::new();
+        let mut at = from;
+        while at != root && costs[at].1 != usize::MAX {
+            path.push(costs[at].1);
+            at = self.fabric.next(costs[at].1);
+        }
+        path
+    }
+
+    fn all_to_all(&self) -> Option<ByChoice> {
+        let populations = Populations::of(self.hosts);
+        let share = self
+            .hosts
+            .leaves
+            .len()
+            .div_ceil(4 * rayon::current_num_threads());
+        let leaves: Vec<usize> = (0..self.hosts.leaves.len()).collect();
+        let parts: Option<Vec<Sum>> = leaves
+            .par_chunks(share.max(1))
+            .map(|leaves| {
+                let mut sum = Sum::new(self.fabric.channels());
+                let mut search = Search::new(self.fabric);
+                for &leaf in leaves {
+                    self.add_leaf(leaf, &populations, &mut search, &mut sum)?;
+                }
+                Some(sum)
+            })
+            .collect();
+        let mut all = Sum::new(self.fabric.channels());
+        for part in parts? {
+            all.add(&part);
+        }
+        let most = |loads: &[f64]| loads.iter().copied().fold(0.0, f64::max);
+        Some(ByChoice {
+            fixed: most(&all.fixed),
+            well: None,
+            evenly: most(&all.evenly),
+            badly: most(&all.badly),
+        })
+    }
+
+    /// Adds the load of all paths to the hosts of one leaf. Hosts with equal sets at all other
+    /// switches are taken together.
+    fn add_leaf(
+        &self,
+        leaf: usize,
+        populations: &Populations,
+        search: &mut Search,
+        sum: &mut Sum,
+    ) -> Option<()> {
+        let root = self.hosts.leaves[leaf].switch.index();
+        let of_leaf = self
+            .hosts
+            .all
+            .iter()
+            .filter(|host| host.leaf as usize == leaf);
+        let starts = || {
+            let leaves = self.hosts.leaves.iter();
+            leaves
+                .map(|leaf| leaf.switch.index())
+                .filter(move |&switch| switch != root)
+        };
+        let mut alike: Vec<(Ways, f64)> = Vec::new();
+        for host in of_leaf {
+            for (number, start) in starts().enumerate() {
+                let hosts =
+                    f64::from(self.hosts.leaves[number + usize::from(number >= leaf)].hosts);
+                let path = self.fixed_path((start, root, host.lid));
+                path.into_iter()
+                    .for_each(|channel| sum.fixed[channel] += hosts);
+            }
+            let is_same = |ways: &Ways| {
+                let mut switches = ways.switches.iter();
+                switches.all(|&(switch, ports)| {
+                    let at = SwitchIdx(switch as u32);
+                    self.held.adaptive.ports(self.held.tables, at, host.lid) == ports
+                })
+            };
+            match alike.iter_mut().find(|(ways, _)| is_same(ways)) {
+                Some((_, count)) => *count += 1.0,
+                None => alike.push((self.ways(starts(), root, host.lid, search)?, 1.0)),
+            }
+        }
+        for (ways, count) in alike {
+            self.add_ways(&ways, root, count, populations, sum);
+        }
+        Some(())
+    }
+
+    fn add_ways(
+        &self,
+        ways: &Ways,
+        root: usize,
+        count: f64,
+        populations: &Populations,
+        sum: &mut Sum,
+    ) {
+        let switches = self.fabric.switches + 1;
+        let mut shares = vec![0f64; switches];
+        let mut sources = vec![FixedBitSet::new(); switches];
+        for (number, leaf) in self.hosts.leaves.iter().enumerate() {
+            let switch = leaf.switch.index();
+            if switch != root {
+                shares[switch] = f64::from(leaf.hosts);
+                sources[switch].grow(self.hosts.leaves.len());
+                sources[switch].insert(number);
+            }
+        }
+        for &(switch, ports) in ways.switches.iter().rev() {
+            let share = shares[switch] / ports.len().max(1) as f64;
+            let from = std::mem::take(&mut sources[switch]);
+            let hosts = populations.hosts(&from);
+            for port in ports.ports() {
+                let channel = self.fabric.channel(switch, port.0);
+                sum.evenly[channel] += share * count;
+                sum.badly[channel] += hosts * count;
+                let next = self.fabric.next(channel);
+                shares[next] += share;
+                if next != root {
+                    sources[next].union_with(&from);
+                }
+            }
+        }
+    }
+}
+
+/// Load by channel.
+struct Sum {
+    fixed: Vec<f64>,
+    evenly: Vec<f64>,
+    badly: Vec<f64>,
+}
+
+impl Sum {
+    fn new(channels: usize) -> Sum {
+        Sum {
+            fixed: vec![0.0; channels],
+            evenly: vec![0.0; channels],
+            badly: vec![0.0; channels],
+        }
+    }
+
+    fn add(&mut self, other: &Sum) {
+        let add = |to: &mut [f64], from: &[f64]| {
+            to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+        };
+        add(&mut self.fixed, &other.fixed);
+        add(&mut self.evenly, &other.evenly);
+        add(&mut self.badly, &other.badly);
+    }
+}
+
+/// Leaves by their number of hosts, to count the hosts of many leaves at once.
+struct Populations(Vec<(f64, FixedBitSet)>);
+
+impl Populations {
+    fn of(hosts: &Hosts) -> Populations {
+        let mut by_count = std::collections::BTreeMap::<u32, FixedBitSet>::new();
+        for (number, leaf) in hosts.leaves.iter().enumerate() {
+            let leaves = by_count.entry(leaf.hosts).or_default();
+            leaves.grow_and_insert(number);
+        }
+        let counts = by_count.into_iter();
+        Populations(
+            counts
+                .map(|(count, leaves)| (f64::from(count), leaves))
+                .collect(),
+        )
+    }
+
+    fn hosts(&self, leaves: &FixedBitSet) -> f64 {
+        let counts = self.0.iter();
+        counts
+            .map(|(count, with)| count * with.intersection_count(leaves) as f64)
+            .sum()
+    }
+}

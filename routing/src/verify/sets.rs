@@ -1,0 +1,328 @@
+//! The proof over sets of ports: switches take any port of a set, at any time.
+//!
+//! Where a switch routes adaptively, packets to a LID leave by any port of the entry's group, or by
+//! the port of the forwarding table. A pair is reached here if its packets arrive by *every*
+//! sequence of choices; one sequence that comes back to a switch is a loop; and a link waits for
+//! all ports that packets in it can leave the next switch by. The proof looks at what the switches
+//! hold alone, LID by LID, and knows neither engine nor order nor leaves.
+//!
+//! LIDs of one switch mostly have equal sets everywhere else. The proof compares them, and follows
+//! equal ones once.
+
+mod walk;
+
+use rayon::prelude::*;
+use rsm_ids::Lid;
+
+use super::check::StartingPorts;
+use super::cycles::Waits;
+use super::dependencies::{Dependencies, Turns};
+use super::fabric::Fabric;
+use super::{MAX_WITNESSES, PairCounts, Witness};
+use crate::adaptive::{AdaptiveTables, NO_GROUP};
+use crate::mcast::PortMask;
+use crate::tables::Tables;
+use crate::topology::{Destination, SwitchIdx, Topology};
+use walk::SetWalker;
+
+/// What switches hold: forwarding tables, and groups and entries beside them, by the switch numbers
+/// of a topology.
+#[derive(Clone, Copy, Debug)]
+pub struct Held<'a> {
+    /// The forwarding tables.
+    pub tables: &'a Tables,
+    /// The groups and entries.
+    pub adaptive: &'a AdaptiveTables,
+}
+
+/// The result of a proof over sets. Pairs are those of [`Report`](super::Report); one is reached if
+/// its packets arrive whatever the switches choose.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct SetReport {
+    /// Pairs that start or end at an end port.
+    pub pairs: PairCounts,
+    /// Pairs of two switches.
+    pub switch_pairs: PairCounts,
+    /// Entries, by switch and LID, that name a group that the switch does not hold.
+    pub absent_groups: u64,
+    /// No sequence of choices leads a packet back to a switch.
+    pub loop_free: bool,
+    /// The channel dependency graph over all choices is acyclic.
+    pub credit_loop_free: bool,
+    /// Switch-to-switch hops of the longest sequence of choices that arrives.
+    pub max_hops: u32,
+    /// A few of the faults.
+    pub witnesses: Vec<Witness>,
+}
+
+impl SetReport {
+    /// Whether groups may go to the switches: every pair with an end port that cables join is
+    /// reached, without a loop or a credit loop, and every group that an entry names is there.
+    pub fn is_sound(&self) -> bool {
+        self.keeps_moving() && self.pairs.unreachable == 0
+    }
+
+    /// Whether nothing stands still: no loop, no credit loop, and no group that is not there.
+    pub fn keeps_moving(&self) -> bool {
+        self.loop_free && self.credit_loop_free && self.absent_groups == 0
+    }
+}
+
+/// Checks what the switches of a topology hold. Groups and tables may be any: a port without a link
+/// discards packets.
+pub fn verify_sets(topology: &Topology, held: Held<'_>) -> SetReport {
+    verify_states(topology, &[held])
+}
+
+/// Checks every mixture of two states: each entry, each group and each entry of a forwarding table
+/// on its own is that of one or that of the other, at any switch, in any order, over and over.
+///
+/// An entry counts with both contents of its group, so that a push that passes writes blocks in any
+/// order. Pairs that the mixture does not reach by every choice count as unreachable; where
+/// links of the older state have gone that is no fault of the push.
+pub fn verify_mixture_of_sets(topology: &Topology, old: Held<'_>, new: Held<'_>) -> SetReport {
+    verify_states(topology, &[old, new])
+}
+
+fn verify_states(topology: &Topology, states: &[Held<'_>]) -> SetReport {
+    let fabric = Fabric::new(topology);
+    let sources = StartingPorts::new(topology);
+    let switches: Vec<SwitchIdx> = topology.indices().collect();
+    // Leaves cost more than others: small shares keep all threads busy.
+    let share = switches.len().div_ceil(4 * rayon::current_num_threads());
+    let parts: Vec<Part> = switches
+        .par_chunks(share.max(1))
+        .map(|switches| {
+            let mut checker = Checker {
+                states,
+                sources: &sources,
+                walker: SetWalker::new(&fabric),
+                part: Part::new(&fabric),
+                shape: vec![PortMask::EMPTY; fabric.switches],
+                named: vec![NO_GROUP; fabric.switches],
+            };
+            for &switch in switches {
+                checker.check_destinations_of(switch);
+            }
+            checker.part
+        })
+        .collect();
+
+    let mut report = SetReport {
+        loop_free: true,
+        ..SetReport::default()
+    };
+    let mut turns = Vec::with_capacity(parts.len());
+    let mut witnesses: [Vec<Witness>; 3] = Default::default();
+    for part in parts {
+        report.pairs.add(part.pairs);
+        report.switch_pairs.add(part.switch_pairs);
+        report.absent_groups += part.absent_groups;
+        report.loop_free &= part.loop_free;
+        report.max_hops = report.max_hops.max(part.max_hops);
+        turns.push(part.turns);
+        for (all, some) in witnesses.iter_mut().zip(part.witnesses) {
+            all.extend(some);
+            all.truncate(MAX_WITNESSES);
+        }
+    }
+    let dependencies = Dependencies::from_parts(fabric, turns);
+    let cycle = dependencies.cycle();
+    report.credit_loop_free = cycle.is_empty();
+    report.witnesses = witnesses.concat();
+    if !cycle.is_empty() {
+        let name = |channel| dependencies.fabric().name(channel);
+        report.witnesses.push(Witness::CreditLoop {
+            channels: cycle.into_iter().map(name).collect(),
+        });
+    }
+    report
+}
+
+/// The results of one thread.
+struct Part {
+    pairs: PairCounts,
+    switch_pairs: PairCounts,
+    absent_groups: u64,
+    loop_free: bool,
+    max_hops: u32,
+    turns: Turns,
+    /// Packets dropped, loops, absent groups.
+    witnesses: [Vec<Witness>; 3],
+}
+
+impl Part {
+    fn new(fabric: &Fabric<'_>) -> Part {
+        Part {
+            pairs: PairCounts::default(),
+            switch_pairs: PairCounts::default(),
+            absent_groups: 0,
+            loop_free: true,
+            max_hops: 0,
+            turns: Turns::new(fabric),
+            witnesses: Default::default(),
+        }
+    }
+
+    fn add(&mut self, kind: usize, witness: impl FnOnce() -> Witness) {
+        if self.witnesses[kind].len() < MAX_WITNESSES {
+            self.witnesses[kind].push(witness());
+        }
+    }
+}
+
+struct Checker<'a, 'f> {
+    states: &'a [Held<'a>],
+    sources: &'a StartingPorts,
+    walker: SetWalker<'a, 'f>,
+    part: Part,
+    /// By switch: the ports of the LID that was followed last.
+    shape: Vec<PortMask>,
+    /// By switch: its group, where the forwarding port is one of the group.
+    named: Vec<u16>,
+}
+
+impl Checker<'_, '_> {
+    fn check_destinations_of(&mut self, switch: SwitchIdx) {
+        let topology = self.walker.topology();
+        let mut is_followed = false;
+        for destination in topology.destinations_of(switch) {
+            for lid in destination.lids() {
+                if !(is_followed && self.looks_like_last(destination, lid)) {
+                    self.take_shape(lid);
+                    let (turns, shape) = (&mut self.part.turns, &self.shape);
+                    self.walker.follow(destination, shape, self.sources);
+                    self.walker.add_turns(shape, turns);
+                    self.part.max_hops = self.part.max_hops.max(self.walker.longest());
+                }
+                is_followed = self.delivers_at_leaf(destination, lid);
+                self.count(destination, lid);
+            }
+        }
+    }
+
+    /// Whether packets to a LID reach its port from its leaf by the only choice there, so that the
+    /// outcome elsewhere is that of other LIDs with the same sets there.
+    fn delivers_at_leaf(&self, destination: &Destination, lid: Lid) -> bool {
+        let here = ports(self.states, destination.switch, lid);
+        here.len() == 1 && here.contains(destination.port)
+    }
+
+    fn count(&mut self, destination: &Destination, lid: Lid) {
+        let outcome = self.walker.outcome();
+        let part = self.walker.topology().component_of(destination.switch);
+        let connected = self.sources.by_part[part];
+        self.sources.count(
+            destination,
+            (outcome.arrived, connected),
+            &mut self.part.pairs,
+            &mut self.part.switch_pairs,
+        );
+        if let Some(hops) = self.walker.found_loop() {
+            self.part.loop_free = false;
+            let hops = hops.to_vec();
+            self.part.add(1, || Witness::Loop { lid, hops });
+        }
+        if outcome.arrived != connected
+            && let Some((switch, port)) = outcome.dropped
+        {
+            self.part.add(0, || Witness::Dropped { switch, lid, port });
+        }
+    }
+
+    /// Whether the ports of a LID at all switches but its own are those of the one before, and no
+    /// group that it names is absent.
+    fn looks_like_last(&self, destination: &Destination, lid: Lid) -> bool {
+        let is_like = |switch: SwitchIdx| {
+            self.takes_same_group(switch, lid)
+                || absent_group(self.states, switch, lid).is_none()
+                    && ports(self.states, switch, lid) == self.shape[switch.index()]
+        };
+        let own = destination.switch;
+        let mut others = self
+            .walker
+            .topology()
+            .indices()
+            .filter(|&switch| switch != own);
+        self.delivers_at_leaf(destination, lid)
+            && absent_group(self.states, own, lid).is_none()
+            && others.all(is_like)
+    }
+
+    /// Whether a LID names the group of the one before, and its forwarding port is one of the
+    /// group. Quick, and true for nearly all.
+    fn takes_same_group(&self, switch: SwitchIdx, lid: Lid) -> bool {
+        let index = switch.index();
+        let ([held], named @ 1..) = (self.states, self.named[index]) else {
+            return false;
+        };
+        let table = held.adaptive.table(switch);
+        let lft = held.tables.lfts.get(index);
+        let port = lft.and_then(|lft| lft.port(lid));
+        table.is_some_and(|table| table.group_of(lid) == named)
+            && port.is_some_and(|port| self.shape[index].contains(port))
+    }
+
+    fn take_shape(&mut self, lid: Lid) {
+        for switch in self.walker.topology().indices() {
+            let index = switch.index();
+            self.shape[index] = ports(self.states, switch, lid);
+            self.named[index] = NO_GROUP;
+            if let [held] = self.states
+                && let Some(table) = held.adaptive.table(switch)
+                && table.ports(lid) == self.shape[index]
+                && !self.shape[index].is_empty()
+            {
+                self.named[index] = table.group_of(lid);
+            }
+        }
+        self.part.absent_groups += self.count_absent(lid);
+    }
+
+    /// Entries of a LID that name a group without ports.
+    fn count_absent(&mut self, lid: Lid) -> u64 {
+        let topology = self.walker.topology();
+        let mut absent = 0;
+        for switch in topology.indices() {
+            if let Some(group) = absent_group(self.states, switch, lid) {
+                absent += 1;
+                let switch = topology.switch(switch).guid;
+                self.part
+                    .add(2, || Witness::AbsentGroup { switch, lid, group });
+            }
+        }
+        absent
+    }
+}
+
+/// All ports that packets to a LID may leave a switch by.
+fn ports(states: &[Held<'_>], switch: SwitchIdx, lid: Lid) -> PortMask {
+    let mut all = PortMask::EMPTY;
+    for entry in states {
+        all = all.union(entry.adaptive.ports(entry.tables, switch, lid));
+        let group = entry
+            .adaptive
+            .table(switch)
+            .map(|table| table.group_of(lid));
+        if let Some(group) = group.filter(|&group| group != NO_GROUP && states.len() > 1) {
+            // The entry of one state with the group of the other.
+            let tables = states.iter().filter_map(|held| held.adaptive.table(switch));
+            all = tables.fold(all, |all, table| all.union(table.group(group)));
+        }
+    }
+    all
+}
+
+/// The group that an entry of one state names and a switch may not hold.
+fn absent_group(states: &[Held<'_>], switch: SwitchIdx, lid: Lid) -> Option<u16> {
+    let groups = states.iter().filter_map(|held| held.adaptive.table(switch));
+    let groups = groups.map(|table| table.group_of(lid));
+    let mut named = groups.filter(|&group| group != NO_GROUP);
+    named.find(|&group| {
+        let holds = |held: &Held<'_>| {
+            let table = held.adaptive.table(switch);
+            table.is_some_and(|table| !table.group(group).is_empty())
+        };
+        !states.iter().all(holds)
+    })
+}

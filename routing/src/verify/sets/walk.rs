@@ -1,0 +1,199 @@
+//! All sequences of choices for one LID.
+
+use rsm_ids::{Guid, PortNum};
+
+use super::super::check::StartingPorts;
+use super::super::dependencies::Turns;
+use super::super::fabric::{Fabric, Sources};
+use crate::mcast::PortMask;
+use crate::topology::{Destination, PortUse, SwitchIdx, Topology};
+
+/// The fate of packets at a switch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Unknown,
+    /// On the sequence that is being followed.
+    Under,
+    /// Every choice arrives.
+    Arrives,
+    /// Some choice does not.
+    Fails,
+}
+
+/// The outcome of all sequences of choices for one LID.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Outcome {
+    /// Ports from which packets arrive whatever is chosen.
+    pub(super) arrived: Sources,
+    /// Where some choice discards packets, and the port of that choice.
+    pub(super) dropped: Option<(Guid, Option<PortNum>)>,
+}
+
+/// Follows sets of ports from all switches.
+pub(super) struct SetWalker<'a, 'f> {
+    fabric: &'f Fabric<'a>,
+    fates: Vec<Fate>,
+    /// By switch: whether some choice tried so far does not arrive.
+    fails: Vec<bool>,
+    /// By switch: hops of its longest sequence that arrives.
+    hops: Vec<u32>,
+    /// The sequence that is being followed: a switch, the port taken, and ports not yet tried.
+    under: Vec<(usize, PortNum, PortMask)>,
+    outcome: Outcome,
+    found_loop: Option<Vec<(Guid, PortNum)>>,
+}
+
+impl<'a, 'f> SetWalker<'a, 'f> {
+    pub(super) fn new(fabric: &'f Fabric<'a>) -> SetWalker<'a, 'f> {
+        SetWalker {
+            fabric,
+            fates: vec![Fate::Unknown; fabric.switches],
+            fails: vec![false; fabric.switches],
+            hops: vec![0; fabric.switches],
+            under: Vec::new(),
+            outcome: Outcome::default(),
+            found_loop: None,
+        }
+    }
+
+    pub(super) fn topology(&self) -> &'a Topology {
+        self.fabric.topology
+    }
+
+    pub(super) fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    /// A cycle of choices, the lowest GUID first.
+    pub(super) fn found_loop(&self) -> Option<&[(Guid, PortNum)]> {
+        self.found_loop.as_deref()
+    }
+
+    /// Hops of the longest sequence that arrives, from any switch.
+    pub(super) fn longest(&self) -> u32 {
+        let fates = self.fates.iter().zip(&self.hops);
+        let hops = fates.filter(|(fate, _)| **fate == Fate::Arrives);
+        hops.map(|(_, hops)| *hops).max().unwrap_or(0)
+    }
+
+    /// Follows every sequence of choices to one LID; `shape` is by switch the ports to choose from.
+    pub(super) fn follow(
+        &mut self,
+        destination: &Destination,
+        shape: &[PortMask],
+        sources: &StartingPorts,
+    ) {
+        self.fates.fill(Fate::Unknown);
+        self.fails.fill(false);
+        self.hops.fill(0);
+        self.outcome = Outcome::default();
+        self.found_loop = None;
+        for start in 0..self.fabric.switches {
+            if self.fates[start] == Fate::Unknown {
+                self.follow_from(start, destination, shape);
+            }
+            if self.fates[start] == Fate::Arrives {
+                self.outcome.arrived += sources.by_switch[start];
+            }
+        }
+    }
+
+    fn follow_from(&mut self, start: usize, destination: &Destination, shape: &[PortMask]) {
+        self.enter(start, shape);
+        while let Some((switch, _, untried)) = self.under.last() {
+            let (switch, untried) = (*switch, *untried);
+            let Some(port) = untried.ports().next() else {
+                self.leave();
+                continue;
+            };
+            if let Some((_, taken, untried)) = self.under.last_mut() {
+                *taken = port;
+                *untried = untried.without(port);
+            }
+            let at = SwitchIdx(switch as u32);
+            match self.fabric.topology.port_use(at, port) {
+                PortUse::Link { peer, .. } => match self.fates[peer.index()] {
+                    Fate::Unknown => self.enter(peer.index(), shape),
+                    Fate::Under => {
+                        self.note_loop(peer.index());
+                        self.fails[switch] = true;
+                    }
+                    Fate::Fails => self.fails[switch] = true,
+                    Fate::Arrives => {
+                        self.hops[switch] = self.hops[switch].max(self.hops[peer.index()] + 1);
+                    }
+                },
+                PortUse::Destination(_) if at == destination.switch && port == destination.port => {
+                }
+                PortUse::Destination(_) | PortUse::Unused => self.drop_at(switch, Some(port)),
+            }
+        }
+    }
+
+    fn enter(&mut self, switch: usize, shape: &[PortMask]) {
+        let ports = shape[switch];
+        self.fates[switch] = Fate::Under;
+        self.under.push((switch, PortNum::ZERO, ports));
+        if ports.is_empty() {
+            self.drop_at(switch, None);
+        }
+    }
+
+    /// All ports of the last switch have been tried.
+    fn leave(&mut self) {
+        let Some((switch, _, _)) = self.under.pop() else {
+            return;
+        };
+        let fails = self.fails[switch];
+        self.fates[switch] = if fails { Fate::Fails } else { Fate::Arrives };
+        if let Some(&(before, _, _)) = self.under.last() {
+            if fails {
+                self.fails[before] = true;
+            } else {
+                self.hops[before] = self.hops[before].max(self.hops[switch] + 1);
+            }
+        }
+    }
+
+    fn drop_at(&mut self, switch: usize, port: Option<PortNum>) {
+        self.fails[switch] = true;
+        if self.outcome.dropped.is_none() {
+            self.outcome.dropped = Some((self.fabric.guid(switch), port));
+        }
+    }
+
+    fn note_loop(&mut self, back_to: usize) {
+        if self.found_loop.is_some() {
+            return;
+        }
+        let place = self
+            .under
+            .iter()
+            .position(|&(switch, _, _)| switch == back_to);
+        let Some(place) = place else { return };
+        let cycle = self.under[place..].iter();
+        let mut hops: Vec<(Guid, PortNum)> = cycle
+            .map(|&(switch, port, _)| (self.fabric.guid(switch), port))
+            .collect();
+        if let Some(lowest) = (0..hops.len()).min_by_key(|&place| hops[place].0) {
+            hops.rotate_left(lowest);
+        }
+        self.found_loop = Some(hops);
+    }
+
+    /// Adds what each link can wait for under the sets.
+    pub(super) fn add_turns(&self, shape: &[PortMask], turns: &mut Turns) {
+        for (switch, ports) in shape.iter().enumerate() {
+            for port in ports
+                .ports()
+                .take_while(|port| port.index() < self.fabric.stride)
+            {
+                let channel = self.fabric.channel(switch, port.0);
+                let next = self.fabric.next(channel);
+                if next != self.fabric.nowhere() {
+                    turns.add_ports(channel, &shape[next]);
+                }
+            }
+        }
+    }
+}
