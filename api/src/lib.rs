@@ -23,7 +23,7 @@ pub use calendar::timestamp;
 pub use error::{
     ControlError, CountersError, HistoryError, LookupError, RoutingError, SaError, SimulationError,
 };
-pub use gpu::{GpuImportError, GpuSubject, Gpus};
+pub use gpu::{GpuAges, GpuImport, GpuImportError, GpuSubject, Gpus, InventoryDigest};
 pub use journal::EventJournal;
 pub use rsm_proto::{Label, v1};
 pub use server::{Backend, Listen, Reader, ServeError, Server, SocketError, serve};

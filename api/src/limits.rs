@@ -35,6 +35,16 @@ pub const MAX_REQUEST_BYTES: usize = 16 * 1024;
 /// Largest request to the GPU service, in bytes: a file of a host, and the names around it.
 pub const MAX_GPU_REQUEST_BYTES: usize = rsm_gdr::import::MAX_BYTES + MAX_REQUEST_BYTES;
 
+/// All files of one bulk import in bytes: 5,632 hosts with 8 GPUs and as many adapters take some
+/// 60 MB.
+pub const MAX_BULK_IMPORT_BYTES: usize = 1 << 30;
+
+/// How long the next file of a bulk import may take to come: what has come takes memory meanwhile.
+pub const BULK_IMPORT_PAUSE: Duration = Duration::from_secs(30);
+
+/// Names that the status of GPU hosts lists.
+pub const MAX_STATUS_NAMES: usize = 16;
+
 /// Largest response in bytes: the default limit of gRPC clients.
 pub const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 

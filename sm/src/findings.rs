@@ -1,5 +1,6 @@
 //! Findings about the subnet, by kind.
 
+use rsm_gdr::findings::GpuFindingKind;
 use rsm_ids::{Guid, PortKey};
 use serde::Serialize;
 
@@ -141,6 +142,8 @@ pub enum FindingKind {
     PartitionTableTooSmall,
     /// Several partitions claim index 0 of one table.
     PartitionIndexClaimed,
+    /// A fault of GPU hosts or their cables.
+    Gpu(GpuFindingKind),
 }
 
 impl FindingKind {
@@ -191,6 +194,7 @@ impl FindingKind {
             FindingKind::RestartNeeded => "restart-needed",
             FindingKind::PartitionTableTooSmall => "partition-table-too-small",
             FindingKind::PartitionIndexClaimed => "partition-index-claimed",
+            FindingKind::Gpu(kind) => kind.name(),
         }
     }
 }

@@ -8,7 +8,7 @@ struct ServiceNeeds {
     calls: &'static [(&'static str, Need)],
 }
 
-use Need::{Administer, Operate, Read, SeePartitions};
+use Need::{Administer, CheckInventory, ImportInventory, Operate, Read, SeePartitions};
 
 /// Every call of every service of rsm. A call that is not here is refused.
 const NEEDS: &[ServiceNeeds] = &[
@@ -101,7 +101,10 @@ const NEEDS: &[ServiceNeeds] = &[
     ServiceNeeds {
         service: "rsm.v1.GpuService",
         calls: &[
-            ("ImportGpuHost", Operate),
+            ("ImportGpuHost", ImportInventory),
+            ("ImportGpuHosts", Operate),
+            ("CheckGpuHost", CheckInventory),
+            ("GetGpuStatus", Read),
             ("ForgetGpuHost", Operate),
             ("ListGpuHosts", Read),
             ("GetGpuHints", Read),

@@ -6,6 +6,7 @@ mod counters;
 mod difference;
 mod fabric;
 mod gpu;
+mod gpu_import;
 mod gpu_messages;
 mod gpu_watch;
 mod incoming;

@@ -42,7 +42,11 @@ fn described() -> BTreeSet<String> {
 fn suffices(role: Role, need: Need) -> bool {
     match role {
         Role::Read => matches!(need, Need::Read | Need::SeePartitions),
-        Role::Operate => matches!(need, Need::Read | Need::SeePartitions | Need::Operate),
+        Role::Report => matches!(need, Need::CheckInventory | Need::ImportInventory),
+        Role::Operate => !matches!(
+            need,
+            Need::ChangePartitions | Need::Administer | Need::SeeSecrets
+        ),
         Role::Tenant => matches!(need, Need::SeePartitions | Need::ChangePartitions),
         Role::Admin => need != Need::SeeSecrets,
         Role::Secrets => need == Need::SeeSecrets,

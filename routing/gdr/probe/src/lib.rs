@@ -14,4 +14,4 @@ pub mod snapshot;
 pub mod tool;
 mod vpd;
 
-pub use reading::{NvmlSource, ProbeError, ProbeSettings, Reading, read};
+pub use reading::{NvmlSource, ProbeError, ProbeSettings, Reading, program_output, read};

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use rsm_gdr::import::{ImportError, InventoryFormat, import};
+use rsm_gdr::import::{ImportError, InventoryFormat, import, to_json};
 use rsm_gdr::inventory::{
     Gpu, HostInventory, InventoryError, InventorySource, NvLinkDomain, PciAddress,
 };
@@ -49,8 +49,8 @@ pub enum NvmlSource {
     Off,
     /// In this process, by the name or path of the library.
     Library(OsString),
-    /// By a program and its arguments, which prints the inventory in rsm's own format: a library
-    /// that hangs or crashes then costs that program.
+    /// By a program and its arguments, which prints what [`program_output`] makes: a library that
+    /// hangs or crashes then costs that program.
     Program(Vec<OsString>),
 }
 
@@ -180,7 +180,10 @@ fn nvidia(settings: &ProbeSettings, notes: &mut Vec<String>) -> Option<HostInven
             Err(error) => notes.push(format!("NVML: {error}")),
         },
         NvmlSource::Program(program) => match by_program(program, settings.limit) {
-            Ok(host) => return Some(host),
+            Ok((host, told)) => {
+                notes.extend(told);
+                return Some(host);
+            }
             Err(error) => notes.push(format!("NVML: {error}")),
         },
     }
@@ -188,13 +191,43 @@ fn nvidia(settings: &ProbeSettings, notes: &mut Vec<String>) -> Option<HostInven
 }
 
 /// NVML by a program of its own.
-fn by_program(program: &[OsString], limit: Duration) -> Result<HostInventory, String> {
+fn by_program(
+    program: &[OsString],
+    limit: Duration,
+) -> Result<(HostInventory, Vec<String>), String> {
     let Some((program, arguments)) = program.split_first() else {
         return Err("no program".to_owned());
     };
     let arguments: Vec<&OsStr> = arguments.iter().map(OsString::as_os_str).collect();
     let bytes = tool::output(program, &arguments, limit).map_err(|error| error.to_string())?;
-    import(InventoryFormat::Json, &bytes).map_err(|error| error.to_string())
+    let text = String::from_utf8_lossy(&bytes);
+    let (mut rest, mut notes) = (&*text, Vec::new());
+    while let Some((note, after)) = rest
+        .strip_prefix(NOTE)
+        .and_then(|rest| rest.split_once('\n'))
+    {
+        notes.push(shown(note));
+        rest = after;
+    }
+    match import(InventoryFormat::Json, rest.as_bytes()) {
+        Ok(host) => Ok((host, notes)),
+        // Notes say why there is no GPU.
+        Err(error) => Err(notes.pop().unwrap_or_else(|| error.to_string())),
+    }
+}
+
+/// The begin of a line with a note.
+const NOTE: &str = "note ";
+
+/// NVML's part of an inventory as a program prints it for [`NvmlSource::Program`]: lines with
+/// notes, then the inventory in rsm's own format.
+pub fn program_output(reading: &nvml::NvmlReading) -> String {
+    let notes = reading.notes.iter();
+    let mut text: String = notes
+        .map(|note| format!("{NOTE}{}\n", shown(note)))
+        .collect();
+    text.push_str(&to_json(&reading.inventory));
+    text
 }
 
 /// `nvidia-smi`: addresses and UUIDs from one call, links from another, the NVLink domain from a
@@ -301,5 +334,5 @@ fn amd(settings: &ProbeSettings, notes: &mut Vec<String>) -> Option<HostInventor
 
 fn shown(text: &str) -> String {
     let plain = text.trim().chars().filter(|char| !char.is_control());
-    plain.take(96).collect()
+    plain.take(160).collect()
 }

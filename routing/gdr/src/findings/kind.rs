@@ -226,7 +226,9 @@ impl GpuFindingKind {
             Kind::InventoryOfAnotherHost => "import the host's own inventory",
             Kind::NoInventory => "import an inventory of the host, or of its machine type",
             Kind::VirtualFunctions => "nothing",
-            Kind::StaleInventory => "import the host again",
+            Kind::StaleInventory => {
+                "look for the host's agent (`systemctl status rsm-agent.timer`), or import the host again"
+            }
         }
     }
 
@@ -243,7 +245,6 @@ impl GpuFindingKind {
                 | Kind::PortClaimedTwice
                 | Kind::InventoryOfAnotherHost
                 | Kind::JoinConflict
-                | Kind::StaleInventory
         )
     }
 }

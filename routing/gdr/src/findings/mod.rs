@@ -81,7 +81,8 @@ pub struct GpuFinding {
 const MOST_NAMES: usize = 4;
 
 impl GpuFinding {
-    fn new(kind: GpuFindingKind, host: &str, evidence: String) -> GpuFinding {
+    /// A finding about one host, without GPUs and ports.
+    pub fn new(kind: GpuFindingKind, host: &str, evidence: String) -> GpuFinding {
         GpuFinding {
             kind,
             host: host.to_owned(),

@@ -70,6 +70,19 @@ fn reader_that_crashes_or_prints_nonsense_gives_way_to_nvidia_smi() {
 }
 
 #[test]
+fn notes_of_a_reader_come_before_its_inventory() {
+    let host = FakeHost::new();
+    let json = r#"{"version":1,"gpus":[{"index":0,"pci":"0000:1b:00.0"}],"tiers":[[]]}"#;
+    let script = format!("echo 'note GPU 1 is lost'; echo '{json}'");
+    let reader = host.tool("reader", &script);
+    let mut settings = host.settings();
+    settings.nvml = NvmlSource::Program(vec![reader.into_os_string()]);
+    let reading = read(&settings).expect("a host");
+    assert_eq!(reading.notes[0], "GPU 1 is lost");
+    assert_eq!(reading.inventory.gpus.len(), 1);
+}
+
+#[test]
 fn gpus_of_amd_are_joined_by_rocm_smi() {
     let host = FakeHost::new();
     for (root, address, node) in [
