@@ -26,7 +26,7 @@ pub use error::{
 pub use gpu::{GpuAges, GpuImport, GpuImportError, GpuSubject, Gpus, InventoryDigest};
 pub use journal::EventJournal;
 pub use rsm_proto::{Label, v1};
-pub use server::{Backend, Listen, Reader, ServeError, Server, SocketError, serve};
+pub use server::{Backend, Listen, Reader, ServeError, Server, SocketError, gpu_status, serve};
 pub use traits::{
     ActionLog, BoxFuture, Control, CountersQueries, History, RoutingQueries, SaQueries, Simulation,
     Subnet,

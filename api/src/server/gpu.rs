@@ -185,7 +185,7 @@ impl GpuService for GpuHints {
         &self,
         _: Request<v1::GetGpuStatusRequest>,
     ) -> Answer<v1::GetGpuStatusResponse> {
-        self.work(|gpus| Ok(gpu_messages::status(&gpus.analysis(), gpus.ages())))
+        self.work(|gpus| Ok(gpu_messages::current_status(gpus)))
             .await
     }
 

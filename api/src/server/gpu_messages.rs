@@ -7,7 +7,7 @@ use rsm_gdr::job::{JobPlan, PatternLoad};
 use rsm_gdr::{Analysis, Host};
 use rsm_proto::v1;
 
-use crate::gpu::GpuAges;
+use crate::gpu::{GpuAges, Gpus};
 
 /// A host by its index, with its findings.
 pub(super) fn host(analysis: &Analysis, place: usize) -> v1::GpuHost {
@@ -38,8 +38,12 @@ pub(super) fn named(analysis: &Analysis, name: &str) -> v1::GpuHost {
     }
 }
 
-/// Coverage and ages.
-pub(super) fn status(analysis: &Analysis, ages: GpuAges) -> v1::GetGpuStatusResponse {
+/// Coverage and ages of inventories now. May take as long as an analysis.
+pub fn current_status(gpus: &dyn Gpus) -> v1::GetGpuStatusResponse {
+    status(&gpus.analysis(), gpus.ages())
+}
+
+fn status(analysis: &Analysis, ages: GpuAges) -> v1::GetGpuStatusResponse {
     let own = |host: &&Host| host.origin == HostOrigin::Own;
     let count = |severity| {
         let findings = analysis.findings.iter();
