@@ -16,12 +16,49 @@ pub enum GpuSubject<'a> {
     MachineType(&'a str),
 }
 
+/// SHA-256 of the content of an import.
+pub type InventoryDigest = [u8; 32];
+
+/// An inventory to import.
+#[derive(Debug, Clone)]
+pub struct GpuImport {
+    /// The name of the host.
+    pub host: String,
+    /// Its inventory.
+    pub inventory: HostInventory,
+    /// The digest of the content that it was read from.
+    pub digest: InventoryDigest,
+}
+
+/// Coverage and ages of the hosts' own inventories.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GpuAges {
+    /// Seconds since each inventory was imported or checked, by host, ascending by age.
+    pub ages: Vec<(u64, String)>,
+    /// Seconds after which one is stale; `None`: never.
+    pub max_age: Option<u64>,
+    /// Names under which a second machine has sent its inventory.
+    pub names_taken_twice: Vec<String>,
+}
+
 /// Why an import failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GpuImportError {
     /// The inventory breaks a rule; nothing has changed.
     #[error(transparent)]
     Host(#[from] HostError),
+    /// Another machine has sent its inventory under this name.
+    #[error(
+        "host `{host}` is another machine: none of its adapters' GUIDs is among those of the inventory \
+         that came {age} seconds ago; two hosts may have one name. If the machine was exchanged, \
+         forget the host first (`rsmctl gpu forget {host}`)"
+    )]
+    NameTaken {
+        /// The name.
+        host: String,
+        /// The age of the inventory with this name, in seconds.
+        age: u64,
+    },
     /// The store could not write the inventory; nothing has changed.
     #[error("the inventory cannot be kept: {0}")]
     Kept(String),
@@ -38,8 +75,18 @@ pub trait Gpus: Send + Sync + 'static {
     /// Counts changes of inventories.
     fn changes(&self) -> watch::Receiver<u64>;
 
-    /// Keeps an inventory, in place of an earlier one.
-    fn import(&self, subject: GpuSubject<'_>, host: HostInventory) -> Result<(), GpuImportError>;
+    /// Keeps the inventory of a machine type, in place of an earlier one.
+    fn import_machine_type(&self, name: &str, host: HostInventory) -> Result<(), GpuImportError>;
+
+    /// Keeps the inventories of hosts, in place of earlier ones: all, or with an error none.
+    /// Returns how many of them differ from what was known.
+    fn import_hosts(&self, hosts: Vec<GpuImport>) -> Result<usize, GpuImportError>;
+
+    /// Whether a host's inventory came with this digest. If so, it counts as seen now.
+    fn check(&self, host: &str, digest: &InventoryDigest) -> bool;
+
+    /// The ages of the hosts' own inventories.
+    fn ages(&self) -> GpuAges;
 
     /// Forgets an inventory. Returns whether there was one.
     fn forget(&self, subject: GpuSubject<'_>) -> Result<bool, GpuImportError>;

@@ -24,10 +24,10 @@ pub use error::{
     ControlError, CountersError, HistoryError, LookupError, PartitionRefusal, RoutingError,
     SaError, SimulationError,
 };
-pub use gpu::{GpuImportError, GpuSubject, Gpus};
+pub use gpu::{GpuAges, GpuImport, GpuImportError, GpuSubject, Gpus, InventoryDigest};
 pub use journal::EventJournal;
 pub use rsm_proto::{Label, v1};
-pub use server::{Backend, Listen, Reader, ServeError, Server, SocketError, serve};
+pub use server::{Backend, Listen, Reader, ServeError, Server, SocketError, gpu_status, serve};
 pub use traits::{
     ActionLog, BoxFuture, Control, CountersQueries, History, RoutingQueries, SaQueries, Simulation,
     Subnet,

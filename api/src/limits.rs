@@ -42,6 +42,16 @@ pub const MAX_MEMBERS_PER_REQUEST: usize = 4096;
 /// Largest request to the partition service, in bytes.
 pub const MAX_PARTITION_REQUEST_BYTES: usize = 256 * 1024;
 
+/// All files of one bulk import in bytes: 5,632 hosts with 8 GPUs and as many adapters take some
+/// 60 MB.
+pub const MAX_BULK_IMPORT_BYTES: usize = 1 << 30;
+
+/// How long the next file of a bulk import may take to come: what has come takes memory meanwhile.
+pub const BULK_IMPORT_PAUSE: Duration = Duration::from_secs(30);
+
+/// Names that the status of GPU hosts lists.
+pub const MAX_STATUS_NAMES: usize = 16;
+
 /// Largest response in bytes: the default limit of gRPC clients.
 pub const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 

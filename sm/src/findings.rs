@@ -1,5 +1,6 @@
 //! Findings about the subnet, by kind.
 
+use rsm_gdr::findings::GpuFindingKind;
 use rsm_ids::{Guid, PortKey};
 use serde::Serialize;
 
@@ -145,6 +146,8 @@ pub enum FindingKind {
     PartitionIndexClaimed,
     /// A partition made through the API conflicts with the file of partitions.
     PartitionConflict,
+    /// A fault of GPU hosts or their cables.
+    Gpu(GpuFindingKind),
 }
 
 impl FindingKind {
@@ -197,6 +200,7 @@ impl FindingKind {
             FindingKind::PartitionTableTooSmall => "partition-table-too-small",
             FindingKind::PartitionIndexClaimed => "partition-index-claimed",
             FindingKind::PartitionConflict => "partition-conflict",
+            FindingKind::Gpu(kind) => kind.name(),
         }
     }
 }

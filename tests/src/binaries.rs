@@ -5,9 +5,10 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 /// Environment variables with paths of built programs, in place of a build.
-const OVERRIDES: [(&str, &str); 3] = [
+const OVERRIDES: [(&str, &str); 4] = [
     ("rsm", "RSM_BIN"),
     ("rsmctl", "RSMCTL_BIN"),
+    ("rsm-agent", "RSM_AGENT_BIN"),
     ("librsm_sim_preload.so", "RSM_SIM_PRELOAD"),
 ];
 
@@ -21,6 +22,12 @@ pub fn rsm() -> PathBuf {
 #[must_use]
 pub fn rsmctl() -> PathBuf {
     binary("rsmctl")
+}
+
+/// Path of the agent for GPU hosts.
+#[must_use]
+pub fn rsm_agent() -> PathBuf {
+    binary("rsm-agent")
 }
 
 /// Path of the shim that stands in for the umad devices.

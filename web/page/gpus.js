@@ -31,13 +31,23 @@ export class GpusView {
     const { signal } = this.reading;
     try {
       const { list } = await all("gpu-hosts", "hosts", {}, signal);
+      const status = await get("gpu-status", {}, signal);
       const host = this.fields.get("host");
       const hints = host ? (await get("gpu-hints", { host }, signal)).hints : [];
-      fill(this.body, list.length ? [this.hosts(list), host ? this.hints(host, hints) : null]
+      fill(this.body, list.length ? [this.coverage(status), this.hosts(list), host ? this.hints(host, hints) : null]
         : h("div", { class: "card" }, empty("No GPU host has an inventory", "Import one with rsmctl gpu import, or name machine types.")));
     } catch (error) {
       if (error.name !== "AbortError") fill(this.body, problem(error));
     }
+  }
+
+  coverage(status) {
+    const seconds = (value) => value < 120 ? `${value} s` : value < 7200 ? `${Math.floor(value / 60)} min` : `${Math.floor(value / 3600)} h`;
+    const parts = [`${plural(status.own, "host")} with an inventory of their own`, `${count(status.machine_type)} by machine type`, `${count(status.without)} without`];
+    if (status.own) parts.push(`oldest report ${seconds(Number(status.oldest_age_s))} ago (${shown(status.oldest_host)})`);
+    if (status.stale) parts.push(`${plural(status.stale, "host")} stale`);
+    for (const twice of status.names_taken_twice) parts.push(`a second machine reports as ${shown(twice)}`);
+    return h("p", { class: "lead" }, parts.join(" · "));
   }
 
   hosts(list) {

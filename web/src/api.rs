@@ -83,6 +83,7 @@ routes! {
     "gpu-hosts" => list_gpu_hosts(ListGpuHostsRequest),
     "gpu-hints" => get_gpu_hints(GetGpuHintsRequest),
     "gpu-pair" => get_gpu_pair(GetGpuPairRequest),
+    "gpu-status" => get_gpu_status(GetGpuStatusRequest),
 }
 
 /// The parts that go together: `unlink` a cable by one of its ports, `remove` a node, or a `part`,

@@ -6,6 +6,7 @@
 
 mod counted;
 mod counters;
+mod gpus;
 mod own;
 mod ports;
 mod text;
@@ -16,7 +17,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::routing::get;
-use rsm_api::{Backend, CountersQueries, SaQueries, Subnet};
+use rsm_api::{Backend, CountersQueries, Gpus, SaQueries, Subnet};
 use rsm_ids::Guid;
 use serde::Deserialize;
 
@@ -34,6 +35,7 @@ pub(crate) struct Exporter {
     subnet: Arc<dyn Subnet>,
     sa: Option<Arc<dyn SaQueries>>,
     counters: Option<Arc<dyn CountersQueries>>,
+    gpus: Option<Arc<dyn Gpus>>,
     counted: Arc<Counted>,
 }
 
@@ -108,6 +110,7 @@ impl Exporter {
             subnet: Arc::clone(&backend.subnet),
             sa: backend.sa.clone(),
             counters: backend.counters.clone(),
+            gpus: backend.gpus.clone(),
             counted,
         }
     }
@@ -122,6 +125,9 @@ impl Exporter {
             self.counted.write(&mut text);
             if let Some(sa) = &self.sa {
                 own::sa(&mut text, &sa.counters());
+            }
+            if let Some(gpus) = &self.gpus {
+                gpus::write(&mut text, gpus.as_ref());
             }
             ports::switches(&mut text, self.subnet.as_ref());
         }

@@ -8,7 +8,9 @@ struct ServiceNeeds {
     calls: &'static [(&'static str, Need)],
 }
 
-use Need::{Administer, ChangePartitions, Operate, Read, SeePartitions};
+use Need::{
+    Administer, ChangePartitions, CheckInventory, ImportInventory, Operate, Read, SeePartitions,
+};
 
 /// Every call of every service of rsm. A call that is not here is refused.
 const NEEDS: &[ServiceNeeds] = &[
@@ -109,7 +111,10 @@ const NEEDS: &[ServiceNeeds] = &[
     ServiceNeeds {
         service: "rsm.v1.GpuService",
         calls: &[
-            ("ImportGpuHost", Operate),
+            ("ImportGpuHost", ImportInventory),
+            ("ImportGpuHosts", Operate),
+            ("CheckGpuHost", CheckInventory),
+            ("GetGpuStatus", Read),
             ("ForgetGpuHost", Operate),
             ("ListGpuHosts", Read),
             ("GetGpuHints", Read),

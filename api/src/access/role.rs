@@ -6,6 +6,8 @@ use std::ops::RangeInclusive;
 pub enum Role {
     /// Read the subnet.
     Read,
+    /// Send the inventories of GPU hosts, and nothing else.
+    Report,
     /// Read, and act on the fabric in ways that leave its configuration alone: sweep, drain,
     /// expect, import inventories, change partitions that the API makes.
     Operate,
@@ -19,8 +21,9 @@ pub enum Role {
 
 impl Role {
     /// Every role.
-    pub const ALL: [Role; 5] = [
+    pub const ALL: [Role; 6] = [
         Role::Read,
+        Role::Report,
         Role::Operate,
         Role::Tenant,
         Role::Admin,
@@ -31,6 +34,7 @@ impl Role {
     pub const fn name(self) -> &'static str {
         match self {
             Role::Read => "read",
+            Role::Report => "report",
             Role::Operate => "operate",
             Role::Tenant => "tenant",
             Role::Admin => "admin",
@@ -50,6 +54,10 @@ pub enum Need {
     Read,
     /// To see partitions; a tenant sees its own ones.
     SeePartitions,
+    /// To ask whether the inventory of a host is known.
+    CheckInventory,
+    /// To import the inventory of a host.
+    ImportInventory,
     /// To act on the fabric.
     Operate,
     /// To change partitions; a tenant changes its own ones.
@@ -62,9 +70,11 @@ pub enum Need {
 
 impl Need {
     /// Every need.
-    pub const ALL: [Need; 6] = [
+    pub const ALL: [Need; 8] = [
         Need::Read,
         Need::SeePartitions,
+        Need::CheckInventory,
+        Need::ImportInventory,
         Need::Operate,
         Need::ChangePartitions,
         Need::Administer,
@@ -76,6 +86,9 @@ impl Need {
         match self {
             Need::Read => &[Role::Read, Role::Operate, Role::Admin],
             Need::SeePartitions => &[Role::Read, Role::Tenant, Role::Operate, Role::Admin],
+            Need::CheckInventory | Need::ImportInventory => {
+                &[Role::Report, Role::Operate, Role::Admin]
+            }
             Need::Operate => &[Role::Operate, Role::Admin],
             Need::ChangePartitions => &[Role::Tenant, Role::Operate, Role::Admin],
             Need::Administer => &[Role::Admin],
@@ -87,7 +100,7 @@ impl Need {
     pub const fn changes(self) -> bool {
         matches!(
             self,
-            Need::Operate | Need::ChangePartitions | Need::Administer
+            Need::ImportInventory | Need::Operate | Need::ChangePartitions | Need::Administer
         )
     }
 }

@@ -1,19 +1,19 @@
 use std::sync::Arc;
 
 use rsm_gdr::Analysis;
-use rsm_gdr::import::{InventoryFormat, import};
+use rsm_gdr::import::InventoryFormat;
 use rsm_gdr::job::{JobRequest, Pattern};
 use rsm_gdr::render::{self, EXPORTERS, ExportOptions, Exporter, NcclVersion};
 use rsm_proto::v1::gpu_service_server::GpuService;
 use rsm_proto::{Label as _, v1};
 use tokio::sync::{Semaphore, watch};
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 
 use super::acts::Acts;
 use super::gpu_messages;
 use super::gpu_watch::{self, GpuStream};
 use super::paging::Cursor;
-use crate::gpu::{GpuImportError, GpuSubject, Gpus};
+use crate::gpu::{GpuImportError, GpuSubject, Gpus, InventoryDigest};
 use crate::limits::MAX_WATCHERS;
 use crate::traits::Subnet;
 
@@ -29,10 +29,10 @@ pub(super) struct GpuHints {
     pub(super) acts: Acts,
 }
 
-type Answer<T> = Result<Response<T>, Status>;
+pub(super) type Answer<T> = Result<Response<T>, Status>;
 
 impl GpuHints {
-    fn gpus(&self) -> Result<Arc<dyn Gpus>, Status> {
+    pub(super) fn gpus(&self) -> Result<Arc<dyn Gpus>, Status> {
         self.gpus.clone().ok_or_else(|| {
             Status::failed_precondition(
                 "this server manages no subnet, so it keeps no inventories of GPU hosts",
@@ -41,7 +41,7 @@ impl GpuHints {
     }
 
     /// Does work that may take a while, on a thread for blocking work.
-    async fn work<T: Send + 'static>(
+    pub(super) async fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Gpus) -> Result<T, Status> + Send + 'static,
     ) -> Answer<T> {
@@ -53,7 +53,7 @@ impl GpuHints {
     }
 }
 
-fn invalid(error: impl std::fmt::Display) -> Status {
+pub(super) fn invalid(error: impl std::fmt::Display) -> Status {
     Status::invalid_argument(error.to_string())
 }
 
@@ -73,14 +73,15 @@ fn place(analysis: &Analysis, host: &str) -> Result<usize, Status> {
     })
 }
 
-fn kept(error: GpuImportError) -> Status {
+pub(super) fn kept(error: GpuImportError) -> Status {
     match error {
         GpuImportError::Host(error) => invalid(error),
+        GpuImportError::NameTaken { .. } => Status::already_exists(error.to_string()),
         GpuImportError::Kept(_) => Status::internal(error.to_string()),
     }
 }
 
-fn format(number: i32) -> Result<InventoryFormat, Status> {
+pub(super) fn format(number: i32) -> Result<InventoryFormat, Status> {
     Ok(match v1::GpuFormat::try_from(number) {
         Ok(v1::GpuFormat::NvidiaSmi) => InventoryFormat::NvidiaSmi,
         Ok(v1::GpuFormat::AmdSmi) => InventoryFormat::AmdSmi,
@@ -154,26 +155,38 @@ impl GpuService for GpuHints {
         &self,
         request: Request<v1::ImportGpuHostRequest>,
     ) -> Answer<v1::ImportGpuHostResponse> {
-        let format = format(request.get_ref().format)?;
-        let host = request.get_ref().host.clone();
-        let act = (self.acts).begin(request.extensions(), "import-gpu-inventory", host);
+        self.import_one(request).await
+    }
+
+    async fn import_gpu_hosts(
+        &self,
+        request: Request<Streaming<v1::ImportGpuHostsRequest>>,
+    ) -> Answer<v1::ImportGpuHostsResponse> {
+        self.import_many(request).await
+    }
+
+    async fn check_gpu_host(
+        &self,
+        request: Request<v1::CheckGpuHostRequest>,
+    ) -> Answer<v1::CheckGpuHostResponse> {
         let request = request.into_inner();
-        let done = self
-            .work(move |gpus| {
-                let host = import(format, &request.content).map_err(invalid)?;
-                let response = v1::ImportGpuHostResponse {
-                    gpus: host.gpus.len() as u32,
-                    ports: host.hca_ports.len() as u32,
-                };
-                let subject = match request.machine_type {
-                    true => GpuSubject::MachineType(&request.host),
-                    false => GpuSubject::Host(&request.host),
-                };
-                gpus.import(subject, host).map_err(kept)?;
-                Ok(response)
-            })
-            .await;
-        act.end(done)
+        let digest = InventoryDigest::try_from(&request.digest[..]).map_err(|_| {
+            let found = request.digest.len();
+            invalid(format!("digest: {found} bytes, expected the 32 of SHA-256"))
+        })?;
+        self.work(move |gpus| {
+            let known = gpus.check(&request.host, &digest);
+            Ok(v1::CheckGpuHostResponse { known })
+        })
+        .await
+    }
+
+    async fn get_gpu_status(
+        &self,
+        _: Request<v1::GetGpuStatusRequest>,
+    ) -> Answer<v1::GetGpuStatusResponse> {
+        self.work(|gpus| Ok(gpu_messages::current_status(gpus)))
+            .await
     }
 
     async fn forget_gpu_host(

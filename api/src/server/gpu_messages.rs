@@ -1,11 +1,13 @@
 //! GPU hosts, hints and job plans as messages.
 
-use rsm_gdr::Analysis;
-use rsm_gdr::findings::{GpuFinding, GpuSeverity, PortName};
+use rsm_gdr::findings::{GpuFinding, GpuFindingKind, GpuSeverity, PortName};
 use rsm_gdr::hints::{GpuHint, PairEnd, PairHint};
 use rsm_gdr::hosts::HostOrigin;
 use rsm_gdr::job::{JobPlan, PatternLoad};
+use rsm_gdr::{Analysis, Host};
 use rsm_proto::v1;
+
+use crate::gpu::{GpuAges, Gpus};
 
 /// A host by its index, with its findings.
 pub(super) fn host(analysis: &Analysis, place: usize) -> v1::GpuHost {
@@ -33,6 +35,54 @@ pub(super) fn named(analysis: &Analysis, name: &str) -> v1::GpuHost {
             findings: findings(analysis, name),
             ..v1::GpuHost::default()
         },
+    }
+}
+
+/// Coverage and ages of inventories now. May take as long as an analysis.
+pub fn current_status(gpus: &dyn Gpus) -> v1::GetGpuStatusResponse {
+    status(&gpus.analysis(), gpus.ages())
+}
+
+fn status(analysis: &Analysis, ages: GpuAges) -> v1::GetGpuStatusResponse {
+    let own = |host: &&Host| host.origin == HostOrigin::Own;
+    let count = |severity| {
+        let findings = analysis.findings.iter();
+        findings
+            .filter(|one| one.kind.severity() == severity)
+            .count() as u32
+    };
+    let without = analysis
+        .findings
+        .iter()
+        .filter(|one| one.kind == GpuFindingKind::NoInventory)
+        .map(|one| one.hosts().count());
+    let stale = |age: &&(u64, String)| ages.max_age.is_some_and(|most| age.0 > most);
+    let all = analysis.hosts.len();
+    let own = analysis.hosts.iter().filter(own).count();
+    let oldest = ages.ages.last();
+    v1::GetGpuStatusResponse {
+        // Fewer hosts than LIDs.
+        own: own as u32,
+        machine_type: (all - own) as u32,
+        without: without.sum::<usize>() as u32,
+        stale: ages.ages.iter().filter(stale).count() as u32,
+        max_age_s: ages
+            .max_age
+            .map_or(0, |most| u32::try_from(most).unwrap_or(u32::MAX)),
+        oldest_age_s: oldest.map_or(0, |oldest| oldest.0),
+        oldest_host: oldest.map_or_else(String::new, |oldest| oldest.1.clone()),
+        median_age_s: ages
+            .ages
+            .get(ages.ages.len() / 2)
+            .map_or(0, |median| median.0),
+        names_taken_twice: ages.names_taken_twice,
+        errors: count(GpuSeverity::Error),
+        warnings: count(GpuSeverity::Warning),
+        infos: count(GpuSeverity::Info),
+        generation: analysis
+            .fabric
+            .as_ref()
+            .map_or(0, |fabric| fabric.generation),
     }
 }
 

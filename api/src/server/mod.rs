@@ -6,6 +6,7 @@ mod counters;
 mod difference;
 mod fabric;
 mod gpu;
+mod gpu_import;
 mod gpu_messages;
 mod gpu_watch;
 mod incoming;
@@ -47,6 +48,7 @@ use tonic::transport::server::Router;
 use tonic_health::server::{HealthReporter, health_reporter};
 use tower::layer::util::{Identity, Stack};
 
+pub use gpu_messages::current_status as gpu_status;
 pub use reader::Reader;
 pub use socket::SocketError;
 

@@ -174,5 +174,6 @@ methods! {
     gpu:
         list_gpu_hosts(ListGpuHostsRequest) -> ListGpuHostsResponse,
         get_gpu_hints(GetGpuHintsRequest) -> GetGpuHintsResponse,
-        get_gpu_pair(GetGpuPairRequest) -> GetGpuPairResponse;
+        get_gpu_pair(GetGpuPairRequest) -> GetGpuPairResponse,
+        get_gpu_status(GetGpuStatusRequest) -> GetGpuStatusResponse;
 }

@@ -1,5 +1,6 @@
 //! GPU hosts: `rsmctl gpu probe` on a made-up /sys, and the service over inventories in memory.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -7,7 +8,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rsm_api::{GpuImportError, GpuSubject, Gpus};
+use rsm_api::{GpuAges, GpuImport, GpuImportError, GpuSubject, Gpus, InventoryDigest};
 use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::inventory::HostInventory;
 use rsm_gdr::{Analysis, AnalysisConfig};
@@ -20,36 +21,71 @@ use crate::served::Served;
 
 /// Inventories without a fabric.
 #[derive(Default)]
-pub(crate) struct Memory(Mutex<GpuInventory>, watch::Sender<u64>);
+pub(crate) struct Memory {
+    inventory: Mutex<GpuInventory>,
+    digests: Mutex<BTreeMap<String, InventoryDigest>>,
+    changes: watch::Sender<u64>,
+}
 
 impl Gpus for Memory {
     fn analysis(&self) -> Arc<Analysis> {
         Arc::new(Analysis::new(
-            &self.0.lock(),
+            &self.inventory.lock(),
             None,
             AnalysisConfig::default(),
         ))
     }
 
     fn changes(&self) -> watch::Receiver<u64> {
-        self.1.subscribe()
+        self.changes.subscribe()
     }
 
-    fn import(&self, subject: GpuSubject<'_>, host: HostInventory) -> Result<(), GpuImportError> {
-        match subject {
-            GpuSubject::Host(name) => self.0.lock().insert(name, host, 0)?,
-            GpuSubject::MachineType(name) => self.0.lock().insert_machine_type(name, &host)?,
-        }
-        self.1.send_modify(|count| *count += 1);
+    fn import_machine_type(&self, name: &str, host: HostInventory) -> Result<(), GpuImportError> {
+        self.inventory.lock().insert_machine_type(name, &host)?;
+        self.changes.send_modify(|count| *count += 1);
         Ok(())
+    }
+
+    fn import_hosts(&self, hosts: Vec<GpuImport>) -> Result<usize, GpuImportError> {
+        let mut inventory = self.inventory.lock();
+        let mut next = inventory.clone();
+        let mut digests = self.digests.lock();
+        let mut changed = 0;
+        for import in &hosts {
+            next.insert(&import.host, import.inventory.clone(), 0)?;
+            changed += usize::from(digests.get(&import.host) != Some(&import.digest));
+        }
+        *inventory = next;
+        digests.extend(hosts.into_iter().map(|import| (import.host, import.digest)));
+        self.changes.send_modify(|count| *count += 1);
+        Ok(changed)
+    }
+
+    fn check(&self, host: &str, digest: &InventoryDigest) -> bool {
+        self.digests.lock().get(host) == Some(digest)
+    }
+
+    fn ages(&self) -> GpuAges {
+        let hosts = self
+            .inventory
+            .lock()
+            .hosts()
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>();
+        GpuAges {
+            ages: (1..).zip(hosts).collect(),
+            max_age: Some(60),
+            names_taken_twice: vec!["gpu-9".to_owned()],
+        }
     }
 
     fn forget(&self, subject: GpuSubject<'_>) -> Result<bool, GpuImportError> {
         let known = match subject {
-            GpuSubject::Host(name) => self.0.lock().remove(name),
-            GpuSubject::MachineType(name) => self.0.lock().remove_machine_type(name),
+            GpuSubject::Host(name) => self.inventory.lock().remove(name),
+            GpuSubject::MachineType(name) => self.inventory.lock().remove_machine_type(name),
         };
-        self.1.send_modify(|count| *count += 1);
+        self.changes.send_modify(|count| *count += 1);
         Ok(known)
     }
 }

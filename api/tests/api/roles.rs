@@ -42,9 +42,10 @@ fn described() -> BTreeSet<String> {
 fn suffices(role: Role, need: Need) -> bool {
     match role {
         Role::Read => matches!(need, Need::Read | Need::SeePartitions),
-        Role::Operate => matches!(
+        Role::Report => matches!(need, Need::CheckInventory | Need::ImportInventory),
+        Role::Operate => !matches!(
             need,
-            Need::Read | Need::SeePartitions | Need::Operate | Need::ChangePartitions
+            Need::Administer | Need::SeeSecrets
         ),
         Role::Tenant => matches!(need, Need::SeePartitions | Need::ChangePartitions),
         Role::Admin => need != Need::SeeSecrets,

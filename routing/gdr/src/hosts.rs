@@ -109,6 +109,13 @@ impl GpuInventory {
         Ok(())
     }
 
+    /// Notes that the inventory of a host still holds at time `seen`. An unknown host stays unknown.
+    pub fn saw(&mut self, name: &str, seen: u64) {
+        if let Some(record) = self.hosts.get_mut(name) {
+            record.seen = seen;
+        }
+    }
+
     /// Removes a host; returns whether it was known.
     pub fn remove(&mut self, name: &str) -> bool {
         self.hosts.remove(name).is_some()

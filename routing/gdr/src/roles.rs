@@ -141,6 +141,13 @@ impl LeafUse {
     }
 }
 
+impl LeafUse {
+    /// The share of a leaf's end ports that are of nodes without GPUs, in thousandths.
+    pub(super) fn foreign(&self, leaf: SwitchIdx) -> Option<u32> {
+        self.foreign.get(&leaf).copied()
+    }
+}
+
 /// The roles of every port of a host.
 pub(super) fn roles(
     host: &HostInventory,

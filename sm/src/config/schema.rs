@@ -614,6 +614,13 @@ sections! {
         adapters_interval_s: u32 = 300, takes number(1, 86_400);
     }
 
+    /// Inventories of GPU hosts.
+    gpu: GpuConfig {
+        /// Seconds without a report of a host after which its inventory is stale (finding
+        /// stale-inventory). Zero: never.
+        max_age_s: u32 = 604_800, takes number(0, 31_536_000), at start;
+    }
+
     /// The names of nodes in reports, findings and files.
     names: NamesConfig {
         /// The file of the names: on each line a node GUID and a name in double quotes, the format

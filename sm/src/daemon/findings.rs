@@ -34,6 +34,8 @@ pub(super) enum Part {
     Access,
     /// The audit log.
     Audit,
+    /// GPU hosts and their cables.
+    GpuHosts,
 }
 
 impl Part {
@@ -50,6 +52,7 @@ impl Part {
             Part::Configuration => "the configuration",
             Part::Access => "access by files",
             Part::Audit => "the audit log",
+            Part::GpuHosts => "every GPU host",
         }
     }
 }

@@ -1,21 +1,23 @@
 //! The inventories of GPU hosts, joined with the snapshot in force.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Write};
+mod files;
+mod publisher;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use parking_lot::Mutex;
-use rsm_api::{GpuImportError, GpuSubject, Gpus};
+use rsm_api::limits::MAX_STATUS_NAMES;
+use rsm_api::{GpuAges, GpuImport, GpuImportError, GpuSubject, Gpus, InventoryDigest};
 use rsm_gdr::hosts::{GpuInventory, HostError};
-use rsm_gdr::import::{InventoryFormat, MAX_BYTES, import, to_json};
 use rsm_gdr::inventory::HostInventory;
 use rsm_gdr::{Analysis, AnalysisConfig};
-
+use rsm_ids::Guid;
 use tokio::sync::watch;
 
+use self::files::Files;
+pub(super) use self::publisher::{Tell, publish};
 use crate::plan::gpu;
 use crate::plan::order::roles;
 use crate::publish::View;
@@ -28,23 +30,41 @@ const MACHINE_TYPE: &str = "machine-type";
 /// Keeps inventories, and joins them with the fabric on request.
 pub(super) struct GpuHosts {
     view: Arc<View>,
-    /// The folder in which inventories survive a restart; without one they do not.
-    dir: Option<PathBuf>,
+    files: Files,
+    /// Seconds after which an inventory is stale; `None`: never.
+    max_age: Option<u64>,
     state: Mutex<State>,
-    /// Passes new inventories to the core, which spreads routes by the purpose of ports.
-    tell: Tell,
+    /// The last analysis. Apart from the state: hosts report while an analysis is made.
+    joined: Mutex<Option<Joined>>,
     /// Number of changes of the inventories.
     changes: watch::Sender<u64>,
 }
 
-/// Takes each new inventory.
-pub(super) type Tell = Box<dyn Fn(Arc<GpuInventory>) + Send + Sync>;
-
 #[derive(Default)]
 struct State {
     inventory: Arc<GpuInventory>,
-    /// The last analysis and its snapshot's generation; `None` after an import.
-    last: Option<(u64, Arc<Analysis>)>,
+    /// When hosts have reported, by name; each has an inventory of its own.
+    reports: BTreeMap<String, Report>,
+    /// Names under which a second machine has reported.
+    taken_twice: BTreeSet<String>,
+}
+
+/// The last report of a host.
+#[derive(Clone, Copy)]
+struct Report {
+    /// When it came, in seconds since the Unix epoch.
+    seen: u64,
+    /// The digest of the inventory; `None` after a restart.
+    digest: Option<InventoryDigest>,
+}
+
+/// An analysis and its input.
+struct Joined {
+    generation: u64,
+    inventory: Arc<GpuInventory>,
+    /// Hosts with stale inventories.
+    stale: Vec<String>,
+    analysis: Arc<Analysis>,
 }
 
 /// Loads the inventories in `dir`.
@@ -55,10 +75,10 @@ struct State {
 pub(super) fn kept(dir: Option<&Path>) -> anyhow::Result<GpuInventory> {
     let mut inventory = GpuInventory::new();
     if let Some(dir) = dir {
-        load(&dir.join(HOSTS), |name, host, seen| {
+        files::load(&dir.join(HOSTS), |name, host, seen| {
             inventory.insert(name, host, seen)
         })?;
-        load(&dir.join(MACHINE_TYPE), |name, host, _| {
+        files::load(&dir.join(MACHINE_TYPE), |name, host, _| {
             like(&mut inventory, name, &host)
         })?;
     }
@@ -66,74 +86,99 @@ pub(super) fn kept(dir: Option<&Path>) -> anyhow::Result<GpuInventory> {
 }
 
 impl GpuHosts {
-    /// Joins `inventory`, which is kept in `dir`, with the snapshots of `view`. `tell` takes each
-    /// new inventory.
+    /// Joins `inventory`, which is kept in `dir`, with the snapshots of `view`.
     pub(super) fn new(
         view: Arc<View>,
         dir: Option<PathBuf>,
         inventory: Arc<GpuInventory>,
-        tell: Tell,
+        max_age: Option<u64>,
     ) -> GpuHosts {
+        let hosts = inventory.hosts().iter();
+        let reports = hosts.map(|(name, record)| {
+            let (seen, digest) = (record.seen, None);
+            (name.clone(), Report { seen, digest })
+        });
         GpuHosts {
             view,
-            dir,
+            files: Files(dir),
+            max_age,
             state: Mutex::new(State {
+                reports: reports.collect(),
                 inventory,
-                last: None,
+                taken_twice: BTreeSet::new(),
             }),
-            tell,
+            joined: Mutex::new(None),
             changes: watch::Sender::new(0),
         }
     }
 
+    /// The inventory in force.
+    fn inventory(&self) -> Arc<GpuInventory> {
+        self.state.lock().inventory.clone()
+    }
+
     /// Replaces the inventory in force.
     fn replace(&self, state: &mut State, inventory: GpuInventory) {
-        let inventory = Arc::new(inventory);
-        *state = State {
-            inventory: inventory.clone(),
-            last: None,
-        };
-        (self.tell)(inventory);
+        state.inventory = Arc::new(inventory);
         self.changes.send_modify(|count| *count += 1);
-    }
-
-    fn keep(&self, folder: &str, name: &str, host: &HostInventory) -> io::Result<()> {
-        let Some(dir) = &self.dir else { return Ok(()) };
-        let folder = dir.join(folder);
-        fs::create_dir_all(&folder)?;
-        let new = folder.join(format!(".{name}.new"));
-        let mut file = File::create(&new)?;
-        file.write_all(to_json(host).as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&new, folder.join(format!("{name}.json")))?;
-        File::open(&folder)?.sync_all()
-    }
-
-    /// Removes the file of an inventory, if there is one.
-    fn drop_file(&self, folder: &str, name: &str) -> io::Result<()> {
-        let Some(dir) = &self.dir else { return Ok(()) };
-        match fs::remove_file(dir.join(folder).join(format!("{name}.json"))) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
-    }
-
-    /// Removes the files of other machine types: there is only one.
-    fn drop_machine_types_but(&self, name: &str) -> io::Result<()> {
-        let Some(dir) = &self.dir else { return Ok(()) };
-        let kept = dir.join(MACHINE_TYPE).join(format!("{name}.json"));
-        for entry in fs::read_dir(dir.join(MACHINE_TYPE))? {
-            let path = entry?.path();
-            if path != kept {
-                fs::remove_file(path)?;
-            }
-        }
-        Ok(())
     }
 
     fn seconds(&self) -> u64 {
         self.view.unix_ms() / 1000
     }
+
+    fn is_stale(&self, seen: u64, now: u64) -> bool {
+        let age = now.saturating_sub(seen);
+        self.max_age.is_some_and(|most| age > most)
+    }
+
+    /// The inventory in force with the times of the last reports, and the hosts that are stale.
+    fn reported(&self, now: u64) -> (Arc<GpuInventory>, Vec<String>, Vec<(String, u64)>) {
+        let state = self.state.lock();
+        let reports = state.reports.iter();
+        let seen: Vec<_> = reports
+            .map(|(name, report)| (name.clone(), report.seen))
+            .collect();
+        let stale = seen.iter().filter(|(_, seen)| self.is_stale(*seen, now));
+        let stale = stale.map(|(name, _)| name.clone()).collect();
+        (state.inventory.clone(), stale, seen)
+    }
+
+    /// Whether `import` comes from another machine than the inventory of the same name, which is
+    /// not stale: adapters are exchanged one by one.
+    fn refuse_other_machine(
+        &self,
+        state: &mut State,
+        import: &GpuImport,
+        now: u64,
+    ) -> Result<(), GpuImportError> {
+        let (Some(record), Some(report)) = (
+            state.inventory.hosts().get(&import.host),
+            state.reports.get(&import.host),
+        ) else {
+            return Ok(());
+        };
+        let (known, new) = (guids(&record.inventory), guids(&import.inventory));
+        let is_same = known.is_empty() || new.is_empty() || !known.is_disjoint(&new);
+        if is_same || self.is_stale(report.seen, now) {
+            return Ok(());
+        }
+        let age = now.saturating_sub(report.seen);
+        let host = import.host.clone();
+        if state.taken_twice.len() < MAX_STATUS_NAMES {
+            state.taken_twice.insert(host.clone());
+        }
+        Err(GpuImportError::NameTaken { host, age })
+    }
+}
+
+/// The GUIDs of a host's adapters and their ports.
+fn guids(host: &HostInventory) -> BTreeSet<Guid> {
+    let ports = host.hca_ports.iter();
+    ports
+        .flat_map(|port| [port.node_guid, port.port_guid])
+        .flatten()
+        .collect()
 }
 
 /// Makes a host the machine type of the other hosts.
@@ -142,62 +187,23 @@ fn like(inventory: &mut GpuInventory, name: &str, host: &HostInventory) -> Resul
     inventory.set_default(Some(name))
 }
 
-/// Loads every inventory file of a folder, with its modification time.
-fn load(
-    folder: &Path,
-    mut take: impl FnMut(&str, HostInventory, u64) -> Result<(), HostError>,
-) -> anyhow::Result<()> {
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries.with_context(|| format!("cannot read {}", folder.display()))?,
-    };
-    let mut files = BTreeMap::new();
-    for entry in entries {
-        let path = entry
-            .with_context(|| format!("cannot read {}", folder.display()))?
-            .path();
-        let name = path
-            .file_stem()
-            .and_then(|name| name.to_str())
-            .map(str::to_owned);
-        if let (Some(name), Some("json")) = (name, path.extension().and_then(|end| end.to_str())) {
-            files.insert(name, path);
-        }
-    }
-    for (name, path) in files {
-        let taken = read(&path).and_then(|(host, seen)| Ok(take(&name, host, seen)?));
-        if let Err(error) = taken {
-            tracing::warn!("{} is passed over: {error:#}", path.display());
-        }
-    }
-    Ok(())
-}
-
-fn read(path: &Path) -> anyhow::Result<(HostInventory, u64)> {
-    let about = fs::metadata(path)?;
-    anyhow::ensure!(
-        about.len() <= MAX_BYTES as u64,
-        "{} bytes, expected at most {MAX_BYTES}",
-        about.len()
-    );
-    let written = about
-        .modified()?
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap_or_default();
-    Ok((
-        import(InventoryFormat::Json, &fs::read(path)?)?,
-        written.as_secs(),
-    ))
+/// Turns a failure of the disk into that of an import.
+fn not_kept(error: std::io::Error) -> GpuImportError {
+    GpuImportError::Kept(error.to_string())
 }
 
 impl Gpus for GpuHosts {
     fn analysis(&self) -> Arc<Analysis> {
-        let mut state = self.state.lock();
+        let mut joined = self.joined.lock();
+        let now = self.seconds();
         let (generation, snapshot) = self.view.latest();
-        if let Some((of, analysis)) = &state.last
-            && *of == generation
+        let (inventory, stale, seen) = self.reported(now);
+        if let Some(last) = &*joined
+            && last.generation == generation
+            && Arc::ptr_eq(&last.inventory, &inventory)
+            && last.stale == stale
         {
-            return analysis.clone();
+            return last.analysis.clone();
         }
         let plan = snapshot.plan.as_ref();
         let fabric = plan.map(|plan| {
@@ -210,11 +216,21 @@ impl Gpus for GpuHosts {
         });
         let config = AnalysisConfig {
             roles: plan.map_or_else(BTreeMap::new, |plan| roles(&plan.policy.categories)),
-            now: self.seconds(),
+            max_age: self.max_age,
+            now,
             ..AnalysisConfig::default()
         };
-        let analysis = Arc::new(Analysis::new(&state.inventory, fabric, config));
-        state.last = Some((generation, analysis.clone()));
+        let mut timed = GpuInventory::clone(&inventory);
+        for (name, seen) in seen {
+            timed.saw(&name, seen);
+        }
+        let analysis = Arc::new(Analysis::new(&timed, fabric, config));
+        *joined = Some(Joined {
+            generation,
+            inventory,
+            stale,
+            analysis: analysis.clone(),
+        });
         analysis
     }
 
@@ -222,26 +238,78 @@ impl Gpus for GpuHosts {
         self.changes.subscribe()
     }
 
-    fn import(&self, subject: GpuSubject<'_>, host: HostInventory) -> Result<(), GpuImportError> {
+    fn import_machine_type(&self, name: &str, host: HostInventory) -> Result<(), GpuImportError> {
         let mut state = self.state.lock();
         let mut inventory = GpuInventory::clone(&state.inventory);
-        let (folder, name, kept) = match subject {
-            GpuSubject::Host(name) => {
-                inventory.insert(name, host.clone(), self.seconds())?;
-                (HOSTS, name, host)
-            }
-            GpuSubject::MachineType(name) => {
-                like(&mut inventory, name, &host)?;
-                (MACHINE_TYPE, name, host.as_machine_type())
-            }
-        };
-        let kept = self.keep(folder, name, &kept).and_then(|()| match subject {
-            GpuSubject::Host(_) => Ok(()),
-            GpuSubject::MachineType(name) => self.drop_machine_types_but(name),
-        });
-        kept.map_err(|error| GpuImportError::Kept(error.to_string()))?;
+        like(&mut inventory, name, &host)?;
+        let kept = host.as_machine_type();
+        self.files
+            .keep(MACHINE_TYPE, [(name, &kept)].into_iter())
+            .and_then(|()| self.files.remove_all_but(MACHINE_TYPE, name))
+            .map_err(not_kept)?;
         self.replace(&mut state, inventory);
         Ok(())
+    }
+
+    fn import_hosts(&self, hosts: Vec<GpuImport>) -> Result<usize, GpuImportError> {
+        let now = self.seconds();
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        for import in &hosts {
+            self.refuse_other_machine(state, import, now)?;
+        }
+        let known = state.inventory.hosts();
+        let differs = |import: &&GpuImport| {
+            let record = known.get(&import.host);
+            record.is_none_or(|record| *record.inventory != import.inventory)
+        };
+        let changed: Vec<&GpuImport> = hosts.iter().filter(differs).collect();
+        let count = changed.len();
+        if count > 0 {
+            let mut inventory = GpuInventory::clone(&state.inventory);
+            for import in &changed {
+                inventory.insert(&import.host, import.inventory.clone(), now)?;
+            }
+            let files = changed
+                .iter()
+                .map(|one| (one.host.as_str(), &one.inventory));
+            self.files.keep(HOSTS, files).map_err(not_kept)?;
+            self.replace(state, inventory);
+        }
+        for import in hosts {
+            state.taken_twice.remove(&import.host);
+            let (seen, digest) = (now, Some(import.digest));
+            state.reports.insert(import.host, Report { seen, digest });
+        }
+        Ok(count)
+    }
+
+    fn check(&self, host: &str, digest: &InventoryDigest) -> bool {
+        let now = self.seconds();
+        let mut state = self.state.lock();
+        let report = state.reports.get_mut(host);
+        let Some(report) = report.filter(|report| report.digest.as_ref() == Some(digest)) else {
+            return false;
+        };
+        report.seen = now;
+        drop(state);
+        self.files.touch(HOSTS, host, now);
+        true
+    }
+
+    fn ages(&self) -> GpuAges {
+        let now = self.seconds();
+        let state = self.state.lock();
+        let reports = state.reports.iter();
+        let mut ages: Vec<(u64, String)> = reports
+            .map(|(name, report)| (now.saturating_sub(report.seen), name.clone()))
+            .collect();
+        ages.sort_unstable();
+        GpuAges {
+            ages,
+            max_age: self.max_age,
+            names_taken_twice: state.taken_twice.iter().cloned().collect(),
+        }
     }
 
     fn forget(&self, subject: GpuSubject<'_>) -> Result<bool, GpuImportError> {
@@ -257,8 +325,11 @@ impl Gpus for GpuHosts {
             return Ok(false);
         }
         // Known names are no paths.
-        self.drop_file(folder, name)
-            .map_err(|error| GpuImportError::Kept(error.to_string()))?;
+        self.files.remove(folder, name).map_err(not_kept)?;
+        if let GpuSubject::Host(name) = subject {
+            state.reports.remove(name);
+            state.taken_twice.remove(name);
+        }
         self.replace(&mut state, inventory);
         Ok(true)
     }
@@ -266,69 +337,98 @@ impl Gpus for GpuHosts {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use rsm_gdr::findings::GpuFindingKind;
+    use rsm_gdr::import::{InventoryFormat, import, to_json};
+
     use super::*;
 
-    struct Still;
+    /// A clock that the test sets, in seconds.
+    #[derive(Clone)]
+    struct Hands(Arc<AtomicU64>);
 
-    impl crate::publish::UnixClock for Still {
+    impl crate::publish::UnixClock for Hands {
         fn now(&self) -> rsm_mad::Time {
             rsm_mad::Time::ZERO
         }
 
         fn unix_ms(&self, _: rsm_mad::Time) -> u64 {
-            5_000
+            self.0.load(Ordering::Relaxed) * 1000
         }
     }
 
-    fn open(dir: &Path) -> GpuHosts {
-        let view = Arc::new(View::new("sim:test".to_owned(), true, Box::new(Still)));
-        let inventory = kept(Some(dir)).expect("a folder of ours");
-        let tell = Box::new(|_| {});
-        GpuHosts::new(view, Some(dir.to_owned()), Arc::new(inventory), tell)
+    /// The hosts of a folder, and their clock.
+    fn open(dir: &Path, max_age: Option<u64>) -> (GpuHosts, Arc<AtomicU64>) {
+        let clock = Arc::new(AtomicU64::new(5));
+        let hands = Hands(clock.clone());
+        let view = Arc::new(View::new("sim:test".to_owned(), true, Box::new(hands)));
+        let inventory = Arc::new(kept(Some(dir)).expect("a folder of ours"));
+        (
+            GpuHosts::new(view, Some(dir.to_owned()), inventory, max_age),
+            clock,
+        )
+    }
+
+    fn read(json: &str) -> HostInventory {
+        import(InventoryFormat::Json, json.as_bytes()).expect("our own format")
     }
 
     fn host() -> HostInventory {
-        let json = r#"{"version":1,"gpus":[{"index":0}],"hca_ports":[{"device":"mlx5_0","port":1}],"tiers":[["PIX"]]}"#;
-        import(InventoryFormat::Json, json.as_bytes()).expect("our own format")
+        read(
+            r#"{"version":1,"gpus":[{"index":0}],"hca_ports":[{"device":"mlx5_0","port":1}],"tiers":[["PIX"]]}"#,
+        )
+    }
+
+    /// A host with an adapter of this GUID.
+    fn host_with(guid: u64) -> HostInventory {
+        let mut host = host();
+        host.hca_ports[0].port_guid = Some(Guid(guid));
+        host
+    }
+
+    fn report(name: &str, inventory: HostInventory, digest: u8) -> GpuImport {
+        GpuImport {
+            host: name.to_owned(),
+            inventory,
+            digest: [digest; 32],
+        }
+    }
+
+    fn default_type(hosts: &GpuHosts) -> Option<String> {
+        hosts.inventory().default_machine_type().map(str::to_owned)
     }
 
     #[test]
     fn inventories_survive_restarts_until_forgotten() {
         let dir = tempfile::tempdir().expect("a folder");
-        let first = open(dir.path());
-        first
-            .import(GpuSubject::Host("gpu-1"), host())
-            .expect("room");
+        let (first, _) = open(dir.path(), None);
+        let reports = vec![report("gpu-1", host(), 1), report("gpu-2", host(), 1)];
+        assert_eq!(first.import_hosts(reports).expect("room"), 2);
         for name in ["zeta", "dgx"] {
-            first
-                .import(GpuSubject::MachineType(name), host())
-                .expect("room");
+            first.import_machine_type(name, host()).expect("room");
         }
         drop(first);
-        let again = open(dir.path());
+        let (again, _) = open(dir.path(), None);
         let analysis = again.analysis();
-        assert_eq!(analysis.hosts.len(), 1);
+        assert_eq!(analysis.hosts.len(), 2);
         assert_eq!(analysis.hints[0][0].port(), Some(0));
-        assert_eq!(
-            again.state.lock().inventory.default_machine_type(),
-            Some("dgx")
-        );
+        assert_eq!(default_type(&again).as_deref(), Some("dgx"));
         let forget = |subject| again.forget(subject).expect("files of ours");
         // A host and a machine type of one name are two.
         assert!(!forget(GpuSubject::Host("dgx")));
-        assert!(forget(GpuSubject::Host("gpu-1")));
-        assert!(!forget(GpuSubject::Host("gpu-1")));
-        let later = open(dir.path());
+        for name in ["gpu-1", "gpu-2"] {
+            assert!(forget(GpuSubject::Host(name)));
+            assert!(!forget(GpuSubject::Host(name)));
+        }
+        let (later, _) = open(dir.path(), None);
         assert!(later.analysis().hosts.is_empty());
-        let machine_type = |hosts: &GpuHosts| {
-            let inventory = hosts.state.lock().inventory.clone();
-            inventory.default_machine_type().map(str::to_owned)
-        };
-        assert_eq!(machine_type(&later).as_deref(), Some("dgx"));
+        assert_eq!(default_type(&later).as_deref(), Some("dgx"));
         assert!(!forget(GpuSubject::MachineType("zeta")));
         assert!(forget(GpuSubject::MachineType("dgx")));
         assert!(!forget(GpuSubject::MachineType("dgx")));
-        assert_eq!(machine_type(&open(dir.path())), None);
+        assert_eq!(default_type(&open(dir.path(), None).0), None);
     }
 
     #[test]
@@ -337,9 +437,116 @@ mod tests {
         fs::create_dir(dir.path().join(HOSTS)).expect("a new folder");
         fs::write(dir.path().join(HOSTS).join("gpu-1.json"), "{").expect("room");
         fs::write(dir.path().join(HOSTS).join(".gpu-2.new"), "{").expect("room");
-        assert!(open(dir.path()).analysis().hosts.is_empty());
-        let view = Arc::new(View::new(String::new(), true, Box::new(Still)));
-        let nowhere = GpuHosts::new(view, None, Arc::default(), Box::new(|_| {}));
-        assert!(nowhere.import(GpuSubject::Host("../x"), host()).is_err());
+        let (hosts, _) = open(dir.path(), None);
+        assert!(hosts.analysis().hosts.is_empty());
+        assert!(hosts.import_hosts(vec![report("../x", host(), 0)]).is_err());
+    }
+
+    #[test]
+    fn repeated_report_changes_nothing_but_the_age() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (hosts, clock) = open(dir.path(), None);
+        let changes = hosts.changes();
+        assert!(!hosts.check("gpu-1", &[1; 32]));
+        let imported = hosts.import_hosts(vec![report("gpu-1", host(), 1)]);
+        assert_eq!(imported.expect("room"), 1);
+        let inventory = hosts.inventory();
+        clock.store(100, Ordering::Relaxed);
+        assert!(hosts.check("gpu-1", &[1; 32]));
+        assert!(!hosts.check("gpu-1", &[2; 32]));
+        // The same inventory in other words, as after a restart of the server.
+        let imported = hosts.import_hosts(vec![report("gpu-1", host(), 2)]);
+        assert_eq!(imported.expect("room"), 0);
+        assert!(hosts.check("gpu-1", &[2; 32]));
+        assert!(Arc::ptr_eq(&inventory, &hosts.inventory()));
+        assert_eq!(*changes.borrow(), 1);
+        clock.store(130, Ordering::Relaxed);
+        assert_eq!(hosts.ages().ages, [(30, "gpu-1".to_owned())]);
+        // The file has the time of the last report.
+        let (again, clock) = open(dir.path(), None);
+        clock.store(160, Ordering::Relaxed);
+        assert_eq!(again.ages().ages, [(60, "gpu-1".to_owned())]);
+    }
+
+    #[test]
+    fn silent_hosts_are_stale_in_one_finding_until_they_report() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (hosts, clock) = open(dir.path(), Some(60));
+        let names = ["gpu-1", "gpu-2", "gpu-3"];
+        let reports = names.iter().map(|name| report(name, host(), 1)).collect();
+        hosts.import_hosts(reports).expect("room");
+        let stale = || -> Vec<Vec<String>> {
+            let analysis = hosts.analysis();
+            let of_kind = analysis.findings.iter();
+            let of_kind = of_kind.filter(|one| one.kind == GpuFindingKind::StaleInventory);
+            of_kind
+                .map(|one| one.hosts().map(str::to_owned).collect())
+                .collect()
+        };
+        clock.store(65, Ordering::Relaxed);
+        assert_eq!(stale(), Vec::<Vec<String>>::new());
+        assert!(hosts.check("gpu-2", &[1; 32]));
+        clock.store(66, Ordering::Relaxed);
+        assert_eq!(stale(), [["gpu-1", "gpu-3"]]);
+        assert!(hosts.check("gpu-1", &[1; 32]));
+        assert_eq!(stale(), [["gpu-3"]]);
+        assert!(hosts.check("gpu-3", &[1; 32]));
+        assert_eq!(stale(), Vec::<Vec<String>>::new());
+    }
+
+    #[test]
+    fn second_machine_of_one_name_is_refused_until_the_first_is_silent_or_forgotten() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (hosts, clock) = open(dir.path(), Some(60));
+        let import = |guid| hosts.import_hosts(vec![report("gpu-1", host_with(guid), 1)]);
+        assert_eq!(import(1).expect("room"), 1);
+        let refused = import(2).expect_err("another machine");
+        assert!(
+            refused.to_string().contains("two hosts may have one name"),
+            "{refused}"
+        );
+        assert_eq!(hosts.ages().names_taken_twice, ["gpu-1"]);
+        // All of a bulk import is refused with it.
+        let bulk = vec![report("gpu-0", host(), 1), report("gpu-1", host_with(2), 1)];
+        assert!(hosts.import_hosts(bulk).is_err());
+        assert_eq!(hosts.inventory().hosts().len(), 1);
+        // The inventory of the first one holds.
+        let kept = hosts.inventory();
+        let known = &kept.hosts()["gpu-1"].inventory;
+        assert_eq!(known.hca_ports[0].port_guid, Some(Guid(1)));
+        clock.store(66, Ordering::Relaxed);
+        assert_eq!(import(2).expect("the first one is silent"), 1);
+        assert_eq!(hosts.ages().names_taken_twice, Vec::<String>::new());
+        assert!(import(3).is_err());
+        assert!(
+            hosts
+                .forget(GpuSubject::Host("gpu-1"))
+                .expect("a file of ours")
+        );
+        assert_eq!(import(3).expect("forgotten"), 1);
+        // A machine without GUIDs in its inventory cannot be told apart.
+        let plain = hosts.import_hosts(vec![report("gpu-1", host(), 2)]);
+        assert_eq!(plain.expect("room"), 1);
+    }
+
+    #[test]
+    fn failed_write_changes_nothing() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (hosts, _) = open(dir.path(), None);
+        hosts
+            .import_hosts(vec![report("gpu-1", host(), 1)])
+            .expect("room");
+        let folder = dir.path().join(HOSTS);
+        // The new file of gpu-2 cannot be written where a folder is.
+        fs::create_dir(folder.join(".gpu-2.new")).expect("a new folder");
+        let bulk = vec![report("gpu-1", host_with(7), 2), report("gpu-2", host(), 2)];
+        let refused = hosts
+            .import_hosts(bulk)
+            .expect_err("a folder is in the way");
+        assert!(matches!(refused, GpuImportError::Kept(_)), "{refused}");
+        assert_eq!(*hosts.inventory().hosts()["gpu-1"].inventory, host());
+        let kept = fs::read_to_string(folder.join("gpu-1.json")).expect("a file of ours");
+        assert_eq!(kept, to_json(&host()));
+        assert!(hosts.check("gpu-1", &[1; 32]));
     }
 }

@@ -203,6 +203,11 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
     let servers = if options.once {
         None
     } else {
+        let max_age = options.config.gpu.max_age_s;
+        let max_age = (max_age > 0).then_some(max_age.into());
+        let gpu_hosts = Arc::new(GpuHosts::new(view.clone(), gpu_dir, gpus, max_age));
+        gpu_hosts::publish(&gpu_hosts, gpu_sink(inbox.clone()), findings.clone())
+            .context("cannot start a thread for GPU hosts")?;
         let backend = rsm_api::Backend {
             subnet: view.clone(),
             control: controller.clone(),
@@ -216,12 +221,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
                 counters.source(),
             ))),
             simulation,
-            gpus: Some(Arc::new(GpuHosts::new(
-                view.clone(),
-                gpu_dir,
-                gpus,
-                gpu_sink(inbox.clone()),
-            ))),
+            gpus: Some(gpu_hosts.clone()),
             history: (history.as_ref())
                 .map(|history| history.reader() as Arc<dyn rsm_api::History>),
             actions: Some(view.clone()),

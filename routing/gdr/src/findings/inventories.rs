@@ -63,9 +63,12 @@ pub(super) fn find(
         findings.push(finding);
     }
     let age = analysis.config.now.saturating_sub(host.seen);
-    let stale = analysis.config.max_age.is_some_and(|most| age > most);
-    if host.origin == HostOrigin::Own && stale {
-        let evidence = format!("seen {age} seconds ago");
+    let most = analysis.config.max_age.filter(|&most| age > most);
+    if let Some(most) = most
+        && host.origin == HostOrigin::Own
+    {
+        // Without the age itself: hosts of different ages have one finding.
+        let evidence = format!("no report of the host for more than {most} seconds");
         findings.push(new(GpuFindingKind::StaleInventory, evidence));
     }
 }

@@ -11,6 +11,8 @@ pub enum GpuFindingKind {
     RailCableMisplaced,
     /// The cable of a storage port ends at the leaf of a rail.
     StorageOnComputeLeaf,
+    /// PCIe and leaves disagree on which of two ports is for computing.
+    RoleUnclear,
     /// GPUs are numbered in an order that crosses rails; the cables are right.
     RailOrderGpus,
     /// Adapters are named in an order that crosses rails; the cables are right.
@@ -65,10 +67,11 @@ use GpuFindingKind as Kind;
 
 impl GpuFindingKind {
     /// Every kind.
-    pub const ALL: [GpuFindingKind; 27] = [
+    pub const ALL: [GpuFindingKind; 28] = [
         Kind::RailCablesSwapped,
         Kind::RailCableMisplaced,
         Kind::StorageOnComputeLeaf,
+        Kind::RoleUnclear,
         Kind::RailOrderGpus,
         Kind::RailOrderHcas,
         Kind::RailOrderUnknown,
@@ -101,6 +104,7 @@ impl GpuFindingKind {
             Kind::RailCablesSwapped => "rail-cables-swapped",
             Kind::RailCableMisplaced => "rail-cable-misplaced",
             Kind::StorageOnComputeLeaf => "storage-on-compute-leaf",
+            Kind::RoleUnclear => "role-unclear",
             Kind::RailOrderGpus => "rail-order-gpus",
             Kind::RailOrderHcas => "rail-order-hcas",
             Kind::RailOrderUnknown => "rail-order-unknown",
@@ -155,6 +159,9 @@ impl GpuFindingKind {
                 "traffic of the rail crosses the spines"
             }
             Kind::StorageOnComputeLeaf => "storage traffic shares the links of the rail",
+            Kind::RoleUnclear => {
+                "if the leaves are right, hints send collectives over the storage network"
+            }
             Kind::RailOrderGpus | Kind::RailOrderHcas | Kind::RailOrderUnknown => {
                 "jobs that count devices send from one rail to another"
             }
@@ -187,6 +194,9 @@ impl GpuFindingKind {
             Kind::RailCableMisplaced => "move the cable to a free port of the expected leaf",
             Kind::StorageOnComputeLeaf => {
                 "move the cable to a leaf for storage, or set the port's category"
+            }
+            Kind::RoleUnclear => {
+                "give both ports the category that they are for in routing.categories_file (`rsm gpu --categories` offline)"
             }
             Kind::RailOrderGpus => {
                 "use the exported rail list, or let CUDA count by PCI address (CUDA_DEVICE_ORDER=PCI_BUS_ID)"
@@ -226,7 +236,9 @@ impl GpuFindingKind {
             Kind::InventoryOfAnotherHost => "import the host's own inventory",
             Kind::NoInventory => "import an inventory of the host, or of its machine type",
             Kind::VirtualFunctions => "nothing",
-            Kind::StaleInventory => "import the host again",
+            Kind::StaleInventory => {
+                "look for the host's agent (`systemctl status rsm-agent.timer`), or import the host again"
+            }
         }
     }
 
@@ -243,7 +255,6 @@ impl GpuFindingKind {
                 | Kind::PortClaimedTwice
                 | Kind::InventoryOfAnotherHost
                 | Kind::JoinConflict
-                | Kind::StaleInventory
         )
     }
 }

@@ -9,6 +9,7 @@ mod host;
 mod inventories;
 mod kind;
 mod links;
+mod nearer;
 mod rail;
 mod speed;
 
@@ -80,8 +81,53 @@ pub struct GpuFinding {
 /// The most hosts that a line names.
 const MOST_NAMES: usize = 4;
 
+/// Hosts on a line: the first few names, and the number of the others.
+pub fn subject_of(hosts: &[&str]) -> String {
+    let names = hosts[..hosts.len().min(MOST_NAMES)].join(", ");
+    match hosts.len().saturating_sub(MOST_NAMES) {
+        0 => names,
+        rest => format!("{names} and {rest} more"),
+    }
+}
+
+/// A finding as `rsm gpu check`, `rsm plan` and `rsmctl gpu check` print it.
+#[derive(Clone, Copy, Debug)]
+pub struct FindingLines<'a> {
+    /// The name of the severity.
+    pub severity: &'a str,
+    /// The hosts, see [`subject_of`].
+    pub subject: &'a str,
+    /// The name of the kind.
+    pub kind: &'a str,
+    /// The observation.
+    pub evidence: &'a str,
+    /// What it means for traffic; may be empty.
+    pub effect: &'a str,
+    /// The remedy; may be empty.
+    pub advice: &'a str,
+}
+
+impl FindingLines<'_> {
+    /// The lines, without line feeds.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        let FindingLines {
+            severity,
+            subject,
+            kind,
+            evidence,
+            ..
+        } = self;
+        let first = format!("{severity:<8} {subject} {kind}: {evidence}");
+        let rest = [self.effect, self.advice].into_iter();
+        let rest = rest.filter(|text| !text.is_empty());
+        let rest: Vec<String> = rest.map(|text| format!("         {text}")).collect();
+        std::iter::once(first).chain(rest)
+    }
+}
+
 impl GpuFinding {
-    fn new(kind: GpuFindingKind, host: &str, evidence: String) -> GpuFinding {
+    /// A finding about one host, without GPUs and ports.
+    pub fn new(kind: GpuFindingKind, host: &str, evidence: String) -> GpuFinding {
         GpuFinding {
             kind,
             host: host.to_owned(),
@@ -99,12 +145,7 @@ impl GpuFinding {
 
     /// The hosts for a line: the first few names, and the number of the others.
     pub fn subject(&self) -> String {
-        let names: Vec<&str> = self.hosts().take(MOST_NAMES).collect();
-        let rest = (1 + self.also.len()).saturating_sub(MOST_NAMES);
-        match rest {
-            0 => names.join(", "),
-            _ => format!("{} and {rest} more", names.join(", ")),
-        }
+        subject_of(&self.hosts().collect::<Vec<&str>>())
     }
 }
 
@@ -142,6 +183,7 @@ pub(super) fn find(analysis: &Analysis, peers: &Peers, faults: &[JoinFaults]) ->
     findings.extend(speed::find(analysis, peers));
     findings.extend(links::compared(analysis, peers, &explained));
     findings.extend(inventories::unlisted(analysis));
+    findings.extend(nearer::find(analysis));
     findings.par_extend(
         faults
             .par_iter()

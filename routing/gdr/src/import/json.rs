@@ -38,6 +38,8 @@ struct GpuEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pci: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pcie: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     uuid: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     model: Option<String>,
@@ -59,6 +61,8 @@ struct PortEntry {
     port: u8,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pci: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pcie: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     numa: Option<u16>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -148,6 +152,7 @@ fn model(file: Host) -> Result<HostInventory, ImportReason> {
         host.gpus.push(Gpu {
             index: gpu.index,
             pci: parse(gpu.pci.as_ref(), "a PCI address")?,
+            pcie: parse(gpu.pcie.as_ref(), "a PCIe link, like x16 32.0 GT/s")?,
             uuid: gpu.uuid,
             model: gpu.model,
             numa: gpu.numa,
@@ -161,6 +166,7 @@ fn model(file: Host) -> Result<HostInventory, ImportReason> {
         host.hca_ports.push(HcaPort {
             port: port.port,
             pci: parse(port.pci.as_ref(), "a PCI address")?,
+            pcie: parse(port.pcie.as_ref(), "a PCIe link, like x16 32.0 GT/s")?,
             numa: port.numa,
             node_guid: guid(&port.node_guid)?,
             system_image_guid: guid(&port.system_image_guid)?,
@@ -229,6 +235,7 @@ pub fn to_json(host: &HostInventory) -> String {
             .map(|gpu| GpuEntry {
                 index: gpu.index,
                 pci: gpu.pci.map(|pci| pci.to_string()),
+                pcie: gpu.pcie.map(|link| link.to_string()),
                 uuid: gpu.uuid.clone(),
                 model: gpu.model.clone(),
                 numa: gpu.numa,
@@ -244,6 +251,7 @@ pub fn to_json(host: &HostInventory) -> String {
                 device: port.device.clone(),
                 port: port.port,
                 pci: port.pci.map(|pci| pci.to_string()),
+                pcie: port.pcie.map(|link| link.to_string()),
                 numa: port.numa,
                 node_guid: guid(port.node_guid),
                 system_image_guid: guid(port.system_image_guid),

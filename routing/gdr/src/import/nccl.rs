@@ -5,15 +5,13 @@
 //! dumps add `gpu`, `nvlink`, `c2c` and `net`, whose `guid` is the system image GUID with its bytes
 //! in the host's order.
 
-use std::collections::BTreeMap;
-
 use rsm_ids::Guid;
 
 use super::error::ImportError;
 use super::pcie::{Found, Path, Switches};
 use super::xml::{self, Element};
 use crate::inventory::{
-    Gpu, HcaPort, HostInventory, InventorySource, LinkFamily, LinkLayer, NvLink, PciAddress,
+    Gpu, GpuLinks, HcaPort, HostInventory, InventorySource, LinkFamily, LinkLayer, PciAddress,
 };
 
 const BRIDGE: u32 = 0x0604;
@@ -26,12 +24,6 @@ const GPUS: [u32; 4] = [0x0300, 0x0302, 0x0380, 0x1200];
 const HIDDEN_SWITCH: &str = "fffffff:ff:ff.0";
 /// Broadcom switches that show themselves as a bridge of bridges: (vendor, device).
 const TWO_LEVEL_SWITCHES: [(&str, &str); 2] = [("0x1000", "0xc010"), ("0x1000", "0xc030")];
-
-struct Link {
-    gpu: PciAddress,
-    target: Option<PciAddress>,
-    count: u8,
-}
 
 pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
     let elements = xml::read(text, "system")?;
@@ -98,7 +90,7 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
         let told = coherent.iter().find(|&&(pci, _)| Some(pci) == gpu.pci);
         gpu.c2c_gbytes = told.map(|&(_, gbytes)| gbytes);
     }
-    add_links(&mut host, &links);
+    host.add_links(&links);
     Ok(host)
 }
 
@@ -278,7 +270,7 @@ fn net(elements: &[Element], at: usize) -> Result<Option<HcaPort>, ImportError> 
     Ok(Some(port))
 }
 
-fn link(elements: &[Element], at: usize) -> Result<Option<Link>, ImportError> {
+fn link(elements: &[Element], at: usize) -> Result<Option<GpuLinks>, ImportError> {
     let element = &elements[at];
     let text = element.need("count")?;
     let count = text
@@ -310,57 +302,5 @@ fn link(elements: &[Element], at: usize) -> Result<Option<Link>, ImportError> {
     let gpu = address(pci, "busid")?;
     // A virtual machine's GPU can name itself: the other end is not visible.
     let itself = target == Some(gpu);
-    Ok((!itself).then_some(Link { gpu, target, count }))
-}
-
-fn add_links(host: &mut HostInventory, links: &[Link]) {
-    let place: BTreeMap<PciAddress, u16> = (0u16..)
-        .zip(&host.gpus)
-        .filter_map(|(place, gpu)| Some((gpu.pci?, place)))
-        .collect();
-    let mut direct: BTreeMap<(u16, u16), [u16; 2]> = BTreeMap::new();
-    let mut switched = vec![0u8; host.gpus.len()];
-    for link in links {
-        let Some(&from) = place.get(&link.gpu) else {
-            continue;
-        };
-        match link.target {
-            None => {
-                let sum = &mut switched[usize::from(from)];
-                *sum = sum.saturating_add(link.count);
-            }
-            Some(target) => {
-                let Some(&to) = place.get(&target) else {
-                    continue;
-                };
-                let sides = direct.entry((from.min(to), from.max(to))).or_default();
-                sides[usize::from(from > to)] += u16::from(link.count);
-            }
-        }
-    }
-    host.nvlinks_known = !links.is_empty();
-    for (a, gpu) in host.gpus.iter_mut().enumerate() {
-        if switched.iter().any(|&links| links > 0) {
-            gpu.switch_links = Some(switched[a]);
-        }
-    }
-    for a in 0..switched.len() {
-        for b in a + 1..switched.len() {
-            let (one, two) = (a as u16, b as u16);
-            let cabled = direct.get(&(one, two)).map_or(0, |sides| match sides {
-                // Some versions write a link at one end only.
-                [0, links] | [links, 0] => *links,
-                [up, down] => *up.min(down),
-            });
-            let links = u16::from(switched[a].min(switched[b])).max(cabled);
-            if links > 0 {
-                let links = u8::try_from(links).unwrap_or(u8::MAX);
-                host.nvlinks.push(NvLink {
-                    a: one,
-                    b: two,
-                    links,
-                });
-            }
-        }
-    }
+    Ok((!itself).then_some(GpuLinks { gpu, target, count }))
 }

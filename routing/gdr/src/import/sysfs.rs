@@ -2,9 +2,11 @@
 //! target.
 //!
 //! The reader takes everything below `…/<adapter>/ports/<port>/`, the attributes of adapters
-//! themselves (`node_guid`, `sys_image_guid`, and `device`, a link), and of PCI devices below
-//! `…/pci/devices/<address>` (a link) `class`, `vendor` and `numa_node`. It skips other lines. A
-//! port's tier comes from the targets of the links, which show every bridge.
+//! themselves (`node_guid`, `sys_image_guid`, and the links `device` and, of its Data Direct
+//! function, `data_direct`), and of PCI devices below `…/pci/devices/<address>` (a link) `class`,
+//! `vendor`, `numa_node`, `current_link_width`, `current_link_speed`, `max_link_speed`, and
+//! `physfn`, the link that virtual functions have. It skips other lines. A port's tier comes from
+//! the targets of the links, which show every bridge; with Data Direct, from that function's.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +15,7 @@ use rsm_ids::Guid;
 use super::error::{ImportError, ImportReason, shown};
 use super::pcie::{Found, Path, Switches};
 use crate::inventory::{
-    Gpu, HcaPort, HostInventory, InventorySource, LinkLayer, NvLinkDomain, PciAddress,
+    Gpu, HcaPort, HostInventory, InventorySource, LinkLayer, NvLinkDomain, PciAddress, PcieLink,
 };
 
 /// The most lines: a file for each attribute of each function of a large machine.
@@ -39,6 +41,8 @@ struct Adapter<'a> {
     node_guid: Option<Guid>,
     system_image_guid: Option<Guid>,
     pci: Option<(PciAddress, &'a str)>,
+    /// The way to its Data Direct function.
+    data_direct: Option<&'a str>,
     ports: BTreeMap<u8, Attributes<'a>>,
 }
 
@@ -51,6 +55,21 @@ struct Function<'a> {
     class: Option<&'a str>,
     vendor: Option<&'a str>,
     numa: Option<u16>,
+    width: Option<&'a str>,
+    speed: Option<&'a str>,
+    most_speed: Option<&'a str>,
+    is_virtual: bool,
+}
+
+impl Function<'_> {
+    /// The link as it is; at full speed where the function lowers it while it is idle.
+    fn link(&self, lowers_speed: bool) -> Option<PcieLink> {
+        let speed = match lowers_speed {
+            true => self.most_speed.or(self.speed),
+            false => self.speed,
+        };
+        PcieLink::of_sysfs(self.width?, speed?)
+    }
 }
 
 #[derive(Default)]
@@ -147,6 +166,10 @@ impl<'a> Snapshot<'a> {
                 "vendor" => function.vendor = Some(value),
                 // A machine without NUMA has -1.
                 "numa_node" => function.numa = value.parse().ok(),
+                "current_link_width" => function.width = Some(value),
+                "current_link_speed" => function.speed = Some(value),
+                "max_link_speed" => function.most_speed = Some(value),
+                "physfn" => function.is_virtual = true,
                 _ => {}
             }
             return Ok(());
@@ -170,6 +193,11 @@ impl<'a> Snapshot<'a> {
                 let adapter = self.adapters.entry(Natural::new(owner)).or_default();
                 adapter.line = line;
                 adapter.pci = Some((address, value));
+            }
+            "data_direct" if of_adapter => {
+                let adapter = self.adapters.entry(Natural::new(owner)).or_default();
+                adapter.line = line;
+                adapter.data_direct = Some(value);
             }
             "product_name" => self.machine = Some(value),
             "nvidia_fabric" => {
@@ -201,6 +229,7 @@ impl<'a> Snapshot<'a> {
                 let path = names.path(function.place.unwrap_or_default(), function.numa);
                 let gpu = Gpu {
                     pci: Some(address),
+                    pcie: function.link(true),
                     numa: function.numa,
                     ..Gpu::default()
                 };
@@ -222,13 +251,16 @@ impl<'a> Snapshot<'a> {
                         .and_then(|function| function.place)
                         .unwrap_or_default(),
                 });
-            let path = names.path(place, numa);
+            let path = names.path(adapter.data_direct.unwrap_or(place), numa);
             for (&number, attributes) in &adapter.ports {
                 let mut port = port(attributes)?;
                 port.device = Some((*device).to_owned());
                 port.port = number;
                 port.numa = numa;
                 port.pci = adapter.pci.map(|(address, _)| address);
+                port.pcie = function.and_then(|function| function.link(false));
+                port.virtual_function = function.is_some_and(|function| function.is_virtual);
+                port.data_direct = adapter.data_direct.is_some();
                 port.node_guid = adapter.node_guid;
                 port.system_image_guid = adapter.system_image_guid;
                 found.ports.push((port, path.clone()));

@@ -100,6 +100,7 @@ impl HostInventory {
         );
         join(&mut mine.numa, gpu.numa, &device, "NUMA node", conflicts);
         join(&mut mine.pci, gpu.pci, &device, "PCI address", conflicts);
+        mine.pcie = gpu.pcie.or(mine.pcie);
         mine.switch_links = mine.switch_links.or(gpu.switch_links);
         mine.c2c_gbytes = mine.c2c_gbytes.or(gpu.c2c_gbytes);
         mine.gdr = mine.gdr.or(gpu.gdr);
@@ -155,13 +156,31 @@ impl HostInventory {
             "link layer",
             conflicts,
         );
-        // A rate and a state change with time; the later source is the newer one.
+        // A rate, a state and a link change with time; the later source is the newer one.
+        mine.pcie = port.pcie.or(mine.pcie);
         mine.gbps = port.gbps.or(mine.gbps);
         mine.active = port.active.or(mine.active);
         mine.gdr = mine.gdr.or(port.gdr);
         mine.data_direct |= port.data_direct;
         mine.virtual_function |= port.virtual_function;
         at
+    }
+
+    /// Removes the GPU at a place of the list, with its tiers and links.
+    pub fn remove_gpu(&mut self, gpu: usize) {
+        if gpu >= self.gpus.len() {
+            return;
+        }
+        let ports = self.hca_ports.len();
+        self.gpus.remove(gpu);
+        self.tiers.drain(gpu * ports..(gpu + 1) * ports);
+        self.nvlinks
+            .retain(|link| usize::from(link.a) != gpu && usize::from(link.b) != gpu);
+        for link in &mut self.nvlinks {
+            for end in [&mut link.a, &mut link.b] {
+                *end -= u16::from(usize::from(*end) > gpu);
+            }
+        }
     }
 
     /// Brings GPUs into the order of their indices, with everything that counts them by place.

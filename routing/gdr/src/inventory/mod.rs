@@ -8,8 +8,8 @@ mod tier;
 
 pub use check::InventoryError;
 pub use merge::Conflict;
-pub use nvlink::{LinkFamily, LinkShape, NvLink, NvLinkDomain};
-pub use pci::{ParsePciAddressError, PciAddress};
+pub use nvlink::{GpuLinks, LinkFamily, LinkShape, NvLink, NvLinkDomain};
+pub use pci::{ParsePciAddressError, ParsePcieLinkError, PciAddress, PcieLink};
 pub use tier::{ParseTierError, Tier};
 
 use std::fmt;
@@ -67,6 +67,8 @@ pub struct Gpu {
     pub index: u16,
     /// Where it is on PCIe.
     pub pci: Option<PciAddress>,
+    /// Its PCIe link at full speed: GPUs lower the speed while they are idle.
+    pub pcie: Option<PcieLink>,
     /// `GPU-…`, as the driver prints it.
     pub uuid: Option<String>,
     /// The model.
@@ -108,6 +110,8 @@ pub struct HcaPort {
     pub port: u8,
     /// Where it is on PCIe.
     pub pci: Option<PciAddress>,
+    /// Its PCIe link.
+    pub pcie: Option<PcieLink>,
     /// The NUMA node that it hangs off.
     pub numa: Option<u16>,
     /// The GUID of the node.
@@ -138,6 +142,7 @@ impl HcaPort {
             device,
             port: 1,
             pci: None,
+            pcie: None,
             numa: None,
             node_guid: None,
             system_image_guid: None,

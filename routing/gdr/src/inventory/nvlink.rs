@@ -1,4 +1,7 @@
+use std::collections::BTreeMap;
 use std::fmt;
+
+use super::{HostInventory, PciAddress};
 
 /// The kind of links between accelerators.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -91,5 +94,75 @@ pub struct NvLinkDomain {
 impl fmt::Display for NvLinkDomain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.cluster_uuid, self.clique_id)
+    }
+}
+
+/// Links that a GPU has to one other end, as its driver counts them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GpuLinks {
+    /// The GPU.
+    pub gpu: PciAddress,
+    /// The GPU at the other end; `None` for an NVSwitch.
+    pub target: Option<PciAddress>,
+    /// How many.
+    pub count: u8,
+}
+
+impl HostInventory {
+    /// Adds the links between GPUs from both their ends; links to and from GPUs that are not here
+    /// are left out. GPUs with links to NVSwitches reach each other with the fewer of both counts.
+    ///
+    /// With no links at all the source counts as one that does not list them.
+    pub fn add_links(&mut self, links: &[GpuLinks]) {
+        let place: BTreeMap<PciAddress, u16> = (0u16..)
+            .zip(&self.gpus)
+            .filter_map(|(place, gpu)| Some((gpu.pci?, place)))
+            .collect();
+        let mut direct: BTreeMap<(u16, u16), [u16; 2]> = BTreeMap::new();
+        let mut switched = vec![0u8; self.gpus.len()];
+        for link in links {
+            let Some(&from) = place.get(&link.gpu) else {
+                continue;
+            };
+            match link.target {
+                None => {
+                    let sum = &mut switched[usize::from(from)];
+                    *sum = sum.saturating_add(link.count);
+                }
+                Some(target) => {
+                    let Some(&to) = place.get(&target) else {
+                        continue;
+                    };
+                    let sides = direct.entry((from.min(to), from.max(to))).or_default();
+                    let side = &mut sides[usize::from(from > to)];
+                    *side = side.saturating_add(link.count.into());
+                }
+            }
+        }
+        self.nvlinks_known = !links.is_empty();
+        for (a, gpu) in self.gpus.iter_mut().enumerate() {
+            if switched.iter().any(|&links| links > 0) {
+                gpu.switch_links = Some(switched[a]);
+            }
+        }
+        for a in 0..switched.len() {
+            for b in a + 1..switched.len() {
+                let (one, two) = (a as u16, b as u16);
+                let cabled = direct.get(&(one, two)).map_or(0, |sides| match sides {
+                    // Some versions write a link at one end only.
+                    [0, links] | [links, 0] => *links,
+                    [up, down] => *up.min(down),
+                });
+                let links = u16::from(switched[a].min(switched[b])).max(cabled);
+                if links > 0 {
+                    let links = u8::try_from(links).unwrap_or(u8::MAX);
+                    self.nvlinks.push(NvLink {
+                        a: one,
+                        b: two,
+                        links,
+                    });
+                }
+            }
+        }
     }
 }

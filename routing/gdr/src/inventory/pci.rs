@@ -57,9 +57,89 @@ fn hexadecimal(text: &str, digits: usize) -> Option<u32> {
     fits.then(|| u32::from_str_radix(text, 16).ok()).flatten()
 }
 
+/// The link of a PCIe function: its lanes, and the speed of each.
+///
+/// The text form is the kernel's of the two, `x16 32.0 GT/s`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PcieLink {
+    /// The lanes, 1 to 32.
+    pub width: u8,
+    /// The transfers of a lane in tenths of GT/s: 25 (first generation) to 640 (sixth).
+    pub tenth_gts: u16,
+}
+
+impl fmt::Display for PcieLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, tenths) = (self.tenth_gts / 10, self.tenth_gts % 10);
+        write!(f, "x{} {whole}.{tenths} GT/s", self.width)
+    }
+}
+
+/// The text is no PCIe link.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a PCIe link: expected lanes and speed, like x16 32.0 GT/s")]
+pub struct ParsePcieLinkError(pub String);
+
+impl FromStr for PcieLink {
+    type Err = ParsePcieLinkError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parse = || {
+            let (width, speed) = text.strip_prefix('x')?.split_once(' ')?;
+            PcieLink::of_sysfs(width, speed)
+        };
+        parse().ok_or_else(|| ParsePcieLinkError(text.chars().take(32).collect()))
+    }
+}
+
+impl PcieLink {
+    /// The link with the kernel's texts of width (`16`) and speed (`32.0 GT/s PCIe`). `None` for
+    /// other texts, and for the width 0 that functions of virtual machines have.
+    pub fn of_sysfs(width: &str, speed: &str) -> Option<PcieLink> {
+        let (number, unit) = speed.split_once(' ')?;
+        let (whole, tenths) = number.split_once('.').unwrap_or((number, "0"));
+        let digits = |text: &str, most: usize| {
+            let fits = (1..=most).contains(&text.len());
+            (fits && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse::<u16>())
+        };
+        let link = PcieLink {
+            width: u8::try_from(digits(width, 2)?.ok()?).ok()?,
+            tenth_gts: digits(whole, 3)?.ok()? * 10 + digits(tenths, 1)?.ok()?,
+        };
+        let fits = unit.starts_with("GT/s") && (1..=32).contains(&link.width);
+        (fits && link.tenth_gts > 0).then_some(link)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_survives_its_text_form_and_others_are_refused() {
+        for text in ["x16 32.0 GT/s", "x1 2.5 GT/s", "x8 64.0 GT/s"] {
+            assert_eq!(
+                text.parse::<PcieLink>().map(|link| link.to_string()),
+                Ok(text.to_owned())
+            );
+        }
+        assert_eq!(
+            PcieLink::of_sysfs("16", "8.0 GT/s PCIe"),
+            "x16 8.0 GT/s".parse().ok()
+        );
+        for text in [
+            "",
+            "16 32.0 GT/s",
+            "x0 2.5 GT/s",
+            "x16 0.0 GT/s",
+            "x255 8.0 GT/s",
+            "x16 Unknown",
+            "x16 -8.0 GT/s",
+            "x16 8.0",
+        ] {
+            assert!(text.parse::<PcieLink>().is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn an_address_survives_its_text_form() {

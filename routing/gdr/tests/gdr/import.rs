@@ -525,6 +525,35 @@ fn a_snapshot_gives_tiers_guids_and_states() {
 }
 
 #[test]
+fn a_snapshot_gives_pcie_links_virtual_functions_and_data_direct() {
+    let more = "\
+/sys/bus/pci/devices/0000:18:00.0/current_link_width\t16
+/sys/bus/pci/devices/0000:18:00.0/current_link_speed\t32.0 GT/s PCIe
+/sys/bus/pci/devices/0000:1b:00.0/current_link_width\t8
+/sys/bus/pci/devices/0000:1b:00.0/current_link_speed\t2.5 GT/s PCIe
+/sys/bus/pci/devices/0000:1b:00.0/max_link_speed\t64.0 GT/s PCIe
+/sys/bus/pci/devices/0000:18:00.0/physfn\t/sys/devices/pci0000:15/0000:18:00.1
+/sys/class/infiniband/mlx5_2/data_direct\t/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:04.0/0000:18:00.1
+";
+    let host = read(InventoryFormat::Sysfs, &format!("{SYSFS}{more}"));
+    // A GPU lowers its speed while it is idle, and keeps its lanes.
+    assert_eq!(host.gpus[0].pcie, "x8 64.0 GT/s".parse().ok());
+    assert_eq!(host.hca_ports[2].pcie, "x16 32.0 GT/s".parse().ok());
+    assert_eq!(host.hca_ports[0].pcie, None);
+    let functions = |port: usize| {
+        let port = &host.hca_ports[port];
+        (port.virtual_function, port.data_direct)
+    };
+    assert_eq!(functions(2), (true, false));
+    assert_eq!(functions(0), (false, true));
+    // The tier is that of the Data Direct function.
+    assert_eq!(host.tier(0, 0), Some(Tier::Pix));
+    let again = read(InventoryFormat::Json, &rsm_gdr::import::to_json(&host));
+    assert_eq!(again.gpus, host.gpus);
+    assert_eq!(again.hca_ports, host.hca_ports);
+}
+
+#[test]
 fn a_bad_snapshot_is_refused_with_its_line() {
     for (from, to, line) in [
         ("58a2:e103:001b:2576", "58a2:e103:001b:257x", 13),

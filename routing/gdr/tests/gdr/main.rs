@@ -7,5 +7,6 @@ mod import;
 mod join;
 mod processes;
 mod render;
+mod roles_unclear;
 mod samples;
 mod table;

@@ -18,7 +18,7 @@ use rsm_gdr::import::to_json;
 use rsm_gdr::job::{JobRequest, Pattern};
 use rsm_gdr::render::{self, EXPORTERS, ExportOptions, Exporter, NcclVersion};
 use rsm_gdr::{Analysis, AnalysisConfig};
-use rsm_routing::engine::{self, EngineKind, Options};
+use rsm_routing::engine::{self, Categories, EngineKind, Options};
 use rsm_routing::ibnetdiscover::Strictness;
 use rsm_routing::netlist::Netlist;
 use rsm_routing::tables::Tables;
@@ -26,6 +26,7 @@ use rsm_routing::topology::Topology;
 
 use super::Format;
 use super::output::{print, print_json, show_warnings};
+use crate::config::load_categories;
 use crate::offline;
 use crate::plan::lids::{self, Claims};
 use crate::plan::order::{HostOrder, HostOrderSources, roles};
@@ -43,6 +44,10 @@ pub(super) struct GpuArgs {
     /// A folder with a file for each host, or one file that describes every host
     #[arg(long, global = true, value_name = "PATH")]
     inventory: Option<PathBuf>,
+    /// The file of the purposes of ports, as routing.categories_file names it: on each line a port
+    /// GUID and compute, storage or management
+    #[arg(long, global = true, value_name = "FILE")]
+    categories: Option<PathBuf>,
     /// The routing engine, by name
     #[arg(long, global = true, default_value_t, value_name = "NAME")]
     engine: EngineKind,
@@ -188,6 +193,10 @@ pub(super) fn run(args: &GpuArgs) -> anyhow::Result<ExitCode> {
         .as_deref()
         .context("no inventory of GPU hosts: give a folder or a file with --inventory")?;
     let spec = args.command.fabric().unwrap_or_default();
+    let said = match &args.categories {
+        Some(file) => load_categories(file)?,
+        None => Categories::new(),
+    };
     let netlist = offline::load_as(spec, Strictness::lenient_if(args.lenient))?;
     let model = offline::fabric(&netlist);
     let lids = lids::assign(&model, &Claims::new(), &Policy::default());
@@ -195,6 +204,7 @@ pub(super) fn run(args: &GpuArgs) -> anyhow::Result<ExitCode> {
     let sources = HostOrderSources {
         gpus: inventory(path)?,
         rails: true,
+        said: Arc::new(said),
         ..HostOrderSources::default()
     };
     let order = HostOrder::new(&model, &topology, sources, &Arc::default());

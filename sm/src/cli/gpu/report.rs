@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::Context as _;
 use rsm_gdr::Analysis;
-use rsm_gdr::findings::GpuSeverity;
+use rsm_gdr::findings::FindingLines;
 use rsm_gdr::hints::PairHint;
 use rsm_gdr::job::{JobPlan, PatternLoad};
 use serde::Serialize;
@@ -61,11 +61,7 @@ impl Summary {
         });
         let findings = analysis.findings.iter().map(|finding| FindingPart {
             kind: finding.kind.name(),
-            severity: match finding.kind.severity() {
-                GpuSeverity::Info => "info",
-                GpuSeverity::Warning => "warning",
-                GpuSeverity::Error => "error",
-            },
+            severity: finding.kind.severity().name(),
             host: finding.host.clone(),
             also: finding.also.clone(),
             subject: finding.subject(),
@@ -112,13 +108,17 @@ impl Summary {
             count => writeln!(out, "findings {count}")?,
         }
         for finding in &self.findings {
-            writeln!(
-                out,
-                "{:<8} {} {}: {}",
-                finding.severity, finding.subject, finding.kind, finding.evidence
-            )?;
-            writeln!(out, "         {}", finding.effect)?;
-            writeln!(out, "         {}", finding.advice)?;
+            let lines = FindingLines {
+                severity: finding.severity,
+                subject: &finding.subject,
+                kind: finding.kind,
+                evidence: &finding.evidence,
+                effect: finding.effect,
+                advice: finding.advice,
+            };
+            for line in lines.lines() {
+                writeln!(out, "{line}")?;
+            }
         }
         Ok(())
     }

@@ -1,32 +1,28 @@
-use std::path::Path;
-
 use rsm_proto::v1;
 
-use super::{GpuCommand, check};
+use super::{GpuCommand, check, import};
 use crate::failure::Failure;
 use crate::output::printable;
 use crate::session::{Session, all_pages, next_message};
 use crate::table::Rows;
 use crate::text::count;
 
-/// The largest file to send, in bytes; the server's limit.
-const FILE_MAX: u64 = rsm_gdr::import::MAX_BYTES as u64;
-
 pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<(), Failure> {
     match command {
         // `probe` needs no server.
         GpuCommand::Probe(_) => Ok(()),
         GpuCommand::Import {
-            host,
+            host: Some(host),
             file_format,
             machine_type,
-            file,
+            path,
         } => {
+            let content = import::content(&path)?;
             let request = v1::ImportGpuHostRequest {
                 host,
                 machine_type,
-                format: file_format.into(),
-                content: content(&file)?,
+                format: file_format.map_or_else(|| import::format_of(&content), i32::from),
+                content,
             };
             let answer = session.gpu().import_gpu_host(request).await?.into_inner();
             if session.output.is_json() {
@@ -36,6 +32,13 @@ pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<()
                 .output
                 .line(&format!("{} GPUs, {} ports", answer.gpus, answer.ports))
         }
+        GpuCommand::Import {
+            host: None,
+            file_format,
+            path,
+            ..
+        } => import::folder(&path, file_format.map(i32::from), session).await,
+        GpuCommand::Status => status(session).await,
         GpuCommand::Forget { host, machine_type } => {
             let request = v1::ForgetGpuHostRequest { host, machine_type };
             let answer = session.gpu().forget_gpu_host(request).await?.into_inner();
@@ -125,15 +128,67 @@ fn change(message: &v1::WatchGpuHostsResponse) -> String {
     )
 }
 
-fn content(file: &Path) -> Result<Vec<u8>, Failure> {
-    let bad = |error: String| Failure::Refused(format!("{}: {error}", file.display()));
-    let size = std::fs::metadata(file)
-        .map_err(|error| bad(error.to_string()))?
-        .len();
-    if size > FILE_MAX {
-        return Err(bad(format!("{size} bytes, at most {FILE_MAX} are sent")));
+async fn status(session: &mut Session) -> Result<(), Failure> {
+    let request = v1::GetGpuStatusRequest {};
+    let status = session.gpu().get_gpu_status(request).await?.into_inner();
+    if session.output.is_json() {
+        return session.output.json(&status);
     }
-    std::fs::read(file).map_err(|error| bad(error.to_string()))
+    let hosts = |number: u32| count(number.into(), "host", "hosts");
+    let mut lines = vec![
+        format!(
+            "own       {} with an inventory of their own",
+            hosts(status.own)
+        ),
+        format!(
+            "type      {} by their machine type",
+            hosts(status.machine_type)
+        ),
+        format!(
+            "without   {} cabled like GPU hosts, without an inventory",
+            hosts(status.without)
+        ),
+    ];
+    if status.own > 0 {
+        lines.push(format!(
+            "age       {} in the median; oldest {} ({})",
+            duration(status.median_age_s),
+            duration(status.oldest_age_s),
+            status.oldest_host
+        ));
+    }
+    lines.push(match status.max_age_s {
+        0 => "stale     never (gpu.max_age_s)".to_owned(),
+        most => format!(
+            "stale     {} without a report for more than {}",
+            hosts(status.stale),
+            duration(most.into())
+        ),
+    });
+    lines.push(format!(
+        "findings  {}, {}, {} info (`rsmctl gpu check`)",
+        count(status.errors.into(), "error", "errors"),
+        count(status.warnings.into(), "warning", "warnings"),
+        status.infos
+    ));
+    for name in &status.names_taken_twice {
+        lines.push(format!(
+            "twice     a second machine reports as {name}: give it a name of its own"
+        ));
+    }
+    lines
+        .iter()
+        .try_for_each(|line| session.output.line(&printable(line)))
+}
+
+/// Seconds for people: the largest unit that leaves two digits, rounded down.
+fn duration(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} days", seconds / 86_400),
+    }
 }
 
 fn text(lines: &str, session: &mut Session) -> Result<(), Failure> {

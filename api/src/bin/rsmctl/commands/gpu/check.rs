@@ -3,6 +3,7 @@ use std::io::{self, Write as _};
 use std::time::Duration;
 
 use clap::Args;
+use rsm_gdr::findings::{FindingLines, subject_of};
 use rsm_proto::v1;
 use tonic::Code;
 
@@ -90,9 +91,6 @@ async fn sweep(session: &Session) -> Result<(), Failure> {
     }
 }
 
-/// The most hosts that a line names.
-const NAMED: usize = 4;
-
 /// A finding with all of the hosts that list it.
 struct Fault<'a> {
     finding: &'a v1::GpuFinding,
@@ -135,34 +133,21 @@ impl Fault<'_> {
         }
         faults
     }
-
-    /// The hosts for a line: the first few names, and the number of the others.
-    fn subject(&self) -> String {
-        let names = self.hosts[..self.hosts.len().min(NAMED)].join(", ");
-        match self.hosts.len().saturating_sub(NAMED) {
-            0 => names,
-            rest => format!("{names} and {rest} more"),
-        }
-    }
 }
 
 fn print(faults: &[Fault<'_>], session: &mut Session) -> Result<(), Failure> {
     for fault in faults {
         let finding = fault.finding;
-        let line = format!(
-            "{:<8} {} {}: {}",
-            finding.severity,
-            fault.subject(),
-            finding.kind,
-            finding.evidence
-        );
-        session.output.line(&printable(&line))?;
-        for text in [&finding.effect, &finding.advice] {
-            if !text.is_empty() {
-                session
-                    .output
-                    .line(&printable(&format!("         {text}")))?;
-            }
+        let lines = FindingLines {
+            severity: &finding.severity,
+            subject: &subject_of(&fault.hosts),
+            kind: &finding.kind,
+            evidence: &finding.evidence,
+            effect: &finding.effect,
+            advice: &finding.advice,
+        };
+        for line in lines.lines() {
+            session.output.line(&printable(&line))?;
         }
     }
     Ok(())
@@ -191,11 +176,14 @@ mod tests {
         let names = ["a", "b", "c", "d", "e", "f"];
         let hosts: Vec<v1::GpuHost> = names.iter().map(|name| host(name, "a")).collect();
         let faults = Fault::of(&hosts);
-        let subjects: Vec<String> = faults.iter().map(Fault::subject).collect();
+        let subjects: Vec<String> = faults.iter().map(|one| subject_of(&one.hosts)).collect();
         assert_eq!(subjects, ["a, b, c, d and 2 more"]);
         // Another first host, or none that the server tells: another fault.
         let apart = [host("a", "a"), host("b", "b"), host("c", "")];
-        let subjects: Vec<String> = Fault::of(&apart).iter().map(Fault::subject).collect();
+        let subjects: Vec<String> = Fault::of(&apart)
+            .iter()
+            .map(|one| subject_of(&one.hosts))
+            .collect();
         assert_eq!(subjects, ["a", "b", "c"]);
     }
 }

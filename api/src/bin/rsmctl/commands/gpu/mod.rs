@@ -1,5 +1,6 @@
 mod ask;
 mod check;
+mod import;
 mod probe;
 
 use std::path::PathBuf;
@@ -18,20 +19,23 @@ use crate::session::Session;
 pub(crate) enum GpuCommand {
     /// Prints this host's GPUs and adapters from /sys, for `import --file-format sysfs`
     Probe(probe::ProbeArguments),
-    /// Imports the inventory of a host into the server
+    /// Imports the inventory of a host, or a folder with those of many, into the server
     Import {
-        /// The name of the host, or with --machine-type of the machine type
+        /// The name of the host, or with --machine-type of the machine type; without it, each file
+        /// of the folder is named after its host
         #[arg(long)]
-        host: String,
-        /// The format of the file
+        host: Option<String>,
+        /// The format of the file; without it, its content gives the format
         #[arg(long, value_enum, value_name = "FORMAT")]
-        file_format: FileFormat,
+        file_format: Option<FileFormat>,
         /// Import a machine type, for hosts without an inventory of their own
-        #[arg(long)]
+        #[arg(long, requires = "host")]
         machine_type: bool,
-        /// The file
-        file: PathBuf,
+        /// The file, or the folder
+        path: PathBuf,
     },
+    /// How many hosts have inventories, and how old these are
+    Status,
     /// Removes the inventory of a host, or a machine type, from the server
     Forget {
         /// The name of the host, or with --machine-type of the machine type

@@ -1,0 +1,126 @@
+//! Imports of inventories: one, or many at once.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rsm_gdr::import::import;
+use rsm_proto::v1;
+use sha2::{Digest as _, Sha256};
+use tokio::time::timeout;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::gpu::{Answer, GpuHints, format, invalid, kept};
+use crate::access::{Caller, Need};
+use crate::gpu::GpuImport;
+use crate::limits::{BULK_IMPORT_PAUSE, MAX_BULK_IMPORT_BYTES};
+
+/// An inventory from a file; errors name the host.
+fn read(host: String, number: i32, content: &[u8]) -> Result<GpuImport, Status> {
+    let format = format(number)?;
+    let inventory = import(format, content).map_err(|error| {
+        let host = host.escape_debug();
+        invalid(format!("the inventory of `{host}`: {error}"))
+    })?;
+    Ok(GpuImport {
+        host,
+        inventory,
+        digest: Sha256::digest(content).into(),
+    })
+}
+
+/// A panic of the work, which the client gets as INTERNAL.
+fn internal(error: tokio::task::JoinError) -> Status {
+    Status::internal(error.to_string())
+}
+
+/// Whether the caller may change more than the inventories of hosts.
+fn may_operate(caller: Option<&Arc<Caller>>) -> bool {
+    caller.is_none_or(|caller| caller.grant.satisfies(Need::Operate))
+}
+
+impl GpuHints {
+    pub(super) async fn import_one(
+        &self,
+        request: Request<v1::ImportGpuHostRequest>,
+    ) -> Answer<v1::ImportGpuHostResponse> {
+        let asked = request.get_ref();
+        let host = asked.host.clone();
+        let is_refused = asked.machine_type && !may_operate(request.extensions().get());
+        let act = (self.acts).begin(request.extensions(), "import-gpu-inventory", host);
+        if is_refused {
+            return act.end(Err(Status::permission_denied(
+                "a machine type is for many hosts: importing one needs the role operate or admin",
+            )));
+        }
+        let request = request.into_inner();
+        let done = self
+            .work(move |gpus| {
+                let read = read(request.host, request.format, &request.content)?;
+                let response = v1::ImportGpuHostResponse {
+                    gpus: read.inventory.gpus.len() as u32,
+                    ports: read.inventory.hca_ports.len() as u32,
+                };
+                match request.machine_type {
+                    true => gpus.import_machine_type(&read.host, read.inventory),
+                    false => gpus.import_hosts(vec![read]).map(drop),
+                }
+                .map_err(kept)?;
+                Ok(response)
+            })
+            .await;
+        act.end(done)
+    }
+
+    pub(super) async fn import_many(
+        &self,
+        request: Request<Streaming<v1::ImportGpuHostsRequest>>,
+    ) -> Answer<v1::ImportGpuHostsResponse> {
+        let act = (self.acts).begin(
+            request.extensions(),
+            "import-gpu-inventories",
+            String::new(),
+        );
+        act.end(self.import_stream(request.into_inner()).await)
+    }
+
+    async fn import_stream(
+        &self,
+        mut files: Streaming<v1::ImportGpuHostsRequest>,
+    ) -> Answer<v1::ImportGpuHostsResponse> {
+        let gpus = self.gpus()?;
+        let (mut hosts, mut names, mut bytes) = (Vec::new(), BTreeSet::new(), 0usize);
+        loop {
+            let next = timeout(BULK_IMPORT_PAUSE, files.message()).await;
+            let next = next.map_err(|_| {
+                let pause = BULK_IMPORT_PAUSE.as_secs();
+                Status::deadline_exceeded(format!(
+                    "no file came for {pause} s: nothing is imported"
+                ))
+            })?;
+            let Some(file) = next? else { break };
+            bytes = bytes.saturating_add(file.content.len());
+            if bytes > MAX_BULK_IMPORT_BYTES || hosts.len() >= rsm_gdr::hosts::MAX_HOSTS {
+                let hosts = rsm_gdr::hosts::MAX_HOSTS;
+                return Err(Status::resource_exhausted(format!(
+                    "more than {hosts} hosts or {MAX_BULK_IMPORT_BYTES} bytes: import them in parts"
+                )));
+            }
+            let read =
+                tokio::task::spawn_blocking(move || read(file.host, file.format, &file.content));
+            let read = read.await.map_err(internal)??;
+            if !names.insert(read.host.clone()) {
+                let host = read.host.escape_debug();
+                let text = format!("host `{host}` is there twice, expected once");
+                return Err(invalid(text));
+            }
+            hosts.push(read);
+        }
+        let count = hosts.len() as u32;
+        let changed = tokio::task::spawn_blocking(move || gpus.import_hosts(hosts)).await;
+        let changed = changed.map_err(internal)?;
+        Ok(Response::new(v1::ImportGpuHostsResponse {
+            hosts: count,
+            changed: changed.map_err(kept)? as u32,
+        }))
+    }
+}

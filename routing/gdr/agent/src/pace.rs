@@ -1,0 +1,71 @@
+//! When to report: spread over hosts, and never all at once.
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::time::Duration;
+
+/// The delay after the first failure.
+const FIRST: Duration = Duration::from_secs(1);
+
+/// The longest delay between two attempts.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// The place of a host in `spread`, by its name: hosts that start together report one after the
+/// other, and each host always at the same time.
+pub(crate) fn place(host: &str, spread: Duration) -> Duration {
+    // FNV-1a; the finish mixes the low bits, which names that count up differ in, into the high.
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for byte in host.bytes() {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    hash = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    part(spread, hash)
+}
+
+/// The delay before the next attempt after `failures` in a row: doubled each time up to five
+/// minutes, of which a random half to whole is waited. Hosts that failed together, as a manager
+/// restarts, come back apart.
+pub(crate) fn after(failures: u32) -> Duration {
+    let doubled = FIRST.saturating_mul(1 << failures.saturating_sub(1).min(16));
+    let whole = doubled.min(LONGEST);
+    // Each state has keys of its own.
+    let random = RandomState::new().build_hasher().finish();
+    whole / 2 + part(whole / 2, random)
+}
+
+/// The part of `whole` that `number` is of all numbers.
+fn part(whole: Duration, number: u64) -> Duration {
+    let nanos = whole.as_nanos().saturating_mul(u128::from(number)) >> 64;
+    // Less than `whole`.
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_that_count_up_are_spread_evenly() {
+        let spread = Duration::from_secs(60);
+        let mut seconds = [0u32; 60];
+        for number in 0..5_632 {
+            let place = place(&format!("gpu-{number:04}"), spread);
+            assert_eq!(place, super::place(&format!("gpu-{number:04}"), spread));
+            seconds[place.as_secs() as usize] += 1;
+        }
+        let fullest = seconds.iter().max().expect("seconds");
+        assert!(*fullest < 3 * 5_632 / 60, "{seconds:?}");
+        assert_eq!(place("gpu-1", Duration::ZERO), Duration::ZERO);
+    }
+
+    #[test]
+    fn delays_grow_to_a_limit_and_differ() {
+        for (failures, least, most) in [(1, 500, 1_000), (3, 2_000, 4_000), (40, 150_000, 300_000)]
+        {
+            let delays: Vec<u128> = (0..50).map(|_| after(failures).as_millis()).collect();
+            let inside = |delay: &u128| (least..=most).contains(delay);
+            assert!(delays.iter().all(inside), "{failures}: {delays:?}");
+            let different: std::collections::BTreeSet<_> = delays.iter().collect();
+            assert!(different.len() > 25, "{failures}: {delays:?}");
+        }
+    }
+}

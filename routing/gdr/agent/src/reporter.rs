@@ -1,0 +1,257 @@
+//! Reports to the managers.
+
+use std::future::Future;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rsm_api::client::{Connection, Endpoint, connect_as};
+use rsm_gdr::import::to_json;
+use rsm_proto::v1;
+use rsm_proto::v1::gpu_service_client::GpuServiceClient;
+use sha2::{Digest as _, Sha256};
+use tonic::{Code, Response, Status};
+
+use crate::arguments::Arguments;
+use crate::reading::{Outcome, read};
+use crate::{End, note, pace};
+
+/// How long one call may take.
+const CALL_LIMIT: Duration = Duration::from_secs(20);
+
+/// How a report failed.
+enum Failure {
+    /// The manager cannot be reached, or has no time: try again.
+    Passing(String),
+    /// The manager refuses: the same report will be refused again.
+    Lasting(String),
+}
+
+/// A manager and its state.
+struct Manager {
+    endpoint: Endpoint,
+    /// The digest of the last report that it took, and when it did.
+    told: Option<([u8; 32], Instant)>,
+    /// Failures in a row.
+    failures: u32,
+    /// No attempt before this.
+    not_before: Instant,
+}
+
+/// An inventory to report.
+struct Report {
+    host: String,
+    content: Vec<u8>,
+    digest: [u8; 32],
+}
+
+pub(crate) fn run(arguments: &Arguments) -> End {
+    if arguments.server.is_empty() {
+        note("no manager: name one with --server or RSM_SERVER");
+        return End::Usage;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            note(&format!("no event loop: {error}"));
+            return End::Refused;
+        }
+    };
+    let host = arguments.host_name();
+    thread::sleep(pace::place(&host, arguments.spread()));
+    let managers = arguments.server.iter().map(|endpoint| Manager {
+        endpoint: endpoint.clone(),
+        told: None,
+        failures: 0,
+        not_before: Instant::now(),
+    });
+    let mut reporter = Reporter {
+        arguments,
+        host,
+        managers: managers.collect(),
+        runtime,
+    };
+    match arguments.every() {
+        None => reporter.once(),
+        Some(every) => reporter.stay(every),
+    }
+}
+
+struct Reporter<'a> {
+    arguments: &'a Arguments,
+    host: String,
+    managers: Vec<Manager>,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Reporter<'_> {
+    /// Reports to each manager once, with attempts as long as its patience lasts.
+    fn once(&mut self) -> End {
+        let report = match self.read() {
+            Ok(Some(report)) => report,
+            Ok(None) => return End::Done,
+            Err(end) => return end,
+        };
+        let until = Instant::now() + self.arguments.patience();
+        let mut worst = End::Done;
+        for manager in &mut self.managers {
+            let end = loop {
+                match self
+                    .runtime
+                    .block_on(manager.report(self.arguments, &report))
+                {
+                    Ok(()) => break End::Done,
+                    Err(Failure::Lasting(reason)) => {
+                        note(&reason);
+                        break End::Refused;
+                    }
+                    Err(Failure::Passing(reason)) => {
+                        let delay = pace::after(manager.failures);
+                        if Instant::now() + delay >= until {
+                            note(&reason);
+                            break End::Unreachable;
+                        }
+                        thread::sleep(delay);
+                    }
+                }
+            };
+            if end as u8 > worst as u8 {
+                worst = end;
+            }
+        }
+        worst
+    }
+
+    /// Reads once in `every`, and reports changes, and after each heartbeat.
+    fn stay(&mut self, every: Duration) -> End {
+        loop {
+            let begun = Instant::now();
+            if let Ok(Some(report)) = self.read() {
+                for manager in &mut self.managers {
+                    manager.turn(self.arguments, &self.runtime, &report);
+                }
+            }
+            thread::sleep(every.saturating_sub(begun.elapsed()));
+        }
+    }
+
+    /// The present report; none where there is nothing to report.
+    fn read(&self) -> Result<Option<Report>, End> {
+        match read(self.arguments) {
+            Outcome::Host(host) => {
+                let content = to_json(&host).into_bytes();
+                Ok(Some(Report {
+                    host: self.host.clone(),
+                    digest: Sha256::digest(&content).into(),
+                    content,
+                }))
+            }
+            Outcome::Nothing(reason) => {
+                note(&reason);
+                Ok(None)
+            }
+            Outcome::Failed(reason) => {
+                note(&reason);
+                Err(End::Refused)
+            }
+        }
+    }
+}
+
+impl Manager {
+    /// Reports if there is news or the heartbeat is due, unless the last failure was just before.
+    fn turn(&mut self, arguments: &Arguments, runtime: &tokio::runtime::Runtime, report: &Report) {
+        let now = Instant::now();
+        let is_told = self.told.is_some_and(|(digest, at)| {
+            digest == report.digest && now.duration_since(at) < arguments.heartbeat()
+        });
+        if is_told || now < self.not_before {
+            return;
+        }
+        let outcome = runtime.block_on(self.report(arguments, report));
+        if let Err(Failure::Passing(reason) | Failure::Lasting(reason)) = outcome {
+            self.not_before = Instant::now() + pace::after(self.failures);
+            note(&reason);
+        }
+    }
+
+    /// One report: the digest, and the inventory if the manager does not know it.
+    async fn report(&mut self, arguments: &Arguments, report: &Report) -> Result<(), Failure> {
+        let outcome = self.try_report(arguments, report).await;
+        match outcome {
+            Ok(()) => {
+                self.failures = 0;
+                self.told = Some((report.digest, Instant::now()));
+            }
+            Err(_) => self.failures = self.failures.saturating_add(1),
+        }
+        outcome
+    }
+
+    async fn try_report(&self, arguments: &Arguments, report: &Report) -> Result<(), Failure> {
+        let credentials = arguments.credentials().map_err(Failure::Lasting)?;
+        let connected = connect_as(&self.endpoint, &credentials);
+        let connection: Connection = match tokio::time::timeout(CALL_LIMIT, connected).await {
+            Ok(Ok(connection)) => connection,
+            Ok(Err(error)) => return Err(Failure::Passing(with_causes(&error))),
+            Err(_) => return Err(self.slow()),
+        };
+        let mut client = GpuServiceClient::new(connection);
+        let check = v1::CheckGpuHostRequest {
+            host: report.host.clone(),
+            digest: report.digest.to_vec(),
+        };
+        if self.call(client.check_gpu_host(check)).await?.known {
+            return Ok(());
+        }
+        let import = v1::ImportGpuHostRequest {
+            host: report.host.clone(),
+            machine_type: false,
+            format: v1::GpuFormat::Json.into(),
+            content: report.content.clone(),
+        };
+        self.call(client.import_gpu_host(import)).await.map(drop)
+    }
+
+    async fn call<T>(
+        &self,
+        call: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Result<T, Failure> {
+        match tokio::time::timeout(CALL_LIMIT, call).await {
+            Ok(Ok(response)) => Ok(response.into_inner()),
+            Ok(Err(status)) => Err(self.refused(&status)),
+            Err(_) => Err(self.slow()),
+        }
+    }
+
+    fn slow(&self) -> Failure {
+        let endpoint = &self.endpoint;
+        Failure::Passing(format!("{endpoint} does not answer within {CALL_LIMIT:?}"))
+    }
+
+    fn refused(&self, status: &Status) -> Failure {
+        let text = format!("{}: {}", self.endpoint, status.message());
+        match status.code() {
+            Code::InvalidArgument
+            | Code::AlreadyExists
+            | Code::PermissionDenied
+            | Code::Unauthenticated
+            | Code::FailedPrecondition
+            | Code::Unimplemented => Failure::Lasting(text),
+            _ => Failure::Passing(text),
+        }
+    }
+}
+
+/// An error with its causes on one line.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text += &format!(": {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,240 @@
+//! `/sys` as lines: the path of each file, and its content or the target of its link.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::reading::ProbeError;
+use crate::vpd;
+
+/// The longest file to read: attributes of /sys are one page.
+const FILE_MAX: usize = 4096;
+
+/// The longest vital product data: the address of PCI's register has 15 bits.
+const VPD_MAX: usize = 1 << 15;
+
+/// The most entries of a directory to read: a machine has some thousands of PCI functions.
+const ENTRIES_MAX: usize = 65_536;
+
+/// How often `/sys` is read until two readings in a row are the same. Devices that come or go in
+/// between leave half of their files in one reading.
+const READINGS: usize = 4;
+
+/// Attributes of a PCI function. The speed of a GPU's link falls while it is idle, so the most that
+/// both its ends can do is read for GPUs.
+const OF_FUNCTION: [&str; 4] = ["class", "vendor", "numa_node", "current_link_width"];
+
+/// Vendor and device of the function that ConnectX-8 has for Data Direct.
+const DATA_DIRECT: (&str, &str) = ("0x15b3", "0x2100");
+
+/// The keyword that a Data Direct function has in common with its adapter.
+const COMMON: &[u8; 2] = b"V3";
+
+/// One reading of `/sys`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Snapshot {
+    /// Paths from `/sys` on, with the content of files or the target of links.
+    pub lines: Vec<(String, String)>,
+    /// What could not be read, for people.
+    pub notes: Vec<String>,
+}
+
+impl Snapshot {
+    /// Reads the tree that is mounted at `sys`, until two readings are the same, four times at
+    /// most.
+    ///
+    /// # Errors
+    /// A directory with more entries than any machine has.
+    pub fn take(sys: &Path) -> Result<Snapshot, ProbeError> {
+        let mut last = Reader::read(sys)?;
+        for _ in 1..READINGS {
+            let next = Reader::read(sys)?;
+            if next == last {
+                return Ok(next);
+            }
+            last = next;
+        }
+        let note = format!("{} changed in each of {READINGS} readings", sys.display());
+        last.notes.push(note);
+        Ok(last)
+    }
+
+    /// The lines as the text that [`rsm_gdr::import`] reads.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        for (path, value) in &self.lines {
+            text.extend([path, "\t", value, "\n"]);
+        }
+        text
+    }
+}
+
+struct Reader {
+    sys: PathBuf,
+    /// Where `sys` leads.
+    root: Option<PathBuf>,
+    snapshot: Snapshot,
+}
+
+impl Reader {
+    fn read(sys: &Path) -> Result<Snapshot, ProbeError> {
+        let mut reader = Reader {
+            sys: sys.to_owned(),
+            root: fs::canonicalize(sys).ok(),
+            snapshot: Snapshot::default(),
+        };
+        let all = entries(&sys.join("bus/pci/devices"))?;
+        let direct: Vec<&String> = all
+            .iter()
+            .filter(|one| reader.is_data_direct(one))
+            .collect();
+        let mut functions = BTreeSet::new();
+        for adapter in entries(&sys.join("class/infiniband"))? {
+            functions.extend(reader.adapter(&adapter, &direct)?);
+        }
+        for address in &functions {
+            reader.function(address, "current_link_speed");
+        }
+        let gpus = all.iter().filter(|one| !functions.contains(*one));
+        for address in gpus {
+            if reader.is_gpu(address) {
+                reader.function(address, "max_link_speed");
+            }
+        }
+        if !reader.snapshot.lines.is_empty() {
+            reader.file("class/dmi/id/product_name");
+        }
+        Ok(reader.snapshot)
+    }
+
+    /// Whether a function is a VGA or 3D controller, or AMD's "other display controller".
+    fn is_gpu(&self, address: &str) -> bool {
+        let class = self.attribute(address, "class").unwrap_or_default();
+        ["0x0300", "0x0302", "0x0380"]
+            .iter()
+            .any(|kind| class.starts_with(kind))
+    }
+
+    fn is_data_direct(&self, address: &str) -> bool {
+        let is = |name, wanted: &str| self.attribute(address, name).as_deref() == Some(wanted);
+        is("vendor", DATA_DIRECT.0) && is("device", DATA_DIRECT.1)
+    }
+
+    fn attribute(&self, address: &str, name: &str) -> Option<String> {
+        read(&self.sys.join("bus/pci/devices").join(address).join(name))
+    }
+
+    fn function(&mut self, address: &str, speed: &str) {
+        let path = format!("bus/pci/devices/{address}");
+        self.link(&path);
+        for attribute in OF_FUNCTION.into_iter().chain([speed]) {
+            self.file(&format!("{path}/{attribute}"));
+        }
+        self.link(&format!("{path}/physfn"));
+    }
+
+    /// An adapter and its ports. Returns the address of its function.
+    fn adapter(&mut self, name: &str, direct: &[&String]) -> Result<Option<String>, ProbeError> {
+        let path = format!("class/infiniband/{name}");
+        self.file(&format!("{path}/node_guid"));
+        self.file(&format!("{path}/sys_image_guid"));
+        let function = self.link(&format!("{path}/device"));
+        if let Some(function) = &function
+            && !direct.is_empty()
+        {
+            self.data_direct(&path, function, direct);
+        }
+        for port in entries(&self.sys.join(&path).join("ports"))? {
+            for attribute in ["state", "rate", "link_layer", "gids/0"] {
+                self.file(&format!("{path}/ports/{port}/{attribute}"));
+            }
+        }
+        Ok(function)
+    }
+
+    /// Finds the Data Direct function of an adapter by their vital product data.
+    fn data_direct(&mut self, adapter: &str, function: &str, direct: &[&String]) {
+        let Some(own) = self.common(function) else {
+            return;
+        };
+        for other in direct {
+            if self.common(other).as_ref() != Some(&own) {
+                continue;
+            }
+            if let Some(target) = self.target(&format!("bus/pci/devices/{other}")) {
+                let line = (format!("/sys/{adapter}/data_direct"), target);
+                self.snapshot.lines.push(line);
+            }
+        }
+    }
+
+    /// The value that functions of one adapter have in common; a note where only root may read it.
+    fn common(&mut self, address: &str) -> Option<Vec<u8>> {
+        let path = self.sys.join("bus/pci/devices").join(address).join("vpd");
+        match fs::read(&path) {
+            Ok(vpd) if vpd.len() <= VPD_MAX => vpd::keyword(&vpd, COMMON).map(<[u8]>::to_vec),
+            Ok(_) => None,
+            Err(error) => {
+                let note = format!("{}: {error}: Data Direct unknown", path.display());
+                let is_new = !self.snapshot.notes.contains(&note);
+                if error.kind() == io::ErrorKind::PermissionDenied && is_new {
+                    self.snapshot.notes.push(note);
+                }
+                None
+            }
+        }
+    }
+
+    /// Records the target of a link. Returns the last component of the target.
+    fn link(&mut self, path: &str) -> Option<String> {
+        let target = self.target(path)?;
+        let last = target.rsplit('/').next()?.to_owned();
+        self.snapshot.lines.push((format!("/sys/{path}"), target));
+        Some(last)
+    }
+
+    /// Where a link leads, as a path from `/sys` on.
+    fn target(&self, path: &str) -> Option<String> {
+        let target = fs::canonicalize(self.sys.join(path)).ok()?;
+        let below = target.strip_prefix(self.root.as_ref()?).ok()?.to_str()?;
+        Some(format!("/sys/{below}"))
+    }
+
+    fn file(&mut self, path: &str) {
+        if let Some(text) = read(&self.sys.join(path)) {
+            self.snapshot.lines.push((format!("/sys/{path}"), text));
+        }
+    }
+}
+
+/// The text of a file as one line; none where it is missing, empty or too long.
+fn read(path: &Path) -> Option<String> {
+    let text = fs::read(path).ok().filter(|text| text.len() <= FILE_MAX)?;
+    let text = String::from_utf8_lossy(&text)
+        .trim()
+        .replace(['\n', '\t', '\r'], " ");
+    (!text.is_empty()).then_some(text)
+}
+
+/// The sorted names in a directory; none where there is no directory.
+fn entries(path: &Path) -> Result<Vec<String>, ProbeError> {
+    let Ok(directory) = fs::read_dir(path) else {
+        return Ok(Vec::new());
+    };
+    let mut names = Vec::new();
+    for entry in directory {
+        if names.len() == ENTRIES_MAX {
+            return Err(ProbeError::TooManyEntries {
+                path: path.to_owned(),
+                most: ENTRIES_MAX,
+            });
+        }
+        // A name that is not UTF-8 is no device; an entry without a name has gone.
+        if let Ok(Ok(name)) = entry.map(|entry| entry.file_name().into_string()) {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}

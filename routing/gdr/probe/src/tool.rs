@@ -1,0 +1,146 @@
+//! The drivers' programs, each with a time-out.
+
+use std::ffi::OsStr;
+use std::io::{self, Read as _};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The most bytes of output: more is no list of a host's GPUs.
+const OUTPUT_MAX: u64 = 1 << 20;
+
+/// How often the end of a program is looked for.
+const POLL: Duration = Duration::from_millis(5);
+
+/// Why a program has no output.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolError {
+    /// It is not there.
+    #[error("it is not installed")]
+    Missing,
+    /// It cannot be started.
+    #[error("it cannot be started: {0}")]
+    Start(io::Error),
+    /// It took too long, and was killed.
+    #[error("it did not end within {0:?}: the driver may hang")]
+    TimeOut(Duration),
+    /// It failed.
+    #[error("it failed: {0}")]
+    Failed(String),
+    /// Its output is too long.
+    #[error("it printed more than {OUTPUT_MAX} bytes")]
+    TooLong,
+}
+
+/// The standard output of a program that ends within `limit`.
+///
+/// A program that hangs in the kernel outlives its kill; it is left behind, and its output is not
+/// waited for.
+///
+/// # Errors
+/// The program is missing, fails, prints too much or does not end.
+pub fn output(
+    program: &OsStr,
+    arguments: &[&OsStr],
+    limit: Duration,
+) -> Result<Vec<u8>, ToolError> {
+    let until = Instant::now() + limit;
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => ToolError::Missing,
+            _ => ToolError::Start(error),
+        })?;
+    let out = child.stdout.take().map(collect);
+    let err = child.stderr.take().map(collect);
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if Instant::now() < until => thread::sleep(POLL),
+            Ok(None) => {
+                let _ = child.kill();
+                // Reaps it if it has ended by the kill; else a thread does when it does.
+                thread::spawn(move || child.wait());
+                return Err(ToolError::TimeOut(limit));
+            }
+            Err(error) => return Err(ToolError::Start(error)),
+        }
+    };
+    // A grandchild may hold the pipes open.
+    let taken = |pipe: Option<mpsc::Receiver<Vec<u8>>>| {
+        let left = until.saturating_duration_since(Instant::now());
+        pipe.and_then(|pipe| pipe.recv_timeout(left.max(POLL)).ok())
+    };
+    let bytes = taken(out).ok_or(ToolError::TimeOut(limit))?;
+    if bytes.len() as u64 > OUTPUT_MAX {
+        return Err(ToolError::TooLong);
+    }
+    if status.success() {
+        return Ok(bytes);
+    }
+    let error = taken(err).unwrap_or_default();
+    let said = [&error[..], &bytes[..]]
+        .into_iter()
+        .map(|bytes| String::from_utf8_lossy(bytes))
+        .find_map(|text| {
+            text.lines()
+                .map(str::trim)
+                .find(|line| !line.is_empty())
+                .map(shown)
+        });
+    Err(ToolError::Failed(
+        said.unwrap_or_else(|| status.to_string()),
+    ))
+}
+
+/// A line for a message: without control characters, and not longer than a screen is wide.
+fn shown(line: &str) -> String {
+    let plain = line.chars().filter(|char| !char.is_control());
+    plain.take(160).collect()
+}
+
+fn collect(pipe: impl io::Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // A pipe that breaks ends the output.
+        let _ = pipe.take(OUTPUT_MAX + 1).read_to_end(&mut bytes);
+        let _ = sender.send(bytes);
+    });
+    receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, limit: Duration) -> Result<Vec<u8>, ToolError> {
+        let arguments = ["-c".as_ref(), script.as_ref()];
+        output("sh".as_ref(), &arguments, limit)
+    }
+
+    #[test]
+    fn programs_that_hang_fail_flood_or_are_missing_have_their_error_in_time() {
+        let long = Duration::from_secs(30);
+        assert_eq!(shell("echo yes", long).expect("it ends"), b"yes\n");
+        let begun = Instant::now();
+        let short = Duration::from_millis(200);
+        let hung = shell("sleep 60", short);
+        assert!(matches!(hung, Err(ToolError::TimeOut(_))), "{hung:?}");
+        // A child of the program keeps the pipe open after its end.
+        let held = shell("sleep 60 & exit 0", short);
+        assert!(matches!(held, Err(ToolError::TimeOut(_))), "{held:?}");
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        let failed = shell("echo; echo 'no devices' >&2; exit 9", long).unwrap_err();
+        assert_eq!(failed.to_string(), "it failed: no devices");
+        let flood = shell("head -c 3000000 /dev/zero", long);
+        assert!(matches!(flood, Err(ToolError::TooLong)), "{flood:?}");
+        let missing = output("/nonexistent/tool".as_ref(), &[], long);
+        assert!(matches!(missing, Err(ToolError::Missing)), "{missing:?}");
+    }
+}

@@ -1,0 +1,118 @@
+//! Trees like /sys that are odd, or change while they are read.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rsm_probe::snapshot::Snapshot;
+use rsm_probe::{ProbeError, read};
+
+use crate::fake::FakeHost;
+
+#[test]
+fn host_without_gpus_and_adapters_has_no_inventory() {
+    let host = FakeHost::empty();
+    let refused = read(&host.settings());
+    assert!(
+        matches!(refused, Err(ProbeError::Nothing { .. })),
+        "{refused:?}"
+    );
+    let mut settings = host.settings();
+    settings.sys = host.sys().join("nowhere");
+    let refused = read(&settings);
+    assert!(
+        matches!(refused, Err(ProbeError::Nothing { .. })),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn adapter_that_comes_and_goes_while_it_is_read_harms_nothing() {
+    let host = FakeHost::new();
+    let ports = host.sys().join("class/infiniband/mlx5_1/ports/1");
+    let hidden = host.sys().join("hidden");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                fs::rename(&ports, &hidden).expect("it is there");
+                fs::rename(&hidden, &ports).expect("it is there");
+            }
+        });
+        for _ in 0..50 {
+            let reading = read(&host.settings()).expect("the other adapter stays");
+            let known = reading.inventory.hca_ports.iter();
+            let devices: Vec<_> = known.filter_map(|port| port.device.as_deref()).collect();
+            assert!(devices.contains(&"mlx5_0"), "{devices:?}");
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let still = Snapshot::take(&host.sys()).expect("a tree");
+    assert_eq!(still.notes, Vec::<String>::new());
+    assert_eq!(
+        read(&host.settings())
+            .expect("a host")
+            .inventory
+            .hca_ports
+            .len(),
+        2
+    );
+}
+
+#[test]
+fn files_that_are_binary_endless_or_empty_are_passed_over() {
+    let host = FakeHost::new();
+    let adapter = "class/infiniband/mlx5_0";
+    host.put(&format!("{adapter}/ports/1/rate"), "");
+    host.put(&format!("{adapter}/ports/1/state"), &"4".repeat(100_000));
+    fs::write(
+        host.sys().join("class/dmi/id/product_name"),
+        b"\xff\xfe Machine\twith\ntabs",
+    )
+    .expect("there is room");
+    let reading = read(&host.settings()).expect("a host");
+    let port = &reading.inventory.hca_ports[0];
+    assert_eq!((port.gbps, port.active), (None, None));
+    assert!(port.port_guid.is_some());
+    let machine = reading.inventory.machine.expect("a name");
+    assert!(machine.ends_with("Machine with tabs"), "{machine}");
+}
+
+#[test]
+fn port_with_an_impossible_value_is_named_with_its_line() {
+    let host = FakeHost::new();
+    host.put("class/infiniband/mlx5_0/node_guid", "not a GUID");
+    let refused = read(&host.settings()).expect_err("no GUID");
+    let text = refused.to_string();
+    assert!(
+        text.contains("not a GUID") && text.contains("line"),
+        "{text}"
+    );
+}
+
+#[test]
+fn data_direct_function_is_found_by_its_product_data() {
+    let host = FakeHost::new();
+    let direct = "0000:19:00.0";
+    host.function("pci0000:15", direct, "0x088000", "0x15b3", 0);
+    let vpd = |value: &[u8]| {
+        let mut fields = vec![b'V', b'3', value.len() as u8];
+        fields.extend(value);
+        let mut vpd = vec![0x90, fields.len() as u8, 0];
+        vpd.extend(fields);
+        vpd.push(0x78);
+        vpd
+    };
+    let put = |address: &str, name: &str, bytes: &[u8]| {
+        let path = host.sys().join("bus/pci/devices").join(address).join(name);
+        fs::write(path, bytes).expect("there is room");
+    };
+    put(direct, "device", b"0x2100\n");
+    put(direct, "vpd", &vpd(b"one"));
+    put("0000:18:00.0", "vpd", &vpd(b"one"));
+    put("0000:98:00.0", "vpd", &vpd(b"another"));
+    let reading = read(&host.settings()).expect("a host");
+    let direct: Vec<bool> = (reading.inventory.hca_ports.iter())
+        .map(|port| port.data_direct)
+        .collect();
+    assert_eq!(direct, [true, false]);
+}

@@ -1,0 +1,110 @@
+//! Adapters whose place in the host says one role, and whose leaf says another.
+
+use super::inventories::port_name;
+use super::{GpuFinding, GpuFindingKind};
+use crate::Analysis;
+use crate::host::Host;
+use crate::inventory::Tier;
+use crate::join::Joined;
+use crate::roles::{LeafUse, RoleReason, TrafficRole};
+use crate::survey::of_gpu_hosts;
+
+/// A port that computes for its place, beside one that its leaf would rather have compute.
+struct Doubt {
+    /// Near GPUs, at a leaf with nodes that have no GPU.
+    near: usize,
+    /// Far from GPUs, at a leaf of GPU hosts alone.
+    far: usize,
+    /// The GPUs that are nearer to the first, by place.
+    gpus: Vec<usize>,
+}
+
+/// Hosts where PCIe and leaves disagree on the role of ports, unless the operator has set it.
+pub(super) fn find(analysis: &Analysis) -> Vec<GpuFinding> {
+    let Some(fabric) = &analysis.fabric else {
+        return Vec::new();
+    };
+    let leaves = LeafUse::new(fabric, &of_gpu_hosts(&analysis.hosts, fabric));
+    let foreign = |host: &Host, port: usize| {
+        let index = host.joined.get(port).copied().and_then(Joined::port)?;
+        leaves.foreign(fabric.port(index).leaf)
+    };
+    let mut findings = Vec::new();
+    for host in &analysis.hosts {
+        for doubt in doubts(host, |port| foreign(host, port)) {
+            findings.push(finding(host, &doubt));
+        }
+    }
+    findings
+}
+
+/// The doubts about a host; `foreign` is the share of nodes without GPUs at a port's leaf, in
+/// thousandths.
+///
+/// A server of another kind at the leaf of a rail is no doubt, and neither is a leaf for storage
+/// without a server: all ports that compute for their place have to be at leaves with other nodes,
+/// and at least as many others at leaves without.
+fn doubts(host: &Host, foreign: impl Fn(usize) -> Option<u32>) -> Vec<Doubt> {
+    let ports = 0..host.inventory.hca_ports.len();
+    let role = |port: &usize| host.roles[*port];
+    let is_taken = |port: &usize| {
+        let near = [RoleReason::NearGpu, RoleReason::NearestOfGpu];
+        role(port).0 == TrafficRole::Compute && near.contains(&role(port).1)
+    };
+    let is_left = |port: &usize| {
+        role(port) == (TrafficRole::Storage, RoleReason::FarFromGpus) && foreign(*port) == Some(0)
+    };
+    let taken: Vec<usize> = ports.clone().filter(is_taken).collect();
+    let left: Vec<usize> = ports.filter(is_left).collect();
+    let all_foreign = taken
+        .iter()
+        .all(|&port| foreign(port).is_some_and(|share| share > 0));
+    if taken.is_empty() || !all_foreign || left.len() < taken.len() {
+        return Vec::new();
+    }
+    let gpus = 0..host.inventory.gpus.len();
+    let nearest = |&far: &usize| {
+        let tiers = gpus.clone().filter_map(|gpu| host.inventory.tier(gpu, far));
+        (tiers.min(), far)
+    };
+    let Some(&far) = left.iter().min_by_key(|far| nearest(far)) else {
+        return Vec::new();
+    };
+    let mut doubts = Vec::new();
+    for near in taken {
+        let is_nearer = |gpu: &usize| {
+            let tier = |port| host.inventory.tier(*gpu, port);
+            tier(near).is_some() && tier(near) < tier(far)
+        };
+        let gpus: Vec<usize> = gpus.clone().filter(is_nearer).collect();
+        if !gpus.is_empty() {
+            doubts.push(Doubt { near, far, gpus });
+        }
+    }
+    doubts
+}
+
+fn finding(host: &Host, doubt: &Doubt) -> GpuFinding {
+    let inventory = &host.inventory;
+    let label = |port: usize| inventory.hca_ports[port].label();
+    let tier = |port: usize| {
+        let tier = doubt
+            .gpus
+            .first()
+            .and_then(|&gpu| inventory.tier(gpu, port));
+        tier.map_or("no tier", Tier::name)
+    };
+    let (near, far) = (label(doubt.near), label(doubt.far));
+    let evidence = format!(
+        "by PCIe {near} ({}) is for computing and {far} ({}) for storage, and so they are taken; by \
+         their leaves it is the other way round: that of {near} serves nodes without GPUs, that of \
+         {far} only GPU hosts",
+        tier(doubt.near),
+        tier(doubt.far)
+    );
+    let mut finding = GpuFinding::new(GpuFindingKind::RoleUnclear, &host.name, evidence);
+    let index = |&gpu: &usize| inventory.gpus[gpu].index;
+    finding.gpus = doubt.gpus.iter().map(index).collect();
+    finding.ports = vec![port_name(host, doubt.near), port_name(host, doubt.far)];
+    finding
+}

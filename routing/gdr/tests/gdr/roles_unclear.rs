@@ -1,0 +1,116 @@
+//! Storage adapters that are nearer to a GPU than the compute ones.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rsm_gdr::fabric::GpuFabric;
+use rsm_gdr::findings::GpuFindingKind;
+use rsm_gdr::generate::{Fleet, FleetFaults, Storage, fleet};
+use rsm_gdr::inventory::Tier;
+use rsm_gdr::roles::TrafficRole;
+use rsm_gdr::{Analysis, AnalysisConfig};
+use rsm_ids::Guid;
+use rsm_routing::generate::generate;
+use rsm_routing::topology::Topology;
+
+/// A unit whose hosts have eight compute adapters and two for storage.
+fn unit() -> Fleet {
+    let faults = FleetFaults {
+        storage: Storage::Far,
+        ..FleetFaults::default()
+    };
+    let netlist = generate("superpod:su=1").expect("a published fabric");
+    fleet(netlist, faults).expect("hosts with plain names")
+}
+
+/// The same, in which only the first adapter for storage shares a PCIe switch with a GPU.
+fn unit_with_storage_near() -> Fleet {
+    let mut fleet = unit();
+    let hosts: Vec<_> = (fleet.inventory.hosts().iter())
+        .map(|(name, record)| (name.clone(), record.inventory.clone()))
+        .collect();
+    for (name, inventory) in hosts {
+        let mut host = rsm_gdr::inventory::HostInventory::clone(&inventory);
+        let ports = host.hca_ports.len();
+        for (at, tier) in host.tiers.iter_mut().enumerate() {
+            *tier = match (at / ports, at % ports) {
+                (0, 8) => Some(Tier::Pix),
+                _ if *tier == Some(Tier::Pix) => Some(Tier::Node),
+                _ => *tier,
+            };
+        }
+        fleet
+            .inventory
+            .insert(&name, host, 0)
+            .expect("a plain host");
+    }
+    fleet
+}
+
+fn analyse(fleet: &Fleet, roles: BTreeMap<Guid, TrafficRole>) -> Analysis {
+    let topology = Arc::new(Topology::from_netlist(&fleet.netlist).expect("LIDs suffice"));
+    let fabric = GpuFabric::from_netlist(&fleet.netlist, topology, None, 4096);
+    let config = AnalysisConfig {
+        roles,
+        ..AnalysisConfig::default()
+    };
+    Analysis::new(&fleet.inventory, Some(fabric), config)
+}
+
+fn unclear(analysis: &Analysis) -> Vec<String> {
+    let findings = analysis.findings.iter();
+    let unclear = findings.filter(|finding| finding.kind == GpuFindingKind::RoleUnclear);
+    unclear
+        .map(|finding| {
+            let ports: Vec<String> = finding.ports.iter().map(ToString::to_string).collect();
+            assert!(finding.evidence.contains("only GPU hosts"), "{finding}");
+            format!(
+                "{} hosts, {:?}: {}",
+                finding.hosts().count(),
+                finding.gpus,
+                ports.join(", ")
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn storage_adapter_nearer_than_the_compute_ones_is_one_finding_with_both_readings() {
+    let fleet = unit_with_storage_near();
+    let found = unclear(&analyse(&fleet, BTreeMap::new()));
+    let [found] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert!(found.starts_with("32 hosts, [0]: "), "{found}");
+    assert!(
+        found.contains(" mlx5_8, ") && found.contains(" mlx5_0"),
+        "{found}"
+    );
+}
+
+#[test]
+fn configured_roles_end_the_doubt() {
+    let fleet = unit_with_storage_near();
+    let mut roles = BTreeMap::new();
+    for record in fleet.inventory.hosts().values() {
+        for (place, port) in record.inventory.hca_ports.iter().enumerate() {
+            let role = if place < 8 {
+                TrafficRole::Compute
+            } else {
+                TrafficRole::Storage
+            };
+            roles.insert(port.port_guid.expect("a simulated port"), role);
+        }
+    }
+    let analysis = analyse(&fleet, roles);
+    assert_eq!(unclear(&analysis), Vec::<String>::new());
+    assert_eq!(analysis.hosts[0].compute_ports().len(), 8);
+}
+
+#[test]
+fn storage_far_from_gpus_is_no_doubt() {
+    assert_eq!(
+        unclear(&analyse(&unit(), BTreeMap::new())),
+        Vec::<String>::new()
+    );
+}

@@ -1,0 +1,149 @@
+//! The thread that passes inventories to the core, and their findings to all other findings.
+
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
+
+use rsm_api::Gpus as _;
+use rsm_gdr::Analysis;
+use rsm_gdr::findings::{GpuFinding, GpuSeverity};
+use rsm_gdr::hosts::GpuInventory;
+
+use super::GpuHosts;
+use crate::daemon::findings::{DaemonFindings, Part};
+use crate::findings::{Finding, FindingKind, Severity, Subject};
+
+/// Takes each new inventory.
+pub(in crate::daemon) type Tell = Box<dyn Fn(Arc<GpuInventory>) + Send + Sync>;
+
+/// How often the thread looks for changes. Hosts report one by one: all reports of this time are
+/// one new inventory for the core, which plans again for each, and one analysis.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// The most findings that are published one by one; one more tells how many others there are.
+const MOST_FINDINGS: usize = 1_000;
+
+/// Starts the thread, which ends with `hosts`. `tell` takes each new inventory; `findings` get the
+/// faults of GPU hosts.
+///
+/// # Errors
+/// The thread cannot be started.
+pub(in crate::daemon) fn publish(
+    hosts: &Arc<GpuHosts>,
+    tell: Tell,
+    findings: DaemonFindings,
+) -> std::io::Result<()> {
+    let mut publisher = Publisher {
+        told: hosts.inventory(),
+        hosts: Arc::downgrade(hosts),
+        tell,
+        findings,
+        published: None,
+    };
+    let named = thread::Builder::new().name("gpu-hosts".to_owned());
+    named.spawn(move || {
+        while publisher.turn() {
+            thread::sleep(PERIOD);
+        }
+    })?;
+    Ok(())
+}
+
+struct Publisher {
+    hosts: Weak<GpuHosts>,
+    tell: Tell,
+    findings: DaemonFindings,
+    /// The inventory that the core has.
+    told: Arc<GpuInventory>,
+    /// The analysis whose findings are published.
+    published: Option<Arc<Analysis>>,
+}
+
+impl Publisher {
+    /// Passes on what has changed. Returns whether there are still hosts to look after.
+    fn turn(&mut self) -> bool {
+        let Some(hosts) = self.hosts.upgrade() else {
+            return false;
+        };
+        let inventory = hosts.inventory();
+        if !Arc::ptr_eq(&inventory, &self.told) {
+            self.told = inventory.clone();
+            (self.tell)(inventory.clone());
+        }
+        let is_empty = inventory.hosts().is_empty() && inventory.machine_types().is_empty();
+        if is_empty && self.published.is_none() {
+            return true;
+        }
+        let analysis = hosts.analysis();
+        let is_news = |last: &Arc<Analysis>| !Arc::ptr_eq(last, &analysis);
+        if self.published.as_ref().is_none_or(is_news) {
+            self.findings
+                .report(Part::GpuHosts, published(&analysis.findings));
+            self.published = (!is_empty).then_some(analysis);
+        }
+        true
+    }
+}
+
+/// The findings as all others are.
+fn published(findings: &[GpuFinding]) -> Vec<Finding> {
+    let one = |finding: &GpuFinding| {
+        let text = format!(
+            "{}: {}; {}; {}",
+            finding.subject(),
+            finding.evidence,
+            finding.kind.effect(),
+            finding.kind.advice()
+        );
+        let severity = match finding.kind.severity() {
+            GpuSeverity::Info => Severity::Info,
+            GpuSeverity::Warning => Severity::Warning,
+            GpuSeverity::Error => Severity::Error,
+        };
+        Finding::new(
+            FindingKind::Gpu(finding.kind),
+            Subject::Subnet,
+            severity,
+            text,
+        )
+    };
+    let mut all: Vec<Finding> = findings.iter().take(MOST_FINDINGS).map(one).collect();
+    let rest = &findings[all.len()..];
+    if let Some(worst) = rest.iter().max_by_key(|finding| finding.kind.severity()) {
+        let count = rest.len();
+        let mut summed = one(worst);
+        summed.text = format!(
+            "{count} more findings about GPU hosts; `rsmctl gpu check` lists all of them; the first \
+             of the worst kind: {}",
+            summed.text
+        );
+        all.push(summed);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use rsm_gdr::findings::GpuFindingKind;
+
+    use super::*;
+
+    #[test]
+    fn findings_beyond_the_limit_are_counted_in_one() {
+        let finding = |number: usize| {
+            let evidence = format!("evidence {number}");
+            GpuFinding::new(GpuFindingKind::NvLinkDegraded, "gpu-1", evidence)
+        };
+        let many: Vec<GpuFinding> = (0..MOST_FINDINGS + 7).map(finding).collect();
+        let all = published(&many);
+        assert_eq!(all.len(), MOST_FINDINGS + 1);
+        let last = &all[MOST_FINDINGS];
+        assert!(
+            last.text.starts_with("7 more findings about GPU hosts"),
+            "{last:?}"
+        );
+        assert_eq!(last.severity, Severity::Error);
+        assert_eq!(all[0].kind.code(), "nvlink-degraded");
+        assert_eq!(published(&many[..MOST_FINDINGS]).len(), MOST_FINDINGS);
+    }
+}

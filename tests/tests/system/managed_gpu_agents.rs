@@ -1,0 +1,375 @@
+//! Agents of GPU hosts beside a managed subnet: reports, hosts that cannot be read, managers that are
+//! away, bulk imports, and 5,632 hosts at once.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rsm_tests::binaries;
+use rsm_tests::clock::wait_for;
+use rsm_tests::process::{Invocation, Running};
+use rsm_tests::web::{Site, get};
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A tree like /sys of a machine with GPUs, each with an adapter beside it.
+fn sys(directory: &Path, gpus: usize, serial: usize) -> PathBuf {
+    let sys = directory.join(format!("sys-{serial}"));
+    let put = |path: &str, text: &str| {
+        let path = sys.join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("there is room");
+        fs::write(path, text).expect("there is room");
+    };
+    for gpu in 0..gpus {
+        let bus = 0x10 * (gpu + 1);
+        let root = format!("devices/pci0000:{bus:02x}/0000:{bus:02x}:01.0");
+        for (address, class, vendor) in [
+            (format!("0000:{:02x}:00.0", bus + 2), "0x030200", "0x10de"),
+            (format!("0000:{:02x}:00.0", bus + 3), "0x020700", "0x15b3"),
+        ] {
+            put(&format!("{root}/{address}/class"), class);
+            put(&format!("{root}/{address}/vendor"), vendor);
+            put(&format!("{root}/{address}/numa_node"), "0");
+            let link = sys.join("bus/pci/devices").join(&address);
+            fs::create_dir_all(link.parent().expect("a folder")).expect("there is room");
+            symlink(sys.join(&root).join(&address), link).expect("a new link");
+        }
+        let adapter = format!("class/infiniband/mlx5_{gpu}");
+        let guid = format!("0200:00{serial:02x}:0000:{gpu:04x}");
+        put(&format!("{adapter}/node_guid"), &guid);
+        put(&format!("{adapter}/ports/1/state"), "4: ACTIVE");
+        put(&format!("{adapter}/ports/1/rate"), "400 Gb/sec (4X NDR)");
+        put(&format!("{adapter}/ports/1/link_layer"), "InfiniBand");
+        let function = sys.join(&root).join(format!("0000:{:02x}:00.0", bus + 3));
+        symlink(function, sys.join(&adapter).join("device")).expect("a new link");
+    }
+    fs::create_dir_all(&sys).expect("there is room");
+    sys
+}
+
+fn socket(site: &Site) -> String {
+    format!("unix:{}", site.directory().join("state/rsm.sock").display())
+}
+
+fn agent(directory: &Path, server: &str, host: &str, sys: &Path) -> Invocation {
+    let agent = Invocation::new(binaries::rsm_agent(), directory);
+    let agent = agent.args(["--server", server, "--host", host, "--nvml", "off"]);
+    agent.arg("--sys").arg(sys)
+}
+
+/// Exit code and standard error.
+fn run(agent: &Invocation) -> (i32, String) {
+    let finished = agent.run(LIMIT).expect("it ends");
+    (finished.status.code().unwrap_or(-1), finished.stderr)
+}
+
+fn rsmctl(site: &Site, arguments: &[&str]) -> (i32, String) {
+    let apart = tempfile::tempdir().expect("there is room");
+    let rsmctl = Invocation::new(binaries::rsmctl(), apart.path());
+    let rsmctl = rsmctl.args(["--server", &socket(site)]).args(arguments);
+    let finished = rsmctl.run(LIMIT).expect("it ends");
+    let code = finished.status.code().unwrap_or(-1);
+    (code, format!("{}{}", finished.stdout, finished.stderr))
+}
+
+fn printed(site: &Site, arguments: &[&str]) -> String {
+    let (code, text) = rsmctl(site, arguments);
+    assert_eq!(code, 0, "{arguments:?}: {text}");
+    text
+}
+
+/// How often inventories were imported.
+fn imports(site: &Site) -> usize {
+    printed(site, &["events", "--newest", "1000"])
+        .matches("import-gpu-inventory ")
+        .count()
+}
+
+#[test]
+fn agents_send_an_inventory_once_and_again_only_when_it_has_changed() {
+    let site = Site::start_with("fat-tree:k=4,levels=2", "[gpu]\nmax_age_s = 3\n");
+    let directory = tempfile::tempdir().expect("there is room");
+    let tree = sys(directory.path(), 2, 1);
+    let server = socket(&site);
+    let one = agent(directory.path(), &server, "gpu-a", &tree);
+    assert_eq!(run(&one).0, 0, "{}", run(&one).1);
+    assert_eq!(run(&one).0, 0);
+    assert_eq!(imports(&site), 1, "{}", printed(&site, &["events"]));
+    let hosts = printed(&site, &["gpu", "hosts"]);
+    assert!(hosts.contains("gpu-a  "), "{hosts}");
+    // A port goes down.
+    let state = tree.join("class/infiniband/mlx5_1/ports/1/state");
+    fs::write(state, "1: DOWN").expect("there is room");
+    assert_eq!(run(&one).0, 0);
+    assert_eq!(imports(&site), 2);
+    // Another machine of the same name.
+    let other = agent(
+        directory.path(),
+        &server,
+        "gpu-a",
+        &sys(directory.path(), 2, 2),
+    );
+    let (code, text) = run(&other);
+    assert!(
+        code == 1 && text.contains("two hosts may have one name"),
+        "{code} {text}"
+    );
+    let status = printed(&site, &["gpu", "status"]);
+    assert!(status.contains("own       1 host"), "{status}");
+    assert!(
+        status.contains("a second machine reports as gpu-a"),
+        "{status}"
+    );
+    // The host is silent: one of all findings, and in the metrics.
+    let found = |text: &str| {
+        let seen = || printed(&site, &["findings"]).contains(text).then_some(());
+        assert!(wait_for(LIMIT, seen).is_some(), "{text}: {}", site.log());
+    };
+    found("stale-inventory");
+    let metrics = get(site.address(), "/metrics").text();
+    for line in [
+        "rsm_gpu_hosts{inventory=\"own\"} 1",
+        "rsm_gpu_hosts_stale 1",
+        "rsm_gpu_names_taken_twice 1",
+        "kind=\"stale-inventory\"",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+    let page = get(site.address(), "/api/v1/gpu-status").json();
+    assert_eq!(page["stale"], 1, "{page}");
+    // It reports again.
+    assert_eq!(run(&one).0, 0);
+    let seen = || {
+        let findings = printed(&site, &["findings"]);
+        (!findings.contains("stale-inventory")).then_some(())
+    };
+    assert!(wait_for(Duration::from_secs(3), seen).is_some());
+}
+
+#[test]
+fn gpu_hosts_that_hang_or_have_no_gpu_do_not_stop_their_agents() {
+    let site = Site::start("fat-tree:k=4,levels=2");
+    let directory = tempfile::tempdir().expect("there is room");
+    let server = socket(&site);
+    let empty = agent(
+        directory.path(),
+        &server,
+        "cpu-1",
+        &sys(directory.path(), 0, 1),
+    );
+    let (code, text) = run(&empty);
+    assert!(
+        code == 0 && text.contains("neither GPUs nor"),
+        "{code} {text}"
+    );
+    let tools = directory.path().join("tools");
+    fs::create_dir(&tools).expect("a new folder");
+    let smi = tools.join("nvidia-smi");
+    fs::write(&smi, "#!/bin/sh\nsleep 600\n").expect("there is room");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&smi, mode).expect("a file of ours");
+    let hung = agent(
+        directory.path(),
+        &server,
+        "gpu-1",
+        &sys(directory.path(), 2, 2),
+    );
+    let hung = hung.args(["--limit", "1"]).arg("--tools").arg(&tools);
+    let begun = Instant::now();
+    let (code, text) = run(&hung);
+    assert!(
+        code == 0 && text.contains("did not end within"),
+        "{code} {text}"
+    );
+    assert!(begun.elapsed() < Duration::from_secs(60));
+    let hosts = printed(&site, &["gpu", "hosts"]);
+    assert!(
+        hosts.contains("gpu-1") && !hosts.contains("cpu-1"),
+        "{hosts}"
+    );
+    // A library that is no NVML.
+    let bad = Invocation::new(binaries::rsm_agent(), directory.path());
+    let bad = bad.args(["--print", "--nvml", "/bin/sh", "--sys"]);
+    let bad = bad
+        .arg(sys(directory.path(), 2, 3))
+        .arg("--tools")
+        .arg(directory.path());
+    let printed = bad.run(LIMIT).expect("it ends");
+    assert!(printed.stderr.contains("NVML: "), "{}", printed.stderr);
+    assert!(
+        printed.stdout.contains("\"version\": 1"),
+        "{}",
+        printed.stdout
+    );
+}
+
+#[test]
+fn gpu_agents_wait_for_a_manager_that_is_away() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let tree = sys(directory.path(), 2, 1);
+    let nowhere = format!("unix:{}", directory.path().join("nowhere").display());
+    let away = agent(directory.path(), &nowhere, "gpu-1", &tree).args(["--patience", "3"]);
+    let begun = Instant::now();
+    let (code, text) = run(&away);
+    assert!(
+        code == 3 && text.contains("cannot connect"),
+        "{code} {text}"
+    );
+    assert!(begun.elapsed() < Duration::from_secs(30));
+
+    let apart = tempfile::tempdir().expect("there is room");
+    let place = apart.path().join("rsm.sock");
+    let server = format!("unix:{}", place.display());
+    let staying = agent(apart.path(), &server, "gpu-1", &tree).args(["--every", "5"]);
+    let mut staying: Running = staying.spawn().expect("it can be started");
+    let waits = || {
+        staying
+            .stderr_so_far()
+            .contains("cannot connect")
+            .then_some(())
+    };
+    assert!(wait_for(LIMIT, waits).is_some());
+    let site = Site::start("fat-tree:k=4,levels=2");
+    symlink(site.directory().join("state/rsm.sock"), &place).expect("a new link");
+    let reported = || {
+        let hosts = printed(&site, &["gpu", "hosts"]);
+        hosts.contains("gpu-1").then_some(())
+    };
+    assert!(
+        wait_for(LIMIT, reported).is_some(),
+        "{}",
+        staying.stderr_so_far()
+    );
+    assert!(staying.is_running());
+}
+
+#[test]
+fn gpu_folder_is_imported_in_one_call_and_with_a_bad_file_not_at_all() {
+    let site = Site::start("fat-tree:k=4,levels=2");
+    let folder = tempfile::tempdir().expect("there is room");
+    let put = |name: &str, text: &str| {
+        fs::write(folder.path().join(name), text).expect("there is room");
+    };
+    let path = folder.path().display().to_string();
+    let import = ["gpu", "import", &path];
+    for number in 0..40 {
+        put(&format!("gpu-{number:02}.json"), &inventory(number));
+    }
+    put("gpu-17.json", "{\"version\":1,");
+    let (code, text) = rsmctl(&site, &import);
+    assert!(code == 1 && text.contains("gpu-17.json"), "{code} {text}");
+    assert!(!printed(&site, &["gpu", "hosts"]).contains("gpu-00"));
+    put("gpu-17.json", &inventory(17));
+    assert_eq!(printed(&site, &import), "40 hosts imported, 40 changed\n");
+    put("gpu-18.json", &inventory(99));
+    // Another machine of the name: none of the 40 is imported.
+    let (code, text) = rsmctl(&site, &import);
+    assert!(code == 1 && text.contains("gpu-18"), "{code} {text}");
+    printed(&site, &["gpu", "forget", "gpu-18"]);
+    assert_eq!(printed(&site, &import), "40 hosts imported, 1 changed\n");
+    let (code, text) = rsmctl(&site, &["gpu", "import", &format!("{path}/gpu-18.json")]);
+    assert!(code == 1 && text.contains("needs --host"), "{code} {text}");
+}
+
+/// A host with 8 GPUs, and as many adapters with GUIDs of their own.
+fn inventory(number: u64) -> String {
+    let ports: Vec<serde_json::Value> = (0..8u64)
+        .map(|port| {
+            let guid = format!("{:#018x}", 0x0200_0000_0000_0000 | (number << 8) | port);
+            serde_json::json!({"device": format!("mlx5_{port}"), "port": 1, "port_guid": guid})
+        })
+        .collect();
+    let gpus: Vec<serde_json::Value> = (0..8)
+        .map(|index| serde_json::json!({"index": index}))
+        .collect();
+    let row = |gpu: usize| {
+        let tier = |port: usize| if port == gpu { "PIX" } else { "SYS" };
+        (0..8).map(tier).collect::<Vec<&str>>()
+    };
+    let tiers: Vec<Vec<&str>> = (0..8).map(row).collect();
+    let host = serde_json::json!({"version": 1, "gpus": gpus, "hca_ports": ports, "tiers": tiers});
+    host.to_string()
+}
+
+/// The hosts of a large site.
+const SITE: u64 = 5_632;
+
+/// Connections at once, as many as the agents of a minute have when each takes a third of a second.
+const AT_ONCE: u64 = 32;
+
+/// One report of each host, as agents make it: a connection of its own, the digest, and the
+/// inventory where it is not known. Returns how many inventories were sent.
+async fn reports(server: &rsm_api::client::Endpoint, inventories: &[String]) -> usize {
+    use rsm_proto::v1::gpu_service_client::GpuServiceClient;
+    use rsm_proto::v1::{CheckGpuHostRequest, GpuFormat, ImportGpuHostRequest};
+    use sha2::Digest as _;
+
+    let mut tasks = tokio::task::JoinSet::new();
+    for first in 0..AT_ONCE {
+        let own = inventories.iter().enumerate().skip(first as usize);
+        let own: Vec<(usize, String)> = own
+            .step_by(AT_ONCE as usize)
+            .map(|(number, json)| (number, json.clone()))
+            .collect();
+        let server = server.clone();
+        tasks.spawn(async move {
+            let mut sent = 0;
+            for (number, json) in own {
+                let anonymous = rsm_api::client::Credentials::default();
+                let connected = rsm_api::client::connect_as(&server, &anonymous).await;
+                let mut client = GpuServiceClient::new(connected.expect("the server is there"));
+                let host = format!("gpu-{number:04}");
+                let digest = sha2::Sha256::digest(json.as_bytes()).to_vec();
+                let check = CheckGpuHostRequest {
+                    host: host.clone(),
+                    digest,
+                };
+                let known = client.check_gpu_host(check).await.expect("an answer");
+                if !known.into_inner().known {
+                    let import = ImportGpuHostRequest {
+                        host,
+                        machine_type: false,
+                        format: GpuFormat::Json.into(),
+                        content: json.into_bytes(),
+                    };
+                    client.import_gpu_host(import).await.expect("it is kept");
+                    sent += 1;
+                }
+            }
+            sent
+        });
+    }
+    tasks.join_all().await.into_iter().sum()
+}
+
+/// `cargo test --workspace --test system gpu_hosts_of_a_large_site -- --ignored --nocapture`
+#[test]
+#[ignore = "takes some minutes; prints how long 5,632 hosts take to report"]
+fn gpu_hosts_of_a_large_site_report_within_a_minute() {
+    let config = "[api]\nchanges_per_s = 0\nreads_per_s = 0\n";
+    let site = Site::start_with("fat-tree:k=4,levels=2", config);
+    let server = socket(&site).parse().expect("the address of a server");
+    let inventories: Vec<String> = (0..SITE).map(inventory).collect();
+    let runtime = tokio::runtime::Runtime::new().expect("an event loop");
+    for (round, sent) in [
+        ("first reports", SITE as usize),
+        ("reports without news", 0),
+    ] {
+        let begun = Instant::now();
+        assert_eq!(runtime.block_on(reports(&server, &inventories)), sent);
+        let took = begun.elapsed();
+        println!("{round} of {SITE} hosts: {took:?}");
+        assert!(took < Duration::from_secs(60), "{round}: {took:?}");
+    }
+    let folder = tempfile::tempdir().expect("there is room");
+    for (number, json) in inventories.iter().enumerate() {
+        let file = folder.path().join(format!("gpu-{number:04}.json"));
+        fs::write(file, json.replace("PIX", "PXB")).expect("there is room");
+    }
+    let path = folder.path().display().to_string();
+    let begun = Instant::now();
+    let text = printed(&site, &["gpu", "import", &path]);
+    assert_eq!(text, "5632 hosts imported, 5632 changed\n");
+    println!("bulk import of {SITE} hosts: {:?}", begun.elapsed());
+}
