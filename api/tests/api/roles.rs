@@ -43,10 +43,7 @@ fn suffices(role: Role, need: Need) -> bool {
     match role {
         Role::Read => matches!(need, Need::Read | Need::SeePartitions),
         Role::Report => matches!(need, Need::CheckInventory | Need::ImportInventory),
-        Role::Operate => !matches!(
-            need,
-            Need::Administer | Need::SeeSecrets
-        ),
+        Role::Operate => !matches!(need, Need::Administer | Need::SeeSecrets),
         Role::Tenant => matches!(need, Need::SeePartitions | Need::ChangePartitions),
         Role::Admin => need != Need::SeeSecrets,
         Role::Secrets => need == Need::SeeSecrets,
