@@ -275,6 +275,10 @@ impl AttrId {
     pub const LED_INFO: AttrId = AttrId(0x0031);
     /// NVIDIA: adaptive routing of a switch.
     pub const AR_INFO: AttrId = AttrId(0xFF20);
+    /// NVIDIA: groups of ports of a switch.
+    pub const AR_GROUP_TABLE: AttrId = AttrId(0xFF21);
+    /// NVIDIA: groups and static ports by LID.
+    pub const AR_LINEAR_FORWARDING_TABLE: AttrId = AttrId(0xFF23);
     /// Mellanox: link speed FDR10, which the specification has no bit for.
     pub const MLNX_EXT_PORT_INFO: AttrId = AttrId(0xFF90);
 }
@@ -360,6 +364,8 @@ named!(AttrId, 6, {
     VENDOR_DIAG => "VendorDiag",
     LED_INFO => "LedInfo",
     AR_INFO => "ARInfo",
+    AR_GROUP_TABLE => "ARGroupTable",
+    AR_LINEAR_FORWARDING_TABLE => "ARLinearForwardingTable",
     MLNX_EXT_PORT_INFO => "MlnxExtPortInfo",
 });
 

@@ -9,7 +9,10 @@
 //! LIDs of one switch mostly have equal sets everywhere else. The proof compares them, and follows
 //! equal ones once.
 
+mod recovery;
 mod walk;
+
+pub use recovery::{Recovery, recovered, recovery};
 
 use rayon::prelude::*;
 use rsm_ids::Lid;

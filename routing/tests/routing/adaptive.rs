@@ -17,7 +17,8 @@ use rsm_routing::mcast::PortMask;
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::{EndpointKind, PortUse, SwitchIdx, Topology};
 use rsm_routing::verify::{
-    Held, SetReport, Witness, stages, stages_along, verify, verify_mixture_of_sets, verify_sets,
+    Held, Recovery, SetReport, Witness, recovered, recovery, stages, stages_along, verify,
+    verify_mixture_of_sets, verify_sets,
 };
 
 /// Groups that a switch of these tests holds, more than there are leaves.
@@ -754,4 +755,94 @@ fn groups_that_change_at_once_may_close_a_loop_and_the_proof_says_so() {
         &other.groups,
     );
     assert_safe_prefixes(&topology, &clockwise, &way, 3);
+}
+
+/// Pairs of hosts whose packets arrive whatever is chosen.
+fn lost_with(topology: &Topology, held: Held<'_>, gone: &[(Guid, PortNum)]) -> SetReport {
+    let broken = topology.without_cables(gone);
+    let (tables, groups) = recovered(&broken, held);
+    checked(&broken, &tables, &groups)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn after_any_two_failures_switches_that_take_other_ports_close_no_loop(
+        plan in prop_oneof![random::broken_tree(), random::any_graph()],
+        cut in proptest::collection::vec(any::<usize>(), 1..3),
+        is_tree in any::<bool>(),
+    ) {
+        let topology = plan.build();
+        let cables = topology.cables();
+        prop_assume!(!cables.is_empty());
+        let kind = if is_tree { EngineKind::FabricTree } else { EngineKind::UpDn };
+        let routing = routed(kind, &topology, None);
+        let groups = with_groups(&topology, &routing).tables;
+        let held = Held { tables: &routing.tables, adaptive: &groups };
+        let gone: Vec<_> = cut.iter().map(|&cut| cables[cut % cables.len()].a).collect();
+        let report = lost_with(&topology, held, &gone);
+        prop_assert!(report.keeps_moving(), "{:?}", report.witnesses);
+    }
+
+    #[test]
+    fn links_that_hosts_need_are_those_whose_loss_costs_pairs(plan in random::broken_tree()) {
+        let topology = plan.build();
+        let routing = routed(EngineKind::FabricTree, &topology, None);
+        let groups = with_groups(&topology, &routing).tables;
+        let held = Held { tables: &routing.tables, adaptive: &groups };
+        let mut expected = Recovery::default();
+        for switch in topology.indices() {
+            for link in topology.groups(switch).flat_map(|group| group.links) {
+                // The ports that some packet to a host elsewhere may take, without the others.
+                let hosts = topology.destinations().iter();
+                let hosts = hosts.filter(|end| end.kind.is_host() && end.switch != switch);
+                let sets = hosts.flat_map(|end| end.lids());
+                let mut sets = sets.map(|lid| groups.ports(&routing.tables, switch, lid));
+                let with: Vec<PortMask> = sets
+                    .by_ref()
+                    .filter(|ports| ports.contains(link.port))
+                    .collect();
+                expected.links += usize::from(!with.is_empty());
+                expected.sole += usize::from(with.iter().any(|ports| ports.len() == 1));
+            }
+        }
+        prop_assert_eq!(recovery(&topology, held), expected);
+    }
+}
+
+#[test]
+fn a_lost_link_up_costs_no_pair_and_a_lost_link_down_does() {
+    let topology = pgft(&[3, 3, 2], &[1, 3, 2], &[1, 1, 2], 0);
+    let routing = routed(EngineKind::FabricTree, &topology, None);
+    let groups = with_groups(&topology, &routing).tables;
+    let held = Held {
+        tables: &routing.tables,
+        adaptive: &groups,
+    };
+    // Up from leaf and middle switches there are others, and the links to cores are double; from a
+    // middle switch down to a leaf there is one.
+    let down_to_leaves = 18;
+    let found = recovery(&topology, held);
+    assert_eq!(
+        found,
+        Recovery {
+            links: 2 * topology.link_count(),
+            sole: down_to_leaves
+        }
+    );
+    let is_leaf = |guid| topology.hosts(topology.switch_by_guid(guid).unwrap()) > 0;
+    let cables = topology.cables();
+    let high = cables
+        .iter()
+        .find(|cable| !is_leaf(cable.a.0) && !is_leaf(cable.b.0))
+        .unwrap();
+    let report = lost_with(&topology, held, &[high.a]);
+    assert!(report.is_sound(), "{:?}", report.witnesses);
+    let low = cables.iter().find(|cable| is_leaf(cable.a.0)).unwrap();
+    let report = lost_with(&topology, held, &[low.a]);
+    assert!(
+        report.keeps_moving() && report.pairs.unreachable > 0,
+        "{report:?}"
+    );
 }

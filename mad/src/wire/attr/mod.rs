@@ -4,7 +4,10 @@
 //! [contract](super) of the whole module. `Default` is all zeroes. The diagrams number bits 7 to 0
 //! in each byte, most significant first; `-` is reserved.
 
+mod ar_encoding;
+mod ar_group_table;
 mod ar_info;
+mod ar_linear_forwarding_table;
 mod capability;
 mod guid_info;
 mod linear_forwarding_table;
@@ -22,7 +25,9 @@ mod switch_info;
 mod trap;
 mod vl_arbitration;
 
+pub use ar_group_table::ArGroupTable;
 pub use ar_info::ArInfo;
+pub use ar_linear_forwarding_table::{ArEntry, ArLidState, ArLinearForwardingTable};
 pub use capability::{CapabilityMask, CapabilityMask2};
 pub use guid_info::GuidInfo;
 pub use linear_forwarding_table::LinearForwardingTable;

@@ -189,6 +189,8 @@ pub const fn of_attribute(attribute: AttrId) -> Option<&'static [FieldSpec]> {
         AttrId::MULTICAST_FORWARDING_TABLE => Some(attributes::MULTICAST_FORWARDING_TABLE),
         AttrId::SM_INFO => Some(attributes::SM_INFO),
         AttrId::AR_INFO => Some(attributes::AR_INFO),
+        AttrId::AR_GROUP_TABLE => Some(attributes::AR_GROUP_TABLE),
+        AttrId::AR_LINEAR_FORWARDING_TABLE => Some(attributes::AR_LINEAR_FORWARDING_TABLE),
         AttrId::MLNX_EXT_PORT_INFO => Some(attributes::MLNX_EXT_PORT_INFO),
         _ => None,
     }

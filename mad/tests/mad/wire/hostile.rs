@@ -103,6 +103,8 @@ proptest! {
         view::<SmInfo>(data, &mut text);
         view::<Notice>(data, &mut text);
         view::<ArInfo>(data, &mut text);
+        view::<ArGroupTable>(data, &mut text);
+        view::<ArLinearForwardingTable>(data, &mut text);
         view::<MlnxExtPortInfo>(data, &mut text);
         write!(text, "{:?}", Notice::from_data(data).details()).unwrap();
         if let Some(rate) = PortInfo::from_data(data).link_rate() {
