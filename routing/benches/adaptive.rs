@@ -1,7 +1,8 @@
 //! Groups for adaptive routing and their proof: time, and the writes and the load after faults.
 //!
 //! `cargo bench -p rsm-routing --bench adaptive [-- SUBSTRING]` takes the best of a few runs: in
-//! milliseconds, wall-clock time on all cores and processor time. Fabrics from `../shared` are left
+//! milliseconds, wall-clock time on all cores and processor time. Load is measured up to
+//! [`LOAD_HOSTS`] hosts. Fabrics from `../shared` are left
 //! out where that folder is missing.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
@@ -27,6 +28,9 @@ const RUNS: usize = 2;
 
 /// Groups that a switch holds (ARInfo GroupCap has 12 bits).
 const CAPACITY: u16 = 4095;
+
+/// With more hosts the load over all choices takes minutes.
+const LOAD_HOSTS: usize = 10_000;
 
 const SELENE: &str = "../../shared/data/topologies/nvidia-selene-compute.txt";
 
@@ -216,6 +220,13 @@ fn print_writes(old: (&Tables, &AdaptiveTables), now: &Planned) {
 }
 
 fn print_load(topology: &Topology, now: &Planned) {
+    let hosts: usize = topology
+        .indices()
+        .map(|switch| topology.hosts(switch))
+        .sum();
+    if hosts > LOAD_HOSTS {
+        return;
+    }
     let held = Held {
         tables: &now.routing.tables,
         adaptive: &now.groups.tables,

@@ -18,5 +18,5 @@ mod table;
 pub use crate::engine::groups::{AdaptiveError, AdaptivePlan, Request, plan};
 pub use blocks::{Blocks, ENTRIES_PER_BLOCK, GROUPS_PER_BLOCK, blocks_changed};
 pub use ids::GroupIds;
-pub use push::{Phase, PhaseKind, phases};
+pub use push::{Meanwhile, Phase, PhaseKind, phases, proved_phases};
 pub use table::{AdaptiveTable, AdaptiveTables, NO_GROUP};

@@ -69,6 +69,12 @@ impl AdaptiveTable {
         }
     }
 
+    /// Takes the groups of all LIDs.
+    pub(crate) fn clear_entries(&mut self) {
+        self.common = Arc::default();
+        self.own.clear();
+    }
+
     /// Takes the groups of some LIDs, which are sorted.
     pub(crate) fn fix(&mut self, lids: &[Lid]) {
         if self.own.is_empty() {
