@@ -165,6 +165,7 @@ pub(super) struct AdaptivePart {
     /// Links that a switch cannot replace by another port of a group.
     sole_links: usize,
     writes: WritesPart,
+    #[serde(skip_serializing_if = "Option::is_none")]
     quality: Option<QualityPart>,
     plan_ms: f64,
     verify_ms: f64,
