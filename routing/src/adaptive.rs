@@ -8,7 +8,7 @@
 //!
 //! [`plan`] keeps to the up*/down* order of the routes: from a switch with a way down, every
 //! member of a group leads down by one of the shortest ways down; elsewhere up by one of the
-//! shortest. So any sequence of choices is an up*/down* path of as many hops as the shortest.
+//! shortest. So any sequence of members is an up*/down* path of as many hops as the shortest.
 
 mod blocks;
 mod ids;
@@ -18,5 +18,5 @@ mod table;
 pub use crate::engine::groups::{AdaptiveError, AdaptivePlan, Request, plan};
 pub use blocks::{Blocks, ENTRIES_PER_BLOCK, GROUPS_PER_BLOCK, blocks_changed};
 pub use ids::GroupIds;
-pub use push::{Phase, PhaseKind, phases};
+pub use push::{Meanwhile, Phase, PhaseKind, phases, proved_phases};
 pub use table::{AdaptiveTable, AdaptiveTables, NO_GROUP};

@@ -24,7 +24,9 @@ pub use delta::{Candidate, Changed, Inconclusive, ProvedTables, verify_changes};
 pub use dependencies::Dependencies;
 pub use lanes::{LaneChannel, LaneReport, mixture_is_sound, verify_lanes};
 pub use multicast::{MulticastReport, MulticastWitness, masks_follow, verify_multicast};
-pub use sets::{Held, SetReport, verify_mixture_of_sets, verify_sets};
+pub use sets::{
+    Held, Recovery, SetReport, recovered, recovery, verify_mixture_of_sets, verify_sets,
+};
 pub use tally::Tally;
 pub use transition::stages;
 

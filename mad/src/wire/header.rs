@@ -287,6 +287,10 @@ impl AttrId {
     pub const EXTENDED_NODE_INFO: AttrId = AttrId(0xFF91);
     /// NVIDIA: properties of a switch for which SwitchInfo has no field.
     pub const EXTENDED_SWITCH_INFO: AttrId = AttrId(0xFF92);
+    /// NVIDIA: groups of ports of a switch.
+    pub const AR_GROUP_TABLE: AttrId = AttrId(0xFF21);
+    /// NVIDIA: groups and static ports by LID.
+    pub const AR_LINEAR_FORWARDING_TABLE: AttrId = AttrId(0xFF23);
 }
 
 newtype_fields!(Class: u8, Method: u8, Status: u16, AttrId: u16, Tid: u64);
@@ -376,6 +380,8 @@ named!(AttrId, 6, {
     EXTENDED_PORT_INFO => "ExtendedPortInfo",
     EXTENDED_NODE_INFO => "ExtendedNodeInfo",
     EXTENDED_SWITCH_INFO => "ExtendedSwitchInfo",
+    AR_GROUP_TABLE => "ARGroupTable",
+    AR_LINEAR_FORWARDING_TABLE => "ARLinearForwardingTable",
 });
 
 #[cfg(test)]

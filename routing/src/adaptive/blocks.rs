@@ -26,6 +26,14 @@ pub struct Blocks {
 }
 
 impl Blocks {
+    fn add(&mut self, other: Blocks) {
+        self.groups += other.groups;
+        self.group_blocks += other.group_blocks;
+        self.entry_blocks += other.entry_blocks;
+        self.table_blocks += other.table_blocks;
+        self.switches += other.switches;
+    }
+
     /// All blocks together.
     pub fn sets(&self) -> usize {
         self.group_blocks + self.entry_blocks + self.table_blocks
@@ -39,39 +47,80 @@ pub fn blocks_changed(old: (&Tables, &AdaptiveTables), new: (&Tables, &AdaptiveT
     let count = new.0.lfts.len().max(old.0.lfts.len());
     let mut blocks = Blocks::default();
     for switch in 0..count {
-        let of = |tables: (&'_ Tables, &'_ AdaptiveTables)| {
-            let lft = tables.0.lfts.get(switch).unwrap_or(&none.0).clone();
-            let adaptive = tables.1.switches.get(switch).unwrap_or(&none.1).clone();
-            (lft, adaptive)
-        };
-        let (old, new) = (of(old), of(new));
-        let groups: Vec<u16> = new.1.differing_groups(&old.1).collect();
-        let mut in_blocks: Vec<usize> = groups
-            .iter()
-            .map(|&group| usize::from(group) / GROUPS_PER_BLOCK)
-            .collect();
-        in_blocks.dedup();
-        let forwards_by_table = old.1.lids() == 0 && new.1.lids() == 0;
-        let table_lids: Vec<usize> = new.0.differing(&old.0).map(|lid| lid.index()).collect();
-        let mut entries = table_lids;
-        if forwards_by_table {
-            entries.clear();
-        }
-        entries.extend(
-            new.1
-                .differing_entries(&old.1)
-                .iter()
-                .map(|lid| lid.index()),
-        );
-        entries.iter_mut().for_each(|lid| *lid /= ENTRIES_PER_BLOCK);
-        entries.sort_unstable();
-        entries.dedup();
-        let table_blocks = new.0.differing_blocks(&old.0).count();
-        blocks.groups += groups.len();
-        blocks.group_blocks += in_blocks.len();
-        blocks.entry_blocks += entries.len();
-        blocks.table_blocks += table_blocks;
-        blocks.switches += usize::from(in_blocks.len() + entries.len() + table_blocks > 0);
+        let [old, new] = [old, new].map(|(tables, adaptive)| {
+            let lft = tables.lfts.get(switch).unwrap_or(&none.0);
+            (lft, adaptive.switches.get(switch).unwrap_or(&none.1))
+        });
+        blocks.add(of_switch(old, new));
     }
     blocks
+}
+
+fn of_switch(old: (&Lft, &AdaptiveTable), new: (&Lft, &AdaptiveTable)) -> Blocks {
+    let groups: Vec<u16> = new.1.differing_groups(old.1).collect();
+    let group_blocks = groups
+        .chunk_by(|&one, &other| in_block(one) == in_block(other))
+        .count();
+    let mut lids = new.1.differing_entries(old.1);
+    if old.1.lids() > 0 || new.1.lids() > 0 {
+        lids.extend(new.0.differing(old.0));
+    }
+    let mut entry_blocks: Vec<usize> = lids
+        .iter()
+        .map(|lid| lid.index() / ENTRIES_PER_BLOCK)
+        .collect();
+    entry_blocks.sort_unstable();
+    entry_blocks.dedup();
+    let mut blocks = Blocks {
+        groups: groups.len(),
+        group_blocks,
+        entry_blocks: entry_blocks.len(),
+        table_blocks: new.0.differing_blocks(old.0).count(),
+        switches: 0,
+    };
+    blocks.switches = usize::from(blocks.sets() > 0);
+    blocks
+}
+
+fn in_block(group: u16) -> usize {
+    usize::from(group) / GROUPS_PER_BLOCK
+}
+
+#[cfg(test)]
+mod tests {
+    use rsm_ids::{Lid, PortNum};
+
+    use super::*;
+
+    #[test]
+    fn blocks_of_groups_entries_and_tables_count_each_once() {
+        let mut tables = Tables {
+            lfts: vec![Lft::default(); 2],
+        };
+        let mut groups = AdaptiveTables {
+            switches: vec![AdaptiveTable::default(); 2],
+        };
+        let before = (tables.clone(), groups.clone());
+        let ports = |port| [PortNum(port)].into_iter().collect();
+        for (group, port) in [(2, 1), (3, 2), (4, 3)] {
+            groups.switches[0].set_group(group, ports(port));
+        }
+        groups.switches[0].set_entry(Lid(15), 2);
+        groups.switches[0].set_entry(Lid(16), 3);
+        tables.lfts[0].set_entry(Lid(17), 1);
+        tables.lfts[1].set_entry(Lid(17), 1);
+        let changed = blocks_changed((&before.0, &before.1), (&tables, &groups));
+        let expected = Blocks {
+            groups: 3,
+            group_blocks: 2,
+            // LIDs 15, and 16 with 17; the second switch has no entries.
+            entry_blocks: 2,
+            table_blocks: 2,
+            switches: 2,
+        };
+        assert_eq!(changed, expected);
+        assert_eq!(changed.sets(), 6);
+        let unchanged = blocks_changed((&tables, &groups), (&tables, &groups));
+        assert_eq!(unchanged, Blocks::default());
+    }
 }

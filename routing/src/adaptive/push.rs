@@ -15,11 +15,16 @@
 //! in both states, and where it leads up, no switch above sends down to this one in either; so
 //! groups add no illegal turn to those of the forwarding tables, which their stages exclude.
 //! All switches finish a phase before any begins the next; within a phase blocks go in any order.
-
-use crate::mcast::PortMask;
-use crate::tables::Tables;
+//!
+//! That holds where both states follow one order of the switches. [`proved_phases`] takes no word for
+//! it: it proves every mixture within each phase, and where groups may not stay, all entries
+//! leave them while the tables change.
 
 use super::{AdaptiveTable, AdaptiveTables, NO_GROUP};
+use crate::mcast::PortMask;
+use crate::tables::Tables;
+use crate::topology::Topology;
+use crate::verify::{Held, verify_mixture_of_sets};
 
 /// The purpose of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,12 +52,53 @@ pub struct Phase {
     pub adaptive: AdaptiveTables,
 }
 
+/// What entries do while the forwarding tables change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meanwhile {
+    /// They keep the ports that are in their groups before and after.
+    Common,
+    /// All of them take the port of the forwarding table.
+    Alone,
+}
+
+/// The phases from one state to another, by which no mixture within a phase has a loop or a credit
+/// loop or names a group that is not there: with [`Meanwhile::Common`] where that is proved, else
+/// with [`Meanwhile::Alone`]. `None` where neither is: `stages` alone are not safe.
+///
+/// `topology` is the fabric as it is now; see [`phases`] for the rest.
+pub fn proved_phases(
+    topology: &Topology,
+    old: (&Tables, &AdaptiveTables),
+    stages: &[Tables],
+    new: &AdaptiveTables,
+) -> Option<Vec<Phase>> {
+    let both = [Meanwhile::Common, Meanwhile::Alone];
+    let mut ways = both
+        .map(|meanwhile| phases(old, stages, new, meanwhile))
+        .into_iter();
+    ways.find(|phases| {
+        let mut held = Held {
+            tables: old.0,
+            adaptive: old.1,
+        };
+        phases.iter().all(|phase| {
+            let next = Held {
+                tables: &phase.tables,
+                adaptive: &phase.adaptive,
+            };
+            let before = std::mem::replace(&mut held, next);
+            verify_mixture_of_sets(topology, before, next).keeps_moving()
+        })
+    })
+}
+
 /// The phases from one state to another. `stages` are the forwarding tables that switches hold
 /// one after the other from `old` on, the new ones last. Phases that change nothing are left out.
 pub fn phases(
     (old_tables, old): (&Tables, &AdaptiveTables),
     stages: &[Tables],
     new: &AdaptiveTables,
+    meanwhile: Meanwhile,
 ) -> Vec<Phase> {
     let none = AdaptiveTable::default();
     let count = old.switches.len().max(new.switches.len());
@@ -63,7 +109,7 @@ pub fn phases(
     let mut states: [AdaptiveTables; 4] = Default::default();
     for switch in 0..count {
         let (old, new) = both(switch);
-        let left = leave(&old, &new);
+        let left = leave(&old, &new, meanwhile);
         let shrunk = shrink(&left, &new);
         let grown = grow(&shrunk, &new);
         for (state, table) in states.iter_mut().zip([left, shrunk, grown, new]) {
@@ -95,8 +141,12 @@ pub fn phases(
 }
 
 /// The old table with only those entries that keep a group with a port in common.
-fn leave(old: &AdaptiveTable, new: &AdaptiveTable) -> AdaptiveTable {
+fn leave(old: &AdaptiveTable, new: &AdaptiveTable, meanwhile: Meanwhile) -> AdaptiveTable {
     let mut left = old.clone();
+    if meanwhile == Meanwhile::Alone {
+        left.clear_entries();
+        return left;
+    }
     let lost: Vec<u16> = old
         .groups()
         .filter(|&(group, ports)| ports.intersection(new.group(group)).is_empty())

@@ -21,7 +21,7 @@ pub struct AdaptiveTable {
     /// LIDs with another group here, sorted by LID.
     own: Vec<(Lid, u16)>,
     /// By group: its ports as a place in `masks`. Many groups have the same ports.
-    groups: Vec<u16>,
+    groups: Vec<u32>,
     /// Each once, in the order of first use.
     masks: Vec<PortMask>,
 }
@@ -46,7 +46,7 @@ impl AdaptiveTable {
     /// The ports of a group; none where the switch does not hold the group.
     pub fn group(&self, group: u16) -> PortMask {
         let place = self.groups.get(usize::from(group)).copied();
-        let mask = place.and_then(|place| self.masks.get(usize::from(place)));
+        let mask = place.and_then(|place| self.masks.get(place as usize));
         mask.copied().unwrap_or_default()
     }
 
@@ -67,6 +67,12 @@ impl AdaptiveTable {
             (Err(_), true) => {}
             (Err(place), false) => self.own.insert(place, (lid, group)),
         }
+    }
+
+    /// Takes the groups of all LIDs.
+    pub(crate) fn clear_entries(&mut self) {
+        self.common = Arc::default();
+        self.own.clear();
     }
 
     /// Takes the groups of some LIDs, which are sorted.
@@ -96,8 +102,8 @@ impl AdaptiveTable {
             let empty = self.place_of_empty();
             self.groups.resize(index + 1, empty);
         }
-        // Fewer masks than groups have ever been set, which are fewer than 2^16 after `pack`.
-        self.groups[index] = place as u16;
+        // `pack` keeps them to about twice the groups, which are numbered by 16 bits.
+        self.groups[index] = place as u32;
         if self.masks.len() > 2 * self.groups.len() + 2 {
             self.pack();
         }
@@ -170,13 +176,13 @@ impl AdaptiveTable {
         self.common.get(lid.index()).copied().unwrap_or(NO_GROUP)
     }
 
-    fn place_of_empty(&mut self) -> u16 {
+    fn place_of_empty(&mut self) -> u32 {
         let place = self.masks.iter().position(PortMask::is_empty);
         let place = place.unwrap_or_else(|| {
             self.masks.push(PortMask::EMPTY);
             self.masks.len() - 1
         });
-        place as u16
+        place as u32
     }
 
     /// Forgets masks that no group has.
@@ -184,12 +190,12 @@ impl AdaptiveTable {
         let mut masks: Vec<PortMask> = Vec::new();
         let mut moved = vec![None; self.masks.len()];
         for group in &mut self.groups {
-            let from = usize::from(*group);
+            let from = *group as usize;
             let to = *moved[from].get_or_insert_with(|| {
                 masks.push(self.masks[from]);
                 masks.len() - 1
             });
-            *group = to as u16;
+            *group = to as u32;
         }
         self.masks = masks;
     }
@@ -286,6 +292,26 @@ mod tests {
         one.set_entry(Lid(9), NO_GROUP);
         one.set_entry(Lid(2), 1);
         assert_eq!(one, other);
+    }
+
+    #[test]
+    fn any_number_of_groups_and_ports_is_held() {
+        let mut table = AdaptiveTable::default();
+        let some = |seed: u16| (0..16).filter(move |bit| seed >> bit & 1 != 0);
+        for group in [1, u16::MAX, 4096, 2] {
+            let of_group: PortMask = some(group).map(PortNum).chain([PortNum(255)]).collect();
+            table.set_group(group, of_group);
+            assert_eq!(table.group(group), of_group);
+        }
+        let held: Vec<u16> = table.groups().map(|(group, _)| group).collect();
+        assert_eq!(held, [1, 2, 4096, u16::MAX]);
+        table.set_entry(Lid(u16::MAX), u16::MAX);
+        assert_eq!(table.lids(), 1 << 16);
+        assert!(table.ports(Lid(u16::MAX)).contains(PortNum(255)));
+        assert_eq!(
+            table.entries().filter(|&group| group != NO_GROUP).count(),
+            1
+        );
     }
 
     #[test]

@@ -9,7 +9,10 @@
 //! LIDs of one switch mostly have equal sets everywhere else. The proof compares them, and follows
 //! equal ones once.
 
+mod recovery;
 mod walk;
+
+pub use recovery::{Recovery, recovered, recovery};
 
 use rayon::prelude::*;
 use rsm_ids::Lid;
@@ -19,9 +22,9 @@ use super::cycles::Waits;
 use super::dependencies::{Dependencies, Turns};
 use super::fabric::Fabric;
 use super::{MAX_WITNESSES, PairCounts, Witness};
-use crate::adaptive::{AdaptiveTables, NO_GROUP};
+use crate::adaptive::{AdaptiveTable, AdaptiveTables, NO_GROUP};
 use crate::mcast::PortMask;
-use crate::tables::Tables;
+use crate::tables::{Lft, Tables};
 use crate::topology::{Destination, SwitchIdx, Topology};
 use walk::SetWalker;
 
@@ -184,20 +187,71 @@ struct Checker<'a, 'f> {
 
 impl Checker<'_, '_> {
     fn check_destinations_of(&mut self, switch: SwitchIdx) {
-        let topology = self.walker.topology();
-        let mut is_followed = false;
-        for destination in topology.destinations_of(switch) {
-            for lid in destination.lids() {
-                if !(is_followed && self.looks_like_last(destination, lid)) {
-                    self.take_shape(lid);
-                    let (turns, shape) = (&mut self.part.turns, &self.shape);
-                    self.walker.follow(destination, shape, self.sources);
-                    self.walker.add_turns(shape, turns);
-                    self.part.max_hops = self.part.max_hops.max(self.walker.longest());
-                }
-                is_followed = self.delivers_at_leaf(destination, lid);
-                self.count(destination, lid);
+        let destinations = self.walker.topology().destinations_of(switch).iter();
+        let mut waiting: Vec<(&Destination, Lid)> = destinations
+            .flat_map(|destination| destination.lids().map(move |lid| (destination, lid)))
+            .collect();
+        while let Some(&(destination, lid)) = waiting.first() {
+            self.take_shape(lid);
+            let (turns, shape) = (&mut self.part.turns, &self.shape);
+            self.walker.follow(destination, shape, self.sources);
+            self.walker.add_turns(shape, turns);
+            self.part.max_hops = self.part.max_hops.max(self.walker.longest());
+            let mut alike = vec![false; waiting.len()];
+            if self.delivers_at_leaf(destination, lid) {
+                alike = self.alike(switch, &waiting);
             }
+            alike[0] = true;
+            let mut rest = Vec::new();
+            for (&(destination, lid), is_alike) in waiting.iter().zip(alike) {
+                if is_alike {
+                    self.count(destination, lid);
+                } else {
+                    rest.push((destination, lid));
+                }
+            }
+            waiting = rest;
+        }
+    }
+
+    /// Which of some LIDs of a switch have the ports of the one followed last at all other switches,
+    /// are delivered at their own, and name no absent group. Switch by switch, because what one
+    /// switch holds lies together in memory.
+    fn alike(&self, own: SwitchIdx, lids: &[(&Destination, Lid)]) -> Vec<bool> {
+        let delivered = |&(destination, lid): &(&Destination, Lid)| {
+            self.delivers_at_leaf(destination, lid) && absent_group(self.states, own, lid).is_none()
+        };
+        let mut alike: Vec<bool> = lids.iter().map(delivered).collect();
+        let topology = self.walker.topology();
+        for switch in topology.indices().filter(|&switch| switch != own) {
+            let shape = self.shape[switch.index()];
+            let of_group = self.last_group(switch);
+            for (alike, &(_, lid)) in alike.iter_mut().zip(lids) {
+                // Quick, and true for nearly all.
+                let same_group = of_group.is_some_and(|(group, table, lft)| {
+                    table.group_of(lid) == group
+                        && lft.port(lid).is_some_and(|port| shape.contains(port))
+                });
+                *alike = *alike
+                    && (same_group
+                        || absent_group(self.states, switch, lid).is_none()
+                            && ports(self.states, switch, lid) == shape);
+            }
+        }
+        alike
+    }
+
+    /// The group of the LID followed last, where all its ports at a switch are those of the group:
+    /// other LIDs with the group have the same ports if their forwarding port is among them.
+    fn last_group(&self, switch: SwitchIdx) -> Option<(u16, &AdaptiveTable, &Lft)> {
+        let index = switch.index();
+        match (self.states, self.named[index]) {
+            ([held], group @ 1..) => Some((
+                group,
+                held.adaptive.table(switch)?,
+                held.tables.lfts.get(index)?,
+            )),
+            _ => None,
         }
     }
 
@@ -228,39 +282,6 @@ impl Checker<'_, '_> {
         {
             self.part.add(0, || Witness::Dropped { switch, lid, port });
         }
-    }
-
-    /// Whether the ports of a LID at all switches but its own are those of the one before, and no
-    /// group that it names is absent.
-    fn looks_like_last(&self, destination: &Destination, lid: Lid) -> bool {
-        let is_like = |switch: SwitchIdx| {
-            self.takes_same_group(switch, lid)
-                || absent_group(self.states, switch, lid).is_none()
-                    && ports(self.states, switch, lid) == self.shape[switch.index()]
-        };
-        let own = destination.switch;
-        let mut others = self
-            .walker
-            .topology()
-            .indices()
-            .filter(|&switch| switch != own);
-        self.delivers_at_leaf(destination, lid)
-            && absent_group(self.states, own, lid).is_none()
-            && others.all(is_like)
-    }
-
-    /// Whether a LID names the group of the one before, and its forwarding port is one of the
-    /// group. Quick, and true for nearly all.
-    fn takes_same_group(&self, switch: SwitchIdx, lid: Lid) -> bool {
-        let index = switch.index();
-        let ([held], named @ 1..) = (self.states, self.named[index]) else {
-            return false;
-        };
-        let table = held.adaptive.table(switch);
-        let lft = held.tables.lfts.get(index);
-        let port = lft.and_then(|lft| lft.port(lid));
-        table.is_some_and(|table| table.group_of(lid) == named)
-            && port.is_some_and(|port| self.shape[index].contains(port))
     }
 
     fn take_shape(&mut self, lid: Lid) {

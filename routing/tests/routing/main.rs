@@ -2,6 +2,7 @@
 
 mod adaptive;
 mod adaptive_load;
+mod adaptive_push;
 mod auto;
 mod balance;
 mod common;

@@ -256,7 +256,7 @@ fn groups_for_adaptive_routing_are_planned_and_proved_without_a_switch() {
     let shift = &adaptive["quality"]["shift"];
     assert_eq!(
         (&shift["fixed"], &shift["badly"]),
-        (&1.0.into(), &4.0.into())
+        (&1.0.into(), &16.0.into())
     );
     assert!(json(&[fabric]).get("adaptive").is_none());
 

@@ -1,3 +1,4 @@
+use zerocopy::byteorder::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::attribute;
@@ -8,22 +9,34 @@ use crate::wire::bits::bits;
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
-///    0  -                                                   | - - T F - - - E
-///    4  - to byte 19
+///    0  - D t S s G - - | -               | -     SubGrpsAct| - - T F - - - E
+///    4  StrgWCap GrpTblCap| GroupTop            | GroupCap
+///    8  SLMask                            | SubGroupsSupport| -
+///   12  -                                                   | -     Transports
+///   16  AgeingTime
 ///   20  -                                 | H W V P - - - - | -
 ///   24  - to byte 63
 /// ```
 ///
 /// E enables adaptive routing, F fast recovery, T the sending of routing notifications (FRN, ARN),
 /// P pFRN, V hash-based forwarding by VL, W weighted hash-based forwarding, H hash-based forwarding
-/// by SL. Capabilities and sizes are in the bytes between, which a read-modify-write keeps. Layout:
-/// `ib_types.h` of OpenSM 5.24.0.MLNX20250722.
+/// by SL, S the mask of SLs. D, t, s and G are capabilities. A read-modify-write keeps the other
+/// bits. Layout: `ib_types.h` of OpenSM 5.24.0.MLNX20250722.
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct ArInfo {
-    capabilities_0: [u8; 3],
+    by_sl: u8,
+    rn_directions: u8,
+    sub_groups_active: u8,
     adaptive: u8,
-    capabilities_4: [u8; 18],
+    groups: U32,
+    sl_mask: U16,
+    sub_groups_supported: u8,
+    versions: u8,
+    reserved_12: [u8; 3],
+    transports: u8,
+    ageing_time: U32,
+    capabilities_20: [u8; 2],
     recovery: u8,
     rest: [u8; 41],
 }
@@ -31,6 +44,34 @@ pub struct ArInfo {
 attribute!(ArInfo, AR_INFO, "ARInfo");
 
 bits! { ArInfo {
+    /// The switch calculates its capabilities for other settings on request.
+    dyn_cap_calc_sup, set_dyn_cap_calc_sup: bool = by_sl[6, 6];
+    /// Adaptive routing can be left out by transport ([`Self::excluded_transports`]).
+    by_transport_cap, set_by_transport_cap: bool = by_sl[5, 5];
+    /// Adaptive routing is limited to the SLs of [`Self::sl_mask`].
+    by_sl_en, set_by_sl_en: bool = by_sl[4, 4];
+    /// Adaptive routing can be limited by SL.
+    by_sl_cap, set_by_sl_cap: bool = by_sl[3, 3];
+    /// All group tables hold the same groups.
+    global_groups, set_global_groups: bool = by_sl[2, 2];
+    /// The sub groups of each group, less one.
+    sub_groups_active, set_sub_groups_active: u8 = sub_groups_active[3, 0];
+    /// The length of strings of routing notifications.
+    string_width_cap, set_string_width_cap: u8 = groups[31, 28];
+    /// How many group tables there are.
+    group_table_cap, set_group_table_cap: u8 = groups[27, 24];
+    /// The highest group in use.
+    group_top, set_group_top: u16 = groups[23, 12];
+    /// How many groups there are.
+    group_cap, set_group_cap: u16 = groups[11, 0];
+    /// The SLs of packets that are routed adaptively, where [`Self::by_sl_en`].
+    sl_mask, set_sl_mask: u16 = sl_mask;
+    /// The numbers of sub groups that the switch supports.
+    sub_groups_supported, set_sub_groups_supported: u8 = sub_groups_supported;
+    /// Transports whose packets keep the static port: bit 0 UD, 1 RC, 2 UC, 3 DC.
+    excluded_transports, set_excluded_transports: u8 = transports[3, 0];
+    /// Microseconds after which a flow without packets may take another port.
+    ageing_time, set_ageing_time: u32 = ageing_time;
     /// E: the switch forwards to any port of a group, rather than by its LinearForwardingTable.
     enabled, set_enabled: bool = adaptive[0, 0];
     /// F: a switch whose port for a LID is down uses another port of the group, with or without

@@ -4,7 +4,10 @@
 //! [contract](super) of the whole module. `Default` is all zeroes. The diagrams number bits 7 to 0
 //! in each byte, most significant first; `-` is reserved.
 
+mod ar_encoding;
+mod ar_group_table;
 mod ar_info;
+mod ar_linear_forwarding_table;
 mod capability;
 mod extended_node_info;
 mod extended_port_info;
@@ -27,7 +30,9 @@ mod switch_port_state_table;
 mod trap;
 mod vl_arbitration;
 
+pub use ar_group_table::ArGroupTable;
 pub use ar_info::ArInfo;
+pub use ar_linear_forwarding_table::{ArEntry, ArLidState, ArLinearForwardingTable};
 pub use capability::{CapabilityMask, CapabilityMask2};
 pub use extended_node_info::ExtendedNodeInfo;
 pub use extended_port_info::{

@@ -2,7 +2,7 @@
 
 use super::{FieldSpec, bytes, dec, hex, named, text};
 use crate::wire::attr::{
-    CapabilityMask, CapabilityMask2, ExtendedPortCapabilities, LinkDownDefault, LinkSpeedExt,
+    ArLidState, CapabilityMask, CapabilityMask2, ExtendedPortCapabilities, LinkDownDefault, LinkSpeedExt,
     LinkSpeedExt2, LinkSpeeds, LinkWidths, MlnxLinkSpeed, Mtu, NodeType, NoticeType,
     PortInfoExtendedCapabilities, PortPhysicalState, PortState, ProducerType, SmState,
     SpecialPortType, UnhealthyReason, VlCap,
@@ -149,15 +149,40 @@ pub(super) const SM_INFO: &[FieldSpec] = &[
     named::<SmState>("SMState", 164, 4),
 ];
 
-/// NVIDIA, attribute 0xFF20; its switches alone, without capabilities and sizes.
+/// NVIDIA, attribute 0xFF20; its switches alone.
 pub(super) const AR_INFO: &[FieldSpec] = &[
+    dec("DynCapCalcSup", 1, 1),
+    dec("ByTransportCap", 2, 1),
+    dec("BySLEn", 3, 1),
+    dec("BySLCap", 4, 1),
+    dec("GlobalGroups", 5, 1),
+    dec("SubGroupsActive", 20, 4),
     dec("RNTransmitEnabled", 26, 1),
     dec("FREnabled", 27, 1),
     dec("E", 31, 1),
+    dec("StringWidthCap", 32, 4),
+    dec("GroupTableCap", 36, 4),
+    dec("GroupTop", 40, 12),
+    dec("GroupCap", 52, 12),
+    hex("SLMask", 64, 16),
+    hex("SubGroupsSupported", 80, 8),
+    hex("ExcludedTransports", 124, 4),
+    dec("AgeingTime", 128, 32),
     dec("HBFBySLEnabled", 176, 1),
     dec("WHBFEnabled", 177, 1),
     dec("HBFByVLEnabled", 178, 1),
     dec("pFRNEnabled", 179, 1),
+];
+
+/// NVIDIA, attribute 0xFF21. The order of bits in a mask is not public.
+pub(super) const AR_GROUP_TABLE: &[FieldSpec] = &[hex("PortMask", 0, 64).times(8, 64)];
+
+/// NVIDIA, attribute 0xFF23.
+pub(super) const AR_LINEAR_FORWARDING_TABLE: &[FieldSpec] = &[
+    named::<ArLidState>("State", 0, 2).times(16, 32),
+    dec("Table", 4, 4).times(16, 32),
+    dec("Port", 8, 8).times(16, 32),
+    dec("Group", 16, 16).times(16, 32),
 ];
 
 /// Up to HDR as OpenSM has it, NDR as libibmad.

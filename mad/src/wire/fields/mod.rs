@@ -195,6 +195,8 @@ pub const fn of_attribute(attribute: AttrId) -> Option<&'static [FieldSpec]> {
         AttrId::EXTENDED_PORT_INFO => Some(attributes::EXTENDED_PORT_INFO),
         AttrId::EXTENDED_NODE_INFO => Some(attributes::EXTENDED_NODE_INFO),
         AttrId::EXTENDED_SWITCH_INFO => Some(attributes::EXTENDED_SWITCH_INFO),
+        AttrId::AR_GROUP_TABLE => Some(attributes::AR_GROUP_TABLE),
+        AttrId::AR_LINEAR_FORWARDING_TABLE => Some(attributes::AR_LINEAR_FORWARDING_TABLE),
         _ => None,
     }
 }

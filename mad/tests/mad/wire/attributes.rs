@@ -179,6 +179,20 @@ attribute_test! { port_info_extended, PortInfoExtended;
 }
 
 attribute_test! { ar_info, ArInfo;
+    "DynCapCalcSup": dyn_cap_calc_sup, set_dyn_cap_calc_sup;
+    "ByTransportCap": by_transport_cap, set_by_transport_cap;
+    "BySLEn": by_sl_en, set_by_sl_en;
+    "BySLCap": by_sl_cap, set_by_sl_cap;
+    "GlobalGroups": global_groups, set_global_groups;
+    "SubGroupsActive": sub_groups_active, set_sub_groups_active;
+    "StringWidthCap": string_width_cap, set_string_width_cap;
+    "GroupTableCap": group_table_cap, set_group_table_cap;
+    "GroupTop": group_top, set_group_top;
+    "GroupCap": group_cap, set_group_cap;
+    "SLMask": sl_mask, set_sl_mask;
+    "SubGroupsSupported": sub_groups_supported, set_sub_groups_supported;
+    "ExcludedTransports": excluded_transports, set_excluded_transports;
+    "AgeingTime": ageing_time, set_ageing_time;
     "RNTransmitEnabled": rn_transmit_enabled, set_rn_transmit_enabled;
     "FREnabled": fast_recovery_enabled, set_fast_recovery_enabled;
     "E": enabled, set_enabled;
@@ -345,6 +359,103 @@ fn multicast_forwarding_table_accessors_match_the_field_table() {
     assert_eq!(block_and_index(Lid(0xC000)), Some((0, 0)));
     assert_eq!(block_and_index(Lid(0xFFFE)), Some((511, 30)));
     assert_eq!(block_and_index(Lid(0xBFFF)), None);
+}
+
+/// Byte of the mask and bit of a port, as the order of bits is assumed to be.
+fn place_in_mask(port: PortNum) -> (usize, u32) {
+    (31 - port.index() / 8, u32::from(port.0 % 8))
+}
+
+#[test]
+fn ar_group_table_accessors_match_the_field_table() {
+    // Words of 64 bits, four in a mask.
+    check_attribute::<ArGroupTable>(&[Accessor {
+        name: "PortMask",
+        get: |data, index| {
+            let (group, word) = (usize::from(index) / 4, usize::from(index) % 4);
+            let ports = view::<ArGroupTable>(data).ports(group);
+            let bits = ports
+                .map(place_in_mask)
+                .filter(|(byte, _)| byte / 8 == word);
+            bits.map(|(byte, bit)| 1u128 << (8 * (7 - byte % 8) as u32 + bit))
+                .sum()
+        },
+        set: |data, index, value| {
+            changed(data, |table: &mut ArGroupTable| {
+                let (group, word) = (usize::from(index) / 4, usize::from(index) % 4);
+                let wanted = |port: &PortNum| {
+                    let (byte, bit) = place_in_mask(*port);
+                    if byte / 8 == word {
+                        value >> (8 * (7 - byte % 8) as u32 + bit) & 1 != 0
+                    } else {
+                        table.ports(group).any(|other| other == *port)
+                    }
+                };
+                let ports: Vec<PortNum> = (0..=u8::MAX).map(PortNum).filter(wanted).collect();
+                table.set_ports(group, ports);
+            });
+        },
+    }]);
+    let mut table = ArGroupTable::default();
+    table.set_ports(1, [PortNum(1), PortNum(255)]);
+    assert_eq!(table.as_data()[32], 0x80);
+    assert_eq!(table.as_data()[63], 0x02);
+    assert_eq!(table.ports(0).count(), 0);
+    table.set_ports(ArGroupTable::ENTRIES, [PortNum(1)]);
+    assert_eq!(table.ports(ArGroupTable::ENTRIES).count(), 0);
+    assert_eq!(ArGroupTable::modifier(0x123), 0x123);
+    assert_eq!(ArGroupTable::modifier_block(0x123), Some(0x123));
+    assert_eq!(ArGroupTable::modifier_block(0x8000_0123), None);
+}
+
+#[test]
+fn ar_linear_forwarding_table_accessors_match_the_field_table() {
+    fn entry(data: &[u8], index: u16) -> ArEntry {
+        view::<ArLinearForwardingTable>(data)
+            .entry(index.into())
+            .unwrap()
+    }
+    fn set(data: &mut [u8], index: u16, change: impl FnOnce(&mut ArEntry)) {
+        changed(data, |table: &mut ArLinearForwardingTable| {
+            let mut entry = table.entry(index.into()).unwrap();
+            change(&mut entry);
+            table.set_entry(index.into(), entry);
+        });
+    }
+    check_attribute::<ArLinearForwardingTable>(&[
+        Accessor {
+            name: "State",
+            get: |data, index| entry(data, index).state.code().into(),
+            set: |data, index, value| {
+                set(data, index, |entry| {
+                    entry.state = ArLidState::from_code(value as u8)
+                });
+            },
+        },
+        Accessor {
+            name: "Table",
+            get: |data, index| entry(data, index).table.into(),
+            set: |data, index, value| set(data, index, |entry| entry.table = value as u8),
+        },
+        Accessor {
+            name: "Port",
+            get: |data, index| entry(data, index).port.0.into(),
+            set: |data, index, value| set(data, index, |entry| entry.port = PortNum(value as u8)),
+        },
+        Accessor {
+            name: "Group",
+            get: |data, index| entry(data, index).group.into(),
+            set: |data, index, value| set(data, index, |entry| entry.group = value as u16),
+        },
+    ]);
+    let table = ArLinearForwardingTable::default();
+    assert_eq!(table.entry(ArLinearForwardingTable::ENTRIES), None);
+    assert_eq!(
+        ArLinearForwardingTable::block_and_index_of(Lid(0x123)),
+        (0x12, 3)
+    );
+    assert_eq!(ArLinearForwardingTable::modifier(0xBFF), 0xBFF);
+    assert_eq!(ArLinearForwardingTable::modifier_block(0x1000), None);
 }
 
 #[test]

@@ -114,6 +114,8 @@ proptest! {
         let bits: u32 = capabilities.0.iter().map(|word| word.count_ones()).sum();
         prop_assert_eq!(numbers, bits as usize);
         let _ = PortInfoExtended::from_data(data).fec_mode();
+        view::<ArGroupTable>(data, &mut text);
+        view::<ArLinearForwardingTable>(data, &mut text);
         write!(text, "{:?}", Notice::from_data(data).details()).unwrap();
         if let Some(rate) = PortInfo::from_data(data).link_rate() {
             prop_assert!(rate.data_mbps() > 0);

@@ -11,7 +11,7 @@ use rsm_routing::engine::{self, EngineKind, Options, Ranking, Routing};
 use rsm_routing::quality::{AdaptiveQuality, ByChoice, measure_adaptive};
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::{SwitchIdx, Topology};
-use rsm_routing::verify::{Held, SetReport, verify_sets};
+use rsm_routing::verify::{Held, Recovery, SetReport, recovery, verify_sets};
 use serde::Serialize;
 
 use super::Bench;
@@ -23,6 +23,7 @@ use crate::witness;
 pub(super) struct Adaptive {
     groups: AdaptivePlan,
     report: SetReport,
+    recovery: Recovery,
     quality: Option<AdaptiveQuality>,
     /// The writes from the fabric without faults, and whether they are those of `--fail`.
     writes: Blocks,
@@ -140,6 +141,7 @@ pub(super) fn of(
     let writes = blocks_changed((&old_tables, &old_groups), (held.tables, held.adaptive));
     Ok(Adaptive {
         quality: quality.flatten(),
+        recovery: recovery(topology, held),
         report,
         writes,
         after_faults: before.is_some(),
@@ -159,7 +161,11 @@ pub(super) struct AdaptivePart {
     free_entries: usize,
     fixed_entries: usize,
     verify: SetsPart,
+    links: usize,
+    /// Links that a switch cannot replace by another port of a group.
+    sole_links: usize,
     writes: WritesPart,
+    #[serde(skip_serializing_if = "Option::is_none")]
     quality: Option<QualityPart>,
     plan_ms: f64,
     verify_ms: f64,
@@ -247,6 +253,8 @@ impl Adaptive {
                 credit_loop_free: report.credit_loop_free,
                 max_hops: report.max_hops,
             },
+            links: self.recovery.links,
+            sole_links: self.recovery.sole,
             writes: WritesPart {
                 after_faults: self.after_faults,
                 groups: self.writes.groups,
@@ -297,6 +305,12 @@ impl AdaptivePart {
                 writeln!(out, "         {witness}")?;
             }
         }
+        writeln!(
+            out,
+            "         fast recovery: {} of {} directions of links in use have another port in each group",
+            self.links - self.sole_links,
+            self.links
+        )?;
         let writes = &self.writes;
         writeln!(
             out,

@@ -1,0 +1,95 @@
+//! Encodings of adaptive routing that are not public, in one place: a correction is a line here.
+//!
+//! Each has what is assumed, and how sure that is. `docs/limits.md` says how a site can confirm it.
+
+use rsm_ids::PortNum;
+
+/// Where the block number is in the attribute modifier of ARGroupTable and of the adaptive linear
+/// forwarding table. Assumed: the low bits, alone, with one group table and one pLFT. Strongly
+/// inferred from parameter lists; the places of group table and pLFT are not known, and both are 0.
+pub(super) const AR_BLOCK: BlockPlace = BlockPlace { shift: 0, bits: 12 };
+
+/// The order of bits in the 256-bit port mask of a group. Assumed: as in IBTA's masks of ports,
+/// port 0 is bit 0 of the last byte. Inferred by analogy alone.
+pub(super) const MASK_PORT_0: MaskOrder = MaskOrder::LastByte;
+
+/// The place of a block number in an attribute modifier.
+pub(super) struct BlockPlace {
+    shift: u32,
+    bits: u32,
+}
+
+impl BlockPlace {
+    /// The modifier for a block; bits beyond the range are dropped.
+    pub(super) const fn modifier(&self, block: u16) -> u32 {
+        (block as u32 & self.mask()) << self.shift
+    }
+
+    /// The block of a modifier; `None` where other bits are set.
+    pub(super) const fn block(&self, modifier: u32) -> Option<u16> {
+        let block = modifier >> self.shift & self.mask();
+        if modifier == block << self.shift {
+            Some(block as u16)
+        } else {
+            None
+        }
+    }
+
+    const fn mask(&self) -> u32 {
+        (1 << self.bits) - 1
+    }
+}
+
+/// Orders of the bits of a port mask.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(
+    dead_code,
+    reason = "the order that is not assumed stands by for a correction"
+)]
+pub(super) enum MaskOrder {
+    /// Port 0 is bit 0 of the first byte.
+    FirstByte,
+    /// Port 0 is bit 0 of the last byte.
+    LastByte,
+}
+
+impl MaskOrder {
+    /// Byte and bit of a port.
+    pub(super) const fn place(self, port: PortNum) -> (usize, u8) {
+        let byte = port.0 as usize / 8;
+        let bit = 1 << (port.0 % 8);
+        match self {
+            MaskOrder::FirstByte => (byte, bit),
+            MaskOrder::LastByte => (31 - byte, bit),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_port_has_a_bit_of_its_own_in_either_order() {
+        for order in [MaskOrder::FirstByte, MaskOrder::LastByte] {
+            let mut mask = [0u8; 32];
+            for port in 0..=u8::MAX {
+                let (byte, bit) = order.place(PortNum(port));
+                assert_eq!(mask[byte] & bit, 0);
+                mask[byte] |= bit;
+            }
+            assert_eq!(mask, [0xFF; 32]);
+        }
+        assert_eq!(MASK_PORT_0.place(PortNum(0)), (31, 1));
+        assert_eq!(MASK_PORT_0.place(PortNum(9)), (30, 2));
+    }
+
+    #[test]
+    fn a_modifier_with_unknown_bits_names_no_block() {
+        assert_eq!(AR_BLOCK.modifier(0x0ABC), 0x0ABC);
+        assert_eq!(AR_BLOCK.block(0x0ABC), Some(0x0ABC));
+        assert_eq!(AR_BLOCK.modifier(0xFABC), 0x0ABC);
+        assert_eq!(AR_BLOCK.block(0x1_0ABC), None);
+        assert_eq!(AR_BLOCK.block(0x1ABC), None);
+    }
+}
