@@ -1,7 +1,8 @@
 //! The web page of rsm, its data as JSON, and metrics for Prometheus, over HTTP/1.1.
 //!
-//! Every route of its own only reads; [`UfmSettings`] adds a REST interface that changes partitions. JSON routes answer with messages of `rsm.v1`, by the same services as
-//! gRPC ([`rsm_api::Reader`]); the page draws the fabric from [`graph`].
+//! Every route of its own only reads; [`UfmSettings`] adds a REST interface that changes
+//! partitions. JSON routes answer with messages of `rsm.v1`, by the same services as gRPC
+//! ([`rsm_api::Reader`]); the page draws the fabric from [`graph`].
 
 mod api;
 mod changes;

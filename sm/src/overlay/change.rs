@@ -224,11 +224,12 @@ impl Overlay {
             } => next.create(change, settings, members, *existing, file)?,
             Action::Add(members) => next.add(change, members, file)?,
             Action::Replace(members, when_empty) => {
-                let before = next.known(p_key)?;
-                let gone = before
-                    .members
-                    .keys()
-                    .filter(|guid| !members.contains_key(guid));
+                let before = match next.partitions.get(&p_key) {
+                    Some(one) => one.members.keys(),
+                    None if p_key == DEFAULT => Default::default(),
+                    None => return Err(ChangeError::NotThere { p_key }),
+                };
+                let gone = before.filter(|guid| !members.contains_key(guid));
                 let gone: BTreeSet<Guid> = gone.copied().collect();
                 // Added first: a partition that has members throughout stays.
                 next.add(change, members, file)?;

@@ -298,6 +298,9 @@ fn default_partition_is_neither_made_nor_deleted_but_has_members_and_can_be_limi
     ] {
         assert_eq!(rule(full), Some(Membership::Full), "{full:?}");
     }
+    // A set of members of it needs none there before.
+    let set = change(0x7fff, Action::Replace(members(&[4]), WhenEmpty::Keep));
+    assert_eq!(held(&with(&[set], &file), 0x7fff), [4]);
     let guids = BTreeSet::from([Guid(1)]);
     let back = overlay.apply(
         &change(0x7fff, Action::Remove(guids, WhenEmpty::Keep)),

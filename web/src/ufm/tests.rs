@@ -1,1 +1,204 @@
+use axum::http::{Method, StatusCode};
+use rsm_api::access::Need;
+use rsm_api::model::{MemberName, Membership};
+use rsm_ids::Guid;
 
+use super::body::{host_names, hosts, membership, p_key, qos, unescaped};
+use super::route::{Change, PortFilter, Reading, Route, Shown, System};
+use super::{below, is_path};
+
+fn route(method: &str, path: &str, query: &str) -> Result<Route, StatusCode> {
+    let method: Method = method.parse().expect("a method");
+    Route::of(&method, path, query).map_err(|(code, _)| code)
+}
+
+#[test]
+fn paths_below_each_prefix_are_of_the_interface_and_no_others() {
+    for (path, rest) in [
+        ("/ufmRest/app/ufm_version", Some("/app/ufm_version")),
+        ("/ufmRestV2/app", Some("/app")),
+        ("/ufmRestV3", Some("")),
+        ("/ufmRestV4/app", None),
+        ("/ufmRestful", None),
+        ("/api/v1/ufmRest/", None),
+    ] {
+        assert_eq!(below(path), rest, "{path}");
+        assert_eq!(is_path(path), rest.is_some());
+    }
+}
+
+#[test]
+fn routes_tolerate_slashes_and_spellings_of_true() {
+    let all = |shown| Ok(Route::Read(Reading::Pkeys { of: None, shown }));
+    let guids = Shown {
+        guids: true,
+        qos: false,
+    };
+    for path in ["/resources/pkeys", "/resources/pkeys/", "resources/pkeys"] {
+        assert_eq!(route("GET", path, "guids_data=True"), all(guids), "{path}");
+        assert_eq!(
+            route("GET", path, "guids_data=false&other=1"),
+            all(Shown::default())
+        );
+        assert_eq!(route("POST", path, ""), Ok(Route::Change(Change::Add)));
+    }
+    let one = Route::Read(Reading::Pkeys {
+        of: Some(5),
+        shown: Shown {
+            guids: true,
+            qos: true,
+        },
+    });
+    assert_eq!(
+        route(
+            "GET",
+            "/resources/pkeys/0x8005",
+            "guids_data=true&qos_conf=true"
+        ),
+        Ok(one)
+    );
+    let computers = PortFilter {
+        system: Some(System::Computer),
+        active: true,
+    };
+    let ports = Route::Read(Reading::Ports(computers));
+    assert_eq!(
+        route("GET", "/resources/ports", "sys_type=computer&active=true"),
+        Ok(ports)
+    );
+    let list = Change::RemoveGuidsOf(5, "a,b".to_owned());
+    assert_eq!(
+        route("DELETE", "/resources/pkeys/0x5/guids/a%2Cb", ""),
+        Ok(Route::Change(list))
+    );
+}
+
+#[test]
+fn unknown_routes_are_not_found_and_wrong_values_bad() {
+    for (method, path, query, code) in [
+        ("GET", "", "", 404),
+        ("PATCH", "/resources/pkeys", "", 404),
+        ("DELETE", "/resources/pkeys", "", 404),
+        ("GET", "/app/users", "", 404),
+        ("GET", "/resources/pkeys/0x5/guids", "", 404),
+        ("GET", "/resources/pkeys/5", "", 400),
+        ("DELETE", "/resources/pkeys/0x0", "", 400),
+        ("GET", "/resources/ports", "sys_type=%ff", 400),
+    ] {
+        let refused = route(method, path, query).expect_err(path);
+        assert_eq!(refused.as_u16(), code, "{method} {path}");
+    }
+}
+
+#[test]
+fn every_change_needs_the_right_to_change_partitions() {
+    for (method, path) in [
+        ("POST", "/resources/pkeys"),
+        ("PUT", "/resources/pkeys"),
+        ("POST", "/resources/pkeys/add"),
+        ("POST", "/resources/pkeys/hosts"),
+        ("PUT", "/resources/pkeys/qos_conf"),
+        ("POST", "/resources/pkeys/qos_conf"),
+        ("POST", "/actions/remove_guids_from_pkey"),
+        ("DELETE", "/resources/pkeys/0x5"),
+        ("DELETE", "/resources/pkeys/0x5/guids/1"),
+        ("DELETE", "/resources/pkeys/0x5/hosts/n1"),
+    ] {
+        let need = route(method, path, "").map(|route| route.need());
+        assert_eq!(need, Ok(Need::ChangePartitions), "{method} {path}");
+    }
+    for path in ["/app/smconf", "/resources/ports"] {
+        let need = route("GET", path, "").map(|route| route.need());
+        assert_eq!(need, Ok(Need::Read), "{path}");
+    }
+}
+
+#[test]
+fn p_keys_are_hexadecimal_and_without_the_bit_of_full_membership() {
+    for (text, key) in [
+        ("0x5", Some(5)),
+        ("0x0005", Some(5)),
+        ("0X8005", Some(5)),
+        ("0xffff", Some(0x7fff)),
+        ("0x0", None),
+        ("0x8000", None),
+        ("0x10005", None),
+        ("0x", None),
+        ("0x+5", None),
+        ("5", None),
+        ("", None),
+    ] {
+        assert_eq!(p_key(text).ok(), key, "{text}");
+    }
+}
+
+#[test]
+fn escapes_are_two_digits_and_make_utf_8() {
+    assert_eq!(unescaped("a%2cb+c").as_deref(), Ok("a,b c"));
+    assert_eq!(unescaped("%C3%BC").as_deref(), Ok("ü"));
+    for wrong in ["%", "%4", "%4g", "%+1", "%ff"] {
+        assert!(unescaped(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn members_have_the_common_membership_or_one_each() {
+    let text = br#"{"pkey":"0x5","index0":true,"membership":"limited","more":[1],
+        "guids":["0002c90300001234","0x0002C90300001235"]}"#;
+    let (key, members, _) = membership(text).expect("it is right");
+    assert_eq!(key, 5);
+    let wanted = members.wanted().expect("they are right");
+    let first = MemberName::Guid(Guid(0x0002_c903_0000_1234));
+    assert_eq!(wanted[0].port, first);
+    assert!(
+        wanted
+            .iter()
+            .all(|one| one.membership == Membership::Limited && one.index0)
+    );
+    let text = br#"{"pkey":"0x5","guids":["0002c90300001234"],"memberships":["both"]}"#;
+    let (_, members, settings) = membership(text).expect("it is right");
+    assert_eq!(
+        members.wanted().expect("they are right")[0].membership,
+        Membership::Both
+    );
+    let settings = settings.of_new(5).expect("they are right");
+    assert_eq!(
+        (settings.name.as_str(), settings.ipoib),
+        ("api_pkey_0x5", true)
+    );
+}
+
+#[test]
+fn hosts_and_quality_of_service_are_read_and_checked() {
+    let text = br#"{"pkey":"0x5","hosts_names":"n1, n2,","index0":false,"ip_over_ib":false}"#;
+    let (_, wanted, settings) = hosts(text).expect("it is right");
+    let names: Vec<&MemberName> = wanted.iter().map(|one| &one.port).collect();
+    let host = |name: &str| MemberName::Host(name.to_owned());
+    assert_eq!(names, [&host("n1"), &host("n2")]);
+    assert!(!settings.of_new(5).expect("they are right").ipoib);
+    assert!(host_names(&"x".repeat(65)).is_err() && host_names(" , ").is_err());
+    let text = br#"{"pkey":"0x5","mtu_limit":4,"service_level":3,"rate_limit":2.5}"#;
+    let (_, settings) = qos(text).expect("it is right");
+    let settings = settings.of_new(5).expect("they are right");
+    assert_eq!((settings.mtu_bytes, settings.rate_tenth_gbps), (4096, 25));
+    assert_eq!(settings.service_level, 3);
+    for wrong in [
+        r#"{"pkey":"0x5","mtu_limit":8}"#,
+        r#"{"pkey":"0x5","service_level":16}"#,
+        r#"{"pkey":"0x5","rate_limit":-1}"#,
+        r#"{"pkey":"0x5","rate_limit":1e300}"#,
+        r#"{"pkey":"0x5","rate_limit":2.55}"#,
+    ] {
+        let (_, settings) = qos(wrong.as_bytes()).expect("it is JSON");
+        assert!(settings.of_new(5).is_err(), "{wrong}");
+    }
+    for wrong in [
+        "",
+        "null",
+        "[]",
+        "{\"pkey\":5}",
+        "{\"pkey\":\"0x5\",\"guids\":\"a\"}",
+    ] {
+        assert!(membership(wrong.as_bytes()).is_err(), "{wrong}");
+    }
+}

@@ -107,6 +107,11 @@ impl Fake {
             ipoib: p_key == 0x7fff,
             service_level: 0,
             groups: u32::from(p_key == 0x7fff),
+            origin: match p_key {
+                0x7fff => v1::PartitionOrigin::BuiltIn,
+                _ => v1::PartitionOrigin::Api,
+            }
+            .into(),
             ..v1::Partition::default()
         };
         let member = |port: &FakePort, membership: Membership, index| {
