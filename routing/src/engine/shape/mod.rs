@@ -2,6 +2,8 @@
 
 mod grid;
 mod groups;
+mod seed;
 
 pub use grid::{Coordinates, NoGrid};
 pub use groups::{Groups, NoGroups};
+pub use seed::{AXES, Axis, GridSeed, Origin};
