@@ -2,8 +2,8 @@
 //!
 //! | line | meaning |
 //! |---|---|
-//! | `torus X Y Z`, `mesh X Y Z` | sizes; `m` behind one: the row does not close, `t`: it does; 1: no such axis |
-//! | `xp_link A B`, … `zm_link A B` | the link from switch A to B points along x (`p`) or against it (`m`) |
+//! | `torus X Y Z`, `mesh X Y Z` | sizes, 1 for no such axis; with `t` behind it a row closes |
+//! | `xp_link A B`, … `zm_link A B` | switch B is the next (`p`) or last (`m`) one of A along x |
 //! | `x_dateline N`, … | rows of x begin N switches behind A |
 //! | `next_seed` | further links are for when a switch of those before is not there |
 //! | `portgroup_max_ports`, `port_order`, `max_changes` | read, and without effect |

@@ -90,8 +90,8 @@ impl GridSeed {
         Ok(Some(turned(found, origin, &axes, &lies)))
     }
 
-    /// By axis of `axes`: the dimension of `found`, and whether it counts the same way. `None` where
-    /// a switch is not there, or no neighbour.
+    /// By axis of `axes`: the dimension of `found`, and whether it counts the same way. `None`
+    /// where a switch is not there, or no neighbour.
     fn lie(
         &self,
         found: &Coordinates,
