@@ -40,7 +40,7 @@ pub use file::File;
 pub use minhop::MinHop;
 pub use nue::Nue;
 pub use options::{EngineOption, EngineOptions};
-pub use shape::{AXES, Axis, Coordinates, GridSeed, Groups, NoGrid, NoGroups, Origin};
+pub use shape::{Coordinates, Groups, NoGrid, NoGroups};
 pub use torus::{Dor, Torus};
 pub use updn::{DnUp, UpDn};
 
@@ -72,8 +72,6 @@ pub struct Options {
     /// Where an earlier routing of (nearly) this fabric saw each switch of a mesh or torus: kept as
     /// long as every link fits, so that service levels stay.
     pub previous_coordinates: Option<Arc<Coordinates>>,
-    /// The operator's description of a mesh or torus, for [`Torus`] and [`Dor`].
-    pub grid_seed: Option<Arc<GridSeed>>,
     /// The choice of [`Auto`] in an earlier routing of (nearly) this fabric: kept while the fabric
     /// does not grow, so that no fault changes the engine.
     pub previous_choice: Option<Arc<AutoChoice>>,

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rsm_ids::{Guid, PortNum};
-use rsm_routing::engine::{Axis, EngineKind, GridSeed, Numbers, Options, Origin, Routing, route};
+use rsm_routing::engine::{EngineKind, Numbers, Options, Routing, route};
 use rsm_routing::topology::{SwitchIdx, SwitchRules, Topology};
 use rsm_routing::verify::verify;
 
-use crate::common::{Fabric, assert_sound_on_lanes, followed, generated, without_switches};
+use crate::common::{Fabric, assert_sound_on_lanes, followed, generated};
 
 /// Engines whose paths cost what their hops count as.
 const WEIGHED: [EngineKind; 4] = [
@@ -317,66 +317,4 @@ fn load_on_an_uncounted_port_is_no_load() {
         let uncounted = uses(&ruled, &routing, SwitchIdx(0));
         assert_eq!(uncounted, BTreeMap::from([(first.0, 4)]), "{engine}");
     }
-}
-
-#[test]
-fn axes_of_a_torus_lie_as_the_operator_says_and_stay_when_those_switches_are_gone() {
-    let topology = generated("torus:4x4x3,hosts=1");
-    let plain = routed(EngineKind::Torus, &topology, &Options::default());
-    let found = plain.coordinates.clone().unwrap();
-    let at = |place: &[u16]| {
-        let mut places = found.places.iter();
-        *places.find(|(_, other)| ***other == *place).unwrap().0
-    };
-    // x is the short axis, and counts against what was found; y begins two switches further on.
-    let origin = Origin {
-        switch: at(&[1, 1, 1]),
-        neighbours: [
-            Some((at(&[1, 1, 0]), true)),
-            Some((at(&[2, 1, 1]), true)),
-            Some((at(&[1, 2, 1]), true)),
-        ],
-        datelines: [0, 2, 0],
-    };
-    let axis = |size| Axis { size, wraps: true };
-    let seed = GridSeed {
-        axes: [axis(3), axis(4), axis(4)],
-        origins: vec![origin],
-    };
-    let options = Options {
-        grid_seed: Some(Arc::new(seed.clone())),
-        ..Options::default()
-    };
-    let routing = routed(EngineKind::Torus, &topology, &options);
-    assert_sound_on_lanes(&topology, &routing);
-    let turned = routing.coordinates.clone().unwrap();
-    assert_eq!(turned.sizes, [3, 4, 4]);
-    assert_eq!(turned.places[&at(&[1, 1, 1])], [0, 2, 0]);
-    assert_eq!(turned.places[&at(&[1, 1, 0])], [1, 2, 0]);
-    assert_eq!(turned.places[&at(&[2, 1, 1])], [0, 3, 0]);
-    assert_ne!(routing.tables, plain.tables);
-    // Without the switch of the seed, its axes stay.
-    let gone = topology.switch_by_guid(at(&[1, 1, 1])).unwrap();
-    let rest = without_switches(&topology, &[gone]);
-    let later = Options {
-        previous_coordinates: Some(turned.clone()),
-        ..options.clone()
-    };
-    let routing = routed(EngineKind::Torus, &rest, &later);
-    assert_eq!(
-        routing.coordinates.unwrap().places[&at(&[2, 1, 1])],
-        [0, 3, 0]
-    );
-    // A grid of other sizes is refused.
-    let mut other = seed;
-    other.axes[0].size = 4;
-    let options = Options {
-        grid_seed: Some(Arc::new(other)),
-        ..Options::default()
-    };
-    let refused = route(EngineKind::Torus, &topology, &options, None).unwrap_err();
-    assert!(
-        refused.to_string().contains("torus_config says 4t 4t 4t"),
-        "{refused}"
-    );
 }

@@ -25,7 +25,6 @@ mod tables_file;
 #[cfg(test)]
 mod tests;
 mod toml_file;
-mod torus_file;
 mod vl_tables;
 mod words;
 
@@ -61,7 +60,6 @@ pub use switch_rules::{
     parse_uncounted_ports,
 };
 pub use tables_file::load_tables;
-pub use torus_file::{load_torus, parse_torus};
 pub use vl_tables::{SlToVl, VlWeights};
 pub use words::{Enforcement, SmLid, StoreBackend, Takeover};
 

@@ -344,10 +344,6 @@ sections! {
         /// ibroute or dump_fts.
         tables_file: Option<PathBuf> = None, example "\"/var/log/opensm-lfts.dump\"", opensm "lfts_file" as Path;
 
-        /// The file that describes a mesh or torus, for `torus` and `dor`: OpenSM's torus-2QoS.conf.
-        /// Its sizes must be those of the fabric, and its links say how the axes lie.
-        torus_file: Option<PathBuf> = None, example "\"/etc/rsm/torus-2QoS.conf\"", opensm "torus_config" as PathIfThere("/opensm/torus-2QoS.conf");
-
         /// The file of the purposes of ports: on each line a port GUID and compute, storage or
         /// management. fabric-tree spreads routes to each purpose on its own. A port without a line
         /// is for computing, unless the inventory of a GPU host gives it another purpose.

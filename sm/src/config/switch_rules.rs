@@ -246,10 +246,7 @@ pub(super) fn named(config: &RoutingConfig) -> Vec<Named<'_>> {
         &'static str,
         fn(&Path, &str) -> Vec<ConfigFinding>,
     );
-    let all: [Entry<'_>; 5] = [
-        (&config.torus_file, "torus_file names it", |file, text| {
-            super::parse_torus(file, text).1
-        }),
+    let all: [Entry<'_>; 4] = [
         (
             &config.hop_weights_file,
             "hop_weights_file names it",

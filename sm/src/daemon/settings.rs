@@ -11,7 +11,7 @@ use crate::config::{
     Config, ConfigError, ConfigFinding, ConfigSeverity, HealthConfig, NodeNames, PartitionConfig,
     Partitions, PrefixRoutes, RoutingConfig, SmLid, StoreBackend, load_categories, load_guid_file,
     load_node_names, load_partitions, load_port_order, load_prefix_routes, load_qos_policy,
-    load_switch_rules, load_tables, load_torus,
+    load_switch_rules, load_tables,
 };
 use crate::core;
 use crate::core::role::Identity;
@@ -63,10 +63,6 @@ pub(super) fn core_config(
             .collect(),
         switch_rules: Arc::new(load_switch_rules(&config.routing)?),
         listed: Arc::new(load_port_order(&config.routing)?),
-        grid_seed: match &config.routing.torus_file {
-            Some(file) => Some(Arc::new(load_torus(file)?)),
-            None => None,
-        },
         root_guids,
         tables,
         engine_options: config.routing.engine_options.clone(),
@@ -161,7 +157,6 @@ fn checksums(config: &Config) -> String {
         ("routing", &routing.categories_file),
         ("routing", &routing.storage_guid_file),
         ("routing", &routing.compute_guid_file),
-        ("routing", &routing.torus_file),
         ("routing", &routing.port_order_file),
         ("routing", &routing.hop_weights_file),
         ("routing", &routing.uncounted_ports_file),

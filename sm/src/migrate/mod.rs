@@ -202,7 +202,6 @@ impl Migration {
             &mut routing.tables_file,
             &mut routing.storage_guid_file,
             &mut routing.compute_guid_file,
-            &mut routing.torus_file,
             &mut routing.port_order_file,
             &mut routing.hop_weights_file,
             &mut routing.uncounted_ports_file,

@@ -458,9 +458,7 @@ fn routing_of(
     let policy = &job.policy;
     // Rankings and tables from before other rules do not follow these.
     let has_other_rules = |plan: &Plan| {
-        plan.policy.switch_rules != policy.switch_rules
-            || plan.policy.listed != policy.listed
-            || plan.policy.grid_seed != policy.grid_seed
+        plan.policy.switch_rules != policy.switch_rules || plan.policy.listed != policy.listed
     };
     let is_anew = job.previous.as_deref().is_some_and(has_other_rules);
     let previous = job.previous.as_deref().filter(|_| !is_anew);
@@ -477,7 +475,6 @@ fn routing_of(
         categories: order.categories.clone(),
         numbers: order.numbers.clone(),
         listed: policy.listed.clone(),
-        grid_seed: policy.grid_seed.clone(),
         connect_roots: job.policy.connect_roots,
     };
     if let (&JobKind::Rebalance { max_blocks }, Some(previous)) = (&job.kind, &job.previous) {

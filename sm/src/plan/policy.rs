@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_ids::{Guid, Lmc};
-use rsm_routing::engine::{Categories, EngineKind, EngineOptions, GridSeed, Numbers};
+use rsm_routing::engine::{Categories, EngineKind, EngineOptions, Numbers};
 use rsm_routing::lfts::Dump;
 use rsm_routing::topology::SwitchRules;
 
@@ -31,8 +31,6 @@ pub struct Policy {
     pub engines: Vec<EngineKind>,
     /// Rules about single switches and ports for engines.
     pub switch_rules: Arc<SwitchRules>,
-    /// The operator's description of a mesh or torus.
-    pub grid_seed: Option<Arc<GridSeed>>,
     /// The operator's order of ports of hosts, by port GUID.
     pub listed: Arc<Numbers>,
     /// GUIDs of the root switches of up*/down*; empty: found from the fabric.
@@ -175,7 +173,6 @@ impl Default for Policy {
             engine: EngineKind::Auto,
             engines: Vec::new(),
             switch_rules: Arc::default(),
-            grid_seed: None,
             listed: Arc::default(),
             root_guids: Vec::new(),
             tables: None,

@@ -2,8 +2,6 @@
 
 mod grid;
 mod groups;
-mod seed;
 
 pub use grid::{Coordinates, NoGrid};
 pub use groups::{Groups, NoGroups};
-pub use seed::{AXES, Axis, GridSeed, Origin};

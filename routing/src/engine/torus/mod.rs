@@ -120,24 +120,9 @@ fn find(
     if topology.switch_count() == 0 {
         return Ok(Arc::default());
     }
-    let earlier = options.previous_coordinates.as_deref();
-    let found = Coordinates::find(topology, earlier)
-        .map_err(|reason| unfit(engine, format!("it is no mesh or torus: {reason}")))?;
-    let seed = options.grid_seed.as_deref();
-    let is_kept = earlier.is_some_and(|earlier| {
-        (&earlier.sizes, &earlier.wraps) == (&found.sizes, &found.wraps)
-            && earlier
-                .places
-                .iter()
-                .all(|(guid, place)| found.places.get(guid) == Some(place))
-    });
-    // Axes that lie as the seed says stay through faults, also of the seed's own switches.
-    let turned = match seed.filter(|_| !is_kept) {
-        Some(seed) => seed.orient(&found),
-        None => Ok(None),
-    };
-    let turned = turned.map_err(|reason| unfit(engine, format!("it is {reason}")))?;
-    Ok(Arc::new(turned.unwrap_or(found)))
+    Coordinates::find(topology, options.previous_coordinates.as_deref())
+        .map(Arc::new)
+        .map_err(|reason| unfit(engine, format!("it is no mesh or torus: {reason}")))
 }
 
 fn route(

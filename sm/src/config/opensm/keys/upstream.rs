@@ -175,6 +175,16 @@ pub(super) const TOPICS: &[Topic] = &[
     ),
     Topic::NotAvailable(
         Missing {
+            lost: "rsm finds the dimensions of a torus from its cables; seeds and datelines of the file have no effect",
+            instead: "look at the plan with `rsm plan FILE --engine torus` first",
+        },
+        Keys {
+            asking: &[("torus_config", &["/opensm/torus-2QoS.conf"])],
+            tuning: &[],
+        },
+    ),
+    Topic::NotAvailable(
+        Missing {
             lost: "engines do not treat these paths apart",
             instead: "look at the routes with `rsm plan` first",
         },
