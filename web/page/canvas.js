@@ -1,7 +1,7 @@
 // Draws a scene: a canvas with pan and zoom. Far away, links between two groups are one band; near,
 // each is a line. Links and switches that need a look are drawn at any distance.
 
-import { shown, count } from "./dom.js";
+import { shown, count, plural } from "./dom.js";
 
 /** Lines drawn one by one; beyond, bands. */
 const MOST_LINES = 7000;
@@ -314,7 +314,7 @@ export class Picture {
         context.fillStyle = this.colours.warn;
         context.fillRect(x, y, width, Math.max(2, long * scene.hosts_bad[at] / scene.hosts[at]));
       }
-      if (width > 34) this.label(`${count(scene.hosts[at])} hosts`, this.x(at), y + long + 11, "muted", width + 16);
+      if (width > 34) this.label(plural(scene.hosts[at], "host"), this.x(at), y + long + 11, "muted", width + 16);
     }
   }
 
@@ -452,7 +452,7 @@ export class Picture {
       if (middle < 10 || middle > this.height - 10) continue;
       const { switches, hosts } = scene.tierCounts[group.tier];
       const lines = [scene.tierName(group.tier), count(switches)];
-      if (hosts) lines.push(`${count(hosts)} hosts`);
+      if (hosts) lines.push(plural(hosts, "host"));
       context.fillStyle = colours.canvas;
       context.globalAlpha = 0.85;
       context.fillRect(8, middle - 18, 86, 18 + 14 * (lines.length - 1));

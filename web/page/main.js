@@ -80,7 +80,7 @@ function strip() {
     chip(bad, "#/findings", words.join(", ") || "no findings"),
     proof ? chip(unreachable || !proof.loop_free || !proof.credit_loop_free ? "bad" : "good", undefined,
       unreachable ? `${count(unreachable)} pairs unreachable` : !proof.loop_free ? "routes loop" : !proof.credit_loop_free ? "credit loops" : "proved") : chip("", undefined, "no proof yet"),
-    last ? chip("", "#/history", h("b", {}, duration(last.timing_ms?.total)), h("span", { class: "muted" }, shown(last.cause).slice(0, 48))) : null,
+    last ? chip("", "#/history", h("b", {}, duration(last.timing_ms?.total)), h("span", { class: "muted cut", title: shown(last.cause) }, shown(last.cause))) : null,
     chip("", undefined, h("b", {}, count(status.switches)), h("span", { class: "muted" }, "switches"), h("b", {}, count(status.cas)), h("span", { class: "muted" }, "hosts"), h("b", {}, count(status.links)), h("span", { class: "muted" }, "links")),
     avoidedChip(status.avoided),
     status.engine ? chip("", undefined, h("span", { class: "muted" }, "engine"), h("b", {}, status.engine.name)) : null);

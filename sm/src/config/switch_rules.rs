@@ -20,7 +20,7 @@ use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
 use super::load::{ConfigError, read_text};
 use super::opensm::number;
 
-/// What a file holds, and the findings about it. Of use only if no finding is an error.
+/// The content of a file, and the findings about it. Of use only if no finding is an error.
 type Read<T> = (T, Vec<ConfigFinding>);
 
 /// A word of a line with the byte offset of it in the text.

@@ -504,8 +504,8 @@ fn records_of_the_sa_are_the_tables_that_devices_hold() {
     assert!(same_weights >= 2 * (6 * 4 + 8), "{same_weights}");
 }
 
-/// Compares records with the tables in the simulated devices, and returns how many of each kind hold
-/// more than zeros.
+/// Compares records with the tables in the simulated devices, and returns how many of each kind
+/// hold more than zeros.
 fn held(sim: &mut Sim, lanes: &[TableRecord], weights: &[TableRecord]) -> (usize, usize) {
     let (mut same_lanes, mut same_weights) = (0, 0);
     let nodes: Vec<_> = sim.nodes().collect();

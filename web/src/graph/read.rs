@@ -45,6 +45,10 @@ impl Parts {
     }
 }
 
+/// The node description of reduction engines inside switches (SHARP): they are no hosts, and each
+/// switch can have one.
+const AGGREGATION_NODE: &str = "Mellanox Technologies Aggregation Node";
+
 /// A link, with its ends as indices of switches; `None` is an end at a host or router.
 struct Joined {
     ends: (u32, Option<u32>),
@@ -123,7 +127,7 @@ fn guid(text: &str) -> Option<Guid> {
     text.parse().ok()
 }
 
-/// A link with at least one end at a switch, the switch first.
+/// A link with at least one end at a switch, the switch first, but for those to reduction engines.
 fn joined(link: &v1::Link, index: &HashMap<Guid, u32>) -> Option<Joined> {
     let end = |end: &Option<v1::LinkEnd>| {
         let port = end.as_ref()?.port.as_ref()?;
@@ -134,6 +138,10 @@ fn joined(link: &v1::Link, index: &HashMap<Guid, u32>) -> Option<Joined> {
         (None, Some(b)) => (b, None),
         (None, None) => return None,
     };
+    let mut both = [&link.a, &link.b].into_iter().flatten();
+    if both.any(|end| end.description.starts_with(AGGREGATION_NODE)) {
+        return None;
+    }
     let kind = match link.avoidance() {
         Avoidance::Draining | Avoidance::Drained | Avoidance::DrainedInUse => LinkKind::Drained,
         _ if link.state() != PortState::Active => LinkKind::Inactive,

@@ -75,7 +75,7 @@ fn encode(
     illness: &SavedIllness,
     clock: &dyn UnixClock,
 ) -> Vec<u8> {
-    // Whole seconds: a restart does not write rows anew for parts of one.
+    // In seconds: a restart does not write rows anew for parts of one.
     let ends = clock.unix_ms(illness.ends) / 1000;
     let mut value = ends.to_be_bytes().to_vec();
     value.extend(illness.quiet.as_secs().to_be_bytes());

@@ -37,8 +37,8 @@ pub(super) fn candidates(
 }
 
 impl Query<SlToVlMappingTableRecord> {
-    /// The planned row from an input of a switch to an output, or of another port; `None` where none
-    /// is planned.
+    /// The planned row from an input of a switch to an output, or of another port; `None` where
+    /// none is planned.
     fn planned(&self, ix: EndIx, input: PortNum, output: PortNum) -> Option<[u8; 16]> {
         let plan = &self.directory.plan;
         let (node, _) = self.directory.port(ix);

@@ -57,6 +57,19 @@ fn parts() -> Parts {
 }
 
 #[test]
+fn reduction_engines_inside_switches_are_no_hosts() {
+    let mut parts = parts();
+    let before = Graph::of(self::parts());
+    let mut engine = link(3, 99, PortState::Active, LinkSpeed::Hdr);
+    engine.b.as_mut().unwrap().description = format!("{AGGREGATION_NODE} 1");
+    parts.links.push(engine);
+    let graph = Graph::of(parts);
+    assert_eq!(graph.switches.hosts, [0, 2, 2]);
+    assert_eq!(graph.tiers, before.tiers);
+    assert_eq!(graph.links_active, before.links_active + 1);
+}
+
+#[test]
 fn links_between_two_switches_are_one_and_hosts_are_counted() {
     let graph = Graph::of(parts());
     assert_eq!(graph.switches.name, ["spine", "leaf-1", "leaf-2"]);
