@@ -191,6 +191,38 @@ fn lost_link_costs_a_table_and_the_ports_that_changed() {
     );
 }
 
+/// Switches of 64 ports, as the largest fabrics have: a light sweep is one Get for each, with or
+/// without tables; a report is a handful in place of one for each port.
+#[test]
+fn report_of_a_switch_with_64_ports_costs_a_handful_of_gets() {
+    const WIDE: &str = "pgft:2;32,2;1,32;1,1,speed=ndr";
+    let cost = |devices: &str| {
+        let mut world = brought_up(WIDE, devices);
+        let link = uplink(&world, 0);
+        flap(&mut world, link);
+        world.run_for(Duration::from_secs(60));
+        world.count_requests();
+        let period = Settings::default().core.light_sweep;
+        world.run_for(period);
+        let light = world.requests().count(Method::GET);
+        world.count_requests();
+        world.sim.unlink(link.0, link.1).unwrap();
+        world.run_for(Duration::from_secs(1));
+        world.settle(LIMIT);
+        (light, world.requests().count(Method::GET))
+    };
+    let (light, report) = cost("general-info");
+    let (light_by_table, report_by_table) = cost("port-states");
+    println!(
+        "light sweep {light} and {light_by_table} Gets, lost link {report} and {report_by_table}"
+    );
+    assert_eq!(light, light_by_table);
+    assert!(
+        8 * report_by_table < report,
+        "{report_by_table} Gets in place of {report}"
+    );
+}
+
 /// A light sweep that finds PortStateChange: the trap was lost.
 #[test]
 fn light_sweep_finds_a_lost_link_by_table() {
