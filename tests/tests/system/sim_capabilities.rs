@@ -105,6 +105,11 @@ fn general_info_is_asked_of_one_device_per_type_and_remembered() {
         resweep(&mut world);
         assert_eq!(asked::<GeneralInfo>(&world), count);
     }
+    // A reload asks anew: the firmware may be another.
+    world.count_requests();
+    world.command(Command::Reload(Box::default()));
+    world.settle(LIMIT);
+    assert_eq!(asked::<GeneralInfo>(&world), 2);
 }
 
 /// The same fabric of device types that are asked in vain, and of types that are not asked: bring-up,
