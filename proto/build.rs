@@ -30,6 +30,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             "WatchResponse.message",
             "#[serde(rename_all = \"snake_case\")]",
         )
+        // Most nodes of most fabrics have none, and messages of events hold a node each.
+        .boxed("Node.capabilities")
         .field_attribute("Event.change", "#[serde(flatten)]")
         .field_attribute("WatchResponse.message", "#[serde(flatten)]");
     for request in read_requests(&descriptors) {

@@ -85,9 +85,14 @@ impl Core {
 
     fn get(&self, ask: Ask) -> Request<Context> {
         let routes = routes(ask.lid, ask.path, ask.alternate);
+        let rounds = match ask.query {
+            // Nothing waits for capabilities: a lost answer is asked for again by a later sweep.
+            Query::Capabilities(_) => 1,
+            _ => LOSSY_ROUNDS,
+        };
         Request {
             m_key: self.config.policy.ports.m_key,
-            rounds: LOSSY_ROUNDS,
+            rounds,
             ..Request::get(
                 ask.target,
                 routes,

@@ -142,7 +142,7 @@ impl TopologySources<'_> {
                     });
                 }
             } else {
-                part.ends.extend(self.end(other, low, here, there));
+                part.ends.extend(self.end(other, near, here, there));
             }
         }
         Some(part)
@@ -153,12 +153,14 @@ impl TopologySources<'_> {
         node.is_switch() && !node.unmanageable && self.lids.of_node(node.guid).is_some()
     }
 
-    /// The end port `end` of `node` behind the port `exit` of a switch, which is `low`.
-    fn end(&self, node: &Node, low: &Port, exit: PortKey, end: PortKey) -> Option<EndPart> {
+    /// The end port `end` of `node` behind `near`, the port `exit` of a switch.
+    fn end(&self, node: &Node, near: &Port, exit: PortKey, end: PortKey) -> Option<EndPart> {
         let kind = match node.kind() {
             NodeType::Switch => return None,
             NodeType::Router => EndpointKind::Router,
-            _ if low.leads_to_aggregation_node || node.reported().starts_with(AGGREGATION_NODE) => {
+            _ if near.leads_to_aggregation_node
+                || node.reported().starts_with(AGGREGATION_NODE) =>
+            {
                 EndpointKind::AggregationNode
             }
             _ => EndpointKind::Ca,

@@ -97,11 +97,11 @@ fn info_if_up(port: &Port) -> Option<&PortInfo> {
     port.info.as_ref().filter(|_| port.up)
 }
 
-fn capabilities(held: Capabilities) -> v1::DeviceCapabilities {
-    v1::DeviceCapabilities {
+fn capabilities(held: Capabilities) -> Box<v1::DeviceCapabilities> {
+    Box::new(v1::DeviceCapabilities {
         names: held.named().map(|one| one.name().to_owned()).collect(),
         unnamed: held.unnamed().map(u32::from).collect(),
-    }
+    })
 }
 
 fn width(port: &Port) -> Option<LinkWidth> {

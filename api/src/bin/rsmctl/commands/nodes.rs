@@ -93,7 +93,7 @@ fn list_capabilities(nodes: Vec<v1::Node>, session: &mut Session) -> Result<(), 
 }
 
 /// The names, and the numbers without a name; `none` where the device says that it has none.
-fn capabilities(held: Option<v1::DeviceCapabilities>) -> String {
+fn capabilities(held: Option<Box<v1::DeviceCapabilities>>) -> String {
     let Some(held) = held else {
         return "not known".to_owned();
     };
