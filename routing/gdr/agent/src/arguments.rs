@@ -70,14 +70,8 @@ pub(crate) struct Arguments {
     #[arg(long, env = "RSM_AGENT_NVML", default_value = rsm_probe::nvml::LIBRARY, value_name = "LIBRARY")]
     pub(crate) nvml: OsString,
     /// The folder of nvidia-smi, amd-smi and rocm-smi; the search path if not given
-    #[arg(
-        long,
-        env = "RSM_AGENT_TOOLS",
-        default_value = "",
-        hide_default_value = true,
-        value_name = "DIR"
-    )]
-    pub(crate) tools: PathBuf,
+    #[arg(long, env = "RSM_AGENT_TOOLS", value_name = "DIR")]
+    pub(crate) tools: Option<PathBuf>,
     /// The time that the library, and each of these programs, may take
     #[arg(long, env = "RSM_AGENT_LIMIT", value_name = "SECONDS", default_value_t = 20, value_parser = seconds(1))]
     limit: u64,
