@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rsm_gdr::fabric::GpuFabric;
 use rsm_gdr::generate::{FleetFaults, fleet, with_servers};
 use rsm_gdr::hosts::GpuInventory;
+use rsm_gdr::inventory::HostInventory;
 use rsm_gdr::render::{ExportOptions, Exporter, NcclVersion};
 use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_routing::generate::generate;
@@ -13,11 +14,15 @@ use rsm_routing::netlist::Netlist;
 use rsm_routing::topology::Topology;
 
 fn export(netlist: &Netlist, inventory: &GpuInventory, format: &str) -> String {
+    export_of("", netlist, inventory, format)
+}
+
+fn export_of(host: &str, netlist: &Netlist, inventory: &GpuInventory, format: &str) -> String {
     let topology = Arc::new(Topology::from_netlist(netlist).expect("LIDs suffice"));
     let fabric = GpuFabric::from_netlist(netlist, topology, None, 4096);
     let analysis = Analysis::new(inventory, Some(fabric), AnalysisConfig::default());
     let options = ExportOptions {
-        host: String::new(),
+        host: host.to_owned(),
         nccl: NcclVersion::RAILS,
         label_domain: ExportOptions::LABEL_DOMAIN.to_owned(),
     };
@@ -98,4 +103,44 @@ fn a_tree_has_the_hosts_without_gpus_once_each() {
     // Kubernetes knows no node of such a name.
     let labels = export(&fleet.netlist, &fleet.inventory, "kubernetes");
     assert!(!labels.contains("store-"), "{labels}");
+}
+
+#[test]
+fn a_peer_map_has_both_ends_of_each_gpu_and_tells_rails_apart() {
+    let netlist = generate("superpod:su=2").expect("a published fabric");
+    let mut fleet = fleet(netlist, FleetFaults::default()).expect("hosts with plain names");
+    let name = "host-040";
+    // The adapters of one host have other names, and one of its GPUs is gone.
+    let mut host = HostInventory::clone(&fleet.inventory.hosts()[name].inventory);
+    for (place, port) in host.hca_ports.iter_mut().enumerate() {
+        port.device = Some(format!("ibp{}s0", 10 + place));
+    }
+    host.remove_gpu(7);
+    fleet.inventory.insert(name, host, 0).expect("a plain host");
+    let map = export_of("host-001", &fleet.netlist, &fleet.inventory, "peers");
+    let lines: Vec<Vec<&str>> = map
+        .lines()
+        .skip(1)
+        .map(|line| line.split('\t').collect())
+        .collect();
+    assert_eq!(lines.len(), 63 * 8 - 1);
+    for line in &lines {
+        let gpu: usize = line[1].parse().expect("an index");
+        let there = match line[0] {
+            "host-040" => format!("ibp{}s0:1", 10 + gpu),
+            _ => format!("mlx5_{gpu}:1"),
+        };
+        assert_eq!(
+            line[2..],
+            [&format!("mlx5_{gpu}:1"), &there, "yes"],
+            "{line:?}"
+        );
+    }
+    assert!(!lines.iter().any(|line| line[0] == "host-001"));
+    // The map of the other end is the same, the other way round.
+    let back = export_of(name, &fleet.netlist, &fleet.inventory, "peers");
+    assert!(
+        back.contains("host-001\t3\tibp13s0:1\tmlx5_3:1\tyes\n"),
+        "{back}"
+    );
 }
