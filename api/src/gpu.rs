@@ -49,9 +49,9 @@ pub enum GpuImportError {
     Host(#[from] HostError),
     /// Another machine has sent its inventory under this name.
     #[error(
-        "host `{host}` is another machine: none of its adapters' GUIDs is among those of the inventory \
-         that came {age} seconds ago; two hosts may have one name. If the machine was exchanged, \
-         forget the host first (`rsmctl gpu forget {host}`)"
+        "host `{host}` is another machine: none of its adapters' GUIDs is in the inventory that \
+         came {age} seconds ago; two hosts may have one name. If the machine was exchanged, forget \
+         the host first (`rsmctl gpu forget {host}`)"
     )]
     NameTaken {
         /// The name.

@@ -147,7 +147,8 @@ fn entry(line: &str) -> Result<((Kind, String), Grant), String> {
     }
     if grant == Grant::NONE {
         return Err(
-            "there is no role: expected read, operate, tenant:P_KEYS, admin or secrets".to_owned(),
+            "there is no role: expected read, report, operate, tenant:P_KEYS, admin or secrets"
+                .to_owned(),
         );
     }
     Ok(((kind, name), grant))
@@ -178,7 +179,7 @@ pub(super) fn role(word: &str) -> Result<Grant, String> {
         }
         Some(role) => Ok(Grant::of(&[role])),
         None => Err(format!(
-            "`{}` is no role: expected read, operate, tenant:P_KEYS, admin or secrets",
+            "`{}` is no role: expected read, report, operate, tenant:P_KEYS, admin or secrets",
             word.escape_debug()
         )),
     }

@@ -536,7 +536,7 @@ sections! {
         anonymous_reading: bool = true;
 
         /// The file of roles: on each line uid, gid, san, cn or jwt, a name, and roles of read,
-        /// operate, tenant:P_KEYS, admin and secrets. Not set: each process that may open the
+        /// report, operate, tenant:P_KEYS, admin and secrets. Not set: each process that may open the
         /// socket has all roles but secrets.
         roles_file: Option<PathBuf> = None, example "\"/etc/rsm/roles\"";
 

@@ -123,7 +123,7 @@ fn one_matrix_stands_for_every_host() {
         &file,
     ]);
     assert!(
-        slurm.contains("SwitchName=su0 Nodes=host-[001-032]"),
+        slurm.contains(" Nodes=host-[001-032]\n") && slurm.contains("SwitchName=su-"),
         "{slurm}"
     );
     let nccl = printed(&[

@@ -20,6 +20,7 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = &[
     ("chromium", "chromium"),
     ("chromedriver", "chromium-driver"),
     ("promtool", "prometheus"),
+    ("slurmctld", "slurmctld"),
 ];
 
 /// Directories searched besides `PATH`: Debian keeps most of these programs where an unprivileged

@@ -37,6 +37,7 @@ mod peers_restart;
 mod peers_routes;
 mod peers_saquery;
 mod peers_shared;
+mod peers_slurm;
 mod peers_standby;
 mod peers_web;
 mod sim_bringup;

@@ -176,7 +176,7 @@ fn one_matrix_describes_a_superpod_and_swapped_cables_are_findings() {
     );
     let slurm = story.printed(&["gpu", "export", "slurm-tree"]);
     assert!(
-        slurm.contains("SwitchName=su0 Nodes=host-[001-032]"),
+        slurm.contains(" Nodes=host-[001-032]\n") && slurm.contains("SwitchName=su-"),
         "{slurm}"
     );
     assert!(watch.is_running());

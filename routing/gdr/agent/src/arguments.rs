@@ -46,14 +46,32 @@ pub(crate) struct Arguments {
     #[arg(long, env = "RSM_AGENT_EVERY", value_name = "SECONDS", value_parser = seconds(5))]
     every: Option<u64>,
     /// With --every, report after so many seconds although nothing has changed
-    #[arg(long, env = "RSM_AGENT_HEARTBEAT", value_name = "SECONDS", default_value_t = 600, value_parser = seconds(5))]
+    #[arg(
+        long,
+        env = "RSM_AGENT_HEARTBEAT",
+        value_name = "SECONDS",
+        default_value_t = 600,
+        value_parser = seconds(5),
+    )]
     heartbeat: u64,
-    /// Wait before the first report, up to so many seconds by the host's name, so that not all hosts
-    /// report at once
-    #[arg(long, env = "RSM_AGENT_SPREAD", value_name = "SECONDS", default_value_t = 0, value_parser = seconds(0))]
+    /// Wait before the first report, up to so many seconds by the host's name, so that not all
+    /// hosts report at once
+    #[arg(
+        long,
+        env = "RSM_AGENT_SPREAD",
+        value_name = "SECONDS",
+        default_value_t = 0,
+        value_parser = seconds(0),
+    )]
     spread: u64,
     /// How long a single report tries to reach a manager
-    #[arg(long, env = "RSM_AGENT_PATIENCE", value_name = "SECONDS", default_value_t = 30, value_parser = seconds(1))]
+    #[arg(
+        long,
+        env = "RSM_AGENT_PATIENCE",
+        value_name = "SECONDS",
+        default_value_t = 30,
+        value_parser = seconds(1),
+    )]
     patience: u64,
     /// Report a host without GPUs, too
     #[arg(long, env = "RSM_AGENT_WITHOUT_GPUS")]
@@ -67,19 +85,24 @@ pub(crate) struct Arguments {
     )]
     pub(crate) sys: PathBuf,
     /// NVIDIA's library by name or path, or off
-    #[arg(long, env = "RSM_AGENT_NVML", default_value = rsm_probe::nvml::LIBRARY, value_name = "LIBRARY")]
-    pub(crate) nvml: OsString,
-    /// The folder of nvidia-smi, amd-smi and rocm-smi; the search path if not given
     #[arg(
         long,
-        env = "RSM_AGENT_TOOLS",
-        default_value = "",
-        hide_default_value = true,
-        value_name = "DIR"
+        env = "RSM_AGENT_NVML",
+        default_value = rsm_probe::nvml::LIBRARY,
+        value_name = "LIBRARY",
     )]
-    pub(crate) tools: PathBuf,
+    pub(crate) nvml: OsString,
+    /// The folder of nvidia-smi, amd-smi and rocm-smi; the search path if not given
+    #[arg(long, env = "RSM_AGENT_TOOLS", value_name = "DIR")]
+    pub(crate) tools: Option<PathBuf>,
     /// The time that the library, and each of these programs, may take
-    #[arg(long, env = "RSM_AGENT_LIMIT", value_name = "SECONDS", default_value_t = 20, value_parser = seconds(1))]
+    #[arg(
+        long,
+        env = "RSM_AGENT_LIMIT",
+        value_name = "SECONDS",
+        default_value_t = 20,
+        value_parser = seconds(1),
+    )]
     limit: u64,
     /// Print the inventory as JSON, and report nothing
     #[arg(long)]

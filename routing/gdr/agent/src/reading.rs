@@ -76,7 +76,7 @@ fn settings(arguments: &Arguments) -> ProbeSettings {
     ProbeSettings {
         sys: arguments.sys.clone(),
         nvml,
-        tools: arguments.tools.clone(),
+        tools: arguments.tools.clone().unwrap_or_default(),
         limit: arguments.limit(),
     }
 }

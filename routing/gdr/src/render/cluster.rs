@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::RenderError;
-use super::groups::{Group, domains, units};
+use super::groups::{Group, domains, fnv, units};
 use crate::Analysis;
 
 /// The longest value of a label of Kubernetes.
@@ -40,7 +40,7 @@ pub fn topograph_graph(analysis: &Analysis) -> Result<String, RenderError> {
                 .map(|name| ("nvidia.com/gpu.clique", name.clone()));
             instances.push(Instance {
                 id,
-                network_layers: [unit.name.clone(), format!("fabric{}", unit.part)],
+                network_layers: [unit.name.clone(), unit.part.clone()],
                 labels: label.into_iter().collect(),
             });
         }
@@ -63,7 +63,7 @@ pub fn kubernetes_labels(analysis: &Analysis, prefix: &str) -> Result<String, Re
             subdomain(host)?;
             let _ = write!(
                 out,
-                "kubectl label node --overwrite {host} {prefix}/tier-0={} {prefix}/tier-1=fabric{}",
+                "kubectl label node --overwrite {host} {prefix}/tier-0={} {prefix}/tier-1={}",
                 label(&unit.name),
                 unit.part
             );
@@ -86,15 +86,15 @@ pub fn kubernetes_labels(analysis: &Analysis, prefix: &str) -> Result<String, Re
 /// No fabric, no host in it, or a host whose name Kubernetes does not take.
 pub fn volcano_hypernodes(analysis: &Analysis) -> Result<String, RenderError> {
     let units = units(analysis)?;
-    let mut parts: BTreeMap<usize, Vec<&Group<'_>>> = BTreeMap::new();
+    let mut parts: BTreeMap<&str, Vec<&Group<'_>>> = BTreeMap::new();
     let mut out = String::new();
     for unit in &units {
-        parts.entry(unit.part).or_default().push(unit);
+        parts.entry(&unit.part).or_default().push(unit);
         hypernode(&mut out, &unit.name, 1, "Node", unit.hosts.iter().copied())?;
     }
     for (part, units) in parts {
         let names = units.iter().map(|unit| unit.name.as_str());
-        hypernode(&mut out, &format!("fabric{part}"), 2, "HyperNode", names)?;
+        hypernode(&mut out, part, 2, "HyperNode", names)?;
     }
     Ok(out)
 }
@@ -174,8 +174,6 @@ fn label(value: &str) -> String {
     if fits && ends(bytes.first()) && ends(bytes.last()) {
         return value.to_owned();
     }
-    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
+    let hash = fnv(bytes);
     format!("x{hash:016x}")
 }

@@ -1,9 +1,15 @@
 //! Hosts as schedulers group them: scalable units, and NVLink domains.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use rsm_ids::Guid;
+use rsm_routing::topology::SwitchIdx;
 
 use super::RenderError;
 use crate::Analysis;
+use crate::fabric::GpuFabric;
+use crate::hosts::is_host_name;
+use crate::roles::TrafficRole;
 
 /// Hosts of one group.
 pub(super) struct Group<'a> {
@@ -13,38 +19,115 @@ pub(super) struct Group<'a> {
     pub(super) what: String,
     /// Its hosts, in the order of names.
     pub(super) hosts: Vec<&'a str>,
-    /// The connected part of the fabric.
-    pub(super) part: usize,
+    /// The name of the connected part of the fabric.
+    pub(super) part: String,
+}
+
+/// Names that groups keep while others come and go: each has the GUID of its first leaf, the one
+/// with the lowest GUID.
+struct Names<'a> {
+    fabric: &'a GpuFabric,
+    /// The lowest GUID of the leaves of each connected part.
+    parts: BTreeMap<usize, Guid>,
+}
+
+impl<'a> Names<'a> {
+    fn new(fabric: &'a GpuFabric) -> Names<'a> {
+        let mut parts: BTreeMap<usize, Guid> = BTreeMap::new();
+        for port in fabric.ports() {
+            let guid = fabric.topology.switch(port.leaf).guid;
+            let part = parts.entry(fabric.topology.component_of(port.leaf));
+            let lowest = part.or_insert(guid);
+            *lowest = guid.min(*lowest);
+        }
+        Names { fabric, parts }
+    }
+
+    fn named(&self, kind: &str, leaves: &[SwitchIdx]) -> String {
+        let guids = leaves
+            .iter()
+            .map(|&leaf| self.fabric.topology.switch(leaf).guid);
+        format!("{kind}-{:016x}", guids.min().unwrap_or(Guid::ZERO).0)
+    }
+
+    fn part(&self, leaf: Option<&SwitchIdx>) -> String {
+        let part = leaf.map(|&leaf| self.fabric.topology.component_of(leaf));
+        let guid = part.and_then(|part| self.parts.get(&part));
+        format!("fabric-{:016x}", guid.unwrap_or(&Guid::ZERO).0)
+    }
+}
+
+/// The units, with the hosts that have no GPU: those at a leaf of a unit in that unit, all others
+/// in a group for each leaf. A scheduler cannot place jobs on a host that its topology lacks.
+///
+/// # Errors
+/// No fabric, or no host with GPUs in it.
+pub(super) fn units_with_others(analysis: &Analysis) -> Result<Vec<Group<'_>>, RenderError> {
+    let fabric = analysis.joined()?;
+    let mut groups = units(analysis)?;
+    let names = Names::new(fabric);
+    let mut at_leaf: BTreeMap<SwitchIdx, usize> = BTreeMap::new();
+    for (number, unit) in analysis.rails.units.iter().enumerate() {
+        at_leaf.extend(unit.leaves.iter().map(|&leaf| (leaf, number)));
+    }
+    let listed: BTreeSet<&str> = groups
+        .iter()
+        .flat_map(|group| group.hosts.clone())
+        .collect();
+    for (host, devices) in fabric.hosts() {
+        let ports = devices.values().flatten().copied();
+        // Only its ports for computing say where a host is, unless it has no others.
+        let leaves = |with_all: bool| {
+            let ports = ports.clone().map(|port| fabric.port(port));
+            let said = |guid| analysis.config.roles.get(guid);
+            let computes = |guid| said(guid).is_none_or(|role| *role == TrafficRole::Compute);
+            let kept = ports.filter(move |port| with_all || computes(&port.guid));
+            kept.map(|port| port.leaf).min()
+        };
+        let Some(leaf) = leaves(false).or_else(|| leaves(true)) else {
+            continue;
+        };
+        if listed.contains(host) || !is_host_name(host) {
+            continue;
+        }
+        let at = *at_leaf.entry(leaf).or_insert_with(|| {
+            groups.push(Group {
+                name: names.named("leaf", &[leaf]),
+                what: fabric.switch_name(leaf),
+                hosts: Vec::new(),
+                part: names.part(Some(&leaf)),
+            });
+            groups.len() - 1
+        });
+        groups[at].hosts.push(host);
+    }
+    for group in &mut groups {
+        group.hosts.sort_unstable();
+    }
+    Ok(groups)
 }
 
 /// The scalable units with compute ports, at least one; hosts without any are in none.
 pub(super) fn units(analysis: &Analysis) -> Result<Vec<Group<'_>>, RenderError> {
     let fabric = analysis.joined()?;
-    let units = analysis
-        .rails
-        .units
-        .iter()
-        .enumerate()
-        .map(|(number, unit)| {
-            let leaves: Vec<String> = unit
-                .leaves
+    let names = Names::new(fabric);
+    let units = analysis.rails.units.iter().map(|unit| {
+        let leaves: Vec<String> = unit
+            .leaves
+            .iter()
+            .map(|&leaf| fabric.switch_name(leaf))
+            .collect();
+        Group {
+            name: names.named("su", &unit.leaves),
+            what: leaves.join(" "),
+            hosts: unit
+                .hosts
                 .iter()
-                .map(|&leaf| fabric.switch_name(leaf))
-                .collect();
-            Group {
-                name: format!("su{number}"),
-                what: leaves.join(" "),
-                hosts: unit
-                    .hosts
-                    .iter()
-                    .map(|&host| analysis.hosts[host].name.as_str())
-                    .collect(),
-                part: unit
-                    .leaves
-                    .first()
-                    .map_or(0, |&leaf| fabric.topology.component_of(leaf)),
-            }
-        });
+                .map(|&host| analysis.hosts[host].name.as_str())
+                .collect(),
+            part: names.part(unit.leaves.first()),
+        }
+    });
     Ok(units.collect())
 }
 
@@ -59,13 +142,39 @@ pub(super) fn domains(analysis: &Analysis) -> Vec<Group<'_>> {
                 .push(&host.name);
         }
     }
-    let group = |(number, (what, hosts)): (usize, (String, Vec<_>))| Group {
-        name: format!("nvl{number}"),
-        what,
-        hosts,
-        part: 0,
+    let mut count: BTreeMap<String, usize> = BTreeMap::new();
+    for domain in by_name.keys() {
+        *count.entry(short_name(domain)).or_default() += 1;
+    }
+    let group = |(what, hosts): (String, Vec<_>)| {
+        let short = short_name(&what);
+        let name = match count.get(&short) {
+            Some(1) => short,
+            _ => format!("{short}-{:016x}", fnv(what.as_bytes())),
+        };
+        Group {
+            name,
+            what,
+            hosts,
+            part: String::new(),
+        }
     };
-    by_name.into_iter().enumerate().map(group).collect()
+    by_name.into_iter().map(group).collect()
+}
+
+/// `nvl-3f1a7c1e-4` for clique 4 of a cluster: its UUID's first eight digits.
+fn short_name(domain: &str) -> String {
+    let (cluster, clique) = domain.rsplit_once('.').unwrap_or((domain, "0"));
+    let plain = cluster.chars().filter(char::is_ascii_alphanumeric);
+    let start: String = plain.take(8).collect();
+    format!("nvl-{start}-{clique}")
+}
+
+/// FNV-1a of 64 bits.
+pub(super) fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }
 
 /// Names folded as Slurm writes lists: `node[01-32],other`.

@@ -10,6 +10,7 @@ mod ibacm;
 mod job;
 mod metrics;
 mod nccl;
+mod peers;
 mod ports;
 mod process;
 mod slurm;
@@ -21,6 +22,7 @@ pub use ibacm::ibacm_paths;
 pub use job::{ompi_hostfile, ompi_rankfile};
 pub use metrics::metrics;
 pub use nccl::{NcclVersion, ParseVersionError, nccl_environment, nccl_topology};
+pub use peers::peer_map;
 pub use process::{mooncake_json, nvshmem_script, ucx_script};
 pub use slurm::{slurm_block, slurm_tree, slurm_yaml};
 pub use text::describe;
@@ -103,6 +105,11 @@ pub const EXPORTERS: &[Exporter] = &[
         "ibacm",
         "Paths for ibacm (opensm_full_v1)",
         |analysis, options| ibacm_paths(analysis, &options.host, rate_code),
+    ),
+    of_host(
+        "peers",
+        "The port of each GPU here and of the same GPU of each other host",
+        |analysis, options| peer_map(analysis, &options.host),
     ),
     of_fabric(
         "slurm-tree",

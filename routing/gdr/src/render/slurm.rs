@@ -1,24 +1,22 @@
 use std::fmt::Write as _;
 
 use super::RenderError;
-use super::groups::{Group, domains, host_list, units};
+use super::groups::{Group, domains, host_list, units, units_with_others};
 use crate::Analysis;
 
 /// Slurm's `topology.conf` for `topology/tree`: a unit is a switch, because a host may be under one
-/// only, and the switches between units are one switch above.
+/// only, and the switches between units are one switch above. Hosts without GPUs are in it as well:
+/// Slurm places no job on a host that the tree lacks, and only warns of one that it does not know.
 ///
 /// # Errors
 /// No fabric, or no host in it.
 pub fn slurm_tree(analysis: &Analysis) -> Result<String, RenderError> {
-    let units = units(analysis)?;
+    let units = units_with_others(analysis)?;
     let mut out = String::new();
     for (part, members) in parts(&units) {
         let names: Vec<&str> = members.iter().map(|unit| unit.name.as_str()).collect();
-        let _ = writeln!(
-            out,
-            "SwitchName=fabric{part} Switches={}",
-            host_list(&names)
-        );
+        // Not folded: GUIDs have sixteen digits.
+        let _ = writeln!(out, "SwitchName={part} Switches={}", names.join(","));
     }
     for unit in &units {
         let _ = writeln!(out, "# {}: {}", unit.name, unit.what);
@@ -59,14 +57,14 @@ pub fn slurm_block(analysis: &Analysis) -> Result<String, RenderError> {
 /// # Errors
 /// No fabric, or no host in it.
 pub fn slurm_yaml(analysis: &Analysis) -> Result<String, RenderError> {
-    let units = units(analysis)?;
+    let units = units_with_others(analysis)?;
     let blocks = blocks(analysis)?;
     let mut out =
         "- topology: fabric\n  cluster_default: true\n  tree:\n    switches:\n".to_owned();
     for (part, members) in parts(&units) {
         let names: Vec<&str> = members.iter().map(|unit| unit.name.as_str()).collect();
-        let _ = writeln!(out, "      - switch: fabric{part}");
-        let _ = writeln!(out, "        children: \"{}\"", host_list(&names));
+        let _ = writeln!(out, "      - switch: {part}");
+        let _ = writeln!(out, "        children: \"{}\"", names.join(","));
     }
     for unit in &units {
         let _ = writeln!(out, "      - switch: {}", unit.name);
@@ -92,10 +90,10 @@ fn blocks(analysis: &Analysis) -> Result<Vec<Group<'_>>, RenderError> {
 }
 
 /// The connected parts of the fabric that hold more than one unit, each with its units.
-fn parts<'a, 'b>(units: &'b [Group<'a>]) -> Vec<(usize, Vec<&'b Group<'a>>)> {
-    let mut parts: std::collections::BTreeMap<usize, Vec<&Group<'_>>> = Default::default();
+fn parts<'a, 'b>(units: &'b [Group<'a>]) -> Vec<(&'b str, Vec<&'b Group<'a>>)> {
+    let mut parts: std::collections::BTreeMap<&str, Vec<&Group<'_>>> = Default::default();
     for unit in units {
-        parts.entry(unit.part).or_default().push(unit);
+        parts.entry(&unit.part).or_default().push(unit);
     }
     parts
         .into_iter()

@@ -9,4 +9,5 @@ mod processes;
 mod render;
 mod roles_unclear;
 mod samples;
+mod schedulers;
 mod table;

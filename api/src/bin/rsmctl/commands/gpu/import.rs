@@ -25,7 +25,8 @@ fn bad(path: &Path, error: impl std::fmt::Display) -> Failure {
 pub(super) fn content(file: &Path) -> Result<Vec<u8>, Failure> {
     let about = std::fs::metadata(file).map_err(|error| bad(file, error))?;
     if about.is_dir() {
-        let text = "a folder: leave --host out, so that each file is imported for the host that it is named after";
+        let text =
+            "a folder: leave --host out, and each file is imported for the host it is named after";
         return Err(bad(file, text));
     }
     let size = about.len();
