@@ -346,7 +346,7 @@ mod tests {
                 .to_string()
         };
         assert_eq!(grant(7), "no role");
-        assert_eq!(grant(0), "read operate tenant admin secrets");
+        assert_eq!(grant(0), "read report operate tenant admin secrets");
         std::fs::write(&file, "uid 7 operate\n").unwrap();
         access.reload(&api, &HttpConfig::default());
         assert_eq!((grant(7).as_str(), codes(&findings).len()), ("operate", 0));
