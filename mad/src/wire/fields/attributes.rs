@@ -2,8 +2,8 @@
 
 use super::{FieldSpec, bytes, dec, hex, named, text};
 use crate::wire::attr::{
-    ArLidState, CapabilityMask, CapabilityMask2, ExtendedPortCapabilities, LinkDownDefault, LinkSpeedExt,
-    LinkSpeedExt2, LinkSpeeds, LinkWidths, MlnxLinkSpeed, Mtu, NodeType, NoticeType,
+    ArLidState, CapabilityMask, CapabilityMask2, ExtendedPortCapabilities, LinkDownDefault,
+    LinkSpeedExt, LinkSpeedExt2, LinkSpeeds, LinkWidths, MlnxLinkSpeed, Mtu, NodeType, NoticeType,
     PortInfoExtendedCapabilities, PortPhysicalState, PortState, ProducerType, SmState,
     SpecialPortType, UnhealthyReason, VlCap,
 };

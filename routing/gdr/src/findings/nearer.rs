@@ -42,20 +42,24 @@ pub(super) fn find(analysis: &Analysis) -> Vec<GpuFinding> {
 /// thousandths.
 ///
 /// A server of another kind at the leaf of a rail is no doubt, and neither is a leaf for storage
-/// without a server: all ports that compute for their place have to be at leaves with other nodes,
-/// and at least as many others at leaves without.
+/// without a server: all ports that compute for being near a GPU have to be at leaves with other
+/// nodes, and at least as many others at leaves without.
 fn doubts(host: &Host, foreign: impl Fn(usize) -> Option<u32>) -> Vec<Doubt> {
     let ports = 0..host.inventory.hca_ports.len();
     let role = |port: &usize| host.roles[*port];
-    let is_taken = |port: &usize| {
-        let near = [RoleReason::NearGpu, RoleReason::NearestOfGpu];
-        role(port).0 == TrafficRole::Compute && near.contains(&role(port).1)
+    let taken_for = |reason| {
+        let taken = ports.clone();
+        taken.filter(move |port| role(port) == (TrafficRole::Compute, reason))
     };
     let is_left = |port: &usize| {
         role(port) == (TrafficRole::Storage, RoleReason::FarFromGpus) && foreign(*port) == Some(0)
     };
-    let taken: Vec<usize> = ports.clone().filter(is_taken).collect();
-    let left: Vec<usize> = ports.filter(is_left).collect();
+    let mut taken: Vec<usize> = taken_for(RoleReason::NearGpu).collect();
+    if taken.is_empty() {
+        // No port is near a GPU; those that are the least far count in their place.
+        taken = taken_for(RoleReason::NearestOfGpu).collect();
+    }
+    let left: Vec<usize> = ports.clone().filter(is_left).collect();
     let all_foreign = taken
         .iter()
         .all(|&port| foreign(port).is_some_and(|share| share > 0));

@@ -319,10 +319,11 @@ fn inventories_past_the_configured_age_are_stale() {
     };
     let stale = |max_age| {
         let analysis = analyse(&fleet.netlist, &fleet.inventory, config(max_age));
-        kinds(&analysis)
-            .iter()
-            .filter(|&&kind| kind == GpuFindingKind::StaleInventory)
-            .count()
+        let findings = analysis.findings.iter();
+        let stale = findings.filter(|finding| finding.kind == GpuFindingKind::StaleInventory);
+        stale
+            .map(|finding| finding.hosts().count())
+            .collect::<Vec<usize>>()
     };
     assert_eq!(
         [
@@ -331,7 +332,8 @@ fn inventories_past_the_configured_age_are_stale() {
             stale(Some(500)),
             stale(Some(50))
         ],
-        [0, 0, 31, 32]
+        [vec![], vec![], vec![31], vec![32]],
+        "one finding for all hosts"
     );
 }
 
