@@ -215,6 +215,11 @@ sections! {
         /// 145). If not, the next light sweep finds what has changed at switches.
         on_trap: bool = true, opensm "sweep_on_trap" as Flag;
 
+        /// Whether rsm asks one device of each type of NVIDIA's for its capabilities (GeneralInfo),
+        /// and uses those that it knows: tables of port states, FDR10, aggregation nodes. It was
+        /// tried with simulated devices alone.
+        capabilities: bool = false;
+
         /// The shortest time-out of a request; rsm derives time-outs from measured round trips.
         timeout_floor_ms: u32 = 25, takes number(1, MINUTE_MS), at start;
 

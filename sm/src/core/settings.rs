@@ -50,6 +50,8 @@ pub struct CoreConfig {
     pub light_sweep: Duration,
     /// Whether traps lead to a reading of the node that changed.
     pub reads_on_trap: bool,
+    /// Whether one device of each type of NVIDIA's is asked for its capabilities.
+    pub asks_capabilities: bool,
     /// Whether this manager waits, not active, until another one orders it to stand by.
     pub starts_inactive: bool,
     /// Time between questions to the master while standing by.
@@ -82,6 +84,7 @@ impl Default for CoreConfig {
             ignores_others: false,
             light_sweep: Duration::from_secs(10),
             reads_on_trap: true,
+            asks_capabilities: false,
             starts_inactive: false,
             standby_poll: Duration::from_secs(2),
             poll_limit: 1,

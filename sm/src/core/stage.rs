@@ -129,6 +129,7 @@ impl Core {
             self.distrust_all_tables();
         }
         self.inventory.reads_sl2vl = self.config.policy.may_need_lanes();
+        self.inventory.asks_capabilities = self.config.asks_capabilities;
         self.inventory.qos.clone_from(&self.config.policy.qos);
         self.inventory.use_m_key(self.config.policy.ports.m_key);
         self.inventory.use_names(&self.config.names);

@@ -110,6 +110,7 @@ pub(super) fn core_config(
         ignores_others: config.sm.ignore_others,
         light_sweep: millis(config.sweep.light_interval_ms),
         reads_on_trap: config.sweep.on_trap,
+        asks_capabilities: config.sweep.capabilities,
         starts_inactive: config.sm.inactive,
         standby_poll: millis(config.sm.poll_interval_ms),
         poll_limit: config.sm.poll_limit,

@@ -14,7 +14,8 @@ impl Sweep {
     /// Asks a node for its capabilities, unless those of its type are known or were asked for in
     /// this sweep.
     pub(super) fn ask_capabilities(&mut self, inventory: &Inventory, guid: Guid, info: &NodeInfo) {
-        if inventory.capabilities.wants(info)
+        if inventory.asks_capabilities
+            && inventory.capabilities.wants(info)
             && self.asked_capabilities.insert(DeviceType::of(info))
         {
             self.ask(Query::Capabilities(guid));

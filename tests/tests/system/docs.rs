@@ -7,7 +7,7 @@
 //! | `sh` | runs it |
 //! | `sh needs=PROGRAM[,PROGRAM…]` | runs it where these peers are installed, see `rsm_tests::peer` |
 //! | `sh norun=REASON` | does not run it; [`REASONS`] lists the reasons |
-//! | `text`, `toml`, `json` | does not run it: output, or a file |
+//! | `text`, `toml`, `json`, `yaml` | does not run it: output, or a file |
 //!
 //! All blocks of a page run in one `bash -Eeuo pipefail`, in their order, in a fresh directory that
 //! has the repository's `docs` beside it, with `rsm` and `rsmctl` first in `PATH`. A block that
@@ -36,10 +36,11 @@ const REASONS: &[(&str, &str)] = &[
     ("listen", "opens a TCP port whose number is fixed"),
     ("forever", "runs until it is interrupted"),
     ("long", "takes longer than the test may"),
+    ("files", "reads files of the reader's own site"),
 ];
 
 /// Info strings of blocks that are no commands.
-const NO_COMMANDS: &[&str] = &["text", "toml", "json"];
+const NO_COMMANDS: &[&str] = &["text", "toml", "json", "yaml"];
 
 /// README.md stays below this number of lines: everything else is in `docs/`.
 const README_LINES: usize = 150;

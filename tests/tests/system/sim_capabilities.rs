@@ -22,8 +22,14 @@ const TREE: &str = "fat-tree:k=8,levels=2,speed=ndr";
 /// Types that are not.
 const UNGATED: &str = "fat-tree:k=8,levels=2,speed=qdr";
 
-fn settings(devices: &str) -> Settings {
+fn asking() -> Settings {
     let mut settings = Settings::default();
+    settings.core.asks_capabilities = true;
+    settings
+}
+
+fn settings(devices: &str) -> Settings {
+    let mut settings = asking();
     settings.sim.devices = Devices::parse(devices).unwrap();
     settings
 }
@@ -107,7 +113,7 @@ fn general_info_is_asked_of_one_device_per_type_and_remembered() {
     }
     // A reload asks anew: the firmware may be another.
     world.count_requests();
-    world.command(Command::Reload(Box::default()));
+    world.command(Command::Reload(Box::new(asking().core)));
     world.settle(LIMIT);
     assert_eq!(asked::<GeneralInfo>(&world), 2);
 }
@@ -117,7 +123,7 @@ fn general_info_is_asked_of_one_device_per_type_and_remembered() {
 #[test]
 fn fabric_without_capabilities_costs_one_general_info_per_device_type() {
     let cost = |spec: &str| {
-        let mut world = World::generated(spec, Settings::default());
+        let mut world = World::generated(spec, asking());
         world.count_requests();
         world.settle(LIMIT);
         let link = uplink(&world, 0);

@@ -193,6 +193,8 @@ impl Members {
     /// The members that are to be there.
     pub(super) fn wanted(&self) -> Result<Vec<WantedMember>, Refused> {
         let common = self.membership.as_deref().unwrap_or("full");
+        // Also without a member.
+        membership_of(common)?;
         let each = self.memberships.as_deref();
         if each.is_some_and(|each| each.len() != self.guids.len()) {
             return Err(bad("memberships: expected as many as guids"));

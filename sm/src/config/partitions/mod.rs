@@ -59,14 +59,18 @@ pub fn parse_partitions(
 pub fn load_partitions(
     config: &PartitionConfig,
 ) -> Result<(Partitions, Vec<ConfigFinding>), ConfigError> {
+    let none = || Partitions {
+        allow_both: config.allow_both,
+        ..Partitions::default()
+    };
     let Some(file) = &config.file else {
-        return Ok((Partitions::default(), Vec::new()));
+        return Ok((none(), Vec::new()));
     };
     let text = match read_text(file) {
         Err(error) if config.file_may_be_missing && is_missing(&error) => {
             let effect = "every port is a full member of the default partition";
             let finding = ConfigFinding::no_such_file(file, effect);
-            return Ok((Partitions::default(), vec![finding]));
+            return Ok((none(), vec![finding]));
         }
         text => text?,
     };
