@@ -35,7 +35,7 @@ pub enum ProbeError {
         /// The mount point of /sys.
         sys: PathBuf,
         /// The line and the reason.
-        error: ImportError,
+        error: Box<ImportError>,
     },
     /// All sources together are no inventory.
     #[error("together the sources are no inventory: {0}")]
@@ -93,7 +93,7 @@ pub fn read(settings: &ProbeSettings) -> Result<Reading, ProbeError> {
     let sys = import(InventoryFormat::Sysfs, snapshot.text().as_bytes());
     let sys = sys.map_err(|error| ProbeError::Sys {
         sys: settings.sys.clone(),
-        error,
+        error: Box::new(error),
     })?;
     let mut notes = snapshot.notes;
     let vendors = Vendors::of(&snapshot.lines);
