@@ -44,6 +44,10 @@ Examples:
   rsm generate fat-tree:k=24,levels=3     a fabric that ibsim loads";
 
 #[derive(Subcommand, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one value for each run of the program"
+)]
 enum Command {
     /// Route a fabric from a file or a generator, prove the routes, and print the times; rsm
     /// manages no fabric

@@ -64,7 +64,7 @@ fn held(overlay: &Overlay, p_key: u16) -> Vec<u64> {
 #[test]
 fn creation_is_repeatable_and_refused_with_other_settings() {
     let first = create(0x10, &[1, 2], Existing::Same);
-    let overlay = with(&[first.clone()], &none());
+    let overlay = with(std::slice::from_ref(&first), &none());
     assert_eq!(overlay.apply(&first, &none()).as_ref(), Ok(&overlay));
     let more = overlay.apply(&create(0x10, &[3], Existing::Same), &none());
     assert_eq!(held(&more.expect("same settings"), 0x10), [1, 2, 3]);

@@ -6,6 +6,11 @@ mod docs;
 mod fuzz;
 mod managed_counters;
 mod managed_events;
+#[allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "it measures, and says so"
+)]
 mod managed_gpu_agents;
 mod managed_gpus;
 mod managed_history;
@@ -39,6 +44,11 @@ mod peers_saquery;
 mod peers_shared;
 mod peers_slurm;
 mod peers_standby;
+#[allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "it measures, and says so"
+)]
 mod peers_web;
 mod sim_bringup;
 mod sim_capabilities;

@@ -141,15 +141,14 @@ pub fn overfull(
     let (had, wants) = (wanted(before), wanted(after));
     let all = ports.list().iter().zip(had).zip(wants);
     let mut all = all.map(|((&at, had), wants)| (at, had.keys.len(), wants.keys.len()));
-    let found = all.find_map(|(at, had, wanted)| {
+    all.find_map(|(at, had, wanted)| {
         let capacity = usize::from(fabric.p_key_capacity(at));
         (wanted > capacity && wanted > had).then_some(Overfull {
             at,
             wanted,
             capacity,
         })
-    });
-    found
+    })
 }
 
 /// Tables during assignment.
