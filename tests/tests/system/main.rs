@@ -51,6 +51,7 @@ mod peers_standby;
 )]
 mod peers_web;
 mod sim_bringup;
+#[allow(clippy::print_stdout, reason = "it measures, and says so")]
 mod sim_capabilities;
 mod sim_deltas;
 mod sim_devices;
