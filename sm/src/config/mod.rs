@@ -18,6 +18,7 @@ mod prefix_routes;
 mod qos_policy;
 mod sample;
 mod schema;
+mod schema_qos;
 mod short;
 mod suggest;
 mod switch_rules;
@@ -51,9 +52,10 @@ pub use qos_policy::{
 };
 pub use schema::{
     ApiConfig, Config, CountersConfig, DumpConfig, FlapConfig, HealthConfig, HttpConfig, LidConfig,
-    LinkConfig, LogConfig, NamesConfig, PartitionConfig, QosConfig, QosKeys, RoutingConfig,
-    SaRulesConfig, SmConfig, StateConfig, StoreConfig, SweepConfig,
+    LinkConfig, LogConfig, NamesConfig, PartitionConfig, QosConfig, RoutingConfig, SaRulesConfig,
+    SmConfig, StateConfig, StoreConfig, SweepConfig,
 };
+pub use schema_qos::QosKeys;
 pub use short::KeyOrigins;
 pub use switch_rules::{
     load_port_order, load_switch_rules, parse_hop_weights, parse_port_order, parse_switch_ids,

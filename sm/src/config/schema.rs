@@ -12,6 +12,7 @@ use rsm_routing::engine::{EngineKind, EngineOptions};
 
 use super::field::{Applies, ConfigKey, Kind, Place, Takes};
 use super::opensm::Convert;
+use super::schema_qos::{QOS_KEYS, QosKeys};
 use super::{Enforcement, SlToVl, SmLid, StoreBackend, Takeover, VlWeights};
 use crate::health::{Isolate, Symptom};
 
@@ -20,7 +21,7 @@ const HOUR_MS: u64 = 3_600_000;
 /// A minute: a longer wait for one answer would hold up a sweep for ever.
 const MINUTE_MS: u64 = 60_000;
 
-const fn number(min: u64, max: u64) -> Kind {
+pub(super) const fn number(min: u64, max: u64) -> Kind {
     Kind::Number { min, max }
 }
 
@@ -698,74 +699,6 @@ sections! {
         /// The file of this user's password; line ends at its end do not count.
         password_file: Option<PathBuf> = None, example "\"/etc/rsm/etcd-password\"", at start;
     }
-}
-
-/// The keys of section `qos` that a class of ports has of its own; those not set are the keys for
-/// every port.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct QosKeys {
-    /// The most data VLs, 1 to 15.
-    pub max_vls: Option<u8>,
-    /// PortInfo.VLHighLimit.
-    pub high_limit: Option<u8>,
-    /// VLs and weights of the table of high priority.
-    pub vlarb_high: Option<VlWeights>,
-    /// VLs and weights of the table of low priority.
-    pub vlarb_low: Option<VlWeights>,
-    /// The VL of each SL.
-    pub sl2vl: Option<SlToVl>,
-}
-
-/// Declares the keys of each class of ports in section `qos`: the field, the beginnings of the keys
-/// here and with OpenSM, and the ports in words.
-macro_rules! qos_keys {
-    ($($class:ident, $prefix:literal, $theirs:literal, $ports:literal;)+) => {
-        const QOS_KEYS: &[ConfigKey] = &[$(
-            qos_keys!(
-                $class.max_vls, $prefix, $theirs, number(1, 15), "8", NumberUnless(0),
-                concat!(" `max_vls` of ", $ports, ".")
-            ),
-            qos_keys!(
-                $class.high_limit, $prefix, $theirs, number(0, 255), "0", Limit,
-                " `high_limit` of the same ports."
-            ),
-            qos_keys!(
-                $class.vlarb_high, $prefix, $theirs, <Option<VlWeights> as Takes>::KIND,
-                "\"0:4,1:0\"", Text, " `vlarb_high` of the same ports."
-            ),
-            qos_keys!(
-                $class.vlarb_low, $prefix, $theirs, <Option<VlWeights> as Takes>::KIND,
-                "\"0:0,1:4\"", Text, " `vlarb_low` of the same ports."
-            ),
-            qos_keys!(
-                $class.sl2vl, $prefix, $theirs, <Option<SlToVl> as Takes>::KIND,
-                "\"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7\"", Text, " `sl2vl` of the same ports."
-            ),
-        )+];
-    };
-    (
-        $class:ident.$key:ident, $prefix:literal, $theirs:literal, $kind:expr, $example:literal,
-        $convert:ident $(($all:literal))?, $doc:expr
-    ) => {
-        ConfigKey {
-            section: "qos",
-            key: concat!($prefix, stringify!($key)),
-            doc: &[$doc],
-            kind: $kind,
-            example: $example,
-            opensm: Some((concat!($theirs, stringify!($key)), Convert::$convert $(($all))?)),
-            applies: Applies::OnReload,
-            place: Place::Key(|config| &mut config.qos.$class.$key),
-        }
-    };
-}
-
-qos_keys! {
-    ca, "ca_", "qos_ca_", "ports of channel adapters";
-    sw0, "sw0_", "qos_sw0_", "port 0 of switches, where it is an enhanced one";
-    swe, "swe_", "qos_swe_", "external ports of switches";
-    sw2sw, "sw2sw_", "qos_sw2sw_", "external ports of switches that lead to a switch; not set: those of `swe_`";
-    rtr, "rtr_", "qos_rtr_", "ports of routers";
 }
 
 impl Config {
