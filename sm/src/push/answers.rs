@@ -147,13 +147,13 @@ impl Push {
         self.lid_settled(inventory, key);
         if let (Some(port), Some(before)) = (self.ports.get_mut(&key), before) {
             let asked = port.content(&before, step);
-            let had_settings = port.has_settings(&before);
+            // Before the answer counts: then no settings are left.
+            let arms_with_settings =
+                step == PortStep::Arm && !port.is_apart() && port.has_settings(&before);
             let unkept = port.take_answer(&before, info);
             self.reregistered.extend(port.reregistered());
             let reached = port.reached(info, step);
-            let armed = step == PortStep::Arm && reached;
-            let armed_apart = armed && port.is_apart();
-            let armed_with_settings = armed && had_settings && !armed_apart;
+            let armed_apart = step == PortStep::Arm && reached && port.is_apart();
             if port.is_active(info) && step == PortStep::Activate {
                 self.progress.activated += 1;
             }
@@ -162,7 +162,7 @@ impl Push {
             }
             if armed_apart {
                 self.armed_apart(inventory, kind);
-            } else if armed_with_settings {
+            } else if arms_with_settings {
                 let habit = DeviceHabit::RefusesStateWithSettings;
                 inventory.habits.disprove(kind, habit);
             }
