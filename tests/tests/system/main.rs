@@ -6,11 +6,6 @@ mod docs;
 mod fuzz;
 mod managed_counters;
 mod managed_events;
-#[allow(
-    clippy::disallowed_methods,
-    clippy::print_stdout,
-    reason = "it measures, and says so"
-)]
 mod managed_gpu_agents;
 mod managed_gpus;
 mod managed_history;
@@ -44,14 +39,8 @@ mod peers_saquery;
 mod peers_shared;
 mod peers_slurm;
 mod peers_standby;
-#[allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "it measures, and says so"
-)]
 mod peers_web;
 mod sim_bringup;
-#[allow(clippy::print_stdout, reason = "it measures, and says so")]
 mod sim_capabilities;
 mod sim_deltas;
 mod sim_devices;

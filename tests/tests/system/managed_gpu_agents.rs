@@ -4,10 +4,10 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rsm_tests::binaries;
-use rsm_tests::clock::wait_for;
+use rsm_tests::clock::{Stopwatch, wait_for};
 use rsm_tests::process::{Invocation, Running};
 use rsm_tests::web::{Site, get};
 
@@ -176,7 +176,7 @@ fn gpu_hosts_that_hang_or_have_no_gpu_do_not_stop_their_agents() {
         &sys(directory.path(), 2, 2),
     );
     let hung = hung.args(["--limit", "1"]).arg("--tools").arg(&tools);
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
     let (code, text) = run(&hung);
     assert!(
         code == 0 && text.contains("did not end within"),
@@ -210,7 +210,7 @@ fn gpu_agents_wait_for_a_manager_that_is_away() {
     let tree = sys(directory.path(), 2, 1);
     let nowhere = format!("unix:{}", directory.path().join("nowhere").display());
     let away = agent(directory.path(), &nowhere, "gpu-1", &tree).args(["--patience", "3"]);
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
     let (code, text) = run(&away);
     assert!(
         code == 3 && text.contains("cannot connect"),
@@ -345,6 +345,7 @@ async fn reports(server: &rsm_api::client::Endpoint, inventories: &[String]) -> 
 
 /// `cargo test --workspace --test system gpu_hosts_of_a_large_site -- --ignored --nocapture`
 #[test]
+#[expect(clippy::print_stdout, reason = "a measurement shows its figures")]
 #[ignore = "takes some minutes; prints how long 5,632 hosts take to report"]
 fn gpu_hosts_of_a_large_site_report_within_a_minute() {
     let config = "[api]\nchanges_per_s = 0\nreads_per_s = 0\n";
@@ -356,7 +357,7 @@ fn gpu_hosts_of_a_large_site_report_within_a_minute() {
         ("first reports", SITE as usize),
         ("reports without news", 0),
     ] {
-        let begun = Instant::now();
+        let begun = Stopwatch::start();
         assert_eq!(runtime.block_on(reports(&server, &inventories)), sent);
         let took = begun.elapsed();
         println!("{round} of {SITE} hosts: {took:?}");
@@ -368,7 +369,7 @@ fn gpu_hosts_of_a_large_site_report_within_a_minute() {
         fs::write(file, json.replace("PIX", "PXB")).expect("there is room");
     }
     let path = folder.path().display().to_string();
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
     let text = printed(&site, &["gpu", "import", &path]);
     assert_eq!(text, "5632 hosts imported, 5632 changed\n");
     println!("bulk import of {SITE} hosts: {:?}", begun.elapsed());

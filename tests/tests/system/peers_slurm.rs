@@ -30,7 +30,7 @@ fn nodes(tree: &str) -> BTreeSet<&str> {
     lists.collect()
 }
 
-/// What the controller logs about a tree, and about nodes beside it.
+/// Log lines of the controller about a tree, and about nodes beside it.
 fn log(tree: &str, others: &[&str], port: u16) -> String {
     let directory = tempfile::tempdir().expect("there is room");
     let state = directory.path().join("state");

@@ -237,6 +237,7 @@ fn promtool_accepts_the_metrics_of_each_scrape() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
+#[expect(clippy::print_stderr, reason = "a test that checks nothing says so")]
 fn a_real_fabric_is_drawn_in_both_colours_and_on_a_narrow_screen() {
     if !require_peers(PEERS) {
         return;
@@ -280,6 +281,7 @@ fn a_real_fabric_is_drawn_in_both_colours_and_on_a_narrow_screen() {
 
 /// `RSM_PAGE=127.0.0.1:9316 RSM_PICTURES=folder cargo test --test system -- --ignored pictures_of`
 #[test]
+#[expect(clippy::print_stdout, reason = "a measurement shows its figures")]
 #[ignore = "draws the page of the rsm at RSM_PAGE, with pictures of its views into RSM_PICTURES"]
 fn pictures_of_a_running_rsm() {
     let (page, folder) = (std::env::var("RSM_PAGE"), std::env::var("RSM_PICTURES"));

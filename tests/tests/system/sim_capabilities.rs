@@ -207,6 +207,7 @@ fn lost_link_costs_a_table_and_the_ports_that_changed() {
 /// Switches of 64 ports, as the largest fabrics have: a light sweep is one Get for each, with or
 /// without tables; a report is a handful in place of one for each port.
 #[test]
+#[expect(clippy::print_stdout, reason = "a measurement shows its figures")]
 fn report_of_a_switch_with_64_ports_costs_a_handful_of_gets() {
     const WIDE: &str = "pgft:2;32,2;1,32;1,1";
     let cost = |devices: &str| {

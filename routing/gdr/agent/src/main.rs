@@ -3,11 +3,6 @@
 //! A report is a digest; the inventory itself goes only to a manager that does not know it. Reading
 //! happens on a thread of its own, with a time-out, as drivers may hang.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "a program for one host, with time-outs of its own"
-)]
-
 mod arguments;
 mod pace;
 mod reading;

@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> End {
         endpoint: endpoint.clone(),
         told: None,
         failures: 0,
-        not_before: Instant::now(),
+        not_before: now(),
     });
     let mut reporter = Reporter {
         arguments,
@@ -94,7 +94,7 @@ impl Reporter<'_> {
             Ok(None) => return End::Done,
             Err(end) => return end,
         };
-        let until = Instant::now() + self.arguments.patience();
+        let until = now() + self.arguments.patience();
         let mut worst = End::Done;
         for manager in &mut self.managers {
             let end = loop {
@@ -109,7 +109,7 @@ impl Reporter<'_> {
                     }
                     Err(Failure::Passing(reason)) => {
                         let delay = pace::after(manager.failures);
-                        if Instant::now() + delay >= until {
+                        if now() + delay >= until {
                             note(&reason);
                             break End::Unreachable;
                         }
@@ -127,7 +127,7 @@ impl Reporter<'_> {
     /// Reads once in `every`, and reports changes, and after each heartbeat.
     fn stay(&mut self, every: Duration) -> End {
         loop {
-            let begun = Instant::now();
+            let begun = now();
             if let Ok(Some(report)) = self.read() {
                 for manager in &mut self.managers {
                     manager.turn(self.arguments, &self.runtime, &report);
@@ -163,16 +163,16 @@ impl Reporter<'_> {
 impl Manager {
     /// Reports if there is news or the heartbeat is due, unless the last failure was just before.
     fn turn(&mut self, arguments: &Arguments, runtime: &tokio::runtime::Runtime, report: &Report) {
-        let now = Instant::now();
+        let present = now();
         let is_told = self.told.is_some_and(|(digest, at)| {
-            digest == report.digest && now.duration_since(at) < arguments.heartbeat()
+            digest == report.digest && present.duration_since(at) < arguments.heartbeat()
         });
-        if is_told || now < self.not_before {
+        if is_told || present < self.not_before {
             return;
         }
         let outcome = runtime.block_on(self.report(arguments, report));
         if let Err(Failure::Passing(reason) | Failure::Lasting(reason)) = outcome {
-            self.not_before = Instant::now() + pace::after(self.failures);
+            self.not_before = now() + pace::after(self.failures);
             note(&reason);
         }
     }
@@ -183,7 +183,7 @@ impl Manager {
         match outcome {
             Ok(()) => {
                 self.failures = 0;
-                self.told = Some((report.digest, Instant::now()));
+                self.told = Some((report.digest, now()));
             }
             Err(_) => self.failures = self.failures.saturating_add(1),
         }
@@ -254,4 +254,12 @@ fn with_causes(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "reports have their pace in real time"
+)]
+fn now() -> Instant {
+    Instant::now()
 }

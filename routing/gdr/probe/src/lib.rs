@@ -8,11 +8,6 @@
 //!
 //! Nothing here talks to a subnet manager.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "a program for one host, with time-outs of its own"
-)]
-
 pub mod nvml;
 mod reading;
 pub mod snapshot;

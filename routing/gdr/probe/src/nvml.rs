@@ -42,7 +42,7 @@ pub enum NvmlError {
 pub struct NvmlReading {
     /// GPUs and the links between them; no ports.
     pub inventory: HostInventory,
-    /// What could not be read, for people.
+    /// Notes for people about all that NVML did not tell.
     pub notes: Vec<String>,
 }
 

@@ -1,7 +1,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rsm_gdr::import::{ImportError, InventoryFormat, import, to_json};
 use rsm_gdr::inventory::{
@@ -10,7 +10,7 @@ use rsm_gdr::inventory::{
 
 use crate::nvml;
 use crate::snapshot::Snapshot;
-use crate::tool::{self, ToolError};
+use crate::tool::{self, Deadline, ToolError};
 
 /// Why a host has no inventory.
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +54,7 @@ pub enum NvmlSource {
     Program(Vec<OsString>),
 }
 
-/// What to read.
+/// The sources of a reading.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProbeSettings {
     /// The mount point of /sys.
@@ -72,7 +72,7 @@ pub struct ProbeSettings {
 pub struct Reading {
     /// Its inventory, which keeps all rules of inventories.
     pub inventory: HostInventory,
-    /// What could not be read, and where sources disagree, for people.
+    /// Notes for people about all that no source told, and where sources disagree.
     pub notes: Vec<String>,
 }
 
@@ -233,14 +233,13 @@ pub fn program_output(reading: &nvml::NvmlReading) -> String {
 /// `nvidia-smi`: addresses and UUIDs from one call, links from another, the NVLink domain from a
 /// third, which older drivers refuse.
 fn by_nvidia_smi(settings: &ProbeSettings, notes: &mut Vec<String>) -> Option<HostInventory> {
-    let until = Instant::now() + settings.limit;
+    let deadline = Deadline::after(settings.limit);
     let run = |arguments: &[&str]| {
         let arguments: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();
-        let left = until.saturating_duration_since(Instant::now());
         tool::output(
             settings.tools.join("nvidia-smi").as_os_str(),
             &arguments,
-            left,
+            deadline.left(),
         )
     };
     let query = "--query-gpu=index,pci.bus_id,uuid,name";
@@ -315,13 +314,12 @@ fn domain(line: &str) -> Option<NvLinkDomain> {
 }
 
 fn amd(settings: &ProbeSettings, notes: &mut Vec<String>) -> Option<HostInventory> {
-    let until = Instant::now() + settings.limit;
+    let deadline = Deadline::after(settings.limit);
     let tools: [(&str, &[&str]); 2] = [("amd-smi", &["topology"]), ("rocm-smi", &["--showtopo"])];
     for (name, arguments) in tools {
         let arguments: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();
-        let left = until.saturating_duration_since(Instant::now());
         let program = settings.tools.join(name);
-        match tool::output(program.as_os_str(), &arguments, left) {
+        match tool::output(program.as_os_str(), &arguments, deadline.left()) {
             Ok(bytes) => match import(InventoryFormat::AmdSmi, &bytes) {
                 Ok(host) => return Some(host),
                 Err(error) => notes.push(format!("{name}: {error}")),

@@ -36,7 +36,7 @@ const COMMON: &[u8; 2] = b"V3";
 pub struct Snapshot {
     /// Paths from `/sys` on, with the content of files or the target of links.
     pub lines: Vec<(String, String)>,
-    /// What could not be read, for people.
+    /// Notes for people about all that /sys did not show.
     pub notes: Vec<String>,
 }
 

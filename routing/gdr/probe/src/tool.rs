@@ -33,6 +33,30 @@ pub enum ToolError {
     TooLong,
 }
 
+/// The end of a time-out: the only clock of this crate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline(Instant);
+
+impl Deadline {
+    /// The end of `limit` from now on.
+    pub(crate) fn after(limit: Duration) -> Deadline {
+        Deadline(now() + limit)
+    }
+
+    /// The time that is left; zero afterwards.
+    pub(crate) fn left(self) -> Duration {
+        self.0.saturating_duration_since(now())
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the drivers' programs run in real time"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
 /// The standard output of a program that ends within `limit`.
 ///
 /// A program that hangs in the kernel outlives its kill; it is left behind, and its output is not
@@ -45,7 +69,7 @@ pub fn output(
     arguments: &[&OsStr],
     limit: Duration,
 ) -> Result<Vec<u8>, ToolError> {
-    let until = Instant::now() + limit;
+    let deadline = Deadline::after(limit);
     let mut child = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
@@ -61,7 +85,7 @@ pub fn output(
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,
-            Ok(None) if Instant::now() < until => thread::sleep(POLL),
+            Ok(None) if !deadline.left().is_zero() => thread::sleep(POLL),
             Ok(None) => {
                 let _ = child.kill();
                 // Reaps it if it has ended by the kill; else a thread does when it does.
@@ -73,8 +97,8 @@ pub fn output(
     };
     // A grandchild may hold the pipes open.
     let taken = |pipe: Option<mpsc::Receiver<Vec<u8>>>| {
-        let left = until.saturating_duration_since(Instant::now());
-        pipe.and_then(|pipe| pipe.recv_timeout(left.max(POLL)).ok())
+        let left = deadline.left().max(POLL);
+        pipe.and_then(|pipe| pipe.recv_timeout(left).ok())
     };
     let bytes = taken(out).ok_or(ToolError::TimeOut(limit))?;
     if bytes.len() as u64 > OUTPUT_MAX {
@@ -128,7 +152,7 @@ mod tests {
     fn programs_that_hang_fail_flood_or_are_missing_have_their_error_in_time() {
         let long = Duration::from_secs(30);
         assert_eq!(shell("echo yes", long).expect("it ends"), b"yes\n");
-        let begun = Instant::now();
+        let begun = now();
         let short = Duration::from_millis(200);
         let hung = shell("sleep 60", short);
         assert!(matches!(hung, Err(ToolError::TimeOut(_))), "{hung:?}");

@@ -29,6 +29,7 @@ fn nvidia_smi_stands_in_for_the_library() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a time-out takes real time")]
 fn programs_that_hang_cost_their_time_out_and_sys_is_kept() {
     let host = FakeHost::new();
     host.tool("nvidia-smi", "sleep 600");
