@@ -46,7 +46,6 @@ impl Partitions {
         &self,
         from: &Extensions,
         p_key: u16,
-        name: &'static str,
         action: PartitionAction,
     ) -> Result<Changed, Status> {
         let p_key = p_key & 0x7fff;
@@ -54,7 +53,7 @@ impl Partitions {
         let caller =
             caller.ok_or_else(|| Status::unauthenticated("the request has no identity"))?;
         let detail = detail(p_key, &action);
-        let act = self.acts.begin(from, name, detail);
+        let act = self.acts.begin(from, act_name(&action), detail);
         let is_allowed = caller.grant.changes(p_key);
         let outcome = match is_allowed {
             false => Err(Status::permission_denied(format!(
@@ -74,6 +73,19 @@ impl Partitions {
         };
         let (changed, convergence) = act.end(outcome)?;
         Ok((changed, Some(convergence)))
+    }
+}
+
+/// The name of a change in the journal.
+fn act_name(action: &PartitionAction) -> &'static str {
+    match action {
+        PartitionAction::Create { .. } => "create-partition",
+        PartitionAction::Add(_) => "add-members",
+        PartitionAction::Replace(..) => "set-members",
+        PartitionAction::Remove(..) => "remove-members",
+        PartitionAction::Configure(_) => "configure-partition",
+        PartitionAction::Delete => "delete-partition",
+        PartitionAction::LimitDefault(_) => "set-default-membership",
     }
 }
 
@@ -223,7 +235,7 @@ impl PartitionService for Partitions {
         };
         let p_key = p_key("p_key", asked.p_key)?;
         let from = request.extensions();
-        let (changed, convergence) = self.change(from, p_key, "create-partition", action).await?;
+        let (changed, convergence) = self.change(from, p_key, action).await?;
         Ok(Response::new(v1::CreatePartitionResponse {
             changed,
             convergence,
@@ -238,7 +250,7 @@ impl PartitionService for Partitions {
         let action = PartitionAction::Add(wanted(&asked.members, 1)?);
         let p_key = p_key("p_key", asked.p_key)?;
         let from = request.extensions();
-        let (changed, convergence) = self.change(from, p_key, "add-members", action).await?;
+        let (changed, convergence) = self.change(from, p_key, action).await?;
         Ok(Response::new(v1::AddPartitionMembersResponse {
             changed,
             convergence,
@@ -256,7 +268,7 @@ impl PartitionService for Partitions {
         let action = PartitionAction::Remove(names, EmptyPartition::Keep);
         let p_key = p_key("p_key", asked.p_key)?;
         let from = request.extensions();
-        let (changed, convergence) = self.change(from, p_key, "remove-members", action).await?;
+        let (changed, convergence) = self.change(from, p_key, action).await?;
         Ok(Response::new(v1::RemovePartitionMembersResponse {
             changed,
             convergence,
@@ -272,7 +284,7 @@ impl PartitionService for Partitions {
         let action = PartitionAction::Replace(members, EmptyPartition::Keep);
         let p_key = p_key("p_key", asked.p_key)?;
         let from = request.extensions();
-        let (changed, convergence) = self.change(from, p_key, "set-members", action).await?;
+        let (changed, convergence) = self.change(from, p_key, action).await?;
         Ok(Response::new(v1::SetPartitionMembersResponse {
             changed,
             convergence,
@@ -287,9 +299,7 @@ impl PartitionService for Partitions {
         let action = PartitionAction::Configure(settings(asked.settings.clone())?);
         let p_key = p_key("p_key", asked.p_key)?;
         let from = request.extensions();
-        let (_, convergence) = self
-            .change(from, p_key, "configure-partition", action)
-            .await?;
+        let (_, convergence) = self.change(from, p_key, action).await?;
         Ok(Response::new(v1::ConfigurePartitionResponse {
             convergence,
         }))
@@ -302,7 +312,7 @@ impl PartitionService for Partitions {
         let p_key = p_key("p_key", request.get_ref().p_key)?;
         let from = request.extensions();
         let action = PartitionAction::Delete;
-        let (changed, convergence) = self.change(from, p_key, "delete-partition", action).await?;
+        let (changed, convergence) = self.change(from, p_key, action).await?;
         Ok(Response::new(v1::DeletePartitionResponse {
             changed,
             convergence,
@@ -315,8 +325,7 @@ impl PartitionService for Partitions {
     ) -> Result<Response<v1::SetDefaultMembershipResponse>, Status> {
         let action = PartitionAction::LimitDefault(request.get_ref().limited);
         let from = request.extensions();
-        let name = "set-default-membership";
-        let (_, convergence) = self.change(from, 0x7fff, name, action).await?;
+        let (_, convergence) = self.change(from, 0x7fff, action).await?;
         Ok(Response::new(v1::SetDefaultMembershipResponse {
             convergence,
         }))
