@@ -128,7 +128,7 @@ impl DeviceType {
     }
 }
 
-/// What is known about a type of device.
+/// The manager's knowledge of a type of device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Known {
     /// Its capabilities; none where it refused GeneralInfo.

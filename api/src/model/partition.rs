@@ -26,7 +26,7 @@ pub enum PartitionAction {
         settings: PartitionSettings,
         /// Its members.
         members: Vec<WantedMember>,
-        /// What becomes of the request if it is there.
+        /// The treatment of a partition that is there already.
         existing: ExistingPartition,
     },
     /// Add members, or change their membership.
@@ -44,7 +44,7 @@ pub enum PartitionAction {
     LimitDefault(bool),
 }
 
-/// What becomes of the creation of a partition that is there.
+/// The treatment of a request for a partition that is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExistingPartition {
     /// It is refused.
@@ -55,7 +55,7 @@ pub enum ExistingPartition {
     Extend,
 }
 
-/// What becomes of a partition without members.
+/// The treatment of a partition whose last member leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EmptyPartition {
     /// It stays.

@@ -52,7 +52,7 @@ pub struct Phase {
     pub adaptive: AdaptiveTables,
 }
 
-/// What entries do while the forwarding tables change.
+/// The use of groups by entries while the manager writes forwarding tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meanwhile {
     /// They keep the ports that are in their groups before and after.

@@ -28,7 +28,7 @@ use crate::tables::{Lft, Tables};
 use crate::topology::{Destination, SwitchIdx, Topology};
 use walk::SetWalker;
 
-/// What switches hold: forwarding tables, and groups and entries beside them, by the switch numbers
+/// The state of all switches: forwarding tables, with groups and entries, by the switch numbers
 /// of a topology.
 #[derive(Clone, Copy, Debug)]
 pub struct Held<'a> {

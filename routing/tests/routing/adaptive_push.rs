@@ -20,7 +20,7 @@ use rsm_routing::verify::{
     verify_sets,
 };
 
-/// What the switches of a fabric hold.
+/// The state of the switches of a fabric.
 #[derive(Clone, PartialEq, Debug)]
 struct State {
     tables: Tables,

@@ -41,7 +41,7 @@ pub enum Action {
         settings: PartitionSettings,
         /// Its members.
         members: BTreeMap<Guid, Member>,
-        /// What becomes of the request if it is there.
+        /// The treatment of a partition that is there already.
         existing: Existing,
     },
     /// Add members, or change the membership of those that are there.
@@ -58,7 +58,7 @@ pub enum Action {
     LimitDefault(bool),
 }
 
-/// What becomes of the creation of a partition that is there.
+/// The treatment of a request for a partition that is there already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Existing {
     /// It is refused.
@@ -69,7 +69,7 @@ pub enum Existing {
     Extend,
 }
 
-/// What becomes of a partition without members.
+/// The treatment of a partition whose last member leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WhenEmpty {
     /// It stays.

@@ -16,7 +16,7 @@ const SYS_LIMIT: Duration = Duration::from_secs(30);
 /// Programs that one reading runs at most, one after the other.
 const PROGRAMS: u32 = 3;
 
-/// What a reading has found.
+/// The result of a reading of the host.
 pub(crate) enum Outcome {
     /// The host.
     Host(Box<HostInventory>),

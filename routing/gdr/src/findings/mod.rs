@@ -101,7 +101,7 @@ pub struct FindingLines<'a> {
     pub kind: &'a str,
     /// The observation.
     pub evidence: &'a str,
-    /// What it means for traffic; may be empty.
+    /// The effect on traffic; may be empty.
     pub effect: &'a str,
     /// The remedy; may be empty.
     pub advice: &'a str,

@@ -56,7 +56,7 @@ pub fn recovery(topology: &Topology, held: Held<'_>) -> Recovery {
         .reduce(Recovery::default, add)
 }
 
-/// What switches forward by once links have gone, before the manager writes anything: the sets
+/// The sets that switches forward by once links have gone, before the manager writes anything: the sets
 /// without ports that lead nowhere in `topology`, the fabric as it is then.
 ///
 /// Every choice is one of those before. So what [`verify_sets`](super::verify_sets) has proved free

@@ -19,7 +19,7 @@ use super::stopwatch::{Stopwatch, milliseconds};
 use crate::plan::lids::Claims;
 use crate::witness;
 
-/// What `--adaptive` computes beside routes.
+/// The results of `--adaptive` beside routes.
 pub(super) struct Adaptive {
     groups: AdaptivePlan,
     report: SetReport,
@@ -74,7 +74,7 @@ impl Before {
         }
     }
 
-    /// What switches of `topology` held before.
+    /// The state of the switches of `topology` before.
     fn held(&self, topology: &Topology) -> (Tables, AdaptiveTables) {
         let (mut tables, mut groups) = (Tables::default(), AdaptiveTables::default());
         for switch in topology.switches() {
