@@ -157,8 +157,6 @@ impl DeviceHabit {
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct DeviceHabits {
     kinds: BTreeMap<DeviceKind, u32>,
-    /// Habits that devices of a kind were seen not to have. Not in the store: it is shown anew.
-    disproved: BTreeMap<DeviceKind, u32>,
     news: bool,
 }
 
@@ -170,26 +168,15 @@ impl DeviceHabits {
             .is_some_and(|bits| bits & habit.bit() != 0)
     }
 
-    /// Learns that devices of `kind` have the habit, unless one of them was seen without it.
-    /// Returns whether it is new.
+    /// Learns that devices of `kind` have the habit. Returns whether it is new.
     pub fn learn(&mut self, kind: DeviceKind, habit: DeviceHabit) -> bool {
         let full = self.kinds.len() >= KINDS_MAX && !self.kinds.contains_key(&kind);
-        let bits = self.disproved.get(&kind);
-        let disproved = bits.is_some_and(|bits| bits & habit.bit() != 0);
-        if full || disproved || self.has(kind, habit) {
+        if full || self.has(kind, habit) {
             return false;
         }
         *self.kinds.entry(kind).or_default() |= habit.bit();
         self.news = true;
         true
-    }
-
-    /// Records that a device of `kind` was seen without the habit. A later refusal then has another
-    /// cause, such as a link that was down for a moment.
-    pub fn disprove(&mut self, kind: DeviceKind, habit: DeviceHabit) {
-        if self.disproved.len() < KINDS_MAX || self.disproved.contains_key(&kind) {
-            *self.disproved.entry(kind).or_default() |= habit.bit();
-        }
     }
 
     /// Whether any habit was learned, and is to be saved, since the last call.
@@ -303,15 +290,6 @@ mod tests {
             restored.restore(kind, bits | 1 << 31);
         }
         assert_eq!(restored, habits);
-    }
-
-    #[test]
-    fn a_habit_that_a_device_of_the_kind_lacks_is_not_learned() {
-        let mut habits = DeviceHabits::default();
-        habits.disprove(KIND, DeviceHabit::RefusesStateWithSettings);
-        assert!(!habits.learn(KIND, DeviceHabit::RefusesStateWithSettings));
-        assert!(!habits.has(KIND, DeviceHabit::RefusesStateWithSettings) && !habits.take_news());
-        assert!(habits.learn(KIND, DeviceHabit::RefusesExtendedSpeeds));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use rsm_mad::wire::attr::{
 use super::tables::SwitchPush;
 use super::{Cause, FailedSet, PortStep, Push, Task};
 use crate::diff::NotKept;
-use crate::habits::{DeviceHabit, DeviceKind, PortRole};
+use crate::habits::{DeviceKind, PortRole};
 use crate::sweep::inventory::{Inventory, PortKey};
 
 impl Push {
@@ -147,9 +147,6 @@ impl Push {
         self.lid_settled(inventory, key);
         if let (Some(port), Some(before)) = (self.ports.get_mut(&key), before) {
             let asked = port.content(&before, step);
-            // Before the answer counts: then no settings are left.
-            let arms_with_settings =
-                step == PortStep::Arm && !port.is_apart() && port.has_settings(&before);
             let unkept = port.take_answer(&before, info);
             self.reregistered.extend(port.reregistered());
             let reached = port.reached(info, step);
@@ -162,9 +159,6 @@ impl Push {
             }
             if armed_apart {
                 self.armed_apart(inventory, kind);
-            } else if arms_with_settings {
-                let habit = DeviceHabit::RefusesStateWithSettings;
-                inventory.habits.disprove(kind, habit);
             }
             let read = inventory.doubts.raise(key, unkept, asked, Some(info));
             self.fields_open(not_kept, key, kind, unkept, read);

@@ -54,8 +54,7 @@ impl PortPush {
         self.apart
     }
 
-    /// Whether the next Set carries settings beside a state.
-    pub(super) fn has_settings(&self, info: &PortInfo) -> bool {
+    fn has_settings(&self, info: &PortInfo) -> bool {
         !self.configured && (self.differs(info) || self.change.reregister.is_some())
     }
 

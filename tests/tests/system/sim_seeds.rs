@@ -434,20 +434,6 @@ fn fabric_tree_on_rings_closes_no_loop_beside_silent_neighbours() {
     }
 }
 
-/// In these seeds a port that was down for a moment refused its settings together with Armed, and
-/// its kind of device got a habit for it.
-#[test]
-fn a_link_that_was_down_for_a_moment_is_no_habit() {
-    for seed in [3111, 3229, 11630] {
-        run_with(
-            seed,
-            Devices::default(),
-            EngineKind::UpDn,
-            Maintenance::None,
-        );
-    }
-}
-
 #[test]
 #[ignore = "runs as many seeds as RSM_SEEDS says, or 20,000"]
 fn soak() {
