@@ -50,7 +50,7 @@ pub struct CoreConfig {
     pub light_sweep: Duration,
     /// Whether traps lead to a reading of the node that changed.
     pub reads_on_trap: bool,
-    /// Whether one device of each type of NVIDIA's is asked for its capabilities.
+    /// Whether capabilities of devices are asked for and used (`sweep.capabilities`).
     pub asks_capabilities: bool,
     /// Whether this manager waits, not active, until another one orders it to stand by.
     pub starts_inactive: bool,

@@ -224,7 +224,7 @@ pub struct Inventory {
     pub named: bool,
     /// Whether sweeps read SLtoVLMappingTables: the engine in use may need them.
     pub reads_sl2vl: bool,
-    /// Whether one device of each type of NVIDIA's is asked for its capabilities.
+    /// Whether capabilities of devices are asked for and used (`sweep.capabilities`).
     pub asks_capabilities: bool,
     /// The operator's tables for quality of service, which sweeps read; `None` while that is off.
     pub qos: Option<Arc<Qos>>,

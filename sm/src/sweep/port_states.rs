@@ -100,8 +100,8 @@ fn ports_in(node: &InventoryNode, block: u8) -> impl Iterator<Item = (usize, Por
 }
 
 impl Inventory {
-    /// Whether a switch has a SwitchPortStateTable, by PortInfo of port 0, and its kind is not known
-    /// for wrong ones.
+    /// Whether the SwitchPortStateTable of a switch is read: the operator lets capabilities be used,
+    /// the switch has one by PortInfo of port 0, and its kind is not known for wrong ones.
     fn has_port_states(&self, node: &InventoryNode) -> bool {
         let info = node.port(PortNum::ZERO).and_then(|port| port.info.as_ref());
         let claims = |info: &PortInfo| {
@@ -111,7 +111,8 @@ impl Inventory {
                     .capability_mask2()
                     .contains(CapabilityMask2::IS_SWITCH_PORT_STATE_TABLE_SUPPORTED)
         };
-        info.is_some_and(claims)
+        self.asks_capabilities
+            && info.is_some_and(claims)
             && !self
                 .habits
                 .has(kind_of(node), DeviceHabit::RefusesPortStates)
