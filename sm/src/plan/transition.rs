@@ -418,22 +418,28 @@ pub(super) fn with_multicast(
 /// does not show.
 fn leads_astray(fabric: &Fabric, topology: &Topology, difference: &Difference<'_>) -> bool {
     let leads_astray = |switch: SwitchIdx| {
-        let is_open = |entry: u8| {
-            let is_unused = entry > 0
-                && entry != NO_PATH
-                && topology.port_use(switch, PortNum(entry)) == PortUse::Unused;
-            // Few entries need this lookup: most changed ones lead to a link or host.
-            let node = is_unused.then(|| fabric.node_of(topology.switch(switch).guid));
-            let port = node
-                .flatten()
-                .and_then(|node| node.ports.get(usize::from(entry)));
-            port.is_some_and(|port| may_lead_to_switch(fabric, port))
-        };
-        difference
-            .entries(switch)
-            .any(|entry| is_open(entry.before) || is_open(entry.after))
+        // Hardly any switch has such a port, and then none of its entries is looked at.
+        let open = open_ports(fabric, topology, switch);
+        let is_open = |entry: u8| open.contains(&entry);
+        !open.is_empty()
+            && difference
+                .entries(switch)
+                .any(|entry| is_open(entry.before) || is_open(entry.after))
     };
     topology.par_indices().any(leads_astray)
+}
+
+/// The ports of a switch that may have a switch behind them which `topology` does not show.
+fn open_ports(fabric: &Fabric, topology: &Topology, switch: SwitchIdx) -> Vec<u8> {
+    let Some(node) = fabric.node_of(topology.switch(switch).guid) else {
+        return Vec::new();
+    };
+    let is_open = |number: u8| {
+        let port = node.ports.get(usize::from(number));
+        port.is_some_and(|port| may_lead_to_switch(fabric, port))
+            && topology.port_use(switch, PortNum(number)) == PortUse::Unused
+    };
+    (1..NO_PATH).filter(|&number| is_open(number)).collect()
 }
 
 fn may_lead_to_switch(fabric: &Fabric, port: &Port) -> bool {
