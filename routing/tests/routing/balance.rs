@@ -70,6 +70,18 @@ fn an_uneven_leaf_is_relieved_to_what_its_ways_up_allow() {
     assert!(quality.shift.mean < 1.9, "{:?}", quality.shift);
 }
 
+/// Moves that look at loads only take the mean shift to 4.1.
+#[test]
+fn moves_off_full_links_keep_neighbouring_destinations_on_different_links() {
+    let netlist = generate("pgft:2;18,24;1,6;1,2,narrow=3").unwrap();
+    let topology = Topology::from_netlist(&netlist).unwrap();
+    let routing = routed(EngineKind::FabricTree, &topology, None);
+    assert!(routing.reason.contains("taken off"), "{}", routing.reason);
+    let quality = quality(&topology, &routing);
+    assert!(quality.paths.max <= 738, "{:?}", quality.paths);
+    assert!(quality.shift.mean < 3.6, "{:?}", quality.shift);
+}
+
 #[test]
 fn one_cable_at_a_hundredth_of_the_rate_carries_next_to_nothing_and_ranks_stay() {
     let whole = with_cables("fat-tree:k=8,levels=3,speed=NDR", |_, _| ());

@@ -1,6 +1,7 @@
 //! The loads of links, and the choice of packets to move to another path.
 
 mod budget;
+mod clashes;
 mod level;
 
 use std::collections::BTreeSet;
@@ -10,6 +11,7 @@ use rayon::prelude::*;
 use rsm_ids::Lid;
 
 pub(in super::super) use self::budget::Budget;
+use self::clashes::Clashes;
 pub(super) use self::level::MAX_READS;
 use super::super::super::order::Order;
 use super::super::super::paths::{TILE, Tile, UNREACHED, nearer};
@@ -19,8 +21,22 @@ use super::super::live::Live;
 use crate::tables::{BLOCK_LIDS, Lft};
 use crate::topology::{SwitchIdx, Topology};
 
-/// Rounds over all destinations. Each finds a fraction of the moves of the one before.
-const ROUNDS: usize = 4;
+/// Rounds over all destinations: first the moves that cost shifts nothing.
+const ROUNDS: [Bearable; 4] = [
+    Bearable::Nothing,
+    Bearable::Nothing,
+    Bearable::Any,
+    Bearable::Any,
+];
+
+/// How much a move may cost shifts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Bearable {
+    /// No more clashes than before it.
+    Nothing,
+    /// No matter how many.
+    Any,
+}
 
 /// A way is better when its fullest link has less than this many 32ths of the load: fewer moves,
 /// nearly the same balance.
@@ -86,6 +102,10 @@ pub(in super::super) struct Leveller<'a> {
     reads: u64,
     /// The entries that were moved: switch and position.
     moves: BTreeSet<(SwitchIdx, usize)>,
+    /// How much a move costs shifts.
+    clashes: Clashes,
+    /// The most that a move of this round may cost.
+    bearable: Bearable,
 }
 
 const NO_LINK: u32 = u32::MAX;
@@ -93,8 +113,8 @@ const NO_LINK: u32 = u32::MAX;
 /// Another path.
 struct Choice {
     /// The lower, the better: whether it is neither shared with other packets to the target nor
-    /// below the limit, the load of its fullest link, and the loads of all.
-    key: (bool, u64, u64),
+    /// below the limit, what it costs shifts, the load of its fullest link, and the loads of all.
+    key: (bool, i64, u64, u64),
     port: u8,
     way: Vec<usize>,
 }
@@ -124,6 +144,8 @@ impl<'a> Leveller<'a> {
             flow: vec![0; switches],
             reads: u64::MAX,
             moves: BTreeSet::new(),
+            clashes: Clashes::default(),
+            bearable: Bearable::Any,
         };
         let all = || known.indices().flat_map(|switch| known.groups(switch));
         let fastest = all()
@@ -162,10 +184,10 @@ impl<'a> Leveller<'a> {
     ) -> usize {
         self.set_high(high);
         let mut moved = 0;
-        for _ in 0..ROUNDS {
-            let now = self.relieve_once(targets, lfts, budget);
-            moved += now;
-            if now == 0 || self.full.is_empty() {
+        for bearable in ROUNDS {
+            self.bearable = bearable;
+            moved += self.relieve_once(targets, lfts, budget);
+            if self.full.is_empty() {
                 break;
             }
         }
@@ -174,6 +196,7 @@ impl<'a> Leveller<'a> {
 
     /// One round of the same.
     fn relieve_once(&mut self, targets: &[Target], lfts: &mut [Lft], budget: &mut Budget) -> usize {
+        self.clashes = Clashes::among(targets);
         let passes = self.passing(lfts);
         let mut moved = 0;
         for target in targets {
@@ -386,6 +409,8 @@ impl<'a> Leveller<'a> {
         let flow = self.flow[switch.index()];
         let mut best: Option<Choice> = None;
         self.read(2 * self.ground.known.group_range(switch).len());
+        let near = self.clashes.near(&lfts[switch.index()], target.lid, flow);
+        self.read(near.reads());
         for port in self.choices(switch, target.column) {
             if port == held {
                 continue;
@@ -400,8 +425,18 @@ impl<'a> Leveller<'a> {
             if fullest * 32 >= most * BETTER_THAN_32THS {
                 continue;
             }
+            let weigh = |port: u8| {
+                let link = self.link_of_port[switch.index()][usize::from(port)];
+                // Far fewer than 2^63: a window of destinations, and the longest of times.
+                near.at(port) * self.time.get(link as usize).copied().unwrap_or(TIME) as i64
+            };
+            let cost = weigh(port) - weigh(held);
+            if self.bearable == Bearable::Nothing && cost > 0 {
+                continue;
+            }
             let joins = way.len() > 1 && self.flow[self.peer_of(way[0])] > 0;
-            let key = (!(joins && fullest <= self.high), fullest, sum);
+            let shown = if fullest <= self.high { cost } else { i64::MAX };
+            let key = (!(joins && fullest <= self.high), shown, fullest, sum);
             if best.as_ref().is_none_or(|best| key < best.key) {
                 best = Some(Choice { key, port, way });
             }

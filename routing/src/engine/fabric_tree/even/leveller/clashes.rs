@@ -1,0 +1,107 @@
+//! What a move costs shift patterns.
+//!
+//! In a shift every host sends to the host some places further on, so that the hosts behind a
+//! switch send to as many destinations next to each other. Two of those that leave by one port
+//! share it; the closed form gives neighbours different ports.
+
+use rsm_ids::Lid;
+
+use super::Target;
+use crate::tables::Lft;
+
+/// Destinations further apart do not count: most shifts in which they meet have others that are
+/// nearer.
+const REACH: u64 = 32;
+
+/// Destinations by number and by LID.
+#[derive(Default)]
+pub(super) struct Clashes {
+    /// The LIDs in the order of their numbers.
+    lids: Vec<Lid>,
+    /// By LID: its number.
+    number: Vec<u32>,
+}
+
+impl Clashes {
+    /// Between `targets`, those of neighbours next to each other.
+    pub(super) fn among(targets: &[Target]) -> Clashes {
+        let lids: Vec<Lid> = targets.iter().map(|target| target.lid).collect();
+        let top = lids.iter().map(|lid| lid.index() + 1).max().unwrap_or(0);
+        let mut number = vec![0; top];
+        for (place, lid) in lids.iter().enumerate() {
+            // Fewer than LIDs.
+            number[lid.index()] = place as u32;
+        }
+        Clashes { lids, number }
+    }
+
+    /// The destinations next to `lid` by the ports that a switch has for them, where `senders`
+    /// hosts send through the switch.
+    pub(super) fn near(&self, lft: &Lft, lid: Lid, senders: u64) -> Near {
+        let reach = senders.clamp(1, REACH) as usize;
+        let mut near = Near {
+            by_port: [0; 256],
+            reads: 0,
+        };
+        let own = self.number[lid.index()] as usize;
+        let (first, last) = (own.saturating_sub(reach - 1), own + reach);
+        for place in first..last.min(self.lids.len()) {
+            if place != own {
+                let port = lft.entry(self.lids[place]);
+                // The number of shifts in which both pass the switch.
+                near.by_port[usize::from(port)] += (reach - place.abs_diff(own)) as i64;
+                near.reads += 1;
+            }
+        }
+        near
+    }
+}
+
+/// Destinations next to one, weighed by how often they meet it in shifts.
+pub(super) struct Near {
+    by_port: [i64; 256],
+    reads: usize,
+}
+
+impl Near {
+    /// The weight of those that leave by `port`.
+    pub(super) fn at(&self, port: u8) -> i64 {
+        self.by_port[usize::from(port)]
+    }
+
+    /// How many entries were read.
+    pub(super) fn reads(&self) -> usize {
+        self.reads
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::SwitchIdx;
+
+    #[test]
+    fn the_nearer_two_destinations_are_the_more_shifts_they_share_a_port_in() {
+        let target = |lid| Target {
+            lid: Lid(lid),
+            position: usize::from(lid),
+            column: 0,
+            switch: SwitchIdx(0),
+        };
+        let targets = [7, 3, 9, 4, 5].map(target);
+        let clashes = Clashes::among(&targets);
+        let mut lft = Lft::default();
+        for (lid, port) in [(7, 1), (3, 1), (9, 2), (4, 2), (5, 1)] {
+            lft.set_entry(Lid(lid), port);
+        }
+        let weights = |senders| {
+            let near = clashes.near(&lft, Lid(9), senders);
+            [1, 2, 3].map(|port| near.at(port))
+        };
+        // One sender reaches one destination at a time, two reach neighbours.
+        assert_eq!(weights(1), [0, 0, 0]);
+        assert_eq!(weights(2), [1, 1, 0]);
+        assert_eq!(weights(3), [2 + 1 + 1, 2, 0]);
+        assert_eq!(clashes.near(&lft, Lid(9), 1 << 40).reads(), 4);
+    }
+}
