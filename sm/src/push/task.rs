@@ -53,6 +53,12 @@ pub enum Task {
     PKeys(PortKey, u16),
     /// A block of a managed attribute.
     Managed(BlockKey),
+    /// VirtualizationInfo of a port.
+    Virtualization(PortKey),
+    /// VPortInfo of an index of a port.
+    VPort(PortKey, u16),
+    /// A block of the P_KeyTable of an index of a port.
+    VPortPKeys(PortKey, u16, u16),
 }
 
 impl Task {
@@ -73,6 +79,9 @@ impl Task {
             Task::Port(key, _)
             | Task::Bounce(key)
             | Task::PKeys(key, _)
+            | Task::Virtualization(key)
+            | Task::VPort(key, _)
+            | Task::VPortPKeys(key, ..)
             | Task::Managed(BlockKey { port: key, .. }) => key,
         }
     }
