@@ -115,11 +115,11 @@ impl Core {
             return (None, masks);
         };
         self.found.look(&self.fabric, &masks, groups, now);
-        let groups = self.found.with(groups);
-        (
-            Some(self.vport_owners.replaced(&self.fabric, groups)),
-            masks,
-        )
+        let mut groups = self.found.with(groups);
+        if self.config.manages_vports {
+            groups = self.vport_owners.replaced(&self.fabric, groups);
+        }
+        (Some(groups), masks)
     }
 
     /// Plans again with the engine before the trial, if the fabric has changed since its last plan:

@@ -189,7 +189,7 @@ impl Core {
     fn count_misses(&mut self, failures: &[FailedSet]) {
         let silent: BTreeSet<Guid> = failures
             .iter()
-            .filter(|failure| failure.cause == Cause::Silence)
+            .filter(|failure| failure.cause == Cause::Silence && !failure.task.is_of_vports())
             .map(FailedSet::node)
             .collect();
         for guid in silent {

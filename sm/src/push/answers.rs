@@ -178,7 +178,7 @@ impl Push {
 
     pub(super) fn failed(&mut self, inventory: &mut Inventory, task: Task, cause: Cause) {
         let failure = FailedSet { task, cause };
-        if cause == Cause::Silence {
+        if cause == Cause::Silence && !task.is_of_vports() {
             let port = match task {
                 Task::Bounce(key) => PortKey::new(key.node, PortNum::ZERO),
                 _ => task.port(),

@@ -312,7 +312,12 @@ impl Push {
                 self.failed(inventory, task, Cause::Refused(status));
             }
             (AgentAnswer::Silence, _) => {
-                self.give_up_on(task.node());
+                if task.is_of_vports() {
+                    // No more Sets to virtual ports there.
+                    self.vports.remove(&task.port());
+                } else {
+                    self.give_up_on(task.node());
+                }
                 self.failed(inventory, task, Cause::Silence);
             }
         }

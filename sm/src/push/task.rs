@@ -67,6 +67,14 @@ impl Task {
         self.port().node
     }
 
+    /// Whether it concerns virtual ports: an agent that leaves it unanswered may take other Sets.
+    pub fn is_of_vports(&self) -> bool {
+        matches!(
+            self,
+            Task::Virtualization(_) | Task::VPort(..) | Task::VPortPKeys(..)
+        )
+    }
+
     /// The port that it concerns; port 0 for Sets to the tables of a switch.
     pub fn port(&self) -> PortKey {
         match *self {

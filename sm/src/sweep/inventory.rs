@@ -492,6 +492,7 @@ impl Inventory {
         self.suspects.remove(&guid);
         self.adaptive.remove(&guid);
         self.port_state_proofs.forget(guid);
+        self.vport_reading.forget(guid);
         if self.switches.remove(&guid) {
             self.writes.note(guid);
         }

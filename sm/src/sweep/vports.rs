@@ -9,10 +9,10 @@
 //! Types that refuse VirtualizationInfo, or of which several devices leave it unanswered, have a
 //! [habit](DeviceHabit::RefusesVPorts) and are not asked again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rsm_ids::PortNum;
+use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{
     Attribute, Capability, CapabilityMask, CapabilityMask2, PortInfo, PortState, VNodeDescription,
     VNodeInfo, VPortInfo, VPortPKeyTable, VPortState, VirtualizationInfo,
@@ -88,9 +88,18 @@ pub struct VPortReading {
     /// Whether virtual ports are managed (`sm.virtualization`).
     is_on: bool,
     /// Ports whose states and virtual ports are to be read again.
-    stale: std::collections::BTreeSet<PortKey>,
+    stale: BTreeSet<PortKey>,
     /// Gets of VirtualizationInfo in a row without an answer, by kind of device.
     silent: BTreeMap<DeviceKind, u8>,
+}
+
+impl VPortReading {
+    /// Forgets a node that is gone.
+    pub(super) fn forget(&mut self, node: Guid) {
+        if !self.stale.is_empty() {
+            self.stale.retain(|port| port.node != node);
+        }
+    }
 }
 
 impl Inventory {
@@ -117,9 +126,7 @@ impl Inventory {
 
     /// The ports with known VirtualizationInfo.
     pub fn ports_with_vports(&self) -> impl Iterator<Item = PortKey> + '_ {
-        let is_on = self.vport_reading.is_on;
-        let nodes = self.nodes().filter(move |_| is_on);
-        nodes.flat_map(|(guid, node)| {
+        self.nodes().flat_map(|(guid, node)| {
             let ports = node.external_ports();
             let ports = ports.filter(|(_, port)| port.vports.is_some());
             ports.map(move |(number, _)| PortKey::new(guid, number))
@@ -218,6 +225,9 @@ impl Sweep {
 
     /// Asks all ports with virtual ports whether their states have changed.
     pub(super) fn ask_vport_changes(&mut self, inventory: &Inventory) {
+        if !inventory.manages_vports() {
+            return;
+        }
         for key in inventory.ports_with_vports() {
             self.ask(Query::VPorts(key, VPortQuery::Virtualization));
         }

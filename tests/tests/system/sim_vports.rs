@@ -492,33 +492,76 @@ fn change(world: &mut World, dice: &mut Dice, guids: &mut u64) {
     }
 }
 
+/// Virtual ports that come, go, move and change under loss, with hosts that reboot and a manager that
+/// is killed.
+fn run(seed: u64) {
+    let lids = [VPortLids::Own, VPortLids::ByIndex, VPortLids::Base];
+    let mut settings = settings(4, lids[seed as usize % 3]);
+    settings.seed = seed;
+    let mut world = World::generated(TREE, settings);
+    world.settle(LIMIT);
+    let mut dice = Dice::new(seed);
+    let mut guids = 0;
+    for _ in 0..12 {
+        world.schedule_loss(Duration::ZERO, Duration::from_secs(1), 0.1);
+        change(&mut world, &mut dice, &mut guids);
+        match dice.below(6) {
+            0 => {
+                let hosts = world.nodes(NodeKind::Ca);
+                let host = dice.pick(&hosts[1..]);
+                world.sim.reboot(host).unwrap();
+            }
+            1 => world.schedule_kill(Duration::ZERO, Duration::from_millis(300), Memory::Kept),
+            _ => {}
+        }
+        world.run_for(dice.duration(Duration::from_micros(10), Duration::from_secs(3)));
+    }
+    world.run_for(Duration::from_secs(60));
+    world.settle(LIMIT * 5);
+    expect::assert_up(&world);
+    assert_vports_up(&world);
+}
+
 #[test]
 fn vports_that_come_and_go_under_loss_converge() {
-    seeds::run("vports_that_come_and_go_under_loss_converge", 8, |seed| {
-        let lids = [VPortLids::Own, VPortLids::ByIndex, VPortLids::Base];
-        let mut settings = settings(4, lids[seed as usize % 3]);
-        settings.seed = seed;
-        let mut world = World::generated(TREE, settings);
-        world.settle(LIMIT);
-        let mut dice = Dice::new(seed);
-        let mut guids = 0;
-        for _ in 0..12 {
-            world.schedule_loss(Duration::ZERO, Duration::from_secs(1), 0.1);
-            change(&mut world, &mut dice, &mut guids);
-            match dice.below(6) {
-                0 => {
-                    let hosts = world.nodes(NodeKind::Ca);
-                    let host = dice.pick(&hosts[1..]);
-                    world.sim.reboot(host).unwrap();
-                }
-                1 => world.schedule_kill(Duration::ZERO, Duration::from_millis(300), Memory::Kept),
-                _ => {}
-            }
-            world.run_for(dice.duration(Duration::from_micros(10), Duration::from_secs(3)));
-        }
-        world.run_for(Duration::from_secs(60));
-        world.settle(LIMIT * 5);
-        expect::assert_up(&world);
-        assert_vports_up(&world);
-    });
+    let test = "--test system sim_vports::vports_that_come_and_go_under_loss_converge";
+    seeds::run(test, 12, run);
+}
+
+/// The Sets of virtual ports get no answer, those of ports do: hosts work as without virtual ports,
+/// and a finding says which Sets are tried again.
+#[test]
+fn host_that_leaves_sets_of_vports_unanswered_stays_in_use() {
+    let mut world = World::generated(TREE, settings(4, VPortLids::Own));
+    let (host, _) = two_hosts(&world);
+    let deaf = Devices::parse("deaf-to-vport-sets").unwrap();
+    let personality = deaf.of(NodeKind::Ca, host);
+    world.sim.set_personality(host, personality).unwrap();
+    world.run_for(Duration::from_secs(240));
+    expect::assert_up(&world);
+    assert!(reported(
+        &world,
+        FindingKind::SetFailed,
+        "VirtualizationInfo"
+    ));
+    for (at, info) in vports(&world) {
+        let expected = match at.0 == host {
+            true => PortState::Down,
+            false => PortState::Active,
+        };
+        assert_eq!(info.state(), expected, "{at:?}");
+    }
+    let polite = Devices::default().of(NodeKind::Ca, host);
+    world.sim.set_personality(host, polite).unwrap();
+    world.run_for(Duration::from_secs(60));
+    world.settle(LIMIT);
+    assert_vports_up(&world);
+    expect::assert_no_findings(&world);
+}
+
+#[test]
+#[ignore = "runs as many seeds as RSM_SEEDS says, or 500"]
+fn soak() {
+    let count = seeds::number("RSM_SEEDS").unwrap_or(500);
+    seeds::run("--test system sim_vports::soak -- --ignored", count, run);
 }

@@ -109,7 +109,7 @@ impl<'a> Request<'a> {
                 Outcome::Client
             };
         }
-        if self.is_deaf_to(header.attribute()) || self.is_deaf_to_vports(header.attribute()) {
+        if self.is_deaf_to(header.attribute()) || self.is_deaf_to_vports(&header) {
             return Outcome::Discard(DropReason::Silent);
         }
         let handled = match header.method() {

@@ -5,7 +5,7 @@ use rsm_mad::wire::attr::{
     Attribute, GuidInfo, PKeyTable, PortState, VNodeDescription, VNodeInfo, VPortGuidInfo,
     VPortInfo, VPortPKeyTable, VPortState, VirtualizationInfo,
 };
-use rsm_mad::wire::header::{AttrId, Status};
+use rsm_mad::wire::header::{AttrId, MadHeader, Method, Status};
 use rsm_mad::wire::smp::SMP_DATA_LEN;
 
 use super::{Handled, Request};
@@ -191,9 +191,11 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// Whether the agent leaves the attributes of virtual ports unanswered.
-    pub(super) fn is_deaf_to_vports(&self, attribute: AttrId) -> bool {
-        ATTRIBUTES.contains(&attribute) && self.has(Habit::DeafToVPorts)
+    /// Whether the agent leaves a request for an attribute of virtual ports unanswered.
+    pub(super) fn is_deaf_to_vports(&self, header: &MadHeader) -> bool {
+        let is_set = header.method() == Method::SET;
+        ATTRIBUTES.contains(&header.attribute())
+            && (self.has(Habit::DeafToVPorts) || is_set && self.has(Habit::DeafToVPortSets))
     }
 }
 

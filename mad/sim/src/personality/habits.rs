@@ -165,6 +165,9 @@ habits! {
     DeafToVPorts: "deaf-to-vports", Adapters, 0,
         "claims virtual ports and leaves all of their attributes unanswered.",
         "as old adapters do with unknown attributes";
+    DeafToVPortSets: "deaf-to-vport-sets", Adapters, 0,
+        "leaves Sets of attributes of virtual ports unanswered.",
+        "firmware whose management of virtual ports hangs";
 }
 
 impl Habit {

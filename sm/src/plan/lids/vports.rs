@@ -15,7 +15,7 @@ use super::{Claim, Claims, LidPlan, smallest_table};
 use crate::fabric::{Fabric, Node};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::inventory::PortKey;
-use crate::vports::{PortVPorts, VPort, VPortKey};
+use crate::vports::{INDICES_MAX, PortVPorts, VPort, VPortKey};
 
 /// Virtual ports that a finding names; it counts the others.
 const NAMES_SHOWN: usize = 10;
@@ -127,6 +127,7 @@ fn served<'a>(fabric: &'a Fabric, plan: &mut LidPlan) -> Vec<Candidate<'a>> {
                 }),
         );
     }
+    plan.findings.extend(beyond_the_last_index(fabric));
     let mut order: Vec<usize> = (0..usable.len()).collect();
     let rank = |&at: &usize| {
         let one: &Candidate<'_> = &usable[at];
@@ -155,6 +156,27 @@ fn served<'a>(fabric: &'a Fabric, plan: &mut LidPlan) -> Vec<Candidate<'a>> {
     }));
     usable.retain(|one| !twins.contains(&one.key));
     usable
+}
+
+/// Findings about ports with more indices than are read.
+fn beyond_the_last_index(fabric: &Fabric) -> Vec<Finding> {
+    let ports = fabric.end_ports().filter_map(|(at, port)| {
+        let top = port.vports.as_ref()?.info.vport_index_top();
+        (top >= INDICES_MAX).then(|| (fabric.key(at), top))
+    });
+    let ports = ports.take(NAMES_SHOWN);
+    ports
+        .map(|(key, top)| {
+            let name = fabric.node_of(key.node).map(Node::name).unwrap_or_default();
+            let text = format!(
+                "{name} port {} has virtual ports up to index {top}: those from {INDICES_MAX} on stay \
+                 as they are; let the host use lower indices",
+                key.port
+            );
+            let kind = FindingKind::Incomplete;
+            Finding::new(kind, Subject::Port(key), Severity::Warning, text)
+        })
+        .collect()
 }
 
 /// The finding about virtual ports without a LID.
