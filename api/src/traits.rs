@@ -53,8 +53,8 @@ pub trait Subnet: Send + Sync + 'static {
         filter: &PortFilter,
     ) -> Page<Keyed<PortId, v1::Port>>;
 
-    /// Virtual ports by ascending port and index, those that are not Down; of `node` only, where one
-    /// is given.
+    /// Virtual ports by ascending port and index, those that are not Down; of `node` only, where
+    /// one is given.
     fn virtual_ports(
         &self,
         after: Option<VirtualPortId>,

@@ -95,7 +95,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Lets a virtual port come up, or takes it down, as its host does. The port reports the change.
+    /// Lets a virtual port come up, or takes it down, as its host does. The port reports the
+    /// change.
     ///
     /// # Errors
     /// There is no such end port, or it is a switch's.

@@ -1,8 +1,8 @@
 //! The Sets of virtual ports.
 //!
-//! Virtual ports are enabled as soon as their port has its settings; the next sweep then finds them.
-//! One gets its P_Keys, and becomes Active once it holds them, its port is Active, and the switches
-//! forward to its LID.
+//! Virtual ports are enabled as soon as their port has its settings; the next sweep then finds
+//! them. One gets its P_Keys, and becomes Active once it holds them, its port is Active, and the
+//! switches forward to its LID.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -2,9 +2,9 @@
 //!
 //! A port with virtual ports shows them in CapabilityMask2, and its type in GeneralInfo. The sweep
 //! reads VirtualizationInfo; the push enables them there, because without that they stay Down. Then
-//! the sweep reads the states of all indices, and of each one that is not Down VPortInfo, VNodeInfo,
-//! VNodeDescription and the P_KeyTable. It reads them once more after trap 1144 or 1146, where
-//! VPortStateChange is set (light sweeps ask for that), and after the push has cleared it.
+//! the sweep reads the states of all indices, and of each one that is not Down VPortInfo,
+//! VNodeInfo, VNodeDescription and the P_KeyTable. It reads them once more after trap 1144 or 1146,
+//! where VPortStateChange is set (light sweeps ask for that), and after the push has cleared it.
 //!
 //! Types that refuse VirtualizationInfo, or of which several devices leave it unanswered, have a
 //! [habit](DeviceHabit::RefusesVPorts) and are not asked again.
@@ -103,7 +103,8 @@ impl VPortReading {
 }
 
 impl Inventory {
-    /// Turns the management of virtual ports on or off. When it goes off, all of them are forgotten.
+    /// Turns the management of virtual ports on or off. When it goes off, all of them are
+    /// forgotten.
     pub fn use_vports(&mut self, is_on: bool) {
         if self.vport_reading.is_on && !is_on {
             let all: Vec<PortKey> = self.ports_with_vports().collect();
@@ -180,8 +181,8 @@ impl Inventory {
 }
 
 impl Sweep {
-    /// Asks for VirtualizationInfo of a port that answered, where its virtual ports are not known or
-    /// may have changed. A link that is down has none.
+    /// Asks for VirtualizationInfo of a port that answered, where its virtual ports are not known
+    /// or may have changed. A link that is down has none.
     pub(super) fn see_vports(
         &mut self,
         inventory: &mut Inventory,

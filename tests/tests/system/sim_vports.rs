@@ -492,8 +492,8 @@ fn change(world: &mut World, dice: &mut Dice, guids: &mut u64) {
     }
 }
 
-/// Virtual ports that come, go, move and change under loss, with hosts that reboot and a manager that
-/// is killed.
+/// Virtual ports that come, go, move and change under loss, with hosts that reboot and a manager
+/// that is killed.
 fn run(seed: u64) {
     let lids = [VPortLids::Own, VPortLids::ByIndex, VPortLids::Base];
     let mut settings = settings(4, lids[seed as usize % 3]);

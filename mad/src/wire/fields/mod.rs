@@ -235,8 +235,8 @@ pub fn of_record(attribute: AttrId) -> Option<&'static RecordLayout> {
     }
 }
 
-/// The fields of a trap of NVIDIA in the 54 bytes DataDetails of a Notice, in wire order; `None` for
-/// an unknown one.
+/// The fields of a trap of NVIDIA in the 54 bytes DataDetails of a Notice, in wire order; `None`
+/// for an unknown one.
 pub const fn of_nvidia_trap(trap: u16) -> Option<&'static [FieldSpec]> {
     match trap {
         VPORT_LOCAL_CHANGE => Some(details::VPORT_LOCAL_CHANGE),

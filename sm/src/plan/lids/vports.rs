@@ -4,8 +4,8 @@
 //! holds, else gets the one that its GUID has a claim to, wherever it is now, else the lowest free
 //! one. Ports come first. The others use the LID of another index or of their port.
 //!
-//! Of several virtual ports with one GUID one is served: an Active one, else the first. So a virtual
-//! machine that moves is served at its new host once it is gone from the old one.
+//! Of several virtual ports with one GUID one is served: an Active one, else the first. So a
+//! virtual machine that moves is served at its new host once it is gone from the old one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,8 +21,8 @@ use crate::vports::{INDICES_MAX, PortVPorts, VPort, VPortKey};
 const NAMES_SHOWN: usize = 10;
 
 impl LidPlan {
-    /// The LID of a virtual port of `vports`, its own or the one that it shares; `None` for one that
-    /// is not served.
+    /// The LID of a virtual port of `vports`, its own or the one that it shares; `None` for one
+    /// that is not served.
     pub fn of_vport(&self, vports: &PortVPorts, key: VPortKey) -> Option<Lid> {
         let own = *self.vports.get(&key)?;
         if own.is_unicast() {

@@ -46,7 +46,8 @@ pub struct PartitionPlan {
     enforced: BTreeMap<PortKey, Enforced>,
     /// Of virtual ports, but for physical functions. Equal tables are shared.
     vports: BTreeMap<VPortKey, Arc<[PKey]>>,
-    /// Number of end ports and virtual ports with other keys than full membership in the default partition.
+    /// Number of end ports and virtual ports with other keys than full membership in the default
+    /// partition.
     apart: usize,
     /// Findings for the operator.
     pub findings: Vec<Finding>,
@@ -59,8 +60,8 @@ impl PartitionPlan {
         self.tables.get(&port)
     }
 
-    /// The P_KeyTable of a virtual port, as [`PartitionPlan::table`]; `None` for a physical function,
-    /// which has that of its port.
+    /// The P_KeyTable of a virtual port, as [`PartitionPlan::table`]; `None` for a physical
+    /// function, which has that of its port.
     pub fn vport_table(&self, vport: VPortKey) -> Option<&Arc<[PKey]>> {
         self.vports.get(&vport)
     }
@@ -184,8 +185,8 @@ impl<'a> Assignment<'a> {
         }
     }
 
-    /// Assigns tables to end ports and their virtual ports. Returns how many have other keys than full membership in the
-    /// default partition.
+    /// Assigns tables to end ports and their virtual ports. Returns how many have other keys than
+    /// full membership in the default partition.
     fn give(&mut self, ports: &EndPorts) -> usize {
         let wanted = ports.members(&self.policy.partitions);
         for (&at, wanted) in ports.list().iter().zip(&wanted) {
