@@ -14,7 +14,7 @@ use crate::model::{
     AliasGuidKey, CountersState, DrainQuestion, FindingFilter, GroupSelector, HistoryQuery, Keyed,
     LinkFilter, LossSelector, MulticastGroupFilter, NodeFilter, Page, PartitionChange,
     PathQuestion, PortFilter, PortId, PortOrder, PortTotals, Selector, ServiceFilter, ServiceKey,
-    SimulationAction, SubscriptionKey,
+    SimulationAction, SubscriptionKey, VirtualPortId,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -52,6 +52,15 @@ pub trait Subnet: Send + Sync + 'static {
         limit: usize,
         filter: &PortFilter,
     ) -> Page<Keyed<PortId, v1::Port>>;
+
+    /// Virtual ports by ascending port and index, those that are not Down; of `node` only, where
+    /// one is given.
+    fn virtual_ports(
+        &self,
+        after: Option<VirtualPortId>,
+        limit: usize,
+        node: Option<Guid>,
+    ) -> Page<Keyed<VirtualPortId, v1::VirtualPort>>;
 
     /// One port, by the rules of [`resolve_port`](crate::resolve::resolve_port).
     fn port(&self, selector: &Selector) -> Result<Keyed<PortId, v1::Port>, LookupError>;

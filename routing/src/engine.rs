@@ -16,6 +16,7 @@ mod dfsssp;
 mod dragonfly;
 mod fabric_tree;
 mod file;
+mod further;
 pub(crate) mod groups;
 mod levels;
 mod minhop;

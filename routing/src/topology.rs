@@ -86,16 +86,46 @@ pub struct Destination {
     pub lid: Lid,
     /// It has 2^LMC LIDs from `lid` on.
     pub lmc: Lmc,
+    /// Its other LIDs, those of its virtual ports, ascending: engines give them the way of `lid`.
+    pub further: FurtherLids,
     /// The kind of port.
     pub kind: EndpointKind,
 }
 
 impl Destination {
-    /// All of its LIDs.
-    pub fn lids(&self) -> impl Iterator<Item = Lid> + use<> {
+    /// All of its LIDs, those of virtual ports included.
+    pub fn lids(&self) -> impl Iterator<Item = Lid> + '_ {
+        self.own_lids().chain(self.further.iter())
+    }
+
+    /// Its 2^LMC LIDs from the base LID on.
+    pub fn own_lids(&self) -> impl Iterator<Item = Lid> + use<> {
         let base = self.lid.0;
         // The builder has checked that the last one is unicast, so that this cannot wrap.
         (0..self.lmc.lids()).map(move |offset| Lid(base + offset))
+    }
+}
+
+/// LIDs of a port beside its base LID and those of its LMC, ascending; mostly none. A clone shares
+/// them.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct FurtherLids(Option<Arc<[Lid]>>);
+
+impl FurtherLids {
+    /// These LIDs, in any order.
+    pub fn new(mut lids: Vec<Lid>) -> FurtherLids {
+        lids.sort_unstable();
+        FurtherLids((!lids.is_empty()).then(|| lids.into()))
+    }
+
+    /// The LIDs, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = Lid> + '_ {
+        self.0.iter().flat_map(|lids| lids.iter().copied())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
     }
 }
 

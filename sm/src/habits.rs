@@ -91,6 +91,8 @@ pub enum DeviceHabit {
     RefusesPortStates = 6,
     /// It answers GeneralInfo with capabilities that exclude each other.
     NonsenseCapabilities = 7,
+    /// It claims virtual ports, and refuses VirtualizationInfo or leaves it unanswered.
+    RefusesVPorts = 8,
 }
 
 /// A line of [`HABITS`].
@@ -144,6 +146,11 @@ pub const HABITS: &[DeviceHabitInfo] = &[
         habit: DeviceHabit::NonsenseCapabilities,
         does: "answer GeneralInfo with capabilities that exclude each other",
         instead: "features of the vendor stay off there",
+    },
+    DeviceHabitInfo {
+        habit: DeviceHabit::RefusesVPorts,
+        does: "claim virtual ports and do not answer VirtualizationInfo",
+        instead: "their virtual ports stay as their hosts leave them",
     },
 ];
 

@@ -60,11 +60,12 @@ pub fn load_as(spec: &str, strictness: Strictness) -> anyhow::Result<Netlist> {
 const LENIENT: &str = ",lenient";
 
 /// The fabric to simulate and its hardware: `spec` as for [`load`], with `devices=…` for devices
-/// with habits (`ring:6,devices=mix:7`, `fabric.txt,devices=qib`), and `lenient` for a file of which
-/// lines that cannot be read are left out (`fabric.txt,lenient`).
+/// with habits (`ring:6,devices=mix:7`, `fabric.txt,devices=qib`), `vports=…` for hosts with virtual
+/// ports (`ring:6,vports=16`), and `lenient` for a file of which lines that cannot be read are left
+/// out (`fabric.txt,lenient`).
 ///
 /// # Errors
-/// As [`load_as`]; or `devices=` has an unknown name (with the known ones).
+/// As [`load_as`]; or `devices=` has an unknown name (with the known ones), or `vports=` no number.
 pub fn simulated(spec: &str) -> anyhow::Result<(Netlist, SimConfig)> {
     simulated_as(spec, Strictness::Strict)
 }
@@ -75,10 +76,11 @@ pub fn simulated(spec: &str) -> anyhow::Result<(Netlist, SimConfig)> {
 /// As [`simulated`].
 pub fn simulated_as(spec: &str, strictness: Strictness) -> anyhow::Result<(Netlist, SimConfig)> {
     let (spec, devices) = Devices::split(spec)?;
-    let config = SimConfig {
+    let mut config = SimConfig {
         devices,
         ..SimConfig::default()
     };
+    let spec = config.split_vports(&spec)?;
     let netlist = match spec.strip_suffix(LENIENT) {
         Some(file) => load_as(file, Strictness::Lenient)?,
         None => load_as(&spec, strictness)?,

@@ -51,6 +51,7 @@ routes! {
     "nodes" => list_nodes(ListNodesRequest),
     "node" => get_node(GetNodeRequest),
     "ports" => list_ports(ListPortsRequest),
+    "virtual-ports" => list_virtual_ports(ListVirtualPortsRequest),
     "port" => get_port(GetPortRequest),
     "links" => list_links(ListLinksRequest),
     "forwarding-table" => get_forwarding_table(GetForwardingTableRequest),

@@ -21,6 +21,7 @@ const NEEDS: &[ServiceNeeds] = &[
             ("ListNodes", Read),
             ("GetNode", Read),
             ("ListPorts", Read),
+            ("ListVirtualPorts", Read),
             ("GetPort", Read),
             ("ListLinks", Read),
             ("GetForwardingTable", Read),

@@ -21,6 +21,7 @@ mod selector;
 mod service;
 mod simulation;
 mod subscription;
+mod virtual_port;
 
 pub use alias_guid::AliasGuidKey;
 pub use counters::{CountersState, PortTotals};
@@ -46,3 +47,4 @@ pub use selector::{ParseSelectorError, Selector};
 pub use service::{ServiceFilter, ServiceKey};
 pub use simulation::SimulationAction;
 pub use subscription::SubscriptionKey;
+pub use virtual_port::VirtualPortId;

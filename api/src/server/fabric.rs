@@ -87,6 +87,16 @@ impl FabricService for Fabric {
         listing.answer_keyed(page)
     }
 
+    async fn list_virtual_ports(
+        &self,
+        request: Request<v1::ListVirtualPortsRequest>,
+    ) -> Result<Response<v1::ListVirtualPortsResponse>, Status> {
+        let (request, listing) = Listing::of(request)?;
+        let node = node_filter(self.subnet.as_ref(), &request.node)?;
+        let subnet = &self.subnet;
+        listing.answer_keyed(subnet.virtual_ports(listing.after(), listing.limit(), node))
+    }
+
     async fn get_port(
         &self,
         request: Request<v1::GetPortRequest>,

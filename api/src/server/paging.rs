@@ -11,7 +11,7 @@ use rsm_proto::{List, Paged};
 use tonic::{Request, Response, Status};
 
 use crate::limits::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE};
-use crate::model::{AliasGuidKey, Keyed, Page, PortId, ServiceKey, SubscriptionKey};
+use crate::model::{AliasGuidKey, Keyed, Page, PortId, ServiceKey, SubscriptionKey, VirtualPortId};
 
 /// Digits of the fingerprint in a token.
 const FINGERPRINT_DIGITS: usize = 8;
@@ -102,6 +102,20 @@ impl Key for AliasGuidKey {
         Some(AliasGuidKey {
             port: Guid::read(port)?,
             index: u8::read(index)?,
+        })
+    }
+}
+
+impl Key for VirtualPortId {
+    fn write(&self) -> String {
+        format!("{}{}", self.port.write(), self.index.write())
+    }
+
+    fn read(digits: &str) -> Option<Self> {
+        let (port, index) = digits.split_at_checked(digits.len().checked_sub(4)?)?;
+        Some(VirtualPortId {
+            port: PortId::read(port)?,
+            index: u16::read(index)?,
         })
     }
 }
@@ -362,6 +376,8 @@ mod tests {
             prop_assert_eq!(SubscriptionKey::read(&subscription.write()), Some(subscription));
             let alias = AliasGuidKey { port: Guid(node), index: port };
             prop_assert_eq!(AliasGuidKey::read(&alias.write()), Some(alias));
+            let vport = VirtualPortId { port: key, index: lid };
+            prop_assert_eq!(VirtualPortId::read(&vport.write()), Some(vport));
         }
     }
 }

@@ -133,6 +133,7 @@ methods! {
         list_nodes(ListNodesRequest) -> ListNodesResponse,
         get_node(GetNodeRequest) -> GetNodeResponse,
         list_ports(ListPortsRequest) -> ListPortsResponse,
+        list_virtual_ports(ListVirtualPortsRequest) -> ListVirtualPortsResponse,
         get_port(GetPortRequest) -> GetPortResponse,
         list_links(ListLinksRequest) -> ListLinksResponse,
         get_forwarding_table(GetForwardingTableRequest) -> GetForwardingTableResponse,

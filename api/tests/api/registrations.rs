@@ -1,6 +1,7 @@
 //! Registrations of hosts, page by page: services, subscriptions, alias GUIDs.
 
 use rsm_proto::v1;
+use rsm_proto::v1::fabric_service_client::FabricServiceClient;
 use rsm_proto::v1::sa_service_client::SaServiceClient;
 use tonic::Code;
 
@@ -119,4 +120,38 @@ fn without_an_sa_registrations_are_refused() {
     let request = v1::ListAliasGuidsRequest::default();
     let refused = served.block_on(client.list_alias_guids(request));
     assert_eq!(refused.unwrap_err().code(), Code::FailedPrecondition);
+}
+
+#[test]
+fn virtual_ports_are_paged_by_port_and_index() {
+    let served = Served::start(Fake::tree(2, 2));
+    let mut client = FabricServiceClient::new(served.unix());
+    for node in ["", "host-1"] {
+        let vports = walk!(
+            served,
+            client.list_virtual_ports,
+            v1::ListVirtualPortsRequest {
+                page_size: 2,
+                node: node.to_owned(),
+                ..Default::default()
+            },
+            virtual_ports
+        );
+        let indices: Vec<u32> = vports.iter().map(|vport| vport.index).collect();
+        assert_eq!(indices, [0, 1, 2], "{node}");
+    }
+    let other = v1::ListVirtualPortsRequest {
+        node: "host-2".to_owned(),
+        ..Default::default()
+    };
+    let page = served.block_on(client.list_virtual_ports(other)).unwrap();
+    assert!(page.into_inner().virtual_ports.is_empty());
+    let unknown = v1::ListVirtualPortsRequest {
+        node: "nowhere".to_owned(),
+        ..Default::default()
+    };
+    let status = served
+        .block_on(client.list_virtual_ports(unknown))
+        .unwrap_err();
+    assert_eq!(status.code(), Code::NotFound);
 }

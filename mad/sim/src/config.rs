@@ -58,6 +58,13 @@ pub struct SimConfig {
     pub partition_enforcement_cap: u16,
     /// GUIDCap of end ports: 8 GUIDs, one block.
     pub guid_cap: u8,
+    /// Virtual ports of each port of a channel adapter or router, the physical function with index
+    /// 0 included: none.
+    pub vports: u16,
+    /// The LIDs of these.
+    pub vport_lids: VPortLids,
+    /// VPortCap of ports with virtual ports: 127, as that of many adapters.
+    pub vport_cap: u16,
     /// VLCap of all ports, as the specification codes it: 4, VL0 to VL7.
     pub vl_cap: u8,
     /// VLArbitrationLowCap and VLArbitrationHighCap of all ports: 8 entries.
@@ -74,6 +81,78 @@ pub struct SimConfig {
     /// state behind. The specification considers the own port only (false); another well-known
     /// simulator considers both.
     pub check_peer_state: bool,
+}
+
+/// The LIDs of virtual ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum VPortLids {
+    /// Each needs its own.
+    Own,
+    /// Each even index needs its own, and the next one shares it.
+    ByIndex,
+    /// All use that of the port.
+    #[default]
+    Base,
+}
+
+impl VPortLids {
+    /// All of them with their names.
+    const NAMES: [(&'static str, VPortLids); 3] = [
+        ("own", VPortLids::Own),
+        ("by-index", VPortLids::ByIndex),
+        ("base", VPortLids::Base),
+    ];
+}
+
+/// A value of `vports=` is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`vports={text}`: expected the number of virtual ports of each host port, 1 to 1024, and after a + \
+     how they get LIDs: own, by-index or base (vports=16, vports=16+own)"
+)]
+pub struct VPortsError {
+    text: String,
+}
+
+/// The most virtual ports of a port that `vports=` takes: as many as the largest adapters have.
+const VPORTS_MAX: u16 = 1024;
+
+impl SimConfig {
+    /// Takes `vports=…` out of the specification of a fabric, a generator's or a file's name
+    /// (`ring:6,vports=16`, `fabric.topo,vports=4+own`). Returns the rest.
+    ///
+    /// # Errors
+    /// The value is none.
+    pub fn split_vports(&mut self, spec: &str) -> Result<String, VPortsError> {
+        let Some((rest, value)) = split_key(spec, "vports=") else {
+            return Ok(spec.to_owned());
+        };
+        let wrong = || VPortsError {
+            text: value.to_owned(),
+        };
+        let (count, lids) = value.split_once('+').unwrap_or((value, "base"));
+        let count: u16 = count.parse().map_err(|_| wrong())?;
+        let lids = VPortLids::NAMES.iter().find(|(name, _)| *name == lids);
+        let &(_, lids) = lids.ok_or_else(wrong)?;
+        if !(1..=VPORTS_MAX).contains(&count) {
+            return Err(wrong());
+        }
+        (self.vports, self.vport_lids) = (count, lids);
+        self.vport_cap = self.vport_cap.max(count);
+        Ok(rest)
+    }
+}
+
+/// Takes `key`, which ends in `=`, and its value out of a specification. Returns the rest and the
+/// value.
+pub(crate) fn split_key<'a>(spec: &'a str, key: &str) -> Option<(String, &'a str)> {
+    let (start, _) = spec
+        .match_indices(key)
+        .find(|&(at, _)| at > 0 && matches!(spec.as_bytes()[at - 1], b',' | b':'))?;
+    let value = &spec[start + key.len()..];
+    let (value, rest) = value.split_once(',').unwrap_or((value, ""));
+    let before = if rest.is_empty() { start - 1 } else { start };
+    Some((format!("{}{rest}", &spec[..before]), value))
 }
 
 impl Default for SimConfig {
@@ -99,6 +178,9 @@ impl Default for SimConfig {
             partition_cap: 128,
             partition_enforcement_cap: 32,
             guid_cap: 8,
+            vports: 0,
+            vport_lids: VPortLids::Base,
+            vport_cap: 127,
             vl_cap: 4,
             vl_arb_cap: 8,
             mtu_cap: 5,

@@ -107,7 +107,7 @@ impl fmt::Display for DropReason {
 }
 
 /// Attributes with a counter of their own; all others share one more slot.
-const COUNTED: [AttrId; 20] = [
+const COUNTED: [AttrId; 27] = [
     AttrId::NOTICE,
     AttrId::NODE_DESCRIPTION,
     AttrId::NODE_INFO,
@@ -128,6 +128,13 @@ const COUNTED: [AttrId; 20] = [
     AttrId::EXTENDED_PORT_INFO,
     AttrId::EXTENDED_NODE_INFO,
     AttrId::EXTENDED_SWITCH_INFO,
+    AttrId::VIRTUALIZATION_INFO,
+    AttrId::VPORT_INFO,
+    AttrId::VNODE_INFO,
+    AttrId::VPORT_STATE,
+    AttrId::VNODE_DESCRIPTION,
+    AttrId::VPORT_GUID_INFO,
+    AttrId::VPORT_P_KEY_TABLE,
 ];
 
 const fn slot(attribute: AttrId) -> usize {

@@ -23,6 +23,8 @@
 //!   ([`Sim::set_errors`]).
 //! * Adaptive routing of NVIDIA switches, as seen by a manager without support for it: ARInfo, and
 //!   a table in force that differs from the one read back ([`Sim::set_adaptive_routing`]).
+//! * Virtual ports of hosts' ports: their attributes, traps 1144 and 1146, and packets between
+//!   them by LID and GUID ([`Sim::probe_vport`]).
 //! * Links: training, Down, Init, Armed, Active at both ends; unplugging, reboots, power;
 //!   PortStateChange and traps.
 //! * Devices: the peculiarities of agents, by [`Personality`], of single nodes or of all
@@ -62,10 +64,11 @@ mod sim;
 mod state;
 mod transit;
 mod trap;
+mod vports;
 mod wheel;
 
 pub use adaptive::LinearWrites;
-pub use config::SimConfig;
+pub use config::{SimConfig, VPortLids, VPortsError};
 pub use counters::{DropReason, SimCounters};
 pub use error::SimError;
 pub use fabric::Silence;
@@ -77,3 +80,4 @@ pub use personality::{
 };
 pub use probe::Probe;
 pub use sim::{AttachId, Sim};
+pub use vports::{VPortAt, VPortProbe, VPortView};

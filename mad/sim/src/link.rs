@@ -119,6 +119,7 @@ impl Sim {
         };
         for &end in &ends {
             self.fabric.port_mut(end).come_up(rate);
+            self.vports_follow_link(end);
             let node = self.fabric.port(end).node;
             if let Some(switch) = &mut self.fabric.node_mut(node).switch {
                 switch.info.set_port_state_change(true);
@@ -134,6 +135,7 @@ impl Sim {
         let peer = self.fabric.port(port).peer;
         if peer == NONE {
             self.fabric.port_mut(port).go_down();
+            self.vports_follow_link(port);
             return;
         }
         let link = self.fabric.link_of(port);
@@ -141,6 +143,7 @@ impl Sim {
         for end in [port, peer] {
             let was_up = self.fabric.port(end).is_up();
             self.fabric.port_mut(end).go_down();
+            self.vports_follow_link(end);
             if was_up && self.fabric.node_of(end).powered {
                 self.performance.count(end, Counter::LinkDowned, 1);
             }

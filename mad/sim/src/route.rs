@@ -43,7 +43,7 @@ pub(crate) fn follow(
     let mut at = start;
     let mut hops = 0u32;
     let way = |port, hops, result| Way { port, hops, result };
-    if fabric.port(start).holds(dlid) {
+    if fabric.holds(start, dlid) {
         return way(start, hops, Ok(()));
     }
     loop {
@@ -51,7 +51,7 @@ pub(crate) fn follow(
         let exit = match &node.switch {
             None if hops == 0 => at,
             None => {
-                let result = if fabric.port(at).holds(dlid) {
+                let result = if fabric.holds(at, dlid) {
                     Ok(())
                 } else {
                     Err(DropReason::WrongPort)

@@ -101,12 +101,14 @@ pub(super) fn debug_record<R: Record>(record: &R, f: &mut Formatter<'_>) -> fmt:
     out.finish()
 }
 
-/// The fields of the details of a generic notice, as far as its trap is known.
+/// The fields of the details of a notice, as far as its trap is known.
 fn details_of(notice: &Notice) -> &'static [FieldSpec] {
-    let table = notice
-        .is_generic()
-        .then(|| fields::of_trap(notice.trap_number()));
-    table.flatten().unwrap_or(&[])
+    let table = match notice.nvidia_trap() {
+        Some(trap) => fields::of_nvidia_trap(trap),
+        None if notice.is_generic() => fields::of_trap(notice.trap_number()),
+        None => None,
+    };
+    table.unwrap_or(&[])
 }
 
 fn lines(table: &[FieldSpec], data: &[u8], f: &mut Formatter<'_>) -> fmt::Result {

@@ -291,6 +291,20 @@ impl AttrId {
     pub const AR_GROUP_TABLE: AttrId = AttrId(0xFF21);
     /// NVIDIA: groups and static ports by LID.
     pub const AR_LINEAR_FORWARDING_TABLE: AttrId = AttrId(0xFF23);
+    /// NVIDIA: the virtual ports of a port as a whole.
+    pub const VIRTUALIZATION_INFO: AttrId = AttrId(0xFFB0);
+    /// NVIDIA: a virtual port.
+    pub const VPORT_INFO: AttrId = AttrId(0xFFB1);
+    /// NVIDIA: the virtual node of a virtual port.
+    pub const VNODE_INFO: AttrId = AttrId(0xFFB2);
+    /// NVIDIA: the states of virtual ports.
+    pub const VPORT_STATE: AttrId = AttrId(0xFFB3);
+    /// NVIDIA: the text of a virtual node.
+    pub const VNODE_DESCRIPTION: AttrId = AttrId(0xFFB4);
+    /// NVIDIA: the GUIDs of a virtual port.
+    pub const VPORT_GUID_INFO: AttrId = AttrId(0xFFB5);
+    /// NVIDIA: the partition keys of a virtual port.
+    pub const VPORT_P_KEY_TABLE: AttrId = AttrId(0xFFB6);
 }
 
 newtype_fields!(Class: u8, Method: u8, Status: u16, AttrId: u16, Tid: u64);
@@ -382,6 +396,13 @@ named!(AttrId, 6, {
     EXTENDED_SWITCH_INFO => "ExtendedSwitchInfo",
     AR_GROUP_TABLE => "ARGroupTable",
     AR_LINEAR_FORWARDING_TABLE => "ARLinearForwardingTable",
+    VIRTUALIZATION_INFO => "VirtualizationInfo",
+    VPORT_INFO => "VPortInfo",
+    VNODE_INFO => "VNodeInfo",
+    VPORT_STATE => "VPortState",
+    VNODE_DESCRIPTION => "VNodeDescription",
+    VPORT_GUID_INFO => "VPortGUIDInfo",
+    VPORT_P_KEY_TABLE => "VPortP_KeyTable",
 });
 
 #[cfg(test)]

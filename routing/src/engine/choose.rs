@@ -172,7 +172,7 @@ impl<'a> Filler<'a> {
             }
         }
         for destination in self.choice.topology.destinations_of(self.switch) {
-            for lid in destination.lids() {
+            for lid in destination.own_lids() {
                 self.table[lid.index()] = destination.port.0;
             }
         }

@@ -50,7 +50,7 @@ fn table(topology: &Topology, columns: &[Vec<Column>], switch: SwitchIdx) -> Lft
             let sort = usize::from(destination.kind.is_host());
             let number = numbers[sort];
             numbers[sort] += 1;
-            for (offset, lid) in destination.lids().enumerate() {
+            for (offset, lid) in destination.own_lids().enumerate() {
                 if to == switch {
                     entries[lid.index()] = destination.port.0;
                     continue;

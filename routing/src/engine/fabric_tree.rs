@@ -262,7 +262,7 @@ fn listed(known: &Topology, order: &Order) -> Vec<(Guid, u8)> {
 /// LIDs of known ports that no present port has.
 fn gone(known: &Topology, present: &Topology, live: &Live) -> Vec<Lid> {
     let gone = live.destinations.zeroes();
-    let lids = gone.flat_map(|number| known.destinations()[number].lids());
+    let lids = gone.flat_map(|number| known.destinations()[number].own_lids());
     lids.filter(|&lid| present.destination_of(lid).is_none())
         .collect()
 }

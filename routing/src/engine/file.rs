@@ -40,7 +40,7 @@ impl Engine for File {
         let mut kept = 0;
         let mut all = 0;
         for destination in topology.destinations() {
-            for lid in destination.lids() {
+            for lid in destination.own_lids() {
                 all += 1;
                 let entry = |switch: SwitchIdx| fit.tables.lft(switch).entry(lid);
                 if !reaches(topology, destination, entry) {

@@ -6,8 +6,8 @@ use rsm_ids::{Guid, Lid, Lmc, PortNum};
 
 use super::origin::Origin;
 use super::{
-    Cable, Component, Destination, EndpointKind, HalfLink, LAST_PORT, NONE, PortUse, Switch,
-    SwitchIdx, Topology,
+    Cable, Component, Destination, EndpointKind, FurtherLids, HalfLink, LAST_PORT, NONE, PortUse,
+    Switch, SwitchIdx, Topology,
 };
 
 /// A switch while its topology is being built; numbers follow the GUIDs only once all are known.
@@ -135,6 +135,7 @@ impl TopologyBuilder {
             guid,
             lid,
             lmc,
+            further: FurtherLids::default(),
             kind: EndpointKind::Switch0,
         });
         Ok(SwitchKey(key))
@@ -179,6 +180,7 @@ impl TopologyBuilder {
             guid,
             lid,
             lmc,
+            further: FurtherLids::default(),
             kind,
         });
         Ok(())
@@ -335,11 +337,15 @@ impl TopologyBuilder {
             port_is_free
                 && guids.binary_search(&destination.guid).is_err()
                 && destination
-                    .lids()
+                    .own_lids()
                     .all(|lid| present.destination_of(lid).is_none())
         };
         let absent = earlier.destinations.iter().filter(is_gone);
-        destinations.extend(absent.map(|destination| at(&then, destination)));
+        // Virtual ports of absent ports may have moved to present ones, with their LIDs.
+        destinations.extend(absent.map(|destination| Destination {
+            further: FurtherLids::default(),
+            ..at(&then, destination)
+        }));
         let nothing_has_gone = switches.len() == present.switches.len()
             && links.len() == present.link_count()
             && destinations.len() == present.destinations.len();

@@ -10,8 +10,8 @@ use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use super::builder::{check_lids, connect, index_lids};
 use super::origin::Origin;
 use super::{
-    Cable, Destination, EndpointKind, HalfLink, LAST_PORT, NONE, PortUse, Switch, SwitchIdx,
-    Topology, TopologyError,
+    Cable, Destination, EndpointKind, FurtherLids, HalfLink, LAST_PORT, NONE, PortUse, Switch,
+    SwitchIdx, Topology, TopologyError,
 };
 
 /// A switch, its cables, and the end ports that hang off it.
@@ -41,7 +41,7 @@ pub struct CableEnd {
 }
 
 /// The port of a channel adapter, router or aggregation node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndPart {
     /// The port of the switch that it hangs off.
     pub port: PortNum,
@@ -51,6 +51,8 @@ pub struct EndPart {
     pub lid: Lid,
     /// It has 2^LMC LIDs.
     pub lmc: Lmc,
+    /// LIDs of its virtual ports.
+    pub further: FurtherLids,
     /// The kind of port.
     pub kind: EndpointKind,
 }
@@ -261,10 +263,11 @@ impl Following {
             guid,
             lid: part.lid,
             lmc: part.lmc,
+            further: FurtherLids::default(),
             kind: EndpointKind::Switch0,
         };
         let mut ends: Vec<EndPart> = std::iter::once(own)
-            .chain(part.ends.iter().copied())
+            .chain(part.ends.iter().cloned())
             .collect();
         ends.sort_by_key(|end| end.lid);
         let mut uses = vec![PortUse::Unused; usize::from(num_ports) + 1];
@@ -285,6 +288,9 @@ impl Following {
         };
         for end in ends {
             check_lids(end.guid, end.lid, end.lmc)?;
+            for lid in end.further.iter() {
+                check_lids(end.guid, lid, Lmc::ZERO)?;
+            }
             let by = PortUse::Destination(made.destinations.len() as u32);
             claim(end.port, by, end.kind != EndpointKind::Switch0)?;
             made.destinations.push(Destination {
@@ -293,6 +299,7 @@ impl Following {
                 guid: end.guid,
                 lid: end.lid,
                 lmc: end.lmc,
+                further: end.further,
                 kind: end.kind,
             });
         }

@@ -342,6 +342,7 @@ pub(crate) fn with_host(
         guid,
         lid,
         lmc,
+        further: rsm_routing::topology::FurtherLids::default(),
         kind,
     };
     let others = ends.filter(|end| end.port != PortNum::ZERO);

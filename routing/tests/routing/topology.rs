@@ -243,6 +243,7 @@ fn part(topology: &Topology, switch: SwitchIdx) -> SwitchPart {
             guid: destination.guid,
             lid: destination.lid,
             lmc: destination.lmc,
+            further: destination.further.clone(),
             kind: destination.kind,
         });
     }

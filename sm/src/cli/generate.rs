@@ -11,7 +11,9 @@ use super::output::print;
 const DEVICES: &str = "\
 Simulated fabrics (rsm --fabric sim:…, rsm sim serve), generated or from a file, also take devices=NAME[+NAME…],
 and devices=mix:SEED for a mixture of all devices. A NAME may be old-once:FIELD or old-always:FIELD (answers to Set
-show the old value of the field, the first time or always) or drops:FIELD (the field keeps its value), or one of:";
+show the old value of the field, the first time or always) or drops:FIELD (the field keeps its value), or one of those
+below. They also take vports=N: N virtual ports for each port of a host, which share its LID; vports=N+own gives each
+a LID of its own, vports=N+by-index each second one.";
 
 #[derive(Args, Debug)]
 pub(super) struct GenerateArgs {

@@ -32,7 +32,8 @@ Examples:
 #[derive(Args, Debug)]
 pub(super) struct ServeArgs {
     /// A file in ibnetdiscover's or ibsim's format, or a generator such as superpod or
-    /// fat-tree:k=4,levels=3; with ,devices=… for devices with habits, which `rsm generate` lists
+    /// fat-tree:k=4,levels=3; with ,devices=… for devices with habits, as `rsm generate` lists them,
+    /// and ,vports=N for virtual ports of hosts
     fabric: String,
     /// Leave out lines of the file that cannot be read, with the nodes and cables that need them,
     /// and report each; the same as ,lenient after the file's name

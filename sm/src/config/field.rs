@@ -7,7 +7,7 @@ use rsm_ids::{Guid, Lmc};
 use rsm_routing::engine::{EngineKind, EngineOption};
 
 use super::opensm::Convert;
-use super::{Config, Enforcement, SmLid, StoreBackend, Takeover};
+use super::{Config, Enforcement, SmLid, StoreBackend, Takeover, Virtualization};
 use crate::health::Isolate;
 
 /// A key, and all that reading, writing and explaining it needs.
@@ -346,7 +346,8 @@ words!(
     Isolate,
     SmLid,
     StoreBackend,
-    Takeover
+    Takeover,
+    Virtualization
 );
 
 fn text(given: Given<'_>) -> Result<&str, InvalidValue> {

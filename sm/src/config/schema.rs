@@ -13,7 +13,7 @@ use rsm_routing::engine::{EngineKind, EngineOptions};
 use super::field::{Applies, ConfigKey, Kind, Place, Takes};
 use super::opensm::Convert;
 use super::schema_qos::{QOS_KEYS, QosKeys};
-use super::{Enforcement, SlToVl, SmLid, StoreBackend, Takeover, VlWeights};
+use super::{Enforcement, SlToVl, SmLid, StoreBackend, Takeover, Virtualization, VlWeights};
 use crate::health::{Isolate, Symptom};
 
 /// An hour: longer intervals are a slip of the unit.
@@ -204,6 +204,11 @@ sections! {
         /// anew even if they read back right. `auto`: switches that another manager left routing
         /// adaptively; `rewrite`: also all switches whose last manager was another; `trust`: none.
         takeover: Takeover = Takeover::Auto;
+
+        /// Whether rsm brings up virtual ports of NVIDIA's adapters (SR-IOV): `off` leaves them as
+        /// they are, `on` gives them LIDs and P_Keys and makes them Active. It was tried with
+        /// simulated devices alone.
+        virtualization: Virtualization = Virtualization::Off, opensm "virt_enabled" as Virtualization;
     }
 
     /// How rsm reads the fabric. Times are in milliseconds.

@@ -29,6 +29,29 @@ impl Takeover {
     }
 }
 
+/// Whether virtual ports of hosts are managed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Virtualization {
+    /// No: they stay as they are.
+    #[default]
+    Off,
+    /// Yes.
+    On,
+}
+
+impl Virtualization {
+    /// All values.
+    pub const ALL: [Virtualization; 2] = [Virtualization::Off, Virtualization::On];
+
+    /// As the configuration writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Virtualization::Off => "off",
+            Virtualization::On => "on",
+        }
+    }
+}
+
 /// The owner of the LID under which hosts know the master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SmLid {

@@ -43,6 +43,7 @@ mod stage;
 mod takeover;
 mod traps;
 mod trial;
+mod vports;
 pub mod work;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -74,6 +75,7 @@ use self::snapshot::Snapshot;
 use self::stage::Stage;
 use self::traps::TrapHandler;
 use self::trial::Trial;
+use self::vports::VPortOwners;
 use self::work::Work;
 use crate::alias_guids::AliasGuids;
 use crate::avoid::Avoid;
@@ -155,6 +157,7 @@ pub struct Core {
     groups: Option<Arc<GroupSet>>,
     /// Inherited multicast members.
     found: Found,
+    vport_owners: VPortOwners,
     /// Ports whose hosts must register anew.
     reregister: Reregister,
     generation: u64,
@@ -268,6 +271,7 @@ impl Core {
             not_kept: remembered.not_kept,
             groups: None,
             found: Found::default(),
+            vport_owners: VPortOwners::default(),
             reregister: if remembered.reregister {
                 Reregister::everybody()
             } else {

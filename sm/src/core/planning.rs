@@ -1,8 +1,9 @@
 //! From the model to a plan: the job of a plan, and its outcome.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rsm_ids::Guid;
+use rsm_ids::{Guid, Lid};
 use rsm_mad::Time;
 
 use super::convergence::{Part, Pushed};
@@ -14,6 +15,7 @@ use crate::diff::Changes;
 use crate::fabric::Delta;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::groups::GroupSet;
+use crate::plan::lids::{Claim, vport_claims};
 use crate::plan::{JobKind, Outcome, Plan, PlanJob};
 use crate::sweep::mft_image::HeldMasks;
 
@@ -113,7 +115,11 @@ impl Core {
             return (None, masks);
         };
         self.found.look(&self.fabric, &masks, groups, now);
-        (Some(self.found.with(groups)), masks)
+        let mut groups = self.found.with(groups);
+        if self.config.manages_vports {
+            groups = self.vport_owners.replaced(&self.fabric, groups);
+        }
+        (Some(groups), masks)
     }
 
     /// Plans again with the engine before the trial, if the fabric has changed since its last plan:
@@ -145,7 +151,28 @@ impl Core {
                 }
             }
         }
-        news
+        news | self.note_vport_claims(plan)
+    }
+
+    /// The same for virtual ports. A claim ends when its LID is given to another GUID: the GUIDs of
+    /// virtual machines that never come back are no more than there are LIDs.
+    fn note_vport_claims(&mut self, plan: &Plan) -> bool {
+        let before = self.plan.as_ref().map(|before| &before.lids);
+        if before.is_some_and(|before| Arc::ptr_eq(before, &plan.lids)) {
+            return false;
+        }
+        let all = vport_claims(&plan.lids, &plan.fabric);
+        let new: BTreeMap<Guid, Claim> = all
+            .filter(|(guid, claim)| self.claims.get(guid) != Some(claim))
+            .collect();
+        if new.is_empty() {
+            return false;
+        }
+        let taken: BTreeSet<Lid> = new.values().map(|claim| claim.base).collect();
+        let claims = Arc::make_mut(&mut self.claims);
+        claims.retain(|_, claim| !taken.contains(&claim.base));
+        claims.extend(new);
+        true
     }
 
     pub(super) fn accept_plan(&mut self, outcome: Outcome, now: Time) {

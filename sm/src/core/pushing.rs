@@ -13,7 +13,7 @@ use super::role::Role;
 use super::snapshot::Forthcoming;
 use super::stage::Stage;
 use super::{Core, Mode, Pass};
-use crate::diff::{Changes, Comparison, Looked, PortChange};
+use crate::diff::{Changes, Comparison, Looked, PortChange, VPortChanges};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::Plan;
 use crate::push::{Cause, FailedSet, Push, Task};
@@ -126,7 +126,8 @@ impl Core {
     /// Lets the SA answer from the plan before a port goes Active by it. A push that makes no end
     /// port Active needs this only once: it brings no host that the SA does not know.
     fn serve(&mut self, changes: &Changes, now: Time) {
-        let brings_hosts = changes.ports.values().any(PortChange::activates_end_port);
+        let brings_hosts = changes.ports.values().any(PortChange::activates_end_port)
+            || changes.vports.values().any(VPortChanges::activates);
         if self.pass == Pass::Multicast
             || self.role != Role::Master
             || (self.serving && !brings_hosts)
@@ -188,7 +189,7 @@ impl Core {
     fn count_misses(&mut self, failures: &[FailedSet]) {
         let silent: BTreeSet<Guid> = failures
             .iter()
-            .filter(|failure| failure.cause == Cause::Silence)
+            .filter(|failure| failure.cause == Cause::Silence && !failure.task.is_of_vports())
             .map(FailedSet::node)
             .collect();
         for guid in silent {
@@ -222,6 +223,18 @@ impl Core {
                     Task::Managed(key) => (
                         Subject::Port(key.port),
                         format!("{} of port {}", key.attribute(), key.port.port),
+                    ),
+                    Task::Virtualization(key) => (
+                        Subject::Port(key),
+                        format!("VirtualizationInfo of port {}", key.port),
+                    ),
+                    Task::VPort(key, index) => (
+                        Subject::Port(key),
+                        format!("VPortInfo of vport {index} of port {}", key.port),
+                    ),
+                    Task::VPortPKeys(key, index, _) => (
+                        Subject::Port(key),
+                        format!("the P_Key table of vport {index} of port {}", key.port),
                     ),
                     Task::PKeys(key, _) => (
                         Subject::Port(key),

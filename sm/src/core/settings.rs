@@ -52,6 +52,8 @@ pub struct CoreConfig {
     pub reads_on_trap: bool,
     /// Whether capabilities of devices are asked for and used (`sweep.capabilities`).
     pub asks_capabilities: bool,
+    /// Whether virtual ports of hosts are managed (`sm.virtualization`).
+    pub manages_vports: bool,
     /// Whether this manager waits, not active, until another one orders it to stand by.
     pub starts_inactive: bool,
     /// Time between questions to the master while standing by.
@@ -85,6 +87,7 @@ impl Default for CoreConfig {
             light_sweep: Duration::from_secs(10),
             reads_on_trap: true,
             asks_capabilities: false,
+            manages_vports: false,
             starts_inactive: false,
             standby_poll: Duration::from_secs(2),
             poll_limit: 1,

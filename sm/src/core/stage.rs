@@ -130,6 +130,7 @@ impl Core {
         }
         self.inventory.reads_sl2vl = self.config.policy.may_need_lanes();
         self.inventory.asks_capabilities = self.config.asks_capabilities;
+        self.inventory.use_vports(self.config.manages_vports);
         self.inventory.qos.clone_from(&self.config.policy.qos);
         self.inventory.use_m_key(self.config.policy.ports.m_key);
         self.inventory.use_names(&self.config.names);

@@ -170,7 +170,8 @@ impl Core {
     /// Does the work of a trap that came from the LID `source`.
     fn on_trap(&mut self, notice: &Notice, source: Lid, now: Time) {
         self.listen_for_babbling(notice, source, now);
-        *self.traps.counts.entry(notice.trap_number().0).or_default() += 1;
+        let number = notice.nvidia_trap().unwrap_or(notice.trap_number().0);
+        *self.traps.counts.entry(number).or_default() += 1;
         match notice.details() {
             TrapDetails::LinkStateChange(_)
             | TrapDetails::LocalChange(_)
@@ -198,7 +199,10 @@ impl Core {
             TrapDetails::BadMKey(violation) => self.on_bad_m_key(notice, violation, now),
             TrapDetails::BadKeys(violation) => self.count_violation(violation.lid1()),
             TrapDetails::BadPKeyAtSwitch(violation) => self.count_violation(violation.lid1()),
-            // Subnet managers send 64 to 67 and do not get them; vendors' traps are only counted.
+            TrapDetails::VPortStateChange(change) => self.on_vport_change(change.lid()),
+            TrapDetails::VPortLocalChange(change) => self.on_vport_change(change.lid()),
+            // Subnet managers send 64 to 67 and do not get them; other traps of vendors are only
+            // counted.
             TrapDetails::GidChange(_) | TrapDetails::Other(_) => {}
         }
     }
@@ -242,6 +246,16 @@ impl Core {
         };
         if self.inventory.port(port).is_some() && self.traps.babbling.heard(port, now) {
             self.publish(now);
+        }
+    }
+
+    /// Virtual ports of the port with this LID came, went or changed.
+    fn on_vport_change(&mut self, lid: Lid) {
+        if self.config.reads_on_trap
+            && let Some(at) = self.holder(lid)
+            && self.inventory.doubt_vports(at)
+        {
+            self.work.look_at_port(at);
         }
     }
 

@@ -9,9 +9,9 @@ use rsm_routing::engine::{Categories, Category};
 
 use crate::config::{
     Config, ConfigError, ConfigFinding, ConfigSeverity, HealthConfig, NodeNames, PartitionConfig,
-    Partitions, PrefixRoutes, RoutingConfig, SmLid, StoreBackend, load_categories, load_guid_file,
-    load_node_names, load_partitions, load_port_order, load_prefix_routes, load_qos_policy,
-    load_switch_rules, load_tables,
+    Partitions, PrefixRoutes, RoutingConfig, SmLid, StoreBackend, Virtualization, load_categories,
+    load_guid_file, load_node_names, load_partitions, load_port_order, load_prefix_routes,
+    load_qos_policy, load_switch_rules, load_tables,
 };
 use crate::core;
 use crate::core::role::Identity;
@@ -111,6 +111,7 @@ pub(super) fn core_config(
         light_sweep: millis(config.sweep.light_interval_ms),
         reads_on_trap: config.sweep.on_trap,
         asks_capabilities: config.sweep.capabilities,
+        manages_vports: config.sm.virtualization == Virtualization::On,
         starts_inactive: config.sm.inactive,
         standby_poll: millis(config.sm.poll_interval_ms),
         poll_limit: config.sm.poll_limit,

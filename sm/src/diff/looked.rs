@@ -54,6 +54,7 @@ impl Looked {
     pub fn new(changes: &Changes, compared: &Comparison<'_>) -> Looked {
         let changed = changes.ports.keys().chain(changes.mismatches.keys());
         let changed = changed.chain(changes.managed.keys());
+        let changed = changed.chain(changes.vports.keys());
         Looked {
             plan: compared.plan.clone(),
             fabric: compared.fabric.clone(),

@@ -9,6 +9,7 @@ mod managed;
 mod multicast;
 mod reregister;
 mod sl2vl;
+mod vports;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ pub use self::managed::{BlockChange, differing as differing_blocks};
 pub use self::multicast::{LookedMulticast, MulticastChange, kept};
 pub use self::reregister::{Reregister, heeds};
 pub use self::sl2vl::SlToVlRow;
+pub use self::vports::{VPortChange, VPortChanges};
 use crate::fabric::{Fabric, PortRef};
 use crate::habits::DeviceKind;
 use crate::plan::Plan;
@@ -139,6 +141,8 @@ pub struct Changes {
     pub multicast: BTreeMap<Guid, MulticastChange>,
     /// Blocks of managed attributes that differ, by port, lowest first.
     pub managed: BTreeMap<PortKey, Vec<BlockChange>>,
+    /// Virtual ports, by the port of their host.
+    pub vports: BTreeMap<PortKey, VPortChanges>,
     /// Active ports whose MTU or VLs differ from the plan. There are no Sets for them.
     pub mismatches: BTreeMap<PortKey, LinkMismatch>,
     /// The link to bounce: the end to set to Down, and the other one.
@@ -152,6 +156,7 @@ impl Changes {
             && self.ports.is_empty()
             && self.multicast.is_empty()
             && self.managed.is_empty()
+            && self.vports.is_empty()
             && self.bounce.is_none()
     }
 
@@ -218,6 +223,9 @@ impl Comparison<'_> {
             }
             if let Some(change) = self.of_port(at, wanted) {
                 changes.ports.insert(key, change);
+            }
+            if let Some(change) = self.of_vports(at) {
+                changes.vports.insert(key, change);
             }
         }
         self.compare_qos(scope, &mut changes);

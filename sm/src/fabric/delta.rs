@@ -2,7 +2,7 @@
 
 use rsm_ids::{Guid, PortNum};
 
-use super::{Fabric, Node};
+use super::{Fabric, Node, Port};
 use crate::sweep::inventory::PortKey;
 
 /// Nodes, cables and ports that appeared, vanished or changed from one [`Fabric`] to the next;
@@ -19,7 +19,7 @@ pub struct Delta {
     pub links_appeared: Vec<(PortKey, PortKey)>,
     /// Cables only the old one had.
     pub links_vanished: Vec<(PortKey, PortKey)>,
-    /// Ports of nodes that both have, with another PortInfo.
+    /// Ports of nodes that both have, with another PortInfo or other virtual ports.
     pub ports_changed: Vec<PortKey>,
 }
 
@@ -53,7 +53,8 @@ impl Delta {
         }
         for (number, port) in (0..=u8::MAX).zip(&node.ports) {
             let known = before.ports.get(usize::from(number));
-            if known.is_none_or(|known| known.info != port.info) {
+            let is_same = |known: &Port| known.info == port.info && known.vports == port.vports;
+            if !known.is_some_and(is_same) {
                 let key = PortKey::new(node.guid, PortNum(number));
                 self.ports_changed.push(key);
             }

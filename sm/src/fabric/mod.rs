@@ -24,6 +24,7 @@ use self::nodes::Nodes;
 use crate::sweep::MISSES_TOLERATED;
 use crate::sweep::inventory::{Inventory, InventoryNode, PortKey};
 use crate::sweep::p_keys::{self, PKeyImage};
+use crate::vports::{self, PortVPorts};
 
 /// Index of a node in one [`Fabric`]; nodes are in the order of their GUIDs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -55,6 +56,8 @@ pub struct Port {
     pub is_fdr10: bool,
     /// Whether ExtendedPortInfo says that an aggregation node is behind it.
     pub leads_to_aggregation_node: bool,
+    /// Its virtual ports, where it has any.
+    pub vports: Option<Arc<PortVPorts>>,
 }
 
 impl Port {
@@ -94,6 +97,7 @@ impl Port {
             && rate(self) == rate(before)
             && self.p_keys == before.p_keys
             && self.leads_to_aggregation_node == before.leads_to_aggregation_node
+            && !vports::differ(self.vports.as_ref(), before.vports.as_ref())
     }
 
     /// Logical state; Down if the port never answered.
@@ -450,6 +454,7 @@ impl Node {
                     .extended
                     .as_ref()
                     .is_some_and(|extended| extended.leads_to_aggregation_node()),
+                vports: port.vports.clone(),
             })
             .collect();
         let ports_of = (0u8..=u8::MAX).map(PortNum).take(record.ports.len());

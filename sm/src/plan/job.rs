@@ -7,7 +7,7 @@ use rsm_gdr::host_order::HostPositions;
 use rsm_gdr::hosts::GpuInventory;
 
 use super::groups::GroupSet;
-use super::lids::Claims;
+use super::lids::{Claims, vport_claims};
 use super::policy::Policy;
 use super::{HeldTable, Plan};
 use crate::avoid::Avoid;
@@ -106,6 +106,7 @@ impl PlanJob {
                 .map(|at| plan.fabric.port(at).guid)
         };
         let claims = lids.filter_map(|(&port, &claim)| Some((guid(port)?, claim)));
+        let claims = claims.chain(vport_claims(&plan.lids, &plan.fabric));
         let switches = plan.topology.switches().iter();
         let hardware = switches
             .zip(&plan.routing.tables.lfts)

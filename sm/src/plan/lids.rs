@@ -14,6 +14,7 @@
 
 mod follow;
 mod layout;
+mod vports;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,10 +23,12 @@ use rsm_mad::wire::attr::NodeType;
 
 pub(super) use self::follow::follow;
 use self::layout::Layout;
+pub use self::vports::claims_of as vport_claims;
 use super::policy::Policy;
 use crate::fabric::{Fabric, PortRef};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::inventory::PortKey;
+use crate::vports::VPortKey;
 
 /// The LIDs of one port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,6 +47,8 @@ pub type Claims = BTreeMap<Guid, Claim>;
 pub struct LidPlan {
     /// By port; ports left out have no entry.
     pub lids: BTreeMap<PortKey, Claim>,
+    /// The own LID of each virtual port that is served, or [`Lid::NONE`] where it shares another.
+    pub vports: BTreeMap<VPortKey, Lid>,
     /// Ports that got no LID.
     pub left_out: Vec<PortRef>,
     /// Findings for the operator.
@@ -72,6 +77,13 @@ impl LidPlan {
             }
         }
         differing.extend(there.map(|(&port, _)| port));
+        if self.vports != other.vports {
+            for (one, other) in [(self, other), (other, self)] {
+                let vports = one.vports.iter();
+                let vports = vports.filter(|&(key, lid)| other.vports.get(key) != Some(lid));
+                differing.extend(vports.map(|(key, _)| key.port));
+            }
+        }
         differing
     }
 }
@@ -134,6 +146,13 @@ impl Space {
 
 /// Assigns LIDs to every end port of `fabric`.
 pub fn assign(fabric: &Fabric, claims: &Claims, policy: &Policy) -> LidPlan {
+    let mut plan = assign_ports(fabric, claims, policy);
+    vports::assign(fabric, claims, &mut plan);
+    plan
+}
+
+/// Assigns LIDs to every end port, and to no virtual port.
+fn assign_ports(fabric: &Fabric, claims: &Claims, policy: &Policy) -> LidPlan {
     let plan = assign_by(&layout::by_wiring(fabric), fabric, claims, policy);
     let is_fresh =
         claims.is_empty() && !fabric.end_ports().any(|(_, port)| port.lid().is_unicast());

@@ -317,7 +317,7 @@ fn try_engine(
             None => PlanError::Engine(source),
         },
     )?;
-    let (routing, relieved) = match routed {
+    let (mut routing, relieved) = match routed {
         Routed::Anew(routing) => {
             whole.extend(routing.whole().map(|why| Whole::new(Step::Routes, why)));
             (routing, None)
@@ -325,6 +325,7 @@ fn try_engine(
         Routed::Relieved(rebalanced) => (rebalanced.routing, Some(rebalanced.moved)),
         Routed::AsBefore(plan) => return Ok(Outcome::Unchanged(plan)),
     };
+    route_vports(job, &topology, &mut routing);
     levels::lanes_pass(job, &topology, &routing)?;
     let damped_too = with_damped_links(job, &lids, &topology)?;
     let links = damped_too.as_ref().unwrap_or(&topology);
@@ -485,6 +486,16 @@ fn routing_of(
     let held = (used && !is_anew).then_some(held);
     let routing = engine::route(engine, topology, &options, held)?;
     Ok(Routed::Anew(routing))
+}
+
+/// Adds the entries of the LIDs of virtual ports to tables of an engine.
+fn route_vports(job: &PlanJob, topology: &Topology, routing: &mut Routing) {
+    if routing.tables.copy_to_further_lids(topology)
+        && let Some(previous) = &job.previous
+        && previous.topology.switches() == topology.switches()
+    {
+        routing.tables.share_with(&previous.routing.tables);
+    }
 }
 
 /// The switch graph with the damped links, if there are any: they carry packets until no table

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use rsm_ids::{Guid, Lmc};
 use rsm_mad::wire::attr::NodeType;
 use rsm_routing::topology::{
-    CableEnd, EndPart, EndpointKind, Switch, SwitchPart, Topology, TopologyBuilder, TopologyError,
+    CableEnd, EndPart, EndpointKind, FurtherLids, Switch, SwitchPart, Topology, TopologyBuilder,
+    TopologyError,
 };
 
 use super::lids::LidPlan;
@@ -171,6 +172,7 @@ impl TopologySources<'_> {
             guid: node.ports.get(end.port.index())?.guid,
             lid: claim.base,
             lmc: claim.lmc,
+            further: FurtherLids::new(self.lids.vport_lids(end).collect()),
             kind,
         })
     }
@@ -185,8 +187,8 @@ fn weight(port: &Port) -> u32 {
 
 /// Number of LIDs that `lids` assigns.
 pub fn lids_in_use(lids: &LidPlan) -> u32 {
-    lids.lids
-        .values()
-        .map(|claim| u32::from(Lmc::lids(claim.lmc)))
-        .sum()
+    let ports = lids.lids.values();
+    let ports = ports.map(|claim| u32::from(Lmc::lids(claim.lmc)));
+    let vports = lids.vports.values().filter(|lid| lid.is_unicast());
+    ports.sum::<u32>() + vports.count() as u32
 }

@@ -237,6 +237,11 @@ fn part(task: Task) -> String {
         }
         Task::PKeys(PortKey { port, .. }, block) => format!("port {port} block {block}"),
         Task::Managed(key) => format!("port {} block {}", key.port.port, key.place.block),
+        Task::Virtualization(key) => format!("port {}", key.port),
+        Task::VPort(key, index) => format!("port {} vport {index}", key.port),
+        Task::VPortPKeys(key, index, block) => {
+            format!("port {} vport {index} block {block}", key.port)
+        }
         _ => String::new(),
     }
 }
@@ -262,6 +267,11 @@ fn reason(set: &Foreseen) -> &'static str {
         Task::Bounce(_) => "MTU or VLs differ, and only change while the link is down",
         Task::PKeys(..) => "partitions differ from the configuration",
         Task::Managed(key) => key.place.managed().reason,
+        Task::Virtualization(_) => {
+            "virtual ports are not enabled, or VPortStateChange is to be cleared"
+        }
+        Task::VPort(..) => "LID or state of a virtual port differ from the plan",
+        Task::VPortPKeys(..) => "partitions of a virtual port differ from the configuration",
         Task::AdaptiveRouting(_) => {
             "adaptive routing is on, so that the forwarding table is not what forwards"
         }

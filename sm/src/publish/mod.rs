@@ -38,6 +38,7 @@ mod subnet;
 mod subscriptions;
 pub mod summary;
 mod view;
+mod vports;
 
 pub use self::analysis::RouteAnalyst;
 pub use self::control::{Controller, MAX_WAITING};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rsm_api::model::{
     FindingFilter, Keyed, LinkFilter, NodeFilter, NodeKind, Page, PortFilter, PortId, Selector,
+    VirtualPortId,
 };
 use rsm_api::resolve::{resolve_node, resolve_port};
 use rsm_api::{LookupError, Subnet, v1};
@@ -14,7 +15,7 @@ use tokio::sync::broadcast;
 use super::api_view::{api_key, core_key, kind, port_numbers, state};
 use super::published::Published;
 use super::view::View;
-use super::{partitions, routes, status};
+use super::{partitions, routes, status, vports};
 use crate::fabric::{Fabric, NodeIx, PortRef};
 
 impl Subnet for View {
@@ -56,6 +57,15 @@ impl Subnet for View {
         filter: &PortFilter,
     ) -> Page<Keyed<PortId, v1::Port>> {
         ports(&self.published(), after, limit, filter)
+    }
+
+    fn virtual_ports(
+        &self,
+        after: Option<VirtualPortId>,
+        limit: usize,
+        node: Option<Guid>,
+    ) -> Page<Keyed<VirtualPortId, v1::VirtualPort>> {
+        vports::virtual_ports(&self.published(), after, limit, node)
     }
 
     fn port(&self, selector: &Selector) -> Result<Keyed<PortId, v1::Port>, LookupError> {
@@ -192,7 +202,7 @@ fn keyed_node(published: &Published, ix: NodeIx) -> Keyed<Guid, v1::Node> {
 
 /// The ports behind `after` in the order of their keys, of one node or of all that `wanted` holds
 /// for.
-fn ports_from<'a>(
+pub(super) fn ports_from<'a>(
     fabric: &'a Fabric,
     after: Option<PortId>,
     of: Option<Guid>,

@@ -75,6 +75,9 @@ impl Push {
                 self.p_keys_answered(inventory, key, block, PKeyTable::from_data(data));
             }
             Task::Managed(key) => self.managed_answered(inventory, key, data),
+            Task::Virtualization(_) | Task::VPort(..) | Task::VPortPKeys(..) => {
+                self.vport_answered(inventory, task, data);
+            }
         }
     }
 
@@ -167,6 +170,7 @@ impl Push {
         self.consider_others_after(inventory, key);
         self.consider(inventory, key);
         self.release_managed(inventory, key);
+        self.release_vports(inventory, key);
         if let Some(peer) = self.ports.get(&key).and_then(|port| port.peer()) {
             self.consider(inventory, peer);
         }
@@ -174,7 +178,7 @@ impl Push {
 
     pub(super) fn failed(&mut self, inventory: &mut Inventory, task: Task, cause: Cause) {
         let failure = FailedSet { task, cause };
-        if cause == Cause::Silence {
+        if cause == Cause::Silence && !task.is_of_vports() {
             let port = match task {
                 Task::Bounce(key) => PortKey::new(key.node, PortNum::ZERO),
                 _ => task.port(),
@@ -213,12 +217,16 @@ impl Push {
                 self.lid_settled(inventory, key);
                 self.consider_others_after(inventory, key);
                 self.release_managed(inventory, key);
+                self.release_vports(inventory, key);
             }
             Task::Bounce(key) => {
                 self.unread.insert(key);
             }
             Task::PKeys(key, block) => self.p_keys_failed(inventory, key, block, cause),
             Task::Managed(key) => self.managed_failed(inventory, key, cause),
+            Task::Virtualization(_) | Task::VPort(..) | Task::VPortPKeys(..) => {
+                self.vport_failed(inventory, task, cause);
+            }
         }
     }
 

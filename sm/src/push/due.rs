@@ -61,6 +61,9 @@ impl Push {
             self.queue(guid);
         }
         self.multicast.give_turns();
+        if self.phases.is_last() {
+            self.release_all_vports(inventory);
+        }
     }
 
     /// The next Set to the tables of a switch, if one may leave now.
@@ -147,6 +150,14 @@ impl Push {
         } else {
             self.give_turn(inventory, guid);
             self.multicast.give_turn(guid);
+        }
+        if is_programmed && !self.vports.is_empty() {
+            let behind = inventory.node(guid).into_iter();
+            let behind = behind.flat_map(|node| node.external_ports());
+            let behind: Vec<PortKey> = behind.filter_map(|(_, port)| port.peer).collect();
+            for key in behind {
+                self.release_vports(inventory, key);
+            }
         }
         // Most pushes write no port.
         if is_programmed && !self.ports.is_empty() {

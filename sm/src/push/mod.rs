@@ -24,6 +24,7 @@ mod rehearse;
 mod sl2vl;
 mod tables;
 mod task;
+mod vports;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -39,6 +40,7 @@ use self::refusals::refuses;
 pub use self::rehearse::{Foreseen, rehearse};
 use self::tables::SwitchPush;
 pub use self::task::{Cause, FailedSet, Order, PortStep, PushProgress, Task};
+use self::vports::VPortPush;
 use crate::diff::{BlockChange, Changes, NotKept};
 use crate::habits::DeviceHabit;
 use crate::plan::Plan;
@@ -58,6 +60,8 @@ pub struct Push {
     qos_unsettled: BTreeMap<PortKey, usize>,
     /// Tasks of `managed` that were queued.
     managed_queued: BTreeSet<Task>,
+    /// Virtual ports, by the port of their host.
+    vports: BTreeMap<PortKey, VPortPush>,
     /// Switches with Sets to send, in turn.
     turn: VecDeque<Guid>,
     /// Ports with Sets to send.
@@ -123,6 +127,11 @@ impl Push {
             qos_unsettled: managed::qos_blocks(&changes.managed),
             managed: changes.managed,
             managed_queued: BTreeSet::new(),
+            vports: changes
+                .vports
+                .into_iter()
+                .map(|(key, changes)| (key, VPortPush::new(changes)))
+                .collect(),
             turn: VecDeque::new(),
             ready: VecDeque::new(),
             phases: Phases::last(),
@@ -150,6 +159,7 @@ impl Push {
         for key in managed {
             push.release_managed(inventory, key);
         }
+        push.release_all_vports(inventory);
         let bounce = changes.bounce.map(|(near, _)| Task::Bounce(near));
         push.ready.extend(bounce);
         push
@@ -302,7 +312,12 @@ impl Push {
                 self.failed(inventory, task, Cause::Refused(status));
             }
             (AgentAnswer::Silence, _) => {
-                self.give_up_on(task.node());
+                if task.is_of_vports() {
+                    // No more Sets to virtual ports there.
+                    self.vports.remove(&task.port());
+                } else {
+                    self.give_up_on(task.node());
+                }
                 self.failed(inventory, task, Cause::Silence);
             }
         }

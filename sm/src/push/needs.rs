@@ -55,6 +55,12 @@ pub enum Need {
     PKeysIfEnforcing,
     /// The P_Keys of the port at the other end are settled, if that one enforces partitions.
     PKeysOfEnforcingPeer,
+    /// The port is Active: its virtual ports can become Active.
+    PortActive,
+    /// The virtual port holds its P_Keys.
+    VPortPKeys,
+    /// The switch that the port is cabled to holds all of its tables.
+    NeighbourProgrammed,
     /// The port is Armed or Active: packets from an Active end to one in Init are lost (IBA 7.2.7).
     Armed,
     /// [`AWAITED_LINK`] if tables wait for the link, else [`OTHER_LINK`].
@@ -112,7 +118,15 @@ impl Task {
                 Need::PortZero,
             ],
             Task::Managed(block) if block.is_qos() => &[Need::PortSettings],
-            Task::Managed(_) => &[Need::PortInfoSettled],
+            Task::Managed(_) | Task::Virtualization(_) | Task::VPortPKeys(..) => {
+                &[Need::PortInfoSettled]
+            }
+            Task::VPort(..) => &[
+                Need::Phase,
+                Need::PortActive,
+                Need::VPortPKeys,
+                Need::NeighbourProgrammed,
+            ],
         }
     }
 }
@@ -187,6 +201,19 @@ impl Push {
                 let peer = port().and_then(PortPush::peer);
                 let peer = peer.and_then(|peer| self.ports.get(&peer));
                 peer.is_none_or(|peer| !peer.is_enforcing() || peer.p_keys.is_settled())
+            }
+            Need::PortActive => info().is_some_and(|info| info.port_state() == PortState::Active),
+            Need::VPortPKeys => match task {
+                Task::VPort(_, index) => {
+                    let push = self.vports.get(&at);
+                    push.is_none_or(|push| push.holds_keys(index))
+                }
+                _ => true,
+            },
+            Need::NeighbourProgrammed => {
+                let neighbour = inventory.port(at).and_then(|port| port.peer);
+                let switch = neighbour.and_then(|peer| self.switches.get(&peer.node));
+                switch.is_none_or(SwitchPush::is_programmed)
             }
             Need::Armed => {
                 let state = info().map(|info| info.port_state());

@@ -76,7 +76,13 @@ impl Push {
                     .set_port_state_change(false);
                 (guid, SwitchInfo::ID, 0, *info.as_data())
             }
-            Task::Port(..) | Task::Bounce(_) | Task::PKeys(..) | Task::Managed(_) => return None,
+            Task::Port(..)
+            | Task::Bounce(_)
+            | Task::PKeys(..)
+            | Task::Managed(_)
+            | Task::Virtualization(_)
+            | Task::VPort(..)
+            | Task::VPortPKeys(..) => return None,
         };
         let node = inventory.node(guid)?;
         Some(Order {
@@ -156,6 +162,9 @@ impl Push {
             Task::Managed(block) => {
                 let content = self.wanted_managed(block)?;
                 (block.port, block.attribute(), block.modifier(), content)
+            }
+            Task::Virtualization(_) | Task::VPort(..) | Task::VPortPKeys(..) => {
+                self.write_vport(task)?
             }
             Task::Switch(_)
             | Task::AdaptiveRouting(_)

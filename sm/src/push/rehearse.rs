@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rsm_mad::wire::attr::{
     Attribute, LinkDownDefault, LinkSpeeds, LinkWidths, MulticastForwardingTable, PKey, PKeyTable,
-    PortInfo, PortPhysicalState, PortState, SwitchInfo,
+    PortInfo, PortPhysicalState, PortState, SwitchInfo, VPortInfo, VirtualizationInfo,
 };
 
 use super::{Order, Phase, Push, Task};
@@ -90,6 +90,14 @@ fn held(inventory: &Inventory, task: Task) -> Option<[u8; 64]> {
             table.set_p_keys(keys);
             image.is_known(block).then(|| *table.as_data())
         }
+        Task::Virtualization(key) => {
+            let vports = inventory.port(key)?.vports.as_deref()?;
+            Some(*vports.info.as_data())
+        }
+        Task::VPort(key, index) => {
+            let vport = inventory.port(key)?.vports.as_deref()?.get(index)?;
+            Some(*vport.info.as_data())
+        }
         _ => None,
     }
 }
@@ -120,6 +128,19 @@ fn carried_out(task: Task, before: Option<&[u8; 64]>, data: [u8; 64]) -> [u8; 64
             }
             if info.link_speed_enabled() == LinkSpeeds(0) {
                 info.set_link_speed_enabled(before.link_speed_enabled());
+            }
+            *info.as_data()
+        }
+        (Task::Virtualization(_), _) => {
+            let mut info = *VirtualizationInfo::from_data(&data);
+            info.set_vport_state_change(false);
+            *info.as_data()
+        }
+        (Task::VPort(..), Some(before)) => {
+            let mut info = *VPortInfo::from_data(&data);
+            info.set_client_reregister(false);
+            if info.state() == PortState::NoChange {
+                info.set_state(VPortInfo::from_data(before).state());
             }
             *info.as_data()
         }

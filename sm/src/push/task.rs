@@ -53,12 +53,26 @@ pub enum Task {
     PKeys(PortKey, u16),
     /// A block of a managed attribute.
     Managed(BlockKey),
+    /// VirtualizationInfo of a port.
+    Virtualization(PortKey),
+    /// VPortInfo of an index of a port.
+    VPort(PortKey, u16),
+    /// A block of the P_KeyTable of an index of a port.
+    VPortPKeys(PortKey, u16, u16),
 }
 
 impl Task {
     /// The node whose agent executes it.
     pub fn node(&self) -> Guid {
         self.port().node
+    }
+
+    /// Whether it concerns virtual ports: an agent that leaves it unanswered may take other Sets.
+    pub fn is_of_vports(&self) -> bool {
+        matches!(
+            self,
+            Task::Virtualization(_) | Task::VPort(..) | Task::VPortPKeys(..)
+        )
     }
 
     /// The port that it concerns; port 0 for Sets to the tables of a switch.
@@ -73,6 +87,9 @@ impl Task {
             Task::Port(key, _)
             | Task::Bounce(key)
             | Task::PKeys(key, _)
+            | Task::Virtualization(key)
+            | Task::VPort(key, _)
+            | Task::VPortPKeys(key, ..)
             | Task::Managed(BlockKey { port: key, .. }) => key,
         }
     }

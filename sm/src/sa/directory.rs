@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rsm_ids::{Guid, Lid, PortNum};
+use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_mad::ids::Gid;
+use rsm_mad::transport::RemoteAddress;
 use rsm_mad::wire::attr::{NodeType, PKey, PortState};
 
 use super::ends::{EndIx, EndPort};
@@ -17,6 +18,7 @@ use crate::core::role::Identity;
 use crate::core::snapshot::Snapshot;
 use crate::fabric::{Fabric, Node, Port, PortRef};
 use crate::plan::Plan;
+use crate::vports::{VPort, VPortKey};
 
 /// Entry of `by_lid` for a LID that no port holds.
 const NOBODY: u32 = u32::MAX;
@@ -39,8 +41,10 @@ pub struct Directory {
     pub identity: Identity,
     /// GUID of the port that this subnet manager uses.
     pub own_guid: Guid,
-    /// End ports that have a LID, in the order of nodes and ports.
+    /// End ports that have a LID, in the order of nodes and ports, then virtual ports.
     ends: Arc<[EndPort]>,
+    /// How many of `ends` are no virtual ports.
+    ports: u32,
     by_lid: Arc<[u32]>,
     by_guid: Arc<HashMap<Guid, EndIx>>,
     /// GUIDs of the ports in service, ascending.
@@ -93,6 +97,7 @@ impl Directory {
                 guid: port.guid,
                 lid,
                 lmc,
+                vport: None,
             });
             by_guid.entry(port.guid).or_insert(ix);
             let end = end as usize;
@@ -106,6 +111,8 @@ impl Directory {
                 }
             }
         }
+        let ports = ends.len() as u32;
+        add_vports(&fabric, &plan, &mut ends, &mut by_lid, &mut by_guid);
         let minima = Minima::new(
             &fabric,
             &plan,
@@ -114,13 +121,15 @@ impl Directory {
             snapshot.refused_plan.is_none(),
             previous.map(|previous| &*previous.minima),
         );
-        let is_router = |end: &EndPort| fabric.node(end.at.node).kind() == NodeType::Router;
+        let is_router = |end: &EndPort| {
+            end.vport.is_none() && fabric.node(end.at.node).kind() == NodeType::Router
+        };
         let first_router = ends.iter().position(is_router);
         let memberships = Memberships::of(&fabric, &plan, &ends);
         let qos = PathQos::of(&fabric, &plan, &ends, &memberships);
         let mut in_service: Vec<Guid> = ends
             .iter()
-            .filter(|end| is_in_service(&fabric, end.at))
+            .filter(|end| is_in_service(&fabric, end))
             .map(|end| end.guid)
             .collect();
         in_service.sort_unstable();
@@ -137,6 +146,7 @@ impl Directory {
             identity: snapshot.identity,
             own_guid: snapshot.own_guid,
             memberships: Arc::new(memberships),
+            ports,
             ends: ends.into(),
             by_lid: by_lid.into(),
             by_guid: Arc::new(by_guid),
@@ -162,7 +172,31 @@ impl Directory {
         &self.names
     }
 
-    /// How many end ports there are.
+    /// How many end ports there are that are no virtual ports; they come first.
+    pub(super) fn ports(&self) -> u32 {
+        self.ports
+    }
+
+    /// Whether packets to the port must have a global route header: a virtual port that shares its
+    /// LID is told apart by its GID alone.
+    pub(super) fn needs_grh(&self, ix: EndIx) -> bool {
+        let end = self.end(ix);
+        end.vport.is_some() && self.by_lid(end.lid) != Some(ix)
+    }
+
+    /// The end that sent a request from `lid`, by its global route header if that is of a virtual
+    /// port with this LID.
+    pub(super) fn requester(&self, address: &RemoteAddress) -> Option<EndIx> {
+        let by_lid = self.by_lid(address.lid)?;
+        let by_gid = address.grh.and_then(|grh| self.by_gid(grh.gid));
+        let is_there = |ix: &EndIx| {
+            let end = self.end(*ix);
+            end.vport.is_some() && end.lid == address.lid
+        };
+        Some(by_gid.filter(is_there).unwrap_or(by_lid))
+    }
+
+    /// How many end ports there are, virtual ports included.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
@@ -297,6 +331,54 @@ impl Directory {
     }
 }
 
-fn is_in_service(fabric: &Fabric, at: PortRef) -> bool {
-    fabric.node(at.node).is_switch() || fabric.port(at).state() == PortState::Active
+fn is_in_service(fabric: &Fabric, end: &EndPort) -> bool {
+    let port = fabric.port(end.at);
+    if fabric.node(end.at.node).is_switch() {
+        return true;
+    }
+    let vports = || port.vports.as_deref()?.get(end.vport?);
+    port.state() == PortState::Active
+        && (end.vport.is_none() || vports().is_some_and(VPort::is_active))
+}
+
+/// Adds the virtual ports that the plan serves, with the LIDs of the plan: one that becomes Active
+/// is known before its host can ask.
+fn add_vports(
+    fabric: &Fabric,
+    plan: &Plan,
+    ends: &mut Vec<EndPort>,
+    by_lid: &mut Vec<u32>,
+    by_guid: &mut HashMap<Guid, EndIx>,
+) {
+    if plan.lids.vports.is_empty() {
+        return;
+    }
+    for (at, port) in fabric.end_ports() {
+        let Some(vports) = port.vports.as_deref() else {
+            continue;
+        };
+        let key = fabric.key(at);
+        for (&index, vport) in &vports.vports {
+            let lid = plan.lids.of_vport(vports, VPortKey::new(key, index));
+            // The physical function is the port itself.
+            let Some(lid) = lid.filter(|_| vport.guid() != port.guid) else {
+                continue;
+            };
+            let ix = EndIx(ends.len() as u32);
+            ends.push(EndPort {
+                at,
+                guid: vport.guid(),
+                lid,
+                lmc: Lmc::ZERO,
+                vport: Some(index),
+            });
+            by_guid.entry(vport.guid()).or_insert(ix);
+            if by_lid.len() <= lid.index() {
+                by_lid.resize(lid.index() + 1, NOBODY);
+            }
+            if by_lid[lid.index()] == NOBODY {
+                by_lid[lid.index()] = ix.0;
+            }
+        }
+    }
 }

@@ -5,7 +5,7 @@ use rsm_ids::{Guid, Lid, Lmc};
 use crate::fabric::PortRef;
 
 /// The number of an end port in its [`Directory`](super::Directory): its place in the order of
-/// nodes and ports.
+/// nodes and ports; virtual ports come after all ports.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct EndIx(pub u32);
 
@@ -15,7 +15,7 @@ impl EndIx {
     }
 }
 
-/// A port that packets can be addressed to.
+/// A port, or virtual port, that packets can be addressed to.
 #[derive(Clone, Copy, Debug)]
 pub struct EndPort {
     /// Where it is in the fabric.
@@ -26,6 +26,8 @@ pub struct EndPort {
     pub lid: Lid,
     /// It has 2^LMC of them.
     pub lmc: Lmc,
+    /// The index, for a virtual port of the port at `at`.
+    pub vport: Option<u16>,
 }
 
 impl EndPort {

@@ -7,6 +7,7 @@ use rsm_mad::wire::attr::PKey;
 use super::ends::{EndIx, EndPort};
 use crate::fabric::Fabric;
 use crate::plan::Plan;
+use crate::vports::VPortKey;
 
 /// The P_Keys of a port that has no table to write to (IBA 10.9.2): full membership in the default
 /// partition.
@@ -27,6 +28,10 @@ impl Memberships {
         let default: Arc<[PKey]> = Arc::new(DEFAULT_P_KEYS);
         let none: Arc<[PKey]> = Arc::new([]);
         let table = |end: &EndPort| {
+            if let Some(index) = end.vport {
+                let key = VPortKey::new(fabric.key(end.at), index);
+                return plan.partitions.vport_table(key).unwrap_or(&none).clone();
+            }
             if fabric.p_key_capacity(end.at) == 0 {
                 return default.clone();
             }

@@ -37,7 +37,7 @@ impl Sa {
             return None;
         };
         let served = self.sa_snapshot.in_force().and_then(|directory| {
-            let port = directory.by_lid(request.requester.lid)?;
+            let port = directory.requester(&request.requester)?;
             Some((Arc::clone(directory), port))
         });
         let Some((directory, port)) = served else {
@@ -181,7 +181,7 @@ impl Sa {
             .sa_snapshot
             .in_force()
             .filter(|_| is_one)
-            .and_then(|directory| Some(directory.end(directory.by_lid(remote.lid)?).guid));
+            .and_then(|directory| Some(directory.end(directory.requester(&remote)?).guid));
         match from {
             Some(port) => {
                 self.events.answered(mad.tid(), port, remote.qpn);

@@ -63,6 +63,9 @@ impl Sweep {
                 return self.on_no_port_states(inventory, guid, block, status.is_none());
             }
             Query::ExtendedPort(key) => return self.on_extended_port(inventory, key, None),
+            Query::VPorts(key, query) => {
+                return self.on_no_vports(inventory, key, query, status);
+            }
             _ => {}
         }
         if status.is_none() {
@@ -147,6 +150,7 @@ impl Sweep {
                 let info = *ExtendedPortInfo::from_data(data);
                 self.on_extended_port(inventory, key, Some(info));
             }
+            Query::VPorts(key, query) => self.on_vports(inventory, key, query, data),
             Query::Sm(key) => {
                 let info = *SmInfo::from_data(data);
                 let known = inventory.port(key).and_then(|port| port.sm);
@@ -246,6 +250,7 @@ impl Sweep {
         inventory.doubts.on_read(key);
         self.check_port_states(inventory, key, before, info.port_state());
         self.see_extended_port(inventory, key, before);
+        self.see_vports(inventory, key, before);
         let Some(record) = inventory.port(key) else {
             return;
         };

@@ -14,7 +14,7 @@ impl Sweep {
     /// Asks a node for its capabilities, unless those of its type are known or were asked for in
     /// this sweep.
     pub(super) fn ask_capabilities(&mut self, inventory: &Inventory, guid: Guid, info: &NodeInfo) {
-        if inventory.asks_capabilities
+        if (inventory.asks_capabilities || inventory.manages_vports())
             && inventory.capabilities.wants(info)
             && self.asked_capabilities.insert(DeviceType::of(info))
         {
@@ -80,6 +80,7 @@ impl Sweep {
             .collect();
         for key in ports {
             self.see_extended_port(inventory, key, None);
+            self.see_vports(inventory, key, None);
         }
     }
 }

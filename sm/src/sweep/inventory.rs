@@ -25,12 +25,14 @@ use super::p_keys::PKeyImage;
 use super::paths::Search;
 use super::port_states::PortStateProofs;
 use super::sl2vl::SlToVlImage;
+use super::vports::VPortReading;
 use super::writes::{Mark, Writes};
 use crate::alias_guids::AliasGuids;
 use crate::capabilities::DeviceCapabilities;
 use crate::config::NodeNames;
 use crate::habits::{DeviceHabit, DeviceHabits, DeviceKind};
 use crate::qos::Qos;
+use crate::vports::PortVPorts;
 use crate::whole::{Step, Whole};
 
 /// State of a switch.
@@ -94,6 +96,8 @@ pub struct InventoryPort {
     pub managed: Image<ManagedBlocks>,
     /// ExtendedPortInfo, where it was asked for since the link came up.
     pub extended: Option<Box<ExtendedPortInfo>>,
+    /// Its virtual ports, where VirtualizationInfo was answered. Shared copy-on-write.
+    pub vports: Option<Arc<PortVPorts>>,
 }
 
 impl InventoryPort {
@@ -236,6 +240,8 @@ pub struct Inventory {
     pub habits: DeviceHabits,
     /// Capabilities of device types, by GeneralInfo.
     pub capabilities: Arc<DeviceCapabilities>,
+    /// What sweeps know about virtual ports beside the ports' own records.
+    pub(super) vport_reading: VPortReading,
     /// How far SwitchPortStateTables have proved right.
     pub port_state_proofs: PortStateProofs,
     /// Nodes that were written, met or dropped since [`Inventory::take_touched`].
@@ -486,6 +492,7 @@ impl Inventory {
         self.suspects.remove(&guid);
         self.adaptive.remove(&guid);
         self.port_state_proofs.forget(guid);
+        self.vport_reading.forget(guid);
         if self.switches.remove(&guid) {
             self.writes.note(guid);
         }

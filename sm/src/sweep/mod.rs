@@ -38,6 +38,7 @@ pub mod reach;
 mod reset;
 pub mod sl2vl;
 mod suspicion;
+pub mod vports;
 pub mod writes;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -58,6 +59,7 @@ use self::mft_image::MftBlock;
 use self::port_states::Shown;
 use self::suspicion::Suspicion;
 pub use self::suspicion::Withdrawal;
+pub use self::vports::VPortQuery;
 use crate::capabilities::DeviceType;
 
 /// The scope of a sweep.
@@ -105,6 +107,8 @@ pub enum Query {
     PortStates(Guid, u8),
     /// ExtendedPortInfo.
     ExtendedPort(PortKey),
+    /// An attribute of virtual ports.
+    VPorts(PortKey, VPortQuery),
 }
 
 impl Query {
@@ -122,6 +126,7 @@ impl Query {
             | Query::SlToVl(guid, ..) => Some(guid),
             Query::Port(key)
             | Query::ExtendedPort(key)
+            | Query::VPorts(key, _)
             | Query::Sm(key)
             | Query::PKeys(key, _)
             | Query::Managed(BlockKey { port: key, .. }) => Some(key.node),
@@ -137,6 +142,7 @@ impl Query {
                 | Query::Capabilities(_)
                 | Query::PortStates(..)
                 | Query::ExtendedPort(_)
+                | Query::VPorts(..)
         )
     }
 
@@ -157,6 +163,7 @@ impl Query {
             Query::Capabilities(_) => GeneralInfo::ID,
             Query::PortStates(..) => SwitchPortStateTable::ID,
             Query::ExtendedPort(_) => ExtendedPortInfo::ID,
+            Query::VPorts(_, query) => query.attribute(),
         }
     }
 
@@ -173,6 +180,7 @@ impl Query {
             Query::Capabilities(_) => GeneralInfo::CAPABILITIES,
             Query::PortStates(_, block) => SwitchPortStateTable::modifier(block),
             Query::ExtendedPort(key) => ExtendedPortInfo::modifier(key.port),
+            Query::VPorts(_, query) => query.modifier(),
             Query::Node(_) | Query::Description(_) | Query::Switch(_) | Query::Sm(_) => 0,
         }
     }
@@ -307,6 +315,7 @@ impl Sweep {
             self.ask(Query::Switch(guid));
         }
         self.ask_again(inventory);
+        self.ask_vport_changes(inventory);
         for (guid, node) in inventory.nodes() {
             for (number, _) in node.external_ports().filter(|(_, port)| port.sm.is_some()) {
                 self.ask(Query::Sm(PortKey::new(guid, number)));
@@ -503,7 +512,9 @@ impl Sweep {
         }
         Sweep::owe_one_each(inventory);
         let mut faults = std::mem::take(&mut inventory.faults);
-        faults.forget_owed(|query| self.address(inventory, query).is_none());
+        faults.forget_owed(|query| {
+            self.address(inventory, query).is_none() || inventory.is_vain(query)
+        });
         inventory.faults = faults;
         self.changed |= inventory.faults != self.faults_before;
         gone
@@ -644,6 +655,7 @@ impl Sweep {
             | Query::Sm(key)
             | Query::PKeys(key, _)
             | Query::ExtendedPort(key)
+            | Query::VPorts(key, _)
             | Query::Managed(BlockKey { port: key, .. }) => {
                 Some(ask(key.node.0, self.ways_to(inventory, key)?))
             }

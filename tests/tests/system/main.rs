@@ -76,3 +76,4 @@ mod sim_sa;
 mod sim_seeds;
 mod sim_standby;
 mod sim_takeover;
+mod sim_vports;

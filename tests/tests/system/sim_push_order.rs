@@ -155,6 +155,9 @@ fn name_of(task: Task) -> &'static str {
         Task::PKeys(..) => "P_KeyTable",
         Task::Managed(key) if key.is_qos() => "tables for quality of service",
         Task::Managed(_) => "GUIDInfo",
+        Task::Virtualization(_) => "VirtualizationInfo",
+        Task::VPort(..) => "VPortInfo",
+        Task::VPortPKeys(..) => "P_KeyTable of a virtual port",
     }
 }
 
@@ -177,6 +180,9 @@ fn text_of(need: Need) -> &'static str {
         Need::PKeys => "both ends hold their P_Keys",
         Need::PKeysIfEnforcing => "if the port enforces partitions, it holds its P_Keys",
         Need::PKeysOfEnforcingPeer => "P_Keys of the enforcing port at the other end are settled",
+        Need::PortActive => "the port is Active",
+        Need::VPortPKeys => "the virtual port holds its P_Keys",
+        Need::NeighbourProgrammed => "the switch at the other end holds all of its tables",
         Need::Armed => "both ends are Armed or Active",
         Need::Link => "the link may open (below)",
         Need::LinkIfAwaited => "if tables wait for the link, it may open (below)",

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use rsm_api::EventJournal;
 use rsm_api::model::{
     AliasGuidKey, Keyed, PartitionChange, PortId, ServiceKey, SimulationAction, SubnetState,
-    SubscriptionKey,
+    SubscriptionKey, VirtualPortId,
 };
 use rsm_api::v1;
 use rsm_ids::{Gid, Guid, Lid, PortNum};
@@ -60,6 +60,7 @@ pub(crate) struct Fake {
     pub(crate) services: BTreeMap<ServiceKey, v1::Service>,
     pub(crate) subscriptions: BTreeMap<SubscriptionKey, v1::Subscription>,
     pub(crate) aliases: BTreeMap<AliasGuidKey, v1::AliasGuid>,
+    pub(crate) vports: BTreeMap<VirtualPortId, v1::VirtualPort>,
     pub(crate) findings: Vec<v1::Finding>,
     /// By ascending key.
     pub(crate) missing: Mutex<Vec<Keyed<PortId, v1::Missing>>>,

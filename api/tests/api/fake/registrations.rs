@@ -1,6 +1,6 @@
 //! Registrations of hosts: services, subscriptions, alias GUIDs.
 
-use rsm_api::model::{AliasGuidKey, NodeKind, ServiceKey, SubscriptionKey};
+use rsm_api::model::{AliasGuidKey, NodeKind, ServiceKey, SubscriptionKey, VirtualPortId};
 use rsm_api::v1;
 use rsm_ids::{Gid, Guid};
 
@@ -94,6 +94,32 @@ impl Fake {
                 number: subscription.number as u16,
             };
             self.subscriptions.insert(key, subscription);
+        }
+    }
+
+    /// Three virtual ports of the first host.
+    pub(super) fn add_vports(&mut self) {
+        let mut hosts = self.ports.values();
+        let host = hosts.find(|port| port.message.node_description == "host-1");
+        let host = host.expect("there is a host").clone();
+        for index in 0..3u16 {
+            let key = VirtualPortId {
+                port: host.key,
+                index,
+            };
+            let vport = v1::VirtualPort {
+                port: host.message.key.clone(),
+                index: index.into(),
+                host: host.message.node_description.clone(),
+                guid: Guid(0xAA00 + u64::from(index)).to_string(),
+                node_guid: Guid(0xBB00 + u64::from(index)).to_string(),
+                description: format!("vport {index}"),
+                state: v1::PortState::Active.into(),
+                lid: host.message.lid,
+                shares_lid: true,
+                served: index != 2,
+            };
+            self.vports.insert(key, vport);
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rsm_api::model::{
     FindingFilter, Keyed, LinkFilter, NodeFilter, NodeKind, Page, PortFilter, PortId, RouteOutcome,
-    Selector, SubnetState,
+    Selector, SubnetState, VirtualPortId,
 };
 use rsm_api::resolve::{NameLookup, resolve_node, resolve_port};
 use rsm_api::{LookupError, Subnet, v1};
@@ -213,6 +213,20 @@ impl Subnet for Fake {
 
     fn ports(&self, after: Option<PortId>, limit: usize, filter: &PortFilter) -> Page<FakePort> {
         page(&self.ports, after, limit, |port| filter.matches(port))
+    }
+
+    fn virtual_ports(
+        &self,
+        after: Option<VirtualPortId>,
+        limit: usize,
+        node: Option<Guid>,
+    ) -> Page<Keyed<VirtualPortId, v1::VirtualPort>> {
+        let of = node.map(|node| node.to_string());
+        let wanted = |one: &v1::VirtualPort| {
+            let key = one.port.as_ref();
+            of.is_none() || key.map(|key| &key.node_guid) == of.as_ref()
+        };
+        keyed_page(&self.vports, after, limit, wanted)
     }
 
     fn port(&self, selector: &Selector) -> Result<FakePort, LookupError> {

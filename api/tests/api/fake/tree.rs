@@ -39,6 +39,7 @@ impl Fake {
             services: BTreeMap::new(),
             subscriptions: BTreeMap::new(),
             aliases: BTreeMap::new(),
+            vports: BTreeMap::new(),
             findings: Vec::new(),
             missing: Mutex::default(),
             state: SubnetState::Up,
@@ -82,6 +83,7 @@ impl Fake {
         fake.offer();
         fake.subscribe();
         fake.rename();
+        fake.add_vports();
         fake.findings.push(v1::Finding {
             id: 3,
             kind: "duplicate-description".to_owned(),

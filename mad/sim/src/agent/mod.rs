@@ -12,6 +12,7 @@ mod partition;
 mod port_info;
 mod qos;
 mod vendor;
+mod vport;
 
 use rsm_mad::transport::PortEvent;
 use rsm_mad::wire::attr::Notice;
@@ -108,7 +109,7 @@ impl<'a> Request<'a> {
                 Outcome::Client
             };
         }
-        if self.is_deaf_to(header.attribute()) {
+        if self.is_deaf_to(header.attribute()) || self.is_deaf_to_vports(&header) {
             return Outcome::Discard(DropReason::Silent);
         }
         let handled = match header.method() {
@@ -136,6 +137,9 @@ impl<'a> Request<'a> {
             AttrId::EXTENDED_PORT_INFO => self.get_extended_port_info(modifier, smp.data_mut()),
             AttrId::GENERAL_INFO => self.get_general_info(modifier, smp.data_mut()),
             AttrId::SWITCH_PORT_STATE_TABLE => self.get_port_states(modifier, smp.data_mut()),
+            attribute if vport::ATTRIBUTES.contains(&attribute) => {
+                self.get_vport_attribute(attribute, modifier, smp.data_mut())
+            }
             _ => Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE),
         }
     }
@@ -152,6 +156,9 @@ impl<'a> Request<'a> {
             AttrId::LINEAR_FORWARDING_TABLE => self.set_lft(modifier, smp.data_mut()),
             AttrId::MULTICAST_FORWARDING_TABLE => self.set_mft(modifier, smp.data_mut()),
             AttrId::AR_INFO => self.set_ar_info(modifier, smp.data_mut()),
+            attribute if vport::ATTRIBUTES.contains(&attribute) => {
+                self.set_vport_attribute(attribute, modifier, smp.data_mut())
+            }
             _ => Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE),
         }
     }

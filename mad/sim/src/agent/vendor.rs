@@ -39,13 +39,20 @@ impl Request<'_> {
             *data = [0xFF; SMP_DATA_LEN];
             return Ok(());
         }
-        if !self.has(Habit::GeneralInfo) {
+        let has_vports = self.fabric.vports.contains_key(&self.entry);
+        if !self.has(Habit::GeneralInfo) && !has_vports {
             return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
         }
         if modifier != GeneralInfo::CAPABILITIES {
             return Err(Status::INVALID_FIELD);
         }
-        info.set_capabilities(if self.is_switch() { SWITCH } else { ADAPTER });
+        info.set_capabilities(match (self.is_switch(), has_vports) {
+            (true, _) => SWITCH,
+            (false, true) => ADAPTER
+                .with(Capability::Virtualization)
+                .with(Capability::VPortGuidInfo),
+            (false, false) => ADAPTER,
+        });
         *data = *info.as_data();
         Ok(())
     }

@@ -114,6 +114,7 @@ impl Fabric {
         }
         self.nodes.push(node);
         self.by_guid.insert(spec.guid, index);
+        self.add_vports(index, config);
         Ok(index)
     }
 
@@ -146,6 +147,9 @@ impl Fabric {
             let port = &mut self.ports[index as usize];
             let fresh = fresh_info(node, port.number, config);
             copy_abilities(&mut port.info, &fresh);
+            if let Some(vports) = self.vports.get(&index) {
+                vports.claim(&mut port.info);
+            }
             if node.is_switch() && port.number == 0 {
                 port.info
                     .set_link_width_active(fresh.link_width_active())
@@ -187,6 +191,12 @@ impl Fabric {
             // IsSM stays: whether a manager runs here depends on the host.
             let capabilities = port.info.capability_mask() | is_sm;
             port.info.set_capability_mask(capabilities);
+        }
+        for port in self.nodes[index as usize].ports() {
+            if let Some(vports) = self.vports.get_mut(&port) {
+                vports.reset();
+                vports.claim(&mut self.ports[port as usize].info);
+            }
         }
     }
 }

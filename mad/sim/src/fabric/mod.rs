@@ -4,8 +4,9 @@ mod build;
 mod node;
 mod p_key;
 mod port;
+mod vport;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::netlist::NodeKind;
@@ -16,6 +17,7 @@ pub(crate) use build::{USUAL, rate_up_to};
 pub use node::Silence;
 pub(crate) use node::{DROP, Node, Outstanding, Switch};
 pub(crate) use port::{NONE, Port, default_lane};
+pub(crate) use vport::{VPort, VPorts};
 
 /// The most ports a fabric can have: indices are 32 bits and the highest is the niche.
 pub(crate) const MAX_PORTS: u32 = NONE - 1;
@@ -26,6 +28,8 @@ pub(crate) struct Fabric {
     pub(crate) nodes: Vec<Node>,
     /// Ports of all nodes, each node's from port 0 up.
     pub(crate) ports: Vec<Port>,
+    /// Virtual ports, by the port of their host that has them.
+    pub(crate) vports: BTreeMap<u32, VPorts>,
     /// For look-ups only, never iterated.
     by_guid: HashMap<Guid, u32>,
 }

@@ -19,6 +19,13 @@ impl Port {
     }
 }
 
+impl PortTables {
+    /// As [`Port::p_key_index`].
+    pub(crate) fn p_key_index(&self, key: PKey) -> Option<u16> {
+        index_for(Some(self), key)
+    }
+}
+
 fn key_at(tables: Option<&PortTables>, index: u16) -> PKey {
     let block = tables.and_then(|tables| tables.p_keys.get(&(index / ENTRIES)));
     match block {

@@ -4,6 +4,7 @@ use rsm_ids::Guid;
 use rsm_routing::netlist::NodeKind;
 
 use super::{HABITS, Habit, MODELS, Personality, PortField, PortFields};
+use crate::config::split_key;
 use crate::rng::Rng;
 
 /// The devices of a fabric. The default is polite ones.
@@ -57,18 +58,10 @@ impl Devices {
     /// # Errors
     /// A part of the value is neither a habit nor a model nor a field's name.
     pub fn split(spec: &str) -> Result<(String, Devices), DevicesError> {
-        let Some(start) = spec
-            .match_indices(KEY)
-            .map(|(at, _)| at)
-            .find(|&at| at > 0 && matches!(spec.as_bytes()[at - 1], b',' | b':'))
-        else {
-            return Ok((spec.to_owned(), Devices::default()));
-        };
-        let value = &spec[start + KEY.len()..];
-        let (value, rest) = value.split_once(',').unwrap_or((value, ""));
-        let before = if rest.is_empty() { start - 1 } else { start };
-        let left = format!("{}{rest}", &spec[..before]);
-        Ok((left, Devices::parse(value)?))
+        match split_key(spec, KEY) {
+            Some((left, value)) => Ok((left, Devices::parse(value)?)),
+            None => Ok((spec.to_owned(), Devices::default())),
+        }
     }
 
     /// The devices that `text` names: `mix:SEED`, or parts joined by `+`: habits, models,

@@ -159,6 +159,15 @@ habits! {
     AggregationNode: "aggregation-node", Adapters, 0,
         "is an aggregation node: the switch marks the port to it as special in ExtendedPortInfo.",
         "ibdiagnet database of an NDR fabric: port 65 of Quantum-2";
+    RefusesVPorts: "refuses-vports", Adapters, 0,
+        "claims virtual ports and refuses all of their attributes (status 0x0c).",
+        "CapabilityMask2 copied between firmware of several adapters";
+    DeafToVPorts: "deaf-to-vports", Adapters, 0,
+        "claims virtual ports and leaves all of their attributes unanswered.",
+        "as old adapters do with unknown attributes";
+    DeafToVPortSets: "deaf-to-vport-sets", Adapters, 0,
+        "leaves Sets of attributes of virtual ports unanswered.",
+        "firmware whose management of virtual ports hangs";
 }
 
 impl Habit {

@@ -28,7 +28,14 @@ mod sm_info;
 mod switch_info;
 mod switch_port_state_table;
 mod trap;
+mod virtualization_info;
 mod vl_arbitration;
+mod vnode_info;
+mod vport_encoding;
+mod vport_info;
+mod vport_state;
+mod vport_tables;
+mod vport_trap;
 
 pub use ar_group_table::ArGroupTable;
 pub use ar_info::ArInfo;
@@ -58,7 +65,15 @@ pub use trap::{
     BadKeys, BadMKey, BadPKeyAtSwitch, Details, GidChange, LinkStateChange, LocalChange,
     LocalChanges, PortThreshold, SystemImageGuidChange, TrapDetails,
 };
+pub use virtualization_info::VirtualizationInfo;
 pub use vl_arbitration::{VlArbitration, VlArbitrationBlock, VlArbitrationEntry};
+pub use vnode_info::{VNodeDescription, VNodeInfo};
+pub use vport_info::VPortInfo;
+pub use vport_state::VPortState;
+pub use vport_tables::{VPortGuidInfo, VPortPKeyTable};
+pub use vport_trap::{
+    NVIDIA, VPORT_LOCAL_CHANGE, VPORT_STATE_CHANGE, VPortLocalChange, VPortStateChange,
+};
 
 use super::header::AttrId;
 use super::smp::SMP_DATA_LEN;

@@ -6,6 +6,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::attribute;
 use super::trap::{Details, TrapDetails};
+use super::vport_trap::{self, NVIDIA};
 use crate::wire::bits::{bits, newtype_fields};
 use crate::wire::codes::code_enum;
 
@@ -181,6 +182,31 @@ impl Notice {
         notice
     }
 
+    /// A notice of NVIDIA about virtual ports; `details` have the trap number.
+    pub fn nvidia<D: Details>(
+        notice_type: NoticeType,
+        device: u16,
+        issuer: Lid,
+        details: &D,
+    ) -> Notice {
+        let mut notice = Notice {
+            data_details: *details.as_details(),
+            ..Notice::default()
+        };
+        notice
+            .set_notice_type(notice_type)
+            .set_vendor_id(NVIDIA)
+            .set_device_id(device)
+            .set_issuer_lid(issuer);
+        notice
+    }
+
+    /// The trap number that NVIDIA's notices have in their details; `None` for other notices.
+    pub fn nvidia_trap(&self) -> Option<u16> {
+        let is_nvidia = !self.is_generic() && self.vendor_id() == NVIDIA;
+        is_nvidia.then(|| vport_trap::number(&self.data_details))
+    }
+
     /// The details, uninterpreted.
     pub fn data_details(&self) -> &[u8; Self::DETAILS_LEN] {
         &self.data_details
@@ -193,6 +219,9 @@ impl Notice {
 
     /// The details in the form of the trap number.
     pub fn details(&self) -> TrapDetails<'_> {
+        if self.nvidia_trap().is_some() {
+            return TrapDetails::of_nvidia(&self.data_details);
+        }
         TrapDetails::new(self.is_generic(), self.trap_number(), &self.data_details)
     }
 }

@@ -7,6 +7,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::capability::{CapabilityMask, CapabilityMask2};
 use super::notice::{Notice, Trap};
 use super::p_key_table::PKey;
+use super::vport_trap::{
+    self, VPORT_LOCAL_CHANGE, VPORT_STATE_CHANGE, VPortLocalChange, VPortStateChange,
+};
 use crate::ids::Gid;
 use crate::wire::bits::bits;
 use crate::wire::codes::bit_mask;
@@ -25,7 +28,7 @@ macro_rules! details {
     ($($view:ident),*) => {$(
         const _: () = assert!(size_of::<$view>() == Notice::DETAILS_LEN);
 
-        impl Details for $view {
+        impl $crate::wire::attr::Details for $view {
             fn from_details(bytes: &[u8; Notice::DETAILS_LEN]) -> &Self {
                 zerocopy::transmute_ref!(bytes)
             }
@@ -42,6 +45,8 @@ macro_rules! details {
         }
     )*};
 }
+
+pub(super) use details;
 
 details!(
     GidChange,
@@ -73,11 +78,24 @@ pub enum TrapDetails<'a> {
     BadKeys(&'a BadKeys),
     /// Trap 259.
     BadPKeyAtSwitch(&'a BadPKeyAtSwitch),
-    /// Any other generic trap, and all traps of vendors.
+    /// Trap 1146 of NVIDIA.
+    VPortStateChange(&'a VPortStateChange),
+    /// Trap 1144 of NVIDIA.
+    VPortLocalChange(&'a VPortLocalChange),
+    /// Any other trap.
     Other(&'a [u8; Notice::DETAILS_LEN]),
 }
 
 impl<'a> TrapDetails<'a> {
+    /// `bytes` in the form of the trap number of NVIDIA in them.
+    pub(super) fn of_nvidia(bytes: &'a [u8; Notice::DETAILS_LEN]) -> Self {
+        match vport_trap::number(bytes) {
+            VPORT_STATE_CHANGE => Self::VPortStateChange(Details::from_details(bytes)),
+            VPORT_LOCAL_CHANGE => Self::VPortLocalChange(Details::from_details(bytes)),
+            _ => Self::Other(bytes),
+        }
+    }
+
     /// `bytes` in the form of the trap number.
     pub(super) fn new(generic: bool, trap: Trap, bytes: &'a [u8; Notice::DETAILS_LEN]) -> Self {
         if !generic {

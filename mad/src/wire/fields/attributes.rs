@@ -251,3 +251,41 @@ pub(super) const EXTENDED_SWITCH_INFO: &[FieldSpec] = &[
     dec("TurboPathCap", 28, 1),
     dec("TurboPathEnable", 29, 3),
 ];
+
+/// NVIDIA, attribute 0xFFB0.
+pub(super) const VIRTUALIZATION_INFO: &[FieldSpec] = &[
+    dec("VPortCap", 0, 16),
+    dec("VPortIndexTop", 16, 16),
+    dec("VirtualizationEnable", 32, 1),
+    dec("VClientReregister", 33, 1),
+    dec("VPortStateChange", 34, 1),
+    dec("VirtualizationRevision", 48, 8),
+    hex("Capability", 56, 8),
+];
+
+/// NVIDIA, attribute 0xFFB1.
+pub(super) const VPORT_INFO: &[FieldSpec] = &[
+    named::<PortState>("VPortState", 0, 4),
+    dec("ClientReregister", 4, 1),
+    dec("LIDRequired", 5, 1),
+    dec("GUIDCap", 8, 8),
+    hex("CapabilityMask", 16, 16),
+    dec("P_KeyViolations", 32, 16),
+    dec("Q_KeyViolations", 48, 16),
+    dec("VPortLID", 64, 16),
+    dec("LIDByVPortIndex", 80, 16),
+    hex("VPortGUID", 96, 64),
+    hex("VPortProfile", 160, 64),
+];
+
+/// NVIDIA, attribute 0xFFB2.
+pub(super) const VNODE_INFO: &[FieldSpec] = &[
+    dec("PartitionCap", 0, 16),
+    dec("LocalPortNum", 16, 8),
+    dec("NumPorts", 24, 8),
+    hex("VNodeGUID", 32, 64),
+];
+
+/// NVIDIA, attribute 0xFFB3.
+pub(super) const VPORT_STATE: &[FieldSpec] =
+    &[named::<PortState>("VPortState", 0, 4).times(128, 4)];

@@ -66,3 +66,17 @@ pub(super) const BAD_P_KEY_AT_SWITCH: &[FieldSpec] = &[
     dec("SWLIDADDR", 384, 16),
     dec("PORTNO", 400, 8),
 ];
+
+/// Trap 1146 of NVIDIA.
+pub(super) const VPORT_STATE_CHANGE: &[FieldSpec] =
+    &[dec("LIDADDR", 16, 16), dec("TrapNumber", 416, 16)];
+
+/// Trap 1144 of NVIDIA.
+pub(super) const VPORT_LOCAL_CHANGE: &[FieldSpec] = &[
+    dec("LIDADDR", 16, 16),
+    dec("OtherLocalChanges", 47, 1),
+    hex("CapabilityMask", 48, 16),
+    hex("LocalChanges", 64, 16),
+    dec("VPortIndex", 96, 16),
+    dec("TrapNumber", 416, 16),
+];

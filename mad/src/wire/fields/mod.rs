@@ -14,7 +14,7 @@ use std::fmt::{self, Formatter};
 pub use packet::{DIRECTED, HEADER, RMPP, SA, SMP};
 pub use records::RecordLayout;
 
-use super::attr::Trap;
+use super::attr::{Trap, VPORT_LOCAL_CHANGE, VPORT_STATE_CHANGE};
 use super::header::AttrId;
 use crate::ids::Gid;
 
@@ -197,6 +197,13 @@ pub const fn of_attribute(attribute: AttrId) -> Option<&'static [FieldSpec]> {
         AttrId::EXTENDED_SWITCH_INFO => Some(attributes::EXTENDED_SWITCH_INFO),
         AttrId::AR_GROUP_TABLE => Some(attributes::AR_GROUP_TABLE),
         AttrId::AR_LINEAR_FORWARDING_TABLE => Some(attributes::AR_LINEAR_FORWARDING_TABLE),
+        AttrId::VIRTUALIZATION_INFO => Some(attributes::VIRTUALIZATION_INFO),
+        AttrId::VPORT_INFO => Some(attributes::VPORT_INFO),
+        AttrId::VNODE_INFO => Some(attributes::VNODE_INFO),
+        AttrId::VPORT_STATE => Some(attributes::VPORT_STATE),
+        AttrId::VNODE_DESCRIPTION => Some(attributes::NODE_DESCRIPTION),
+        AttrId::VPORT_GUID_INFO => Some(attributes::GUID_INFO),
+        AttrId::VPORT_P_KEY_TABLE => Some(attributes::P_KEY_TABLE),
         _ => None,
     }
 }
@@ -224,6 +231,16 @@ pub fn of_record(attribute: AttrId) -> Option<&'static RecordLayout> {
         0x0039 => Some(&records::TRACE_RECORD),
         0x003A => Some(&records::MULTI_PATH_RECORD),
         0x00F3 => Some(&records::INFORM_INFO_RECORD),
+        _ => None,
+    }
+}
+
+/// The fields of a trap of NVIDIA in the 54 bytes DataDetails of a Notice, in wire order; `None`
+/// for an unknown one.
+pub const fn of_nvidia_trap(trap: u16) -> Option<&'static [FieldSpec]> {
+    match trap {
+        VPORT_LOCAL_CHANGE => Some(details::VPORT_LOCAL_CHANGE),
+        VPORT_STATE_CHANGE => Some(details::VPORT_STATE_CHANGE),
         _ => None,
     }
 }

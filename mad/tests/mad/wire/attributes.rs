@@ -147,6 +147,37 @@ attribute_test! { extended_port_info, ExtendedPortInfo;
     "OOOSLMask": ooo_sl_mask, set_ooo_sl_mask;
 }
 
+attribute_test! { virtualization_info, VirtualizationInfo;
+    "VPortCap": vport_cap, set_vport_cap;
+    "VPortIndexTop": vport_index_top, set_vport_index_top;
+    "VirtualizationEnable": enabled, set_enabled;
+    "VClientReregister": client_reregister, set_client_reregister;
+    "VPortStateChange": vport_state_change, set_vport_state_change;
+    "VirtualizationRevision": revision, set_revision;
+    "Capability": capability, set_capability;
+}
+
+attribute_test! { vport_info, VPortInfo;
+    "VPortState": state, set_state;
+    "ClientReregister": client_reregister, set_client_reregister;
+    "LIDRequired": lid_required, set_lid_required;
+    "GUIDCap": guid_cap, set_guid_cap;
+    "CapabilityMask": capability_mask, set_capability_mask;
+    "P_KeyViolations": p_key_violations, set_p_key_violations;
+    "Q_KeyViolations": q_key_violations, set_q_key_violations;
+    "VPortLID": lid, set_lid;
+    "LIDByVPortIndex": lid_by_vport_index, set_lid_by_vport_index;
+    "VPortGUID": port_guid, set_port_guid;
+    "VPortProfile": profile, set_profile;
+}
+
+attribute_test! { vnode_info, VNodeInfo;
+    "PartitionCap": partition_cap, set_partition_cap;
+    "LocalPortNum": local_port_num, set_local_port_num;
+    "NumPorts": num_ports, set_num_ports;
+    "VNodeGUID": node_guid, set_node_guid;
+}
+
 attribute_test! { extended_node_info, ExtendedNodeInfo;
     "SL2VLAct": sl2vl_act, set_sl2vl_act;
     "SL2VLCap": sl2vl_cap, set_sl2vl_cap;
@@ -245,6 +276,81 @@ fn guid_info_accessors_match_the_field_table() {
         },
     }]);
     assert_eq!(GuidInfo::default().guid(GuidInfo::ENTRIES), None);
+}
+
+#[test]
+fn vport_state_accessors_match_the_field_table() {
+    check_attribute::<VPortState>(&[Accessor {
+        name: "VPortState",
+        get: |data, index| {
+            let state = view::<VPortState>(data).state(index.into()).unwrap();
+            state.code().into()
+        },
+        set: |data, index, value| {
+            changed(data, |table: &mut VPortState| {
+                table.set_state(index.into(), PortState::from_code(value as u8));
+            });
+        },
+    }]);
+    assert_eq!(VPortState::default().state(VPortState::ENTRIES), None);
+    assert_eq!(VPortState::block_of(127), 0);
+    assert_eq!(VPortState::block_of(999), 7);
+}
+
+#[test]
+fn tables_of_vports_have_the_layout_of_those_of_ports() {
+    check_attribute::<VNodeDescription>(&[]);
+    assert_eq!(VNodeDescription::new(b"vf-3").text(), b"vf-3");
+    check_attribute::<VPortGuidInfo>(&[Accessor {
+        name: "GUID",
+        get: |data, index| {
+            view::<VPortGuidInfo>(data).guids()[usize::from(index)]
+                .0
+                .into()
+        },
+        set: |data, index, value| {
+            changed(data, |info: &mut VPortGuidInfo| {
+                let mut guids = info.guids();
+                guids[usize::from(index)] = Guid(value as u64);
+                info.set_guids(guids);
+            });
+        },
+    }]);
+    check_attribute::<VPortPKeyTable>(&[Accessor {
+        name: "P_Key",
+        get: |data, index| {
+            view::<VPortPKeyTable>(data).p_keys()[usize::from(index)]
+                .0
+                .into()
+        },
+        set: |data, index, value| {
+            changed(data, |table: &mut VPortPKeyTable| {
+                let mut p_keys = table.p_keys();
+                p_keys[usize::from(index)] = PKey(value as u16);
+                table.set_p_keys(p_keys);
+            });
+        },
+    }]);
+}
+
+#[test]
+fn vport_modifiers_have_index_and_block() {
+    for index in [0, 1, 127, 999, u16::MAX] {
+        for block in [0, 3, 0x1234] {
+            let modifier = VPortPKeyTable::modifier(index, block);
+            assert_eq!(VPortPKeyTable::modifier_index(modifier), index);
+            assert_eq!(VPortPKeyTable::modifier_block(modifier), block);
+            let modifier = VPortGuidInfo::modifier(index, block);
+            assert_eq!(VPortGuidInfo::modifier_index(modifier), index);
+            assert_eq!(VPortGuidInfo::modifier_block(modifier), block);
+        }
+        assert_eq!(VPortInfo::modifier_index(VPortInfo::modifier(index)), index);
+        assert_eq!(VNodeInfo::modifier_index(VNodeInfo::modifier(index)), index);
+        let modifier = VNodeDescription::modifier(index);
+        assert_eq!(VNodeDescription::modifier_index(modifier), index);
+    }
+    assert_eq!(VPortInfo::modifier(0x0102), 0x0102);
+    assert_eq!(VPortPKeyTable::modifier(2, 1), 0x0002_0001);
 }
 
 #[test]

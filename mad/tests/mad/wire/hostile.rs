@@ -114,6 +114,13 @@ proptest! {
         let bits: u32 = capabilities.0.iter().map(|word| word.count_ones()).sum();
         prop_assert_eq!(numbers, bits as usize);
         let _ = PortInfoExtended::from_data(data).fec_mode();
+        view::<VirtualizationInfo>(data, &mut text);
+        view::<VPortInfo>(data, &mut text);
+        view::<VNodeInfo>(data, &mut text);
+        view::<VPortState>(data, &mut text);
+        view::<VNodeDescription>(data, &mut text);
+        view::<VPortGuidInfo>(data, &mut text);
+        view::<VPortPKeyTable>(data, &mut text);
         view::<ArGroupTable>(data, &mut text);
         view::<ArLinearForwardingTable>(data, &mut text);
         write!(text, "{:?}", Notice::from_data(data).details()).unwrap();

@@ -136,3 +136,40 @@ fn thresholds_name_their_port() {
     );
     assert_eq!(notice.as_data()[10..16], [0, 0, 0, 9, 36, 0]);
 }
+
+macro_rules! nvidia_test {
+    ($test:ident, $view:ident, $trap:expr; $($accessors:tt)*) => {
+        #[test]
+        fn $test() {
+            let table = fields::of_nvidia_trap($trap).unwrap();
+            check_layout(LEN, table);
+            check(LEN, table, &accessors!($view, $view::from_details, $view::as_details; $($accessors)*));
+
+            let mut details = $view::default();
+            details.set_trap($trap).set_lid(Lid(7));
+            let notice = Notice::nvidia(NoticeType::Urgent, 0x101b, Lid(9), &details);
+            assert_eq!(notice.nvidia_trap(), Some($trap));
+            assert!(matches!(notice.details(), TrapDetails::$view(of) if of.lid() == Lid(7)));
+            let mut generic = notice;
+            generic.set_is_generic(true);
+            assert_eq!(generic.nvidia_trap(), None);
+            let mut other = notice;
+            other.set_vendor_id(0x0011_75);
+            assert!(matches!(other.details(), TrapDetails::Other(_)));
+        }
+    };
+}
+
+nvidia_test! { vport_state_change, VPortStateChange, VPORT_STATE_CHANGE;
+    "LIDADDR": lid, set_lid;
+    "TrapNumber": trap, set_trap;
+}
+
+nvidia_test! { vport_local_change, VPortLocalChange, VPORT_LOCAL_CHANGE;
+    "LIDADDR": lid, set_lid;
+    "OtherLocalChanges": other_local_changes, set_other_local_changes;
+    "CapabilityMask": capability_mask, set_capability_mask;
+    "LocalChanges": changes, set_changes;
+    "VPortIndex": vport_index, set_vport_index;
+    "TrapNumber": trap, set_trap;
+}

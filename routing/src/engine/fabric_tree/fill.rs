@@ -165,7 +165,7 @@ impl<'a> Filler<'a> {
         let here = self.plan.live.switches[self.switch.index()];
         let own = here.map_or(&[][..], |here| present.destinations_of(here));
         own.iter().flat_map(|destination| {
-            let lids = destination.lids();
+            let lids = destination.own_lids();
             lids.map(|lid| (lid, destination.port.0))
         })
     }

@@ -214,7 +214,8 @@ impl<'a> Strain<'a> {
             let found = topology
                 .destination_of(lid)
                 .filter(|_| is_wanted[lid.index()])?;
-            let is_single_host = found.kind.is_host() && found.lmc.lids() == 1;
+            let is_single_host =
+                found.kind.is_host() && found.lmc.lids() == 1 && found.further.is_empty();
             let known_as = state.fabric.numbering.places[position].destination? as usize;
             let switch = known.destinations()[known_as].switch;
             is_single_host.then(|| Target {

@@ -153,13 +153,13 @@ fn every_key_is_in_one_of_four_groups() {
         NotNeeded,
         NotNeeded,
         NotNeeded,
-        NotAvailable,
+        Obeyed,
         Unknown,
         Unknown,
         NotAvailable,
     ];
     assert_eq!(groups, expected);
-    assert_eq!(findings.len(), 8);
+    assert_eq!(findings.len(), 7);
     assert!(
         findings[0]
             .starts_with("opensm.conf:2:1: warning: congestion_control is `TRUE`: not available: ")
@@ -174,15 +174,15 @@ fn every_key_is_in_one_of_four_groups() {
         findings[2]
     );
     assert!(
-        findings[5]
+        findings[4]
             .ends_with("what is meant is `sharp_enabled` of NVIDIA's manager; rsm has no SHARP")
     );
     assert!(
-        findings[6].ends_with("did you mean `max_wire_smps`?"),
+        findings[5].ends_with("did you mean `max_wire_smps`?"),
         "{}",
-        findings[6]
+        findings[5]
     );
-    assert!(findings[7].contains("routing_engine is `ar_updn`: not available: "));
+    assert!(findings[6].contains("routing_engine is `ar_updn`: not available: "));
 }
 
 #[test]

@@ -44,6 +44,8 @@ pub(in super::super) enum Convert {
     Engines,
     /// A word that means the same here.
     Text,
+    /// 0 leaves virtual ports alone, 1 turns them off, 2 turns them on.
+    Virtualization,
     /// A mask: 0 leaves the hardware alone; this value enables everything supported, which is the
     /// hardware's default.
     Mask(u64),
@@ -133,6 +135,11 @@ fn given(convert: Convert, value: &str) -> Result<Option<Given<'_>>, Option<&'st
         | Convert::PathIfThere(_)
         | Convert::Text
         | Convert::Engines => Given::Text(value),
+        Convert::Virtualization => Given::Text(match read()? {
+            0 | 1 => "off",
+            2 => "on",
+            _ => return Err(Some("expected 0, 1 or 2")),
+        }),
         Convert::Mask(all) => match read()? {
             0 => return Ok(None),
             mask if mask == all => return Ok(None),

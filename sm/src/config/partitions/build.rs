@@ -144,11 +144,7 @@ fn members(word: Word<'_>, report: &mut Report<'_>) -> Option<PartitionMembers> 
         "ALL_CAS" => PartitionMembers::ChannelAdapters,
         "ALL_SWITCHES" => PartitionMembers::Switches,
         "ALL_ROUTERS" => PartitionMembers::Routers,
-        "ALL_VCAS" => {
-            let expected = "it names no port: virtual ports are not managed";
-            report.warning(word.offset, "`ALL_VCAS`", expected);
-            PartitionMembers::VirtualAdapters
-        }
+        "ALL_VCAS" => PartitionMembers::VirtualAdapters,
         "SELF" => PartitionMembers::Own,
         "NONE" => return None,
         _ => {

@@ -114,7 +114,7 @@ pub enum PartitionMembers {
     Switches,
     /// The ports of routers.
     Routers,
-    /// The ports of virtual channel adapters; this subnet manager knows none.
+    /// Virtual ports.
     VirtualAdapters,
     /// The port of the subnet manager.
     Own,

@@ -178,7 +178,6 @@ fn odd_but_usable_text_is_a_warning() {
     let expected = [
         "p.conf:1:8: warning: nothing between two commas: left out",
         "p.conf:1:9: warning: `ipo`: read as `ipoib`",
-        "p.conf:1:15: warning: `ALL_VCAS`: it names no port: virtual ports are not managed",
         "p.conf:1:29: warning: `l`: read as `limited`",
         "p.conf:2:7: warning: group ff12:401b:8010::ffff:ffff is there before, and different: the first one counts",
         "p.conf:4:16: warning: `Q`: read as `Q_Key`",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rsm_ids::Lid;
 
 use super::super::policy::Policy;
-use super::{Claim, Claims, LidPlan, wanted_lmc};
+use super::{Claim, Claims, LidPlan, vports, wanted_lmc};
 use crate::fabric::{Fabric, Node, PortRef};
 use crate::sweep::inventory::PortKey;
 
@@ -16,6 +16,27 @@ use crate::sweep::inventory::PortKey;
 /// `None` if only a full assignment can tell: a port is new and has no claim, holds another LID
 /// than it has a claim to, or overlaps another, or the previous assignment had findings.
 pub(in crate::plan) fn follow(
+    previous: &Arc<LidPlan>,
+    before: &Fabric,
+    fabric: &Fabric,
+    claims: &Claims,
+    policy: &Policy,
+) -> Option<Arc<LidPlan>> {
+    let ports = follow_ports(previous, before, fabric, claims, policy)?;
+    if Arc::ptr_eq(&ports, previous) && !vports::may_differ(before, fabric) {
+        return Some(ports);
+    }
+    let mut plan = LidPlan::clone(&ports);
+    vports::assign(fabric, claims, &mut plan);
+    Some(if plan == *ports {
+        ports
+    } else {
+        Arc::new(plan)
+    })
+}
+
+/// The same without a look at virtual ports, which keep their LIDs.
+fn follow_ports(
     previous: &Arc<LidPlan>,
     before: &Fabric,
     fabric: &Fabric,
@@ -86,7 +107,10 @@ fn forwards_less(old: Option<&Node>, new: Option<&Node>, plan: &LidPlan) -> bool
         now if now == cap(old) => false,
         // Without a size in SwitchInfo the assignment sets no limit either.
         Some(0 | 1) => false,
-        Some(now) => plan.lids.values().any(|claim| last(claim) >= now),
+        Some(now) => {
+            plan.lids.values().any(|claim| last(claim) >= now)
+                || plan.vports.values().any(|lid| lid.0 >= now)
+        }
     }
 }
 

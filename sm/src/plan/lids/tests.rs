@@ -7,6 +7,7 @@ use rsm_routing::netlist::{Netlist, NodeKind, PortSpec};
 
 use super::*;
 use crate::offline;
+use crate::vports::{PortVPorts, VPort};
 
 /// Ports of the fabrics below: ten hosts and five switches.
 const PORTS: usize = 15;
@@ -215,4 +216,76 @@ fn floating_lid_goes_to_the_managers_port_and_that_ports_lid_to_the_port_before(
     assert_eq!(result(&fabric, &plan), expected);
     // Held LIDs win without it.
     assert_eq!(assign(&fabric, &claims, &policy(0)), unmoved);
+}
+
+/// The port of the host `number` of [`fabric`], and one virtual port there at index 1.
+fn give_vport(fabric: &mut Fabric, number: usize, guid: Guid, lid: Option<Lid>) -> VPortKey {
+    let hosts = fabric.end_ports().map(|(at, _)| at);
+    let hosts: Vec<PortRef> = hosts
+        .filter(|at| fabric.node(at.node).kind() != NodeType::Switch)
+        .collect();
+    let at = hosts[number];
+    let mut vport = VPort {
+        node_guid: guid,
+        ..VPort::default()
+    };
+    vport
+        .info
+        .set_port_guid(guid)
+        .set_lid_required(true)
+        .set_lid(lid.unwrap_or(Lid::NONE));
+    let mut vports = PortVPorts::default();
+    vports.vports.insert(1, vport);
+    fabric.port_mut(at).vports = Some(std::sync::Arc::new(vports));
+    VPortKey::new(fabric.key(at), 1)
+}
+
+#[test]
+fn vport_keeps_the_lid_of_its_guid_wherever_it_is() {
+    const MOVES: Guid = Guid(0x00AA_0001);
+    let mut first = fabric(&[None; PORTS]);
+    let here = give_vport(&mut first, 0, MOVES, None);
+    let plan = assign(&first, &Claims::new(), &policy(0));
+    let lid = plan.vports[&here];
+    assert_eq!(usize::from(lid.0), PORTS + 1, "ports come first");
+    let mut claims: Claims = vport_claims(&plan, &first).collect();
+    claims.extend(result(&first, &plan));
+
+    let mut moved = fabric(&[None; PORTS]);
+    let there = give_vport(&mut moved, 7, MOVES, None);
+    let plan = assign(&moved, &claims, &policy(0));
+    assert_eq!(plan.vports[&there], lid);
+    // A new one takes the LID of one that is away last.
+    let mut other = fabric(&[None; PORTS]);
+    let new = give_vport(&mut other, 3, Guid(0x00AA_0002), None);
+    let plan = assign(&other, &claims, &policy(0));
+    assert_eq!(plan.vports[&new], Lid(lid.0 + 1));
+}
+
+#[test]
+fn port_has_the_better_right_to_a_lid_than_a_vport() {
+    let mut held = [None; PORTS];
+    held[2] = Some((7, 0));
+    let mut contested = fabric(&held);
+    let key = give_vport(&mut contested, 4, Guid(0x00AA_0001), Some(Lid(7)));
+    let plan = assign(&contested, &Claims::new(), &policy(0));
+    assert_ne!(plan.vports[&key], Lid(7));
+    assert!(plan.lids.values().any(|claim| claim.base == Lid(7)));
+    let all = plan.lids.values().map(|claim| claim.base);
+    let mut all: Vec<Lid> = all.chain(plan.vports.values().copied()).collect();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), PORTS + 1);
+}
+
+#[test]
+fn of_two_vports_with_a_guid_the_first_is_served() {
+    let mut twice = fabric(&[None; PORTS]);
+    let first = give_vport(&mut twice, 2, Guid(0x00AA_0001), None);
+    let second = give_vport(&mut twice, 5, Guid(0x00AA_0001), None);
+    let plan = assign(&twice, &Claims::new(), &policy(0));
+    let (served, left) = (first.min(second), first.max(second));
+    assert!(plan.vports.contains_key(&served) && !plan.vports.contains_key(&left));
+    let kinds: Vec<FindingKind> = plan.findings.iter().map(|finding| finding.kind).collect();
+    assert_eq!(kinds, [FindingKind::DuplicateGuid]);
 }

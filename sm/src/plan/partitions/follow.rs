@@ -7,10 +7,11 @@ use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::NodeType;
 
 use super::members::EndPorts;
-use super::{Assignment, PartitionPlan};
-use crate::fabric::{Fabric, Node, PortRef};
+use super::{Assignment, PartitionPlan, vports};
+use crate::fabric::{Fabric, Node, Port, PortRef};
 use crate::plan::policy::Policy;
 use crate::sweep::inventory::PortKey;
+use crate::vports::{VPort, VPortKey};
 
 /// The partitions of `fabric`, equal to those of [`assign`](super::assign). `previous` are those of
 /// the fabric and policy `before`. Reads only the ports of rewired nodes, those at the other ends
@@ -37,7 +38,12 @@ pub(in crate::plan) fn follow(
     }
     if !members.is_empty() {
         let ports = fabric.end_ports();
-        let ports = ports.filter(|(_, port)| members.contains(&port.guid));
+        let has_member = |port: &Port| {
+            let vports = port.vports.iter().flat_map(|vports| vports.vports.values());
+            members.contains(&port.guid)
+                || vports.map(VPort::guid).any(|guid| members.contains(&guid))
+        };
+        let ports = ports.filter(|(_, port)| has_member(port));
         concerned.extend(
             ports
                 .flat_map(|(at, port)| [Some(fabric.key(at)), port.peer])
@@ -48,8 +54,8 @@ pub(in crate::plan) fn follow(
         let ports = concerned.iter().filter_map(|&port| fabric.find_port(port));
         ports.filter(|&at| is_end_port(fabric, at)).collect()
     };
-    let had = EndPorts::of(before, ends(before)).members(&before_policy.partitions);
-    let had = had.iter().filter(|wanted| !wanted.is_default()).count();
+    let ports_before = EndPorts::of(before, ends(before));
+    let had = Assignment::new(before, before_policy).give(&ports_before);
     let mut assignment = Assignment::new(fabric, policy);
     let ports = EndPorts::of(fabric, ends(fabric));
     let has = assignment.give(&ports);
@@ -68,6 +74,10 @@ pub(in crate::plan) fn follow(
         && concerned.iter().all(|port| {
             given.tables.get(port) == previous.tables.get(port)
                 && given.enforced.get(port) == previous.enforced.get(port)
+                && given
+                    .vports
+                    .range(VPortKey::all_of(*port))
+                    .eq(previous.vports.range(VPortKey::all_of(*port)))
         });
     if is_as_before {
         return Some(previous.clone());
@@ -76,6 +86,7 @@ pub(in crate::plan) fn follow(
     plan.apart = apart;
     replace(&mut plan.tables, &concerned, given.tables);
     replace(&mut plan.enforced, &concerned, given.enforced);
+    vports::replace(&mut plan.vports, concerned, given.vports);
     Some(Arc::new(plan))
 }
 

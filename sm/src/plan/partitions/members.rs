@@ -26,10 +26,18 @@ impl Wanted {
     }
 }
 
-/// The end ports of a fabric, indexed for rules.
+/// The kind of a port, as rules name it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum MemberKind {
+    Of(NodeType),
+    /// A virtual port.
+    Virtual,
+}
+
+/// End ports of a fabric, or virtual ports, indexed for rules.
 pub(super) struct EndPorts {
     list: Vec<PortRef>,
-    kinds: Vec<NodeType>,
+    kinds: Vec<MemberKind>,
     /// Index in `list` by GUID.
     guids: Vec<(Guid, usize)>,
     own: Option<usize>,
@@ -45,10 +53,27 @@ impl EndPorts {
             .collect();
         guids.sort_unstable();
         EndPorts {
-            kinds: list.iter().map(|at| fabric.node(at.node).kind()).collect(),
+            kinds: list
+                .iter()
+                .map(|at| MemberKind::Of(fabric.node(at.node).kind()))
+                .collect(),
             own: list.iter().position(|&at| is_own(fabric, at)),
             guids,
             list,
+        }
+    }
+
+    /// Virtual ports: the port of each, and its GUID.
+    pub(super) fn of_vports(vports: Vec<(PortRef, Guid)>) -> EndPorts {
+        let guids = vports.iter().enumerate();
+        let mut guids: Vec<(Guid, usize)> =
+            guids.map(|(index, &(_, guid))| (guid, index)).collect();
+        guids.sort_unstable();
+        EndPorts {
+            kinds: vec![MemberKind::Virtual; vports.len()],
+            own: None,
+            guids,
+            list: vports.into_iter().map(|(at, _)| at).collect(),
         }
     }
 
@@ -125,7 +150,7 @@ impl EndPorts {
     }
 
     fn for_each(&self, members: PartitionMembers, mut visit: impl FnMut(usize)) {
-        let mut of_kind = |kind: NodeType| {
+        let mut of_kind = |kind: MemberKind| {
             let indices = self.kinds.iter().enumerate();
             indices
                 .filter(|&(_, &of)| of == kind)
@@ -133,10 +158,10 @@ impl EndPorts {
         };
         match members {
             PartitionMembers::All => (0..self.list.len()).for_each(visit),
-            PartitionMembers::ChannelAdapters => of_kind(NodeType::Ca),
-            PartitionMembers::Switches => of_kind(NodeType::Switch),
-            PartitionMembers::Routers => of_kind(NodeType::Router),
-            PartitionMembers::VirtualAdapters => {}
+            PartitionMembers::ChannelAdapters => of_kind(MemberKind::Of(NodeType::Ca)),
+            PartitionMembers::Switches => of_kind(MemberKind::Of(NodeType::Switch)),
+            PartitionMembers::Routers => of_kind(MemberKind::Of(NodeType::Router)),
+            PartitionMembers::VirtualAdapters => of_kind(MemberKind::Virtual),
             PartitionMembers::Own => self.own.into_iter().for_each(visit),
             PartitionMembers::Port(guid) => {
                 let start = self.guids.partition_point(|&(other, _)| other < guid);

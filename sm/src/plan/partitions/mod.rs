@@ -5,6 +5,7 @@ mod members;
 mod table;
 #[cfg(test)]
 mod tests;
+mod vports;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::config::{PartitionMembers, Partitions, Rule};
 use crate::fabric::{Fabric, PortRef};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::sweep::inventory::PortKey;
+use crate::vports::VPortKey;
 
 /// Findings of one kind; further ones are counted. One line of a file can concern every port.
 const FINDINGS_SHOWN: usize = 100;
@@ -42,7 +44,10 @@ pub struct PartitionPlan {
     /// Of end ports, and of the ports in `enforced`. Equal tables are shared.
     tables: BTreeMap<PortKey, Arc<[PKey]>>,
     enforced: BTreeMap<PortKey, Enforced>,
-    /// Number of end ports with other keys than full membership in the default partition.
+    /// Of virtual ports, but for physical functions. Equal tables are shared.
+    vports: BTreeMap<VPortKey, Arc<[PKey]>>,
+    /// Number of end ports and virtual ports with other keys than full membership in the default
+    /// partition.
     apart: usize,
     /// Findings for the operator.
     pub findings: Vec<Finding>,
@@ -55,7 +60,13 @@ impl PartitionPlan {
         self.tables.get(&port)
     }
 
-    /// All planned tables.
+    /// The P_KeyTable of a virtual port, as [`PartitionPlan::table`]; `None` for a physical
+    /// function, which has that of its port.
+    pub fn vport_table(&self, vport: VPortKey) -> Option<&Arc<[PKey]>> {
+        self.vports.get(&vport)
+    }
+
+    /// All planned tables of ports.
     pub fn tables(&self) -> impl Iterator<Item = (PortKey, &Arc<[PKey]>)> {
         self.tables.iter().map(|(&port, table)| (port, table))
     }
@@ -78,6 +89,9 @@ impl PartitionPlan {
             let enforced = one.enforced.iter();
             let enforced = enforced.filter(|&(port, how)| other.enforced.get(port) != Some(how));
             differing.extend(enforced.map(|(&port, _)| port));
+            let vports = one.vports.iter();
+            let vports = vports.filter(|&(key, table)| other.vports.get(key) != Some(table));
+            differing.extend(vports.map(|(key, _)| key.port));
         }
         differing
     }
@@ -171,14 +185,15 @@ impl<'a> Assignment<'a> {
         }
     }
 
-    /// Assigns tables to end ports. Returns how many have other keys than full membership in the
-    /// default partition.
+    /// Assigns tables to end ports and their virtual ports. Returns how many have other keys than
+    /// full membership in the default partition.
     fn give(&mut self, ports: &EndPorts) -> usize {
         let wanted = ports.members(&self.policy.partitions);
         for (&at, wanted) in ports.list().iter().zip(&wanted) {
             self.give_port(at, wanted);
         }
-        wanted.iter().filter(|wanted| !wanted.is_default()).count()
+        let apart = wanted.iter().filter(|wanted| !wanted.is_default()).count();
+        apart + self.give_vports(ports)
     }
 
     fn give_port(&mut self, at: PortRef, wanted: &Wanted) {
@@ -241,7 +256,7 @@ impl<'a> Assignment<'a> {
         if is_switch || capacity == 0 || enforced == Enforced::default() {
             return;
         }
-        let Some(table) = self.plan.tables.get(&fabric.key(at)) else {
+        let Some(table) = self.keys_on_link(at) else {
             return;
         };
         // A full member's key also admits limited members.

@@ -163,6 +163,10 @@ fn places(
     }
     let (_, port) = directory.port(ix);
     let capacity = port.info.as_ref().map_or(0, PortInfo::guid_cap);
+    if directory.end(ix).vport.is_some() {
+        // The GUIDInfo of a virtual port is its host's.
+        return Err(SaStatus::REQ_INVALID);
+    }
     let block = record.block_num();
     let first = usize::from(block) * GuidInfo::ENTRIES;
     if first >= usize::from(capacity) {

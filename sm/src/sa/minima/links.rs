@@ -40,7 +40,7 @@ impl Attachment {
         let port = fabric.port(end.at);
         let planned = topology
             .destination_of(end.lid)
-            .filter(|destination| destination.guid == end.guid);
+            .filter(|destination| destination.guid == port.guid);
         let info = port.info.as_ref();
         let neighbour = fabric.peer(end.at);
         let is_port0 = end.at.port == PortNum::ZERO;

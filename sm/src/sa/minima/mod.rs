@@ -207,8 +207,7 @@ impl Minima {
             match topology.port_use(switch, port) {
                 PortUse::Destination(index) => {
                     let reached = &topology.destinations()[index as usize];
-                    let range = reached.lid.0..reached.lid.0 + reached.lmc.lids();
-                    return range.contains(&dlid.0).then_some(limits);
+                    return reached.lids().any(|lid| lid == dlid).then_some(limits);
                 }
                 PortUse::Link { peer, .. } => {
                     limits = limits.meet(self.links.of_port(switch, port));

@@ -114,6 +114,13 @@ fn end(
     let by_lid = mask.contains(components.lid).then(|| directory.by_lid(lid));
     let one = |EndIx(ix): EndIx| -> Range<u32> { ix..ix + 1 };
     let (range, lid) = match (by_gid, by_lid) {
+        // A virtual port may share the LID of another end.
+        (Some(gid), Some(_)) if directory.end(gid).vport.is_some() => {
+            if directory.end(gid).lid != lid {
+                return Err(SaStatus::REQ_INVALID);
+            }
+            (one(gid), Some(lid))
+        }
         (Some(gid), Some(lid)) if Some(gid) != lid => return Err(SaStatus::REQ_INVALID),
         (Some(gid), _) => (one(gid), by_lid.map(|_| lid)),
         (None, Some(Some(holder))) => (one(holder), Some(lid)),
@@ -125,6 +132,9 @@ fn end(
         is_given: by_gid.is_some() || by_lid.is_some(),
     })
 }
+
+/// HopLimit from which on hosts send global route headers.
+const GRH_HOP_LIMIT: u8 = 2;
 
 /// Why there is no path between two ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -244,7 +254,7 @@ impl Finder {
             .set_qos_class(constraints.qos_class.unwrap_or(0))
             .set_raw_traffic(constraints.raw_traffic)
             .set_flow_label(constraints.flow_label)
-            .set_hop_limit(constraints.hop_limit)
+            .set_hop_limit(self.hop_limit(from, to))
             .set_t_class(constraints.t_class)
             .set_reversible(back.is_some())
             .set_p_key(p_key)
@@ -261,6 +271,18 @@ impl Finder {
             )
             .set_preference(preference);
         Ok(path)
+    }
+
+    /// HopLimit of a path: as asked for, or, where an end is told apart by its GID alone, one that
+    /// lets hosts send global route headers.
+    fn hop_limit(&self, from: EndIx, to: EndIx) -> u8 {
+        let needs_grh = [from, to]
+            .into_iter()
+            .any(|end| self.directory.needs_grh(end));
+        match self.constraints.hop_limit {
+            0 if needs_grh => GRH_HOP_LIMIT,
+            asked => asked,
+        }
     }
 
     /// The level that the policy gives the query.

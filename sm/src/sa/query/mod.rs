@@ -231,11 +231,12 @@ impl<R: Record> Query<R> {
     /// or another, or all of them.
     fn ends(&self, component: ComponentMask, lid: Lid) -> Range<u32> {
         if !self.mask.contains(component) {
-            return 0..self.directory.len() as u32;
+            return 0..self.directory.ports();
         }
         match self.directory.by_lid(lid) {
-            Some(EndIx(ix)) => ix..ix + 1,
-            None => 0..0,
+            // Virtual ports have no records of their own.
+            Some(EndIx(ix)) if ix < self.directory.ports() => ix..ix + 1,
+            _ => 0..0,
         }
     }
 

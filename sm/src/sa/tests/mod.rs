@@ -10,5 +10,6 @@ mod qos;
 mod records;
 mod searching;
 mod services;
+mod vports;
 mod walk;
 mod world;

@@ -36,6 +36,7 @@ mod sweep;
 mod token;
 mod top;
 mod undrain;
+mod vports;
 mod waiting;
 mod watch;
 mod whatif;
@@ -86,6 +87,8 @@ questions! {
     Nodes(nodes::NodesArguments);
     /// Ports with their state, LID and neighbour
     Ports(ports::PortsArguments);
+    /// Virtual ports of hosts with their state and LID
+    Vports(vports::VportsArguments);
     /// Cables with both their ends
     Links(links::LinksArguments);
     /// One cable: the hosts whose paths cross it, and whether it may be unplugged

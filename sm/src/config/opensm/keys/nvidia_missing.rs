@@ -48,20 +48,6 @@ pub(super) const TOPICS: &[Topic] = &[
     ),
     Topic::NotAvailable(
         Missing {
-            lost: "rsm does not turn virtual ports on: the ports of virtual functions stay down",
-            instead: "keep NVIDIA's manager where virtual machines use InfiniBand",
-        },
-        Keys {
-            asking: &[("virt_enabled", OFF)],
-            tuning: &[
-                "enable_virt_rec_ext",
-                "virt_default_hop_limit",
-                "virt_max_ports_in_process",
-            ],
-        },
-    ),
-    Topic::NotAvailable(
-        Missing {
             lost: "rsm has no aggregation manager's part: it does not turn SHARP on or off",
             instead: "keep NVIDIA's manager where jobs use SHARP",
         },

@@ -1,0 +1,165 @@
+//! Virtual ports of a host's port.
+
+use std::collections::BTreeMap;
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::wire::attr::{
+    CapabilityMask2, PortInfo, PortState, VNodeDescription, VNodeInfo, VPortInfo,
+    VirtualizationInfo,
+};
+
+use super::Fabric;
+use super::port::PortTables;
+use crate::config::{SimConfig, VPortLids};
+
+/// The virtual ports of a port. Index 0 is the physical function.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct VPorts {
+    /// The answer to Get(VirtualizationInfo), but for VPortIndexTop.
+    pub(crate) info: VirtualizationInfo,
+    pub(crate) vports: BTreeMap<u16, VPort>,
+}
+
+/// A virtual port.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct VPort {
+    pub(crate) info: VPortInfo,
+    pub(crate) node: VNodeInfo,
+    pub(crate) description: VNodeDescription,
+    pub(crate) tables: PortTables,
+    /// Whether the host lets it come up.
+    pub(crate) is_wanted: bool,
+}
+
+impl VPort {
+    /// A virtual port with this GUID, as its host makes it.
+    pub(crate) fn new(guid: Guid, lids: VPortLids, index: u16, config: &SimConfig) -> VPort {
+        let mut vport = VPort {
+            is_wanted: true,
+            ..VPort::default()
+        };
+        let by_index = match lids {
+            // Vports share LIDs by pairs: that of an odd index is the one before it.
+            VPortLids::ByIndex if index > 0 && index % 2 == 1 => index - 1,
+            _ => 0,
+        };
+        let is_required = match lids {
+            VPortLids::Own => true,
+            VPortLids::ByIndex => index.is_multiple_of(2),
+            VPortLids::Base => false,
+        };
+        vport
+            .info
+            .set_state(PortState::Down)
+            .set_guid_cap(config.guid_cap)
+            .set_port_guid(guid)
+            .set_lid_required(index > 0 && is_required)
+            .set_lid_by_vport_index(by_index);
+        vport
+            .node
+            .set_partition_cap(config.partition_cap)
+            .set_local_port_num(PortNum(1))
+            .set_num_ports(1)
+            .set_node_guid(guid);
+        vport.description = VNodeDescription::new(format!("vport {index}").as_bytes());
+        vport
+    }
+
+    /// Forgets the settings of a manager.
+    fn reset(&mut self) {
+        self.info.set_state(PortState::Down).set_lid(Lid::NONE);
+        self.tables = PortTables::default();
+    }
+
+    pub(crate) fn is_active(&self) -> bool {
+        self.info.state() == PortState::Active
+    }
+}
+
+impl VPorts {
+    /// The highest index in use.
+    pub(crate) fn top(&self) -> u16 {
+        self.vports.keys().next_back().copied().unwrap_or(0)
+    }
+
+    /// Takes all states to those that fit the port and the manager's enable. `is_up` says whether
+    /// the link is physically up. Returns whether any changed.
+    pub(crate) fn follow_link(&mut self, is_up: bool) -> bool {
+        let may_be_up = is_up && self.info.enabled();
+        let mut changed = false;
+        for vport in self.vports.values_mut() {
+            let is_down = vport.info.state() == PortState::Down;
+            if may_be_up && vport.is_wanted == is_down {
+                let state = match vport.is_wanted {
+                    true => PortState::Init,
+                    false => PortState::Down,
+                };
+                vport.info.set_state(state);
+                changed = true;
+            } else if !may_be_up && !is_down {
+                vport.info.set_state(PortState::Down);
+                changed = true;
+            }
+        }
+        if changed {
+            self.info.set_vport_state_change(true);
+        }
+        changed
+    }
+
+    /// Makes PortInfo show that there are virtual ports.
+    pub(crate) fn claim(&self, info: &mut PortInfo) {
+        let claimed = CapabilityMask2::IS_VIRTUALIZATION_SUPPORTED;
+        info.set_capability_mask2(info.capability_mask2() | claimed);
+    }
+
+    /// Loses all settings of a manager, as by a reset.
+    pub(crate) fn reset(&mut self) {
+        self.info.set_enabled(false).set_vport_state_change(false);
+        self.vports.values_mut().for_each(VPort::reset);
+    }
+}
+
+impl Fabric {
+    /// The virtual ports of a port, made if it has none.
+    pub(crate) fn vports_mut(&mut self, port: u32, config: &SimConfig) -> &mut VPorts {
+        let made = || {
+            let mut vports = VPorts::default();
+            vports.info.set_vport_cap(config.vport_cap);
+            vports
+        };
+        let vports = self.vports.entry(port).or_insert_with(made);
+        vports.claim(&mut self.ports[port as usize].info);
+        vports
+    }
+
+    /// Gives the ports of a new adapter the virtual ports of the configuration.
+    pub(crate) fn add_vports(&mut self, node: u32, config: &SimConfig) {
+        if self.node(node).is_switch() || config.vports == 0 {
+            return;
+        }
+        for port in self.node(node).ports() {
+            let own = self.port(port).guid;
+            let vports = self.vports_mut(port, config);
+            for index in 0..config.vports {
+                let guid = match index {
+                    0 => own,
+                    // GUIDs of generated hosts leave these bits free.
+                    _ => Guid(own.0 ^ u64::from(index) << 44),
+                };
+                let vport = VPort::new(guid, config.vport_lids, index, config);
+                vports.vports.insert(index, vport);
+            }
+        }
+    }
+
+    /// Whether a port, or a virtual port of it, holds this LID.
+    pub(crate) fn holds(&self, port: u32, lid: Lid) -> bool {
+        self.port(port).holds(lid)
+            || lid != Lid::NONE
+                && self.vports.get(&port).is_some_and(|vports| {
+                    let mut all = vports.vports.values();
+                    all.any(|vport| vport.info.lid() == lid)
+                })
+    }
+}

@@ -1,0 +1,246 @@
+//! Virtual ports, as their hosts make and change them, and packets between them.
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::wire::attr::Notice;
+use rsm_mad::wire::attr::{
+    NoticeType, PKey, VPORT_LOCAL_CHANGE, VPORT_STATE_CHANGE, VPortInfo, VPortLocalChange,
+    VPortStateChange, VirtualizationInfo,
+};
+
+use crate::config::VPortLids;
+use crate::counters::DropReason;
+use crate::error::SimError;
+use crate::fabric::VPort;
+use crate::probe::PAYLOAD;
+use crate::route::{self, Traffic};
+use crate::sim::Sim;
+
+/// A virtual port: a host's port and an index.
+pub type VPortAt = (Guid, PortNum, u16);
+
+/// The state of a virtual port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VPortView {
+    /// VPortInfo as its agent shows it.
+    pub info: VPortInfo,
+    /// Whether its host lets it come up.
+    pub is_wanted: bool,
+}
+
+/// The result for a packet between virtual ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VPortProbe {
+    /// It reached the virtual port.
+    Delivered,
+    /// The source is not Active, or not a member of the partition.
+    NotSent,
+    /// It did not reach a port that holds the LID.
+    Lost(DropReason),
+    /// At the port that it reached no Active virtual port has the GUID of its DGID.
+    NoSuchGid,
+    /// The virtual port is no member of the partition.
+    PKey,
+}
+
+impl Sim {
+    /// Adds a virtual port to a host's port, or changes the GUID of one; the host lets it come up.
+    /// The port reports the change to the manager.
+    ///
+    /// # Errors
+    /// There is no such end port, or it is a switch's.
+    pub fn set_vport(
+        &mut self,
+        (node, port, index): VPortAt,
+        guid: Guid,
+        lids: VPortLids,
+    ) -> Result<(), SimError> {
+        let at = self.find_host_port(node, port)?;
+        let is_up = self.fabric.port(at).is_up();
+        let config = self.config.clone();
+        let vports = self.fabric.vports_mut(at, &config);
+        let known = vports.vports.get_mut(&index).map(|vport| {
+            vport.info.set_port_guid(guid);
+            vport.node.set_node_guid(guid);
+        });
+        if known.is_none() {
+            let vport = VPort::new(guid, lids, index, &config);
+            vports.vports.insert(index, vport);
+            vports.info.set_vport_state_change(true);
+        }
+        vports.follow_link(is_up);
+        if known.is_some() {
+            let vports = self.fabric.vports_mut(at, &config);
+            vports.info.set_vport_state_change(true);
+            self.report_vport_change(at, index);
+        } else {
+            self.report_vport_states(at);
+        }
+        Ok(())
+    }
+
+    /// Takes a virtual port away: its index becomes a hole. The port reports the change.
+    ///
+    /// # Errors
+    /// There is no such end port, or it is a switch's.
+    pub fn remove_vport(&mut self, (node, port, index): VPortAt) -> Result<(), SimError> {
+        let at = self.find_host_port(node, port)?;
+        let vports = self.fabric.vports.get_mut(&at);
+        let gone = vports.and_then(|vports| {
+            vports.info.set_vport_state_change(true);
+            vports.vports.remove(&index)
+        });
+        if gone.is_some() {
+            self.report_vport_states(at);
+        }
+        Ok(())
+    }
+
+    /// Lets a virtual port come up, or takes it down, as its host does. The port reports the
+    /// change.
+    ///
+    /// # Errors
+    /// There is no such end port, or it is a switch's.
+    pub fn want_vport(
+        &mut self,
+        (node, port, index): VPortAt,
+        is_wanted: bool,
+    ) -> Result<(), SimError> {
+        let at = self.find_host_port(node, port)?;
+        let is_up = self.fabric.port(at).is_up();
+        let Some(vports) = self.fabric.vports.get_mut(&at) else {
+            return Ok(());
+        };
+        if let Some(vport) = vports.vports.get_mut(&index) {
+            vport.is_wanted = is_wanted;
+        }
+        if vports.follow_link(is_up) {
+            self.report_vport_states(at);
+        }
+        Ok(())
+    }
+
+    /// The virtual ports of a host's port, by index.
+    ///
+    /// # Errors
+    /// There is no such end port, or it is a switch's.
+    pub fn vports(&self, node: Guid, port: PortNum) -> Result<Vec<(u16, VPortView)>, SimError> {
+        let at = self.find_host_port(node, port)?;
+        let vports = self.fabric.vports.get(&at).into_iter();
+        let vports = vports.flat_map(|vports| &vports.vports);
+        Ok(vports
+            .map(|(&index, vport)| {
+                let view = VPortView {
+                    info: vport.info,
+                    is_wanted: vport.is_wanted,
+                };
+                (index, view)
+            })
+            .collect())
+    }
+
+    /// The VirtualizationInfo of a host's port; `None` if it has no virtual ports.
+    ///
+    /// # Errors
+    /// There is no such end port, or it is a switch's.
+    pub fn virtualization_info(
+        &self,
+        node: Guid,
+        port: PortNum,
+    ) -> Result<Option<VirtualizationInfo>, SimError> {
+        let at = self.find_host_port(node, port)?;
+        Ok(self.fabric.vports.get(&at).map(|vports| vports.info))
+    }
+
+    /// Whether a virtual port has a P_Key that admits packets of `key`.
+    ///
+    /// # Errors
+    /// There is no such end port, or it is a switch's.
+    pub fn vport_has_p_key(
+        &self,
+        (node, port, index): VPortAt,
+        key: PKey,
+    ) -> Result<bool, SimError> {
+        let at = self.find_host_port(node, port)?;
+        let vport = self.fabric.vports.get(&at);
+        let vport = vport.and_then(|vports| vports.vports.get(&index));
+        Ok(vport.is_some_and(|vport| vport.tables.p_key_index(key).is_some()))
+    }
+
+    /// Sends a data packet with a global route header from a virtual port to a LID and a GUID, in a
+    /// partition. It takes no time and changes nothing.
+    ///
+    /// # Errors
+    /// The source's port does not exist or has no address.
+    pub fn probe_vport(
+        &self,
+        (node, port, index): VPortAt,
+        dlid: Lid,
+        to: Guid,
+        key: PKey,
+    ) -> Result<VPortProbe, SimError> {
+        let start = self.find_host_port(node, port)?;
+        let vport = |at: &u32| self.fabric.vports.get(at);
+        let source = vport(&start).and_then(|vports| vports.vports.get(&index));
+        let sends = source
+            .is_some_and(|source| source.is_active() && source.tables.p_key_index(key).is_some());
+        if !sends {
+            return Ok(VPortProbe::NotSent);
+        }
+        let traffic = Traffic::Data {
+            sl: 0,
+            payload: PAYLOAD,
+        };
+        let way = route::follow(&self.fabric, start, dlid, traffic, |_| Ok(()));
+        if let Err(why) = way.result {
+            return Ok(VPortProbe::Lost(why));
+        }
+        let mut there = vport(&way.port).into_iter().flat_map(|v| v.vports.values());
+        let Some(there) = there.find(|v| v.is_active() && v.info.port_guid() == to) else {
+            return Ok(VPortProbe::NoSuchGid);
+        };
+        Ok(match there.tables.p_key_index(key) {
+            Some(_) => VPortProbe::Delivered,
+            None => VPortProbe::PKey,
+        })
+    }
+
+    /// After the link of a port came up or went down.
+    pub(crate) fn vports_follow_link(&mut self, port: u32) {
+        let is_up = self.fabric.port(port).is_up();
+        if let Some(vports) = self.fabric.vports.get_mut(&port) {
+            vports.follow_link(is_up);
+        }
+    }
+
+    fn find_host_port(&self, node: Guid, port: PortNum) -> Result<u32, SimError> {
+        let at = self.fabric.find_end_port(node, port)?;
+        match self.fabric.node_of(at).is_switch() {
+            true => Err(SimError::NotAnEndPort { guid: node, port }),
+            false => Ok(at),
+        }
+    }
+
+    /// Trap 1146.
+    fn report_vport_states(&mut self, port: u32) {
+        let lid = self.fabric.port(port).info.lid();
+        let mut details = VPortStateChange::default();
+        details.set_lid(lid).set_trap(VPORT_STATE_CHANGE);
+        let device = self.fabric.node_of(port).info.device_id();
+        let notice = Notice::nvidia(NoticeType::Informational, device, lid, &details);
+        self.raise(port, notice);
+    }
+
+    /// Trap 1144.
+    fn report_vport_change(&mut self, port: u32, index: u16) {
+        let lid = self.fabric.port(port).info.lid();
+        let mut details = VPortLocalChange::default();
+        details
+            .set_lid(lid)
+            .set_other_local_changes(true)
+            .set_vport_index(index)
+            .set_trap(VPORT_LOCAL_CHANGE);
+        let device = self.fabric.node_of(port).info.device_id();
+        let notice = Notice::nvidia(NoticeType::Informational, device, lid, &details);
+        self.raise(port, notice);
+    }
+}

@@ -1,0 +1,51 @@
+//! Encodings of the attributes of virtual ports that are not public, in one place: a correction is
+//! a line here.
+//!
+//! The layouts of the data are exact. `docs/limits.md` says how a site can confirm the rest.
+
+/// Where the index of a vport is in the modifier of VPortInfo, VNodeInfo and VNodeDescription.
+/// Assumed: the low half. Near certain: it is the only number there.
+pub(super) const INDEX: Place = Place { shift: 0 };
+
+/// Where the index of a vport is in the modifier of VPortGUIDInfo and of the P_KeyTable of a vport.
+/// Assumed: the high half, as the port is in P_KeyTable. Inferred by analogy alone.
+pub(super) const INDEX_BESIDE_BLOCK: Place = Place { shift: 16 };
+
+/// Where the block is beside it. Assumed: the low half, by the same analogy.
+pub(super) const BLOCK: Place = Place { shift: 0 };
+
+/// The value of VPortStateChange whose Set clears it. Assumed: 1, as for PortStateChange of
+/// SwitchInfo (IBA 14.2.5.4). Inferred by analogy alone.
+pub(super) const STATE_CHANGE_CLEARED_BY: bool = true;
+
+/// The place of a 16-bit number in an attribute modifier.
+pub(super) struct Place {
+    shift: u32,
+}
+
+impl Place {
+    /// The part of the modifier that says `value`.
+    pub(super) const fn modifier(&self, value: u16) -> u32 {
+        (value as u32) << self.shift
+    }
+
+    /// The number in a modifier.
+    pub(super) const fn of(&self, modifier: u32) -> u16 {
+        (modifier >> self.shift) as u16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn index_and_block_do_not_overlap() {
+        let modifier = INDEX_BESIDE_BLOCK.modifier(0xFFFF);
+        assert_eq!(modifier & BLOCK.modifier(0xFFFF), 0);
+        let both = INDEX_BESIDE_BLOCK.modifier(0x1234) | BLOCK.modifier(0x5678);
+        assert_eq!(INDEX_BESIDE_BLOCK.of(both), 0x1234);
+        assert_eq!(BLOCK.of(both), 0x5678);
+        assert_eq!(INDEX.of(INDEX.modifier(0xABCD)), 0xABCD);
+    }
+}

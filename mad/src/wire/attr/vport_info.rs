@@ -1,0 +1,74 @@
+use rsm_ids::{Guid, Lid};
+use zerocopy::byteorder::network_endian::{U16, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::vport_encoding::INDEX;
+use super::{PortState, attribute};
+use crate::wire::bits::bits;
+
+/// NVIDIA VPortInfo, attribute 0xFFB1: a virtual port.
+///
+/// ```text
+/// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
+///    0  State  |R|L|- - | GUIDCap         | CapabilityMask
+///    4  P_KeyViolations                   | Q_KeyViolations
+///    8  VPortLID                          | LIDByVPortIndex
+///   12  PortGUID, to byte 19
+///   20  Profile, to byte 27
+///   28  - to byte 63
+/// ```
+///
+/// R is ClientReregister, L LIDRequired. Layout: `ib_types.h` of OpenSM 5.24.0.MLNX20250722.
+#[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct VPortInfo {
+    state: u8,
+    guid_cap: u8,
+    capability_mask: U16,
+    p_key_violations: U16,
+    q_key_violations: U16,
+    lid: U16,
+    lid_by_vport_index: U16,
+    port_guid: U64,
+    profile: U64,
+    reserved_28: [u8; 36],
+}
+
+attribute!(VPortInfo, VPORT_INFO, "VPortInfo");
+
+bits! { VPortInfo {
+    /// Its state.
+    state, set_state: PortState = state[7, 4];
+    /// R: the host is to register anew with the SA.
+    client_reregister, set_client_reregister: bool = state[3, 3];
+    /// L: it needs a LID of its own.
+    lid_required, set_lid_required: bool = state[2, 2];
+    /// The number of GUIDs that it can have.
+    guid_cap, set_guid_cap: u8 = guid_cap;
+    /// Capabilities, as the vendor numbers them; 0x20 is IsSM.
+    capability_mask, set_capability_mask: u16 = capability_mask;
+    /// Packets with a wrong P_Key.
+    p_key_violations, set_p_key_violations: u16 = p_key_violations;
+    /// Packets with a wrong Q_Key.
+    q_key_violations, set_q_key_violations: u16 = q_key_violations;
+    /// Its own LID; [`Lid::NONE`] where it uses another's.
+    lid, set_lid: Lid = lid;
+    /// The virtual port whose LID it uses, where it has none of its own; 0 is the port itself.
+    lid_by_vport_index, set_lid_by_vport_index: u16 = lid_by_vport_index;
+    /// Its GUID.
+    port_guid, set_port_guid: Guid = port_guid;
+    /// The vendor's profile.
+    profile, set_profile: u64 = profile;
+} }
+
+impl VPortInfo {
+    /// The attribute modifier of the virtual port at `index`.
+    pub const fn modifier(index: u16) -> u32 {
+        INDEX.modifier(index)
+    }
+
+    /// The index in a modifier.
+    pub const fn modifier_index(modifier: u32) -> u16 {
+        INDEX.of(modifier)
+    }
+}

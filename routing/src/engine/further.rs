@@ -1,0 +1,30 @@
+//! Entries of the LIDs of virtual ports: each is that of the base LID of its port.
+//!
+//! Engines route a port by its base LID alone. A copy of a column has the dependencies of that
+//! column, so that it adds neither loops nor credit loops.
+
+use rayon::prelude::*;
+use rsm_ids::Lid;
+
+use crate::tables::Tables;
+use crate::topology::Topology;
+
+impl Tables {
+    /// Gives the LIDs of virtual ports the entries of the base LIDs of their ports. Returns whether
+    /// there are any.
+    pub fn copy_to_further_lids(&mut self, topology: &Topology) -> bool {
+        let ends = topology.destinations().iter();
+        let copies: Vec<(Lid, Lid)> = ends
+            .flat_map(|end| end.further.iter().map(move |lid| (end.lid, lid)))
+            .collect();
+        if copies.is_empty() {
+            return false;
+        }
+        self.lfts.par_iter_mut().for_each(|lft| {
+            for &(base, lid) in &copies {
+                lft.set_entry(lid, lft.entry(base));
+            }
+        });
+        true
+    }
+}

@@ -1,0 +1,121 @@
+//! The difference in virtual ports.
+
+use std::collections::BTreeMap;
+
+use rsm_ids::Lid;
+use rsm_mad::wire::attr::{PKey, PKeyTable, PortState, VPortInfo, VirtualizationInfo};
+
+use super::{Comparison, PKeyBlock};
+use crate::fabric::PortRef;
+use crate::sweep::p_keys;
+use crate::vports::{PortVPorts, VPort, VPortKey};
+
+/// The changes of the virtual ports of a port.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct VPortChanges {
+    /// VirtualizationInfo, if virtual ports are to be enabled or VPortStateChange is to be cleared.
+    pub virtualization: Option<VirtualizationInfo>,
+    /// By index.
+    pub vports: BTreeMap<u16, VPortChange>,
+}
+
+impl VPortChanges {
+    /// Whether a virtual port may become Active, whose host may then send requests to the SA.
+    pub fn activates(&self) -> bool {
+        self.vports.values().any(|change| change.info.is_some())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.virtualization.is_none() && self.vports.is_empty()
+    }
+}
+
+/// The changes of a virtual port.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct VPortChange {
+    /// VPortInfo with its LID and state, if one of them differs.
+    pub info: Option<VPortInfo>,
+    /// Blocks of its P_KeyTable that differ, lowest first.
+    pub p_keys: Vec<PKeyBlock>,
+}
+
+impl Comparison<'_> {
+    /// The changes of the virtual ports of a port with a LID.
+    pub(super) fn of_vports(&self, at: PortRef) -> Option<VPortChanges> {
+        let vports = self.fabric.port(at).vports.as_deref()?;
+        let key = self.fabric.key(at);
+        self.plan.claim(key)?;
+        let mut changes = VPortChanges {
+            virtualization: enabled(&vports.info),
+            vports: BTreeMap::new(),
+        };
+        for (&index, vport) in &vports.vports {
+            let change = self.of_vport(vports, VPortKey::new(key, index), vport);
+            if let Some(change) = change {
+                changes.vports.insert(index, change);
+            }
+        }
+        (!changes.is_empty()).then_some(changes)
+    }
+
+    fn of_vport(&self, vports: &PortVPorts, key: VPortKey, vport: &VPort) -> Option<VPortChange> {
+        self.plan.lids.of_vport(vports, key)?;
+        let own = self.plan.lids.vports.get(&key).copied();
+        let own = own.unwrap_or(Lid::NONE);
+        let wanted = self.plan.partitions.vport_table(key);
+        let change = VPortChange {
+            info: wanted_info(&vport.info, own),
+            p_keys: wanted.map_or_else(Vec::new, |wanted| p_keys_of(vport, wanted)),
+        };
+        (change != VPortChange::default()).then_some(change)
+    }
+}
+
+/// VirtualizationInfo with virtual ports enabled and without VPortStateChange, if it differs.
+fn enabled(held: &VirtualizationInfo) -> Option<VirtualizationInfo> {
+    if held.enabled() && !held.vport_state_change() {
+        return None;
+    }
+    let mut wanted = *held;
+    wanted
+        .set_enabled(true)
+        .set_revision(0)
+        .set_client_reregister(false)
+        .clear_state_change();
+    Some(wanted)
+}
+
+/// VPortInfo with this LID and Active, if it differs. One that becomes Active registers anew.
+fn wanted_info(held: &VPortInfo, lid: Lid) -> Option<VPortInfo> {
+    let is_active = held.state() == PortState::Active;
+    if is_active && held.lid() == lid {
+        return None;
+    }
+    let mut wanted = *held;
+    wanted
+        .set_lid(lid)
+        .set_state(match is_active {
+            true => PortState::NoChange,
+            false => PortState::Active,
+        })
+        .set_client_reregister(!is_active);
+    Some(wanted)
+}
+
+fn p_keys_of(vport: &VPort, wanted: &[PKey]) -> Vec<PKeyBlock> {
+    let held = vport.p_keys.as_deref();
+    let capacity = usize::from(vport.partition_cap);
+    let blocks = (0..p_keys::blocks(vport.partition_cap)).map(|block| {
+        let first = usize::from(block) * PKeyTable::ENTRIES;
+        let end = (first + PKeyTable::ENTRIES).min(capacity);
+        let key = |index: usize| wanted.get(index).copied().unwrap_or(PKey::INVALID);
+        PKeyBlock {
+            block,
+            keys: (first..end).map(key).collect(),
+        }
+    });
+    let is_held =
+        |block: &PKeyBlock| held.is_some_and(|image| image.holds(block.block, &block.keys));
+    blocks.filter(|block| !is_held(block)).collect()
+}

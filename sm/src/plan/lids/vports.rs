@@ -1,0 +1,294 @@
+//! LIDs of virtual ports.
+//!
+//! A virtual port that needs a LID of its own gets one as a port does: it keeps the one that it
+//! holds, else gets the one that its GUID has a claim to, wherever it is now, else the lowest free
+//! one. Ports come first. The others use the LID of another index or of their port.
+//!
+//! Of several virtual ports with one GUID one is served: an Active one, else the first. So a
+//! virtual machine that moves is served at its new host once it is gone from the old one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rsm_ids::{Guid, Lid, Lmc};
+
+use super::{Claim, Claims, LidPlan, smallest_table};
+use crate::fabric::{Fabric, Node};
+use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::sweep::inventory::PortKey;
+use crate::vports::{INDICES_MAX, PortVPorts, VPort, VPortKey};
+
+/// Virtual ports that a finding names; it counts the others.
+const NAMES_SHOWN: usize = 10;
+
+impl LidPlan {
+    /// The LID of a virtual port of `vports`, its own or the one that it shares; `None` for one
+    /// that is not served.
+    pub fn of_vport(&self, vports: &PortVPorts, key: VPortKey) -> Option<Lid> {
+        let own = *self.vports.get(&key)?;
+        if own.is_unicast() {
+            return Some(own);
+        }
+        let index = vports.get(key.index)?.info.lid_by_vport_index();
+        let of_other = self.vports.get(&VPortKey { index, ..key });
+        let of_other = of_other.copied().filter(|lid| lid.is_unicast());
+        of_other.or_else(|| self.lids.get(&key.port).map(|claim| claim.base))
+    }
+
+    /// The own LIDs of a port's virtual ports.
+    pub fn vport_lids(&self, port: PortKey) -> impl Iterator<Item = Lid> + '_ {
+        let all = self.vports.range(VPortKey::all_of(port));
+        all.map(|(_, &lid)| lid).filter(|lid| lid.is_unicast())
+    }
+}
+
+/// Whether any node with virtual ports differs between two fabrics.
+pub(super) fn may_differ(before: &Fabric, fabric: &Fabric) -> bool {
+    let has_any = |node: &Node| node.ports.iter().any(|port| port.vports.is_some());
+    before.differing_nodes(fabric).any(has_any)
+}
+
+/// A virtual port during assignment.
+struct Candidate<'a> {
+    key: VPortKey,
+    vport: &'a VPort,
+}
+
+/// Adds the LIDs of all virtual ports to those of ports in `plan`, in place of those that it has.
+pub(super) fn assign(fabric: &Fabric, claims: &Claims, plan: &mut LidPlan) {
+    plan.vports.clear();
+    let served = served(fabric, plan);
+    if served.is_empty() {
+        return;
+    }
+    let mut space = Space::of(fabric, plan);
+    let own: Vec<&Candidate<'_>> = served
+        .iter()
+        .filter(|one| one.vport.info.lid_required())
+        .collect();
+    let shared = served.iter().filter(|one| !one.vport.info.lid_required());
+    let mut given: BTreeMap<VPortKey, Lid> = shared.map(|one| (one.key, Lid::NONE)).collect();
+    let claim_of = |one: &Candidate<'_>| claims.get(&one.vport.guid()).map(|claim| claim.base);
+    let mut holders: Vec<(bool, Guid, &Candidate<'_>)> = own
+        .iter()
+        .filter(|one| one.vport.info.lid().is_unicast())
+        .map(|&one| {
+            let is_claimed = claim_of(one) == Some(one.vport.info.lid());
+            (!is_claimed, one.vport.guid(), one)
+        })
+        .collect();
+    holders.sort_unstable_by_key(|&(rank, guid, one)| (rank, guid, one.key));
+    for (_, _, one) in holders {
+        if space.take(one.vport.info.lid()) {
+            given.insert(one.key, one.vport.info.lid());
+        }
+    }
+    for one in &own {
+        if !given.contains_key(&one.key)
+            && let Some(lid) = claim_of(one)
+            && space.take(lid)
+        {
+            given.insert(one.key, lid);
+        }
+    }
+    let present: BTreeSet<Guid> = served.iter().map(|one| one.vport.guid()).collect();
+    space.reserve(claims, |guid| present.contains(&guid));
+    let mut left_out = Vec::new();
+    for one in &own {
+        if given.contains_key(&one.key) {
+            continue;
+        }
+        match space.next() {
+            Some(lid) => {
+                given.insert(one.key, lid);
+            }
+            None => left_out.push(one.key),
+        }
+    }
+    plan.findings.extend(exhausted(fabric, &left_out));
+    plan.vports = given;
+}
+
+/// The virtual ports that are served, in the order of ports and indices; findings about the others
+/// go to `plan`.
+fn served<'a>(fabric: &'a Fabric, plan: &mut LidPlan) -> Vec<Candidate<'a>> {
+    let mut usable = Vec::new();
+    for (at, port) in fabric.end_ports() {
+        let key = fabric.key(at);
+        let vports = port
+            .vports
+            .as_ref()
+            .filter(|_| plan.lids.contains_key(&key));
+        let all = vports.into_iter().flat_map(|vports| &vports.vports);
+        usable.extend(
+            all.filter(|(_, vport)| vport.is_usable())
+                .map(|(&index, vport)| Candidate {
+                    key: VPortKey::new(key, index),
+                    vport,
+                }),
+        );
+    }
+    plan.findings.extend(beyond_the_last_index(fabric));
+    let mut order: Vec<usize> = (0..usable.len()).collect();
+    let rank = |&at: &usize| {
+        let one: &Candidate<'_> = &usable[at];
+        (one.vport.guid(), !one.vport.is_active(), one.key)
+    };
+    order.sort_unstable_by_key(rank);
+    let mut twins = BTreeSet::new();
+    for pair in order.windows(2) {
+        let [first, second] = [&usable[pair[0]], &usable[pair[1]]];
+        if first.vport.guid() == second.vport.guid() {
+            twins.insert(second.key);
+        }
+    }
+    plan.findings.extend(twins.iter().take(NAMES_SHOWN).map(|&key| {
+        let text = format!(
+            "{} has the GUID of another virtual port, which is served in its place; give it another \
+             GUID, or take one of the two down",
+            place(fabric, key)
+        );
+        Finding::new(
+            FindingKind::DuplicateGuid,
+            Subject::Port(key.port),
+            Severity::Warning,
+            text,
+        )
+    }));
+    usable.retain(|one| !twins.contains(&one.key));
+    usable
+}
+
+/// Findings about ports with more indices than are read.
+fn beyond_the_last_index(fabric: &Fabric) -> Vec<Finding> {
+    let ports = fabric.end_ports().filter_map(|(at, port)| {
+        let top = port.vports.as_ref()?.info.vport_index_top();
+        (top >= INDICES_MAX).then(|| (fabric.key(at), top))
+    });
+    let ports = ports.take(NAMES_SHOWN);
+    ports
+        .map(|(key, top)| {
+            let name = fabric.node_of(key.node).map(Node::name).unwrap_or_default();
+            let text = format!(
+                "{name} port {} has virtual ports up to index {top}: those from {INDICES_MAX} on stay \
+                 as they are; let the host use lower indices",
+                key.port
+            );
+            let kind = FindingKind::Incomplete;
+            Finding::new(kind, Subject::Port(key), Severity::Warning, text)
+        })
+        .collect()
+}
+
+/// The finding about virtual ports without a LID.
+fn exhausted(fabric: &Fabric, left_out: &[VPortKey]) -> Option<Finding> {
+    if left_out.is_empty() {
+        return None;
+    }
+    let names: Vec<String> = left_out
+        .iter()
+        .take(NAMES_SHOWN)
+        .map(|&key| place(fabric, key))
+        .collect();
+    let more = match left_out.len().saturating_sub(NAMES_SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(Finding::new(
+        FindingKind::LidSpaceExhausted,
+        Subject::Subnet,
+        Severity::Error,
+        format!(
+            "no LID is left for {} virtual ports that need their own: {}{more}; they stay down; let \
+             the adapters share the LID of their port, or split the subnet",
+            left_out.len(),
+            names.join(", ")
+        ),
+    ))
+}
+
+fn place(fabric: &Fabric, key: VPortKey) -> String {
+    let node = fabric.node_of(key.port.node);
+    let name = node.map_or_else(|| key.port.node.to_string(), Node::name);
+    format!("{name} port {} vport {}", key.port.port, key.index)
+}
+
+/// LIDs that are taken or reserved.
+struct Space {
+    taken: Vec<bool>,
+    reserved: Vec<bool>,
+    /// Where the search for a free LID goes on, without and with reserved ones.
+    cursors: [usize; 2],
+    /// GUIDs of ports.
+    ports: BTreeSet<Guid>,
+}
+
+impl Space {
+    fn of(fabric: &Fabric, plan: &LidPlan) -> Space {
+        let lids = usize::from(smallest_table(fabric)) + 1;
+        let mut taken = vec![false; lids];
+        for claim in plan.lids.values() {
+            for lid in 0..claim.lmc.lids() {
+                if let Some(slot) = taken.get_mut(usize::from(claim.base.0.saturating_add(lid))) {
+                    *slot = true;
+                }
+            }
+        }
+        Space {
+            taken,
+            reserved: vec![false; lids],
+            cursors: [1; 2],
+            ports: fabric.end_ports().map(|(_, port)| port.guid).collect(),
+        }
+    }
+
+    /// Takes a LID, if it is free.
+    fn take(&mut self, lid: Lid) -> bool {
+        let slot = self.taken.get_mut(lid.index()).filter(|_| lid.is_unicast());
+        slot.is_some_and(|taken| !std::mem::replace(taken, true))
+    }
+
+    /// Gives claims of GUIDs that are not there out last.
+    fn reserve(&mut self, claims: &Claims, is_present: impl Fn(Guid) -> bool) {
+        for (guid, claim) in claims {
+            if !is_present(*guid) && !self.ports.contains(guid) {
+                let end = claim.base.index() + usize::from(claim.lmc.lids());
+                let end = end.min(self.reserved.len());
+                if let Some(range) = self.reserved.get_mut(claim.base.index()..end) {
+                    range.fill(true);
+                }
+            }
+        }
+    }
+
+    /// The lowest free LID; reserved ones come last.
+    fn next(&mut self) -> Option<Lid> {
+        for reserved_too in [false, true] {
+            let from = self.cursors[usize::from(reserved_too)];
+            let found = (from..self.taken.len())
+                .find(|&lid| !self.taken[lid] && (reserved_too || !self.reserved[lid]));
+            self.cursors[usize::from(reserved_too)] = found.unwrap_or(self.taken.len());
+            if let Some(lid) = found {
+                self.taken[lid] = true;
+                return Some(Lid(lid as u16));
+            }
+        }
+        None
+    }
+}
+
+/// The claims of the virtual ports of `plan` that have a LID of their own, by GUID.
+pub fn claims_of<'a>(
+    plan: &'a LidPlan,
+    fabric: &'a Fabric,
+) -> impl Iterator<Item = (Guid, Claim)> + 'a {
+    let own = plan.vports.iter().filter(|(_, lid)| lid.is_unicast());
+    own.filter_map(|(key, &base)| {
+        let at = fabric.find_port(key.port)?;
+        let vport = fabric.port(at).vports.as_ref()?.get(key.index)?;
+        let claim = Claim {
+            base,
+            lmc: Lmc::ZERO,
+        };
+        Some((vport.guid(), claim))
+    })
+}

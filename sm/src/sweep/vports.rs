@@ -1,0 +1,493 @@
+//! Virtual ports: discovery.
+//!
+//! A port with virtual ports shows them in CapabilityMask2, and its type in GeneralInfo. The sweep
+//! reads VirtualizationInfo; the push enables them there, because without that they stay Down. Then
+//! the sweep reads the states of all indices, and of each one that is not Down VPortInfo,
+//! VNodeInfo, VNodeDescription and the P_KeyTable. It reads them once more after trap 1144 or 1146,
+//! where VPortStateChange is set (light sweeps ask for that), and after the push has cleared it.
+//!
+//! Types that refuse VirtualizationInfo, or of which several devices leave it unanswered, have a
+//! [habit](DeviceHabit::RefusesVPorts) and are not asked again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::wire::attr::{
+    Attribute, Capability, CapabilityMask, CapabilityMask2, PortInfo, PortState, VNodeDescription,
+    VNodeInfo, VPortInfo, VPortPKeyTable, VPortState, VirtualizationInfo,
+};
+use rsm_mad::wire::header::{AttrId, Status};
+
+use super::inventory::{Inventory, InventoryNode, PortKey};
+use super::{Query, Sweep, SweepScope, p_keys};
+use crate::habits::{DeviceHabit, DeviceKind};
+use crate::vports::{INDICES_MAX, PortVPorts, VPort};
+
+/// How many Gets of VirtualizationInfo a kind of device may leave unanswered before it counts as
+/// without virtual ports, if none of its devices has answered one: some of them may have been lost.
+const SILENT_MAX: u8 = 3;
+
+/// A query about virtual ports.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum VPortQuery {
+    /// VirtualizationInfo.
+    Virtualization,
+    /// A block of VPortState.
+    States(u16),
+    /// VPortInfo of an index.
+    Info(u16),
+    /// VNodeInfo of an index.
+    Node(u16),
+    /// VNodeDescription of an index.
+    Description(u16),
+    /// A block of the P_KeyTable of an index.
+    PKeys(u16, u16),
+}
+
+impl VPortQuery {
+    /// The attribute of the query.
+    pub fn attribute(self) -> AttrId {
+        match self {
+            VPortQuery::Virtualization => VirtualizationInfo::ID,
+            VPortQuery::States(_) => VPortState::ID,
+            VPortQuery::Info(_) => VPortInfo::ID,
+            VPortQuery::Node(_) => VNodeInfo::ID,
+            VPortQuery::Description(_) => VNodeDescription::ID,
+            VPortQuery::PKeys(..) => VPortPKeyTable::ID,
+        }
+    }
+
+    /// The attribute's modifier.
+    pub(super) fn modifier(self) -> u32 {
+        match self {
+            VPortQuery::Virtualization => VirtualizationInfo::MODIFIER,
+            VPortQuery::States(block) => VPortState::modifier(block),
+            VPortQuery::Info(index) => VPortInfo::modifier(index),
+            VPortQuery::Node(index) => VNodeInfo::modifier(index),
+            VPortQuery::Description(index) => VNodeDescription::modifier(index),
+            VPortQuery::PKeys(index, block) => VPortPKeyTable::modifier(index, block),
+        }
+    }
+
+    /// The index that it is about.
+    fn index(self) -> Option<u16> {
+        match self {
+            VPortQuery::Virtualization | VPortQuery::States(_) => None,
+            VPortQuery::Info(index)
+            | VPortQuery::Node(index)
+            | VPortQuery::Description(index)
+            | VPortQuery::PKeys(index, _) => Some(index),
+        }
+    }
+}
+
+/// The sweeps' state about virtual ports, beside those of the ports.
+#[derive(Clone, Default, Debug)]
+pub struct VPortReading {
+    /// Whether virtual ports are managed (`sm.virtualization`).
+    is_on: bool,
+    /// Ports whose states and virtual ports are to be read again.
+    stale: BTreeSet<PortKey>,
+    /// Gets of VirtualizationInfo in a row without an answer, by kind of device.
+    silent: BTreeMap<DeviceKind, u8>,
+}
+
+impl VPortReading {
+    /// Forgets a node that is gone.
+    pub(super) fn forget(&mut self, node: Guid) {
+        if !self.stale.is_empty() {
+            self.stale.retain(|port| port.node != node);
+        }
+    }
+}
+
+impl Inventory {
+    /// Turns the management of virtual ports on or off. When it goes off, all of them are
+    /// forgotten.
+    pub fn use_vports(&mut self, is_on: bool) {
+        if self.vport_reading.is_on && !is_on {
+            let all: Vec<PortKey> = self.ports_with_vports().collect();
+            for key in all {
+                if let Some(port) = self.port_mut(key) {
+                    port.vports = None;
+                }
+            }
+            self.vport_reading = VPortReading::default();
+            self.faults
+                .forget_owed(|query| matches!(query, Query::VPorts(..)));
+        }
+        self.vport_reading.is_on = is_on;
+    }
+
+    /// Whether virtual ports are managed.
+    pub fn manages_vports(&self) -> bool {
+        self.vport_reading.is_on
+    }
+
+    /// The ports with known VirtualizationInfo.
+    pub fn ports_with_vports(&self) -> impl Iterator<Item = PortKey> + '_ {
+        self.nodes().flat_map(|(guid, node)| {
+            let ports = node.external_ports();
+            let ports = ports.filter(|(_, port)| port.vports.is_some());
+            ports.map(move |(number, _)| PortKey::new(guid, number))
+        })
+    }
+
+    /// Records that the virtual ports of a port may have changed. Returns whether it has any.
+    pub fn doubt_vports(&mut self, key: PortKey) -> bool {
+        let has_any = self.port(key).is_some_and(|port| port.vports.is_some());
+        has_any && {
+            self.vport_reading.stale.insert(key);
+            true
+        }
+    }
+
+    /// The record of a port's virtual ports, to write into; it does not stay shared.
+    pub fn vports_mut(&mut self, key: PortKey) -> Option<&mut PortVPorts> {
+        self.port(key)?.vports.as_ref()?;
+        Some(Arc::make_mut(self.port_mut(key)?.vports.as_mut()?))
+    }
+
+    /// Whether a port is asked for virtual ports.
+    fn has_vports(&self, node: &InventoryNode, key: PortKey, info: &PortInfo) -> bool {
+        self.vport_reading.is_on
+            && !node.is_switch()
+            && info
+                .capability_mask()
+                .contains(CapabilityMask::IS_CAPABILITY_MASK2_SUPPORTED)
+            && info
+                .capability_mask2()
+                .contains(CapabilityMask2::IS_VIRTUALIZATION_SUPPORTED)
+            && self
+                .capabilities
+                .has(&node.info, Capability::Virtualization)
+            && !self.refuses_vports(node, key)
+    }
+
+    fn refuses_vports(&self, node: &InventoryNode, key: PortKey) -> bool {
+        let kind = DeviceKind::of(&node.info, key.port);
+        self.habits.has(kind, DeviceHabit::RefusesVPorts)
+    }
+
+    /// Whether an owed query is about virtual ports of a kind of device that refuses them.
+    pub(super) fn is_vain(&self, query: Query) -> bool {
+        let Query::VPorts(key, _) = query else {
+            return false;
+        };
+        let node = self.node(key.node);
+        node.is_none_or(|node| self.refuses_vports(node, key))
+    }
+}
+
+impl Sweep {
+    /// Asks for VirtualizationInfo of a port that answered, where its virtual ports are not known
+    /// or may have changed. A link that is down has none.
+    pub(super) fn see_vports(
+        &mut self,
+        inventory: &mut Inventory,
+        key: PortKey,
+        before: Option<PortState>,
+    ) {
+        if !inventory.vport_reading.is_on || key.port == PortNum::ZERO {
+            return;
+        }
+        let (Some(node), Some(port)) = (inventory.node(key.node), inventory.port(key)) else {
+            return;
+        };
+        let Some(info) = &port.info else { return };
+        if info.port_state() == PortState::Down || !inventory.has_vports(node, key, info) {
+            if port.vports.is_some()
+                && let Some(port) = inventory.port_mut(key)
+            {
+                port.vports = None;
+                self.changed = true;
+            }
+            return;
+        }
+        // A host that was powered off in between has new virtual ports.
+        let is_retrained = info.port_state() == PortState::Init
+            && before.is_some_and(|state| state != PortState::Init);
+        let is_known = port.vports.is_some();
+        let is_stale = inventory.vport_reading.stale.contains(&key);
+        let query = Query::VPorts(key, VPortQuery::Virtualization);
+        if is_retrained && is_known {
+            inventory.vport_reading.stale.insert(key);
+            if let Some(port) = inventory.port_mut(key) {
+                port.vports = None;
+            }
+            self.again(query);
+        } else if is_stale {
+            self.again(query);
+        } else if !is_known || matches!(self.scope, SweepScope::Full { .. }) {
+            self.ask(query);
+        }
+    }
+
+    /// Asks all ports with virtual ports whether their states have changed.
+    pub(super) fn ask_vport_changes(&mut self, inventory: &Inventory) {
+        if !inventory.manages_vports() {
+            return;
+        }
+        for key in inventory.ports_with_vports() {
+            self.ask(Query::VPorts(key, VPortQuery::Virtualization));
+        }
+    }
+
+    /// Takes an answer about virtual ports.
+    pub(super) fn on_vports(
+        &mut self,
+        inventory: &mut Inventory,
+        key: PortKey,
+        query: VPortQuery,
+        data: &[u8; 64],
+    ) {
+        match query {
+            VPortQuery::Virtualization => {
+                let info = *VirtualizationInfo::from_data(data);
+                self.on_virtualization(inventory, key, info);
+            }
+            VPortQuery::States(block) => {
+                self.on_vport_states(inventory, key, block, VPortState::from_data(data));
+            }
+            VPortQuery::Info(index) => {
+                self.on_vport_info(inventory, key, index, VPortInfo::from_data(data));
+            }
+            VPortQuery::Node(index) => {
+                self.on_vnode_info(inventory, key, index, VNodeInfo::from_data(data));
+            }
+            VPortQuery::Description(index) => {
+                let text = VNodeDescription::from_data(data);
+                let text: Arc<str> = String::from_utf8_lossy(text.text()).into();
+                let vport = vport_of(inventory, key, index);
+                if vport.is_some_and(|vport| vport.description != text)
+                    && let Some(vport) = vport_mut(inventory, key, index)
+                {
+                    self.changed = true;
+                    vport.description = text;
+                }
+            }
+            VPortQuery::PKeys(index, block) => {
+                let table = VPortPKeyTable::from_data(data);
+                self.on_vport_p_keys(inventory, key, (index, block), table);
+            }
+        }
+    }
+
+    fn on_virtualization(
+        &mut self,
+        inventory: &mut Inventory,
+        key: PortKey,
+        info: VirtualizationInfo,
+    ) {
+        let Some(node) = inventory.node(key.node) else {
+            return;
+        };
+        let kind = DeviceKind::of(&node.info, key.port);
+        inventory.vport_reading.silent.remove(&kind);
+        let known = inventory.port(key).and_then(|port| port.vports.as_ref());
+        let was_enabled = known.is_some_and(|known| known.info.enabled());
+        if known.is_none_or(|known| known.info != info) {
+            self.changed = true;
+            let Some(port) = inventory.port_mut(key) else {
+                return;
+            };
+            let vports = Arc::make_mut(port.vports.get_or_insert_default());
+            vports.info = info;
+            if !info.enabled() {
+                vports.vports.clear();
+            }
+        }
+        let is_stale = inventory.vport_reading.stale.remove(&key);
+        if info.enabled() && (is_stale || !was_enabled || info.vport_state_change()) {
+            for block in 0..=VPortState::block_of(last_index(&info)) {
+                self.again(Query::VPorts(key, VPortQuery::States(block)));
+            }
+        }
+    }
+
+    fn on_vport_states(
+        &mut self,
+        inventory: &mut Inventory,
+        key: PortKey,
+        block: u16,
+        states: &VPortState,
+    ) {
+        let Some(known) = inventory.port(key).and_then(|port| port.vports.as_ref()) else {
+            return;
+        };
+        let first = block.saturating_mul(VPortState::ENTRIES as u16);
+        let last = last_index(&known.info);
+        let mut gone = Vec::new();
+        for (entry, index) in (0..VPortState::ENTRIES).zip(first..=last) {
+            let is_up = states
+                .state(entry)
+                .is_some_and(|state| !matches!(state, PortState::Down | PortState::NoChange));
+            if is_up {
+                self.again(Query::VPorts(key, VPortQuery::Info(index)));
+            } else if known.get(index).is_some() {
+                gone.push(index);
+            }
+        }
+        // The top may have gone down.
+        let beyond = known.vports.range(last.saturating_add(1)..);
+        gone.extend(beyond.map(|(&index, _)| index));
+        if !gone.is_empty()
+            && let Some(vports) = inventory.vports_mut(key)
+        {
+            self.changed = true;
+            vports.vports.retain(|index, _| !gone.contains(index));
+        }
+    }
+
+    fn on_vport_info(
+        &mut self,
+        inventory: &mut Inventory,
+        key: PortKey,
+        index: u16,
+        info: &VPortInfo,
+    ) {
+        let Some(known) = inventory.port(key).and_then(|port| port.vports.as_ref()) else {
+            return;
+        };
+        let before = known.get(index);
+        let is_same_port = before.is_some_and(|before| before.guid() == info.port_guid());
+        let has_fallen = info.state() == PortState::Init
+            && before.is_some_and(|before| before.info.state() != PortState::Init);
+        if before.is_none_or(|before| before.info != *info) {
+            self.changed = true;
+            let Some(vports) = inventory.vports_mut(key) else {
+                return;
+            };
+            let vport = vports.vports.entry(index).or_default();
+            if !is_same_port {
+                *vport = VPort::default();
+            } else if has_fallen {
+                // Its host may have reset it, with its keys.
+                vport.p_keys = None;
+            }
+            vport.info = *info;
+        }
+        let vport = vport_of(inventory, key, index);
+        let wants_keys = vport.is_some_and(|vport| vport.p_keys.is_none());
+        if !is_same_port || wants_keys {
+            self.again(Query::VPorts(key, VPortQuery::Node(index)));
+        }
+        if !is_same_port {
+            self.again(Query::VPorts(key, VPortQuery::Description(index)));
+        }
+    }
+
+    fn on_vnode_info(
+        &mut self,
+        inventory: &mut Inventory,
+        key: PortKey,
+        index: u16,
+        info: &VNodeInfo,
+    ) {
+        let Some(vport) = vport_of(inventory, key, index) else {
+            return;
+        };
+        let (guid, capacity) = (info.node_guid(), info.partition_cap());
+        let wants_keys = vport.p_keys.is_none();
+        if (vport.node_guid, vport.partition_cap) != (guid, capacity)
+            && let Some(vport) = vport_mut(inventory, key, index)
+        {
+            self.changed = true;
+            (vport.node_guid, vport.partition_cap) = (guid, capacity);
+        }
+        if wants_keys && capacity > 0 {
+            self.again(Query::VPorts(key, VPortQuery::PKeys(index, 0)));
+        }
+    }
+
+    fn on_vport_p_keys(
+        &mut self,
+        inventory: &mut Inventory,
+        key: PortKey,
+        (index, block): (u16, u16),
+        table: &VPortPKeyTable,
+    ) {
+        let Some(vport) = vport_mut(inventory, key, index) else {
+            return;
+        };
+        let image = Arc::make_mut(vport.p_keys.get_or_insert_default());
+        self.changed |= !image.holds(block, &table.p_keys());
+        image.store(block, &table.p_keys());
+        if block > 0 {
+            return;
+        }
+        if vport.info.state() == PortState::Init && image.is_initial() {
+            // As after power-on: no manager has set it up.
+            image.mark_rest_empty();
+            return;
+        }
+        for block in 1..p_keys::blocks(vport.partition_cap) {
+            self.again(Query::VPorts(key, VPortQuery::PKeys(index, block)));
+        }
+    }
+
+    /// Takes the refusal (`status`) or silence of an agent that was asked about virtual ports.
+    pub(super) fn on_no_vports(
+        &mut self,
+        inventory: &mut Inventory,
+        key: PortKey,
+        query: VPortQuery,
+        status: Option<Status>,
+    ) {
+        let Some(node) = inventory.node(key.node) else {
+            return;
+        };
+        let kind = DeviceKind::of(&node.info, key.port);
+        match (query, status) {
+            (VPortQuery::Virtualization, Some(_)) => self.give_vports_up(inventory, key, kind),
+            (VPortQuery::Virtualization, None) => {
+                let is_new = inventory
+                    .port(key)
+                    .is_some_and(|port| port.vports.is_none());
+                let reading = &mut inventory.vport_reading;
+                let silent = reading.silent.entry(kind).or_default();
+                *silent = silent.saturating_add(u8::from(is_new));
+                if *silent >= SILENT_MAX {
+                    self.give_vports_up(inventory, key, kind);
+                } else {
+                    inventory.vport_reading.stale.insert(key);
+                    inventory.faults.owe(Query::VPorts(key, query), None);
+                }
+            }
+            // The index may be a hole by now; VPortStateChange then says so.
+            (_, Some(_)) => {
+                let is_gone = matches!(query, VPortQuery::Info(_));
+                if let Some(index) = query.index().filter(|_| is_gone)
+                    && vport_of(inventory, key, index).is_some()
+                    && let Some(vports) = inventory.vports_mut(key)
+                {
+                    vports.vports.remove(&index);
+                    self.changed = true;
+                }
+            }
+            (_, None) => inventory.faults.owe(Query::VPorts(key, query), None),
+        }
+    }
+
+    fn give_vports_up(&mut self, inventory: &mut Inventory, key: PortKey, kind: DeviceKind) {
+        inventory.habits.learn(kind, DeviceHabit::RefusesVPorts);
+        if let Some(port) = inventory.port_mut(key) {
+            self.changed |= port.vports.take().is_some();
+        }
+    }
+}
+
+/// The last index of a port that is read.
+fn last_index(info: &VirtualizationInfo) -> u16 {
+    info.vport_index_top().min(INDICES_MAX - 1)
+}
+
+fn vport_of(inventory: &Inventory, key: PortKey, index: u16) -> Option<&VPort> {
+    inventory.port(key)?.vports.as_ref()?.get(index)
+}
+
+fn vport_mut(inventory: &mut Inventory, key: PortKey, index: u16) -> Option<&mut VPort> {
+    vport_of(inventory, key, index)?;
+    inventory.vports_mut(key)?.vports.get_mut(&index)
+}

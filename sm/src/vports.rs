@@ -1,0 +1,134 @@
+//! Virtual ports of hosts' ports (SR-IOV of mlx5), as the hardware shows them.
+//!
+//! A port's virtual ports are one value that the inventory and the models of the subnet share:
+//! fabrics without them pay a pointer for each port. Index 0 is the physical function.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use rsm_ids::{Guid, Lid};
+use rsm_mad::wire::attr::{PortState, VPortInfo, VirtualizationInfo};
+
+use crate::sweep::inventory::PortKey;
+use crate::sweep::p_keys::PKeyImage;
+
+/// Indices of a port that are managed: as many as the largest adapters have. A finding names ports
+/// with more.
+pub const INDICES_MAX: u16 = 1024;
+
+/// A virtual port: its port and index.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct VPortKey {
+    /// The port of the host.
+    pub port: PortKey,
+    /// The index there.
+    pub index: u16,
+}
+
+impl VPortKey {
+    /// The virtual port at `index` of `port`.
+    pub const fn new(port: PortKey, index: u16) -> VPortKey {
+        VPortKey { port, index }
+    }
+
+    /// All indices of a port.
+    pub const fn all_of(port: PortKey) -> std::ops::RangeInclusive<VPortKey> {
+        VPortKey::new(port, 0)..=VPortKey::new(port, u16::MAX)
+    }
+}
+
+impl fmt::Display for VPortKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} vport {}", self.port, self.index)
+    }
+}
+
+/// A virtual port that is not Down.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct VPort {
+    /// VPortInfo as last answered.
+    pub info: VPortInfo,
+    /// GUID of its virtual node; zero until VNodeInfo was answered.
+    pub node_guid: Guid,
+    /// How many P_Keys it holds, by VNodeInfo.
+    pub partition_cap: u16,
+    /// VNodeDescription, lossily as text.
+    pub description: Arc<str>,
+    /// Its P_KeyTable; `None` while it is not known. Shared copy-on-write.
+    pub p_keys: Option<Arc<PKeyImage>>,
+}
+
+impl VPort {
+    /// Its GUID.
+    pub fn guid(&self) -> Guid {
+        self.info.port_guid()
+    }
+
+    /// Whether it is known well enough to be brought up: its host gave it a GUID, and VNodeInfo was
+    /// answered.
+    pub fn is_usable(&self) -> bool {
+        !self.guid().is_zero() && !self.node_guid.is_zero()
+    }
+
+    /// Whether data packets pass.
+    pub fn is_active(&self) -> bool {
+        self.info.state() == PortState::Active
+    }
+
+    /// Whether it differs from `before` only in values that a subnet manager sets.
+    fn differs_only_in_settings(&self, before: &VPort) -> bool {
+        let constant = |vport: &VPort| {
+            let mut info = vport.info;
+            info.set_state(PortState::NoChange)
+                .set_lid(Lid::NONE)
+                .set_p_key_violations(0)
+                .set_q_key_violations(0);
+            info
+        };
+        constant(self) == constant(before)
+            && self.node_guid == before.node_guid
+            && self.partition_cap == before.partition_cap
+            && self.description == before.description
+            && self.p_keys == before.p_keys
+    }
+}
+
+/// The virtual ports of a port.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct PortVPorts {
+    /// VirtualizationInfo as last answered.
+    pub info: VirtualizationInfo,
+    /// By index: those that are not Down.
+    pub vports: BTreeMap<u16, VPort>,
+}
+
+impl PortVPorts {
+    /// The virtual port at `index`, if it is not Down.
+    pub fn get(&self, index: u16) -> Option<&VPort> {
+        self.vports.get(&index)
+    }
+
+    /// Whether it differs from `before` only in values that a subnet manager sets.
+    pub fn differs_only_in_settings(&self, before: &PortVPorts) -> bool {
+        self.vports.len() == before.vports.len()
+            && self
+                .vports
+                .iter()
+                .zip(&before.vports)
+                .all(|((index, now), (then, before))| {
+                    index == then && now.differs_only_in_settings(before)
+                })
+    }
+}
+
+/// Whether the virtual ports of two states of a port differ in more than settings.
+pub fn differ(now: Option<&Arc<PortVPorts>>, before: Option<&Arc<PortVPorts>>) -> bool {
+    match (now, before) {
+        (None, None) => false,
+        (Some(now), Some(before)) => {
+            !Arc::ptr_eq(now, before) && !now.differs_only_in_settings(before)
+        }
+        _ => true,
+    }
+}

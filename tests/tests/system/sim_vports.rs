@@ -1,0 +1,567 @@
+//! Virtual ports: discovery, LIDs, P_Keys, activation, migration, devices that are not polite.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rsm::core::Command;
+use rsm::findings::FindingKind;
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::wire::attr::{Attribute, PKey, PortState, VPortInfo, VPortState, VirtualizationInfo};
+use rsm_mad::wire::header::{AttrId, Method};
+use rsm_routing::netlist::NodeKind;
+use rsm_sim::{Devices, VPortAt, VPortLids, VPortProbe};
+use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, partitions, seeds};
+
+const LIMIT: Duration = Duration::from_secs(120);
+/// Adapters of a type that is asked for GeneralInfo.
+const TREE: &str = "fat-tree:k=4,levels=2,speed=ndr";
+const PORT: PortNum = PortNum(1);
+const ATTRIBUTES: [AttrId; 7] = [
+    AttrId::VIRTUALIZATION_INFO,
+    AttrId::VPORT_INFO,
+    AttrId::VNODE_INFO,
+    AttrId::VPORT_STATE,
+    AttrId::VNODE_DESCRIPTION,
+    AttrId::VPORT_GUID_INFO,
+    AttrId::VPORT_P_KEY_TABLE,
+];
+
+fn settings(vports: u16, lids: VPortLids) -> Settings {
+    let mut settings = Settings::default();
+    settings.core.manages_vports = true;
+    (settings.sim.vports, settings.sim.vport_lids) = (vports, lids);
+    settings
+}
+
+fn brought_up(settings: Settings) -> World {
+    let mut world = World::generated(TREE, settings);
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    world
+}
+
+/// Every virtual port that its host lets come up, with its VPortInfo.
+fn vports(world: &World) -> Vec<(VPortAt, VPortInfo)> {
+    let hosts = world.nodes(NodeKind::Ca).into_iter();
+    let all = hosts.flat_map(|host| {
+        let vports = world.sim.vports(host, PORT).unwrap();
+        let wanted = vports.into_iter().filter(|(_, vport)| vport.is_wanted);
+        wanted.map(move |(index, vport)| ((host, PORT, index), vport.info))
+    });
+    all.collect()
+}
+
+fn base_lid(world: &World, host: Guid) -> Lid {
+    world.sim.port_info(host, PORT).unwrap().lid()
+}
+
+/// The LID by which packets reach a virtual port.
+fn lid_of(world: &World, at: VPortAt, info: &VPortInfo) -> Lid {
+    if info.lid() != Lid::NONE {
+        return info.lid();
+    }
+    let all = world.sim.vports(at.0, PORT).unwrap();
+    let by_index = all
+        .iter()
+        .find(|(index, _)| *index == info.lid_by_vport_index());
+    let shared = by_index.map_or(Lid::NONE, |(_, vport)| vport.info.lid());
+    match shared {
+        Lid::NONE => base_lid(world, at.0),
+        shared => shared,
+    }
+}
+
+/// All virtual ports are Active, with LIDs that nobody else has where they need their own, and
+/// packets from one reach each other.
+fn assert_vports_up(world: &World) {
+    let all = vports(world);
+    let hosts = world.nodes(NodeKind::Ca).into_iter();
+    let mut lids: BTreeSet<Lid> = hosts.map(|host| base_lid(world, host)).collect();
+    for (at, info) in &all {
+        assert_eq!(info.state(), PortState::Active, "{at:?}");
+        assert_eq!(info.lid() != Lid::NONE, info.lid_required(), "{at:?}");
+        if info.lid_required() {
+            assert!(lids.insert(info.lid()), "{at:?} shares {}", info.lid());
+        }
+    }
+    let (from, _) = all[1];
+    for (to, info) in &all {
+        let lid = lid_of(world, *to, info);
+        let guid = info.port_guid();
+        let probe = world.sim.probe_vport(from, lid, guid, PKey::DEFAULT_FULL);
+        assert_eq!(probe, Ok(VPortProbe::Delivered), "to {to:?}");
+    }
+}
+
+fn sets(world: &World) -> u64 {
+    world.requests().count(Method::SET)
+}
+
+fn asked(world: &World, attribute: AttrId, method: Method) -> u64 {
+    let nodes = world.requests().nodes(method, attribute);
+    let counts = nodes
+        .iter()
+        .map(|&node| world.requests().of(node, method, attribute));
+    counts.sum()
+}
+
+fn resweep(world: &mut World) {
+    world.command(Command::Resweep {
+        full: true,
+        ticket: 0,
+    });
+    world.settle(LIMIT);
+}
+
+/// Whether the manager has a finding of this kind with `part` in its text.
+fn reported(world: &World, kind: FindingKind, part: &str) -> bool {
+    let findings = &world.manager().snapshot().unwrap().findings;
+    let mut findings = findings.iter();
+    findings.any(|finding| finding.kind == kind && finding.text.contains(part))
+}
+
+/// The hosts behind two leaves, and neither the manager's own.
+fn two_hosts(world: &World) -> (Guid, Guid) {
+    let hosts = world.nodes(NodeKind::Ca);
+    (hosts[1], hosts[hosts.len() - 1])
+}
+
+#[test]
+fn vports_come_up_with_each_kind_of_lid() {
+    for lids in [VPortLids::Own, VPortLids::ByIndex, VPortLids::Base] {
+        let mut world = brought_up(settings(8, lids));
+        assert_eq!(vports(&world).len(), 8 * world.nodes(NodeKind::Ca).len());
+        assert_vports_up(&world);
+        expect::assert_no_findings(&world);
+        world.count_requests();
+        resweep(&mut world);
+        world.run_for(Duration::from_secs(60));
+        assert_eq!(sets(&world), 0, "{lids:?}");
+    }
+}
+
+#[test]
+fn nothing_is_asked_about_vports_unless_they_are_on() {
+    let cost = |is_on: bool, vports: u16| {
+        let mut settings = settings(vports, VPortLids::Own);
+        settings.core.manages_vports = is_on;
+        let mut world = World::generated(TREE, settings);
+        world.count_requests();
+        world.settle(LIMIT);
+        world.run_for(Duration::from_secs(60));
+        let about_vports: u64 = ATTRIBUTES
+            .iter()
+            .map(|&attribute| {
+                asked(&world, attribute, Method::GET) + asked(&world, attribute, Method::SET)
+            })
+            .sum();
+        let requests = world.requests();
+        (
+            about_vports,
+            requests.count(Method::GET),
+            requests.count(Method::SET),
+        )
+    };
+    let off = cost(false, 8);
+    assert_eq!(off.0, 0);
+    assert_eq!(off, cost(false, 0));
+    // On, but without virtual ports: GeneralInfo of one switch and one adapter.
+    let (about_vports, gets, sets) = cost(true, 0);
+    assert_eq!((about_vports, gets, sets), (0, off.1 + 2, off.2));
+}
+
+#[test]
+fn restart_and_takeover_write_nothing() {
+    for lids in [VPortLids::Own, VPortLids::Base] {
+        for memory in [Memory::Kept, Memory::Lost] {
+            let mut world = brought_up(settings(8, lids));
+            let before = vports(&world);
+            world.kill(0);
+            world.start(0, memory);
+            world.count_requests();
+            world.settle(LIMIT);
+            assert_vports_up(&world);
+            assert_eq!(vports(&world), before, "{lids:?} {memory:?}");
+            for attribute in ATTRIBUTES {
+                let sets = asked(&world, attribute, Method::SET);
+                assert_eq!(sets, 0, "{attribute}, {lids:?} {memory:?}");
+            }
+            let blocks = asked(&world, AttrId::LINEAR_FORWARDING_TABLE, Method::SET);
+            assert_eq!(blocks, 0, "{lids:?} {memory:?}");
+        }
+    }
+}
+
+/// A virtual machine moves to another host: its GUID goes, and comes there. It keeps its LID, and
+/// each switch writes one block at most.
+#[test]
+fn migration_keeps_the_lid_and_moves_one_entry_per_switch() {
+    let mut world = brought_up(settings(4, VPortLids::Own));
+    let (from, to) = two_hosts(&world);
+    let moved = world.sim.vports(from, PORT).unwrap()[2].1.info;
+    world.count_requests();
+    world.sim.remove_vport((from, PORT, 2)).unwrap();
+    world.run_for(Duration::from_secs(1));
+    let place = (to, PORT, 9);
+    world
+        .sim
+        .set_vport(place, moved.port_guid(), VPortLids::Own)
+        .unwrap();
+    world.run_for(Duration::from_secs(2));
+    world.settle(LIMIT);
+    assert_vports_up(&world);
+    let there = world.sim.vports(to, PORT).unwrap();
+    let (_, there) = there.iter().find(|(index, _)| *index == 9).unwrap();
+    assert_eq!(there.info.lid(), moved.lid());
+    for switch in world.nodes(NodeKind::Switch) {
+        let blocks = AttrId::LINEAR_FORWARDING_TABLE;
+        let written = world.requests().of(switch, Method::SET, blocks);
+        // Once when it goes, once when it comes.
+        assert!(written <= 2, "{written} blocks at {switch}");
+    }
+    let infos = asked(&world, AttrId::PORT_INFO, Method::SET);
+    assert_eq!(infos, 0, "no port is touched");
+}
+
+/// The copy at the new host appears before the original is gone: it waits.
+#[test]
+fn second_vport_of_a_guid_is_served_once_the_first_is_gone() {
+    let mut world = brought_up(settings(4, VPortLids::Own));
+    let (from, to) = two_hosts(&world);
+    let moved = world.sim.vports(from, PORT).unwrap()[2].1.info;
+    let place = (to, PORT, 9);
+    world
+        .sim
+        .set_vport(place, moved.port_guid(), VPortLids::Own)
+        .unwrap();
+    world.run_for(Duration::from_secs(2));
+    world.settle(LIMIT);
+    let state = |world: &World| {
+        let there = world.sim.vports(to, PORT).unwrap();
+        let found = there.iter().find(|(index, _)| *index == 9);
+        found.unwrap().1.info.state()
+    };
+    assert_eq!(state(&world), PortState::Init);
+    assert!(reported(&world, FindingKind::DuplicateGuid, "vport 9"));
+    world.sim.remove_vport((from, PORT, 2)).unwrap();
+    world.run_for(Duration::from_secs(2));
+    world.settle(LIMIT);
+    assert_eq!(state(&world), PortState::Active);
+    assert_vports_up(&world);
+    expect::assert_no_findings(&world);
+}
+
+/// Two virtual ports of one port are in two partitions, by rules that name their GUIDs before they
+/// are there; neither reaches the other's partition, nor each other outside of the default one.
+#[test]
+fn two_vports_of_one_port_are_isolated_by_their_p_keys() {
+    const RED: u16 = 0x8010;
+    const BLUE: u16 = 0x8020;
+    for lids in [VPortLids::Own, VPortLids::Base] {
+        let mut settings = settings(2, lids);
+        let netlist = rsm_routing::generate::generate(TREE).unwrap();
+        let hosts = netlist
+            .nodes()
+            .iter()
+            .filter(|node| node.kind == NodeKind::Ca);
+        let hosts: Vec<Guid> = hosts.map(|node| node.guid).collect();
+        let (here, there) = (hosts[1], hosts[hosts.len() - 1]);
+        let [red, blue, other_red] = [Guid(0x00AA_0001), Guid(0x00AA_0002), Guid(0x00AA_0003)];
+        settings.core.policy = partitions::policy(&format!(
+            "Default=0x7fff : ALL=full ;\nRed=0x10 : {red}=full, {other_red}=full ;\n\
+             Blue=0x20 : {blue}=full ;"
+        ));
+        let mut world = World::new(&netlist, settings);
+        world.add_manager(hosts[0], PORT);
+        world.settle(LIMIT);
+        for (at, guid) in [
+            ((here, PORT, 5), red),
+            ((here, PORT, 6), blue),
+            ((there, PORT, 5), other_red),
+        ] {
+            world.sim.set_vport(at, guid, lids).unwrap();
+        }
+        world.run_for(Duration::from_secs(2));
+        world.settle(LIMIT);
+        let probe = |from: VPortAt, to: VPortAt, key: u16| {
+            let all = vports(&world);
+            let (_, info) = all.iter().find(|(at, _)| *at == to).unwrap();
+            let lid = lid_of(&world, to, info);
+            let probe = world
+                .sim
+                .probe_vport(from, lid, info.port_guid(), PKey(key));
+            probe.unwrap()
+        };
+        let (red, blue, other) = ((here, PORT, 5), (here, PORT, 6), (there, PORT, 5));
+        assert_eq!(probe(red, other, RED), VPortProbe::Delivered, "{lids:?}");
+        assert_eq!(probe(other, red, RED), VPortProbe::Delivered);
+        assert_eq!(probe(blue, other, RED), VPortProbe::NotSent);
+        assert_eq!(probe(other, blue, RED), VPortProbe::PKey);
+        assert_eq!(probe(red, blue, RED), VPortProbe::PKey);
+        assert_eq!(probe(red, blue, BLUE), VPortProbe::NotSent);
+        expect::assert_no_findings(&world);
+    }
+}
+
+#[test]
+fn vports_that_come_go_and_change_are_followed_by_trap_and_by_light_sweep() {
+    for traps_are_lost in [false, true] {
+        let mut world = brought_up(settings(4, VPortLids::Own));
+        if traps_are_lost {
+            world.sim.set_attribute_loss(AttrId::NOTICE, 1.0).unwrap();
+        }
+        let (host, other) = two_hosts(&world);
+        // A hole, a high index, another GUID, one that goes down and up.
+        world.sim.remove_vport((host, PORT, 1)).unwrap();
+        let at = (host, PORT, 100);
+        world
+            .sim
+            .set_vport(at, Guid(0x00AA_0100), VPortLids::Own)
+            .unwrap();
+        let renamed = (other, PORT, 2);
+        world
+            .sim
+            .set_vport(renamed, Guid(0x00AA_0200), VPortLids::Own)
+            .unwrap();
+        world.sim.want_vport((other, PORT, 3), false).unwrap();
+        world.run_for(Duration::from_secs(40));
+        assert_vports_up(&world);
+        world.sim.want_vport((other, PORT, 3), true).unwrap();
+        world.run_for(Duration::from_secs(40));
+        assert_vports_up(&world);
+        let snapshot = world.manager().snapshot().unwrap();
+        let served: BTreeSet<Guid> = snapshot
+            .fabric
+            .end_ports()
+            .flat_map(|(_, port)| port.vports.iter())
+            .flat_map(|vports| vports.vports.values())
+            .map(|vport| vport.guid())
+            .collect();
+        let there: BTreeSet<Guid> = vports(&world)
+            .iter()
+            .map(|(_, info)| info.port_guid())
+            .collect();
+        assert_eq!(served, there);
+    }
+}
+
+#[test]
+fn more_than_a_block_of_vports_comes_up() {
+    let mut settings = settings(300, VPortLids::Base);
+    settings.sim.vport_cap = 300;
+    let world = brought_up(settings);
+    assert_vports_up(&world);
+}
+
+/// LIDs are too few for all: ports have theirs, and what is left goes to virtual ports.
+#[test]
+fn vports_without_a_lid_stay_down_and_are_reported() {
+    let mut settings = settings(16, VPortLids::Own);
+    settings.sim.linear_fdb_cap = 64;
+    let mut world = World::generated(TREE, settings);
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    let up = vports(&world);
+    let active = up
+        .iter()
+        .filter(|(_, info)| info.state() == PortState::Active);
+    let without = up.len() - active.count();
+    assert!(without > 0);
+    let text = format!("no LID is left for {without} virtual ports");
+    assert!(reported(&world, FindingKind::LidSpaceExhausted, &text));
+}
+
+#[test]
+fn devices_that_refuse_or_ignore_vports_come_up_without_them() {
+    for devices in ["refuses-vports", "deaf-to-vports"] {
+        let mut settings = settings(4, VPortLids::Own);
+        settings.sim.devices = Devices::parse(devices).unwrap();
+        let mut world = World::generated(TREE, settings);
+        world.settle(LIMIT);
+        expect::assert_up(&world);
+        let findings = world.manager().findings();
+        let is_habit = |(code, _): &(&str, String)| *code == "device-habit";
+        assert_eq!(
+            findings.iter().filter(|finding| is_habit(finding)).count(),
+            1,
+            "{devices}: {findings:?}"
+        );
+        world.count_requests();
+        resweep(&mut world);
+        for attribute in ATTRIBUTES {
+            let gets = asked(&world, attribute, Method::GET);
+            assert_eq!(gets, 0, "{devices}: {attribute}");
+        }
+        world.kill(0);
+        world.start(0, Memory::Kept);
+        world.count_requests();
+        world.settle(LIMIT);
+        assert_eq!(asked(&world, VirtualizationInfo::ID, Method::GET), 0);
+    }
+}
+
+/// A host that loses power forgets its LIDs, keys and the enable; its virtual ports come back as
+/// they were.
+#[test]
+fn vports_of_a_host_that_reboots_keep_their_lids() {
+    let mut world = brought_up(settings(4, VPortLids::Own));
+    let (host, _) = two_hosts(&world);
+    let lids = |world: &World| -> Vec<Lid> {
+        let vports = world.sim.vports(host, PORT).unwrap();
+        vports.iter().map(|(_, vport)| vport.info.lid()).collect()
+    };
+    let before = lids(&world);
+    world.sim.reboot(host).unwrap();
+    world.run_for(Duration::from_secs(10));
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    assert_vports_up(&world);
+    assert_eq!(lids(&world), before);
+}
+
+#[test]
+fn turning_vports_off_gives_their_lids_back_and_on_brings_them_up() {
+    let mut world = brought_up(settings(4, VPortLids::Own));
+    let mut config = settings(4, VPortLids::Own).core;
+    config.manages_vports = false;
+    world.command(Command::Reload(Box::new(config.clone())));
+    world.settle(LIMIT);
+    resweep(&mut world);
+    let snapshot = world.manager().snapshot().unwrap();
+    assert!(snapshot.plan.as_ref().unwrap().lids.vports.is_empty());
+    world.count_requests();
+    world.run_for(Duration::from_secs(60));
+    assert_eq!(asked(&world, VirtualizationInfo::ID, Method::GET), 0);
+    config.manages_vports = true;
+    world.command(Command::Reload(Box::new(config)));
+    world.settle(LIMIT);
+    resweep(&mut world);
+    assert_vports_up(&world);
+}
+
+/// A light sweep costs one Get for each port with virtual ports, and no more while none changes.
+#[test]
+fn light_sweep_asks_each_port_with_vports_once() {
+    let mut world = brought_up(settings(8, VPortLids::Base));
+    let hosts = world.nodes(NodeKind::Ca).len() as u64;
+    world.run_for(Duration::from_secs(30));
+    world.count_requests();
+    world.run_for(Settings::default().core.light_sweep);
+    assert_eq!(asked(&world, VirtualizationInfo::ID, Method::GET), hosts);
+    assert_eq!(asked(&world, VPortState::ID, Method::GET), 0);
+    assert_eq!(sets(&world), 0);
+}
+
+/// One change of a random virtual port.
+fn change(world: &mut World, dice: &mut Dice, guids: &mut u64) {
+    let hosts = world.nodes(NodeKind::Ca);
+    let host = dice.pick(&hosts);
+    let at = (host, PORT, 1 + dice.below(12) as u16);
+    match dice.below(5) {
+        0 => world.sim.remove_vport(at).unwrap(),
+        1 => world.sim.want_vport(at, false).unwrap(),
+        2 => world.sim.want_vport(at, true).unwrap(),
+        3 => {
+            // A virtual machine moves, its copy there before it is gone here, or after.
+            let other = dice.pick(&hosts);
+            let found = world.sim.vports(host, PORT).unwrap();
+            let Some((index, vport)) = found.into_iter().find(|(index, _)| *index > 0) else {
+                return;
+            };
+            let to = (other, PORT, 20 + dice.below(5) as u16);
+            let guid = vport.info.port_guid();
+            let lids = if vport.info.lid_required() {
+                VPortLids::Own
+            } else {
+                VPortLids::Base
+            };
+            world.sim.set_vport(to, guid, lids).unwrap();
+            world.run_for(dice.duration(Duration::from_micros(10), Duration::from_secs(1)));
+            if to != (host, PORT, index) {
+                world.sim.remove_vport((host, PORT, index)).unwrap();
+            }
+        }
+        _ => {
+            *guids += 1;
+            let lids = dice.pick(&[VPortLids::Own, VPortLids::ByIndex, VPortLids::Base]);
+            world
+                .sim
+                .set_vport(at, Guid(0x00BB_0000 + *guids), lids)
+                .unwrap();
+        }
+    }
+}
+
+/// Virtual ports that come, go, move and change under loss, with hosts that reboot and a manager
+/// that is killed.
+fn run(seed: u64) {
+    let lids = [VPortLids::Own, VPortLids::ByIndex, VPortLids::Base];
+    let mut settings = settings(4, lids[seed as usize % 3]);
+    settings.seed = seed;
+    let mut world = World::generated(TREE, settings);
+    world.settle(LIMIT);
+    let mut dice = Dice::new(seed);
+    let mut guids = 0;
+    for _ in 0..12 {
+        world.schedule_loss(Duration::ZERO, Duration::from_secs(1), 0.1);
+        change(&mut world, &mut dice, &mut guids);
+        match dice.below(6) {
+            0 => {
+                let hosts = world.nodes(NodeKind::Ca);
+                let host = dice.pick(&hosts[1..]);
+                world.sim.reboot(host).unwrap();
+            }
+            1 => world.schedule_kill(Duration::ZERO, Duration::from_millis(300), Memory::Kept),
+            _ => {}
+        }
+        world.run_for(dice.duration(Duration::from_micros(10), Duration::from_secs(3)));
+    }
+    world.run_for(Duration::from_secs(60));
+    world.settle(LIMIT * 5);
+    expect::assert_up(&world);
+    assert_vports_up(&world);
+}
+
+#[test]
+fn vports_that_come_and_go_under_loss_converge() {
+    let test = "--test system sim_vports::vports_that_come_and_go_under_loss_converge";
+    seeds::run(test, 12, run);
+}
+
+/// The Sets of virtual ports get no answer, those of ports do: hosts work as without virtual ports,
+/// and a finding says which Sets are tried again.
+#[test]
+fn host_that_leaves_sets_of_vports_unanswered_stays_in_use() {
+    let mut world = World::generated(TREE, settings(4, VPortLids::Own));
+    let (host, _) = two_hosts(&world);
+    let deaf = Devices::parse("deaf-to-vport-sets").unwrap();
+    let personality = deaf.of(NodeKind::Ca, host);
+    world.sim.set_personality(host, personality).unwrap();
+    world.run_for(Duration::from_secs(240));
+    expect::assert_up(&world);
+    assert!(reported(
+        &world,
+        FindingKind::SetFailed,
+        "VirtualizationInfo"
+    ));
+    for (at, info) in vports(&world) {
+        let expected = match at.0 == host {
+            true => PortState::Down,
+            false => PortState::Active,
+        };
+        assert_eq!(info.state(), expected, "{at:?}");
+    }
+    let polite = Devices::default().of(NodeKind::Ca, host);
+    world.sim.set_personality(host, polite).unwrap();
+    world.run_for(Duration::from_secs(60));
+    world.settle(LIMIT);
+    assert_vports_up(&world);
+    expect::assert_no_findings(&world);
+}
+
+#[test]
+#[ignore = "runs as many seeds as RSM_SEEDS says, or 500"]
+fn soak() {
+    let count = seeds::number("RSM_SEEDS").unwrap_or(500);
+    seeds::run("--test system sim_vports::soak -- --ignored", count, run);
+}
