@@ -91,6 +91,9 @@ pub enum DeviceHabit {
     RefusesPortStates = 6,
     /// It answers GeneralInfo with capabilities that exclude each other.
     NonsenseCapabilities = 7,
+    /// Port 0 of a switch: it claims adaptive routing, and refuses its tables, leaves them
+    /// unanswered, or reads others back.
+    RefusesAdaptiveRouting = 8,
 }
 
 /// A line of [`HABITS`].
@@ -144,6 +147,11 @@ pub const HABITS: &[DeviceHabitInfo] = &[
         habit: DeviceHabit::NonsenseCapabilities,
         does: "answer GeneralInfo with capabilities that exclude each other",
         instead: "features of the vendor stay off there",
+    },
+    DeviceHabitInfo {
+        habit: DeviceHabit::RefusesAdaptiveRouting,
+        does: "claim adaptive routing and do not take its tables, or read others back",
+        instead: "they forward by their forwarding tables alone",
     },
 ];
 

@@ -40,6 +40,7 @@
 
 mod adaptive;
 mod agent;
+mod choices;
 mod config;
 mod control;
 mod counters;
@@ -65,6 +66,7 @@ mod trap;
 mod wheel;
 
 pub use adaptive::LinearWrites;
+pub use choices::{Choices, Picks};
 pub use config::SimConfig;
 pub use counters::{DropReason, SimCounters};
 pub use error::SimError;

@@ -109,7 +109,10 @@ impl Core {
     }
 
     fn begin(&mut self, next: Next, now: Time) {
-        let needs_master = matches!(next, Next::Plan | Next::Groups | Next::Rebalance);
+        let needs_master = matches!(
+            next,
+            Next::Plan | Next::Groups | Next::Rebalance | Next::RouteAdaptively
+        );
         if needs_master && self.role != Role::Master && self.config.mode == Mode::Manage {
             // A manager that becomes master plans at the end of its sweep, with all events until
             // then.
@@ -121,6 +124,7 @@ impl Core {
             Next::Master => "polling the master".to_owned(),
             Next::Groups => "multicast groups changed".to_owned(),
             Next::Rebalance => "load taken off the fullest links".to_owned(),
+            Next::RouteAdaptively => "adaptive routing beside the forwarding tables".to_owned(),
             _ => self.work.take_cause(),
         };
         self.meter.start(cause, now, self.client.stats());
@@ -130,6 +134,7 @@ impl Core {
         }
         self.inventory.reads_sl2vl = self.config.policy.may_need_lanes();
         self.inventory.asks_capabilities = self.config.asks_capabilities;
+        self.inventory.routes_adaptively = self.config.policy.adaptive.is_on();
         self.inventory.qos.clone_from(&self.config.policy.qos);
         self.inventory.use_m_key(self.config.policy.ports.m_key);
         self.inventory.use_names(&self.config.names);
@@ -145,6 +150,10 @@ impl Core {
             }
             Next::Rebalance => {
                 self.start_rebalancing(now);
+                return;
+            }
+            Next::RouteAdaptively => {
+                self.resume_push(now);
                 return;
             }
             Next::Everything { audit } => Sweep::start(SweepScope::Full { audit }, inventory),
@@ -229,6 +238,7 @@ impl Core {
             return;
         }
         self.decide_tables();
+        self.plan_without_refused_types();
         let was_in_doubt = self.settle_readings();
         let damped = self.kept_out();
         let same_links = damped == *self.damped;

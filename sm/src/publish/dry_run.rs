@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::summary::OnceReport;
 use crate::core::snapshot::Snapshot;
-use crate::push::{Foreseen, PortStep, Task};
+use crate::push::{AdaptiveStep, Foreseen, PortStep, Task};
 use crate::sweep::inventory::{Inventory, PortKey};
 use crate::sweep::lft_image::LFT_BLOCK;
 
@@ -262,6 +262,11 @@ fn reason(set: &Foreseen) -> &'static str {
         Task::Bounce(_) => "MTU or VLs differ, and only change while the link is down",
         Task::PKeys(..) => "partitions differ from the configuration",
         Task::Managed(key) => key.place.managed().reason,
+        Task::Adaptive(_, AdaptiveStep::Prepare) => {
+            "adaptive routing is off while its tables, or the forwarding table, change"
+        }
+        Task::Adaptive(_, AdaptiveStep::Enable) => "groups and entries are as planned",
+        Task::Adaptive(..) => "groups or entries differ from the plan",
         Task::AdaptiveRouting(_) => {
             "adaptive routing is on, so that the forwarding table is not what forwards"
         }

@@ -7,7 +7,7 @@ use rsm_mad::wire::attr::{
 };
 
 use super::tables::SwitchPush;
-use super::{Cause, FailedSet, PortStep, Push, Task};
+use super::{AdaptiveStep, Cause, FailedSet, PortStep, Push, Task};
 use crate::diff::NotKept;
 use crate::habits::{DeviceKind, PortRole};
 use crate::sweep::inventory::{Inventory, PortKey};
@@ -29,6 +29,11 @@ impl Push {
             }
             Task::AdaptiveRouting(guid) => {
                 self.ar_info_answered(inventory, guid, Some(ArInfo::from_data(data)));
+            }
+            Task::Adaptive(guid, step) => {
+                let is_table = !matches!(step, AdaptiveStep::Prepare | AdaptiveStep::Enable);
+                self.progress.adaptive_blocks += usize::from(is_table);
+                self.adaptive_answered(inventory, guid, step, data);
             }
             Task::Block {
                 switch,
@@ -186,6 +191,7 @@ impl Push {
             Task::Switch(guid) | Task::AdaptiveRouting(guid) => {
                 self.table_settled(inventory, task, guid, true);
             }
+            Task::Adaptive(guid, step) => self.adaptive_failed(inventory, guid, step, cause),
             Task::Block {
                 switch,
                 block,

@@ -76,7 +76,11 @@ impl Push {
                     .set_port_state_change(false);
                 (guid, SwitchInfo::ID, 0, *info.as_data())
             }
-            Task::Port(..) | Task::Bounce(_) | Task::PKeys(..) | Task::Managed(_) => return None,
+            Task::Adaptive(..)
+            | Task::Port(..)
+            | Task::Bounce(_)
+            | Task::PKeys(..)
+            | Task::Managed(_) => return None,
         };
         let node = inventory.node(guid)?;
         Some(Order {
@@ -159,6 +163,7 @@ impl Push {
             }
             Task::Switch(_)
             | Task::AdaptiveRouting(_)
+            | Task::Adaptive(..)
             | Task::Block { .. }
             | Task::SlToVl { .. }
             | Task::Multicast { .. }

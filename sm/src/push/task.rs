@@ -4,6 +4,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::header::{AttrId, Status};
 
+use super::adaptive::AdaptiveStep;
 use crate::port_info::FieldMask;
 use crate::sweep::inventory::PortKey;
 use crate::sweep::managed::BlockKey;
@@ -16,6 +17,8 @@ pub enum Task {
     Switch(Guid),
     /// ARInfo of a switch, with adaptive routing off.
     AdaptiveRouting(Guid),
+    /// A Set of adaptive routing by this manager.
+    Adaptive(Guid, AdaptiveStep),
     /// A block of a forwarding table.
     Block {
         /// The switch.
@@ -66,6 +69,7 @@ impl Task {
         match *self {
             Task::Switch(guid)
             | Task::AdaptiveRouting(guid)
+            | Task::Adaptive(guid, _)
             | Task::Block { switch: guid, .. }
             | Task::SlToVl { switch: guid, .. }
             | Task::Multicast { switch: guid, .. }
@@ -149,6 +153,8 @@ pub struct PushProgress {
     pub done: usize,
     /// Blocks of forwarding tables acknowledged, those of interim tables included.
     pub blocks: usize,
+    /// Blocks of groups and entries of adaptive routing acknowledged.
+    pub adaptive_blocks: usize,
     /// Blocks of multicast forwarding tables acknowledged, both steps counted.
     pub multicast_blocks: usize,
     /// Switches on which at least one block was written.
