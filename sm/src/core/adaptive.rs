@@ -89,14 +89,14 @@ impl Core {
         for (guid, fault) in faults.into_values() {
             fail(&mut self.inventory, guid, fault);
         }
-        self.plan_without_refused_types();
+        self.plan_by_adaptive_news();
     }
 
-    /// Plans again if a type of switch turned out not to take the tables of adaptive routing.
-    pub(super) fn plan_without_refused_types(&mut self) {
-        if self.inventory.adaptive_trials.take_news() {
+    /// Plans again if switches turned out to be able to route adaptively, or not to.
+    pub(super) fn plan_by_adaptive_news(&mut self) {
+        if self.inventory.adaptive_trials.take_news() && self.plan.is_some() {
             self.work
-                .plan_again("switches do not take the tables of adaptive routing");
+                .plan_again("other switches can route adaptively than before");
         }
     }
 
@@ -136,7 +136,7 @@ impl Core {
                     .look_at(guid, "tables of adaptive routing are read back");
             }
         }
-        self.plan_without_refused_types();
+        self.plan_by_adaptive_news();
     }
 
     /// Notes the groups in force of switches that hold them from an earlier run.

@@ -203,7 +203,12 @@ impl Core {
             self.meter.join(&cause);
         }
         sweep.finish(&mut self.inventory);
-        if self.inventory.habits.take_news() | self.inventory.take_new_capabilities() {
+        let new_capabilities = self.inventory.take_new_capabilities();
+        if new_capabilities && self.inventory.routes_adaptively {
+            // Also of hosts: which ones take packets out of order.
+            self.inventory.adaptive_trials.note_news();
+        }
+        if self.inventory.habits.take_news() | new_capabilities {
             self.remember();
         }
         if std::mem::take(&mut self.suspicion_shown) {
@@ -238,7 +243,7 @@ impl Core {
             return;
         }
         self.decide_tables();
-        self.plan_without_refused_types();
+        self.plan_by_adaptive_news();
         let was_in_doubt = self.settle_readings();
         let damped = self.kept_out();
         let same_links = damped == *self.damped;

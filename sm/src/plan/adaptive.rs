@@ -183,7 +183,7 @@ pub(super) fn plan(
     let capacities = capacities(policy, hardware, plan);
     findings.extend(left_out(policy, hardware));
     if capacities.iter().all(|&groups| groups < 2) {
-        let why = "no switch has the capability and is of a type in routing.adaptive_devices";
+        let why = "no switch has the capability, is of a type in routing.adaptive_devices, and takes the tables";
         findings.push(unused(Severity::Info, why.to_owned()));
         return None;
     }

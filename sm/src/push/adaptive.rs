@@ -1,7 +1,7 @@
 //! Sets of adaptive routing: groups out of force before forwarding tables change, and into force
 //! when all switches hold theirs.
 //!
-//! Each switch goes through the steps of [`AdaptiveStep`], one after the other; Sets of one step
+//! Each switch goes through the steps of [`AdaptiveStep`], one after the other; Sets of one kind
 //! leave together. A switch that fails a step goes no further, and forwards by its forwarding table.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -68,49 +68,61 @@ impl AdaptiveStep {
 /// How many places [`AdaptiveStep::place`] has.
 const PLACES: usize = 5;
 
+/// How many Sets of one switch are under way at once, so that a switch that leaves them unanswered
+/// holds up no push for long.
+const WINDOW: usize = 4;
+
 /// The Sets of one switch, and their progress.
 #[derive(Debug)]
 struct Chain {
     change: AdaptiveChange,
     /// The place whose Sets are on their way, or leave next.
     place: usize,
-    /// Whether the Sets of this place were queued.
-    is_queued: bool,
+    /// How many Sets of this place were queued.
+    queued: usize,
     open: usize,
     failed: bool,
 }
 
 impl Chain {
-    fn steps(&self, place: usize) -> Vec<AdaptiveStep> {
-        let change = &self.change;
-        let blocks = |blocks: &[u16], step: fn(u16) -> AdaptiveStep| {
-            blocks.iter().copied().map(step).collect()
+    fn new(change: AdaptiveChange) -> Chain {
+        let mut chain = Chain {
+            change,
+            place: 0,
+            queued: 0,
+            open: 0,
+            failed: false,
         };
-        match place {
+        chain.skip();
+        chain
+    }
+
+    /// The Set at an index of those of the present place.
+    fn step(&self, index: usize) -> Option<AdaptiveStep> {
+        let change = &self.change;
+        let block =
+            |blocks: &[u16], step: fn(u16) -> AdaptiveStep| blocks.get(index).copied().map(step);
+        let is_first = index == 0;
+        match self.place {
             0 => change
                 .prepare
-                .map(|_| AdaptiveStep::Prepare)
-                .into_iter()
-                .collect(),
-            1 => blocks(&change.groups, AdaptiveStep::Groups),
-            2 => blocks(&change.entries, AdaptiveStep::Entries),
-            3 => blocks(&change.emptied, AdaptiveStep::Emptied),
+                .filter(|_| is_first)
+                .map(|_| AdaptiveStep::Prepare),
+            1 => block(&change.groups, AdaptiveStep::Groups),
+            2 => block(&change.entries, AdaptiveStep::Entries),
+            3 => block(&change.emptied, AdaptiveStep::Emptied),
             _ => change
                 .enable
-                .map(|_| AdaptiveStep::Enable)
-                .into_iter()
-                .collect(),
+                .filter(|_| is_first)
+                .map(|_| AdaptiveStep::Enable),
         }
     }
 
     /// Goes on to the next place with Sets, once those of this one are settled.
     fn skip(&mut self) {
-        while self.place < PLACES
-            && self.open == 0
-            && (self.is_queued || self.steps(self.place).is_empty())
-        {
+        while self.place < PLACES && self.open == 0 && self.step(self.queued).is_none() {
             self.place += 1;
-            self.is_queued = false;
+            self.queued = 0;
         }
     }
 }
@@ -130,17 +142,7 @@ pub(super) struct AdaptivePush {
 impl AdaptivePush {
     pub(super) fn new(changes: impl Iterator<Item = (Guid, AdaptiveChange)>) -> AdaptivePush {
         let changes = changes.filter(|(_, change)| !change.is_empty());
-        let chain = |(guid, change): (Guid, AdaptiveChange)| {
-            let mut chain = Chain {
-                change,
-                place: 0,
-                is_queued: false,
-                open: 0,
-                failed: false,
-            };
-            chain.skip();
-            (guid, chain)
-        };
+        let chain = |(guid, change): (Guid, AdaptiveChange)| (guid, Chain::new(change));
         let chains: BTreeMap<Guid, Chain> = changes.map(chain).collect();
         AdaptivePush {
             leaving: chains.values().filter(|chain| chain.change.leaves).count(),
@@ -185,24 +187,23 @@ impl Push {
     }
 
     fn release_adaptive_of(&mut self, inventory: &Inventory, guid: Guid) {
-        let chain = self.adaptive.chains.get(&guid);
-        let Some(chain) = chain.filter(|chain| !chain.failed && !chain.is_queued) else {
-            return;
-        };
-        let steps = chain.steps(chain.place);
-        let tasks: Vec<Task> = steps
-            .into_iter()
-            .map(|step| Task::Adaptive(guid, step))
-            .collect();
-        let may_leave = tasks.first().is_some_and(|&task| self.may(inventory, task));
-        if self.adaptive.stopped || !may_leave {
+        if self.adaptive.stopped {
             return;
         }
-        if let Some(chain) = self.adaptive.chains.get_mut(&guid) {
-            chain.is_queued = true;
-            chain.open = tasks.len();
+        loop {
+            let chain = self.adaptive.chains.get(&guid);
+            let chain = chain.filter(|chain| !chain.failed && chain.open < WINDOW);
+            let task = chain.and_then(|chain| chain.step(chain.queued));
+            let task = task.map(|step| Task::Adaptive(guid, step));
+            let Some(task) = task.filter(|&task| self.may(inventory, task)) else {
+                return;
+            };
+            if let Some(chain) = self.adaptive.chains.get_mut(&guid) {
+                chain.queued += 1;
+                chain.open += 1;
+            }
+            self.adaptive.queue.push_back(task);
         }
-        self.adaptive.queue.extend(tasks);
     }
 
     pub(super) fn next_adaptive(&mut self, inventory: &Inventory) -> Option<Order> {

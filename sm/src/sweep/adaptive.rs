@@ -77,6 +77,9 @@ impl Sweep {
         self.changed |= before != Some(info);
         inventory.put_ar_info(guid, Some(info));
         let routes_adaptively = inventory.routes_adaptively;
+        if routes_adaptively && before.is_none() {
+            inventory.adaptive_trials.note_news();
+        }
         let Some(switch) = inventory.switch_mut(guid) else {
             return;
         };
@@ -124,6 +127,9 @@ impl Sweep {
             let switch = node.and_then(|node| node.switch.as_ref());
             let is_held =
                 switch.is_some_and(|switch| switch.adaptive.holds_groups(block, &masks(table)));
+            if let Some(switch) = inventory.switch_mut(guid) {
+                switch.adaptive.store_groups(block, Some(table));
+            }
             return self.on_read_back(inventory, guid, Query::ArGroups(guid, block), is_held);
         }
         if let Some(switch) = inventory.switch_mut(guid) {
@@ -144,6 +150,9 @@ impl Sweep {
             let node = inventory.node(guid);
             let switch = node.and_then(|node| node.switch.as_ref());
             let is_held = switch.is_some_and(|switch| switch.adaptive.holds_entries(block, table));
+            if let Some(switch) = inventory.switch_mut(guid) {
+                switch.adaptive.store_entries(block, Some(table));
+            }
             return self.on_read_back(inventory, guid, Query::ArEntries(guid, block), is_held);
         }
         if let Some(switch) = inventory.switch_mut(guid) {
@@ -178,8 +187,9 @@ impl Sweep {
         }
         if !is_held {
             self.changed = true;
+            // The next push writes the block again; it may be another's, or the switch was reset.
             inventory.adaptive_trials.end(guid);
-            give_up(inventory, guid);
+            fail(inventory, guid, TrialFault::Refused);
         } else if inventory.adaptive_trials.confirm(guid, query) {
             self.changed = true;
             pass(inventory, guid);

@@ -9,15 +9,12 @@ use rsm_ids::Guid;
 use crate::capabilities::DeviceType;
 use crate::sweep::Query;
 
-/// How many points a type may collect before it counts as without adaptive routing. A switch that
-/// is reset or dies in between refuses or leaves unanswered what others of its type take.
-const POINTS_MAX: u8 = 6;
+/// After how many pushes or readings in a row with a refusal a type counts as without adaptive
+/// routing. A switch that is reset in between refuses what others of its type take.
+const REFUSED_MAX: u8 = 3;
 
-/// The points of a push, or of a reading, with a refusal.
-const REFUSED: u8 = 2;
-
-/// Those of one with silence: loss and dead switches show in the same way.
-const SILENT: u8 = 1;
+/// After how many with silence, until an answer: loss and dead switches show in the same way.
+const SILENT_MAX: u8 = 6;
 
 /// How an attempt failed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -28,11 +25,18 @@ pub enum TrialFault {
     Refused,
 }
 
+/// Attempts that failed in a row.
+#[derive(Clone, Copy, Default, Debug)]
+struct Failures {
+    silent: u8,
+    refused: u8,
+}
+
 /// The trials of all types.
 #[derive(Clone, Default, Debug)]
 pub struct AdaptiveTrials {
     passed: BTreeSet<DeviceType>,
-    points: BTreeMap<DeviceType, u8>,
+    failures: BTreeMap<DeviceType, Failures>,
     /// Switches whose tables are being read back: the questions that are open.
     open: BTreeMap<Guid, BTreeSet<Query>>,
     news: bool,
@@ -47,22 +51,29 @@ impl AdaptiveTrials {
     /// Records that a switch of the type holds its tables.
     pub fn pass(&mut self, device: DeviceType) {
         self.passed.insert(device);
-        self.points.remove(&device);
+        self.failures.remove(&device);
     }
 
     /// Records that a switch of the type answers questions about its tables.
     pub fn heard(&mut self, device: DeviceType) {
-        self.points.remove(&device);
+        if let Some(failures) = self.failures.get_mut(&device) {
+            failures.silent = 0;
+        }
     }
 
     /// Records a failed attempt. Returns whether the type counts as without adaptive routing now.
     pub fn fail(&mut self, device: DeviceType, fault: TrialFault) -> bool {
-        let points = self.points.entry(device).or_default();
-        *points = points.saturating_add(match fault {
-            TrialFault::Silent => SILENT,
-            TrialFault::Refused => REFUSED,
-        });
-        let is_over = *points >= POINTS_MAX;
+        let failures = self.failures.entry(device).or_default();
+        let is_over = match fault {
+            TrialFault::Silent => {
+                failures.silent = failures.silent.saturating_add(1);
+                failures.silent >= SILENT_MAX
+            }
+            TrialFault::Refused => {
+                failures.refused = failures.refused.saturating_add(1);
+                failures.refused >= REFUSED_MAX
+            }
+        };
         if is_over {
             self.give_up(device);
         }
@@ -71,7 +82,7 @@ impl AdaptiveTrials {
 
     /// The type counts as without adaptive routing.
     pub fn give_up(&mut self, device: DeviceType) {
-        self.points.remove(&device);
+        self.failures.remove(&device);
         self.passed.remove(&device);
         self.news = true;
     }
@@ -109,7 +120,13 @@ impl AdaptiveTrials {
         self.open.remove(&switch);
     }
 
-    /// Whether a type was given up since the last call.
+    /// A switch turned out to be able to route adaptively.
+    pub fn note_news(&mut self) {
+        self.news = true;
+    }
+
+    /// Whether a type was given up, or a switch found, since the last call: the plan in force does
+    /// not know of it.
     pub fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.news)
     }
@@ -138,6 +155,20 @@ mod tests {
             assert!(trials.has_passed(DEVICE) && trials.fail(DEVICE, fault));
             assert!(!trials.has_passed(DEVICE) && trials.take_news() && !trials.take_news());
         }
+    }
+
+    #[test]
+    fn answers_in_between_count_against_silence_alone() {
+        let mut trials = AdaptiveTrials::default();
+        for _ in 0..20 {
+            assert!(!trials.fail(DEVICE, TrialFault::Silent));
+            trials.heard(DEVICE);
+        }
+        for _ in 1..3 {
+            assert!(!trials.fail(DEVICE, TrialFault::Refused));
+            trials.heard(DEVICE);
+        }
+        assert!(trials.fail(DEVICE, TrialFault::Refused));
     }
 
     #[test]

@@ -248,6 +248,7 @@ impl Sweep {
             switch.adaptive.forget();
         }
         inventory.put_ar_info(guid, None);
+        inventory.adaptive_trials.end(guid);
         self.see_adaptive(inventory, guid, false);
         self.forget_all_p_keys(inventory, guid);
         self.ask_node(inventory, guid);

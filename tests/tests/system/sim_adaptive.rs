@@ -202,7 +202,7 @@ fn groups(world: &World) -> BTreeMap<(Guid, u16), Vec<PortNum>> {
 
 /// A leaf with one of its uplinks.
 fn uplink(world: &World) -> (Guid, PortNum) {
-    let host = world.nodes(NodeKind::Ca)[3];
+    let host = *world.nodes(NodeKind::Ca).last().expect("there are hosts");
     let (leaf, _) = world.sim.peer(host, PortNum(1)).unwrap().unwrap();
     let ports = (1..=world.sim.num_ports(leaf).unwrap()).map(PortNum);
     let mut up = ports.filter(|&port| {
@@ -346,20 +346,25 @@ fn reload_with_off_puts_all_switches_back_by_one_set_each() {
     assert_as_planned(&world);
 }
 
+/// Another manager, without memory and with adaptive routing off, after the death of the first.
 #[test]
-fn start_with_off_ends_adaptive_routing_of_an_earlier_run() {
+fn manager_with_off_ends_adaptive_routing_of_the_one_before() {
     let mut world = brought_up(TREE);
+    let hosts = lids_of_hosts(&world);
     world.kill(0);
-    let (guid, port) = world.manager().local(&world.sim).expect("it is attached");
     let off = settings(AdaptiveRouting::Off, DEVICES);
-    let other = world.add_manager_with(guid, port, off.core);
-    world.start(other, Memory::Lost);
+    let (guid, port) = hosts[5].0;
+    world.add_manager_with(guid, port, off.core);
     world.run_for(10 * SECOND);
     world.settle(LIMIT);
     for guid in switches(&world) {
         assert!(!world.sim.routes_adaptively(guid).unwrap());
     }
-    expect::assert_up(&world);
+    for &(source, own) in &hosts {
+        for &(_, lid) in hosts.iter().filter(|&&(_, lid)| lid != own) {
+            assert!(world.sim.probe(source, lid, 0).unwrap().is_delivered());
+        }
+    }
 }
 
 #[test]
@@ -530,14 +535,15 @@ fn run(seed: u64) {
     }
     expect::assert_up(&world);
     world.watched().assert_harmless();
+    let mut findings = world.manager().findings();
+    findings.retain(|(code, _)| *code != "lid-conflict");
+    let snapshot = world.manager().snapshot().expect("it is up");
+    assert_eq!(findings, Vec::new(), "{:?}", snapshot.findings);
     assert_as_planned(&world);
     assert_delivers(&world, 0, Picks::Worst);
     for picks in 0..4 {
         assert_delivers(&world, 0, Picks::Seeded(seed ^ picks));
     }
-    let mut findings = world.manager().findings();
-    findings.retain(|(code, _)| *code != "lid-conflict");
-    assert_eq!(findings, Vec::new());
 }
 
 /// No packet between hosts circles, whatever the switches choose now.
