@@ -21,8 +21,9 @@
 //! * Performance management: PortCounters and PortCountersExtended of every port, which count
 //!   general service datagrams, lost links and drops, and errors at any rate
 //!   ([`Sim::set_errors`]).
-//! * Adaptive routing of NVIDIA switches, as seen by a manager without support for it: ARInfo, and
-//!   a table in force that differs from the one read back ([`Sim::set_adaptive_routing`]).
+//! * Adaptive routing of NVIDIA switches: ARInfo, groups and entries, whose ports packets of
+//!   connections leave by as badly as possible, or by seed ([`Sim::probe_choices`]); and a table in
+//!   force that differs from the one read back ([`Sim::set_adaptive_routing`]).
 //! * Links: training, Down, Init, Armed, Active at both ends; unplugging, reboots, power;
 //!   PortStateChange and traps.
 //! * Devices: the peculiarities of agents, by [`Personality`], of single nodes or of all

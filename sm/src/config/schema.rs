@@ -395,9 +395,9 @@ sections! {
         /// the SA takes joins all the same.
         multicast: bool = true, opensm "disable_multicast" as NotFlag;
 
-        /// Whether switches of NVIDIA's send packets to any port of a group (adaptive routing): `off`;
-        /// `on`; or `fast-recovery`, with which a switch that loses a port also takes another one of
-        /// the group at once. rsm then asks devices for their capabilities, as with
+        /// Whether switches of NVIDIA's send packets to any port of a group (adaptive routing):
+        /// `off`; `on`; or `fast-recovery`, with which a switch that loses a port also takes
+        /// another one of the group at once. rsm then asks devices for their capabilities, as with
         /// sweep.capabilities. It was tried with simulated switches alone.
         adaptive: AdaptiveRouting = AdaptiveRouting::Off;
 

@@ -167,8 +167,8 @@ pub fn entries_of_block(table: &AdaptiveTable, lft: &Lft, block: u16) -> ArLinea
     content
 }
 
-/// Adaptive routing on the routes of `plan`, with findings; `None` where it is off or there is none.
-/// `links` is the switch graph with all links that packets may be on, `held` the forwarding tables
+/// Adaptive routing on the routes of `plan`, with findings; `None` where it is off or there is
+/// none. `links` is the switch graph with all links that packets may be on, `held` the forwarding tables
 /// that switches hold.
 pub(super) fn plan(
     job: &PlanJob,
@@ -183,7 +183,8 @@ pub(super) fn plan(
     let capacities = capacities(policy, hardware, plan);
     findings.extend(left_out(policy, hardware));
     if capacities.iter().all(|&groups| groups < 2) {
-        let why = "no switch has the capability, is of a type in routing.adaptive_devices, and takes the tables";
+        let why = "no switch has the capability, is of a type in routing.adaptive_devices, and \
+                   takes the tables";
         findings.push(unused(Severity::Info, why.to_owned()));
         return None;
     }

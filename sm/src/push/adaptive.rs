@@ -2,7 +2,8 @@
 //! when all switches hold theirs.
 //!
 //! Each switch goes through the steps of [`AdaptiveStep`], one after the other; Sets of one kind
-//! leave together. A switch that fails a step goes no further, and forwards by its forwarding table.
+//! leave together. A switch that fails a step goes no further, and forwards by its forwarding
+//! table.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use rsm_mad::wire::attr::{
 };
 
 use super::tables::SwitchPush;
-use super::{AdaptiveStep, Cause, FailedSet, PortStep, Push, Task};
+use super::{Cause, FailedSet, PortStep, Push, Task};
 use crate::diff::NotKept;
 use crate::habits::{DeviceKind, PortRole};
 use crate::sweep::inventory::{Inventory, PortKey};
@@ -31,8 +31,6 @@ impl Push {
                 self.ar_info_answered(inventory, guid, Some(ArInfo::from_data(data)));
             }
             Task::Adaptive(guid, step) => {
-                let is_table = !matches!(step, AdaptiveStep::Prepare | AdaptiveStep::Enable);
-                self.progress.adaptive_blocks += usize::from(is_table);
                 self.adaptive_answered(inventory, guid, step, data);
             }
             Task::Block {

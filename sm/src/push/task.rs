@@ -153,8 +153,6 @@ pub struct PushProgress {
     pub done: usize,
     /// Blocks of forwarding tables acknowledged, those of interim tables included.
     pub blocks: usize,
-    /// Blocks of groups and entries of adaptive routing acknowledged.
-    pub adaptive_blocks: usize,
     /// Blocks of multicast forwarding tables acknowledged, both steps counted.
     pub multicast_blocks: usize,
     /// Switches on which at least one block was written.

@@ -113,7 +113,7 @@ fn assert_delivers(world: &World, sl: u8, picks: Picks) {
     }
 }
 
-/// What the switches hold, in the order of the plan's topology.
+/// The switches' tables in force, in the order of the plan's topology.
 fn held(world: &World, plan: &Plan) -> (Tables, AdaptiveTables) {
     let (mut tables, mut groups) = (Tables::default(), AdaptiveTables::default());
     for switch in plan.topology.switches() {
