@@ -103,6 +103,8 @@ fn planned(topology: &Topology, earlier: Option<&Planned>) -> Planned {
         order: &order,
         capacities: &vec![CAPACITY; topology.switch_count()],
         ids: earlier.map_or(&none, |earlier| &earlier.groups.ids),
+        in_order: &std::collections::BTreeSet::new(),
+        before: None,
     };
     let (planning, groups) = best(RUNS, || plan(&request).expect("groups"));
     let held = Held {

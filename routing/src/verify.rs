@@ -26,6 +26,7 @@ pub use lanes::{LaneChannel, LaneReport, mixture_is_sound, verify_lanes};
 pub use multicast::{MulticastReport, MulticastWitness, masks_follow, verify_multicast};
 pub use sets::{
     Held, Recovery, SetReport, recovered, recovery, verify_mixture_of_sets, verify_sets,
+    verify_sets_by,
 };
 pub use tally::Tally;
 pub use transition::stages;

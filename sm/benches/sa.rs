@@ -96,6 +96,7 @@ fn settled(spec: &str) -> Snapshot {
         avoid: Arc::default(),
         overlay: Arc::default(),
         capabilities: Arc::default(),
+        adaptive: Arc::default(),
         findings: Arc::new([]),
         history: Arc::new([]),
         stats: ClientStats::default(),

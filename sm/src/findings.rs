@@ -110,6 +110,8 @@ pub enum FindingKind {
     /// A switch routes adaptively as another manager left it, by tables that are not those in
     /// force.
     AdaptiveRouting,
+    /// Adaptive routing is wanted, and switches forward by their tables alone.
+    AdaptiveUnused,
     /// Devices of a kind refuse or ignore requests, and are managed in another way.
     DeviceHabit,
     /// An Active link has an MTU or a number of VLs that is not as planned.
@@ -183,6 +185,7 @@ impl FindingKind {
             FindingKind::OtherMaster => "other-master",
             FindingKind::TableTooSmall => "table-too-small",
             FindingKind::AdaptiveRouting => "adaptive-routing",
+            FindingKind::AdaptiveUnused => "adaptive-unused",
             FindingKind::DeviceHabit => "device-habit",
             FindingKind::LinkMismatch => "link-mismatch",
             FindingKind::LinkSlow => "link-slow",

@@ -93,6 +93,9 @@ pub enum DeviceHabit {
     NonsenseCapabilities = 7,
     /// It claims virtual ports, and refuses VirtualizationInfo or leaves it unanswered.
     RefusesVPorts = 8,
+    /// Port 0 of a switch: it claims adaptive routing, and refuses its tables, leaves them
+    /// unanswered, or reads others back.
+    RefusesAdaptiveRouting = 9,
 }
 
 /// A line of [`HABITS`].
@@ -151,6 +154,11 @@ pub const HABITS: &[DeviceHabitInfo] = &[
         habit: DeviceHabit::RefusesVPorts,
         does: "claim virtual ports and do not answer VirtualizationInfo",
         instead: "their virtual ports stay as their hosts leave them",
+    },
+    DeviceHabitInfo {
+        habit: DeviceHabit::RefusesAdaptiveRouting,
+        does: "claim adaptive routing and do not take its tables, or read others back",
+        instead: "they forward by their forwarding tables alone",
     },
 ];
 

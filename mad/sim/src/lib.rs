@@ -21,8 +21,9 @@
 //! * Performance management: PortCounters and PortCountersExtended of every port, which count
 //!   general service datagrams, lost links and drops, and errors at any rate
 //!   ([`Sim::set_errors`]).
-//! * Adaptive routing of NVIDIA switches, as seen by a manager without support for it: ARInfo, and
-//!   a table in force that differs from the one read back ([`Sim::set_adaptive_routing`]).
+//! * Adaptive routing of NVIDIA switches: ARInfo, groups and entries, whose ports packets of
+//!   connections leave by as badly as possible, or by seed ([`Sim::probe_choices`]); and a table in
+//!   force that differs from the one read back ([`Sim::set_adaptive_routing`]).
 //! * Virtual ports of hosts' ports: their attributes, traps 1144 and 1146, and packets between
 //!   them by LID and GUID ([`Sim::probe_vport`]).
 //! * Links: training, Down, Init, Armed, Active at both ends; unplugging, reboots, power;
@@ -42,6 +43,7 @@
 
 mod adaptive;
 mod agent;
+mod choices;
 mod config;
 mod control;
 mod counters;
@@ -68,6 +70,7 @@ mod vports;
 mod wheel;
 
 pub use adaptive::LinearWrites;
+pub use choices::{Choices, Picks};
 pub use config::{SimConfig, VPortLids, VPortsError};
 pub use counters::{DropReason, SimCounters};
 pub use error::SimError;

@@ -35,6 +35,11 @@ impl AdaptiveTable {
         }
     }
 
+    /// The entries that it may share with other tables: by LID, its group.
+    pub(crate) fn common(&self) -> &Arc<[u16]> {
+        &self.common
+    }
+
     /// The group of a LID; [`NO_GROUP`] where packets to it take the port of the forwarding table.
     pub fn group_of(&self, lid: Lid) -> u16 {
         match self.own.binary_search_by_key(&lid, |&(lid, _)| lid) {

@@ -28,6 +28,10 @@ pub struct Request<'a> {
     pub capacities: &'a [u16],
     /// The groups of the plan before.
     pub ids: &'a GroupIds,
+    /// LIDs of hosts that take packets in order alone: they keep one port everywhere.
+    pub in_order: &'a BTreeSet<Lid>,
+    /// The tables of the plan before: equal entries then lie in memory once.
+    pub before: Option<&'a AdaptiveTables>,
 }
 
 /// Groups and entries for all switches.
@@ -121,7 +125,10 @@ pub fn plan(request: &Request<'_>) -> Result<AdaptivePlan, AdaptiveError> {
         tiles: &tiles,
         leaves: &leaves,
         groups: &groups,
-        common: entries(topology, &leaves, &groups),
+        common: shared_with(
+            request.before,
+            entries(topology, &leaves, &groups, request.in_order),
+        ),
     };
     let made: Vec<(AdaptiveTable, Count)> = topology
         .par_indices()
@@ -159,18 +166,34 @@ fn order_of(topology: &Topology, highest_first: &[Guid]) -> Result<Order, Adapti
 }
 
 /// By LID: the group of the leaf of its host.
-fn entries(topology: &Topology, leaves: &[SwitchIdx], groups: &[u16]) -> Arc<[u16]> {
+fn entries(
+    topology: &Topology,
+    leaves: &[SwitchIdx],
+    groups: &[u16],
+    in_order: &BTreeSet<Lid>,
+) -> Arc<[u16]> {
     let mut entries = vec![NO_GROUP; topology.top_lid().index() + 1];
     for (&leaf, &group) in leaves.iter().zip(groups) {
         let hosts = topology.destinations_of(leaf).iter();
         for lid in hosts
             .filter(|end| end.kind.is_host())
             .flat_map(|end| end.lids())
+            .filter(|lid| !in_order.contains(lid))
         {
             entries[lid.index()] = group;
         }
     }
     entries.into()
+}
+
+/// `entries`, or the same ones of the plan before.
+fn shared_with(before: Option<&AdaptiveTables>, entries: Arc<[u16]>) -> Arc<[u16]> {
+    let tables = before.into_iter().flat_map(|before| &before.switches);
+    let mut known = tables.map(AdaptiveTable::common);
+    match known.find(|known| !known.is_empty()) {
+        Some(known) if **known == *entries => known.clone(),
+        _ => entries,
+    }
 }
 
 /// Entries of one switch for LIDs of hosts elsewhere.

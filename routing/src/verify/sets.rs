@@ -77,6 +77,18 @@ pub fn verify_sets(topology: &Topology, held: Held<'_>) -> SetReport {
     verify_states(topology, &[held])
 }
 
+/// As [`verify_sets`], and whether no choice turns up after going down by an order of the switches,
+/// in which `is_above` returns whether the first lies above the second: other packets that follow
+/// the order then close no credit loop with these.
+pub fn verify_sets_by(
+    topology: &Topology,
+    held: Held<'_>,
+    is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool,
+) -> (SetReport, bool) {
+    let (report, dependencies) = prove(topology, &[held]);
+    (report, dependencies.follows(is_above))
+}
+
 /// Checks every mixture of two states: each entry, each group and each entry of a forwarding table
 /// on its own is that of one or that of the other, at any switch, in any order, over and over.
 ///
@@ -88,6 +100,10 @@ pub fn verify_mixture_of_sets(topology: &Topology, old: Held<'_>, new: Held<'_>)
 }
 
 fn verify_states(topology: &Topology, states: &[Held<'_>]) -> SetReport {
+    prove(topology, states).0
+}
+
+fn prove<'t>(topology: &'t Topology, states: &[Held<'_>]) -> (SetReport, Dependencies<'t>) {
     let fabric = Fabric::new(topology);
     let sources = StartingPorts::new(topology);
     let switches: Vec<SwitchIdx> = topology.indices().collect();
@@ -139,7 +155,7 @@ fn verify_states(topology: &Topology, states: &[Held<'_>]) -> SetReport {
             channels: cycle.into_iter().map(name).collect(),
         });
     }
-    report
+    (report, dependencies)
 }
 
 /// The results of one thread.

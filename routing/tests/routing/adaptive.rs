@@ -40,6 +40,8 @@ pub(crate) fn planned(
         order: &routing.ranking.as_ref().unwrap().shortest(),
         capacities,
         ids,
+        in_order: &std::collections::BTreeSet::new(),
+        before: None,
     })
     .unwrap()
 }
@@ -503,6 +505,8 @@ fn an_order_without_a_switch_of_the_fabric_is_refused() {
         order: &order,
         capacities: &[],
         ids: &GroupIds::default(),
+        in_order: &std::collections::BTreeSet::new(),
+        before: None,
     });
     assert!(
         refused

@@ -7,7 +7,7 @@ use rsm_ids::{Guid, Lmc};
 use rsm_routing::engine::{EngineKind, EngineOption};
 
 use super::opensm::Convert;
-use super::{Config, Enforcement, SmLid, StoreBackend, Takeover, Virtualization};
+use super::{AdaptiveRouting, Config, Enforcement, SmLid, StoreBackend, Takeover, Virtualization};
 use crate::health::Isolate;
 
 /// A key, and all that reading, writing and explaining it needs.
@@ -251,6 +251,30 @@ impl Value for Vec<EngineKind> {
     }
 }
 
+/// A list of DeviceIDs separated by commas.
+impl Takes for Vec<u16> {
+    const KIND: Kind = Kind::Form("a string of DeviceIDs such as 0xd2f2, separated by commas");
+}
+
+impl Value for Vec<u16> {
+    fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
+        let words = text(given)?.split(',').map(str::trim);
+        let words = words.filter(|word| !word.is_empty());
+        let number = |word: &str| match word.strip_prefix("0x") {
+            Some(digits) => u16::from_str_radix(digits, 16),
+            None => word.parse(),
+        };
+        let numbers: Result<Vec<u16>, _> = words.map(number).collect();
+        *self = numbers.map_err(|_| InvalidValue)?;
+        Ok(())
+    }
+
+    fn held(&self) -> Option<HeldValue> {
+        let words: Vec<String> = self.iter().map(|number| format!("{number:#06x}")).collect();
+        (!words.is_empty()).then(|| HeldValue::Text(words.join(",")))
+    }
+}
+
 impl Takes for String {
     const KIND: Kind = Kind::Text;
 }
@@ -341,6 +365,7 @@ macro_rules! words {
 }
 
 words!(
+    AdaptiveRouting,
     EngineKind,
     Enforcement,
     Isolate,

@@ -63,7 +63,7 @@ pub use switch_rules::{
 };
 pub use tables_file::load_tables;
 pub use vl_tables::{SlToVl, VlWeights};
-pub use words::{Enforcement, SmLid, StoreBackend, Takeover, Virtualization};
+pub use words::{AdaptiveRouting, Enforcement, SmLid, StoreBackend, Takeover, Virtualization};
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -13,7 +13,9 @@ use rsm_routing::engine::{EngineKind, EngineOptions};
 use super::field::{Applies, ConfigKey, Kind, Place, Takes};
 use super::opensm::Convert;
 use super::schema_qos::{QOS_KEYS, QosKeys};
-use super::{Enforcement, SlToVl, SmLid, StoreBackend, Takeover, Virtualization, VlWeights};
+use super::{
+    AdaptiveRouting, Enforcement, SlToVl, SmLid, StoreBackend, Takeover, Virtualization, VlWeights,
+};
 use crate::health::{Isolate, Symptom};
 
 /// An hour: longer intervals are a slip of the unit.
@@ -399,6 +401,21 @@ sections! {
         /// Whether rsm routes multicast. If not, the multicast tables of switches stay as they are;
         /// the SA takes joins all the same.
         multicast: bool = true, opensm "disable_multicast" as NotFlag;
+
+        /// Whether switches of NVIDIA's send packets to any port of a group (adaptive routing):
+        /// `off`; `on`; or `fast-recovery`, with which a switch that loses a port also takes
+        /// another one of the group at once. rsm then asks devices for their capabilities, as with
+        /// sweep.capabilities. It was tried with simulated switches alone.
+        adaptive: AdaptiveRouting = AdaptiveRouting::Off;
+
+        /// The DeviceIDs of the switches that may route adaptively, separated by commas. Not set:
+        /// none. Some encodings are not public: docs/limits.md says how to confirm them before a
+        /// type of switch is named here.
+        adaptive_devices: Vec<u16> = Vec::new(), example "\"0xd2f0,0xd2f2\"";
+
+        /// The service levels of the packets that are routed adaptively, as a mask: SL 0 is bit 0.
+        /// Others take the ports of the forwarding tables.
+        adaptive_sls: u16 = 0xFFFF, takes hexadecimal(0x1, 0xFFFF);
 
         /// Time without another change after which fabric-tree relieves the links that a fault has
         /// made the fullest, in small steps; after the repair the routes are those of before. Zero:

@@ -52,6 +52,36 @@ impl Virtualization {
     }
 }
 
+/// Where switches route adaptively.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum AdaptiveRouting {
+    /// Nowhere.
+    #[default]
+    Off,
+    /// Among the ports of groups.
+    On,
+    /// The same, and a switch that loses a port takes another one of the group at once.
+    FastRecovery,
+}
+
+impl AdaptiveRouting {
+    /// All values.
+    pub const ALL: [AdaptiveRouting; 3] = [
+        AdaptiveRouting::Off,
+        AdaptiveRouting::On,
+        AdaptiveRouting::FastRecovery,
+    ];
+
+    /// As the configuration writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            AdaptiveRouting::Off => "off",
+            AdaptiveRouting::On => "on",
+            AdaptiveRouting::FastRecovery => "fast-recovery",
+        }
+    }
+}
+
 /// The owner of the LID under which hosts know the master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SmLid {

@@ -121,6 +121,7 @@ impl Core {
             .push_back(Effect::Remember(Box::new(SavedCoreState {
                 claims: self.claims.clone(),
                 positions: self.positions.clone(),
+                group_ids: self.group_ids.clone(),
                 gpus: Arc::default(),
                 alias_guids: Arc::default(),
                 cabling: self.kept_cabling.clone(),

@@ -395,6 +395,7 @@ impl Core {
     fn adopt(&mut self, state: SavedCoreState, now: Time) {
         self.claims = state.claims;
         self.positions = state.positions;
+        self.group_ids = state.group_ids;
         self.not_kept = state.not_kept;
         self.inventory.habits = state.habits;
         self.inventory.capabilities = state.capabilities;

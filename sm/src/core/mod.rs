@@ -12,6 +12,7 @@
 //! A run is a function of the events and their times.
 
 mod activity;
+mod adaptive;
 mod conclusion;
 pub mod convergence;
 pub mod damping;
@@ -55,6 +56,7 @@ use rsm_gdr::hosts::GpuInventory;
 use rsm_mad::Time;
 use rsm_mad::client::Client;
 use rsm_mad::transport::{Datagram, Inbound};
+use rsm_routing::adaptive::GroupIds;
 use rsm_routing::engine::EngineKind;
 
 pub use self::activity::{Activity, PassProgress};
@@ -127,6 +129,8 @@ pub struct SavedCoreState {
     pub habits: DeviceHabits,
     /// Capabilities of device types.
     pub capabilities: Arc<DeviceCapabilities>,
+    /// The groups of leaves for adaptive routing.
+    pub group_ids: GroupIds,
     /// The cabling, and its missing parts.
     pub cabling: Cabling,
     /// Parts that routes go around; the store keeps the drained ones.
@@ -151,6 +155,10 @@ pub struct Core {
     plan: Option<Arc<Plan>>,
     claims: Arc<Claims>,
     positions: Arc<HostPositions>,
+    /// The groups of leaves for adaptive routing.
+    group_ids: GroupIds,
+    /// Sets of adaptive routing wait until those of the push are made.
+    adaptive_put_off: bool,
     gpus: Arc<GpuInventory>,
     not_kept: NotKept,
     /// Members of multicast groups; `None` before the SA's first report.
@@ -267,6 +275,8 @@ impl Core {
             plan: None,
             claims: remembered.claims,
             positions: remembered.positions,
+            group_ids: remembered.group_ids,
+            adaptive_put_off: false,
             gpus: remembered.gpus,
             not_kept: remembered.not_kept,
             groups: None,

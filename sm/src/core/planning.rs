@@ -44,6 +44,7 @@ impl Core {
                 .clone()
                 .filter(|_| !self.first_sweep.is_provisional()),
             hardware: self.hardware.of(&self.inventory),
+            adaptive: self.adaptive_hardware(),
             ..self.job(now)
         }
     }
@@ -192,6 +193,7 @@ impl Core {
                 self.first_sweep.planned();
                 self.residue.clone_from(&plan.findings);
                 let mut news = self.note_claims(&plan);
+                news |= self.note_group_ids(&plan);
                 if self.positions != plan.order.positions {
                     self.positions = plan.order.positions.clone();
                     news = true;

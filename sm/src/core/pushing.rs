@@ -53,6 +53,7 @@ impl Core {
             self.meter.note([Whole::new(Step::Difference, why)]);
         }
         self.compare_multicast(plan, &mut changes);
+        self.adaptive_put_off = changes.fit_adaptive(plan, &self.inventory);
         changes
     }
 
@@ -103,6 +104,7 @@ impl Core {
             if self.pass != Pass::Multicast {
                 self.forget_failures();
             }
+            self.go_on_with_adaptive(true, now);
             self.conclude(
                 Pushed {
                     complete: true,
@@ -169,6 +171,8 @@ impl Core {
         let nodes: BTreeSet<Guid> = push.failures().iter().map(FailedSet::node).collect();
         self.count_misses(push.failures());
         let nodes: Vec<Guid> = nodes.into_iter().collect();
+        self.count_adaptive_failures(push.failures());
+        self.go_on_with_adaptive(push.is_complete(), now);
         self.work.read_again(push.unread());
         self.work.read_again(self.ports_in_doubt());
         self.bounce_on();
@@ -206,6 +210,9 @@ impl Core {
                 let (subject, what) = match failure.task {
                     Task::Switch(guid) => (Subject::Node(guid), "SwitchInfo".to_owned()),
                     Task::AdaptiveRouting(guid) => (Subject::Node(guid), "ARInfo".to_owned()),
+                    Task::Adaptive(guid, step) => {
+                        (Subject::Node(guid), format!("its {}", step.attribute()))
+                    }
                     Task::Block { switch, .. } => {
                         (Subject::Node(switch), "its forwarding table".to_owned())
                     }

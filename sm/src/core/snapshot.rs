@@ -1,6 +1,6 @@
 //! The published state: everything about one moment, immutable.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rsm_ids::Guid;
@@ -54,6 +54,8 @@ pub struct Snapshot {
     pub overlay: Arc<Overlay>,
     /// Capabilities of device types.
     pub capabilities: Arc<DeviceCapabilities>,
+    /// Switches that forward by groups of adaptive routing.
+    pub adaptive: Arc<BTreeSet<Guid>>,
     /// Findings, the worst first.
     pub findings: Arc<[Finding]>,
     /// Past convergences, oldest first.
@@ -114,6 +116,7 @@ impl Snapshot {
             avoid: Arc::default(),
             overlay: Arc::default(),
             capabilities: Arc::default(),
+            adaptive: Arc::default(),
             findings: Arc::from([]),
             history: Arc::from([]),
             stats: ClientStats::default(),
@@ -186,6 +189,7 @@ impl Snapshot {
             avoid: core.avoid_in_force().clone(),
             overlay: core.overlay.in_force().clone(),
             capabilities: core.inventory.capabilities.clone(),
+            adaptive: Arc::new(core.inventory.adaptive().collect()),
             findings: findings.into(),
             history: core.history.iter().cloned().collect(),
             stats: core.client.stats(),

@@ -109,7 +109,10 @@ impl Core {
     }
 
     fn begin(&mut self, next: Next, now: Time) {
-        let needs_master = matches!(next, Next::Plan | Next::Groups | Next::Rebalance);
+        let needs_master = matches!(
+            next,
+            Next::Plan | Next::Groups | Next::Rebalance | Next::RouteAdaptively
+        );
         if needs_master && self.role != Role::Master && self.config.mode == Mode::Manage {
             // A manager that becomes master plans at the end of its sweep, with all events until
             // then.
@@ -121,6 +124,7 @@ impl Core {
             Next::Master => "polling the master".to_owned(),
             Next::Groups => "multicast groups changed".to_owned(),
             Next::Rebalance => "load taken off the fullest links".to_owned(),
+            Next::RouteAdaptively => "adaptive routing beside the forwarding tables".to_owned(),
             _ => self.work.take_cause(),
         };
         self.meter.start(cause, now, self.client.stats());
@@ -131,6 +135,7 @@ impl Core {
         self.inventory.reads_sl2vl = self.config.policy.may_need_lanes();
         self.inventory.asks_capabilities = self.config.asks_capabilities;
         self.inventory.use_vports(self.config.manages_vports);
+        self.inventory.routes_adaptively = self.config.policy.adaptive.is_on();
         self.inventory.qos.clone_from(&self.config.policy.qos);
         self.inventory.use_m_key(self.config.policy.ports.m_key);
         self.inventory.use_names(&self.config.names);
@@ -146,6 +151,10 @@ impl Core {
             }
             Next::Rebalance => {
                 self.start_rebalancing(now);
+                return;
+            }
+            Next::RouteAdaptively => {
+                self.resume_push(now);
                 return;
             }
             Next::Everything { audit } => Sweep::start(SweepScope::Full { audit }, inventory),
@@ -195,7 +204,12 @@ impl Core {
             self.meter.join(&cause);
         }
         sweep.finish(&mut self.inventory);
-        if self.inventory.habits.take_news() | self.inventory.take_new_capabilities() {
+        let new_capabilities = self.inventory.take_new_capabilities();
+        if new_capabilities && self.inventory.routes_adaptively {
+            // Also of hosts: which ones take packets out of order.
+            self.inventory.adaptive_trials.note_news();
+        }
+        if self.inventory.habits.take_news() | new_capabilities {
             self.remember();
         }
         if std::mem::take(&mut self.suspicion_shown) {
@@ -230,6 +244,7 @@ impl Core {
             return;
         }
         self.decide_tables();
+        self.plan_by_adaptive_news();
         let was_in_doubt = self.settle_readings();
         let damped = self.kept_out();
         let same_links = damped == *self.damped;

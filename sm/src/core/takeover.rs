@@ -18,6 +18,7 @@ impl Core {
     pub(super) fn begin_takeover(&mut self) {
         for switch in self.inventory.switches_mut() {
             switch.lft.trust();
+            switch.adaptive.forget();
             switch.keeps_adaptive_routing = false;
             switch.taken_over = false;
         }
@@ -31,12 +32,16 @@ impl Core {
         // Without stored state, tables of a manager at this port may be those of another manager.
         let remembers = self.generation > 0;
         let takeover = self.config.takeover;
+        let routes_adaptively = self.config.policy.adaptive.is_on();
         let written: Vec<Guid> = self.inventory.written_since(self.tables_decided).collect();
         for guid in written {
             let Some((switch, ports)) = self.inventory.switch_with_ports_mut(guid) else {
                 continue;
             };
             let is_new = !std::mem::replace(&mut switch.taken_over, true);
+            if routes_adaptively && takeover != Takeover::Rewrite {
+                adopt(switch);
+            }
             let is_foreign = is_new && is_foreign(ports, own_lid, remembers);
             if !switch.lft.is_distrusted() && distrusts(takeover, switch, is_foreign) {
                 switch.lft.distrust();
@@ -49,6 +54,7 @@ impl Core {
     pub(super) fn distrust_all_tables(&mut self) {
         for switch in self.inventory.switches_mut() {
             switch.lft.distrust();
+            switch.adaptive.forget();
             switch.keeps_adaptive_routing = false;
         }
     }
@@ -58,6 +64,9 @@ impl Core {
         self.inventory.adaptive().filter_map(|guid| {
             let node = self.inventory.node(guid)?;
             let switch = node.switch.as_ref()?;
+            if switch.adaptive.is_own() && !switch.keeps_adaptive_routing {
+                return None;
+            }
             if !switch.taken_over && !switch.keeps_adaptive_routing {
                 return None;
             }
@@ -80,6 +89,21 @@ impl Core {
     }
 }
 
+/// Takes adaptive routing over that the manager before left on, if its tables were read back as a
+/// whole, and packets without a choice take the forwarding table that the switch shows. Whether the
+/// groups are those of the plan is for the difference.
+fn adopt(switch: &mut InventorySwitch) {
+    let Some(info) = switch.ar_info().filter(|info| info.uses_groups()) else {
+        return;
+    };
+    let top = switch.info.linear_fdb_top();
+    let is_whole = switch.lft.is_complete(top);
+    let lft = switch.lft.entries().clone();
+    if switch.adaptive.agrees_with(&lft, info.group_top(), top) && is_whole {
+        switch.adaptive.own();
+    }
+}
+
 /// Whether another manager was the last to manage a switch, by the MasterSMLID of its port 0.
 fn is_foreign(ports: &[InventoryPort], own_lid: Lid, remembers: bool) -> bool {
     let info = ports.first().and_then(|port| port.info.as_ref());
@@ -89,6 +113,7 @@ fn is_foreign(ports: &[InventoryPort], own_lid: Lid, remembers: bool) -> bool {
 
 fn distrusts(takeover: Takeover, switch: &InventorySwitch, is_foreign: bool) -> bool {
     let uses_groups = switch.ar_info().is_some_and(|info| info.uses_groups());
+    let uses_groups = uses_groups && !switch.adaptive.is_own();
     match takeover {
         Takeover::Auto => uses_groups,
         Takeover::Rewrite => uses_groups || is_foreign,

@@ -27,6 +27,7 @@ pub struct Work {
     plan: bool,
     groups: bool,
     rebalance: bool,
+    route_adaptively: bool,
     repair: bool,
     switches: BTreeSet<Guid>,
     ports: BTreeSet<PortKey>,
@@ -71,6 +72,8 @@ pub enum Next {
     Groups,
     /// Sweep nothing; take load off the fullest links.
     Rebalance,
+    /// Sweep nothing; write the Sets of adaptive routing that waited for forwarding tables.
+    RouteAdaptively,
 }
 
 impl Work {
@@ -133,6 +136,12 @@ impl Work {
     /// Take load off the fullest links, when there is no other work.
     pub fn rebalance(&mut self) {
         self.rebalance = true;
+    }
+
+    /// Write the Sets of adaptive routing that waited for forwarding tables, when there is no other
+    /// work.
+    pub fn route_adaptively(&mut self) {
+        self.route_adaptively = true;
     }
 
     /// A plan with the latest groups is being made.
@@ -233,6 +242,7 @@ impl Work {
             || self.master
             || self.groups
             || self.rebalance
+            || self.route_adaptively
             || !self.ports.is_empty()
             || !self.unread.is_empty()
             || self.is_urgent()
@@ -286,6 +296,9 @@ impl Work {
         }
         if std::mem::take(&mut self.groups) {
             return Some(Next::Groups);
+        }
+        if std::mem::take(&mut self.route_adaptively) {
+            return Some(Next::RouteAdaptively);
         }
         if std::mem::take(&mut self.lightly) {
             return Some(Next::Lightly);

@@ -17,6 +17,7 @@ use crate::core;
 use crate::core::role::Identity;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::health::{HealthPolicy, Limits, Symptom};
+use crate::plan::adaptive::AdaptivePolicy;
 use crate::plan::policy::{DampingPolicy, Policy, PortPolicy, RebalancePolicy};
 use crate::qos::Qos;
 use crate::sa::{self, mcast::GroupRules};
@@ -47,7 +48,13 @@ pub(super) fn core_config(
     if let Some(policy) = &qos_policy {
         log_findings(&policy.strangers(&partitions));
     }
+    let adaptive = AdaptivePolicy {
+        mode: config.routing.adaptive,
+        sls: config.routing.adaptive_sls,
+        devices: config.routing.adaptive_devices.iter().copied().collect(),
+    };
     let policy = Policy {
+        adaptive: adaptive.clone(),
         lmc: config.lids.lmc,
         lmc_enhanced_port0: config.lids.lmc_esp0,
         floating_lid: match config.sm.lid {
@@ -110,7 +117,7 @@ pub(super) fn core_config(
         ignores_others: config.sm.ignore_others,
         light_sweep: millis(config.sweep.light_interval_ms),
         reads_on_trap: config.sweep.on_trap,
-        asks_capabilities: config.sweep.capabilities,
+        asks_capabilities: config.sweep.capabilities || adaptive.is_on(),
         manages_vports: config.sm.virtualization == Virtualization::On,
         starts_inactive: config.sm.inactive,
         standby_poll: millis(config.sm.poll_interval_ms),

@@ -143,9 +143,26 @@ impl Looked {
                     })
             };
             !plan.last_table(guid).is_some_and(is_as_before)
+                || !is_adaptive_as_before(&self.plan, plan, guid)
         }));
         Ok(switches)
     }
+}
+
+/// Whether both plans have the same groups and entries for a switch.
+fn is_adaptive_as_before(before: &Plan, plan: &Plan, guid: Guid) -> bool {
+    let (before_tables, tables) = match (&before.adaptive, &plan.adaptive) {
+        (None, None) => return true,
+        (Some(before_tables), Some(tables)) => (before_tables, tables),
+        _ => return false,
+    };
+    if Arc::ptr_eq(before_tables, tables) {
+        return true;
+    }
+    before_tables.group_top == tables.group_top
+        && before_tables.tests == tables.tests
+        && before_tables.switches.contains(&guid) == tables.switches.contains(&guid)
+        && before_tables.table(before, guid) == tables.table(plan, guid)
 }
 
 fn ports_of(node: &Node) -> impl Iterator<Item = PortKey> + '_ {

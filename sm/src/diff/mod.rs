@@ -2,6 +2,7 @@
 //!
 //! Only this module decides which Sets are necessary; only [`crate::push`] sends them.
 
+pub mod adaptive;
 mod bounce;
 mod kept;
 mod looked;
@@ -18,6 +19,7 @@ use rsm_ids::Guid;
 use rsm_mad::wire::attr::{ArInfo, NodeType, PKey, PKeyTable, PortInfo, PortState, SwitchInfo};
 use rsm_routing::tables::{Lft, Tables};
 
+pub use self::adaptive::AdaptiveChange;
 pub use self::bounce::next as next_bounce;
 pub use self::kept::NotKept;
 pub use self::looked::{ComparisonScope, Looked};
@@ -41,6 +43,8 @@ pub struct SwitchChange {
     pub info: Option<SwitchInfo>,
     /// ARInfo with adaptive routing off, if the switch has it on and its tables do not count.
     pub ar_info: Option<ArInfo>,
+    /// Sets of adaptive routing.
+    pub adaptive: AdaptiveChange,
     /// Blocks to write for each of the plan's interim tables, lowest first; all switches hold one
     /// stage before any block of the next is written.
     pub interim: Vec<Vec<u16>>,
@@ -64,7 +68,11 @@ impl SwitchChange {
 
     /// Whether the switch is as planned.
     pub fn is_empty(&self) -> bool {
-        self.info.is_none() && self.ar_info.is_none() && self.sl2vl.is_empty() && !self.has_blocks()
+        self.info.is_none()
+            && self.ar_info.is_none()
+            && self.adaptive.is_empty()
+            && self.sl2vl.is_empty()
+            && !self.has_blocks()
     }
 }
 
@@ -265,13 +273,15 @@ impl Comparison<'_> {
         }
         change.sl2vl = sl2vl::diff(plan, node);
         change.ar_info = without_adaptive_routing(record);
+        change.adaptive = adaptive::of_switch(plan, self.inventory, guid, change.has_blocks());
         Some(change)
     }
 }
 
 /// ARInfo with adaptive routing off, if the switch has it on and its tables do not count.
 fn without_adaptive_routing(switch: &InventorySwitch) -> Option<ArInfo> {
-    let ends = switch.lft.is_distrusted() && !switch.keeps_adaptive_routing;
+    let is_foreign = switch.lft.is_distrusted() && !switch.adaptive.is_own();
+    let ends = is_foreign && !switch.keeps_adaptive_routing;
     let mut info = switch.ar_info().filter(|info| ends && info.uses_groups())?;
     Some(*info.disable())
 }

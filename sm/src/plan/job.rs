@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rsm_gdr::host_order::HostPositions;
 use rsm_gdr::hosts::GpuInventory;
 
+use super::adaptive::AdaptiveHardware;
 use super::groups::GroupSet;
 use super::lids::{Claims, vport_claims};
 use super::policy::Policy;
@@ -69,6 +70,8 @@ pub struct PlanJob {
     pub previous: Option<Arc<Plan>>,
     /// The tables that switches hold now.
     pub hardware: Arc<Vec<HeldTable>>,
+    /// Switches that can route adaptively; `None` while that is off.
+    pub adaptive: Option<Arc<AdaptiveHardware>>,
     /// Members of multicast groups; `None` while they are not known.
     pub groups: Option<Arc<GroupSet>>,
     /// The multicast tables that switches hold now.
@@ -91,6 +94,7 @@ impl PlanJob {
             avoided_before: None,
             previous: None,
             hardware: Arc::default(),
+            adaptive: None,
             groups: None,
             masks: Arc::default(),
         }

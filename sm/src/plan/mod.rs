@@ -3,6 +3,7 @@
 //! Planning is pure: on any thread [`plan`] turns a [`PlanJob`], its whole input, into an
 //! [`Outcome`], without side effects.
 
+pub mod adaptive;
 mod avoided;
 pub mod gpu;
 pub mod groups;
@@ -36,6 +37,7 @@ use rsm_routing::tables::{BLOCK_LIDS, Lft, Tables};
 use rsm_routing::topology::{Topology, TopologyError};
 use rsm_routing::verify::{Dependencies, Report, Tally};
 
+use self::adaptive::Adaptive;
 pub use self::avoided::Avoided;
 use self::groups::GroupSet;
 pub use self::job::{JobKind, PlanJob};
@@ -90,6 +92,8 @@ pub struct Plan {
     /// Whether every route takes legal turns only, by the ranking of `routing` or, without one, by
     /// distance from the hosts.
     pub follows_ranking: bool,
+    /// Adaptive routing beside these routes; `None` where packets take the forwarding tables alone.
+    pub adaptive: Option<Arc<Adaptive>>,
     /// Multicast on these routes; `None` while the members are not known: multicast tables stay as
     /// they are.
     pub multicast: Option<Arc<Multicast>>,
@@ -367,6 +371,7 @@ fn try_engine(
         proved: proof.proved,
         relieved,
         follows_ranking,
+        adaptive: None,
         multicast: None,
         transition: route.transition,
         link_ports,
@@ -376,6 +381,9 @@ fn try_engine(
         findings,
         whole,
     };
+    let mut findings = std::mem::take(&mut plan.findings);
+    plan.adaptive = adaptive::plan(job, &plan, links, &held, &orientation, &mut findings);
+    plan.findings = findings;
     if let Some(groups) = &job.groups {
         let previous = job.previous.as_deref().ok_or(NO_PLAN);
         let previous = previous.and_then(|plan| plan.multicast.as_deref().ok_or(NO_TREES));

@@ -9,6 +9,7 @@ use rsm_routing::engine::{Categories, EngineKind, EngineOptions, Numbers};
 use rsm_routing::lfts::Dump;
 use rsm_routing::topology::SwitchRules;
 
+use super::adaptive::AdaptivePolicy;
 use crate::config::{Enforcement, LinkConfig, Partitions, PrefixRoutes, QosPolicy};
 use crate::qos::Qos;
 
@@ -48,6 +49,8 @@ pub struct Policy {
     pub rails: bool,
     /// Whether two switches that carry nothing need a path between their own ports as well.
     pub connect_roots: bool,
+    /// Where switches route adaptively.
+    pub adaptive: AdaptivePolicy,
     /// Whether to route multicast. If not, multicast tables stay as they are.
     pub routes_multicast: bool,
     /// Partition rules.
@@ -181,6 +184,7 @@ impl Default for Policy {
             compute_is_listed: false,
             rails: true,
             connect_roots: false,
+            adaptive: AdaptivePolicy::default(),
             routes_multicast: true,
             partitions: Arc::default(),
             prefix_routes: Arc::default(),

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::summary::OnceReport;
 use crate::core::snapshot::Snapshot;
-use crate::push::{Foreseen, PortStep, Task};
+use crate::push::{AdaptiveStep, Foreseen, PortStep, Task};
 use crate::sweep::inventory::{Inventory, PortKey};
 use crate::sweep::lft_image::LFT_BLOCK;
 
@@ -272,6 +272,11 @@ fn reason(set: &Foreseen) -> &'static str {
         }
         Task::VPort(..) => "LID or state of a virtual port differ from the plan",
         Task::VPortPKeys(..) => "partitions of a virtual port differ from the configuration",
+        Task::Adaptive(_, AdaptiveStep::Prepare) => {
+            "adaptive routing is off while its tables, or the forwarding table, change"
+        }
+        Task::Adaptive(_, AdaptiveStep::Enable) => "groups and entries are as planned",
+        Task::Adaptive(..) => "groups or entries differ from the plan",
         Task::AdaptiveRouting(_) => {
             "adaptive routing is on, so that the forwarding table is not what forwards"
         }

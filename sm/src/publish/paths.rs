@@ -42,7 +42,13 @@ pub(super) fn between(
     });
     let (paths, reason) = match found {
         Ok(found) => (
-            found.iter().map(|path| shown(directory, path)).collect(),
+            found
+                .iter()
+                .map(|path| v1::Path {
+                    adaptive_service_levels: adaptive_levels(published, directory, path).into(),
+                    ..shown(directory, path)
+                })
+                .collect(),
             String::new(),
         ),
         Err(reason) => (Vec::new(), reason.to_string()),
@@ -95,6 +101,29 @@ fn shown(directory: &Arc<Directory>, path: &TracedPath) -> v1::Path {
         reversible: record.reversible(),
         preference: record.preference().into(),
         hops: nodes.filter_map(|node| hop(directory, node)).collect(),
+        adaptive_service_levels: 0,
+    }
+}
+
+/// The service levels on which a switch on the path picks among several ports; 0 where none does.
+fn adaptive_levels(published: &Published, directory: &Directory, path: &TracedPath) -> u16 {
+    let snapshot = &published.snapshot;
+    let plan = snapshot.plan.as_deref();
+    let Some((plan, adaptive)) = plan.and_then(|plan| Some((plan, plan.adaptive.as_deref()?)))
+    else {
+        return 0;
+    };
+    let lid = path.record.dlid();
+    let picks = |trace: &TraceRecord| {
+        let node = directory.fabric.find(trace.node_id());
+        let guid = node.map(|node| directory.fabric.node(node).guid);
+        let guid = guid.filter(|guid| snapshot.adaptive.contains(guid));
+        let table = guid.and_then(|guid| adaptive.table(plan, guid));
+        table.is_some_and(|table| table.ports(lid).len() > 1)
+    };
+    match path.nodes.iter().any(picks) {
+        true => adaptive.sls,
+        false => 0,
     }
 }
 

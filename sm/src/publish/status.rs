@@ -68,6 +68,15 @@ pub(super) fn of(published: &Published) -> v1::SubnetStatus {
         other_managers: snapshot.others.iter().map(manager).collect(),
         avoided: Some(published.marks.summary(snapshot)),
         shared_store: None,
+        adaptive_routing: plan
+            .and_then(|plan| plan.adaptive.as_deref())
+            .map(|adaptive| v1::AdaptiveRoutingStatus {
+                switches: snapshot.adaptive.intersection(&adaptive.switches).count() as u64,
+                switches_planned: adaptive.switches.len() as u64,
+                groups: adaptive.groups as u64,
+                service_levels: adaptive.sls.into(),
+                fast_recovery: adaptive.recovers,
+            }),
     }
 }
 

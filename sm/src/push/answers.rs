@@ -30,6 +30,9 @@ impl Push {
             Task::AdaptiveRouting(guid) => {
                 self.ar_info_answered(inventory, guid, Some(ArInfo::from_data(data)));
             }
+            Task::Adaptive(guid, step) => {
+                self.adaptive_answered(inventory, guid, step, data);
+            }
             Task::Block {
                 switch,
                 block,
@@ -190,6 +193,7 @@ impl Push {
             Task::Switch(guid) | Task::AdaptiveRouting(guid) => {
                 self.table_settled(inventory, task, guid, true);
             }
+            Task::Adaptive(guid, step) => self.adaptive_failed(inventory, guid, step, cause),
             Task::Block {
                 switch,
                 block,

@@ -21,8 +21,11 @@ impl Push {
         let sl2vl = self.switches.values().any(|switch| switch.sl2vl() > 0);
         if lets_go || links || sl2vl || self.switches.values().any(SwitchPush::has_interim) {
             self.phases = Phases::new(interim, cuts, sl2vl, links);
-            self.phases.unmet = self.counted(self.phases.current());
         }
+        if self.adaptive.leaving() > 0 {
+            self.phases = std::mem::replace(&mut self.phases, Phases::last()).after_groups();
+        }
+        self.phases.unmet = self.counted(self.phases.current());
     }
 
     /// How many Sets must be settled in a phase that begins.
@@ -33,6 +36,7 @@ impl Push {
             .filter(|&(guid, _)| !mute.contains(guid))
             .map(|(_, switch)| switch.counted(phase));
         let beside = match phase {
+            Phase::Adaptive => self.adaptive.leaving(),
             Phase::Interim(0) => self.multicast.unmet(),
             Phase::Links => self.awaited.len(),
             Phase::Interim(_) | Phase::SlToVl | Phase::Last => 0,
@@ -64,6 +68,7 @@ impl Push {
         if self.phases.is_last() {
             self.release_all_vports(inventory);
         }
+        self.release_adaptive(inventory);
     }
 
     /// The next Set to the tables of a switch, if one may leave now.
@@ -135,7 +140,7 @@ impl Push {
         };
         switch.settle(task, failed);
         let is_programmed = switch.is_programmed();
-        let counts = !self.phases.is_last() && switch.is_counted(task);
+        let counts = self.phases.counts() && switch.is_counted(task);
         if counts {
             self.phases.unmet -= 1;
         }

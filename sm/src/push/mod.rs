@@ -8,6 +8,7 @@
 //! The push writes every acknowledged Set into the [`Inventory`], and marks every lost one there,
 //! so that the next difference starts from the true state.
 
+mod adaptive;
 mod answers;
 mod doubts;
 mod due;
@@ -31,6 +32,8 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, PortNum};
 
+use self::adaptive::AdaptivePush;
+pub use self::adaptive::AdaptiveStep;
 use self::multicast::MulticastPush;
 pub use self::needs::{AWAITED_LINK, Need, OTHER_LINK};
 pub use self::phases::Phase;
@@ -54,6 +57,7 @@ pub struct Push {
     switches: BTreeMap<Guid, SwitchPush>,
     ports: BTreeMap<PortKey, PortPush>,
     multicast: MulticastPush,
+    adaptive: AdaptivePush,
     /// Blocks of managed attributes to write, by port.
     managed: BTreeMap<PortKey, Vec<BlockChange>>,
     /// How many blocks for quality of service are to be settled, by port.
@@ -100,6 +104,10 @@ impl Push {
             ..PushProgress::default()
         };
         let mute = plan.transition.mute.clone();
+        let mut changes = changes;
+        let adaptive = changes.switches.iter_mut();
+        let adaptive = adaptive.map(|(&guid, change)| (guid, std::mem::take(&mut change.adaptive)));
+        let adaptive = AdaptivePush::new(adaptive);
         let mut push = Push {
             plan: plan.clone(),
             switches: changes
@@ -124,6 +132,7 @@ impl Push {
                 })
                 .collect(),
             multicast: MulticastPush::new(changes.multicast, &mute),
+            adaptive,
             qos_unsettled: managed::qos_blocks(&changes.managed),
             managed: changes.managed,
             managed_queued: BTreeSet::new(),
@@ -171,6 +180,7 @@ impl Push {
         self.turn.clear();
         self.ready.clear();
         self.multicast.stop();
+        self.adaptive.stop();
     }
 
     /// Whether the push was stopped before its end.
@@ -185,6 +195,7 @@ impl Push {
             && self.turn.is_empty()
             && self.ready.is_empty()
             && self.multicast.is_idle()
+            && self.adaptive.is_idle()
     }
 
     /// Whether Sets were left out because a node did not answer.
@@ -265,9 +276,12 @@ impl Push {
             self.ports_next = !self.ports_next;
             let order = if self.ports_next {
                 self.next_port(inventory)
+            } else if self.phases.current() == Phase::Adaptive {
+                self.next_adaptive(inventory)
             } else {
                 self.next_table(inventory)
                     .or_else(|| self.next_multicast(inventory))
+                    .or_else(|| self.next_adaptive(inventory))
             };
             if order.is_some() {
                 return order;

@@ -9,7 +9,7 @@ use rsm_mad::wire::attr::PortState;
 use super::phases::Phase;
 use super::ports::PortPush;
 use super::tables::SwitchPush;
-use super::{PortStep, Push, Task};
+use super::{AdaptiveStep, PortStep, Push, Task};
 use crate::sweep::inventory::{Inventory, PortKey};
 
 /// A condition that a Set waits for. Those of Sets that change the state of a link hold at both of
@@ -22,6 +22,11 @@ pub enum Need {
     Answers,
     /// ARInfo of the switch has left, or is not to be written.
     AdaptiveRouting,
+    /// No switch still forwards by groups of adaptive routing that are to go out of force.
+    GroupsLeft,
+    /// The switch holds everything that comes before the Set in
+    /// [`AdaptiveStep`](super::AdaptiveStep).
+    AdaptiveStep,
     /// The Set whose content shows a reset of the switch is acknowledged: SwitchInfo, by its
     /// LinearFDBTop; if it raises that and goes last, PortInfo of port 0, by its LID.
     ResetShows,
@@ -93,6 +98,9 @@ impl Task {
     pub fn needs(&self) -> &'static [Need] {
         match self {
             Task::AdaptiveRouting(_) => &[Need::Answers],
+            Task::Adaptive(_, AdaptiveStep::Prepare) => &[Need::AdaptiveStep],
+            // Groups are proved beside the planned tables alone.
+            Task::Adaptive(..) => &[Need::Phase, Need::GroupsLeft, Need::AdaptiveStep],
             Task::Switch(_) => &[Need::Answers, Need::AdaptiveRouting, Need::TablesBelowTop],
             Task::Block { .. } | Task::SlToVl { .. } => &[
                 Need::Phase,
@@ -175,6 +183,11 @@ impl Push {
             },
             Need::Answers => phases.is_last() || !transition.mute.contains(&at.node),
             Need::AdaptiveRouting => switch.is_none_or(SwitchPush::is_ar_info_sent),
+            Need::GroupsLeft => self.adaptive.has_left(),
+            Need::AdaptiveStep => match task {
+                Task::Adaptive(guid, step) => self.adaptive.has_reached(guid, step),
+                _ => true,
+            },
             Need::ResetShows => switch.is_none_or(SwitchPush::shows_reset),
             Need::TablesBelowTop => switch.is_none_or(SwitchPush::holds_tables_below_top),
             Need::SwitchInfo => switch.is_none_or(SwitchPush::is_info_held),

@@ -76,7 +76,8 @@ impl Push {
                     .set_port_state_change(false);
                 (guid, SwitchInfo::ID, 0, *info.as_data())
             }
-            Task::Port(..)
+            Task::Adaptive(..)
+            | Task::Port(..)
             | Task::Bounce(_)
             | Task::PKeys(..)
             | Task::Managed(_)
@@ -168,6 +169,7 @@ impl Push {
             }
             Task::Switch(_)
             | Task::AdaptiveRouting(_)
+            | Task::Adaptive(..)
             | Task::Block { .. }
             | Task::SlToVl { .. }
             | Task::Multicast { .. }

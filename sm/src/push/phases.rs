@@ -1,6 +1,7 @@
 //! The order of Sets: tables in phases, each settled on all switches before the next.
 //!
 //! ```text
+//! Adaptive    groups of adaptive routing go out of force where tables change
 //! Interim(0)  the first interim tables; SwitchInfo, unless it raises LinearFDBTop;
 //!             multicast tables lose ports
 //! SlToVl      SLtoVLMappingTables
@@ -15,6 +16,8 @@
 /// A part of a push that must be settled before the next one begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
+    /// Groups of adaptive routing that are to go out of force.
+    Adaptive,
     /// This interim table of every switch.
     Interim(usize),
     /// SLtoVLMappingTables.
@@ -30,6 +33,8 @@ pub enum Phase {
 pub(super) struct Phases {
     list: Vec<Phase>,
     at: usize,
+    /// How many phases of the list come before the interim tables.
+    before: usize,
     /// How many Sets or links must be settled before the next phase begins.
     pub(super) unmet: usize,
 }
@@ -40,6 +45,7 @@ impl Phases {
         Phases {
             list: vec![Phase::Last],
             at: 0,
+            before: 0,
             unmet: 0,
         }
     }
@@ -56,8 +62,16 @@ impl Phases {
         Phases {
             list,
             at: 0,
+            before: 0,
             unmet: 0,
         }
+    }
+
+    /// The same phases after one in which groups of adaptive routing go out of force.
+    pub(super) fn after_groups(mut self) -> Phases {
+        self.list.insert(0, Phase::Adaptive);
+        self.before = 1;
+        self
     }
 
     pub(super) fn current(&self) -> Phase {
@@ -68,6 +82,12 @@ impl Phases {
         self.current() == Phase::Last
     }
 
+    /// Whether Sets of tables that are settled now count for the phase. In the first one they are
+    /// those of the next: see [`Phase::Adaptive`].
+    pub(super) fn counts(&self) -> bool {
+        !matches!(self.current(), Phase::Adaptive | Phase::Last)
+    }
+
     /// Whether SLtoVLMappingTables are written, or none is to be.
     pub(super) fn is_sl2vl_held(&self) -> bool {
         let sl2vl = self.list.iter().position(|&phase| phase == Phase::SlToVl);
@@ -76,7 +96,7 @@ impl Phases {
 
     /// Whether the first `count` phases are completed.
     pub(super) fn have_passed(&self, count: usize) -> bool {
-        self.at >= count || self.is_last()
+        self.at >= count + self.before || self.is_last()
     }
 
     /// Goes on to the next phase, if this one is settled and not the last one.
@@ -130,6 +150,18 @@ mod tests {
             Phase::Last,
         ];
         assert_eq!(phases, expected);
+    }
+
+    #[test]
+    fn groups_go_out_of_force_before_all_tables() {
+        let mut phases = Phases::new(2, 1, false, true).after_groups();
+        assert_eq!(phases.current(), Phase::Adaptive);
+        phases.next();
+        assert!(!phases.have_passed(1), "the removals have only begun");
+        phases.next();
+        assert!(phases.have_passed(1));
+        let phases = order(Phases::last().after_groups());
+        assert_eq!(phases, [Phase::Adaptive, Phase::Last]);
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl SwitchPush {
                 blocks + usize::from(info) + usize::from(ar_info)
             }
             Phase::SlToVl => self.sl2vl(),
-            Phase::Links | Phase::Last => 0,
+            Phase::Adaptive | Phase::Links | Phase::Last => 0,
         }
     }
 
@@ -203,7 +203,7 @@ impl SwitchPush {
                 blocks - sent + self.again.len()
             }
             Phase::SlToVl => self.change.sl2vl.len() - self.sl2vl_sent,
-            Phase::Links | Phase::Last => 0,
+            Phase::Adaptive | Phase::Links | Phase::Last => 0,
         };
         self.again.clear();
         let sent = self.interim_sent.iter_mut();

@@ -4,6 +4,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::header::{AttrId, Status};
 
+use super::adaptive::AdaptiveStep;
 use crate::port_info::FieldMask;
 use crate::sweep::inventory::PortKey;
 use crate::sweep::managed::BlockKey;
@@ -16,6 +17,8 @@ pub enum Task {
     Switch(Guid),
     /// ARInfo of a switch, with adaptive routing off.
     AdaptiveRouting(Guid),
+    /// A Set of adaptive routing by this manager.
+    Adaptive(Guid, AdaptiveStep),
     /// A block of a forwarding table.
     Block {
         /// The switch.
@@ -80,6 +83,7 @@ impl Task {
         match *self {
             Task::Switch(guid)
             | Task::AdaptiveRouting(guid)
+            | Task::Adaptive(guid, _)
             | Task::Block { switch: guid, .. }
             | Task::SlToVl { switch: guid, .. }
             | Task::Multicast { switch: guid, .. }

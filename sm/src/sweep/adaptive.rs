@@ -1,11 +1,22 @@
-//! ARInfo: shows whether the manager before let a switch forward by other tables than those that it
-//! reads back.
+//! Adaptive routing: ARInfo, which shows whether the manager before let a switch forward by other
+//! tables than those that it reads back; and, where this manager routes adaptively, groups and
+//! entries of switches that have it on.
 
-use rsm_ids::{Guid, Lid};
-use rsm_mad::wire::attr::{ArInfo, NodeInfo};
+use std::collections::BTreeSet;
 
-use super::inventory::Inventory;
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::wire::attr::{ArGroupTable, ArInfo, ArLinearForwardingTable, Capability, NodeInfo};
+
+use super::adaptive_image::{entry_block, masks};
+use super::adaptive_trials::TrialFault;
+use super::inventory::{Inventory, InventorySwitch};
 use super::{Query, Sweep};
+use crate::capabilities::DeviceType;
+use crate::habits::{DeviceHabit, DeviceKind};
+
+/// How many blocks of groups, and of entries, are read back on a switch before its type forwards by
+/// them.
+const READ_BACK: usize = 16;
 
 /// VendorID of the switches that have ARInfo.
 const NVIDIA: u32 = 0x02_C9;
@@ -35,19 +46,234 @@ impl Sweep {
         }
     }
 
-    /// Takes ARInfo, or its refusal: firmware without adaptive routing refuses the Get, which is no
-    /// fault.
-    pub(super) fn on_ar_info(
+    /// Asks a switch that can route adaptively for its ARInfo, if that is in doubt or `again`, and
+    /// for tables that are to be read back.
+    pub(super) fn see_adaptive(&mut self, inventory: &Inventory, guid: Guid, again: bool) {
+        let node = inventory.node(guid);
+        let Some((node, switch)) = node.and_then(|node| Some((node, node.switch.as_ref()?))) else {
+            return;
+        };
+        if !inventory.routes_adaptively || !can_route_adaptively(inventory, &node.info) {
+            return;
+        }
+        if switch.adaptive.info_in_doubt || again {
+            self.ask(Query::AdaptiveRouting(guid));
+        }
+        let open: Vec<Query> = inventory.adaptive_trials.questions(guid).collect();
+        for query in open {
+            self.ask(query);
+        }
+    }
+
+    /// Takes ARInfo.
+    pub(super) fn on_ar_info(&mut self, inventory: &mut Inventory, guid: Guid, info: ArInfo) {
+        let node = inventory.node(guid);
+        let Some(switch) = node.and_then(|node| node.switch.as_ref()) else {
+            return;
+        };
+        let before = switch.ar_info();
+        let was_on = before.is_some_and(|before| before.uses_groups());
+        let was_lost = was_on && !info.uses_groups() && !switch.adaptive.info_in_doubt;
+        self.changed |= before != Some(info);
+        inventory.put_ar_info(guid, Some(info));
+        let routes_adaptively = inventory.routes_adaptively;
+        if routes_adaptively && before.is_none() {
+            inventory.adaptive_trials.note_news();
+        }
+        let Some(switch) = inventory.switch_mut(guid) else {
+            return;
+        };
+        if was_lost {
+            // Its tables may be gone as well.
+            switch.adaptive.forget();
+        }
+        switch.adaptive.info_in_doubt = false;
+        if !info.uses_groups() {
+            switch.adaptive.put_in_force(None);
+        }
+        if routes_adaptively && info.uses_groups() {
+            for query in unread(guid, switch, info.group_top()) {
+                self.ask(query);
+            }
+        }
+    }
+
+    /// Takes a refusal of ARInfo, which is no fault: firmware may be without adaptive routing; or
+    /// silence, after which it is asked again.
+    pub(super) fn on_no_ar_info(&mut self, inventory: &mut Inventory, guid: Guid, is_silent: bool) {
+        let keeps = is_silent && inventory.routes_adaptively;
+        let node = inventory.node(guid);
+        let switch = node.and_then(|node| node.switch.as_ref());
+        if let Some(switch) = switch.filter(|_| !keeps) {
+            self.changed |= switch.ar_info().is_some();
+            inventory.put_ar_info(guid, None);
+        }
+        if let Some(switch) = inventory.switch_mut(guid) {
+            switch.adaptive.info_in_doubt = is_silent;
+        }
+    }
+
+    /// Takes a block of groups: of a switch that another manager or another run left on, or of one
+    /// whose tables are read back.
+    pub(super) fn on_ar_groups(
         &mut self,
         inventory: &mut Inventory,
         guid: Guid,
-        info: Option<ArInfo>,
+        block: u16,
+        table: &ArGroupTable,
     ) {
-        let node = inventory.node(guid);
-        if let Some(switch) = node.and_then(|node| node.switch.as_ref()) {
-            self.changed |= switch.ar_info() != info;
-            inventory.put_ar_info(guid, info);
+        if inventory.adaptive_trials.is_open(guid) {
+            let node = inventory.node(guid);
+            let switch = node.and_then(|node| node.switch.as_ref());
+            let is_held =
+                switch.is_some_and(|switch| switch.adaptive.holds_groups(block, &masks(table)));
+            if let Some(switch) = inventory.switch_mut(guid) {
+                switch.adaptive.store_groups(block, Some(table));
+            }
+            return self.on_read_back(inventory, guid, Query::ArGroups(guid, block), is_held);
         }
+        if let Some(switch) = inventory.switch_mut(guid) {
+            switch.adaptive.store_groups(block, Some(table));
+            self.changed = true;
+        }
+    }
+
+    /// Takes a block of entries, as [`Sweep::on_ar_groups`] does groups.
+    pub(super) fn on_ar_entries(
+        &mut self,
+        inventory: &mut Inventory,
+        guid: Guid,
+        block: u16,
+        table: &ArLinearForwardingTable,
+    ) {
+        if inventory.adaptive_trials.is_open(guid) {
+            let node = inventory.node(guid);
+            let switch = node.and_then(|node| node.switch.as_ref());
+            let is_held = switch.is_some_and(|switch| switch.adaptive.holds_entries(block, table));
+            if let Some(switch) = inventory.switch_mut(guid) {
+                switch.adaptive.store_entries(block, Some(table));
+            }
+            return self.on_read_back(inventory, guid, Query::ArEntries(guid, block), is_held);
+        }
+        if let Some(switch) = inventory.switch_mut(guid) {
+            switch.adaptive.read_entries(block, table);
+            self.changed = true;
+        }
+    }
+
+    /// Takes the refusal of a table, or silence. While tables are read back, either counts against
+    /// the type; at a takeover the block stays unknown.
+    pub(super) fn on_no_adaptive_table(
+        &mut self,
+        inventory: &mut Inventory,
+        guid: Guid,
+        is_silent: bool,
+    ) {
+        if inventory.adaptive_trials.is_open(guid) {
+            // The core counts silence, once for all questions.
+            self.changed = true;
+            if !is_silent {
+                inventory.adaptive_trials.end(guid);
+                fail(inventory, guid, TrialFault::Refused);
+            }
+        }
+    }
+
+    /// An answer to the reading of tables that were written with adaptive routing off.
+    fn on_read_back(&mut self, inventory: &mut Inventory, guid: Guid, query: Query, is_held: bool) {
+        let node = inventory.node(guid);
+        if let Some(device) = node.map(|node| DeviceType::of(&node.info)) {
+            inventory.adaptive_trials.heard(device);
+        }
+        if !is_held {
+            self.changed = true;
+            // The next push writes the block again; it may be another's, or the switch was reset.
+            inventory.adaptive_trials.end(guid);
+            fail(inventory, guid, TrialFault::Refused);
+        } else if inventory.adaptive_trials.confirm(guid, query) {
+            self.changed = true;
+            pass(inventory, guid);
+        }
+    }
+}
+
+/// Whether a switch with this NodeInfo has adaptive routing of revision 1.
+pub fn can_route_adaptively(inventory: &Inventory, info: &NodeInfo) -> bool {
+    inventory
+        .capabilities
+        .has(info, Capability::AdaptiveRouting)
+}
+
+/// The blocks of groups and entries of a switch that are not known.
+fn unread(guid: Guid, switch: &InventorySwitch, group_top: u16) -> Vec<Query> {
+    let image = &switch.adaptive;
+    let groups = (0..=group_top / 2).filter(|&block| !image.knows_groups(block));
+    let last = entry_block(switch.info.linear_fdb_top());
+    let entries = (0..=last).filter(|&block| !image.knows_entries(block));
+    let groups = groups.map(|block| Query::ArGroups(guid, block));
+    groups
+        .chain(entries.map(|block| Query::ArEntries(guid, block)))
+        .collect()
+}
+
+/// The blocks to read back of a switch that holds its planned tables, spread over all of them.
+pub fn to_read_back(guid: Guid, switch: &InventorySwitch, group_top: u16) -> BTreeSet<Query> {
+    let spread = |last: u16| {
+        let count = usize::from(last) + 1;
+        let step = count.div_ceil(READ_BACK).max(1);
+        (0..count).step_by(step).chain([count - 1])
+    };
+    let image = &switch.adaptive;
+    // Numbers of blocks have 16 bits.
+    let groups = spread(group_top / 2).map(|block| block as u16);
+    let entries = spread(entry_block(switch.info.linear_fdb_top())).map(|block| block as u16);
+    let groups = groups.filter(|&block| image.knows_groups(block));
+    let entries = entries.filter(|&block| image.knows_entries(block));
+    let groups = groups.map(|block| Query::ArGroups(guid, block));
+    groups
+        .chain(entries.map(|block| Query::ArEntries(guid, block)))
+        .collect()
+}
+
+/// The tables of a switch read back as written: its type may forward by them.
+pub fn pass(inventory: &mut Inventory, guid: Guid) {
+    let Some(device) = inventory.node(guid).map(|node| DeviceType::of(&node.info)) else {
+        return;
+    };
+    if inventory.adaptive_trials.has_passed(device) {
+        inventory.adaptive_trials.pass(device);
+        return;
+    }
+    inventory.adaptive_trials.pass(device);
+    // All switches of the type are compared with their plan again.
+    let alike = inventory
+        .switches()
+        .filter(|(_, node, _)| DeviceType::of(&node.info) == device);
+    let alike: Vec<Guid> = alike.map(|(guid, ..)| guid).collect();
+    for guid in alike {
+        inventory.switch_mut(guid);
+    }
+}
+
+/// An attempt with the tables of a switch failed.
+pub fn fail(inventory: &mut Inventory, guid: Guid, fault: TrialFault) {
+    let Some(device) = inventory.node(guid).map(|node| DeviceType::of(&node.info)) else {
+        return;
+    };
+    if inventory.adaptive_trials.fail(device, fault) {
+        inventory.adaptive_trials.end(guid);
+        give_up(inventory, guid);
+    }
+}
+
+/// Switches of this kind do not take the tables of adaptive routing.
+fn give_up(inventory: &mut Inventory, guid: Guid) {
+    if let Some(node) = inventory.node(guid) {
+        let kind = DeviceKind::of(&node.info, PortNum::ZERO);
+        let device = DeviceType::of(&node.info);
+        inventory.adaptive_trials.give_up(device);
+        let habit = DeviceHabit::RefusesAdaptiveRouting;
+        inventory.habits.learn(kind, habit);
     }
 }
 

@@ -2,9 +2,9 @@
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{
-    ArInfo, Attribute, CapabilityMask, ExtendedPortInfo, GeneralInfo, LinearForwardingTable,
-    MulticastForwardingTable, NodeDescription, PKeyTable, PortInfo, PortState, SlToVlMapping,
-    SmInfo, SwitchInfo, SwitchPortStateTable,
+    ArGroupTable, ArInfo, ArLinearForwardingTable, Attribute, CapabilityMask, ExtendedPortInfo,
+    GeneralInfo, LinearForwardingTable, MulticastForwardingTable, NodeDescription, PKeyTable,
+    PortInfo, PortState, SlToVlMapping, SmInfo, SwitchInfo, SwitchPortStateTable,
 };
 use rsm_mad::wire::header::Status;
 
@@ -55,7 +55,12 @@ impl Sweep {
         }
         let Some(guid) = query.node() else { return };
         match query {
-            Query::AdaptiveRouting(guid) => return self.on_ar_info(inventory, guid, None),
+            Query::AdaptiveRouting(guid) => {
+                return self.on_no_ar_info(inventory, guid, status.is_none());
+            }
+            Query::ArGroups(guid, _) | Query::ArEntries(guid, _) => {
+                return self.on_no_adaptive_table(inventory, guid, status.is_none());
+            }
             Query::Capabilities(guid) => {
                 return self.on_no_capabilities(inventory, guid, status.is_none());
             }
@@ -137,7 +142,14 @@ impl Sweep {
                 self.on_sl2vl(inventory, (guid, input, output), mapping);
             }
             Query::AdaptiveRouting(guid) => {
-                self.on_ar_info(inventory, guid, Some(*ArInfo::from_data(data)));
+                self.on_ar_info(inventory, guid, *ArInfo::from_data(data));
+            }
+            Query::ArGroups(guid, block) => {
+                self.on_ar_groups(inventory, guid, block, ArGroupTable::from_data(data));
+            }
+            Query::ArEntries(guid, block) => {
+                let table = ArLinearForwardingTable::from_data(data);
+                self.on_ar_entries(inventory, guid, block, table);
             }
             Query::Capabilities(guid) => {
                 self.on_capabilities(inventory, guid, GeneralInfo::from_data(data));
@@ -223,6 +235,7 @@ impl Sweep {
         if first || audit {
             self.ask_ar_info(inventory, guid);
         }
+        self.see_adaptive(inventory, guid, audit);
         if port_state_change && !matches!(self.scope, SweepScope::Full { .. }) {
             self.changed = true;
             self.ask_reported(inventory, guid);
@@ -236,7 +249,11 @@ impl Sweep {
             switch.lft.forget();
             switch.mft.forget();
             switch.sl2vl.forget();
+            switch.adaptive.forget();
         }
+        inventory.put_ar_info(guid, None);
+        inventory.adaptive_trials.end(guid);
+        self.see_adaptive(inventory, guid, false);
         self.forget_all_p_keys(inventory, guid);
         self.ask_node(inventory, guid);
     }

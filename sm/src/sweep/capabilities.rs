@@ -82,5 +82,12 @@ impl Sweep {
             self.see_extended_port(inventory, key, None);
             self.see_vports(inventory, key, None);
         }
+        let switches = inventory
+            .switches()
+            .filter(|(_, node, _)| DeviceType::of(&node.info) == device);
+        let switches: Vec<Guid> = switches.map(|(guid, ..)| guid).collect();
+        for guid in switches {
+            self.see_adaptive(inventory, guid, false);
+        }
     }
 }

@@ -15,6 +15,8 @@ use rsm_mad::wire::attr::{
     PortState, SmInfo, SwitchInfo,
 };
 
+use super::adaptive_image::AdaptiveImage;
+use super::adaptive_trials::AdaptiveTrials;
 use super::doubts::Doubts;
 use super::fault::Faults;
 use super::image::Image;
@@ -50,6 +52,8 @@ pub struct InventorySwitch {
     pub forgets_multicast_top: bool,
     /// Its ARInfo, if it has that and may hold tables of the manager before.
     ar_info: Option<ArInfo>,
+    /// The groups and entries of adaptive routing that it holds, and their use.
+    pub adaptive: AdaptiveImage,
     /// Whether it refused to turn adaptive routing off.
     pub keeps_adaptive_routing: bool,
     /// Whether the core has decided if its tables count, since this manager manages the subnet.
@@ -66,6 +70,7 @@ impl InventorySwitch {
             sl2vl: SlToVlImage::default(),
             forgets_multicast_top: false,
             ar_info: None,
+            adaptive: AdaptiveImage::unread(),
             keeps_adaptive_routing: false,
             taken_over: false,
         }
@@ -230,6 +235,10 @@ pub struct Inventory {
     pub reads_sl2vl: bool,
     /// Whether capabilities of devices are asked for and used (`sweep.capabilities`).
     pub asks_capabilities: bool,
+    /// Whether switches are to route adaptively (`routing.adaptive`).
+    pub routes_adaptively: bool,
+    /// How far types of switches have proved to take the tables of adaptive routing.
+    pub adaptive_trials: AdaptiveTrials,
     /// The operator's tables for quality of service, which sweeps read; `None` while that is off.
     pub qos: Option<Arc<Qos>>,
     /// Writes to images of managed attributes, by node.

@@ -17,7 +17,9 @@
 //! The sweep does no I/O: the caller takes Gets with [`Sweep::poll_ask`] and brings answers to
 //! [`Sweep::handle`], in any order.
 
-mod adaptive;
+pub mod adaptive;
+pub mod adaptive_image;
+pub mod adaptive_trials;
 mod attributes;
 mod capabilities;
 pub mod doubts;
@@ -46,9 +48,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{
-    ArInfo, Attribute, ExtendedPortInfo, GeneralInfo, LinearForwardingTable,
-    MulticastForwardingTable, NodeDescription, NodeInfo, PKeyTable, PortInfo, PortState,
-    SlToVlMapping, SmInfo, SwitchInfo, SwitchPortStateTable,
+    ArGroupTable, ArInfo, ArLinearForwardingTable, Attribute, ExtendedPortInfo, GeneralInfo,
+    LinearForwardingTable, MulticastForwardingTable, NodeDescription, NodeInfo, PKeyTable,
+    PortInfo, PortState, SlToVlMapping, SmInfo, SwitchInfo, SwitchPortStateTable,
 };
 use rsm_mad::wire::header::{AttrId, Status};
 
@@ -101,6 +103,10 @@ pub enum Query {
     SlToVl(Guid, PortNum, PortNum),
     /// ARInfo of a switch.
     AdaptiveRouting(Guid),
+    /// A block of the ARGroupTable of a switch.
+    ArGroups(Guid, u16),
+    /// A block of the adaptive linear forwarding table of a switch.
+    ArEntries(Guid, u16),
     /// GeneralInfo: the capabilities of a node's type.
     Capabilities(Guid),
     /// A block of the SwitchPortStateTable of a switch.
@@ -121,6 +127,8 @@ impl Query {
             | Query::Table(guid, _)
             | Query::Multicast(guid, _)
             | Query::AdaptiveRouting(guid)
+            | Query::ArGroups(guid, _)
+            | Query::ArEntries(guid, _)
             | Query::Capabilities(guid)
             | Query::PortStates(guid, _)
             | Query::SlToVl(guid, ..) => Some(guid),
@@ -139,6 +147,8 @@ impl Query {
         matches!(
             self,
             Query::AdaptiveRouting(_)
+                | Query::ArGroups(..)
+                | Query::ArEntries(..)
                 | Query::Capabilities(_)
                 | Query::PortStates(..)
                 | Query::ExtendedPort(_)
@@ -160,6 +170,8 @@ impl Query {
             Query::Managed(key) => key.attribute(),
             Query::SlToVl(..) => SlToVlMapping::ID,
             Query::AdaptiveRouting(_) => ArInfo::ID,
+            Query::ArGroups(..) => ArGroupTable::ID,
+            Query::ArEntries(..) => ArLinearForwardingTable::ID,
             Query::Capabilities(_) => GeneralInfo::ID,
             Query::PortStates(..) => SwitchPortStateTable::ID,
             Query::ExtendedPort(_) => ExtendedPortInfo::ID,
@@ -177,6 +189,8 @@ impl Query {
             Query::Multicast(_, at) => at.modifier(),
             Query::SlToVl(_, input, output) => SlToVlMapping::modifier(input, output),
             Query::AdaptiveRouting(_) => ArInfo::MODIFIER,
+            Query::ArGroups(_, block) => ArGroupTable::modifier(block),
+            Query::ArEntries(_, block) => ArLinearForwardingTable::modifier(block),
             Query::Capabilities(_) => GeneralInfo::CAPABILITIES,
             Query::PortStates(_, block) => SwitchPortStateTable::modifier(block),
             Query::ExtendedPort(key) => ExtendedPortInfo::modifier(key.port),
@@ -664,6 +678,8 @@ impl Sweep {
             | Query::Table(guid, _)
             | Query::Multicast(guid, _)
             | Query::AdaptiveRouting(guid)
+            | Query::ArGroups(guid, _)
+            | Query::ArEntries(guid, _)
             | Query::Capabilities(guid)
             | Query::PortStates(guid, _)
             | Query::SlToVl(guid, ..) => {

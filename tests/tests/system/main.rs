@@ -40,6 +40,7 @@ mod peers_shared;
 mod peers_slurm;
 mod peers_standby;
 mod peers_web;
+mod sim_adaptive;
 mod sim_bringup;
 mod sim_capabilities;
 mod sim_deltas;

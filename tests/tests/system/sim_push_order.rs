@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use rsm::core::{CoreConfig, Mode};
 use rsm::diff::{Comparison, NotKept, Reregister};
-use rsm::push::{AWAITED_LINK, Foreseen, Need, OTHER_LINK, Phase, PortStep, Task, rehearse};
+use rsm::push::{
+    AWAITED_LINK, AdaptiveStep, Foreseen, Need, OTHER_LINK, Phase, PortStep, Task, rehearse,
+};
 use rsm_ids::Guid;
 use rsm_routing::netlist::NodeKind;
 use rsm_tests::virtual_time::{Settings, World, expect};
@@ -131,6 +133,7 @@ fn conditions(needs: &[Need]) -> String {
 
 fn title_of(phase: Phase) -> String {
     match phase {
+        Phase::Adaptive => "Groups out of force".to_owned(),
         Phase::Interim(stage) => format!("Interim tables {}", stage + 1),
         Phase::SlToVl => "SLtoVLMappingTables".to_owned(),
         Phase::Links => "Links that later tables lead to".to_owned(),
@@ -142,6 +145,11 @@ fn name_of(task: Task) -> &'static str {
     match task {
         Task::Switch(_) => "SwitchInfo",
         Task::AdaptiveRouting(_) => "ARInfo, adaptive routing off",
+        Task::Adaptive(_, AdaptiveStep::Prepare) => "ARInfo, groups out of force",
+        Task::Adaptive(_, AdaptiveStep::Groups(_)) => "ARGroupTable",
+        Task::Adaptive(_, AdaptiveStep::Entries(_)) => "ARLinearForwardingTable",
+        Task::Adaptive(_, AdaptiveStep::Emptied(_)) => "ARGroupTable, groups emptied",
+        Task::Adaptive(_, AdaptiveStep::Enable) => "ARInfo, groups in force",
         Task::Block { interim: None, .. } => "LinearForwardingTable",
         Task::Block { .. } => "LinearForwardingTable, interim entries",
         Task::SlToVl { .. } => "SLtoVLMappingTable",
@@ -166,6 +174,8 @@ fn text_of(need: Need) -> &'static str {
         Need::Phase => "the phase has begun",
         Need::Answers => "the switch answers, or the last phase has begun",
         Need::AdaptiveRouting => "ARInfo of the switch has left, if it is to be written",
+        Need::GroupsLeft => "groups that are to go out of force have, on all switches",
+        Need::AdaptiveStep => "the switch holds the Sets of adaptive routing before",
         Need::ResetShows => "SwitchInfo is acknowledged, or if it goes last, PortInfo of port 0",
         Need::TablesBelowTop => "if it raises LinearFDBTop, the switch holds its tables",
         Need::SwitchInfo => "the switch holds its SwitchInfo",

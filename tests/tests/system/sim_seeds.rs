@@ -66,7 +66,7 @@ const ALIKE: [&str; 6] = [
 ];
 
 /// The targets of faults, by kind.
-struct Hardware {
+pub(crate) struct Hardware {
     switches: Vec<Guid>,
     hosts: Vec<Guid>,
     cables: Vec<(Guid, PortNum)>,
@@ -74,7 +74,7 @@ struct Hardware {
 
 impl Hardware {
     /// All targets but the subnet manager's host: a fault there ends its connection.
-    fn of(world: &World) -> Hardware {
+    pub(crate) fn of(world: &World) -> Hardware {
         let own = world
             .manager()
             .local(&world.sim)
@@ -115,7 +115,12 @@ impl Hardware {
 }
 
 /// Schedules one fault after `delay`, and its end some time later.
-fn schedule_fault(world: &mut World, hardware: &Hardware, delay: Duration, dice: &mut Dice) {
+pub(crate) fn schedule_fault(
+    world: &mut World,
+    hardware: &Hardware,
+    delay: Duration,
+    dice: &mut Dice,
+) {
     let over = delay + dice.duration(100 * MICROSECOND, 5 * SECOND);
     match dice.below(11) {
         0..=2 => {

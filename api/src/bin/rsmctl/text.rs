@@ -31,6 +31,22 @@ pub(crate) fn lid(lid: u32) -> String {
     optional(Some(lid).filter(|&lid| lid != 0))
 }
 
+/// `SLs 0-3, 7` from a mask with SL 0 in bit 0; of 16 service levels.
+pub(crate) fn service_levels(mask: u32) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for level in (0..16).filter(|level| mask >> level & 1 != 0) {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == level => *last = level,
+            _ => ranges.push((level, level)),
+        }
+    }
+    let ranges = ranges.iter().map(|(first, last)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    });
+    format!("SLs {}", ranges.collect::<Vec<_>>().join(", "))
+}
+
 /// Text, or a mark that there is none.
 pub(crate) fn or_none(text: &str) -> String {
     if text.is_empty() { NONE } else { text }.to_owned()

@@ -174,6 +174,7 @@ impl SaQueries for Fake {
         let (from, to) = (self.end_port(source)?, self.end_port(destination)?);
         let p_key = question.p_key.unwrap_or(0x7FFF) & 0x7FFF;
         let path = |number| v1::Path {
+            adaptive_service_levels: 0,
             source_gid: Gid::new(PREFIX, guid_of(from)).to_string(),
             destination_gid: Gid::new(PREFIX, guid_of(to)).to_string(),
             source_lid: from.message.lid,

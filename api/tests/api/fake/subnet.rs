@@ -121,6 +121,7 @@ impl Subnet for Fake {
     fn status(&self) -> v1::SubnetStatus {
         let active = self.nodes.values().map(|node| u64::from(node.ports_active));
         v1::SubnetStatus {
+            adaptive_routing: None,
             version: "0.0.0-test".to_owned(),
             fabric: "sim:test".to_owned(),
             simulated: true,

@@ -134,6 +134,8 @@ impl<'a> Request<'a> {
             AttrId::LINEAR_FORWARDING_TABLE => self.get_lft(modifier, smp.data_mut()),
             AttrId::MULTICAST_FORWARDING_TABLE => self.get_mft(modifier, smp.data_mut()),
             AttrId::AR_INFO => self.get_ar_info(modifier, smp.data_mut()),
+            AttrId::AR_GROUP_TABLE => self.get_ar_groups(modifier, smp.data_mut()),
+            AttrId::AR_LINEAR_FORWARDING_TABLE => self.get_ar_entries(modifier, smp.data_mut()),
             AttrId::EXTENDED_PORT_INFO => self.get_extended_port_info(modifier, smp.data_mut()),
             AttrId::GENERAL_INFO => self.get_general_info(modifier, smp.data_mut()),
             AttrId::SWITCH_PORT_STATE_TABLE => self.get_port_states(modifier, smp.data_mut()),
@@ -159,6 +161,8 @@ impl<'a> Request<'a> {
             attribute if vport::ATTRIBUTES.contains(&attribute) => {
                 self.set_vport_attribute(attribute, modifier, smp.data_mut())
             }
+            AttrId::AR_GROUP_TABLE => self.set_ar_groups(modifier, smp.data_mut()),
+            AttrId::AR_LINEAR_FORWARDING_TABLE => self.set_ar_entries(modifier, smp.data_mut()),
             _ => Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE),
         }
     }

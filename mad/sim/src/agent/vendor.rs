@@ -2,8 +2,8 @@
 
 use rsm_ids::{LinkSpeed, PortNum};
 use rsm_mad::wire::attr::{
-    Attribute, Capabilities, Capability, ExtendedPortInfo, GeneralInfo, MlnxLinkSpeed, PortState,
-    SpecialPortType, SwitchPortStateTable,
+    ArGroupTable, ArLinearForwardingTable, Attribute, Capabilities, Capability, ExtendedPortInfo,
+    GeneralInfo, MlnxLinkSpeed, PortState, SpecialPortType, SwitchPortStateTable,
 };
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::smp::SMP_DATA_LEN;
@@ -30,6 +30,8 @@ const SWITCH: Capabilities = Capabilities::NONE
 const ADAPTER: Capabilities = Capabilities::NONE
     .with(Capability::ExtendedPortInfo)
     .with(Capability::OutOfOrder);
+/// Those of an adapter that takes packets in order alone.
+const IN_ORDER: Capabilities = Capabilities::NONE.with(Capability::ExtendedPortInfo);
 
 impl Request<'_> {
     /// GeneralInfo: refused, unless the device has a habit for it.
@@ -46,12 +48,19 @@ impl Request<'_> {
         if modifier != GeneralInfo::CAPABILITIES {
             return Err(Status::INVALID_FIELD);
         }
+        let routes_adaptively = self.has(Habit::AdaptiveRouting);
+        let adapter = if self.has(Habit::NeedsOrder) {
+            IN_ORDER
+        } else {
+            ADAPTER
+        };
         info.set_capabilities(match (self.is_switch(), has_vports) {
+            (true, _) if routes_adaptively => SWITCH.with(Capability::AdaptiveRouting),
             (true, _) => SWITCH,
-            (false, true) => ADAPTER
+            (false, true) => adapter
                 .with(Capability::Virtualization)
                 .with(Capability::VPortGuidInfo),
-            (false, false) => ADAPTER,
+            (false, false) => adapter,
         });
         *data = *info.as_data();
         Ok(())
@@ -127,5 +136,7 @@ impl Request<'_> {
     pub(super) fn is_deaf_to(&self, attribute: rsm_mad::wire::header::AttrId) -> bool {
         (attribute == GeneralInfo::ID && self.has(Habit::DeafToGeneralInfo))
             || (attribute == SwitchPortStateTable::ID && self.has(Habit::DeafToPortStates))
+            || (matches!(attribute, ArGroupTable::ID | ArLinearForwardingTable::ID)
+                && self.has(Habit::DeafToAdaptiveTables))
     }
 }

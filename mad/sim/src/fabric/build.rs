@@ -13,6 +13,7 @@ use rsm_routing::netlist::{self, LinkSpeed, Netlist, NodeKind};
 use super::node::{Node, Silence, Switch};
 use super::port::{NONE, Port, RateSet};
 use super::{Fabric, MAX_PORTS};
+use crate::adaptive::AdaptiveRouting;
 use crate::config::SimConfig;
 use crate::error::SimError;
 use crate::personality::{Habit, Personality, PortFields};
@@ -83,8 +84,11 @@ impl Fabric {
             sets: 0,
             info: node_info(spec, config),
             description: NodeDescription::new(&spec.description),
-            switch: (spec.kind == NodeKind::Switch)
-                .then(|| Box::new(blank_switch(enhanced_port0, config))),
+            switch: (spec.kind == NodeKind::Switch).then(|| {
+                let mut switch = blank_switch(enhanced_port0, config);
+                switch.adaptive = adaptive_routing(personality, spec.guid);
+                Box::new(switch)
+            }),
             traps: Vec::new(),
             traps_begun: 0,
         };
@@ -142,6 +146,11 @@ impl Fabric {
         {
             switch.info.set_enhanced_port0(true);
         }
+        if let Some(switch) = &mut node.switch
+            && switch.adaptive.is_none()
+        {
+            switch.adaptive = adaptive_routing(node.personality, node.guid);
+        }
         let node = &self.nodes[index as usize];
         for index in node.ports() {
             let port = &mut self.ports[index as usize];
@@ -172,6 +181,7 @@ impl Fabric {
         let node = &mut self.nodes[index as usize];
         if let Some(switch) = &mut node.switch {
             **switch = blank_switch(switch.info.enhanced_port0(), config);
+            switch.adaptive = adaptive_routing(node.personality, node.guid);
         }
         node.traps.clear();
         node.queued = 0;
@@ -284,6 +294,12 @@ fn blank_switch(enhanced_port0: bool, config: &SimConfig) -> Switch {
         frozen_states: BTreeMap::new(),
         adaptive: None,
     }
+}
+
+/// Adaptive routing after power-on, of a switch that has it.
+fn adaptive_routing(personality: Personality, switch: Guid) -> Option<AdaptiveRouting> {
+    let has_it = personality.has(Habit::AdaptiveRouting);
+    has_it.then(|| AdaptiveRouting::blank(switch))
 }
 
 /// Resets a port to its state after power-on.

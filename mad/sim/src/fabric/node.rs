@@ -80,7 +80,7 @@ pub(crate) struct Switch {
     pub(crate) mft: BTreeMap<u32, [u8; 64]>,
     /// The port states that [`FrozenPortStates`](crate::Habit::FrozenPortStates) shows, by block.
     pub(crate) frozen_states: BTreeMap<u32, SwitchPortStateTable>,
-    /// Adaptive routing, if another manager turned it on.
+    /// Adaptive routing, of a switch that has it.
     pub(crate) adaptive: Option<AdaptiveRouting>,
 }
 

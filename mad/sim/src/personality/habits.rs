@@ -168,6 +168,21 @@ habits! {
     DeafToVPortSets: "deaf-to-vport-sets", Adapters, 0,
         "leaves Sets of attributes of virtual ports unanswered.",
         "firmware whose management of virtual ports hangs";
+    AdaptiveRouting: "adaptive-routing", Switches, 0,
+        "has ARInfo, ARGroupTable and the adaptive linear forwarding table, and forwards to any port of a group where they are on.",
+        "ibdiagnet database of an NDR fabric: Quantum-2";
+    RefusesAdaptiveTables: "refuses-adaptive-tables", Switches, 0,
+        "refuses ARGroupTable and the adaptive linear forwarding table (status 0x0c).",
+        "firmware whose licence lacks the feature that its capabilities show";
+    DeafToAdaptiveTables: "deaf-to-adaptive-tables", Switches, 0,
+        "leaves ARGroupTable and the adaptive linear forwarding table unanswered.",
+        "as old switches do with unknown attributes";
+    IgnoresAdaptiveBlocks: "ignores-adaptive-blocks", Switches, 0,
+        "takes every block of ARGroupTable for block 0.",
+        "an encoding of the attribute modifier that is not public";
+    NeedsOrder: "needs-order", Adapters, 0,
+        "shows no capability to take packets out of order.",
+        "adapters before ConnectX-5";
 }
 
 impl Habit {

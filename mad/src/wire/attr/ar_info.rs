@@ -9,7 +9,7 @@ use crate::wire::bits::bits;
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
-///    0  - D t S s G - - | -               | -     SubGrpsAct| - - T F - - - E
+///    0  - D t S s G - - | -               | -     SubGrpsAct| - - T F f - - E
 ///    4  StrgWCap GrpTblCap| GroupTop            | GroupCap
 ///    8  SLMask                            | SubGroupsSupport| -
 ///   12  -                                                   | -     Transports
@@ -20,7 +20,7 @@ use crate::wire::bits::bits;
 ///
 /// E enables adaptive routing, F fast recovery, T the sending of routing notifications (FRN, ARN),
 /// P pFRN, V hash-based forwarding by VL, W weighted hash-based forwarding, H hash-based forwarding
-/// by SL, S the mask of SLs. D, t, s and G are capabilities. A read-modify-write keeps the other
+/// by SL, S the mask of SLs. D, t, s, G and f are capabilities. A read-modify-write keeps the other
 /// bits. Layout: `ib_types.h` of OpenSM 5.24.0.MLNX20250722.
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -74,6 +74,8 @@ bits! { ArInfo {
     ageing_time, set_ageing_time: u32 = ageing_time;
     /// E: the switch forwards to any port of a group, rather than by its LinearForwardingTable.
     enabled, set_enabled: bool = adaptive[0, 0];
+    /// f: the switch supports fast recovery.
+    fast_recovery_sup, set_fast_recovery_sup: bool = adaptive[3, 3];
     /// F: a switch whose port for a LID is down uses another port of the group, with or without
     /// [`Self::enabled`].
     fast_recovery_enabled, set_fast_recovery_enabled: bool = adaptive[4, 4];

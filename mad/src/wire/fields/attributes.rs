@@ -159,6 +159,7 @@ pub(super) const AR_INFO: &[FieldSpec] = &[
     dec("SubGroupsActive", 20, 4),
     dec("RNTransmitEnabled", 26, 1),
     dec("FREnabled", 27, 1),
+    dec("FRSupported", 28, 1),
     dec("E", 31, 1),
     dec("StringWidthCap", 32, 4),
     dec("GroupTableCap", 36, 4),

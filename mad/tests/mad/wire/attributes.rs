@@ -225,6 +225,7 @@ attribute_test! { ar_info, ArInfo;
     "ExcludedTransports": excluded_transports, set_excluded_transports;
     "AgeingTime": ageing_time, set_ageing_time;
     "RNTransmitEnabled": rn_transmit_enabled, set_rn_transmit_enabled;
+    "FRSupported": fast_recovery_sup, set_fast_recovery_sup;
     "FREnabled": fast_recovery_enabled, set_fast_recovery_enabled;
     "E": enabled, set_enabled;
     "HBFBySLEnabled": hbf_by_sl_enabled, set_hbf_by_sl_enabled;

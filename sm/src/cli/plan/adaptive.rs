@@ -111,6 +111,8 @@ fn groups(
         order: &ranking.shortest(),
         capacities: &vec![capacity; topology.switch_count()],
         ids,
+        in_order: &std::collections::BTreeSet::new(),
+        before: None,
     })?)
 }
 

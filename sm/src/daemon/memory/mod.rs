@@ -7,6 +7,7 @@ mod acknowledged;
 mod cabling;
 mod capabilities;
 mod drains;
+mod group_ids;
 mod groups;
 mod guids;
 mod import;
@@ -380,6 +381,7 @@ fn remembered(persisted: &Persisted, clock: &impl UnixClock) -> SavedCoreState {
         not_kept,
         habits,
         capabilities: Arc::new(capabilities::remembered(persisted)),
+        group_ids: group_ids::remembered(persisted),
         generation: persisted.plan_generation,
         reregister: false,
     }
@@ -459,6 +461,7 @@ fn changes(
     keep_by_kind(persisted, NOT_KEPT, not_kept, &mut changes);
     keep_by_kind(persisted, HABITS, remembered.habits.bits(), &mut changes);
     capabilities::changes(persisted, &remembered.capabilities, &mut changes);
+    group_ids::changes(persisted, &remembered.group_ids, &mut changes);
     if !changes.is_empty() {
         changes.set_plan_generation(remembered.generation);
     }

@@ -96,6 +96,7 @@ impl World {
             avoid: Arc::default(),
             overlay: Arc::default(),
             capabilities: Arc::default(),
+            adaptive: Arc::default(),
             findings: Arc::new([]),
             history: Arc::new([]),
             stats: ClientStats::default(),

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::output::printable;
 use crate::session::Session;
 use crate::table::Rows;
-use crate::text::{hex, nanoseconds, number, p_key};
+use crate::text::{hex, nanoseconds, number, p_key, service_levels};
 
 /// The paths that the SA answers to a host's query
 #[derive(Debug, Args)]
@@ -87,6 +87,7 @@ fn summary(path: &v1::Path) -> Rows {
         ),
     );
     row("Why this SL", printable(&path.service_level_reason));
+    row("Adaptive", adaptive(path));
     let back = if path.reversible {
         "reversible"
     } else {
@@ -94,6 +95,24 @@ fn summary(path: &v1::Path) -> Rows {
     };
     row("Preference", format!("{}, {back}", path.preference));
     rows
+}
+
+/// Whether packets on the path's service level may take other hops, and on which levels they do.
+fn adaptive(path: &v1::Path) -> String {
+    let levels = path.adaptive_service_levels;
+    // A service level has 4 bits.
+    let takes_part = levels >> (path.service_level & 0xF) & 1 != 0;
+    match (levels, takes_part) {
+        (0, _) => "no: all packets take the hops below".to_owned(),
+        (_, true) => format!(
+            "yes: switches pick among ports; on {}",
+            service_levels(levels)
+        ),
+        (_, false) => format!(
+            "not on this SL; switches pick among ports on {}",
+            service_levels(levels)
+        ),
+    }
 }
 
 /// `1.1 s at most (18)`
@@ -112,6 +131,24 @@ fn life_time(exponent: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn adaptive_levels_are_compared_with_that_of_the_path() {
+        let path = |service_level, adaptive_service_levels| v1::Path {
+            service_level,
+            adaptive_service_levels,
+            ..v1::Path::default()
+        };
+        assert_eq!(adaptive(&path(1, 0)), "no: all packets take the hops below");
+        assert_eq!(
+            adaptive(&path(1, 0xFFFF)),
+            "yes: switches pick among ports; on SLs 0-15"
+        );
+        assert_eq!(
+            adaptive(&path(1, 0b1_0101)),
+            "not on this SL; switches pick among ports on SLs 0, 2, 4"
+        );
+    }
 
     #[test]
     fn life_times_are_powers_of_two() {

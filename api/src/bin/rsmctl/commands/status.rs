@@ -4,7 +4,7 @@ use rsm_proto::v1;
 use crate::failure::Failure;
 use crate::session::Session;
 use crate::table::Rows;
-use crate::text::{count, duration, label, lid, milliseconds};
+use crate::text::{count, duration, label, lid, milliseconds, service_levels};
 use crate::time::timestamp;
 
 /// The subnet and its manager at one glance
@@ -91,6 +91,9 @@ fn rows(status: &v1::SubnetStatus) -> Rows {
     if let Some(verify) = &status.verify {
         row("Routes", proof(verify));
     }
+    if let Some(adaptive) = &status.adaptive_routing {
+        row("Adaptive routing", adaptive_routing(adaptive));
+    }
     let findings = status.findings.unwrap_or_default();
     row(
         "Findings",
@@ -118,6 +121,21 @@ fn rows(status: &v1::SubnetStatus) -> Rows {
         );
     }
     rows
+}
+
+/// `on 12 of 12 switches, 8 groups, SLs 0-15`
+fn adaptive_routing(adaptive: &v1::AdaptiveRoutingStatus) -> String {
+    let recovery = match adaptive.fast_recovery {
+        true => ", with fast recovery",
+        false => "",
+    };
+    format!(
+        "on {} of {}, {}, {}{recovery}",
+        adaptive.switches,
+        count(adaptive.switches_planned, "switch", "switches"),
+        count(adaptive.groups, "group", "groups"),
+        service_levels(adaptive.service_levels)
+    )
 }
 
 /// `2 drained, 1 isolated: leaf-03, spine-01:7`; `None` where routes avoid nothing.

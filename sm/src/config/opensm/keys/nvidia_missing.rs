@@ -15,7 +15,7 @@ pub(super) const TOPICS: &[Topic] = &[
         Missing {
             lost: "rsm routes statically, without adaptive routing, hash-based forwarding or fast recovery, and turns off what \
                    another manager left on",
-            instead: "see sm.takeover; keep NVIDIA's manager where jobs need adaptive routing",
+            instead: "see routing.adaptive and sm.takeover, or keep NVIDIA's manager where jobs need adaptive routing",
         },
         Keys {
             asking: &[

@@ -1,0 +1,241 @@
+//! Packets of connections, which switches with adaptive routing send by any port of a group.
+
+use std::collections::HashMap;
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::wire::attr::PortState;
+
+use crate::counters::DropReason;
+use crate::error::SimError;
+use crate::fabric::{DROP, NONE, Node, Switch};
+use crate::probe::{PAYLOAD, Probe};
+use crate::route::{self, MAX_SWITCHES, Traffic};
+use crate::sim::Sim;
+
+/// How switches pick among the ports that they may send a packet by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Picks {
+    /// At random by this seed, anew at each switch.
+    Seeded(u64),
+    /// The port of the worst outcome: a loop, else a loss, else the longest way.
+    Worst,
+}
+
+/// The outcome of a packet, and the freedom of the switches on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Choices {
+    /// The outcome.
+    pub probe: Probe,
+    /// How many switches had more than one port to pick from, on this way.
+    pub free: u32,
+}
+
+/// The badness of an outcome: the larger, the worse.
+fn badness(choices: &Choices) -> (u8, u32) {
+    match choices.probe {
+        Probe::Delivered { hops, .. } => (0, hops),
+        Probe::Dropped { hops, .. } => (1, hops),
+        Probe::Loop { .. } => (2, 0),
+    }
+}
+
+/// The outcome from further up the way: one more link.
+fn further(mut choices: Choices) -> Choices {
+    match &mut choices.probe {
+        Probe::Delivered { hops, .. } | Probe::Dropped { hops, .. } => *hops += 1,
+        Probe::Loop { .. } => {}
+    }
+    choices
+}
+
+/// A packet on its way.
+struct Walk<'a> {
+    sim: &'a Sim,
+    dlid: Lid,
+    sl: u8,
+    picks: Picks,
+    /// Outcomes by the port that the packet enters by; `None`: it is on the way now.
+    known: HashMap<u32, Option<Choices>>,
+}
+
+impl Sim {
+    /// Sends a packet of a reliable connection, 256 bytes, from an end port to a LID: switches with
+    /// adaptive routing send it by any port of its group, if its service level takes part. It takes
+    /// no time and changes nothing.
+    ///
+    /// # Errors
+    /// The source does not exist or has no address.
+    pub fn probe_choices(
+        &self,
+        (guid, port): (Guid, PortNum),
+        dlid: Lid,
+        sl: u8,
+        picks: Picks,
+    ) -> Result<Choices, SimError> {
+        let start = self.fabric.find_end_port(guid, port)?;
+        let mut walk = Walk {
+            sim: self,
+            dlid,
+            sl,
+            picks,
+            known: HashMap::new(),
+        };
+        if self.fabric.port(start).holds(dlid) {
+            return Ok(walk.delivered(start));
+        }
+        let node = self.fabric.node_of(start);
+        match &node.switch {
+            None => Ok(walk.leave(start, start, 0)),
+            Some(_) => Ok(walk.enter(start, 0)),
+        }
+    }
+}
+
+impl Walk<'_> {
+    fn delivered(&self, at: u32) -> Choices {
+        let fabric = &self.sim.fabric;
+        let probe = Probe::Delivered {
+            node: fabric.node_of(at).guid,
+            port: PortNum(fabric.port(at).number),
+            hops: 0,
+        };
+        Choices { probe, free: 0 }
+    }
+
+    fn dropped(&self, at: u32, why: DropReason) -> Choices {
+        let fabric = &self.sim.fabric;
+        let probe = Probe::Dropped {
+            node: fabric.node_of(at).guid,
+            port: PortNum(fabric.port(at).number),
+            hops: 0,
+            why,
+        };
+        Choices { probe, free: 0 }
+    }
+
+    /// The outcome of a packet that enters a node by the port `at`.
+    fn enter(&mut self, at: u32, hops: u32) -> Choices {
+        let fabric = &self.sim.fabric;
+        let node = fabric.node_of(at);
+        let Some(switch) = &node.switch else {
+            return match fabric.port(at).holds(self.dlid) {
+                true => self.delivered(at),
+                false => self.dropped(at, DropReason::WrongPort),
+            };
+        };
+        let looping = Choices {
+            probe: Probe::Loop { node: node.guid },
+            free: 0,
+        };
+        if hops > MAX_SWITCHES {
+            return looping;
+        }
+        if self.picks == Picks::Worst {
+            match self.known.get(&at) {
+                Some(Some(known)) => return *known,
+                Some(None) => return looping,
+                None => drop(self.known.insert(at, None)),
+            }
+        }
+        let ports = self.ports(node, switch);
+        let outcome = self.outcome(at, &ports, hops);
+        self.known.insert(at, Some(outcome));
+        outcome
+    }
+
+    fn outcome(&mut self, at: u32, ports: &[u8], hops: u32) -> Choices {
+        if ports.is_empty() {
+            return self.dropped(at, DropReason::NoRoute);
+        }
+        let is_free = ports.len() > 1;
+        let picked: &[u8] = match self.picks {
+            Picks::Worst => ports,
+            Picks::Seeded(seed) => {
+                let guid = self.sim.fabric.node_of(at).guid.0;
+                let mixed = [guid, u64::from(self.dlid.0), u64::from(hops)];
+                let mixed = mixed.into_iter().fold(seed, |mixed, part| {
+                    let mixed = (mixed ^ part).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                    mixed ^ mixed >> 29
+                });
+                let pick = (mixed % ports.len() as u64) as usize;
+                &ports[pick..=pick]
+            }
+        };
+        let outcomes = picked.iter().map(|&number| self.by(at, number, hops));
+        let outcomes: Vec<Choices> = outcomes.collect();
+        let worst = outcomes.into_iter().max_by_key(badness);
+        let worst = worst.unwrap_or_else(|| self.dropped(at, DropReason::NoRoute));
+        Choices {
+            free: worst.free + u32::from(is_free),
+            ..worst
+        }
+    }
+
+    /// The outcome by the exit port of this number.
+    fn by(&mut self, at: u32, number: u8, hops: u32) -> Choices {
+        let fabric = &self.sim.fabric;
+        let node = fabric.node_of(at);
+        if number == 0 {
+            let port0 = node.first_port;
+            return match fabric.port(port0).holds(self.dlid) {
+                true => self.delivered(port0),
+                false => self.dropped(port0, DropReason::WrongPort),
+            };
+        }
+        match node.port(number) {
+            Some(exit) => self.leave(at, exit, hops),
+            None => self.dropped(at, DropReason::NoSuchPort),
+        }
+    }
+
+    /// The outcome of a packet that leaves a node by the port `exit`.
+    fn leave(&mut self, at: u32, exit: u32, hops: u32) -> Choices {
+        let traffic = Traffic::Data {
+            sl: self.sl,
+            payload: PAYLOAD,
+        };
+        let fabric = &self.sim.fabric;
+        if let Err(why) = route::pass(fabric, at, exit, traffic) {
+            return self.dropped(exit, why);
+        }
+        let next = fabric.port(exit).peer;
+        further(self.enter(next, hops + 1))
+    }
+
+    /// The ports by which the switch may send the packet.
+    fn ports(&self, node: &Node, switch: &Switch) -> Vec<u8> {
+        let fixed = switch.exit(self.dlid);
+        let Some(adaptive) = &switch.adaptive else {
+            return fixed.into_iter().collect();
+        };
+        let (routes, recovers) = (
+            adaptive.info.enabled(),
+            adaptive.info.fast_recovery_enabled(),
+        );
+        if !(routes || recovers) || self.dlid > switch.info.linear_fdb_top() {
+            return fixed.into_iter().collect();
+        }
+        let group = adaptive.group_of(self.dlid, self.sl);
+        let mut all: Vec<u8> = match group {
+            0 => Vec::new(),
+            _ => adaptive.ports(group).iter().map(|port| port.0).collect(),
+        };
+        all.extend(fixed.filter(|&port| port != DROP));
+        all.sort_unstable();
+        all.dedup();
+        let up = |number: u8| {
+            let port = node.port(number).map(|index| self.sim.fabric.port(index));
+            number == 0
+                || port.is_some_and(|port| {
+                    port.peer != NONE && port.info.port_state() == PortState::Active
+                })
+        };
+        if recovers && all.iter().any(|&port| up(port)) {
+            all.retain(|&port| up(port));
+        }
+        match fixed {
+            Some(port) if !routes && up(port) => vec![port],
+            _ => all,
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! Sets of adaptive routing: groups out of force before forwarding tables change, and into force
+//! when all switches hold theirs.
+//!
+//! Each switch goes through the steps of [`AdaptiveStep`], one after the other; Sets of one kind
+//! leave together. A switch that fails a step goes no further, and forwards by its forwarding
+//! table.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use rsm_ids::Guid;
+use rsm_mad::wire::attr::{ArGroupTable, ArInfo, ArLinearForwardingTable, Attribute};
+use rsm_mad::wire::header::AttrId;
+
+use super::{Cause, Order, Phase, Push, Task};
+use crate::diff::AdaptiveChange;
+use crate::diff::adaptive::planned_groups;
+use crate::plan::adaptive::entries_of_block;
+use crate::sweep::adaptive;
+use crate::sweep::inventory::Inventory;
+
+/// A Set of adaptive routing of one switch. The order of the kinds is that in which they leave.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum AdaptiveStep {
+    /// ARInfo, with groups out of force.
+    Prepare,
+    /// A block of groups; groups that become empty keep their ports.
+    Groups(u16),
+    /// A block of entries.
+    Entries(u16),
+    /// A block with groups that become empty.
+    Emptied(u16),
+    /// ARInfo, with groups in force.
+    Enable,
+}
+
+impl AdaptiveStep {
+    /// The attribute that it writes.
+    pub fn attribute(self) -> AttrId {
+        match self {
+            AdaptiveStep::Prepare | AdaptiveStep::Enable => ArInfo::ID,
+            AdaptiveStep::Groups(_) | AdaptiveStep::Emptied(_) => ArGroupTable::ID,
+            AdaptiveStep::Entries(_) => ArLinearForwardingTable::ID,
+        }
+    }
+
+    fn modifier(self) -> u32 {
+        match self {
+            AdaptiveStep::Prepare | AdaptiveStep::Enable => ArInfo::MODIFIER,
+            AdaptiveStep::Groups(block) | AdaptiveStep::Emptied(block) => {
+                ArGroupTable::modifier(block)
+            }
+            AdaptiveStep::Entries(block) => ArLinearForwardingTable::modifier(block),
+        }
+    }
+
+    /// Its place in the order: Sets of one place leave together.
+    fn place(self) -> usize {
+        match self {
+            AdaptiveStep::Prepare => 0,
+            AdaptiveStep::Groups(_) => 1,
+            AdaptiveStep::Entries(_) => 2,
+            AdaptiveStep::Emptied(_) => 3,
+            AdaptiveStep::Enable => 4,
+        }
+    }
+}
+
+/// How many places [`AdaptiveStep::place`] has.
+const PLACES: usize = 5;
+
+/// How many Sets of one switch are under way at once, so that a switch that leaves them unanswered
+/// holds up no push for long.
+const WINDOW: usize = 4;
+
+/// The Sets of one switch, and their progress.
+#[derive(Debug)]
+struct Chain {
+    change: AdaptiveChange,
+    /// The place whose Sets are on their way, or leave next.
+    place: usize,
+    /// How many Sets of this place were queued.
+    queued: usize,
+    open: usize,
+    failed: bool,
+}
+
+impl Chain {
+    fn new(change: AdaptiveChange) -> Chain {
+        let mut chain = Chain {
+            change,
+            place: 0,
+            queued: 0,
+            open: 0,
+            failed: false,
+        };
+        chain.skip();
+        chain
+    }
+
+    /// The Set at an index of those of the present place.
+    fn step(&self, index: usize) -> Option<AdaptiveStep> {
+        let change = &self.change;
+        let block =
+            |blocks: &[u16], step: fn(u16) -> AdaptiveStep| blocks.get(index).copied().map(step);
+        let is_first = index == 0;
+        match self.place {
+            0 => change
+                .prepare
+                .filter(|_| is_first)
+                .map(|_| AdaptiveStep::Prepare),
+            1 => block(&change.groups, AdaptiveStep::Groups),
+            2 => block(&change.entries, AdaptiveStep::Entries),
+            3 => block(&change.emptied, AdaptiveStep::Emptied),
+            _ => change
+                .enable
+                .filter(|_| is_first)
+                .map(|_| AdaptiveStep::Enable),
+        }
+    }
+
+    /// Goes on to the next place with Sets, once those of this one are settled.
+    fn skip(&mut self) {
+        while self.place < PLACES && self.open == 0 && self.step(self.queued).is_none() {
+            self.place += 1;
+            self.queued = 0;
+        }
+    }
+}
+
+/// The Sets of all switches.
+#[derive(Default, Debug)]
+pub(super) struct AdaptivePush {
+    chains: BTreeMap<Guid, Chain>,
+    queue: VecDeque<Task>,
+    /// Switches whose groups are to go out of force, and have not yet.
+    leaving: usize,
+    /// A switch may still forward by groups of an earlier plan.
+    keeps_old: bool,
+    stopped: bool,
+}
+
+impl AdaptivePush {
+    pub(super) fn new(changes: impl Iterator<Item = (Guid, AdaptiveChange)>) -> AdaptivePush {
+        let changes = changes.filter(|(_, change)| !change.is_empty());
+        let chain = |(guid, change): (Guid, AdaptiveChange)| (guid, Chain::new(change));
+        let chains: BTreeMap<Guid, Chain> = changes.map(chain).collect();
+        AdaptivePush {
+            leaving: chains.values().filter(|chain| chain.change.leaves).count(),
+            chains,
+            ..AdaptivePush::default()
+        }
+    }
+
+    /// How many switches have groups to take out of force.
+    pub(super) fn leaving(&self) -> usize {
+        self.leaving
+    }
+
+    /// Whether all groups that are to go are out of force.
+    pub(super) fn has_left(&self) -> bool {
+        self.leaving == 0 && !self.keeps_old
+    }
+
+    /// Whether a switch holds everything that comes before a step.
+    pub(super) fn has_reached(&self, guid: Guid, step: AdaptiveStep) -> bool {
+        let chain = self.chains.get(&guid);
+        chain.is_some_and(|chain| !chain.failed && chain.place == step.place())
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.stopped = true;
+        self.queue.clear();
+    }
+}
+
+impl Push {
+    /// Queues the Sets of all switches that may leave now.
+    pub(super) fn release_adaptive(&mut self, inventory: &Inventory) {
+        let switches: Vec<Guid> = self.adaptive.chains.keys().copied().collect();
+        for guid in switches {
+            self.release_adaptive_of(inventory, guid);
+        }
+    }
+
+    fn release_adaptive_of(&mut self, inventory: &Inventory, guid: Guid) {
+        if self.adaptive.stopped {
+            return;
+        }
+        loop {
+            let chain = self.adaptive.chains.get(&guid);
+            let chain = chain.filter(|chain| !chain.failed && chain.open < WINDOW);
+            let task = chain.and_then(|chain| chain.step(chain.queued));
+            let task = task.map(|step| Task::Adaptive(guid, step));
+            let Some(task) = task.filter(|&task| self.may(inventory, task)) else {
+                return;
+            };
+            if let Some(chain) = self.adaptive.chains.get_mut(&guid) {
+                chain.queued += 1;
+                chain.open += 1;
+            }
+            self.adaptive.queue.push_back(task);
+        }
+    }
+
+    pub(super) fn next_adaptive(&mut self, inventory: &Inventory) -> Option<Order> {
+        while let Some(task) = self.adaptive.queue.pop_front() {
+            match self.write_adaptive(inventory, task) {
+                Some(order) => return Some(order),
+                None => self.failures.push(super::FailedSet {
+                    task,
+                    cause: Cause::Silence,
+                }),
+            }
+        }
+        None
+    }
+
+    fn write_adaptive(&self, inventory: &Inventory, task: Task) -> Option<Order> {
+        let Task::Adaptive(guid, step) = task else {
+            return None;
+        };
+        let node = inventory.node(guid)?;
+        Some(Order {
+            task,
+            attribute: step.attribute(),
+            modifier: step.modifier(),
+            data: self.wanted_adaptive(inventory, guid, step)?,
+            target: guid,
+            lid: None,
+            path: node.path,
+            alternate: node.alternate,
+        })
+    }
+
+    /// The content of a Set.
+    fn wanted_adaptive(
+        &self,
+        inventory: &Inventory,
+        guid: Guid,
+        step: AdaptiveStep,
+    ) -> Option<[u8; 64]> {
+        let change = &self.adaptive.chains.get(&guid)?.change;
+        let planned = || {
+            let adaptive = self.plan.adaptive.as_deref()?;
+            let switch = inventory.node(guid)?.switch.as_ref()?;
+            Some((adaptive.table(&self.plan, guid)?, switch))
+        };
+        Some(match step {
+            AdaptiveStep::Prepare => *change.prepare?.as_data(),
+            AdaptiveStep::Enable => *change.enable?.as_data(),
+            AdaptiveStep::Groups(block) => {
+                let (table, switch) = planned()?;
+                *planned_groups(table, switch, block, true).as_data()
+            }
+            AdaptiveStep::Emptied(block) => {
+                let (table, switch) = planned()?;
+                *planned_groups(table, switch, block, false).as_data()
+            }
+            AdaptiveStep::Entries(block) => {
+                let (table, _) = planned()?;
+                *entries_of_block(table, self.plan.table(guid)?, block).as_data()
+            }
+        })
+    }
+
+    /// Takes the answer to a Set.
+    pub(super) fn adaptive_answered(
+        &mut self,
+        inventory: &mut Inventory,
+        guid: Guid,
+        step: AdaptiveStep,
+        data: &[u8; 64],
+    ) {
+        let wanted = self.wanted_adaptive(inventory, guid, step);
+        let in_force = self.plan.adaptive.as_deref();
+        let in_force = in_force.and_then(|adaptive| adaptive.table(&self.plan, guid));
+        let in_force = in_force.filter(|_| step == AdaptiveStep::Enable);
+        let in_force = in_force.cloned().map(Arc::new);
+        let mut is_held = wanted.as_ref() == Some(data);
+        match step {
+            AdaptiveStep::Prepare | AdaptiveStep::Enable => {
+                let info = ArInfo::from_data(data);
+                inventory.put_ar_info(guid, Some(*info));
+                if let Some(switch) = inventory.switch_mut(guid) {
+                    switch.adaptive.info_in_doubt = false;
+                    let is_on = info.uses_groups();
+                    is_held &= is_on == (step == AdaptiveStep::Enable);
+                    switch.keeps_adaptive_routing = is_on && step == AdaptiveStep::Prepare;
+                    switch
+                        .adaptive
+                        .put_in_force(in_force.filter(|_| is_held && is_on));
+                    if is_on {
+                        switch.adaptive.own();
+                    }
+                }
+            }
+            AdaptiveStep::Groups(block) | AdaptiveStep::Emptied(block) => {
+                if let Some(switch) = inventory.switch_mut(guid) {
+                    let table = ArGroupTable::from_data(data);
+                    switch.adaptive.store_groups(block, Some(table));
+                }
+            }
+            AdaptiveStep::Entries(block) => {
+                if let Some(switch) = inventory.switch_mut(guid) {
+                    let table = ArLinearForwardingTable::from_data(data);
+                    switch.adaptive.store_entries(block, Some(table));
+                }
+            }
+        }
+        if !is_held {
+            return self.failed(inventory, Task::Adaptive(guid, step), Cause::NotHeld);
+        }
+        if step == AdaptiveStep::Enable {
+            adaptive::pass(inventory, guid);
+        }
+        self.adaptive_settled(inventory, guid, step, None);
+    }
+
+    /// After a Set failed: its block is not known, and the switch goes no further.
+    pub(super) fn adaptive_failed(
+        &mut self,
+        inventory: &mut Inventory,
+        guid: Guid,
+        step: AdaptiveStep,
+        cause: Cause,
+    ) {
+        if cause == Cause::Silence
+            && let Some(switch) = inventory.switch_mut(guid)
+        {
+            match step {
+                AdaptiveStep::Prepare => switch.adaptive.info_in_doubt = true,
+                AdaptiveStep::Enable => {
+                    // It may have it in force.
+                    switch.adaptive.info_in_doubt = true;
+                    switch.adaptive.own();
+                }
+                AdaptiveStep::Groups(block) | AdaptiveStep::Emptied(block) => {
+                    switch.adaptive.store_groups(block, None);
+                }
+                AdaptiveStep::Entries(block) => switch.adaptive.store_entries(block, None),
+            }
+        }
+        if step == AdaptiveStep::Enable && cause == Cause::Silence {
+            let info = self.adaptive.chains.get(&guid);
+            let info = info.and_then(|chain| chain.change.enable);
+            inventory.put_ar_info(guid, info);
+        }
+        if step == AdaptiveStep::Prepare
+            && matches!(cause, Cause::Refused(_))
+            && let Some(switch) = inventory.switch_mut(guid)
+        {
+            let held = switch.ar_info();
+            switch.keeps_adaptive_routing = held.is_some_and(|info| info.uses_groups());
+        }
+        self.adaptive_settled(inventory, guid, step, Some(cause));
+    }
+
+    fn adaptive_settled(
+        &mut self,
+        inventory: &Inventory,
+        guid: Guid,
+        step: AdaptiveStep,
+        failure: Option<Cause>,
+    ) {
+        let Some(chain) = self.adaptive.chains.get_mut(&guid) else {
+            return;
+        };
+        chain.open = chain.open.saturating_sub(1);
+        chain.failed |= failure.is_some();
+        if !chain.failed {
+            chain.skip();
+        }
+        let left = step == AdaptiveStep::Prepare && chain.change.leaves;
+        if left {
+            self.adaptive.leaving = self.adaptive.leaving.saturating_sub(1);
+            self.adaptive.keeps_old |= failure.is_some();
+        }
+        if left && self.phases.current() == Phase::Adaptive {
+            self.phases.unmet = self.phases.unmet.saturating_sub(1);
+            match failure {
+                // It may be gone: the next plan, after a look at it, is for the rest.
+                Some(Cause::Silence | Cause::NotSent) => self.stop(),
+                _ if self.phases.unmet == 0 => self.advance(inventory),
+                _ => {}
+            }
+        }
+        if self.stopped {
+            return;
+        }
+        if left && self.adaptive.has_left() {
+            self.release_adaptive(inventory);
+        } else {
+            self.release_adaptive_of(inventory, guid);
+        }
+    }
+}

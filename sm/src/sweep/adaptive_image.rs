@@ -1,0 +1,222 @@
+//! Groups and entries of adaptive routing, as a switch holds them.
+
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::Arc;
+
+use rsm_ids::{Lid, PortNum};
+use rsm_mad::wire::attr::{ArGroupTable, ArLinearForwardingTable, Attribute};
+use rsm_routing::adaptive::AdaptiveTable;
+use rsm_routing::mcast::PortMask;
+use rsm_routing::tables::{Lft, NO_PATH};
+
+/// A block of entries that is not known.
+const UNKNOWN: u64 = 0;
+
+/// Groups and entries of one switch, block by block, and their use.
+///
+/// Of entries it keeps a digest of 64 bits for each block: contents of a large fabric would take
+/// hundreds of megabytes, and only whether they are as planned is asked.
+#[derive(Clone, Default, Debug)]
+pub struct AdaptiveImage {
+    /// The groups of known blocks.
+    groups: AdaptiveTable,
+    known_groups: Vec<bool>,
+    /// Digests by block.
+    entries: Vec<u64>,
+    /// Static ports of entries that were read back, until a takeover has compared them.
+    read_ports: Option<Lft>,
+    /// The groups and entries in force, where this manager put them in force.
+    in_force: Option<Arc<AdaptiveTable>>,
+    /// Whether this manager turned adaptive routing on, or took it over as planned.
+    is_own: bool,
+    /// Whether ARInfo is to be read: it never was, or a Set of it was not answered.
+    pub info_in_doubt: bool,
+}
+
+/// A digest of a block, never that of an unknown one.
+pub fn digest(block: &ArLinearForwardingTable) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(block.as_data());
+    hasher.finish().max(UNKNOWN + 1)
+}
+
+/// The ports of both groups of a block.
+pub fn masks(block: &ArGroupTable) -> [PortMask; 2] {
+    [0, 1].map(|index| block.ports(index).collect())
+}
+
+impl AdaptiveImage {
+    /// Of a switch of which nothing is known.
+    pub fn unread() -> AdaptiveImage {
+        AdaptiveImage {
+            info_in_doubt: true,
+            ..AdaptiveImage::default()
+        }
+    }
+
+    /// After a reset, or while another manager may have written: nothing is known.
+    pub fn forget(&mut self) {
+        *self = AdaptiveImage::unread();
+    }
+
+    /// Whether a block of the group table is known to hold these groups.
+    pub fn holds_groups(&self, block: u16, groups: &[PortMask; 2]) -> bool {
+        self.knows_groups(block)
+            && crate::plan::adaptive::groups_of_block(&self.groups, block) == *groups
+    }
+
+    /// Whether a block of the group table is known.
+    pub fn knows_groups(&self, block: u16) -> bool {
+        self.known_groups.get(usize::from(block)) == Some(&true)
+    }
+
+    /// The groups of a block, as far as they are known.
+    pub fn groups(&self, block: u16) -> [PortMask; 2] {
+        crate::plan::adaptive::groups_of_block(&self.groups, block)
+    }
+
+    /// Whether a block of entries is known to hold this content.
+    pub fn holds_entries(&self, block: u16, content: &ArLinearForwardingTable) -> bool {
+        self.entries.get(usize::from(block)) == Some(&digest(content))
+    }
+
+    /// Whether a block of entries is known.
+    pub fn knows_entries(&self, block: u16) -> bool {
+        let known = self.entries.get(usize::from(block));
+        known.is_some_and(|&digest| digest != UNKNOWN)
+    }
+
+    /// Records that the switch holds `content` in a block of the group table; `None`: it may hold
+    /// anything.
+    pub fn store_groups(&mut self, block: u16, content: Option<&ArGroupTable>) {
+        let index = usize::from(block);
+        if self.known_groups.len() <= index {
+            self.known_groups.resize(index + 1, false);
+        }
+        self.known_groups[index] = content.is_some();
+        let Some(content) = content else { return };
+        for (group, ports) in (block.saturating_mul(2)..).zip(masks(content)) {
+            self.groups.set_group(group, ports);
+        }
+    }
+
+    /// Records that the switch holds `content` in a block of entries; `None`: it may hold anything.
+    pub fn store_entries(&mut self, block: u16, content: Option<&ArLinearForwardingTable>) {
+        let index = usize::from(block);
+        if self.entries.len() <= index {
+            self.entries.resize(index + 1, UNKNOWN);
+        }
+        self.entries[index] = content.map_or(UNKNOWN, digest);
+    }
+
+    /// As [`AdaptiveImage::store_entries`], for a block that was read back at a takeover.
+    pub fn read_entries(&mut self, block: u16, content: &ArLinearForwardingTable) {
+        self.store_entries(block, Some(content));
+        let ports = self.read_ports.get_or_insert_with(Lft::default);
+        let first = usize::from(block) * ArLinearForwardingTable::ENTRIES;
+        for index in 0..ArLinearForwardingTable::ENTRIES {
+            let port = content
+                .entry(index)
+                .map_or(PortNum(NO_PATH), |entry| entry.port);
+            if let Ok(lid) = u16::try_from(first + index) {
+                ports.set_entry(Lid(lid), port.0);
+            }
+        }
+    }
+
+    /// Whether all groups up to `group_top` and all entries up to `top` were read back, with the
+    /// static ports of `lft`: packets that have no choice then take the forwarding table. Forgets
+    /// the ports.
+    pub fn agrees_with(&mut self, lft: &Lft, group_top: u16, top: Lid) -> bool {
+        let Some(ports) = self.read_ports.take() else {
+            return false;
+        };
+        let all_known = (0..=group_top / 2).all(|block| self.knows_groups(block))
+            && (0..=entry_block(top)).all(|block| self.knows_entries(block));
+        all_known
+            && (0..=top.0)
+                .map(Lid)
+                .all(|lid| ports.entry(lid) == lft.entry(lid))
+    }
+
+    /// Whether this manager turned adaptive routing on, or took it over as planned.
+    pub fn is_own(&self) -> bool {
+        self.is_own
+    }
+
+    /// Records that adaptive routing is this manager's.
+    pub fn own(&mut self) {
+        self.is_own = true;
+    }
+
+    /// The groups and entries in force, where they are known as a whole.
+    pub fn in_force(&self) -> Option<&Arc<AdaptiveTable>> {
+        self.in_force.as_ref()
+    }
+
+    /// Records the groups and entries in force.
+    pub fn put_in_force(&mut self, table: Option<Arc<AdaptiveTable>>) {
+        self.in_force = table;
+    }
+}
+
+/// The block with the entry of a LID.
+pub fn entry_block(lid: Lid) -> u16 {
+    ArLinearForwardingTable::block_and_index_of(lid).0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(port: u8, group: u16) -> ArLinearForwardingTable {
+        let mut table = AdaptiveTable::default();
+        let mut lft = Lft::new(16);
+        for lid in 0..16 {
+            table.set_entry(Lid(lid), group);
+            lft.set_entry(Lid(lid), port);
+        }
+        crate::plan::adaptive::entries_of_block(&table, &lft, 0)
+    }
+
+    #[test]
+    fn block_counts_as_held_until_it_may_be_another() {
+        let mut image = AdaptiveImage::default();
+        let (one, other) = (entries(3, 1), entries(3, 2));
+        assert!(!image.holds_entries(0, &one) && !image.knows_entries(0));
+        image.store_entries(0, Some(&one));
+        assert!(image.holds_entries(0, &one) && !image.holds_entries(0, &other));
+        image.store_entries(0, None);
+        assert!(!image.holds_entries(0, &one) && !image.knows_entries(0));
+
+        let mut groups = ArGroupTable::default();
+        groups.set_ports(1, [PortNum(7), PortNum(200)]);
+        image.store_groups(3, Some(&groups));
+        assert!(image.holds_groups(3, &masks(&groups)));
+        assert!(!image.holds_groups(2, &[PortMask::EMPTY; 2]), "not known");
+        image.store_groups(3, None);
+        assert!(!image.holds_groups(3, &masks(&groups)));
+    }
+
+    #[test]
+    fn only_static_ports_of_the_forwarding_table_are_taken_over() {
+        let mut lft = Lft::new(16);
+        (0..16).for_each(|lid| lft.set_entry(Lid(lid), 3));
+        let read = |port| {
+            let mut image = AdaptiveImage::default();
+            image.store_groups(0, Some(&ArGroupTable::default()));
+            image.read_entries(0, &entries(port, 1));
+            image
+        };
+        assert!(read(3).agrees_with(&lft, 1, Lid(15)));
+        assert!(!read(4).agrees_with(&lft, 1, Lid(15)), "another port");
+        assert!(
+            !read(3).agrees_with(&lft, 1, Lid(16)),
+            "a block was not read"
+        );
+        assert!(
+            !read(3).agrees_with(&lft, 2, Lid(15)),
+            "groups were not read"
+        );
+    }
+}

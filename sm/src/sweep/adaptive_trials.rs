@@ -1,0 +1,188 @@
+//! Whether types of switches take the tables of adaptive routing: encodings that are not public are
+//! tried on one switch of each type, with adaptive routing off, and read back before any switch of
+//! the type forwards by them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rsm_ids::Guid;
+
+use crate::capabilities::DeviceType;
+use crate::sweep::Query;
+
+/// After how many pushes or readings in a row with a refusal a type counts as without adaptive
+/// routing. A switch that is reset in between refuses what others of its type take.
+const REFUSED_MAX: u8 = 3;
+
+/// After how many with silence, until an answer: loss and dead switches show in the same way.
+const SILENT_MAX: u8 = 6;
+
+/// How an attempt failed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum TrialFault {
+    /// The switch did not answer.
+    Silent,
+    /// It refused, or did not keep what was set.
+    Refused,
+}
+
+/// Attempts that failed in a row.
+#[derive(Clone, Copy, Default, Debug)]
+struct Failures {
+    silent: u8,
+    refused: u8,
+}
+
+/// The trials of all types.
+#[derive(Clone, Default, Debug)]
+pub struct AdaptiveTrials {
+    passed: BTreeSet<DeviceType>,
+    failures: BTreeMap<DeviceType, Failures>,
+    /// Switches whose tables are being read back: the questions that are open.
+    open: BTreeMap<Guid, BTreeSet<Query>>,
+    news: bool,
+}
+
+impl AdaptiveTrials {
+    /// Whether the tables of one switch of the type read back as written.
+    pub fn has_passed(&self, device: DeviceType) -> bool {
+        self.passed.contains(&device)
+    }
+
+    /// Records that a switch of the type holds its tables.
+    pub fn pass(&mut self, device: DeviceType) {
+        self.passed.insert(device);
+        self.failures.remove(&device);
+    }
+
+    /// Records that a switch of the type answers questions about its tables.
+    pub fn heard(&mut self, device: DeviceType) {
+        if let Some(failures) = self.failures.get_mut(&device) {
+            failures.silent = 0;
+        }
+    }
+
+    /// Records a failed attempt. Returns whether the type counts as without adaptive routing now.
+    pub fn fail(&mut self, device: DeviceType, fault: TrialFault) -> bool {
+        let failures = self.failures.entry(device).or_default();
+        let is_over = match fault {
+            TrialFault::Silent => {
+                failures.silent = failures.silent.saturating_add(1);
+                failures.silent >= SILENT_MAX
+            }
+            TrialFault::Refused => {
+                failures.refused = failures.refused.saturating_add(1);
+                failures.refused >= REFUSED_MAX
+            }
+        };
+        if is_over {
+            self.give_up(device);
+        }
+        is_over
+    }
+
+    /// The type counts as without adaptive routing.
+    pub fn give_up(&mut self, device: DeviceType) {
+        self.failures.remove(&device);
+        self.passed.remove(&device);
+        self.news = true;
+    }
+
+    /// Begins to read back the tables of a switch.
+    pub fn begin(&mut self, switch: Guid, questions: BTreeSet<Query>) {
+        self.open.insert(switch, questions);
+    }
+
+    /// Whether the tables of a switch are being read back.
+    pub fn is_open(&self, switch: Guid) -> bool {
+        self.open.contains_key(&switch)
+    }
+
+    /// The open questions to a switch.
+    pub fn questions(&self, switch: Guid) -> impl Iterator<Item = Query> + '_ {
+        self.open.get(&switch).into_iter().flatten().copied()
+    }
+
+    /// Records that an answer was as written. Returns whether it was the last one.
+    pub fn confirm(&mut self, switch: Guid, query: Query) -> bool {
+        let Some(open) = self.open.get_mut(&switch) else {
+            return false;
+        };
+        open.remove(&query);
+        let is_last = open.is_empty();
+        if is_last {
+            self.open.remove(&switch);
+        }
+        is_last
+    }
+
+    /// Ends the reading of a switch without a result.
+    pub fn end(&mut self, switch: Guid) {
+        self.open.remove(&switch);
+    }
+
+    /// A switch turned out to be able to route adaptively.
+    pub fn note_news(&mut self) {
+        self.news = true;
+    }
+
+    /// Whether a type was given up, or a switch found, since the last call: the plan in force does
+    /// not know of it.
+    pub fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.news)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEVICE: DeviceType = DeviceType {
+        vendor: 0x2C9,
+        device: 0xD2F2,
+        revision: 0xA0,
+    };
+
+    #[test]
+    fn type_is_given_up_after_three_refusals_or_six_silences_in_a_row() {
+        for (fault, tries) in [(TrialFault::Refused, 3), (TrialFault::Silent, 6)] {
+            let mut trials = AdaptiveTrials::default();
+            assert!(!trials.fail(DEVICE, fault));
+            trials.pass(DEVICE);
+            for _ in 1..tries {
+                assert!(!trials.fail(DEVICE, fault), "a success counts in between");
+                assert!(!trials.take_news());
+            }
+            assert!(trials.has_passed(DEVICE) && trials.fail(DEVICE, fault));
+            assert!(!trials.has_passed(DEVICE) && trials.take_news() && !trials.take_news());
+        }
+    }
+
+    #[test]
+    fn answers_in_between_count_against_silence_alone() {
+        let mut trials = AdaptiveTrials::default();
+        for _ in 0..20 {
+            assert!(!trials.fail(DEVICE, TrialFault::Silent));
+            trials.heard(DEVICE);
+        }
+        for _ in 1..3 {
+            assert!(!trials.fail(DEVICE, TrialFault::Refused));
+            trials.heard(DEVICE);
+        }
+        assert!(trials.fail(DEVICE, TrialFault::Refused));
+    }
+
+    #[test]
+    fn reading_ends_with_the_last_answer() {
+        let mut trials = AdaptiveTrials::default();
+        let questions = [0, 1].map(|block| Query::ArGroups(Guid(1), block));
+        trials.begin(Guid(1), questions.into_iter().collect());
+        assert!(trials.is_open(Guid(1)) && !trials.is_open(Guid(2)));
+        assert!(!trials.confirm(Guid(1), questions[0]));
+        assert_eq!(
+            trials.questions(Guid(1)).collect::<Vec<_>>(),
+            [questions[1]]
+        );
+        assert!(trials.confirm(Guid(1), questions[1]) && !trials.is_open(Guid(1)));
+        assert!(!trials.confirm(Guid(1), questions[1]), "nothing is open");
+    }
+}
