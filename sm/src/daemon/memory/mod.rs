@@ -12,6 +12,7 @@ mod guids;
 mod import;
 mod overlay;
 mod positions;
+mod pushing;
 mod services;
 mod shared;
 mod subscriptions;
@@ -381,6 +382,7 @@ fn remembered(persisted: &Persisted, clock: &impl UnixClock) -> SavedCoreState {
         habits,
         capabilities: Arc::new(capabilities::remembered(persisted)),
         generation: persisted.plan_generation,
+        is_pushing: pushing::remembered(persisted),
         reregister: false,
     }
 }
@@ -459,6 +461,7 @@ fn changes(
     keep_by_kind(persisted, NOT_KEPT, not_kept, &mut changes);
     keep_by_kind(persisted, HABITS, remembered.habits.bits(), &mut changes);
     capabilities::changes(persisted, &remembered.capabilities, &mut changes);
+    pushing::changes(persisted, remembered.is_pushing, &mut changes);
     if !changes.is_empty() {
         changes.set_plan_generation(remembered.generation);
     }
