@@ -63,7 +63,7 @@ impl Follower {
 
 impl Core {
     /// How far this manager has followed the master, if that shares its store.
-    pub(super) fn following(&self) -> Option<Following> {
+    pub fn following(&self) -> Option<Following> {
         let is_standby = matches!(self.role, Role::Standby { .. });
         (is_standby && self.config.shares_store).then_some(self.follower.state)
     }
@@ -76,6 +76,9 @@ impl Core {
         self.follower.state.planned = Some(plan);
         self.follower.not_before.get_or_insert(now);
         self.follow_master(now);
+        if self.following().is_some() {
+            self.publish(now);
+        }
     }
 
     /// When a reading is due.

@@ -487,6 +487,10 @@ impl Worker {
                 let before = std::mem::replace(&mut self.seen, *seen);
                 self.seen_at = now();
                 let epoch = |seen: Option<SeenEpoch>| seen.map(|seen| seen.epoch);
+                if self.holds.is_some() && epoch(*seen) == self.holds {
+                    // It is this manager's own, which a check reads as well.
+                    return Ok(*seen);
+                }
                 if epoch(*seen) != epoch(before) {
                     (self.tell)(ReplicaEvent::Seen(epoch(*seen)));
                 }

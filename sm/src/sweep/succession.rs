@@ -57,10 +57,12 @@ impl Sweep {
     }
 }
 
-/// Whether SwitchInfo differs in more than the report of a changed port.
+/// Whether SwitchInfo differs in more than the report of a changed port, and the end of the
+/// multicast tables: these change with each group, and the first pass does not write them.
 pub(super) fn differs(known: &SwitchInfo, now: &SwitchInfo) -> bool {
     let (mut known, mut now) = (*known, *now);
     known.set_port_state_change(false);
     now.set_port_state_change(false);
+    now.set_multicast_fdb_top(known.multicast_fdb_top());
     known != now
 }

@@ -241,6 +241,12 @@ impl Manager {
         self.unstored.take()
     }
 
+    /// Whether it is stopped, and not dead.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.paused.is_some()
+    }
+
     /// Whether it is alive and not stopped.
     pub(super) fn runs(&self) -> bool {
         self.core.is_some() && self.paused.is_none()

@@ -116,8 +116,9 @@ fn a_partition_made_on_the_master_is_in_force_at_its_successor() {
     first.process.kill().unwrap();
     second.wait_state("up");
     assert_eq!(held(), [expected.clone(), expected]);
+    let listed = second.command(&["partition", "list"]);
+    assert!(listed.contains("blue"), "{listed}");
     let shown = second.command(&["partition", "show", "0x10"]);
-    assert!(shown.contains("blue"), "{shown}");
     assert!(guids.iter().all(|guid| shown.contains(guid)), "{shown}");
     // It is the successor's to change.
     second.command(&["partition", "delete", "0x10"]);
