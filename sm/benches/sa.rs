@@ -82,6 +82,7 @@ fn settled(spec: &str) -> Snapshot {
         }
     }
     Snapshot {
+        following: None,
         at: Time::ZERO,
         role: Role::Master,
         identity: Identity::default(),

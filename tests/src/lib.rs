@@ -17,7 +17,7 @@
 //! * [`fuzz`] takes any bytes: records, requests, RMPP.
 //! * [`load`] runs many hosts that query the SA as fast as it answers.
 //! * [`web`] runs rsm with its page, and a browser.
-//! * [`sharing`] runs managers that share a store.
+//! * [`sharing`] runs managers that share a store, [`slow_link`] stands between them and it.
 //! * [`bringup`] holds the assertions the peer tests of rsm share.
 //! * [`peer`] handles missing programs, [`binaries`] finds rsm's own.
 
@@ -40,6 +40,7 @@ pub mod peer;
 pub mod process;
 pub mod served;
 pub mod sharing;
+pub mod slow_link;
 pub mod sm;
 pub mod tap;
 pub mod virtual_time;

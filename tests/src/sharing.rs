@@ -63,8 +63,7 @@ impl Site {
     /// A configuration with the store, and `more`.
     #[must_use]
     pub fn config(&self, more: &str) -> String {
-        let endpoints = self.etcd.endpoints().join(",");
-        format!("[store]\nbackend = \"etcd\"\nendpoints = \"{endpoints}\"\n{more}")
+        config_at(&self.etcd.endpoints().join(","), more)
     }
 
     /// An rsm at the host with this index, with a new state folder `name`.
@@ -74,10 +73,14 @@ impl Site {
     /// When its folder cannot be made.
     #[must_use]
     pub fn invocation(&self, place: usize, name: &str, more: &str) -> (Invocation, PathBuf) {
+        self.invocation_with(place, name, &self.config(more))
+    }
+
+    fn invocation_with(&self, place: usize, name: &str, text: &str) -> (Invocation, PathBuf) {
         let directory = self.fabric.fabric.directory().join(name);
         std::fs::create_dir_all(&directory).unwrap();
         let config = directory.join("rsm.toml");
-        std::fs::write(&config, self.config(more)).unwrap();
+        std::fs::write(&config, text).unwrap();
         let socket = self.fabric.fabric.directory().join("fabric.sock");
         let host = self.fabric.hosts[place].0.to_string();
         let at = self.fabric.fabric.directory();
@@ -96,7 +99,20 @@ impl Site {
     /// When it cannot be started.
     #[must_use]
     pub fn rsm(&self, place: usize, name: &str, more: &str) -> Manager {
-        let (rsm, directory) = self.invocation(place, name, more);
+        Site::start_rsm(self.invocation(place, name, more))
+    }
+
+    /// The same with other endpoints of the store.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be started.
+    #[must_use]
+    pub fn rsm_at(&self, place: usize, name: &str, endpoints: &str) -> Manager {
+        Site::start_rsm(self.invocation_with(place, name, &config_at(endpoints, "")))
+    }
+
+    fn start_rsm((rsm, directory): (Invocation, PathBuf)) -> Manager {
         Manager {
             process: rsm.spawn().unwrap(),
             server: format!("unix:{}", directory.join("rsm.sock").display()),
@@ -132,7 +148,22 @@ impl Site {
     }
 }
 
+fn config_at(endpoints: &str, more: &str) -> String {
+    format!("[store]\nbackend = \"etcd\"\nendpoints = \"{endpoints}\"\n{more}")
+}
+
 impl Manager {
+    /// Runs a command of rsmctl.
+    ///
+    /// # Panics
+    ///
+    /// When it fails.
+    pub fn command(&self, arguments: &[&str]) -> String {
+        let rsmctl = Invocation::new(binaries::rsmctl(), &self.directory);
+        let rsmctl = rsmctl.args(["--server", &self.server]).args(arguments);
+        rsmctl.run(LIMIT).unwrap().success().unwrap().stdout
+    }
+
     /// The answer of rsmctl in JSON; `None` without one.
     #[must_use]
     pub fn ask(&self, arguments: &[&str]) -> Option<serde_json::Value> {

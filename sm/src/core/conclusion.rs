@@ -21,6 +21,7 @@ impl Core {
     pub(super) fn conclude(&mut self, pushed: Pushed, failed: &[Guid], now: Time) {
         self.stage = Stage::Idle;
         let is_multicast = self.pass == Pass::Multicast;
+        self.end_succession();
         self.port_retrained &= is_multicast;
         if !is_multicast {
             let fabric = self.model();
@@ -37,6 +38,7 @@ impl Core {
             self.schedule_repair(failed, now);
         }
         if !is_multicast {
+            self.tell_end_of_push();
             self.schedule_rebalancing(now);
             let came_up = pushed.ports_activated > 0;
             if (self.cabling_changed || came_up)
@@ -111,6 +113,24 @@ impl Core {
         }
     }
 
+    /// Tells managers that share the store that hardware is being written, before the first Set.
+    pub(super) fn tell_push(&mut self) {
+        if self.config.shares_store && self.pass != Pass::Multicast && !self.tells_push {
+            self.tells_push = true;
+            self.remember();
+        }
+    }
+
+    /// Tells managers that share the store that hardware holds the plan. The number of the plan
+    /// grows for that, so that a reading from within the push does not count as one of its result.
+    fn tell_end_of_push(&mut self) {
+        if self.tells_push && !self.unfinished {
+            self.tells_push = false;
+            self.generation += 1;
+            self.remember();
+        }
+    }
+
     pub(super) fn remember(&mut self) {
         if !self.epoch.permits() {
             // The state is the master's to store.
@@ -132,6 +152,7 @@ impl Core {
                 habits: self.inventory.habits.clone(),
                 capabilities: self.inventory.capabilities.clone(),
                 generation: self.generation,
+                is_pushing: self.tells_push,
                 reregister: false,
             })));
     }

@@ -237,6 +237,7 @@ impl Core {
                 self.epoch.seen = epoch;
                 self.begin_peer_polls(now);
             }
+            EpochEvent::Planned(plan) => self.on_planned_elsewhere(plan, now),
             EpochEvent::Configurations(configurations) => {
                 self.epoch.configurations = configurations;
                 self.publish(now);
@@ -256,6 +257,9 @@ impl Core {
         }
         self.epoch.holding = Holding::Held(epoch);
         self.epoch.refused = None;
+        self.follower.is_current = state
+            .as_ref()
+            .is_some_and(|state| self.follower.has_read(state));
         match (state, &self.role) {
             (Some(state), Role::Master) => {
                 self.add_claims(&state);
@@ -360,6 +364,7 @@ impl Core {
     /// Becomes or stays master without the epoch.
     fn go_on_without(&mut self, again: Option<Time>, now: Time) {
         self.epoch.holding = Holding::Without(again);
+        self.follower.is_current = false;
         self.take_over_if_standby(now);
         self.publish(now);
     }
@@ -374,10 +379,10 @@ impl Core {
 
     /// Becomes master after a silent one.
     pub(super) fn begin_as_successor(&mut self, now: Time) {
-        self.role = Role::Master;
+        let before = std::mem::replace(&mut self.role, Role::Master);
         self.found.look_again();
         self.begin_takeover();
-        self.work.sweep_everything(true, "the master is gone");
+        self.succeed(&before);
         self.publish(now);
     }
 
@@ -404,6 +409,8 @@ impl Core {
         isolate_again(&self.health, &state.health, &mut self.avoid);
         self.adopt_overlay(state.overlay);
         self.generation = self.generation.max(state.generation);
+        // Until the end of a pass the hardware may hold what no plan says.
+        self.tells_push = self.config.shares_store;
         self.reregister = if state.reregister {
             Reregister::everybody()
         } else {

@@ -86,6 +86,8 @@ pub enum EpochEvent {
     Deposed(Epoch),
     /// The epoch, which this manager does not hold, as the store shows it.
     Seen(Option<Epoch>),
+    /// The number of the last plan of the master, which is another manager, as the store shows it.
+    Planned(u64),
     /// Checksums of the settings of managers that share the store, by their GUID.
     Configurations(BTreeMap<Guid, String>),
 }

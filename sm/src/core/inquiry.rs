@@ -479,6 +479,7 @@ impl Core {
         self.client
             .withdraw(|context| matches!(context, Context::Sweep(_) | Context::HandOver));
         self.stage = Stage::Idle;
+        self.take_reading();
         self.meter.discard();
     }
 

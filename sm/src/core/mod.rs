@@ -25,6 +25,7 @@ pub mod event;
 mod events;
 mod expecting;
 mod first_sweep;
+mod following;
 pub mod found;
 mod hardware;
 mod health;
@@ -41,6 +42,7 @@ pub mod role;
 mod settings;
 pub mod snapshot;
 mod stage;
+mod successor;
 mod takeover;
 mod traps;
 mod trial;
@@ -67,6 +69,8 @@ use self::election::Election;
 use self::epoch::EpochState;
 pub use self::event::{Command, Effect, EpochEvent, EpochRequest, Event};
 use self::first_sweep::{FirstSweep, Told};
+use self::following::Follower;
+pub use self::following::Following;
 use self::found::Found;
 use self::hardware::{Hardware, HeldMulticast};
 use self::overlay::OverlayState;
@@ -75,6 +79,7 @@ use self::role::Role;
 pub use self::settings::{CoreConfig, Mode};
 use self::snapshot::Snapshot;
 use self::stage::Stage;
+use self::successor::Succession;
 use self::traps::TrapHandler;
 use self::trial::Trial;
 use self::vports::VPortOwners;
@@ -109,6 +114,8 @@ enum Pass {
     /// Entries that lead to the fullest links. Such a pass starts when no other work waits, and
     /// urgent work discards it.
     Rebalance,
+    /// What the LID of the manager needs, after a master whose subnet this standby had read.
+    Succession,
 }
 
 /// State kept from an earlier run.
@@ -141,6 +148,8 @@ pub struct SavedCoreState {
     pub overlay: Arc<Overlay>,
     /// Number of the last plan.
     pub generation: u64,
+    /// Whether hardware was being written; kept only where a store is shared.
+    pub is_pushing: bool,
     /// Whether the store lost the registrations of hosts with the SA: hosts must register anew,
     /// once.
     pub reregister: bool,
@@ -172,6 +181,12 @@ pub struct Core {
     role: Role,
     election: Election,
     epoch: EpochState,
+    /// How a standby keeps up with the master.
+    follower: Follower,
+    /// The first pass after a master whose subnet this standby had read.
+    succession: Succession,
+    /// The store has been told that hardware is being written.
+    tells_push: bool,
     stage: Stage,
     work: Work,
     meter: Meter,
@@ -291,6 +306,9 @@ impl Core {
             role: Role::Discovering,
             election: Election::new(config.starts_inactive),
             epoch: EpochState::new(config.shares_store),
+            follower: Follower::default(),
+            succession: Succession::default(),
+            tells_push: config.shares_store && remembered.is_pushing,
             stage: Stage::Idle,
             work,
             meter: Meter::default(),
@@ -397,6 +415,7 @@ impl Core {
         self.inquire_again(now);
         self.mind_epoch(now);
         self.poll_peer(now);
+        self.follow_master(now);
         self.work.wake(now);
         self.run(now);
     }
@@ -414,6 +433,7 @@ impl Core {
             self.found.deadline(),
             self.election.deadline(),
             self.epoch.deadline(),
+            self.following_due(),
             self.first_sweep_due(),
             self.work.next_wake(),
         ]

@@ -214,7 +214,9 @@ impl Core {
                         self.pass = Pass::Full;
                         self.resume_push(now);
                     }
-                    Pass::Full | Pass::Rebalance => self.start_push(plan, now),
+                    Pass::Full | Pass::Rebalance | Pass::Succession => {
+                        self.start_push(plan, now);
+                    }
                 }
             }
             // The engine before is in force again, and the findings about its plan with it.

@@ -52,7 +52,9 @@ impl Core {
         if let Err(why) = scope {
             self.meter.note([Whole::new(Step::Difference, why)]);
         }
-        self.compare_multicast(plan, &mut changes);
+        if self.pass != Pass::Succession {
+            self.compare_multicast(plan, &mut changes);
+        }
         self.adaptive_put_off = changes.fit_adaptive(plan, &self.inventory);
         changes
     }
@@ -94,6 +96,9 @@ impl Core {
             self.foresee(plan, changes, now);
             return;
         }
+        if !self.may_succeed(&changes) {
+            return;
+        }
         if self.pass != Pass::Multicast {
             self.reregister.begin(&changes);
             self.note_changes(&changes);
@@ -116,11 +121,13 @@ impl Core {
             return;
         }
         if !self.may_set() {
+            self.end_succession();
             self.unfinished = true;
             self.stage = Stage::Idle;
             self.meter.discard();
             return;
         }
+        self.tell_push();
         self.serve(&changes, now);
         self.stage = Stage::Pushing(Box::new(Push::start(plan, changes, &self.inventory)));
     }

@@ -6,9 +6,10 @@ use rsm_ids::{Guid, Lid};
 use rsm_mad::client::{Completion, Request, RequestFailure, Route, Routes};
 use rsm_mad::ids::DirectedPath;
 
-use super::Core;
 use super::inquiry::Question;
+use super::role::Role;
 use super::stage::Stage;
+use super::{Core, following};
 use crate::push::{Order, Task};
 use crate::sweep::inventory::PortKey;
 use crate::sweep::{Ask, Query};
@@ -43,7 +44,11 @@ pub(super) enum Context {
 impl Core {
     /// Hands the client the next Gets or Sets of the stage under way.
     pub(super) fn feed_client(&mut self) {
-        while self.client.pending() < AHEAD {
+        let ahead = match self.role {
+            Role::Standby { .. } => following::AHEAD,
+            _ => AHEAD,
+        };
+        while self.client.pending() < ahead {
             let request = match &mut self.stage {
                 Stage::Sweeping(sweep) => {
                     sweep.poll_ask(&mut self.inventory).map(|ask| self.get(ask))

@@ -9,9 +9,9 @@ use rsm_mad::client::ClientStats;
 use rsm_mad::wire::attr::{NodeType, PortInfo, PortState};
 use rsm_routing::verify::Report;
 
-use super::Core;
 use super::convergence::Convergence;
 use super::role::{self, Identity, Other, Role};
+use super::{Core, Following};
 use crate::avoid::Avoid;
 use crate::capabilities::DeviceCapabilities;
 use crate::expected::Expected;
@@ -31,6 +31,8 @@ pub struct Snapshot {
     pub role: Role,
     /// Its priority and SM_Key.
     pub identity: Identity,
+    /// How far a standby has followed a master that shares its store; `None` for other managers.
+    pub following: Option<Following>,
     /// The other subnet managers that answered, in the order of their ports.
     pub others: Arc<[Other]>,
     /// GUID of its port.
@@ -104,6 +106,7 @@ impl Snapshot {
         Snapshot {
             at: Time::ZERO,
             role: Role::Discovering,
+            following: None,
             identity: Identity::default(),
             others: Arc::from([]),
             own_guid: Guid::ZERO,
@@ -175,6 +178,7 @@ impl Snapshot {
         Snapshot {
             at: now,
             role: core.role.clone(),
+            following: core.following(),
             identity: core.identity(),
             others: role::others(&core.inventory).into(),
             own_guid: core.own_guid(),

@@ -157,7 +157,12 @@ impl Core {
                 self.resume_push(now);
                 return;
             }
-            Next::Everything { audit } => Sweep::start(SweepScope::Full { audit }, inventory),
+            Next::Everything { audit } => {
+                let sweep = Sweep::start(SweepScope::Full { audit }, inventory);
+                self.begin_reading(audit);
+                sweep
+            }
+            Next::Succession => self.begin_succession(),
             Next::Lightly => {
                 let sweep = Sweep::start(SweepScope::Light, inventory);
                 self.ask_silent_managers();
@@ -197,6 +202,7 @@ impl Core {
         let Stage::Sweeping(mut sweep) = std::mem::replace(&mut self.stage, Stage::Idle) else {
             return;
         };
+        let reading = self.take_reading();
         self.meter.mark(Part::Discover, now);
         if !self.work.is_due() {
             // All reports from meanwhile joined this sweep.
@@ -241,6 +247,9 @@ impl Core {
         self.expect(&delta, &fabric, now);
         self.fabric = fabric;
         if !self.settle_role(sweep.scope(), now) {
+            if matches!(self.role, Role::Standby { .. }) {
+                self.end_reading(reading, now);
+            }
             return;
         }
         self.decide_tables();
@@ -249,6 +258,9 @@ impl Core {
         let damped = self.kept_out();
         let same_links = damped == *self.damped;
         self.damped = Arc::new(damped);
+        if self.pass == Pass::Succession {
+            return self.end_succession_sweep(&sweep, !delta.is_empty() || !same_links, now);
+        }
         let plan_holds = self
             .plan
             .as_ref()

@@ -22,6 +22,7 @@ const REPAIR_LAST: Duration = Duration::from_secs(30);
 #[derive(Default, Debug)]
 pub struct Work {
     everything: Option<bool>,
+    succession: bool,
     lightly: bool,
     master: bool,
     plan: bool,
@@ -62,6 +63,8 @@ pub enum Next {
         /// Whether to repeat unanswered questions.
         repair: bool,
     },
+    /// Ask for what the first push after a master needs whose subnet was read before.
+    Succession,
     /// Ask all switches for SwitchInfo.
     Lightly,
     /// Ask whether the master is still there.
@@ -80,6 +83,12 @@ impl Work {
     /// Sweep everything.
     pub fn sweep_everything(&mut self, audit: bool, cause: impl Into<String>) {
         self.everything = Some(self.everything.unwrap_or(false) | audit);
+        self.because(cause);
+    }
+
+    /// Ask for what the first push after the master needs, whose subnet was read before.
+    pub fn succeed(&mut self, cause: impl Into<String>) {
+        self.succession = true;
         self.because(cause);
     }
 
@@ -251,7 +260,11 @@ impl Work {
     /// Whether work waits that should not wait for the end of a push. A port that reports another
     /// LID or capability can wait; most of these reports are echoes of the push itself.
     pub fn is_urgent(&self) -> bool {
-        self.plan || self.repair || self.everything.is_some() || !self.switches.is_empty()
+        self.plan
+            || self.repair
+            || self.succession
+            || self.everything.is_some()
+            || !self.switches.is_empty()
     }
 
     /// Whether to plan anew, even if a sweep that goes first finds no change.
@@ -275,7 +288,12 @@ impl Work {
             self.unread.clear();
             self.later.clear();
             (self.lightly, self.master, self.repair, self.rebalance) = (false, false, false, false);
+            self.succession = false;
             return Some(Next::Everything { audit });
+        }
+        if std::mem::take(&mut self.succession) {
+            (self.master, self.rebalance) = (false, false);
+            return Some(Next::Succession);
         }
         if self.repair
             || !self.switches.is_empty()

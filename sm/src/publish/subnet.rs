@@ -22,11 +22,17 @@ impl Subnet for View {
     fn status(&self) -> v1::SubnetStatus {
         let published = self.published();
         let uptime = self.clock.now().since(self.started);
+        let following = published.snapshot.following.unwrap_or_default();
+        let shared_store = self.shared_store.as_ref().map(|store| v1::SharedStore {
+            master_plan: following.planned,
+            read_plan: following.read,
+            ..store.shared_store()
+        });
         v1::SubnetStatus {
             fabric: self.fabric.clone(),
             simulated: self.simulated,
             uptime_ms: u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX),
-            shared_store: (self.shared_store.as_ref()).map(|store| store.shared_store()),
+            shared_store,
             ..status::of(&published)
         }
     }

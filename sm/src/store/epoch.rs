@@ -34,6 +34,8 @@ pub struct SeenEpoch {
     pub beat: i64,
     /// The holder has given it up.
     pub is_released: bool,
+    /// The number of the last plan that the holder has stored; 0: none.
+    pub plan: u64,
 }
 
 /// A store that several managers share; at most one of them, the holder of the epoch, writes.

@@ -94,6 +94,9 @@ pub enum ReplicaEvent {
     Deposed(Epoch),
     /// The epoch as this manager, which does not hold it, sees it; told when it changes.
     Seen(Option<Epoch>),
+    /// The number of the last plan that the holder, another manager, has stored; told when it
+    /// changes.
+    Planned(u64),
     /// How the shared store does; told when it changes.
     Health(Health),
     /// Checksums of the settings of all managers, by their GUID; told when they change.
@@ -481,11 +484,19 @@ impl Worker {
         match &seen {
             Ok(seen) if *seen == self.seen => {}
             Ok(seen) => {
-                let before = self.seen.map(|seen| seen.epoch);
-                (self.seen, self.seen_at) = (*seen, now());
-                let epoch = seen.map(|seen| seen.epoch);
-                if epoch != before {
-                    (self.tell)(ReplicaEvent::Seen(epoch));
+                let before = std::mem::replace(&mut self.seen, *seen);
+                self.seen_at = now();
+                let epoch = |seen: Option<SeenEpoch>| seen.map(|seen| seen.epoch);
+                if self.holds.is_some() && epoch(*seen) == self.holds {
+                    // It is this manager's own, which a check reads as well.
+                    return Ok(*seen);
+                }
+                if epoch(*seen) != epoch(before) {
+                    (self.tell)(ReplicaEvent::Seen(epoch(*seen)));
+                }
+                let plan = |seen: Option<SeenEpoch>| seen.map(|seen| seen.plan);
+                if let Some(planned) = plan(*seen).filter(|_| plan(*seen) != plan(before)) {
+                    (self.tell)(ReplicaEvent::Planned(planned));
                 }
             }
             // Silence of the store is no silence of the holder.

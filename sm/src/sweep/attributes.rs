@@ -12,7 +12,7 @@ use super::fault::Fault;
 use super::inventory::{Inventory, InventoryNode, InventorySwitch, PortKey};
 use super::lft_image::LFT_BLOCK;
 use super::mft_image::{self, Extent, MftBlock};
-use super::{MISSES_TOLERATED, Query, Sweep, SweepScope, reset};
+use super::{MISSES_TOLERATED, Query, Sweep, SweepScope, reset, succession};
 use crate::habits::{DeviceHabit, DeviceKind};
 
 impl Sweep {
@@ -122,7 +122,9 @@ impl Sweep {
             Query::Table(guid, block) => {
                 if let Some(switch) = inventory.switch_mut(guid) {
                     let entries = LinearForwardingTable::from_data(data);
-                    self.changed |= !switch.lft.holds(usize::from(block), entries.ports());
+                    let differs = !switch.lft.holds(usize::from(block), entries.ports());
+                    self.changed |= differs;
+                    self.stale |= differs && switch.lft.is_known(usize::from(block));
                     switch.lft.read(usize::from(block), entries);
                 }
             }
@@ -195,6 +197,7 @@ impl Sweep {
         let first = node.switch.is_none();
         let known = node.switch.as_ref().map(|switch| switch.info);
         let was_reset = known.is_some_and(|known| reset::forgot_tables(&known, info));
+        self.stale |= known.is_some_and(|known| succession::differs(&known, info));
         if first && let Some(node) = inventory.node_mut(guid) {
             self.changed = true;
             node.switch = Some(InventorySwitch::new(*info));

@@ -39,6 +39,7 @@ pub mod port_states;
 pub mod reach;
 mod reset;
 pub mod sl2vl;
+mod succession;
 mod suspicion;
 pub mod vports;
 pub mod writes;
@@ -279,6 +280,8 @@ pub struct Sweep {
     suspicion: Suspicion,
     /// Whether a report or answer showed a change.
     changed: bool,
+    /// An answer differs from what was read before, and no device reported that.
+    stale: bool,
     /// Cables probed so far, for progress.
     answered: usize,
     /// Queries settled so far, by an answer or by silence.
@@ -288,8 +291,21 @@ pub struct Sweep {
 impl Sweep {
     /// Starts a sweep of `scope` and numbers it.
     pub fn start(scope: SweepScope, inventory: &mut Inventory) -> Sweep {
+        let mut sweep = Sweep::empty(scope, inventory);
+        match scope {
+            SweepScope::Full { .. } => {
+                inventory.faults.clear();
+                sweep.ask(Query::Node(None));
+            }
+            SweepScope::Light => sweep.start_light(inventory),
+            SweepScope::Targets => {}
+        }
+        sweep
+    }
+
+    fn empty(scope: SweepScope, inventory: &mut Inventory) -> Sweep {
         inventory.epoch += 1;
-        let mut sweep = Sweep {
+        Sweep {
             scope,
             probes: VecDeque::new(),
             others: VecDeque::new(),
@@ -309,18 +325,10 @@ impl Sweep {
             silent_tables: BTreeSet::new(),
             suspicion: Suspicion::default(),
             changed: false,
+            stale: false,
             answered: 0,
             settled: 0,
-        };
-        match scope {
-            SweepScope::Full { .. } => {
-                inventory.faults.clear();
-                sweep.ask(Query::Node(None));
-            }
-            SweepScope::Light => sweep.start_light(inventory),
-            SweepScope::Targets => {}
         }
-        sweep
     }
 
     fn start_light(&mut self, inventory: &Inventory) {

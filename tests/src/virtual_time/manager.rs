@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use rsm::alias_guids::AliasGuids;
 use rsm::core::convergence::Convergence;
+use rsm::core::role::Role;
 use rsm::core::snapshot::Snapshot;
-use rsm::core::{Core, CoreConfig, Effect, Event, Mode, SavedCoreState};
+use rsm::core::{Core, CoreConfig, Effect, EpochRequest, Event, Mode, SavedCoreState};
 use rsm::plan::groups::GroupSet;
 use rsm::push::Foreseen;
 use rsm::sa::SaSnapshot;
@@ -59,6 +60,12 @@ pub struct Manager {
     paused: Option<VecDeque<Event>>,
     sets: u64,
     foreseen: Option<Vec<Foreseen>>,
+    /// Requests to the shared store that the world has not taken.
+    requests: Vec<EpochRequest>,
+    /// The last saved state, until the world has taken it to the shared store.
+    unstored: Option<Box<SavedCoreState>>,
+    /// Since when an SA beside the core answers hosts, and from which snapshot it does.
+    serving: Option<(Time, Arc<Snapshot>)>,
 }
 
 impl Manager {
@@ -82,6 +89,9 @@ impl Manager {
             paused: None,
             sets: 0,
             foreseen: None,
+            requests: Vec::new(),
+            unstored: None,
+            serving: None,
         }
     }
 
@@ -117,6 +127,9 @@ impl Manager {
         self.core = None;
         self.paused = None;
         self.planning = None;
+        self.requests.clear();
+        self.unstored = None;
+        self.serving = None;
     }
 
     /// Stops it at once, as SIGSTOP does; arriving packets wait.
@@ -203,10 +216,40 @@ impl Manager {
         self.sa_snapshot.as_ref().expect("it is kept")
     }
 
-    fn serve(&mut self, snapshot: &Snapshot) {
+    fn serve(&mut self, snapshot: &Arc<Snapshot>, now: Time) {
+        let answers = snapshot.role == Role::Master && snapshot.plan.is_some();
+        let since = self.serving.as_ref().map_or(now, |(since, _)| *since);
+        self.serving = answers.then(|| (since, snapshot.clone()));
         if let Some(last) = &self.sa_snapshot {
             self.sa_snapshot = Some(SaSnapshot::of(snapshot, Some(last)));
         }
+    }
+
+    /// Since when an SA beside the core answers hosts, and from which snapshot; `None` while it
+    /// does not.
+    #[must_use]
+    pub fn serving(&self) -> Option<(Time, &Arc<Snapshot>)> {
+        let (since, snapshot) = self.serving.as_ref()?;
+        Some((*since, snapshot))
+    }
+
+    pub(super) fn take_requests(&mut self) -> Vec<EpochRequest> {
+        std::mem::take(&mut self.requests)
+    }
+
+    pub(super) fn take_unstored(&mut self) -> Option<Box<SavedCoreState>> {
+        self.unstored.take()
+    }
+
+    /// Whether it is stopped, and not dead.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.paused.is_some()
+    }
+
+    /// Whether it is alive and not stopped.
+    pub(super) fn runs(&self) -> bool {
+        self.core.is_some() && self.paused.is_none()
     }
 
     /// The convergences of this life, oldest first.
@@ -341,15 +384,20 @@ impl Manager {
                     };
                     self.planning = Some((now + settings.planning_time, event));
                 }
-                Effect::Serve(forthcoming) => self.serve(&forthcoming.snapshot()),
+                Effect::Serve(forthcoming) => {
+                    let snapshot = Arc::new(forthcoming.snapshot());
+                    self.serve(&snapshot, now);
+                }
                 Effect::Publish(snapshot) => {
-                    self.serve(&snapshot);
+                    self.serve(&snapshot, now);
                     self.snapshot = Some(snapshot);
                 }
                 Effect::Foreseen(sets) => self.foreseen = Some(sets),
-                // Managers in virtual time share no store.
-                Effect::Epoch(_) => {}
-                Effect::Remember(remembered) => self.remembered = *remembered,
+                Effect::Epoch(request) => self.requests.push(request),
+                Effect::Remember(remembered) => {
+                    self.unstored = Some(remembered.clone());
+                    self.remembered = *remembered;
+                }
                 Effect::Converged(convergence) => self.convergences.push(convergence),
                 Effect::Done { ticket, .. } => self.done.push_back(ticket),
                 Effect::Notice(notice) => self.notices.push(*notice),

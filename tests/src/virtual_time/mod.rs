@@ -21,6 +21,7 @@ mod ledger;
 mod manager;
 pub mod partitions;
 pub mod seeds;
+mod shared;
 pub mod watch;
 mod world;
 

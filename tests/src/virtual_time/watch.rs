@@ -32,6 +32,17 @@ pub struct Moved {
     pub to: Lid,
 }
 
+/// A block of a forwarding table that a Set has changed.
+#[derive(Clone, Debug)]
+pub struct BlockWrite {
+    /// The time of the change.
+    pub at: Time,
+    /// The switch.
+    pub switch: Guid,
+    /// Entries that differ from before: LID and new port.
+    pub entries: Vec<(Lid, u8)>,
+}
+
 /// The forwarding tables of one switch.
 #[derive(Clone, Default)]
 struct Table {
@@ -92,6 +103,8 @@ pub struct Watch {
     states: u64,
     credit_loops: Vec<String>,
     moved: Vec<Moved>,
+    /// Changed blocks, since they are kept.
+    writes: Option<Vec<BlockWrite>>,
 }
 
 impl Watch {
@@ -106,6 +119,7 @@ impl Watch {
             states: 0,
             credit_loops: Vec::new(),
             moved: Vec::new(),
+            writes: None,
         };
         watch.read_all(sim);
         watch
@@ -115,6 +129,11 @@ impl Watch {
     #[must_use]
     pub fn was_overtaken(&self) -> bool {
         !self.overtaken.is_empty()
+    }
+
+    /// Keeps each change of a forwarding table from now on, and returns those kept so far.
+    pub fn keep_writes(&mut self) -> Vec<BlockWrite> {
+        self.writes.replace(Vec::new()).unwrap_or_default()
     }
 
     /// The number of states checked.
@@ -175,7 +194,18 @@ impl Watch {
                     self.overtaken.remove(&block);
                 }
                 if is_news {
-                    entries[first..][..BLOCK].copy_from_slice(&entry.data);
+                    let held = &mut entries[first..][..BLOCK];
+                    if let Some(writes) = &mut self.writes {
+                        let lids = (first..).map(|lid| Lid(lid as u16));
+                        let pairs = lids.zip(held.iter().zip(&entry.data));
+                        let changed = pairs.filter(|(_, (before, now))| before != now);
+                        writes.push(BlockWrite {
+                            at: entry.time,
+                            switch: entry.node,
+                            entries: changed.map(|(lid, (_, &now))| (lid, now)).collect(),
+                        });
+                    }
+                    held.copy_from_slice(&entry.data);
                     self.look(
                         entry.time,
                         &format!("block {} of {}", entry.modifier, entry.node),

@@ -21,7 +21,8 @@ use super::expect;
 use super::foreign::ForeignManager;
 use super::ledger::Ledger;
 use super::manager::{Manager, Memory};
-use super::watch::Watch;
+use super::shared::SharedStore;
+use super::watch::{BlockWrite, Watch};
 
 /// Deadlines in a row at one moment without any change before a run counts as stuck.
 const IDLE_DEADLINES: usize = 1000;
@@ -87,15 +88,17 @@ pub struct World {
     /// The hardware. Tests inject faults into it directly.
     pub sim: Sim,
     settings: Settings,
-    managers: Vec<Manager>,
+    pub(super) managers: Vec<Manager>,
+    /// The store of all managers, if their configuration has one.
+    pub(super) shared: Option<SharedStore>,
     foreign: BTreeMap<AttachId, ForeignManager>,
     agenda: BTreeMap<(Time, u64), Happening>,
     scheduled: u64,
-    now: Time,
+    pub(super) now: Time,
     watch: Option<Watch>,
     deliveries: Option<Deliveries>,
     ledger: Option<Ledger>,
-    groups: GroupSet,
+    pub(super) groups: GroupSet,
     /// The states of the managers' ports at the last poll.
     port_states: BTreeMap<AttachId, PortState>,
 }
@@ -109,6 +112,7 @@ impl World {
     #[must_use]
     pub fn new(netlist: &Netlist, settings: Settings) -> World {
         World {
+            shared: settings.core.shares_store.then(SharedStore::default),
             sim: Sim::new(netlist, settings.sim.clone(), settings.seed)
                 .expect("the settings fit the netlist"),
             settings,
@@ -248,10 +252,13 @@ impl World {
         let manager = &mut self.managers[index];
         self.sim.set_is_sm(manager.attach, manager.manages());
         manager.start(memory, self.now);
+        self.forget_held(index);
+        self.schedule_look(index);
     }
 
     /// Kills a subnet manager at once. Its packets on the wire stay there.
     pub fn kill(&mut self, index: usize) {
+        self.note_life();
         let manager = &mut self.managers[index];
         manager.kill();
         self.sim.set_is_sm(manager.attach, false);
@@ -260,6 +267,7 @@ impl World {
     /// Stops a subnet manager for `pause`, as SIGSTOP and SIGCONT do: its port goes on, and
     /// arriving packets wait.
     pub fn pause_for(&mut self, index: usize, pause: Duration) {
+        self.note_life();
         self.managers[index].pause();
         self.schedule(pause, move |world| {
             let now = world.now;
@@ -325,6 +333,16 @@ impl World {
     #[must_use]
     pub fn watched(&self) -> &Watch {
         self.watch.as_ref().expect("somebody watched")
+    }
+
+    /// Keeps each change of a forwarding table from now on, and returns those kept so far; see
+    /// [`World::watch`].
+    ///
+    /// # Panics
+    ///
+    /// When [`World::watch`] was not called.
+    pub fn keep_writes(&mut self) -> Vec<BlockWrite> {
+        self.watch.as_mut().expect("somebody watched").keep_writes()
     }
 
     /// Keeps the snapshot of the SA beside each subnet manager; see [`Manager::sa_snapshot`].
@@ -531,6 +549,7 @@ impl World {
             if effects > 0 {
                 idle = 0;
             }
+            self.carry_out_requests();
             if enough(self) {
                 return true;
             }

@@ -6,8 +6,11 @@ use std::time::Duration;
 use rsm::config::Membership;
 use rsm::core::{Command, CoreConfig};
 use rsm::overlay::{Action, Change, Existing, Member, PartitionSettings, WhenEmpty};
+use rsm::plan::policy::Policy;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::header::{AttrId, Method};
+use rsm_routing::engine::EngineKind;
+use rsm_routing::netlist::NodeKind;
 use rsm_tests::virtual_time::{Memory, Settings, World, expect, partitions};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -307,4 +310,84 @@ fn change_during_a_fault_is_in_force_with_the_repair() {
     }
     let plan = world.manager().core().plan().expect("it is up");
     assert_eq!(plan.report.unreachable_pairs, 0);
+}
+
+#[test]
+fn change_that_comes_with_a_refused_plan_is_refused_with_its_reason_and_leaves_the_state_before() {
+    // Shortest paths over one spine are legal, and over two they can close a credit loop.
+    let policy = Policy {
+        engine: EngineKind::MinHop,
+        ..Policy::default()
+    };
+    let mut world = World::generated("pgft:2;4,4;1,2;1,1", Settings::of(policy));
+    let has_host = |world: &World, switch: Guid| {
+        let last = world.sim.num_ports(switch).expect("it is there");
+        let mut peers = (1..=last).filter_map(|port| {
+            let peer = world.sim.peer(switch, PortNum(port));
+            peer.expect("it is there")
+        });
+        let hosts = world.nodes(NodeKind::Ca);
+        peers.any(|(node, _)| hosts.contains(&node))
+    };
+    let switches = world.nodes(NodeKind::Switch).into_iter();
+    let spine = switches.rev().find(|&switch| !has_host(&world, switch));
+    let spine = spine.expect("there are spines");
+    for port in 1..=4 {
+        world
+            .sim
+            .unlink(spine, PortNum(port))
+            .expect("it is cabled");
+    }
+    world.settle(LIMIT);
+    let hosts = hosts(&world);
+    ask(&mut world, 0x10, create(0x10, &[(hosts[0].0, FULL)]), 1);
+    world.settle(LIMIT);
+    assert_eq!(done(&world), [1]);
+    let sets = p_key_sets(&world);
+    for port in 1..=4 {
+        world
+            .sim
+            .relink(spine, PortNum(port))
+            .expect("it was there");
+    }
+    world.run_for(LIMIT);
+    world.settle(LIMIT);
+    // No plan for the fabric as it is passes its proof, with or without a change.
+    let both = [(hosts[0].0, FULL), (hosts[1].0, FULL)];
+    ask(&mut world, 0x11, create(0x11, &both), 2);
+    world.settle(LIMIT);
+    ask(&mut world, 0x12, create(0x12, &both), 3);
+    ask(&mut world, 0x10, Action::Delete, 4);
+    world.settle(LIMIT);
+    assert_eq!(done(&world), [1]);
+    let declined = world.manager().declined();
+    let tickets: Vec<u64> = declined.iter().map(|(ticket, _)| *ticket).collect();
+    assert_eq!(tickets, [2, 3, 4], "{declined:?}");
+    assert!(
+        declined
+            .iter()
+            .all(|(_, reason)| reason.contains("credit loop")),
+        "{declined:?}"
+    );
+    let overlay = &world.manager().snapshot().expect("it is up").overlay;
+    assert!(overlay.find(0x10).is_some());
+    assert!(overlay.find(0x11).is_none() && overlay.find(0x12).is_none());
+    assert_eq!(held(&world, hosts[0].1), [0xffff, 0x8010]);
+    assert_eq!(held(&world, hosts[1].1), [0xffff]);
+    assert_eq!(p_key_sets(&world), sets);
+    // What the store keeps is the state before, too.
+    let remembered = &world.manager().remembered().overlay;
+    assert!(remembered.find(0x10).is_some() && remembered.find(0x11).is_none());
+
+    for port in 1..=4 {
+        world
+            .sim
+            .unlink(spine, PortNum(port))
+            .expect("it is cabled");
+    }
+    world.run_for(LIMIT);
+    ask(&mut world, 0x11, create(0x11, &both), 5);
+    world.settle(LIMIT);
+    assert_eq!(done(&world), [1, 5]);
+    assert_eq!(held(&world, hosts[1].1), [0xffff, 0x8011]);
 }

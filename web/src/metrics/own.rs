@@ -93,6 +93,13 @@ fn shared_store(text: &mut Text, status: &v1::SubnetStatus) {
         "For how long the first of the changes has waited that are not in the shared store yet.",
     )
     .sample(&[], store.lag_ms as f64 / 1e3);
+    if let Some(plan) = store.master_plan {
+        text.gauge(
+            "rsm_standby_ready",
+            "Whether this standby has read the subnet as of the master's last plan.",
+        )
+        .sample(&[], u8::from(store.read_plan == Some(plan)));
+    }
 }
 
 fn fabric(text: &mut Text, status: &v1::SubnetStatus) {

@@ -190,6 +190,8 @@ impl Subnet for Fake {
                 lag_ms: 0,
                 failing_since_unix_ms: None,
                 failure: String::new(),
+                master_plan: None,
+                read_plan: None,
             }),
         }
     }

@@ -143,3 +143,17 @@ fn changed_switch_is_urgent_and_changed_port_is_not() {
     work.look_at(SWITCH, "trap");
     assert!(work.is_urgent());
 }
+
+#[test]
+fn the_first_pass_after_the_master_goes_before_reports_and_a_full_sweep_covers_it() {
+    let mut work = Work::default();
+    work.look_at(Guid(1), "trap");
+    work.succeed("the master is gone");
+    assert!(work.is_urgent());
+    assert_eq!(work.take(), Some(Next::Succession));
+    assert!(matches!(work.take(), Some(Next::Targets { .. })));
+    work.succeed("the master is gone");
+    work.sweep_everything(false, "the local port came up");
+    assert_eq!(work.take(), Some(Next::Everything { audit: false }));
+    assert_eq!(work.take(), None);
+}

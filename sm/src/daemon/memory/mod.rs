@@ -13,6 +13,7 @@ mod guids;
 mod import;
 mod overlay;
 mod positions;
+mod pushing;
 mod services;
 mod shared;
 mod subscriptions;
@@ -383,6 +384,7 @@ fn remembered(persisted: &Persisted, clock: &impl UnixClock) -> SavedCoreState {
         capabilities: Arc::new(capabilities::remembered(persisted)),
         group_ids: group_ids::remembered(persisted),
         generation: persisted.plan_generation,
+        is_pushing: pushing::remembered(persisted),
         reregister: false,
     }
 }
@@ -462,6 +464,7 @@ fn changes(
     keep_by_kind(persisted, HABITS, remembered.habits.bits(), &mut changes);
     capabilities::changes(persisted, &remembered.capabilities, &mut changes);
     group_ids::changes(persisted, &remembered.group_ids, &mut changes);
+    pushing::changes(persisted, remembered.is_pushing, &mut changes);
     if !changes.is_empty() {
         changes.set_plan_generation(remembered.generation);
     }

@@ -198,6 +198,7 @@ fn teller(teller: Teller) -> Box<dyn Fn(ReplicaEvent) + Send> {
                 teller.show(epoch, false);
                 EpochEvent::Seen(epoch)
             }
+            ReplicaEvent::Planned(plan) => EpochEvent::Planned(plan),
             ReplicaEvent::Configurations(all) => EpochEvent::Configurations(all),
             ReplicaEvent::Unreachable => EpochEvent::Unreachable,
             ReplicaEvent::Held => EpochEvent::Held,
@@ -258,6 +259,8 @@ impl SharedStoreSource for SharedView {
             lag_ms: u64::try_from(lag.oldest.as_millis()).unwrap_or(u64::MAX),
             failing_since_unix_ms: failing.as_ref().map(|(at, _)| *at),
             failure: failing.map_or_else(String::new, |(_, reason)| reason),
+            master_plan: None,
+            read_plan: None,
         }
     }
 }

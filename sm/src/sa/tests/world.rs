@@ -79,6 +79,7 @@ impl World {
 
     pub(super) fn of(fabric: Fabric, plan: Plan) -> World {
         let snapshot = Snapshot {
+            following: None,
             at: Time::ZERO,
             role: Role::Master,
             identity: Identity {

@@ -354,9 +354,9 @@ impl Store for EtcdStore {
 
 impl SharedStore for EtcdStore {
     fn observe(&mut self) -> Result<Option<SeenEpoch>, StoreError> {
-        let (mut epoch, mut beat, mut is_released) = (None, 0, false);
-        // One request: no other key of rsm is between the two.
-        let (from, end) = (self.key("beat"), self.key("epoch\0"));
+        let (mut epoch, mut beat, mut is_released, mut plan) = (None, 0, false, 0);
+        // One request: between these, rsm has only the short key `format`.
+        let (from, end) = (self.key("beat"), self.key("generation\0"));
         let range = self.client.range(&from, &end, 0, QUICK);
         for pair in self.runtime.block_on(range)?.0 {
             match self.name_of(&pair)?.as_str() {
@@ -370,6 +370,10 @@ impl SharedStore for EtcdStore {
                     beat = pair.mod_revision;
                     is_released = text(&pair.value) == RELEASED;
                 }
+                name @ "generation" => {
+                    let number = text(&pair.value).parse();
+                    plan = number.map_err(|_| self.corrupt(name, "expected a number"))?;
+                }
                 _ => {}
             }
         }
@@ -378,6 +382,7 @@ impl SharedStore for EtcdStore {
             revision,
             beat,
             is_released,
+            plan,
         }))
     }
 

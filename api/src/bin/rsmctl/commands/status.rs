@@ -179,6 +179,16 @@ fn shared_store(store: &v1::SharedStore) -> String {
             store.lag_ms
         ),
     };
+    let lag = match (store.master_plan, store.read_plan) {
+        (None, _) => lag,
+        (Some(plan), Some(read)) if plan == read => {
+            format!("{lag}; subnet read as of plan {plan}, the last one")
+        }
+        (Some(plan), Some(read)) => {
+            format!("{lag}; subnet read as of plan {read}, the last one is {plan}")
+        }
+        (Some(_), None) => format!("{lag}; subnet being read"),
+    };
     match store.failing_since_unix_ms {
         Some(since) => format!(
             "{epoch}; {lag}; failing since {}: {}",

@@ -1,0 +1,192 @@
+//! The first pass of a standby that had read the subnet as the master left it.
+//!
+//! ```text
+//! SwitchInfo of each switch, and its blocks with the two managers' LIDs
+//!     │ nothing differs from what was read
+//!     ▼
+//!   plan ──▶ blocks to write that were not read now ──▶ read them ──▶ push ──▶ the whole subnet is read
+//! ```
+//!
+//! No block is written over entries that this pass has not read, so that a change of the master
+//! that the store did not show is not undone. Whatever differs from the last reading and is no
+//! report of a port, and every change other than routes and PortInfo, ends the pass: the whole
+//! subnet is read before anything is written, as after a master that shares no store.
+
+use std::collections::BTreeSet;
+
+use rsm_ids::{Guid, Lid};
+use rsm_mad::Time;
+
+use super::role::Role;
+use super::stage::Stage;
+use super::{Core, Pass};
+use crate::diff::{Changes, PortChange};
+use crate::sweep::inventory::PortKey;
+use crate::sweep::lft_image::LFT_BLOCK;
+use crate::sweep::{Query, Sweep};
+
+/// State of the pass.
+#[derive(Default, Debug)]
+pub(super) struct Succession {
+    /// The port of the manager before.
+    before: Option<PortKey>,
+    /// Blocks of forwarding tables that this pass has read.
+    blocks: BTreeSet<(Guid, u16)>,
+    /// Ports whose PortInfo this pass has read, or takes as the last reading showed it.
+    ports: BTreeSet<PortKey>,
+    /// The plan of this pass waits for blocks to be read.
+    is_planned: bool,
+}
+
+/// What a push of the pass would need first.
+enum Verdict {
+    Push,
+    Read(Vec<Query>),
+    Misfit,
+}
+
+impl Core {
+    /// Begins to manage the subnet after the manager of the role before.
+    pub(super) fn succeed(&mut self, before: &Role) {
+        let is_current = std::mem::take(&mut self.follower.is_current);
+        match before {
+            Role::Standby { master } if is_current && self.inventory.local.is_some() => {
+                self.succession = Succession {
+                    before: Some(master.port),
+                    ..Succession::default()
+                };
+                // What it showed of itself is of the time when it answered.
+                self.inventory.put_manager(master.port, None);
+                self.work
+                    .succeed("the master is gone, whose subnet was read before");
+            }
+            _ => self.work.sweep_everything(true, "the master is gone"),
+        }
+    }
+
+    /// The sweep of the pass: whether anything has changed, and the entries of the managers' LIDs.
+    pub(super) fn begin_succession(&mut self) -> Sweep {
+        self.pass = Pass::Succession;
+        let before = self.succession.before;
+        let lid = |key: PortKey| Some(self.inventory.port(key)?.info.as_ref()?.lid());
+        let lids = [self.inventory.local, before].into_iter().flatten();
+        let lids = lids.filter_map(lid).filter(|&lid| lid != Lid::NONE);
+        let blocks: BTreeSet<u16> = lids.map(|lid| (lid.index() / LFT_BLOCK) as u16).collect();
+        let (sweep, read) = Sweep::start_succession(&mut self.inventory, &blocks);
+        self.succession.blocks = read;
+        self.succession.ports = [self.inventory.local, before]
+            .into_iter()
+            .flatten()
+            .collect();
+        sweep
+    }
+
+    /// Goes on after a sweep of the pass.
+    pub(super) fn end_succession_sweep(&mut self, sweep: &Sweep, rewires: bool, now: Time) {
+        if sweep.found_stale() || sweep.owes_more(&self.inventory) {
+            return self.give_up_succession();
+        }
+        match self.plan.clone() {
+            Some(plan) if self.succession.is_planned && !rewires && !self.work.wants_plan() => {
+                self.start_push(plan, now);
+            }
+            _ => {
+                self.succession.is_planned = true;
+                self.start_plan(now);
+            }
+        }
+    }
+
+    /// Before a push: whether the pass may write these changes now. Otherwise it reads what is
+    /// missing, or gives up.
+    pub(super) fn may_succeed(&mut self, changes: &Changes) -> bool {
+        if self.pass != Pass::Succession {
+            return true;
+        }
+        match self.succession.weigh(changes) {
+            Verdict::Push => true,
+            Verdict::Read(queries) => {
+                for &query in &queries {
+                    match query {
+                        Query::Table(switch, block) => {
+                            self.succession.blocks.insert((switch, block));
+                        }
+                        Query::Port(key) => {
+                            self.succession.ports.insert(key);
+                        }
+                        _ => {}
+                    }
+                }
+                let sweep = Sweep::start_reading(&mut self.inventory, queries);
+                self.stage = Stage::Sweeping(Box::new(sweep));
+                false
+            }
+            Verdict::Misfit => {
+                self.give_up_succession();
+                false
+            }
+        }
+    }
+
+    /// Reads the whole subnet before anything is written.
+    fn give_up_succession(&mut self) {
+        self.succession = Succession::default();
+        self.pass = Pass::Full;
+        self.stage = Stage::Idle;
+        // It was made for tables that are not what the switches hold, perhaps.
+        self.plan = None;
+        self.looked = None;
+        self.meter.discard();
+        self.work.sweep_everything(
+            true,
+            "the subnet is not as this manager had read it before the master was gone",
+        );
+    }
+
+    /// The pass has ended: the whole subnet is read, for changes of the master that the store did
+    /// not show.
+    pub(super) fn end_succession(&mut self) {
+        if self.pass == Pass::Succession {
+            self.succession = Succession::default();
+            self.pass = Pass::Full;
+            self.work
+                .sweep_everything(true, "the whole subnet is read after the takeover");
+        }
+    }
+}
+
+impl Succession {
+    fn weigh(&self, changes: &Changes) -> Verdict {
+        if !changes.managed.is_empty() || changes.bounce.is_some() {
+            return Verdict::Misfit;
+        }
+        let mut queries = Vec::new();
+        for (&switch, change) in &changes.switches {
+            if change.ar_info.is_some() || !change.sl2vl.is_empty() {
+                return Verdict::Misfit;
+            }
+            let blocks = change.interim.iter().flatten().chain(&change.blocks);
+            let unread = blocks.filter(|&&block| !self.blocks.contains(&(switch, block)));
+            queries.extend(unread.map(|&block| Query::Table(switch, block)));
+        }
+        for (&key, change) in &changes.ports {
+            if is_more_than_info(change) {
+                return Verdict::Misfit;
+            }
+            if !self.ports.contains(&key) {
+                queries.push(Query::Port(key));
+            }
+        }
+        queries.sort_unstable();
+        queries.dedup();
+        match queries.is_empty() {
+            true => Verdict::Push,
+            false => Verdict::Read(queries),
+        }
+    }
+}
+
+/// Whether a port gets more than PortInfo: nothing of this was read in this pass.
+fn is_more_than_info(change: &PortChange) -> bool {
+    !change.p_keys.is_empty() || change.reregister.is_some()
+}

@@ -1,0 +1,44 @@
+//! Whether the master was writing hardware, in a store that several managers share.
+
+use super::table::{self, Rows};
+use crate::store::{ChangeSet, Persisted};
+
+/// The table. It has one row while hardware is being written, and none otherwise.
+const PUSHING: &str = "pushing";
+
+/// The key of that row, whose value is empty.
+const KEY: &[u8] = b"now";
+
+pub(super) fn remembered(persisted: &Persisted) -> bool {
+    !table::read(persisted, PUSHING, |_, _| Some(())).is_empty()
+}
+
+/// Adds the changes that make `persisted` have this state.
+pub(super) fn changes(persisted: &Persisted, is_pushing: bool, changes: &mut ChangeSet) {
+    let mut rows = Rows::new();
+    if is_pushing {
+        rows.insert(KEY.to_vec(), Vec::new());
+    }
+    table::replace(persisted, PUSHING, &rows, changes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_push_is_stored_until_its_end_and_nothing_is_written_twice() {
+        let mut persisted = Persisted::default();
+        assert!(!remembered(&persisted));
+        for is_pushing in [true, false] {
+            let mut set = ChangeSet::new();
+            changes(&persisted, is_pushing, &mut set);
+            assert!(!set.is_empty());
+            persisted.apply(&set);
+            assert_eq!(remembered(&persisted), is_pushing);
+            let mut again = ChangeSet::new();
+            changes(&persisted, is_pushing, &mut again);
+            assert!(again.is_empty());
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The sweeps of a standby that takes over and had read the whole subnet before.
+
+use std::collections::BTreeSet;
+
+use rsm_ids::Guid;
+use rsm_mad::wire::attr::SwitchInfo;
+
+use super::inventory::Inventory;
+use super::lft_image::LFT_BLOCK;
+use super::{Query, Sweep, SweepScope};
+
+impl Sweep {
+    /// Asks each switch for SwitchInfo and for these blocks of its forwarding table; returns the
+    /// blocks, too. Switches that owe answers are left out: they are not waited for again.
+    pub fn start_succession(
+        inventory: &mut Inventory,
+        blocks: &BTreeSet<u16>,
+    ) -> (Sweep, BTreeSet<(Guid, u16)>) {
+        let mut sweep = Sweep::empty(SweepScope::Light, inventory);
+        let silent: BTreeSet<Guid> = inventory.faults.owed().filter_map(Query::node).collect();
+        let mut read = BTreeSet::new();
+        for (guid, _, switch) in inventory.switches() {
+            if silent.contains(&guid) {
+                continue;
+            }
+            sweep.ask(Query::Switch(guid));
+            let top = switch.info.linear_fdb_top().index() / LFT_BLOCK;
+            for &block in blocks.iter().filter(|&&block| usize::from(block) <= top) {
+                sweep.ask(Query::Table(guid, block));
+                read.insert((guid, block));
+            }
+        }
+        if let Some(local) = inventory.local {
+            sweep.ask(Query::Port(local));
+        }
+        (sweep, read)
+    }
+
+    /// Asks these queries.
+    pub fn start_reading(inventory: &mut Inventory, queries: Vec<Query>) -> Sweep {
+        let mut sweep = Sweep::empty(SweepScope::Targets, inventory);
+        for query in queries {
+            sweep.ask(query);
+        }
+        sweep
+    }
+
+    /// Whether an answer differs from what was read before, and no device reported that.
+    pub fn found_stale(&self) -> bool {
+        self.stale
+    }
+
+    /// Whether a query of this sweep is without an answer that was not before.
+    pub fn owes_more(&self, inventory: &Inventory) -> bool {
+        let mut owed = inventory.faults.owed();
+        owed.any(|query| !self.faults_before.is_owed(query))
+    }
+}
+
+/// Whether SwitchInfo differs in more than the report of a changed port, and the end of the
+/// multicast tables: these change with each group, and the first pass does not write them.
+pub(super) fn differs(known: &SwitchInfo, now: &SwitchInfo) -> bool {
+    let (mut known, mut now) = (*known, *now);
+    known.set_port_state_change(false);
+    now.set_port_state_change(false);
+    now.set_multicast_fdb_top(known.multicast_fdb_top());
+    known != now
+}

@@ -1,0 +1,154 @@
+//! A TCP proxy before a server: it delays what the server answers, and can be cut.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::clock::Stopwatch;
+
+/// Bytes read at once.
+const BUFFER: usize = 64 * 1024;
+
+/// How often the proxy looks whether it has to end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The proxy. Dropping it ends its connections.
+#[derive(Debug)]
+pub struct SlowLink {
+    address: SocketAddr,
+    state: Arc<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    delay_ms: AtomicU64,
+    is_cut: AtomicBool,
+    is_over: AtomicBool,
+    streams: Mutex<Vec<TcpStream>>,
+}
+
+impl SlowLink {
+    /// A proxy before the server at `server`, without a delay.
+    ///
+    /// # Errors
+    /// There is no free port.
+    pub fn start(server: SocketAddr) -> std::io::Result<SlowLink> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let state = Arc::new(State {
+            delay_ms: AtomicU64::new(0),
+            is_cut: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+            streams: Mutex::default(),
+        });
+        let shared = state.clone();
+        std::thread::spawn(move || {
+            while !shared.is_over.load(Ordering::Relaxed) {
+                match listener.accept() {
+                    // A client that comes while the link is cut is turned away at once.
+                    Ok((client, _)) if !shared.is_cut.load(Ordering::Relaxed) => {
+                        // A server that does not answer ends the connection.
+                        drop(connect(client, server, &shared));
+                    }
+                    Ok(_) => {}
+                    Err(_) => std::thread::sleep(LOOK),
+                }
+            }
+        });
+        Ok(SlowLink { address, state })
+    }
+
+    /// Its own address.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Delays each answer from now on by this time.
+    pub fn set_delay(&self, delay: Duration) {
+        let delay = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        self.state.delay_ms.store(delay, Ordering::Relaxed);
+    }
+
+    /// Ends all connections and takes no more, or lets clients come again.
+    pub fn set_cut(&self, is_cut: bool) {
+        self.state.is_cut.store(is_cut, Ordering::Relaxed);
+        if is_cut {
+            self.state.close_all();
+        }
+    }
+}
+
+impl Drop for SlowLink {
+    fn drop(&mut self) {
+        self.state.is_over.store(true, Ordering::Relaxed);
+        self.state.close_all();
+    }
+}
+
+impl State {
+    fn close_all(&self) {
+        for stream in self.streams.lock().drain(..) {
+            // It may be closed already.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+/// Joins a client with the server.
+fn connect(client: TcpStream, server: SocketAddr, state: &Arc<State>) -> std::io::Result<()> {
+    client.set_nonblocking(false)?;
+    let server = TcpStream::connect(server)?;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let ends = [client.try_clone()?, server.try_clone()?];
+    state.streams.lock().extend(ends);
+    let (from, to) = (client.try_clone()?, server.try_clone()?);
+    std::thread::spawn(move || pump(from, to));
+    let state = state.clone();
+    std::thread::spawn(move || pump_late(server, client, &state));
+    Ok(())
+}
+
+/// Passes bytes on until one end closes.
+fn pump(mut from: TcpStream, mut to: TcpStream) {
+    let mut buffer = vec![0; BUFFER];
+    while let Ok(length @ 1..) = from.read(&mut buffer) {
+        if to.write_all(&buffer[..length]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Both);
+}
+
+/// Passes bytes on, each after the delay of the time when it came: as a server answers that waits
+/// for its disk.
+fn pump_late(mut from: TcpStream, mut to: TcpStream, state: &State) {
+    let watch = Stopwatch::start();
+    let (sender, receiver) = mpsc::channel::<(Duration, Vec<u8>)>();
+    let writer = std::thread::spawn(move || {
+        while let Ok((due, bytes)) = receiver.recv() {
+            std::thread::sleep(due.saturating_sub(watch.elapsed()));
+            if to.write_all(&bytes).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Both);
+    });
+    let mut buffer = vec![0; BUFFER];
+    while let Ok(length @ 1..) = from.read(&mut buffer) {
+        let delay = Duration::from_millis(state.delay_ms.load(Ordering::Relaxed));
+        let due = watch.elapsed() + delay;
+        if sender.send((due, buffer[..length].to_vec())).is_err() {
+            break;
+        }
+    }
+    drop(sender);
+    let _ = writer.join();
+}

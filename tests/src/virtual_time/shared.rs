@@ -1,0 +1,252 @@
+//! The store that managers of a world share, as etcd and the thread before it behave towards the
+//! core ([`rsm::store::ReplicaHandle`]): answers after a delay, signs of life, and writes behind.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm::core::{EpochEvent, EpochRequest, Event, SavedCoreState};
+use rsm::store::Epoch;
+use rsm::store::replica::{BEAT, SILENT, STALE};
+use rsm_mad::Time;
+
+use super::World;
+
+/// From a request to its answer.
+const ANSWER: Duration = Duration::from_millis(5);
+
+/// From a change of the state to its place in the store.
+const WRITE: Duration = Duration::from_millis(10);
+
+/// The store, and what each manager knows of it.
+#[derive(Default)]
+pub(super) struct SharedStore {
+    epoch: Option<Epoch>,
+    is_released: bool,
+    state: SavedCoreState,
+    /// The epoch that each manager holds, as it believes.
+    held: BTreeMap<usize, Epoch>,
+    /// When the holder last was seen to run.
+    alive_at: Time,
+    /// The store answers nothing.
+    pub(super) is_away: bool,
+}
+
+impl World {
+    /// Takes the store away from all managers, or brings it back.
+    ///
+    /// # Panics
+    ///
+    /// When the managers share none.
+    pub fn set_store_away(&mut self, is_away: bool) {
+        self.store_mut().is_away = is_away;
+    }
+
+    /// The epoch of the shared store.
+    ///
+    /// # Panics
+    ///
+    /// When the managers share none.
+    #[must_use]
+    pub fn epoch(&self) -> Option<Epoch> {
+        let store = self.shared.as_ref().expect("the managers share a store");
+        store.epoch
+    }
+
+    /// The state in the shared store.
+    ///
+    /// # Panics
+    ///
+    /// When the managers share none.
+    #[must_use]
+    pub fn stored(&self) -> &SavedCoreState {
+        let store = self.shared.as_ref().expect("the managers share a store");
+        &store.state
+    }
+
+    fn store_mut(&mut self) -> &mut SharedStore {
+        self.shared.as_mut().expect("the managers share a store")
+    }
+
+    /// Carries out what the cores asked of the store.
+    pub(super) fn carry_out_requests(&mut self) {
+        if self.shared.is_none() {
+            return;
+        }
+        self.note_life();
+        for index in 0..self.managers.len() {
+            for request in self.managers[index].take_requests() {
+                self.schedule(ANSWER, move |world| world.answer(index, request));
+            }
+            if let Some(state) = self.managers[index].take_unstored() {
+                self.schedule(WRITE, move |world| world.store(index, *state));
+            }
+        }
+    }
+
+    /// The holder shows signs of life while it runs.
+    pub(super) fn note_life(&mut self) {
+        let now = self.now;
+        let Some(store) = &mut self.shared else {
+            return;
+        };
+        let holder = store.epoch.and_then(|epoch| {
+            let mut held = store.held.iter();
+            held.find(|&(_, &held)| held == epoch)
+                .map(|(&index, _)| index)
+        });
+        if holder.is_some_and(|index| self.managers[index].runs()) {
+            store.alive_at = now;
+        }
+    }
+
+    fn answer(&mut self, index: usize, request: EpochRequest) {
+        if !self.managers[index].is_alive() {
+            return;
+        }
+        let now = self.now;
+        if self.store_mut().is_away {
+            let asks = !matches!(request, EpochRequest::Release);
+            if asks {
+                self.managers[index].handle(Event::Epoch(EpochEvent::Unreachable), now);
+            }
+            if matches!(request, EpochRequest::Claim { .. }) {
+                // The thread of the store repeats it.
+                self.schedule(Duration::from_secs(1), move |world| {
+                    world.answer(index, request);
+                });
+            }
+            return;
+        }
+        let store = self.store_mut();
+        let event = match request {
+            EpochRequest::Release => {
+                let held = store.held.remove(&index);
+                store.is_released |= held.is_some() && held == store.epoch;
+                self.tell_of_epoch();
+                return;
+            }
+            EpochRequest::Check => match store.epoch {
+                Some(epoch) if store.held.get(&index) == Some(&epoch) => EpochEvent::Held,
+                Some(epoch) => EpochEvent::Deposed(epoch),
+                None => EpochEvent::Unreachable,
+            },
+            EpochRequest::Claim {
+                own, over, insists, ..
+            } => {
+                let silence = now.since(store.alive_at);
+                let is_in_force = store.epoch.filter(|epoch| {
+                    let ends = epoch.holder == own
+                        || over == Some(epoch.holder) && (insists || silence >= SILENT)
+                        || store.is_released
+                        || silence >= STALE;
+                    !ends
+                });
+                match is_in_force {
+                    Some(epoch) => EpochEvent::Refused(epoch),
+                    None => return self.grant(index, own),
+                }
+            }
+        };
+        self.managers[index].handle(Event::Epoch(event), now);
+    }
+
+    fn grant(&mut self, index: usize, own: rsm_ids::Guid) {
+        let now = self.now;
+        let store = self.store_mut();
+        let before = store.epoch;
+        let epoch = Epoch {
+            number: before.map_or(0, |epoch| epoch.number) + 1,
+            holder: own,
+        };
+        (store.epoch, store.is_released, store.alive_at) = (Some(epoch), false, now);
+        let is_own = before.is_none_or(|before| store.held.get(&index) == Some(&before));
+        store.held.insert(index, epoch);
+        let state = (!is_own).then(|| Box::new(store.state.clone()));
+        let is_replaced = state.is_some();
+        let granted = EpochEvent::Granted { epoch, state };
+        self.managers[index].handle(Event::Epoch(granted), now);
+        if is_replaced {
+            // The SA has the registrations of the store, and passes them on.
+            let groups = Arc::new(self.groups.clone());
+            self.managers[index].regroup(groups, now);
+        }
+        self.tell_of_epoch();
+    }
+
+    /// Stores the state of a manager, if it holds the epoch.
+    fn store(&mut self, index: usize, state: SavedCoreState) {
+        let store = self.store_mut();
+        if store.is_away {
+            self.schedule(BEAT, move |world| world.store(index, state));
+            return;
+        }
+        if store.held.get(&index) != store.epoch.as_ref() {
+            return;
+        }
+        let is_news = store.state.generation != state.generation;
+        store.state = state;
+        if is_news {
+            self.tell_of_plan();
+        }
+    }
+
+    /// Tells all managers but the holder of the epoch at their next look, and the holders of
+    /// earlier ones at their next beat.
+    fn tell_of_epoch(&mut self) {
+        self.schedule(BEAT, |world| {
+            let now = world.now;
+            let Some(epoch) = world.epoch() else { return };
+            for index in 0..world.managers.len() {
+                let held = world.store_mut().held.get(&index).copied();
+                if held == Some(epoch) || !world.managers[index].is_alive() {
+                    continue;
+                }
+                if held.is_some() {
+                    world.store_mut().held.remove(&index);
+                    let deposed = EpochEvent::Deposed(epoch);
+                    world.managers[index].handle(Event::Epoch(deposed), now);
+                }
+                world.show_store(index);
+            }
+        });
+    }
+
+    fn tell_of_plan(&mut self) {
+        self.schedule(BEAT, |world| {
+            for index in 0..world.managers.len() {
+                if world.store_mut().held.get(&index).copied() != world.epoch() {
+                    world.show_store(index);
+                }
+            }
+        });
+    }
+
+    /// Lets a manager that starts look at the store.
+    pub(super) fn schedule_look(&mut self, index: usize) {
+        if self.shared.is_some() {
+            self.schedule(ANSWER, move |world| world.show_store(index));
+        }
+    }
+
+    /// Shows a manager the store, as its thread does at the start and when something changes.
+    pub(super) fn show_store(&mut self, index: usize) {
+        let now = self.now;
+        let Some(store) = self.shared.as_ref().filter(|store| !store.is_away) else {
+            return;
+        };
+        let (epoch, plan) = (store.epoch, store.state.generation);
+        if epoch.is_some() && self.managers[index].is_alive() {
+            for event in [EpochEvent::Seen(epoch), EpochEvent::Planned(plan)] {
+                self.managers[index].handle(Event::Epoch(event), now);
+            }
+        }
+    }
+
+    /// A manager starts or dies: its past with the store ends.
+    pub(super) fn forget_held(&mut self, index: usize) {
+        if let Some(store) = &mut self.shared {
+            store.held.remove(&index);
+        }
+    }
+}

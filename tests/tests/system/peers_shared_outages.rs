@@ -1,0 +1,236 @@
+//! Managers that share an etcd whose members die, whose disk is slow, or which only one of them
+//! reaches: the fabric is managed all the time, and what was acknowledged is not lost.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rsm_mad::wire::sa::ServiceRecord;
+use rsm_tests::answering::Host;
+use rsm_tests::clock::{Stopwatch, wait_for_every};
+use rsm_tests::etcd::PEERS;
+use rsm_tests::peer::require_peers;
+use rsm_tests::sharing::{Manager, Site, all, register};
+use rsm_tests::slow_link::SlowLink;
+use rsm_tests::virtual_time::partitions;
+
+/// 20 switches, 16 hosts with a port each.
+const FABRIC: &str = "fat-tree:k=4,levels=3";
+const LIMIT: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(20);
+/// Longer than rsm takes to hand a registration to the shared store.
+const WRITTEN: Duration = Duration::from_secs(2);
+/// Longer than a repair takes that waits for nothing but the fabric, in a debug build beside other
+/// programs.
+const REPAIR: Duration = Duration::from_secs(10);
+
+fn observed(site: &Site) -> Vec<Host> {
+    (2..6).map(|place| site.fabric.host(place)).collect()
+}
+
+/// A proxy before the first member, and its endpoint.
+fn proxy(site: &Site) -> (SlowLink, String) {
+    let endpoint = site.etcd.endpoints().remove(0);
+    let address = endpoint.strip_prefix("http://").unwrap_or(&endpoint);
+    let address: SocketAddr = address.parse().unwrap();
+    let link = SlowLink::start(address).unwrap();
+    let endpoint = format!("http://{}", link.address());
+    (link, endpoint)
+}
+
+/// Breaks a cable and waits until it is routed around, then puts it back.
+fn repair(site: &Site, rsm: &Manager, number: usize) {
+    let cable = site.fabric.cables()[number];
+    let before = site.fabric.fabric.blocks_written().unwrap();
+    let watch = Stopwatch::start();
+    site.fabric.set_link(cable, false);
+    let repaired = wait_for_every(LOOK, LIMIT, || {
+        (site.fabric.fabric.blocks_written().unwrap() > before).then_some(())
+    });
+    assert!(repaired.is_some(), "{}", rsm.process.stderr_so_far());
+    assert!(watch.elapsed() < REPAIR, "{:?}", watch.elapsed());
+    site.fabric.set_link(cable, true);
+}
+
+/// The master's machine is lost; one without any state has what was acknowledged.
+fn assert_nothing_lost(site: &Site, rsm: Manager, hosts: &mut [Host], name: &str) {
+    let lids = site.fabric.lids();
+    let alias = site.fabric.guids(3);
+    rsm.process.kill().unwrap();
+    let rsm = site.rsm(0, name, "");
+    site.wait_answer(&mut hosts[0], 0);
+    let log = rsm.process.stderr_so_far();
+    assert_eq!(all::<ServiceRecord>(&mut hosts[0]).len(), 1, "{log}");
+    assert_eq!(site.fabric.lids(), lids, "{log}");
+    assert_eq!(site.fabric.guids(3), alias, "{log}");
+    rsm.stop();
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
+fn a_partition_made_on_the_master_is_in_force_at_its_successor() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let site = Site::start(FABRIC, 1);
+    let last = site.fabric.hosts.len() - 1;
+    let first = site.rsm(0, "one", "");
+    first.wait_state("up");
+    let second = site.rsm(last, "two", "");
+    second.wait_state("standby");
+    let members: Vec<(rsm_ids::Guid, rsm_ids::PortNum)> = site.fabric.hosts[3..5].to_vec();
+    let sim = &site.fabric.fabric.sim;
+    let guids: Vec<String> = members
+        .iter()
+        .map(|&(node, port)| {
+            let guid = sim.with(move |sim| sim.port_guid(node, port)).unwrap();
+            guid.unwrap().to_string()
+        })
+        .collect();
+    let create = [
+        "partition",
+        "create",
+        "0x10",
+        &guids[0],
+        &guids[1],
+        "--name",
+        "blue",
+    ];
+    first.command(&create);
+    let held = || -> Vec<BTreeSet<u16>> {
+        let tables = members.iter().map(|&port| {
+            let keys = sim.with(move |sim| partitions::held(sim, port)).unwrap();
+            keys.iter()
+                .map(|key| key.0)
+                .filter(|&key| key != 0)
+                .collect()
+        });
+        tables.collect()
+    };
+    let expected = BTreeSet::from([0xffff, 0x8010]);
+    assert_eq!(held(), [expected.clone(), expected.clone()]);
+    // The standby changes nothing.
+    let refused = second.ask(&["partition", "delete", "0x10"]);
+    assert_eq!(refused, None);
+    first.wait_stored();
+    first.process.kill().unwrap();
+    second.wait_state("up");
+    assert_eq!(held(), [expected.clone(), expected]);
+    let listed = second.command(&["partition", "list"]);
+    assert!(listed.contains("blue"), "{listed}");
+    let shown = second.command(&["partition", "show", "0x10"]);
+    assert!(guids.iter().all(|guid| shown.contains(guid)), "{shown}");
+    // It is the successor's to change.
+    second.command(&["partition", "delete", "0x10"]);
+    let expected = BTreeSet::from([0xffff]);
+    assert_eq!(held(), [expected.clone(), expected]);
+    second.stop();
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
+fn the_loss_of_one_member_of_etcd_is_no_loss_and_that_of_all_is_a_delay() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let mut site = Site::start(FABRIC, 3);
+    let rsm = site.rsm(0, "one", "");
+    rsm.wait_state("up");
+    rsm.wait_stored();
+    site.etcd.kill(1).unwrap();
+    repair(&site, &rsm, 0);
+    let mut hosts = observed(&site);
+    for host in &mut hosts {
+        site.wait_answer(host, 0);
+    }
+    std::thread::sleep(WRITTEN);
+    rsm.wait_stored();
+    rsm.wait_finding("store-unreachable", false);
+
+    for member in [0, 2] {
+        site.etcd.kill(member).unwrap();
+    }
+    rsm.wait_finding("store-unreachable", true);
+    repair(&site, &rsm, 1);
+    register(&site.fabric, &mut hosts);
+    std::thread::sleep(WRITTEN);
+    let store = rsm.status()["shared_store"].clone();
+    assert!(store["waiting_rows"].as_u64() > Some(0), "{store}");
+    assert!(store["lag_ms"].as_u64() > Some(0), "{store}");
+    for member in 0..3 {
+        site.etcd.restart(member).unwrap();
+    }
+    rsm.wait_finding("store-unreachable", false);
+    rsm.wait_stored();
+    assert_nothing_lost(&site, rsm, &mut hosts, "two");
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
+fn an_etcd_that_takes_half_a_second_for_a_write_delays_no_host_and_loses_nothing() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let site = Site::start(FABRIC, 1);
+    let (link, endpoint) = proxy(&site);
+    let rsm = site.rsm_at(0, "one", &endpoint);
+    rsm.wait_state("up");
+    rsm.wait_stored();
+    link.set_delay(Duration::from_millis(500));
+    repair(&site, &rsm, 0);
+    let mut hosts = observed(&site);
+    for host in &mut hosts {
+        site.wait_answer(host, 0);
+    }
+    register(&site.fabric, &mut hosts);
+    let lags = wait_for_every(LOOK, LIMIT, || {
+        let store = &rsm.status()["shared_store"];
+        (store["lag_ms"].as_u64() > Some(0)).then_some(())
+    });
+    assert!(lags.is_some(), "{}", rsm.status());
+    repair(&site, &rsm, 1);
+    std::thread::sleep(WRITTEN);
+    rsm.wait_stored();
+    assert_nothing_lost(&site, rsm, &mut hosts, "two");
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
+fn a_master_cut_off_from_etcd_stays_master_and_its_standby_gets_everything_later() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let site = Site::start(FABRIC, 1);
+    let (link, endpoint) = proxy(&site);
+    let last = site.fabric.hosts.len() - 1;
+    let first = site.rsm_at(0, "one", &endpoint);
+    first.wait_state("up");
+    first.wait_stored();
+    let second = site.rsm(last, "two", "");
+    second.wait_state("standby");
+    link.set_cut(true);
+    first.wait_finding("store-unreachable", true);
+    let mut hosts = observed(&site);
+    for host in &mut hosts {
+        site.wait_answer(host, 0);
+    }
+    let alias = register(&site.fabric, &mut hosts);
+    repair(&site, &first, 0);
+    // Longer than an epoch lasts without a sign of life.
+    std::thread::sleep(Duration::from_secs(5));
+    first.wait_state("up");
+    second.wait_state("standby");
+    let store = first.status()["shared_store"].clone();
+    assert!(store["waiting_rows"].as_u64() > Some(0), "{store}");
+    link.set_cut(false);
+    first.wait_finding("store-unreachable", false);
+    first.wait_stored();
+    let lids = site.fabric.lids();
+    first.process.kill().unwrap();
+    site.wait_answer_at(&mut hosts[0], lids[0]);
+    let log = second.process.stderr_so_far();
+    assert_eq!(all::<ServiceRecord>(&mut hosts[0]).len(), 1, "{log}");
+    assert_eq!(site.fabric.guids(3).get(2), Some(&alias), "{log}");
+    assert_eq!(site.fabric.lids()[1..last], lids[1..last], "{log}");
+    second.stop();
+}

@@ -1,0 +1,229 @@
+//! A master that is stopped and goes on, beside a standby that shares its store, while cables come
+//! and go: it writes nothing once another manager holds the epoch, and every table on the wire is
+//! of one of the two managers' plans.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm::core::CoreConfig;
+use rsm::core::role::{Identity, Role};
+use rsm::plan::Plan;
+use rsm::plan::policy::Policy;
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::Time;
+use rsm_routing::netlist::NodeKind;
+use rsm_tests::virtual_time::watch::BlockWrite;
+use rsm_tests::virtual_time::{Dice, Settings, World, expect};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const TREE: &str = "fat-tree:k=4,levels=2";
+/// The shortest pause that the daemon notices.
+const NOTICED: Duration = Duration::from_millis(250);
+/// The latest time after its end at which a running master knows that its epoch is over.
+const KNOWN: Duration = Duration::from_millis(260);
+const ROUNDS: u64 = 100;
+
+fn config(floating_lid: bool) -> CoreConfig {
+    let policy = Policy {
+        floating_lid,
+        ..Policy::default()
+    };
+    CoreConfig {
+        identity: Identity {
+            priority: 5,
+            sm_key: 1,
+        },
+        master_priority: 14,
+        shares_store: true,
+        policy: policy.into(),
+        ..CoreConfig::default()
+    }
+}
+
+fn two_managers(floating_lid: bool) -> World {
+    let settings = Settings {
+        core: config(floating_lid),
+        ..Settings::default()
+    };
+    let mut world = World::generated(TREE, settings);
+    world.watch();
+    world.settle(LIMIT);
+    let last = *world.nodes(NodeKind::Ca).last().expect("there are hosts");
+    world.add_manager(last, PortNum(1));
+    world.run_for(Duration::from_secs(5));
+    world
+}
+
+fn masters(world: &World) -> Vec<usize> {
+    let managers = world.managers().iter().enumerate();
+    let masters = managers.filter(|(_, manager)| *manager.core().role() == Role::Master);
+    masters.map(|(index, _)| index).collect()
+}
+
+fn own_guid(world: &World, index: usize) -> Guid {
+    let (node, port) = world.managers()[index]
+        .local(&world.sim)
+        .expect("it is attached");
+    world.sim.port_guid(node, port).expect("it is there")
+}
+
+/// Cables between switches, by one of their ends.
+fn trunks(world: &World) -> Vec<(Guid, PortNum)> {
+    let switches: BTreeSet<Guid> = world.nodes(NodeKind::Switch).into_iter().collect();
+    let reach = expect::reach(world, &[]);
+    let links = reach.links.iter();
+    links
+        .filter(|(a, b)| switches.contains(&a.0) && switches.contains(&b.0))
+        .map(|&(a, _)| a)
+        .collect()
+}
+
+/// What is seen during a run: the plans of both managers, and Sets that a manager sent without the
+/// epoch while another one held it.
+struct Seen {
+    plans: RefCell<BTreeMap<(usize, u64), Arc<Plan>>>,
+    sets: [Cell<u64>; 2],
+    epoch: Cell<u64>,
+    /// When it began, and which manager was stopped then.
+    claimed: Cell<(Time, [bool; 2])>,
+}
+
+impl Seen {
+    fn start(world: &World) -> Seen {
+        let seen = Seen {
+            plans: RefCell::default(),
+            sets: [0, 1].map(|index| Cell::new(world.managers()[index].sets())),
+            epoch: Cell::new(0),
+            claimed: Cell::new((world.now(), [false; 2])),
+        };
+        seen.look(world);
+        seen
+    }
+
+    /// Whether a manager has sent Sets since the last look although the other one had claimed the
+    /// epoch by then: one that was stopped at that time, or that has had the time for its next
+    /// beat. (A standby that no cable joins with a running master claims the epoch, too.)
+    fn look(&self, world: &World) -> bool {
+        let mut is_wrong = false;
+        let epoch = world.epoch();
+        let number = epoch.map_or(0, |epoch| epoch.number);
+        if number != self.epoch.get() {
+            let stopped = [0, 1].map(|index| world.managers()[index].is_stopped());
+            self.claimed.set((world.now(), stopped));
+        }
+        let (claimed, stopped) = self.claimed.get();
+        for (index, manager) in world.managers().iter().enumerate() {
+            if let Some(plan) = manager.core().plan() {
+                let mut plans = self.plans.borrow_mut();
+                plans
+                    .entry((index, plan.generation))
+                    .or_insert_with(|| plan.clone());
+            }
+            let sets = manager.sets();
+            let sent = sets > self.sets[index].replace(sets);
+            let is_other = epoch.is_some_and(|epoch| {
+                epoch.holder != own_guid(world, index)
+                    && number == self.epoch.get()
+                    && (stopped[index] || world.now().since(claimed) > KNOWN)
+            });
+            is_wrong |= sent && is_other;
+        }
+        self.epoch.set(number);
+        is_wrong
+    }
+
+    /// The changed entries that no plan of either manager has, and no interim tables.
+    fn foreign(&self, writes: &[BlockWrite]) -> Vec<(Guid, Lid, u8)> {
+        let plans = self.plans.borrow();
+        let mut foreign = Vec::new();
+        for write in writes {
+            let mut tables = Vec::new();
+            for plan in plans.values() {
+                let interim = plan.transition.interim.iter();
+                let instead = plan.transition.instead.iter().map(|tables| &**tables);
+                let all = interim.chain(instead);
+                tables.extend(all.filter_map(|tables| plan.table_of(tables, write.switch)));
+                tables.extend(plan.table(write.switch));
+            }
+            for &(lid, port) in &write.entries {
+                if !tables.iter().any(|table| table.entry(lid) == port) {
+                    foreign.push((write.switch, lid, port));
+                }
+            }
+        }
+        foreign
+    }
+}
+
+fn run_watched(world: &mut World, seen: &Seen, duration: Duration, round: u64) {
+    let until = world.now() + duration;
+    let violated = world.run(until, |world| seen.look(world));
+    assert!(
+        !violated,
+        "round {round}: Sets without the epoch at {:?}, {:?}",
+        world.now(),
+        world.epoch()
+    );
+}
+
+fn stop_and_continue(floating_lid: bool, seeds: std::ops::Range<u64>) {
+    let mut world = two_managers(floating_lid);
+    let trunks = trunks(&world);
+    let mut takeovers = 0;
+    for round in seeds {
+        let mut dice = Dice::new(round);
+        let [master] = masters(&world)[..] else {
+            panic!("round {round}: {:?}", masters(&world));
+        };
+        let number = world.epoch().map(|epoch| epoch.number);
+        let seen = Seen::start(&world);
+        world.keep_writes();
+        let pause = dice.duration(NOTICED, Duration::from_secs(10));
+        let begin = dice.duration(Duration::from_micros(10), Duration::from_secs(1));
+        for _ in 0..3 {
+            let (node, port) = dice.pick(&trunks);
+            let down = dice.duration(Duration::from_micros(10), begin + pause);
+            let up = down + dice.duration(Duration::from_millis(1), Duration::from_secs(2));
+            // A cable may be picked twice: it is there or not, then.
+            world.schedule(down, move |world| drop(world.sim.unlink(node, port)));
+            world.schedule(up, move |world| drop(world.sim.relink(node, port)));
+        }
+        world.schedule(begin, move |world| world.pause_for(master, pause));
+        run_watched(&mut world, &seen, begin + pause + LIMIT / 4, round);
+        takeovers += u64::from(world.epoch().map(|epoch| epoch.number) != number);
+        assert_eq!(masters(&world).len(), 1, "round {round}");
+        let until = world.now() + LIMIT;
+        let wrong = Cell::new(false);
+        world.run(until, |world| {
+            wrong.set(wrong.get() | seen.look(world));
+            wrong.get() || world.is_quiet()
+        });
+        assert!(!wrong.get(), "round {round}");
+        let writes = world.keep_writes();
+        let foreign = seen.foreign(&writes);
+        assert!(foreign.is_empty(), "round {round}: {foreign:?}");
+        let loops = world.watched().credit_loops();
+        assert!(loops.is_empty(), "round {round}: {loops:#?}");
+        let manager = &world.managers()[masters(&world)[0]];
+        let place = manager.local(&world.sim);
+        let plan = manager.core().plan().expect("it is master");
+        let excused = plan.report.switch_pairs.unreachable;
+        let reach = expect::Reach::of(&world.sim, place.expect("it is attached"), &[]);
+        let mut problems = expect::inactive(&world.sim, &reach);
+        problems.extend(expect::unreachable(&world.sim, &reach, excused));
+        assert!(problems.is_empty(), "round {round}: {problems:#?}");
+    }
+    assert!(takeovers > ROUNDS / 8, "{takeovers} takeovers");
+}
+
+#[test]
+fn a_deposed_master_sets_nothing_and_no_table_is_of_neither_plan() {
+    stop_and_continue(true, 0..ROUNDS / 2);
+}
+
+#[test]
+fn with_lids_of_ports_a_deposed_master_sets_nothing_and_no_table_is_of_neither_plan() {
+    stop_and_continue(false, ROUNDS / 2..ROUNDS);
+}

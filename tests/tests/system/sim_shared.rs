@@ -1,0 +1,467 @@
+//! Managers that share a store, in virtual time: the standby takes over from what it has read.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rsm::core::role::{Identity, Role};
+use rsm::core::{Activity, CoreConfig, Following};
+use rsm::plan::policy::Policy;
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::Time;
+use rsm_mad::wire::attr::{Attribute, LinearForwardingTable, PortInfo};
+use rsm_mad::wire::header::Method;
+use rsm_routing::netlist::NodeKind;
+use rsm_tests::virtual_time::{Memory, Settings, World, expect};
+
+const LIMIT: Duration = Duration::from_secs(60);
+/// 20 switches, 16 hosts.
+const TREE: &str = "fat-tree:k=4,levels=3";
+/// A takeover: half a second without a sign of life in the store, as much as a question takes more,
+/// and then what is left for the fabric.
+const AT_ONCE: Duration = Duration::from_millis(700);
+const MULTICAST: Lid = Lid(0xC000);
+
+fn config() -> CoreConfig {
+    let policy = Policy {
+        floating_lid: true,
+        ..Policy::default()
+    };
+    CoreConfig {
+        identity: Identity {
+            priority: 5,
+            sm_key: 1,
+        },
+        master_priority: 14,
+        shares_store: true,
+        policy: policy.into(),
+        ..CoreConfig::default()
+    }
+}
+
+/// A fabric with its master at the first host, and a standby at the last one that has just begun.
+fn beginning() -> World {
+    let settings = Settings {
+        core: config(),
+        ..Settings::default()
+    };
+    let mut world = World::generated(TREE, settings);
+    world.watch();
+    world.settle(LIMIT);
+    let last = *world.nodes(NodeKind::Ca).last().expect("there are hosts");
+    world.add_manager(last, PortNum(1));
+    world
+}
+
+/// The same once the standby has read the subnet.
+fn ready() -> World {
+    let mut world = beginning();
+    wait_ready(&mut world, 1);
+    world
+}
+
+fn wait_ready(world: &mut World, standby: usize) {
+    let until = world.now() + LIMIT;
+    let is_ready = |world: &World| {
+        let following = following(world, standby);
+        following.is_some_and(|following| {
+            following.read.is_some() && following.read == following.planned
+        }) && following.and_then(|following| following.read) == Some(world.stored().generation)
+            && !world.stored().is_pushing
+    };
+    assert!(
+        world.run(until, is_ready),
+        "{:?}, stored {}",
+        following(world, standby),
+        world.stored().generation
+    );
+}
+
+fn following(world: &World, index: usize) -> Option<Following> {
+    world.managers()[index].core().following()
+}
+
+fn is_master(world: &World, index: usize) -> bool {
+    world.managers()[index].is_alive() && *world.managers()[index].core().role() == Role::Master
+}
+
+/// LIDs of all end ports.
+fn lids(world: &World) -> Vec<((Guid, PortNum), Lid)> {
+    let ports = world.sim.end_ports();
+    ports
+        .map(|(node, port)| {
+            let info = world.sim.port_info(node, port).expect("it is there");
+            ((node, port), info.lid())
+        })
+        .collect()
+}
+
+/// The port of a manager, whether or not it lives.
+fn place(world: &World, index: usize) -> (Guid, PortNum) {
+    let manager = &world.managers()[index];
+    manager.local(&world.sim).expect("it is attached")
+}
+
+/// Runs until an SA beside the manager answers hosts by the LID `lid`: it serves, and packets from
+/// every host arrive at its port. Returns the time.
+fn wait_answers(world: &mut World, index: usize, lid: Lid) -> Time {
+    let own = place(world, index);
+    let hosts = world.nodes(NodeKind::Ca);
+    let until = world.now() + LIMIT;
+    let answers = |world: &World| {
+        let serves = world.managers()[index].serving().is_some();
+        serves
+            && hosts.iter().all(|&host| {
+                let probe = world.sim.probe((host, PortNum(1)), lid, 0);
+                host == own.0 || probe.is_ok_and(|probe| probe.is_delivered())
+            })
+    };
+    let mut answered = world.run(until, answers);
+    while answered {
+        // Delivered to the new manager, not to the port of the one before.
+        let held = world
+            .sim
+            .port_info(own.0, own.1)
+            .expect("it is there")
+            .lid();
+        if held == lid {
+            return world.now();
+        }
+        let soon = world.now() + Duration::from_micros(100);
+        world.run(soon, |_| false);
+        answered = world.now() < until;
+    }
+    panic!("no answer; {:?}", world.managers()[index].findings());
+}
+
+/// Every LID that the SA would answer with is the one that the port holds, but for the ports of
+/// the managers, which a takeover is changing.
+fn assert_true(world: &World, index: usize) {
+    let Some((_, snapshot)) = world.managers()[index].serving() else {
+        return;
+    };
+    let managers = [place(world, 0), place(world, 1)];
+    for ((node, port), lid) in lids(world) {
+        let key = rsm::sweep::inventory::PortKey::new(node, port);
+        let known = snapshot.fabric.find_port(key);
+        let known = known.and_then(|at| snapshot.fabric.port(at).info);
+        if let Some(known) = known.filter(|_| !managers.contains(&(node, port))) {
+            assert_eq!(known.lid(), lid, "{node} port {port}");
+        }
+    }
+}
+
+fn causes(world: &World, index: usize) -> Vec<String> {
+    let convergences = world.managers()[index].convergences().iter();
+    convergences
+        .map(|convergence| convergence.cause.clone())
+        .collect()
+}
+
+/// Whether the manager took over without reading the whole subnet first.
+fn took_over_at_once(world: &World, index: usize) -> bool {
+    let causes = causes(world, index);
+    let quick = "the master is gone, whose subnet was read before";
+    causes.iter().any(|cause| cause.contains(quick))
+}
+
+fn assert_no_loop(world: &World) {
+    let loops = world.watched().credit_loops();
+    assert!(loops.is_empty(), "{loops:#?}");
+    let managers = [place(world, 0), place(world, 1)];
+    let moved = world.watched().moved().iter();
+    let others: Vec<_> = moved
+        .filter(|moved| !managers.contains(&moved.port))
+        .collect();
+    assert!(others.is_empty(), "{others:#?}");
+}
+
+/// All links Active, and every port reaches every other, as the second manager sees it.
+fn assert_up_by(world: &World, index: usize) {
+    let reach = expect::Reach::of(&world.sim, place(world, index), &[]);
+    let mut problems = expect::inactive(&world.sim, &reach);
+    let plan = world.managers()[index].core().plan();
+    let excused = plan.map_or(0, |plan| plan.report.switch_pairs.unreachable);
+    problems.extend(expect::unreachable(&world.sim, &reach, excused));
+    assert!(problems.is_empty(), "{problems:#?}");
+}
+
+/// Cables between switches, by one of their ends.
+fn trunks(world: &World) -> Vec<(Guid, PortNum)> {
+    let switches: BTreeSet<Guid> = world.nodes(NodeKind::Switch).into_iter().collect();
+    let reach = expect::Reach::of(&world.sim, place(world, 0), &[]);
+    let links = reach.links.iter();
+    links
+        .filter(|(a, b)| switches.contains(&a.0) && switches.contains(&b.0))
+        .map(|&(a, _)| a)
+        .collect()
+}
+
+#[test]
+fn a_standby_that_has_read_the_subnet_answers_at_once_and_sets_only_the_lid_of_the_manager() {
+    let mut world = ready();
+    let hosts = world.nodes(NodeKind::Ca);
+    let member = |host: Guid| world.sim.port_guid(host, PortNum(1)).expect("it is there");
+    let members: Vec<Guid> = hosts[3..9].iter().map(|&host| member(host)).collect();
+    world.regroup(MULTICAST, |ports| {
+        ports.extend(members.iter().map(|&guid| (guid, true)));
+    });
+    world.settle(LIMIT);
+    let held = |world: &World| -> Vec<Vec<(u32, [u8; 64])>> {
+        let switches = world.nodes(NodeKind::Switch).into_iter();
+        let tables = switches.map(|guid| world.sim.mft(guid).expect("it is a switch"));
+        tables
+            .map(|blocks| blocks.map(|(at, block)| (at, *block)).collect())
+            .collect()
+    };
+    let (before, masks) = (lids(&world), held(&world));
+    let lid = before.iter().find(|(port, _)| *port == place(&world, 0));
+    let lid = lid.expect("it has a port").1;
+    world.count_requests();
+    world.keep_writes();
+    let sets = world.managers()[1].sets();
+    let killed = world.now();
+    world.kill(0);
+    let answered = wait_answers(&mut world, 1, lid);
+    assert_true(&world, 1);
+    let took = answered.since(killed);
+    assert!(took < AT_ONCE, "{took:?}");
+    world.settle(LIMIT);
+    assert!(took_over_at_once(&world, 1), "{:?}", causes(&world, 1));
+
+    // One block at each switch, for interim tables, too; PortInfo at the two managers; nothing else.
+    let requests = world.requests();
+    let attributes = requests.attributes(Method::SET);
+    let expected = [LinearForwardingTable::ID, PortInfo::ID];
+    assert_eq!(attributes, expected.into_iter().collect());
+    let written = requests.nodes(Method::SET, PortInfo::ID);
+    let managers = [place(&world, 0).0, place(&world, 1).0];
+    assert_eq!(written, managers.into_iter().collect());
+    for switch in world.nodes(NodeKind::Switch) {
+        let blocks = requests.of(switch, Method::SET, LinearForwardingTable::ID);
+        assert!(blocks <= 3, "{switch}: {blocks}");
+    }
+    let sent = world.managers()[1].sets() - sets;
+    assert!(sent <= 3 * 20 + 2, "{sent}");
+    let own = before.iter().find(|(port, _)| *port == place(&world, 1));
+    let two = [Some(lid), own.map(|(_, lid)| *lid)];
+    for write in world.keep_writes() {
+        let mut entries = write.entries.iter();
+        assert!(
+            entries.all(|(lid, _)| two.contains(&Some(*lid))),
+            "{write:?}"
+        );
+    }
+    // The two LIDs change places, and no other.
+    let (first, second) = (place(&world, 0), place(&world, 1));
+    for (port, lid) in lids(&world) {
+        let at = match port {
+            port if port == first => second,
+            port if port == second => first,
+            port => port,
+        };
+        let was = before.iter().find(|(port, _)| *port == at);
+        assert_eq!(was.map(|(_, lid)| *lid), Some(lid), "{port:?}");
+    }
+    assert_eq!(held(&world), masks);
+    assert_up_by(&world, 1);
+    assert_no_loop(&world);
+}
+
+#[test]
+fn a_cable_that_breaks_around_the_takeover_is_routed_around_and_makes_no_loop() {
+    let world = ready();
+    let trunks = trunks(&world);
+    drop(world);
+    let offsets_ms: [i64; 9] = [-200, -20, -5, -1, 0, 50, 305, 310, 330];
+    for (round, offset) in offsets_ms.into_iter().enumerate() {
+        let mut world = ready();
+        let (node, port) = trunks[round * 5 % trunks.len()];
+        let at = |ms: i64| Duration::from_millis((ms + 200).unsigned_abs());
+        world.schedule(at(offset), move |world| {
+            world.sim.unlink(node, port).expect("it is cabled");
+        });
+        world.schedule(at(0), |world| world.kill(0));
+        let until = world.now() + at(1000);
+        // What the SA answers from is true at each moment.
+        world.run(until, |world| {
+            assert_true(world, 1);
+            false
+        });
+        assert!(is_master(&world, 1), "{offset} ms");
+        world.settle(LIMIT);
+        assert_up_by(&world, 1);
+        assert_no_loop(&world);
+    }
+}
+
+#[test]
+fn a_cable_that_breaks_with_the_master_is_routed_around_within_a_second() {
+    let mut world = ready();
+    let (node, port) = trunks(&world)[3];
+    let killed = world.now();
+    world.kill(0);
+    world.sim.unlink(node, port).expect("it is cabled");
+    let until = killed + Duration::from_secs(1);
+    let leads = |world: &World| {
+        let lft = world.sim.lft(node).expect("it is a switch");
+        lft.contains(&port.0)
+    };
+    assert!(leads(&world));
+    let repaired = world.run(until, |world| !leads(world));
+    assert!(repaired, "{:?}", causes(&world, 1));
+    world.settle(LIMIT);
+    assert!(took_over_at_once(&world, 1), "{:?}", causes(&world, 1));
+    assert_up_by(&world, 1);
+    assert_no_loop(&world);
+}
+
+#[test]
+fn a_switch_that_was_rebooted_while_the_standby_was_behind_is_read_before_anything_is_set() {
+    let mut world = ready();
+    let spine = trunks(&world)[0].0;
+    let before = world.stored().generation;
+    world.sim.reboot(spine).expect("it is a switch");
+    // The master has set it up anew, and the standby has not read it since.
+    let until = world.now() + LIMIT;
+    let is_stored =
+        |world: &World| world.stored().generation > before && !world.stored().is_pushing;
+    assert!(world.run(until, is_stored));
+    world.kill(0);
+    let lid = master_lid(&world);
+    wait_answers(&mut world, 1, lid);
+    assert_true(&world, 1);
+    assert!(!took_over_at_once(&world, 1));
+    world.settle(LIMIT);
+    assert_up_by(&world, 1);
+    assert_no_loop(&world);
+}
+
+#[test]
+fn a_switch_that_is_rebooted_with_the_master_gets_its_tables_from_the_standby() {
+    let mut world = ready();
+    let spine = trunks(&world)[0].0;
+    world.sim.reboot(spine).expect("it is a switch");
+    world.kill(0);
+    let lid = master_lid(&world);
+    wait_answers(&mut world, 1, lid);
+    world.settle(LIMIT);
+    assert_up_by(&world, 1);
+    assert_no_loop(&world);
+}
+
+fn master_lid(world: &World) -> Lid {
+    let (node, port) = place(world, 2 - world.managers().len());
+    world.sim.port_info(node, port).expect("it is there").lid()
+}
+
+#[test]
+fn a_standby_that_has_never_read_the_subnet_reads_it_when_it_takes_over() {
+    let mut world = beginning();
+    let until = world.now() + LIMIT;
+    let stands_by = |world: &World| {
+        matches!(world.managers()[1].core().role(), Role::Standby { .. })
+            && following(world, 1).is_some_and(|following| following.planned.is_some())
+    };
+    assert!(world.run(until, stands_by));
+    assert_eq!(
+        following(&world, 1).and_then(|following| following.read),
+        None
+    );
+    let lid = master_lid(&world);
+    // Nearly nothing gets through until it takes over: the reading does not end.
+    world.schedule_loss(Duration::ZERO, Duration::from_millis(700), 0.95);
+    world.kill(0);
+    wait_answers(&mut world, 1, lid);
+    assert_true(&world, 1);
+    world.settle(LIMIT);
+    assert!(!took_over_at_once(&world, 1));
+    assert_up_by(&world, 1);
+    assert_no_loop(&world);
+}
+
+#[test]
+fn a_master_that_dies_within_a_push_leaves_a_subnet_that_is_read_first() {
+    for after_us in [0, 100, 1000] {
+        let mut world = ready();
+        let (node, port) = trunks(&world)[0];
+        world.sim.unlink(node, port).expect("it is cabled");
+        let until = world.now() + LIMIT;
+        let pushes =
+            |world: &World| matches!(world.manager().core().activity(), Activity::Pushing { .. });
+        assert!(world.run(until, pushes));
+        // The store learns of the push a few milliseconds later.
+        world.run_for(Duration::from_micros(after_us));
+        world.kill(0);
+        world.settle(LIMIT);
+        assert!(is_master(&world, 1), "{after_us} us");
+        assert_up_by(&world, 1);
+        assert_no_loop(&world);
+    }
+}
+
+#[test]
+fn a_change_that_the_store_did_not_show_is_not_undone() {
+    let mut world = ready();
+    // The store goes away: the standby does not learn that the master moves routes.
+    world.set_store_away(true);
+    let (node, port) = trunks(&world)[0];
+    world.sim.unlink(node, port).expect("it is cabled");
+    world.run_for(Duration::from_secs(3));
+    world.kill(0);
+    world.set_store_away(false);
+    let lid = master_lid(&world);
+    wait_answers(&mut world, 1, lid);
+    world.settle(LIMIT);
+    assert_up_by(&world, 1);
+    assert_no_loop(&world);
+    let leads = world
+        .sim
+        .lft(node)
+        .expect("it is a switch")
+        .contains(&port.0);
+    assert!(!leads, "no entry leads to the missing cable");
+}
+
+#[test]
+fn the_standby_follows_each_change_and_says_how_far_it_is() {
+    let mut world = ready();
+    let read = following(&world, 1).and_then(|following| following.read);
+    world.count_requests();
+    let sets = world.managers()[1].sets();
+    let (node, port) = trunks(&world)[0];
+    world.sim.unlink(node, port).expect("it is cabled");
+    let until = world.now() + LIMIT;
+    let is_behind =
+        |world: &World| following(world, 1).is_some_and(|following| following.planned > read);
+    assert!(world.run(until, is_behind));
+    wait_ready(&mut world, 1);
+    assert!(following(&world, 1).and_then(|following| following.read) > read);
+    assert_eq!(world.managers()[1].sets(), sets, "it sets nothing");
+    // Nothing changes, and nothing is read.
+    world.settle(LIMIT);
+    world.count_requests();
+    world.run_for(Duration::from_secs(5));
+    let gets = world.requests().count(Method::GET);
+    assert!(gets < 200, "{gets} Gets");
+}
+
+#[test]
+fn managers_take_turns_at_taking_over() {
+    let mut world = ready();
+    for round in 0..6 {
+        let master = usize::from(round % 2 == 1);
+        wait_ready(&mut world, 1 - master);
+        let (node, port) = place(&world, master);
+        let lid = world.sim.port_info(node, port).expect("it is there").lid();
+        let killed = world.now();
+        world.kill(master);
+        let took = wait_answers(&mut world, 1 - master, lid).since(killed);
+        assert!(took < AT_ONCE, "round {round}: {took:?}");
+        assert_true(&world, 1 - master);
+        world.settle(LIMIT);
+        world.start(master, Memory::Lost);
+        world.settle(LIMIT);
+    }
+    assert_no_loop(&world);
+    assert_up_by(&world, 0);
+}
