@@ -24,15 +24,21 @@ export async function get(path, fields = {}, signal) {
 /** Most items that a view lists; it says where there are more. */
 export const MOST = 5000;
 
-/** All items of a list, page by page, up to `most`. Tells whether there are more. */
-export async function all(path, items, fields = {}, signal, most = MOST) {
+/** Items of a list from the page of `token` on, page by page, `most` or a few more: a page is never
+ * cut, so that the next one begins where this one ends. Gives the token of the rest, if there is. */
+export async function some(path, items, fields = {}, signal, token = "", most = MOST) {
   const list = [];
-  let token = "";
   do {
     const page = await get(path, { ...fields, page_size: 1000, page_token: token }, signal);
     list.push(...page[items]);
     token = page.next_page_token;
   } while (token && list.length < most);
+  return { list, token };
+}
+
+/** All items of a list, page by page, up to `most`. Tells whether there are more. */
+export async function all(path, items, fields = {}, signal, most = MOST) {
+  const { list, token } = await some(path, items, fields, signal, "", most);
   return { list: list.slice(0, most), more: Boolean(token) || list.length > most };
 }
 

@@ -1,6 +1,6 @@
 // Lists: findings, history, links, partitions.
 
-import { all, get, MOST } from "./data.js";
+import { all, get, MOST, some } from "./data.js";
 import { clock, count, duration, empty, fill, h, hex, name, plural, problem, shown, spinner, when } from "./dom.js";
 import { linkClass, linkState, linkText } from "./detail.js";
 
@@ -200,7 +200,7 @@ export class LinksView extends ListView {
     this.scope = h("select", { "aria-label": "Which links", onchange: () => this.read() },
       h("option", { value: "switches" }, "Between switches"), h("option", { value: "all" }, "All links"),
       h("option", { value: "use" }, "Busiest now"), h("option", { value: "wait" }, "Most congested now"), h("option", { value: "errors" }, "With errors"));
-    this.text = h("input", { class: "grow", type: "search", placeholder: "Filter by name or GUID", "aria-label": "Filter by name or GUID", oninput: () => this.draw() });
+    this.text = h("input", { class: "grow", type: "search", placeholder: "Filter by name or GUID", "aria-label": "Filter by name or GUID", oninput: () => this.typed() });
     this.told = h("span", { class: "muted" });
     fill(this.bar, this.scope, this.text, this.told);
     const end = (one) => h("a", { href: `#/fabric/${one.port.node_guid}` }, name(one.description));
@@ -237,7 +237,7 @@ export class LinksView extends ListView {
       a: { description: port.description, port: port.port },
       b: port.peer ? { description: port.peer_description, port: port.peer } : null,
     }));
-    this.more = false;
+    this.token = "";
     this.note = `${plural(top.total, "port")} in all` + (top.stale ? `, ${count(top.stale)} without a fresh reading left out` : "");
     this.draw();
   }
@@ -246,20 +246,51 @@ export class LinksView extends ListView {
     const order = this.scope.value;
     this.isRanked = !["switches", "all"].includes(order);
     if (this.isRanked) return this.loadRanked(order, signal);
-    const scope = { between_switches: this.scope.value === "switches" };
-    const { list, more } = await all("links", "links", scope, signal);
+    const wanted = { between_switches: this.scope.value === "switches", end_contains: this.text.value.trim() };
+    // After a change the same rows are read again, however many there were.
+    if (JSON.stringify(wanted) !== JSON.stringify(this.wanted)) this.most = MOST;
+    this.wanted = wanted;
+    const { list, token } = await some("links", "links", wanted, signal, "", this.most);
     this.list = list;
-    this.more = more;
+    this.token = token;
     this.draw();
+  }
+
+  /** Reads the links after those that are shown. */
+  async next() {
+    this.reading?.abort();
+    this.reading = new AbortController();
+    try {
+      const { list, token } = await some("links", "links", this.wanted, this.reading.signal, this.token);
+      this.list = this.list.concat(list);
+      this.most = this.list.length;
+      this.token = token;
+      this.draw();
+    } catch (error) {
+      if (error.name !== "AbortError") fill(this.body, problem(error));
+    }
+  }
+
+  /** The server searches all links; the ports that come first by their counters are here. */
+  typed() {
+    if (this.isRanked) return this.draw();
+    clearTimeout(this.waiting);
+    this.waiting = setTimeout(() => this.read(), 250);
+  }
+
+  close() {
+    clearTimeout(this.waiting);
+    super.close();
   }
 
   draw() {
     if (!this.list) return;
     const text = this.text.value.trim().toLowerCase();
     const has = (end) => end && (end.description.toLowerCase().includes(text) || end.port.node_guid.includes(text));
-    const wanted = text ? this.list.filter((one) => has(one.a) || has(one.b)) : this.list;
+    const wanted = text && this.isRanked ? this.list.filter((one) => has(one.a) || has(one.b)) : this.list;
     const table = this.isRanked ? this.ranked : this.table;
-    fill(this.told, this.isRanked ? this.note : this.more ? `the first ${count(MOST)} links; open a switch for its own` : plural(wanted.length, "link"));
+    fill(this.told, this.isRanked ? this.note : this.token ? `the first ${count(wanted.length)} links` : plural(wanted.length, "link"),
+      this.token ? [" ", h("button", { class: "btn next", type: "button", onclick: () => this.next() }, "Read the next")] : null);
     if (!wanted.length) return fill(this.body, h("div", { class: "card" }, empty(this.isRanked ? "No port" : "No link", "None matches.")));
     table.show(wanted);
     fill(this.body, table.root);

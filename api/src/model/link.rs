@@ -12,6 +12,8 @@ pub struct LinkFilter {
     pub between_switches: bool,
     /// Only links in this state.
     pub state: Option<PortState>,
+    /// Only links with this text in the description or node GUID of an end; lower case.
+    pub end_contains: Option<String>,
 }
 
 impl LinkFilter {
@@ -23,7 +25,15 @@ impl LinkFilter {
             let mut ports = ends().filter_map(|end| end.port.as_ref());
             ports.any(|port| port.node_guid == node)
         };
+        let is_named = |text: &String| {
+            ends().any(|end| {
+                let mut guid = end.port.iter().map(|port| &port.node_guid);
+                end.description.to_lowercase().contains(text)
+                    || guid.any(|guid| guid.contains(text))
+            })
+        };
         self.node.is_none_or(at_node)
+            && self.end_contains.as_ref().is_none_or(is_named)
             && (!self.between_switches || ends().all(|end| end.kind() == NodeKind::Switch))
             && self.state.is_none_or(|state| state == link.state())
     }

@@ -118,6 +118,8 @@ impl FabricService for Fabric {
             node: node_filter(self.subnet.as_ref(), &request.node)?,
             between_switches: request.between_switches,
             state: port_state("state", request.state)?,
+            end_contains: text_filter("end_contains", request.end_contains)?
+                .map(|text| text.to_lowercase()),
         };
         let page = self.subnet.links(listing.after(), listing.limit(), &filter);
         listing.answer_keyed(page)

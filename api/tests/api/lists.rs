@@ -100,6 +100,29 @@ fn ports_and_links_are_paged_by_node_and_number() {
 }
 
 #[test]
+fn links_are_found_by_a_part_of_an_ends_name_or_guid_in_any_case() {
+    let served = Served::start(Fake::tree(2, 3));
+    let mut client = FabricServiceClient::new(served.unix());
+    let mut found = |text: &str| {
+        let request = v1::ListLinksRequest {
+            end_contains: text.to_owned(),
+            ..Default::default()
+        };
+        served.block_on(client.list_links(request))
+    };
+    let all = found("").unwrap().into_inner().links;
+    let end = all[0].a.clone().unwrap();
+    let guid = end.port.unwrap().node_guid;
+    for text in [end.description.to_uppercase(), guid.to_uppercase()] {
+        let links = found(&text).unwrap().into_inner().links;
+        assert!(links.contains(&all[0]) && links.len() < all.len(), "{text}");
+    }
+    assert_eq!(found("nowhere").unwrap().into_inner().links, []);
+    let refused = found(&"x".repeat(10_000)).unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+}
+
+#[test]
 fn a_forwarding_table_is_paged_by_lid() {
     let served = Served::start(Fake::tree(2, 3));
     let mut client = FabricServiceClient::new(served.unix());

@@ -50,6 +50,16 @@ impl Site {
     /// When it does not come up.
     #[must_use]
     pub fn start_with(spec: &str, config: &str) -> Site {
+        Site::start_within(UP, spec, config)
+    }
+
+    /// The same on a fabric that may take this long to be up.
+    ///
+    /// # Panics
+    ///
+    /// When it does not come up.
+    #[must_use]
+    pub fn start_within(limit: Duration, spec: &str, config: &str) -> Site {
         let directory = tempfile::tempdir().expect("there is room for a folder");
         let file = directory.path().join("rsm.toml");
         write(&file, config.as_bytes());
@@ -59,7 +69,7 @@ impl Site {
         let rsm = rsm.args(["--http", "127.0.0.1:0", "--listen", "off", "--state-dir"]);
         let running = rsm.arg(directory.path().join("state")).spawn();
         let running = running.expect("it can be started");
-        let address = wait_for_every(POLL, UP, || address(&running.stderr_so_far()));
+        let address = wait_for_every(POLL, limit, || address(&running.stderr_so_far()));
         let Some(address) = address else {
             panic!(
                 "no address of the page in the log:\n{}",
@@ -71,7 +81,7 @@ impl Site {
             directory,
             address,
         };
-        let up = wait_for_every(POLL, UP, || {
+        let up = wait_for_every(POLL, limit, || {
             let status = get(&site.address, "/api/v1/status");
             (status.json()["status"]["state"] == "up").then_some(())
         });

@@ -279,6 +279,101 @@ fn a_real_fabric_is_drawn_in_both_colours_and_on_a_narrow_screen() {
     }
 }
 
+/// The name of one end of the last link in the server's list.
+fn end_of_last_link(site: &Site) -> String {
+    let mut token = String::new();
+    loop {
+        let path = format!("/api/v1/links?page_size=1000&page_token={token}");
+        let page = get(site.address(), &path).json();
+        token = page["next_page_token"].as_str().unwrap().to_owned();
+        if token.is_empty() {
+            let last = page["links"].as_array().and_then(|links| links.last());
+            let end = &last.expect("a page is not empty")["a"]["port"]["node_guid"];
+            return end.as_str().unwrap().to_owned();
+        }
+    }
+}
+
+/// Opens the table of all links, and finds the last one by its GUID.
+fn find_last_link(site: &Site, browser: &Browser) {
+    open(site, browser, "links");
+    browser.find(".page .bar select");
+    let _ = browser.run(
+        "const choice = document.querySelector('.bar select'); choice.value = 'all'; \
+         choice.dispatchEvent(new Event('change'))",
+    );
+    browser.wait(
+        "the first links alone",
+        "return document.querySelector('.page .bar .next') !== null",
+    );
+    let guid = end_of_last_link(site);
+    browser.type_into(&browser.find(".page .bar input"), &guid.to_uppercase());
+    let shown = format!(
+        "return document.querySelector('.page .bar .next') === null && \
+         document.querySelector('.page tbody a[href=\"#/fabric/{guid}\"]') !== null"
+    );
+    browser.wait("the last link", &shown);
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
+fn links_beyond_the_first_thousands_are_found_by_name_and_read_on_demand() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    // 2,000 hosts, and as many links between each two levels.
+    let site = Site::start("fat-tree:k=20,levels=3");
+    let browser = Browser::start(1400, 900, Colours::Light);
+    find_last_link(&site, &browser);
+    let _ = browser.run(
+        "const text = document.querySelector('.page .bar input'); text.value = ''; \
+         text.dispatchEvent(new Event('input'))",
+    );
+    let next = browser.find(".page .bar .next");
+    browser.click(&next);
+    browser.wait(
+        "all links",
+        "return /6.?000 links/.test(document.querySelector('.page .bar').innerText) && \
+         document.querySelector('.page .bar .next') === null",
+    );
+    assert_no_complaints(&browser);
+}
+
+/// `cargo test --workspace --test system page_of_45056_hosts -- --ignored --nocapture`, with pictures into
+/// RSM_PICTURES if that is set.
+#[test]
+#[expect(clippy::print_stdout, reason = "a measurement shows its figures")]
+#[ignore = "minutes: brings up 45,056 hosts, and draws them in Chromium"]
+fn page_of_45056_hosts_is_drawn_and_searched() {
+    let site = Site::start_within(LIMIT * 30, "pgft:3;32,32,44;1,32,16;1,1,2", "");
+    let browser = Browser::start(1400, 900, Colours::Light);
+    open(&site, &browser, "fabric");
+    let time = browser.wait("a picture", DRAWN);
+    println!("first picture after {time} ms of the page's time");
+    let pictures = std::env::var("RSM_PICTURES").map(std::path::PathBuf::from);
+    let picture = |name: &str| {
+        let folder = pictures.clone();
+        let file = folder.unwrap_or(site.directory().to_owned()).join(name);
+        browser.screenshot(&file);
+        let size = std::fs::metadata(&file).map_or(0, |file| file.len());
+        assert!(size > 20_000, "{name}: {size} bytes");
+    };
+    picture("45056-fabric.png");
+    let hosts = get(site.address(), "/api/v1/nodes?kind=ca&page_size=1").json();
+    let host = hosts["nodes"][0]["guid"].as_str().unwrap();
+    browser.type_into(&browser.find("#find"), host);
+    browser.find("#found li[role=option]");
+    browser.type_into(&browser.find("#find"), ENTER);
+    browser.wait(
+        "the host",
+        "return document.querySelector('.side h2') !== null",
+    );
+    picture("45056-host.png");
+    find_last_link(&site, &browser);
+    picture("45056-links.png");
+    assert_no_complaints(&browser);
+}
+
 /// `RSM_PAGE=127.0.0.1:9316 RSM_PICTURES=folder cargo test --test system -- --ignored pictures_of`
 #[test]
 #[expect(clippy::print_stdout, reason = "a measurement shows its figures")]

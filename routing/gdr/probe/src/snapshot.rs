@@ -5,6 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rsm_gdr::inventory::PciAddress;
+
 use crate::reading::ProbeError;
 use crate::vpd;
 
@@ -94,13 +96,17 @@ impl Reader {
             functions.extend(reader.adapter(&adapter, &direct)?);
         }
         for address in &functions {
-            reader.function(address, "current_link_speed");
+            reader.function(address, &["current_link_speed"]);
         }
         let gpus = all.iter().filter(|one| !functions.contains(*one));
-        for address in gpus {
-            if reader.is_gpu(address) {
-                reader.function(address, "max_link_speed");
-            }
+        let gpus: Vec<&String> = gpus.filter(|one| reader.is_gpu(one)).collect();
+        for address in &gpus {
+            reader.function(address, &[]);
+        }
+        let devices = functions.iter().chain(gpus);
+        let bridges: BTreeSet<String> = devices.filter_map(|one| reader.above(one)).collect();
+        for bridge in &bridges {
+            reader.most(bridge);
         }
         if !reader.snapshot.lines.is_empty() {
             reader.file("class/dmi/id/product_name");
@@ -125,13 +131,31 @@ impl Reader {
         read(&self.sys.join("bus/pci/devices").join(address).join(name))
     }
 
-    fn function(&mut self, address: &str, speed: &str) {
+    fn function(&mut self, address: &str, more: &[&str]) {
         let path = format!("bus/pci/devices/{address}");
         self.link(&path);
-        for attribute in OF_FUNCTION.into_iter().chain([speed]) {
+        for attribute in OF_FUNCTION.iter().chain(more) {
             self.file(&format!("{path}/{attribute}"));
         }
         self.link(&format!("{path}/physfn"));
+        self.most(address);
+    }
+
+    /// Records the most that a function can do at its end of a PCIe link.
+    fn most(&mut self, address: &str) {
+        for attribute in ["max_link_width", "max_link_speed"] {
+            self.file(&format!("bus/pci/devices/{address}/{attribute}"));
+        }
+    }
+
+    /// The bridge at the other end of a function's PCIe link.
+    fn above(&self, address: &str) -> Option<String> {
+        let target = self.target(&format!("bus/pci/devices/{address}"))?;
+        let above = target.rsplit('/').nth(1)?;
+        above
+            .parse::<PciAddress>()
+            .is_ok()
+            .then(|| above.to_owned())
     }
 
     /// An adapter and its ports. Returns the address of its function.
@@ -139,6 +163,7 @@ impl Reader {
         let path = format!("class/infiniband/{name}");
         self.file(&format!("{path}/node_guid"));
         self.file(&format!("{path}/sys_image_guid"));
+        self.file(&format!("{path}/fw_ver"));
         let function = self.link(&format!("{path}/device"));
         if let Some(function) = &function
             && !direct.is_empty()

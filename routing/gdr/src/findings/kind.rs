@@ -37,6 +37,10 @@ pub enum GpuFindingKind {
     PortSlow,
     /// All ports of a host are slower than those of the hosts like it.
     HostSlow,
+    /// A GPU or adapter whose PCIe link has fewer lanes, or a lower speed, than it should.
+    PcieDegraded,
+    /// An adapter has another firmware than the same adapter of the hosts like its own.
+    FirmwareDiffers,
     /// No port of the fabric is under the same PCIe switches as a GPU.
     GpuWithoutLocalHca,
     /// A GPU has a port under the same PCIe switches, and cannot use it.
@@ -67,7 +71,7 @@ use GpuFindingKind as Kind;
 
 impl GpuFindingKind {
     /// Every kind.
-    pub const ALL: [GpuFindingKind; 28] = [
+    pub const ALL: [GpuFindingKind; 30] = [
         Kind::RailCablesSwapped,
         Kind::RailCableMisplaced,
         Kind::StorageOnComputeLeaf,
@@ -84,6 +88,8 @@ impl GpuFindingKind {
         Kind::OtherMachineType,
         Kind::PortSlow,
         Kind::HostSlow,
+        Kind::PcieDegraded,
+        Kind::FirmwareDiffers,
         Kind::GpuWithoutLocalHca,
         Kind::GdrTierPoor,
         Kind::NvLinkDegraded,
@@ -117,6 +123,8 @@ impl GpuFindingKind {
             Kind::OtherMachineType => "other-machine-type",
             Kind::PortSlow => "port-slow",
             Kind::HostSlow => "host-slow",
+            Kind::PcieDegraded => "pcie-degraded",
+            Kind::FirmwareDiffers => "firmware-differs",
             Kind::GpuWithoutLocalHca => "gpu-without-local-hca",
             Kind::GdrTierPoor => "gdr-tier-poor",
             Kind::NvLinkDegraded => "nvlink-degraded",
@@ -147,6 +155,7 @@ impl GpuFindingKind {
             Kind::HalfPopulated
             | Kind::OtherMachineType
             | Kind::VirtualFunctions
+            | Kind::FirmwareDiffers
             | Kind::StaleInventory => GpuSeverity::Info,
             _ => GpuSeverity::Warning,
         }
@@ -173,6 +182,8 @@ impl GpuFindingKind {
             Kind::GpuMissing => "jobs for all GPUs do not start on the host",
             Kind::OtherMachineType => "jobs on both use what the smaller one has",
             Kind::PortSlow | Kind::HostSlow => "collectives run at the speed of the slowest port",
+            Kind::PcieDegraded => "the PCIe link bounds the traffic of the device",
+            Kind::FirmwareDiffers => "the host may do what the others do not, or not what they do",
             Kind::GpuWithoutLocalHca => "GPUDirect RDMA is off at the libraries' defaults",
             Kind::GdrTierPoor => "the GPU's traffic crosses the processor",
             Kind::NvLinkDegraded => "traffic between the host's GPUs is slower",
@@ -220,6 +231,10 @@ impl GpuFindingKind {
             Kind::OtherMachineType => "give such hosts a partition of their own in the scheduler",
             Kind::PortSlow => "look at the cable and at the port's enabled speeds and widths",
             Kind::HostSlow => "look at the enabled speeds of the host's adapters, and its firmware",
+            Kind::PcieDegraded => {
+                "compare LnkSta with LnkCap in `lspci -vv`; reseat the device, look at its riser or cable"
+            }
+            Kind::FirmwareDiffers => "give the host the firmware of the others",
             Kind::GpuWithoutLocalHca => {
                 "allow GPUDirect RDMA over the tier (NCCL_NET_GDR_LEVEL); in a virtual machine, give NCCL the exported topology"
             }

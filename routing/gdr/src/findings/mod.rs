@@ -4,12 +4,14 @@
 //! as its consequence, and the same observation of several hosts is one finding.
 
 mod built;
+mod firmware;
 mod group;
 mod host;
 mod inventories;
 mod kind;
 mod links;
 mod nearer;
+mod pcie;
 mod rail;
 mod speed;
 
@@ -182,6 +184,8 @@ pub(super) fn find(analysis: &Analysis, peers: &Peers, faults: &[JoinFaults]) ->
     findings.extend(rail::find(analysis, peers, faults, &explained));
     findings.extend(speed::find(analysis, peers));
     findings.extend(links::compared(analysis, peers, &explained));
+    findings.extend(pcie::find(analysis, peers, &explained));
+    findings.extend(firmware::find(analysis, peers));
     findings.extend(inventories::unlisted(analysis));
     findings.extend(nearer::find(analysis));
     findings.par_extend(

@@ -13,13 +13,23 @@ use rsm_ids::Guid;
 use super::findings::GpuFindingKind;
 use super::hosts::{GpuInventory, HostError};
 use super::inventory::{
-    Gpu, HcaPort, HostInventory, InventorySource, LinkFamily, LinkLayer, NvLink, PciAddress, Tier,
+    Gpu, HcaPort, HostInventory, InventorySource, LinkFamily, LinkLayer, NvLink, PciAddress,
+    PcieLink, Tier,
 };
 use rsm_routing::generate::rng::Rng;
 use rsm_routing::netlist::{Netlist, NetlistError, Node, NodeKind};
 
 pub use cables::{recabled, with_servers};
 pub use storage::Storage;
+
+/// The PCIe link of each GPU and adapter.
+const PCIE: PcieLink = PcieLink {
+    width: 16,
+    tenth_gts: 320,
+};
+
+/// The firmware of each adapter.
+const FIRMWARE: &str = "28.39.1002";
 
 /// NVLinks of each GPU to the switches, as H100 has them.
 const NVLINKS: u8 = 18;
@@ -243,6 +253,8 @@ fn host(nodes: &[Node], adapters: &[usize], gpu_at: &[usize]) -> HostInventory {
         let mut port = HcaPort::new(None);
         port.pci = Some(pci);
         port.numa = Some(numa);
+        port.pcie = Some(PCIE);
+        port.firmware = Some(FIRMWARE.to_owned());
         port.node_guid = Some(node.guid);
         port.port_guid = Some(node.port(rsm_ids::PortNum(1)).guid);
         port.system_image_guid = Some(node.system_image_guid).filter(|guid| *guid != Guid::ZERO);
@@ -256,6 +268,7 @@ fn host(nodes: &[Node], adapters: &[usize], gpu_at: &[usize]) -> HostInventory {
             index,
             pci: Some(pci),
             numa: Some(numa),
+            pcie: Some(PCIE),
             switch_links: Some(NVLINKS),
             gdr: Some(true),
             ..Gpu::default()

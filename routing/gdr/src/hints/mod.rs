@@ -234,10 +234,16 @@ fn gdr(host: &Host, gpu: usize, port: Option<usize>) -> Gdr {
     if entry.gdr == Some(false) || adapter.gdr == Some(false) {
         return Gdr::Unsupported;
     }
+    // Beyond the processor that the GPU's link leads to, the link helps no more. `nvidia-smi` has
+    // SYS also for ports at the same NUMA node (GB200).
+    let apart = |tier: Tier| {
+        let numa = entry.numa.zip(adapter.numa);
+        tier == Tier::Sys && numa.is_some_and(|(gpu, port)| gpu != port)
+    };
     match host.inventory.tier(gpu, port) {
         _ if adapter.data_direct => Gdr::DataDirect,
         Some(tier) if tier <= Tier::GDR_LIMIT => Gdr::Local,
-        Some(_) if entry.c2c_gbytes.is_some() => Gdr::Coherent,
+        Some(tier) if entry.c2c_gbytes.is_some() && !apart(tier) => Gdr::Coherent,
         Some(_) => Gdr::WhenAllowed,
         None => Gdr::Unknown,
     }

@@ -12,6 +12,9 @@ use crate::inventory::{
 
 const VERSION: u64 = 1;
 
+/// The expected form of a PCIe link.
+const PCIE_LINK: &str = "a PCIe link, like x16 32.0 GT/s";
+
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Host {
@@ -40,6 +43,8 @@ struct GpuEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pcie: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pcie_max: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     uuid: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     model: Option<String>,
@@ -64,7 +69,11 @@ struct PortEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pcie: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pcie_max: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     numa: Option<u16>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    firmware: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     node_guid: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -152,7 +161,8 @@ fn model(file: Host) -> Result<HostInventory, ImportReason> {
         host.gpus.push(Gpu {
             index: gpu.index,
             pci: parse(gpu.pci.as_ref(), "a PCI address")?,
-            pcie: parse(gpu.pcie.as_ref(), "a PCIe link, like x16 32.0 GT/s")?,
+            pcie: parse(gpu.pcie.as_ref(), PCIE_LINK)?,
+            pcie_max: parse(gpu.pcie_max.as_ref(), PCIE_LINK)?,
             uuid: gpu.uuid,
             model: gpu.model,
             numa: gpu.numa,
@@ -166,8 +176,10 @@ fn model(file: Host) -> Result<HostInventory, ImportReason> {
         host.hca_ports.push(HcaPort {
             port: port.port,
             pci: parse(port.pci.as_ref(), "a PCI address")?,
-            pcie: parse(port.pcie.as_ref(), "a PCIe link, like x16 32.0 GT/s")?,
+            pcie: parse(port.pcie.as_ref(), PCIE_LINK)?,
+            pcie_max: parse(port.pcie_max.as_ref(), PCIE_LINK)?,
             numa: port.numa,
+            firmware: port.firmware,
             node_guid: guid(&port.node_guid)?,
             system_image_guid: guid(&port.system_image_guid)?,
             port_guid: guid(&port.port_guid)?,
@@ -236,6 +248,7 @@ pub fn to_json(host: &HostInventory) -> String {
                 index: gpu.index,
                 pci: gpu.pci.map(|pci| pci.to_string()),
                 pcie: gpu.pcie.map(|link| link.to_string()),
+                pcie_max: gpu.pcie_max.map(|link| link.to_string()),
                 uuid: gpu.uuid.clone(),
                 model: gpu.model.clone(),
                 numa: gpu.numa,
@@ -252,7 +265,9 @@ pub fn to_json(host: &HostInventory) -> String {
                 port: port.port,
                 pci: port.pci.map(|pci| pci.to_string()),
                 pcie: port.pcie.map(|link| link.to_string()),
+                pcie_max: port.pcie_max.map(|link| link.to_string()),
                 numa: port.numa,
+                firmware: port.firmware.clone(),
                 node_guid: guid(port.node_guid),
                 system_image_guid: guid(port.system_image_guid),
                 port_guid: guid(port.port_guid),

@@ -2,11 +2,12 @@
 //! target.
 //!
 //! The reader takes everything below `…/<adapter>/ports/<port>/`, the attributes of adapters
-//! themselves (`node_guid`, `sys_image_guid`, and the links `device` and, of its Data Direct
+//! themselves (`node_guid`, `sys_image_guid`, `fw_ver`, and the links `device` and, of its Data Direct
 //! function, `data_direct`), and of PCI devices below `…/pci/devices/<address>` (a link) `class`,
-//! `vendor`, `numa_node`, `current_link_width`, `current_link_speed`, `max_link_speed`, and
-//! `physfn`, the link that virtual functions have. It skips other lines. A port's tier comes from
-//! the targets of the links, which show every bridge; with Data Direct, from that function's.
+//! `vendor`, `numa_node`, `current_link_width`, `current_link_speed`, `max_link_width`,
+//! `max_link_speed`, and `physfn`, the link that virtual functions have. It skips other lines. A
+//! port's tier comes from the targets of the links, which show every bridge; with Data Direct, from
+//! that function's. The bridge above a function is the other end of its PCIe link.
 
 use std::collections::BTreeMap;
 
@@ -14,6 +15,7 @@ use rsm_ids::Guid;
 
 use super::error::{ImportError, ImportReason, shown};
 use super::pcie::{Found, Path, Switches};
+use crate::inventory::is_name;
 use crate::inventory::{
     Gpu, HcaPort, HostInventory, InventorySource, LinkLayer, NvLinkDomain, PciAddress, PcieLink,
 };
@@ -40,6 +42,7 @@ struct Adapter<'a> {
     line: u32,
     node_guid: Option<Guid>,
     system_image_guid: Option<Guid>,
+    firmware: Option<&'a str>,
     pci: Option<(PciAddress, &'a str)>,
     /// The way to its Data Direct function.
     data_direct: Option<&'a str>,
@@ -57,6 +60,7 @@ struct Function<'a> {
     numa: Option<u16>,
     width: Option<&'a str>,
     speed: Option<&'a str>,
+    most_width: Option<&'a str>,
     most_speed: Option<&'a str>,
     is_virtual: bool,
 }
@@ -69,6 +73,11 @@ impl Function<'_> {
             false => self.speed,
         };
         PcieLink::of_sysfs(self.width?, speed?)
+    }
+
+    /// The most that the function can do at its end of the link.
+    fn most(&self) -> Option<PcieLink> {
+        PcieLink::of_sysfs(self.most_width?, self.most_speed?)
     }
 }
 
@@ -168,6 +177,7 @@ impl<'a> Snapshot<'a> {
                 "numa_node" => function.numa = value.parse().ok(),
                 "current_link_width" => function.width = Some(value),
                 "current_link_speed" => function.speed = Some(value),
+                "max_link_width" => function.most_width = Some(value),
                 "max_link_speed" => function.most_speed = Some(value),
                 "physfn" => function.is_virtual = true,
                 _ => {}
@@ -184,6 +194,12 @@ impl<'a> Snapshot<'a> {
                     "node_guid" => adapter.node_guid = guid,
                     _ => adapter.system_image_guid = guid,
                 }
+            }
+            "fw_ver" if of_adapter => {
+                let adapter = self.adapters.entry(Natural::new(owner)).or_default();
+                adapter.line = line;
+                // A version of other characters goes into no file.
+                adapter.firmware = Some(value).filter(|value| is_name(value));
             }
             "device" if of_adapter => {
                 let address = value.rsplit('/').next().unwrap_or(value);
@@ -214,6 +230,13 @@ impl<'a> Snapshot<'a> {
         Ok(())
     }
 
+    /// The link that a function and the bridge above it can have.
+    fn most_of_link(&self, function: &Function<'a>) -> Option<PcieLink> {
+        let above = function.place?.rsplit('/').nth(1)?.parse().ok()?;
+        let above: &Function<'a> = self.functions.get(&above)?;
+        Some(function.most()?.with(above.most()?))
+    }
+
     fn into_found(
         self,
     ) -> Result<Result<HostInventory, crate::inventory::InventoryError>, ImportError> {
@@ -230,6 +253,7 @@ impl<'a> Snapshot<'a> {
                 let gpu = Gpu {
                     pci: Some(address),
                     pcie: function.link(true),
+                    pcie_max: self.most_of_link(function),
                     numa: function.numa,
                     ..Gpu::default()
                 };
@@ -259,10 +283,12 @@ impl<'a> Snapshot<'a> {
                 port.numa = numa;
                 port.pci = adapter.pci.map(|(address, _)| address);
                 port.pcie = function.and_then(|function| function.link(false));
+                port.pcie_max = function.and_then(|function| self.most_of_link(function));
                 port.virtual_function = function.is_some_and(|function| function.is_virtual);
                 port.data_direct = adapter.data_direct.is_some();
                 port.node_guid = adapter.node_guid;
                 port.system_image_guid = adapter.system_image_guid;
+                port.firmware = adapter.firmware.map(str::to_owned);
                 found.ports.push((port, path.clone()));
             }
         }

@@ -90,11 +90,17 @@ impl HostInventory {
             }
         }
         let uuids = self.gpus.iter().filter_map(|gpu| gpu.uuid.as_deref());
+        let firmware = self.hca_ports.iter();
+        let firmware = firmware.filter_map(|port| port.firmware.as_deref());
         let domain = self
             .domain
             .as_ref()
             .map(|domain| domain.cluster_uuid.as_str());
-        if let Some(name) = uuids.chain(domain).find(|name| !is_name(name)) {
+        if let Some(name) = uuids
+            .chain(firmware)
+            .chain(domain)
+            .find(|name| !is_name(name))
+        {
             return Err(InventoryError::Name(name.chars().take(MAX_NAME).collect()));
         }
         if self.tiers.len() != gpus * ports {

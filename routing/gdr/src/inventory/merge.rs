@@ -101,6 +101,7 @@ impl HostInventory {
         join(&mut mine.numa, gpu.numa, &device, "NUMA node", conflicts);
         join(&mut mine.pci, gpu.pci, &device, "PCI address", conflicts);
         mine.pcie = gpu.pcie.or(mine.pcie);
+        mine.pcie_max = gpu.pcie_max.or(mine.pcie_max);
         mine.switch_links = mine.switch_links.or(gpu.switch_links);
         mine.c2c_gbytes = mine.c2c_gbytes.or(gpu.c2c_gbytes);
         mine.gdr = mine.gdr.or(gpu.gdr);
@@ -158,6 +159,8 @@ impl HostInventory {
         );
         // A rate, a state and a link change with time; the later source is the newer one.
         mine.pcie = port.pcie.or(mine.pcie);
+        mine.pcie_max = port.pcie_max.or(mine.pcie_max);
+        mine.firmware = port.firmware.clone().or(mine.firmware.take());
         mine.gbps = port.gbps.or(mine.gbps);
         mine.active = port.active.or(mine.active);
         mine.gdr = mine.gdr.or(port.gdr);

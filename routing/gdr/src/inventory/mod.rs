@@ -7,6 +7,7 @@ mod pci;
 mod tier;
 
 pub use check::InventoryError;
+pub(crate) use check::is_name;
 pub use merge::Conflict;
 pub use nvlink::{GpuLinks, LinkFamily, LinkShape, NvLink, NvLinkDomain};
 pub use pci::{ParsePciAddressError, ParsePcieLinkError, PciAddress, PcieLink};
@@ -69,6 +70,8 @@ pub struct Gpu {
     pub pci: Option<PciAddress>,
     /// Its PCIe link at full speed: GPUs lower the speed while they are idle.
     pub pcie: Option<PcieLink>,
+    /// The link that both its ends can have, where the source states both.
+    pub pcie_max: Option<PcieLink>,
     /// `GPU-…`, as the driver prints it.
     pub uuid: Option<String>,
     /// The model.
@@ -112,8 +115,12 @@ pub struct HcaPort {
     pub pci: Option<PciAddress>,
     /// Its PCIe link.
     pub pcie: Option<PcieLink>,
+    /// The link that both its ends can have, where the source states both.
+    pub pcie_max: Option<PcieLink>,
     /// The NUMA node that it hangs off.
     pub numa: Option<u16>,
+    /// The version of the adapter's firmware.
+    pub firmware: Option<String>,
     /// The GUID of the node.
     pub node_guid: Option<Guid>,
     /// The GUID of the card, which all of its functions share.
@@ -143,7 +150,9 @@ impl HcaPort {
             port: 1,
             pci: None,
             pcie: None,
+            pcie_max: None,
             numa: None,
+            firmware: None,
             node_guid: None,
             system_image_guid: None,
             port_guid: None,
@@ -328,6 +337,7 @@ impl HostInventory {
             port.system_image_guid = None;
             port.port_guid = None;
             port.active = None;
+            port.firmware = None;
         }
         machine
     }

@@ -93,6 +93,19 @@ impl FromStr for PcieLink {
 }
 
 impl PcieLink {
+    /// The link that this device and one that can have `other` can have together.
+    pub fn with(self, other: PcieLink) -> PcieLink {
+        PcieLink {
+            width: self.width.min(other.width),
+            tenth_gts: self.tenth_gts.min(other.tenth_gts),
+        }
+    }
+
+    /// Whether it has fewer lanes than `usual`, or a lower speed of each.
+    pub fn is_below(self, usual: PcieLink) -> bool {
+        self.width < usual.width || self.tenth_gts < usual.tenth_gts
+    }
+
     /// The link with the kernel's texts of width (`16`) and speed (`32.0 GT/s PCIe`). `None` for
     /// other texts, and for the width 0 that functions of virtual machines have.
     pub fn of_sysfs(width: &str, speed: &str) -> Option<PcieLink> {

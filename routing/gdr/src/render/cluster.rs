@@ -80,7 +80,8 @@ pub fn kubernetes_labels(analysis: &Analysis, prefix: &str) -> Result<String, Re
     Ok(out)
 }
 
-/// Volcano's HyperNodes: a unit is of tier 1, a connected part of the fabric of tier 2.
+/// Volcano's HyperNodes: a unit is of tier 1, a connected part of the fabric of tier 2, with names
+/// for jobs that state `highestTierName`.
 ///
 /// # Errors
 /// No fabric, no host in it, or a host whose name Kubernetes does not take.
@@ -90,11 +91,12 @@ pub fn volcano_hypernodes(analysis: &Analysis) -> Result<String, RenderError> {
     let mut out = String::new();
     for unit in &units {
         parts.entry(&unit.part).or_default().push(unit);
-        hypernode(&mut out, &unit.name, 1, "Node", unit.hosts.iter().copied())?;
+        let hosts = unit.hosts.iter().copied();
+        hypernode(&mut out, &unit.name, (1, "unit"), "Node", hosts)?;
     }
     for (part, units) in parts {
         let names = units.iter().map(|unit| unit.name.as_str());
-        hypernode(&mut out, part, 2, "HyperNode", names)?;
+        hypernode(&mut out, part, (2, "fabric"), "HyperNode", names)?;
     }
     Ok(out)
 }
@@ -102,7 +104,7 @@ pub fn volcano_hypernodes(analysis: &Analysis) -> Result<String, RenderError> {
 fn hypernode<'a>(
     out: &mut String,
     name: &str,
-    tier: u8,
+    (tier, tier_name): (u8, &str),
     kind: &str,
     members: impl Iterator<Item = &'a str>,
 ) -> Result<(), RenderError> {
@@ -111,7 +113,7 @@ fn hypernode<'a>(
     }
     let _ = write!(
         out,
-        "apiVersion: topology.volcano.sh/v1alpha1\nkind: HyperNode\nmetadata:\n  name: {name}\nspec:\n  tier: {tier}\n  members:\n"
+        "apiVersion: topology.volcano.sh/v1alpha1\nkind: HyperNode\nmetadata:\n  name: {name}\nspec:\n  tier: {tier}\n  tierName: {tier_name}\n  members:\n"
     );
     for member in members {
         subdomain(member)?;
@@ -147,7 +149,7 @@ fn domain_of(analysis: &Analysis) -> BTreeMap<&str, String> {
 }
 
 /// A name that Kubernetes takes for a node: RFC 1123.
-fn subdomain(name: &str) -> Result<(), RenderError> {
+pub(super) fn subdomain(name: &str) -> Result<(), RenderError> {
     let part = |part: &str| {
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         (1..=MAX_LABEL).contains(&part.len())

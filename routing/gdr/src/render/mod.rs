@@ -4,6 +4,7 @@
 //! takes, and refuses the rest. A format is a file beside this one and a line of [`EXPORTERS`].
 
 mod cluster;
+mod dra;
 mod error;
 mod groups;
 mod ibacm;
@@ -17,6 +18,7 @@ mod slurm;
 mod text;
 
 pub use cluster::{kubernetes_labels, topograph_graph, volcano_hypernodes};
+pub use dra::resource_slices;
 pub use error::RenderError;
 pub use ibacm::ibacm_paths;
 pub use job::{ompi_hostfile, ompi_rankfile};
@@ -131,6 +133,11 @@ pub const EXPORTERS: &[Exporter] = &[
         "kubernetes",
         "Labels of Kubernetes' nodes, as commands",
         |analysis, options| kubernetes_labels(analysis, &options.label_domain),
+    ),
+    of_fabric(
+        "dra",
+        "Attributes of GPUs and ports for drivers of Kubernetes, as ResourceSlices",
+        |analysis, options| resource_slices(analysis, &options.label_domain),
     ),
     of_fabric("volcano", "Volcano's HyperNodes", |analysis, _| {
         volcano_hypernodes(analysis)

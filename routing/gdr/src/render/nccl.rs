@@ -5,6 +5,7 @@ use std::str::FromStr;
 use super::RenderError;
 use super::ports::{by_rail, device, find, of_fabric, plane};
 use crate::Analysis;
+use crate::hints::{Gdr, GpuHint};
 use crate::host::Host;
 use crate::inventory::{PciAddress, Tier};
 
@@ -95,12 +96,23 @@ pub fn nccl_environment(
 }
 
 /// The distance that NCCL has to be allowed, where its own limit keeps GPUDirect RDMA off.
+///
+/// A GPU with NVLinks to one that uses GPUDirect RDMA at NCCL's limit needs no other: NCCL relays
+/// through that one (PXN).
 fn gdr_level(analysis: &Analysis, place: usize) -> Option<&'static str> {
-    let needed = analysis.hints[place]
+    let inventory = &analysis.hosts[place].inventory;
+    let hints = &analysis.hints[place];
+    let relayed = |gpu: usize| {
+        let relays = |other: &GpuHint| inventory.links_between(gpu, other.gpu) > 0;
+        hints
+            .iter()
+            .any(|other| other.gdr.is_expected() && relays(other))
+    };
+    let needed = hints
         .iter()
-        .filter(|hint| !hint.gdr.is_expected());
+        .filter(|hint| hint.gdr == Gdr::WhenAllowed && !relayed(hint.gpu));
     let tier = needed.filter_map(|hint| hint.tier).max()?;
-    (tier > Tier::GDR_LIMIT).then(|| tier.nccl_level())
+    Some(tier.nccl_level())
 }
 
 /// Devices of one host that the PCIe switches join, as deep as NCCL can use it.

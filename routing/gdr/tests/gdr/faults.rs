@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rsm_gdr::findings::GpuFindingKind;
 use rsm_gdr::generate::{FleetFaults, Storage, fleet};
 use rsm_gdr::hosts::GpuInventory;
-use rsm_gdr::inventory::{HcaPort, HostInventory, LinkLayer, NvLink, Tier};
+use rsm_gdr::inventory::{HcaPort, HostInventory, LinkLayer, NvLink, PcieLink, Tier};
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::generate::generate;
 use rsm_routing::generate::rng::Rng;
@@ -33,6 +33,10 @@ pub(crate) enum Fault {
     CableMisplaced,
     PortSlow,
     HostSlow,
+    PcieNarrow,
+    PcieSlow,
+    GpuPcieNarrow,
+    OldFirmware,
     GuidUnknown,
     GuidClaimed,
     OtherInventory,
@@ -41,7 +45,7 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    pub(crate) const ALL: [Fault; 19] = [
+    pub(crate) const ALL: [Fault; 23] = [
         Fault::AdaptersPermuted,
         Fault::GpusPermuted,
         Fault::OneNvLink,
@@ -56,6 +60,10 @@ impl Fault {
         Fault::CableMisplaced,
         Fault::PortSlow,
         Fault::HostSlow,
+        Fault::PcieNarrow,
+        Fault::PcieSlow,
+        Fault::GpuPcieNarrow,
+        Fault::OldFirmware,
         Fault::GuidUnknown,
         Fault::GuidClaimed,
         Fault::OtherInventory,
@@ -72,6 +80,10 @@ impl Fault {
                 | Fault::CablesSwapped
                 | Fault::CableMisplaced
                 | Fault::HostSlow
+                | Fault::PcieNarrow
+                | Fault::PcieSlow
+                | Fault::GpuPcieNarrow
+                | Fault::OldFirmware
                 | Fault::GuidClaimed
                 | Fault::OtherInventory
                 | Fault::WithoutInventory
@@ -172,6 +184,13 @@ impl World {
         }
         let netlist = Netlist::new(self.nodes, self.cables).expect("a valid fabric");
         (netlist, inventory)
+    }
+
+    /// Changes all inventories, with the hosts' places in the order of their names.
+    pub(crate) fn each_host(&mut self, change: impl Fn(usize, &mut HostInventory)) {
+        for (place, host) in self.hosts.values_mut().enumerate() {
+            change(place, host);
+        }
     }
 
     fn node(&self, host: &str, port: usize) -> usize {
@@ -348,6 +367,8 @@ fn kind(fault: Fault) -> GpuFindingKind {
         Fault::CableMisplaced => GpuFindingKind::RailCableMisplaced,
         Fault::PortSlow => GpuFindingKind::PortSlow,
         Fault::HostSlow => GpuFindingKind::HostSlow,
+        Fault::PcieNarrow | Fault::PcieSlow | Fault::GpuPcieNarrow => GpuFindingKind::PcieDegraded,
+        Fault::OldFirmware => GpuFindingKind::FirmwareDiffers,
         Fault::GuidUnknown => GpuFindingKind::GuidUnknown,
         Fault::GuidClaimed => GpuFindingKind::PortClaimedTwice,
         Fault::OtherInventory => GpuFindingKind::InventoryOfAnotherHost,
@@ -409,6 +430,9 @@ fn expect_devices(fault: Fault, name: &str, slot: usize, expected: &mut Expected
         | Fault::EthernetMode
         | Fault::CableMisplaced
         | Fault::PortSlow
+        | Fault::PcieNarrow
+        | Fault::PcieSlow
+        | Fault::OldFirmware
         | Fault::GuidUnknown => Some(slot),
         Fault::StorageCable => Some(storage_port(slot)),
         _ => None,
@@ -418,7 +442,10 @@ fn expect_devices(fault: Fault, name: &str, slot: usize, expected: &mut Expected
     {
         expected.ports.insert(format!("{name} mlx5_{port}"));
     }
-    if matches!(fault, Fault::OneNvLink | Fault::AdapterOffBus) {
+    if matches!(
+        fault,
+        Fault::OneNvLink | Fault::AdapterOffBus | Fault::GpuPcieNarrow
+    ) {
         expected.gpus = Some(vec![slot as u16]);
     }
 }
@@ -467,6 +494,18 @@ fn inject_one(
                 world.cable(name, slot).speed = LinkSpeed::Hdr;
             }
         }
+        Fault::PcieNarrow => narrow(&mut world.host(name).hca_ports[slot].pcie, 8),
+        Fault::GpuPcieNarrow => narrow(&mut world.host(name).gpus[slot].pcie, 4),
+        Fault::PcieSlow => {
+            let link = &mut world.host(name).hca_ports[slot].pcie;
+            *link = link.map(|link| PcieLink {
+                tenth_gts: 160,
+                ..link
+            });
+        }
+        Fault::OldFirmware => {
+            world.host(name).hca_ports[slot].firmware = Some("28.35.1012".to_owned());
+        }
         Fault::GuidUnknown => forget_guids(&mut world.host(name).hca_ports[slot]),
         Fault::WithoutInventory => drop(world.hosts.remove(name)),
         Fault::VirtualFunctions => world.add_virtual_functions(name),
@@ -477,6 +516,13 @@ fn inject_one(
         | Fault::GuidClaimed
         | Fault::OtherInventory => {}
     }
+}
+
+fn narrow(link: &mut Option<PcieLink>, lanes: u8) {
+    *link = link.map(|link| PcieLink {
+        width: lanes,
+        ..link
+    });
 }
 
 fn lose_link(host: &mut HostInventory, gpu: usize) {

@@ -533,6 +533,8 @@ fn a_snapshot_gives_pcie_links_virtual_functions_and_data_direct() {
 /sys/bus/pci/devices/0000:1b:00.0/current_link_speed\t2.5 GT/s PCIe
 /sys/bus/pci/devices/0000:1b:00.0/max_link_speed\t64.0 GT/s PCIe
 /sys/bus/pci/devices/0000:18:00.0/physfn\t/sys/devices/pci0000:15/0000:18:00.1
+/sys/class/infiniband/mlx5_2/fw_ver\t28.39.1002
+/sys/class/infiniband/mlx5_10/fw_ver\t28 39
 /sys/class/infiniband/mlx5_2/data_direct\t/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:04.0/0000:18:00.1
 ";
     let host = read(InventoryFormat::Sysfs, &format!("{SYSFS}{more}"));
@@ -540,17 +542,49 @@ fn a_snapshot_gives_pcie_links_virtual_functions_and_data_direct() {
     assert_eq!(host.gpus[0].pcie, "x8 64.0 GT/s".parse().ok());
     assert_eq!(host.hca_ports[2].pcie, "x16 32.0 GT/s".parse().ok());
     assert_eq!(host.hca_ports[0].pcie, None);
+    assert_eq!(host.hca_ports[0].firmware.as_deref(), Some("28.39.1002"));
+    // Words that are no version.
+    assert_eq!(host.hca_ports[2].firmware, None);
     let functions = |port: usize| {
         let port = &host.hca_ports[port];
         (port.virtual_function, port.data_direct)
     };
     assert_eq!(functions(2), (true, false));
     assert_eq!(functions(0), (false, true));
+    // No bridge states the other end of the link.
+    assert_eq!(host.gpus[0].pcie_max, None);
     // The tier is that of the Data Direct function.
     assert_eq!(host.tier(0, 0), Some(Tier::Pix));
     let again = read(InventoryFormat::Json, &rsm_gdr::import::to_json(&host));
     assert_eq!(again.gpus, host.gpus);
     assert_eq!(again.hca_ports, host.hca_ports);
+}
+
+#[test]
+fn a_snapshot_gives_the_link_that_both_ends_can_have() {
+    let mut more = String::new();
+    for (address, width, speed) in [
+        ("0000:1b:00.0", "16", "64.0 GT/s PCIe"),
+        ("0000:18:00.0", "16", "32.0 GT/s PCIe"),
+        // The bridge above both.
+        ("0000:17:04.0", "16", "16.0 GT/s PCIe"),
+    ] {
+        let path = format!("/sys/bus/pci/devices/{address}");
+        more += &format!("{path}/max_link_width\t{width}\n{path}/max_link_speed\t{speed}\n");
+    }
+    let host = read(InventoryFormat::Sysfs, &format!("{SYSFS}{more}"));
+    let of_18 = host.hca_ports.iter().filter(|port| {
+        port.pci
+            .is_some_and(|pci| pci.to_string() == "0000:18:00.0")
+    });
+    let most: Vec<_> = of_18.map(|port| port.pcie_max).collect();
+    assert_eq!(most, ["x16 16.0 GT/s".parse().ok()]);
+    let again = read(InventoryFormat::Json, &rsm_gdr::import::to_json(&host));
+    assert_eq!(again.hca_ports, host.hca_ports);
+    // Not a link: a bridge inside the processor has 255 lanes of an unknown speed.
+    let broken = more.replace("17:04.0/max_link_width\t16", "17:04.0/max_link_width\t255");
+    let host = read(InventoryFormat::Sysfs, &format!("{SYSFS}{broken}"));
+    assert!(host.hca_ports.iter().all(|port| port.pcie_max.is_none()));
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Settings of single processes, as a shell runs them and the libraries read them: each GPU gets
 //! the port that was chosen for it, under any names and orders of devices.
 
+mod nccl;
+
 use std::process::Command;
 
 use rsm_gdr::hosts::GpuInventory;

@@ -50,7 +50,7 @@ fn analysis() -> Analysis {
     )
 }
 
-fn golden(name: &str, actual: &str) {
+pub(crate) fn golden(name: &str, actual: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden/files")
         .join(name);
@@ -101,6 +101,12 @@ fn files_are_the_golden_ones() {
         render::kubernetes_labels(&analysis, "fabric.topograph.run"),
     );
     write("volcano.yaml", render::volcano_hypernodes(&analysis));
+    let slices = render::resource_slices(&analysis, "fabric.topograph.run");
+    // The first of 64 hosts.
+    write(
+        "dra.yaml",
+        slices.map(|text| text.split_inclusive("---\n").take(2).collect()),
+    );
     let request = JobRequest {
         hosts: ["host-040", "host-002", "host-001"]
             .map(str::to_owned)
@@ -287,6 +293,10 @@ fn hostile_names_reach_no_file() {
     ));
     assert!(matches!(
         render::volcano_hypernodes(&renamed),
+        Err(RenderError::Name { .. })
+    ));
+    assert!(matches!(
+        render::resource_slices(&renamed, "a.b"),
         Err(RenderError::Name { .. })
     ));
     assert!(matches!(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rsm_gdr::fabric::GpuFabric;
 use rsm_gdr::generate::{FleetFaults, fleet, with_servers};
 use rsm_gdr::hosts::GpuInventory;
-use rsm_gdr::inventory::HostInventory;
+use rsm_gdr::inventory::{HostInventory, NvLinkDomain};
 use rsm_gdr::render::{ExportOptions, Exporter, NcclVersion};
 use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_routing::generate::generate;
@@ -143,4 +143,178 @@ fn a_peer_map_has_both_ends_of_each_gpu_and_tells_rails_apart() {
         back.contains("host-001\t3\tibp13s0:1\tmlx5_3:1\tyes\n"),
         "{back}"
     );
+}
+
+/// The blocks of a file with their numbers of nodes, and the sizes; refused by the rules of Slurm's
+/// own reader (`block_record.c`): names and nodes once, no block below the first size, each size
+/// a power of two times the first, at most 2¹⁵.
+fn slurm_reads_blocks(file: &str) -> Result<(Vec<usize>, Vec<usize>), String> {
+    let (mut names, mut nodes, mut counts) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+    let mut sizes: Vec<usize> = Vec::new();
+    for line in file.lines().filter(|line| !line.starts_with('#')) {
+        if let Some(list) = line.strip_prefix("BlockSizes=") {
+            for size in list.split(',') {
+                sizes.push(size.parse().map_err(|_| format!("size {size}"))?);
+            }
+            continue;
+        }
+        let (name, list) = line
+            .strip_prefix("BlockName=")
+            .and_then(|rest| rest.split_once(" Nodes="))
+            .ok_or_else(|| format!("line {line}"))?;
+        if !names.insert(name.to_owned()) {
+            return Err(format!("block {name} twice"));
+        }
+        let hosts = unfold(list);
+        counts.push(hosts.len());
+        for host in hosts {
+            if !nodes.insert(host.clone()) {
+                return Err(format!("node {host} twice"));
+            }
+        }
+    }
+    let &base = sizes.first().ok_or("no sizes")?;
+    for &size in &sizes {
+        let times = size / base.max(1);
+        if base == 0 || size % base != 0 || !times.is_power_of_two() || times > 1 << 15 {
+            return Err(format!("invalid BlockSizes {sizes:?}"));
+        }
+    }
+    if let Some(small) = counts.iter().find(|&&count| count < base) {
+        return Err(format!("a block of {small} below {base}"));
+    }
+    Ok((counts, sizes))
+}
+
+/// The names of a folded list.
+fn unfold(list: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut rest = list;
+    while !rest.is_empty() {
+        let end = match (rest.find('['), rest.find(',')) {
+            (Some(open), comma) if comma.is_none_or(|comma| open < comma) => {
+                rest.find(']').map_or(rest.len(), |close| close + 1)
+            }
+            (_, comma) => comma.unwrap_or(rest.len()),
+        };
+        let (item, after) = rest.split_at(end);
+        match item.split_once('[') {
+            None => out.push(item.to_owned()),
+            Some((stem, numbers)) => {
+                for run in numbers.trim_end_matches(']').split(',') {
+                    let (first, last) = run.split_once('-').unwrap_or((run, run));
+                    let number = |text: &str| text.parse::<usize>().expect("a number");
+                    let width = first.len();
+                    let names = number(first)..=number(last);
+                    out.extend(names.map(|number| format!("{stem}{number:0width$}")));
+                }
+            }
+        }
+        rest = after.trim_start_matches(',');
+    }
+    out
+}
+
+/// A fleet whose hosts have the NVLink domains that `domain` gives them.
+fn with_domains(units: usize, domain: impl Fn(usize) -> Option<u32>) -> (Netlist, GpuInventory) {
+    let netlist = generate(&format!("superpod:su={units}")).expect("a published fabric");
+    let fleet = fleet(netlist, FleetFaults::default()).expect("hosts with plain names");
+    let mut inventory = GpuInventory::new();
+    for (place, (name, record)) in fleet.inventory.hosts().iter().enumerate() {
+        let mut host = HostInventory::clone(&record.inventory);
+        host.domain = domain(place).map(|clique_id| NvLinkDomain {
+            cluster_uuid: "3f1a7c1e-0000-4000-8000-00000000beef".to_owned(),
+            clique_id,
+        });
+        inventory.insert(name, host, 0).expect("a plain host");
+    }
+    (fleet.netlist, inventory)
+}
+
+#[test]
+fn block_sizes_are_those_that_slurm_takes_and_every_gpu_host_is_in_one_block() {
+    let blocks = |units, domain: &dyn Fn(usize) -> Option<u32>| {
+        let (netlist, inventory) = with_domains(units, domain);
+        let file = export(&netlist, &inventory, "slurm-block");
+        let (counts, sizes) =
+            slurm_reads_blocks(&file).unwrap_or_else(|error| panic!("{error}: {file}"));
+        assert_eq!(
+            counts.iter().sum::<usize>(),
+            inventory.hosts().len(),
+            "{file}"
+        );
+        (counts, sizes, file)
+    };
+    // Units of 32 hosts without NVLink between them.
+    assert_eq!(blocks(1, &|_| None).1, [32]);
+    assert_eq!(blocks(3, &|_| None).1, [32, 64]);
+    assert_eq!(blocks(4, &|_| None).1, [32, 64, 128]);
+    // Racks of 16, of 18 with a smaller last one, and of hosts beside racks.
+    assert_eq!(blocks(2, &|place| Some(place as u32 / 16)).1, [16, 32, 64]);
+    let (counts, sizes, file) = blocks(2, &|place| Some(place as u32 / 18));
+    assert_eq!((counts, sizes), (vec![18, 18, 18, 10], vec![10, 20, 40]));
+    assert!(!file.contains(" hosts where"), "{file}");
+    let (counts, sizes, file) = blocks(2, &|place| (place < 30).then_some(0));
+    assert_eq!((counts, sizes), (vec![30, 2, 32], vec![2, 4]));
+    assert!(file.contains("has 2 hosts where others have 30"), "{file}");
+    // Cliques in the order of their numbers, so that neighbours in the file are neighbours.
+    let (_, _, file) = blocks(2, &|place| Some(place as u32 / 4));
+    let names: Vec<&str> = file
+        .lines()
+        .filter_map(|line| line.strip_prefix("BlockName="))
+        .collect();
+    assert!(names[2].starts_with("nvl-3f1a7c1e-2 ") && names[10].starts_with("nvl-3f1a7c1e-10 "));
+}
+
+#[test]
+fn a_reader_of_blocks_refuses_what_slurm_refuses() {
+    let file = |sizes: &str| {
+        format!("BlockName=a Nodes=n[1-4]\nBlockName=b Nodes=n[5-8]\nBlockSizes={sizes}\n")
+    };
+    assert!(slurm_reads_blocks(&file("4,8")).is_ok());
+    for bad in ["5", "4,12", "4,6", "0", "x"] {
+        assert!(slurm_reads_blocks(&file(bad)).is_err(), "{bad}");
+    }
+    assert!(
+        slurm_reads_blocks("BlockName=a Nodes=n1\nBlockName=a Nodes=n2\nBlockSizes=1\n").is_err()
+    );
+    assert!(
+        slurm_reads_blocks("BlockName=a Nodes=n1\nBlockName=b Nodes=n1\nBlockSizes=1\n").is_err()
+    );
+}
+
+#[test]
+fn a_claim_pairs_each_gpu_with_the_port_of_its_hint() {
+    let netlist = generate("superpod:su=1").expect("a published fabric");
+    let fleet = fleet(netlist, FleetFaults::default()).expect("hosts with plain names");
+    let file = export(&fleet.netlist, &fleet.inventory, "dra");
+    let slices: Vec<&str> = file.split("---\n").skip(1).collect();
+    assert_eq!(slices.len(), 32);
+    for slice in slices {
+        let devices: Vec<&str> = slice.split("    - name: ").skip(1).collect();
+        assert_eq!(devices.len(), 16);
+        let pair = |device: &&str| {
+            let line = device.lines().find(|line| line.contains("/pair: "));
+            line.expect("a pair").to_owned()
+        };
+        let (gpus, ports) = devices.split_at(8);
+        for (gpu, port) in gpus.iter().zip(ports) {
+            assert_eq!(pair(gpu), pair(port));
+            assert!(port.contains("/leaf: {string: \"0x"), "{port}");
+            assert!(port.contains("resource.kubernetes.io/pciBusID: {string: \"0000:"));
+        }
+        for line in slice
+            .lines()
+            .filter(|line| line.contains("fabric.topograph.run/"))
+        {
+            let name = line
+                .split('/')
+                .nth(1)
+                .and_then(|rest| rest.split(':').next());
+            assert!(
+                name.is_some_and(|name| (1..=32).contains(&name.len())),
+                "{line}"
+            );
+        }
+    }
 }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use rsm_gdr::fabric::GpuFabric;
-use rsm_gdr::findings::GpuFinding;
+use rsm_gdr::findings::{GpuFinding, GpuFindingKind};
 use rsm_gdr::generate::{FleetFaults, Storage};
+use rsm_gdr::inventory::{HostInventory, PcieLink};
 use rsm_gdr::render::describe;
 use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_routing::netlist::Netlist;
@@ -84,10 +85,14 @@ fn cell(fault: Fault, netlist: &Netlist, size: usize, seeds: Range<u64>) -> (Cel
     (sum, texts.take(1).collect())
 }
 
-/// The table, and the fleets in which a fault was not found, or others were.
-fn table(seeds: [Range<u64>; 3]) -> (String, Vec<String>) {
+/// Gives each line of the table to `show`. Returns the fleets in which a fault was not found, or
+/// others were.
+fn table(seeds: [Range<u64>; 3], show: impl Fn(&str)) -> Vec<String> {
     let mut wrong = Vec::new();
-    let mut text = format!("{:<24} hosts fleets  named blamed wrongly\n", "fault");
+    show(&format!(
+        "{:<24} hosts fleets  named blamed wrongly\n",
+        "fault"
+    ));
     for (size, seeds) in SIZES.into_iter().zip(seeds) {
         let netlist = fabric(size);
         for seed in seeds.clone() {
@@ -107,23 +112,23 @@ fn table(seeds: [Range<u64>; 3]) -> (String, Vec<String>) {
                 continue;
             }
             let (cell, texts) = cell(fault, &netlist, size, seeds.clone());
-            text += &format!(
+            show(&format!(
                 "{:<24} {size:>5} {:>6} {:>6} {:>6}\n",
                 format!("{fault:?}"),
                 cell.fleets,
                 cell.named,
                 cell.blamed
-            );
+            ));
             wrong.extend(texts);
         }
     }
-    (text, wrong)
+    wrong
 }
 
 #[test]
 fn every_fault_is_named_once_and_nothing_else_is_blamed() {
     // An odd seed gives several hosts the same fault.
-    let (_, wrong) = table([0..6, 0..3, 1..2]);
+    let wrong = table([0..6, 0..3, 1..2], |_| {});
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -147,12 +152,84 @@ fn each_host_of_a_grouped_finding_has_it() {
     assert_eq!((without.len(), without), (3, expected.hosts));
 }
 
+/// One host of 16, changed, and the findings about PCIe links: hosts, evidence.
+fn of_pcie(change: impl Fn(usize, &mut HostInventory)) -> Vec<(Vec<String>, String)> {
+    let mut world = World::new(&fabric(16), FleetFaults::default());
+    world.each_host(change);
+    let degraded = |finding: &GpuFinding| finding.kind == GpuFindingKind::PcieDegraded;
+    let all = findings(world);
+    assert!(all.iter().all(degraded), "{all:#?}");
+    let told = |finding: GpuFinding| {
+        let hosts = finding.hosts().map(str::to_owned).collect();
+        (hosts, finding.evidence)
+    };
+    all.into_iter().map(told).collect()
+}
+
+#[test]
+fn pcie_links_are_compared_with_the_majority_or_their_own_ends() {
+    let link = |text: &str| text.parse::<PcieLink>().ok();
+    // Half of the hosts lack links, the others have them.
+    let half = of_pcie(|place, host| {
+        if place % 2 == 0 {
+            host.gpus.iter_mut().for_each(|gpu| gpu.pcie = None);
+            host.hca_ports.iter_mut().for_each(|port| port.pcie = None);
+        }
+    });
+    assert_eq!(half, []);
+    // Two generations of hosts, half and half: no majority blames the older.
+    let both = of_pcie(|place, host| {
+        let of_host = link(if place < 8 {
+            "x16 16.0 GT/s"
+        } else {
+            "x16 32.0 GT/s"
+        });
+        host.hca_ports
+            .iter_mut()
+            .for_each(|port| port.pcie = of_host);
+    });
+    assert_eq!(both, []);
+    // All hosts are wired like this, whatever their ends could do.
+    let wired = of_pcie(|_, host| {
+        for port in &mut host.hca_ports {
+            (port.pcie, port.pcie_max) = (link("x8 32.0 GT/s"), link("x16 32.0 GT/s"));
+        }
+    });
+    assert_eq!(wired, []);
+    // One inventory alone has links: the ends of the link tell.
+    let alone = of_pcie(|place, host| {
+        for port in &mut host.hca_ports {
+            port.pcie = link("x8 32.0 GT/s").filter(|_| place == 3);
+            port.pcie_max = link("x16 32.0 GT/s");
+        }
+        host.gpus.iter_mut().for_each(|gpu| gpu.pcie = None);
+    });
+    let told = "mlx5_0 has a PCIe link of x8 32.0 GT/s, and both its ends can have x16 32.0 GT/s, \
+                and 7 more devices below theirs";
+    assert_eq!(alone, [(vec!["host-004".to_owned()], told.to_owned())]);
+    // Three hosts with one fault are one finding; a GPU's speed at rest says nothing.
+    let three = of_pcie(|place, host| {
+        for gpu in &mut host.gpus {
+            gpu.pcie_max = link("x16 64.0 GT/s");
+        }
+        if place < 3 {
+            host.gpus[5].pcie = link("x4 32.0 GT/s");
+        }
+    });
+    let hosts = ["host-001", "host-002", "host-003"]
+        .map(str::to_owned)
+        .to_vec();
+    let told = "GPU5 has a PCIe link of x4 32.0 GT/s, where most hosts like it have x16 32.0 GT/s";
+    assert_eq!(three, [(hosts, told.to_owned())]);
+}
+
 #[test]
 #[ignore = "minutes: 200 seeds, and prints the table"]
 fn every_fault_with_200_seeds() {
-    let (text, wrong) = table([0..200, 0..200, 0..200]);
-    std::io::stdout()
-        .write_all(text.as_bytes())
-        .expect("an open output");
+    let wrong = table([0..200, 0..200, 0..200], |line| {
+        std::io::stdout()
+            .write_all(line.as_bytes())
+            .expect("an open output");
+    });
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

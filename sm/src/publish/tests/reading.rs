@@ -114,8 +114,21 @@ fn pages_put_together_are_the_list() {
             between_switches: true,
             ..LinkFilter::default()
         },
+        LinkFilter {
+            end_contains: Some("leaf-1".to_owned()),
+            ..LinkFilter::default()
+        },
+        LinkFilter {
+            end_contains: Some(LEAF_1.to_string()),
+            between_switches: true,
+            ..LinkFilter::default()
+        },
+        LinkFilter {
+            end_contains: Some("nowhere".to_owned()),
+            ..LinkFilter::default()
+        },
     ];
-    for (filter, count) in link_filters.iter().zip([8, 4, 4]) {
+    for (filter, count) in link_filters.iter().zip([8, 4, 4, 4, 2, 0]) {
         let mut wanted = every_link.clone();
         wanted.retain(|link| filter.matches(&link.message));
         assert_eq!(wanted.len(), count);

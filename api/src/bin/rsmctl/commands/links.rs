@@ -16,6 +16,9 @@ pub(crate) struct LinksArguments {
     /// Only links whose ends are both switches
     #[arg(long)]
     between_switches: bool,
+    /// Only links with this text in the name or node GUID of an end
+    #[arg(long, value_name = "TEXT")]
+    contains: Option<String>,
     /// Only links in this state
     #[arg(long, value_parser = label_parser::<v1::PortState>())]
     state: Option<i32>,
@@ -26,6 +29,7 @@ pub(crate) async fn run(arguments: LinksArguments, session: &mut Session) -> Res
         v1::ListLinksRequest {
             node: arguments.node.clone().unwrap_or_default(),
             between_switches: arguments.between_switches,
+            end_contains: arguments.contains.unwrap_or_default(),
             state: arguments.state.unwrap_or_default(),
             ..Default::default()
         },

@@ -90,6 +90,36 @@ fn port_with_an_impossible_value_is_named_with_its_line() {
 }
 
 #[test]
+fn bridge_above_a_device_bounds_its_link() {
+    let host = FakeHost::new();
+    let most = |address: &str, width: &str| {
+        let path = format!("devices/pci0000:15/0000:15:01.0/{address}");
+        host.put(&format!("{path}max_link_width"), width);
+        host.put(&format!("{path}max_link_speed"), "32.0 GT/s PCIe\n");
+    };
+    most("0000:1b:00.0/", "16\n");
+    most("0000:18:00.0/", "16\n");
+    most("", "8\n");
+    // The kernel lists bridges among the other functions.
+    let bridge = host.sys().join("bus/pci/devices/0000:15:01.0");
+    let way = host.sys().join("devices/pci0000:15/0000:15:01.0");
+    std::os::unix::fs::symlink(way, bridge).expect("a new link");
+    let inventory = read(&host.settings()).expect("a host").inventory;
+    let most = "x8 32.0 GT/s".parse().ok();
+    assert_eq!(
+        (inventory.gpus[0].pcie_max, inventory.gpus[1].pcie_max),
+        (most, None)
+    );
+    let ports: Vec<_> = inventory
+        .hca_ports
+        .iter()
+        .map(|port| port.pcie_max)
+        .collect();
+    assert_eq!(ports, [most, None]);
+    assert_eq!(inventory.gpus[0].pcie, "x16 32.0 GT/s".parse().ok());
+}
+
+#[test]
 fn data_direct_function_is_found_by_its_product_data() {
     let host = FakeHost::new();
     let direct = "0000:19:00.0";

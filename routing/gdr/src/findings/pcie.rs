@@ -1,0 +1,163 @@
+//! PCIe links with fewer lanes or a lower speed than those of the hosts built alike.
+
+use std::collections::BTreeMap;
+
+use super::inventories::port_name;
+use super::{Explained, GpuFinding, GpuFindingKind};
+use crate::Analysis;
+use crate::host::Host;
+use crate::hosts::HostOrigin;
+use crate::inventory::{PciAddress, PcieLink};
+use crate::peers::{Family, Peers, is_virtual, majority};
+use crate::roles::TrafficRole;
+
+/// A GPU or adapter of a host, by its place in the list.
+#[derive(Clone, Copy)]
+enum Device {
+    Gpu(usize),
+    Port(usize),
+}
+
+/// A device whose link is below the usual one.
+struct Slow {
+    device: Device,
+    link: PcieLink,
+    usual: PcieLink,
+    /// The hosts built alike have the usual link; else both its ends could have it.
+    by_peers: bool,
+}
+
+/// The usual link at each PCIe address of a family.
+type Usual = BTreeMap<PciAddress, PcieLink>;
+
+/// Hosts with PCIe links below those of most hosts built alike, or, where no majority tells,
+/// below what both ends of the link can do. Inventories that lack links say nothing.
+pub(super) fn find(analysis: &Analysis, peers: &Peers, explained: &[Explained]) -> Vec<GpuFinding> {
+    let hosts = &analysis.hosts;
+    let usual: Vec<Usual> = (peers.families.iter())
+        .map(|family| usual_links(family, hosts))
+        .collect();
+    let none = Usual::new();
+    let mut findings = Vec::new();
+    for (place, host) in hosts.iter().enumerate() {
+        if host.origin != HostOrigin::Own {
+            continue;
+        }
+        let usual = peers.of_host[place].map_or(&none, |family| &usual[family]);
+        let slow: Vec<Slow> = devices(host, &explained[place])
+            .filter_map(|device| below(host, device, usual))
+            .collect();
+        findings.extend(finding(host, &slow));
+    }
+    findings
+}
+
+/// The GPUs and the adapters that are of use here; a device that is elsewhere than usual has a
+/// finding already.
+fn devices<'a>(host: &'a Host, explained: &'a Explained) -> impl Iterator<Item = Device> + 'a {
+    let gpus = (0..host.inventory.gpus.len()).filter(move |gpu| !explained.gpus.contains(gpu));
+    let ports = (0..host.inventory.hca_ports.len()).filter(move |&port| {
+        let outside = host.roles[port].0 == TrafficRole::Outside || is_virtual(host, port);
+        !outside && !explained.ports.contains(&port)
+    });
+    gpus.map(Device::Gpu).chain(ports.map(Device::Port))
+}
+
+impl Device {
+    fn pci(self, host: &Host) -> Option<PciAddress> {
+        match self {
+            Device::Gpu(gpu) => host.inventory.gpus[gpu].pci,
+            Device::Port(port) => host.inventory.hca_ports[port].pci,
+        }
+    }
+
+    fn link(self, host: &Host) -> Option<PcieLink> {
+        match self {
+            Device::Gpu(gpu) => host.inventory.gpus[gpu].pcie,
+            Device::Port(port) => host.inventory.hca_ports[port].pcie,
+        }
+    }
+
+    fn most(self, host: &Host) -> Option<PcieLink> {
+        match self {
+            // The speed of an idle GPU's link says nothing, so that sources have the highest.
+            Device::Gpu(gpu) => {
+                let gpu = &host.inventory.gpus[gpu];
+                gpu.pcie_max.zip(gpu.pcie).map(|(most, link)| PcieLink {
+                    tenth_gts: link.tenth_gts,
+                    ..most
+                })
+            }
+            Device::Port(port) => host.inventory.hca_ports[port].pcie_max,
+        }
+    }
+
+    fn label(self, host: &Host) -> String {
+        match self {
+            Device::Gpu(gpu) => format!("GPU{}", host.inventory.gpus[gpu].index),
+            Device::Port(port) => host.inventory.hca_ports[port].label(),
+        }
+    }
+}
+
+/// The link that more than half of the family's hosts have at each address, where several do.
+fn usual_links(family: &Family, hosts: &[Host]) -> Usual {
+    let mut links: BTreeMap<PciAddress, Vec<PcieLink>> = BTreeMap::new();
+    let nothing = Explained::default();
+    for &place in &family.hosts {
+        let host = &hosts[place];
+        // Both ports of a card share its link.
+        let of_host: BTreeMap<PciAddress, PcieLink> = devices(host, &nothing)
+            .filter_map(|device| Some((device.pci(host)?, device.link(host)?)))
+            .collect();
+        for (address, link) in of_host {
+            links.entry(address).or_default().push(link);
+        }
+    }
+    let usual = |(address, links): (PciAddress, Vec<PcieLink>)| {
+        let usual = majority(&links).filter(|_| links.len() > 1)?;
+        Some((address, usual))
+    };
+    links.into_iter().filter_map(usual).collect()
+}
+
+fn below(host: &Host, device: Device, usual: &Usual) -> Option<Slow> {
+    let link = device.link(host)?;
+    let of_peers = device.pci(host).and_then(|address| usual.get(&address));
+    let (usual, by_peers) = match of_peers {
+        Some(usual) => (*usual, true),
+        None => (device.most(host)?, false),
+    };
+    link.is_below(usual).then_some(Slow {
+        device,
+        link,
+        usual,
+        by_peers,
+    })
+}
+
+fn finding(host: &Host, slow: &[Slow]) -> Option<GpuFinding> {
+    let first = slow.first()?;
+    let rest = match slow.len() - 1 {
+        0 => String::new(),
+        more => format!(", and {more} more devices below theirs"),
+    };
+    let evidence = format!(
+        "{} has a PCIe link of {}, {} {}{rest}",
+        first.device.label(host),
+        first.link,
+        match first.by_peers {
+            true => "where most hosts like it have",
+            false => "and both its ends can have",
+        },
+        first.usual
+    );
+    let mut finding = GpuFinding::new(GpuFindingKind::PcieDegraded, &host.name, evidence);
+    for slow in slow {
+        match slow.device {
+            Device::Gpu(gpu) => finding.gpus.push(host.inventory.gpus[gpu].index),
+            Device::Port(port) => finding.ports.push(port_name(host, port)),
+        }
+    }
+    Some(finding)
+}

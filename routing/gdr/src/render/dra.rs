@@ -1,0 +1,125 @@
+//! Attributes of devices for dynamic resource allocation in Kubernetes.
+
+use std::fmt::Write as _;
+
+use super::RenderError;
+use super::cluster::subdomain;
+use super::groups::units;
+use super::ports::{by_rail, device, find, of_fabric, plane};
+use crate::Analysis;
+use crate::fabric::GpuFabric;
+use crate::host::Host;
+use crate::inventory::PciAddress;
+
+/// The remark at the head of the file.
+const HEAD: &str = "\
+# Attributes for the drivers that publish these devices; both are named alike by resource.kubernetes.io/pciBusID.
+# Applied as it is, it would offer devices that no driver of this name prepares.
+";
+
+/// The GPUs and compute ports of each host as ResourceSlices (`resource.k8s.io/v1`): the standard
+/// attributes by which other drivers' devices are found, and under `domain` what the fabric adds.
+/// A GPU and its port have the same `pair`, for `matchAttribute` in a claim.
+///
+/// # Errors
+/// No fabric, no host in it, an adapter without a name, or a name that Kubernetes does not take.
+pub fn resource_slices(analysis: &Analysis, domain: &str) -> Result<String, RenderError> {
+    let fabric = analysis.joined()?;
+    subdomain(domain)?;
+    let mut out = HEAD.to_owned();
+    for unit in units(analysis)? {
+        for name in &unit.hosts {
+            subdomain(name)?;
+            let (place, host) = find(analysis, name)?;
+            let _ = write!(
+                out,
+                "---\napiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata:\n  name: {name}-{domain}\nspec:\n  \
+                 driver: {domain}\n  nodeName: \"{name}\"\n  pool:\n    name: \"{name}\"\n    generation: 1\n    \
+                 resourceSliceCount: 1\n  devices:\n"
+            );
+            let mut slice = Slice {
+                out: &mut out,
+                domain,
+            };
+            slice.devices(analysis, fabric, (place, host), &unit.name)?;
+        }
+    }
+    Ok(out)
+}
+
+struct Slice<'a> {
+    out: &'a mut String,
+    domain: &'a str,
+}
+
+impl Slice<'_> {
+    fn devices(
+        &mut self,
+        analysis: &Analysis,
+        fabric: &GpuFabric,
+        (place, host): (usize, &Host),
+        unit: &str,
+    ) -> Result<(), RenderError> {
+        let ports = by_rail(analysis, place);
+        for hint in &analysis.hints[place] {
+            let gpu = &host.inventory.gpus[hint.gpu];
+            self.device(&format!("gpu-{}", gpu.index), gpu.pci, gpu.numa);
+            self.int("gpu", usize::from(gpu.index));
+            let pair = ports
+                .iter()
+                .position(|&(port, _)| Some(port) == hint.port());
+            self.place(pair, hint.rail, unit);
+        }
+        for (pair, &(at, rail)) in ports.iter().enumerate() {
+            let port = &host.inventory.hca_ports[at];
+            self.device(&format!("port-{pair}"), port.pci, port.numa);
+            self.text("rdmaDevice", device(port)?);
+            self.int("rdmaPort", usize::from(port.port));
+            self.place(Some(pair), rail, unit);
+            if let Some(of_fabric) = of_fabric(analysis, host, at) {
+                let leaf = fabric.topology.switch(of_fabric.leaf).guid;
+                self.text("leaf", &leaf.to_string());
+                self.text("portGuid", &of_fabric.guid.to_string());
+                self.int("plane", plane(analysis, of_fabric));
+            }
+        }
+        Ok(())
+    }
+
+    fn device(&mut self, name: &str, pci: Option<PciAddress>, numa: Option<u16>) {
+        let _ = writeln!(self.out, "    - name: {name}\n      attributes:");
+        let standard = "resource.kubernetes.io";
+        if let Some(pci) = pci {
+            let _ = writeln!(
+                self.out,
+                "        {standard}/pciBusID: {{string: \"{pci}\"}}"
+            );
+        }
+        if let Some(numa) = numa {
+            let _ = writeln!(self.out, "        {standard}/numaNode: {{int: {numa}}}");
+        }
+    }
+
+    fn place(&mut self, pair: Option<usize>, rail: Option<u16>, unit: &str) {
+        if let Some(pair) = pair {
+            self.int("pair", pair);
+        }
+        if let Some(rail) = rail {
+            self.int("rail", usize::from(rail));
+        }
+        self.text("unit", unit);
+    }
+
+    fn int(&mut self, name: &str, value: usize) {
+        let _ = writeln!(self.out, "        {}/{name}: {{int: {value}}}", self.domain);
+    }
+
+    /// `value` has plain characters alone, and at most 64 of them.
+    fn text(&mut self, name: &str, value: &str) {
+        let _ = writeln!(
+            self.out,
+            "        {}/{name}: {{string: \"{value}\"}}",
+            self.domain
+        );
+    }
+}

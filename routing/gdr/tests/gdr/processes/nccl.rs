@@ -1,0 +1,494 @@
+//! The adapter that NCCL takes for each GPU of every sample: with our settings, without any, and
+//! the best that there is.
+//!
+//! The rules are those of NCCL 2.30 (`net_ib/init.cc`, `graph/topo.cc`, `graph/paths.cc`): ports
+//! that are Active and named by `NCCL_IB_HCA`, in the order of PCI addresses; for a GPU those with
+//! the most bandwidth, of these the nearest, of these one by the GPU's number; over NVLink through
+//! another GPU (PXN) where that avoids the processor.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use rsm_gdr::inventory::{
+    Gpu, HcaPort, HostInventory, InventorySource, LinkLayer, NvLink, PcieLink, Tier,
+};
+use rsm_gdr::render::{NcclVersion, nccl_environment};
+use rsm_gdr::roles::TrafficRole;
+use rsm_gdr::{Analysis, Host};
+
+use super::alone;
+use crate::samples::{every_sample, samples};
+
+/// NCCL's kinds of paths, nearest first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Kind {
+    Pix,
+    Pxb,
+    /// Over the coherent link to the processor.
+    P2c,
+    /// Over NVLink, then as the other GPU.
+    Pxn,
+    Phb,
+    Sys,
+}
+
+/// The most channels of a communicator.
+const CHANNELS: usize = 64;
+/// GB/s of a PCIe link, a port and NVLinks that the inventory does not state: all alike.
+const PCIE: f64 = 48.0;
+const PORT: f64 = 50.0;
+const NVLINK: f64 = 200.0;
+
+/// A path, with its bandwidth in GB/s.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Path {
+    gbytes: f64,
+    kind: Kind,
+    /// The GPU that relays, by its place.
+    relay: Option<usize>,
+}
+
+/// One process of NCCL on a host.
+struct Nccl<'a> {
+    host: &'a HostInventory,
+    /// The ports that it opens, by their places, in its order.
+    nets: Vec<usize>,
+    /// The farthest kind over which it uses GPUDirect RDMA.
+    level: Kind,
+    /// From each GPU to each port, by rows of GPUs; and back.
+    to_net: Vec<Path>,
+    to_gpu: Vec<Path>,
+}
+
+fn setting<'a>(environment: &'a str, name: &str) -> Option<&'a str> {
+    let value = |line: &'a str| line.strip_prefix(name)?.strip_prefix('=');
+    environment.lines().find_map(value)
+}
+
+/// Whether `NCCL_IB_HCA` keeps a port.
+fn is_named(list: Option<&str>, port: &HcaPort) -> bool {
+    let Some(list) = list else { return true };
+    let (not, list) = list
+        .strip_prefix('^')
+        .map_or((false, list), |rest| (true, rest));
+    let (exact, list) = list
+        .strip_prefix('=')
+        .map_or((false, list), |rest| (true, rest));
+    let device = port.device.as_deref().unwrap_or_default();
+    let fits = |entry: &str| {
+        let mut parts = entry.split(':');
+        let name = parts.next().unwrap_or_default();
+        let number = parts.next().and_then(|number| number.parse::<u8>().ok());
+        let same = if exact {
+            device == name
+        } else {
+            device.starts_with(name)
+        };
+        same && number.is_none_or(|number| number == port.port)
+    };
+    list.split(',').any(fits) != not
+}
+
+fn gbytes(link: Option<PcieLink>) -> f64 {
+    // 100 Mb/s of a lane, as NCCL's table has them: 60 at 8 GT/s.
+    link.map_or(PCIE, |link| {
+        f64::from(link.width) * f64::from(link.tenth_gts) * 0.75 / 80.0
+    })
+}
+
+impl<'a> Nccl<'a> {
+    /// `across` is the bandwidth between processors in GB/s, which NCCL knows by their models.
+    fn new(host: &'a HostInventory, environment: &str, across: f64) -> Nccl<'a> {
+        let list = setting(environment, "NCCL_IB_HCA");
+        let opens = |&port: &usize| {
+            let port = &host.hca_ports[port];
+            port.active != Some(false) && is_named(list, port)
+        };
+        let mut nets: Vec<usize> = (0..host.hca_ports.len()).filter(opens).collect();
+        // Devices without a path come last.
+        nets.sort_by_key(|&net| (host.hca_ports[net].pci.is_none(), host.hca_ports[net].pci));
+        let level = match setting(environment, "NCCL_NET_GDR_LEVEL") {
+            None => Kind::P2c,
+            Some("PIX") => Kind::Pix,
+            Some("PXB") => Kind::Pxb,
+            Some("PHB") => Kind::Phb,
+            Some("SYS") => Kind::Sys,
+            Some(other) => panic!("NCCL has no level {other}"),
+        };
+        let mut nccl = Nccl {
+            host,
+            nets,
+            level,
+            to_net: Vec::new(),
+            to_gpu: Vec::new(),
+        };
+        for gpu in 0..host.gpus.len() {
+            let paths: Vec<Path> = nccl
+                .nets
+                .iter()
+                .map(|&net| nccl.direct(gpu, net, across))
+                .collect();
+            nccl.to_net.extend(paths);
+        }
+        nccl.to_gpu.clone_from(&nccl.to_net);
+        nccl.coherent();
+        nccl.relays();
+        nccl
+    }
+
+    /// The path between a GPU and the port at place `net` of the inventory.
+    fn direct(&self, gpu: usize, net: usize, across: f64) -> Path {
+        let (entry, port) = (&self.host.gpus[gpu], &self.host.hca_ports[net]);
+        let kind = match self.host.tier(gpu, net) {
+            Some(Tier::Pix) => Kind::Pix,
+            Some(Tier::Pxb) => Kind::Pxb,
+            Some(Tier::Phb | Tier::Node) => Kind::Phb,
+            // Where the inventory knows no place, NCCL sees no common one either.
+            Some(Tier::Sys) | None => Kind::Sys,
+        };
+        let up = match (kind, entry.c2c_gbytes) {
+            (Kind::Phb | Kind::Sys, Some(c2c)) => f64::from(c2c),
+            _ => gbytes(entry.pcie),
+        };
+        let wire = port.gbps.map_or(PORT, |gbps| f64::from(gbps) / 8.0);
+        let between = if kind == Kind::Sys { across } else { f64::MAX };
+        let gbytes = up.min(gbytes(port.pcie)).min(wire).min(between);
+        Path {
+            gbytes,
+            kind,
+            relay: None,
+        }
+    }
+
+    fn at(&self, gpu: usize, net: usize) -> usize {
+        gpu * self.nets.len() + net
+    }
+
+    /// The places of the best of these paths: the most bandwidth, then the nearest.
+    fn local(paths: impl Iterator<Item = Path> + Clone) -> Vec<usize> {
+        let most = paths.clone().map(|path| path.gbytes).fold(0.0, f64::max);
+        let widest = |path: &Path| path.gbytes == most;
+        let nearest = paths.clone().filter(widest).map(|path| path.kind).min();
+        let best = paths
+            .enumerate()
+            .filter(|(_, path)| widest(path) && Some(path.kind) == nearest);
+        best.map(|(place, _)| place).collect()
+    }
+
+    fn local_nets(&self, gpu: usize) -> Vec<usize> {
+        Nccl::local((0..self.nets.len()).map(|net| self.to_net[self.at(gpu, net)]))
+    }
+
+    fn local_gpus(&self, net: usize) -> Vec<usize> {
+        Nccl::local((0..self.host.gpus.len()).map(|gpu| self.to_gpu[self.at(gpu, net)]))
+    }
+
+    /// The port of a GPU in a channel, by its place in `nets`.
+    fn net(&self, gpu: usize, channel: usize) -> Option<usize> {
+        let nets = self.local_nets(gpu);
+        let sharing = self.local_gpus(*nets.first()?).len();
+        let each = nets.len().div_ceil(sharing);
+        let mut place = usize::from(self.host.gpus[gpu].index) % sharing;
+        if nets.len().is_power_of_two() {
+            let bits = nets.len().trailing_zeros();
+            place = (0..bits)
+                .filter(|bit| (place >> bit) & 1 == 1)
+                .map(|bit| 1 << (bits - 1 - bit))
+                .sum();
+        }
+        Some(nets[(place + channel % each) % nets.len()])
+    }
+
+    /// The GPU that a port belongs to.
+    fn owner(&self, net: usize) -> Option<usize> {
+        let gpus = self.local_gpus(net);
+        let mut turns =
+            (0..CHANNELS).flat_map(|channel| gpus.iter().map(move |&gpu| (gpu, channel)));
+        let found = turns.find(|&(gpu, channel)| self.net(gpu, channel) == Some(net));
+        found.map(|(gpu, _)| gpu)
+    }
+
+    /// Whether the drivers can do GPUDirect RDMA, and the distance is allowed.
+    fn gdr(&self, gpu: usize, net: usize) -> bool {
+        let path = self.to_net[self.at(gpu, net)];
+        let gpu = path.relay.unwrap_or(gpu);
+        can(self.host, gpu, self.nets[net]) && self.to_net[self.at(gpu, net)].kind <= self.level
+    }
+
+    /// The paths of GPUs with a coherent link to their nearest ports.
+    fn coherent(&mut self) {
+        for gpu in 0..self.host.gpus.len() {
+            if self.host.gpus[gpu].c2c_gbytes.is_none() {
+                continue;
+            }
+            for net in self.local_nets(gpu) {
+                let at = self.at(gpu, net);
+                for path in [&mut self.to_net[at], &mut self.to_gpu[at]] {
+                    if path.kind == Kind::Phb {
+                        path.kind = Kind::P2c;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Relays through other GPUs; without GPUDirect RDMA all goes through the processor.
+    fn relays(&mut self) {
+        for net in 0..self.nets.len() {
+            for gpu in 0..self.host.gpus.len() {
+                let at = self.at(gpu, net);
+                if let Some(peer) = self.owner(net).filter(|&peer| peer != gpu) {
+                    let (mine, theirs) = (self.to_net[at], self.to_net[self.at(peer, net)]);
+                    let linked = self.host.links_between(gpu, peer) > 0;
+                    let better = theirs.gbytes > mine.gbytes || mine.kind > Kind::Pxn;
+                    if theirs.kind <= Kind::P2c && self.gdr(peer, net) && linked && better {
+                        self.to_net[at] = Path {
+                            gbytes: theirs.gbytes.min(NVLINK),
+                            kind: Kind::Pxn,
+                            relay: Some(peer),
+                        };
+                    }
+                }
+                if self.to_net[at].kind < Kind::Phb && !self.gdr(gpu, net) {
+                    for path in [&mut self.to_net[at], &mut self.to_gpu[at]] {
+                        (path.kind, path.relay) = (path.kind.max(Kind::Phb), None);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The port of a GPU in the first channel, by its place in the inventory, and its worth.
+    fn choice(&self, gpu: usize, host: &Host) -> Option<(usize, Worth)> {
+        let net = self.net(gpu, 0)?;
+        let port = self.nets[net];
+        let worth = Worth {
+            off_network: host.roles[port].0 != TrafficRole::Compute,
+            without_gdr: !self.gdr(gpu, net),
+            distance: self.to_net[self.at(gpu, net)].kind,
+        };
+        Some((port, worth))
+    }
+}
+
+fn can(host: &HostInventory, gpu: usize, port: usize) -> bool {
+    host.gpus[gpu].gdr != Some(false) && host.hca_ports[port].gdr != Some(false)
+}
+
+/// What a choice is worth to a GPU, the best first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Worth {
+    /// A port for storage, of Ethernet or a virtual function.
+    off_network: bool,
+    without_gdr: bool,
+    distance: Kind,
+}
+
+/// The best worth that any setting could give to a GPU, of the ports for computing that work;
+/// `nccl` allows every distance, and knows no slow processor.
+fn best(nccl: &Nccl<'_>, host: &Host, gpu: usize) -> Option<Worth> {
+    let live = host
+        .compute_ports()
+        .into_iter()
+        .filter(|&port| host.works(port, false));
+    let of_port = |port: usize| {
+        let net = nccl.nets.iter().position(|&net| net == port)?;
+        let path = nccl.to_net[nccl.at(gpu, net)];
+        Some(Worth {
+            off_network: false,
+            without_gdr: !can(nccl.host, path.relay.unwrap_or(gpu), port),
+            distance: path.kind,
+        })
+    };
+    live.filter_map(of_port).min()
+}
+
+/// How many GPUs have each worth, in words.
+fn words(worths: &[Worth]) -> String {
+    let mut count: BTreeMap<String, usize> = BTreeMap::new();
+    for worth in worths {
+        let place = if worth.off_network {
+            " off the network"
+        } else {
+            ""
+        };
+        let gdr = if worth.without_gdr {
+            " without GDR"
+        } else {
+            ""
+        };
+        *count
+            .entry(format!("{:?}{gdr}{place}", worth.distance))
+            .or_default() += 1;
+    }
+    let parts = count.iter().map(|(text, count)| format!("{count} {text}"));
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+/// The most GPUs that share a port.
+fn fullest(ports: &[usize]) -> usize {
+    let sharing = |port: &usize| ports.iter().filter(|other| *other == port).count();
+    ports.iter().map(sharing).max().unwrap_or(0)
+}
+
+/// What NCCL takes on a host: with our settings, without, and the best; `None` without GPUs or
+/// ports for computing.
+fn line(name: &str, analysis: &Analysis, across: f64) -> Option<String> {
+    let host = &analysis.hosts[0];
+    if host.inventory.gpus.is_empty() {
+        return None;
+    }
+    let free = Nccl::new(&host.inventory, "NCCL_NET_GDR_LEVEL=SYS\n", f64::MAX);
+    let best: Vec<Worth> = (0..host.inventory.gpus.len())
+        .map(|gpu| best(&free, host, gpu))
+        .collect::<Option<_>>()?;
+    let environment =
+        nccl_environment(analysis, "host", NcclVersion::RAILS).expect("names are known");
+    let choices = |environment: &str| -> Vec<(usize, Worth)> {
+        let nccl = Nccl::new(&host.inventory, environment, across);
+        let choice = |gpu| nccl.choice(gpu, host).expect("a port that works");
+        (0..host.inventory.gpus.len()).map(choice).collect()
+    };
+    let (ours, without) = (choices(&environment), choices(""));
+    let list = host
+        .inventory
+        .gpus
+        .iter()
+        .zip(&ours)
+        .zip(&without)
+        .zip(&best);
+    for (((gpu, ours), without), best) in list {
+        let told = format!(
+            "{name}, GPU{}, {across} GB/s: {ours:?}, without {without:?}, best {best:?}: {environment}",
+            gpu.index
+        );
+        assert_eq!(ours.1, *best, "{told}");
+        assert!(ours.1 <= without.1, "{told}");
+    }
+    let worths = |choices: &[(usize, Worth)]| {
+        words(&choices.iter().map(|choice| choice.1).collect::<Vec<_>>())
+    };
+    let ports = |choices: &[(usize, Worth)]| {
+        fullest(&choices.iter().map(|choice| choice.0).collect::<Vec<_>>())
+    };
+    assert!(
+        ports(&ours) <= ports(&without).max(best.len().div_ceil(host.compute_ports().len())),
+        "{name}"
+    );
+    let (with, bare) = (ports(&ours), ports(&without));
+    let mut text = format!("{name}\n");
+    let _ = writeln!(
+        text,
+        "  ours     {}; at most {with} GPUs a port",
+        worths(&ours)
+    );
+    let _ = writeln!(
+        text,
+        "  without  {}; at most {bare} GPUs a port",
+        worths(&without)
+    );
+    let _ = writeln!(text, "  best     {}", words(&best));
+    Some(text)
+}
+
+#[test]
+fn nccl_takes_the_best_port_of_every_sample_and_no_worse_one_than_without_settings() {
+    let Some(data) = samples() else { return };
+    let (mut table, mut gpus) = (String::new(), 0);
+    for (name, mut host) in every_sample(&data) {
+        // Files for virtual machines have no names.
+        for (place, port) in host.hca_ports.iter_mut().enumerate() {
+            port.device.get_or_insert_with(|| format!("mlx5_{place}"));
+        }
+        for reversed in [false, true] {
+            let mut host = host.clone();
+            if reversed {
+                reverse_ports(&mut host);
+            }
+            let analysis = alone(host);
+            // Between processors as slow as NCCL has any, and as fast.
+            for across in [6.0, 22.0, 40.0] {
+                let text = line(name, &analysis, across);
+                if !reversed
+                    && across == 22.0
+                    && let Some(text) = text
+                {
+                    gpus += analysis.hosts[0].inventory.gpus.len();
+                    table += &text;
+                }
+            }
+        }
+    }
+    assert!(gpus > 100, "{gpus} GPUs");
+    crate::render::golden("nccl-choices.txt", &table);
+}
+
+/// The same host as verbs may list it.
+fn reverse_ports(host: &mut HostInventory) {
+    let ports = host.hca_ports.len();
+    host.hca_ports.reverse();
+    for row in host.tiers.chunks_mut(ports.max(1)) {
+        row.reverse();
+    }
+}
+
+/// A host with a port beside each GPU but the last, whose port is at `last`.
+fn far_port(last: Tier, linked: bool) -> HostInventory {
+    let mut host = HostInventory::empty(InventorySource::Generated);
+    host.gpus = (0..4)
+        .map(|index| Gpu {
+            index,
+            ..Gpu::default()
+        })
+        .collect();
+    host.hca_ports = (0..4)
+        .map(|place| {
+            let mut port = HcaPort::new(Some(format!("mlx5_{place}")));
+            port.link_layer = Some(LinkLayer::InfiniBand);
+            port
+        })
+        .collect();
+    let tier = |gpu: usize, port: usize| match (gpu == port, gpu == 3 || port == 3) {
+        (true, false) => Tier::Pix,
+        (true, true) => last,
+        _ => Tier::Sys,
+    };
+    host.tiers = (0..16).map(|cell| Some(tier(cell / 4, cell % 4))).collect();
+    if linked {
+        let pairs = (0..4).flat_map(|a| (a + 1..4).map(move |b| NvLink { a, b, links: 18 }));
+        host.nvlinks = pairs.collect();
+    }
+    host.nvlinks_known = true;
+    host
+}
+
+fn level(host: HostInventory) -> Option<String> {
+    let analysis = alone(host);
+    line("made", &analysis, 22.0).expect("ports for computing");
+    let environment =
+        nccl_environment(&analysis, "host", NcclVersion::RAILS).expect("names are known");
+    setting(&environment, "NCCL_NET_GDR_LEVEL").map(str::to_owned)
+}
+
+#[test]
+fn the_level_is_as_low_as_the_gpus_of_a_host_allow() {
+    // A GPU without NVLink needs its own distance.
+    assert_eq!(level(far_port(Tier::Node, false)).as_deref(), Some("PHB"));
+    assert_eq!(level(far_port(Tier::Pxb, false)), None);
+    // With NVLink, NCCL relays through a GPU with a port of its own.
+    assert_eq!(level(far_port(Tier::Node, true)), None);
+    assert_eq!(level(far_port(Tier::Sys, true)), None);
+    // Over a coherent link the processor is no detour.
+    let coherent = |tier| {
+        let mut host = far_port(tier, false);
+        for gpu in &mut host.gpus {
+            gpu.c2c_gbytes = Some(200);
+        }
+        host
+    };
+    assert_eq!(level(coherent(Tier::Node)), None);
+    // Nothing allows a driver that cannot.
+    let mut without = far_port(Tier::Node, false);
+    without.gpus[3].gdr = Some(false);
+    assert_eq!(level(without), None);
+}
