@@ -12,7 +12,7 @@ use rsm_mad::wire::attr::{ArGroupTable, ArInfo};
 use rsm_routing::adaptive::AdaptiveTable;
 use rsm_routing::mcast::PortMask;
 
-use super::{Changes, SwitchChange};
+use super::Changes;
 use crate::capabilities::DeviceType;
 use crate::plan::Plan;
 use crate::plan::adaptive::{Adaptive, entries_of_block, groups_of_block};
@@ -266,10 +266,7 @@ impl Changes {
             let Some(mut info) = own.and_then(InventorySwitch::ar_info) else {
                 continue;
             };
-            let change = self
-                .switches
-                .entry(guid)
-                .or_insert_with(SwitchChange::default);
+            let change = self.switches.entry(guid).or_default();
             if !change.adaptive.leaves {
                 change.adaptive = AdaptiveChange::leave(*info.disable());
             }

@@ -315,8 +315,10 @@ impl Push {
         if !is_held {
             return self.failed(inventory, Task::Adaptive(guid, step), Cause::NotHeld);
         }
-        if step == AdaptiveStep::Enable {
-            adaptive::pass(inventory, guid);
+        match step {
+            AdaptiveStep::Enable => adaptive::pass(inventory, guid),
+            AdaptiveStep::Prepare => {}
+            _ => adaptive::heard(inventory, guid),
         }
         self.adaptive_settled(inventory, guid, step, None);
     }

@@ -181,10 +181,7 @@ impl Sweep {
 
     /// An answer to the reading of tables that were written with adaptive routing off.
     fn on_read_back(&mut self, inventory: &mut Inventory, guid: Guid, query: Query, is_held: bool) {
-        let node = inventory.node(guid);
-        if let Some(device) = node.map(|node| DeviceType::of(&node.info)) {
-            inventory.adaptive_trials.heard(device);
-        }
+        heard(inventory, guid);
         if !is_held {
             self.changed = true;
             // The next push writes the block again; it may be another's, or the switch was reset.
@@ -252,6 +249,14 @@ pub fn pass(inventory: &mut Inventory, guid: Guid) {
     let alike: Vec<Guid> = alike.map(|(guid, ..)| guid).collect();
     for guid in alike {
         inventory.switch_mut(guid);
+    }
+}
+
+/// A switch took or showed a table: its type does not leave these unanswered.
+pub fn heard(inventory: &mut Inventory, guid: Guid) {
+    if let Some(node) = inventory.node(guid) {
+        let device = DeviceType::of(&node.info);
+        inventory.adaptive_trials.heard(device);
     }
 }
 

@@ -518,7 +518,7 @@ fn run(seed: u64) {
         }
         for _ in 0..20 {
             let delay = start + dice.duration(Duration::from_micros(10), 3 * SECOND);
-            world.schedule(delay, |world| assert_no_loop(world));
+            world.schedule(delay, assert_no_loop);
         }
         start += dice.duration(SECOND / 100, 5 * SECOND);
     }
