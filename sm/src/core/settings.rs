@@ -52,6 +52,9 @@ pub struct CoreConfig {
     pub reads_on_trap: bool,
     /// Whether capabilities of devices are asked for and used (`sweep.capabilities`).
     pub asks_capabilities: bool,
+    /// Whether the first plan of this run gives every port a new LID (`lids.reassign`). Taken at the
+    /// start only.
+    pub reassigns_lids: bool,
     /// Whether this manager waits, not active, until another one orders it to stand by.
     pub starts_inactive: bool,
     /// Time between questions to the master while standing by.
@@ -85,6 +88,7 @@ impl Default for CoreConfig {
             light_sweep: Duration::from_secs(10),
             reads_on_trap: true,
             asks_capabilities: false,
+            reassigns_lids: false,
             starts_inactive: false,
             standby_poll: Duration::from_secs(2),
             poll_limit: 1,
