@@ -52,8 +52,8 @@ pub struct CoreConfig {
     pub reads_on_trap: bool,
     /// Whether capabilities of devices are asked for and used (`sweep.capabilities`).
     pub asks_capabilities: bool,
-    /// Whether the first plan of this run gives every port a new LID (`lids.reassign`). Taken at the
-    /// start only.
+    /// Whether the first plan of this run gives every port a new LID (`lids.reassign`). Taken at
+    /// the start only.
     pub reassigns_lids: bool,
     /// Whether this manager waits, not active, until another one orders it to stand by.
     pub starts_inactive: bool,
