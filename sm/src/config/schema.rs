@@ -279,6 +279,11 @@ sections! {
 
         /// Whether an enhanced port 0 of a switch gets 2^lmc LIDs, too. If not, it gets one.
         lmc_esp0: bool = false, opensm "lmc_esp0" as Flag;
+
+        /// Whether rsm gives every port a new LID, once: with its first plan after this start, as
+        /// on a fabric without LIDs. Hosts lose their connections. Take the key out after that
+        /// start, or the next one does it again. A manager that has stood by never does it.
+        reassign: bool = false, opensm "reassign_lids" as Flag, at start;
     }
 
     /// The settings that rsm gives to every port (PortInfo, IBA 14.2.5.6).

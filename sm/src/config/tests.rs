@@ -120,7 +120,7 @@ timeout_floor_ms = 5000
     let expected = [
         "rsm.toml:2:12: error: priority is 16: expected an integer from 0 to 15",
         "rsm.toml:3:8: error: guid is \"port one\": expected a GUID, a string of up to 16 hexadecimal digits",
-        "rsm.toml:6:1: error: unknown key `lcm` in [lids]: expected one of lmc, lmc_esp0",
+        "rsm.toml:6:1: error: unknown key `lcm` in [lids]: expected one of lmc, lmc_esp0, reassign",
         "rsm.toml:7:12: error: lmc_esp0 is 1: expected true or false",
         "rsm.toml:8:2: error: unknown section `sweeps`: did you mean `sweep`? There are sm, sweep, sa, lids, links, routing, partitions, qos, flap, health, api, http, counters, gpu, names, dump, log, history, state, store",
         "rsm.toml:10:10: error: engine is \"ftree\": expected one of \"auto\", \"fabric-tree\", \"updn\", \"dnup\", \"minhop\", \"dor\", \"torus\", \"dragonfly+\", \"nue\", \"dfsssp\", \"file\"",

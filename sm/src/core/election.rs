@@ -234,6 +234,8 @@ impl Core {
         let is_news = self.role != role;
         self.release_epoch();
         self.role = role;
+        // A takeover moves no LID.
+        self.reassigns_lids = false;
         self.election.silent_polls = 0;
         self.next_light = Some(now + self.config.standby_poll);
         self.begin_peer_polls(now);

@@ -268,6 +268,8 @@ pub struct Core {
     trial: Option<Trial<EngineKind>>,
     /// Active ports whose MTU or VLs are not as planned.
     mismatches: BTreeMap<PortKey, LinkMismatch>,
+    /// The next plan gives every port a new LID.
+    reassigns_lids: bool,
     /// From the next full sweep on, distrust the tables that switches hold.
     rewrite_requested: bool,
 }
@@ -356,6 +358,7 @@ impl Core {
             trial: None,
             mismatches: BTreeMap::new(),
             rewrite_requested: false,
+            reassigns_lids: config.reassigns_lids,
             config,
         }
     }

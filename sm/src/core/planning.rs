@@ -90,6 +90,7 @@ impl Core {
         PlanJob {
             generation: self.generation,
             claims: self.claims.clone(),
+            assigns_lids_anew: self.reassigns_lids,
             positions: self.positions.clone(),
             gpus: self.gpus.clone(),
             damped: self.damped.clone(),
@@ -189,6 +190,9 @@ impl Core {
                 self.pass_overlay();
                 self.meter.note(plan.whole.iter().cloned());
                 self.refused_plan = None;
+                if self.pass == Pass::Full {
+                    self.reassigns_lids = false;
+                }
                 self.count_moved(&plan);
                 self.first_sweep.planned();
                 self.residue.clone_from(&plan.findings);

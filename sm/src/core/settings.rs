@@ -54,6 +54,9 @@ pub struct CoreConfig {
     pub asks_capabilities: bool,
     /// Whether virtual ports of hosts are managed (`sm.virtualization`).
     pub manages_vports: bool,
+    /// Whether the first plan of this run gives every port a new LID (`lids.reassign`). Taken at
+    /// the start only.
+    pub reassigns_lids: bool,
     /// Whether this manager waits, not active, until another one orders it to stand by.
     pub starts_inactive: bool,
     /// Time between questions to the master while standing by.
@@ -88,6 +91,7 @@ impl Default for CoreConfig {
             reads_on_trap: true,
             asks_capabilities: false,
             manages_vports: false,
+            reassigns_lids: false,
             starts_inactive: false,
             standby_poll: Duration::from_secs(2),
             poll_limit: 1,

@@ -119,6 +119,7 @@ pub(super) fn core_config(
         reads_on_trap: config.sweep.on_trap,
         asks_capabilities: config.sweep.capabilities || adaptive.is_on(),
         manages_vports: config.sm.virtualization == Virtualization::On,
+        reassigns_lids: config.lids.reassign,
         starts_inactive: config.sm.inactive,
         standby_poll: millis(config.sm.poll_interval_ms),
         poll_limit: config.sm.poll_limit,
@@ -157,6 +158,7 @@ fn checksums(config: &Config) -> String {
     // These are a manager's own.
     (config.sm.guid, config.sm.priority, config.sm.inactive) = (None, 0, false);
     config.sm.master_priority = None;
+    config.lids.reassign = false;
     // A checksum in the store must tell nothing about keys.
     (config.sm.m_key, config.sm.sm_key, config.sm.sa_key) = (0, 0, None);
     let routing = &config.routing;

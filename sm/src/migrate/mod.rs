@@ -76,6 +76,7 @@ pub fn read(options: &MigrateOptions) -> Result<Migration, SourceError> {
     let sysconfig = Sysconfig::read(&mut files, &mut migration.findings)?;
     migration.choose_port(options.guid, sysconfig.as_ref())?;
     migration.leave_outputs();
+    migration.keep_lids();
     migration.keep_mapping_form();
     if let Some(dir) = &options.state_dir {
         migration.config.state.dir.clone_from(dir);
@@ -177,6 +178,21 @@ impl Migration {
             ));
         }
         (self.config.log, self.config.dump) = (defaults.log, defaults.dump);
+    }
+
+    /// Leaves out the order to give all LIDs anew: a migration keeps them.
+    fn keep_lids(&mut self) {
+        if !std::mem::take(&mut self.config.lids.reassign) {
+            return;
+        }
+        if let Some(place) = self.origins.of("lids", "reassign").map(str::to_owned) {
+            self.findings.push(line::finding(
+                &place,
+                ConfigSeverity::Warning,
+                "lids.reassign is left out".to_owned(),
+                "ports keep their LIDs; set it for one start if you want new ones".to_owned(),
+            ));
+        }
     }
 
     /// Lets rsm set SLtoVLMappingTables in the form in which OpenSM did. Only tables that were set

@@ -99,6 +99,19 @@ fn short_configuration_names_the_line_behind_each_key() {
 }
 
 #[test]
+fn order_to_give_lids_anew_does_not_migrate() {
+    let conf = ("etc/opensm/opensm.conf", "lmc 1\nreassign_lids TRUE\n");
+    let migration = Host::new(&[
+        conf,
+        ("var/cache/opensm/guid2lid", GUID2LID),
+        ("var/log/opensm-sa.dump", ""),
+    ])
+    .read();
+    assert_eq!(places(&migration), ["opensm.conf:2 warning"], "{migration}");
+    assert!(!migration.config.lids.reassign);
+}
+
+#[test]
 fn store_has_the_claims_and_is_marked_until_a_daemon_uses_it() {
     let host = Host::new(&[("var/cache/opensm/guid2lid", GUID2LID)]);
     let migration = host.read();

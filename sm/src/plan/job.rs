@@ -53,6 +53,9 @@ pub struct PlanJob {
     pub fabric: Arc<Fabric>,
     /// LIDs assigned before.
     pub claims: Arc<Claims>,
+    /// Whether all ports get LIDs as on a fabric where none has any, whatever they hold and have a
+    /// claim to.
+    pub assigns_lids_anew: bool,
     /// The host positions of an earlier run, until a plan is in force.
     pub positions: Arc<HostPositions>,
     /// GPU inventories of hosts.
@@ -86,6 +89,7 @@ impl PlanJob {
             generation: 1,
             fabric,
             claims: Arc::default(),
+            assigns_lids_anew: false,
             positions: Arc::default(),
             gpus: Arc::default(),
             policy,

@@ -8,6 +8,8 @@
 //! 2. a port that holds none gets back the LID it has a persisted claim to, if that is free;
 //! 3. the others get the lowest free LIDs; those that an absent port has a claim to come last.
 //!
+//! An operator can have all LIDs given anew ([`assign_anew`]).
+//!
 //! New LIDs go to switches first. On a fresh fabric, without held or claimed LIDs, the first host
 //! of every leaf switch is next, then the second of every leaf, and so on ([`layout`]); later the
 //! ports of each switch in turn.
@@ -153,19 +155,38 @@ pub fn assign(fabric: &Fabric, claims: &Claims, policy: &Policy) -> LidPlan {
 
 /// Assigns LIDs to every end port, and to no virtual port.
 fn assign_ports(fabric: &Fabric, claims: &Claims, policy: &Policy) -> LidPlan {
-    let plan = assign_by(&layout::by_wiring(fabric), fabric, claims, policy);
-    let is_fresh =
-        claims.is_empty() && !fabric.end_ports().any(|(_, port)| port.lid().is_unicast());
-    if !is_fresh || !plan.left_out.is_empty() {
+    if claims.is_empty() && !fabric.end_ports().any(|(_, port)| port.lid().is_unicast()) {
+        return assign_ports_anew(fabric, policy);
+    }
+    assign_by(&layout::by_wiring(fabric), fabric, Some(claims), policy)
+}
+
+/// Assigns LIDs as on a fresh fabric: the LIDs that ports hold do not count. Connections of hosts
+/// end where a LID moves.
+pub fn assign_anew(fabric: &Fabric, policy: &Policy) -> LidPlan {
+    let mut plan = assign_ports_anew(fabric, policy);
+    vports::assign(fabric, &Claims::default(), &mut plan);
+    plan
+}
+
+fn assign_ports_anew(fabric: &Fabric, policy: &Policy) -> LidPlan {
+    let plan = assign_by(&layout::by_wiring(fabric), fabric, None, policy);
+    if !plan.left_out.is_empty() {
         return plan;
     }
     match layout::by_index(fabric, &plan, policy, smallest_table(fabric)) {
-        Some(layout) => assign_by(&layout, fabric, claims, policy),
+        Some(layout) => assign_by(&layout, fabric, None, policy),
         None => plan,
     }
 }
 
-fn assign_by(layout: &Layout, fabric: &Fabric, claims: &Claims, policy: &Policy) -> LidPlan {
+/// Without `claims`, the LIDs that ports hold do not count either.
+fn assign_by(
+    layout: &Layout,
+    fabric: &Fabric,
+    claims: Option<&Claims>,
+    policy: &Policy,
+) -> LidPlan {
     let mut plan = LidPlan::default();
     let ports = &layout.ports;
     let capacity = smallest_table(fabric);
@@ -174,9 +195,11 @@ fn assign_by(layout: &Layout, fabric: &Fabric, claims: &Claims, policy: &Policy)
         reserved: vec![false; usize::from(Lid::UNICAST_LAST.0) + 1],
         last: capacity,
     };
-    keep_held(fabric, ports, claims, policy, &mut space, &mut plan);
-    restore_claimed(fabric, ports, claims, policy, &mut space, &mut plan);
-    reserve_for_absent(fabric, claims, &mut space);
+    if let Some(claims) = claims {
+        keep_held(fabric, ports, claims, policy, &mut space, &mut plan);
+        restore_claimed(fabric, ports, claims, policy, &mut space, &mut plan);
+        reserve_for_absent(fabric, claims, &mut space);
+    }
     give_new(fabric, layout, policy, &mut space, &mut plan);
     if !plan.left_out.is_empty() {
         let names: Vec<String> = plan

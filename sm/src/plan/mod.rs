@@ -622,7 +622,13 @@ fn followed<T: PartialEq + Debug>(
 }
 
 fn lids_of(job: &PlanJob, policy_change: &PolicyChange, whole: &mut Vec<Whole>) -> Arc<LidPlan> {
-    let assign = || lids::assign(&job.fabric, &job.claims, &job.policy);
+    let assign = || match job.assigns_lids_anew {
+        true => lids::assign_anew(&job.fabric, &job.policy),
+        false => lids::assign(&job.fabric, &job.claims, &job.policy),
+    };
+    if job.assigns_lids_anew {
+        return followed(Step::Lids, Err("all LIDs are given anew"), assign, whole);
+    }
     let follow = predecessor(job, policy_change).and_then(|(previous, _)| {
         let (before, fabric) = (&previous.fabric, &job.fabric);
         lids::follow(&previous.lids, before, fabric, &job.claims, &job.policy)

@@ -339,8 +339,8 @@ fn links_beyond_the_first_thousands_are_found_by_name_and_read_on_demand() {
     assert_no_complaints(&browser);
 }
 
-/// `cargo test --workspace --test system page_of_45056_hosts -- --ignored --nocapture`, with pictures into
-/// RSM_PICTURES if that is set.
+/// `cargo test --workspace --test system page_of_45056_hosts -- --ignored --nocapture`, with
+/// pictures into RSM_PICTURES if that is set.
 #[test]
 #[expect(clippy::print_stdout, reason = "a measurement shows its figures")]
 #[ignore = "minutes: brings up 45,056 hosts, and draws them in Chromium"]

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use rsm::core::CoreConfig;
+use rsm::core::role::{Identity, Role};
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::generate::generate;
 use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, Node, NodeKind};
@@ -95,6 +97,88 @@ fn two_fabrics_with_the_same_lids_are_merged() {
         }
         world.watched().assert_harmless();
     }
+}
+
+/// Two stars with a cable between them.
+fn join(world: &mut World) {
+    let ends = [(Guid(0x100), PortNum(6)), (Guid(0x1100), PortNum(6))];
+    let (width, speed) = (LinkWidth::X4, LinkSpeed::Hdr);
+    world.sim.add_cable(ends[0], ends[1], width, speed).unwrap();
+}
+
+fn reassigning() -> CoreConfig {
+    CoreConfig {
+        reassigns_lids: true,
+        ..CoreConfig::default()
+    }
+}
+
+/// A manager at the first star that is not there yet, with the order to give LIDs anew; another one
+/// has brought up the second star, then the first: LIDs are in the other order than on a fresh
+/// fabric.
+fn brought_up_from_the_second_star(priority: u8) -> World {
+    let mut world = World::new(&two_stars(5), Settings::default());
+    world.add_manager_with(Guid(1), PortNum(1), reassigning());
+    world.kill(0);
+    let master = CoreConfig {
+        identity: Identity {
+            priority,
+            ..CoreConfig::default().identity
+        },
+        ..CoreConfig::default()
+    };
+    world.add_manager_with(Guid(0x1001), PortNum(1), master);
+    world.run_for(LIMIT);
+    join(&mut world);
+    world.run_for(LIMIT);
+    world
+}
+
+#[test]
+fn reassigned_lids_are_those_of_a_fresh_fabric_and_move_once() {
+    // Switches, then the first host of each, the second, and so on.
+    let mut wanted = BTreeMap::new();
+    for side in 0..2u16 {
+        let guid = |number: u16| Guid(u64::from(number) + u64::from(side) * 0x1000);
+        wanted.insert((guid(0x100), PortNum::ZERO), 1 + side);
+        let hosts = (1..=5).map(|host| ((guid(host), PortNum(1)), 1 + 2 * host + side));
+        wanted.extend(hosts);
+    }
+
+    let mut world = brought_up_from_the_second_star(0);
+    assert_ne!(lids(&world.sim), wanted);
+    world.kill(1);
+    world.start(0, Memory::Lost);
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    assert_eq!(lids(&world.sim), wanted);
+    // A later plan moves none, and the next start finds the same.
+    world.kill(0);
+    world.start(0, Memory::Kept);
+    world.settle(LIMIT);
+    assert_eq!(lids(&world.sim), wanted);
+    world.sim.unlink(Guid(3), PortNum(1)).unwrap();
+    world.settle(LIMIT);
+    world.sim.relink(Guid(3), PortNum(1)).unwrap();
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    assert_eq!(lids(&world.sim), wanted);
+}
+
+#[test]
+fn a_standby_with_reassigned_lids_takes_over_without_moving_any() {
+    let mut world = brought_up_from_the_second_star(3);
+    let before = lids(&world.sim);
+    world.start(0, Memory::Lost);
+    world.run_for(LIMIT);
+    assert!(matches!(
+        world.manager().core().role(),
+        Role::Standby { .. }
+    ));
+    world.kill(1);
+    world.run_for(2 * LIMIT);
+    expect::assert_up(&world);
+    assert_eq!(lids(&world.sim), before);
 }
 
 /// Two managers meet: one yields and sends no more Sets, the other goes on.

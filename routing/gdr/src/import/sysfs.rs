@@ -2,8 +2,8 @@
 //! target.
 //!
 //! The reader takes everything below `…/<adapter>/ports/<port>/`, the attributes of adapters
-//! themselves (`node_guid`, `sys_image_guid`, `fw_ver`, and the links `device` and, of its Data Direct
-//! function, `data_direct`), and of PCI devices below `…/pci/devices/<address>` (a link) `class`,
+//! themselves (`node_guid`, `sys_image_guid`, `fw_ver`, and the links `device` and, of its Data
+//! Direct function, `data_direct`), and of PCI devices below `…/pci/devices/<address>` (a link) `class`,
 //! `vendor`, `numa_node`, `current_link_width`, `current_link_speed`, `max_link_width`,
 //! `max_link_speed`, and `physfn`, the link that virtual functions have. It skips other lines. A
 //! port's tier comes from the targets of the links, which show every bridge; with Data Direct, from

@@ -275,7 +275,7 @@ fn can(host: &HostInventory, gpu: usize, port: usize) -> bool {
     host.gpus[gpu].gdr != Some(false) && host.hca_ports[port].gdr != Some(false)
 }
 
-/// What a choice is worth to a GPU, the best first.
+/// The worth of a choice to a GPU, the best first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Worth {
     /// A port for storage, of Ethernet or a virtual function.
@@ -331,7 +331,7 @@ fn fullest(ports: &[usize]) -> usize {
     ports.iter().map(sharing).max().unwrap_or(0)
 }
 
-/// What NCCL takes on a host: with our settings, without, and the best; `None` without GPUs or
+/// The choices of NCCL on a host: with our settings, without, and the best; `None` without GPUs or
 /// ports for computing.
 fn line(name: &str, analysis: &Analysis, across: f64) -> Option<String> {
     let host = &analysis.hosts[0];

@@ -241,16 +241,6 @@ pub(super) const TOPICS: &[Topic] = &[
     ),
     Topic::NotAvailable(
         Missing {
-            lost: "rsm moves no LID in use: hosts would lose every connection",
-            instead: "nothing needs it: rsm resolves LIDs that two ports hold by itself, and takes unused ones for new ports",
-        },
-        Keys {
-            asking: &[("reassign_lids", FALSE)],
-            tuning: &[],
-        },
-    ),
-    Topic::NotAvailable(
-        Missing {
             lost: "rsm does not disable a port that sends traps without end: what is behind it would be cut off",
             instead: "finding babbling-port names it, and with `isolate = \"on\"` in section [health] routes go around it while another way is left",
         },
@@ -261,7 +251,7 @@ pub(super) const TOPICS: &[Topic] = &[
     ),
     Topic::NotAvailable(
         Missing {
-            lost: "rsm sends no ExtendedPortInfo of vendors, and leaves FDR10 as the device has it",
+            lost: "rsm reads FDR10 (ExtendedPortInfo, with sweep.capabilities) and leaves it as the device has it",
             instead: "ibportstate sets it port by port (`ibportstate LID PORT fdr10 0` or 1)",
         },
         Keys {
