@@ -168,6 +168,7 @@ impl Core {
                 self.drop_inquiry();
                 if in_doubt {
                     self.role = Role::Discovering;
+                    self.doubt_epoch();
                 } else if self.role != Role::Master {
                     // Send it before the role changes: an acknowledgement comes from a standby.
                     if let Some(other) = &known {

@@ -184,6 +184,14 @@ impl Core {
         is_held
     }
 
+    /// Claims the epoch anew before this manager is master again: a handover ends the inquiry before
+    /// the answer whether the epoch is still this manager's.
+    pub(super) fn doubt_epoch(&mut self) {
+        if matches!(self.epoch.holding, Holding::Held(_)) {
+            self.epoch.holding = Holding::Free;
+        }
+    }
+
     /// Gives the epoch up: another manager is master.
     pub(super) fn release_epoch(&mut self) {
         self.epoch.refused = None;
