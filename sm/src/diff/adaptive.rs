@@ -83,11 +83,16 @@ pub fn planned_groups(
     keeps: bool,
 ) -> ArGroupTable {
     let (wanted, held) = (groups_of_block(table, block), switch.adaptive.groups(block));
+    let is_known = switch.adaptive.knows_groups(block);
     let mut content = ArGroupTable::default();
-    for (index, (wanted, held)) in wanted.into_iter().zip(held).enumerate() {
-        let ports: PortMask = match keeps && wanted.is_empty() {
-            true => held,
-            false => wanted,
+    for (index, (own, held)) in wanted.into_iter().zip(held).enumerate() {
+        let is_no_group = block == 0 && index == 0;
+        let ports: PortMask = match (keeps && own.is_empty() && !is_no_group, is_known) {
+            (false, _) => own,
+            (true, true) => held,
+            // An entry from an earlier run may name it: it gets the ports of the other one until
+            // the entries are written.
+            (true, false) => wanted[1 - index],
         };
         content.set_ports(index, ports.ports());
     }
@@ -177,13 +182,15 @@ fn differing_tables(
             continue;
         }
         let held = image.groups(block);
-        let is_emptied = |(wanted, held): (&PortMask, &PortMask)| {
-            image.knows_groups(block) && wanted.is_empty() && !held.is_empty()
-        };
-        let empties = wanted.iter().zip(&held).any(is_emptied);
-        let others = wanted.iter().zip(&held).any(|(wanted, held)| {
-            !image.knows_groups(block) || !wanted.is_empty() && wanted != held
+        let is_known = image.knows_groups(block);
+        let mut groups = wanted.iter().zip(&held).enumerate();
+        let empties = groups.any(|(index, (wanted, held))| {
+            let is_no_group = block == 0 && index == 0;
+            wanted.is_empty() && !is_no_group && (!is_known || !held.is_empty())
         });
+        let mut groups = wanted.iter().zip(&held);
+        let others =
+            groups.any(|(wanted, held)| !wanted.is_empty() && (!is_known || wanted != held));
         change.groups.extend(others.then_some(block));
         change.emptied.extend(empties.then_some(block));
     }

@@ -573,7 +573,7 @@ fn assert_no_loop(world: &mut World) {
 #[test]
 fn packets_arrive_after_random_faults_whatever_switches_choose() {
     let test = "--test system sim_adaptive::packets_arrive";
-    seeds::run(test, 60, run);
+    seeds::run(test, 50, run);
 }
 
 #[test]
