@@ -1,4 +1,4 @@
-//! What a standby knows of the subnet of a master that shares its store, and how it keeps up.
+//! A standby's knowledge of the subnet of a master that shares its store, and how it keeps up.
 //!
 //! The store has the number of the master's last plan. Whenever that changes, the standby reads the
 //! whole subnet again, Gets only and few at a time. A reading that began after the master had

@@ -114,7 +114,8 @@ enum Pass {
     /// Entries that lead to the fullest links. Such a pass starts when no other work waits, and
     /// urgent work discards it.
     Rebalance,
-    /// What the LID of the manager needs, after a master whose subnet this standby had read.
+    /// The entries and ports of the manager's LID, after a master whose subnet this standby had
+    /// read.
     Succession,
 }
 

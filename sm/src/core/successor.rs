@@ -38,7 +38,7 @@ pub(super) struct Succession {
     is_planned: bool,
 }
 
-/// What a push of the pass would need first.
+/// The next step of a pass, before its push.
 enum Verdict {
     Push,
     Read(Vec<Query>),
@@ -55,7 +55,7 @@ impl Core {
                     before: Some(master.port),
                     ..Succession::default()
                 };
-                // What it showed of itself is of the time when it answered.
+                // Its SMInfo is of the time when it answered.
                 self.inventory.put_manager(master.port, None);
                 self.work
                     .succeed("the master is gone, whose subnet was read before");

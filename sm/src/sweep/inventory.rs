@@ -249,7 +249,7 @@ pub struct Inventory {
     pub habits: DeviceHabits,
     /// Capabilities of device types, by GeneralInfo.
     pub capabilities: Arc<DeviceCapabilities>,
-    /// What sweeps know about virtual ports beside the ports' own records.
+    /// The knowledge of sweeps about virtual ports beside the ports' own records.
     pub(super) vport_reading: VPortReading,
     /// How far SwitchPortStateTables have proved right.
     pub port_state_proofs: PortStateProofs,

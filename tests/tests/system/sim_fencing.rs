@@ -90,8 +90,8 @@ fn trunks(world: &World) -> Vec<(Guid, PortNum)> {
         .collect()
 }
 
-/// What is seen during a run: the plans of both managers, and Sets that a manager sent without the
-/// epoch while another one held it.
+/// The witness of a run: the plans of both managers, and Sets that a manager sent without the epoch
+/// while another one held it.
 struct Seen {
     plans: RefCell<BTreeMap<(usize, u64), Arc<Plan>>>,
     sets: [Cell<u64>; 2],

@@ -375,7 +375,7 @@ fn change_that_comes_with_a_refused_plan_is_refused_with_its_reason_and_leaves_t
     assert_eq!(held(&world, hosts[0].1), [0xffff, 0x8010]);
     assert_eq!(held(&world, hosts[1].1), [0xffff]);
     assert_eq!(p_key_sets(&world), sets);
-    // What the store keeps is the state before, too.
+    // The store keeps the state before, too.
     let remembered = &world.manager().remembered().overlay;
     assert!(remembered.find(0x10).is_some() && remembered.find(0x11).is_none());
 

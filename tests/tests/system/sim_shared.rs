@@ -282,7 +282,7 @@ fn a_cable_that_breaks_around_the_takeover_is_routed_around_and_makes_no_loop() 
         });
         world.schedule(at(0), |world| world.kill(0));
         let until = world.now() + at(1000);
-        // What the SA answers from is true at each moment.
+        // The SA answers from true state at each moment.
         world.run(until, |world| {
             assert_true(world, 1);
             false

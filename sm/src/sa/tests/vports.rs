@@ -122,7 +122,7 @@ fn paths_to_vports_have_their_lids_and_a_grh_where_a_lid_is_shared() {
     assert_eq!((back.slid(), back.dlid()), (own.dlid(), first));
     let ports = path(&mut world, first_guid, last_guid);
     assert_eq!(ports.hop_limit(), 0, "ports are as before");
-    // What the client asks for stays.
+    // A wish of the client stays.
     let mut wanted = PathRecord::default();
     wanted
         .set_sgid(gid(SHARED))

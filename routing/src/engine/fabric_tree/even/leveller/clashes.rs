@@ -1,4 +1,4 @@
-//! What a move costs shift patterns.
+//! The cost of a move to shift patterns.
 //!
 //! In a shift every host sends to the host some places further on, so that the hosts behind a
 //! switch send to as many destinations next to each other. Two of those that leave by one port
