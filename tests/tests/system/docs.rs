@@ -55,12 +55,13 @@ const POLL: Duration = Duration::from_millis(20);
 const SHOWN_LINES: usize = 40;
 
 /// Line 1 of every script, in place of the page's title. `settle` waits for the daemons in the
-/// background; ERR names the command that failed. No newline: line numbers are those of the page.
+/// background, which are degraded for as long as a page shows a fault; ERR names the command that
+/// failed. No newline: line numbers are those of the page.
 const PRELUDE: &str = concat!(
     r#"trap 'echo "FAILED at line $LINENO: $BASH_COMMAND (exit code $?)" >&2' ERR; "#,
     r#"settle() { for _ in {1..300}; do local waiting=; "#,
     r#"for directory in $(jobs -r | sed -n 's/.*--state-dir \([^ ]*\).*/\1/p'); do "#,
-    r#"rsmctl --server "unix:$directory/rsm.sock" status 2>&1 | grep -q '^State  *up$' "#,
+    r#"rsmctl --server "unix:$directory/rsm.sock" status 2>&1 | grep -Eq '^State  *(up$|degraded)' "#,
     r#"|| waiting=yes; done; "#,
     r#"if jobs -r | grep -q 'rsm sim serve' && [ ! -S "$TMPDIR/rsm-sim.sock" ]; "#,
     r#"then waiting=yes; fi; "#,
