@@ -43,7 +43,8 @@ impl Assignment<'_> {
             };
             let held = vport.p_keys.as_deref();
             let Arrangement { keys, left_out } = arrange(held, &wanted.keys, first, capacity);
-            if !left_out.is_empty() && !(capacity == 0 && wanted.is_default()) {
+            let is_needless = capacity == 0 && wanted.is_default();
+            if !left_out.is_empty() && !is_needless {
                 let text = format!(
                     "the P_Key table of its vport {} holds {capacity} keys: it is left out of {}",
                     key.index,
