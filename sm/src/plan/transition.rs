@@ -418,13 +418,14 @@ pub(super) fn with_multicast(
 /// does not show.
 fn leads_astray(fabric: &Fabric, topology: &Topology, difference: &Difference<'_>) -> bool {
     let leads_astray = |switch: SwitchIdx| {
+        let mut entries = difference.entries(switch).peekable();
+        if entries.peek().is_none() {
+            return false;
+        }
         // Hardly any switch has such a port, and then none of its entries is looked at.
         let open = open_ports(fabric, topology, switch);
         let is_open = |entry: u8| open.contains(&entry);
-        !open.is_empty()
-            && difference
-                .entries(switch)
-                .any(|entry| is_open(entry.before) || is_open(entry.after))
+        !open.is_empty() && entries.any(|entry| is_open(entry.before) || is_open(entry.after))
     };
     topology.par_indices().any(leads_astray)
 }
@@ -435,11 +436,14 @@ fn open_ports(fabric: &Fabric, topology: &Topology, switch: SwitchIdx) -> Vec<u8
         return Vec::new();
     };
     let is_open = |number: u8| {
+        // Most ports lead to a link or host: the cheaper question goes first.
         let port = node.ports.get(usize::from(number));
-        port.is_some_and(|port| may_lead_to_switch(fabric, port))
-            && topology.port_use(switch, PortNum(number)) == PortUse::Unused
+        topology.port_use(switch, PortNum(number)) == PortUse::Unused
+            && port.is_some_and(|port| may_lead_to_switch(fabric, port))
     };
-    (1..NO_PATH).filter(|&number| is_open(number)).collect()
+    // A switch has fewer than 255 ports.
+    let last = node.ports.len().min(usize::from(NO_PATH)) as u8;
+    (1..last).filter(|&number| is_open(number)).collect()
 }
 
 fn may_lead_to_switch(fabric: &Fabric, port: &Port) -> bool {
