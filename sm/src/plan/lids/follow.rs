@@ -23,7 +23,9 @@ pub(in crate::plan) fn follow(
     policy: &Policy,
 ) -> Option<Arc<LidPlan>> {
     let ports = follow_ports(previous, before, fabric, claims, policy)?;
-    if Arc::ptr_eq(&ports, previous) && !vports::may_differ(before, fabric) {
+    // Without virtual ports, those of the ports are all.
+    let has_same_ports = Arc::ptr_eq(&ports, previous) || previous.vports.is_empty();
+    if has_same_ports && !vports::may_differ(before, fabric) {
         return Some(ports);
     }
     let mut plan = LidPlan::clone(&ports);
