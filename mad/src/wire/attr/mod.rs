@@ -21,6 +21,7 @@ mod node_description;
 mod node_info;
 mod notice;
 mod p_key_table;
+mod packed_states;
 mod port_info;
 mod port_info_extended;
 mod sl_to_vl_mapping;

@@ -1,6 +1,6 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{PortState, attribute};
+use super::{PortState, attribute, packed_states};
 
 /// NVIDIA VPortState, attribute 0xFFB3: the states of 128 virtual ports.
 ///
@@ -34,26 +34,13 @@ impl VPortState {
 
     /// The state of the virtual port at `index` of the block; `None` from 128 on.
     pub fn state(&self, index: usize) -> Option<PortState> {
-        let byte = *self.states.get(index / 2)?;
-        let code = if index.is_multiple_of(2) {
-            byte >> 4
-        } else {
-            byte & 0xF
-        };
-        Some(PortState::from_code(code))
+        packed_states::state(&self.states, index)
     }
 
     /// Sets the state of the virtual port at `index` of the block. An index from 128 on changes
     /// nothing.
     pub fn set_state(&mut self, index: usize, state: PortState) -> &mut Self {
-        if let Some(byte) = self.states.get_mut(index / 2) {
-            let code = state.code() & 0xF;
-            *byte = if index.is_multiple_of(2) {
-                *byte & 0xF | code << 4
-            } else {
-                *byte & 0xF0 | code
-            };
-        }
+        packed_states::set_state(&mut self.states, index, state);
         self
     }
 }

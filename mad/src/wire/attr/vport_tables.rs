@@ -4,6 +4,28 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::vport_encoding::{BLOCK, INDEX_BESIDE_BLOCK};
 use super::{GuidInfo, PKey, PKeyTable, attribute};
 
+/// The modifiers of a table of a virtual port, by blocks.
+macro_rules! by_blocks {
+    ($table:ident) => {
+        impl $table {
+            /// The attribute modifier for `block` of the virtual port at `index`.
+            pub const fn modifier(index: u16, block: u16) -> u32 {
+                INDEX_BESIDE_BLOCK.modifier(index) | BLOCK.modifier(block)
+            }
+
+            /// The index in a modifier.
+            pub const fn modifier_index(modifier: u32) -> u16 {
+                INDEX_BESIDE_BLOCK.of(modifier)
+            }
+
+            /// The block in a modifier.
+            pub const fn modifier_block(modifier: u32) -> u16 {
+                BLOCK.of(modifier)
+            }
+        }
+    };
+}
+
 /// NVIDIA VPortGUIDInfo, attribute 0xFFB5: as [`GuidInfo`], of a virtual port.
 ///
 /// ```text
@@ -16,6 +38,7 @@ pub struct VPortGuidInfo {
 }
 
 attribute!(VPortGuidInfo, VPORT_GUID_INFO, "VPortGUIDInfo");
+by_blocks!(VPortGuidInfo);
 
 impl VPortGuidInfo {
     /// All entries, in order.
@@ -27,21 +50,6 @@ impl VPortGuidInfo {
     pub fn set_guids(&mut self, guids: [Guid; GuidInfo::ENTRIES]) -> &mut Self {
         self.info.set_guids(guids);
         self
-    }
-
-    /// The attribute modifier for `block` of the virtual port at `index`.
-    pub const fn modifier(index: u16, block: u16) -> u32 {
-        INDEX_BESIDE_BLOCK.modifier(index) | BLOCK.modifier(block)
-    }
-
-    /// The index in a modifier.
-    pub const fn modifier_index(modifier: u32) -> u16 {
-        INDEX_BESIDE_BLOCK.of(modifier)
-    }
-
-    /// The block in a modifier.
-    pub const fn modifier_block(modifier: u32) -> u16 {
-        BLOCK.of(modifier)
     }
 }
 
@@ -57,6 +65,7 @@ pub struct VPortPKeyTable {
 }
 
 attribute!(VPortPKeyTable, VPORT_P_KEY_TABLE, "VPortP_KeyTable");
+by_blocks!(VPortPKeyTable);
 
 impl VPortPKeyTable {
     /// All entries, in order.
@@ -68,20 +77,5 @@ impl VPortPKeyTable {
     pub fn set_p_keys(&mut self, p_keys: [PKey; PKeyTable::ENTRIES]) -> &mut Self {
         self.table.set_p_keys(p_keys);
         self
-    }
-
-    /// The attribute modifier for `block` of the virtual port at `index`.
-    pub const fn modifier(index: u16, block: u16) -> u32 {
-        INDEX_BESIDE_BLOCK.modifier(index) | BLOCK.modifier(block)
-    }
-
-    /// The index in a modifier.
-    pub const fn modifier_index(modifier: u32) -> u16 {
-        INDEX_BESIDE_BLOCK.of(modifier)
-    }
-
-    /// The block in a modifier.
-    pub const fn modifier_block(modifier: u32) -> u16 {
-        BLOCK.of(modifier)
     }
 }
