@@ -386,8 +386,18 @@ impl Comparison<'_> {
 /// reset if the push arms the port (`armed`).
 fn diff_p_keys(fabric: &Fabric, at: PortRef, wanted: &[PKey], armed: bool) -> Vec<PKeyBlock> {
     let again = armed && wanted != [PKey::DEFAULT_FULL];
-    let capacity = fabric.p_key_capacity(at);
     let held = fabric.port(at).p_keys.as_deref();
+    differing_p_keys(held, wanted, fabric.p_key_capacity(at), again)
+}
+
+/// The blocks in which a P_KeyTable of `capacity` keys differs from `wanted`; with `again` also
+/// those that hold wanted keys already.
+fn differing_p_keys(
+    held: Option<&p_keys::PKeyImage>,
+    wanted: &[PKey],
+    capacity: u16,
+    again: bool,
+) -> Vec<PKeyBlock> {
     let mut blocks = Vec::new();
     for block in 0..p_keys::blocks(capacity) {
         let first = usize::from(block) * PKeyTable::ENTRIES;

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use rsm_ids::Lid;
-use rsm_mad::wire::attr::{PKey, PKeyTable, PortState, VPortInfo, VirtualizationInfo};
+use rsm_mad::wire::attr::{PortState, VPortInfo, VirtualizationInfo};
 
-use super::{Comparison, PKeyBlock};
+use super::{Comparison, PKeyBlock, differing_p_keys};
 use crate::fabric::PortRef;
-use crate::sweep::p_keys;
 use crate::vports::{PortVPorts, VPort, VPortKey};
 
 /// The changes of the virtual ports of a port.
@@ -66,7 +65,9 @@ impl Comparison<'_> {
         let wanted = self.plan.partitions.vport_table(key);
         let change = VPortChange {
             info: wanted_info(&vport.info, own),
-            p_keys: wanted.map_or_else(Vec::new, |wanted| p_keys_of(vport, wanted)),
+            p_keys: wanted.map_or_else(Vec::new, |wanted| {
+                differing_p_keys(vport.p_keys.as_deref(), wanted, vport.partition_cap, false)
+            }),
         };
         (change != VPortChange::default()).then_some(change)
     }
@@ -101,21 +102,4 @@ fn wanted_info(held: &VPortInfo, lid: Lid) -> Option<VPortInfo> {
         })
         .set_client_reregister(!is_active);
     Some(wanted)
-}
-
-fn p_keys_of(vport: &VPort, wanted: &[PKey]) -> Vec<PKeyBlock> {
-    let held = vport.p_keys.as_deref();
-    let capacity = usize::from(vport.partition_cap);
-    let blocks = (0..p_keys::blocks(vport.partition_cap)).map(|block| {
-        let first = usize::from(block) * PKeyTable::ENTRIES;
-        let end = (first + PKeyTable::ENTRIES).min(capacity);
-        let key = |index: usize| wanted.get(index).copied().unwrap_or(PKey::INVALID);
-        PKeyBlock {
-            block,
-            keys: (first..end).map(key).collect(),
-        }
-    });
-    let is_held =
-        |block: &PKeyBlock| held.is_some_and(|image| image.holds(block.block, &block.keys));
-    blocks.filter(|block| !is_held(block)).collect()
 }
