@@ -21,13 +21,9 @@ use super::super::live::Live;
 use crate::tables::{BLOCK_LIDS, Lft};
 use crate::topology::{SwitchIdx, Topology};
 
-/// Rounds over all destinations: first the moves that cost shifts nothing.
-const ROUNDS: [Bearable; 4] = [
-    Bearable::Nothing,
-    Bearable::Nothing,
-    Bearable::Any,
-    Bearable::Any,
-];
+/// Rounds over all destinations for each of [`Bearable`]. The second finds a fraction of the moves
+/// of the first.
+const ROUNDS: usize = 2;
 
 /// How much a move may cost shifts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -184,11 +180,17 @@ impl<'a> Leveller<'a> {
     ) -> usize {
         self.set_high(high);
         let mut moved = 0;
-        for bearable in ROUNDS {
+        for bearable in [Bearable::Nothing, Bearable::Any] {
             self.bearable = bearable;
-            moved += self.relieve_once(targets, lfts, budget);
-            if self.full.is_empty() {
-                break;
+            for _ in 0..ROUNDS {
+                let now = self.relieve_once(targets, lfts, budget);
+                moved += now;
+                if self.full.is_empty() {
+                    return moved;
+                }
+                if now == 0 {
+                    break;
+                }
             }
         }
         moved
