@@ -13,6 +13,7 @@
 //! * [`virtual_time`] runs rsm's core on the simulated fabric, without a clock.
 //! * [`answering`] has hosts that query the SA, on the simulated fabric in real time.
 //! * [`managed`] runs a real rsm on such a fabric, with hosts that query it.
+//! * [`certificates`] makes certificates with openssl.
 //! * [`etcd`] runs a cluster of etcd for the shared store.
 //! * [`fuzz`] takes any bytes: records, requests, RMPP.
 //! * [`load`] runs many hosts that query the SA as fast as it answers.
@@ -24,6 +25,7 @@
 pub mod answering;
 pub mod binaries;
 pub mod bringup;
+pub mod certificates;
 pub mod clock;
 mod error;
 pub mod etcd;

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm::alias_guids::AliasGuids;
+use rsm::core::role::Identity;
 use rsm::core::{Command, CoreConfig, Event};
 use rsm::health::PortErrors;
 use rsm::plan::groups::{GroupMembers, GroupSet};
@@ -53,6 +54,23 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Those of managers that share a store and keep the subnet, whose LID is the master's wherever
+    /// it is if `floating_lid`.
+    #[must_use]
+    pub fn sharing(floating_lid: bool) -> Settings {
+        let mut settings = Settings::of(Policy {
+            floating_lid,
+            ..Policy::default()
+        });
+        settings.core.identity = Identity {
+            priority: 5,
+            sm_key: 1,
+        };
+        settings.core.master_priority = 14;
+        settings.core.shares_store = true;
+        settings
+    }
+
     /// Those of managers with this policy.
     #[must_use]
     pub fn of(policy: Policy) -> Settings {
@@ -140,6 +158,23 @@ impl World {
         let mut world = World::new(&netlist, settings);
         let (host, port) = first_host(&netlist);
         world.add_manager(host, port);
+        world
+    }
+
+    /// A generated fabric with two managers that share a store, under a [`Watch`]: its master at
+    /// the first host, and a standby at the last one that has just begun.
+    ///
+    /// # Panics
+    ///
+    /// When `spec` is no specification of a fabric with two hosts, or the master does not rest
+    /// within `limit`.
+    #[must_use]
+    pub fn shared(spec: &str, floating_lid: bool, limit: Duration) -> World {
+        let mut world = World::generated(spec, Settings::sharing(floating_lid));
+        world.watch();
+        world.settle(limit);
+        let last = *world.nodes(NodeKind::Ca).last().expect("there are hosts");
+        world.add_manager(last, PortNum(1));
         world
     }
 
@@ -405,6 +440,19 @@ impl World {
     pub fn command(&mut self, command: Command) {
         let now = self.now;
         self.managers[0].handle(Event::Command(command), now);
+    }
+
+    /// Makes the first subnet manager sweep everything anew, and waits for the end.
+    ///
+    /// # Panics
+    ///
+    /// When the subnet managers do not rest within `limit`.
+    pub fn resweep(&mut self, limit: Duration) {
+        self.command(Command::Resweep {
+            full: true,
+            ticket: 0,
+        });
+        self.settle(limit);
     }
 
     /// Tells the first subnet manager of ports whose counters are over a limit, in place of those

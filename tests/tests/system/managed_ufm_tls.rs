@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rsm_tests::binaries;
+use rsm_tests::certificates::Certificates;
 use rsm_tests::clock::wait_for_every;
 use rsm_tests::peer::{program_path, require_peers};
 use rsm_tests::process::{Invocation, Running};
@@ -20,65 +21,17 @@ const POLL: Duration = Duration::from_millis(50);
 /// Makes an authority, and certificates that it signs: of the server at 127.0.0.1, and of a client
 /// with this URI as its name.
 fn certify(directory: &Path, uri: &str) {
-    let openssl = |arguments: &[&str]| {
-        let run = Invocation::new(program_path("openssl"), directory).args(arguments);
-        run.run(LIMIT).unwrap().success().unwrap();
-    };
-    let ec = [
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-    ];
+    let certificates = Certificates::at(directory);
     for authority in ["ca", "other-ca"] {
-        let (key, certificate) = (format!("{authority}.key"), format!("{authority}.pem"));
-        let subject = format!("/CN={authority}");
-        let own = [
-            "req",
-            "-x509",
-            "-subj",
-            &subject,
-            "-keyout",
-            &key,
-            "-out",
-            &certificate,
-        ];
-        openssl(&[&own[..], &ec].concat());
+        certificates.authority(authority).unwrap();
     }
+    let uri = format!("URI:{uri}");
     for (name, authority, alternative) in [
-        ("server", "ca", "IP:127.0.0.1".to_owned()),
-        ("client", "ca", format!("URI:{uri}")),
-        ("stranger", "other-ca", format!("URI:{uri}")),
+        ("server", "ca", "IP:127.0.0.1"),
+        ("client", "ca", &uri),
+        ("stranger", "other-ca", &uri),
     ] {
-        let extensions = format!("{name}.ext");
-        std::fs::write(
-            directory.join(&extensions),
-            format!("subjectAltName={alternative}\n"),
-        )
-        .unwrap();
-        let [key, request, certificate] = ["key", "csr", "pem"].map(|end| format!("{name}.{end}"));
-        let [ca, ca_key] = ["pem", "key"].map(|end| format!("{authority}.{end}"));
-        let subject = format!("/CN={name}");
-        let ask = [
-            "req", "-new", "-subj", &subject, "-keyout", &key, "-out", &request,
-        ];
-        openssl(&[&ask[..], &ec].concat());
-        openssl(&[
-            "x509",
-            "-req",
-            "-in",
-            &request,
-            "-CA",
-            &ca,
-            "-CAkey",
-            &ca_key,
-            "-CAcreateserial",
-            "-extfile",
-            &extensions,
-            "-out",
-            &certificate,
-        ]);
+        certificates.sign(name, authority, alternative).unwrap();
     }
 }
 

@@ -12,10 +12,10 @@ use rsm::store::{
     ChangeSet, Epoch, LidClaim, Namespace, Persisted, SharedStore, Store, StoreError,
 };
 use rsm_ids::{Guid, Lid, Lmc};
+use rsm_tests::certificates::Certificates;
 use rsm_tests::clock::{Stopwatch, wait_for};
 use rsm_tests::etcd::{Etcd, PEERS};
-use rsm_tests::peer::{program_path, require_peers};
-use rsm_tests::process::Invocation;
+use rsm_tests::peer::require_peers;
 
 const LIMIT: Duration = Duration::from_secs(30);
 const PREFIX: &str = "/rsm/fe80000000000000";
@@ -471,55 +471,10 @@ fn etcd_with_certificates_and_users_is_used_and_strangers_are_told_why_not() {
 
 /// An authority, and certificates of a server at 127.0.0.1 and of a client.
 fn certify(directory: &Path) {
-    let openssl = |arguments: &[&str]| {
-        let run = Invocation::new(program_path("openssl"), directory).args(arguments);
-        run.run(LIMIT).unwrap().success().unwrap();
-    };
-    let ec = [
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-    ];
-    let authority = [
-        "req",
-        "-x509",
-        "-subj",
-        "/CN=authority",
-        "-keyout",
-        "ca.key",
-        "-out",
-        "ca.pem",
-    ];
-    openssl(&[&authority[..], &ec].concat());
-    std::fs::write(directory.join("ext"), "subjectAltName=IP:127.0.0.1\n").unwrap();
+    let certificates = Certificates::at(directory);
+    certificates.authority("ca").unwrap();
     for name in ["server", "client"] {
-        let (key, request, certificate) = (
-            format!("{name}.key"),
-            format!("{name}.csr"),
-            format!("{name}.pem"),
-        );
-        let subject = format!("/CN={name}");
-        let ask = [
-            "req", "-new", "-subj", &subject, "-keyout", &key, "-out", &request,
-        ];
-        openssl(&[&ask[..], &ec].concat());
-        openssl(&[
-            "x509",
-            "-req",
-            "-in",
-            &request,
-            "-CA",
-            "ca.pem",
-            "-CAkey",
-            "ca.key",
-            "-CAcreateserial",
-            "-extfile",
-            "ext",
-            "-out",
-            &certificate,
-        ]);
+        certificates.sign(name, "ca", "IP:127.0.0.1").unwrap();
     }
 }
 

@@ -49,14 +49,6 @@ fn asked<A: Attribute>(world: &World) -> u64 {
     counts.sum()
 }
 
-fn resweep(world: &mut World) {
-    world.command(Command::Resweep {
-        full: true,
-        ticket: 0,
-    });
-    world.settle(LIMIT);
-}
-
 /// A leaf with an uplink, and the port of the uplink.
 fn uplink(world: &World, nth: usize) -> (Guid, PortNum) {
     let is_switch = |node: Guid| world.sim.switch_info(node).is_ok();
@@ -108,7 +100,7 @@ fn general_info_is_asked_of_one_device_per_type_and_remembered() {
         world.start(0, memory);
         world.count_requests();
         world.settle(LIMIT);
-        resweep(&mut world);
+        world.resweep(LIMIT);
         assert_eq!(asked::<GeneralInfo>(&world), count);
     }
     // A reload asks anew: the firmware may be another.
@@ -128,7 +120,7 @@ fn fabric_without_capabilities_costs_one_general_info_per_device_type() {
         world.settle(LIMIT);
         let link = uplink(&world, 0);
         flap(&mut world, link);
-        resweep(&mut world);
+        world.resweep(LIMIT);
         world.run_for(Duration::from_secs(60));
         let extended = asked::<ExtendedPortInfo>(&world) + asked::<SwitchPortStateTable>(&world);
         assert_eq!(extended, 0);
@@ -153,10 +145,10 @@ fn silence_on_general_info_delays_nothing_for_ever_and_ends_the_questions() {
     expect::assert_up(&world);
     expect::assert_no_findings(&world);
     for _ in 0..3 {
-        resweep(&mut world);
+        world.resweep(LIMIT);
     }
     world.count_requests();
-    resweep(&mut world);
+    world.resweep(LIMIT);
     assert_eq!(asked::<GeneralInfo>(&world), 0);
     expect::assert_no_findings(&world);
 }
@@ -375,7 +367,7 @@ fn fdr10_links_are_not_taken_for_qdr() {
     };
     assert!(is_fdr10(&world));
     world.count_requests();
-    resweep(&mut world);
+    world.resweep(LIMIT);
     assert_eq!(
         asked::<ExtendedPortInfo>(&world),
         0,

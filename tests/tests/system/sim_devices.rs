@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::core::Command;
 use rsm::plan::policy::Policy;
 use rsm::sweep::inventory::PortKey;
 use rsm_ids::PortNum;
@@ -21,15 +20,6 @@ fn settings(devices: &str) -> Settings {
     let mut settings = Settings::default();
     settings.sim.devices = Devices::parse(devices).unwrap();
     settings
-}
-
-/// Makes the subnet manager sweep everything anew.
-fn resweep(world: &mut World) {
-    world.command(Command::Resweep {
-        full: true,
-        ticket: 0,
-    });
-    world.settle(LIMIT);
 }
 
 fn habits(world: &World) -> usize {
@@ -55,7 +45,7 @@ fn port_that_refuses_extended_speeds_becomes_active_and_is_remembered() {
 
     let asked = |world: &World| world.requests().of(host, Method::GET, AttrId::PORT_INFO);
     world.count_requests();
-    resweep(&mut world);
+    world.resweep(LIMIT);
     assert_eq!(asked(&world), 1, "its kind is known");
     world.kill(0);
     world.start(0, Memory::Kept);
@@ -74,7 +64,7 @@ fn fabric_without_extended_speeds_comes_up_without_repeated_sets() {
     // Ports of adapters, port 0 and external ports of switches.
     assert_eq!(habits(&world), 3);
     world.count_requests();
-    resweep(&mut world);
+    world.resweep(LIMIT);
     assert_eq!(world.requests().count(Method::SET), 0);
 }
 
@@ -82,7 +72,7 @@ fn fabric_without_extended_speeds_comes_up_without_repeated_sets() {
 fn fabric_of_plain_devices_has_no_habits_and_reads_ports_once() {
     let mut world = World::brought_up(TREE, Settings::default());
     world.count_requests();
-    resweep(&mut world);
+    world.resweep(LIMIT);
     for host in world.nodes(NodeKind::Ca) {
         assert_eq!(world.requests().of(host, Method::GET, AttrId::PORT_INFO), 1);
     }
@@ -165,7 +155,7 @@ fn values_of_real_devices_are_no_finding_and_no_difference() {
     ] {
         let mut world = World::brought_up(&format!("{TREE},speed=NDR"), settings(devices));
         world.count_requests();
-        resweep(&mut world);
+        world.resweep(LIMIT);
         assert_eq!(world.requests().count(Method::SET), 0, "{devices}");
         expect::assert_no_findings(&world);
         let inventory = world.manager().core().inventory();

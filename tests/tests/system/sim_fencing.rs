@@ -7,16 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm::core::CoreConfig;
-use rsm::core::role::{Identity, Role};
+use rsm::core::role::Role;
 use rsm::findings::Severity;
 use rsm::plan::Plan;
-use rsm::plan::policy::Policy;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_routing::netlist::NodeKind;
 use rsm_tests::virtual_time::watch::BlockWrite;
-use rsm_tests::virtual_time::{Dice, Settings, World, expect};
+use rsm_tests::virtual_time::{Dice, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const TREE: &str = "fat-tree:k=4,levels=2";
@@ -26,33 +24,8 @@ const NOTICED: Duration = Duration::from_millis(250);
 const KNOWN: Duration = Duration::from_millis(260);
 const ROUNDS: u64 = 100;
 
-fn config(floating_lid: bool) -> CoreConfig {
-    let policy = Policy {
-        floating_lid,
-        ..Policy::default()
-    };
-    CoreConfig {
-        identity: Identity {
-            priority: 5,
-            sm_key: 1,
-        },
-        master_priority: 14,
-        shares_store: true,
-        policy: policy.into(),
-        ..CoreConfig::default()
-    }
-}
-
 fn two_managers(floating_lid: bool) -> World {
-    let settings = Settings {
-        core: config(floating_lid),
-        ..Settings::default()
-    };
-    let mut world = World::generated(TREE, settings);
-    world.watch();
-    world.settle(LIMIT);
-    let last = *world.nodes(NodeKind::Ca).last().expect("there are hosts");
-    world.add_manager(last, PortNum(1));
+    let mut world = World::shared(TREE, floating_lid, LIMIT);
     world.run_for(Duration::from_secs(5));
     world
 }

@@ -3,15 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rsm::core::role::{Identity, Role};
-use rsm::core::{Activity, CoreConfig, Following};
-use rsm::plan::policy::Policy;
+use rsm::core::role::Role;
+use rsm::core::{Activity, Following};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::attr::{Attribute, LinearForwardingTable, PortInfo};
 use rsm_mad::wire::header::Method;
 use rsm_routing::netlist::NodeKind;
-use rsm_tests::virtual_time::{Memory, Settings, World, expect};
+use rsm_tests::virtual_time::{Memory, World, expect};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// 20 switches, 16 hosts.
@@ -21,35 +20,9 @@ const TREE: &str = "fat-tree:k=4,levels=3";
 const AT_ONCE: Duration = Duration::from_millis(700);
 const MULTICAST: Lid = Lid(0xC000);
 
-fn config() -> CoreConfig {
-    let policy = Policy {
-        floating_lid: true,
-        ..Policy::default()
-    };
-    CoreConfig {
-        identity: Identity {
-            priority: 5,
-            sm_key: 1,
-        },
-        master_priority: 14,
-        shares_store: true,
-        policy: policy.into(),
-        ..CoreConfig::default()
-    }
-}
-
 /// A fabric with its master at the first host, and a standby at the last one that has just begun.
 fn beginning() -> World {
-    let settings = Settings {
-        core: config(),
-        ..Settings::default()
-    };
-    let mut world = World::generated(TREE, settings);
-    world.watch();
-    world.settle(LIMIT);
-    let last = *world.nodes(NodeKind::Ca).last().expect("there are hosts");
-    world.add_manager(last, PortNum(1));
-    world
+    World::shared(TREE, true, LIMIT)
 }
 
 /// The same once the standby has read the subnet.

@@ -105,14 +105,6 @@ fn asked(world: &World, attribute: AttrId, method: Method) -> u64 {
     counts.sum()
 }
 
-fn resweep(world: &mut World) {
-    world.command(Command::Resweep {
-        full: true,
-        ticket: 0,
-    });
-    world.settle(LIMIT);
-}
-
 /// Whether the manager has a finding of this kind with `part` in its text.
 fn reported(world: &World, kind: FindingKind, part: &str) -> bool {
     let findings = &world.manager().snapshot().unwrap().findings;
@@ -134,7 +126,7 @@ fn vports_come_up_with_each_kind_of_lid() {
         assert_vports_up(&world);
         expect::assert_no_findings(&world);
         world.count_requests();
-        resweep(&mut world);
+        world.resweep(LIMIT);
         world.run_for(Duration::from_secs(60));
         assert_eq!(sets(&world), 0, "{lids:?}");
     }
@@ -387,7 +379,7 @@ fn devices_that_refuse_or_ignore_vports_come_up_without_them() {
             "{devices}: {findings:?}"
         );
         world.count_requests();
-        resweep(&mut world);
+        world.resweep(LIMIT);
         for attribute in ATTRIBUTES {
             let gets = asked(&world, attribute, Method::GET);
             assert_eq!(gets, 0, "{devices}: {attribute}");
@@ -426,7 +418,7 @@ fn turning_vports_off_gives_their_lids_back_and_on_brings_them_up() {
     config.manages_vports = false;
     world.command(Command::Reload(Box::new(config.clone())));
     world.settle(LIMIT);
-    resweep(&mut world);
+    world.resweep(LIMIT);
     let snapshot = world.manager().snapshot().unwrap();
     assert!(snapshot.plan.as_ref().unwrap().lids.vports.is_empty());
     world.count_requests();
@@ -435,7 +427,7 @@ fn turning_vports_off_gives_their_lids_back_and_on_brings_them_up() {
     config.manages_vports = true;
     world.command(Command::Reload(Box::new(config)));
     world.settle(LIMIT);
-    resweep(&mut world);
+    world.resweep(LIMIT);
     assert_vports_up(&world);
 }
 
