@@ -59,14 +59,14 @@ const SHOWN_LINES: usize = 40;
 /// failed. No newline: line numbers are those of the page.
 const PRELUDE: &str = concat!(
     r#"trap 'echo "FAILED at line $LINENO: $BASH_COMMAND (exit code $?)" >&2' ERR; "#,
-    r#"settle() { for _ in {1..300}; do local waiting=; "#,
+    r#"settle() { local status=; for _ in {1..300}; do local waiting=; "#,
     r#"for directory in $(jobs -r | sed -n 's/.*--state-dir \([^ ]*\).*/\1/p'); do "#,
-    r#"rsmctl --server "unix:$directory/rsm.sock" status 2>&1 | grep -Eq '^State  *(up$|degraded)' "#,
-    r#"|| waiting=yes; done; "#,
+    r#"status=$(rsmctl --server "unix:$directory/rsm.sock" status 2>&1 || true); "#,
+    r#"grep -Eq '^State  *(up$|degraded)' <<< "$status" || waiting=yes; done; "#,
     r#"if jobs -r | grep -q 'rsm sim serve' && [ ! -S "$TMPDIR/rsm-sim.sock" ]; "#,
     r#"then waiting=yes; fi; "#,
     r#"if [ -z "$waiting" ]; then return 0; fi; sleep 0.1; done; "#,
-    r#"echo "a daemon of this page did not come up" >&2; return 1; }"#,
+    r#"echo "a daemon of this page did not come up: $status" >&2; return 1; }"#,
 );
 
 /// A page of the documentation.
