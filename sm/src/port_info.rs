@@ -124,14 +124,50 @@ pub struct LinkMismatch {
 }
 
 /// The planned fields of a port and their values; the other fields stay as they are.
+///
+/// A bring-up holds settings of every port, 225,000 in a fabric of 45,056 hosts: they take 64 bytes
+/// each.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct PortSettings {
-    values: [Option<u64>; FIELD_COUNT],
+    planned: FieldMask,
+    /// M_Key and GidPrefix; zero where the field is not planned.
+    wide: [u64; WIDE],
+    /// The other fields, none of which has more than 16 bits.
+    narrow: [u16; FIELD_COUNT - WIDE],
 }
+
+/// How many of the first fields have 64 bits.
+const WIDE: usize = FieldIndex::Prefix as usize + 1;
+
+const _: () = assert!(size_of::<PortSettings>() <= 64);
 
 impl PortSettings {
     pub(crate) fn put(&mut self, index: FieldIndex, value: u64) {
-        self.values[index as usize] = Some(value);
+        self.planned.0 |= 1 << index as u32;
+        match (index as usize).checked_sub(WIDE) {
+            None => self.wide[index as usize] = value,
+            Some(narrow) => self.narrow[narrow] = value as u16,
+        }
+    }
+
+    fn held(&self, index: usize) -> u64 {
+        match index.checked_sub(WIDE) {
+            None => self.wide[index],
+            Some(narrow) => u64::from(self.narrow[narrow]),
+        }
+    }
+
+    /// The planned fields, with the bit and the value of each.
+    fn planned(&self) -> impl Iterator<Item = (u32, &'static Field, u64)> {
+        let fields = FIELDS.iter().enumerate();
+        let planned = fields.filter(|&(bit, _)| self.planned.0 & 1 << bit != 0);
+        planned.map(|(bit, field)| (bit as u32, field, self.held(bit)))
+    }
+
+    /// The planned value of a field.
+    fn value(&self, index: FieldIndex) -> Option<u64> {
+        let is_planned = self.planned.0 & 1 << index as u32 != 0;
+        is_planned.then(|| self.held(index as usize))
     }
 
     /// The fields in which `info` differs, without those in `ignored` and those that may not change
@@ -139,8 +175,8 @@ impl PortSettings {
     pub fn differing(&self, info: &PortInfo, ignored: FieldMask) -> FieldMask {
         let open = matches!(info.port_state(), PortState::Init | PortState::Down);
         let mut mask = 0;
-        for (bit, (field, value)) in FIELDS.iter().zip(&self.values).enumerate() {
-            let differs = value.is_some_and(|value| (field.get)(info) != value);
+        for (bit, field, value) in self.planned() {
+            let differs = (field.get)(info) != value;
             if differs && ignored.0 & 1 << bit == 0 && (open || !field.before_active) {
                 mask |= 1 << bit;
             }
@@ -160,12 +196,9 @@ impl PortSettings {
         info.set_link_width_enabled(LinkWidths(0));
         info.set_link_speed_enabled(LinkSpeeds(0));
         info.set_client_reregister(false);
-        for (bit, (field, value)) in FIELDS.iter().zip(&self.values).enumerate() {
-            if let Some(value) = value
-                && left_out.0 & 1 << bit == 0
-                && (open || !field.before_active)
-            {
-                (field.set)(&mut info, *value);
+        for (bit, field, value) in self.planned() {
+            if left_out.0 & 1 << bit == 0 && (open || !field.before_active) {
+                (field.set)(&mut info, value);
             }
         }
         info
@@ -176,11 +209,9 @@ impl PortSettings {
     pub fn expected(&self, current: &PortInfo, ignored: FieldMask) -> PortInfo {
         let mut info = *current;
         let FieldMask(mask) = self.differing(current, ignored);
-        for (bit, (field, value)) in FIELDS.iter().zip(&self.values).enumerate() {
-            if let Some(value) = value
-                && mask & 1 << bit != 0
-            {
-                (field.set)(&mut info, *value);
+        for (bit, field, value) in self.planned() {
+            if mask & 1 << bit != 0 {
+                (field.set)(&mut info, value);
             }
         }
         info
@@ -190,8 +221,8 @@ impl PortSettings {
     /// them.
     pub fn not_kept(&self, asked: FieldMask, info: &PortInfo) -> FieldMask {
         let mut mask = 0;
-        for (bit, (field, value)) in FIELDS.iter().zip(&self.values).enumerate() {
-            if asked.0 & 1 << bit != 0 && value.is_some_and(|value| (field.get)(info) != value) {
+        for (bit, field, value) in self.planned() {
+            if asked.0 & 1 << bit != 0 && (field.get)(info) != value {
                 mask |= 1 << bit;
             }
         }
@@ -201,11 +232,9 @@ impl PortSettings {
     /// Repeats the values that must be set before data flows, in `info` of a port that has just
     /// been set and carries no data yet.
     pub fn repeat(&self, info: &mut PortInfo) {
-        for (field, value) in FIELDS.iter().zip(&self.values) {
-            if let Some(value) = value
-                && field.before_active
-            {
-                (field.set)(info, *value);
+        for (_, field, value) in self.planned() {
+            if field.before_active {
+                (field.set)(info, value);
             }
         }
     }
@@ -217,7 +246,7 @@ impl PortSettings {
             return None;
         }
         let planned = |index: FieldIndex, held: u8| {
-            let planned = self.values[index as usize].map(|value| value as u8);
+            let planned = self.value(index).map(|value| value as u8);
             planned.filter(|&planned| planned != held)
         };
         let (mtu, vls) = (info.neighbor_mtu(), info.operational_vls());
@@ -233,8 +262,8 @@ impl PortSettings {
     /// Whether MasterSMLID differs, so that the client behind the port must register anew. False if
     /// MasterSMLID is in `ignored`: a device that does not keep it shows no change.
     pub fn changes_manager(&self, info: &PortInfo, ignored: FieldMask) -> bool {
-        let index = FieldIndex::MasterSmLid as usize;
-        ignored.0 & 1 << index == 0
-            && self.values[index].is_some_and(|value| value != u64::from(info.master_sm_lid().0))
+        let index = FieldIndex::MasterSmLid;
+        let held = u64::from(info.master_sm_lid().0);
+        ignored.0 & 1 << index as u32 == 0 && self.value(index).is_some_and(|value| value != held)
     }
 }

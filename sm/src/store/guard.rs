@@ -43,18 +43,34 @@ impl Witness {
         let export = self.export.as_ref().map_or(0, |(_, e)| e.generation);
         sidecar.max(export)
     }
+
+    /// Whether the export has the commit of the generation in `marker`.
+    fn has_commit(&self, marker: &[u8]) -> bool {
+        let generation = std::str::from_utf8(marker).ok();
+        let generation = generation.and_then(|text| text.trim().parse::<u64>().ok());
+        let export = self.export.as_ref().map(|(_, export)| export.generation);
+        generation.is_some_and(|generation| export >= Some(generation))
+    }
 }
 
 /// Opens the store, restoring it where it must be.
 pub(super) fn open(disk: &Disk, layout: &Layout) -> Result<Opened, StoreError> {
     let witness = Witness::read(disk, layout)?;
     let path = layout.database();
-    if disk.read(&layout.unfinished())?.is_some() {
-        disk.remove_dir(&path)?;
+    match disk.read(&layout.unfinished())?.as_deref() {
+        None => {}
+        Some([]) => disk.remove_dir(&path)?,
+        Some(marker) if witness.has_commit(marker) => {
+            disk.remove_dir(&path)?;
+            return create(disk, layout, witness, Cause::Interrupted);
+        }
+        // The commit ended before the first batch; or the marker is damaged, and the database is
+        // checked like any other.
+        Some(_) => disk.remove_file(&layout.unfinished())?,
     }
     let why = if disk.list(&path)?.is_empty() {
         if witness.floor() == 0 {
-            return create(disk, layout, witness, None);
+            return create(disk, layout, witness, Cause::Fresh);
         }
         "the database is missing".to_owned()
     } else {
@@ -63,7 +79,17 @@ pub(super) fn open(disk: &Disk, layout: &Layout) -> Result<Opened, StoreError> {
             Err(why) => why,
         }
     };
-    create(disk, layout, witness, Some(why))
+    create(disk, layout, witness, Cause::Unusable(why))
+}
+
+/// Why a new database is made.
+enum Cause {
+    /// There is none.
+    Fresh,
+    /// It holds a part of a commit that the export has as a whole.
+    Interrupted,
+    /// It has this fault.
+    Unusable(String),
 }
 
 impl Witness {
@@ -183,27 +209,30 @@ fn open_existing(
     Ok(Ok(opened))
 }
 
-/// Starts a new database from the last export, or from nothing. `why` is the fault of the one
-/// before, if there was one.
+/// Starts a new database from the last export, or from nothing.
 fn create(
     disk: &Disk,
     layout: &Layout,
     witness: Witness,
-    why: Option<String>,
+    cause: Cause,
 ) -> Result<Opened, StoreError> {
     let path = layout.database();
     let floor = witness.floor();
-    let quarantined = match why {
+    let is_resumed = matches!(cause, Cause::Interrupted);
+    let quarantined = match cause {
         // An empty directory has nothing worth keeping.
-        Some(reason) if disk.list(&path)?.is_empty() => Some(Quarantined { path: None, reason }),
-        Some(reason) => Some(Quarantined {
+        Cause::Unusable(reason) if disk.list(&path)?.is_empty() => {
+            Some(Quarantined { path: None, reason })
+        }
+        Cause::Unusable(reason) => Some(Quarantined {
             path: Some(layout.quarantine(disk)?),
             reason,
         }),
-        None => None,
+        Cause::Fresh | Cause::Interrupted => None,
     };
     write_attempts(disk, layout, 0)?;
     let (origin, mut state) = match witness.export {
+        Some((path, export)) if is_resumed => (Origin::Resumed(path), export.state),
         Some((path, export)) => (Origin::Export(path), export.state),
         None => (Origin::Fresh, Persisted::default()),
     };
@@ -227,6 +256,13 @@ fn create(
         sums,
         state,
     })
+}
+
+/// Announces that the database takes the commit of `generation` in several batches; the export of
+/// that generation follows before the first of them.
+pub(super) fn announce(disk: &Disk, layout: &Layout, generation: u64) -> Result<(), StoreError> {
+    let marker = disk.prepare(&layout.unfinished(), format!("{generation}\n").as_bytes())?;
+    disk.publish(marker)
 }
 
 /// Makes a new database that holds `contents` where none is.

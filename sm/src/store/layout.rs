@@ -24,7 +24,8 @@ impl Layout {
         self.dir.join("db")
     }
 
-    /// Present while a new database is not complete.
+    /// Present while the database is not whole: empty while a new one is written, and with a
+    /// generation while the database takes a commit in several batches.
     pub(super) fn unfinished(&self) -> PathBuf {
         self.dir.join("db.unfinished")
     }

@@ -11,6 +11,10 @@
 //! database takes the batch and is flushed, then the names are made final, or the commit is
 //! appended to the export. A process that dies, or a disk that is full, between any two steps
 //! leaves the state before or the state after.
+//!
+//! A commit that is too large for one batch of the database goes into the export first, under a
+//! marker with its generation. Where the marker is found at a start, the export has either all of
+//! the commit, and a new database is made from it, or nothing of it, and neither has the database.
 
 mod checksum;
 mod codec;

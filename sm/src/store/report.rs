@@ -14,6 +14,9 @@ pub enum Origin {
     Unclean,
     /// This export, because the database could not be used.
     Export(PathBuf),
+    /// This export, because the database had taken only a part of the last commit. The export has
+    /// all of it.
+    Resumed(PathBuf),
 }
 
 /// A database that could not be used.
@@ -63,6 +66,12 @@ impl fmt::Display for LoadReport {
                 self.generation
             )?,
             Origin::Export(path) => write!(f, "store restored from {}", path.display())?,
+            Origin::Resumed(path) => write!(
+                f,
+                "store of generation {}, its last commit completed from {}",
+                self.generation,
+                path.display()
+            )?,
         }
         if let Some(quarantined) = &self.quarantined {
             write!(

@@ -1,8 +1,8 @@
 use std::path::{Path, PathBuf};
 
 use super::codec::{self, SENTINEL_KEY, Sentinel};
-use super::database::{Database, OpenFailure, RecordChange};
-use super::export::StoreExporter;
+use super::database::{BATCH_RECORDS, Database, OpenFailure, RecordChange};
+use super::export::{PreparedExport, StoreExporter};
 use super::guard::{self, Sums};
 use super::io::Disk;
 use super::layout::Layout;
@@ -15,6 +15,7 @@ use super::{ChangeSet, LoadReport, Persisted, Store, StoreError};
 /// ```text
 /// <dir>/lock               held while a daemon runs
 /// <dir>/db/                sled's files
+/// <dir>/db.unfinished      while db is written in several batches
 /// <dir>/store.meta         what db must at least hold
 /// <dir>/export.jsonl       all tables as text, and what later commits changed in them
 /// <dir>/export.prev.jsonl  the same file before it was last written anew
@@ -37,9 +38,15 @@ pub struct SledStore {
     exporter: StoreExporter,
     /// The sidecar, or an export, is older than the database.
     unpublished: Unpublished,
+    /// `db.unfinished` is there.
+    is_announced: bool,
     closed: bool,
     _lock: Lock,
 }
+
+/// A database to write to, and the changes that it needs before those of a commit: some after a
+/// failed commit, else none.
+type Writable = (Database, Vec<RecordChange>);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Unpublished {
@@ -76,6 +83,7 @@ impl SledStore {
             report: opened.report,
             exporter: StoreExporter::default(),
             unpublished: Unpublished::default(),
+            is_announced: false,
             closed: false,
             _lock: lock,
         };
@@ -139,23 +147,77 @@ impl SledStore {
         sentinel
     }
 
-    /// Writes the batch; on failure the database is given up and opened anew by the next commit.
-    fn write(&mut self, changes: &[RecordChange], sentinel: &Sentinel) -> Result<(), StoreError> {
-        let (database, mut batch) = match self.database.take() {
-            Some(database) => (database, Vec::new()),
-            None => self.reopen()?,
-        };
+    /// Writes `changes`; on failure the database is given up and opened anew by the next commit.
+    ///
+    /// Where one batch does not hold them, `export` becomes final first, and a marker tells the
+    /// next start to use it. Otherwise returns the export, which still has to become final.
+    fn write(
+        &mut self,
+        changes: &[RecordChange],
+        sentinel: &Sentinel,
+        export: Option<PreparedExport>,
+    ) -> Result<Option<PreparedExport>, StoreError> {
+        let (database, mut batch) = self.writable()?;
         // Later entries of a batch win over earlier ones of the same key.
         batch.extend_from_slice(changes);
         batch.push((SENTINEL_KEY.to_vec(), Some(codec::sentinel_value(sentinel))));
-        database.apply(&self.disk, &batch)?;
+        let unpublished = match export {
+            Some(export) if batch.len() > BATCH_RECORDS => {
+                self.apply_behind_export(&database, &batch, sentinel, export)?;
+                None
+            }
+            export => {
+                database.apply(&self.disk, &batch)?;
+                self.withdraw_marker()?;
+                export
+            }
+        };
         self.database = Some(database);
+        Ok(unpublished)
+    }
+
+    /// The open database, or the one that a failed commit has closed.
+    fn writable(&mut self) -> Result<Writable, StoreError> {
+        match self.database.take() {
+            Some(database) => Ok((database, Vec::new())),
+            None => self.reopen(),
+        }
+    }
+
+    /// Makes a commit of several batches: marker, export, batches, no marker.
+    fn apply_behind_export(
+        &mut self,
+        database: &Database,
+        batch: &[RecordChange],
+        sentinel: &Sentinel,
+        export: PreparedExport,
+    ) -> Result<(), StoreError> {
+        guard::announce(&self.disk, &self.layout, sentinel.generation)?;
+        self.is_announced = true;
+        // From here to the end the file may be ahead of the committed state. A commit that follows
+        // a failure writes it anew.
+        self.unpublished.export = true;
+        let mut exporter = std::mem::take(&mut self.exporter);
+        exporter.publish((&self.disk, &self.layout), export)?;
+        database.apply(&self.disk, batch)?;
+        self.withdraw_marker()?;
+        self.exporter = exporter;
+        self.unpublished.export = false;
+        Ok(())
+    }
+
+    /// The database is whole.
+    fn withdraw_marker(&mut self) -> Result<(), StoreError> {
+        if self.is_announced {
+            self.disk.remove_file(&self.layout.unfinished())?;
+            self.is_announced = false;
+        }
         Ok(())
     }
 
     /// Opens the database after a failed commit, with the changes that restore the committed state:
     /// the failed batch may be in it, in part or as a whole.
-    fn reopen(&mut self) -> Result<(Database, Vec<RecordChange>), StoreError> {
+    fn reopen(&mut self) -> Result<Writable, StoreError> {
         let wanted = codec::encode_all(&self.state);
         match Database::open(&self.path) {
             Ok((database, found)) => {
@@ -195,7 +257,9 @@ impl Store for SledStore {
 
         // Steps that may fail for want of space come first, under temporary names.
         let files = (&self.disk, &self.layout);
-        let export = (!effective.is_empty() || self.unpublished.export)
+        let is_exported =
+            !effective.is_empty() || self.unpublished.export || self.database.is_none();
+        let mut export = is_exported
             .then(|| {
                 self.exporter
                     .prepare(files, &self.state, changes, &sentinel)
@@ -209,7 +273,7 @@ impl Store for SledStore {
             .disk
             .prepare(&self.layout.sidecar(), &sidecar.to_bytes())?;
         if changed {
-            self.write(&effective, &sentinel)?;
+            export = self.write(&effective, &sentinel, export)?;
         }
 
         // It is committed; the witnesses follow, the one that raises the floor last.

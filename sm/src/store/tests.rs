@@ -513,6 +513,26 @@ fn failing_once(at: usize, error: ErrorKind) -> (Disk, Arc<AtomicUsize>) {
 
 #[test]
 fn any_one_operation_may_fail() {
+    let mut changes = claims(1000..=1100);
+    changes.set_plan_generation(18);
+    let failed = fail_each_operation(&[claims(900..=900), changes]);
+    assert!(failed > 10, "only {failed} operations failed");
+}
+
+#[test]
+fn any_one_operation_of_a_commit_of_several_batches_may_fail() {
+    let removed = {
+        let mut changes = claims(5000..=6100);
+        changes.remove_claim(Guid(0x0002_c903_0000_0001));
+        changes
+    };
+    // The first one writes the export anew, the second one appends to it.
+    let failed = fail_each_operation(&[claims(1000..=2100), removed]);
+    assert!(failed > 15, "only {failed} operations failed");
+}
+
+/// Makes `commits` with each operation failing once; returns how many made something fail.
+fn fail_each_operation(commits: &[ChangeSet]) -> usize {
     let dir = tempfile::tempdir().unwrap();
     let mut failed = 0;
     for at in 0.. {
@@ -525,14 +545,12 @@ fn any_one_operation_may_fail() {
             failed += 1;
             continue;
         };
-        let mut changes = claims(1000..=1100);
-        changes.set_plan_generation(18);
         let mut after = before.clone();
         // The export is written anew by the first commit, and the second one is appended to it.
-        for changes in [claims(900..=900), changes] {
+        for changes in commits {
             let before = after.clone();
-            after.apply(&changes);
-            if store.commit(&changes).is_err() {
+            after.apply(changes);
+            if store.commit(changes).is_err() {
                 failed += 1;
                 // Either whole state may be on the disk, and the commit can be made again.
                 let copied = dir.path().join(format!("{at}-copy"));
@@ -540,7 +558,7 @@ fn any_one_operation_may_fail() {
                 let (state, report) = load(&copied);
                 let whole = state.claims == before.claims || state.claims == after.claims;
                 assert!(whole, "operation {at}: {report}");
-                store.commit(&changes).unwrap();
+                store.commit(changes).unwrap();
             }
         }
         assert_eq!(store.load().unwrap().0, after);
@@ -554,7 +572,65 @@ fn any_one_operation_may_fail() {
             break;
         }
     }
-    assert!(failed > 10, "only {failed} operations failed");
+    failed
+}
+
+/// Fails the operation with number `at` and all that follow, as for a process that has died.
+fn dying(at: usize) -> (Disk, Arc<AtomicUsize>) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&count);
+    let disk = Disk::with_fault(Arc::new(move |_: Operation, _: &Path| {
+        if counter.fetch_add(1, Ordering::Relaxed) >= at {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        Ok(())
+    }));
+    (disk, count)
+}
+
+#[test]
+fn commit_of_several_batches_cut_off_anywhere_is_whole_and_alarms_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut before_it, mut after_it, mut resumed) = (0, 0, 0);
+    let first = {
+        let path = dir.path().join("counted");
+        filled(&path);
+        let (disk, count) = dying(usize::MAX);
+        let _store = SledStore::open_on(&path, disk).unwrap();
+        count.load(Ordering::Relaxed)
+    };
+    for at in first.. {
+        let path = dir.path().join(at.to_string());
+        let before = filled(&path);
+        let (disk, _) = dying(at);
+        let mut store = SledStore::open_on(&path, disk).unwrap();
+        let changes = claims(1000..=3100);
+        let committed = store.commit(&changes).is_ok();
+        drop(store);
+        let (state, report) = load(&path);
+        let mut after = before.clone();
+        after.apply(&changes);
+        assert!(!report.is_alarming(), "operation {at}: {report}");
+        assert!(!report.may_lack_records(), "operation {at}: {report}");
+        assert!(
+            state == before || state == after,
+            "operation {at}: {report}"
+        );
+        before_it += usize::from(state == before);
+        after_it += usize::from(state == after);
+        resumed += usize::from(matches!(report.origin, Origin::Resumed(_)));
+        // What was made of it is a whole store again.
+        let (again, report) = load(&path);
+        assert_eq!((again, report.origin), (state, Origin::Clean));
+        if committed {
+            break;
+        }
+    }
+    assert!(
+        before_it > 3 && after_it > 3,
+        "{before_it} before, {after_it} after"
+    );
+    assert!(resumed > 3, "{resumed} resumed");
 }
 
 #[test]
