@@ -21,7 +21,8 @@ use rsm_routing::mcast::Orientation;
 use rsm_routing::tables::{Difference, Tables};
 use rsm_routing::topology::{PortUse, SwitchIdx, Topology};
 use rsm_routing::verify::{
-    Candidate, IdleLinks, ProvedTables, Tally, stages_along_opening, verify_changes, verify_whole,
+    Candidate, IdleLinks, ProvedTables, Tally, Unwritten, stages_along_opening, verify_changes,
+    verify_whole,
 };
 
 const RUNS: usize = 25;
@@ -84,7 +85,13 @@ fn follow(name: &str, before: &Proved, topology: Topology, runs: usize) -> Prove
     let is_above = |high: SwitchIdx, low: SwitchIdx| now.is_above(high, low);
     let (staged, stages) = median(runs, || {
         let difference = Difference::between(&held, &routing.tables);
-        stages_along_opening(&topology, is_above, &idle, &[], &difference)
+        stages_along_opening(
+            &topology,
+            is_above,
+            &idle,
+            &Unwritten::default(),
+            &difference,
+        )
     });
     let stages = stages.expect("both follow the order");
     println!(

@@ -13,7 +13,7 @@ use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{NodeInfo, NodeType};
 
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::sweep::inventory::{Inventory, InventoryNode};
+use crate::sweep::inventory::{Inventory, InventoryNode, PortKey};
 
 /// How many kinds of devices have habits: far more than a subnet has. Kinds beyond it get both
 /// requests each time.
@@ -168,10 +168,29 @@ impl DeviceHabit {
     }
 }
 
+/// An answer that a habit explains, and a chance may: a link that went down for a moment, say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HabitSign {
+    /// The port.
+    pub port: PortKey,
+    /// The number of the plan whose push got the answer.
+    pub push: u64,
+}
+
+impl HabitSign {
+    /// Whether one chance can hardly explain both: they are of ports of two nodes, or of different
+    /// ports in different pushes.
+    fn confirms(self, other: HabitSign) -> bool {
+        self.port.node != other.port.node || self.port != other.port && self.push != other.push
+    }
+}
+
 /// The habits learned, by kind of device.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct DeviceHabits {
     kinds: BTreeMap<DeviceKind, u32>,
+    /// The first sign of a habit that is not learned yet.
+    signs: BTreeMap<(DeviceKind, DeviceHabit), HabitSign>,
     news: bool,
 }
 
@@ -192,6 +211,27 @@ impl DeviceHabits {
         *self.kinds.entry(kind).or_default() |= habit.bit();
         self.news = true;
         true
+    }
+
+    /// Learns the habit from the second sign that confirms the first one. Returns whether it is
+    /// new.
+    pub fn learn_by_signs(
+        &mut self,
+        kind: DeviceKind,
+        habit: DeviceHabit,
+        sign: HabitSign,
+    ) -> bool {
+        match self.signs.get(&(kind, habit)) {
+            Some(first) if sign.confirms(*first) => {
+                self.signs.remove(&(kind, habit));
+                self.learn(kind, habit)
+            }
+            None if self.signs.len() < KINDS_MAX && !self.has(kind, habit) => {
+                self.signs.insert((kind, habit), sign);
+                false
+            }
+            Some(_) | None => false,
+        }
     }
 
     /// Whether any habit was learned, and is to be saved, since the last call.
@@ -305,6 +345,34 @@ mod tests {
             restored.restore(kind, bits | 1 << 31);
         }
         assert_eq!(restored, habits);
+    }
+
+    #[test]
+    fn one_port_and_one_push_alone_are_no_habit() {
+        let habit = DeviceHabit::RefusesStateWithSettings;
+        let sign = |node: u64, port: u8, push: u64| HabitSign {
+            port: PortKey::new(Guid(node), PortNum(port)),
+            push,
+        };
+        let mut habits = DeviceHabits::default();
+        assert!(!habits.learn_by_signs(KIND, habit, sign(1, 1, 7)));
+        assert!(
+            !habits.learn_by_signs(KIND, habit, sign(1, 1, 8)),
+            "the same port"
+        );
+        assert!(
+            !habits.learn_by_signs(KIND, habit, sign(1, 2, 7)),
+            "a reboot of the node"
+        );
+        assert!(!habits.has(KIND, habit) && !habits.take_news());
+        let mut of_two_nodes = habits.clone();
+        assert!(of_two_nodes.learn_by_signs(KIND, habit, sign(2, 1, 7)));
+        assert!(
+            !of_two_nodes.learn_by_signs(KIND, habit, sign(3, 1, 7)),
+            "known"
+        );
+        assert!(habits.learn_by_signs(KIND, habit, sign(1, 2, 8)));
+        assert!(habits.has(KIND, habit) && habits.take_news());
     }
 
     #[test]

@@ -31,6 +31,7 @@ use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 use rsm_ids::{Lid, PortNum};
 
+use super::Unwritten;
 use crate::tables::{Difference, Entry, Lft, NO_PATH, Tables};
 use crate::topology::{PortUse, SwitchIdx, Topology};
 
@@ -176,7 +177,13 @@ pub fn stages_along(
 ) -> Option<Vec<Tables>> {
     let idle = IdleLinks::default();
     let difference = Difference::between(old, new);
-    let stages = stages_along_opening(topology, is_above, &idle, &[], &difference)?;
+    let stages = stages_along_opening(
+        topology,
+        is_above,
+        &idle,
+        &Unwritten::default(),
+        &difference,
+    )?;
     (!stages.has_cut).then_some(stages.tables)
 }
 
@@ -190,8 +197,10 @@ pub fn stages_along(
 ///
 /// The tables in force may follow another order, in whole or in part: then the first stage removes
 /// the entries by which packets turn up after going down, and the packets that pass these are lost
-/// until a later stage writes their path anew. Switches in `fixed` keep their entries: the
-/// receiving switch loses the entry that sends up again instead.
+/// until a later stage writes their path anew. Switches of `fixed` keep their entries: the
+/// receiving switch loses the entry that sends up again instead. They may hold others than those in
+/// force, which were sent to them for another order: entries in force that make such a turn with
+/// one of these go in the first stage, too. No stage helps where two of them are neighbours.
 ///
 /// `None` when the entries wait for each other, which they do not where the new tables follow the
 /// order.
@@ -199,7 +208,7 @@ pub fn stages_along_opening(
     topology: &Topology,
     is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool + Sync,
     idle: &IdleLinks,
-    fixed: &[SwitchIdx],
+    fixed: &Unwritten,
     difference: &Difference<'_>,
 ) -> Option<Stages> {
     let (old, new) = (difference.before(), difference.after());
@@ -228,17 +237,21 @@ pub fn stages_along_opening(
         Ok(_) => Vec::new(),
         Err(_) => way.turns(&blocks),
     };
-    if turns.is_empty() {
+    let turns_beside = way.turns_beside(fixed);
+    if turns.is_empty() && turns_beside.is_empty() {
         return way.stages(waiting, &blocks);
     }
     let mut cut = old.clone();
     for (sender, lid) in turns {
         let mut switch = sender;
-        if fixed.contains(&sender)
+        if fixed.switches.contains(&sender)
             && let Direction::Down(receiver) = directions.get(sender, way.before(sender, lid))
         {
             switch = receiver;
         }
+        cut.lfts[switch.index()].set_entry(lid, NO_PATH);
+    }
+    for (switch, lid) in turns_beside {
         cut.lfts[switch.index()].set_entry(lid, NO_PATH);
     }
     let difference = Difference::between(&cut, new);
@@ -394,6 +407,32 @@ impl Way<'_> {
         };
         let by_block: Vec<Vec<(SwitchIdx, Lid)>> = blocks.par_iter().map(of_block).collect();
         by_block.into_iter().flatten().collect()
+    }
+
+    /// The entries in force of other switches by which packets turn up after going down together
+    /// with an entry that a fixed switch may hold instead of its own.
+    fn turns_beside(&self, fixed: &Unwritten) -> Vec<(SwitchIdx, Lid)> {
+        let mut turns = Vec::new();
+        for &(switch, lid, entry) in &fixed.others {
+            match self.directions.get(switch, entry) {
+                Direction::Up(_) => {
+                    let above = self.directions.above(switch);
+                    let senders = above.filter(|&sender| {
+                        let before = self.before(sender, lid);
+                        self.directions.next(sender, before) == Some(switch)
+                    });
+                    turns.extend(senders.map(|sender| (sender, lid)));
+                }
+                Direction::Down(receiver)
+                    if self.directions.is_up(receiver, self.before(receiver, lid)) =>
+                {
+                    turns.push((receiver, lid));
+                }
+                Direction::Down(_) | Direction::Nowhere | Direction::End => {}
+            }
+        }
+        turns.retain(|(switch, _)| !fixed.switches.contains(switch));
+        turns
     }
 
     /// Whether packets that `sender` sends down go up from there, under the tables in force.

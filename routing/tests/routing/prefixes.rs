@@ -9,11 +9,11 @@ use proptest::prelude::*;
 use rsm_ids::{Lid, PortNum};
 use rsm_routing::engine::{EngineKind, Options, Ranking, Routing, route};
 use rsm_routing::mcast::Orientation;
-use rsm_routing::tables::{Difference, Tables};
+use rsm_routing::tables::{Difference, NO_PATH, Tables};
 use rsm_routing::topology::{SwitchIdx, Topology};
 use rsm_routing::verify::{
-    IdleLinks, LinkEnd, Stages, mixture_is_acyclic, stages, stages_along, stages_along_opening,
-    verify,
+    IdleLinks, LinkEnd, Stages, Unwritten, mixture_is_acyclic, stages, stages_along,
+    stages_along_opening, verify,
 };
 
 fn routed(kind: EngineKind, topology: &Topology, earlier: Option<&Ranking>) -> Routing {
@@ -118,7 +118,7 @@ fn assert_safe_way(
     let along = follows
         .then(|| {
             let difference = Difference::between(&old_tables, &new.tables);
-            stages_along_opening(after, is_above, &idle, &[], &difference)
+            stages_along_opening(after, is_above, &idle, &Unwritten::default(), &difference)
         })
         .flatten();
     let keeps_delivering = along.as_ref().is_some_and(|stages| !stages.has_cut);
@@ -241,7 +241,7 @@ fn assert_safe_opening(
         topology,
         is_above,
         &idle,
-        &[],
+        &Unwritten::default(),
         &Difference::between(old, &new.tables),
     ) else {
         return;
@@ -301,8 +301,93 @@ fn assert_safe_opening(
     assert_eq!(now, new.tables);
 }
 
+/// `new` with the entries that `silent` holds, and without those of its neighbours by which packets
+/// turn up after going down together with one that it may hold.
+fn around(
+    topology: &Topology,
+    is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool,
+    silent: SwitchIdx,
+    (old, new): (&Tables, &Tables),
+    others: &[(SwitchIdx, Lid, u8)],
+) -> Tables {
+    let next = |from: SwitchIdx, port: u8| topology.peer(from, PortNum(port)).map(|(to, _)| to);
+    let mut reached = new.clone();
+    reached.lfts[silent.index()] = old.lft(silent).clone();
+    let held = old.lft(silent).differing(new.lft(silent));
+    let held = held.map(|lid| (lid, old.lft(silent).entry(lid)));
+    let sent = others.iter().map(|&(_, lid, exit)| (lid, exit));
+    for (lid, exit) in held.chain(sent).collect::<Vec<_>>() {
+        let Some(to) = next(silent, exit) else {
+            continue;
+        };
+        let turning: Vec<SwitchIdx> = if is_above(to, silent) {
+            let above = topology.groups(silent).map(|group| group.neighbour);
+            let above = above.filter(|&above| is_above(above, silent));
+            above
+                .filter(|&above| next(above, reached.lft(above).entry(lid)) == Some(silent))
+                .collect()
+        } else {
+            let onward = next(to, reached.lft(to).entry(lid));
+            onward
+                .filter(|&onward| is_above(onward, to))
+                .map(|_| to)
+                .into_iter()
+                .collect()
+        };
+        for switch in turning {
+            reached.lfts[switch.index()].set_entry(lid, NO_PATH);
+        }
+    }
+    reached
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    /// A switch fell silent while it was sent entries of one order; the planned tables follow
+    /// another one.
+    #[test]
+    fn entries_sent_to_a_silent_switch_close_no_loop_with_tables_of_another_order(
+        plan in random::any_fabric(),
+        dead in any::<prop::sample::Index>(),
+        silent in any::<prop::sample::Index>(),
+        tree in any::<bool>(),
+    ) {
+        let (before, after) = match tree {
+            true => (EngineKind::FabricTree, EngineKind::UpDn),
+            false => (EngineKind::UpDn, EngineKind::FabricTree),
+        };
+        let whole = plan.build();
+        let cables = whole.cables();
+        prop_assume!(!cables.is_empty());
+        let silent = SwitchIdx(silent.index(whole.switch_count()) as u32);
+        let old = routed(before, &whole, None);
+        let broken = whole.without_cables(&[cables[dead.index(cables.len())].a]);
+        let interim = routed(before, &broken, old.ranking.as_ref());
+        let sent = interim.tables.lft(silent);
+        let others: Vec<_> = old.tables.lft(silent).differing(sent)
+            .map(|lid| (silent, lid, sent.entry(lid)))
+            .collect();
+        let fixed = Unwritten { switches: vec![silent], others };
+        let old = old.tables;
+        prop_assume!(fixed.permit(&whole, &[&old]));
+        let new = routed(after, &whole, None);
+        let orientation = Orientation::of(&whole, new.ranking.as_ref().unwrap()).unwrap();
+        let is_above = |high: SwitchIdx, low: SwitchIdx| orientation.is_above(high, low);
+        prop_assume!(
+            rsm_routing::verify::Dependencies::of(&whole, &new.tables).follows(is_above)
+        );
+        let reached = around(&whole, is_above, silent, (&old, &new.tables), &fixed.others);
+        let idle = IdleLinks::default();
+        let difference = Difference::between(&old, &reached);
+        let stages = stages_along_opening(&whole, is_above, &idle, &fixed, &difference);
+        let Some(stages) = stages else {
+            return Ok(());
+        };
+        let steps: Vec<&Tables> = std::iter::once(&old).chain(&stages.tables).collect();
+        prop_assert!(fixed.permit(&whole, &steps));
+        prop_assert_eq!(stages.tables.last(), Some(&reached));
+    }
 
     #[test]
     fn any_fabric_loses_and_regains_parts(

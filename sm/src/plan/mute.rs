@@ -181,6 +181,16 @@ fn tried(topology: &Topology, mute: &BTreeMap<SwitchIdx, &HeldTable>) -> BTreeSe
     tried.map(|(_, held)| held.switch).collect()
 }
 
+/// The mute switches, and the entries of unanswered Sets, which they may hold instead.
+pub(super) fn fixed(topology: &Topology, held: &[HeldTable]) -> Unwritten {
+    let mute = mute_switches(topology, held);
+    unwritten(
+        &mute,
+        &BTreeSet::new(),
+        (&Tables::default(), &Tables::default()),
+    )
+}
+
 /// The mute switches with the entries that they may hold beside those in `old`: sent ones, and the
 /// planned ones where a push writes to them.
 fn unwritten(

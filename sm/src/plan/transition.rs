@@ -217,11 +217,7 @@ pub(super) fn route(
             .as_ref()
             .map(|around| Difference::between(old, &around.reached));
         let difference = around_mute.as_ref().unwrap_or(&difference);
-        let fixed: Vec<SwitchIdx> = around
-            .iter()
-            .flat_map(|around| &around.mute)
-            .filter_map(|&guid| topology.switch_by_guid(guid))
-            .collect();
+        let fixed = mute::fixed(topology, held);
         let stages = stages_along_opening(topology, is_above, &idle, &fixed, difference)?;
         Some((stages, around))
     };

@@ -164,7 +164,7 @@ impl Push {
                 return self.state_open(inventory, key, step, asked, Cause::NotHeld);
             }
             if armed_apart {
-                self.armed_apart(inventory, kind);
+                self.armed_apart(inventory, kind, key);
             }
             let read = inventory.doubts.raise(key, unkept, asked, Some(info));
             self.fields_open(not_kept, key, kind, unkept, read);

@@ -3,7 +3,7 @@
 use rsm_ids::{Guid, PortNum};
 
 use super::{Push, Task};
-use crate::habits::{DeviceHabit, DeviceKind};
+use crate::habits::{DeviceHabit, DeviceKind, HabitSign};
 use crate::sweep::inventory::{Inventory, PortKey};
 
 /// Whether the kind of device of a port is known for this refusal.
@@ -31,11 +31,20 @@ impl Push {
         apart
     }
 
-    /// Learns from a port that refused both together and was armed after its settings: other ports
-    /// of its kind get them apart, too.
-    pub(super) fn armed_apart(&mut self, inventory: &mut Inventory, kind: DeviceKind) {
+    /// Learns from ports that refused both together and were armed after their settings: other ports
+    /// of their kind get them apart, too. A port whose link was down for a moment does the same.
+    pub(super) fn armed_apart(
+        &mut self,
+        inventory: &mut Inventory,
+        kind: DeviceKind,
+        port: PortKey,
+    ) {
+        let sign = HabitSign {
+            port,
+            push: self.plan.generation,
+        };
         let habit = DeviceHabit::RefusesStateWithSettings;
-        if !inventory.habits.learn(kind, habit) {
+        if !inventory.habits.learn_by_signs(kind, habit, sign) {
             return;
         }
         for (&key, port) in &mut self.ports {

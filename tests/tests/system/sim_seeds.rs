@@ -439,6 +439,27 @@ fn fabric_tree_on_rings_closes_no_loop_beside_silent_neighbours() {
     }
 }
 
+/// A port whose link was down for a moment refuses Armed together with its settings, and is armed
+/// after them: its kind of device has no habit.
+#[test]
+fn ports_that_were_down_for_a_moment_give_their_kind_no_habit() {
+    let engine = "updn".parse().expect("an engine");
+    for seed in [
+        3111, 3229, 4029, 7071, 7812, 9154, 11594, 11630, 11910, 15236, 19777,
+    ] {
+        run_with(seed, Devices::default(), engine, Maintenance::None);
+    }
+}
+
+/// A switch was silent with a Set of its table unanswered, and the planned routes followed another
+/// order than those in force: entries in force made a cycle with the one that the switch had taken.
+#[test]
+fn entries_of_unanswered_sets_close_no_loop_with_tables_of_another_order() {
+    for seed in [787, 1927] {
+        run_on_devices(seed);
+    }
+}
+
 #[test]
 #[ignore = "runs as many seeds as RSM_SEEDS says, or 20,000"]
 fn soak() {
