@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::gpu::{Answer, GpuHints, format, invalid, kept};
 use crate::access::{Caller, Need};
 use crate::gpu::GpuImport;
-use crate::limits::{BULK_IMPORT_PAUSE, MAX_BULK_IMPORT_BYTES};
+use crate::limits::{BULK_IMPORT_PAUSE, MAX_BULK_IMPORT_BYTES, MAX_STATUS_NAMES};
 
 /// An inventory from a file; errors name the host.
 fn read(host: String, number: i32, content: &[u8]) -> Result<GpuImport, Status> {
@@ -59,6 +59,7 @@ impl GpuHints {
                 let response = v1::ImportGpuHostResponse {
                     gpus: read.inventory.gpus.len() as u32,
                     ports: read.inventory.hca_ports.len() as u32,
+                    unknown_members: read.inventory.unknown_members.clone(),
                 };
                 match request.machine_type {
                     true => gpus.import_machine_type(&read.host, read.inventory),
@@ -116,11 +117,16 @@ impl GpuHints {
             hosts.push(read);
         }
         let count = hosts.len() as u32;
+        let members = hosts
+            .iter()
+            .flat_map(|host| &host.inventory.unknown_members);
+        let unknown: BTreeSet<String> = members.cloned().collect();
         let changed = tokio::task::spawn_blocking(move || gpus.import_hosts(hosts)).await;
         let changed = changed.map_err(internal)?;
         Ok(Response::new(v1::ImportGpuHostsResponse {
             hosts: count,
             changed: changed.map_err(kept)? as u32,
+            unknown_members: unknown.into_iter().take(MAX_STATUS_NAMES).collect(),
         }))
     }
 }

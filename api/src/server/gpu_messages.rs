@@ -4,6 +4,7 @@ use rsm_gdr::findings::{GpuFinding, GpuFindingKind, GpuSeverity, PortName};
 use rsm_gdr::hints::{GpuHint, PairEnd, PairHint};
 use rsm_gdr::hosts::HostOrigin;
 use rsm_gdr::job::{JobPlan, PatternLoad};
+use rsm_gdr::render::{LaunchedRank, launched_ranks};
 use rsm_gdr::{Analysis, Host};
 use rsm_proto::v1;
 
@@ -184,15 +185,15 @@ pub(super) fn plan(analysis: &Analysis, plan: &JobPlan) -> v1::PlanGpuJobRespons
         lost: load.lost,
         worst_link: load.worst_link,
     };
-    let rank = |rank: &rsm_gdr::job::Rank| v1::GpuRank {
-        host: analysis.hosts[rank.host].name.clone(),
-        gpu: analysis.hosts[rank.host].inventory.gpus[rank.gpu]
-            .index
-            .into(),
-        rail: rank.rail.map(u32::from),
+    let rank = |rank: LaunchedRank| v1::GpuRank {
+        host: rank.host,
+        gpu: rank.gpu,
+        rail: rank.rail,
+        port: rank.port.unwrap_or_default(),
     };
+    let ranks = launched_ranks(analysis, plan);
     v1::PlanGpuJobResponse {
-        ranks: plan.ranks.iter().map(rank).collect(),
+        ranks: ranks.into_iter().map(rank).collect(),
         load: plan.load.as_ref().map(load),
         load_as_given: plan.load_as_given.as_ref().map(load),
         warnings: plan.warnings.clone(),

@@ -24,6 +24,8 @@ enum Failure {
     Passing(String),
     /// The manager refuses: the same report will be refused again.
     Lasting(String),
+    /// The manager does not have the call: it is older than this agent.
+    NoSuchCall(String),
 }
 
 /// A manager and its state.
@@ -103,7 +105,7 @@ impl Reporter<'_> {
                     .block_on(manager.report(self.arguments, &report))
                 {
                     Ok(()) => break End::Done,
-                    Err(Failure::Lasting(reason)) => {
+                    Err(Failure::Lasting(reason) | Failure::NoSuchCall(reason)) => {
                         note(&reason);
                         break End::Refused;
                     }
@@ -171,10 +173,11 @@ impl Manager {
             return;
         }
         let outcome = runtime.block_on(self.report(arguments, report));
-        if let Err(Failure::Passing(reason) | Failure::Lasting(reason)) = outcome {
-            self.not_before = now() + pace::after(self.failures);
-            note(&reason);
-        }
+        let Err(failure) = outcome else { return };
+        self.not_before = now() + pace::after(self.failures);
+        let (Failure::Passing(reason) | Failure::Lasting(reason) | Failure::NoSuchCall(reason)) =
+            failure;
+        note(&reason);
     }
 
     /// One report: the digest, and the inventory if the manager does not know it.
@@ -203,8 +206,11 @@ impl Manager {
             host: report.host.clone(),
             digest: report.digest.to_vec(),
         };
-        if self.call(client.check_gpu_host(check)).await?.known {
-            return Ok(());
+        match self.call(client.check_gpu_host(check)).await {
+            Ok(answer) if answer.known => return Ok(()),
+            // A manager that is older than the call gets the inventory each time.
+            Ok(_) | Err(Failure::NoSuchCall(_)) => {}
+            Err(failure) => return Err(failure),
         }
         let import = v1::ImportGpuHostRequest {
             host: report.host.clone(),
@@ -212,7 +218,15 @@ impl Manager {
             format: v1::GpuFormat::Json.into(),
             content: report.content.clone(),
         };
-        self.call(client.import_gpu_host(import)).await.map(drop)
+        let answer = self.call(client.import_gpu_host(import)).await?;
+        if !answer.unknown_members.is_empty() {
+            let members = answer.unknown_members.join(", ");
+            let endpoint = &self.endpoint;
+            note(&format!(
+                "{endpoint} is older than this agent: it does not know {members}"
+            ));
+        }
+        Ok(())
     }
 
     async fn call<T>(
@@ -238,8 +252,8 @@ impl Manager {
             | Code::AlreadyExists
             | Code::PermissionDenied
             | Code::Unauthenticated
-            | Code::FailedPrecondition
-            | Code::Unimplemented => Failure::Lasting(text),
+            | Code::FailedPrecondition => Failure::Lasting(text),
+            Code::Unimplemented => Failure::NoSuchCall(text),
             _ => Failure::Passing(text),
         }
     }

@@ -62,6 +62,9 @@ pub(super) fn find(
         finding.ports = functions.into_iter().map(name).collect();
         findings.push(finding);
     }
+    if let Some(evidence) = unknown_members(host) {
+        findings.push(new(GpuFindingKind::UnknownMembers, evidence));
+    }
     let age = analysis.config.now.saturating_sub(host.seen);
     let most = analysis.config.max_age.filter(|&most| age > most);
     if let Some(most) = most
@@ -71,6 +74,20 @@ pub(super) fn find(
         let evidence = format!("no report of the host for more than {most} seconds");
         findings.push(new(GpuFindingKind::StaleInventory, evidence));
     }
+}
+
+/// The members that a finding names.
+const MOST_MEMBERS: usize = 8;
+
+fn unknown_members(host: &Host) -> Option<String> {
+    let members = &host.inventory.unknown_members;
+    let named = members[..members.len().min(MOST_MEMBERS)].join(", ");
+    let rest = match members.len().saturating_sub(MOST_MEMBERS) {
+        0 => String::new(),
+        rest => format!(" and {rest} more"),
+    };
+    (!members.is_empty())
+        .then(|| format!("its inventory has members that this rsm does not know: {named}{rest}"))
 }
 
 pub(super) fn port_name(host: &Host, port: usize) -> PortName {

@@ -63,6 +63,8 @@ pub enum GpuFindingKind {
     NoInventory,
     /// The inventory lists virtual functions.
     VirtualFunctions,
+    /// The inventory has members that this version does not know.
+    UnknownMembers,
     /// The inventory is old.
     StaleInventory,
 }
@@ -71,7 +73,7 @@ use GpuFindingKind as Kind;
 
 impl GpuFindingKind {
     /// Every kind.
-    pub const ALL: [GpuFindingKind; 30] = [
+    pub const ALL: [GpuFindingKind; 31] = [
         Kind::RailCablesSwapped,
         Kind::RailCableMisplaced,
         Kind::StorageOnComputeLeaf,
@@ -101,6 +103,7 @@ impl GpuFindingKind {
         Kind::InventoryOfAnotherHost,
         Kind::NoInventory,
         Kind::VirtualFunctions,
+        Kind::UnknownMembers,
         Kind::StaleInventory,
     ];
 
@@ -136,6 +139,7 @@ impl GpuFindingKind {
             Kind::InventoryOfAnotherHost => "inventory-of-another-host",
             Kind::NoInventory => "no-inventory",
             Kind::VirtualFunctions => "virtual-functions",
+            Kind::UnknownMembers => "unknown-members",
             Kind::StaleInventory => "stale-inventory",
         }
     }
@@ -155,6 +159,7 @@ impl GpuFindingKind {
             Kind::HalfPopulated
             | Kind::OtherMachineType
             | Kind::VirtualFunctions
+            | Kind::UnknownMembers
             | Kind::FirmwareDiffers
             | Kind::StaleInventory => GpuSeverity::Info,
             _ => GpuSeverity::Warning,
@@ -194,6 +199,7 @@ impl GpuFindingKind {
             }
             Kind::NoInventory => "the host gets no hints",
             Kind::VirtualFunctions => "none: hints leave them out",
+            Kind::UnknownMembers => "none: findings and hints leave out what the members say",
             Kind::StaleInventory => "hints may name devices that are gone",
         }
     }
@@ -251,6 +257,9 @@ impl GpuFindingKind {
             Kind::InventoryOfAnotherHost => "import the host's own inventory",
             Kind::NoInventory => "import an inventory of the host, or of its machine type",
             Kind::VirtualFunctions => "nothing",
+            Kind::UnknownMembers => {
+                "update this rsm to the version of the host's agent; in a file written by hand, correct the names"
+            }
             Kind::StaleInventory => {
                 "look for the host's agent (`systemctl status rsm-agent.timer`), or import the host again"
             }

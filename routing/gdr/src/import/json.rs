@@ -1,10 +1,17 @@
 //! rsm's own format: everything that an inventory can say, one object of JSON.
 //!
-//! Version 1. Members that are not known are refused, so that a misspelt one is not lost.
+//! Version 1. A newer rsm adds members, and the version stays: members that are not known are noted
+//! by name ([`HostInventory::unknown_members`]), so that neither those nor misspelt ones are lost
+//! unseen. The version changes where an older rsm would be misled, which then refuses the file.
+
+mod unknown;
+
+use std::collections::BTreeSet;
 
 use rsm_ids::Guid;
 use serde::{Deserialize, Serialize};
 
+use self::unknown::{Noted, plain};
 use super::error::{ImportError, ImportReason, shown};
 use crate::inventory::{
     Gpu, HcaPort, HostInventory, InventorySource, LinkFamily, LinkLayer, NvLink, NvLinkDomain,
@@ -16,7 +23,6 @@ const VERSION: u64 = 1;
 const PCIE_LINK: &str = "a PCIe link, like x16 32.0 GT/s";
 
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Host {
     version: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -24,18 +30,20 @@ struct Host {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     nvlink_domain: Option<String>,
     #[serde(default)]
-    gpus: Vec<GpuEntry>,
+    gpus: Vec<Noted<GpuEntry>>,
     #[serde(default)]
-    hca_ports: Vec<PortEntry>,
+    hca_ports: Vec<Noted<PortEntry>>,
     /// One row for each GPU, one name for each port; `null` where nothing is known.
     #[serde(default)]
     tiers: Vec<Vec<Option<String>>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    links: Option<Links>,
+    links: Option<Noted<Links>>,
+    /// Members that the writer of this file has passed over.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    unknown_members: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct GpuEntry {
     index: u16,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,7 +67,6 @@ struct GpuEntry {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct PortEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     device: Option<String>,
@@ -81,7 +88,7 @@ struct PortEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     port_guid: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    link_layer: Option<Layer>,
+    link_layer: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     gbps: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -94,16 +101,9 @@ struct PortEntry {
     virtual_function: bool,
 }
 
-#[derive(Serialize, Deserialize, Clone, Copy)]
-enum Layer {
-    InfiniBand,
-    Ethernet,
-}
-
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Links {
-    family: Family,
+    family: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     generation: Option<u8>,
     /// Index of a GPU, index of another, links between the two; left out where not known.
@@ -111,15 +111,19 @@ struct Links {
     pairs: Option<Vec<(u16, u16, u8)>>,
 }
 
-#[derive(Serialize, Deserialize)]
-enum Family {
-    NVLink,
-    #[serde(rename = "XGMI")]
-    Xgmi,
-}
+/// The most members that an error names: the first of them explain it.
+const MOST_NAMES: usize = 4;
+
+/// The names of link layers.
+const INFINIBAND: &str = "InfiniBand";
+const ETHERNET: &str = "Ethernet";
+
+/// The names of families of links.
+const NVLINK: &str = "NVLink";
+const XGMI: &str = "XGMI";
 
 pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
-    let host: Host = serde_json::from_str(text).map_err(|error| {
+    let host: Noted<Host> = serde_json::from_str(text).map_err(|error| {
         let line = u32::try_from(error.line()).unwrap_or(u32::MAX).max(1);
         ImportError::new(line, ImportReason::Json(error.to_string()))
     })?;
@@ -140,64 +144,53 @@ fn parse<T: std::str::FromStr>(
     text.parse().map(Some).map_err(bad)
 }
 
-fn model(file: Host) -> Result<HostInventory, ImportReason> {
+/// The names of members and values that this version does not know, by their paths.
+#[derive(Default)]
+struct Notes(BTreeSet<String>);
+
+impl Notes {
+    /// The object at `path`, after a note of what it has beside what is known.
+    fn take<T>(&mut self, path: &str, object: Noted<T>) -> T {
+        let names = object.unknown.iter();
+        self.0.extend(names.map(|name| format!("{path}.{name}")));
+        object.value
+    }
+
+    /// Notes a value of a list of words that may become longer.
+    fn word(&mut self, path: &str, value: &str) {
+        self.0.insert(format!("{path}:{}", plain(value)));
+    }
+}
+
+fn model(file: Noted<Host>) -> Result<HostInventory, ImportReason> {
+    let mut notes = Notes::default();
+    let file = notes.take("host", file);
     if file.version != VERSION {
         return Err(ImportReason::Version(file.version));
     }
     let mut host = HostInventory::empty(InventorySource::Json);
+    notes.0.extend(file.unknown_members);
     host.machine = file.machine;
-    if let Some(text) = &file.nvlink_domain {
-        let bad = || ImportReason::Value {
-            value: shown(text),
-            what: "cluster UUID and clique",
-        };
-        let (cluster, clique) = text.rsplit_once('.').ok_or_else(bad)?;
-        host.domain = Some(NvLinkDomain {
-            cluster_uuid: cluster.to_owned(),
-            clique_id: clique.parse().map_err(|_| bad())?,
-        });
+    host.domain = file.nvlink_domain.as_deref().map(domain).transpose()?;
+    for entry in file.gpus {
+        host.gpus.push(gpu(notes.take("gpus", entry))?);
     }
-    for gpu in file.gpus {
-        host.gpus.push(Gpu {
-            index: gpu.index,
-            pci: parse(gpu.pci.as_ref(), "a PCI address")?,
-            pcie: parse(gpu.pcie.as_ref(), PCIE_LINK)?,
-            pcie_max: parse(gpu.pcie_max.as_ref(), PCIE_LINK)?,
-            uuid: gpu.uuid,
-            model: gpu.model,
-            numa: gpu.numa,
-            switch_links: gpu.switch_links,
-            c2c_gbytes: gpu.c2c_gbytes,
-            gdr: gpu.gdr,
-        });
-    }
-    for port in file.hca_ports {
-        let guid = |text: &Option<String>| parse::<Guid>(text.as_ref(), "a GUID");
-        host.hca_ports.push(HcaPort {
-            port: port.port,
-            pci: parse(port.pci.as_ref(), "a PCI address")?,
-            pcie: parse(port.pcie.as_ref(), PCIE_LINK)?,
-            pcie_max: parse(port.pcie_max.as_ref(), PCIE_LINK)?,
-            numa: port.numa,
-            firmware: port.firmware,
-            node_guid: guid(&port.node_guid)?,
-            system_image_guid: guid(&port.system_image_guid)?,
-            port_guid: guid(&port.port_guid)?,
-            link_layer: port.link_layer.map(|layer| match layer {
-                Layer::InfiniBand => LinkLayer::InfiniBand,
-                Layer::Ethernet => LinkLayer::Ethernet,
-            }),
-            gbps: port.gbps,
-            active: port.active,
-            data_direct: port.data_direct,
-            gdr: port.gdr,
-            virtual_function: port.virtual_function,
-            device: port.device,
-        });
+    for entry in file.hca_ports {
+        let entry = notes.take("hca_ports", entry);
+        host.hca_ports.push(port(entry, &mut notes)?);
     }
     let ports = host.hca_ports.len();
     if file.tiers.len() != host.gpus.len() || file.tiers.iter().any(|row| row.len() != ports) {
-        let value = format!("{} rows", file.tiers.len());
+        let mut value = format!("{} rows", file.tiers.len());
+        if !notes.0.is_empty() {
+            let names: Vec<&str> = notes
+                .0
+                .iter()
+                .map(String::as_str)
+                .take(MOST_NAMES)
+                .collect();
+            value += &format!(" beside {}, which is not known,", names.join(", "));
+        }
         return Err(ImportReason::Value {
             value,
             what: "tiers, a row for each GPU, a name for each port",
@@ -206,103 +199,175 @@ fn model(file: Host) -> Result<HostInventory, ImportReason> {
     for tier in file.tiers.iter().flatten() {
         host.tiers.push(parse(tier.as_ref(), "a PCIe tier")?);
     }
-    if let Some(links) = file.links {
-        host.nvlinks_known = links.pairs.is_some();
-        host.link_family = match links.family {
-            Family::NVLink => LinkFamily::NvLink {
-                generation: links.generation,
-            },
-            Family::Xgmi => LinkFamily::Xgmi,
-        };
-        for (a, b, links) in links.pairs.unwrap_or_default() {
-            let [Some(a), Some(b)] = [host.gpu_at(a), host.gpu_at(b)] else {
-                let value = format!("GPU{a} and GPU{b}");
-                return Err(ImportReason::Value {
-                    value,
-                    what: "ends of a link",
-                });
-            };
-            // Places of GPUs that have a number of 16 bits.
-            let (a, b) = (a.min(b) as u16, a.max(b) as u16);
-            host.nvlinks.push(NvLink { a, b, links });
-        }
-        host.nvlinks.sort_unstable_by_key(|link| (link.a, link.b));
+    if let Some(entry) = file.links {
+        links(notes.take("links", entry), &mut host, &mut notes)?;
     }
+    host.unknown_members = notes.0.into_iter().collect();
     Ok(host)
+}
+
+fn domain(text: &str) -> Result<NvLinkDomain, ImportReason> {
+    let bad = || ImportReason::Value {
+        value: shown(text),
+        what: "cluster UUID and clique",
+    };
+    let (cluster, clique) = text.rsplit_once('.').ok_or_else(bad)?;
+    Ok(NvLinkDomain {
+        cluster_uuid: cluster.to_owned(),
+        clique_id: clique.parse().map_err(|_| bad())?,
+    })
+}
+
+fn gpu(entry: GpuEntry) -> Result<Gpu, ImportReason> {
+    Ok(Gpu {
+        index: entry.index,
+        pci: parse(entry.pci.as_ref(), "a PCI address")?,
+        pcie: parse(entry.pcie.as_ref(), PCIE_LINK)?,
+        pcie_max: parse(entry.pcie_max.as_ref(), PCIE_LINK)?,
+        uuid: entry.uuid,
+        model: entry.model,
+        numa: entry.numa,
+        switch_links: entry.switch_links,
+        c2c_gbytes: entry.c2c_gbytes,
+        gdr: entry.gdr,
+    })
+}
+
+fn port(entry: PortEntry, notes: &mut Notes) -> Result<HcaPort, ImportReason> {
+    let guid = |text: &Option<String>| parse::<Guid>(text.as_ref(), "a GUID");
+    Ok(HcaPort {
+        port: entry.port,
+        pci: parse(entry.pci.as_ref(), "a PCI address")?,
+        pcie: parse(entry.pcie.as_ref(), PCIE_LINK)?,
+        pcie_max: parse(entry.pcie_max.as_ref(), PCIE_LINK)?,
+        numa: entry.numa,
+        firmware: entry.firmware,
+        node_guid: guid(&entry.node_guid)?,
+        system_image_guid: guid(&entry.system_image_guid)?,
+        port_guid: guid(&entry.port_guid)?,
+        link_layer: match entry.link_layer.as_deref() {
+            None => None,
+            Some(INFINIBAND) => Some(LinkLayer::InfiniBand),
+            Some(ETHERNET) => Some(LinkLayer::Ethernet),
+            Some(other) => {
+                notes.word("hca_ports.link_layer", other);
+                None
+            }
+        },
+        gbps: entry.gbps,
+        active: entry.active,
+        data_direct: entry.data_direct,
+        gdr: entry.gdr,
+        virtual_function: entry.virtual_function,
+        device: entry.device,
+    })
+}
+
+/// The links between the GPUs of a host; none of a family that is not known.
+fn links(entry: Links, host: &mut HostInventory, notes: &mut Notes) -> Result<(), ImportReason> {
+    host.link_family = match entry.family.as_str() {
+        NVLINK => LinkFamily::NvLink {
+            generation: entry.generation,
+        },
+        XGMI => LinkFamily::Xgmi,
+        other => {
+            notes.word("links.family", other);
+            return Ok(());
+        }
+    };
+    host.nvlinks_known = entry.pairs.is_some();
+    for (a, b, links) in entry.pairs.unwrap_or_default() {
+        let [Some(a), Some(b)] = [host.gpu_at(a), host.gpu_at(b)] else {
+            let value = format!("GPU{a} and GPU{b}");
+            return Err(ImportReason::Value {
+                value,
+                what: "ends of a link",
+            });
+        };
+        // Places of GPUs that have a number of 16 bits.
+        let (a, b) = (a.min(b) as u16, a.max(b) as u16);
+        host.nvlinks.push(NvLink { a, b, links });
+    }
+    host.nvlinks.sort_unstable_by_key(|link| (link.a, link.b));
+    Ok(())
 }
 
 /// The inventory in rsm's own format; read again, it is the same but for its source.
 pub fn to_json(host: &HostInventory) -> String {
     let ports = host.hca_ports.len();
-    let guid = |guid: Option<Guid>| guid.map(|guid| guid.to_string());
-    let index = |place: u16| host.gpus[usize::from(place)].index;
-    let pair = |link: &NvLink| (index(link.a), index(link.b), link.links);
+    let tier = |gpu: usize, port: usize| host.tier(gpu, port).map(|tier| tier.to_string());
+    let row = |gpu: usize| (0..ports).map(|port| tier(gpu, port)).collect();
     let file = Host {
         version: VERSION,
         machine: host.machine.clone(),
         nvlink_domain: host.domain.as_ref().map(ToString::to_string),
-        gpus: host
-            .gpus
-            .iter()
-            .map(|gpu| GpuEntry {
-                index: gpu.index,
-                pci: gpu.pci.map(|pci| pci.to_string()),
-                pcie: gpu.pcie.map(|link| link.to_string()),
-                pcie_max: gpu.pcie_max.map(|link| link.to_string()),
-                uuid: gpu.uuid.clone(),
-                model: gpu.model.clone(),
-                numa: gpu.numa,
-                switch_links: gpu.switch_links,
-                c2c_gbytes: gpu.c2c_gbytes,
-                gdr: gpu.gdr,
-            })
-            .collect(),
+        gpus: host.gpus.iter().map(|gpu| gpu_entry(gpu).into()).collect(),
         hca_ports: host
             .hca_ports
             .iter()
-            .map(|port| PortEntry {
-                device: port.device.clone(),
-                port: port.port,
-                pci: port.pci.map(|pci| pci.to_string()),
-                pcie: port.pcie.map(|link| link.to_string()),
-                pcie_max: port.pcie_max.map(|link| link.to_string()),
-                numa: port.numa,
-                firmware: port.firmware.clone(),
-                node_guid: guid(port.node_guid),
-                system_image_guid: guid(port.system_image_guid),
-                port_guid: guid(port.port_guid),
-                link_layer: port.link_layer.map(|layer| match layer {
-                    LinkLayer::InfiniBand => Layer::InfiniBand,
-                    LinkLayer::Ethernet => Layer::Ethernet,
-                }),
-                gbps: port.gbps,
-                active: port.active,
-                data_direct: port.data_direct,
-                gdr: port.gdr,
-                virtual_function: port.virtual_function,
-            })
+            .map(|port| port_entry(port).into())
             .collect(),
-        tiers: (0..host.gpus.len())
-            .map(|gpu| {
-                (0..ports)
-                    .map(|port| host.tier(gpu, port).map(|tier| tier.to_string()))
-                    .collect()
-            })
-            .collect(),
-        links: Some(Links {
-            family: match host.link_family {
-                LinkFamily::NvLink { .. } => Family::NVLink,
-                LinkFamily::Xgmi => Family::Xgmi,
-            },
-            generation: match host.link_family {
-                LinkFamily::NvLink { generation } => generation,
-                LinkFamily::Xgmi => None,
-            },
-            pairs: host
-                .nvlinks_known
-                .then(|| host.nvlinks.iter().map(pair).collect()),
-        }),
+        tiers: (0..host.gpus.len()).map(row).collect(),
+        links: Some(links_entry(host).into()),
+        unknown_members: host.unknown_members.clone(),
     };
     // Plain structures with text as their only keys cannot fail to be written.
     serde_json::to_string_pretty(&file).unwrap_or_default()
+}
+
+fn gpu_entry(gpu: &Gpu) -> GpuEntry {
+    GpuEntry {
+        index: gpu.index,
+        pci: gpu.pci.map(|pci| pci.to_string()),
+        pcie: gpu.pcie.map(|link| link.to_string()),
+        pcie_max: gpu.pcie_max.map(|link| link.to_string()),
+        uuid: gpu.uuid.clone(),
+        model: gpu.model.clone(),
+        numa: gpu.numa,
+        switch_links: gpu.switch_links,
+        c2c_gbytes: gpu.c2c_gbytes,
+        gdr: gpu.gdr,
+    }
+}
+
+fn port_entry(port: &HcaPort) -> PortEntry {
+    let guid = |guid: Option<Guid>| guid.map(|guid| guid.to_string());
+    let layer = port.link_layer.map(|layer| match layer {
+        LinkLayer::InfiniBand => INFINIBAND,
+        LinkLayer::Ethernet => ETHERNET,
+    });
+    PortEntry {
+        device: port.device.clone(),
+        port: port.port,
+        pci: port.pci.map(|pci| pci.to_string()),
+        pcie: port.pcie.map(|link| link.to_string()),
+        pcie_max: port.pcie_max.map(|link| link.to_string()),
+        numa: port.numa,
+        firmware: port.firmware.clone(),
+        node_guid: guid(port.node_guid),
+        system_image_guid: guid(port.system_image_guid),
+        port_guid: guid(port.port_guid),
+        link_layer: layer.map(str::to_owned),
+        gbps: port.gbps,
+        active: port.active,
+        data_direct: port.data_direct,
+        gdr: port.gdr,
+        virtual_function: port.virtual_function,
+    }
+}
+
+fn links_entry(host: &HostInventory) -> Links {
+    let index = |place: u16| host.gpus[usize::from(place)].index;
+    let pair = |link: &NvLink| (index(link.a), index(link.b), link.links);
+    let (family, generation) = match host.link_family {
+        LinkFamily::NvLink { generation } => (NVLINK, generation),
+        LinkFamily::Xgmi => (XGMI, None),
+    };
+    Links {
+        family: family.to_owned(),
+        generation,
+        pairs: host
+            .nvlinks_known
+            .then(|| host.nvlinks.iter().map(pair).collect()),
+    }
 }

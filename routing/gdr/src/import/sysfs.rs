@@ -30,7 +30,7 @@ const AMD: &str = "0x1002";
 pub(super) fn is_snapshot(text: &str) -> bool {
     let mut lines = text
         .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+        .filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
     lines
         .next()
         .and_then(|line| line.split_once('\t'))
@@ -110,7 +110,7 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
                 ImportReason::TooMany { what, limit },
             ));
         }
-        if line.is_empty() || line.starts_with('#') {
+        if line.trim().is_empty() || line.starts_with('#') {
             continue;
         }
         let Some((path, value)) = line.split_once('\t') else {

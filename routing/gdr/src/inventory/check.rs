@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use super::{HostInventory, MAX_GPUS, MAX_HCA_PORTS, MAX_NAME};
+use super::{HostInventory, MAX_GPUS, MAX_HCA_PORTS, MAX_NAME, MAX_UNKNOWN_MEMBERS};
 
 /// A rule of inventories that is broken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -36,6 +36,11 @@ pub enum InventoryError {
         /// The ports.
         ports: usize,
     },
+    /// More members that are not known than any version has added.
+    #[error(
+        "more than {MAX_UNKNOWN_MEMBERS} members that are not known: it is no inventory, or of a much newer rsm"
+    )]
+    UnknownMembers,
     /// A link whose ends are not two GPUs in ascending order, without width, or out of order.
     #[error("links between the GPUs at places {0} and {1}")]
     Link(u16, u16),
@@ -96,9 +101,14 @@ impl HostInventory {
             .domain
             .as_ref()
             .map(|domain| domain.cluster_uuid.as_str());
+        if self.unknown_members.len() > MAX_UNKNOWN_MEMBERS {
+            return Err(InventoryError::UnknownMembers);
+        }
+        let members = self.unknown_members.iter().map(String::as_str);
         if let Some(name) = uuids
             .chain(firmware)
             .chain(domain)
+            .chain(members)
             .find(|name| !is_name(name))
         {
             return Err(InventoryError::Name(name.chars().take(MAX_NAME).collect()));

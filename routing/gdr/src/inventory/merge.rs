@@ -73,6 +73,10 @@ impl HostInventory {
             "NVLink domain",
             &mut conflicts,
         );
+        let members = other.unknown_members.iter().cloned();
+        self.unknown_members.extend(members);
+        self.unknown_members.sort();
+        self.unknown_members.dedup();
         self.sort_gpus();
         conflicts
     }

@@ -27,6 +27,9 @@ pub const MAX_HCA_PORTS: usize = 64;
 /// The longest name of a device, a machine type or a UUID, in bytes: the limit of sysfs names.
 pub const MAX_NAME: usize = 64;
 
+/// The most members of rsm's own format that an inventory may have and this version not know.
+pub const MAX_UNKNOWN_MEMBERS: usize = 64;
+
 /// Where an inventory comes from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum InventorySource {
@@ -208,6 +211,9 @@ pub struct HostInventory {
     pub nvlinks_known: bool,
     /// The NVLink domain across hosts.
     pub domain: Option<NvLinkDomain>,
+    /// Members and values of rsm's own format that this version does not know, by their paths
+    /// (`gpus.NAME`), ascending: a newer rsm has written them, and nothing has read them.
+    pub unknown_members: Vec<String>,
 }
 
 impl HostInventory {
@@ -223,6 +229,7 @@ impl HostInventory {
             nvlinks: Vec::new(),
             nvlinks_known: false,
             domain: None,
+            unknown_members: Vec::new(),
         }
     }
 

@@ -21,7 +21,7 @@ pub use cluster::{kubernetes_labels, topograph_graph, volcano_hypernodes};
 pub use dra::resource_slices;
 pub use error::RenderError;
 pub use ibacm::ibacm_paths;
-pub use job::{ompi_hostfile, ompi_rankfile};
+pub use job::{JOB_FILES, JobFile, LaunchedRank, launched_ranks};
 pub use metrics::metrics;
 pub use nccl::{NcclVersion, ParseVersionError, nccl_environment, nccl_topology};
 pub use peers::peer_map;

@@ -28,6 +28,7 @@ pub(crate) enum Fault {
     GpuOffBus,
     EthernetMode,
     HalfPopulated,
+    MostHalfPopulated,
     StorageCable,
     CablesSwapped,
     CableMisplaced,
@@ -45,7 +46,7 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    pub(crate) const ALL: [Fault; 23] = [
+    pub(crate) const ALL: [Fault; 24] = [
         Fault::AdaptersPermuted,
         Fault::GpusPermuted,
         Fault::OneNvLink,
@@ -55,6 +56,7 @@ impl Fault {
         Fault::GpuOffBus,
         Fault::EthernetMode,
         Fault::HalfPopulated,
+        Fault::MostHalfPopulated,
         Fault::StorageCable,
         Fault::CablesSwapped,
         Fault::CableMisplaced,
@@ -77,6 +79,7 @@ impl Fault {
             self,
             Fault::AllNvLinks
                 | Fault::HalfPopulated
+                | Fault::MostHalfPopulated
                 | Fault::CablesSwapped
                 | Fault::CableMisplaced
                 | Fault::HostSlow
@@ -94,6 +97,7 @@ impl Fault {
     fn count(self, hosts: usize, seed: u64) -> usize {
         match self {
             Fault::HalfPopulated => hosts.div_ceil(4),
+            Fault::MostHalfPopulated => hosts - hosts.div_ceil(4),
             Fault::VirtualFunctions => hosts,
             Fault::CablesSwapped | Fault::GuidClaimed | Fault::OtherInventory => 2,
             Fault::AdaptersPermuted
@@ -361,7 +365,7 @@ fn kind(fault: Fault) -> GpuFindingKind {
         Fault::AdapterOffBus => GpuFindingKind::HcaMissing,
         Fault::GpuOffBus => GpuFindingKind::GpuMissing,
         Fault::EthernetMode => GpuFindingKind::HcaEthernetMode,
-        Fault::HalfPopulated => GpuFindingKind::HalfPopulated,
+        Fault::HalfPopulated | Fault::MostHalfPopulated => GpuFindingKind::HalfPopulated,
         Fault::StorageCable => GpuFindingKind::StorageOnComputeLeaf,
         Fault::CablesSwapped => GpuFindingKind::RailCablesSwapped,
         Fault::CableMisplaced => GpuFindingKind::RailCableMisplaced,
@@ -475,7 +479,7 @@ fn inject_one(
             port.link_layer = Some(LinkLayer::Ethernet);
             (port.port_guid, port.active) = (None, Some(true));
         }
-        Fault::HalfPopulated => {
+        Fault::HalfPopulated | Fault::MostHalfPopulated => {
             for slot in [7, 5, 3, 1] {
                 world.remove_port(name, slot);
             }

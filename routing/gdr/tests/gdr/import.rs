@@ -5,11 +5,11 @@ use rsm_gdr::import::{ImportError, ImportReason, InventoryFormat, MAX_BYTES, imp
 use rsm_gdr::inventory::{HostInventory, InventoryError, LinkLayer, LinkShape, Tier};
 use rsm_ids::Guid;
 
-fn read(format: InventoryFormat, text: &str) -> HostInventory {
+pub(crate) fn read(format: InventoryFormat, text: &str) -> HostInventory {
     import(format, text.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-fn refused(format: InventoryFormat, text: &str) -> ImportError {
+pub(crate) fn refused(format: InventoryFormat, text: &str) -> ImportError {
     import(format, text.as_bytes()).expect_err(text)
 }
 
@@ -611,7 +611,11 @@ fn our_own_format_refuses_unknown_input() {
     );
     for (from, to, reason) in [
         ("\"version\":1", "\"version\":2", "version 2: expected 1"),
-        ("\"tiers\"", "\"teirs\"", "unknown field"),
+        (
+            "\"tiers\"",
+            "\"teirs\"",
+            "beside host.teirs, which is not known",
+        ),
         ("[[\"PIX\"]]", "[]", "a row for each GPU"),
         ("[[\"PIX\"]]", "[[\"NEAR\"]]", "`NEAR` as a PCIe tier"),
         ("\"port\":1", "\"port\":0", "port number 0"),

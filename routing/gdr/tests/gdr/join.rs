@@ -8,7 +8,7 @@ use rsm_gdr::findings::GpuFindingKind;
 use rsm_gdr::generate::{Fleet, FleetFaults, fleet};
 use rsm_gdr::hints::HintReason;
 use rsm_gdr::hosts::GpuInventory;
-use rsm_gdr::inventory::{HostInventory, Tier};
+use rsm_gdr::inventory::{HostInventory, LinkLayer, Tier};
 use rsm_gdr::join::{JoinKey, Joined, NotJoined};
 use rsm_gdr::roles::TrafficRole;
 use rsm_gdr::{Analysis, AnalysisConfig};
@@ -386,4 +386,102 @@ fn an_lmc_gives_a_pair_its_path_bits() {
             .all(|path| path.dlid.0 == to.lid.0 + u16::from(path.path_bits))
     );
     assert!(hint.paths.iter().all(|path| path.route.is_none()));
+}
+
+/// The adapters of a node as `ibstat` shows them: device, GUID and protocol.
+fn ibstat(data: &std::path::Path) -> Vec<(String, Guid, LinkLayer)> {
+    let path = data.join("nvidia-smi-topo/h200-mooncake-2039.ibstat.txt");
+    let text = std::fs::read_to_string(path).expect("a sample");
+    let line = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let layer = match words[words.len() - 1] {
+            "InfiniBand" => LinkLayer::InfiniBand,
+            _ => LinkLayer::Ethernet,
+        };
+        (
+            words[0].to_owned(),
+            words[3].parse().expect("a GUID"),
+            layer,
+        )
+    };
+    text.lines()
+        .filter(|text| !text.starts_with('#'))
+        .map(line)
+        .collect()
+}
+
+#[test]
+fn a_real_node_joins_by_guid_and_its_ethernet_ports_stay_outside() {
+    let Some(data) = crate::samples::samples() else {
+        return;
+    };
+    let adapters = ibstat(&data);
+    let (_, mut host) = crate::samples::every_sample(&data)
+        .find(|sample| sample.0.ends_with("mooncake-2039-h200-12nic.txt"))
+        .expect("a sample");
+    for port in &mut host.hca_ports {
+        let device = port.device.as_deref();
+        let Some(known) = adapters
+            .iter()
+            .find(|known| Some(known.0.as_str()) == device)
+        else {
+            continue;
+        };
+        (port.node_guid, port.link_layer) = (Some(known.1), Some(known.2));
+        port.port_guid = Some(known.1).filter(|_| known.2 == LinkLayer::InfiniBand);
+    }
+    // The fabric has the node's GUIDs at the leaves of rails 0 to 7, under names of its own.
+    let near = |gpu: usize| {
+        let ports = 0..host.hca_ports.len();
+        let mut ports = ports.filter(|&port| host.tier(gpu, port) == Some(Tier::Pix));
+        ports.find(|&port| host.hca_ports[port].may_be_infiniband())
+    };
+    let of_gpu: Vec<usize> = (0..8).map(|gpu| near(gpu).expect("an adapter")).collect();
+    let netlist = generate("superpod:su=1").expect("a published fabric");
+    let (mut nodes, cables) = netlist.into_parts();
+    for (rail, &port) in of_gpu.iter().enumerate() {
+        let name = format!("host-001 mlx5_{rail}");
+        let node = nodes
+            .iter_mut()
+            .find(|node| node.name() == name)
+            .expect("an adapter");
+        match host.hca_ports[port].node_guid {
+            Some(guid) => {
+                node.guid = guid;
+                node.description = b"MT4129 ConnectX7   Mellanox Technologies".to_vec();
+            }
+            // The sample lacks one adapter: its name tells.
+            None => node.description = b"h200 mlx5_9".to_vec(),
+        }
+    }
+    let netlist = Netlist::new(nodes, cables).expect("other names");
+    let mut fleet = fleet(netlist, FleetFaults::default()).expect("hosts with plain names");
+    fleet
+        .inventory
+        .insert("h200", host, 0)
+        .expect("a plain host");
+    let analysis = analyse(&fleet.netlist, &fleet.inventory, AnalysisConfig::default());
+    let place = analysis.place("h200").expect("it has an inventory");
+    let h200 = &analysis.hosts[place];
+    assert_eq!(h200.compute_ports().len(), 8);
+    for (rail, (hint, port)) in analysis.hints[place].iter().zip(of_gpu).enumerate() {
+        assert_eq!((hint.port(), hint.rail), (Some(port), Some(rail as u16)));
+        assert!(h200.joined[port].port().is_some());
+    }
+    for (port, entry) in h200.inventory.hca_ports.iter().enumerate() {
+        if entry.link_layer == Some(LinkLayer::Ethernet) {
+            assert_eq!(
+                h200.joined[port],
+                Joined::Not(NotJoined::Ethernet),
+                "{}",
+                entry.label()
+            );
+        }
+    }
+    assert_eq!(
+        analysis.findings_of("h200").count(),
+        0,
+        "{:#?}",
+        analysis.findings
+    );
 }

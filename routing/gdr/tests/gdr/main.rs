@@ -11,3 +11,5 @@ mod roles_unclear;
 mod samples;
 mod schedulers;
 mod table;
+mod variants;
+mod versions;

@@ -2,15 +2,15 @@
 //! the port that was chosen for it, under any names and orders of devices.
 
 mod nccl;
+mod nvshmem;
 
+use std::path::Path;
 use std::process::Command;
 
 use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::inventory::HostInventory;
-use rsm_gdr::render::{self, RenderError};
+use rsm_gdr::render;
 use rsm_gdr::{Analysis, AnalysisConfig};
-
-use crate::samples::{every_sample, samples};
 
 /// Variables of launchers, which the machine of the tests may have.
 const LAUNCHERS: [&str; 7] = [
@@ -23,9 +23,6 @@ const LAUNCHERS: [&str; 7] = [
     "HIP_VISIBLE_DEVICES",
 ];
 
-/// An adapter port as verbs lists it.
-type Listed = (String, u8);
-
 fn alone(host: HostInventory) -> Analysis {
     let mut inventory = GpuInventory::new();
     inventory.insert("host", host, 0).expect("a plain host");
@@ -34,7 +31,14 @@ fn alone(host: HostInventory) -> Analysis {
 
 /// The value of `variable` after `script` was sourced; empty where it is not set.
 fn after(script: &str, variable: &str, launcher: &[(&str, &str)]) -> String {
-    let program = format!("{script}\nprintf %s \"${{{variable}-}}\"");
+    after_all(script, &[variable], launcher).remove(0)
+}
+
+/// The values of `variables` after `script` was sourced; empty where one is not set.
+fn after_all(script: &str, variables: &[&str], launcher: &[(&str, &str)]) -> Vec<String> {
+    let print = |name: &&str| format!("printf '%s\\n' \"${{{name}-}}\"\n");
+    let print: String = variables.iter().map(print).collect();
+    let program = format!("{script}\n{print}");
     let mut shell = Command::new("sh");
     for name in LAUNCHERS {
         shell.env_remove(name);
@@ -49,90 +53,8 @@ fn after(script: &str, variable: &str, launcher: &[(&str, &str)]) -> String {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    String::from_utf8(output.stdout).expect("text")
-}
-
-/// The port that NVSHMEM 3.4 gives to the `process`-th process of a host with
-/// `NVSHMEM_ENABLE_NIC_PE_MAPPING=1`: it keeps the ports that `NVSHMEM_HCA_LIST` names, in the
-/// order of verbs, and takes them in turn.
-fn nvshmem_takes(list: &str, verbs: &[Listed], process: usize) -> Option<Listed> {
-    let named: Vec<(&str, Option<u8>)> = list
-        .split(',')
-        .map(|entry| match entry.split_once(':') {
-            Some((device, port)) => (device, port.parse().ok()),
-            None => (entry, None),
-        })
-        .collect();
-    let kept: Vec<&Listed> = verbs
-        .iter()
-        .filter(|(device, port)| {
-            named
-                .iter()
-                .any(|&(name, only)| name == device && only.is_none_or(|only| only == *port))
-        })
-        .collect();
-    (!kept.is_empty()).then(|| kept[process % kept.len()].clone())
-}
-
-/// Orders in which verbs may list the ports of a host.
-fn orders(host: &HostInventory) -> [Vec<Listed>; 3] {
-    let mut listed: Vec<Listed> = host
-        .hca_ports
-        .iter()
-        .filter_map(|port| Some((port.device.clone()?, port.port)))
-        .collect();
-    listed.sort();
-    let reversed = listed.iter().rev().cloned().collect();
-    let mut scrambled = listed.clone();
-    let half = scrambled.len() / 2;
-    scrambled.rotate_left(half);
-    scrambled.sort_by_key(|(device, _)| device.bytes().rev().collect::<Vec<u8>>());
-    [listed, reversed, scrambled]
-}
-
-#[test]
-fn nvshmem_gives_each_gpu_of_every_sample_its_port() {
-    let Some(data) = samples() else { return };
-    let (mut gpus, mut without) = (0, Vec::new());
-    for (name, mut host) in every_sample(&data) {
-        // Files for virtual machines have no names.
-        for (place, port) in host.hca_ports.iter_mut().enumerate() {
-            port.device.get_or_insert_with(|| format!("mlx5_{place}"));
-        }
-        let analysis = alone(host);
-        let script = match render::nvshmem_script(&analysis, "host") {
-            Ok(script) => script,
-            Err(RenderError::NoPort(_)) => {
-                without.push(name);
-                continue;
-            }
-            Err(error) => panic!("{name}: {error}"),
-        };
-        let host = &analysis.hosts[0].inventory;
-        for (process, hint) in analysis.hints[0].iter().enumerate() {
-            let index = host.gpus[hint.gpu].index.to_string();
-            let list = after(&script, "NVSHMEM_HCA_LIST", &[("LOCAL_RANK", &index)]);
-            let chosen = &host.hca_ports[hint.port().expect("the script has a port for it")];
-            let chosen = (chosen.device.clone().expect("it has a name"), chosen.port);
-            for verbs in orders(host) {
-                let taken = nvshmem_takes(&list, &verbs, process);
-                assert_eq!(taken.as_ref(), Some(&chosen), "{name}, GPU {index}: {list}");
-            }
-            gpus += 1;
-        }
-    }
-    assert!(
-        gpus > 100,
-        "{gpus} GPUs; without compute ports: {without:?}"
-    );
-}
-
-#[test]
-fn a_list_for_the_whole_host_would_miss() {
-    // The order of verbs decides, not that of the list.
-    let verbs = ["mlx5_3", "mlx5_2", "mlx5_1", "mlx5_0"].map(|name| (name.to_owned(), 1));
-    let taken = nvshmem_takes("mlx5_0:1,mlx5_1:1,mlx5_2:1,mlx5_3:1", &verbs, 0);
-    assert_eq!(taken, Some(("mlx5_3".to_owned(), 1)));
+    let text = String::from_utf8(output.stdout).expect("text");
+    text.lines().map(str::to_owned).collect()
 }
 
 /// Four GPUs, the second of which is named by its UUID alone, and eight adapters.
@@ -162,7 +84,7 @@ NIC Legend:
     let format = rsm_gdr::import::InventoryFormat::NvidiaSmi;
     let mut host = rsm_gdr::import::import(format, matrix.as_bytes()).expect("a matrix");
     for (number, gpu) in host.gpus.iter_mut().enumerate() {
-        gpu.uuid = Some(format!("GPU-5a1fb0e2-0000-4000-8000-00000000000{number}"));
+        gpu.uuid = Some(format!("GPU-5a1fb0e{number}-0000-4000-8000-000000000000"));
     }
     alone(host)
 }
@@ -187,14 +109,60 @@ fn a_process_finds_its_gpu_however_it_was_launched() {
     let visible = ("CUDA_VISIBLE_DEVICES", "3,1");
     assert_eq!(list(&[("SLURM_LOCALID", "0"), visible]), "ibp12s0:1");
     assert_eq!(list(&[("SLURM_LOCALID", "1"), visible]), "mlx5_1:1");
-    let uuid = "GPU-5a1fb0e2-0000-4000-8000-000000000002";
-    assert_eq!(list(&[("CUDA_VISIBLE_DEVICES", uuid)]), "ibp141s0:1");
-    // A GPU that the inventory does not have gets no port of another.
-    assert_eq!(list(&[("CUDA_VISIBLE_DEVICES", "7")]), "");
+    let uuid = "GPU-5a1fb0e2-0000-4000-8000-000000000000";
+    // CUDA takes the begin of a UUID that no other GPU has.
+    for visible in [uuid, "GPU-5a1fb0e2-0", "GPU-5a1fb0e2"] {
+        assert_eq!(list(&[("CUDA_VISIBLE_DEVICES", visible)]), "ibp141s0:1");
+    }
+    // A GPU that the inventory does not have, or a name of several, gets no port of another.
+    for visible in ["7", "GPU-5a1f", "GPU-", "GPU-77", "MIG-5a1fb0e2", "none"] {
+        assert_eq!(list(&[("CUDA_VISIBLE_DEVICES", visible)]), "", "{visible}");
+    }
 
     let ucx = render::ucx_script(&analysis, "host").expect("names are known");
     let devices = after(&ucx, "UCX_NET_DEVICES", &[("SLURM_LOCALID", "1"), visible]);
     assert_eq!(devices, "mlx5_1:1");
+}
+
+#[test]
+fn a_process_in_a_container_finds_its_gpu_by_address() {
+    let mut inventory = host().hosts[0].inventory.as_ref().clone();
+    let addresses = [
+        "0000:1b:00.0",
+        "0000:43:00.0",
+        "0000:9b:00.0",
+        "0001:03:00.0",
+    ];
+    for (gpu, address) in inventory.gpus.iter_mut().zip(addresses) {
+        gpu.pci = address.parse().ok();
+    }
+    let analysis = alone(inventory);
+    let script = render::nvshmem_script(&analysis, "host").expect("names are known");
+    let ports = ["mlx5_10:1", "mlx5_1:1", "ibp141s0:1", "ibp12s0:1"];
+    let proc = Path::new(env!("CARGO_TARGET_TMPDIR")).join("gpus-of-a-container");
+    for shown in [&[0, 1, 2, 3][..], &[2], &[1, 3], &[3, 0]] {
+        let _ = std::fs::remove_dir_all(&proc);
+        for &gpu in shown {
+            std::fs::create_dir_all(proc.join(addresses[gpu])).expect("a new folder");
+        }
+        let script = script.replace("/proc/driver/nvidia/gpus", &proc.display().to_string());
+        let list = |launcher: &[(&str, &str)]| after(&script, "NVSHMEM_HCA_LIST", launcher);
+        let mut sorted = shown.to_vec();
+        sorted.sort_unstable();
+        for (rank, &gpu) in sorted.iter().enumerate() {
+            let rank = rank.to_string();
+            assert_eq!(list(&[("LOCAL_RANK", &rank)]), ports[gpu], "{shown:?}");
+            let visible = ("CUDA_VISIBLE_DEVICES", rank.as_str());
+            assert_eq!(
+                list(&[("LOCAL_RANK", "0"), visible]),
+                ports[gpu],
+                "{shown:?}"
+            );
+        }
+        // Indices of the host mean nothing here.
+        let beyond = shown.len().to_string();
+        assert_eq!(list(&[("LOCAL_RANK", &beyond)]), "", "{shown:?}");
+    }
 }
 
 #[test]

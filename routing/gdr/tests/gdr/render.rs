@@ -115,8 +115,23 @@ fn files_are_the_golden_ones() {
         pattern: Pattern::Ring,
     };
     let plan = analysis.plan(&request).expect("known hosts");
-    golden("hostfile", &render::ompi_hostfile(&analysis, &plan));
-    golden("rankfile", &render::ompi_rankfile(&analysis, &plan));
+    let ranks = render::launched_ranks(&analysis, &plan);
+    let job = |name: &str| {
+        let file = render::JobFile::named(name).expect("a format");
+        file.render(&ranks)
+    };
+    golden("hostfile", &job("ompi-hostfile"));
+    golden("rankfile", &job("ompi-rankfile"));
+    golden("ports.tsv", &job("ports"));
+    // Hosts in the order of ranks, as many lines or processes as the plan has.
+    let lines = job("slurm-hostfile");
+    let lines: Vec<&str> = lines.lines().collect();
+    assert_eq!(lines[..2], ["host-001", "host-001"]);
+    assert_eq!((lines.len(), lines[5]), (6, "host-040"));
+    assert_eq!(
+        job("mpich-hostfile"),
+        "host-001:2\nhost-002:2\nhost-040:2\n"
+    );
     golden(
         "host.txt",
         &render::describe(&analysis, host).expect("a known host"),

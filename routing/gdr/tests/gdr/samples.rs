@@ -129,6 +129,21 @@ pub(crate) fn every_sample(data: &Path) -> impl Iterator<Item = (&'static str, H
     all.map(|(name, format)| (name, read(data, name, format)))
 }
 
+/// Every file of a machine, with its format and text.
+pub(crate) fn every_file(
+    data: &Path,
+) -> impl Iterator<Item = (&'static str, InventoryFormat, String)> {
+    let all = SAMPLES.into_iter().chain(MORE);
+    all.map(|(name, format)| {
+        let text = std::fs::read_to_string(data.join(name));
+        (
+            name,
+            format,
+            text.unwrap_or_else(|error| panic!("{name}: {error}")),
+        )
+    })
+}
+
 fn read(data: &Path, name: &str, format: InventoryFormat) -> HostInventory {
     let bytes = std::fs::read(data.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
     import(format, &bytes).unwrap_or_else(|error| panic!("{name}: {error}"))

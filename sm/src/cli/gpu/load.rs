@@ -105,6 +105,15 @@ fn host(path: &Path) -> anyhow::Result<HostInventory> {
         "{shown} has {size} bytes: expected at most {MAX_BYTES}"
     );
     let bytes = fs::read(path).with_context(|| format!("cannot read {shown}"))?;
-    import(InventoryFormat::detect(&bytes), &bytes)
-        .with_context(|| format!("{shown} is no inventory of a host"))
+    let host = import(InventoryFormat::detect(&bytes), &bytes)
+        .with_context(|| format!("{shown} is no inventory of a host"))?;
+    if !host.unknown_members.is_empty() {
+        let members = host.unknown_members.join(", ");
+        // Even if standard error is closed, the rest of the inventory is right.
+        drop(writeln!(
+            std::io::stderr(),
+            "{shown}: this rsm does not know {members}"
+        ));
+    }
+    Ok(host)
 }

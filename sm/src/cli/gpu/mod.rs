@@ -16,7 +16,7 @@ use rsm_gdr::findings::GpuSeverity;
 use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::import::to_json;
 use rsm_gdr::job::{JobRequest, Pattern};
-use rsm_gdr::render::{self, EXPORTERS, ExportOptions, Exporter, NcclVersion};
+use rsm_gdr::render::{self, EXPORTERS, ExportOptions, Exporter, JOB_FILES, JobFile, NcclVersion};
 use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_routing::engine::{self, Categories, EngineKind, Options};
 use rsm_routing::ibnetdiscover::Strictness;
@@ -106,6 +106,9 @@ enum Command {
         /// The communication pattern: ring, tree, recursive-doubling or all-to-all
         #[arg(long, default_value = "ring")]
         pattern: Pattern,
+        /// Print the job's file for a launcher instead
+        #[arg(long, value_name = "FORMAT", value_parser = job_files())]
+        file: Option<&'static JobFile>,
     },
     /// A file for another program
     Export {
@@ -133,6 +136,15 @@ fn exporters() -> impl TypedValueParser<Value = &'static Exporter> {
         .map(|exporter| PossibleValue::new(exporter.name).help(exporter.about));
     PossibleValuesParser::new(names)
         .try_map(|name| Exporter::named(&name).ok_or("expected the name of a format"))
+}
+
+/// The formats of files for launchers, by name.
+fn job_files() -> impl TypedValueParser<Value = &'static JobFile> {
+    let names = JOB_FILES
+        .iter()
+        .map(|file| PossibleValue::new(file.name).help(file.about));
+    PossibleValuesParser::new(names)
+        .try_map(|name| JobFile::named(&name).ok_or("expected the name of a format"))
 }
 
 /// The names of formats that are of one host.
@@ -228,6 +240,7 @@ pub(super) fn run(args: &GpuArgs) -> anyhow::Result<ExitCode> {
             hosts,
             gpus,
             pattern,
+            file,
             ..
         } => {
             let request = JobRequest {
@@ -235,7 +248,14 @@ pub(super) fn run(args: &GpuArgs) -> anyhow::Result<ExitCode> {
                 gpus_per_host: *gpus,
                 pattern: *pattern,
             };
-            report::plan(&analysis, &analysis.plan(&request)?, args.format)?;
+            let plan = analysis.plan(&request)?;
+            match file {
+                None => report::plan(&analysis, &plan, args.format)?,
+                Some(file) => {
+                    let text = file.render(&render::launched_ranks(&analysis, &plan));
+                    print(|out| out.write_all(text.as_bytes()))?;
+                }
+            }
         }
         Command::Export {
             file,

@@ -1,3 +1,4 @@
+use rsm_gdr::render::{JobFile, LaunchedRank};
 use rsm_proto::v1;
 
 use super::{GpuCommand, check, import};
@@ -28,6 +29,7 @@ pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<()
             if session.output.is_json() {
                 return session.output.json(&answer);
             }
+            import::note_unknown(&answer.unknown_members);
             session
                 .output
                 .line(&format!("{} GPUs, {} ports", answer.gpus, answer.ports))
@@ -63,13 +65,14 @@ pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<()
             hosts,
             gpus,
             pattern,
+            file,
         } => {
             let request = v1::PlanGpuJobRequest {
                 hosts,
                 gpus_per_host: gpus,
                 pattern: pattern.into(),
             };
-            plan(request, session).await
+            plan(request, file.as_deref().and_then(JobFile::named), session).await
         }
         GpuCommand::Export {
             file,
@@ -274,10 +277,18 @@ async fn pair(
     Ok(())
 }
 
-async fn plan(request: v1::PlanGpuJobRequest, session: &mut Session) -> Result<(), Failure> {
+async fn plan(
+    request: v1::PlanGpuJobRequest,
+    file: Option<&JobFile>,
+    session: &mut Session,
+) -> Result<(), Failure> {
     let plan = session.gpu().plan_gpu_job(request).await?.into_inner();
     if session.output.is_json() {
         return session.output.json(&plan);
+    }
+    if let Some(file) = file {
+        let ranks: Vec<LaunchedRank> = plan.ranks.into_iter().map(launched).collect();
+        return text(&file.render(&ranks), session);
     }
     for (name, load) in [("planned", plan.load), ("as given", plan.load_as_given)] {
         let Some(load) = load else { continue };
@@ -301,4 +312,13 @@ async fn plan(request: v1::PlanGpuJobRequest, session: &mut Session) -> Result<(
         ]);
     }
     session.output.table(rows)
+}
+
+fn launched(rank: v1::GpuRank) -> LaunchedRank {
+    LaunchedRank {
+        host: rank.host,
+        gpu: rank.gpu,
+        rail: rank.rail,
+        port: Some(rank.port).filter(|port| !port.is_empty()),
+    }
 }

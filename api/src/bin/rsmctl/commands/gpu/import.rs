@@ -97,9 +97,19 @@ pub(super) async fn folder(
     if session.output.is_json() {
         return session.output.json(&answer);
     }
+    note_unknown(&answer.unknown_members);
     let hosts = count(answer.hosts.into(), "host", "hosts");
     let line = format!("{hosts} imported, {} changed", answer.changed);
     session.output.line(&line)
+}
+
+/// Says which members of inventories the server has passed over.
+pub(super) fn note_unknown(members: &[String]) {
+    if !members.is_empty() {
+        let text = format!("rsmctl: the server does not know {}", members.join(", "));
+        // Even if standard error is closed, the rest is kept, and a finding names them.
+        let _ = writeln!(io::stderr(), "{}", printable(&text));
+    }
 }
 
 /// The files of each host, by the name without its ending, each host's in the order of their names.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Subcommand, ValueEnum};
-use rsm_gdr::render::{EXPORTERS, ExportOptions};
+use rsm_gdr::render::{EXPORTERS, ExportOptions, JOB_FILES};
 use rsm_proto::v1;
 
 use crate::arguments::Global;
@@ -75,6 +75,9 @@ pub(crate) enum GpuCommand {
         /// The communication pattern
         #[arg(long, value_enum, default_value = "ring")]
         pattern: PatternName,
+        /// Print the job's file for a launcher instead
+        #[arg(long, value_name = "FORMAT", value_parser = job_files())]
+        file: Option<String>,
     },
     /// A file for another program
     Export {
@@ -128,6 +131,14 @@ fn exporters() -> PossibleValuesParser {
     let names = EXPORTERS
         .iter()
         .map(|exporter| PossibleValue::new(exporter.name).help(exporter.about));
+    PossibleValuesParser::new(names)
+}
+
+/// The formats of files for launchers, by name.
+fn job_files() -> PossibleValuesParser {
+    let names = JOB_FILES
+        .iter()
+        .map(|file| PossibleValue::new(file.name).help(file.about));
     PossibleValuesParser::new(names)
 }
 
