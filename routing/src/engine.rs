@@ -42,7 +42,10 @@ pub use file::File;
 pub use minhop::MinHop;
 pub use nue::Nue;
 pub use options::{EngineOption, EngineOptions};
-pub use shape::{Coordinates, Groups, NoGrid, NoGroups};
+pub use shape::{
+    Coordinates, Groups, LayoutDimension, LayoutMisfit, LayoutSeed, NoGrid, NoGroups, SeedLink,
+    TorusLayout,
+};
 pub use torus::{Dor, Torus};
 pub use updn::{DnUp, UpDn};
 
@@ -74,6 +77,8 @@ pub struct Options {
     /// Where an earlier routing of (nearly) this fabric saw each switch of a mesh or torus: kept as
     /// long as every link fits, so that service levels stay.
     pub previous_coordinates: Option<Arc<Coordinates>>,
+    /// The operator's order of the dimensions of a mesh or torus, their directions and datelines.
+    pub layout: Option<Arc<TorusLayout>>,
     /// The choice of [`Auto`] in an earlier routing of (nearly) this fabric: kept while the fabric
     /// does not grow, so that no fault changes the engine.
     pub previous_choice: Option<Arc<AutoChoice>>,

@@ -79,6 +79,8 @@ pub enum FindingKind {
     EngineReplaced,
     /// The file of root GUIDs names switches that are not in the fabric.
     RootsAbsent,
+    /// The file of the layout of a torus is not that of the fabric.
+    TorusLayout,
     /// Ports that are cabled together cannot reach each other.
     Unreachable,
     /// A switch that was present is missing.
@@ -170,6 +172,7 @@ impl FindingKind {
             FindingKind::RoutingRefused => "routing-refused",
             FindingKind::EngineReplaced => "engine-replaced",
             FindingKind::RootsAbsent => "roots-absent",
+            FindingKind::TorusLayout => "torus-layout",
             FindingKind::Unreachable => "unreachable",
             FindingKind::SwitchMissing => "switch-missing",
             FindingKind::CableMissing => "cable-missing",

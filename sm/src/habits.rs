@@ -96,6 +96,8 @@ pub enum DeviceHabit {
     /// Port 0 of a switch: it claims adaptive routing, and refuses its tables, leaves them
     /// unanswered, or reads others back.
     RefusesAdaptiveRouting = 9,
+    /// It refuses to enable or disable FDR10 by ExtendedPortInfo, or does not keep it.
+    RefusesFdr10 = 10,
 }
 
 /// A line of [`HABITS`].
@@ -159,6 +161,11 @@ pub const HABITS: &[DeviceHabitInfo] = &[
         habit: DeviceHabit::RefusesAdaptiveRouting,
         does: "claim adaptive routing and do not take its tables, or read others back",
         instead: "they forward by their forwarding tables alone",
+    },
+    DeviceHabitInfo {
+        habit: DeviceHabit::RefusesFdr10,
+        does: "do not let FDR10 be enabled or disabled",
+        instead: "their links train to the speed that the devices choose",
     },
 ];
 

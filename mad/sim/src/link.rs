@@ -117,8 +117,12 @@ impl Sim {
         } else {
             vec![port, peer]
         };
+        let mut all = ends.iter();
+        let without_fdr10 = all.any(|&end| self.fabric.port(end).fdr10_disabled);
         for &end in &ends {
-            self.fabric.port_mut(end).come_up(rate);
+            let port = self.fabric.port_mut(end);
+            port.come_up(rate);
+            port.trained_without_fdr10 = without_fdr10;
             self.vports_follow_link(end);
             let node = self.fabric.port(end).node;
             if let Some(switch) = &mut self.fabric.node_mut(node).switch {

@@ -16,6 +16,7 @@ mod ibnetdiscover_round_trip;
 mod ibsim_loads;
 mod ibsim_nets;
 mod lanes;
+mod layouts;
 mod multicast;
 mod multicast_follow;
 mod nue;

@@ -7,7 +7,7 @@ use super::opensm::{KeyGroup, KeyOutcome};
 use super::{
     Config, load_node_names, load_partitions, load_qos_policy, load_tables, opensm,
     parse_categories, parse_guid_file, parse_guid2lid, parse_partitions, parse_prefix_routes,
-    parse_qos_policy, toml_file,
+    parse_qos_policy, parse_torus_layout, toml_file,
 };
 
 /// The kinds of files that [`check`] knows.
@@ -27,6 +27,8 @@ pub enum FileKind {
     Partitions,
     /// OpenSM's policy for service levels of paths.
     QosPolicy,
+    /// OpenSM's layout of a torus or mesh.
+    TorusLayout,
 }
 
 impl fmt::Display for FileKind {
@@ -39,6 +41,7 @@ impl fmt::Display for FileKind {
             FileKind::Categories => "list of port categories",
             FileKind::Partitions => "partition definitions",
             FileKind::QosPolicy => "QoS policy",
+            FileKind::TorusLayout => "torus layout",
         })
     }
 }
@@ -79,6 +82,9 @@ impl FileKind {
                 FileKind::Partitions
             }
             _ if first.starts_with('[') || first.contains('=') => FileKind::Toml,
+            ["torus" | "mesh", size, ..] if size.starts_with(|c: char| c.is_ascii_digit()) => {
+                FileKind::TorusLayout
+            }
             all if all.len() == 3 && all.iter().all(number) => FileKind::Guid2Lid,
             [guid, "compute" | "storage" | "management", ..] if number(guid) => {
                 FileKind::Categories
@@ -207,6 +213,10 @@ pub fn check(file: &Path) -> Result<CheckReport, ConfigError> {
         FileKind::QosPolicy => {
             let (policy, findings) = parse_qos_policy(file, &text);
             (findings, policy.rules.len() + policy.levels.len())
+        }
+        FileKind::TorusLayout => {
+            let (layout, findings) = parse_torus_layout(file, &text);
+            (findings, layout.seeds.len())
         }
     };
     Ok(CheckReport {

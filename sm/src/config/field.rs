@@ -7,7 +7,9 @@ use rsm_ids::{Guid, Lmc};
 use rsm_routing::engine::{EngineKind, EngineOption};
 
 use super::opensm::Convert;
-use super::{AdaptiveRouting, Config, Enforcement, SmLid, StoreBackend, Takeover, Virtualization};
+use super::{
+    AdaptiveRouting, Config, Enforcement, Fdr10, SmLid, StoreBackend, Takeover, Virtualization,
+};
 use crate::health::Isolate;
 
 /// A key, and all that reading, writing and explaining it needs.
@@ -368,6 +370,7 @@ words!(
     AdaptiveRouting,
     EngineKind,
     Enforcement,
+    Fdr10,
     Isolate,
     SmLid,
     StoreBackend,

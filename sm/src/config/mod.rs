@@ -26,6 +26,7 @@ mod tables_file;
 #[cfg(test)]
 mod tests;
 mod toml_file;
+mod torus_file;
 mod vl_tables;
 mod words;
 
@@ -62,8 +63,11 @@ pub use switch_rules::{
     parse_uncounted_ports,
 };
 pub use tables_file::load_tables;
+pub use torus_file::{load_torus_layout, parse_torus_layout};
 pub use vl_tables::{SlToVl, VlWeights};
-pub use words::{AdaptiveRouting, Enforcement, SmLid, StoreBackend, Takeover, Virtualization};
+pub use words::{
+    AdaptiveRouting, Enforcement, Fdr10, SmLid, StoreBackend, Takeover, Virtualization,
+};
 
 use std::collections::BTreeSet;
 use std::path::Path;

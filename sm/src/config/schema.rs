@@ -14,7 +14,8 @@ use super::field::{Applies, ConfigKey, Kind, Place, Takes};
 use super::opensm::Convert;
 use super::schema_qos::{QOS_KEYS, QosKeys};
 use super::{
-    AdaptiveRouting, Enforcement, SlToVl, SmLid, StoreBackend, Takeover, Virtualization, VlWeights,
+    AdaptiveRouting, Enforcement, Fdr10, SlToVl, SmLid, StoreBackend, Takeover, Virtualization,
+    VlWeights,
 };
 use crate::health::{Isolate, Symptom};
 
@@ -338,6 +339,11 @@ sections! {
         // PortInfo.LinkSpeedExtEnabled.
         force_speed_ext: Option<u8> = None, takes number(1, 31), example "31", opensm "force_link_speed_ext" as Mask(31);
 
+        /// Whether links may train to FDR10 where NVIDIA's devices have it (ExtendedPortInfo): `on`,
+        /// `off`, or `as-is`, as the devices have it. As with forced speeds, a link takes it when it
+        /// next trains. It was tried with simulated devices alone.
+        fdr10: Fdr10 = Fdr10::AsIs, opensm "fdr10" as Fdr10;
+
         /// Whether rsm takes an Active link down and up again if its MTU or number of VLs is not as
         /// planned, one link at a time and each link once: both change only while the link is down.
         /// If not, rsm reports such links (finding link-mismatch).
@@ -392,6 +398,11 @@ sections! {
         /// The file of the numbers by which up*/down* orders switches of one level, in the place of
         /// their GUIDs: on each line the GUID of a switch and a number. Lower ones lie higher.
         switch_ids_file: Option<PathBuf> = None, example "\"/etc/rsm/switch-ids\"", opensm "ids_guid_file" as Path;
+
+        /// The file of the layout of a torus or mesh, in OpenSM's format (torus-2QoS.conf): the order
+        /// in which packets take its dimensions, their directions, and where the datelines lie. Not
+        /// set: rsm finds the dimensions from the cables, and chooses the rest.
+        torus_file: Option<PathBuf> = None, example "\"/etc/rsm/torus.conf\"", opensm "torus_config" as PathIfThere("/opensm/torus-2QoS.conf");
 
         /// Whether fabric-tree spreads routes to hosts with several ports in the order of hosts and
         /// rails, so that rings, trees and shifts meet on no link. Without GPU inventories rsm
@@ -523,6 +534,11 @@ sections! {
         /// also with the command that keeps routes off them; `on`, routes go around them as far as
         /// all ports stay reachable, at most around 10 cables or half a percent of all.
         isolate: Isolate = Isolate::Suggest;
+
+        /// Whether rsm disables the link of a host whose port sends traps without an end (finding
+        /// babbling-port): the host is cut off until an operator enables the port of the switch
+        /// again. Never the link of this host, nor a cable between switches.
+        disable_babbling: bool = false, opensm "babbling_port_policy" as Flag;
 
         /// Limit of SymbolErrorCounter.
         symbol_errors: u32 = Symptom::SymbolErrors.usual_limit(), takes number(0, 1_000_000_000);

@@ -19,25 +19,26 @@ use super::RoutingConfig;
 use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
 use super::load::{ConfigError, read_text};
 use super::opensm::number;
+use super::torus_file::parse_torus_layout;
 
 /// The content of a file, and the findings about it. Of use only if no finding is an error.
 type Read<T> = (T, Vec<ConfigFinding>);
 
 /// A word of a line with the byte offset of it in the text.
 #[derive(Clone, Copy)]
-struct Word<'a> {
-    text: &'a str,
+pub(super) struct Word<'a> {
+    pub(super) text: &'a str,
     at: usize,
 }
 
 /// One file while it is read.
-struct Lines<'a> {
+pub(super) struct Lines<'a> {
     text: &'a str,
     findings: Findings,
 }
 
 impl<'a> Lines<'a> {
-    fn new(file: &Path, text: &'a str) -> Lines<'a> {
+    pub(super) fn new(file: &Path, text: &'a str) -> Lines<'a> {
         Lines {
             text,
             findings: Findings::new(file, text),
@@ -46,7 +47,7 @@ impl<'a> Lines<'a> {
 
     /// Passes the words of each line to `take`, which returns the word in error and what was
     /// expected there.
-    fn read(&mut self, mut take: impl FnMut(&[Word<'a>]) -> Result<(), Mistake<'a>>) {
+    pub(super) fn read(&mut self, mut take: impl FnMut(&[Word<'a>]) -> Result<(), Mistake<'a>>) {
         let text = self.text;
         for line in text.lines() {
             let content = line.split('#').next().unwrap_or("");
@@ -68,7 +69,8 @@ impl<'a> Lines<'a> {
         }
     }
 
-    fn finish(mut self, is_empty: bool, expected: &str) -> Vec<ConfigFinding> {
+    /// The findings, with one about a file without a line of use.
+    pub(super) fn finish(mut self, is_empty: bool, expected: &str) -> Vec<ConfigFinding> {
         if is_empty {
             let severity = ConfigSeverity::Warning;
             self.findings
@@ -79,17 +81,17 @@ impl<'a> Lines<'a> {
 }
 
 /// A word in error, how much that matters, and what was expected.
-type Mistake<'a> = (Word<'a>, ConfigSeverity, &'static str);
+pub(super) type Mistake<'a> = (Word<'a>, ConfigSeverity, &'static str);
 
 const TWICE: &str = "it is there before, with another value";
 const AGAIN: &str = "it is there before";
 const GUID: &str = "expected a GUID, 1 to 16 hexadecimal digits after 0x, not zero";
 
-fn error<'a>(word: Word<'a>, expected: &'static str) -> Mistake<'a> {
+pub(super) fn error<'a>(word: Word<'a>, expected: &'static str) -> Mistake<'a> {
     (word, ConfigSeverity::Error, expected)
 }
 
-fn guid<'a>(word: Word<'a>) -> Result<Guid, Mistake<'a>> {
+pub(super) fn guid<'a>(word: Word<'a>) -> Result<Guid, Mistake<'a>> {
     let guid = word.text.parse::<Guid>().ok();
     guid.filter(|guid| !guid.is_zero()).ok_or(error(word, GUID))
 }
@@ -246,7 +248,7 @@ pub(super) fn named(config: &RoutingConfig) -> Vec<Named<'_>> {
         &'static str,
         fn(&Path, &str) -> Vec<ConfigFinding>,
     );
-    let all: [Entry<'_>; 4] = [
+    let all: [Entry<'_>; 5] = [
         (
             &config.hop_weights_file,
             "hop_weights_file names it",
@@ -267,6 +269,9 @@ pub(super) fn named(config: &RoutingConfig) -> Vec<Named<'_>> {
             "port_order_file names it",
             |file, text| parse_port_order(file, text).1,
         ),
+        (&config.torus_file, "torus_file names it", |file, text| {
+            parse_torus_layout(file, text).1
+        }),
     ];
     let mut given = Vec::new();
     for (file, key, read) in all {

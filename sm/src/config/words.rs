@@ -82,6 +82,41 @@ impl AdaptiveRouting {
     }
 }
 
+/// Whether links may train to FDR10, where devices have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Fdr10 {
+    /// As the devices have it.
+    #[default]
+    AsIs,
+    /// Yes.
+    On,
+    /// No.
+    Off,
+}
+
+impl Fdr10 {
+    /// All values.
+    pub const ALL: [Fdr10; 3] = [Fdr10::AsIs, Fdr10::On, Fdr10::Off];
+
+    /// As the configuration writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Fdr10::AsIs => "as-is",
+            Fdr10::On => "on",
+            Fdr10::Off => "off",
+        }
+    }
+
+    /// Whether ports may train to it; `None`: as their devices have it.
+    pub const fn enables(self) -> Option<bool> {
+        match self {
+            Fdr10::AsIs => None,
+            Fdr10::On => Some(true),
+            Fdr10::Off => Some(false),
+        }
+    }
+}
+
 /// The owner of the LID under which hosts know the master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SmLid {

@@ -41,6 +41,7 @@ impl Core {
     }
 
     fn differing(&mut self, plan: &Arc<Plan>, interim: &[Tables]) -> Changes {
+        self.inventory.disabling = self.babbling_links();
         let comparison = self.comparison(plan, interim);
         let scope = match &self.looked {
             Some(looked) => looked.scope(&comparison),
@@ -231,7 +232,7 @@ impl Core {
                         "its multicast forwarding table".to_owned(),
                     ),
                     Task::MulticastTop(guid) => (Subject::Node(guid), "MulticastFDBTop".to_owned()),
-                    Task::Port(key, _) | Task::Bounce(key) => {
+                    Task::Port(key, _) | Task::Bounce(key) | Task::Disable(key) => {
                         (Subject::Port(key), format!("PortInfo of port {}", key.port))
                     }
                     Task::Managed(key) => (

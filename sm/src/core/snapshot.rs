@@ -138,10 +138,10 @@ impl Snapshot {
             findings.extend(core.findings_of_overlay().iter().cloned());
         }
         findings.extend(core.daemon_findings.iter().cloned());
-        findings.extend(
-            core.traps
-                .findings(|port| format!("{} port {}", core.name(port.node), port.port)),
-        );
+        findings.extend(core.traps.findings(
+            |port| format!("{} port {}", core.name(port.node), port.port),
+            |port| core.disables_babbling(port),
+        ));
         findings.extend(core.findings_of_health());
         findings.extend(core.findings_of_drains());
         findings.extend(core.findings_of_takeover());

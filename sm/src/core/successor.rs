@@ -157,7 +157,8 @@ impl Core {
 
 impl Succession {
     fn weigh(&self, changes: &Changes) -> Verdict {
-        if !changes.managed.is_empty() || changes.bounce.is_some() {
+        let has_links = changes.bounce.is_some() || !changes.disable.is_empty();
+        if !changes.managed.is_empty() || has_links {
             return Verdict::Misfit;
         }
         let mut queries = Vec::new();

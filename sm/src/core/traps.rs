@@ -1,6 +1,6 @@
 //! Traps: the core represses every one, does the work of its kind, and merges storms.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rsm_ids::{Guid, Lid, PortNum};
@@ -86,7 +86,13 @@ impl TrapHandler {
     }
 
     /// Findings about ports with many reports.
-    pub(super) fn findings(&self, name: impl Fn(PortKey) -> String) -> Vec<Finding> {
+    ///
+    /// `is_disabled` says whether the link of a babbling port is disabled, or about to be.
+    pub(super) fn findings(
+        &self,
+        name: impl Fn(PortKey) -> String,
+        is_disabled: impl Fn(PortKey) -> bool,
+    ) -> Vec<Finding> {
         let violations = self.violations.iter();
         let violations = violations.filter(|&(_, &count)| count >= VIOLATIONS_WORTH_A_FINDING);
         let violations = violations.map(|(&port, count)| {
@@ -97,9 +103,15 @@ impl TrapHandler {
             (FindingKind::KeyViolation, port, text)
         });
         let babbling = self.babbling.ports().map(|(port, count)| {
+            let remedy = if is_disabled(port) {
+                "the link is disabled (health.disable_babbling); repair its host, and enable the port of \
+                 the switch again five minutes after the last trap"
+            } else {
+                "look for its fault in the other findings, repair it, or disable the port"
+            };
             let text = format!(
                 "{} sends traps without an end, {count} in a minute: each costs an answer, and reports of others may get lost; \
-                 look for its fault in the other findings, repair it, or disable the port",
+                 {remedy}",
                 name(port)
             );
             (FindingKind::BabblingPort, port, text)
@@ -245,8 +257,41 @@ impl Core {
             _ => sender,
         };
         if self.inventory.port(port).is_some() && self.traps.babbling.heard(port, now) {
+            if self.link_of_babbling(port).is_some() {
+                // `unfinished` makes a sweep that finds nothing new compute the difference all the
+                // same.
+                self.unfinished = true;
+                self.work
+                    .plan_again("a host sends traps without an end: its link is disabled");
+            }
             self.publish(now);
         }
+    }
+
+    /// The ports of switches that the operator wants disabled, because a host's port behind them
+    /// babbles.
+    pub(super) fn babbling_links(&self) -> BTreeSet<PortKey> {
+        let babbling = self.traps.babbling.ports();
+        let links = babbling.filter_map(|(port, _)| self.link_of_babbling(port));
+        links.collect()
+    }
+
+    /// The port of the switch to disable for a babbling port; `None` if its link stays: the
+    /// operator does not want it, it is a switch's port, or it is the link of this manager.
+    fn link_of_babbling(&self, port: PortKey) -> Option<PortKey> {
+        let peer = self.inventory.port(port)?.peer?;
+        (self.disables_babbling(port) && self.is_of_switch(peer)).then_some(peer)
+    }
+
+    /// Whether the link of a babbling port is disabled, or about to be.
+    pub(super) fn disables_babbling(&self, port: PortKey) -> bool {
+        let is_own = self.inventory.local == Some(port);
+        self.config.health.disables_babbling && !is_own && !self.is_of_switch(port)
+    }
+
+    fn is_of_switch(&self, port: PortKey) -> bool {
+        let node = self.inventory.node(port.node);
+        node.is_some_and(|node| node.is_switch())
     }
 
     /// Virtual ports of the port with this LID came, went or changed.

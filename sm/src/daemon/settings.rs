@@ -11,7 +11,7 @@ use crate::config::{
     Config, ConfigError, ConfigFinding, ConfigSeverity, HealthConfig, NodeNames, PartitionConfig,
     Partitions, PrefixRoutes, RoutingConfig, SmLid, StoreBackend, Virtualization, load_categories,
     load_guid_file, load_node_names, load_partitions, load_port_order, load_prefix_routes,
-    load_qos_policy, load_switch_rules, load_tables,
+    load_qos_policy, load_switch_rules, load_tables, load_torus_layout,
 };
 use crate::core;
 use crate::core::role::Identity;
@@ -70,6 +70,7 @@ pub(super) fn core_config(
             .collect(),
         switch_rules: Arc::new(load_switch_rules(&config.routing)?),
         listed: Arc::new(load_port_order(&config.routing)?),
+        layout: load_torus_layout(&config.routing)?.map(Arc::new),
         root_guids,
         tables,
         engine_options: config.routing.engine_options.clone(),
@@ -142,6 +143,7 @@ pub(super) fn health_policy(config: &HealthConfig) -> HealthPolicy {
     };
     HealthPolicy {
         isolate: config.isolate,
+        disables_babbling: config.disable_babbling,
         limits: Limits(Symptom::ALL.map(limit)),
         quiet: Duration::from_secs(config.quiet_s.into()),
     }
@@ -172,6 +174,7 @@ fn checksums(config: &Config) -> String {
         ("routing", &routing.hop_weights_file),
         ("routing", &routing.uncounted_ports_file),
         ("routing", &routing.switch_ids_file),
+        ("routing", &routing.torus_file),
         ("sa", &config.sa.prefix_routes_file),
         ("partitions", &config.partitions.file),
         ("qos", &config.qos.policy_file),

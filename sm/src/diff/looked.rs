@@ -102,6 +102,8 @@ impl Looked {
             if self.plan.routing.lanes.is_single() != plan.routing.lanes.is_single() {
                 return Err("the routes need SLtoVLMappingTables, or no longer do");
             }
+        }
+        if plan.policy.qos.is_some() || plan.policy.ports.links.fdr10.enables().is_some() {
             let written = now.inventory.managed_since(self.managed_mark);
             let nodes = written.filter_map(|guid| fabric.node_of(guid));
             ports.extend(nodes.flat_map(ports_of));

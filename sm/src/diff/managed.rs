@@ -65,4 +65,24 @@ impl Comparison<'_> {
             }
         }
     }
+
+    /// Adds the choices about speeds that differ at the ports of `scope`.
+    pub(super) fn compare_speeds(&self, scope: &ComparisonScope, changes: &mut Changes) {
+        let source = Source::of_plan(self.inventory, self.plan);
+        if source.fdr10.is_none() {
+            return;
+        }
+        for &key in &scope.ports {
+            let at = self.fabric.find_port(key);
+            if at.is_none_or(|at| super::wanted(self.fabric, self.plan, at).is_none()) {
+                continue;
+            }
+            for key in source.blocks(key, Origin::Speed) {
+                if let Some(content) = source.content(key) {
+                    let all = changes.managed.entry(key.port).or_default();
+                    all.push(BlockChange { key, content });
+                }
+            }
+        }
+    }
 }

@@ -12,7 +12,7 @@ mod reregister;
 mod sl2vl;
 mod vports;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rsm_ids::Guid;
@@ -155,6 +155,8 @@ pub struct Changes {
     pub mismatches: BTreeMap<PortKey, LinkMismatch>,
     /// The link to bounce: the end to set to Down, and the other one.
     pub bounce: Option<(PortKey, PortKey)>,
+    /// Ports to disable.
+    pub disable: BTreeSet<PortKey>,
 }
 
 impl Changes {
@@ -166,6 +168,7 @@ impl Changes {
             && self.managed.is_empty()
             && self.vports.is_empty()
             && self.bounce.is_none()
+            && self.disable.is_empty()
     }
 
     /// Blocks of linear forwarding tables to write, for interim tables, too.
@@ -206,6 +209,13 @@ impl Comparison<'_> {
         if self.plan.policy.ports.links.bounce {
             changes.bounce = bounce::next(self.inventory, &changes.mismatches);
         }
+        let is_up = |key: &&PortKey| {
+            let port = self.inventory.port(**key);
+            let state = port.and_then(|port| port.state());
+            state.is_some_and(|state| state != PortState::Down)
+        };
+        let disabling = self.inventory.disabling.iter();
+        changes.disable = disabling.filter(is_up).copied().collect();
         self.compare_alias_guids(&mut changes);
         changes
     }
@@ -237,6 +247,7 @@ impl Comparison<'_> {
             }
         }
         self.compare_qos(scope, &mut changes);
+        self.compare_speeds(scope, &mut changes);
         changes
     }
 

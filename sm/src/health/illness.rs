@@ -400,6 +400,7 @@ mod tests {
         limits.0[Symptom::SymbolErrors as usize] = 0;
         limits.0[Symptom::Reports as usize] = 0;
         let mut health = Health::new(HealthPolicy {
+            disables_babbling: false,
             limits,
             isolate: Isolate::On,
             quiet: QUIET,

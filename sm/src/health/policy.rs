@@ -50,6 +50,8 @@ impl Default for Limits {
 pub struct HealthPolicy {
     /// The consequence.
     pub isolate: Isolate,
+    /// Whether the link of a host's port that sends traps without an end is disabled.
+    pub disables_babbling: bool,
     /// When a port is unhealthy.
     pub limits: Limits,
     /// The time without an error from which on an unhealthy port is healthy again.
@@ -60,6 +62,7 @@ impl Default for HealthPolicy {
     fn default() -> HealthPolicy {
         HealthPolicy {
             isolate: Isolate::default(),
+            disables_babbling: false,
             limits: Limits::default(),
             quiet: Duration::from_secs(3600),
         }

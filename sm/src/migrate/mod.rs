@@ -222,6 +222,7 @@ impl Migration {
             &mut routing.hop_weights_file,
             &mut routing.uncounted_ports_file,
             &mut routing.switch_ids_file,
+            &mut routing.torus_file,
             &mut self.config.sa.prefix_routes_file,
         ]
         .into_iter()

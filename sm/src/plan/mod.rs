@@ -8,6 +8,7 @@ mod avoided;
 pub mod gpu;
 pub mod groups;
 mod job;
+mod layout;
 mod levels;
 pub mod lids;
 mod links;
@@ -356,6 +357,8 @@ fn try_engine(
     findings.extend(avoided.findings(&job.fabric));
     findings.extend(refused.map(|error| replaced(job, engine, error)));
     findings.extend(levels::findings(&job.policy, &routing));
+    let layout = job.policy.layout.as_deref();
+    findings.extend(layout::misfit(layout, routing.coordinates.as_deref()));
     let mut plan = Plan {
         generation: job.generation,
         fabric: job.fabric.clone(),
@@ -467,7 +470,9 @@ fn routing_of(
     let policy = &job.policy;
     // Rankings and tables from before other rules do not follow these.
     let has_other_rules = |plan: &Plan| {
-        plan.policy.switch_rules != policy.switch_rules || plan.policy.listed != policy.listed
+        plan.policy.switch_rules != policy.switch_rules
+            || plan.policy.listed != policy.listed
+            || plan.policy.layout != policy.layout
     };
     let is_anew = job.previous.as_deref().is_some_and(has_other_rules);
     let previous = job.previous.as_deref().filter(|_| !is_anew);
@@ -477,6 +482,7 @@ fn routing_of(
         threads: 0,
         previous_ranking: previous.and_then(|plan| plan.routing.ranking.clone()),
         previous_coordinates: previous.and_then(|plan| plan.routing.coordinates.clone()),
+        layout: policy.layout.clone(),
         previous_choice: previous.and_then(|plan| plan.routing.choice.clone()),
         max_vls: link_ports.data_vls(&job.policy),
         tables: job.policy.tables.clone(),

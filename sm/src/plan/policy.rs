@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_ids::{Guid, Lmc};
-use rsm_routing::engine::{Categories, EngineKind, EngineOptions, Numbers};
+use rsm_routing::engine::{Categories, EngineKind, EngineOptions, Numbers, TorusLayout};
 use rsm_routing::lfts::Dump;
 use rsm_routing::topology::SwitchRules;
 
@@ -34,6 +34,8 @@ pub struct Policy {
     pub switch_rules: Arc<SwitchRules>,
     /// The operator's order of ports of hosts, by port GUID.
     pub listed: Arc<Numbers>,
+    /// The layout of a torus or mesh; `None`: as the engine finds it.
+    pub layout: Option<Arc<TorusLayout>>,
     /// GUIDs of the root switches of up*/down*; empty: found from the fabric.
     pub root_guids: Vec<Guid>,
     /// The tables of the engine `file`.
@@ -177,6 +179,7 @@ impl Default for Policy {
             engines: Vec::new(),
             switch_rules: Arc::default(),
             listed: Arc::default(),
+            layout: None,
             root_guids: Vec::new(),
             tables: None,
             engine_options: EngineOptions::default(),

@@ -171,6 +171,8 @@ impl Push {
         push.release_all_vports(inventory);
         let bounce = changes.bounce.map(|(near, _)| Task::Bounce(near));
         push.ready.extend(bounce);
+        push.ready
+            .extend(changes.disable.into_iter().map(Task::Disable));
         push
     }
 

@@ -108,7 +108,7 @@ impl Task {
                 Need::AdaptiveRouting,
                 Need::ResetShows,
             ],
-            Task::Multicast { first: true, .. } | Task::Bounce(_) => &[],
+            Task::Multicast { first: true, .. } | Task::Bounce(_) | Task::Disable(_) => &[],
             // Unicast tables still on the way could close a cycle with the trees.
             Task::Multicast { .. } => &[Need::Phase, Need::MulticastLosses],
             Task::MulticastTop(_) => &[

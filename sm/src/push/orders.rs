@@ -3,7 +3,7 @@
 use rsm_ids::{Guid, Lid};
 use rsm_mad::wire::attr::{
     ArInfo, Attribute, LinearForwardingTable, MulticastForwardingTable, PKeyTable, PortInfo,
-    PortState, SlToVlMapping, SwitchInfo,
+    PortPhysicalState, PortState, SlToVlMapping, SwitchInfo,
 };
 
 use super::{Cause, FailedSet, Order, Push, Task};
@@ -79,6 +79,7 @@ impl Push {
             Task::Adaptive(..)
             | Task::Port(..)
             | Task::Bounce(_)
+            | Task::Disable(_)
             | Task::PKeys(..)
             | Task::Managed(_)
             | Task::Virtualization(_)
@@ -145,10 +146,17 @@ impl Push {
                 let modifier = PortInfo::modifier(key.port, inventory.asks_extended_speeds(key));
                 (key, PortInfo::ID, modifier, data)
             }
-            Task::Bounce(key) => {
+            Task::Bounce(key) | Task::Disable(key) => {
                 let mut info = PortSettings::default()
                     .apply(inventory.port(key)?.info.as_ref()?, FieldMask::default());
-                info.set_port_state(PortState::Down);
+                match task {
+                    Task::Disable(_) => {
+                        info.set_port_physical_state(PortPhysicalState::Disabled);
+                    }
+                    _ => {
+                        info.set_port_state(PortState::Down);
+                    }
+                }
                 let modifier = PortInfo::modifier(key.port, true);
                 (key, PortInfo::ID, modifier, *info.as_data())
             }

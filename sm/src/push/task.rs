@@ -52,6 +52,8 @@ pub enum Task {
     Port(PortKey, PortStep),
     /// PortInfo of a port, with PortState Down, so that its link trains again.
     Bounce(PortKey),
+    /// PortInfo of a port, with PortPhysicalState Disabled.
+    Disable(PortKey),
     /// A block of a port's P_KeyTable.
     PKeys(PortKey, u16),
     /// A block of a managed attribute.
@@ -90,6 +92,7 @@ impl Task {
             | Task::MulticastTop(guid) => PortKey::new(guid, PortNum::ZERO),
             Task::Port(key, _)
             | Task::Bounce(key)
+            | Task::Disable(key)
             | Task::PKeys(key, _)
             | Task::Virtualization(key)
             | Task::VPort(key, _)

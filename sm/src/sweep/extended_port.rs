@@ -61,6 +61,7 @@ impl Sweep {
         {
             port.extended = Some(Box::new(info));
             self.changed |= info != ExtendedPortInfo::default();
+            inventory.note_managed(key);
         }
     }
 }

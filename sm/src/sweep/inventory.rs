@@ -224,6 +224,8 @@ pub struct Inventory {
     /// Links bounced for another MTU or number of VLs: the port that was set to Down, and the other
     /// end.
     pub bounced: BTreeMap<PortKey, PortKey>,
+    /// Ports of switches to disable, because the port across the cable babbles.
+    pub disabling: BTreeSet<PortKey>,
     /// The highest multicast LID in use: up to there a sweep reads multicast tables of switches
     /// without a valid MulticastFDBTop.
     pub multicast_top: Option<Lid>,

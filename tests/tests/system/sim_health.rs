@@ -6,7 +6,7 @@ use std::time::Duration;
 use rsm::avoid::{Part, over};
 use rsm::health::{Isolate, PortErrors, Symptom};
 use rsm_ids::{Guid, PortKey, PortNum};
-use rsm_mad::wire::attr::Trap;
+use rsm_mad::wire::attr::{PortPhysicalState, Trap};
 use rsm_routing::netlist::{LinkSpeed, LinkWidth, NodeKind};
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
 
@@ -142,17 +142,33 @@ fn errors_at_all_cables_take_only_some_of_them_out() {
     assert!(texts(&world).contains("more ports have errors"));
 }
 
+/// Lets a port report errors, so many with a pause behind each. One that is cut off reports none.
+fn report(world: &mut World, port: PortKey, trap: Trap, count: usize, pause: Duration) {
+    for _ in 0..count {
+        let injected = world.sim.inject_threshold(port.node, port.port, trap);
+        injected.expect("there is such a port");
+        world.run_for(pause);
+    }
+    world.settle(LIMIT);
+}
+
+/// Lets a port report 400 errors in 40 seconds.
+fn babble(world: &mut World, port: PortKey) {
+    let pause = Duration::from_millis(100);
+    report(world, port, Trap::LINK_INTEGRITY, 400, pause);
+}
+
 #[test]
 fn reports_of_a_port_take_its_cable_out_of_the_routes() {
     let mut world = World::brought_up(TREE, settings(Isolate::On));
     let cable = cables(&world)[0];
-    for _ in 0..12 {
-        let trap = Trap::BUFFER_OVERRUN;
-        let injected = world.sim.inject_threshold(cable.node, cable.port, trap);
-        injected.expect("there is such a port");
-        world.run_for(Duration::from_secs(20));
-    }
-    world.settle(LIMIT);
+    report(
+        &mut world,
+        cable,
+        Trap::BUFFER_OVERRUN,
+        12,
+        Duration::from_secs(20),
+    );
     expect::assert_up(&world);
     assert_eq!(codes(&world), ["link-errors"]);
     assert!(texts(&world).contains("traps 129 to 131"));
@@ -167,17 +183,55 @@ fn reports_of_a_port_take_its_cable_out_of_the_routes() {
 fn port_that_sends_traps_without_an_end_is_named_until_it_is_quiet() {
     let mut world = World::brought_up(TREE, settings(Isolate::Suggest));
     let cable = cables(&world)[0];
-    for _ in 0..400 {
-        let trap = Trap::LINK_INTEGRITY;
-        let injected = world.sim.inject_threshold(cable.node, cable.port, trap);
-        injected.expect("there is such a port");
-        world.run_for(Duration::from_millis(100));
-    }
-    world.settle(LIMIT);
+    babble(&mut world, cable);
     assert_eq!(codes(&world), ["babbling-port", "link-errors"]);
     world.run_for(Duration::from_secs(310));
     world.settle(LIMIT);
     assert_eq!(codes(&world), ["link-errors"]);
+}
+
+#[test]
+fn link_of_a_host_that_sends_traps_without_an_end_is_disabled_if_the_operator_says_so() {
+    let mut settings = settings(Isolate::Off);
+    settings.core.health.disables_babbling = true;
+    let mut world = World::brought_up(TREE, settings);
+    let host = host_port(&world);
+    let across = world.sim.peer(host.node, host.port).unwrap();
+    let (switch, port) = across.expect("it is cabled");
+    babble(&mut world, host);
+    let physical = |world: &World| {
+        let info = world
+            .sim
+            .port_info(switch, port)
+            .expect("there is such a port");
+        info.port_physical_state()
+    };
+    assert_eq!(physical(&world), PortPhysicalState::Disabled);
+    let found = texts(&world);
+    assert!(found.contains("the link is disabled"), "{found}");
+    assert!(codes(&world).contains(&"host-missing"), "{found}");
+    // It stays disabled, and nothing more is written.
+    let sets = world.manager().sets();
+    world.run_for(Duration::from_secs(400));
+    world.settle(LIMIT);
+    assert_eq!(physical(&world), PortPhysicalState::Disabled);
+    assert_eq!(world.manager().sets(), sets);
+    // Reports count as errors of the link for an hour.
+    assert_eq!(codes(&world), ["host-missing", "link-errors"]);
+}
+
+#[test]
+fn cables_between_switches_and_the_link_of_the_manager_are_not_disabled() {
+    let mut settings = settings(Isolate::Off);
+    settings.core.health.disables_babbling = true;
+    let mut world = World::brought_up(TREE, settings);
+    let own = world.manager().local(&world.sim).expect("it has a port");
+    let cable = cables(&world)[0];
+    for port in [cable, PortKey::new(own.0, own.1)] {
+        babble(&mut world, port);
+        expect::assert_up(&world);
+        assert!(codes(&world).contains(&"babbling-port"));
+    }
 }
 
 #[test]

@@ -160,6 +160,7 @@ fn name_of(task: Task) -> &'static str {
         Task::Port(_, PortStep::Arm) => "PortInfo, settings and Armed",
         Task::Port(_, PortStep::Activate) => "PortInfo, Active",
         Task::Bounce(_) => "PortInfo, Down",
+        Task::Disable(_) => "PortInfo, Disabled",
         Task::PKeys(..) => "P_KeyTable",
         Task::Managed(key) if key.is_qos() => "tables for quality of service",
         Task::Managed(_) => "GUIDInfo",

@@ -74,10 +74,15 @@ impl Request<'_> {
         let port = self.fabric.port(index);
         let mut info = ExtendedPortInfo::default();
         info.set_ame(self.has(Habit::GeneralInfo));
-        if self.has(Habit::Fdr10) && port.info.effective_speed() == Some(LinkSpeed::Qdr) {
-            info.set_link_speed_active(MlnxLinkSpeed::FDR10)
-                .set_link_speed_enabled(MlnxLinkSpeed::FDR10)
-                .set_link_speed_supported(MlnxLinkSpeed::FDR10);
+        if self.has(Habit::Fdr10) {
+            info.set_link_speed_supported(MlnxLinkSpeed::FDR10);
+            if !port.fdr10_disabled {
+                info.set_link_speed_enabled(MlnxLinkSpeed::FDR10);
+            }
+            let is_qdr = port.info.effective_speed() == Some(LinkSpeed::Qdr);
+            if is_qdr && !port.trained_without_fdr10 {
+                info.set_link_speed_active(MlnxLinkSpeed::FDR10);
+            }
         }
         if port.peer != NONE {
             let peer = self.fabric.node(self.fabric.port(port.peer).node);
@@ -90,6 +95,23 @@ impl Request<'_> {
         }
         *data = *info.as_data();
         Ok(())
+    }
+
+    /// ExtendedPortInfo: LinkSpeedEnabled of devices with FDR10, other fields stay. The link takes
+    /// it when it next trains.
+    pub(super) fn set_extended_port_info(&mut self, modifier: u32, data: &mut Data) -> Handled {
+        if self.has(Habit::RefusesFdr10) {
+            return Err(Status::INVALID_FIELD);
+        }
+        let asked = *ExtendedPortInfo::from_data(data);
+        self.get_extended_port_info(modifier, data)?;
+        let sets_speed = asked.state_change_enable() & ExtendedPortInfo::SETS_SPEED != 0;
+        if self.has(Habit::Fdr10) && sets_speed {
+            let index = self.info_port(modifier)?;
+            let enables = asked.link_speed_enabled().contains(MlnxLinkSpeed::FDR10);
+            self.fabric.port_mut(index).fdr10_disabled = !enables;
+        }
+        self.get_extended_port_info(modifier, data)
     }
 
     /// SwitchPortStateTable of devices that claim it in CapabilityMask2.

@@ -108,6 +108,8 @@ impl Fabric {
                 lease_running: false,
                 shown_old: PortFields::NONE,
                 cable: supported,
+                fdr10_disabled: false,
+                trained_without_fdr10: false,
             };
             reset_port(&mut port, &node, config);
             if config.keep_lids && (number != 0) != node.is_switch() {
@@ -194,6 +196,7 @@ impl Fabric {
             let port = &mut self.ports[port as usize];
             let is_sm = port.info.capability_mask() & CapabilityMask::IS_SM;
             port.tables = None;
+            port.fdr10_disabled = false;
             port.lease_running = false;
             port.lease_generation += 1;
             port.shown_old = PortFields::NONE;

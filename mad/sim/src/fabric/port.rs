@@ -43,6 +43,10 @@ pub(crate) struct Port {
     pub(crate) shown_old: PortFields,
     /// The rate of the cable; the same at both ends.
     pub(crate) cable: RateSet,
+    /// A manager has disabled FDR10 (ExtendedPortInfo.LinkSpeedEnabled).
+    pub(crate) fdr10_disabled: bool,
+    /// FDR10 was disabled at an end of the link when it last trained.
+    pub(crate) trained_without_fdr10: bool,
 }
 
 /// The written tables of a port. Empty parts are as after power-on.

@@ -156,6 +156,9 @@ habits! {
     Fdr10: "fdr10", All, 0,
         "shows its links of QDR as FDR10 in ExtendedPortInfo.",
         "SwitchX and ConnectX-3";
+    RefusesFdr10: "refuses-fdr10", All, 0,
+        "refuses Sets of ExtendedPortInfo (status 0x1c).",
+        "firmware that shows the attribute and takes no Set of it";
     AggregationNode: "aggregation-node", Adapters, 0,
         "is an aggregation node: the switch marks the port to it as special in ExtendedPortInfo.",
         "ibdiagnet database of an NDR fabric: port 65 of Quantum-2";

@@ -153,6 +153,9 @@ bits! { ExtendedPortInfo {
 } }
 
 impl ExtendedPortInfo {
+    /// The bit of StateChangeEnable with which a Set changes LinkSpeedEnabled.
+    pub const SETS_SPEED: u8 = 0x01;
+
     /// The attribute modifier for `port`.
     pub const fn modifier(port: PortNum) -> u32 {
         port.0 as u32

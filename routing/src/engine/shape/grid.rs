@@ -23,7 +23,8 @@ const MAX_NEIGHBOURS: usize = 12;
 /// was found on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coordinates {
-    /// How many switches there are in a row, by dimension, the longest first.
+    /// How many switches there are in a row, by dimension, the longest first, or in the order of a
+    /// [`TorusLayout`](super::TorusLayout).
     pub sizes: Vec<u16>,
     /// By dimension: whether the last is joined to the first.
     pub wraps: Vec<bool>,
@@ -121,6 +122,14 @@ impl Coordinates {
         } else {
             None
         }
+    }
+
+    /// Whether these are the places of `earlier`, perhaps with more switches.
+    pub(in crate::engine) fn keeps(&self, earlier: &Coordinates) -> bool {
+        let is_there = |(guid, place)| self.places.get(guid) == Some(place);
+        self.sizes == earlier.sizes
+            && self.wraps == earlier.wraps
+            && earlier.places.iter().all(is_there)
     }
 
     /// As text: `torus 16x16x8`, `mesh 4x4`.

@@ -2,6 +2,8 @@
 
 mod grid;
 mod groups;
+mod layout;
 
 pub use grid::{Coordinates, NoGrid};
 pub use groups::{Groups, NoGroups};
+pub use layout::{LayoutDimension, LayoutMisfit, LayoutSeed, SeedLink, TorusLayout};

@@ -120,9 +120,29 @@ fn find(
     if topology.switch_count() == 0 {
         return Ok(Arc::default());
     }
-    Coordinates::find(topology, options.previous_coordinates.as_deref())
-        .map(Arc::new)
-        .map_err(|reason| unfit(engine, format!("it is no mesh or torus: {reason}")))
+    let previous = options.previous_coordinates.as_deref();
+    let found = Coordinates::find(topology, previous)
+        .map_err(|reason| unfit(engine, format!("it is no mesh or torus: {reason}")))?;
+    let is_kept = previous.is_some_and(|previous| found.keeps(previous));
+    let laid_out = match options.layout.as_deref() {
+        // Places in use stay, so that service levels do.
+        Some(layout) if !is_kept => layout.apply(&found).ok(),
+        _ => None,
+    };
+    Ok(Arc::new(laid_out.unwrap_or(found)))
+}
+
+/// The part of a reason about the operator's layout.
+fn laid_out(options: &Options, coordinates: &Coordinates) -> String {
+    match options
+        .layout
+        .as_deref()
+        .map(|layout| layout.check(coordinates))
+    {
+        None => String::new(),
+        Some(Ok(())) => ", laid out as its file says".to_owned(),
+        Some(Err(misfit)) => format!(", not laid out by its file: {misfit}"),
+    }
 }
 
 fn route(
@@ -133,7 +153,7 @@ fn route(
     grid: &Grid<'_>,
     lanes: Lanes,
 ) -> Result<Routing, EngineError> {
-    let name = coordinates.name();
+    let name = coordinates.name() + &laid_out(options, coordinates);
     let by_levels = lanes.needs_levels();
     let routing = |columns: &[Vec<Column>], reason, lanes| Routing {
         coordinates: Some(coordinates.clone()),

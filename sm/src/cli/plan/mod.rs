@@ -32,6 +32,7 @@ use super::gpu::{self, Summary};
 use super::output::{print, print_json, show_warnings};
 use crate::config::{
     RoutingConfig, load_categories, load_guid_file, load_port_order, load_switch_rules,
+    load_torus_layout,
 };
 use crate::fabric::Fabric;
 use crate::offline;
@@ -104,6 +105,9 @@ pub(super) struct PlanArgs {
     /// The file of the numbers by which up*/down* orders switches: a switch GUID and a number
     #[arg(long, value_name = "FILE")]
     switch_ids_file: Option<PathBuf>,
+    /// The file of the layout of a torus or mesh, in the format of OpenSM's torus-2QoS.conf
+    #[arg(long, value_name = "FILE")]
+    torus_file: Option<PathBuf>,
     /// Do not spread routes to hosts with several ports in the order of hosts and rails
     #[arg(long)]
     no_rails: bool,
@@ -239,11 +243,13 @@ fn prepare(
         hop_weights_file: args.hop_weights_file.clone(),
         uncounted_ports_file: args.uncounted_ports_file.clone(),
         switch_ids_file: args.switch_ids_file.clone(),
+        torus_file: args.torus_file.clone(),
         ..RoutingConfig::default()
     };
     let policy = Policy {
         switch_rules: Arc::new(load_switch_rules(&files)?),
         listed: Arc::new(load_port_order(&files)?),
+        layout: load_torus_layout(&files)?.map(Arc::new),
         lmc: rsm_ids::Lmc::new(args.lmc)?,
         engine: args.engine,
         root_guids: root_guids.clone(),
@@ -288,6 +294,7 @@ fn prepare(
             categories: order.categories.clone(),
             numbers: order.numbers.clone(),
             listed: policy.listed.clone(),
+            layout: policy.layout.clone(),
             connect_roots: args.connect_roots,
             ..Options::default()
         },

@@ -46,6 +46,8 @@ pub(in super::super) enum Convert {
     Text,
     /// 0 leaves virtual ports alone, 1 turns them off, 2 turns them on.
     Virtualization,
+    /// 0 and 255 (NVIDIA's default) leave the devices alone, 1 enables FDR10, 2 disables it.
+    Fdr10,
     /// A mask: 0 leaves the hardware alone; this value enables everything supported, which is the
     /// hardware's default.
     Mask(u64),
@@ -139,6 +141,12 @@ fn given(convert: Convert, value: &str) -> Result<Option<Given<'_>>, Option<&'st
             0 | 1 => "off",
             2 => "on",
             _ => return Err(Some("expected 0, 1 or 2")),
+        }),
+        Convert::Fdr10 => Given::Text(match read()? {
+            0 | 255 => "as-is",
+            1 => "on",
+            2 => "off",
+            _ => return Err(Some("expected 0, 1, 2 or 255")),
         }),
         Convert::Mask(all) => match read()? {
             0 => return Ok(None),

@@ -5,6 +5,7 @@
 //! content. The sweep reads the planned blocks that are not known, [`crate::diff`] compares, and
 //! [`crate::push`] writes the difference.
 
+mod extended_port;
 mod guid_info;
 mod sl_to_vl;
 mod vl_arbitration;
@@ -58,6 +59,8 @@ pub enum Origin {
     /// The operator's tables for quality of service: any port whose link is up has it, and holds it
     /// before its link becomes Active.
     Qos,
+    /// The operator's choice about speeds: ports that have a speed have it, where it is another.
+    Speed,
 }
 
 /// The state that planned blocks and their content derive from.
@@ -69,6 +72,8 @@ pub struct Source<'a> {
     pub qos: Option<&'a Qos>,
     /// Whether SLtoVLMappingTables of switches are those that the engine needs.
     pub engine_has_lanes: bool,
+    /// Whether ports may train to FDR10; `None`: as their devices have it.
+    pub fdr10: Option<bool>,
 }
 
 impl<'a> Source<'a> {
@@ -78,6 +83,8 @@ impl<'a> Source<'a> {
             inventory,
             qos: inventory.qos.as_deref(),
             engine_has_lanes: inventory.reads_sl2vl,
+            // The sweep reads ExtendedPortInfo by itself.
+            fdr10: None,
         }
     }
 
@@ -87,6 +94,7 @@ impl<'a> Source<'a> {
             inventory,
             qos: plan.policy.qos.as_deref(),
             engine_has_lanes: !plan.routing.lanes.is_single(),
+            fdr10: plan.policy.ports.links.fdr10.enables(),
         }
     }
 
@@ -96,6 +104,7 @@ impl<'a> Source<'a> {
             inventory,
             qos: None,
             engine_has_lanes: false,
+            fdr10: None,
         }
     }
 
@@ -154,6 +163,7 @@ impl<'a> Source<'a> {
 /// Every managed attribute.
 pub static MANAGED: &[Managed] = &[
     guid_info::GUID_INFO,
+    extended_port::EXTENDED_PORT,
     vl_arbitration::VL_ARBITRATION,
     sl_to_vl::SL_TO_VL,
 ];

@@ -175,16 +175,6 @@ pub(super) const TOPICS: &[Topic] = &[
     ),
     Topic::NotAvailable(
         Missing {
-            lost: "rsm finds the dimensions of a torus from its cables; seeds and datelines of the file have no effect",
-            instead: "look at the plan with `rsm plan FILE --engine torus` first",
-        },
-        Keys {
-            asking: &[("torus_config", &["/opensm/torus-2QoS.conf"])],
-            tuning: &[],
-        },
-    ),
-    Topic::NotAvailable(
-        Missing {
             lost: "engines do not treat these paths apart",
             instead: "look at the routes with `rsm plan` first",
         },
@@ -236,26 +226,6 @@ pub(super) const TOPICS: &[Topic] = &[
         },
         Keys {
             asking: &[("sm_assigned_guid", ZERO)],
-            tuning: &[],
-        },
-    ),
-    Topic::NotAvailable(
-        Missing {
-            lost: "rsm does not disable a port that sends traps without end: what is behind it would be cut off",
-            instead: "finding babbling-port names it, and with `isolate = \"on\"` in section [health] routes go around it while another way is left",
-        },
-        Keys {
-            asking: &[("babbling_port_policy", FALSE)],
-            tuning: &[],
-        },
-    ),
-    Topic::NotAvailable(
-        Missing {
-            lost: "rsm reads FDR10 (ExtendedPortInfo, with sweep.capabilities) and leaves it as the device has it",
-            instead: "ibportstate sets it port by port (`ibportstate LID PORT fdr10 0` or 1)",
-        },
-        Keys {
-            asking: &[("fdr10", &["0", "1", "255"])],
             tuning: &[],
         },
     ),

@@ -1,0 +1,21 @@
+//! The operator's layout of a torus that is not that of the fabric.
+
+use rsm_routing::engine::{Coordinates, TorusLayout};
+
+use crate::findings::{Finding, FindingKind, Severity, Subject};
+
+/// The finding about a `layout` that `places`, which the routes follow, are not those of; `None` if
+/// they are, and if the routes follow no places.
+pub(super) fn misfit(
+    layout: Option<&TorusLayout>,
+    places: Option<&Coordinates>,
+) -> Option<Finding> {
+    let misfit = layout?.check(places?).err()?;
+    let text = format!(
+        "torus_file does not fit the fabric: {misfit}; datelines lie where rsm found a place for them, and the next start \
+         may move them and the service levels of paths with them; correct the file, or see \
+         whether its switches have power"
+    );
+    let kind = FindingKind::TorusLayout;
+    Some(Finding::new(kind, Subject::Subnet, Severity::Warning, text))
+}
