@@ -7,7 +7,9 @@ use rsm_ids::{Guid, Lmc};
 use rsm_routing::engine::{EngineKind, EngineOption};
 
 use super::opensm::Convert;
-use super::{AdaptiveRouting, Config, Enforcement, SmLid, StoreBackend, Takeover, Virtualization};
+use super::{
+    AdaptiveRouting, Config, Enforcement, MKeyMode, SmLid, StoreBackend, Takeover, Virtualization,
+};
 use crate::health::Isolate;
 
 /// A key, and all that reading, writing and explaining it needs.
@@ -369,6 +371,7 @@ words!(
     EngineKind,
     Enforcement,
     Isolate,
+    MKeyMode,
     SmLid,
     StoreBackend,
     Takeover,
