@@ -281,6 +281,13 @@ pub trait Control: Send + Sync + 'static {
         parts: Vec<Selector>,
     ) -> BoxFuture<'_, Result<(u64, v1::Convergence), ControlError>>;
 
+    /// Gives every port another M_Key, and answers with the state of the keys and the convergence
+    /// that wrote them. Refused while ports hold keys of the rotation before, unless `force` is set.
+    fn rotate_m_keys(
+        &self,
+        force: bool,
+    ) -> BoxFuture<'_, Result<(v1::ManagementKeys, v1::Convergence), ControlError>>;
+
     /// Changes a partition that is made through the API, all of it or nothing, and answers how many
     /// memberships differ from before, with the convergence that put the change into force.
     fn change_partition(

@@ -98,6 +98,7 @@ fn settled(spec: &str) -> Snapshot {
         overlay: Arc::default(),
         capabilities: Arc::default(),
         adaptive: Arc::default(),
+        m_keys: Default::default(),
         findings: Arc::new([]),
         history: Arc::new([]),
         stats: ClientStats::default(),

@@ -67,6 +67,8 @@ pub enum FindingKind {
     SmpLoss,
     /// A port holds an M_Key other than the configured one, and ignores requests.
     MKeyMismatch,
+    /// Ports do not hold the M_Key of their own that they are to have.
+    MKeyBehind,
     /// There are more ports than unicast LIDs.
     LidSpaceExhausted,
     /// Two ports held the same LID; one was given another.
@@ -166,6 +168,7 @@ impl FindingKind {
             FindingKind::Incomplete => "incomplete",
             FindingKind::SmpLoss => "smp-loss",
             FindingKind::MKeyMismatch => "m-key-mismatch",
+            FindingKind::MKeyBehind => "m-key-behind",
             FindingKind::LidSpaceExhausted => "lid-space-exhausted",
             FindingKind::LidConflict => "lid-conflict",
             FindingKind::LmcNotApplied => "lmc-not-applied",

@@ -21,6 +21,7 @@ pub mod findings;
 pub mod habits;
 pub mod health;
 pub mod history;
+pub mod m_keys;
 pub mod migrate;
 pub mod offline;
 pub mod overlay;

@@ -170,6 +170,11 @@ impl PortSettings {
         is_planned.then(|| self.held(index as usize))
     }
 
+    /// The planned value of a field, if it is planned.
+    pub(crate) fn value(&self, index: FieldIndex) -> Option<u64> {
+        self.values[index as usize]
+    }
+
     /// The fields in which `info` differs, without those in `ignored` and those that may not change
     /// in its state.
     pub fn differing(&self, info: &PortInfo, ignored: FieldMask) -> FieldMask {

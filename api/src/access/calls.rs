@@ -71,6 +71,7 @@ const NEEDS: &[ServiceNeeds] = &[
             ("Drain", Operate),
             ("Undrain", Operate),
             ("ListDrained", Read),
+            ("RotateManagementKeys", Administer),
         ],
     },
     ServiceNeeds {

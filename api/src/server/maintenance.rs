@@ -71,6 +71,27 @@ impl MaintenanceService for Maintenance {
         }))
     }
 
+    async fn rotate_management_keys(
+        &self,
+        request: Request<v1::RotateManagementKeysRequest>,
+    ) -> Result<Response<v1::RotateManagementKeysResponse>, Status> {
+        let force = request.get_ref().force;
+        let detail = if force { "--force" } else { "" };
+        let act = self
+            .acts
+            .begin(request.extensions(), "rotate-m-keys", detail.to_owned());
+        let done = self
+            .control
+            .rotate_m_keys(force)
+            .await
+            .map_err(Status::from);
+        let (keys, convergence) = act.end(done)?;
+        Ok(Response::new(v1::RotateManagementKeysResponse {
+            key_status: Some(keys),
+            convergence: Some(convergence),
+        }))
+    }
+
     async fn list_drained(
         &self,
         request: Request<v1::ListDrainedRequest>,

@@ -132,6 +132,7 @@ fn every_subcommand_prints_its_golden_output() {
         ("drain", &["drain", "leaf-1", "--force", "--note", "fans"]),
         ("drained", &["drained"]),
         ("engine-set", &["engine", "set", "minhop", "--wide"]),
+        ("rotate-m-keys", &["rotate-m-keys", "--force"]),
         ("sim-unlink", &["sim", "unlink", "leaf-1", "1"]),
         ("sim-loss", &["sim", "loss", "0.05", "--attribute", "0x15"]),
     ] {

@@ -10,7 +10,7 @@ use super::tids::{Owner, Tids};
 use super::timers::Timers;
 use super::window::Window;
 use super::{
-    ClientConfig, ClientStats, Completion, MAX_PENDING, Rejected, Request, RequestFailure,
+    ClientConfig, ClientStats, Completion, MAX_PENDING, MKeys, Rejected, Request, RequestFailure,
     Response, Transmit, Withdrawn,
 };
 use crate::Time;
@@ -174,19 +174,19 @@ impl<C> Client<C> {
             _ => self.counters.sent_other += 1,
         }
         self.counters.retries += u64::from(attempt > 0);
-        let datagram = request.routes.of_attempt(attempt).datagram(&SmpRequest {
+        let datagram = request.route(attempt).datagram(&SmpRequest {
             method: request.method,
             attribute: request.attribute,
             modifier: request.modifier,
             tid: Tid(u64::from(self.tids.next(slot))),
-            m_key: request.m_key,
+            m_key: request.m_keys.of_attempt(attempt),
             data: request.data,
         });
-        let (key, rounds) = (request.target, request.rounds);
+        let (key, rounds, m_keys) = (request.target, request.rounds, request.m_keys);
         let patience = self.patience(key, attempt);
         self.in_flight += 1;
         self.timers.set(index, now + patience);
-        let timeout = if attempt + 1 < self.most_attempts(rounds) {
+        let timeout = if attempt + 1 < self.most_attempts(rounds, m_keys) {
             patience + self.patience(key, attempt + 1)
         } else {
             patience
@@ -215,7 +215,7 @@ impl<C> Client<C> {
         let request = &transaction.request;
         let attempt = transaction.attempts - 1 - age;
         if Some(header.method()) != request.method.response()
-            || header.class() != request.routes.of_attempt(attempt).class()
+            || header.class() != request.route(attempt).class()
             || header.attribute() != request.attribute
             || header.modifier() != request.modifier
         {
@@ -386,7 +386,8 @@ impl<C> Client<C> {
             self.round_trip.sample(rtt);
         }
         match transaction.unanswered {
-            // A later attempt was answered sooner.
+            // A later attempt was answered sooner. The earlier attempt was lost, or had a wrong key.
+            Some(_) if !late && transaction.request.m_keys.is_guess() => {}
             Some(lost) if !late => self.lost(index, lost, now),
             unanswered => {
                 // The attempt that timed out was slow, not lost.
@@ -436,11 +437,16 @@ impl<C> Client<C> {
         }
     }
 
-    /// The most attempts of a request with `rounds`, given the recent loss rate.
-    fn most_attempts(&self, rounds: u8) -> u8 {
+    /// The most attempts of a request, given the recent loss rate. One with several keys has two
+    /// for each of them at least.
+    fn most_attempts(&self, rounds: u8, m_keys: MKeys) -> u8 {
         let attempts = self.config.retries + 1;
         let rounds = self.loss.rounds(u32::from(attempts), rounds);
-        attempts.saturating_mul(rounds)
+        let most = attempts.saturating_mul(rounds);
+        match m_keys.is_guess() {
+            true => most.max(2 * m_keys.count()),
+            false => most,
+        }
     }
 
     /// The present attempt, whose timer has fired, was not answered.
@@ -451,18 +457,20 @@ impl<C> Client<C> {
         // The silence may be this target's alone. With no answer from any target since, and the
         // window in use, the client takes the fabric to be flooded.
         let silence = self.last_answer.is_none_or(|answer| answer < sent);
-        if silence && self.in_flight.saturating_mul(2) >= self.window.size() {
+        let is_guess = transaction.request.m_keys.is_guess();
+        if silence && !is_guess && self.in_flight.saturating_mul(2) >= self.window.size() {
             self.window.flooded(sent, self.in_flight, now);
         }
         let epoch = self.window.epoch();
         if transaction.epoch != epoch {
             (transaction.epoch, transaction.timeouts) = (epoch, 0);
         }
-        if sent >= epoch {
+        if sent >= epoch && !is_guess {
             transaction.timeouts = transaction.timeouts.saturating_add(1);
         }
-        let (attempts, rounds) = (transaction.attempts, transaction.request.rounds);
-        if attempts >= self.most_attempts(rounds) {
+        let (attempts, request) = (transaction.attempts, &transaction.request);
+        let (rounds, m_keys) = (request.rounds, request.m_keys);
+        if attempts >= self.most_attempts(rounds, m_keys) {
             self.counters.failed += 1;
             return Some(self.finish(index, 0, Err(RequestFailure::TimedOut), now.since(sent)));
         }
@@ -478,8 +486,8 @@ impl<C> Client<C> {
     /// Defers the request whose present attempt is out, or ends it with `failure` if that was the
     /// last attempt.
     fn defer(&mut self, index: u32, failure: RequestFailure, now: Time) -> Option<Completion<C>> {
-        let rounds = self.transactions[index].request.rounds;
-        let most = self.most_attempts(rounds);
+        let request = &self.transactions[index].request;
+        let most = self.most_attempts(request.rounds, request.m_keys);
         let transaction = &mut self.transactions[index];
         if transaction.attempts >= most {
             self.counters.failed += 1;
@@ -510,12 +518,12 @@ impl<C> Client<C> {
     ) -> Completion<C> {
         let transaction = self.retire(index, outcome.is_ok());
         let request = transaction.request;
+        let attempt = transaction.attempts - 1 - age;
         Completion {
             outcome,
             attempts: transaction.attempts,
-            route_index: request
-                .routes
-                .index_of_attempt(transaction.attempts - 1 - age),
+            route_index: request.route_index(attempt),
+            m_key: request.m_keys.of_attempt(attempt),
             rtt,
             modifier: request.modifier,
             context: request.context,

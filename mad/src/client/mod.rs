@@ -16,6 +16,9 @@
 //! * **Lost and slow answers**: timeouts follow the measured round trip and double with every
 //!   attempt, each of which takes the next of the request's [routes](Routes). An answer to any
 //!   attempt completes the request.
+//! * **Several keys**: a request may have several [M_Keys](MKeys), of which its target accepts one
+//!   and drops the others without an answer. Attempts try them in turn on each route; silence then
+//!   does not count as a loss.
 //! * **Wrong answers**: every attempt has its own transaction identifier, so that a stale answer
 //!   never completes a newer request. An answer must also have the request's class, attribute and
 //!   modifier.
@@ -24,6 +27,7 @@ mod config;
 mod engine;
 mod list;
 mod loss;
+mod m_keys;
 mod outliers;
 mod request;
 pub mod rmpp;
@@ -37,6 +41,7 @@ mod window;
 
 pub use config::{ClientConfig, ClientConfigError};
 pub use engine::{Client, Handled};
+pub use m_keys::MKeys;
 pub use request::{
     Completion, Priority, Rejected, Request, RequestFailure, Response, Route, Routes, Transmit,
     Withdrawn,

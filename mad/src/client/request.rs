@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use rsm_ids::Lid;
 
+use super::MKeys;
 use crate::ids::DirectedPath;
 use crate::transport::{Datagram, RemoteAddress};
 use crate::wire::MadBytes;
@@ -108,13 +109,10 @@ impl Routes {
         &self.routes[..usize::from(self.len)]
     }
 
-    /// The index in [`Routes::as_slice`] of the route of attempt number `attempt`, from 0.
-    pub(super) fn index_of_attempt(&self, attempt: u8) -> usize {
-        usize::from(attempt % self.len)
-    }
-
-    pub(super) fn of_attempt(&self, attempt: u8) -> &Route {
-        &self.routes[self.index_of_attempt(attempt)]
+    /// The index in [`Routes::as_slice`] of the route of attempt number `attempt`, from 0, if each
+    /// route is tried with so many keys before the next one.
+    pub(super) fn index_of_attempt(&self, attempt: u8, keys: u8) -> usize {
+        usize::from(attempt / keys.max(1) % self.len)
     }
 }
 
@@ -144,8 +142,8 @@ pub struct Request<C> {
     pub attribute: AttrId,
     /// The attribute modifier.
     pub modifier: u32,
-    /// The management key; 0 if none is set.
-    pub m_key: u64,
+    /// The management keys, of which the target holds one.
+    pub m_keys: MKeys,
     /// The attribute to set; zeroes in a Get.
     pub data: [u8; SMP_DATA_LEN],
     /// Its urgency.
@@ -158,6 +156,16 @@ pub struct Request<C> {
 }
 
 impl<C> Request<C> {
+    /// The index of the route of attempt number `attempt`, from 0.
+    pub(super) fn route_index(&self, attempt: u8) -> usize {
+        self.routes.index_of_attempt(attempt, self.m_keys.count())
+    }
+
+    /// The route of attempt number `attempt`, from 0.
+    pub(super) fn route(&self, attempt: u8) -> &Route {
+        &self.routes.as_slice()[self.route_index(attempt)]
+    }
+
     /// Gets an attribute, at normal priority and without a key.
     pub fn get(
         target: u64,
@@ -172,7 +180,7 @@ impl<C> Request<C> {
             method: Method::GET,
             attribute,
             modifier,
-            m_key: 0,
+            m_keys: MKeys::NONE,
             data: [0; SMP_DATA_LEN],
             priority: Priority::Normal,
             rounds: 1,
@@ -239,6 +247,8 @@ pub struct Completion<C> {
     pub rtt: Duration,
     /// The attribute modifier of the request.
     pub modifier: u32,
+    /// The M_Key of the answered attempt; the last attempt's if there is no answer.
+    pub m_key: u64,
 }
 
 /// The target's response. Its status may be an error: see [`Response::status`].

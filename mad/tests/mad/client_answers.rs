@@ -5,8 +5,8 @@ use std::time::Duration;
 use rsm_ids::{Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::client::{
-    Client, ClientConfig, Completion, Handled, MAX_PENDING, Priority, Request, RequestFailure,
-    Routes,
+    Client, ClientConfig, Completion, Handled, MAX_PENDING, MKeys, Priority, Request,
+    RequestFailure, Routes,
 };
 use rsm_mad::ids::{DirectedPath, Tid};
 use rsm_mad::transport::{RemoteAddress, SendFailure};
@@ -327,4 +327,81 @@ fn total_silence_halves_the_window_once_a_round() {
         client.handle_deadline(now);
     }
     assert_eq!(windows, [32, 16, 8, 4, 4]);
+}
+
+/// The keys and first hops of all attempts of a request that gets no answer.
+fn unanswered_attempts(m_keys: MKeys, routes: Routes) -> (Vec<(u64, u8)>, Client<&'static str>) {
+    let mut client = client();
+    let request = Request {
+        m_keys,
+        routes,
+        ..port_info("a")
+    };
+    client.submit(request).unwrap();
+    let mut attempts = Vec::new();
+    let mut now = START;
+    loop {
+        while let Some(transmit) = client.poll_transmit(now) {
+            let smp = Smp::from_bytes(&transmit.datagram.mad);
+            attempts.push((smp.m_key(), smp.initial_path()[1]));
+        }
+        if client.poll_completion().is_some() {
+            return (attempts, client);
+        }
+        now = client.next_deadline().unwrap();
+        client.handle_deadline(now);
+    }
+}
+
+#[test]
+fn each_key_is_tried_on_a_route_before_the_next_route() {
+    let mut routes = Routes::new(path(&[1]));
+    assert!(routes.push(path(&[2])));
+    let (attempts, client) = unanswered_attempts(MKeys::several([7, 8]), routes);
+    assert_eq!(attempts[..4], [(7, 1), (8, 1), (7, 2), (8, 2)]);
+    assert_eq!(client.stats().losses, 0);
+}
+
+#[test]
+fn every_one_of_four_keys_is_tried_twice() {
+    let keys = MKeys::several([1, 2, 3, 4, 5]);
+    assert_eq!(keys.as_slice(), [1, 2, 3, 4]);
+    let (attempts, _) = unanswered_attempts(keys, Routes::new(path(&[1])));
+    let tried: Vec<u64> = attempts.into_iter().map(|(key, _)| key).collect();
+    assert_eq!(tried, [1, 2, 3, 4, 1, 2, 3, 4]);
+}
+
+#[test]
+fn one_key_goes_with_every_attempt() {
+    let (attempts, _) = unanswered_attempts(MKeys::one(9), Routes::new(path(&[1])));
+    let retries = usize::from(ClientConfig::default().retries);
+    assert_eq!(attempts, vec![(9, 1); retries + 1]);
+    assert_eq!(MKeys::several([]), MKeys::NONE);
+}
+
+/// A wrong key is no loss: the window and the rate of losses stay.
+#[test]
+fn an_answer_to_the_second_key_counts_no_loss() {
+    let mut client = client();
+    let request = Request {
+        m_keys: MKeys::several([7, 8]),
+        ..port_info("a")
+    };
+    client.submit(request).unwrap();
+    client.poll_transmit(START).unwrap();
+    let (second, now) = next_attempt(&mut client);
+    assert_eq!(Smp::from_bytes(&second).m_key(), 8);
+    let completion = completed(client.handle(&answer(&second, Status::OK), now));
+    assert!(completion.outcome.is_ok());
+    let stats = client.stats();
+    assert_eq!(
+        (stats.losses, stats.loss_permille, stats.window_halvings),
+        (0, 0, 0)
+    );
+}
+
+#[test]
+fn keys_are_not_shown() {
+    let text = format!("{:?}", MKeys::several([0xdead, 0xbeef]));
+    assert!(!text.contains("dead") && !text.contains("57005") && !text.contains("48879"));
 }

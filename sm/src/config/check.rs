@@ -5,9 +5,9 @@ use super::finding::{ConfigFinding, ConfigSeverity, any_error};
 use super::load::{ConfigError, NotText, read_text};
 use super::opensm::{KeyGroup, KeyOutcome};
 use super::{
-    Config, load_node_names, load_partitions, load_qos_policy, load_tables, opensm,
-    parse_categories, parse_guid_file, parse_guid2lid, parse_partitions, parse_prefix_routes,
-    parse_qos_policy, parse_torus_layout, toml_file,
+    Config, load_m_key_secrets, load_node_names, load_partitions, load_qos_policy, load_tables,
+    opensm, parse_categories, parse_guid_file, parse_guid2lid, parse_partitions,
+    parse_prefix_routes, parse_qos_policy, parse_torus_layout, toml_file,
 };
 
 /// The kinds of files that [`check`] knows.
@@ -234,6 +234,23 @@ pub(crate) fn with_files(config: &Config, mut findings: Vec<ConfigFinding>) -> V
         match read_text(roots) {
             Ok(text) => findings.extend(parse_guid_file(roots, &text).1),
             Err(error) => findings.push(unread(roots, &error, "root_guid_file names it")),
+        }
+    }
+    if let Some(file) = &config.sm.m_key_secret_file {
+        match load_m_key_secrets(file) {
+            Ok(_) => {}
+            Err(ConfigError::Invalid { findings: errors }) => findings.extend(errors),
+            Err(error) => findings.push(unread(file, &error, "m_key_secret_file names it")),
+        }
+    }
+    for (file, key) in [
+        (&config.sm.m_key_table_file, "m_key_table_file"),
+        (&config.sm.m_key_neighbors_file, "m_key_neighbors_file"),
+    ] {
+        if let Some(file) = file
+            && let Err(error) = read_text(file)
+        {
+            findings.push(unread(file, &error, &format!("{key} names it")));
         }
     }
     if let Some(compute) = &config.routing.compute_guid_file {

@@ -8,7 +8,8 @@ use rsm_routing::engine::{EngineKind, EngineOption};
 
 use super::opensm::Convert;
 use super::{
-    AdaptiveRouting, Config, Enforcement, Fdr10, SmLid, StoreBackend, Takeover, Virtualization,
+    AdaptiveRouting, Config, Enforcement, Fdr10, MKeyMode, SmLid, StoreBackend, Takeover,
+    Virtualization,
 };
 use crate::health::Isolate;
 
@@ -372,6 +373,7 @@ words!(
     Enforcement,
     Fdr10,
     Isolate,
+    MKeyMode,
     SmLid,
     StoreBackend,
     Takeover,

@@ -11,6 +11,7 @@ mod finding;
 mod guid2lid;
 mod guid_file;
 mod load;
+mod m_key_files;
 mod node_names;
 mod opensm;
 mod partitions;
@@ -40,6 +41,8 @@ pub(crate) use finding::{Findings, any_error};
 pub use guid_file::parse_guid_file;
 pub use guid2lid::{Guid2Lid, parse_guid2lid};
 pub use load::{ConfigError, FILE_MAX, Loaded, NotText};
+pub(crate) use m_key_files::{CableEnd, guid2mkey_entry, neighbors_entry};
+pub use m_key_files::{load_foreign_m_keys, load_m_key_secrets, parse_m_key_secrets};
 pub use node_names::{NodeNames, load_node_names, parse_node_names};
 pub use opensm::{KeyGroup, KeyOutcome};
 pub(crate) use opensm::{number, read as read_opensm};
@@ -66,7 +69,7 @@ pub use tables_file::load_tables;
 pub use torus_file::{load_torus_layout, parse_torus_layout};
 pub use vl_tables::{SlToVl, VlWeights};
 pub use words::{
-    AdaptiveRouting, Enforcement, Fdr10, SmLid, StoreBackend, Takeover, Virtualization,
+    AdaptiveRouting, Enforcement, Fdr10, MKeyMode, SmLid, StoreBackend, Takeover, Virtualization,
 };
 
 use std::collections::BTreeSet;

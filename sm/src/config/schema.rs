@@ -14,8 +14,8 @@ use super::field::{Applies, ConfigKey, Kind, Place, Takes};
 use super::opensm::Convert;
 use super::schema_qos::{QOS_KEYS, QosKeys};
 use super::{
-    AdaptiveRouting, Enforcement, Fdr10, SlToVl, SmLid, StoreBackend, Takeover, Virtualization,
-    VlWeights,
+    AdaptiveRouting, Enforcement, Fdr10, MKeyMode, SlToVl, SmLid, StoreBackend, Takeover,
+    Virtualization, VlWeights,
 };
 use crate::health::{Isolate, Symptom};
 
@@ -158,6 +158,22 @@ sections! {
         /// key.
         // IBA 14.2.4.
         m_key: u64 = 0, takes hexadecimal(0, u64::MAX), opensm "m_key" as Number;
+
+        /// `one`: all ports have `m_key`. `per-port`: each has its own, derived from the secret of
+        /// `m_key_secret_file`, so that a host that learns its key knows no other one; ports that
+        /// still hold `m_key` are found by it and get theirs.
+        m_keys: MKeyMode = MKeyMode::One;
+
+        /// File with the secret that the keys of ports are derived from, for its owner only (mode
+        /// 0600): 64 hexadecimal digits on the first line, then secrets of before, up to three.
+        m_key_secret_file: Option<PathBuf> = None, example "\"/etc/rsm/m-key-secret\"";
+
+        /// OpenSM's `guid2mkey`: M_Keys that ports may hold from before.
+        m_key_table_file: Option<PathBuf> = None, example "\"/var/cache/opensm/guid2mkey\"";
+
+        /// OpenSM's `neighbors`: the cables by which ports of that table are found that answer no
+        /// Get without their key.
+        m_key_neighbors_file: Option<PathBuf> = None, example "\"/var/cache/opensm/neighbors\"";
 
         /// How a port treats a Get without its M_Key: 0 answers and shows the key, 1 answers and
         /// hides the key, 2 and 3 do not answer.

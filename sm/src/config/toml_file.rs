@@ -11,7 +11,7 @@ use super::field::{ConfigKey, Given};
 use super::finding::{ConfigFinding, ConfigSeverity, Findings};
 use super::schema::{SECTIONS, field, fields};
 use super::suggest::one_of;
-use super::{Config, StoreBackend};
+use super::{Config, MKeyMode, StoreBackend};
 
 /// Reads `text`; the configuration is of use only if no finding is an error.
 pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<ConfigFinding>) {
@@ -131,12 +131,14 @@ impl Reader<'_> {
             self.error(offset, found, expected);
         }
         let sm = &self.config.sm;
-        if sm.m_key == 0 && (sm.m_key_protection_level != 0 || sm.m_key_lease_period_s != 0) {
+        let has_keys = sm.m_key != 0 || sm.m_keys == MKeyMode::PerPort;
+        if !has_keys && (sm.m_key_protection_level != 0 || sm.m_key_lease_period_s != 0) {
             let keys = ["m_key_protection_level", "m_key_lease_period_s"];
             let offset = self.place("sm", &keys);
             let found = "M_Key protection without an m_key";
             self.warning(offset, found, "a port without a key protects nothing");
         }
+        self.check_m_keys();
         self.check_tls();
         self.check_http();
         self.check_store();
@@ -158,6 +160,23 @@ impl Reader<'_> {
             let offset = self.place("api", &["insecure_admin"]);
             let found = "insecure_admin on an address that others can reach";
             self.warning(offset, found, "anybody there can change the subnet");
+        }
+    }
+
+    /// Keys of ports need a secret, and the cables of a table the table.
+    fn check_m_keys(&mut self) {
+        let sm = &self.config.sm;
+        let lacks_secret = sm.m_keys == MKeyMode::PerPort && sm.m_key_secret_file.is_none();
+        let lacks_table = sm.m_key_neighbors_file.is_some() && sm.m_key_table_file.is_none();
+        if lacks_secret {
+            let offset = self.place("sm", &["m_keys"]);
+            let expected = "expected m_key_secret_file as well";
+            self.error(offset, "M_Keys per port without a secret", expected);
+        }
+        if lacks_table {
+            let offset = self.place("sm", &["m_key_neighbors_file"]);
+            let expected = "without m_key_table_file there is no key to find by it";
+            self.warning(offset, "cables without a table of M_Keys", expected);
         }
     }
 

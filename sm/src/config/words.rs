@@ -29,6 +29,29 @@ impl Takeover {
     }
 }
 
+/// Whether all ports have one M_Key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum MKeyMode {
+    /// Yes.
+    #[default]
+    One,
+    /// No: each has its own.
+    PerPort,
+}
+
+impl MKeyMode {
+    /// All values.
+    pub const ALL: [MKeyMode; 2] = [MKeyMode::One, MKeyMode::PerPort];
+
+    /// As the configuration writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            MKeyMode::One => "one",
+            MKeyMode::PerPort => "per-port",
+        }
+    }
+}
+
 /// Whether virtual ports of hosts are managed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Virtualization {

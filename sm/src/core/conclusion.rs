@@ -142,6 +142,8 @@ impl Core {
                 claims: self.claims.clone(),
                 positions: self.positions.clone(),
                 group_ids: self.group_ids.clone(),
+                generations: self.generations,
+                local: self.inventory.local.or(self.inventory.local_before),
                 gpus: Arc::default(),
                 alias_guids: Arc::default(),
                 cabling: self.kept_cabling.clone(),

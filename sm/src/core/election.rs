@@ -99,8 +99,9 @@ impl Core {
     /// Answers SubnGet(SMInfo), and SubnSet(SMInfo) from another manager.
     pub(super) fn on_sm_info(&mut self, datagram: &Datagram) {
         let request = Smp::from_bytes(&datagram.mad);
-        let own_key = self.config.policy.ports.m_key;
-        let has_key = own_key == 0 || request.m_key() == own_key;
+        let has_key = self
+            .inventory
+            .accepts_m_key(self.inventory.local, request.m_key());
         let is_order = request.header().method() == Method::SET;
         if is_order && !has_key {
             // A Set without the right M_Key gets no answer (IBA 14.2.4.2).
@@ -352,7 +353,7 @@ impl Core {
         let data = *self.sm_info().as_data();
         let PortKey { node, .. } = other.port;
         Some(Request {
-            m_key: self.config.policy.ports.m_key,
+            m_keys: self.inventory.m_keys_to(other.port),
             ..Request::set(node.0, routes, SmInfo::ID, control.0, data, context)
         })
     }

@@ -271,6 +271,7 @@ impl Core {
         match (state, &self.role) {
             (Some(state), Role::Master) => {
                 self.add_claims(&state);
+                self.adopt_generations(state.generations);
                 self.join_overlay(&state.overlay, now);
             }
             (Some(state), _) => self.adopt(*state, now),
@@ -409,6 +410,7 @@ impl Core {
         self.claims = state.claims;
         self.positions = state.positions;
         self.group_ids = state.group_ids;
+        self.adopt_generations(state.generations);
         self.not_kept = state.not_kept;
         self.inventory.habits = state.habits;
         self.inventory.capabilities = state.capabilities;

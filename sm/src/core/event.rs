@@ -169,6 +169,14 @@ pub enum Command {
         /// [`Effect::PartitionRefused`] when the overlay stays as it was.
         ticket: Ticket,
     },
+    /// Give every port another M_Key, where each has its own.
+    RotateMKeys {
+        /// Whether ports may hold keys of the rotation before.
+        forced: bool,
+        /// [`Effect::Done`] names it when the ports that answer hold the new keys,
+        /// [`Effect::Declined`] when no key is rotated.
+        ticket: Ticket,
+    },
     /// Forget missing parts that the operator accepts as gone.
     Accept(Accept),
     /// A configuration was refused and the one in force stays; publish these reasons.

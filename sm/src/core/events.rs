@@ -131,6 +131,7 @@ impl Core {
             Command::Reload(config) => {
                 self.drop_trial("the configuration was read again meanwhile");
                 self.config = *config;
+                self.lay_generations();
                 self.reload_partitions();
                 self.refused.clear();
                 self.damping.configure(self.config.damping);
@@ -151,6 +152,7 @@ impl Core {
             } => self.drain(&parts, forced, ticket),
             Command::Undrain { parts, ticket } => self.undrain(&parts, ticket),
             Command::Partition { change, ticket } => self.change_partition(*change, ticket),
+            Command::RotateMKeys { forced, ticket } => self.rotate_m_keys(forced, ticket),
             Command::Accept(accept) => self.accept_missing(accept, now),
             Command::Refused(findings) => {
                 self.refused = findings;
@@ -162,7 +164,7 @@ impl Core {
     pub(super) fn on_completion(&mut self, completion: Completion<Context>) {
         match (completion.context, &mut self.stage) {
             (Context::Announcement, _) => return,
-            (Context::PeerPoll, _) => return self.on_peer_poll(&completion.outcome),
+            (Context::PeerPoll, _) => return self.on_peer_poll(&completion),
             (Context::Inquiry(question), _) => {
                 return self.on_inquiry(question, &completion.outcome);
             }

@@ -231,11 +231,19 @@ impl Core {
             }
             (_, None) => return,
         };
+        let holder = match question {
+            Question::Lid(lid) => self.inventory.by_lid(lid),
+            _ => key,
+        };
+        let m_keys = match holder {
+            Some(holder) => self.inventory.m_keys_to_manager(holder, 0),
+            None => self.config.policy.ports.m_keys.one.into(),
+        };
         if let Some(inquiry) = &mut self.election.inquiry {
             inquiry.waiting += 1;
         }
         self.submit(Request {
-            m_key: self.config.policy.ports.m_key,
+            m_keys,
             priority: Priority::Urgent,
             ..Request::get(
                 target,

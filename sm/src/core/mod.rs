@@ -31,6 +31,7 @@ mod hardware;
 mod health;
 mod inert;
 mod inquiry;
+mod m_keys;
 mod overlay;
 mod patience;
 mod peer_polls;
@@ -73,6 +74,7 @@ use self::following::Follower;
 pub use self::following::Following;
 use self::found::Found;
 use self::hardware::{Hardware, HeldMulticast};
+pub use self::m_keys::MKeyStatus;
 use self::overlay::OverlayState;
 use self::requests::Context;
 use self::role::Role;
@@ -93,6 +95,7 @@ use crate::fabric::Fabric;
 use crate::findings::Finding;
 use crate::habits::DeviceHabits;
 use crate::health::{Health, SavedHealth, SlowLinks};
+use crate::m_keys::Generations;
 use crate::overlay::Overlay;
 use crate::plan::groups::GroupSet;
 use crate::plan::lids::Claims;
@@ -139,6 +142,10 @@ pub struct SavedCoreState {
     pub capabilities: Arc<DeviceCapabilities>,
     /// The groups of leaves for adaptive routing.
     pub group_ids: GroupIds,
+    /// The generations of the M_Keys of ports.
+    pub generations: Generations,
+    /// This manager's own port; the store of this machine keeps it for itself.
+    pub local: Option<PortKey>,
     /// The cabling, and its missing parts.
     pub cabling: Cabling,
     /// Parts that routes go around; the store keeps the drained ones.
@@ -159,6 +166,8 @@ pub struct SavedCoreState {
 /// The state machine of the subnet manager.
 pub struct Core {
     config: CoreConfig,
+    /// The generations of the M_Keys of ports, which are in the policy as well.
+    generations: Generations,
     client: Client<Context>,
     inventory: Inventory,
     fabric: Arc<Fabric>,
@@ -286,7 +295,9 @@ impl Core {
         let mut avoid = remembered.avoid;
         health::isolate_again(&health, &remembered.health, &mut avoid);
         inventory.capabilities = remembered.capabilities;
-        Core {
+        inventory.local_before = remembered.local;
+        let mut core = Core {
+            generations: remembered.generations,
             client: Client::new(config.client.clone()),
             inventory,
             fabric: Arc::default(),
@@ -361,7 +372,9 @@ impl Core {
             rewrite_requested: false,
             reassigns_lids: config.reassigns_lids,
             config,
-        }
+        };
+        core.lay_generations();
+        core
     }
 
     /// Takes an event that happened at `now`.

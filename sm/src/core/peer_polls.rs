@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use rsm_mad::Time;
-use rsm_mad::client::{Priority, Request, RequestFailure, Response};
+use rsm_mad::client::{Completion, Priority, Request};
 use rsm_mad::wire::attr::{Attribute, SmInfo, SmState};
 
 use super::Core;
@@ -91,11 +91,13 @@ impl Core {
                 .is_some_and(|since| now.since(since) >= PATIENCE);
             self.claim_over_master(insists, now);
         }
+        let silent = self.election.peer_polls.silent;
+        let m_keys = self.inventory.m_keys_to_manager(port, silent as usize);
         let Some((path, alternate)) = self.inventory.way_to(port) else {
             return;
         };
         self.submit(Request {
-            m_key: self.config.policy.ports.m_key,
+            m_keys,
             priority: Priority::Urgent,
             ..Request::get(
                 port.node.0,
@@ -108,13 +110,18 @@ impl Core {
     }
 
     /// Takes the answer to a question, or its silence.
-    pub(super) fn on_peer_poll(&mut self, outcome: &Result<Response, RequestFailure>) {
-        let Ok(response) = outcome else {
+    pub(super) fn on_peer_poll(&mut self, completion: &Completion<Context>) {
+        let Ok(response) = &completion.outcome else {
             // The next question counts this one as unanswered.
             return;
         };
         if !response.status.is_ok() {
             return;
+        }
+        if let Role::Standby { master } = &self.role {
+            // The master may have rotated its keys: all others are tried with the new generation.
+            self.inventory.key_answered(master.port, completion.m_key);
+            self.follow_generations();
         }
         let polls = &mut self.election.peer_polls;
         (polls.is_open, polls.silent, polls.since) = (false, 0, None);

@@ -83,6 +83,7 @@ impl Core {
                 route_index: 0,
                 rtt: Duration::ZERO,
                 modifier: rejected.0.modifier,
+                m_key: rejected.0.m_keys.first(),
             };
             self.on_completion(completion);
         }
@@ -96,7 +97,7 @@ impl Core {
             _ => LOSSY_ROUNDS,
         };
         Request {
-            m_key: self.config.policy.ports.m_key,
+            m_keys: ask.m_keys,
             rounds,
             ..Request::get(
                 ask.target,
@@ -112,7 +113,7 @@ impl Core {
         let routes = routes(order.lid, order.path, order.alternate);
         let Guid(target) = order.target;
         Request {
-            m_key: self.config.policy.ports.m_key,
+            m_keys: order.m_keys,
             rounds: LOSSY_ROUNDS,
             ..Request::set(
                 target,

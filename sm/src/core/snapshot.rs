@@ -11,7 +11,7 @@ use rsm_routing::verify::Report;
 
 use super::convergence::Convergence;
 use super::role::{self, Identity, Other, Role};
-use super::{Core, Following};
+use super::{Core, Following, MKeyStatus};
 use crate::avoid::Avoid;
 use crate::capabilities::DeviceCapabilities;
 use crate::expected::Expected;
@@ -58,6 +58,8 @@ pub struct Snapshot {
     pub capabilities: Arc<DeviceCapabilities>,
     /// Switches that forward by groups of adaptive routing.
     pub adaptive: Arc<BTreeSet<Guid>>,
+    /// The M_Keys of ports.
+    pub m_keys: MKeyStatus,
     /// Findings, the worst first.
     pub findings: Arc<[Finding]>,
     /// Past convergences, oldest first.
@@ -120,6 +122,7 @@ impl Snapshot {
             overlay: Arc::default(),
             capabilities: Arc::default(),
             adaptive: Arc::default(),
+            m_keys: MKeyStatus::default(),
             findings: Arc::from([]),
             history: Arc::from([]),
             stats: ClientStats::default(),
@@ -171,6 +174,7 @@ impl Snapshot {
         }));
         findings.extend(own_port(core));
         findings.extend(core.finding_of_epoch());
+        findings.extend(core.finding_of_m_keys());
         findings.extend(core.findings_of_configurations());
         findings.extend(core.findings_of_strangers());
         findings.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.cmp(b)));
@@ -194,6 +198,7 @@ impl Snapshot {
             overlay: core.overlay.in_force().clone(),
             capabilities: core.inventory.capabilities.clone(),
             adaptive: Arc::new(core.inventory.adaptive().collect()),
+            m_keys: core.m_key_status(),
             findings: findings.into(),
             history: core.history.iter().cloned().collect(),
             stats: core.client.stats(),

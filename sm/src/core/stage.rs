@@ -137,7 +137,10 @@ impl Core {
         self.inventory.use_vports(self.config.manages_vports);
         self.inventory.routes_adaptively = self.config.policy.adaptive.is_on();
         self.inventory.qos.clone_from(&self.config.policy.qos);
-        self.inventory.use_m_key(self.config.policy.ports.m_key);
+        let ports = &self.config.policy.ports;
+        self.inventory
+            .use_m_keys(&ports.m_keys, ports.m_key_protect);
+        self.inventory.expected.clone_from(&self.expected);
         self.inventory.use_names(&self.config.names);
         let inventory = &mut self.inventory;
         let sweep = match next {
@@ -210,6 +213,7 @@ impl Core {
             self.meter.join(&cause);
         }
         sweep.finish(&mut self.inventory);
+        self.follow_generations();
         let new_capabilities = self.inventory.take_new_capabilities();
         if new_capabilities && self.inventory.routes_adaptively {
             // Also of hosts: which ones take packets out of order.

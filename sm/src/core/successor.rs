@@ -60,7 +60,10 @@ impl Core {
                 self.work
                     .succeed("the master is gone, whose subnet was read before");
             }
-            _ => self.work.sweep_everything(true, "the master is gone"),
+            _ => {
+                self.work.sweep_everything(true, "the master is gone");
+                self.fence_switches();
+            }
         }
     }
 
@@ -141,6 +144,7 @@ impl Core {
             true,
             "the subnet is not as this manager had read it before the master was gone",
         );
+        self.fence_switches();
     }
 
     /// The pass has ended: the whole subnet is read, for changes of the master that the store did
@@ -151,6 +155,8 @@ impl Core {
             self.pass = Pass::Full;
             self.work
                 .sweep_everything(true, "the whole subnet is read after the takeover");
+            // Not before hosts have answers again.
+            self.fence_switches();
         }
     }
 }

@@ -171,11 +171,16 @@ impl Core {
             // then.
             return;
         }
+        let policy = &self.config.policy.ports.m_keys;
+        let m_key = match self.holder(source).filter(|_| !policy.is_uniform()) {
+            Some(port) => self.inventory.m_keys_to(port).first(),
+            None => policy.one,
+        };
         let mut reply = *trap;
         reply.remote.lid = source;
         let smp = Smp::from_bytes_mut(&mut reply.mad);
         smp.header_mut().set_method(Method::TRAP_REPRESS);
-        smp.set_m_key(self.config.policy.ports.m_key);
+        smp.set_m_key(m_key);
         self.replies.push_back(reply);
     }
 
@@ -320,14 +325,17 @@ impl Core {
         let own_lid = own
             .and_then(|port| port.info.as_ref())
             .map(|info| info.lid());
-        let is_own = violation.m_key() == self.config.policy.ports.m_key
+        let port = self.holder(notice.issuer_lid());
+        let is_own = self.inventory.may_have_sent(port, violation.m_key())
             && (own_lid == Some(violation.lid()) || violation.dr_notice());
         if !is_own {
             return self.count_violation(violation.lid());
         }
-        if let Some(port) = self.holder(notice.issuer_lid())
-            && self.inventory.key_refused(port)
-        {
+        let Some(port) = port else { return };
+        if self.inventory.holds_m_key(port, violation.m_key()) {
+            // Another manager has changed it, or the report is of the time before a rotation.
+            self.work.look_at_port(port);
+        } else if self.inventory.key_refused(port) {
             self.publish(now);
         }
     }

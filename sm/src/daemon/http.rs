@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::access::Access;
-use crate::config::Config;
+use crate::config::{Config, MKeyMode};
 
 /// A running listener.
 pub(super) struct ServingHttp {
@@ -58,10 +58,11 @@ pub(super) async fn serve(
 /// The part of the configuration that clients of the REST interface look at.
 fn conf(config: &Config) -> SmConf {
     let sm = &config.sm;
+    let per_port = sm.m_keys == MKeyMode::PerPort;
     SmConf {
         subnet_prefix: sm.subnet_prefix,
-        has_m_key: sm.m_key != 0,
-        m_key_per_port: false,
+        has_m_key: sm.m_key != 0 || per_port,
+        m_key_per_port: per_port,
         has_own_sm_key: sm.sm_key != 1,
         has_own_sa_key: sm.sa_key.unwrap_or(sm.sm_key) != 1,
     }

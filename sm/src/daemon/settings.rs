@@ -8,15 +8,17 @@ use rsm_mad::client::ClientConfig;
 use rsm_routing::engine::{Categories, Category};
 
 use crate::config::{
-    Config, ConfigError, ConfigFinding, ConfigSeverity, HealthConfig, NodeNames, PartitionConfig,
-    Partitions, PrefixRoutes, RoutingConfig, SmLid, StoreBackend, Virtualization, load_categories,
-    load_guid_file, load_node_names, load_partitions, load_port_order, load_prefix_routes,
-    load_qos_policy, load_switch_rules, load_tables, load_torus_layout,
+    Config, ConfigError, ConfigFinding, ConfigSeverity, HealthConfig, MKeyMode, NodeNames,
+    PartitionConfig, Partitions, PrefixRoutes, RoutingConfig, SmLid, StoreBackend, Virtualization,
+    load_categories, load_foreign_m_keys, load_guid_file, load_m_key_secrets, load_node_names,
+    load_partitions, load_port_order, load_prefix_routes, load_qos_policy, load_switch_rules,
+    load_tables, load_torus_layout,
 };
 use crate::core;
 use crate::core::role::Identity;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::health::{HealthPolicy, Limits, Symptom};
+use crate::m_keys::MKeyPolicy;
 use crate::plan::adaptive::AdaptivePolicy;
 use crate::plan::policy::{DampingPolicy, Policy, PortPolicy, RebalancePolicy};
 use crate::qos::Qos;
@@ -62,7 +64,7 @@ pub(super) fn core_config(
             SmLid::Floating => true,
             SmLid::Port => false,
         },
-        ports: port_policy(config),
+        ports: port_policy(config)?,
         engine: config.routing.engine,
         engines: [config.routing.engine]
             .into_iter()
@@ -163,6 +165,8 @@ fn checksums(config: &Config) -> String {
     config.lids.reassign = false;
     // A checksum in the store must tell nothing about keys.
     (config.sm.m_key, config.sm.sm_key, config.sm.sa_key) = (0, 0, None);
+    config.sm.m_key_secret_file = None;
+    (config.sm.m_key_table_file, config.sm.m_key_neighbors_file) = (None, None);
     let routing = &config.routing;
     let files = [
         ("routing", &routing.root_guid_file),
@@ -337,17 +341,32 @@ pub(super) fn sa_config(config: &Config) -> sa::SaConfig {
     }
 }
 
-fn port_policy(config: &Config) -> PortPolicy {
+/// The values for PortInfo. Reads the files with keys.
+///
+/// # Errors
+/// One of these files cannot be used.
+fn port_policy(config: &Config) -> Result<PortPolicy, ConfigError> {
     let sm = &config.sm;
-    PortPolicy {
+    let (foreign, findings) = load_foreign_m_keys(sm)?;
+    log_findings(&findings);
+    Ok(PortPolicy {
         subnet_prefix: sm.subnet_prefix,
-        m_key: sm.m_key,
+        m_keys: MKeyPolicy {
+            one: sm.m_key,
+            per_port: sm.m_keys == MKeyMode::PerPort,
+            secrets: match &sm.m_key_secret_file {
+                Some(file) => load_m_key_secrets(file)?.into(),
+                None => Arc::default(),
+            },
+            foreign: Arc::new(foreign),
+            ..MKeyPolicy::default()
+        },
         m_key_protect: sm.m_key_protection_level,
         m_key_lease_s: sm.m_key_lease_period_s,
         sm_sl: sm.sm_sl,
         reregisters: sm.client_reregister,
         links: config.links.clone(),
-    }
+    })
 }
 
 fn client_config(config: &Config) -> ClientConfig {

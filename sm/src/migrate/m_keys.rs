@@ -7,7 +7,7 @@ use rsm_ids::Guid;
 
 use super::source::{Files, SourceError};
 use super::{Migration, line};
-use crate::config::{ConfigSeverity, Findings, number};
+use crate::config::{ConfigSeverity, Findings, guid2mkey_entry};
 
 impl Migration {
     /// Compares the keys of ports with the one of the configuration: rsm has one for all ports.
@@ -29,7 +29,7 @@ impl Migration {
             if content.trim().is_empty() {
                 continue;
             }
-            match entry(content) {
+            match guid2mkey_entry(content) {
                 Some((port, key)) => {
                     keys.insert(port, (line, key));
                 }
@@ -67,7 +67,8 @@ impl Migration {
         Ok(())
     }
 
-    /// Names the first port with another key than the configuration has.
+    /// Names the first port with another key than the configuration has, and has rsm try the keys
+    /// of the file.
     fn several_m_keys(&mut self, path: &Path, keys: &BTreeMap<Guid, (usize, u64)>) {
         let own = self.config.sm.m_key;
         let mut others = keys.iter().filter(|(_, (_, key))| *key != own && *key != 0);
@@ -79,15 +80,11 @@ impl Migration {
             &format!("{}:{line}", path.display()),
             ConfigSeverity::Warning,
             format!("port {guid} and {more} more hold another M_Key than the configuration has"),
-            "rsm has one M_Key for all ports, and cannot change those until their lease period ends or they restart"
+            "sm.m_key_table_file names this file: keep it until rsm has given those ports its own key"
                 .to_owned(),
         ));
+        let place = path.display().to_string();
+        self.config.sm.m_key_table_file = Some(path.to_owned());
+        self.origins.set("sm", "m_key_table_file", place);
     }
-}
-
-fn entry(line: &str) -> Option<(Guid, u64)> {
-    let mut words = line.split_whitespace();
-    let guid = number(words.next()?).filter(|&guid| guid != 0)?;
-    let key = number(words.next()?)?;
-    words.next().is_none().then_some((Guid(guid), key))
 }

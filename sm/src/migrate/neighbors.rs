@@ -8,10 +8,7 @@ use rsm_ids::Guid;
 
 use super::source::{Files, SourceError};
 use super::{Migration, line};
-use crate::config::{ConfigSeverity, Findings, number};
-
-/// A port of a cable: GUID, and number at its node.
-type End = (Guid, u8);
+use crate::config::{CableEnd, ConfigSeverity, Findings, neighbors_entry};
 
 impl Migration {
     /// Compares the ports of cables with those that have LIDs. Switches are there by their GUID.
@@ -25,7 +22,7 @@ impl Migration {
             return Ok(());
         };
         let mut findings = Findings::new(&path, &text);
-        let mut cables: BTreeSet<(End, End)> = BTreeSet::new();
+        let mut cables: BTreeSet<(CableEnd, CableEnd)> = BTreeSet::new();
         let mut offset = 0;
         for content in text.split_inclusive('\n') {
             let start = offset;
@@ -33,7 +30,7 @@ impl Migration {
             if content.trim().is_empty() {
                 continue;
             }
-            match entry(content) {
+            match neighbors_entry(content) {
                 // Each cable is there from both ends.
                 Some((a, b)) => {
                     cables.insert((a.min(b), a.max(b)));
@@ -55,6 +52,11 @@ impl Migration {
             &path,
             format!("{} cables, which rsm reads from the fabric", cables.len()),
         );
+        if self.config.sm.m_key_table_file.is_some() && !cables.is_empty() {
+            let place = path.display().to_string();
+            self.config.sm.m_key_neighbors_file = Some(path.clone());
+            self.origins.set("sm", "m_key_neighbors_file", place);
+        }
         let ends = cables.iter().flat_map(|&(a, b)| [a.0, b.0]);
         let ports: BTreeSet<Guid> = ends.collect();
         let mut without = ports.iter().filter(|port| !self.claims.contains_key(port));
@@ -72,15 +74,4 @@ impl Migration {
         }
         Ok(())
     }
-}
-
-fn entry(line: &str) -> Option<(End, End)> {
-    let mut words = line.split_whitespace();
-    let mut end = || {
-        let (guid, port) = words.next()?.split_once(':')?;
-        let guid = number(guid).filter(|&guid| guid != 0)?;
-        Some((Guid(guid), port.parse().ok().filter(|&port| port != 0)?))
-    };
-    let cable = (end()?, end()?);
-    words.next().is_none().then_some(cable)
 }

@@ -11,6 +11,7 @@ use rsm_routing::topology::SwitchRules;
 
 use super::adaptive::AdaptivePolicy;
 use crate::config::{Enforcement, LinkConfig, Partitions, PrefixRoutes, QosPolicy};
+use crate::m_keys::MKeyPolicy;
 use crate::qos::Qos;
 
 /// Decisions that go into every plan; from the configuration file.
@@ -140,8 +141,8 @@ impl PolicyChange {
 pub struct PortPolicy {
     /// Upper half of every GID.
     pub subnet_prefix: u64,
-    /// Guards end ports against other managers; 0: unprotected.
-    pub m_key: u64,
+    /// Guard end ports against other managers.
+    pub m_keys: MKeyPolicy,
     /// M_KeyProtectBits, 0 to 3.
     pub m_key_protect: u8,
     /// Seconds until a port gives up a lost manager's M_Key; 0: never.
@@ -158,7 +159,7 @@ impl Default for PortPolicy {
     fn default() -> Self {
         PortPolicy {
             subnet_prefix: 0xfe80_0000_0000_0000,
-            m_key: 0,
+            m_keys: MKeyPolicy::default(),
             m_key_protect: 0,
             m_key_lease_s: 0,
             sm_sl: 0,

@@ -7,6 +7,7 @@ use super::lids::Claim;
 use super::partitions::Enforced;
 use super::policy::{Policy, PortPolicy};
 use crate::fabric::{Fabric, PortRef};
+use crate::m_keys::KeyHolder;
 use crate::port_info::{FieldIndex, PortSettings};
 use crate::qos::{PortClass, vl_codes};
 
@@ -31,7 +32,12 @@ pub fn desired(
     if !(switch && external)
         && let Some(claim) = claim
     {
-        settings.put(FieldIndex::MKey, policy.m_key);
+        let holder = KeyHolder {
+            port: fabric.key(at),
+            guid: fabric.port(at).guid,
+            is_switch: switch,
+        };
+        settings.put(FieldIndex::MKey, policy.m_keys.planned(holder));
         settings.put(FieldIndex::Prefix, policy.subnet_prefix);
         settings.put(FieldIndex::BaseLid, u64::from(claim.base.0));
         settings.put(FieldIndex::MasterSmLid, u64::from(sm_lid.0));

@@ -15,6 +15,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 use super::published::Published;
+use super::status::management_keys;
 use super::view::View;
 use super::{drained, overlay};
 use crate::avoid::{Drained, Part, Reason};
@@ -269,6 +270,19 @@ impl Control for Controller {
             let count = parts.len() as u64;
             let caller = self.ask(|ticket| Command::Undrain { parts, ticket })?;
             Ok((count, caller.answer().await?))
+        })
+    }
+
+    fn rotate_m_keys(
+        &self,
+        force: bool,
+    ) -> BoxFuture<'_, Result<(v1::ManagementKeys, v1::Convergence), ControlError>> {
+        Box::pin(async move {
+            let forced = force;
+            let caller = self.ask(|ticket| Command::RotateMKeys { forced, ticket })?;
+            let convergence = caller.answer().await?;
+            let keys = self.view.published().snapshot.m_keys;
+            Ok((management_keys(&keys), convergence))
         })
     }
 

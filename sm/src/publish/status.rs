@@ -5,6 +5,7 @@ use rsm_ids::Lid;
 use rsm_mad::wire::attr::SmState;
 
 use super::published::Published;
+use crate::core::MKeyStatus;
 use crate::core::role::{Other, Role};
 use crate::fabric::Port;
 
@@ -68,6 +69,10 @@ pub(super) fn of(published: &Published) -> v1::SubnetStatus {
         other_managers: snapshot.others.iter().map(manager).collect(),
         avoided: Some(published.marks.summary(snapshot)),
         shared_store: None,
+        key_status: snapshot
+            .m_keys
+            .protects
+            .then(|| management_keys(&snapshot.m_keys)),
         adaptive_routing: plan
             .and_then(|plan| plan.adaptive.as_deref())
             .map(|adaptive| v1::AdaptiveRoutingStatus {
@@ -77,6 +82,17 @@ pub(super) fn of(published: &Published) -> v1::SubnetStatus {
                 service_levels: adaptive.sls.into(),
                 fast_recovery: adaptive.recovers,
             }),
+    }
+}
+
+/// The M_Keys of ports.
+pub(super) fn management_keys(keys: &MKeyStatus) -> v1::ManagementKeys {
+    v1::ManagementKeys {
+        per_port: keys.per_port,
+        generation: keys.generations.others,
+        switch_generation: keys.generations.switches,
+        ports: keys.settled as u64,
+        ports_behind: keys.behind as u64,
     }
 }
 

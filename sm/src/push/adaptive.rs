@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use rsm_ids::Guid;
+use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{ArGroupTable, ArInfo, ArLinearForwardingTable, Attribute};
 use rsm_mad::wire::header::AttrId;
 
@@ -17,7 +17,7 @@ use crate::diff::AdaptiveChange;
 use crate::diff::adaptive::planned_groups;
 use crate::plan::adaptive::entries_of_block;
 use crate::sweep::adaptive;
-use crate::sweep::inventory::Inventory;
+use crate::sweep::inventory::{Inventory, PortKey};
 
 /// A Set of adaptive routing of one switch. The order of the kinds is that in which they leave.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -231,6 +231,7 @@ impl Push {
             modifier: step.modifier(),
             data: self.wanted_adaptive(inventory, guid, step)?,
             target: guid,
+            m_keys: inventory.m_keys_to(PortKey::new(guid, PortNum::ZERO)),
             lid: None,
             path: node.path,
             alternate: node.alternate,

@@ -6,6 +6,7 @@ use rsm_mad::wire::attr::{
     PortState, SlToVlMapping, SwitchInfo,
 };
 
+use super::ports::PortPush;
 use super::tables::SwitchPush;
 use super::{Cause, FailedSet, PortStep, Push, Task};
 use crate::diff::NotKept;
@@ -137,6 +138,11 @@ impl Push {
             .map(|node| DeviceKind::of(&node.info, key.port))
         else {
             return;
+        };
+        let planned = self.ports.get(&key).and_then(PortPush::m_key);
+        let info = &match planned {
+            Some(planned) => inventory.see_set_m_key(key, info, planned),
+            None => *info,
         };
         let Some(record) = inventory.port_mut(key) else {
             return;

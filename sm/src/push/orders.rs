@@ -1,6 +1,6 @@
 //! The next Set, with its content and its path.
 
-use rsm_ids::{Guid, Lid};
+use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{
     ArInfo, Attribute, LinearForwardingTable, MulticastForwardingTable, PKeyTable, PortInfo,
     PortPhysicalState, PortState, SlToVlMapping, SwitchInfo,
@@ -8,7 +8,7 @@ use rsm_mad::wire::attr::{
 
 use super::{Cause, FailedSet, Order, Push, Task};
 use crate::port_info::{FieldMask, PortSettings};
-use crate::sweep::inventory::{Inventory, InventoryNode};
+use crate::sweep::inventory::{Inventory, InventoryNode, PortKey};
 use crate::sweep::{p_keys as image, reach};
 
 impl Push {
@@ -93,6 +93,7 @@ impl Push {
             modifier,
             data,
             target: guid,
+            m_keys: inventory.m_keys_to(PortKey::new(guid, PortNum::ZERO)),
             lid: self.lid_of(inventory, guid),
             path: node.path,
             alternate: node.alternate,
@@ -190,6 +191,7 @@ impl Push {
             modifier,
             data,
             target: key.node,
+            m_keys: inventory.m_keys_to(key),
             lid: None,
             path,
             alternate,

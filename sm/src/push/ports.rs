@@ -6,7 +6,7 @@ use rsm_mad::wire::attr::{PortInfo, PortState};
 use super::PortStep;
 use super::p_keys::PKeyPush;
 use crate::diff::{PortChange, heeds};
-use crate::port_info::FieldMask;
+use crate::port_info::{FieldIndex, FieldMask};
 use crate::sweep::inventory::PortKey;
 
 /// The Sets of one port.
@@ -56,6 +56,11 @@ impl PortPush {
 
     fn has_settings(&self, info: &PortInfo) -> bool {
         !self.configured && (self.differs(info) || self.change.reregister.is_some())
+    }
+
+    /// The planned M_Key, if the port holds one.
+    pub(super) fn m_key(&self) -> Option<u64> {
+        self.change.settings.value(FieldIndex::MKey)
     }
 
     /// The other end of the cable.

@@ -1,6 +1,7 @@
 //! One Set, its possible failures, and the progress of a push.
 
 use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::client::MKeys;
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::header::{AttrId, Status};
 
@@ -126,6 +127,8 @@ pub struct Order {
     pub data: [u8; 64],
     /// The node whose agent executes it.
     pub target: Guid,
+    /// The M_Keys, of which the agent accepts one.
+    pub m_keys: MKeys,
     /// The LID by which it goes first, if that is known to get through.
     pub lid: Option<Lid>,
     /// The directed path.

@@ -4,7 +4,7 @@ use super::replica::ReplicaHandle;
 use super::{ChangeSet, LoadReport, Persisted, Store, StoreError};
 
 /// Tables that mean something only beside the journal and the database of this machine.
-pub const LOCAL_TABLES: &[&str] = &["journal", "shared-epoch"];
+pub const LOCAL_TABLES: &[&str] = &["journal", "shared-epoch", "local-port"];
 
 /// Stores on this machine, then hands the batch to the thread that writes the shared store. A
 /// commit never waits for the shared store.

@@ -23,6 +23,9 @@ impl Sweep {
         status: Option<Status>,
     ) {
         if let Query::Sm(key) = query {
+            if status.is_none() {
+                inventory.get_ignored(key);
+            }
             let known = inventory.port(key).and_then(|port| port.sm);
             if known.is_some() {
                 self.changed = true;
@@ -54,6 +57,9 @@ impl Sweep {
             return;
         }
         let Some(guid) = query.node() else { return };
+        if status.is_none() && !query.is_optional() {
+            inventory.get_ignored(PortKey::new(guid, query.port()));
+        }
         match query {
             Query::AdaptiveRouting(guid) => {
                 return self.on_no_ar_info(inventory, guid, status.is_none());
@@ -278,7 +284,9 @@ impl Sweep {
         if key.port == PortNum::ZERO && reset::forgot_lid(known.as_ref(), info) {
             self.on_reset(inventory, key.node);
         }
-        inventory.see_m_key(key, info);
+        if inventory.see_m_key(key, info) {
+            self.again(Query::Port(key));
+        }
         self.see_p_keys(inventory, key, known.as_ref());
         self.see_managed(inventory, key);
         self.see_sl2vl(inventory, key);

@@ -136,6 +136,13 @@ impl Faults {
             .map(|(&port, _)| port)
     }
 
+    /// Ports behind which no node answers.
+    pub(super) fn unanswering(&self) -> impl Iterator<Item = PortKey> + '_ {
+        let ports = self.ports.iter();
+        let silent = ports.filter(|(_, fault)| matches!(fault, Fault::Unanswering { .. }));
+        silent.map(|(&port, _)| port)
+    }
+
     /// Whether `query` is without an answer.
     pub fn is_owed(&self, query: Query) -> bool {
         self.owed.contains_key(&query)

@@ -19,6 +19,7 @@ use super::adaptive_image::AdaptiveImage;
 use super::adaptive_trials::AdaptiveTrials;
 use super::doubts::Doubts;
 use super::fault::Faults;
+use super::held_keys::HeldKeys;
 use super::image::Image;
 use super::lft_image::LftImage;
 use super::managed::ManagedBlocks;
@@ -32,6 +33,7 @@ use super::writes::{Mark, Writes};
 use crate::alias_guids::AliasGuids;
 use crate::capabilities::DeviceCapabilities;
 use crate::config::NodeNames;
+use crate::expected::Expected;
 use crate::habits::{DeviceHabit, DeviceHabits, DeviceKind};
 use crate::qos::Qos;
 use crate::vports::PortVPorts;
@@ -217,8 +219,12 @@ pub struct Inventory {
     /// Nodes that may be dead: they left a Get unanswered, or several of their cables went down at
     /// once, and they have answered nothing since. Paths avoid them.
     pub suspects: BTreeSet<Guid>,
-    /// The M_Key that this subnet manager sends, by [`Inventory::use_m_key`].
-    pub(super) m_key: u64,
+    /// The M_Keys of ports, by [`Inventory::use_m_keys`].
+    pub(super) m_keys: HeldKeys,
+    /// The missing parts of the subnet, among them those of an earlier run before they answer.
+    pub expected: Arc<Expected>,
+    /// The subnet manager's own port in the run before.
+    pub local_before: Option<PortKey>,
     /// Ports that may not hold the values of a Set, until a sweep reads them.
     pub doubts: Doubts,
     /// Links bounced for another MTU or number of VLs: the port that was set to Down, and the other
@@ -504,6 +510,7 @@ impl Inventory {
         self.adaptive.remove(&guid);
         self.port_state_proofs.forget(guid);
         self.vport_reading.forget(guid);
+        self.m_keys.forget(guid);
         if self.switches.remove(&guid) {
             self.writes.note(guid);
         }
@@ -539,6 +546,9 @@ impl Inventory {
             && port.peer == Some(key)
         {
             port.peer = None;
+        }
+        for end in [key, peer] {
+            self.forget_m_key(end);
         }
         Some(peer)
     }

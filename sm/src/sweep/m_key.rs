@@ -3,16 +3,27 @@
 //! Such a port answers Gets by its protection level: at 0 with its key, at 1 without its key, at 2
 //! and 3 not at all. At every level it drops each Set without an answer.
 
+use std::collections::BTreeSet;
+
 use rsm_ids::{Guid, PortNum};
+use rsm_mad::client::MKeys;
 use rsm_mad::wire::attr::{NodeType, PortInfo};
 
 use super::Query;
 use super::fault::Fault;
-use super::inventory::{Inventory, PortKey};
+use super::held_keys::Sight;
+use super::inventory::{Inventory, InventoryNode, PortKey};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::m_keys::{Generations, KeyHolder, MKeyPolicy};
 
 /// Ports that a finding names; it counts the others.
 const SHOWN: usize = 5;
+
+/// Ports without their cables of which one may have come to another port: so many are thought of.
+const MOVED: usize = 8;
+
+/// The keys of the port that was behind another that are tried before those of other ports.
+const LIKELY: usize = 3;
 
 /// The sign that a port holds another M_Key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,17 +50,249 @@ impl Inventory {
         self.faults.locked(self.key_holder(key)).is_some()
     }
 
-    /// Takes the PortInfo of an end port.
-    pub(super) fn see_m_key(&mut self, key: PortKey, info: &PortInfo) {
+    /// The port that holds the M_Key for `key`, with its GUID.
+    fn holder_of(&self, key: PortKey) -> KeyHolder {
+        let port = self.key_holder(key);
+        KeyHolder {
+            port,
+            guid: self.port(port).map_or(Guid::ZERO, |port| port.guid),
+            is_switch: self.node(key.node).is_some_and(InventoryNode::is_switch),
+        }
+    }
+
+    /// Whether every port has the one key, if any: nothing depends on the port.
+    fn has_one_key(&self) -> bool {
+        self.m_keys.policy().is_uniform()
+    }
+
+    /// The M_Keys for a Set to `key`. Port 0 of a channel adapter stands for the port by which
+    /// [`Inventory::way_to`] leads.
+    pub fn m_keys_to(&self, key: PortKey) -> MKeys {
+        if self.has_one_key() {
+            return self.m_keys.policy().one.into();
+        }
+        self.m_keys.to(self.holder_of(self.entry(key)))
+    }
+
+    /// The M_Keys for a Get to `key`, as [`Inventory::m_keys_to`].
+    pub fn m_keys_to_read(&self, key: PortKey) -> MKeys {
+        if self.has_one_key() {
+            return self.m_keys.policy().one.into();
+        }
+        let holder = self.holder_of(self.entry(key));
+        let info = self.port(holder.port).and_then(|port| port.info.as_ref());
+        let protection = info.map(PortInfo::m_key_protect_bits);
+        self.m_keys.to_read(holder, protection)
+    }
+
+    /// The M_Keys for a Get of SMInfo of the manager at `key`, which may have rotated the keys of the
+    /// subnet meanwhile; after `silent` questions in a row without an answer.
+    pub fn m_keys_to_manager(&self, key: PortKey, silent: usize) -> MKeys {
+        let keys = self.m_keys_to_read(key);
+        let info = self.port(key).and_then(|port| port.info.as_ref());
+        let guards = info.is_some_and(|info| info.m_key_protect_bits() > 1);
+        if self.has_one_key() || !guards {
+            return keys;
+        }
+        let later = self.m_keys.policy().later(self.holder_of(key));
+        let mut all = keys.as_slice().to_vec();
+        all.extend(
+            later
+                .into_iter()
+                .filter(|key| !keys.as_slice().contains(key)),
+        );
+        all.truncate(MKeys::MAX);
+        let first = silent % all.len();
+        all.rotate_left(first);
+        MKeys::several(all)
+    }
+
+    /// Records that `key` answered a Get with this M_Key, which counts where it answers no other.
+    pub fn key_answered(&mut self, key: PortKey, m_key: u64) {
+        let holder = self.holder_of(key);
+        let info = self.port(holder.port).and_then(|port| port.info.as_ref());
+        let guards = info.is_some_and(|info| info.m_key_protect_bits() > 1);
+        if guards && !self.has_one_key() {
+            self.m_keys.see(holder, m_key, false);
+        }
+    }
+
+    /// Forgets the key of a port of a host or router that has lost its cable.
+    pub(super) fn forget_m_key(&mut self, port: PortKey) {
+        if self.key_holder(port) == port {
+            self.m_keys.forget_port(port);
+        }
+    }
+
+    /// The port by which a packet for `key` enters its node.
+    fn entry(&self, key: PortKey) -> PortKey {
+        let Some(node) = self.node(key.node) else {
+            return key;
+        };
+        if node.is_switch() || key.port != PortNum::ZERO {
+            return key;
+        }
+        if let Some(local) = self.local.filter(|local| local.node == key.node) {
+            return local;
+        }
+        let is_off_path = |&(_, peer): &(PortNum, PortKey)| {
+            let neighbour = self.node(peer.node);
+            let path = neighbour.and_then(|neighbour| neighbour.path.child(peer.port).ok());
+            path != Some(node.path)
+        };
+        let cables = node
+            .external_ports()
+            .filter_map(|(number, port)| Some((number, port.peer?)));
+        let entry = cables.min_by_key(is_off_path);
+        entry.map_or(key, |(number, _)| PortKey::new(key.node, number))
+    }
+
+    /// The M_Keys for NodeInfo of the node behind `from`; of the local node, if `from` is `None`.
+    pub(super) fn m_keys_behind(&self, from: Option<PortKey>) -> MKeys {
+        if self.has_one_key() {
+            return self.m_keys.policy().one.into();
+        }
+        let Some(from) = from else {
+            let local = self.local.or(self.local_before);
+            let keys = local.map(|local| self.m_keys.to_read(self.holder_of(local), None));
+            return keys.unwrap_or(self.m_keys.policy().one.into());
+        };
+        let mut candidates = Vec::new();
+        let policy = self.m_keys.policy();
+        for holder in self.expected_behind(from) {
+            candidates.extend(policy.candidates(holder).into_iter().take(LIKELY));
+        }
+        candidates.extend(self.moved(from).map(|holder| policy.planned(holder)));
+        candidates.push(self.m_keys.policy().one);
+        self.m_keys.behind_port(from, &candidates)
+    }
+
+    /// The ports that may be behind `from`, the likeliest first: the one that was there, by this
+    /// run, an earlier one or the files of another manager.
+    fn expected_behind(&self, from: PortKey) -> Vec<KeyHolder> {
+        let mut holders = Vec::new();
+        let known = self.port(from).and_then(|port| port.peer);
+        let before = self.expected.port(from).map(|lost| lost.peer);
+        for peer in [known, before].into_iter().flatten() {
+            holders.push(self.expected_holder(peer));
+        }
+        let foreign = &self.m_keys.policy().foreign;
+        let here = self.port(from).map_or(Guid::ZERO, |port| port.guid);
+        if let Some(&guid) = foreign.neighbors.get(&(here, from.port.0)) {
+            holders.push(KeyHolder {
+                port: PortKey::new(guid, PortNum::ZERO),
+                guid,
+                is_switch: true,
+            });
+        }
+        holders
+    }
+
+    /// Ports that may have come to `from`: those that are missing, and those that do not answer
+    /// where they were.
+    fn moved(&self, from: PortKey) -> impl Iterator<Item = KeyHolder> + '_ {
+        let missing = self.expected.ports().map(|(port, _)| port);
+        let silent = self.faults.unanswering();
+        let silent = silent.filter_map(move |port| self.port(port)?.peer);
+        let others = silent
+            .chain(missing)
+            .filter(move |port| port.node != from.node);
+        others
+            .take(MOVED)
+            .map(move |port| self.expected_holder(port))
+    }
+
+    /// The port that holds the key for `key`, of a node that may not have answered yet.
+    fn expected_holder(&self, key: PortKey) -> KeyHolder {
+        if self.node(key.node).is_some() {
+            return self.holder_of(key);
+        }
+        let lost = self.expected.node(key.node);
+        let is_switch = lost.is_some_and(|node| node.kind == NodeType::Switch);
+        let port = match is_switch {
+            true => PortKey::new(key.node, PortNum::ZERO),
+            false => key,
+        };
+        let end = lost.and_then(|node| node.ends.iter().find(|end| end.port == port.port));
+        KeyHolder {
+            port,
+            guid: end.map_or(Guid::ZERO, |end| end.guid),
+            is_switch,
+        }
+    }
+
+    /// Takes the PortInfo of an end port. Returns whether it hides its key, and is to be asked with
+    /// another one.
+    pub(crate) fn see_m_key(&mut self, key: PortKey, info: &PortInfo) -> bool {
         if self.key_holder(key) != key {
-            return;
+            return false;
         }
         let hides = info.m_key() == 0 && info.m_key_protect_bits() != 0;
-        if info.m_key() != 0 && info.m_key() != self.m_key {
-            self.faults.lock(key, Sign::Shown);
-        } else if !hides {
-            self.faults.unlock(key);
+        let holder = self.holder_of(key);
+        match self.m_keys.see(holder, info.m_key(), hides) {
+            Sight::Known => self.faults.unlock(key),
+            Sight::Foreign => self.faults.lock(key, Sign::Shown),
+            Sight::Hidden => {}
+            Sight::TryNext => return true,
         }
+        false
+    }
+
+    /// Takes the answer to a Set of PortInfo that planned this M_Key. Returns it with that key where
+    /// the port hides the key that it has just taken, as agents do that compare it with the key of
+    /// the request.
+    pub(crate) fn see_set_m_key(
+        &mut self,
+        key: PortKey,
+        info: &PortInfo,
+        planned: u64,
+    ) -> PortInfo {
+        let mut info = *info;
+        if info.m_key() == 0 && info.m_key_protect_bits() != 0 {
+            info.set_m_key(planned);
+        }
+        if !self.has_one_key() {
+            self.see_m_key(key, &info);
+        }
+        info
+    }
+
+    /// Records that a Get of `key` got no answer: the key for it may have been wrong.
+    pub(super) fn get_ignored(&mut self, key: PortKey) {
+        let holder = self.holder_of(self.entry(key));
+        self.m_keys.silent(holder);
+    }
+
+    /// Records that no node behind `from` answered.
+    pub(super) fn silent_behind(&mut self, from: PortKey) {
+        self.m_keys.silent_behind(from);
+    }
+
+    /// Whether `m_key` is one of those for requests to `key`.
+    pub fn accepts_m_key(&self, key: Option<PortKey>, m_key: u64) -> bool {
+        let unknown = PortKey::new(Guid::ZERO, PortNum::ZERO);
+        self.m_keys
+            .accepts(self.holder_of(key.unwrap_or(unknown)), m_key)
+    }
+
+    /// Ports that answered and do not hold their planned key; none where all have the same.
+    pub fn ports_behind(&self) -> &BTreeSet<PortKey> {
+        self.m_keys.behind()
+    }
+
+    /// How many ports hold a planned key of their own.
+    pub fn ports_with_keys(&self) -> usize {
+        self.m_keys.settled()
+    }
+
+    /// The latest generations of keys that ports showed, if later than those in use.
+    pub fn generations_ahead(&self) -> Option<Generations> {
+        self.m_keys.ahead()
+    }
+
+    /// A sweep of the whole subnet begins.
+    pub(super) fn try_m_keys_again(&mut self) {
+        self.m_keys.try_again();
     }
 
     /// Records that a Set to `key` got no answer. A hidden M_Key, if there may be one, explains it.
@@ -63,20 +306,40 @@ impl Inventory {
     }
 
     /// Records that `key` reported a wrong M_Key from this subnet manager. Returns whether this is
-    /// the first sign.
+    /// the first sign of a foreign key. Where a port may hold one of several keys it is none: others
+    /// are tried, and the one that it holds may have been changed meanwhile.
     pub fn key_refused(&mut self, key: PortKey) -> bool {
         let holder = self.key_holder(key);
-        let news = self.faults.locked(holder).is_none();
+        let news = self.has_one_key() && self.faults.locked(holder).is_none();
         if news {
             self.faults.lock(holder, Sign::Reported);
         }
         news
     }
 
-    /// Uses another M_Key from now on, and forgets the signs about the one before.
-    pub fn use_m_key(&mut self, m_key: u64) {
-        if self.m_key != m_key {
-            self.m_key = m_key;
+    /// Whether `key` holds `m_key` as far as is known, and has a key of its own.
+    pub fn holds_m_key(&self, key: PortKey, m_key: u64) -> bool {
+        self.m_keys.holds(self.holder_of(key), m_key)
+    }
+
+    /// Whether this subnet manager may have sent `m_key` to the port `key`.
+    pub fn may_have_sent(&self, key: Option<PortKey>, m_key: u64) -> bool {
+        let policy = self.m_keys.policy();
+        match key {
+            Some(key) if !policy.is_uniform() => {
+                policy.candidates(self.holder_of(key)).contains(&m_key)
+            }
+            _ => policy.one == m_key,
+        }
+    }
+
+    /// Uses these M_Keys and this protection level from now on, and forgets the signs about those
+    /// before.
+    pub fn use_m_keys(&mut self, policy: &MKeyPolicy, protection: u8) {
+        let mut keys = std::mem::take(&mut self.m_keys);
+        let news = keys.use_policy(policy, protection > 1, |port| self.holder_of(port));
+        self.m_keys = keys;
+        if news {
             self.faults.unlock_all();
         }
     }

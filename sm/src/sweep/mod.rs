@@ -25,6 +25,7 @@ mod capabilities;
 pub mod doubts;
 mod extended_port;
 pub mod fault;
+mod held_keys;
 pub mod image;
 pub mod inventory;
 pub mod lft_image;
@@ -47,6 +48,7 @@ pub mod writes;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::client::MKeys;
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{
     ArGroupTable, ArInfo, ArLinearForwardingTable, Attribute, ExtendedPortInfo, GeneralInfo,
@@ -142,6 +144,19 @@ impl Query {
         }
     }
 
+    /// The port of the query; 0 for one of a node.
+    fn port(self) -> PortNum {
+        match self {
+            Query::Port(key)
+            | Query::ExtendedPort(key)
+            | Query::VPorts(key, _)
+            | Query::Sm(key)
+            | Query::PKeys(key, _)
+            | Query::Managed(BlockKey { port: key, .. }) => key.port,
+            _ => PortNum::ZERO,
+        }
+    }
+
     /// Whether silence does not count against the node: the attribute is a vendor's or optional, and
     /// agents may not know it.
     pub fn is_optional(self) -> bool {
@@ -212,6 +227,8 @@ pub struct Ask {
     pub modifier: u32,
     /// Identifies the agent, to bound its load.
     pub target: u64,
+    /// The M_Keys, of which the agent accepts one.
+    pub m_keys: MKeys,
     /// The LID by which the Get goes first, if that is known to get through.
     pub lid: Option<Lid>,
     /// The directed path.
@@ -295,6 +312,7 @@ impl Sweep {
         match scope {
             SweepScope::Full { .. } => {
                 inventory.faults.clear();
+                inventory.try_m_keys_again();
                 sweep.ask(Query::Node(None));
             }
             SweepScope::Light => sweep.start_light(inventory),
@@ -645,6 +663,12 @@ impl Sweep {
             }
             _ => None,
         };
+        let m_keys = match (query, query.node()) {
+            (Query::Node(from), _) => inventory.m_keys_behind(from),
+            (Query::Sm(key), _) => inventory.m_keys_to_manager(key, 0),
+            (_, Some(node)) => inventory.m_keys_to_read(PortKey::new(node, query.port())),
+            (_, None) => MKeys::NONE,
+        };
         let ask = |target, (path, alternate)| Ask {
             lid,
             query,
@@ -656,6 +680,7 @@ impl Sweep {
                 _ => query.modifier(inventory),
             },
             target,
+            m_keys,
             path,
             alternate,
         };

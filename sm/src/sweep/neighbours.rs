@@ -257,6 +257,7 @@ impl Sweep {
             .is_some_and(|node| node.epoch == inventory.epoch);
         self.silent.extend(known.filter(|_| !met));
         inventory.faults.at_port(from, Fault::Unanswering { known });
+        inventory.silent_behind(from);
         self.contested.remove(&from);
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm::core::CoreConfig;
+use rsm::m_keys::MKeyPolicy;
 use rsm_ids::PortNum;
 use rsm_mad::wire::attr::PortState;
 use rsm_routing::netlist::NodeKind;
@@ -22,7 +23,7 @@ const ONCE: Duration = Duration::from_secs(40);
 fn with_key(m_key: u64, protection: u8) -> CoreConfig {
     let mut config = CoreConfig::default();
     let policy = Arc::make_mut(&mut config.policy);
-    policy.ports.m_key = m_key;
+    policy.ports.m_keys = MKeyPolicy::one(m_key);
     policy.ports.m_key_protect = protection;
     config
 }

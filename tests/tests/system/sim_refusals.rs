@@ -8,6 +8,7 @@ use std::time::Duration;
 use rsm::config::LinkConfig;
 use rsm::core::{Command, CoreConfig};
 use rsm::diff::NotKept;
+use rsm::m_keys::MKeyPolicy;
 use rsm::plan::policy::{Policy, PortPolicy};
 use rsm::publish::summary::OnceReport;
 use rsm_ids::{Guid, Lmc, PortNum};
@@ -37,7 +38,7 @@ fn policy_of_all_fields() -> Policy {
         lmc: Lmc::new(1).expect("it is in range"),
         lmc_enhanced_port0: true,
         ports: PortPolicy {
-            m_key: 0x1234,
+            m_keys: MKeyPolicy::one(0x1234),
             m_key_protect: 1,
             m_key_lease_s: 60,
             sm_sl: 1,

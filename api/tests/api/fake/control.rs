@@ -82,6 +82,23 @@ impl Control for Fake {
         })
     }
 
+    fn rotate_m_keys(
+        &self,
+        force: bool,
+    ) -> BoxFuture<'_, Result<(v1::ManagementKeys, v1::Convergence), ControlError>> {
+        Box::pin(async move {
+            let keys = v1::ManagementKeys {
+                per_port: true,
+                generation: 3,
+                switch_generation: 3,
+                ports: 64,
+                ports_behind: 2,
+            };
+            let cause = format!("M_Keys are rotated, forced: {force}");
+            Ok((keys, next(&mut self.convergences.lock(), cause)))
+        })
+    }
+
     fn change_partition(
         &self,
         change: PartitionChange,

@@ -122,6 +122,7 @@ impl Subnet for Fake {
         let active = self.nodes.values().map(|node| u64::from(node.ports_active));
         v1::SubnetStatus {
             adaptive_routing: None,
+            key_status: None,
             version: "0.0.0-test".to_owned(),
             fabric: "sim:test".to_owned(),
             simulated: true,

@@ -11,6 +11,7 @@ mod group_ids;
 mod groups;
 mod guids;
 mod import;
+mod m_keys;
 mod overlay;
 mod positions;
 mod pushing;
@@ -383,6 +384,8 @@ fn remembered(persisted: &Persisted, clock: &impl UnixClock) -> SavedCoreState {
         habits,
         capabilities: Arc::new(capabilities::remembered(persisted)),
         group_ids: group_ids::remembered(persisted),
+        generations: m_keys::remembered(persisted),
+        local: m_keys::remembered_port(persisted),
         generation: persisted.plan_generation,
         is_pushing: pushing::remembered(persisted),
         reregister: false,
@@ -464,6 +467,10 @@ fn changes(
     keep_by_kind(persisted, HABITS, remembered.habits.bits(), &mut changes);
     capabilities::changes(persisted, &remembered.capabilities, &mut changes);
     group_ids::changes(persisted, &remembered.group_ids, &mut changes);
+    let SavedCoreState {
+        generations, local, ..
+    } = *remembered;
+    m_keys::changes(persisted, generations, local, &mut changes);
     pushing::changes(persisted, remembered.is_pushing, &mut changes);
     if !changes.is_empty() {
         changes.set_plan_generation(remembered.generation);

@@ -25,6 +25,7 @@ mod path;
 mod ports;
 mod qos;
 mod quality;
+mod rotate_m_keys;
 mod route;
 mod sa;
 mod services;
@@ -133,6 +134,8 @@ questions! {
     Drain(drain::DrainArguments);
     /// Uses drained parts again, and waits until the routes do
     Undrain(undrain::UndrainArguments);
+    /// Gives every port another M_Key, and waits until the ports that answer hold it
+    RotateMKeys(rotate_m_keys::RotateMKeysArguments);
     /// Lists drained parts: time, operator, note, and whether each may be unplugged
     Drained(drained::DrainedArguments);
     /// The latest convergences: cause, time of each stage, packets

@@ -66,6 +66,9 @@ fn rows(status: &v1::SubnetStatus) -> Rows {
     if let Some(store) = &status.shared_store {
         row("Shared store", shared_store(store));
     }
+    if let Some(keys) = status.key_status.filter(|keys| keys.per_port) {
+        row("M_Keys", management_keys(&keys));
+    }
     row("Generation", status.generation.to_string());
     row(
         "Nodes",
@@ -162,6 +165,23 @@ fn avoided(avoided: &v1::AvoidedParts) -> Option<String> {
 fn is_master(state: v1::SubnetState) -> bool {
     use v1::SubnetState::{Converging, Degraded, Up};
     matches!(state, Converging | Up | Degraded)
+}
+
+/// `generation 3; 64 ports hold theirs, 2 do not yet`.
+fn management_keys(keys: &v1::ManagementKeys) -> String {
+    let ahead = match keys.switch_generation > keys.generation {
+        true => format!(", of switches {}", keys.switch_generation),
+        false => String::new(),
+    };
+    let behind = match keys.ports_behind {
+        0 => String::new(),
+        ports => format!(", {ports} do not yet"),
+    };
+    format!(
+        "one for each port, generation {}{ahead}; {}{behind}",
+        keys.generation,
+        count(keys.ports, "port holds its own", "ports hold their own"),
+    )
 }
 
 /// `epoch 7, held; up to date`, or the reason and the extent of its lag.

@@ -113,8 +113,8 @@ pub(super) const TOPICS: &[Topic] = &[
     ),
     Topic::NotAvailable(
         Missing {
-            lost: "all ports get the same M_Key",
-            instead: "set sm.m_key, with m_key_protection_level 2 or 3",
+            lost: "all ports get the same M_Key, as long as no secret is named that others follow from",
+            instead: "set sm.m_keys = \"per-port\" and sm.m_key_secret_file",
         },
         Keys {
             asking: &[("m_key_per_port", FALSE)],

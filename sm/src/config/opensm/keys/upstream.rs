@@ -66,7 +66,7 @@ pub(super) const TOPICS: &[Topic] = &[
         keys: &["drop_event_subscriptions"],
     },
     Topic::NotNeeded {
-        why: "rsm gives one M_Key to all ports and names ports that hold another (finding m-key-mismatch)",
+        why: "rsm tries the keys of sm.m_key_table_file and names ports that hold another (finding m-key-mismatch)",
         keys: &["m_key_lookup"],
     },
     Topic::NotNeeded {

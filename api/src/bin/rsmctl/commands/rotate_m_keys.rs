@@ -1,0 +1,39 @@
+use clap::Args;
+use rsm_proto::v1;
+
+use super::waiting;
+use crate::failure::Failure;
+use crate::session::Session;
+use crate::table::Rows;
+
+/// Gives every port another M_Key, and waits until the ports that answer hold it
+#[derive(Debug, Args)]
+#[command(after_help = "Example: rsmctl rotate-m-keys")]
+pub(crate) struct RotateMKeysArguments {
+    /// Rotate although ports do not hold their key of the rotation before yet
+    #[arg(long)]
+    force: bool,
+}
+
+pub(crate) async fn run(
+    arguments: RotateMKeysArguments,
+    session: &mut Session,
+) -> Result<(), Failure> {
+    let request = v1::RotateManagementKeysRequest {
+        force: arguments.force,
+    };
+    let mut client = session.maintenance();
+    let answer = waiting::for_answer(session, client.rotate_management_keys(request)).await?;
+    let answer = answer.into_inner();
+    if session.output.is_json() {
+        return session.output.json(&answer);
+    }
+    let keys = answer.key_status.unwrap_or_default();
+    let mut rows = Rows::new(&[">GENERATION", ">PORTS", ">BEHIND"]);
+    rows.add([
+        keys.generation.to_string(),
+        keys.ports.to_string(),
+        keys.ports_behind.to_string(),
+    ]);
+    session.output.table(rows)
+}

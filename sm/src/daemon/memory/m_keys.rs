@@ -1,0 +1,88 @@
+//! The generations of M_Keys, and this machine's port, in the store. No key is stored: keys are
+//! derived from the secret, which is in a file.
+
+use rsm_ids::{Guid, PortKey, PortNum};
+
+use super::table;
+use crate::m_keys::Generations;
+use crate::store::{ChangeSet, Persisted};
+
+/// The table of generations. It has one row: that of switches and that of other ports, big-endian.
+const GENERATIONS: &str = "m-keys";
+
+/// The table with the port of this machine, which stays here: a node GUID and a port number.
+const LOCAL: &str = "local-port";
+
+/// The only row of each.
+const KEY: &[u8] = b"now";
+
+pub(super) fn remembered(persisted: &Persisted) -> Generations {
+    let rows = table::read(persisted, GENERATIONS, |_, value| {
+        let (switches, others) = value.split_first_chunk()?;
+        Some(Generations {
+            switches: u64::from_be_bytes(*switches),
+            others: u64::from_be_bytes(others.try_into().ok()?),
+        })
+    });
+    let rows = rows.into_iter();
+    rows.fold(Generations::default(), Generations::later)
+}
+
+pub(super) fn remembered_port(persisted: &Persisted) -> Option<PortKey> {
+    let rows = table::read(persisted, LOCAL, |_, value| {
+        let (node, port) = value.split_first_chunk()?;
+        let &[port] = port else { return None };
+        Some(PortKey::new(Guid(u64::from_be_bytes(*node)), PortNum(port)))
+    });
+    rows.into_iter().next()
+}
+
+/// Adds the changes that make `persisted` have these generations and this port.
+pub(super) fn changes(
+    persisted: &Persisted,
+    generations: Generations,
+    local: Option<PortKey>,
+    changes: &mut ChangeSet,
+) {
+    let Generations { switches, others } = generations;
+    let value = [switches.to_be_bytes(), others.to_be_bytes()].concat();
+    let is_set = generations != Generations::default();
+    let value = is_set.then_some(&value[..]);
+    table::put(persisted, GENERATIONS, KEY, value, changes);
+    if let Some(port) = local {
+        let mut value = port.node.0.to_be_bytes().to_vec();
+        value.push(port.port.0);
+        table::put(persisted, LOCAL, KEY, Some(&value), changes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Namespace;
+
+    #[test]
+    fn generations_are_restored_and_broken_rows_left_out() {
+        let wanted = Generations {
+            switches: 7,
+            others: u64::MAX,
+        };
+        let port = PortKey::new(Guid(5), PortNum(2));
+        let mut persisted = Persisted::default();
+        let mut set = ChangeSet::new();
+        changes(&persisted, wanted, Some(port), &mut set);
+        persisted.apply(&set);
+        assert_eq!(remembered(&persisted), wanted);
+        assert_eq!(remembered_port(&persisted), Some(port));
+        let mut again = ChangeSet::new();
+        changes(&persisted, wanted, None, &mut again);
+        assert!(again.is_empty(), "nothing is written twice");
+        for name in [GENERATIONS, LOCAL] {
+            let table = Namespace::new(name).expect("a name");
+            set.set_record(&table, KEY, &[1; 10]).expect("room");
+        }
+        persisted.apply(&set);
+        assert_eq!(remembered(&persisted), Generations::default());
+        assert_eq!(remembered_port(&persisted), None);
+    }
+}

@@ -1,0 +1,433 @@
+//! M_Keys of ports (IBA 14.2.4): one for all ports, or one for each, derived from a secret.
+//!
+//! The M_Key of a port is held by the port itself, that of a switch by its port 0. A port with a
+//! key of its own holds
+//!
+//! ```text
+//! HMAC-SHA256(secret, "rsm M_Key 1" ‖ generation ‖ node GUID ‖ port ‖ attempt)
+//! ```
+//!
+//! of which the first eight bytes count, big-endian; so are generation and node GUID (eight bytes
+//! each), port and attempt are a byte each. The port is 0 for a switch, and the attempt 0, or the
+//! first one after it whose key is not zero. Node GUID and port number, not the port GUID: a manager
+//! that knows a cable of an earlier run must know the key of the port behind it before that answers
+//! anything, as at protection levels 2 and 3.
+//!
+//! A rotation counts the generation up. No generation is forgotten: a port that was away during any
+//! number of rotations is found by its key of that time.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use rsm_ids::{Guid, PortKey};
+use sha2::{Digest as _, Sha256};
+
+/// The bytes of a secret.
+pub const SECRET_BYTES: usize = 32;
+
+/// The most secrets: the one in use and those before it.
+pub const SECRETS_MAX: usize = 4;
+
+/// The input's first part, so that another use of the secret derives other keys.
+const LABEL: &[u8] = b"rsm M_Key 1";
+
+/// The block of SHA-256 in bytes.
+const BLOCK: usize = 64;
+
+/// How many generations beyond the own one are looked for: another manager may have rotated keys
+/// since this one last knew.
+const AHEAD: u64 = 3;
+
+/// How many generations before the own one are looked for at a port that hides its key.
+const BEHIND: u64 = 8;
+
+/// A secret that keys are derived from. Its `Debug` shows nothing of it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret([u8; SECRET_BYTES]);
+
+impl Secret {
+    /// The secret of these bytes.
+    pub fn new(bytes: [u8; SECRET_BYTES]) -> Secret {
+        Secret(bytes)
+    }
+
+    /// The M_Key of a port in this generation; never zero.
+    pub fn m_key(&self, generation: u64, holder: PortKey) -> u64 {
+        let Guid(node) = holder.node;
+        let derived = (0..=u8::MAX).map(|attempt| {
+            let digest = hmac_sha256(
+                &self.0,
+                &[
+                    LABEL,
+                    &generation.to_be_bytes(),
+                    &node.to_be_bytes(),
+                    &[holder.port.0, attempt],
+                ],
+            );
+            let (first, _) = digest.split_at(8);
+            first
+                .iter()
+                .fold(0, |key, &byte| key << 8 | u64::from(byte))
+        });
+        // 256 zeroes in a row do not happen; 1 is a key like any other.
+        derived.into_iter().find(|&key| key != 0).unwrap_or(1)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// HMAC-SHA256 (RFC 2104) of the concatenated `parts`. `key` is no longer than a block.
+fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
+    debug_assert!(key.len() <= BLOCK);
+    let pad = |with: u8| {
+        let mut pad = [with; BLOCK];
+        for (byte, key) in pad.iter_mut().zip(key) {
+            *byte ^= key;
+        }
+        pad
+    };
+    let mut inner = Sha256::new();
+    inner.update(pad(0x36));
+    for part in parts {
+        inner.update(part);
+    }
+    let mut outer = Sha256::new();
+    outer.update(pad(0x5c));
+    outer.update(inner.finalize());
+    outer.finalize().into()
+}
+
+/// How often keys were rotated: the generation of the keys of switches, and of all other ports.
+/// After doubts about another manager those of switches alone are ahead.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Generations {
+    /// Of switches.
+    pub switches: u64,
+    /// Of ports of hosts and routers.
+    pub others: u64,
+}
+
+impl Generations {
+    /// The generation of keys of this kind of node.
+    fn of(self, is_switch: bool) -> u64 {
+        match is_switch {
+            true => self.switches,
+            false => self.others,
+        }
+    }
+
+    fn highest(self) -> u64 {
+        self.switches.max(self.others)
+    }
+
+    /// After a rotation of all keys.
+    #[must_use]
+    pub fn rotated(self) -> Generations {
+        let next = self.highest().saturating_add(1);
+        Generations {
+            switches: next,
+            others: next,
+        }
+    }
+
+    /// After a rotation of the keys of switches, which another manager then does not know: not the
+    /// next generation, for that manager may have begun with it unnoticed.
+    #[must_use]
+    pub fn fenced(self) -> Generations {
+        Generations {
+            switches: self.highest().saturating_add(2),
+            ..self
+        }
+    }
+
+    /// The later generation of each kind.
+    #[must_use]
+    pub fn later(self, other: Generations) -> Generations {
+        Generations {
+            switches: self.switches.max(other.switches),
+            others: self.others.max(other.others),
+        }
+    }
+}
+
+/// Keys that ports hold by files of another manager, and the cables by which that reached them.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct ForeignKeys {
+    /// M_Keys by port GUID; that of a switch is its node GUID.
+    pub by_port: BTreeMap<Guid, u64>,
+    /// The GUID of the port at the other end of a cable, by GUID and number of the port here.
+    pub neighbors: BTreeMap<(Guid, u8), Guid>,
+}
+
+impl fmt::Debug for ForeignKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} foreign keys", self.by_port.len())
+    }
+}
+
+/// A port that holds an M_Key: port 0 of a switch, any port of another node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeyHolder {
+    /// Node and port.
+    pub port: PortKey,
+    /// Its GUID; zero while it is not known.
+    pub guid: Guid,
+    /// Whether it is port 0 of a switch.
+    pub is_switch: bool,
+}
+
+/// The M_Keys that ports are to hold, and those that they may hold from before.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct MKeyPolicy {
+    /// The key of all ports; where each has its own, one that ports may hold from before. 0: none.
+    pub one: u64,
+    /// Whether each port has a key of its own. Without a secret none has.
+    pub per_port: bool,
+    /// The secrets: the first is in use, ports may hold keys of the others.
+    pub secrets: Arc<[Secret]>,
+    /// The generation in use.
+    pub generations: Generations,
+    /// Keys that ports hold by files of another manager.
+    pub foreign: Arc<ForeignKeys>,
+}
+
+impl MKeyPolicy {
+    /// One key for all ports, and no other; 0: none.
+    pub fn one(key: u64) -> MKeyPolicy {
+        MKeyPolicy {
+            one: key,
+            ..MKeyPolicy::default()
+        }
+    }
+
+    /// The secret that keys are derived from, where each port has its own.
+    pub fn secret(&self) -> Option<&Secret> {
+        self.secrets.first().filter(|_| self.per_port)
+    }
+
+    /// Whether every port is to hold the one key, and none may hold another from before.
+    pub fn is_uniform(&self) -> bool {
+        self.secrets.is_empty() && self.foreign.by_port.is_empty()
+    }
+
+    /// Whether ports are to hold any key.
+    pub fn protects(&self) -> bool {
+        self.one != 0 || self.secret().is_some()
+    }
+
+    /// The key that a port is to hold; 0: none.
+    pub fn planned(&self, holder: KeyHolder) -> u64 {
+        match self.secret() {
+            Some(secret) => secret.m_key(self.generations.of(holder.is_switch), holder.port),
+            None => self.one,
+        }
+    }
+
+    /// The keys that a port may hold, each once, the likeliest first; none of them is zero, as a
+    /// port without a key accepts any.
+    pub fn candidates(&self, holder: KeyHolder) -> Vec<u64> {
+        let mut keys = vec![self.planned(holder)];
+        let own = self.generations.of(holder.is_switch);
+        let near = [
+            own,
+            own.saturating_sub(1),
+            self.generations.of(!holder.is_switch),
+        ];
+        keys.extend(self.foreign.by_port.get(&holder.guid));
+        keys.push(self.one);
+        keys.extend(self.later(holder).into_iter().take(1));
+        if let Some(secret) = self.secrets.first() {
+            keys.extend(near.map(|generation| secret.m_key(generation, holder.port)));
+        }
+        keys.extend(self.later(holder));
+        for secret in self.secrets.iter().skip(1) {
+            keys.extend(near.map(|generation| secret.m_key(generation, holder.port)));
+        }
+        for secret in self.secrets.iter() {
+            let earlier = (2..=BEHIND).filter_map(|less| own.checked_sub(less));
+            keys.extend(earlier.map(|generation| secret.m_key(generation, holder.port)));
+        }
+        let mut seen = Vec::with_capacity(keys.len());
+        for key in keys {
+            if key != 0 && !seen.contains(&key) {
+                seen.push(key);
+            }
+        }
+        seen
+    }
+
+    /// The keys of a port in the generations after those in use.
+    pub fn later(&self, holder: KeyHolder) -> Vec<u64> {
+        let highest = self.generations.highest();
+        let later = (1..=AHEAD).map(|more| highest.saturating_add(more));
+        let secret = self.secrets.first().into_iter();
+        secret
+            .flat_map(|secret| {
+                later
+                    .clone()
+                    .map(|generation| secret.m_key(generation, holder.port))
+            })
+            .collect()
+    }
+
+    /// The generation after those in use in which a port holds `key`, if there is one: another
+    /// manager has rotated keys.
+    pub fn ahead(&self, holder: KeyHolder, key: u64) -> Option<u64> {
+        let secret = self.secret()?;
+        let own = self.generations.of(holder.is_switch);
+        let last = self.generations.highest().saturating_add(AHEAD);
+        let mut later = own.saturating_add(1)..=last;
+        later.find(|&generation| secret.m_key(generation, holder.port) == key)
+    }
+}
+
+impl fmt::Debug for MKeyPolicy {
+    /// Shows no key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MKeyPolicy")
+            .field("has_one", &(self.one != 0))
+            .field("per_port", &self.per_port)
+            .field("secrets", &self.secrets.len())
+            .field("generations", &self.generations)
+            .field("foreign", &self.foreign)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rsm_ids::PortNum;
+
+    /// RFC 4231, test cases 1, 2 and 3.
+    #[test]
+    fn hmac_is_that_of_rfc_4231() {
+        let cases: [(&[u8], &[&[u8]], &str); 3] = [
+            (
+                &[0x0b; 20],
+                &[b"Hi ", b"There"],
+                "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7",
+            ),
+            (
+                b"Jefe",
+                &[b"what do ya want ", b"for nothing?"],
+                "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
+            ),
+            (
+                &[0xaa; 20],
+                &[&[0xdd; 50]],
+                "773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe",
+            ),
+        ];
+        for (key, parts, expected) in cases {
+            assert_eq!(hex::encode(hmac_sha256(key, parts)), expected);
+        }
+    }
+
+    fn holder(node: u64, port: u8) -> KeyHolder {
+        KeyHolder {
+            port: PortKey::new(Guid(node), PortNum(port)),
+            guid: Guid(node + 100),
+            is_switch: port == 0,
+        }
+    }
+
+    fn per_port(secrets: &[u8]) -> MKeyPolicy {
+        let secrets = secrets
+            .iter()
+            .map(|&byte| Secret::new([byte; SECRET_BYTES]));
+        MKeyPolicy {
+            per_port: true,
+            secrets: secrets.collect(),
+            ..MKeyPolicy::default()
+        }
+    }
+
+    /// `python3 -c 'import hmac; m = b"rsm M_Key 1" + (3).to_bytes(8) + (0x2c903).to_bytes(8) + b"\1\0";
+    /// print(hmac.digest(b"\7" * 32, m, "sha256")[:8].hex())'`
+    #[test]
+    fn key_is_the_documented_derivation() {
+        let key = Secret::new([7; SECRET_BYTES]).m_key(3, holder(0x2c903, 1).port);
+        assert_eq!(format!("{key:016x}"), "7c645e7682134be8");
+    }
+
+    #[test]
+    fn keys_differ_by_secret_generation_node_and_port() {
+        let key = |secret, generation, node, port| {
+            Secret::new([secret; SECRET_BYTES]).m_key(generation, holder(node, port).port)
+        };
+        let keys = [
+            key(1, 0, 5, 1),
+            key(2, 0, 5, 1),
+            key(1, 1, 5, 1),
+            key(1, 0, 6, 1),
+            key(1, 0, 5, 2),
+        ];
+        for (at, one) in keys.iter().enumerate() {
+            assert!(keys.iter().skip(at + 1).all(|other| other != one));
+        }
+    }
+
+    #[test]
+    fn candidates_have_every_key_of_before_once() {
+        let mut policy = per_port(&[1, 2]);
+        policy.one = 0xc0ffee;
+        policy.generations = Generations {
+            switches: 4,
+            others: 3,
+        };
+        policy.foreign = Arc::new(ForeignKeys {
+            by_port: BTreeMap::from([(Guid(105), 0xbeef)]),
+            neighbors: BTreeMap::new(),
+        });
+        let port = holder(5, 1);
+        let candidates = policy.candidates(port);
+        assert_eq!(candidates.first(), Some(&policy.planned(port)));
+        let of = |secret: usize, generation| policy.secrets[secret].m_key(generation, port.port);
+        let mut expected = vec![0xc0ffee, 0xbeef];
+        expected.extend((0..=7).map(|generation| of(0, generation)));
+        expected.extend((0..=4).map(|generation| of(1, generation)));
+        for key in &expected {
+            assert!(candidates.contains(key), "{key:x}");
+        }
+        assert_eq!(candidates.len(), expected.len());
+        assert_eq!(policy.planned(port), of(0, 3));
+        assert_eq!(policy.ahead(port, of(0, 5)), Some(5));
+        assert_eq!(policy.ahead(port, of(0, 3)), None);
+    }
+
+    #[test]
+    fn without_a_secret_all_ports_have_the_one_key() {
+        let policy = MKeyPolicy {
+            per_port: true,
+            ..MKeyPolicy::one(7)
+        };
+        assert!(policy.is_uniform());
+        assert_eq!(policy.candidates(holder(5, 1)), [7]);
+        assert_eq!(MKeyPolicy::default().candidates(holder(5, 1)), [0; 0]);
+    }
+
+    #[test]
+    fn debug_shows_no_key() {
+        let mut policy = per_port(&[0xab]);
+        policy.one = 0xdead_beef;
+        let text = format!("{policy:?} {policy:#?}").to_lowercase();
+        for secret in ["171", "abab", "deadbeef", "3735928559"] {
+            assert!(!text.contains(secret), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_fence_is_ahead_of_hosts_and_a_rotation_ends_that() {
+        let fenced = Generations::default().fenced();
+        assert_eq!((fenced.switches, fenced.others), (2, 0));
+        let rotated = fenced.rotated();
+        assert_eq!((rotated.switches, rotated.others), (3, 3));
+        assert_eq!(fenced.later(rotated), rotated);
+    }
+}

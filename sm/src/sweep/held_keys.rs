@@ -1,0 +1,405 @@
+//! The M_Key that each port holds, as far as its answers show it.
+//!
+//! A port shows its key at protection level 0, and from level 1 on to requests with that key; at
+//! levels 2 and 3 it answers no other. So a key is known once a PortInfo shows it. Until then Gets
+//! of PortInfo try the [candidates](MKeyPolicy::candidates) one by one, and other requests several
+//! of them in turn.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_mad::client::MKeys;
+
+use crate::m_keys::{Generations, KeyHolder, MKeyPolicy};
+
+/// The knowledge of one port.
+#[derive(Clone, Copy, Default, Debug)]
+struct State {
+    /// The key that it holds, 0: none; `None` while that is not known.
+    held: Option<u64>,
+    /// How many candidates it has refused since.
+    tried: usize,
+    /// A Get has been left unanswered since its last PortInfo.
+    is_silent: bool,
+}
+
+/// The verdict on the PortInfo of a port that holds a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Sight {
+    /// It holds a key of this subnet manager, or none.
+    Known,
+    /// It shows a key that this subnet manager does not have.
+    Foreign,
+    /// It hides its key, and the next candidate may be the right one.
+    TryNext,
+    /// It hides its key, and has refused all candidates; or there is no key behind its protection.
+    Hidden,
+}
+
+/// The keys of all ports.
+#[derive(Clone, Default)]
+pub(super) struct HeldKeys {
+    policy: MKeyPolicy,
+    /// Whether ports that have not answered yet may want the key for a Get, too.
+    guards_gets: bool,
+    ports: BTreeMap<PortKey, State>,
+    /// Ports that do not hold their planned key.
+    behind: BTreeSet<PortKey>,
+    /// How many candidates the port behind a port has refused.
+    tried_behind: BTreeMap<PortKey, usize>,
+    /// The latest generations that ports showed.
+    seen: Generations,
+}
+
+impl std::fmt::Debug for HeldKeys {
+    /// Shows no key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (ports, behind) = (self.ports.len(), self.behind.len());
+        write!(f, "{:?}, {ports} ports, {behind} behind", self.policy)
+    }
+}
+
+impl HeldKeys {
+    /// The keys in use.
+    pub(super) fn policy(&self) -> &MKeyPolicy {
+        &self.policy
+    }
+
+    /// Uses other keys from now on; with `guards_gets` ports may want the key for Gets, too.
+    /// Returns whether the keys differ from those before.
+    pub(super) fn use_policy(
+        &mut self,
+        policy: &MKeyPolicy,
+        guards_gets: bool,
+        holder: impl Fn(PortKey) -> KeyHolder,
+    ) -> bool {
+        self.guards_gets = guards_gets || !policy.foreign.by_port.is_empty();
+        if self.policy == *policy {
+            return false;
+        }
+        self.policy = policy.clone();
+        self.tried_behind.clear();
+        for state in self.ports.values_mut() {
+            state.tried = 0;
+        }
+        let ports: Vec<PortKey> = self.ports.keys().copied().collect();
+        for port in ports {
+            self.compare(holder(port));
+        }
+        true
+    }
+
+    /// A sweep of the whole subnet begins: it tries every candidate once more.
+    pub(super) fn try_again(&mut self) {
+        self.tried_behind.clear();
+        for state in self.ports.values_mut() {
+            state.tried = 0;
+        }
+    }
+
+    /// The keys for a Get to `holder`, whose protection level is `protection` by its last PortInfo.
+    pub(super) fn to_read(&self, holder: KeyHolder, protection: Option<u8>) -> MKeys {
+        let state = self.ports.get(&holder.port).copied().unwrap_or_default();
+        if state.is_silent || protection.map_or(self.guards_gets, |level| level > 1) {
+            return self.to(holder);
+        }
+        match (state.held, state.tried) {
+            // The candidates after the first one cost more to derive, and nothing needs them yet.
+            (None, 0) => self.policy.planned(holder).into(),
+            _ => self.to(holder).first().into(),
+        }
+    }
+
+    /// The keys for a request to `holder`: the one that it holds and, as it may have taken that
+    /// meanwhile, the planned one; otherwise the next candidates.
+    pub(super) fn to(&self, holder: KeyHolder) -> MKeys {
+        if self.policy.is_uniform() {
+            return self.policy.one.into();
+        }
+        let state = self.ports.get(&holder.port).copied().unwrap_or_default();
+        match state.held {
+            // It accepts any key.
+            Some(0) => self.policy.planned(holder).into(),
+            Some(held) => {
+                let planned = self.policy.planned(holder);
+                let later = (planned != held && planned != 0).then_some(planned);
+                MKeys::several([held].into_iter().chain(later))
+            }
+            None => chunk(&self.policy.candidates(holder), state.tried),
+        }
+    }
+
+    /// The keys for NodeInfo of the node behind `from`, which may hold one of `candidates`.
+    pub(super) fn behind_port(&self, from: PortKey, candidates: &[u64]) -> MKeys {
+        match self.tried_behind.get(&from) {
+            Some(&tried) => chunk(candidates, tried),
+            None if self.guards_gets => chunk(candidates, 0),
+            None => candidates.first().copied().unwrap_or_default().into(),
+        }
+    }
+
+    /// No node behind `from` answered to any of the keys for it.
+    pub(super) fn silent_behind(&mut self, from: PortKey) {
+        if !self.policy.is_uniform() {
+            let first = if self.guards_gets { MKeys::MAX } else { 0 };
+            let tried = self.tried_behind.entry(from);
+            tried
+                .and_modify(|tried| *tried += MKeys::MAX)
+                .or_insert(first);
+        }
+    }
+
+    /// `holder` answered to none of the keys for it.
+    pub(super) fn silent(&mut self, holder: KeyHolder) {
+        if self.policy.is_uniform() {
+            return;
+        }
+        let state = self.ports.entry(holder.port).or_default();
+        let was_silent = std::mem::replace(&mut state.is_silent, true);
+        state.tried = match state.held.take() {
+            None if was_silent => state.tried + MKeys::MAX,
+            _ => 0,
+        };
+    }
+
+    /// Takes the M_Key that a PortInfo shows; `hides`: it shows none, and protects one.
+    pub(super) fn see(&mut self, holder: KeyHolder, shown: u64, hides: bool) -> Sight {
+        if self.policy.is_uniform() {
+            return match shown {
+                0 if hides => Sight::Hidden,
+                0 => Sight::Known,
+                key if key == self.policy.one => Sight::Known,
+                _ => Sight::Foreign,
+            };
+        }
+        let sight = match shown {
+            0 if hides => self.see_hidden(holder),
+            key => self.see_shown(holder, key),
+        };
+        self.compare(holder);
+        sight
+    }
+
+    fn see_shown(&mut self, holder: KeyHolder, key: u64) -> Sight {
+        if let Some(generation) = self.policy.ahead(holder, key) {
+            match holder.is_switch {
+                true => self.seen.switches = self.seen.switches.max(generation),
+                false => self.seen.others = self.seen.others.max(generation),
+            }
+        } else if key != 0 && !self.policy.candidates(holder).contains(&key) {
+            self.ports.insert(holder.port, State::default());
+            return Sight::Foreign;
+        }
+        let state = State {
+            held: Some(key),
+            ..State::default()
+        };
+        self.ports.insert(holder.port, state);
+        Sight::Known
+    }
+
+    fn see_hidden(&mut self, holder: KeyHolder) -> Sight {
+        let candidates = self.policy.candidates(holder).len();
+        let state = self.ports.entry(holder.port).or_default();
+        state.is_silent = false;
+        state.tried = match state.held.take() {
+            Some(_) => 0,
+            None => state.tried + 1,
+        };
+        if state.tried < candidates {
+            Sight::TryNext
+        } else {
+            Sight::Hidden
+        }
+    }
+
+    /// Whether `holder` holds `key` as far as is known, and does not hold the same as every port.
+    pub(super) fn holds(&self, holder: KeyHolder, key: u64) -> bool {
+        let state = self.ports.get(&holder.port);
+        !self.policy.is_uniform() && state.is_some_and(|state| state.held == Some(key))
+    }
+
+    /// Whether `key` opens a port that may hold any of the keys for it.
+    pub(super) fn accepts(&self, holder: KeyHolder, key: u64) -> bool {
+        if self.policy.is_uniform() {
+            return self.policy.one == 0 || self.policy.one == key;
+        }
+        match self.ports.get(&holder.port).and_then(|state| state.held) {
+            None => self.policy.candidates(holder).contains(&key),
+            Some(0) => true,
+            Some(held) => held == key || self.policy.planned(holder) == key,
+        }
+    }
+
+    /// Notes whether the port holds its planned key.
+    fn compare(&mut self, holder: KeyHolder) {
+        let held = self.ports.get(&holder.port).and_then(|state| state.held);
+        if self.policy.is_uniform() || held == Some(self.policy.planned(holder)) {
+            self.behind.remove(&holder.port);
+        } else {
+            self.behind.insert(holder.port);
+        }
+    }
+
+    /// Ports that answered and do not hold their planned key.
+    pub(super) fn behind(&self) -> &BTreeSet<PortKey> {
+        &self.behind
+    }
+
+    /// How many ports hold their planned key.
+    pub(super) fn settled(&self) -> usize {
+        self.ports.len().saturating_sub(self.behind.len())
+    }
+
+    /// The latest generations that ports showed, if later than those in use.
+    pub(super) fn ahead(&self) -> Option<Generations> {
+        let later = self.policy.generations.later(self.seen);
+        (later != self.policy.generations).then_some(later)
+    }
+
+    /// Forgets a port that is gone.
+    pub(super) fn forget_port(&mut self, port: PortKey) {
+        self.ports.remove(&port);
+        self.behind.remove(&port);
+    }
+
+    /// Forgets a node that is gone.
+    pub(super) fn forget(&mut self, node: Guid) {
+        let first = PortKey::new(node, PortNum::ZERO);
+        let last = PortKey::new(node, PortNum(u8::MAX));
+        let range = (Bound::Included(first), Bound::Included(last));
+        let ports: Vec<PortKey> = self.ports.range(range).map(|(&port, _)| port).collect();
+        for port in ports {
+            self.forget_port(port);
+        }
+    }
+}
+
+/// The next keys of `candidates` after so many refused ones; after the last the first again.
+fn chunk(candidates: &[u64], tried: usize) -> MKeys {
+    let start = match candidates.len() {
+        0 => 0,
+        len => tried % len,
+    };
+    let keys = candidates.iter().cycle().skip(start);
+    MKeys::several(keys.take(candidates.len()).copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::m_keys::{SECRET_BYTES, Secret};
+
+    const HOLDER: KeyHolder = KeyHolder {
+        port: PortKey::new(Guid(5), PortNum(1)),
+        guid: Guid(6),
+        is_switch: false,
+    };
+
+    fn keys(policy: MKeyPolicy) -> HeldKeys {
+        let mut keys = HeldKeys::default();
+        assert!(keys.use_policy(&policy, false, |_| HOLDER));
+        keys
+    }
+
+    fn own_keys() -> MKeyPolicy {
+        MKeyPolicy {
+            one: 0xc0ffee,
+            per_port: true,
+            secrets: [Secret::new([7; SECRET_BYTES])].into(),
+            ..MKeyPolicy::default()
+        }
+    }
+
+    #[test]
+    fn a_port_that_hides_its_key_is_asked_with_every_candidate_once() {
+        let policy = own_keys();
+        let candidates = policy.candidates(HOLDER);
+        let mut keys = keys(policy);
+        let mut tried = Vec::new();
+        loop {
+            tried.push(keys.to_read(HOLDER, Some(1)).first());
+            match keys.see(HOLDER, 0, true) {
+                Sight::TryNext => {}
+                sight => break assert_eq!(sight, Sight::Hidden),
+            }
+        }
+        assert_eq!(tried, candidates);
+        assert!(keys.behind().contains(&HOLDER.port));
+    }
+
+    #[test]
+    fn until_a_rotation_is_acknowledged_the_old_and_the_new_key_go_in_turn() {
+        let mut policy = own_keys();
+        let old = policy.planned(HOLDER);
+        let mut keys = keys(policy.clone());
+        assert_eq!(keys.see(HOLDER, old, false), Sight::Known);
+        assert_eq!(keys.to(HOLDER).as_slice(), [old]);
+        policy.generations = policy.generations.rotated();
+        assert!(keys.use_policy(&policy, false, |_| HOLDER));
+        let new = policy.planned(HOLDER);
+        assert_eq!(keys.to(HOLDER).as_slice(), [old, new]);
+        assert_eq!((keys.behind().len(), keys.settled()), (1, 0));
+        assert!(keys.holds(HOLDER, old) && !keys.holds(HOLDER, new));
+        assert_eq!(keys.see(HOLDER, new, false), Sight::Known);
+        assert_eq!(keys.to(HOLDER).as_slice(), [new]);
+        assert_eq!((keys.behind().len(), keys.settled()), (0, 1));
+    }
+
+    #[test]
+    fn a_port_without_a_key_is_sent_the_planned_one() {
+        let policy = own_keys();
+        let mut keys = keys(policy.clone());
+        assert_eq!(keys.see(HOLDER, 0, false), Sight::Known);
+        assert_eq!(keys.to(HOLDER).as_slice(), [policy.planned(HOLDER)]);
+        assert!(keys.accepts(HOLDER, 1));
+    }
+
+    #[test]
+    fn a_later_generation_is_followed_and_a_foreign_key_is_not() {
+        let policy = own_keys();
+        let mut keys = keys(policy.clone());
+        assert_eq!(keys.see(HOLDER, 0x1234, false), Sight::Foreign);
+        assert_eq!(keys.ahead(), None);
+        let later = policy.secrets[0].m_key(2, HOLDER.port);
+        assert_eq!(keys.see(HOLDER, later, false), Sight::Known);
+        let ahead = keys.ahead().expect("a later generation");
+        assert_eq!((ahead.switches, ahead.others), (0, 2));
+        assert!(keys.accepts(HOLDER, later) && !keys.accepts(HOLDER, 1));
+    }
+
+    #[test]
+    fn a_silent_port_is_asked_with_the_next_keys() {
+        let policy = own_keys();
+        let candidates = policy.candidates(HOLDER);
+        assert!(candidates.len() > MKeys::MAX);
+        let mut keys = keys(policy);
+        assert_eq!(keys.to_read(HOLDER, None).as_slice(), [candidates[0]]);
+        keys.silent(HOLDER);
+        assert_eq!(
+            keys.to_read(HOLDER, None).as_slice(),
+            &candidates[..MKeys::MAX]
+        );
+        keys.silent(HOLDER);
+        assert_eq!(keys.to_read(HOLDER, None).first(), candidates[MKeys::MAX]);
+    }
+
+    #[test]
+    fn with_one_key_all_ports_get_it_and_none_is_behind() {
+        let mut keys = keys(MKeyPolicy::one(5));
+        assert_eq!(keys.to(HOLDER).as_slice(), [5]);
+        for (shown, hides, sight) in [
+            (0, false, Sight::Known),
+            (0, true, Sight::Hidden),
+            (5, false, Sight::Known),
+            (6, false, Sight::Foreign),
+        ] {
+            assert_eq!(keys.see(HOLDER, shown, hides), sight);
+        }
+        keys.silent(HOLDER);
+        assert_eq!(keys.to_read(HOLDER, Some(3)).as_slice(), [5]);
+        assert!(keys.behind().is_empty());
+        assert!(keys.accepts(HOLDER, 5) && !keys.accepts(HOLDER, 6));
+    }
+}

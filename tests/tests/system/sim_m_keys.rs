@@ -1,0 +1,530 @@
+//! M_Keys of ports, each with its own: given, read back, rotated, and kept from others.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm::core::role::Role;
+use rsm::core::{Command, CoreConfig};
+use rsm::findings::{Finding, FindingKind};
+use rsm::m_keys::{ForeignKeys, Generations, MKeyPolicy, SECRET_BYTES, Secret};
+use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_mad::transport::{Datagram, RemoteAddress};
+use rsm_mad::wire::attr::{Attribute, LinearForwardingTable, PortInfo};
+use rsm_mad::wire::header::Method;
+use rsm_mad::wire::smp::{Smp, SmpRequest};
+use rsm_routing::netlist::NodeKind;
+use rsm_sim::{Personality, PortField, PortFields};
+use rsm_tests::virtual_time::{Memory, Settings, World, expect};
+
+/// 20 switches, 16 hosts.
+const TREE: &str = "fat-tree:k=4,levels=3";
+const LIMIT: Duration = Duration::from_secs(60);
+const LEVELS: [u8; 4] = [0, 1, 2, 3];
+
+fn secret(byte: u8) -> Secret {
+    Secret::new([byte; SECRET_BYTES])
+}
+
+fn with_keys(m_keys: MKeyPolicy, protection: u8) -> CoreConfig {
+    let mut config = CoreConfig::default();
+    let policy = Arc::make_mut(&mut config.policy);
+    policy.ports.m_keys = m_keys;
+    policy.ports.m_key_protect = protection;
+    config
+}
+
+fn own_keys() -> MKeyPolicy {
+    MKeyPolicy {
+        per_port: true,
+        secrets: [secret(7)].into(),
+        ..MKeyPolicy::default()
+    }
+}
+
+fn settings(core: CoreConfig) -> Settings {
+    Settings {
+        core,
+        ..Settings::default()
+    }
+}
+
+fn per_port(protection: u8) -> Settings {
+    settings(with_keys(own_keys(), protection))
+}
+
+fn held(world: &World, (node, port): (Guid, PortNum)) -> u64 {
+    let info = world.sim.port_info(node, port).expect("it is there");
+    info.m_key()
+}
+
+/// Ports that do not hold the key of this generation.
+fn others_than(world: &World, byte: u8, generations: Generations) -> Vec<(Guid, PortNum)> {
+    let ports = world.sim.end_ports();
+    let is_other = |&(node, port): &(Guid, PortNum)| {
+        let generation = match port {
+            PortNum::ZERO => generations.switches,
+            _ => generations.others,
+        };
+        let key = secret(byte).m_key(generation, PortKey::new(node, port));
+        held(world, (node, port)) != key
+    };
+    ports.filter(is_other).collect()
+}
+
+fn generation(number: u64) -> Generations {
+    Generations {
+        switches: number,
+        others: number,
+    }
+}
+
+#[track_caller]
+fn assert_keys(world: &World, number: u64) {
+    assert_eq!(others_than(world, 7, generation(number)), []);
+}
+
+fn rotate(world: &mut World, forced: bool, ticket: u64) {
+    world.command(Command::RotateMKeys { forced, ticket });
+}
+
+/// Rotates, and waits until the rotation is done.
+#[track_caller]
+fn rotated(world: &mut World, ticket: u64) {
+    rotate(world, false, ticket);
+    let until = world.now() + LIMIT;
+    let is_done = world.run(until, |world| world.manager().done().contains(&ticket));
+    assert!(is_done, "{:?}", world.manager().findings());
+}
+
+#[test]
+fn every_port_gets_a_key_of_its_own_at_every_protection_level() {
+    for protection in LEVELS {
+        let mut world = World::brought_up(TREE, per_port(protection));
+        world.settle(LIMIT);
+        assert_keys(&world, 0);
+        let keys: BTreeMap<u64, (Guid, PortNum)> = world
+            .sim
+            .end_ports()
+            .map(|port| (held(&world, port), port))
+            .collect();
+        assert_eq!(keys.len(), world.sim.end_ports().count());
+        assert_eq!(world.manager().findings(), []);
+    }
+}
+
+#[test]
+fn a_restart_reads_guarded_ports_with_their_keys_and_sets_nothing() {
+    for protection in LEVELS {
+        for memory in [Memory::Kept, Memory::Lost] {
+            if memory == Memory::Lost && protection > 1 {
+                // No cable is known by which a port would be found: see the docs.
+                continue;
+            }
+            let mut world = World::brought_up(TREE, per_port(protection));
+            world.settle(LIMIT);
+            world.kill(0);
+            world.start(0, memory);
+            let sets = world.manager().sets();
+            world.settle(LIMIT);
+            assert_eq!(
+                world.manager().findings(),
+                [],
+                "level {protection}, {memory:?}"
+            );
+            assert_eq!(
+                world
+                    .manager()
+                    .snapshot()
+                    .map(|snapshot| snapshot.fabric.nodes().count()),
+                Some(36)
+            );
+            if memory == Memory::Kept {
+                assert_eq!(world.manager().sets(), sets, "level {protection}");
+            }
+            assert_keys(&world, 0);
+        }
+    }
+}
+
+#[test]
+fn a_rotation_reaches_every_port_and_loses_none_on_its_way() {
+    for protection in LEVELS {
+        let mut world = World::brought_up(TREE, per_port(protection));
+        world.settle(LIMIT);
+        for number in 1..=3 {
+            rotated(&mut world, number);
+            assert_keys(&world, number);
+        }
+        world.settle(LIMIT);
+        assert_eq!(world.manager().findings(), [], "level {protection}");
+        assert_eq!(world.manager().remembered().generations, generation(3));
+    }
+}
+
+#[test]
+fn a_rotation_under_loss_ends_with_the_new_keys() {
+    for protection in LEVELS {
+        let mut world = World::brought_up(TREE, per_port(protection));
+        world.settle(LIMIT);
+        world.schedule_loss(Duration::ZERO, Duration::from_secs(20), 0.2);
+        world.run_for(Duration::from_millis(1));
+        rotate(&mut world, false, 1);
+        world.run_for(Duration::from_secs(20));
+        world.settle(LIMIT * 4);
+        assert_keys(&world, 1);
+        expect::assert_up_without(&world, &[]);
+        assert_eq!(world.manager().findings(), [], "level {protection}");
+    }
+}
+
+/// The manager is killed at moments of a rotation, and goes on with it.
+#[test]
+fn an_interrupted_rotation_goes_on_after_a_restart() {
+    for protection in LEVELS {
+        for after in [100, 1_000, 2_000, 3_000, 5_000, 10_000] {
+            let mut world = World::brought_up(TREE, per_port(protection));
+            world.settle(LIMIT);
+            rotate(&mut world, false, 1);
+            world.run_for(Duration::from_micros(after));
+            world.kill(0);
+            world.start(0, Memory::Kept);
+            world.settle(LIMIT * 2);
+            let number = world.manager().remembered().generations.others;
+            assert_keys(&world, number);
+            assert_eq!(
+                world.manager().findings(),
+                [],
+                "level {protection}, {after} µs"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_port_that_was_away_during_rotations_gets_its_key_when_it_returns() {
+    for protection in [0, 1] {
+        let mut world = World::brought_up(TREE, per_port(protection));
+        world.settle(LIMIT);
+        let host = world.nodes(NodeKind::Ca)[9];
+        let (leaf, port) = world.sim.peer(host, PortNum(1)).unwrap().unwrap();
+        world.sim.unlink(leaf, port).unwrap();
+        world.settle(LIMIT);
+        for number in 1..=5 {
+            rotated(&mut world, number);
+        }
+        let old = secret(7).m_key(0, PortKey::new(host, PortNum(1)));
+        assert_eq!(held(&world, (host, PortNum(1))), old);
+        world.sim.relink(leaf, port).unwrap();
+        world.settle(LIMIT);
+        assert_keys(&world, 5);
+        expect::assert_up_without(&world, &[]);
+    }
+}
+
+#[test]
+fn a_device_that_keeps_its_key_is_a_finding_and_stays_managed() {
+    let mut world = World::brought_up(TREE, per_port(1));
+    world.settle(LIMIT);
+    let host = world.nodes(NodeKind::Ca)[5];
+    let stubborn = Personality::drops(PortFields::of(PortField::MKey));
+    world.sim.set_personality(host, stubborn).unwrap();
+    rotate(&mut world, false, 1);
+    world.run_for(Duration::from_secs(30));
+    assert_eq!(others_than(&world, 7, generation(1)), [(host, PortNum(1))]);
+    let snapshot = world.manager().core().snapshot(world.now());
+    let behind = |finding: &Finding| {
+        finding.kind == FindingKind::MKeyBehind && finding.text.starts_with("1 port ")
+    };
+    assert!(
+        snapshot.findings.iter().any(behind),
+        "{:?}",
+        snapshot.findings
+    );
+    // A further rotation waits for it, unless the operator insists.
+    rotate(&mut world, false, 2);
+    world.run_for(Duration::from_secs(1));
+    assert!(
+        world
+            .manager()
+            .declined()
+            .iter()
+            .any(|(ticket, reason)| *ticket == 2 && reason.contains("--force"))
+    );
+    rotate(&mut world, true, 3);
+    world.run_for(Duration::from_secs(30));
+    assert_eq!(others_than(&world, 7, generation(2)), [(host, PortNum(1))]);
+    world
+        .sim
+        .set_personality(host, Personality::POLITE)
+        .unwrap();
+    world.resweep(LIMIT);
+    world.run_for(Duration::from_secs(40));
+    world.settle(LIMIT);
+    assert_keys(&world, 2);
+    assert_eq!(world.manager().findings(), []);
+}
+
+#[test]
+fn rotation_is_declined_where_all_ports_have_one_key() {
+    let mut world = World::brought_up(TREE, settings(with_keys(MKeyPolicy::one(5), 1)));
+    world.settle(LIMIT);
+    rotate(&mut world, true, 1);
+    world.run_for(Duration::from_secs(1));
+    let declined = world.manager().declined();
+    assert!(
+        declined
+            .iter()
+            .any(|(ticket, reason)| *ticket == 1 && reason.contains("m_key_secret_file"))
+    );
+    assert!(world.sim.end_ports().all(|port| held(&world, port) == 5));
+}
+
+#[test]
+fn ports_pass_from_one_key_to_their_own_and_back() {
+    for protection in LEVELS {
+        let mut world =
+            World::brought_up(TREE, settings(with_keys(MKeyPolicy::one(5), protection)));
+        world.settle(LIMIT);
+        let both = MKeyPolicy {
+            one: 5,
+            ..own_keys()
+        };
+        let back = MKeyPolicy {
+            per_port: false,
+            ..both.clone()
+        };
+        world.command(Command::Reload(Box::new(with_keys(both, protection))));
+        world.settle(LIMIT);
+        assert_keys(&world, 0);
+        assert_eq!(world.manager().findings(), [], "level {protection}");
+        world.command(Command::Reload(Box::new(with_keys(back, protection))));
+        world.settle(LIMIT);
+        assert!(world.sim.end_ports().all(|port| held(&world, port) == 5));
+        assert_eq!(world.manager().findings(), [], "level {protection}");
+    }
+}
+
+#[test]
+fn another_secret_takes_over_where_the_one_before_is_still_named() {
+    for protection in LEVELS {
+        let mut world = World::brought_up(TREE, per_port(protection));
+        world.settle(LIMIT);
+        let next = MKeyPolicy {
+            secrets: [secret(8), secret(7)].into(),
+            ..own_keys()
+        };
+        world.command(Command::Reload(Box::new(with_keys(next, protection))));
+        world.settle(LIMIT);
+        assert_eq!(others_than(&world, 8, generation(0)), []);
+        assert_eq!(world.manager().findings(), [], "level {protection}");
+    }
+}
+
+/// The secret is lost: ports show the loss, and stay as they are.
+#[test]
+fn a_lost_secret_is_a_finding_at_every_port() {
+    for protection in [0, 1] {
+        let mut world = World::brought_up(TREE, per_port(protection));
+        world.settle(LIMIT);
+        let lost = MKeyPolicy {
+            secrets: [secret(9)].into(),
+            ..own_keys()
+        };
+        world.kill(0);
+        let other = world.nodes(NodeKind::Ca)[5];
+        world.add_manager_with(other, PortNum(1), with_keys(lost, protection));
+        world.run_for(Duration::from_secs(30));
+        let findings = world.managers()[1].findings();
+        assert!(
+            findings.iter().any(|(code, _)| *code == "m-key-mismatch"),
+            "level {protection}: {findings:?}"
+        );
+        assert_keys(&world, 0);
+    }
+}
+
+/// A subnet of another manager with any key at each port, found by its files.
+#[test]
+fn keys_of_opensm_are_used_until_each_port_has_its_own() {
+    for protection in LEVELS {
+        let mut world = World::generated(TREE, per_port(protection));
+        let mut foreign = ForeignKeys::default();
+        let ports: Vec<(Guid, PortNum)> = world.sim.end_ports().collect();
+        for (number, &(node, port)) in (1..).zip(&ports) {
+            let key = 0xAB00 + number;
+            world.sim.set_m_key(node, port, key, protection).unwrap();
+            foreign
+                .by_port
+                .insert(world.sim.port_guid(node, port).unwrap(), key);
+        }
+        let guid_of = |(node, port): (Guid, PortNum)| world.sim.port_guid(node, port).unwrap();
+        for node in [world.nodes(NodeKind::Switch), world.nodes(NodeKind::Ca)].concat() {
+            for port in (1..=8).map(PortNum) {
+                if let Ok(Some(peer)) = world.sim.peer(node, port) {
+                    let here = (guid_of((node, port)), port.0);
+                    foreign.neighbors.insert(here, guid_of(peer));
+                }
+            }
+        }
+        let (host, port) = world.manager().local(&world.sim).unwrap();
+        // Its own host's key is none of the files' where it was never managed.
+        world.sim.set_m_key(host, port, 0, 0).unwrap();
+        let keys = MKeyPolicy {
+            foreign: Arc::new(foreign),
+            ..own_keys()
+        };
+        world.command(Command::Reload(Box::new(with_keys(keys, protection))));
+        world.settle(LIMIT * 2);
+        assert_keys(&world, 0);
+        assert_eq!(world.manager().findings(), [], "level {protection}");
+    }
+}
+
+#[test]
+fn swapped_cables_of_guarded_hosts_are_found() {
+    let mut world = World::brought_up(TREE, per_port(2));
+    world.settle(LIMIT);
+    let hosts = world.nodes(NodeKind::Ca);
+    let [first, second] = [hosts[9], hosts[13]].map(|host| (host, PortNum(1)));
+    world.sim.swap_cables(first, second).unwrap();
+    world.run_for(Duration::from_secs(60));
+    world.settle(LIMIT);
+    expect::assert_up_without(&world, &[]);
+    assert_keys(&world, 0);
+}
+
+/// A host that knows its own key tries it, and guesses, at a switch and at another host.
+#[test]
+fn a_host_opens_no_other_port_with_its_key_or_with_guesses() {
+    let mut world = World::brought_up(TREE, per_port(1));
+    world.settle(LIMIT);
+    let hosts = world.nodes(NodeKind::Ca);
+    let thief = hosts[3];
+    let attach = world.sim.attach(thief, PortNum(1)).unwrap();
+    let own = held(&world, (thief, PortNum(1)));
+    let leaf = world.sim.peer(thief, PortNum(1)).unwrap().unwrap().0;
+    let victims = [(leaf, PortNum::ZERO), (hosts[8], PortNum(1))];
+    let before = victims.map(|(node, port)| *world.sim.port_info(node, port).unwrap());
+    let tables = world.sim.lft(leaf).unwrap().to_vec();
+    let guesses = [0, 1, own, own ^ 1, own.wrapping_add(1), u64::MAX];
+    for (victim, info) in victims.iter().zip(&before) {
+        let attributes = [
+            (
+                PortInfo::ID,
+                PortInfo::modifier(victim.1, false),
+                *PortInfo::default().as_data(),
+            ),
+            (LinearForwardingTable::ID, 0, [0xff; 64]),
+        ];
+        for key in guesses {
+            for (attribute, modifier, data) in attributes {
+                let request = SmpRequest {
+                    method: Method::SET,
+                    attribute,
+                    modifier,
+                    tid: rsm_mad::ids::Tid(9),
+                    m_key: key,
+                    data,
+                };
+                let datagram = Datagram {
+                    mad: *Smp::lid_routed(&request).as_bytes(),
+                    remote: RemoteAddress::smi(info.lid()),
+                };
+                world.send_from(attach, &datagram);
+                world.run_for(Duration::from_millis(1));
+            }
+        }
+    }
+    for ((node, port), before) in victims.into_iter().zip(before) {
+        let mut now = *world.sim.port_info(node, port).unwrap();
+        assert!(now.m_key_violations() > before.m_key_violations());
+        now.set_m_key_violations(before.m_key_violations());
+        assert_eq!(now, before);
+    }
+    assert_eq!(world.sim.lft(leaf).unwrap(), tables);
+    world.settle(LIMIT);
+    assert_keys(&world, 0);
+}
+
+/// Two managers with keys of ports that share a store: a master, and a standby that has read the
+/// subnet.
+fn shared(protection: u8) -> World {
+    let mut settings = Settings::sharing(true);
+    let policy = Arc::make_mut(&mut settings.core.policy);
+    policy.ports.m_keys = own_keys();
+    policy.ports.m_key_protect = protection;
+    let mut world = World::generated(TREE, settings);
+    world.settle(LIMIT);
+    let last = *world.nodes(NodeKind::Ca).last().expect("there are hosts");
+    world.add_manager(last, PortNum(1));
+    world.run_for(Duration::from_secs(10));
+    world.settle(LIMIT);
+    world
+}
+
+#[test]
+fn a_standby_takes_over_after_and_amid_rotations() {
+    // A new manager finds no port that answers nothing without a key: see the docs.
+    for protection in [0, 1] {
+        for after in [None, Some(500), Some(2_000), Some(20_000)] {
+            let mut world = shared(protection);
+            rotate(&mut world, false, 1);
+            match after {
+                Some(micros) => world.run_for(Duration::from_micros(micros)),
+                None => world.run_for(Duration::from_secs(10)),
+            }
+            world.kill(0);
+            world.run_for(Duration::from_secs(30));
+            world.settle(LIMIT);
+            let standby = &world.managers()[1];
+            assert_eq!(*standby.core().role(), Role::Master);
+            let generations = standby.remembered().generations;
+            assert_eq!(
+                others_than(&world, 7, generations),
+                [],
+                "level {protection}, {after:?}"
+            );
+            assert!(
+                generations.switches > generations.others,
+                "the switches are fenced"
+            );
+            let findings = standby.findings();
+            assert!(
+                findings.iter().all(|(code, _)| !code.starts_with("m-key")),
+                "{findings:?}"
+            );
+        }
+    }
+}
+
+/// The key that a replaced master has for a switch opens it no longer.
+#[test]
+fn a_replaced_master_opens_no_switch() {
+    let mut world = shared(1);
+    let switches = world.nodes(NodeKind::Switch);
+    let before: Vec<u64> = switches
+        .iter()
+        .map(|&node| held(&world, (node, PortNum::ZERO)))
+        .collect();
+    world.pause_for(0, Duration::from_secs(20));
+    world.run_for(Duration::from_secs(15));
+    assert_eq!(*world.managers()[1].core().role(), Role::Master);
+    for (&node, &key) in switches.iter().zip(&before) {
+        let now = held(&world, (node, PortNum::ZERO));
+        assert!(now != 0 && now != key, "{node}");
+    }
+    // It wakes up, learns of the other one, and can follow it and take over from it.
+    world.run_for(Duration::from_secs(20));
+    assert!(matches!(
+        world.managers()[0].core().role(),
+        Role::Standby { .. }
+    ));
+    world.kill(1);
+    world.run_for(Duration::from_secs(30));
+    world.settle(LIMIT);
+    assert_eq!(*world.managers()[0].core().role(), Role::Master);
+    let generations = world.managers()[0].remembered().generations;
+    assert_eq!(generations.switches, 4);
+    assert_eq!(others_than(&world, 7, generations), []);
+}
