@@ -165,14 +165,9 @@ impl PortSettings {
     }
 
     /// The planned value of a field.
-    fn value(&self, index: FieldIndex) -> Option<u64> {
+    pub(crate) fn value(&self, index: FieldIndex) -> Option<u64> {
         let is_planned = self.planned.0 & 1 << index as u32 != 0;
         is_planned.then(|| self.held(index as usize))
-    }
-
-    /// The planned value of a field, if it is planned.
-    pub(crate) fn value(&self, index: FieldIndex) -> Option<u64> {
-        self.values[index as usize]
     }
 
     /// The fields in which `info` differs, without those in `ignored` and those that may not change
