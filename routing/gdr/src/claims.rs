@@ -118,7 +118,7 @@ pub(super) fn settle(
 /// Whose inventory this is, where three quarters of its GUIDs or more are not this host's, and the
 /// fabric has the host under its name.
 fn foreign(name: &str, own: &HostJoin, fabric: &GpuFabric) -> Option<Foreign> {
-    fabric.devices(name)?;
+    let name = fabric.described_host(name)?;
     let by_guid =
         |joined: &&Joined| matches!(joined, Joined::Port { by, .. } if *by < JoinKey::Description);
     let joined: Vec<u32> = own

@@ -66,6 +66,8 @@ pub struct GpuFabric {
     by_node: BTreeMap<(Guid, PortNum), u32>,
     by_system: BTreeMap<Guid, Vec<u32>>,
     by_description: BTreeMap<String, BTreeMap<String, Vec<u32>>>,
+    /// The hosts whose descriptions have a domain, by the first part of their names.
+    by_first_part: BTreeMap<String, Vec<String>>,
     by_leaf_port: BTreeMap<(SwitchIdx, PortNum), u32>,
 }
 
@@ -89,6 +91,7 @@ impl GpuFabric {
             by_node: BTreeMap::new(),
             by_system: BTreeMap::new(),
             by_description: BTreeMap::new(),
+            by_first_part: BTreeMap::new(),
             by_leaf_port: BTreeMap::new(),
         };
         // Ports are destinations, of which there are fewer than LIDs.
@@ -108,6 +111,12 @@ impl GpuFabric {
             fabric
                 .by_leaf_port
                 .insert((port.leaf, port.leaf_port), index);
+        }
+        for host in fabric.by_description.keys() {
+            if let Some((first, _)) = host.split_once('.') {
+                let hosts = fabric.by_first_part.entry(first.to_owned()).or_default();
+                hosts.push(host.clone());
+            }
         }
         fabric.ports = ports;
         fabric
@@ -197,9 +206,23 @@ impl GpuFabric {
 
     /// The ports whose nodes are described as a device of a host.
     pub fn by_description(&self, host: &str, device: &str) -> &[u32] {
-        let host = self.by_description.get(host);
-        host.and_then(|host| host.get(device))
+        self.devices(host)
+            .and_then(|host| host.get(device))
             .map_or(&[], Vec::as_slice)
+    }
+
+    /// The name of a host in descriptions: its own, or with a domain on one of the two sides the
+    /// one whose first part is the same. Two domains are two hosts.
+    pub fn described_host(&self, host: &str) -> Option<&str> {
+        let same = |name: &str| Some(self.by_description.get_key_value(name)?.0.as_str());
+        let other = || match host.split_once('.') {
+            Some((first, _)) => same(first),
+            None => match &self.by_first_part.get(host)?[..] {
+                [only] => Some(only.as_str()),
+                _ => None,
+            },
+        };
+        same(host).or_else(other)
     }
 
     /// The hosts that descriptions name, each with its devices, both in the order of their names.
@@ -209,9 +232,9 @@ impl GpuFabric {
             .map(|(host, devices)| (host.as_str(), devices))
     }
 
-    /// The devices of one host.
+    /// The devices of one host, see [`GpuFabric::described_host`].
     pub fn devices(&self, host: &str) -> Option<&BTreeMap<String, Vec<u32>>> {
-        self.by_description.get(host)
+        self.by_description.get(self.described_host(host)?)
     }
 
     /// The port cabled to a port of a switch.

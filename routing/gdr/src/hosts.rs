@@ -1,6 +1,6 @@
 //! The hosts with inventories, and the machine types that stand in for the other hosts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::fabric::GpuFabric;
@@ -192,9 +192,11 @@ impl GpuInventory {
             .as_ref()
             .and_then(|name| self.machine_types.get(name));
         if let (Some(machine), Some(fabric)) = (machine, fabric) {
+            let own = self.hosts.keys();
+            let own: BTreeSet<&str> = own.filter_map(|name| fabric.described_host(name)).collect();
             for (name, devices) in fabric.hosts() {
                 let looks_alike = looks_like(machine, |device| devices.contains_key(device));
-                if looks_alike && is_host_name(name) {
+                if looks_alike && is_host_name(name) && !own.contains(name) {
                     all.entry(name).or_insert_with(|| HostRecord {
                         inventory: Arc::clone(machine),
                         origin: HostOrigin::MachineType,

@@ -272,6 +272,41 @@ fn gpu_folder_is_imported_in_one_call_and_with_a_bad_file_not_at_all() {
     assert!(code == 1 && text.contains("needs --host"), "{code} {text}");
 }
 
+#[test]
+fn inventories_of_newer_agents_are_kept_and_what_is_not_known_is_found() {
+    let site = Site::start("fat-tree:k=4,levels=2");
+    let folder = tempfile::tempdir().expect("there is room");
+    let file = folder.path().join("gpu-1.json");
+    let newer = inventory(1).replace("\"index\":0", "\"index\":0,\"ecc\":{\"errors\":[1,2]}");
+    fs::write(&file, newer).expect("there is room");
+    let path = file.display().to_string();
+    let import = ["gpu", "import", "--host", "gpu-1", &path];
+    let text = printed(&site, &import);
+    assert!(
+        text.contains("8 GPUs, 8 ports") && text.contains("the server does not know gpus.ecc"),
+        "{text}"
+    );
+    // From a folder as well, where the client reads it first.
+    let text = printed(
+        &site,
+        &["gpu", "import", &folder.path().display().to_string()],
+    );
+    assert!(
+        text.contains("1 host imported") && text.contains("does not know gpus.ecc"),
+        "{text}"
+    );
+    let found = || {
+        printed(&site, &["findings"])
+            .contains("unknown-members")
+            .then_some(())
+    };
+    assert!(wait_for(LIMIT, found).is_some(), "{}", site.log());
+    fs::write(&file, inventory(1)).expect("there is room");
+    assert!(!printed(&site, &import).contains("does not know"));
+    let gone = || (!printed(&site, &["findings"]).contains("unknown-members")).then_some(());
+    assert!(wait_for(LIMIT, gone).is_some());
+}
+
 /// A host with 8 GPUs, and as many adapters with GUIDs of their own.
 fn inventory(number: u64) -> String {
     let ports: Vec<serde_json::Value> = (0..8u64)

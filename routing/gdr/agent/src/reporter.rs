@@ -277,3 +277,30 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 fn now() -> Instant {
     Instant::now()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manager_without_a_call_is_older_and_others_refuse_or_are_away() {
+        let manager = Manager {
+            endpoint: "unix:/run/rsm.sock".parse().expect("an address"),
+            told: None,
+            failures: 0,
+            not_before: now(),
+        };
+        let kinds = [
+            Status::unimplemented("no such method"),
+            Status::permission_denied("the role report is needed"),
+            Status::already_exists("two hosts may have one name"),
+            Status::unavailable("the server stops"),
+        ]
+        .map(|status| match manager.refused(&status) {
+            Failure::NoSuchCall(_) => "older",
+            Failure::Lasting(_) => "refuses",
+            Failure::Passing(_) => "away",
+        });
+        assert_eq!(kinds, ["older", "refuses", "refuses", "away"]);
+    }
+}

@@ -8,6 +8,7 @@ use rsm_routing::topology::SwitchIdx;
 use super::RenderError;
 use crate::Analysis;
 use crate::fabric::GpuFabric;
+use crate::host::Host;
 use crate::hosts::is_host_name;
 use crate::roles::TrafficRole;
 
@@ -70,12 +71,16 @@ pub(super) fn units_with_others(analysis: &Analysis) -> Result<Vec<Group<'_>>, R
     for (number, unit) in analysis.rails.units.iter().enumerate() {
         at_leaf.extend(unit.leaves.iter().map(|&leaf| (leaf, number)));
     }
-    let listed: BTreeSet<&str> = groups
+    let mut listed: BTreeSet<&str> = groups
         .iter()
         .flat_map(|group| group.hosts.clone())
         .collect();
+    let owners = owners(analysis);
     for (host, devices) in fabric.hosts() {
         let ports = devices.values().flatten().copied();
+        // The fabric may have another name for a host with an inventory.
+        let owner = ports.clone().find_map(|port| owners.get(&port));
+        let host = owner.copied().unwrap_or(host);
         // Only its ports for computing say where a host is, unless it has no others.
         let leaves = |with_all: bool| {
             let ports = ports.clone().map(|port| fabric.port(port));
@@ -87,7 +92,7 @@ pub(super) fn units_with_others(analysis: &Analysis) -> Result<Vec<Group<'_>>, R
         let Some(leaf) = leaves(false).or_else(|| leaves(true)) else {
             continue;
         };
-        if listed.contains(host) || !is_host_name(host) {
+        if !is_host_name(host) || !listed.insert(host) {
             continue;
         }
         let at = *at_leaf.entry(leaf).or_insert_with(|| {
@@ -105,6 +110,22 @@ pub(super) fn units_with_others(analysis: &Analysis) -> Result<Vec<Group<'_>>, R
         group.hosts.sort_unstable();
     }
     Ok(groups)
+}
+
+/// The name of the host of each port that is joined.
+fn owners(analysis: &Analysis) -> BTreeMap<u32, &str> {
+    let of_host = |host: &'_ Host| {
+        let ports = host.joined.iter().filter_map(|joined| joined.port());
+        ports.collect::<Vec<u32>>()
+    };
+    let hosts = analysis.hosts.iter();
+    hosts
+        .flat_map(|host| {
+            of_host(host)
+                .into_iter()
+                .map(|port| (port, host.name.as_str()))
+        })
+        .collect()
 }
 
 /// The scalable units with compute ports, at least one; hosts without any are in none.

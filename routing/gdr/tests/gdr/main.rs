@@ -5,6 +5,7 @@ mod fleet;
 mod host_order;
 mod import;
 mod join;
+mod names;
 mod processes;
 mod render;
 mod roles_unclear;

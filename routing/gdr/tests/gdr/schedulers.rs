@@ -284,6 +284,17 @@ fn a_reader_of_blocks_refuses_what_slurm_refuses() {
 }
 
 #[test]
+fn a_reader_of_blocks_takes_a_file_of_topograph() {
+    let Some(data) = crate::samples::samples() else {
+        return;
+    };
+    let path = data.join("topograph/tests_ci_expected.slinky-dra-block.conf");
+    let file = std::fs::read_to_string(path).expect("a sample");
+    let (counts, sizes) = slurm_reads_blocks(&file).expect("Slurm takes it");
+    assert_eq!((counts, sizes), (vec![8; 12], vec![8, 16, 32]));
+}
+
+#[test]
 fn a_claim_pairs_each_gpu_with_the_port_of_its_hint() {
     let netlist = generate("superpod:su=1").expect("a published fabric");
     let fleet = fleet(netlist, FleetFaults::default()).expect("hosts with plain names");
