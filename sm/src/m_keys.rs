@@ -55,7 +55,7 @@ impl Secret {
     /// The M_Key of a port in this generation; never zero.
     pub fn m_key(&self, generation: u64, holder: PortKey) -> u64 {
         let Guid(node) = holder.node;
-        let derived = (0..=u8::MAX).map(|attempt| {
+        let mut derived = (0..=u8::MAX).map(|attempt| {
             let digest = hmac_sha256(
                 &self.0,
                 &[
@@ -71,7 +71,7 @@ impl Secret {
                 .fold(0, |key, &byte| key << 8 | u64::from(byte))
         });
         // 256 zeroes in a row do not happen; 1 is a key like any other.
-        derived.into_iter().find(|&key| key != 0).unwrap_or(1)
+        derived.find(|&key| key != 0).unwrap_or(1)
     }
 }
 

@@ -248,12 +248,14 @@ impl Inventory {
         planned: u64,
     ) -> PortInfo {
         let mut info = *info;
+        if self.has_one_key() {
+            // A device that keeps no key at all is a finding.
+            return info;
+        }
         if info.m_key() == 0 && info.m_key_protect_bits() != 0 {
             info.set_m_key(planned);
         }
-        if !self.has_one_key() {
-            self.see_m_key(key, &info);
-        }
+        self.see_m_key(key, &info);
         info
     }
 
