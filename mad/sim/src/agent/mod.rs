@@ -158,6 +158,7 @@ impl<'a> Request<'a> {
             AttrId::LINEAR_FORWARDING_TABLE => self.set_lft(modifier, smp.data_mut()),
             AttrId::MULTICAST_FORWARDING_TABLE => self.set_mft(modifier, smp.data_mut()),
             AttrId::AR_INFO => self.set_ar_info(modifier, smp.data_mut()),
+            AttrId::EXTENDED_PORT_INFO => self.set_extended_port_info(modifier, smp.data_mut()),
             attribute if vport::ATTRIBUTES.contains(&attribute) => {
                 self.set_vport_attribute(attribute, modifier, smp.data_mut())
             }

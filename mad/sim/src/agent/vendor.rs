@@ -73,7 +73,9 @@ impl Request<'_> {
         let index = self.info_port(modifier)?;
         let port = self.fabric.port(index);
         let mut info = ExtendedPortInfo::default();
-        info.set_ame(self.has(Habit::GeneralInfo));
+        info.set_ame(self.has(Habit::GeneralInfo))
+            .set_sharp_an_enabled(port.aggregation_enabled)
+            .set_ooo_sl_mask(port.out_of_order_sls);
         if self.has(Habit::Fdr10) && port.info.effective_speed() == Some(LinkSpeed::Qdr) {
             info.set_link_speed_active(MlnxLinkSpeed::FDR10)
                 .set_link_speed_enabled(MlnxLinkSpeed::FDR10)
@@ -90,6 +92,26 @@ impl Request<'_> {
         }
         *data = *info.as_data();
         Ok(())
+    }
+
+    /// ExtendedPortInfo: SHArPANEnable of special ports of switches, OOOSLMask of adapters.
+    pub(super) fn set_extended_port_info(&mut self, modifier: u32, data: &mut Data) -> Handled {
+        if self.has(Habit::RefusesExtendedPortSets) {
+            return Err(Status::INVALID_FIELD);
+        }
+        let asked = *ExtendedPortInfo::from_data(data);
+        self.get_extended_port_info(modifier, data)?;
+        let is_special = ExtendedPortInfo::from_data(data).is_special_port();
+        let is_switch = self.is_switch();
+        let index = self.info_port(modifier)?;
+        let port = self.fabric.port_mut(index);
+        if is_special {
+            port.aggregation_enabled = asked.sharp_an_enabled();
+        }
+        if !is_switch {
+            port.out_of_order_sls = asked.ooo_sl_mask();
+        }
+        self.get_extended_port_info(modifier, data)
     }
 
     /// SwitchPortStateTable of devices that claim it in CapabilityMask2.

@@ -43,6 +43,10 @@ pub(crate) struct Port {
     pub(crate) shown_old: PortFields,
     /// The rate of the cable; the same at both ends.
     pub(crate) cable: RateSet,
+    /// ExtendedPortInfo.SHArPANEnable of a switch's port.
+    pub(crate) aggregation_enabled: bool,
+    /// ExtendedPortInfo.OOOSLMask of an adapter's port.
+    pub(crate) out_of_order_sls: u16,
 }
 
 /// The written tables of a port. Empty parts are as after power-on.
