@@ -98,6 +98,7 @@ fn settled(spec: &str) -> Snapshot {
         overlay: Arc::default(),
         capabilities: Arc::default(),
         adaptive: Arc::default(),
+        congestion: rsm::congestion::CongestionView::default(),
         findings: Arc::new([]),
         history: Arc::new([]),
         stats: ClientStats::default(),

@@ -96,6 +96,8 @@ pub enum DeviceHabit {
     /// Port 0 of a switch: it claims adaptive routing, and refuses its tables, leaves them
     /// unanswered, or reads others back.
     RefusesAdaptiveRouting = 9,
+    /// It refuses Sets of ExtendedPortInfo, or does not keep them.
+    RefusesExtendedPortSets = 11,
 }
 
 /// A line of [`HABITS`].
@@ -159,6 +161,11 @@ pub const HABITS: &[DeviceHabitInfo] = &[
         habit: DeviceHabit::RefusesAdaptiveRouting,
         does: "claim adaptive routing and do not take its tables, or read others back",
         instead: "they forward by their forwarding tables alone",
+    },
+    DeviceHabitInfo {
+        habit: DeviceHabit::RefusesExtendedPortSets,
+        does: "do not take ExtendedPortInfo",
+        instead: "aggregation nodes stay as they are, and libraries on hosts are not told of packets out of order",
     },
 ];
 

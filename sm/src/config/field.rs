@@ -7,7 +7,10 @@ use rsm_ids::{Guid, Lmc};
 use rsm_routing::engine::{EngineKind, EngineOption};
 
 use super::opensm::Convert;
-use super::{AdaptiveRouting, Config, Enforcement, SmLid, StoreBackend, Takeover, Virtualization};
+use super::{
+    AdaptiveRouting, AggregationNodes, Config, Enforcement, SmLid, StoreBackend, Takeover,
+    Virtualization,
+};
 use crate::health::Isolate;
 
 /// A key, and all that reading, writing and explaining it needs.
@@ -366,6 +369,7 @@ macro_rules! words {
 
 words!(
     AdaptiveRouting,
+    AggregationNodes,
     EngineKind,
     Enforcement,
     Isolate,

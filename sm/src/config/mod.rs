@@ -6,6 +6,7 @@
 mod categories_file;
 mod changes;
 mod check;
+mod congestion_values;
 mod field;
 mod finding;
 mod guid2lid;
@@ -18,6 +19,7 @@ mod prefix_routes;
 mod qos_policy;
 mod sample;
 mod schema;
+mod schema_congestion;
 mod schema_qos;
 mod short;
 mod suggest;
@@ -33,6 +35,7 @@ pub use categories_file::parse_categories;
 pub use changes::ChangedKey;
 pub(crate) use check::with_files;
 pub use check::{CheckReport, FileKind, check};
+pub use congestion_values::{CctEntries, CctEntry, PerLevel, PortMaskValue};
 pub use field::Applies;
 pub use finding::{ConfigFinding, ConfigSeverity};
 pub(crate) use finding::{Findings, any_error};
@@ -51,10 +54,11 @@ pub use qos_policy::{
     GroupKind, MatchRule, PortGroup, QosLevel, QosPolicy, Ranges, load_qos_policy, parse_qos_policy,
 };
 pub use schema::{
-    ApiConfig, Config, CountersConfig, DumpConfig, FlapConfig, HealthConfig, HttpConfig, LidConfig,
-    LinkConfig, LogConfig, NamesConfig, PartitionConfig, QosConfig, RoutingConfig, SaRulesConfig,
-    SmConfig, StateConfig, StoreConfig, SweepConfig,
+    ApiConfig, Config, CongestionConfig, CountersConfig, DumpConfig, FlapConfig, HealthConfig,
+    HttpConfig, LidConfig, LinkConfig, LogConfig, NamesConfig, PartitionConfig, QosConfig,
+    RoutingConfig, SaRulesConfig, SmConfig, StateConfig, StoreConfig, SweepConfig,
 };
+pub use schema_congestion::CongestionKeys;
 pub use schema_qos::QosKeys;
 pub use short::KeyOrigins;
 pub use switch_rules::{
@@ -63,7 +67,9 @@ pub use switch_rules::{
 };
 pub use tables_file::load_tables;
 pub use vl_tables::{SlToVl, VlWeights};
-pub use words::{AdaptiveRouting, Enforcement, SmLid, StoreBackend, Takeover, Virtualization};
+pub use words::{
+    AdaptiveRouting, AggregationNodes, Enforcement, SmLid, StoreBackend, Takeover, Virtualization,
+};
 
 use std::collections::BTreeSet;
 use std::path::Path;

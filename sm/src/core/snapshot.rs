@@ -14,6 +14,7 @@ use super::role::{self, Identity, Other, Role};
 use super::{Core, Following};
 use crate::avoid::Avoid;
 use crate::capabilities::DeviceCapabilities;
+use crate::congestion::CongestionView;
 use crate::expected::Expected;
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
@@ -58,6 +59,8 @@ pub struct Snapshot {
     pub capabilities: Arc<DeviceCapabilities>,
     /// Switches that forward by groups of adaptive routing.
     pub adaptive: Arc<BTreeSet<Guid>>,
+    /// The agents of congestion control; none while that is off.
+    pub congestion: CongestionView,
     /// Findings, the worst first.
     pub findings: Arc<[Finding]>,
     /// Past convergences, oldest first.
@@ -120,6 +123,7 @@ impl Snapshot {
             overlay: Arc::default(),
             capabilities: Arc::default(),
             adaptive: Arc::default(),
+            congestion: CongestionView::default(),
             findings: Arc::from([]),
             history: Arc::from([]),
             stats: ClientStats::default(),
@@ -136,6 +140,7 @@ impl Snapshot {
         if core.role == Role::Master {
             findings.extend(core.missing.iter().cloned());
             findings.extend(core.findings_of_overlay().iter().cloned());
+            findings.extend(core.congestion.manager().findings(|node| core.name(node)));
         }
         findings.extend(core.daemon_findings.iter().cloned());
         findings.extend(
@@ -194,6 +199,7 @@ impl Snapshot {
             overlay: core.overlay.in_force().clone(),
             capabilities: core.inventory.capabilities.clone(),
             adaptive: Arc::new(core.inventory.adaptive().collect()),
+            congestion: core.congestion.manager().view().clone(),
             findings: findings.into(),
             history: core.history.iter().cloned().collect(),
             stats: core.client.stats(),

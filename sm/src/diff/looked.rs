@@ -102,6 +102,10 @@ impl Looked {
             if self.plan.routing.lanes.is_single() != plan.routing.lanes.is_single() {
                 return Err("the routes need SLtoVLMappingTables, or no longer do");
             }
+        }
+        let policy = &plan.policy;
+        let sets_extended_ports = policy.aggregation_nodes.is_some() || policy.adaptive.is_on();
+        if policy.qos.is_some() || sets_extended_ports {
             let written = now.inventory.managed_since(self.managed_mark);
             let nodes = written.filter_map(|guid| fabric.node_of(guid));
             ports.extend(nodes.flat_map(ports_of));

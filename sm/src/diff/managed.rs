@@ -65,4 +65,28 @@ impl Comparison<'_> {
             }
         }
     }
+
+    /// Adds ExtendedPortInfo where it differs at the ports of `scope`.
+    pub(super) fn compare_extended_ports(&self, scope: &ComparisonScope, changes: &mut Changes) {
+        let source = Source::of_plan(self.inventory, self.plan);
+        for &key in &scope.ports {
+            let port = self.inventory.port(key);
+            if port.is_none_or(|port| port.extended.is_none()) {
+                continue;
+            }
+            let at = self.fabric.find_port(key);
+            if at.is_none_or(|at| super::wanted(self.fabric, self.plan, at).is_none()) {
+                continue;
+            }
+            let wanted = source.blocks(key, Origin::Extended).into_iter();
+            let wanted = wanted.filter_map(|key| {
+                let content = source.content(key)?;
+                Some(BlockChange { key, content })
+            });
+            let blocks: Vec<BlockChange> = wanted.collect();
+            if !blocks.is_empty() {
+                changes.managed.entry(key).or_default().extend(blocks);
+            }
+        }
+    }
 }

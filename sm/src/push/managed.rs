@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use rsm_mad::wire::attr::{Attribute, ExtendedPortInfo};
+
 use super::{Cause, Push, Task};
 use crate::diff::{BlockChange, differing_blocks};
 use crate::sweep::inventory::{Inventory, PortKey};
@@ -53,6 +55,9 @@ impl Push {
             return;
         };
         port.managed.store(key.place, data);
+        if key.attribute() == ExtendedPortInfo::ID {
+            port.extended = Some(Box::new(*ExtendedPortInfo::from_data(data)));
+        }
         let is_held = wanted.is_some_and(|wanted| port.managed.holds(key.place, &wanted));
         inventory.note_managed(key.port);
         if is_held {
@@ -77,7 +82,9 @@ impl Push {
             // A habit is no failure.
             self.failures
                 .retain(|failure| failure.task != Task::Managed(key));
-            self.take_other_form(inventory, key.port);
+            if key.is_qos() {
+                self.take_other_form(inventory, key.port);
+            }
         }
         self.qos_settled(inventory, key);
     }

@@ -98,6 +98,7 @@ impl World {
             overlay: Arc::default(),
             capabilities: Arc::default(),
             adaptive: Arc::default(),
+            congestion: crate::congestion::CongestionView::default(),
             findings: Arc::new([]),
             history: Arc::new([]),
             stats: ClientStats::default(),

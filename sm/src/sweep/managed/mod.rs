@@ -5,6 +5,7 @@
 //! content. The sweep reads the planned blocks that are not known, [`crate::diff`] compares, and
 //! [`crate::push`] writes the difference.
 
+mod extended_port;
 mod guid_info;
 mod sl_to_vl;
 mod vl_arbitration;
@@ -58,6 +59,9 @@ pub enum Origin {
     /// The operator's tables for quality of service: any port whose link is up has it, and holds it
     /// before its link becomes Active.
     Qos,
+    /// Choices about the vendor's features: ports whose ExtendedPortInfo was read have them, where
+    /// it differs.
+    Extended,
 }
 
 /// The state that planned blocks and their content derive from.
@@ -69,6 +73,10 @@ pub struct Source<'a> {
     pub qos: Option<&'a Qos>,
     /// Whether SLtoVLMappingTables of switches are those that the engine needs.
     pub engine_has_lanes: bool,
+    /// Whether aggregation nodes may work; `None`: as they are.
+    pub aggregation_nodes: Option<bool>,
+    /// The service levels on which packets may arrive out of order; `None`: adapters keep theirs.
+    pub out_of_order_sls: Option<u16>,
 }
 
 impl<'a> Source<'a> {
@@ -78,6 +86,9 @@ impl<'a> Source<'a> {
             inventory,
             qos: inventory.qos.as_deref(),
             engine_has_lanes: inventory.reads_sl2vl,
+            // The sweep reads ExtendedPortInfo by itself.
+            aggregation_nodes: None,
+            out_of_order_sls: None,
         }
     }
 
@@ -87,6 +98,11 @@ impl<'a> Source<'a> {
             inventory,
             qos: plan.policy.qos.as_deref(),
             engine_has_lanes: !plan.routing.lanes.is_single(),
+            aggregation_nodes: plan.policy.aggregation_nodes,
+            out_of_order_sls: {
+                let adaptive = &plan.policy.adaptive;
+                adaptive.is_on().then_some(adaptive.sls)
+            },
         }
     }
 
@@ -96,6 +112,8 @@ impl<'a> Source<'a> {
             inventory,
             qos: None,
             engine_has_lanes: false,
+            aggregation_nodes: None,
+            out_of_order_sls: None,
         }
     }
 
@@ -154,6 +172,7 @@ impl<'a> Source<'a> {
 /// Every managed attribute.
 pub static MANAGED: &[Managed] = &[
     guid_info::GUID_INFO,
+    extended_port::EXTENDED_PORT,
     vl_arbitration::VL_ARBITRATION,
     sl_to_vl::SL_TO_VL,
 ];

@@ -1,0 +1,62 @@
+//! ExtendedPortInfo: whether aggregation nodes may work, and on which service levels adapters are
+//! told that packets may arrive out of order. The sweep reads it from ports that these concern
+//! ([`crate::sweep::extended_port`]), so that no block is planned for others.
+
+use std::collections::BTreeSet;
+
+use rsm_mad::wire::attr::{Attribute, ExtendedPortInfo};
+
+use super::{Managed, Origin, Source};
+use crate::habits::DeviceHabit;
+use crate::sweep::extended_port::takes_out_of_order;
+use crate::sweep::inventory::{InventoryPort, PortKey};
+
+/// ExtendedPortInfo (0xFF90). A port has one block.
+pub(super) const EXTENDED_PORT: Managed = Managed {
+    attribute: ExtendedPortInfo::ID,
+    reason: "the aggregation node, or the service levels of packets out of order, differ",
+    origin: Origin::Extended,
+    modifier: |key, _| ExtendedPortInfo::modifier(key.port),
+    is_readable: |_| true,
+    habit: |_| Some(DeviceHabit::RefusesExtendedPortSets),
+    blocks: |source, key, port| match wanted(source, key, port) {
+        Some(_) => BTreeSet::from([0]),
+        None => BTreeSet::new(),
+    },
+    content: |source, key, port, _| Some(*wanted(source, key, port)?.as_data()),
+    agrees: |_, held, wanted| {
+        let wishes = |data| {
+            let info = ExtendedPortInfo::from_data(data);
+            (info.sharp_an_enabled(), info.ooo_sl_mask())
+        };
+        wishes(held) == wishes(wanted)
+    },
+};
+
+/// The content to set; `None` where the port holds it, or nothing is wanted of it.
+fn wanted(source: &Source<'_>, key: PortKey, port: &InventoryPort) -> Option<ExtendedPortInfo> {
+    let held = **port.extended.as_ref()?;
+    let mut info = held;
+    // No field with a bit of its own in StateChangeEnable is to change.
+    info.set_state_change_enable(0);
+    if let Some(enables) = source.aggregation_nodes
+        && held.leads_to_aggregation_node()
+    {
+        info.set_sharp_an_enabled(enables);
+    }
+    match source.out_of_order_sls {
+        Some(sls) if takes_out_of_order(source.inventory, key) => {
+            info.set_ooo_sl_mask(sls);
+        }
+        Some(_) => {}
+        // Adaptive routing was turned off: what this manager has told adapters is taken back.
+        None => {
+            let mut touched = port.managed.touched();
+            if touched.any(|place| place.managed().attribute == ExtendedPortInfo::ID) {
+                info.set_ooo_sl_mask(0);
+            }
+        }
+    }
+    let wishes = |info: &ExtendedPortInfo| (info.sharp_an_enabled(), info.ooo_sl_mask());
+    (wishes(&info) != wishes(&held)).then_some(info)
+}
