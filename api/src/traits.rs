@@ -62,6 +62,15 @@ pub trait Subnet: Send + Sync + 'static {
         node: Option<Guid>,
     ) -> Page<Keyed<VirtualPortId, v1::VirtualPort>>;
 
+    /// Agents of congestion control by ascending node GUID and port number; of `node` only, where
+    /// one is given. None while congestion control is off.
+    fn congestion_agents(
+        &self,
+        after: Option<PortId>,
+        limit: usize,
+        node: Option<Guid>,
+    ) -> Page<Keyed<PortId, v1::CongestionAgent>>;
+
     /// One port, by the rules of [`resolve_port`](crate::resolve::resolve_port).
     fn port(&self, selector: &Selector) -> Result<Keyed<PortId, v1::Port>, LookupError>;
 

@@ -99,6 +99,7 @@ fn settled(spec: &str) -> Snapshot {
         capabilities: Arc::default(),
         adaptive: Arc::default(),
         m_keys: Default::default(),
+        congestion: rsm::congestion::CongestionView::default(),
         findings: Arc::new([]),
         history: Arc::new([]),
         stats: ClientStats::default(),

@@ -152,6 +152,8 @@ pub enum FindingKind {
     PartitionIndexClaimed,
     /// A partition made through the API conflicts with the file of partitions.
     PartitionConflict,
+    /// Devices do not have the settings of congestion control, which is on.
+    CongestionControl,
     /// A fault of GPU hosts or their cables.
     Gpu(GpuFindingKind),
 }
@@ -209,6 +211,7 @@ impl FindingKind {
             FindingKind::PartitionTableTooSmall => "partition-table-too-small",
             FindingKind::PartitionIndexClaimed => "partition-index-claimed",
             FindingKind::PartitionConflict => "partition-conflict",
+            FindingKind::CongestionControl => "congestion-control",
             FindingKind::Gpu(kind) => kind.name(),
         }
     }

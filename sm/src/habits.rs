@@ -96,8 +96,8 @@ pub enum DeviceHabit {
     /// Port 0 of a switch: it claims adaptive routing, and refuses its tables, leaves them
     /// unanswered, or reads others back.
     RefusesAdaptiveRouting = 9,
-    /// It refuses to enable or disable FDR10 by ExtendedPortInfo, or does not keep it.
-    RefusesFdr10 = 10,
+    /// It refuses Sets of ExtendedPortInfo, or does not keep them.
+    RefusesExtendedPortSets = 10,
 }
 
 /// A line of [`HABITS`].
@@ -163,9 +163,9 @@ pub const HABITS: &[DeviceHabitInfo] = &[
         instead: "they forward by their forwarding tables alone",
     },
     DeviceHabitInfo {
-        habit: DeviceHabit::RefusesFdr10,
-        does: "do not let FDR10 be enabled or disabled",
-        instead: "their links train to the speed that the devices choose",
+        habit: DeviceHabit::RefusesExtendedPortSets,
+        does: "do not take ExtendedPortInfo",
+        instead: "FDR10 and aggregation nodes stay as they are, and libraries on hosts are not told of packets out of order",
     },
 ];
 

@@ -10,6 +10,7 @@ pub mod avoid;
 pub mod capabilities;
 pub mod cli;
 pub mod config;
+pub mod congestion;
 pub mod core;
 pub mod counters;
 pub mod daemon;

@@ -52,6 +52,7 @@ routes! {
     "node" => get_node(GetNodeRequest),
     "ports" => list_ports(ListPortsRequest),
     "virtual-ports" => list_virtual_ports(ListVirtualPortsRequest),
+    "congestion-agents" => list_congestion_agents(ListCongestionAgentsRequest),
     "port" => get_port(GetPortRequest),
     "links" => list_links(ListLinksRequest),
     "forwarding-table" => get_forwarding_table(GetForwardingTableRequest),

@@ -22,6 +22,7 @@ const NEEDS: &[ServiceNeeds] = &[
             ("GetNode", Read),
             ("ListPorts", Read),
             ("ListVirtualPorts", Read),
+            ("ListCongestionAgents", Read),
             ("GetPort", Read),
             ("ListLinks", Read),
             ("GetForwardingTable", Read),

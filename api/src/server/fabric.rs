@@ -97,6 +97,16 @@ impl FabricService for Fabric {
         listing.answer_keyed(subnet.virtual_ports(listing.after(), listing.limit(), node))
     }
 
+    async fn list_congestion_agents(
+        &self,
+        request: Request<v1::ListCongestionAgentsRequest>,
+    ) -> Result<Response<v1::ListCongestionAgentsResponse>, Status> {
+        let (request, listing) = Listing::of(request)?;
+        let node = node_filter(self.subnet.as_ref(), &request.node)?;
+        let subnet = &self.subnet;
+        listing.answer_keyed(subnet.congestion_agents(listing.after(), listing.limit(), node))
+    }
+
     async fn get_port(
         &self,
         request: Request<v1::GetPortRequest>,

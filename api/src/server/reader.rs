@@ -134,6 +134,7 @@ methods! {
         get_node(GetNodeRequest) -> GetNodeResponse,
         list_ports(ListPortsRequest) -> ListPortsResponse,
         list_virtual_ports(ListVirtualPortsRequest) -> ListVirtualPortsResponse,
+        list_congestion_agents(ListCongestionAgentsRequest) -> ListCongestionAgentsResponse,
         get_port(GetPortRequest) -> GetPortResponse,
         list_links(ListLinksRequest) -> ListLinksResponse,
         get_forwarding_table(GetForwardingTableRequest) -> GetForwardingTableResponse,

@@ -155,3 +155,22 @@ fn virtual_ports_are_paged_by_port_and_index() {
         .unwrap_err();
     assert_eq!(status.code(), Code::NotFound);
 }
+
+#[test]
+fn agents_of_congestion_control_are_paged_by_port() {
+    let served = Served::start(Fake::tree(2, 2));
+    let mut client = FabricServiceClient::new(served.unix());
+    for (node, count) in [("", 2), ("host-1", 1), ("leaf-1", 0)] {
+        let agents = walk!(
+            served,
+            client.list_congestion_agents,
+            v1::ListCongestionAgentsRequest {
+                page_size: 1,
+                node: node.to_owned(),
+                ..Default::default()
+            },
+            congestion_agents
+        );
+        assert_eq!(agents.len(), count, "{node}");
+    }
+}

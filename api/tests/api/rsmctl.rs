@@ -118,6 +118,7 @@ fn every_subcommand_prints_its_golden_output() {
         ("subscriptions-of", &["subscriptions", "--port", "host-1:1"]),
         ("aliases", &["aliases"]),
         ("vports", &["vports"]),
+        ("congestion", &["congestion"]),
         ("aliases-of", &["aliases", "--port", "host-1"]),
         ("findings", &["findings", "--severity", "warning", "--wide"]),
         ("history", &["history", "--wide"]),

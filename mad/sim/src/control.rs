@@ -119,6 +119,9 @@ impl Sim {
         }
         self.fabric.reset_node(index, &self.config);
         let ports = self.fabric.node(index).ports();
+        for port in ports.clone() {
+            self.congestion.remove(&port);
+        }
         self.performance.forget(ports, self.now);
     }
 

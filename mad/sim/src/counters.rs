@@ -35,6 +35,8 @@ pub enum DropReason {
     /// The port that the packet left or reached is no member of its partition, or both ends are
     /// limited members (IBA 10.9.3).
     PKey,
+    /// The CC_Key did not match (IBA A10.5).
+    CcKey,
     /// No agent or client at the destination takes this kind of datagram.
     NoClient,
     /// An answer or a trap had no way back: its destination LID, or its own, is not set.
@@ -53,7 +55,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason.
-    pub const ALL: [DropReason; 21] = [
+    pub const ALL: [DropReason; 22] = [
         DropReason::Loss,
         DropReason::LinkDown,
         DropReason::NoSuchPort,
@@ -68,6 +70,7 @@ impl DropReason {
         DropReason::Silent,
         DropReason::MKey,
         DropReason::PKey,
+        DropReason::CcKey,
         DropReason::NoClient,
         DropReason::NoAddress,
         DropReason::TooLate,
@@ -95,6 +98,7 @@ impl fmt::Display for DropReason {
             DropReason::Silent => "silent",
             DropReason::MKey => "M_Key",
             DropReason::PKey => "P_Key",
+            DropReason::CcKey => "CC_Key",
             DropReason::NoClient => "no client",
             DropReason::NoAddress => "no address",
             DropReason::TooLate => "too late",

@@ -34,7 +34,7 @@
 //!
 //! # What is not modelled
 //!
-//! * Random forwarding tables and congestion.
+//! * Random forwarding tables, and congestion: settings of congestion control are kept alone.
 //! * Counters of SMPs, and samples of performance management.
 //! * Directed routes with LID-routed parts are refused.
 //! * Partitions are enforced by end ports only, not by switches.
@@ -45,6 +45,7 @@ mod adaptive;
 mod agent;
 mod choices;
 mod config;
+mod congestion;
 mod control;
 mod counters;
 mod directed;
@@ -72,6 +73,7 @@ mod wheel;
 pub use adaptive::LinearWrites;
 pub use choices::{Choices, Picks};
 pub use config::{SimConfig, VPortLids, VPortsError};
+pub use congestion::CongestionAgent;
 pub use counters::{DropReason, SimCounters};
 pub use error::SimError;
 pub use fabric::Silence;

@@ -88,15 +88,20 @@ impl Packet {
     /// Whether an agent rather than a client handles it first at its destination.
     pub(crate) fn is_for_agent(&self) -> bool {
         match self.header().method() {
-            Method::GET | Method::SET => self.is_smp() || self.is_performance(),
+            Method::GET | Method::SET => self.is_smp() || self.is_of_general_agent(),
             Method::TRAP_REPRESS => self.is_smp(),
             _ => false,
         }
     }
 
-    /// Whether it is of performance management.
-    pub(crate) fn is_performance(&self) -> bool {
-        self.header().class() == Class::PERFORMANCE
+    /// Whether it is of a class of general services that every node has an agent for.
+    pub(crate) fn is_of_general_agent(&self) -> bool {
+        self.header().class() == Class::PERFORMANCE || self.is_congestion_control()
+    }
+
+    /// Whether it is of congestion control.
+    pub(crate) fn is_congestion_control(&self) -> bool {
+        self.header().class() == Class::CONGESTION_CONTROL
     }
 }
 

@@ -11,6 +11,7 @@ use rsm_routing::netlist::Netlist;
 
 use crate::agent::Effect;
 use crate::config::SimConfig;
+use crate::congestion::CongestionAgents;
 use crate::counters::{DropReason, SimCounters};
 use crate::error::SimError;
 use crate::fabric::{Fabric, NONE};
@@ -56,6 +57,8 @@ pub struct Sim {
     pub(crate) clients: Vec<AttachedClient>,
     pub(crate) counters: SimCounters,
     pub(crate) performance: Performance,
+    /// For look-ups only, never iterated.
+    pub(crate) congestion: CongestionAgents,
     pub(crate) faults: FabricFaults,
     pub(crate) journal: Option<SetJournal>,
     pub(crate) rng: Rng,
@@ -84,6 +87,7 @@ impl Sim {
             clients: Vec::new(),
             counters: SimCounters::default(),
             performance: Performance::default(),
+            congestion: CongestionAgents::default(),
             faults: FabricFaults::default(),
             journal: None,
             rng: Rng::new(seed),

@@ -12,6 +12,16 @@ use crate::personality::Personality;
 use crate::sim::{AttachId, Sim};
 
 impl Sim {
+    /// Whether the aggregation node behind a port may work, and the service levels on which packets
+    /// to the port may arrive out of order, as ExtendedPortInfo was last set.
+    ///
+    /// # Errors
+    /// There is no such port.
+    pub fn extended_port(&self, node: Guid, port: PortNum) -> Result<(bool, u16), SimError> {
+        let port = self.fabric.port(self.fabric.find_port(node, port)?);
+        Ok((port.aggregation_enabled, port.out_of_order_sls))
+    }
+
     /// The node called `name`: its GUID, its identifier (`S-0002c90300001234`), or its description
     /// if no other node has the same.
     ///

@@ -11,6 +11,7 @@ use rsm_mad::wire::header::{Class, Method, Status};
 
 use crate::agent::{Outcome, Request};
 use crate::config::SimConfig;
+use crate::congestion::CongestionRefusal;
 use crate::counters::DropReason;
 use crate::directed::{self, Step};
 use crate::fabric::{NONE, Node, Silence};
@@ -264,8 +265,8 @@ impl Sim {
         let packet = self.packets.get_mut(index);
         let node_index = self.fabric.port(packet.at).node;
         let header = *packet.header();
-        if packet.is_performance() {
-            return self.at_performance_agent(index);
+        if packet.is_of_general_agent() {
+            return self.at_general_agent(index);
         }
         if header.method() == Method::TRAP_REPRESS {
             let (smp, entry, slid) = (*packet.smp(), packet.at, packet.slid);
@@ -313,8 +314,9 @@ impl Sim {
         self.take_effects();
     }
 
-    /// Handles a request of performance management, which needs no M_Key but a P_Key.
-    fn at_performance_agent(&mut self, index: u32) {
+    /// Handles a request of performance management or congestion control, which needs no M_Key but
+    /// a P_Key.
+    fn at_general_agent(&mut self, index: u32) {
         let packet = self.packets.get(index);
         let address = self.fabric.address_port(packet.at);
         let is_member = self
@@ -329,8 +331,15 @@ impl Sim {
         if !is_member {
             return self.lose(index, DropReason::PKey);
         }
-        let status = self.answer_performance(index).err().unwrap_or(Status::OK);
-        self.answer(index, status);
+        let refusal = match self.packets.get(index).is_congestion_control() {
+            true => self.answer_congestion(index).err(),
+            false => self.answer_performance(index).err().map(Into::into),
+        };
+        match refusal {
+            None => self.answer(index, Status::OK),
+            Some(CongestionRefusal::Answer(status)) => self.answer(index, status),
+            Some(CongestionRefusal::Drop(reason)) => self.lose(index, reason),
+        }
     }
 
     fn note_set(&mut self, index: u32, node_index: u32) {

@@ -17,6 +17,7 @@
 pub mod attr;
 mod bits;
 mod codes;
+pub mod congestion;
 mod dissect;
 pub mod fields;
 pub mod header;

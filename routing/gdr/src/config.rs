@@ -14,8 +14,55 @@ pub struct AnalysisConfig {
     /// The service level of collectives, 0 to 15: libraries put it on every queue pair. `None`
     /// leaves it to them, and to the operator of a job.
     pub sl: Option<u8>,
+    /// The service levels on which switches pick among several ports (adaptive routing), SL 0 in
+    /// bit 0; 0 where none does.
+    pub adaptive_sls: u16,
     /// An inventory that was seen so many seconds ago is stale. `None`: never.
     pub max_age: Option<u64>,
     /// The time, in seconds of the clock that inventories were seen by.
     pub now: u64,
+}
+
+impl AnalysisConfig {
+    /// The service level for libraries whose packets may arrive out of order: the operator's, else
+    /// the lowest one with adaptive routing; `None` where that is 0, the libraries' own, or where
+    /// there is no adaptive routing.
+    pub fn level(&self) -> Option<u8> {
+        let lowest = self.adaptive_sls.trailing_zeros() as u8;
+        let lowest = Some(lowest).filter(|lowest| (1..16).contains(lowest));
+        self.sl.or(lowest)
+    }
+
+    /// Whether switches pick among ports on [`AnalysisConfig::level`]; `None` where they do on no
+    /// service level.
+    pub fn is_adaptive(&self) -> Option<bool> {
+        let level = self.level().unwrap_or(0);
+        (self.adaptive_sls != 0).then(|| self.adaptive_sls >> (level & 0xF) & 1 != 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn level_is_the_operators_or_the_lowest_one_with_adaptive_routing() {
+        for (sl, adaptive_sls, level, is_adaptive) in [
+            (None, 0, None, None),
+            (Some(3), 0, Some(3), None),
+            (None, 0xFFFF, None, Some(true)),
+            (None, 0b1100, Some(2), Some(true)),
+            (Some(0), 0b1100, Some(0), Some(false)),
+            (Some(3), 0b1100, Some(3), Some(true)),
+            (None, 0x8000, Some(15), Some(true)),
+        ] {
+            let config = AnalysisConfig {
+                sl,
+                adaptive_sls,
+                ..AnalysisConfig::default()
+            };
+            let found = (config.level(), config.is_adaptive());
+            assert_eq!(found, (level, is_adaptive), "{sl:?} {adaptive_sls:#x}");
+        }
+    }
 }

@@ -8,8 +8,8 @@ use rsm_routing::engine::{EngineKind, EngineOption};
 
 use super::opensm::Convert;
 use super::{
-    AdaptiveRouting, Config, Enforcement, Fdr10, MKeyMode, SmLid, StoreBackend, Takeover,
-    Virtualization,
+    AdaptiveRouting, AggregationNodes, Config, Enforcement, Fdr10, MKeyMode, SmLid, StoreBackend,
+    Takeover, Virtualization,
 };
 use crate::health::Isolate;
 
@@ -369,6 +369,7 @@ macro_rules! words {
 
 words!(
     AdaptiveRouting,
+    AggregationNodes,
     EngineKind,
     Enforcement,
     Fdr10,

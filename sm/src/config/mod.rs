@@ -6,6 +6,7 @@
 mod categories_file;
 mod changes;
 mod check;
+mod congestion_values;
 mod field;
 mod finding;
 mod guid2lid;
@@ -19,6 +20,7 @@ mod prefix_routes;
 mod qos_policy;
 mod sample;
 mod schema;
+mod schema_congestion;
 mod schema_qos;
 mod short;
 mod suggest;
@@ -35,6 +37,7 @@ pub use categories_file::parse_categories;
 pub use changes::ChangedKey;
 pub(crate) use check::with_files;
 pub use check::{CheckReport, FileKind, check};
+pub use congestion_values::{CctEntries, CctEntry, PerLevel, PortMaskValue};
 pub use field::Applies;
 pub use finding::{ConfigFinding, ConfigSeverity};
 pub(crate) use finding::{Findings, any_error};
@@ -55,10 +58,11 @@ pub use qos_policy::{
     GroupKind, MatchRule, PortGroup, QosLevel, QosPolicy, Ranges, load_qos_policy, parse_qos_policy,
 };
 pub use schema::{
-    ApiConfig, Config, CountersConfig, DumpConfig, FlapConfig, HealthConfig, HttpConfig, LidConfig,
-    LinkConfig, LogConfig, NamesConfig, PartitionConfig, QosConfig, RoutingConfig, SaRulesConfig,
-    SmConfig, StateConfig, StoreConfig, SweepConfig,
+    ApiConfig, Config, CongestionConfig, CountersConfig, DumpConfig, FlapConfig, HealthConfig,
+    HttpConfig, LidConfig, LinkConfig, LogConfig, NamesConfig, PartitionConfig, QosConfig,
+    RoutingConfig, SaRulesConfig, SmConfig, StateConfig, StoreConfig, SweepConfig,
 };
+pub use schema_congestion::CongestionKeys;
 pub use schema_qos::QosKeys;
 pub use short::KeyOrigins;
 pub use switch_rules::{
@@ -69,7 +73,8 @@ pub use tables_file::load_tables;
 pub use torus_file::{load_torus_layout, parse_torus_layout};
 pub use vl_tables::{SlToVl, VlWeights};
 pub use words::{
-    AdaptiveRouting, Enforcement, Fdr10, MKeyMode, SmLid, StoreBackend, Takeover, Virtualization,
+    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, MKeyMode, SmLid, StoreBackend, Takeover,
+    Virtualization,
 };
 
 use std::collections::BTreeSet;

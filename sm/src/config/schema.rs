@@ -12,10 +12,11 @@ use rsm_routing::engine::{EngineKind, EngineOptions};
 
 use super::field::{Applies, ConfigKey, Kind, Place, Takes};
 use super::opensm::Convert;
+use super::schema_congestion::{CONGESTION_KEYS, CongestionKeys};
 use super::schema_qos::{QOS_KEYS, QosKeys};
 use super::{
-    AdaptiveRouting, Enforcement, Fdr10, MKeyMode, SlToVl, SmLid, StoreBackend, Takeover,
-    Virtualization, VlWeights,
+    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, MKeyMode, SlToVl, SmLid, StoreBackend,
+    Takeover, Virtualization, VlWeights,
 };
 use crate::health::{Isolate, Symptom};
 
@@ -228,6 +229,10 @@ sections! {
         /// they are, `on` gives them LIDs and P_Keys and makes them Active. It was tried with
         /// simulated devices alone.
         virtualization: Virtualization = Virtualization::Off, opensm "virt_enabled" as Virtualization;
+
+        /// Whether rsm enables the aggregation nodes of NVIDIA's switches (SHARP), `on` or `off`, or
+        /// leaves them as they are, `keep`. It was tried with simulated devices alone.
+        aggregation_nodes: AggregationNodes = AggregationNodes::Keep, opensm "sharp_enabled" as AggregationNodes;
     }
 
     /// How rsm reads the fabric. Times are in milliseconds.
@@ -679,6 +684,16 @@ sections! {
         adapters_interval_s: u32 = 300, takes number(1, 86_400);
     }
 
+    /// Congestion control of switches and adapters (IBA annex A10).
+    congestion: CongestionConfig {
+        /// Whether rsm writes the settings below to switches and adapters that have congestion
+        /// control. If not, devices keep what they hold. It was tried with simulated devices alone.
+        enabled: bool = false, opensm "congestion_control" as Flag;
+    } without a key {
+        /// The settings.
+        keys: CongestionKeys = CongestionKeys::default();
+    }
+
     /// Inventories of GPU hosts.
     gpu: GpuConfig {
         /// Seconds without a report of a host after which its inventory is stale (finding
@@ -781,7 +796,10 @@ static FIELDS: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| {
         applies: Applies::OnReload,
         place: Place::EngineOption(option),
     });
-    let keys = KEYS.iter().chain(QOS_KEYS).cloned();
+    let keys = [KEYS, QOS_KEYS, CONGESTION_KEYS]
+        .into_iter()
+        .flatten()
+        .cloned();
     keys.chain(options).collect()
 });
 

@@ -122,7 +122,7 @@ timeout_floor_ms = 5000
         "rsm.toml:3:8: error: guid is \"port one\": expected a GUID, a string of up to 16 hexadecimal digits",
         "rsm.toml:6:1: error: unknown key `lcm` in [lids]: expected one of lmc, lmc_esp0, reassign",
         "rsm.toml:7:12: error: lmc_esp0 is 1: expected true or false",
-        "rsm.toml:8:2: error: unknown section `sweeps`: did you mean `sweep`? There are sm, sweep, sa, lids, links, routing, partitions, qos, flap, health, api, http, counters, gpu, names, dump, log, history, state, store",
+        "rsm.toml:8:2: error: unknown section `sweeps`: did you mean `sweep`? There are sm, sweep, sa, lids, links, routing, partitions, qos, flap, health, api, http, counters, congestion, gpu, names, dump, log, history, state, store",
         "rsm.toml:10:10: error: engine is \"ftree\": expected one of \"auto\", \"fabric-tree\", \"updn\", \"dnup\", \"minhop\", \"dor\", \"torus\", \"dragonfly+\", \"nue\", \"dfsssp\", \"file\"",
         "rsm.toml:12:10: error: listen is \"localhost\": expected an address and port, a string such as \"127.0.0.1:50051\", or \"\" for none",
         "rsm.toml:14:20: error: timeouts of 5000 ms, at first 100 ms, to 1000 ms: expected timeout_floor_ms <= timeout_initial_ms <= timeout_ceiling_ms",
@@ -247,12 +247,12 @@ fn checking_follows_the_root_guid_file() {
 fn checking_an_opensm_conf_shows_every_key_only_on_request() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("opensm.conf");
-    fs::write(&file, "lmc 1\nconsole off\ncongestion_control TRUE\n").unwrap();
+    fs::write(&file, "lmc 1\nconsole off\nnue_include_switches TRUE\n").unwrap();
     let report = check(&file).unwrap();
     let count = "keys: 1 obeyed, 1 not needed here, 1 not available, 0 unknown";
     let brief = report.to_string();
     let brief: Vec<_> = brief.lines().collect();
-    assert!(brief[0].contains(":3:1: warning: congestion_control is `TRUE`: not available: "));
+    assert!(brief[0].contains(":3:1: warning: nue_include_switches is `TRUE`: not available: "));
     assert_eq!((brief[1], brief.len()), (count, 3));
     let verbose = report.verbose().to_string();
     let verbose: Vec<_> = verbose.lines().collect();

@@ -75,6 +75,45 @@ impl Virtualization {
     }
 }
 
+/// What becomes of the aggregation nodes of switches (SHARP).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum AggregationNodes {
+    /// They stay as they are.
+    #[default]
+    Keep,
+    /// They may work.
+    On,
+    /// They may not work.
+    Off,
+}
+
+impl AggregationNodes {
+    /// All values.
+    pub const ALL: [AggregationNodes; 3] = [
+        AggregationNodes::Keep,
+        AggregationNodes::On,
+        AggregationNodes::Off,
+    ];
+
+    /// As the configuration writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            AggregationNodes::Keep => "keep",
+            AggregationNodes::On => "on",
+            AggregationNodes::Off => "off",
+        }
+    }
+
+    /// Whether they may work; `None`: as they are.
+    pub const fn enables(self) -> Option<bool> {
+        match self {
+            AggregationNodes::Keep => None,
+            AggregationNodes::On => Some(true),
+            AggregationNodes::Off => Some(false),
+        }
+    }
+}
+
 /// Where switches route adaptively.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum AdaptiveRouting {

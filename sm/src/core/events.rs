@@ -136,6 +136,7 @@ impl Core {
                 self.refused.clear();
                 self.damping.configure(self.config.damping);
                 self.configure_health(now);
+                self.configure_congestion();
                 // Fields that a device did not keep under the old settings, or refused with its old
                 // firmware, are tried once more.
                 self.not_kept = NotKept::default();

@@ -14,6 +14,7 @@
 mod activity;
 mod adaptive;
 mod conclusion;
+mod congestion;
 pub mod convergence;
 pub mod damping;
 mod doubts;
@@ -63,6 +64,7 @@ use rsm_routing::adaptive::GroupIds;
 use rsm_routing::engine::EngineKind;
 
 pub use self::activity::{Activity, PassProgress};
+use self::congestion::CongestionState;
 use self::convergence::{Convergence, Meter};
 use self::damping::Damping;
 use self::draining::BeforeDrain;
@@ -185,6 +187,7 @@ pub struct Core {
     /// Inherited multicast members.
     found: Found,
     vport_owners: VPortOwners,
+    congestion: CongestionState,
     /// Ports whose hosts must register anew.
     reregister: Reregister,
     generation: u64,
@@ -311,6 +314,7 @@ impl Core {
             groups: None,
             found: Found::default(),
             vport_owners: VPortOwners::default(),
+            congestion: CongestionState::new(&config),
             reregister: if remembered.reregister {
                 Reregister::everybody()
             } else {
@@ -380,6 +384,7 @@ impl Core {
     /// Takes an event that happened at `now`.
     pub fn handle(&mut self, event: Event, now: Time) {
         match event {
+            Event::Inbound(inbound) if self.on_congestion(&inbound, now) => {}
             Event::Inbound(Inbound::Mad(datagram)) => self.on_datagram(&datagram, now),
             Event::Inbound(Inbound::SendFailed { tid, kind, .. }) => {
                 self.client.handle_send_failed(tid, kind, now)
@@ -407,6 +412,7 @@ impl Core {
     /// Does the work that is due at `now`.
     pub fn handle_deadline(&mut self, now: Time) {
         self.client.handle_deadline(now);
+        self.mind_congestion_deadlines(now);
         if self.next_light.is_some_and(|due| due <= now) {
             self.next_light = None;
             match self.role {
@@ -453,6 +459,7 @@ impl Core {
             self.following_due(),
             self.first_sweep_due(),
             self.work.next_wake(),
+            self.congestion_deadline(),
         ]
         .into_iter()
         .flatten()
@@ -470,7 +477,9 @@ impl Core {
         if let Some(effect) = self.effects.pop_front() {
             return Some(effect);
         }
-        let transmit = self.client.poll_transmit(now)?;
+        let Some(transmit) = self.client.poll_transmit(now) else {
+            return self.poll_congestion(now);
+        };
         Some(Effect::Send {
             datagram: transmit.datagram,
             timeout: transmit.timeout,
@@ -479,6 +488,9 @@ impl Core {
 
     /// The transport could not send the datagram of [`Effect::Send`].
     pub fn send_failed(&mut self, datagram: &Datagram, now: Time) {
+        if self.congestion_not_sent(datagram, now) {
+            return self.run(now);
+        }
         let tid = rsm_mad::wire::header::MadHeader::of(&datagram.mad).tid();
         self.client
             .handle_send_failed(tid, rsm_mad::transport::SendFailure::Flushed, now);
@@ -523,6 +535,7 @@ impl Core {
                 break;
             }
         }
+        self.mind_congestion(now);
         self.tell_early(now);
     }
 

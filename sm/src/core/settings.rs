@@ -8,6 +8,7 @@ use rsm_mad::client::ClientConfig;
 
 use super::role::Identity;
 use crate::config::{NodeNames, Takeover};
+use crate::congestion::CongestionPolicy;
 use crate::health::HealthPolicy;
 use crate::plan::policy::{DampingPolicy, Policy, RebalancePolicy};
 
@@ -54,6 +55,8 @@ pub struct CoreConfig {
     pub asks_capabilities: bool,
     /// Whether virtual ports of hosts are managed (`sm.virtualization`).
     pub manages_vports: bool,
+    /// The settings of congestion control.
+    pub congestion: Arc<CongestionPolicy>,
     /// Whether the first plan of this run gives every port a new LID (`lids.reassign`). Taken at
     /// the start only.
     pub reassigns_lids: bool,
@@ -91,6 +94,7 @@ impl Default for CoreConfig {
             reads_on_trap: true,
             asks_capabilities: false,
             manages_vports: false,
+            congestion: Arc::default(),
             reassigns_lids: false,
             starts_inactive: false,
             standby_poll: Duration::from_secs(2),

@@ -14,6 +14,7 @@ use super::role::{self, Identity, Other, Role};
 use super::{Core, Following, MKeyStatus};
 use crate::avoid::Avoid;
 use crate::capabilities::DeviceCapabilities;
+use crate::congestion::CongestionView;
 use crate::expected::Expected;
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
@@ -60,6 +61,8 @@ pub struct Snapshot {
     pub adaptive: Arc<BTreeSet<Guid>>,
     /// The M_Keys of ports.
     pub m_keys: MKeyStatus,
+    /// The agents of congestion control; none while that is off.
+    pub congestion: CongestionView,
     /// Findings, the worst first.
     pub findings: Arc<[Finding]>,
     /// Past convergences, oldest first.
@@ -123,6 +126,7 @@ impl Snapshot {
             capabilities: Arc::default(),
             adaptive: Arc::default(),
             m_keys: MKeyStatus::default(),
+            congestion: CongestionView::default(),
             findings: Arc::from([]),
             history: Arc::from([]),
             stats: ClientStats::default(),
@@ -139,6 +143,7 @@ impl Snapshot {
         if core.role == Role::Master {
             findings.extend(core.missing.iter().cloned());
             findings.extend(core.findings_of_overlay().iter().cloned());
+            findings.extend(core.congestion.manager().findings(|node| core.name(node)));
         }
         findings.extend(core.daemon_findings.iter().cloned());
         findings.extend(core.traps.findings(
@@ -199,6 +204,7 @@ impl Snapshot {
             capabilities: core.inventory.capabilities.clone(),
             adaptive: Arc::new(core.inventory.adaptive().collect()),
             m_keys: core.m_key_status(),
+            congestion: core.congestion.manager().view().clone(),
             findings: findings.into(),
             history: core.history.iter().cloned().collect(),
             stats: core.client.stats(),

@@ -35,7 +35,7 @@ const BURST: Duration = Duration::from_millis(50);
 const FIRST_SPREAD: Duration = Duration::from_secs(2);
 
 /// How packets get to agents: P_Keys of the own port, and service levels.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Debug)]
 pub struct Routes {
     p_keys: Vec<PKey>,
     plan: Option<Arc<Plan>>,
@@ -46,13 +46,26 @@ pub struct Routes {
 impl Routes {
     /// Those of a snapshot, with the service level `sl` where any will do.
     pub fn of(snapshot: &Snapshot, sl: u8) -> Routes {
-        let fabric = &snapshot.fabric;
+        Routes::new(&snapshot.fabric, snapshot.plan.clone(), sl)
+    }
+
+    /// Those of a model and a plan, with the service level `sl` where any will do.
+    pub fn new(fabric: &Fabric, plan: Option<Arc<Plan>>, sl: u8) -> Routes {
         let own = fabric.local.map(|at| fabric.port(at));
         let image = own.and_then(|port| port.p_keys.as_ref());
         Routes {
             p_keys: image.map_or_else(Vec::new, |image| image.keys().to_vec()),
-            plan: snapshot.plan.clone(),
+            plan,
             sl,
+        }
+    }
+
+    /// The agent of general services at a LID.
+    pub fn to(&self, lid: Lid) -> RemoteAddress {
+        let default = p_key_index(&self.p_keys, PKey::DEFAULT_FULL).unwrap_or(0);
+        RemoteAddress {
+            pkey_index: default,
+            ..RemoteAddress::gsi(lid, self.level(lid))
         }
     }
 
@@ -69,12 +82,7 @@ impl Routes {
         if let Some(redirect) = agent.redirect() {
             return redirect.remote(&self.p_keys);
         }
-        let lid = agent.shown.lid;
-        let default = p_key_index(&self.p_keys, PKey::DEFAULT_FULL).unwrap_or(0);
-        Some(RemoteAddress {
-            pkey_index: default,
-            ..RemoteAddress::gsi(lid, self.level(lid))
-        })
+        Some(self.to(agent.shown.lid))
     }
 }
 

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 
 use self::files::Files;
 pub(super) use self::publisher::{Tell, publish};
+use crate::core::snapshot::Snapshot;
 use crate::plan::gpu;
 use crate::plan::order::roles;
 use crate::publish::View;
@@ -192,6 +193,14 @@ fn not_kept(error: std::io::Error) -> GpuImportError {
     GpuImportError::Kept(error.to_string())
 }
 
+/// The service levels on which switches pick among several ports now.
+fn adaptive_levels(snapshot: &Snapshot) -> u16 {
+    let plan = snapshot.plan.as_deref();
+    let adaptive = plan.and_then(|plan| plan.adaptive.as_deref());
+    let in_force = adaptive.filter(|_| !snapshot.adaptive.is_empty());
+    in_force.map_or(0, |adaptive| adaptive.sls)
+}
+
 impl Gpus for GpuHosts {
     fn analysis(&self) -> Arc<Analysis> {
         let mut joined = self.joined.lock();
@@ -216,6 +225,7 @@ impl Gpus for GpuHosts {
         });
         let config = AnalysisConfig {
             roles: plan.map_or_else(BTreeMap::new, |plan| roles(&plan.policy.categories)),
+            adaptive_sls: adaptive_levels(&snapshot),
             max_age: self.max_age,
             now,
             ..AnalysisConfig::default()

@@ -56,6 +56,7 @@ pub(super) fn core_config(
         devices: config.routing.adaptive_devices.iter().copied().collect(),
     };
     let policy = Policy {
+        aggregation_nodes: config.sm.aggregation_nodes.enables(),
         adaptive: adaptive.clone(),
         lmc: config.lids.lmc,
         lmc_enhanced_port0: config.lids.lmc_esp0,
@@ -120,8 +121,11 @@ pub(super) fn core_config(
         ignores_others: config.sm.ignore_others,
         light_sweep: millis(config.sweep.light_interval_ms),
         reads_on_trap: config.sweep.on_trap,
-        asks_capabilities: config.sweep.capabilities || adaptive.is_on(),
+        asks_capabilities: config.sweep.capabilities
+            || adaptive.is_on()
+            || config.sm.aggregation_nodes.enables().is_some(),
         manages_vports: config.sm.virtualization == Virtualization::On,
+        congestion: Arc::new(config.congestion.policy()),
         reassigns_lids: config.lids.reassign,
         starts_inactive: config.sm.inactive,
         standby_poll: millis(config.sm.poll_interval_ms),
@@ -167,6 +171,7 @@ fn checksums(config: &Config) -> String {
     (config.sm.m_key, config.sm.sm_key, config.sm.sa_key) = (0, 0, None);
     config.sm.m_key_secret_file = None;
     (config.sm.m_key_table_file, config.sm.m_key_neighbors_file) = (None, None);
+    config.congestion.keys.cc_key = 0;
     let routing = &config.routing;
     let files = [
         ("routing", &routing.root_guid_file),
@@ -194,6 +199,7 @@ fn checksums(config: &Config) -> String {
         ("qos", format!("{:?}", config.qos)),
         ("health", format!("{:?}", config.health)),
         ("flap", format!("{:?}", config.flap)),
+        ("congestion", format!("{:?}", config.congestion)),
     ];
     let sums = sections.map(|(section, text)| {
         let mut sum = Checksum::new().with(text.as_bytes());

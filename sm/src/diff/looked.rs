@@ -103,7 +103,11 @@ impl Looked {
                 return Err("the routes need SLtoVLMappingTables, or no longer do");
             }
         }
-        if plan.policy.qos.is_some() || plan.policy.ports.links.fdr10.enables().is_some() {
+        let policy = &plan.policy;
+        let sets_extended_ports = policy.aggregation_nodes.is_some()
+            || policy.adaptive.is_on()
+            || policy.ports.links.fdr10.enables().is_some();
+        if policy.qos.is_some() || sets_extended_ports {
             let written = now.inventory.managed_since(self.managed_mark);
             let nodes = written.filter_map(|guid| fabric.node_of(guid));
             ports.extend(nodes.flat_map(ports_of));

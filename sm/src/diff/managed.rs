@@ -66,22 +66,26 @@ impl Comparison<'_> {
         }
     }
 
-    /// Adds the choices about speeds that differ at the ports of `scope`.
-    pub(super) fn compare_speeds(&self, scope: &ComparisonScope, changes: &mut Changes) {
+    /// Adds ExtendedPortInfo where it differs at the ports of `scope`.
+    pub(super) fn compare_extended_ports(&self, scope: &ComparisonScope, changes: &mut Changes) {
         let source = Source::of_plan(self.inventory, self.plan);
-        if source.fdr10.is_none() {
-            return;
-        }
         for &key in &scope.ports {
+            let port = self.inventory.port(key);
+            if port.is_none_or(|port| port.extended.is_none()) {
+                continue;
+            }
             let at = self.fabric.find_port(key);
             if at.is_none_or(|at| super::wanted(self.fabric, self.plan, at).is_none()) {
                 continue;
             }
-            for key in source.blocks(key, Origin::Speed) {
-                if let Some(content) = source.content(key) {
-                    let all = changes.managed.entry(key.port).or_default();
-                    all.push(BlockChange { key, content });
-                }
+            let wanted = source.blocks(key, Origin::Extended).into_iter();
+            let wanted = wanted.filter_map(|key| {
+                let content = source.content(key)?;
+                Some(BlockChange { key, content })
+            });
+            let blocks: Vec<BlockChange> = wanted.collect();
+            if !blocks.is_empty() {
+                changes.managed.entry(key).or_default().extend(blocks);
             }
         }
     }

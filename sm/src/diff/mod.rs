@@ -247,7 +247,7 @@ impl Comparison<'_> {
             }
         }
         self.compare_qos(scope, &mut changes);
-        self.compare_speeds(scope, &mut changes);
+        self.compare_extended_ports(scope, &mut changes);
         changes
     }
 

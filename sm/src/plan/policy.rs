@@ -52,6 +52,8 @@ pub struct Policy {
     pub rails: bool,
     /// Whether two switches that carry nothing need a path between their own ports as well.
     pub connect_roots: bool,
+    /// Whether aggregation nodes may work; `None`: as they are.
+    pub aggregation_nodes: Option<bool>,
     /// Where switches route adaptively.
     pub adaptive: AdaptivePolicy,
     /// Whether to route multicast. If not, multicast tables stay as they are.
@@ -188,6 +190,7 @@ impl Default for Policy {
             compute_is_listed: false,
             rails: true,
             connect_roots: false,
+            aggregation_nodes: None,
             adaptive: AdaptivePolicy::default(),
             routes_multicast: true,
             partitions: Arc::default(),

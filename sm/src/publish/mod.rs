@@ -11,6 +11,7 @@ mod analysis;
 mod api_view;
 mod avoided;
 mod cables;
+mod congestion;
 mod control;
 mod counters;
 mod drained;

@@ -15,7 +15,7 @@ use tokio::sync::broadcast;
 use super::api_view::{api_key, core_key, kind, port_numbers, state};
 use super::published::Published;
 use super::view::View;
-use super::{partitions, routes, status, vports};
+use super::{congestion, partitions, routes, status, vports};
 use crate::fabric::{Fabric, NodeIx, PortRef};
 
 impl Subnet for View {
@@ -72,6 +72,15 @@ impl Subnet for View {
         node: Option<Guid>,
     ) -> Page<Keyed<VirtualPortId, v1::VirtualPort>> {
         vports::virtual_ports(&self.published(), after, limit, node)
+    }
+
+    fn congestion_agents(
+        &self,
+        after: Option<PortId>,
+        limit: usize,
+        node: Option<Guid>,
+    ) -> Page<Keyed<PortId, v1::CongestionAgent>> {
+        congestion::agents(&self.published(), after, limit, node)
     }
 
     fn port(&self, selector: &Selector) -> Result<Keyed<PortId, v1::Port>, LookupError> {

@@ -46,6 +46,7 @@ mod peers_web;
 mod sim_adaptive;
 mod sim_bringup;
 mod sim_capabilities;
+mod sim_congestion;
 mod sim_deltas;
 mod sim_devices;
 mod sim_drain;

@@ -11,7 +11,8 @@ use rsm::plan::Plan;
 use rsm::plan::adaptive::{ALL_SLS, Adaptive, AdaptivePolicy};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{
-    ArGroupTable, ArInfo, ArLinearForwardingTable, Attribute, LinearForwardingTable,
+    ArGroupTable, ArInfo, ArLinearForwardingTable, Attribute, ExtendedPortInfo,
+    LinearForwardingTable,
 };
 use rsm_mad::wire::header::Method;
 use rsm_routing::adaptive::{AdaptiveTable, AdaptiveTables, NO_GROUP};
@@ -581,4 +582,62 @@ fn packets_arrive_after_random_faults_whatever_switches_choose() {
 fn soak() {
     let count = seeds::number("RSM_SEEDS").unwrap_or(500);
     seeds::run("--test system sim_adaptive::soak -- --ignored", count, run);
+}
+
+/// Adapters that take packets out of order are told the service levels on which they may: their
+/// libraries read it. It is read back after a restart, and taken back with adaptive routing.
+#[test]
+fn adapters_are_told_the_service_levels_of_packets_out_of_order() {
+    const LEVELS: u16 = 0b0110;
+    let masks = |world: &World| -> BTreeSet<u16> {
+        let hosts = world.nodes(NodeKind::Ca).into_iter();
+        let ports = hosts.map(|host| world.sim.extended_port(host, PortNum(1)).unwrap().1);
+        ports.collect()
+    };
+    let sets = |world: &World| {
+        let requests = world.requests();
+        let nodes = requests.nodes(Method::SET, ExtendedPortInfo::ID);
+        let counts = nodes.iter();
+        let counts = counts.map(|&node| requests.of(node, Method::SET, ExtendedPortInfo::ID));
+        counts.sum::<u64>()
+    };
+    let with_levels = |mode, devices: &str| {
+        let mut settings = settings(mode, devices);
+        route(&mut settings, mode, LEVELS);
+        settings
+    };
+    let config = with_levels(AdaptiveRouting::On, DEVICES);
+    let mut world = World::generated(TREE, config.clone());
+    world.count_requests();
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    assert_eq!(masks(&world), BTreeSet::from([LEVELS]));
+    assert_eq!(sets(&world), world.nodes(NodeKind::Ca).len() as u64);
+    world.kill(0);
+    world.start(0, Memory::Lost);
+    world.count_requests();
+    world.settle(LIMIT);
+    world.run_for(Duration::from_secs(60));
+    assert_eq!(sets(&world), 0);
+    world.command(Command::Reload(Box::new(Settings::default().core)));
+    world.settle(LIMIT);
+    // This run has written none: it takes none back.
+    assert_eq!(masks(&world), BTreeSet::from([LEVELS]));
+    world.command(Command::Reload(Box::new(config.core)));
+    world.settle(LIMIT);
+    assert_eq!(masks(&world), BTreeSet::from([LEVELS]));
+
+    let mut world = World::generated(TREE, with_levels(AdaptiveRouting::On, DEVICES));
+    world.settle(LIMIT);
+    let off = with_levels(AdaptiveRouting::Off, DEVICES).core;
+    world.command(Command::Reload(Box::new(off)));
+    world.settle(LIMIT);
+    assert_eq!(masks(&world), BTreeSet::from([0]));
+
+    let devices = format!("{DEVICES}+needs-order");
+    let mut world = World::generated(TREE, with_levels(AdaptiveRouting::On, &devices));
+    world.count_requests();
+    world.settle(LIMIT);
+    assert_eq!(masks(&world), BTreeSet::from([0]));
+    assert_eq!(sets(&world), 0);
 }

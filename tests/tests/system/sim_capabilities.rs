@@ -2,6 +2,7 @@
 //! PortInfo, FDR10, aggregation nodes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rsm::core::Command;
@@ -398,9 +399,7 @@ fn node(kind: NodeKind, guid: Guid, device_id: u16, num_ports: u8) -> Node {
 }
 
 /// A switch with two hosts and, behind its last port, a node whose description says nothing.
-#[test]
-fn aggregation_node_is_recognised_by_its_switch_and_is_no_host() {
-    let (switch, behind_last) = (Guid(0x100), Guid(0x1020));
+fn with_aggregation_node(switch: Guid, behind_last: Guid) -> Netlist {
     let nodes = vec![
         node(NodeKind::Switch, switch, 0xd2f2, 5),
         node(NodeKind::Ca, Guid(0x1000), 0x1021, 1),
@@ -413,7 +412,13 @@ fn aggregation_node_is_recognised_by_its_switch_and_is_no_host() {
         width: LinkWidth::X4,
         speed: LinkSpeed::Ndr,
     };
-    let netlist = Netlist::new(nodes, vec![cable(1, 1), cable(2, 2), cable(5, 3)]).unwrap();
+    Netlist::new(nodes, vec![cable(1, 1), cable(2, 2), cable(5, 3)]).unwrap()
+}
+
+#[test]
+fn aggregation_node_is_recognised_by_its_switch_and_is_no_host() {
+    let (switch, behind_last) = (Guid(0x100), Guid(0x1020));
+    let netlist = with_aggregation_node(switch, behind_last);
     for (devices, expected) in [
         (
             "general-info+aggregation-node",
@@ -445,4 +450,76 @@ fn aggregation_node_is_recognised_by_its_switch_and_is_no_host() {
             .of(switch, Method::GET, ExtendedPortInfo::ID);
         assert!(gets <= 1, "the last port alone, once");
     }
+}
+
+/// The switch allows its aggregation node to work, or not, as the operator says, and keeps it over
+/// restarts; by default it stays as it is.
+#[test]
+fn aggregation_node_is_enabled_and_disabled_as_the_operator_says() {
+    let (switch, port) = (Guid(0x100), PortNum(5));
+    let netlist = with_aggregation_node(switch, Guid(0x1020));
+    let configured = |enables: Option<bool>| {
+        let mut settings = settings("general-info+aggregation-node");
+        Arc::make_mut(&mut settings.core.policy).aggregation_nodes = enables;
+        settings
+    };
+    let is_enabled = |world: &World| world.sim.extended_port(switch, port).unwrap().0;
+    let sets = |world: &World| {
+        let requests = world.requests();
+        let nodes = requests.nodes(Method::SET, ExtendedPortInfo::ID);
+        let counts = nodes.iter();
+        let counts = counts.map(|&node| requests.of(node, Method::SET, ExtendedPortInfo::ID));
+        counts.sum::<u64>()
+    };
+    let mut world = World::new(&netlist, configured(None));
+    world.add_manager(Guid(0x1000), PortNum(1));
+    world.count_requests();
+    world.settle(LIMIT);
+    assert_eq!((is_enabled(&world), sets(&world)), (false, 0));
+    for (enables, expected) in [(true, 1), (true, 0), (false, 1)] {
+        let config = configured(Some(enables)).core;
+        world.count_requests();
+        world.command(Command::Reload(Box::new(config)));
+        world.settle(LIMIT);
+        world.resweep(LIMIT);
+        assert_eq!(is_enabled(&world), enables);
+        assert_eq!(sets(&world), expected, "{enables}");
+        expect::assert_up(&world);
+    }
+    let mut world = World::new(&netlist, configured(Some(true)));
+    world.add_manager(Guid(0x1000), PortNum(1));
+    world.settle(LIMIT);
+    assert!(is_enabled(&world));
+    world.kill(0);
+    world.start(0, Memory::Lost);
+    world.count_requests();
+    world.settle(LIMIT);
+    world.run_for(Duration::from_secs(60));
+    assert_eq!((is_enabled(&world), sets(&world)), (true, 0));
+    // A reboot takes the setting away.
+    world.sim.reboot(switch).unwrap();
+    world.run_for(Duration::from_secs(30));
+    world.settle(LIMIT);
+    assert!(is_enabled(&world));
+}
+
+#[test]
+fn switch_that_refuses_to_enable_its_aggregation_node_has_a_habit() {
+    let switch = Guid(0x100);
+    let netlist = with_aggregation_node(switch, Guid(0x1020));
+    let mut settings = settings("general-info+aggregation-node+refuses-extended-port-sets");
+    Arc::make_mut(&mut settings.core.policy).aggregation_nodes = Some(true);
+    let mut world = World::new(&netlist, settings);
+    world.add_manager(Guid(0x1000), PortNum(1));
+    world.count_requests();
+    world.settle(LIMIT);
+    world.run_for(Duration::from_secs(120));
+    expect::assert_up(&world);
+    let tried = world
+        .requests()
+        .of(switch, Method::SET, ExtendedPortInfo::ID);
+    assert_eq!(tried, 1, "it is not tried again");
+    let snapshot = world.manager().snapshot().unwrap();
+    let mut findings = snapshot.findings.iter();
+    assert!(findings.any(|finding| finding.text.contains("do not take ExtendedPortInfo")));
 }

@@ -61,9 +61,9 @@ fn lid_of(world: &World, at: VPortAt, info: &VPortInfo) -> Lid {
         return info.lid();
     }
     let all = world.sim.vports(at.0, PORT).unwrap();
-    let by_index = all
-        .iter()
-        .find(|(index, _)| *index == info.lid_by_vport_index());
+    // The LID of a virtual port that is Down leads nowhere, although its adapter still shows it.
+    let mut up = all.iter().filter(|(_, vport)| vport.is_wanted);
+    let by_index = up.find(|(index, _)| *index == info.lid_by_vport_index());
     let shared = by_index.map_or(Lid::NONE, |(_, vport)| vport.info.lid());
     match shared {
         Lid::NONE => base_lid(world, at.0),
@@ -512,6 +512,14 @@ fn run(seed: u64) {
     world.settle(LIMIT * 5);
     expect::assert_up(&world);
     assert_vports_up(&world);
+}
+
+/// A virtual port shared the LID of one that its host took down: it has that of its port now.
+#[test]
+fn vport_whose_lid_owner_went_down_is_reached_by_the_lid_of_its_port() {
+    for seed in [22, 25] {
+        run(seed);
+    }
 }
 
 #[test]

@@ -61,6 +61,7 @@ pub(crate) struct Fake {
     pub(crate) subscriptions: BTreeMap<SubscriptionKey, v1::Subscription>,
     pub(crate) aliases: BTreeMap<AliasGuidKey, v1::AliasGuid>,
     pub(crate) vports: BTreeMap<VirtualPortId, v1::VirtualPort>,
+    pub(crate) congestion: BTreeMap<PortId, v1::CongestionAgent>,
     pub(crate) findings: Vec<v1::Finding>,
     /// By ascending key.
     pub(crate) missing: Mutex<Vec<Keyed<PortId, v1::Missing>>>,

@@ -97,6 +97,33 @@ impl Fake {
         }
     }
 
+    /// The first host holds the settings of congestion control, the second one does not.
+    pub(super) fn add_congestion_agents(&mut self) {
+        let hosts = self.ports.values();
+        let hosts = hosts.filter(|port| port.message.node_description.starts_with("host-"));
+        let states = [
+            (v1::CongestionState::Set, "holds the settings", Some(0)),
+            (
+                v1::CongestionState::Failed,
+                "refuses CACongestionSetting (invalid field)",
+                None,
+            ),
+        ];
+        let agents = hosts.zip(states).map(|(host, (state, note, violations))| {
+            let agent = v1::CongestionAgent {
+                port: host.message.key.clone(),
+                node_description: host.message.node_description.clone(),
+                lid: host.message.lid,
+                state: state.into(),
+                note: note.to_owned(),
+                sets: 3,
+                key_violations: violations,
+            };
+            (host.key, agent)
+        });
+        self.congestion = agents.collect();
+    }
+
     /// Three virtual ports of the first host.
     pub(super) fn add_vports(&mut self) {
         let mut hosts = self.ports.values();

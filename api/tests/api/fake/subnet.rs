@@ -233,6 +233,20 @@ impl Subnet for Fake {
         keyed_page(&self.vports, after, limit, wanted)
     }
 
+    fn congestion_agents(
+        &self,
+        after: Option<PortId>,
+        limit: usize,
+        node: Option<Guid>,
+    ) -> Page<Keyed<PortId, v1::CongestionAgent>> {
+        let of = node.map(|node| node.to_string());
+        let wanted = |one: &v1::CongestionAgent| {
+            let key = one.port.as_ref();
+            of.is_none() || key.map(|key| &key.node_guid) == of.as_ref()
+        };
+        keyed_page(&self.congestion, after, limit, wanted)
+    }
+
     fn port(&self, selector: &Selector) -> Result<FakePort, LookupError> {
         resolve_port(self, selector).map(|key| self.ports[&key].clone())
     }

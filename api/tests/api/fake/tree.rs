@@ -40,6 +40,7 @@ impl Fake {
             subscriptions: BTreeMap::new(),
             aliases: BTreeMap::new(),
             vports: BTreeMap::new(),
+            congestion: BTreeMap::new(),
             findings: Vec::new(),
             missing: Mutex::default(),
             state: SubnetState::Up,
@@ -84,6 +85,7 @@ impl Fake {
         fake.subscribe();
         fake.rename();
         fake.add_vports();
+        fake.add_congestion_agents();
         fake.findings.push(v1::Finding {
             id: 3,
             kind: "duplicate-description".to_owned(),

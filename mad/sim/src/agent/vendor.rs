@@ -73,7 +73,9 @@ impl Request<'_> {
         let index = self.info_port(modifier)?;
         let port = self.fabric.port(index);
         let mut info = ExtendedPortInfo::default();
-        info.set_ame(self.has(Habit::GeneralInfo));
+        info.set_ame(self.has(Habit::GeneralInfo))
+            .set_sharp_an_enabled(port.aggregation_enabled)
+            .set_ooo_sl_mask(port.out_of_order_sls);
         if self.has(Habit::Fdr10) {
             info.set_link_speed_supported(MlnxLinkSpeed::FDR10);
             if !port.fdr10_disabled {
@@ -97,19 +99,28 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// ExtendedPortInfo: LinkSpeedEnabled of devices with FDR10, other fields stay. The link takes
-    /// it when it next trains.
+    /// ExtendedPortInfo: LinkSpeedEnabled of devices with FDR10, which the link takes when it next
+    /// trains, SHArPANEnable of special ports of switches, OOOSLMask of adapters. Other fields stay.
     pub(super) fn set_extended_port_info(&mut self, modifier: u32, data: &mut Data) -> Handled {
-        if self.has(Habit::RefusesFdr10) {
+        if self.has(Habit::RefusesFdr10) || self.has(Habit::RefusesExtendedPortSets) {
             return Err(Status::INVALID_FIELD);
         }
         let asked = *ExtendedPortInfo::from_data(data);
         self.get_extended_port_info(modifier, data)?;
+        let is_special = ExtendedPortInfo::from_data(data).is_special_port();
+        let is_switch = self.is_switch();
         let sets_speed = asked.state_change_enable() & ExtendedPortInfo::SETS_SPEED != 0;
-        if self.has(Habit::Fdr10) && sets_speed {
-            let index = self.info_port(modifier)?;
-            let enables = asked.link_speed_enabled().contains(MlnxLinkSpeed::FDR10);
-            self.fabric.port_mut(index).fdr10_disabled = !enables;
+        let sets_speed = sets_speed && self.has(Habit::Fdr10);
+        let index = self.info_port(modifier)?;
+        let port = self.fabric.port_mut(index);
+        if sets_speed {
+            port.fdr10_disabled = !asked.link_speed_enabled().contains(MlnxLinkSpeed::FDR10);
+        }
+        if is_special {
+            port.aggregation_enabled = asked.sharp_an_enabled();
+        }
+        if !is_switch {
+            port.out_of_order_sls = asked.ooo_sl_mask();
         }
         self.get_extended_port_info(modifier, data)
     }

@@ -107,6 +107,8 @@ impl Fabric {
                 unplugged: false,
                 lease_running: false,
                 shown_old: PortFields::NONE,
+                aggregation_enabled: false,
+                out_of_order_sls: 0,
                 cable: supported,
                 fdr10_disabled: false,
                 trained_without_fdr10: false,
@@ -200,6 +202,7 @@ impl Fabric {
             port.lease_running = false;
             port.lease_generation += 1;
             port.shown_old = PortFields::NONE;
+            (port.aggregation_enabled, port.out_of_order_sls) = (false, 0);
             reset_port(port, node, config);
             // IsSM stays: whether a manager runs here depends on the host.
             let capabilities = port.info.capability_mask() | is_sm;

@@ -47,6 +47,10 @@ pub(crate) struct Port {
     pub(crate) fdr10_disabled: bool,
     /// FDR10 was disabled at an end of the link when it last trained.
     pub(crate) trained_without_fdr10: bool,
+    /// ExtendedPortInfo.SHArPANEnable of a switch's port.
+    pub(crate) aggregation_enabled: bool,
+    /// ExtendedPortInfo.OOOSLMask of an adapter's port.
+    pub(crate) out_of_order_sls: u16,
 }
 
 /// The written tables of a port. Empty parts are as after power-on.

@@ -186,6 +186,21 @@ habits! {
     NeedsOrder: "needs-order", Adapters, 0,
         "shows no capability to take packets out of order.",
         "adapters before ConnectX-5";
+    RefusesExtendedPortSets: "refuses-extended-port-sets", All, 0,
+        "refuses Sets of ExtendedPortInfo (status 0x1c).",
+        "firmware that shows the attribute and sets it by other tools alone";
+    CongestionControl: "congestion-control", All, 0,
+        "has an agent of congestion control (class 0x21), with a table of two blocks at adapters.",
+        "IBA annex A10";
+    DeafToCongestionControl: "deaf-to-congestion-control", All, 0,
+        "leaves congestion control unanswered.",
+        "hosts without an agent of the class, whose driver drops its datagrams";
+    RefusesCongestionSets: "refuses-congestion-sets", All, 0,
+        "answers Gets of congestion control, and refuses its Sets (status 0x1c).",
+        "firmware that has the class and not the feature";
+    DropsCongestionSets: "drops-congestion-sets", All, 0,
+        "acknowledges Sets of congestion control, and keeps its settings.",
+        "firmware that has the class and not the feature";
 }
 
 impl Habit {

@@ -21,7 +21,8 @@ const MANAGER_METHODS: &[u8] = &[
     Method::TRAP_REPRESS.0,
 ];
 
-/// The classes of a subnet manager. In performance management it only sends requests.
+/// The classes of a subnet manager. In performance management and
+/// congestion control it only sends requests.
 const MANAGER: &[AgentSpec] = &[
     AgentSpec {
         class: Class::SUBNET_DIRECTED,
@@ -54,6 +55,12 @@ const MANAGER: &[AgentSpec] = &[
     AgentSpec {
         class: Class::PERFORMANCE,
         version: 1,
+        rmpp_version: 0,
+        methods: &[],
+    },
+    AgentSpec {
+        class: Class::CONGESTION_CONTROL,
+        version: 2,
         rmpp_version: 0,
         methods: &[],
     },

@@ -4,6 +4,7 @@
 mod accessor;
 mod attributes;
 mod captured;
+mod congestion;
 mod hostile;
 mod libibmad;
 mod packet;

@@ -89,8 +89,11 @@ pub fn nccl_environment(
     if let Some(level) = gdr_level(analysis, place) {
         let _ = writeln!(out, "NCCL_NET_GDR_LEVEL={level}");
     }
-    if let Some(sl) = analysis.config.sl {
+    if let Some(sl) = analysis.config.level() {
         let _ = writeln!(out, "NCCL_IB_SL={sl}");
+    }
+    if let Some(is_adaptive) = analysis.config.is_adaptive() {
+        let _ = writeln!(out, "NCCL_IB_ADAPTIVE_ROUTING={}", u8::from(is_adaptive));
     }
     Ok(out)
 }

@@ -96,8 +96,12 @@ pub fn ucx_script(analysis: &Analysis, host: &str) -> Result<String, RenderError
         }
         let gpu = pattern(&entry.inventory.gpus[chosen.hint.gpu]);
         let mut line = format!("{gpu}) export UCX_NET_DEVICES={}", devices.join(","));
-        if let Some(sl) = analysis.config.sl {
+        if let Some(sl) = analysis.config.level() {
             let _ = write!(line, " UCX_IB_SL={sl}");
+        }
+        if let Some(is_adaptive) = analysis.config.is_adaptive() {
+            let wanted = if is_adaptive { "try" } else { "no" };
+            let _ = write!(line, " UCX_IB_AR_ENABLE={wanted}");
         }
         if let Some(port) = chosen.fabric
             && port.lmc.lids() > 1

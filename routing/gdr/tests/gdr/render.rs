@@ -380,3 +380,40 @@ fn files_of_all_hosts_are_refused_where_no_host_is_in_the_fabric() {
         );
     }
 }
+
+#[test]
+fn libraries_are_told_a_service_level_with_adaptive_routing() {
+    let mut analysis = analysis();
+    let host = "host-001";
+    let files = |analysis: &Analysis| {
+        let nccl = render::nccl_environment(analysis, host, NcclVersion::RAILS).expect("NCCL");
+        (nccl, render::ucx_script(analysis, host).expect("UCX"))
+    };
+    let (nccl, ucx) = files(&analysis);
+    assert!(!nccl.contains("ADAPTIVE") && !ucx.contains("UCX_IB_AR_ENABLE"));
+    for (sl, levels, nccl_lines, ucx_part) in [
+        (
+            None,
+            0b1100,
+            "NCCL_IB_SL=2\nNCCL_IB_ADAPTIVE_ROUTING=1\n",
+            " UCX_IB_SL=2 UCX_IB_AR_ENABLE=try ",
+        ),
+        (
+            Some(1),
+            0b1100,
+            "NCCL_IB_SL=1\nNCCL_IB_ADAPTIVE_ROUTING=0\n",
+            " UCX_IB_SL=1 UCX_IB_AR_ENABLE=no ",
+        ),
+        (
+            None,
+            0xFFFF,
+            "\nNCCL_IB_ADAPTIVE_ROUTING=1\n",
+            ":1 UCX_IB_AR_ENABLE=try ",
+        ),
+    ] {
+        (analysis.config.sl, analysis.config.adaptive_sls) = (sl, levels);
+        let (nccl, ucx) = files(&analysis);
+        assert!(nccl.ends_with(nccl_lines), "{nccl}");
+        assert!(ucx.contains(ucx_part), "{ucx}");
+    }
+}

@@ -81,12 +81,13 @@ fn table(title: &str, rows: &BTreeMap<&str, Row>) -> String {
 /// OpenSM has no such key.
 fn tables() -> [BTreeMap<&'static str, Row>; 2] {
     /// Keys of NVIDIA's manager that rsm takes.
-    const NVIDIA: [&str; 6] = [
+    const NVIDIA: [&str; 7] = [
         "qos_sw2sw_high_limit",
         "qos_sw2sw_max_vls",
         "qos_sw2sw_sl2vl",
         "qos_sw2sw_vlarb_high",
         "qos_sw2sw_vlarb_low",
+        "sharp_enabled",
         "virt_enabled",
     ];
     let mut tables = by_manager().map(|keys| {

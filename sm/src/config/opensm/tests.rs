@@ -50,7 +50,7 @@ fn keys_with_a_counterpart_are_taken() {
 #[test]
 fn keys_without_a_counterpart_are_reported_with_their_line() {
     let (config, findings) =
-        read("lmc 0\ncongestion_control FALSE\n  lcm 1\nrouting_engine ftree,updn\n");
+        read("lmc 0\nnue_include_switches FALSE\n  lcm 1\nrouting_engine ftree,updn\n");
     assert_eq!(config.routing.engine, EngineKind::FabricTree);
     let said: Vec<_> = findings
         .iter()
@@ -68,7 +68,7 @@ fn keys_without_a_counterpart_are_reported_with_their_line() {
 
 #[test]
 fn secret_keys_are_not_in_findings() {
-    let text = "sa_key 0x1234567x\nm_key 0x1234567x\ncc_key 0x1234567\nkey_mgr_seed 0x1234567\n";
+    let text = "sa_key 0x1234567x\nm_key 0x1234567x\ncc_key 0x1234567x\nkey_mgr_seed 0x1234567\n";
     let (_, findings) = read(text);
     assert_eq!(findings.len(), 4);
     assert!(findings.iter().all(|f| !f.to_string().contains("1234567")));
@@ -144,7 +144,7 @@ fn groups(text: &str) -> (Vec<KeyGroup>, Vec<String>) {
 #[test]
 fn every_key_is_in_one_of_four_groups() {
     use KeyGroup::{NotAvailable, NotNeeded, Obeyed, Unknown};
-    let text = "lmc 1\ncongestion_control TRUE\ncongestion_control FALSE\ncc_key 0x12\nuse_ucast_cache TRUE\nvirt_enabled 2\n\
+    let text = "lmc 1\nnue_include_switches TRUE\nnue_include_switches FALSE\nkey_mgr_seed 0x12\nuse_ucast_cache TRUE\nvirt_enabled 2\n\
                 sharp_enable TRUE\nmax_wire_smp 4\nrouting_engine ar_updn\n";
     let (groups, findings) = groups(text);
     let expected = [
@@ -161,22 +161,22 @@ fn every_key_is_in_one_of_four_groups() {
     assert_eq!(groups, expected);
     assert_eq!(findings.len(), 7);
     assert!(
-        findings[0]
-            .starts_with("opensm.conf:2:1: warning: congestion_control is `TRUE`: not available: ")
+        findings[0].starts_with(
+            "opensm.conf:2:1: warning: nue_include_switches is `TRUE`: not available: "
+        )
     );
     assert_eq!(
         findings[1],
-        "opensm.conf:3:1: note: congestion_control is `FALSE`: not needed here: this value asks for nothing that rsm does not do"
+        "opensm.conf:3:1: note: nue_include_switches is `FALSE`: not needed here: this value asks for nothing that rsm does not do"
     );
     assert!(
-        findings[2].starts_with("opensm.conf:4:1: note: cc_key is set: "),
+        findings[2].starts_with("opensm.conf:4:1: note: key_mgr_seed is set: "),
         "{}",
         findings[2]
     );
-    assert!(
-        findings[4]
-            .ends_with("what is meant is `sharp_enabled` of NVIDIA's manager; rsm has no SHARP")
-    );
+    assert!(findings[4].ends_with(
+        "what is meant is `sharp_enabled` of NVIDIA's manager, here sm.aggregation_nodes"
+    ));
     assert!(
         findings[5].ends_with("did you mean `max_wire_smps`?"),
         "{}",
@@ -278,4 +278,72 @@ fn keys_about_the_manager_itself_are_taken() {
     assert!(config.sm.ignore_others);
     assert_eq!(config.sm.poll_limit, 10);
     assert_eq!(config.routing.storage_guid_file, Some("/etc/io".into()));
+}
+
+#[test]
+fn settings_of_congestion_control_are_those_of_opensm() {
+    let text = "congestion_control TRUE\ncc_key 0x77\ncc_max_outstanding_mads 500\n\
+                cc_sw_cong_setting_control_map 0x1F\ncc_sw_cong_setting_victim_mask 0x6\n\
+                cc_sw_cong_setting_credit_mask 0x0\ncc_sw_cong_setting_threshold 0x0F\n\
+                cc_sw_cong_setting_packet_size 8\n\
+                cc_sw_cong_setting_credit_starvation_threshold 0x03\n\
+                cc_sw_cong_setting_credit_starvation_return_delay 1:20\n\
+                cc_sw_cong_setting_marking_rate 10\ncc_ca_cong_setting_port_control 0x0001\n\
+                cc_ca_cong_setting_control_map 0x8001\ncc_ca_cong_setting_ccti_timer 0 150\n\
+                cc_ca_cong_setting_ccti_timer 15 151\ncc_ca_cong_setting_ccti_increase 0 1\n\
+                cc_ca_cong_setting_trigger_threshold 0 2\ncc_ca_cong_setting_ccti_min 0 3\n\
+                cc_cct 0:0,1:100,3:16383\n";
+    let (config, findings) = read(text);
+    assert!(findings.is_empty(), "{findings:?}");
+    let policy = config.congestion.policy();
+    assert!(policy.enabled && policy.gives_key.is_none());
+    assert_eq!((policy.key, policy.window), (0x77, 64));
+    let switch = policy.switch;
+    assert_eq!(switch.control_map().0, 0x1F);
+    assert_eq!(switch.victim_mask.to_string(), "0x6");
+    assert_eq!(switch.credit_mask.to_string(), "0x0");
+    let bytes = zerocopy_bytes(&switch);
+    assert_eq!(bytes[68..76], [0xF0, 8, 0x30, 0, 0x40, 20, 0, 10]);
+    let adapter = policy.adapter;
+    assert_eq!(adapter.port_control(), 1);
+    assert_eq!(adapter.control_map(), 0x8001);
+    let values = |level: usize| {
+        let entry = adapter.entries[level];
+        let rest = (entry.trigger_threshold(), entry.ccti_min());
+        (entry.ccti_timer(), entry.ccti_increase(), rest)
+    };
+    assert_eq!(values(0), (150, 1, (2, 3)));
+    assert_eq!(values(15), (151, 0, (0, 0)));
+    let table: Vec<_> = policy
+        .table
+        .iter()
+        .map(|entry| (entry.shift(), entry.multiplier()))
+        .collect();
+    assert_eq!(table, [(0, 0), (1, 100), (3, 16383)]);
+}
+
+fn zerocopy_bytes(
+    setting: &rsm_mad::wire::congestion::SwitchCongestionSetting,
+) -> [u8; rsm_mad::wire::congestion::CC_DATA_LEN] {
+    use rsm_mad::wire::congestion::CcAttribute as _;
+    setting.to_data()
+}
+
+#[test]
+fn values_of_congestion_control_out_of_form_are_refused() {
+    for line in [
+        "cc_cct 0:0,4:1",
+        "cc_sw_cong_setting_victim_mask 0xzz",
+        "cc_ca_cong_setting_ccti_timer 16 1",
+        "cc_ca_cong_setting_ccti_increase 0 256",
+        "cc_ca_cong_setting_ccti_min 5",
+        "cc_sw_cong_setting_threshold 16",
+    ] {
+        let (_, findings) = read(line);
+        assert_eq!(findings.len(), 1, "{line}");
+        assert_eq!(findings[0].severity, ConfigSeverity::Error, "{line}");
+    }
+    let (config, findings) = read("cc_max_outstanding_mads 9999\ncc_cct (null)\n");
+    assert!(findings.is_empty(), "{findings:?}");
+    assert_eq!(config.congestion.policy().window, 96);
 }

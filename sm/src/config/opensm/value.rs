@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use super::super::Config;
-use super::super::field::{ConfigKey, Given};
+use super::super::congestion_values::with_level;
+use super::super::field::{ConfigKey, Given, Kind};
 use super::UNSET;
 use super::engine::{self, Choice};
 use super::keys::Missing;
@@ -48,6 +49,11 @@ pub(in super::super) enum Convert {
     Virtualization,
     /// 0 and 255 (NVIDIA's default) leave the devices alone, 1 enables FDR10, 2 disables it.
     Fdr10,
+    /// 0 leaves aggregation nodes alone, 1 turns them off; with 2, the default of NVIDIA's manager,
+    /// rsm keeps its own default.
+    AggregationNodes,
+    /// A service level and its number; the lines of other service levels stay.
+    PerLevel,
     /// A mask: 0 leaves the hardware alone; this value enables everything supported, which is the
     /// hardware's default.
     Mask(u64),
@@ -77,6 +83,9 @@ pub(super) fn take(config: &mut Config, field: &ConfigKey, convert: Convert, val
     if convert == Convert::Engines {
         return engines(config, value);
     }
+    if convert == Convert::PerLevel {
+        return per_level(config, field, value);
+    }
     let given = match given(convert, value) {
         Ok(Some(given)) => given,
         Ok(None) => return Taken::Default,
@@ -87,7 +96,7 @@ pub(super) fn take(config: &mut Config, field: &ConfigKey, convert: Convert, val
         }
     };
     if let Convert::WindowUnless(_) = convert {
-        return window(config, given);
+        return window(config, field, given);
     }
     if field.set(config, given).is_err() {
         let expected = match convert {
@@ -136,6 +145,7 @@ fn given(convert: Convert, value: &str) -> Result<Option<Given<'_>>, Option<&'st
         | Convert::PathUnless(_)
         | Convert::PathIfThere(_)
         | Convert::Text
+        | Convert::PerLevel
         | Convert::Engines => Given::Text(value),
         Convert::Virtualization => Given::Text(match read()? {
             0 | 1 => "off",
@@ -147,6 +157,12 @@ fn given(convert: Convert, value: &str) -> Result<Option<Given<'_>>, Option<&'st
             1 => "on",
             2 => "off",
             _ => return Err(Some("expected 0, 1, 2 or 255")),
+        }),
+        Convert::AggregationNodes => Given::Text(match read()? {
+            0 => "keep",
+            1 => "off",
+            2 => return Ok(None),
+            _ => return Err(Some("expected 0, 1 or 2")),
         }),
         Convert::Mask(all) => match read()? {
             0 => return Ok(None),
@@ -164,23 +180,35 @@ fn flag(value: &str) -> Result<bool, Option<&'static str>> {
     }
 }
 
-fn window(config: &mut Config, given: Given<'_>) -> Taken {
-    let Given::Number(asked) = given else {
+/// Takes the most requests in flight, within the limits of the key.
+fn window(config: &mut Config, field: &ConfigKey, given: Given<'_>) -> Taken {
+    let (Given::Number(asked), Kind::Number { min, max }) = (given, field.kind) else {
         return Taken::Default;
     };
-    let limit = Config::WINDOW;
     let window = match asked {
-        0 => *limit.end(),
-        asked => u32::try_from(asked)
-            .unwrap_or(u32::MAX)
-            .clamp(*limit.start(), *limit.end()),
+        0 => max,
+        asked => asked.clamp(min, max),
     };
-    config.sweep.window = window;
-    let note = (u64::from(window) != asked).then(|| {
-        let (least, most) = (limit.start(), limit.end());
-        format!("sweep.window = {window}: rsm has {least} to {most} requests in flight")
-    });
+    if field.set(config, Given::Number(window)).is_err() {
+        return Taken::Default;
+    }
+    let (section, key) = (field.section, field.key);
+    let note = (window != asked)
+        .then(|| format!("{section}.{key} = {window}: rsm has {min} to {max} requests in flight"));
     Taken::Set { note }
+}
+
+/// Takes the number of one service level.
+fn per_level(config: &mut Config, field: &ConfigKey, value: &str) -> Taken {
+    let pairs = with_level(field.held(config), value);
+    let is_set = pairs.is_some_and(|pairs| field.set(config, Given::Text(&pairs)).is_ok());
+    match is_set {
+        true => Taken::Set { note: None },
+        false => {
+            let form = field.expected();
+            Taken::Refused(format!("expected SL and NUMBER, of which rsm makes {form}"))
+        }
+    }
 }
 
 fn engines(config: &mut Config, value: &str) -> Taken {

@@ -99,6 +99,7 @@ impl World {
             capabilities: Arc::default(),
             adaptive: Arc::default(),
             m_keys: Default::default(),
+            congestion: crate::congestion::CongestionView::default(),
             findings: Arc::new([]),
             history: Arc::new([]),
             stats: ClientStats::default(),

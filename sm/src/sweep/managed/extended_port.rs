@@ -1,5 +1,7 @@
-//! ExtendedPortInfo, with the operator's choice about FDR10. The sweep reads it from ports whose
-//! link may run at FDR10 ([`crate::sweep::extended_port`]), so that no block is planned for others.
+//! ExtendedPortInfo: whether links may train to FDR10, whether aggregation nodes may work, and on
+//! which service levels adapters are told that packets may arrive out of order. The sweep reads it
+//! from ports that these concern ([`crate::sweep::extended_port`]), so that no block is planned for
+//! others.
 
 use std::collections::BTreeSet;
 
@@ -7,41 +9,81 @@ use rsm_mad::wire::attr::{Attribute, ExtendedPortInfo, MlnxLinkSpeed};
 
 use super::{Managed, Origin, Source};
 use crate::habits::DeviceHabit;
-use crate::sweep::inventory::InventoryPort;
+use crate::sweep::extended_port::takes_out_of_order;
+use crate::sweep::inventory::{InventoryPort, PortKey};
 
-/// ExtendedPortInfo (0xFF90). A port has one block; only the speeds that it may train to are set.
+/// ExtendedPortInfo (0xFF90). A port has one block.
 pub(super) const EXTENDED_PORT: Managed = Managed {
     attribute: ExtendedPortInfo::ID,
-    reason: "FDR10 is enabled or disabled (links.fdr10)",
-    origin: Origin::Speed,
+    reason: "FDR10, the aggregation node, or the service levels of packets out of order, differ",
+    origin: Origin::Extended,
     modifier: |key, _| ExtendedPortInfo::modifier(key.port),
     is_readable: |_| true,
-    habit: |_| Some(DeviceHabit::RefusesFdr10),
-    blocks: |source, _, port| match wanted(source, port) {
+    habit: |_| Some(DeviceHabit::RefusesExtendedPortSets),
+    blocks: |source, key, port| match wanted(source, key, port) {
         Some(_) => BTreeSet::from([0]),
         None => BTreeSet::new(),
     },
-    content: |source, _, port, _| Some(*wanted(source, port)?.as_data()),
+    content: |source, key, port, _| Some(*wanted(source, key, port)?.as_data()),
     agrees: |_, held, wanted| {
         let [held, wanted] = [held, wanted].map(ExtendedPortInfo::from_data);
-        held.link_speed_enabled() == wanted.link_speed_enabled()
+        are_alike(held, wanted)
     },
 };
 
-/// The content to set; `None` where the port has no FDR10, or has it enabled or disabled already.
-fn wanted(source: &Source<'_>, port: &InventoryPort) -> Option<ExtendedPortInfo> {
-    let enables = source.fdr10?;
-    let mut info = **port.extended.as_ref()?;
-    let (held, fdr10) = (info.link_speed_enabled(), MlnxLinkSpeed::FDR10);
-    let has_fdr10 = info.link_speed_supported().contains(fdr10);
-    if !has_fdr10 || held.contains(fdr10) == enables {
-        return None;
+/// Whether the fields that are set are alike.
+fn are_alike(a: &ExtendedPortInfo, b: &ExtendedPortInfo) -> bool {
+    let set = |info: &ExtendedPortInfo| {
+        let speeds = info.link_speed_enabled();
+        (speeds, info.sharp_an_enabled(), info.ooo_sl_mask())
+    };
+    set(a) == set(b)
+}
+
+/// The content to set; `None` where the port holds it, or nothing is wanted of it.
+fn wanted(source: &Source<'_>, key: PortKey, port: &InventoryPort) -> Option<ExtendedPortInfo> {
+    let held = **port.extended.as_ref()?;
+    let mut info = held;
+    // Fields with a bit of their own in StateChangeEnable stay, but for speeds that are to change.
+    info.set_state_change_enable(0);
+    choose_speeds(source, &held, &mut info);
+    if let Some(enables) = source.aggregation_nodes
+        && held.leads_to_aggregation_node()
+    {
+        info.set_sharp_an_enabled(enables);
     }
-    info.set_state_change_enable(ExtendedPortInfo::SETS_SPEED)
-        .set_link_speed_enabled(if enables {
-            held | fdr10
-        } else {
-            held.without(fdr10)
-        });
-    Some(info)
+    match source.out_of_order_sls {
+        Some(sls) if takes_out_of_order(source.inventory, key) => {
+            info.set_ooo_sl_mask(sls);
+        }
+        Some(_) => {}
+        // Adaptive routing was turned off: what this manager has told adapters is taken back.
+        None => {
+            let mut touched = port.managed.touched();
+            if touched.any(|place| place.managed().attribute == ExtendedPortInfo::ID) {
+                info.set_ooo_sl_mask(0);
+            }
+        }
+    }
+    (!are_alike(&info, &held)).then_some(info)
+}
+
+/// Enables or disables FDR10 in `info`, where the port has it and `held` is otherwise.
+fn choose_speeds(source: &Source<'_>, held: &ExtendedPortInfo, info: &mut ExtendedPortInfo) {
+    let (enabled, fdr10) = (held.link_speed_enabled(), MlnxLinkSpeed::FDR10);
+    let has_fdr10 = held.link_speed_supported().contains(fdr10);
+    let Some(enables) = source
+        .fdr10
+        .filter(|&enables| enables != enabled.contains(fdr10))
+    else {
+        return;
+    };
+    if has_fdr10 {
+        info.set_state_change_enable(ExtendedPortInfo::SETS_SPEED)
+            .set_link_speed_enabled(if enables {
+                enabled | fdr10
+            } else {
+                enabled.without(fdr10)
+            });
+    }
 }

@@ -59,8 +59,9 @@ pub enum Origin {
     /// The operator's tables for quality of service: any port whose link is up has it, and holds it
     /// before its link becomes Active.
     Qos,
-    /// The operator's choice about speeds: ports that have a speed have it, where it is another.
-    Speed,
+    /// Choices about the vendor's features: ports whose ExtendedPortInfo was read have them, where
+    /// it differs.
+    Extended,
 }
 
 /// The state that planned blocks and their content derive from.
@@ -74,6 +75,10 @@ pub struct Source<'a> {
     pub engine_has_lanes: bool,
     /// Whether ports may train to FDR10; `None`: as their devices have it.
     pub fdr10: Option<bool>,
+    /// Whether aggregation nodes may work; `None`: as they are.
+    pub aggregation_nodes: Option<bool>,
+    /// The service levels on which packets may arrive out of order; `None`: adapters keep theirs.
+    pub out_of_order_sls: Option<u16>,
 }
 
 impl<'a> Source<'a> {
@@ -85,6 +90,8 @@ impl<'a> Source<'a> {
             engine_has_lanes: inventory.reads_sl2vl,
             // The sweep reads ExtendedPortInfo by itself.
             fdr10: None,
+            aggregation_nodes: None,
+            out_of_order_sls: None,
         }
     }
 
@@ -95,6 +102,11 @@ impl<'a> Source<'a> {
             qos: plan.policy.qos.as_deref(),
             engine_has_lanes: !plan.routing.lanes.is_single(),
             fdr10: plan.policy.ports.links.fdr10.enables(),
+            aggregation_nodes: plan.policy.aggregation_nodes,
+            out_of_order_sls: {
+                let adaptive = &plan.policy.adaptive;
+                adaptive.is_on().then_some(adaptive.sls)
+            },
         }
     }
 
@@ -105,6 +117,8 @@ impl<'a> Source<'a> {
             qos: None,
             engine_has_lanes: false,
             fdr10: None,
+            aggregation_nodes: None,
+            out_of_order_sls: None,
         }
     }
 

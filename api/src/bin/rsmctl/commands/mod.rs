@@ -2,6 +2,7 @@
 
 mod aliases;
 mod completions;
+mod congestion;
 mod counters;
 mod diff;
 mod drain;
@@ -90,6 +91,8 @@ questions! {
     Ports(ports::PortsArguments);
     /// Virtual ports of hosts with their state and LID
     Vports(vports::VportsArguments);
+    /// Congestion control of switches and adapters: who holds the settings, and who does not
+    Congestion(congestion::CongestionArguments);
     /// Cables with both their ends
     Links(links::LinksArguments);
     /// One cable: the hosts whose paths cross it, and whether it may be unplugged

@@ -88,6 +88,10 @@ fn summary(path: &v1::Path) -> Rows {
     );
     row("Why this SL", printable(&path.service_level_reason));
     row("Adaptive", adaptive(path));
+    if let Some([nccl, ucx]) = settings(path) {
+        row("For NCCL", nccl);
+        row("For UCX", ucx);
+    }
     let back = if path.reversible {
         "reversible"
     } else {
@@ -113,6 +117,22 @@ fn adaptive(path: &v1::Path) -> String {
             service_levels(levels)
         ),
     }
+}
+
+/// The settings by which NCCL and UCX send on a service level with adaptive routing: that of the
+/// path, else the lowest one. `None` without adaptive routing.
+fn settings(path: &v1::Path) -> Option<[String; 2]> {
+    let levels = path.adaptive_service_levels & 0xFFFF;
+    let own = path.service_level & 0xF;
+    let level = match levels {
+        0 => return None,
+        _ if levels >> own & 1 != 0 => own,
+        _ => levels.trailing_zeros(),
+    };
+    Some([
+        format!("NCCL_IB_SL={level} NCCL_IB_ADAPTIVE_ROUTING=1"),
+        format!("UCX_IB_SL={level} UCX_IB_AR_ENABLE=try"),
+    ])
 }
 
 /// `1.1 s at most (18)`
@@ -148,6 +168,24 @@ mod tests {
             adaptive(&path(1, 0b1_0101)),
             "not on this SL; switches pick among ports on SLs 0, 2, 4"
         );
+    }
+
+    #[test]
+    fn libraries_get_an_adaptive_level_where_there_is_one() {
+        let path = |service_level, adaptive_service_levels| v1::Path {
+            service_level,
+            adaptive_service_levels,
+            ..v1::Path::default()
+        };
+        assert_eq!(settings(&path(1, 0)), None);
+        for (own, levels, level) in [(1, 0xFFFF, 1), (1, 0b1100, 2), (15, 0x8000, 15)] {
+            let [nccl, ucx] = settings(&path(own, levels)).unwrap();
+            assert_eq!(
+                nccl,
+                format!("NCCL_IB_SL={level} NCCL_IB_ADAPTIVE_ROUTING=1")
+            );
+            assert_eq!(ucx, format!("UCX_IB_SL={level} UCX_IB_AR_ENABLE=try"));
+        }
     }
 
     #[test]

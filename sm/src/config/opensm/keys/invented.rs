@@ -21,6 +21,6 @@ pub(super) const KEYS: &[(&str, &str)] = &[
     ("priority", "`sm_priority`; here sm.priority"),
     (
         "sharp_enable",
-        "`sharp_enabled` of NVIDIA's manager; rsm has no SHARP",
+        "`sharp_enabled` of NVIDIA's manager, here sm.aggregation_nodes",
     ),
 ];

@@ -46,17 +46,10 @@ pub(super) const TOPICS: &[Topic] = &[
             ],
         },
     ),
-    Topic::NotAvailable(
-        Missing {
-            lost: "rsm has no aggregation manager's part: it does not turn SHARP on or off",
-            instead: "keep NVIDIA's manager where jobs use SHARP",
-        },
-        Keys {
-            // 2 is the default, and asks for SHARP only where an aggregation manager runs.
-            asking: &[("sharp_enabled", &["0", "2"])],
-            tuning: &["prism_an_lmc"],
-        },
-    ),
+    Topic::NotNeeded {
+        why: "rsm gives aggregation nodes the LMC of all ports",
+        keys: &["prism_an_lmc"],
+    },
     Topic::NotAvailable(
         Missing {
             lost: "the SA trusts every host alike: quotas and rules for untrusted hosts have no effect, its own bounds hold",
@@ -89,8 +82,8 @@ pub(super) const TOPICS: &[Topic] = &[
     ),
     Topic::NotAvailable(
         Missing {
-            lost: "rsm sets no keys of the classes for congestion control, vendor MADs and traffic between nodes",
-            instead: "set them by another tool; rsm protects ports with sm.m_key",
+            lost: "rsm derives no keys of the classes for congestion control, vendor MADs and traffic between nodes",
+            instead: "congestion.set_cc_key gives one CC_Key to all devices; rsm protects ports with sm.m_key",
         },
         Keys {
             asking: &[
@@ -231,8 +224,8 @@ pub(super) const TOPICS: &[Topic] = &[
     ),
     Topic::NotAvailable(
         Missing {
-            lost: "rsm sends no congestion control attributes, and devices keep what they hold",
-            instead: "set congestion control by another tool",
+            lost: "rsm writes the settings of IBA annex A10 alone, not NVIDIA's algorithms of congestion control",
+            instead: "set those of annex A10 in section [congestion], or NVIDIA's by another tool",
         },
         Keys {
             asking: &[("mlnx_congestion_control", OFF)],

@@ -87,34 +87,6 @@ pub(super) const TOPICS: &[Topic] = &[
         why: "rsm has no LASH: `dfsssp` is its engine for shortest paths on several VLs, and picks the VLs itself",
         keys: &["do_mesh_analysis", "lash_start_vl"],
     },
-    Topic::NotAvailable(
-        Missing {
-            lost: "rsm sends no congestion control attributes, and devices keep what they hold",
-            instead: "set congestion control by another tool",
-        },
-        Keys {
-            asking: &[("congestion_control", FALSE)],
-            tuning: &[
-                "cc_ca_cong_setting_ccti_increase",
-                "cc_ca_cong_setting_ccti_min",
-                "cc_ca_cong_setting_ccti_timer",
-                "cc_ca_cong_setting_control_map",
-                "cc_ca_cong_setting_port_control",
-                "cc_ca_cong_setting_trigger_threshold",
-                "cc_cct",
-                "cc_key",
-                "cc_max_outstanding_mads",
-                "cc_sw_cong_setting_control_map",
-                "cc_sw_cong_setting_credit_mask",
-                "cc_sw_cong_setting_credit_starvation_return_delay",
-                "cc_sw_cong_setting_credit_starvation_threshold",
-                "cc_sw_cong_setting_marking_rate",
-                "cc_sw_cong_setting_packet_size",
-                "cc_sw_cong_setting_threshold",
-                "cc_sw_cong_setting_victim_mask",
-            ],
-        },
-    ),
     Topic::NotNeeded {
         why: "rsm follows redirections, reads capabilities first, forgets ports that leave, and has as many requests in flight as answers come for",
         keys: &[

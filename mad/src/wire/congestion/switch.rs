@@ -1,0 +1,118 @@
+use std::fmt;
+
+use rsm_ids::PortNum;
+use zerocopy::byteorder::network_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::{CongestionControlTableEntry, cc_attribute};
+use crate::wire::bits;
+use crate::wire::codes::bit_mask;
+
+bit_mask! {
+    /// Control_Map of SwitchCongestionSetting: the fields that a Set changes.
+    SwitchControlMap(u32) {
+        /// Victim_Mask.
+        VICTIM_MASK = 0x01 "victim mask",
+        /// Credit_Mask.
+        CREDIT_MASK = 0x02 "credit mask",
+        /// Threshold and Packet_Size.
+        THRESHOLD = 0x04 "threshold and packet size",
+        /// CS_Threshold and CS_ReturnDelay.
+        CREDIT_STARVATION = 0x08 "credit starvation",
+        /// Marking_Rate.
+        MARKING_RATE = 0x10 "marking rate",
+    }
+}
+
+/// Ports of a switch: port 0 is the lowest bit of the last byte.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub struct PortMask(pub [u8; PortMask::LEN]);
+
+impl PortMask {
+    /// Its length in bytes.
+    pub const LEN: usize = 32;
+
+    /// The byte and the bit of a port.
+    const fn place(port: PortNum) -> (usize, u8) {
+        (Self::LEN - 1 - port.0 as usize / 8, 1 << (port.0 % 8))
+    }
+
+    /// Whether `port` is in the mask.
+    pub const fn contains(&self, port: PortNum) -> bool {
+        let (byte, bit) = Self::place(port);
+        self.0[byte] & bit != 0
+    }
+
+    /// The mask with `port`.
+    pub const fn with(mut self, port: PortNum) -> PortMask {
+        let (byte, bit) = Self::place(port);
+        self.0[byte] |= bit;
+        self
+    }
+}
+
+/// The hexadecimal digits of the mask as a number of 256 bits, without leading zeroes.
+impl fmt::Display for PortMask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("0x")?;
+        let Some(first) = self.0.iter().position(|&byte| byte != 0) else {
+            return f.write_str("0");
+        };
+        write!(f, "{:x}", self.0[first])?;
+        self.0[first + 1..]
+            .iter()
+            .try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for PortMask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// SwitchCongestionSetting (IBA A10.4.3.6): how a switch marks packets.
+///
+/// ```text
+/// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
+///    0  Control_Map
+///    4  Victim_Mask, to byte 35
+///   36  Credit_Mask, to byte 67
+///   68  Thresho.| - - - - | Packet_Size     | CS_Thr. | - - - - | -
+///   72  CS_ReturnDelay                    | Marking_Rate
+/// ```
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub struct SwitchCongestionSetting {
+    control_map: U32,
+    /// The ports that mark packets which wait there for another reason than their own port, too.
+    pub victim_mask: PortMask,
+    /// The ports that apply credit starvation.
+    pub credit_mask: PortMask,
+    threshold: u8,
+    packet_size: u8,
+    cs_threshold: U16,
+    /// How late a starved port returns credits.
+    pub cs_return_delay: CongestionControlTableEntry,
+    marking_rate: U16,
+}
+
+cc_attribute!(SwitchCongestionSetting, SWITCH_CONGESTION_SETTING);
+
+bits! { SwitchCongestionSetting {
+    /// The fields that a Set changes.
+    control_map, set_control_map: SwitchControlMap = control_map;
+    /// How readily a port marks packets, 0 (never) to 15 (most readily).
+    threshold, set_threshold: u8 = threshold[7, 4];
+    /// The size below which a packet is not marked, in credits of 64 bytes.
+    packet_size, set_packet_size: u8 = packet_size;
+    /// How readily a port applies credit starvation, 0 (never) to 15 (most readily).
+    cs_threshold, set_cs_threshold: u8 = cs_threshold[15, 12];
+    /// The mean number of packets between two marks.
+    marking_rate, set_marking_rate: u16 = marking_rate;
+} }

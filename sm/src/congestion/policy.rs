@@ -1,0 +1,193 @@
+//! The settings that devices are to have.
+
+use rsm_ids::PortNum;
+use rsm_mad::wire::congestion::{
+    CaCongestionSetting, CongestionControlTable, CongestionControlTableEntry, CongestionKeyInfo,
+    PortMask, SwitchCongestionSetting, SwitchControlMap, TABLE_BLOCK_LEN,
+};
+
+/// The protection of the CC_Key that rsm gives to agents.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeyPolicy {
+    /// Whether agents hide the key from requests with another one.
+    pub protects: bool,
+    /// Seconds after which an agent gives up its protection once a request had a wrong key; zero:
+    /// never.
+    pub lease_s: u16,
+}
+
+/// The settings of congestion control.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CongestionPolicy {
+    /// Whether settings are read and written at all.
+    pub enabled: bool,
+    /// The CC_Key of all requests.
+    pub key: u64,
+    /// How agents get this key; `None`: they keep theirs.
+    pub gives_key: Option<KeyPolicy>,
+    /// The most requests in flight, 1 or more; one to each agent.
+    pub window: u32,
+    /// The settings of switches. Fields outside its Control_Map are left as they are.
+    pub switch: SwitchCongestionSetting,
+    /// The settings of adapters. Entries outside its Control_Map are left as they are, and all of
+    /// it where the map is empty.
+    pub adapter: CaCongestionSetting,
+    /// The table of adapters; empty: it is left as it is.
+    pub table: Vec<CongestionControlTableEntry>,
+}
+
+impl Default for CongestionPolicy {
+    fn default() -> CongestionPolicy {
+        CongestionPolicy {
+            enabled: false,
+            key: 0,
+            gives_key: None,
+            window: CongestionPolicy::WINDOW,
+            switch: SwitchCongestionSetting::default(),
+            adapter: CaCongestionSetting::default(),
+            table: Vec::new(),
+        }
+    }
+}
+
+impl CongestionPolicy {
+    /// The default of [`CongestionPolicy::window`]: half of the queue that Linux has for general
+    /// service datagrams of a port, so that answers to hosts find room.
+    pub const WINDOW: u32 = 64;
+
+    /// Whether anything is wanted of switches.
+    pub(super) fn concerns_switches(&self) -> bool {
+        self.gives_key.is_some() || self.sets_switches()
+    }
+
+    /// Whether anything is wanted of adapters.
+    pub(super) fn concerns_adapters(&self) -> bool {
+        self.gives_key.is_some() || self.sets_adapters() || !self.table.is_empty()
+    }
+
+    pub(super) fn sets_switches(&self) -> bool {
+        !self.switch.control_map().is_empty()
+    }
+
+    pub(super) fn sets_adapters(&self) -> bool {
+        self.adapter.control_map() != 0
+    }
+
+    /// The number of blocks of the table.
+    pub(super) fn table_blocks(&self) -> u8 {
+        // The configuration takes 128 entries at most.
+        self.table.len().div_ceil(TABLE_BLOCK_LEN) as u8
+    }
+
+    /// A block of the table.
+    pub(super) fn table_block(&self, block: u8) -> CongestionControlTable {
+        let mut wanted = CongestionControlTable::default();
+        wanted.set_ccti_limit(self.table.len().saturating_sub(1) as u16);
+        let first = usize::from(block) * TABLE_BLOCK_LEN;
+        let entries = self.table.get(first..).unwrap_or_default();
+        for (slot, entry) in wanted.entries.iter_mut().zip(entries) {
+            *slot = *entry;
+        }
+        wanted
+    }
+
+    /// Whether a block of an adapter's table is as wanted; entries above the limit do not count.
+    pub(super) fn has_table_block(&self, block: u8, held: &CongestionControlTable) -> bool {
+        let wanted = self.table_block(block);
+        let first = usize::from(block) * TABLE_BLOCK_LEN;
+        let used = self.table.len().saturating_sub(first).min(TABLE_BLOCK_LEN);
+        held.ccti_limit() == wanted.ccti_limit() && held.entries[..used] == wanted.entries[..used]
+    }
+
+    /// Whether an agent's key is as wanted.
+    pub(super) fn has_key(&self, held: &CongestionKeyInfo) -> bool {
+        self.gives_key.is_none_or(|wanted| {
+            held.cc_key() == self.key
+                && held.protect_bit() == wanted.protects
+                && held.lease_period() == wanted.lease_s
+        })
+    }
+
+    /// `held` with the key that the agent is to have.
+    pub(super) fn key_info(&self, held: &CongestionKeyInfo) -> CongestionKeyInfo {
+        let mut wanted = *held;
+        if let Some(policy) = self.gives_key {
+            wanted
+                .set_cc_key(self.key)
+                .set_protect_bit(policy.protects)
+                .set_lease_period(policy.lease_s);
+        }
+        wanted
+    }
+
+    /// The settings of a switch with these external ports, and port 0 where it is an enhanced one.
+    pub(super) fn switch_setting(&self, ports: SwitchPorts) -> SwitchCongestionSetting {
+        let mut wanted = self.switch;
+        wanted.victim_mask = ports.of(&self.switch.victim_mask);
+        wanted.credit_mask = ports.of(&self.switch.credit_mask);
+        wanted
+    }
+
+    /// Whether a switch is set as wanted, in the fields of Control_Map.
+    pub(super) fn has_switch_setting(
+        &self,
+        ports: SwitchPorts,
+        held: &SwitchCongestionSetting,
+    ) -> bool {
+        let wanted = self.switch_setting(ports);
+        let map = wanted.control_map();
+        let is_free = |fields| !map.contains(fields);
+        (is_free(SwitchControlMap::VICTIM_MASK)
+            || ports.of(&held.victim_mask) == wanted.victim_mask)
+            && (is_free(SwitchControlMap::CREDIT_MASK)
+                || ports.of(&held.credit_mask) == wanted.credit_mask)
+            && (is_free(SwitchControlMap::THRESHOLD)
+                || (held.threshold(), held.packet_size())
+                    == (wanted.threshold(), wanted.packet_size()))
+            && (is_free(SwitchControlMap::CREDIT_STARVATION)
+                || (held.cs_threshold(), held.cs_return_delay)
+                    == (wanted.cs_threshold(), wanted.cs_return_delay))
+            && (is_free(SwitchControlMap::MARKING_RATE)
+                || held.marking_rate() == wanted.marking_rate())
+    }
+
+    /// Whether an adapter is set as wanted, in the service levels of Control_Map.
+    pub(super) fn has_adapter_setting(&self, held: &CaCongestionSetting) -> bool {
+        let map = self.adapter.control_map();
+        let mut levels = self.adapter.entries.iter().zip(&held.entries).enumerate();
+        held.port_control() == self.adapter.port_control()
+            && levels.all(|(level, (wanted, held))| {
+                let is_free = map & (1 << level) == 0;
+                let values = |entry: &rsm_mad::wire::congestion::CaCongestionEntry| {
+                    (
+                        entry.ccti_timer(),
+                        entry.ccti_increase(),
+                        entry.trigger_threshold(),
+                        entry.ccti_min(),
+                    )
+                };
+                is_free || values(wanted) == values(held)
+            })
+    }
+}
+
+/// The ports of a switch that can mark packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct SwitchPorts {
+    /// The number of its external ports.
+    pub(super) external: u8,
+    /// Whether port 0 is an enhanced one.
+    pub(super) with_port_0: bool,
+}
+
+impl SwitchPorts {
+    /// The part of a mask that names ports of the switch.
+    fn of(self, mask: &PortMask) -> PortMask {
+        let first = u8::from(!self.with_port_0);
+        // Port 255 stands for none.
+        (first..=self.external.min(254))
+            .map(PortNum)
+            .filter(|&port| mask.contains(port))
+            .fold(PortMask::default(), PortMask::with)
+    }
+}

@@ -1,0 +1,122 @@
+//! The comparison of what devices hold with the policy; the state machine is tested on simulated
+//! fabrics (`tests/tests/system/sim_congestion.rs`).
+
+use rsm_mad::wire::congestion::{
+    CaCongestionSetting, CongestionControlTableEntry, CongestionKeyInfo, PortMask,
+    SwitchCongestionSetting, SwitchControlMap,
+};
+
+use super::policy::SwitchPorts;
+use super::{CongestionPolicy, KeyPolicy};
+
+fn entry(multiplier: u16) -> CongestionControlTableEntry {
+    let mut entry = CongestionControlTableEntry::default();
+    entry.set_multiplier(multiplier);
+    entry
+}
+
+#[test]
+fn fields_outside_the_control_map_do_not_count() {
+    let mut policy = CongestionPolicy::default();
+    policy
+        .switch
+        .set_control_map(SwitchControlMap::MARKING_RATE)
+        .set_threshold(7)
+        .set_marking_rate(3);
+    let ports = SwitchPorts {
+        external: 4,
+        with_port_0: false,
+    };
+    let mut held = SwitchCongestionSetting::default();
+    assert!(!policy.has_switch_setting(ports, &held));
+    held.set_marking_rate(3);
+    assert!(policy.has_switch_setting(ports, &held));
+    policy.switch.set_control_map(SwitchControlMap::THRESHOLD);
+    assert!(!policy.has_switch_setting(ports, &held));
+    let mut adapter = CaCongestionSetting::default();
+    policy.adapter.set_control_map(0b10);
+    policy.adapter.entries[0].set_ccti_min(1);
+    assert!(policy.has_adapter_setting(&adapter));
+    policy.adapter.entries[1].set_ccti_min(1);
+    assert!(!policy.has_adapter_setting(&adapter));
+    adapter.entries[1].set_ccti_min(1);
+    assert!(policy.has_adapter_setting(&adapter));
+    adapter.set_port_control(1);
+    assert!(!policy.has_adapter_setting(&adapter));
+}
+
+#[test]
+fn masks_count_for_the_ports_that_a_switch_has() {
+    let mut policy = CongestionPolicy::default();
+    policy
+        .switch
+        .set_control_map(SwitchControlMap::VICTIM_MASK | SwitchControlMap::CREDIT_MASK);
+    policy.switch.victim_mask = PortMask([0xFF; 32]);
+    let mut held = SwitchCongestionSetting::default();
+    for (external, with_port_0, mask) in [(3, false, 0x0E), (3, true, 0x0F)] {
+        let ports = SwitchPorts {
+            external,
+            with_port_0,
+        };
+        held.victim_mask = PortMask::default();
+        held.victim_mask.0[31] = mask;
+        let wanted = policy.switch_setting(ports);
+        assert_eq!(wanted.victim_mask, held.victim_mask);
+        // A device may show bits of ports that it does not have.
+        held.victim_mask.0[0] = 0x80;
+        assert!(policy.has_switch_setting(ports, &held));
+        held.credit_mask.0[31] = 2;
+        assert!(!policy.has_switch_setting(ports, &held));
+        held.credit_mask = PortMask::default();
+    }
+    let widest = SwitchPorts {
+        external: 255,
+        with_port_0: true,
+    };
+    assert_eq!(policy.switch_setting(widest).victim_mask.0[0], 0x7F);
+}
+
+#[test]
+fn blocks_of_a_table_have_one_limit_and_their_own_entries() {
+    let policy = CongestionPolicy {
+        table: (0..65).map(entry).collect(),
+        ..CongestionPolicy::default()
+    };
+    assert_eq!(policy.table_blocks(), 2);
+    let mut second = policy.table_block(1);
+    assert_eq!(second.ccti_limit(), 64);
+    assert_eq!(second.entries[0].multiplier(), 64);
+    assert_eq!(second.entries[1].multiplier(), 0);
+    // Entries above the limit do not count.
+    second.entries[1] = entry(9);
+    assert!(policy.has_table_block(1, &second));
+    second.entries[0] = entry(9);
+    assert!(!policy.has_table_block(1, &second));
+    let mut first = policy.table_block(0);
+    first.set_ccti_limit(63);
+    assert!(!policy.has_table_block(0, &first));
+    assert_eq!(CongestionPolicy::default().table_blocks(), 0);
+}
+
+#[test]
+fn key_is_right_with_its_protection_and_lease() {
+    let policy = CongestionPolicy {
+        key: 7,
+        gives_key: Some(KeyPolicy {
+            protects: true,
+            lease_s: 60,
+        }),
+        ..CongestionPolicy::default()
+    };
+    let mut held = CongestionKeyInfo::default();
+    held.set_violations(3);
+    assert!(!policy.has_key(&held));
+    let wanted = policy.key_info(&held);
+    assert_eq!((wanted.cc_key(), wanted.lease_period()), (7, 60));
+    assert!(wanted.protect_bit() && policy.has_key(&wanted));
+    let keeps = CongestionPolicy {
+        key: 7,
+        ..CongestionPolicy::default()
+    };
+    assert!(keeps.has_key(&held));
+}
