@@ -1,7 +1,7 @@
 //! Faults that a proof found, as sentences for operators.
 
 use rsm_ids::{Guid, PortNum};
-use rsm_routing::verify::{MulticastWitness, Witness};
+use rsm_routing::verify::{MulticastReport, MulticastWitness, Witness};
 
 /// A fault in forwarding tables, as one sentence.
 pub(crate) fn unicast(witness: &Witness) -> String {
@@ -44,8 +44,20 @@ pub(crate) fn unicast(witness: &Witness) -> String {
     }
 }
 
+/// The faults that a proof of multicast trees found. A credit loop has no witness of its own.
+pub(crate) fn multicast_faults(report: &MulticastReport) -> String {
+    let mut faults: Vec<String> = report.witnesses.iter().map(multicast).collect();
+    if !report.credit_loop_free {
+        let loop_of_both = "trees and unicast routes close a credit loop together, by links alone, as routes \
+                            that need several VLs do (torus, dfsssp): use an engine with one order of the switches, \
+                            such as updn, or set routing.multicast = false";
+        faults.push(loop_of_both.to_owned());
+    }
+    faults.join("; ")
+}
+
 /// A fault in multicast trees, as one sentence.
-pub(crate) fn multicast(witness: &MulticastWitness) -> String {
+fn multicast(witness: &MulticastWitness) -> String {
     match witness {
         MulticastWitness::Loop { mlid, switch, port } => format!(
             "the tree of multicast LID {mlid:#x} has a loop through {}",
@@ -112,5 +124,27 @@ mod tests {
         };
         let expected = "multicast LID 0xc001 does not reach 0x0000000000000001:2";
         assert_eq!(multicast(&missing), expected);
+    }
+
+    #[test]
+    fn a_refusal_of_trees_always_has_a_reason() {
+        let report = MulticastReport {
+            credit_loop_free: false,
+            ..MulticastReport::default()
+        };
+        assert!(
+            multicast_faults(&report).starts_with("trees and unicast routes close a credit loop")
+        );
+        let report = MulticastReport {
+            credit_loop_free: true,
+            witnesses: vec![MulticastWitness::Missing {
+                mlid: Lid(0xC001),
+                switch: Guid(1),
+                port: PortNum(2),
+            }],
+            ..MulticastReport::default()
+        };
+        let text = "multicast LID 0xc001 does not reach 0x0000000000000001:2";
+        assert_eq!(multicast_faults(&report), text);
     }
 }

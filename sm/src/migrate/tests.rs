@@ -342,6 +342,29 @@ fn a_name_map_is_taken_where_it_is_and_left_out_where_it_is_not() {
 }
 
 #[test]
+fn files_with_the_default_names_are_taken_where_the_folder_has_them() {
+    let conf = "torus_config /etc/opensm/torus-2QoS.conf\n\
+                prefix_routes_file /etc/opensm/prefix-routes.conf\n";
+    let host = Host::new(&[
+        ("etc/opensm/opensm.conf", conf),
+        (
+            "etc/opensm/torus-2QoS.conf",
+            "torus 5 5 1\nxp_link 0x1 0x2\n",
+        ),
+    ]);
+    let migration = host.read();
+    let torus = host.root.path().join("etc/opensm/torus-2QoS.conf");
+    assert_eq!(migration.config.routing.torus_file, Some(torus));
+    assert_eq!(migration.config.sa.prefix_routes_file, None);
+    assert!(!migration.has_errors());
+
+    let host = Host::new(&[("etc/opensm/opensm.conf", conf)]);
+    let migration = host.read();
+    assert_eq!(migration.config.routing.torus_file, None);
+    assert!(!migration.has_errors());
+}
+
+#[test]
 fn names_of_files_that_begin_with_the_folder_stay() {
     let host = Host::new(&[("etc/opensm/roots", "0x10\n")]);
     let roots = host.root.path().join("etc/opensm/roots");

@@ -767,12 +767,7 @@ impl Plan {
                 Severity::Error,
                 format!(
                     "the multicast trees did not stand the proof, and the tables in force stay: {}",
-                    report
-                        .witnesses
-                        .iter()
-                        .map(witness::multicast)
-                        .collect::<Vec<_>>()
-                        .join("; ")
+                    witness::multicast_faults(&report)
                 ),
             )),
         }
