@@ -1,4 +1,4 @@
-//! Slurm's controller reads the trees that rsm writes.
+//! Slurm's controller reads the trees and blocks that rsm writes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,49 +15,122 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// The last line of the controller's start.
 const STARTED: &str = "Running as primary controller";
 
-/// The tree of a fabric whose hosts are all like `docs/dgx.txt`.
-fn tree(directory: &Path, fabric: &str) -> String {
-    let inventory = binaries::workspace().join("docs/dgx.txt");
+/// The first version of Slurm with blocks, and the first that reads topology.yaml.
+const WITH_BLOCKS: (u32, u32) = (23, 11);
+const WITH_YAML: (u32, u32) = (25, 5);
+
+/// The fabrics.
+const FABRICS: [&str; 3] = ["superpod:su=1", "superpod:su=2", "superpod:su=4"];
+
+/// A file for Slurm, of a fabric whose hosts are all like `docs/dgx.txt`, or as in a folder.
+fn export(directory: &Path, fabric: &str, format: &str, inventory: Option<&Path>) -> String {
+    let like = binaries::workspace().join("docs/dgx.txt");
     let rsm = Invocation::new(binaries::rsm(), directory);
-    let rsm = rsm.args(["gpu", "export", fabric, "slurm-tree", "--inventory"]);
-    let finished = rsm.arg(inventory).run(LIMIT).expect("it ends");
-    finished.success().expect("a fabric with GPU hosts").stdout
+    let rsm = rsm.args(["gpu", "export", fabric, format, "--inventory"]);
+    let finished = rsm.arg(inventory.unwrap_or(&like)).run(LIMIT);
+    let finished = finished.expect("it ends").success();
+    finished.expect("a fabric with GPU hosts").stdout
 }
 
-/// The nodes of a tree, as their lists stand there.
-fn nodes(tree: &str) -> BTreeSet<&str> {
-    let lists = tree.lines().filter_map(|line| line.split(" Nodes=").nth(1));
-    lists.collect()
+/// The lists of nodes of a file, as they stand there.
+fn nodes(file: &str) -> BTreeSet<&str> {
+    let yaml = |line: &str| line.trim().starts_with("nodes: ");
+    let of_yaml = file.lines().filter(|line| yaml(line));
+    let of_yaml = of_yaml.filter_map(|line| line.split('"').nth(1));
+    let lists = file.lines().filter_map(|line| line.split(" Nodes=").nth(1));
+    lists.chain(of_yaml).collect()
 }
 
-/// Log lines of the controller about a tree, and about nodes beside it.
-fn log(tree: &str, others: &[&str], port: u16) -> String {
+/// The version of the controller, as year and month.
+fn version() -> (u32, u32) {
     let directory = tempfile::tempdir().expect("there is room");
-    let state = directory.path().join("state");
-    fs::create_dir(&state).expect("a new folder");
-    let mut config = format!(
-        "ClusterName=test\nSlurmctldHost=localhost\nSlurmctldPort={port}\nSlurmUser=root\n\
-         AuthType=auth/none\nCredType=cred/none\nMpiDefault=none\nTopologyPlugin=topology/tree\n\
-         StateSaveLocation={}\nSlurmctldPidFile={}\n",
-        state.display(),
-        directory.path().join("pid").display()
-    );
-    for list in nodes(tree).iter().chain(others) {
-        config += &format!("NodeName={list} NodeAddr=127.0.0.1 State=UNKNOWN\n");
-    }
-    config += "PartitionName=all Nodes=ALL Default=YES State=UP\n";
-    let file = directory.path().join("slurm.conf");
-    fs::write(&file, config).expect("there is room");
-    fs::write(directory.path().join("topology.conf"), tree).expect("there is room");
     let controller = Invocation::new(program_path("slurmctld"), directory.path());
-    let running = controller.args(["-D", "-f"]).arg(&file).spawn();
-    let running = running.expect("it can be started");
-    let text = || format!("{}{}", running.stdout_so_far(), running.stderr_so_far());
-    let started = wait_for(LIMIT, || text().contains(STARTED).then_some(()));
-    let text = text();
-    running.kill().expect("it runs");
-    assert!(started.is_some(), "{text}");
-    text
+    let finished = controller.args(["-V"]).run(LIMIT).expect("it ends");
+    let text = finished.success().expect("its version").stdout;
+    let number = text.split_whitespace().last().unwrap_or_default();
+    let mut parts = number.split('.').map_while(|part| part.parse().ok());
+    let both = parts.next().zip(parts.next());
+    both.unwrap_or_else(|| panic!("no version: {text}"))
+}
+
+/// A start of the controller.
+struct Start {
+    /// The plugin, without its kind.
+    plugin: &'static str,
+    /// The name and the text of the topology's file.
+    file: (&'static str, String),
+    /// Nodes beside those of the file.
+    others: &'static [&'static str],
+    port: u16,
+}
+
+impl Start {
+    fn new(plugin: &'static str, text: String, port: u16) -> Start {
+        Start {
+            plugin,
+            file: ("topology.conf", text),
+            others: &[],
+            port,
+        }
+    }
+
+    /// Log lines of the controller, and whether it has started.
+    fn log(&self) -> (String, bool) {
+        let directory = tempfile::tempdir().expect("there is room");
+        let state = directory.path().join("state");
+        fs::create_dir(&state).expect("a new folder");
+        let (name, text) = &self.file;
+        let mut config = format!(
+            "ClusterName=test\nSlurmctldHost=localhost\nSlurmctldPort={}\nSlurmUser=root\n\
+             AuthType=auth/none\nCredType=cred/none\nMpiDefault=none\nTopologyPlugin=topology/{}\n\
+             StateSaveLocation={}\nSlurmctldPidFile={}\n",
+            self.port,
+            self.plugin,
+            state.display(),
+            directory.path().join("pid").display()
+        );
+        for list in nodes(text).iter().chain(self.others) {
+            config += &format!("NodeName={list} NodeAddr=127.0.0.1 State=UNKNOWN\n");
+        }
+        config += "PartitionName=all Nodes=ALL Default=YES State=UP\n";
+        let file = directory.path().join("slurm.conf");
+        fs::write(&file, config).expect("there is room");
+        fs::write(directory.path().join(name), text).expect("there is room");
+        let controller = Invocation::new(program_path("slurmctld"), directory.path());
+        let running = controller.args(["-D", "-f"]).arg(&file).spawn();
+        let mut running = running.expect("it can be started");
+        let text = |running: &rsm_tests::process::Running| {
+            format!("{}{}", running.stdout_so_far(), running.stderr_so_far())
+        };
+        let ended = || {
+            let is_up = text(&running).contains(STARTED);
+            (is_up || !running.is_running()).then_some(is_up)
+        };
+        let started = wait_for(LIMIT, ended);
+        let text = text(&running);
+        if running.is_running() {
+            running.kill().expect("it runs");
+        }
+        (text, started == Some(true))
+    }
+}
+
+/// Starts that must succeed without a word about the topology.
+fn takes(start: &Start) {
+    let (text, started) = start.log();
+    let shown = &start.file.1;
+    assert!(started, "{text}\n{shown}");
+    let bad = [
+        "WARNING",
+        "opology",
+        "witch",
+        "lack access",
+        "Invalid",
+        "fatal",
+    ];
+    for bad in bad.into_iter().chain(["already been defined"]) {
+        assert!(!text.contains(bad), "{bad}: {text}\n{shown}");
+    }
 }
 
 #[test]
@@ -67,18 +140,76 @@ fn slurm_takes_the_trees_of_three_fabrics_without_a_warning() {
         return;
     }
     let directory = tempfile::tempdir().expect("there is room");
-    for (port, fabric) in (26_870..).zip(["superpod:su=1", "superpod:su=2", "superpod:su=4"]) {
-        let tree = tree(directory.path(), fabric);
-        let text = log(&tree, &[], port);
-        for bad in ["WARNING", "opology", "witch", "fatal"] {
-            assert!(!text.contains(bad), "{fabric}: {bad}: {text}\n{tree}");
-        }
+    for (port, fabric) in (26_870..).zip(FABRICS) {
+        let tree = export(directory.path(), fabric, "slurm-tree", None);
+        takes(&Start::new("tree", tree, port));
     }
     // The controller does say what is wrong with a tree that lacks a node.
-    let tree = tree(directory.path(), "superpod:su=1");
-    let text = log(&tree, &["login-1"], 26_880);
+    let tree = export(directory.path(), FABRICS[0], "slurm-tree", None);
+    let mut start = Start::new("tree", tree, 26_880);
+    start.others = &["login-1"];
+    let (text, _) = start.log();
     assert!(
         text.contains("switches lack access to 1 nodes: login-1"),
         "{text}"
     );
+}
+
+/// A folder with 64 hosts like `docs/dgx.txt`, in NVLink domains of 18.
+fn racks(directory: &Path) -> std::path::PathBuf {
+    let rsm = Invocation::new(binaries::rsm(), directory);
+    let rsm = rsm
+        .args(["gpu", "import"])
+        .arg(binaries::workspace().join("docs/dgx.txt"));
+    let finished = rsm.run(LIMIT).expect("it ends").success();
+    let json = finished.expect("a matrix").stdout;
+    let folder = directory.join("racks");
+    fs::create_dir(&folder).expect("a new folder");
+    for place in 0..64 {
+        let domain = format!(
+            "\"nvlink_domain\": \"3f1a7c1e-0000-4000-8000-00000000beef.{}\"",
+            place / 18
+        );
+        let host = json.replacen("\"version\"", &format!("{domain},\n  \"version\""), 1);
+        let file = folder.join(format!("host-{:03}.json", place + 1));
+        fs::write(file, host).expect("there is room");
+    }
+    folder
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs slurmctld")]
+fn slurm_takes_the_blocks_of_four_fleets_if_it_knows_blocks() {
+    if !require_peers(&["slurmctld"]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("there is room");
+    let racks = racks(directory.path());
+    let blocks = |fabric: &str, folder| export(directory.path(), fabric, "slurm-block", folder);
+    if version() < WITH_BLOCKS {
+        let (text, started) = Start::new("block", blocks(FABRICS[0], None), 26_890).log();
+        assert!(!started && text.contains("topology/block"), "{text}");
+        return;
+    }
+    let fleets = FABRICS.map(|fabric| (fabric, None)).into_iter();
+    let fleets = fleets.chain([(FABRICS[1], Some(racks.as_path()))]);
+    for (port, (fabric, folder)) in (26_891..).zip(fleets) {
+        let file = blocks(fabric, folder);
+        assert_eq!(file.contains("BlockName=nvl-"), folder.is_some(), "{file}");
+        takes(&Start::new("block", file, port));
+        if version() >= WITH_YAML {
+            let yaml = export(directory.path(), fabric, "slurm-yaml", folder);
+            let mut start = Start::new("flat", yaml, port + 10);
+            start.file.0 = "topology.yaml";
+            takes(&start);
+        }
+    }
+    // The controller refuses sizes that are no doublings, and names a node that no block has.
+    let file = blocks(FABRICS[1], None).replace("BlockSizes=32,64", "BlockSizes=32,96");
+    let (text, started) = Start::new("block", file, 26_912).log();
+    assert!(!started && text.contains("Invalid BlockSizes"), "{text}");
+    let mut start = Start::new("block", blocks(FABRICS[0], None), 26_913);
+    start.others = &["login-1"];
+    let (text, _) = start.log();
+    assert!(text.contains("lack access to 1 nodes: login-1"), "{text}");
 }
