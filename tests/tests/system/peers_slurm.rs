@@ -32,8 +32,9 @@ fn export(directory: &Path, fabric: &str, format: &str, inventory: Option<&Path>
     finished.expect("a fabric with GPU hosts").stdout
 }
 
-/// The lists of nodes of a file, as they stand there.
+/// The lists of nodes of a file, as they stand there; of a YAML file those of the tree, it has all.
 fn nodes(file: &str) -> BTreeSet<&str> {
+    let file = file.split("- topology: blocks").next().unwrap_or(file);
     let yaml = |line: &str| line.trim().starts_with("nodes: ");
     let of_yaml = file.lines().filter(|line| yaml(line));
     let of_yaml = of_yaml.filter_map(|line| line.split('"').nth(1));
