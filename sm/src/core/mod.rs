@@ -97,7 +97,7 @@ use crate::fabric::Fabric;
 use crate::findings::Finding;
 use crate::habits::DeviceHabits;
 use crate::health::{Health, SavedHealth, SlowLinks};
-use crate::m_keys::Generations;
+use crate::m_keys::{Generations, KeyHolder};
 use crate::overlay::Overlay;
 use crate::plan::groups::GroupSet;
 use crate::plan::lids::Claims;
@@ -379,6 +379,12 @@ impl Core {
         };
         core.lay_generations();
         core
+    }
+
+    /// The subnet manager's own port is `port`, as the host's driver has it. A port that answers
+    /// nothing without its M_Key gets the right one then.
+    pub fn attach(&mut self, port: KeyHolder) {
+        self.inventory.attached = Some(port);
     }
 
     /// Takes an event that happened at `now`.

@@ -35,7 +35,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use rsm_api::Subnet as _;
-use rsm_mad::transport::{Inbound, PortEvent, Sink, Sinks};
+use rsm_ids::{PortKey, PortNum};
+use rsm_mad::transport::{Inbound, LocalPort, PortEvent, Sink, Sinks};
 use tokio::sync::mpsc;
 
 use self::access::Access;
@@ -62,6 +63,7 @@ use crate::config::{Config, Partitions};
 use crate::core::role::Role;
 use crate::core::snapshot::Snapshot;
 use crate::core::{self, Core, Effect, Event};
+use crate::m_keys::KeyHolder;
 use crate::plan;
 use crate::publish::{
     Controller, PublishedCounters, PublishedSa, RouteAnalyst, SharedStoreSource, Simulator, View,
@@ -232,9 +234,12 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         Some((serve(&options, &access, backend).await?, http))
     };
     let checksums = core_config.checksums.clone();
+    let partitions = core_config.policy.partitions.clone();
+    let mut core = Core::new(core_config, kept.core);
+    core.attach(key_holder(&line.transport().local_port()));
     let shell = Shell {
-        partitions: core_config.policy.partitions.clone(),
-        core: Core::new(core_config, kept.core),
+        partitions,
+        core,
         clock,
         line,
         inbox,
@@ -270,6 +275,15 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
     }
     access.finish();
     result
+}
+
+/// The port that the transport is attached to.
+fn key_holder(local: &LocalPort) -> KeyHolder {
+    KeyHolder {
+        port: PortKey::new(local.node_guid, local.port),
+        guid: local.port_guid,
+        is_switch: local.port == PortNum::ZERO,
+    }
 }
 
 /// Opens the history in the state folder, and records the start of this run.

@@ -35,6 +35,7 @@ use crate::capabilities::DeviceCapabilities;
 use crate::config::NodeNames;
 use crate::expected::Expected;
 use crate::habits::{DeviceHabit, DeviceHabits, DeviceKind};
+use crate::m_keys::KeyHolder;
 use crate::qos::Qos;
 use crate::vports::PortVPorts;
 use crate::whole::{Step, Whole};
@@ -225,6 +226,8 @@ pub struct Inventory {
     pub expected: Arc<Expected>,
     /// The subnet manager's own port in the run before.
     pub local_before: Option<PortKey>,
+    /// The subnet manager's own port by the host's driver, which knows it before it answers.
+    pub attached: Option<KeyHolder>,
     /// Ports that may not hold the values of a Set, until a sweep reads them.
     pub doubts: Doubts,
     /// Links bounced for another MTU or number of VLs: the port that was set to Down, and the other

@@ -153,8 +153,10 @@ impl Inventory {
             return self.m_keys.policy().one.into();
         }
         let Some(from) = from else {
-            let local = self.local.or(self.local_before);
-            let keys = local.map(|local| self.m_keys.to_read(self.holder_of(local), None));
+            let known = self.local.map(|local| self.holder_of(local));
+            let before = self.local_before.map(|local| self.holder_of(local));
+            let local = known.or(self.attached).or(before);
+            let keys = local.map(|local| self.m_keys.to_read(local, None));
             return keys.unwrap_or(self.m_keys.policy().one.into());
         };
         let mut candidates = Vec::new();
