@@ -304,10 +304,13 @@ mod tests {
     use super::*;
     use rsm_ids::PortNum;
 
+    /// Key, parts of the message, digest.
+    type HmacCase<'a> = (&'a [u8], &'a [&'a [u8]], &'a str);
+
     /// RFC 4231, test cases 1, 2 and 3.
     #[test]
     fn hmac_is_that_of_rfc_4231() {
-        let cases: [(&[u8], &[&[u8]], &str); 3] = [
+        let cases: [HmacCase<'_>; 3] = [
             (
                 &[0x0b; 20],
                 &[b"Hi ", b"There"],
