@@ -128,9 +128,9 @@ fn by_distance(host: &HostInventory, ports: &[usize], each: usize) -> Vec<Vec<Op
             used[port] += 1;
         }
     }
-    for gpu in 0..gpus {
-        for place in 0..taken[gpu].len() {
-            let Some((far, port)) = taken[gpu][place] else {
+    for (gpu, mine) in taken.iter_mut().enumerate() {
+        for place in mine {
+            let Some((far, port)) = *place else {
                 continue;
             };
             let mut crowd = used[port];
@@ -152,7 +152,7 @@ fn by_distance(host: &HostInventory, ports: &[usize], each: usize) -> Vec<Vec<Op
                     }
                 }
             }
-            taken[gpu][place] = Some(at);
+            *place = Some(at);
         }
     }
     let port = |taken: Option<(usize, usize)>| taken.map(|(_, port)| ports[port]);
