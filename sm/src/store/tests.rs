@@ -589,7 +589,7 @@ fn dying(at: usize) -> (Disk, Arc<AtomicUsize>) {
 }
 
 #[test]
-fn commit_of_several_batches_cut_off_anywhere_is_whole_and_alarms_nobody() {
+fn commit_of_several_batches_cut_off_anywhere_is_whole_and_raises_no_alarm() {
     let dir = tempfile::tempdir().unwrap();
     let (mut before_it, mut after_it, mut resumed) = (0, 0, 0);
     let first = {
