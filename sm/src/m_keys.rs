@@ -20,8 +20,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use hmac::digest::Key;
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use rsm_ids::{Guid, PortKey};
-use sha2::{Digest as _, Sha256};
+use sha2::Sha256;
 
 /// The bytes of a secret.
 pub const SECRET_BYTES: usize = 32;
@@ -31,9 +33,6 @@ pub const SECRETS_MAX: usize = 4;
 
 /// The input's first part, so that another use of the secret derives other keys.
 const LABEL: &[u8] = b"rsm M_Key 1";
-
-/// The block of SHA-256 in bytes.
-const BLOCK: usize = 64;
 
 /// How many generations beyond the own one are looked for: another manager may have rotated keys
 /// since this one last knew.
@@ -81,25 +80,14 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// HMAC-SHA256 (RFC 2104) of the concatenated `parts`. `key` is no longer than a block.
+/// HMAC-SHA256 (RFC 2104) of the concatenated `parts`. `key` is no longer than a block, 64 bytes.
 fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
-    debug_assert!(key.len() <= BLOCK);
-    let pad = |with: u8| {
-        let mut pad = [with; BLOCK];
-        for (byte, key) in pad.iter_mut().zip(key) {
-            *byte ^= key;
-        }
-        pad
-    };
-    let mut inner = Sha256::new();
-    inner.update(pad(0x36));
-    for part in parts {
-        inner.update(part);
-    }
-    let mut outer = Sha256::new();
-    outer.update(pad(0x5c));
-    outer.update(inner.finalize());
-    outer.finalize().into()
+    // A shorter key counts as one with zeroes behind it.
+    let mut block = Key::<Hmac<Sha256>>::default();
+    block[..key.len()].copy_from_slice(key);
+    let mut mac = Hmac::<Sha256>::new(&block);
+    parts.iter().for_each(|part| mac.update(part));
+    mac.finalize().into_bytes().into()
 }
 
 /// How often keys were rotated: the generation of the keys of switches, and of all other ports.

@@ -142,7 +142,7 @@ impl Core {
                 claims: self.claims.clone(),
                 positions: self.positions.clone(),
                 group_ids: self.group_ids.clone(),
-                generations: self.generations,
+                generations: self.generations(),
                 local: self.inventory.local.or(self.inventory.local_before),
                 gpus: Arc::default(),
                 alias_guids: Arc::default(),

@@ -130,8 +130,9 @@ impl Core {
             Command::Withdraw { ticket } => self.withdraw(ticket),
             Command::Reload(config) => {
                 self.drop_trial("the configuration was read again meanwhile");
+                let generations = self.generations();
                 self.config = *config;
-                self.lay_generations();
+                self.lay_generations(generations);
                 self.reload_partitions();
                 self.refused.clear();
                 self.damping.configure(self.config.damping);

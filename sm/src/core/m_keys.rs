@@ -33,19 +33,23 @@ pub struct MKeyStatus {
 }
 
 impl Core {
+    /// The generations in use. They are in the policy, to which a reload of the configuration adds
+    /// them again.
+    pub(super) fn generations(&self) -> Generations {
+        self.config.policy.ports.m_keys.generations
+    }
+
     /// Puts the generations of keys into the policy.
-    pub(super) fn lay_generations(&mut self) {
-        let generations = self.generations;
-        if self.config.policy.ports.m_keys.generations != generations {
+    pub(super) fn lay_generations(&mut self, generations: Generations) {
+        if self.generations() != generations {
             let policy = Arc::make_mut(&mut self.config.policy);
             policy.ports.m_keys.generations = generations;
         }
     }
 
     fn set_generations(&mut self, generations: Generations) {
-        if self.generations != generations {
-            self.generations = generations;
-            self.lay_generations();
+        if self.generations() != generations {
+            self.lay_generations(generations);
             self.remember();
         }
     }
@@ -66,7 +70,7 @@ impl Core {
                  they are found by their old keys later"
             )
         } else {
-            self.set_generations(self.generations.rotated());
+            self.set_generations(self.generations().rotated());
             self.work.plan_again("the M_Keys of all ports are rotated");
             self.work.promise(ticket);
             return;
@@ -78,7 +82,7 @@ impl Core {
     /// Sets then change no forwarding table.
     pub(super) fn fence_switches(&mut self) {
         if self.has_derived_keys() {
-            self.set_generations(self.generations.fenced());
+            self.set_generations(self.generations().fenced());
             self.work
                 .plan_again("switches get M_Keys that the manager before does not know");
         }
@@ -86,8 +90,8 @@ impl Core {
 
     /// Goes on with the later of the own generations and those of another manager.
     pub(super) fn adopt_generations(&mut self, others: Generations) {
-        let later = self.generations.later(others);
-        if later != self.generations {
+        let later = self.generations().later(others);
+        if later != self.generations() {
             self.set_generations(later);
             if self.role == Role::Master {
                 self.work

@@ -168,8 +168,6 @@ pub struct SavedCoreState {
 /// The state machine of the subnet manager.
 pub struct Core {
     config: CoreConfig,
-    /// The generations of the M_Keys of ports, which are in the policy as well.
-    generations: Generations,
     client: Client<Context>,
     inventory: Inventory,
     fabric: Arc<Fabric>,
@@ -300,7 +298,6 @@ impl Core {
         inventory.capabilities = remembered.capabilities;
         inventory.local_before = remembered.local;
         let mut core = Core {
-            generations: remembered.generations,
             client: Client::new(config.client.clone()),
             inventory,
             fabric: Arc::default(),
@@ -377,7 +374,7 @@ impl Core {
             reassigns_lids: config.reassigns_lids,
             config,
         };
-        core.lay_generations();
+        core.lay_generations(remembered.generations);
         core
     }
 
@@ -390,12 +387,7 @@ impl Core {
     /// Takes an event that happened at `now`.
     pub fn handle(&mut self, event: Event, now: Time) {
         match event {
-            Event::Inbound(inbound) if self.on_congestion(&inbound, now) => {}
-            Event::Inbound(Inbound::Mad(datagram)) => self.on_datagram(&datagram, now),
-            Event::Inbound(Inbound::SendFailed { tid, kind, .. }) => {
-                self.client.handle_send_failed(tid, kind, now)
-            }
-            Event::Inbound(Inbound::Port(port)) => self.on_port_event(port, now),
+            Event::Inbound(inbound) => self.on_inbound(inbound, now),
             Event::Planned {
                 generation,
                 outcome,
@@ -413,6 +405,19 @@ impl Core {
             Event::Command(command) => self.on_command(command, now),
         }
         self.run(now);
+    }
+
+    fn on_inbound(&mut self, inbound: Inbound, now: Time) {
+        if self.on_congestion(&inbound, now) {
+            return;
+        }
+        match inbound {
+            Inbound::Mad(datagram) => self.on_datagram(&datagram, now),
+            Inbound::SendFailed { tid, kind, .. } => {
+                self.client.handle_send_failed(tid, kind, now);
+            }
+            Inbound::Port(port) => self.on_port_event(port, now),
+        }
     }
 
     /// Does the work that is due at `now`.

@@ -182,12 +182,12 @@ impl HeldKeys {
     }
 
     fn see_shown(&mut self, holder: KeyHolder, key: u64) -> Sight {
-        if let Some(generation) = self.policy.ahead(holder, key) {
-            match holder.is_switch {
-                true => self.seen.switches = self.seen.switches.max(generation),
-                false => self.seen.others = self.seen.others.max(generation),
-            }
-        } else if key != 0 && !self.policy.candidates(holder).contains(&key) {
+        // Nearly every port shows its planned key in every sweep; each other key costs a derivation.
+        let is_usual = key == 0 || key == self.policy.planned(holder);
+        let is_known = is_usual
+            || self.note_later(holder, key)
+            || self.policy.candidates(holder).contains(&key);
+        if !is_known {
             self.ports.insert(holder.port, State::default());
             return Sight::Foreign;
         }
@@ -197,6 +197,19 @@ impl HeldKeys {
         };
         self.ports.insert(holder.port, state);
         Sight::Known
+    }
+
+    /// Notes the generation of `key`. Returns whether it is one after those in use.
+    fn note_later(&mut self, holder: KeyHolder, key: u64) -> bool {
+        let Some(generation) = self.policy.ahead(holder, key) else {
+            return false;
+        };
+        let seen = match holder.is_switch {
+            true => &mut self.seen.switches,
+            false => &mut self.seen.others,
+        };
+        *seen = generation.max(*seen);
+        true
     }
 
     fn see_hidden(&mut self, holder: KeyHolder) -> Sight {
