@@ -10,6 +10,7 @@ mod cycles;
 mod delta;
 mod dependencies;
 pub(crate) mod fabric;
+mod idle;
 mod lanes;
 mod multicast;
 mod sets;
@@ -17,11 +18,12 @@ mod tally;
 mod transition;
 mod walk;
 
-pub use along::{IdleLinks, LinkEnd, Stages, stages_along, stages_along_opening};
+pub use along::{Stages, stages_along, stages_along_opening};
 pub use beside::Unwritten;
 pub use check::{Verified, mixture_is_acyclic, verify, verify_on_lanes, verify_whole};
 pub use delta::{Candidate, Changed, Inconclusive, ProvedTables, verify_changes};
 pub use dependencies::Dependencies;
+pub use idle::{IdleLinks, LinkEnd};
 pub use lanes::{LaneChannel, LaneReport, mixture_is_sound, verify_lanes};
 pub use multicast::{MulticastReport, MulticastWitness, masks_follow, verify_multicast};
 pub use sets::{

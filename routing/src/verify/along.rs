@@ -25,127 +25,12 @@
 //! LIDs are independent, so this module takes them block by block: the entries of one block in all
 //! switches fit a processor's cache, in any order of the pairs.
 
-use std::collections::BTreeMap;
-
-use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
 use rsm_ids::{Lid, PortNum};
 
-use super::Unwritten;
-use crate::tables::{Difference, Entry, Lft, NO_PATH, Tables};
+use super::{IdleLinks, Unwritten};
+use crate::tables::{Difference, Entry, NO_PATH, Tables};
 use crate::topology::{PortUse, SwitchIdx, Topology};
-
-/// The state of a port at the end of a link between switches.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum LinkEnd {
-    /// It takes no packets.
-    Closed,
-    /// It is Armed: it sends no packets, and some devices take it to Active by themselves.
-    Armed,
-    /// It is Active.
-    Active,
-}
-
-/// Links between switches that are up and not Active at both ends: no entry should lead to them
-/// yet.
-///
-/// They become Active after all switches hold the first stage, and before the second one begins.
-#[derive(Clone, Default, Debug)]
-pub struct IdleLinks {
-    /// By switch, the output ports that lead to such a link. Switches that have none are left out.
-    ports: BTreeMap<SwitchIdx, FixedBitSet>,
-    /// Switches all of whose links to switches have a closed end: no packet passes them.
-    dark: FixedBitSet,
-}
-
-impl IdleLinks {
-    /// The links of `topology` that have an end that is not Active: `short` lists such ports with
-    /// their state. Ports that lead to no switch do not count.
-    pub fn of(
-        topology: &Topology,
-        short: impl IntoIterator<Item = (SwitchIdx, PortNum, LinkEnd)>,
-    ) -> IdleLinks {
-        let mut idle = IdleLinks {
-            ports: BTreeMap::new(),
-            dark: FixedBitSet::with_capacity(topology.switch_count()),
-        };
-        let mut closed: BTreeMap<SwitchIdx, FixedBitSet> = BTreeMap::new();
-        for (switch, port, end) in short {
-            let Some((peer, peer_port)) = topology.peer(switch, port) else {
-                continue;
-            };
-            for (switch, port) in [(switch, port), (peer, peer_port)] {
-                if end < LinkEnd::Active {
-                    let ports = idle.ports.entry(switch).or_default();
-                    ports.grow_and_insert(port.index());
-                }
-                if end == LinkEnd::Closed {
-                    let ports = closed.entry(switch).or_default();
-                    ports.grow_and_insert(port.index());
-                }
-            }
-        }
-        for (switch, closed) in closed {
-            let uses = topology.port_uses(switch).iter();
-            let links = uses.filter(|used| matches!(used, PortUse::Link { .. }));
-            idle.dark
-                .set(switch.index(), links.count() == closed.count_ones(..));
-        }
-        idle
-    }
-
-    /// Whether `port` of a switch leads to an idle link.
-    pub fn contains(&self, switch: SwitchIdx, port: PortNum) -> bool {
-        let ports = self.ports.get(&switch);
-        ports.is_some_and(|ports| ports.contains(port.index()))
-    }
-
-    /// Whether no packet passes the switch, because all of its links to switches have a closed end.
-    pub fn is_dark(&self, switch: SwitchIdx) -> bool {
-        self.dark.contains(switch.index())
-    }
-
-    /// The output ports that lead to idle links, by switch and number.
-    pub fn ports(&self) -> impl Iterator<Item = (SwitchIdx, PortNum)> + '_ {
-        self.ports.iter().flat_map(|(&switch, ports)| {
-            // Ports are numbered by 8 bits.
-            ports.ones().map(move |port| (switch, PortNum(port as u8)))
-        })
-    }
-
-    /// The switches that no packet passes, because all of their links to switches have a closed
-    /// end.
-    pub fn dark(&self) -> impl Iterator<Item = SwitchIdx> + '_ {
-        // Switches are numbered by 32 bits.
-        self.dark.ones().map(|switch| SwitchIdx(switch as u32))
-    }
-
-    /// Whether there are no idle links.
-    pub fn is_empty(&self) -> bool {
-        self.ports.is_empty()
-    }
-
-    /// `tables` without the new entries (those that `old` lacks) that lead to idle links from
-    /// switches that packets pass: the tables that switches can hold before the links are Active.
-    /// `None` where that is all of `tables`.
-    pub fn before_opening(&self, old: &Tables, tables: &Tables) -> Option<Tables> {
-        let none = Lft::default();
-        let mut before = None;
-        for &switch in self.ports.keys().filter(|&&switch| !self.is_dark(switch)) {
-            let Some(lft) = tables.lfts.get(switch.index()) else {
-                continue;
-            };
-            let held = old.lfts.get(switch.index()).unwrap_or(&none);
-            for lid in held.differing(lft) {
-                if self.contains(switch, PortNum(lft.entry(lid))) {
-                    before.get_or_insert_with(|| tables.clone()).lfts[switch.index()]
-                        .set_entry(lid, held.entry(lid));
-                }
-            }
-        }
-        before
-    }
-}
 
 /// Tables that the switches hold one after the other.
 #[derive(Clone, Debug)]

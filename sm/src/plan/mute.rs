@@ -184,11 +184,20 @@ fn tried(topology: &Topology, mute: &BTreeMap<SwitchIdx, &HeldTable>) -> BTreeSe
 /// The mute switches, and the entries of unanswered Sets, which they may hold instead.
 pub(super) fn fixed(topology: &Topology, held: &[HeldTable]) -> Unwritten {
     let mute = mute_switches(topology, held);
-    unwritten(
-        &mute,
-        &BTreeSet::new(),
-        (&Tables::default(), &Tables::default()),
-    )
+    Unwritten {
+        others: sent(&mute),
+        switches: mute.into_keys().collect(),
+    }
+}
+
+/// The entries of unanswered Sets to mute switches.
+fn sent(mute: &BTreeMap<SwitchIdx, &HeldTable>) -> Vec<(SwitchIdx, Lid, u8)> {
+    let of_switch = |(&switch, held): (&SwitchIdx, &&HeldTable)| {
+        let sent = held.sent.clone();
+        sent.into_iter()
+            .map(move |(lid, entry)| (switch, lid, entry))
+    };
+    mute.iter().flat_map(of_switch).collect()
 }
 
 /// The mute switches with the entries that they may hold beside those in `old`: sent ones, and the
@@ -198,9 +207,8 @@ fn unwritten(
     tried: &BTreeSet<Guid>,
     (old, planned): (&Tables, &Tables),
 ) -> Unwritten {
-    let mut others = Vec::new();
+    let mut others = sent(mute);
     for (&switch, held) in mute {
-        others.extend(held.sent.iter().map(|&(lid, entry)| (switch, lid, entry)));
         if tried.contains(&held.switch) {
             let planned = planned.lft(switch);
             let changed = old.lft(switch).differing(planned);
