@@ -3,6 +3,9 @@
 //! A file is read as a whole, every error in it is reported with its place, the text found and the
 //! text expected; with one error nothing of it is used. [`Config::sample`] documents every key.
 
+#[macro_use]
+mod sections;
+
 mod categories_file;
 mod changes;
 mod check;

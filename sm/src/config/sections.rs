@@ -1,0 +1,94 @@
+//! The macro by which [`schema`](super::schema) declares its sections and keys.
+
+/// The kind of a key: its own, or that of its type.
+macro_rules! kind {
+    ($type:ty) => {
+        <$type as Takes>::KIND
+    };
+    ($type:ty, $kind:expr) => {
+        $kind
+    };
+}
+
+/// OpenSM's name for a key, if it has one.
+macro_rules! opensm {
+    () => {
+        None
+    };
+    ($theirs:literal, $convert:expr) => {
+        Some(($theirs, $convert))
+    };
+}
+
+/// When a change of the key takes effect.
+macro_rules! applies {
+    () => {
+        Applies::OnReload
+    };
+    (start) => {
+        Applies::AtStart
+    };
+}
+
+/// Declares the sections, and of each its keys: text for the operator and for readers of the code,
+/// name, type and default; then, where the key needs them, its range of numbers, an example for a
+/// key that is not set by default, OpenSM's name for it with the conversion of its values, and `at
+/// start` where a change takes effect only at the next start.
+/// Fields under `without a key` are in the section, and not in files by that name.
+macro_rules! sections {
+    ($(
+        #[doc = $about:literal]
+        $section:ident: $Section:ident {
+            $(
+                $(#[doc = $doc:literal])+
+                $key:ident: $type:ty = $default:expr
+                    $(, takes $kind:expr)?
+                    $(, example $example:literal)?
+                    $(, opensm $theirs:literal as $convert:ident $(($all:literal))?)?
+                    $(, at $when:ident)?;
+            )+
+        } $(without a key {$(
+            $(#[doc = $unwritten_doc:literal])+
+            $unwritten:ident: $unwritten_type:ty = $unwritten_default:expr;
+        )+})?
+    )+) => {
+        /// All settings of an operator. The meaning of a field, its range and its unit are also in
+        /// [`Config::sample`], which is made from the same table that reads a file.
+        #[derive(Clone, Debug, PartialEq, Eq, Default)]
+        pub struct Config {
+            $(#[doc = $about] pub $section: $Section,)+
+        }
+
+        $(
+            #[doc = concat!("Section `", stringify!($section), "`.", $about)]
+            #[derive(Clone, Debug, PartialEq, Eq)]
+            pub struct $Section {
+                $($(#[doc = $doc])+ pub $key: $type,)+
+                $($($(#[doc = $unwritten_doc])+ pub $unwritten: $unwritten_type,)+)?
+            }
+
+            impl Default for $Section {
+                fn default() -> $Section {
+                    $Section {
+                        $($key: $default,)+
+                        $($($unwritten: $unwritten_default,)+)?
+                    }
+                }
+            }
+        )+
+
+        /// The sections, each with its subject.
+        pub(super) const SECTIONS: &[(&str, &str)] = &[$((stringify!($section), $about)),+];
+
+        const KEYS: &[ConfigKey] = &[$($(ConfigKey {
+            section: stringify!($section),
+            key: stringify!($key),
+            doc: &[$($doc),+],
+            kind: kind!($type $(, $kind)?),
+            example: concat!($($example)?),
+            opensm: opensm!($($theirs, Convert::$convert $(($all))?)?),
+            applies: applies!($($when)?),
+            place: Place::Key(|config| &mut config.$section.$key),
+        }),+),+];
+    };
+}
