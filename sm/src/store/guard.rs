@@ -261,8 +261,7 @@ fn create(
 /// Announces that the database takes the commit of `generation` in several batches; the export of
 /// that generation follows before the first of them.
 pub(super) fn announce(disk: &Disk, layout: &Layout, generation: u64) -> Result<(), StoreError> {
-    let marker = disk.prepare(&layout.unfinished(), format!("{generation}\n").as_bytes())?;
-    disk.publish(marker)
+    disk.write(&layout.unfinished(), format!("{generation}\n").as_bytes())
 }
 
 /// Makes a new database that holds `contents` where none is.
@@ -276,8 +275,7 @@ pub(super) fn build(
     sentinel: &Sentinel,
 ) -> Result<Database, StoreError> {
     let (path, marker) = (layout.database(), layout.unfinished());
-    let prepared = disk.prepare(&marker, b"")?;
-    disk.publish(prepared)?;
+    disk.write(&marker, b"")?;
     disk.remove_dir(&path)?;
     disk.create_dir(&path)?;
     let (database, found) = Database::open(&path).map_err(|failure| match failure {
@@ -412,6 +410,5 @@ fn write_attempts(disk: &Disk, layout: &Layout, attempts: u32) -> Result<(), Sto
     if attempts == 0 {
         return disk.remove_file(&path);
     }
-    let prepared = disk.prepare(&path, format!("{attempts}\n").as_bytes())?;
-    disk.publish(prepared)
+    disk.write(&path, format!("{attempts}\n").as_bytes())
 }

@@ -159,6 +159,12 @@ impl Disk {
         written.map(|()| prepared)
     }
 
+    /// Makes a file of `bytes`, durably: after an error there is the file before, or all of this one.
+    pub(super) fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+        let prepared = self.prepare(path, bytes)?;
+        self.publish(prepared)
+    }
+
     /// Writes `bytes` behind the first `end` bytes of a file, durably. An error leaves those as
     /// they were, and perhaps some of `bytes` behind them.
     pub(super) fn append(&self, path: &Path, end: u64, bytes: &[u8]) -> Result<(), StoreError> {

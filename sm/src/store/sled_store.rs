@@ -97,10 +97,7 @@ impl SledStore {
             sentinel: self.sentinel,
             clean,
         };
-        let prepared = self
-            .disk
-            .prepare(&self.layout.sidecar(), &sidecar.to_bytes())?;
-        self.disk.publish(prepared)
+        self.disk.write(&self.layout.sidecar(), &sidecar.to_bytes())
     }
 
     /// The changes of `changes` that differ from the committed state.

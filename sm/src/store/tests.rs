@@ -619,7 +619,7 @@ fn commit_of_several_batches_cut_off_anywhere_is_whole_and_raises_no_alarm() {
         before_it += usize::from(state == before);
         after_it += usize::from(state == after);
         resumed += usize::from(matches!(report.origin, Origin::Resumed(_)));
-        // What was made of it is a whole store again.
+        // The store that it was opened as is whole.
         let (again, report) = load(&path);
         assert_eq!((again, report.origin), (state, Origin::Clean));
         if committed {
