@@ -75,7 +75,7 @@ impl Virtualization {
     }
 }
 
-/// What becomes of the aggregation nodes of switches (SHARP).
+/// Whether the aggregation nodes of switches (SHARP) may work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum AggregationNodes {
     /// They stay as they are.

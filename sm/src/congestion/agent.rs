@@ -1,4 +1,4 @@
-//! One agent: its step, and what its answers lead to.
+//! One agent: its step, and the consequences of its answers.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub(super) enum Device {
     Adapter,
 }
 
-/// What is read, and written where it differs.
+/// An attribute that rsm reads, and writes where it differs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     ClassPortInfo,
@@ -81,7 +81,7 @@ impl Step {
     }
 }
 
-/// What a setting that was read leads to.
+/// The consequence of a setting that rsm has read.
 enum Reading {
     /// It is as wanted.
     Right,

@@ -343,7 +343,7 @@ impl CongestionManager {
         }
     }
 
-    /// What operators should know: devices that could have the settings and do not, and the number
+    /// Findings for operators: devices that could have the settings and do not, and the number
     /// of those without congestion control.
     pub fn findings(&self, name: impl Fn(Guid) -> String) -> Vec<Finding> {
         let troubles = self

@@ -11,7 +11,7 @@ use crate::sweep::inventory::PortKey;
 /// How many parts a view has: a change copies one of them.
 const SHARDS: usize = 256;
 
-/// What is known of an agent.
+/// The knowledge of an agent.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum AgentStatus {
     /// Its settings are being read or written.
@@ -81,7 +81,7 @@ impl fmt::Display for AgentStatus {
 /// An agent as readers see it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AgentReport {
-    /// What is known of it.
+    /// The knowledge of it.
     pub status: AgentStatus,
     /// How many Sets it has acknowledged since this manager became master.
     pub sets: u32,

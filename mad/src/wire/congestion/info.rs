@@ -4,7 +4,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::cc_attribute;
 use crate::wire::bits;
 
-/// CongestionInfo (IBA A10.4.3.3): what a node can.
+/// CongestionInfo (IBA A10.4.3.3): the capabilities of a node.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0

@@ -37,7 +37,7 @@ pub mod attribute {
 
     /// The capabilities of the agent; laid out as [`crate::wire::sa::ClassPortInfo`].
     pub const CLASS_PORT_INFO: AttrId = AttrId(0x0001);
-    /// What the node can.
+    /// The capabilities of the node.
     pub const CONGESTION_INFO: AttrId = AttrId(0x0011);
     /// The key of the agent.
     pub const CONGESTION_KEY_INFO: AttrId = AttrId(0x0012);

@@ -12,7 +12,7 @@ use rsm_mad::wire::header::{Class, Method};
 
 use crate::wire::captured::bytes;
 
-/// What libibmad decoded.
+/// The values that libibmad decoded.
 fn sample() -> [u8; CC_DATA_LEN] {
     let head: [u8; 76] = bytes(
         "dc0465aa1fad1d5adae5ac1b1e5f1370796cfd10ff19af601d04acb41d022b46\
@@ -71,7 +71,7 @@ fn fields_of_an_adapter_are_where_libibmad_reads_them() {
 }
 
 #[test]
-fn what_is_written_is_read_and_reserved_bytes_stay() {
+fn written_fields_are_read_back_and_reserved_bytes_stay() {
     let data = sample();
     let mut setting = SwitchCongestionSetting::of(&data);
     setting

@@ -37,7 +37,7 @@ struct Settings {
 }
 
 impl Settings {
-    /// What NVSHMEM does by itself.
+    /// NVSHMEM's choice by itself.
     fn none() -> Settings {
         Settings::read(["", "", ""], false)
     }
