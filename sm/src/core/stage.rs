@@ -17,6 +17,10 @@ use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::push::Push;
 use crate::sweep::{Sweep, SweepScope};
 
+/// One in this many repairs in a row waits for silent nodes to the end. The others go on without
+/// them as soon as there is a change to plan for, and the answers of slow nodes come too late.
+const REPAIRS_PER_WAIT: u32 = 4;
+
 /// The stage under way.
 #[derive(Debug)]
 pub(super) enum Stage {
@@ -62,9 +66,12 @@ impl Core {
                 }
             }
             Stage::Sweeping(sweep) => {
-                let mut joined = self
-                    .work
-                    .offer_switches(|guid| sweep.add_target(&self.inventory, guid));
+                // A switch that reports a change while the sweep waits for silent nodes is urgent
+                // work, and ends the wait.
+                let mut joined = !sweep.waits_for_silent_nodes()
+                    && self
+                        .work
+                        .offer_switches(|guid| sweep.add_target(&self.inventory, guid));
                 for port in self.work.take_ports() {
                     joined |= sweep.add_port(&self.inventory, port);
                 }
@@ -194,6 +201,9 @@ impl Core {
                 sweep.read_all_again(inventory, unread);
                 if repair {
                     sweep.ask_again(inventory);
+                    if self.work.repairs() % REPAIRS_PER_WAIT == 0 {
+                        sweep.wait_for_silent_nodes();
+                    }
                 }
                 sweep
             }

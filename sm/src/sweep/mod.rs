@@ -295,6 +295,8 @@ pub struct Sweep {
     /// Switches that left a table of port states unanswered.
     silent_tables: BTreeSet<Guid>,
     suspicion: Suspicion,
+    /// Whether only urgent work ends the sweep before silent nodes had all their attempts.
+    waits_for_silent: bool,
     /// Whether a report or answer showed a change.
     changed: bool,
     /// An answer differs from what was read before, and no device reported that.
@@ -342,6 +344,7 @@ impl Sweep {
             shown_states: HashMap::new(),
             silent_tables: BTreeSet::new(),
             suspicion: Suspicion::default(),
+            waits_for_silent: false,
             changed: false,
             stale: false,
             answered: 0,

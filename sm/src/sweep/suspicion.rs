@@ -151,10 +151,22 @@ impl Sweep {
         std::mem::take(&mut self.suspicion.is_new)
     }
 
+    /// Makes a change no reason to end the sweep early: silent nodes get all their attempts, unless
+    /// other work is urgent.
+    pub fn wait_for_silent_nodes(&mut self) {
+        self.waits_for_silent = true;
+    }
+
+    /// Whether a change is no reason to end the sweep early.
+    pub fn waits_for_silent_nodes(&self) -> bool {
+        self.waits_for_silent
+    }
+
     /// Whether the sweep can end without the outstanding answers, if only suspects owe them: it
     /// found a change, or, as a full sweep, got a report; or other work is `urgent`.
     pub fn can_leave_out(&self, urgent: bool) -> bool {
         let worthwhile = match self.scope {
+            _ if self.waits_for_silent => false,
             SweepScope::Full { .. } => !self.targets.is_empty(),
             SweepScope::Light | SweepScope::Targets => self.changed,
         };

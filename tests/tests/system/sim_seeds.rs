@@ -460,6 +460,13 @@ fn entries_of_unanswered_sets_close_no_loop_with_tables_of_another_order() {
     }
 }
 
+/// Two neighbouring switches with slow processors were not known: every repair asked them over all
+/// of their cables, found a change, and went on without them before they had answered.
+#[test]
+fn slow_neighbouring_switches_are_read_in_the_end() {
+    run_on_devices(2770);
+}
+
 #[test]
 #[ignore = "runs as many seeds as RSM_SEEDS says, or 20,000"]
 fn soak() {
