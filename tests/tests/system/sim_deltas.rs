@@ -88,6 +88,27 @@ fn but_for_paths(whole: Vec<Whole>) -> Vec<Whole> {
     others.collect()
 }
 
+/// The plan and the image of the switch have each table once in memory between them.
+#[track_caller]
+fn assert_tables_shared(world: &World) {
+    let core = world.manager().core();
+    let plan = core.plan().expect("it is up");
+    for (guid, _, switch) in core.inventory().switches() {
+        let planned = plan.table(guid).expect("it is planned");
+        assert!(switch.lft.entries().is_shared_with(planned), "{guid}");
+    }
+}
+
+#[test]
+fn a_table_that_a_switch_holds_is_in_memory_once() {
+    let (mut world, Places { on_path, .. }) = world();
+    assert_tables_shared(&world);
+    world.sim.unlink(on_path.0, on_path.1).unwrap();
+    world.run_for(Duration::from_secs(1));
+    world.settle(LIMIT);
+    assert_tables_shared(&world);
+}
+
 #[test]
 fn a_link_that_goes_and_comes_back_changes_only_its_ends() {
     let (mut world, Places { on_path, aside, .. }) = world();
