@@ -58,6 +58,10 @@ pub const MAX_UFM_BODY_BYTES: usize = 1 << 20;
 /// 150 MB while it is made.
 pub const MAX_UFM_LISTS: usize = 2;
 
+/// Answers to `/metrics?detail=ports` at the same time: at the largest fabrics one takes some hundred
+/// megabytes while it is made. More wait.
+pub const MAX_PORT_SCRAPES: usize = 2;
+
 /// How long a client may take for the handshake of TLS.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 

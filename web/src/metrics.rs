@@ -157,9 +157,15 @@ async fn scrape(State(shared): State<Arc<Shared>>, uri: Uri) -> Reply {
         Ok(scrape) => scrape,
         Err(error) => return failure(StatusCode::BAD_REQUEST, &error),
     };
+    // The place goes with the work, which goes on where the client has gone.
+    let place = match scrape {
+        Scrape::Ports(_) => Arc::clone(&shared.port_scrapes).acquire_owned().await.ok(),
+        Scrape::Summary => None,
+    };
     // Links are counted where the graph is made; a graph as old as a page's will do.
     let drawn = shared.graphs.current().await;
     let written = tokio::task::spawn_blocking(move || {
+        let _place = place;
         let mut text = shared.exporter.write(scrape);
         if let Ok(drawn) = drawn
             && !matches!(scrape, Scrape::Ports(shard) if shard.index > 0)

@@ -23,7 +23,7 @@ use crate::connection::Impatient;
 use crate::graph::GraphCache;
 use crate::limits::{
     ANSWER_TIMEOUT, HANDSHAKE_TIMEOUT, HEAD_TIMEOUT, MAX_CONNECTIONS, MAX_FOLLOWERS,
-    MAX_HEAD_BYTES, MAX_HEADERS, SHUTDOWN_GRACE,
+    MAX_HEAD_BYTES, MAX_HEADERS, MAX_PORT_SCRAPES, SHUTDOWN_GRACE,
 };
 use crate::metrics::{Counted, Exporter};
 use crate::reply::{self, Reply};
@@ -62,6 +62,8 @@ pub(crate) struct Shared {
     pub(crate) graphs: GraphCache,
     pub(crate) exporter: Exporter,
     pub(crate) counters: Option<Arc<dyn CountersQueries>>,
+    /// Places for scrapes of all ports.
+    pub(crate) port_scrapes: Arc<Semaphore>,
     /// Places for clients that follow changes.
     pub(crate) followers: Arc<Semaphore>,
     /// Becomes true when the server stops.
@@ -132,6 +134,7 @@ impl HttpServer {
             exporter: Exporter::new(&backend, counted),
             counters: backend.counters,
             subnet: backend.subnet,
+            port_scrapes: Arc::new(Semaphore::new(MAX_PORT_SCRAPES)),
             followers: Arc::new(Semaphore::new(MAX_FOLLOWERS)),
             stopping: stopping.clone(),
         });

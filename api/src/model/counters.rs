@@ -12,7 +12,8 @@ pub struct PortTotals<'a> {
     /// The counters that the device has, by the specification's name, with the count of each: the
     /// value of the hardware at the first reading and all since. Data is in words of 4 bytes.
     pub totals: &'a [(&'static str, u64)],
-    /// The causes of PortRcvErrors as the device counts them (IBA 16.1.4.1), where they were read.
+    /// The causes of PortRcvErrors and PortXmitDiscards as the device counts them (IBA 16.1.4.1 and
+    /// 16.1.4.2), where they were read.
     pub causes: &'a [(&'static str, u64)],
     /// Bytes sent a second; `None` where the last two readings give no rate.
     pub xmit_bytes_per_s: Option<f64>,

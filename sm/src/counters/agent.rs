@@ -64,6 +64,8 @@ pub(super) struct Agent {
     pub(super) due: Option<Time>,
     /// Whether each port, by index, has a cable with a link.
     linked: Box<[bool]>,
+    /// The other end of the cable that each port, by index, has or had last.
+    cables: Box<[Option<PortKey>]>,
     sums_at: Time,
     ports_at: Time,
     /// No port is read before: a sum that moves all the time does not read all ports all the time.
@@ -119,6 +121,7 @@ impl Agent {
             shown: Arc::new(shown),
             due: None,
             linked: vec![false; count].into(),
+            cables: vec![None; count].into(),
             sums_at: first,
             ports_at: first,
             not_before: first,
@@ -131,12 +134,12 @@ impl Agent {
             round: None,
             failures: 0,
         };
-        agent.follow(node, None);
+        agent.follow(node);
         agent
     }
 
-    /// Takes over the LID and links of `node`, which was `before`.
-    pub(super) fn follow(&mut self, node: &Node, before: Option<&Node>) {
+    /// Takes over the LID and links of `node`.
+    pub(super) fn follow(&mut self, node: &Node) {
         let key = self.shown.key;
         let lid = node
             .ports
@@ -154,8 +157,12 @@ impl Agent {
             let Some(port) = node.ports.get(number) else {
                 continue;
             };
-            let earlier = before.and_then(|before| before.ports.get(number));
-            if earlier.is_some_and(|earlier| earlier.peer != port.peer && port.peer.is_some()) {
+            // A link that was down in between has the same cable: its errors count on.
+            if let Some(peer) = port.peer
+                && self.cables[index]
+                    .replace(peer)
+                    .is_some_and(|last| last != peer)
+            {
                 reading.begin_anew();
             }
             let is_external = !shown.is_switch || number != 0;

@@ -146,7 +146,7 @@ impl Collector {
         if before.adapters != config.adapters {
             let fabric = self.fabric.clone();
             let adapters = fabric.nodes().filter(|node| !node.is_switch());
-            adapters.for_each(|node| self.follow_node(node, Some(node), now));
+            adapters.for_each(|node| self.follow_node(node, now));
         }
         self.turn(was_collecting, now);
     }
@@ -161,7 +161,7 @@ impl Collector {
         let fabric = self.fabric.clone();
         for (earlier, node) in before.differing(&fabric) {
             match node {
-                Some(node) => self.follow_node(node, earlier, now),
+                Some(node) => self.follow_node(node, now),
                 None => earlier
                     .into_iter()
                     .for_each(|gone| self.forget(gone.guid, |_| true)),
@@ -189,7 +189,7 @@ impl Collector {
         }
     }
 
-    fn follow_node(&mut self, node: &Node, before: Option<&Node>, now: Time) {
+    fn follow_node(&mut self, node: &Node, now: Time) {
         let is_read = node.is_switch() || self.config.adapters;
         let end_ports = node.end_ports().filter(|_| is_read);
         let with_lid = end_ports.filter(|(_, port)| port.lid() != Lid::NONE);
@@ -206,7 +206,7 @@ impl Collector {
         self.forget(node.guid, |key| !fitting.contains(&key));
         for key in keys {
             match self.agents.get_mut(&key) {
-                Some(agent) => agent.follow(node, before),
+                Some(agent) => agent.follow(node),
                 None => {
                     let mut agent = Agent::new(node, key, now + phase(key));
                     agent.due = self.is_collecting().then(|| agent.wants());

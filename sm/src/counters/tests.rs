@@ -524,6 +524,49 @@ fn standby_sends_nothing_and_keeps_the_last_readings() {
     assert!(bench.sent.len() > sent);
 }
 
+/// The fabric, with another end of the cable at a port.
+fn with_peer(fabric: &Fabric, at: PortKey, peer: Option<PortKey>) -> Arc<Fabric> {
+    let mut fabric = Fabric::clone(fabric);
+    let at = fabric.find_port(at).unwrap();
+    fabric.port_mut(at).peer = peer;
+    Arc::new(fabric)
+}
+
+#[test]
+fn link_that_flaps_keeps_its_errors_and_another_cable_begins_anew() {
+    let mut bench = Bench::new(&modern());
+    let (switch, lid) = bench.switch();
+    let at = key(switch, 1);
+    let found = bench.snapshot.fabric.find_port(at).unwrap();
+    let peer = bench.snapshot.fabric.port(found).peer.unwrap();
+    bench.run(MINUTE);
+    let errors = |bench: &Bench| {
+        let snapshot = bench.snapshot();
+        snapshot
+            .port(at)
+            .unwrap()
+            .reading
+            .errors()
+            .map_or(0.0, |rates| rates.sum())
+    };
+    let set_peer = |bench: &mut Bench, peer| {
+        bench.snapshot.fabric = with_peer(&bench.snapshot.fabric, at, peer);
+        bench.follow();
+    };
+    for _ in 0..5 {
+        bench.add(lid, 1, Counter::LinkDowned, 1);
+        set_peer(&mut bench, None);
+        bench.run(MINUTE);
+        set_peer(&mut bench, Some(peer));
+        bench.run(MINUTE);
+    }
+    let counted = errors(&bench);
+    assert!(counted > 20.0, "{counted} an hour");
+    set_peer(&mut bench, None);
+    set_peer(&mut bench, Some(key(Guid(0x77), 3)));
+    assert_eq!(errors(&bench), 0.0);
+}
+
 #[test]
 fn node_that_leaves_is_forgotten_and_another_lid_is_followed() {
     let mut bench = Bench::new(&modern());

@@ -275,21 +275,29 @@ fn error_counters() -> impl Iterator<Item = Counter> {
     counters.filter(|one| !TRAFFIC.contains(one))
 }
 
-/// The causes of PortRcvErrors by the specification's names (IBA 16.1.4.1); none before they were
-/// read.
+/// The causes of PortRcvErrors and PortXmitDiscards by the specification's names (IBA 16.1.4.1 and
+/// 16.1.4.2); none before they were read.
 fn causes(causes: Option<&Causes>) -> Vec<(&'static str, u64)> {
-    let Some(rcv) = causes.and_then(|causes| causes.rcv) else {
-        return Vec::new();
-    };
-    let named = [
-        ("PortLocalPhysicalErrors", rcv.local_physical),
-        ("PortMalformedPacketErrors", rcv.malformed_packet),
-        ("PortBufferOverrunErrors", rcv.buffer_overrun),
-        ("PortDLIDMappingErrors", rcv.dlid_mapping),
-        ("PortVLMappingErrors", rcv.vl_mapping),
-        ("PortLoopingErrors", rcv.looping),
-    ];
-    named.map(|(name, count)| (name, count.into())).into()
+    let rcv = causes.and_then(|causes| causes.rcv).map(|rcv| {
+        [
+            ("PortLocalPhysicalErrors", rcv.local_physical),
+            ("PortMalformedPacketErrors", rcv.malformed_packet),
+            ("PortBufferOverrunErrors", rcv.buffer_overrun),
+            ("PortDLIDMappingErrors", rcv.dlid_mapping),
+            ("PortVLMappingErrors", rcv.vl_mapping),
+            ("PortLoopingErrors", rcv.looping),
+        ]
+    });
+    let xmit = causes.and_then(|causes| causes.xmit).map(|xmit| {
+        [
+            ("PortInactiveDiscards", xmit.inactive),
+            ("PortNeighborMTUDiscards", xmit.neighbor_mtu),
+            ("PortSwLifetimeLimitDiscards", xmit.lifetime),
+            ("PortSwHOQLifetimeLimitDiscards", xmit.hoq_lifetime),
+        ]
+    });
+    let named = rcv.into_iter().flatten().chain(xmit.into_iter().flatten());
+    named.map(|(name, count)| (name, count.into())).collect()
 }
 
 /// The error counters that are not zero.

@@ -80,6 +80,14 @@ named! {
         "Packets received for VLs that the output lacks, a cause of receive_errors";
     "PortLoopingErrors", "looping_errors", true,
         "Packets received that would leave by the same port, a cause of receive_errors";
+    "PortInactiveDiscards", "inactive_discards", true,
+        "Packets dropped because the output port was down, a cause of transmit_discards";
+    "PortNeighborMTUDiscards", "neighbor_mtu_discards", true,
+        "Packets dropped as larger than the neighbor's MTU, a cause of transmit_discards";
+    "PortSwLifetimeLimitDiscards", "switch_lifetime_limit_discards", true,
+        "Packets dropped after the switch lifetime limit, a cause of transmit_discards";
+    "PortSwHOQLifetimeLimitDiscards", "switch_hoq_lifetime_limit_discards", true,
+        "Packets dropped after the limit at the head of the queue, a cause of transmit_discards";
 }
 
 /// The families of the counters, in the order of [`NAMED`], for switches and others.
