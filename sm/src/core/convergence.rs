@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
 
@@ -41,8 +42,30 @@ pub struct Convergence {
     pub ports_activated: u64,
     /// Whether the pass reached its end with no Set refused or lost.
     pub complete: bool,
+    /// The switches that hold their planned tables.
+    pub tables: TablesWritten,
     /// The steps that took the whole subnet into account, in their order.
     pub whole: Vec<Whole>,
+}
+
+/// The switches that hold their planned tables at the end of a pass.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub enum TablesWritten {
+    /// Not known: the pass ended before it had sent all Sets.
+    #[default]
+    Unknown,
+    /// All but these, which refused a Set of a table or left one unanswered.
+    AllBut(BTreeSet<Guid>),
+}
+
+impl TablesWritten {
+    /// Whether a switch holds its planned tables.
+    pub fn are_on(&self, switch: Guid) -> bool {
+        match self {
+            TablesWritten::Unknown => false,
+            TablesWritten::AllBut(others) => !others.contains(&switch),
+        }
+    }
 }
 
 /// Measures a convergence while it is under way.
@@ -72,13 +95,14 @@ pub(super) enum Part {
 }
 
 /// What the push of a convergence did.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub(super) struct Pushed {
     pub(super) lft_blocks: u64,
     pub(super) mft_blocks: u64,
     pub(super) switches_written: u64,
     pub(super) ports_activated: u64,
     pub(super) complete: bool,
+    pub(super) tables: TablesWritten,
 }
 
 impl Meter {
@@ -153,6 +177,7 @@ impl Meter {
             switches_written: pushed.switches_written,
             ports_activated: pushed.ports_activated,
             complete: pushed.complete,
+            tables: pushed.tables,
             whole: running.whole.into_iter().collect(),
         })
     }

@@ -7,7 +7,7 @@ use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_routing::tables::Tables;
 
-use super::convergence::{Part, Pushed};
+use super::convergence::{Part, Pushed, TablesWritten};
 use super::event::Effect;
 use super::role::Role;
 use super::snapshot::Forthcoming;
@@ -114,6 +114,7 @@ impl Core {
             self.conclude(
                 Pushed {
                     complete: true,
+                    tables: TablesWritten::AllBut(BTreeSet::new()),
                     ..Pushed::default()
                 },
                 &[],
@@ -175,6 +176,10 @@ impl Core {
             switches_written: progress.switches as u64,
             ports_activated: progress.activated as u64,
             complete: push.is_complete(),
+            tables: match push.was_stopped() {
+                true => TablesWritten::Unknown,
+                false => TablesWritten::AllBut(push.without_tables()),
+            },
         };
         let nodes: BTreeSet<Guid> = push.failures().iter().map(FailedSet::node).collect();
         self.count_misses(push.failures());

@@ -6,7 +6,9 @@ use rsm_api::v1;
 use rsm_ids::{Guid, PortKey};
 
 use crate::avoid::{Part, Reason};
+use crate::core::convergence::TablesWritten;
 use crate::core::snapshot::Snapshot;
+use crate::fabric::Port;
 
 /// Most names in a status: some lines of a screen.
 const MAX_NAMES: usize = 16;
@@ -109,13 +111,39 @@ fn mark(snapshot: &Snapshot, part: Part, reason: &Reason) -> v1::Avoidance {
     }
 }
 
-/// Whether the plan in force knows of a part to go around, and all its tables were written. A later
-/// convergence under way changes nothing: marks that come and go with each one would be noise.
+/// Whether the plan in force knows of a part to go around, and the switches beside it hold their
+/// tables. A later convergence under way changes nothing: marks that come and go with each one
+/// would be noise.
 fn is_planned(snapshot: &Snapshot, part: Part) -> bool {
     let plan = snapshot.plan.as_deref();
-    snapshot.history.last().is_some_and(|last| last.complete)
+    are_tables_on(snapshot, beside(snapshot, part))
         && snapshot.refused_plan.is_none()
         && plan.is_some_and(|plan| plan.avoided.avoid.reason(part).is_some())
+}
+
+/// Whether these switches hold their planned tables. A Set that failed elsewhere does not matter:
+/// packets reach a part by the tables beside it alone.
+pub(super) fn are_tables_on(snapshot: &Snapshot, switches: impl IntoIterator<Item = Guid>) -> bool {
+    let last = snapshot.history.last();
+    last.is_some_and(|last| {
+        let mut switches = switches.into_iter();
+        last.tables != TablesWritten::Unknown && switches.all(|guid| last.tables.are_on(guid))
+    })
+}
+
+/// The nodes whose tables lead to a part: those across its cables, and both ends of a cable.
+fn beside(snapshot: &Snapshot, part: Part) -> Vec<Guid> {
+    let Some(node) = snapshot.fabric.node_of(part.node()) else {
+        return Vec::new();
+    };
+    let across = |port: &Port| Some(port.peer?.node);
+    match part {
+        Part::Node(_) => node.ports.iter().filter_map(across).collect(),
+        Part::Port(key) => {
+            let peer = node.ports.get(key.port.index()).and_then(across);
+            peer.into_iter().chain([key.node]).collect()
+        }
+    }
 }
 
 /// Whether tables that go around a part are written, and none is being written.

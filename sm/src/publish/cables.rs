@@ -9,6 +9,7 @@ use rsm_routing::quality::{CrossingHost, crossing, crossing_from};
 use rsm_routing::topology::Destination;
 
 use super::api_view::{api_key, core_key};
+use super::avoided::are_tables_on;
 use super::published::Published;
 use crate::avoid::{Part, Reason, over};
 use crate::fabric::Fabric;
@@ -111,15 +112,21 @@ fn unplug(published: &Published, ends: [PortKey; 2], lids_over: Option<u64>) -> 
     let snapshot = &published.snapshot;
     let is_written = !snapshot.converging
         && snapshot.refused_plan.is_none()
-        && snapshot.history.last().is_some_and(|last| last.complete);
+        && are_tables_on(snapshot, ends.map(|end| end.node));
     let mut parts = ends
         .into_iter()
         .flat_map(|end| [Part::Port(end), Part::Node(end.node)]);
     let is_drained =
         parts.any(|part| matches!(snapshot.avoid.reason(part), Some(Reason::Drained(_))));
+    let mut nodes = ends.into_iter();
+    let is_of_host = nodes.any(|end| {
+        let node = published.fabric().node_of(end.node);
+        node.is_some_and(|node| !node.is_switch())
+    });
     match lids_over {
         Some(0) if is_written => v1::Unplug::Safe,
         Some(_) if is_written && is_drained => v1::Unplug::CutsOff,
+        Some(_) if is_written && is_of_host => v1::Unplug::DrainHost,
         Some(_) if is_written => v1::Unplug::DrainFirst,
         _ => v1::Unplug::Changing,
     }

@@ -246,6 +246,15 @@ impl Push {
         &self.failures
     }
 
+    /// The switches with a table that a Set of the push did not write.
+    pub fn without_tables(&self) -> BTreeSet<Guid> {
+        let of_tables = self
+            .failures
+            .iter()
+            .filter(|failed| failed.task.is_of_table());
+        of_tables.map(FailedSet::node).collect()
+    }
+
     /// The Sets acknowledged so far.
     pub fn progress(&self) -> PushProgress {
         self.progress

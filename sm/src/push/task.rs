@@ -73,6 +73,18 @@ impl Task {
         self.port().node
     }
 
+    /// Whether it writes a part of the tables by which a switch forwards unicast packets.
+    pub fn is_of_table(&self) -> bool {
+        matches!(
+            self,
+            Task::Switch(_)
+                | Task::AdaptiveRouting(_)
+                | Task::Adaptive(..)
+                | Task::Block { .. }
+                | Task::SlToVl { .. }
+        )
+    }
+
     /// Whether it concerns virtual ports: an agent that leaves it unanswered may take other Sets.
     pub fn is_of_vports(&self) -> bool {
         matches!(

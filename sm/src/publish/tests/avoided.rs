@@ -8,6 +8,7 @@ use rsm_api::model::{LinkFilter, NodeFilter, PortFilter};
 use rsm_api::v1::event::Change;
 use rsm_api::{Subnet, v1};
 use rsm_ids::{Guid, PortNum};
+use rsm_sim::{Personality, PortField, PortFields, Sim};
 
 use super::world::*;
 use crate::avoid::{Drained, Part, Reason};
@@ -124,6 +125,36 @@ fn a_drained_switch_changes_once_and_a_later_convergence_does_not_change_it_agai
         }
     }
     assert_eq!(seen, [v1::Avoidance::Drained]);
+}
+
+/// The mark of a drained switch at last, after `fault`; and whether the last convergence wrote all
+/// that it had to.
+fn mark_after(fault: impl Fn(&mut Sim)) -> (v1::Avoidance, bool) {
+    let mut world = World::up();
+    fault(&mut world.sim);
+    world.run(WAIT);
+    drain(&mut world, Part::Node(SPINE_A));
+    world.run(WAIT * 5);
+    let node = world.view.node(&named(&SPINE_A.to_string()));
+    let complete = world.core.history().last().expect("it is up").complete;
+    (node.expect("it is there").message.avoidance(), complete)
+}
+
+#[test]
+fn a_drain_is_done_once_the_tables_beside_it_are_written_whatever_fails_elsewhere() {
+    let host = mark_after(|sim| {
+        let keeps_no_lid = Personality::drops(PortFields::of(PortField::Lid));
+        sim.set_personality(HOSTS[3], keeps_no_lid)
+            .expect("it is there");
+        sim.reboot(HOSTS[3]).expect("it is there");
+    });
+    assert_eq!(host, (v1::Avoidance::Drained, false));
+    let leaf = mark_after(|sim| {
+        // It drops Sets without this key.
+        sim.set_m_key(LEAF_2, PortNum::ZERO, 0x5EC2E7, 1)
+            .expect("it is there");
+    });
+    assert_eq!(leaf, (v1::Avoidance::Draining, false));
 }
 
 #[test]

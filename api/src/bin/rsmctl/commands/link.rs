@@ -95,6 +95,15 @@ fn summary(cable: &v1::CableUse, asked: &str) -> Rows {
     rows
 }
 
+/// The node at an end of the cable that is no switch, as `drain` takes it.
+fn host_of(cable: &v1::CableUse) -> String {
+    let link = cable.link.clone().unwrap_or_default();
+    let mut ends = [link.a, link.b].into_iter().flatten();
+    let host = ends.find(|end| end.kind() != v1::NodeKind::Switch);
+    let key = host.and_then(|host| host.port).unwrap_or_default();
+    key.node_guid
+}
+
 /// Whether the cable may be unplugged, and the next step where not.
 fn unplug(cable: &v1::CableUse, asked: &str) -> String {
     let lids = || count(cable.lids_over, "LID", "LIDs");
@@ -103,6 +112,10 @@ fn unplug(cable: &v1::CableUse, asked: &str) -> String {
         v1::Unplug::DrainFirst => format!(
             "NO: tables lead {} over it; `rsmctl drain {asked}` routes around it",
             lids()
+        ),
+        v1::Unplug::DrainHost => format!(
+            "NO: it is the cable of {host}; `rsmctl drain {host}` says when no route needs it",
+            host = host_of(cable)
         ),
         v1::Unplug::CutsOff => format!(
             "NO: it is drained, and tables still lead {} over it: they would be cut off",
