@@ -120,6 +120,9 @@ function eventText(event) {
     routes_changed: (one) => [`routes changed: ${plural(one.entries, "entry", "entries")} in ${plural(one.switches, "switch", "switches")}`],
     finding_raised: (one) => ["finding: ", shown(one.message)],
     finding_cleared: (one) => ["finding gone: ", shown(one.message)],
+    manager_started: (one) => [`started: version ${shown(one.version)}, `, shown(one.fabric)],
+    operator_acted: (one) => [`${one.refusal ? "refused" : "done"}: ${one.action} `, shown(one.detail), ` by ${shown(one.operator)}`, one.refusal ? `: ${shown(one.refusal)}` : ""],
+    events_unrecorded: (one) => [`${one.count ? plural(one.count, "event", "events") : "events"} not in the history: ${one.reason}`],
     convergence_finished: (one) => [`converged in ${duration(one.timing_ms?.total)}: `, shown(one.cause)],
   };
   const kind = Object.keys(texts).find((one) => event[one]);
@@ -127,7 +130,7 @@ function eventText(event) {
 }
 
 const eventClass = (event) => (event.node_vanished || event.link_vanished ? "bad" : event.finding_raised ? "warn" : event.convergence_finished ? "info" : "");
-const EVENT_KINDS = [["", "All events"], ["link", "Links"], ["node", "Nodes"], ["port", "Ports"], ["finding", "Findings"], ["convergence", "Convergences"], ["routes", "Routes"], ["state", "State"]];
+const EVENT_KINDS = [["", "All events"], ["link", "Links"], ["node", "Nodes"], ["port", "Ports"], ["finding", "Findings"], ["convergence", "Convergences"], ["operator", "Operators"], ["routes", "Routes"], ["state", "State"]];
 
 export class HistoryView extends ListView {
   follows = ["convergence", "link", "node", "finding", "state"];

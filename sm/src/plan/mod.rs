@@ -573,7 +573,7 @@ fn findings_of(
     let mut findings = lids.findings.clone();
     findings.extend(partitions.findings.iter().cloned());
     findings.extend(roots::absent(&job.policy.root_guids, topology));
-    findings.extend(slow::findings(topology));
+    findings.extend(slow::findings(topology, &job.fabric));
     if report.disconnected_pairs > 0 {
         let text = format!(
             "{} pairs of ports have no cable path between them",

@@ -7,9 +7,9 @@ use rsm_api::v1;
 
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 
-/// Identifies a finding across snapshots, while its wording may change. The number distinguishes
-/// several of one kind about one subject, in the order in which snapshots list them.
-type Identity = (FindingKind, Subject, Severity, usize);
+/// Identifies a finding across snapshots, while its wording may change. Several of one kind about
+/// one subject are told apart by their wording.
+type Identity = (FindingKind, Subject, Severity);
 
 /// The findings that the latest snapshot raised and cleared.
 #[derive(Default, Debug)]
@@ -21,13 +21,14 @@ pub(super) struct FindingNews {
 /// The findings that hold, with when they were raised.
 #[derive(Default)]
 pub(super) struct FindingBook {
-    held: BTreeMap<Identity, Arc<v1::Finding>>,
+    held: BTreeMap<Identity, Vec<Arc<v1::Finding>>>,
     last_id: u64,
 }
 
 impl FindingBook {
     /// Takes `findings` as those that hold. One that held before keeps its identifier and counts
-    /// one more occurrence.
+    /// one more occurrence: the one with the same words, else the oldest of its kind and subject
+    /// whose words no finding has any longer.
     pub(super) fn update(
         &mut self,
         findings: &[Finding],
@@ -36,14 +37,24 @@ impl FindingBook {
     ) -> FindingNews {
         let mut news = FindingNews::default();
         let mut before = std::mem::take(&mut self.held);
-        let mut alike = BTreeMap::new();
-        for finding in findings {
-            let number = alike
-                .entry((finding.kind, finding.subject, finding.severity))
-                .or_insert(0);
-            let identity = (finding.kind, finding.subject, finding.severity, *number);
-            *number += 1;
-            let held = match before.remove(&identity) {
+        let mut known: Vec<_> = findings
+            .iter()
+            .map(|finding| {
+                let alike = before.get_mut(&identity(finding))?;
+                let place = alike.iter().position(|one| one.message == finding.text)?;
+                Some(alike.remove(place))
+            })
+            .collect();
+        for (finding, known) in findings.iter().zip(&mut known) {
+            let alike = before.get_mut(&identity(finding));
+            if known.is_none()
+                && let Some(alike) = alike.filter(|alike| !alike.is_empty())
+            {
+                *known = Some(alike.remove(0));
+            }
+        }
+        for (finding, known) in findings.iter().zip(known) {
+            let held = match known {
                 Some(known) => Arc::new(v1::Finding {
                     message: finding.text.clone(),
                     occurrences: known.occurrences + 1,
@@ -56,19 +67,23 @@ impl FindingBook {
                     raised
                 }
             };
-            self.held.insert(identity, held);
+            self.held.entry(identity(finding)).or_default().push(held);
         }
-        news.cleared = before.into_values().collect();
+        news.cleared = before.into_values().flatten().collect();
         news.cleared.sort_by_key(|finding| finding.id);
         news
     }
 
     /// By ascending identifier.
     pub(super) fn held(&self) -> Vec<Arc<v1::Finding>> {
-        let mut held: Vec<_> = self.held.values().cloned().collect();
+        let mut held: Vec<_> = self.held.values().flatten().cloned().collect();
         held.sort_by_key(|finding| finding.id);
         held
     }
+}
+
+fn identity(finding: &Finding) -> Identity {
+    (finding.kind, finding.subject, finding.severity)
 }
 
 fn raise(finding: &Finding, id: u64, generation: u64, raised_unix_ms: u64) -> v1::Finding {

@@ -7,7 +7,7 @@ use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 
 use crate::core::HISTORY;
-use crate::core::convergence::Convergence;
+use crate::core::convergence::{Convergence, TablesWritten};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::publish::findings::FindingBook;
 use crate::publish::log::ConvergenceLog;
@@ -55,6 +55,25 @@ fn findings_of_one_kind_and_subject_have_different_numbers() {
     assert_eq!(book.held().len(), 2);
 }
 
+#[test]
+fn of_two_alike_the_one_that_ended_is_cleared() {
+    let mut book = FindingBook::default();
+    let [one, two, three] =
+        ["one", "two", "three"].map(|text| finding(FindingKind::SetFailed, 1, text));
+    book.update(&[one, two.clone()], 1, 0);
+    let news = book.update(&[two.clone()], 2, 0);
+    assert_eq!((news.raised.len(), news.cleared.len()), (0, 1));
+    assert_eq!((news.cleared[0].id, &*news.cleared[0].message), (1, "one"));
+    let news = book.update(&[three, two], 3, 0);
+    assert_eq!((news.raised.len(), news.cleared.len()), (1, 0));
+    let held: Vec<_> = book
+        .held()
+        .iter()
+        .map(|one| (one.id, one.message.clone()))
+        .collect();
+    assert_eq!(held, [(2, "two".to_owned()), (3, "three".to_owned())]);
+}
+
 fn convergence(seconds: u64) -> Arc<Convergence> {
     Arc::new(Convergence {
         cause: format!("cause {seconds}"),
@@ -72,6 +91,7 @@ fn convergence(seconds: u64) -> Arc<Convergence> {
         switches_written: 0,
         ports_activated: 0,
         complete: true,
+        tables: TablesWritten::default(),
         whole: Vec::new(),
     })
 }
