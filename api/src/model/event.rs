@@ -6,19 +6,54 @@ use rsm_proto::v1::event::Change;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventFilter {
     kind: Option<EventKind>,
-    /// In small letters.
-    node: Option<String>,
+    node: Option<NodeFilter>,
     /// In small letters.
     cause: Option<String>,
 }
 
+/// A node, or one of its ports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct NodeFilter {
+    /// The whole text, in small letters.
+    text: String,
+    /// The text before the last colon and the port behind it, where that is a number.
+    port: Option<(String, u32)>,
+}
+
+impl NodeFilter {
+    fn new(text: &str) -> NodeFilter {
+        let text = text.to_lowercase();
+        let port = text.rsplit_once(':').and_then(|(node, port)| {
+            let port = port.parse().ok()?;
+            Some((node.to_owned(), port))
+        });
+        NodeFilter { text, port }
+    }
+
+    fn passes(&self, place: &Place<'_>) -> bool {
+        let text = place.text.to_lowercase();
+        text.contains(&self.text)
+            || self
+                .port
+                .as_ref()
+                .is_some_and(|(node, port)| place.port == Some(*port) && text.contains(node))
+    }
+}
+
+/// A text that names a node of a change, and the port of the change at that node.
+struct Place<'a> {
+    text: &'a str,
+    port: Option<u32>,
+}
+
 impl EventFilter {
     /// Passes events of `kind`, about nodes with `node` as their GUID or in their description, and
-    /// with `cause` in their cause, reason or message.
+    /// with `cause` in their cause, reason or message. `node` may end with a colon and the number of
+    /// a port.
     pub fn new(kind: Option<EventKind>, node: Option<&str>, cause: Option<&str>) -> EventFilter {
         EventFilter {
             kind,
-            node: node.map(str::to_lowercase),
+            node: node.map(NodeFilter::new),
             cause: cause.map(str::to_lowercase),
         }
     }
@@ -28,15 +63,15 @@ impl EventFilter {
         let Some(change) = &event.change else {
             return *self == EventFilter::default();
         };
-        let has = |wanted: &Option<String>, texts: fn(&Change) -> Vec<&str>| {
-            wanted.as_deref().is_none_or(|wanted| {
-                let mut texts = texts(change).into_iter();
-                texts.any(|text| text.to_lowercase().contains(wanted))
-            })
+        let is_about =
+            |wanted: &NodeFilter| places(change).iter().any(|place| wanted.passes(place));
+        let is_because = |wanted: &String| {
+            let mut texts = causes(change).into_iter();
+            texts.any(|text| text.to_lowercase().contains(wanted))
         };
         self.kind.is_none_or(|wanted| wanted == kind(change))
-            && has(&self.node, nodes)
-            && has(&self.cause, causes)
+            && self.node.as_ref().is_none_or(is_about)
+            && self.cause.as_ref().is_none_or(is_because)
     }
 }
 
@@ -62,34 +97,40 @@ fn kind(change: &Change) -> EventKind {
 }
 
 /// The texts that name the nodes of a change.
-fn nodes(change: &Change) -> Vec<&str> {
+fn places(change: &Change) -> Vec<Place<'_>> {
+    fn plain(text: &str) -> Place<'_> {
+        Place { text, port: None }
+    }
+    fn end<'a>(description: &'a str, key: Option<&'a v1::PortKey>) -> Vec<Place<'a>> {
+        let port = key.map(|key| key.number);
+        let guid = key.map(|key| key.node_guid.as_str());
+        let texts = std::iter::once(description).chain(guid);
+        texts.map(|text| Place { text, port }).collect()
+    }
     match change {
         Change::NodeAppeared(node) | Change::NodeVanished(node) | Change::NodeChanged(node) => {
-            vec![&node.guid, &node.description]
+            vec![plain(&node.guid), plain(&node.description)]
         }
         Change::PortAppeared(port) | Change::PortVanished(port) | Change::PortChanged(port) => {
-            let mut texts = vec![port.node_description.as_str()];
-            texts.extend(port.key.iter().map(|key| key.node_guid.as_str()));
+            let mut places = end(&port.node_description, port.key.as_ref());
             if let Some(peer) = &port.peer {
-                texts.push(&peer.description);
-                texts.extend(peer.port.iter().map(|key| key.node_guid.as_str()));
+                places.extend(end(&peer.description, peer.port.as_ref()));
             }
-            texts
+            places
         }
         Change::LinkAppeared(link) | Change::LinkVanished(link) | Change::LinkChanged(link) => {
-            let mut texts = Vec::new();
-            for end in [&link.a, &link.b].into_iter().flatten() {
-                texts.push(end.description.as_str());
-                texts.extend(end.port.iter().map(|key| key.node_guid.as_str()));
-            }
-            texts
+            let ends = [&link.a, &link.b].into_iter().flatten();
+            ends.flat_map(|one| end(&one.description, one.port.as_ref()))
+                .collect()
         }
         Change::FindingRaised(finding) | Change::FindingCleared(finding) => {
-            vec![&finding.node_guid, &finding.message]
+            let texts = [finding.node_guid.as_str(), finding.message.as_str()];
+            let port = finding.port;
+            texts.map(|text| Place { text, port }).into()
         }
-        Change::StateChanged(to) => vec![&to.reason],
-        Change::ConvergenceFinished(convergence) => vec![&convergence.cause],
-        Change::OperatorActed(act) => vec![&act.detail],
+        Change::StateChanged(to) => vec![plain(&to.reason)],
+        Change::ConvergenceFinished(convergence) => vec![plain(&convergence.cause)],
+        Change::OperatorActed(act) => vec![plain(&act.detail)],
         Change::RoutesChanged(_) | Change::ManagerStarted(_) | Change::EventsUnrecorded(_) => {
             Vec::new()
         }
@@ -134,4 +175,46 @@ pub struct HistoryQuery {
     pub filter: EventFilter,
     /// Which of them.
     pub order: HistoryOrder,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link_vanished() -> v1::Event {
+        let end = |description: &str, guid: &str, number| {
+            let node_guid = guid.to_owned();
+            Some(v1::LinkEnd {
+                port: Some(v1::PortKey { node_guid, number }),
+                description: description.to_owned(),
+                ..v1::LinkEnd::default()
+            })
+        };
+        v1::Event {
+            change: Some(Change::LinkVanished(v1::Link {
+                a: end("MF0;leaf-03:MQM8700/U1", "0x0000000000000103", 7),
+                b: end("spine-01", "0x0000000000000201", 3),
+                ..v1::Link::default()
+            })),
+            ..v1::Event::default()
+        }
+    }
+
+    #[test]
+    fn node_with_a_port_is_about_that_port_alone() {
+        let event = link_vanished();
+        let passes = |node| EventFilter::new(None, Some(node), None).matches(&event);
+        for node in [
+            "Leaf-03",
+            "leaf-03:7",
+            "leaf-03:MQM",
+            "spine-01:3",
+            "0x0000000000000103:7",
+        ] {
+            assert!(passes(node), "{node}");
+        }
+        for node in ["leaf-03:3", "leaf-03:70", "spine-01:7", "leaf-04:7", ":7x"] {
+            assert!(!passes(node), "{node}");
+        }
+    }
 }

@@ -86,13 +86,18 @@ impl ConvergenceService for Convergences {
             Ok(newest) => Some(newest.min(MAX_CONVERGENCES)),
         };
         let cause = text_filter("cause", request.cause)?;
+        let node = text_filter("node", request.node)?;
         let after = listing.after().unwrap_or(0);
         let query = HistoryQuery {
             // The newest ones are counted before pages are.
             after: if newest.is_some() { 0 } else { after },
             since_unix_ms: request.since_unix_ms,
             until_unix_ms: request.until_unix_ms,
-            filter: EventFilter::new(Some(EventKind::Convergence), None, cause.as_deref()),
+            filter: EventFilter::new(
+                Some(EventKind::Convergence),
+                node.as_deref(),
+                cause.as_deref(),
+            ),
             order: match newest {
                 Some(newest) => HistoryOrder::Newest(newest),
                 None => HistoryOrder::First(listing.limit()),

@@ -2,6 +2,7 @@ use clap::Args;
 use rsm_proto::v1;
 
 use super::waiting;
+use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::Session;
 use crate::table::Rows;
@@ -14,7 +15,7 @@ use crate::text::{NONE, count};
 )]
 pub(crate) struct DrainArguments {
     /// The parts, drained together or not at all
-    #[arg(required = true, value_name = "NODE|NODE:PORT")]
+    #[arg(add = of_nodes(), required = true, value_name = "NODE|NODE:PORT")]
     parts: Vec<String>,
     /// Drain them even if ports would be cut off without them
     #[arg(long)]

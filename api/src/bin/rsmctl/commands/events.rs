@@ -3,6 +3,7 @@ use rsm_proto::v1::event::Change;
 use rsm_proto::{Label as _, v1};
 
 use super::watch;
+use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::output::{Output, printable};
 use crate::session::{Session, all_pages};
@@ -33,8 +34,9 @@ pub(crate) struct EventsArguments {
     /// Only events before this time
     #[arg(long, value_name = "TIME", conflicts_with_all = ["after", "follow"])]
     until: Option<String>,
-    /// Only events about nodes with this text in their description, or this GUID
-    #[arg(long, value_name = "TEXT", conflicts_with_all = ["after", "follow"])]
+    /// Only events about nodes with this text in their description, or this GUID; with a port's
+    /// number behind a colon, of that port
+    #[arg(long, add = of_nodes(), value_name = "NODE|NODE:PORT", conflicts_with_all = ["after", "follow"])]
     node: Option<String>,
     /// Only events with this text in their cause, reason, message or kind of finding
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["after", "follow"])]

@@ -1,6 +1,7 @@
 use clap::Args;
 use rsm_proto::v1;
 
+use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::table::Rows;
@@ -13,7 +14,7 @@ use crate::text::{NONE, label, or_none, timestamp};
 )]
 pub(crate) struct ExpectArguments {
     /// Accept that this node, or the cable at this port, is gone for good
-    #[arg(long, value_name = "NODE|NODE:PORT", conflicts_with = "accept_all")]
+    #[arg(add = of_nodes(), long, value_name = "NODE|NODE:PORT", conflicts_with = "accept_all")]
     accept: Option<String>,
     /// Accept that all missing nodes and cables are gone for good
     #[arg(long)]

@@ -5,6 +5,7 @@ use rsm_proto::v1;
 use rsm_proto::v1::event::Change;
 use serde::Serialize;
 
+use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::text::{count, label, port_of, remarks, timestamp};
@@ -22,8 +23,9 @@ pub(crate) struct FlapsArguments {
     /// Before this time
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
-    /// Only links of nodes with this text in their description, or this GUID
-    #[arg(long, value_name = "TEXT")]
+    /// Only links of nodes with this text in their description, or this GUID; with a port's
+    /// number behind a colon, of that port
+    #[arg(long, add = of_nodes(), value_name = "NODE|NODE:PORT")]
     node: Option<String>,
 }
 

@@ -1,6 +1,7 @@
 use clap::Args;
 use rsm_proto::v1;
 
+use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::table::Rows;
@@ -22,6 +23,9 @@ pub(crate) struct HistoryArguments {
     /// Only those before this time
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
+    /// Only those with this node's description or GUID, or a part of it, in their cause
+    #[arg(long, value_name = "NODE", add = of_nodes())]
+    node: Option<String>,
     /// Only those with this text in their cause
     #[arg(long, value_name = "TEXT")]
     cause: Option<String>,
@@ -34,6 +38,7 @@ pub(crate) async fn run(arguments: HistoryArguments, session: &mut Session) -> R
             since_unix_ms: time::parse_optional(arguments.since.as_deref())?,
             until_unix_ms: time::parse_optional(arguments.until.as_deref())?,
             cause: arguments.cause.unwrap_or_default(),
+            node: arguments.node.unwrap_or_default(),
             ..Default::default()
         },
         async |request| session.convergence().list_convergences(request).await,

@@ -77,6 +77,7 @@ pub(crate) struct LossArguments {
 #[derive(Debug, Args)]
 pub(crate) struct ErrorsArguments {
     /// The node
+    #[arg(add = of_nodes())]
     node: String,
     /// The port on that node
     #[arg(value_parser = clap::value_parser!(u32).range(1..=254))]

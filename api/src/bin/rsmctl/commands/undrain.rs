@@ -2,6 +2,7 @@ use clap::Args;
 use rsm_proto::v1;
 
 use super::waiting;
+use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::Session;
 use crate::table::Rows;
@@ -11,7 +12,7 @@ use crate::table::Rows;
 #[command(after_help = "Example: rsmctl undrain spine-02")]
 pub(crate) struct UndrainArguments {
     /// The parts
-    #[arg(required = true, value_name = "NODE|NODE:PORT")]
+    #[arg(add = of_nodes(), required = true, value_name = "NODE|NODE:PORT")]
     parts: Vec<String>,
 }
 

@@ -2,6 +2,7 @@ use clap::Args;
 use rsm_proto::v1;
 use rsm_proto::v1::foresee_loss_request::Loss;
 
+use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::Session;
 use crate::table::Rows;
@@ -18,7 +19,7 @@ const SHOWN: usize = 8;
 pub(crate) struct WhatifArguments {
     /// The nodes and cables that go at the same time; unlink= and remove= before a name say which
     /// of the two is meant
-    #[arg(value_name = "NODE|NODE:PORT", required = true)]
+    #[arg(add = of_nodes(), value_name = "NODE|NODE:PORT", required = true)]
     losses: Vec<String>,
 }
 
