@@ -71,6 +71,7 @@ fn group(offset: u16, mut members: Vec<Member>) -> Arc<Group> {
     Arc::new(Group {
         mlid: Lid(Lid::MULTICAST_FIRST.0 + offset),
         members,
+        levels: 1,
     })
 }
 
@@ -98,7 +99,7 @@ fn job<'a>(
 ) -> Job<'a> {
     Job {
         topology: &bed.topology,
-        tables: &bed.routing.tables,
+        routing: &bed.routing,
         ground,
         groups,
         held,
@@ -157,7 +158,8 @@ fn measure_whole(label: &str, bed: &Bed, groups: &[Arc<Group>], held: &Trees) ->
     println!("{label:<32} whole       trees  {taken}");
     let order = Some(bed.ground.orientation());
     let (taken, _) = stopwatch::best(RUNS, || {
-        verify_multicast(&bed.topology, &bed.routing.tables, order, &trees, None)
+        let routes = (&bed.routing.tables, &bed.routing.lanes);
+        verify_multicast(&bed.topology, routes, order, &trees, None)
     });
     println!("{label:<32} whole       proof  {taken}");
     let (taken, _) = stopwatch::best(RUNS, || trees.tables(bed.topology.switch_count()));
@@ -197,11 +199,11 @@ fn measure_by_changes(
     let count = followed.concerned.len();
     println!("{label:<32} by changes  trees  {taken}, {count} of them");
     let (taken, _) = stopwatch::best(RUNS, || {
-        let (topology, tables) = (&after.topology, &after.routing.tables);
+        let (topology, routing) = (&after.topology, &after.routing);
         let order = Some(ground.orientation());
         verify_multicast(
             topology,
-            tables,
+            (&routing.tables, &routing.lanes),
             order,
             &followed.trees,
             Some(&followed.concerned),

@@ -173,6 +173,20 @@ impl Lanes {
             .fold(0, |mask, &level| mask | 1 << (level & 15))
     }
 
+    /// For each service level the lowest one that all switches map to the same lanes: the two have
+    /// the same dependencies.
+    pub fn alike(&self) -> [u8; SERVICE_LEVELS] {
+        let rows = self.mapping.iter().flat_map(|mapping| &mapping.rows);
+        let rows: Vec<&Row> = rows.collect();
+        let is_alike = |one: usize, other: usize| rows.iter().all(|row| row[one] == row[other]);
+        // Sixteen service levels.
+        std::array::from_fn(|level| {
+            (0..level)
+                .find(|&low| is_alike(low, level))
+                .unwrap_or(level) as u8
+        })
+    }
+
     /// A bit for each lane on which switches send packets of the levels in use, by ports to
     /// switches or by all other ports; none where any tables will do.
     pub fn used_vls(&self, topology: &Topology, to_switches: bool) -> u16 {

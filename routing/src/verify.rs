@@ -24,7 +24,7 @@ pub use check::{Verified, mixture_is_acyclic, verify, verify_on_lanes, verify_wh
 pub use delta::{Candidate, Changed, Inconclusive, ProvedTables, verify_changes};
 pub use dependencies::Dependencies;
 pub use idle::{IdleLinks, LinkEnd};
-pub use lanes::{LaneChannel, LaneReport, mixture_is_sound, verify_lanes};
+pub use lanes::{LaneChannel, LaneDependencies, LaneReport, mixture_is_sound, verify_lanes};
 pub use multicast::{MulticastReport, MulticastWitness, masks_follow, verify_multicast};
 pub use sets::{
     Held, Recovery, SetReport, recovered, recovery, verify_mixture_of_sets, verify_sets,

@@ -1,7 +1,7 @@
 //! Faults that a proof found, as sentences for operators.
 
 use rsm_ids::{Guid, PortNum};
-use rsm_routing::verify::{MulticastReport, MulticastWitness, Witness};
+use rsm_routing::verify::{LaneChannel, MulticastReport, MulticastWitness, Witness};
 
 /// A fault in forwarding tables, as one sentence.
 pub(crate) fn unicast(witness: &Witness) -> String {
@@ -23,24 +23,11 @@ pub(crate) fn unicast(witness: &Witness) -> String {
                 path(channels)
             )
         }
-        Witness::CreditLoopOnLanes { channels } => {
-            let channels = channels.iter();
-            let named: Vec<String> = channels
-                .map(|channel| format!("{} VL {}", place(channel.switch, channel.port), channel.vl))
-                .collect();
-            format!(
-                "links wait for each other in a credit loop: {}",
-                named.join(" -> ")
-            )
-        }
+        Witness::CreditLoopOnLanes { channels } => loop_on_lanes(channels),
         Witness::AbsentGroup { switch, lid, group } => format!(
             "switch {switch} sends packets to LID {lid} to the ports of group {group}, which it does not hold"
         ),
-        Witness::OffLanes { channel } => format!(
-            "packets at {} are on VL {}, which the routes do not use",
-            place(channel.switch, channel.port),
-            channel.vl
-        ),
+        Witness::OffLanes { channel } => off_lanes(channel),
     }
 }
 
@@ -48,9 +35,8 @@ pub(crate) fn unicast(witness: &Witness) -> String {
 pub(crate) fn multicast_faults(report: &MulticastReport) -> String {
     let mut faults: Vec<String> = report.witnesses.iter().map(multicast).collect();
     if !report.credit_loop_free {
-        let loop_of_both = "trees and unicast routes close a credit loop together, by links alone, as routes \
-                            that need several VLs do (torus, dfsssp): use an engine with one order of the switches, \
-                            such as updn, or set routing.multicast = false";
+        let loop_of_both = "trees and unicast routes close a credit loop together: use an engine with one order \
+                            of the switches, such as updn, or set routing.multicast = false";
         faults.push(loop_of_both.to_owned());
     }
     faults.join("; ")
@@ -74,7 +60,28 @@ fn multicast(witness: &MulticastWitness) -> String {
             place(*switch, *port),
             mlid = mlid.0
         ),
+        MulticastWitness::CreditLoopOnLanes { channels } => loop_on_lanes(channels),
+        MulticastWitness::OffLanes { channel } => off_lanes(channel),
     }
+}
+
+fn loop_on_lanes(channels: &[LaneChannel]) -> String {
+    let named: Vec<String> = channels
+        .iter()
+        .map(|channel| format!("{} VL {}", place(channel.switch, channel.port), channel.vl))
+        .collect();
+    format!(
+        "links wait for each other in a credit loop: {}",
+        named.join(" -> ")
+    )
+}
+
+fn off_lanes(channel: &LaneChannel) -> String {
+    format!(
+        "packets at {} are on VL {}, which the routes do not use",
+        place(channel.switch, channel.port),
+        channel.vl
+    )
 }
 
 /// `0x0002c90300001234:7`, as `rsmctl` takes the name of a port.

@@ -68,6 +68,7 @@ fn renumbered(tree: &Tree, delta: &GroundDelta) -> Tree {
         group: Arc::new(Group {
             mlid: tree.group.mlid,
             members: members(&tree.group.members),
+            levels: tree.group.levels,
         }),
         masks: masks.collect(),
         parts: tree.parts.iter().map(|part| members(part)).collect(),

@@ -6,7 +6,8 @@
 //! routes follow: packets climb towards the top and come down from it, never up again, and the
 //! links of all trees and of all unicast routes together cannot form a credit loop. Where that is
 //! impossible (routes without an orientation, members without a common top), [`plan`] tries other
-//! trees and keeps them only where the dependencies prove acyclic together.
+//! trees and keeps them only where the dependencies prove acyclic together; else all groups of a
+//! service level have parts of one master tree, which is proved on its lanes.
 //!
 //! A tree that changes keeps every branch that switches hold already, as long as it is among the
 //! shortest: a join adds a branch, a leave removes one, a broken link moves the members behind it.
@@ -17,6 +18,7 @@ mod delta;
 mod follow;
 mod ground;
 mod grow;
+mod masters;
 mod orientation;
 mod plan;
 mod reach;
@@ -55,6 +57,8 @@ pub struct Group {
     pub mlid: Lid,
     /// Sorted by (switch, port), each port once.
     pub members: Vec<Member>,
+    /// A bit for each service level that packets to it may have.
+    pub levels: u16,
 }
 
 /// The tree of a multicast LID; several, where cables do not join all of its members.

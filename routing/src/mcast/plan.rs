@@ -11,8 +11,8 @@ use super::ground::offset;
 use super::grow::{Up, grow};
 use super::reach::Reach;
 use super::span::{self, Homeless};
-use super::{Ground, Group, Member, PortMask, Tree, Trees};
-use crate::tables::Tables;
+use super::{Ground, Group, Member, PortMask, Tree, Trees, masters};
+use crate::engine::Routing;
 use crate::topology::{SwitchIdx, Topology};
 
 /// The ports by which a switch forwards packets to a multicast LID now, as far as that is known. A
@@ -24,7 +24,7 @@ pub struct Job<'a> {
     /// The fabric.
     pub topology: &'a Topology,
     /// Its unicast routes.
-    pub tables: &'a Tables,
+    pub routing: &'a Routing,
     /// The ground that trees stand on; of this topology and these routes.
     pub ground: &'a Ground,
     /// Sorted by multicast LID, each once.
@@ -34,24 +34,30 @@ pub struct Job<'a> {
 }
 
 /// Members that the same switches can join.
-struct Site {
-    class: usize,
-    members: Vec<Member>,
-    top: Option<SwitchIdx>,
+pub(super) struct Site {
+    pub(super) class: usize,
+    pub(super) island: u32,
+    pub(super) members: Vec<Member>,
 }
 
 /// Finds a tree for each group.
 ///
 /// Trees go up and down by the ground's orientation wherever members have a common top. Where they
 /// have none, and where the unicast routes follow no orientation, [`plan`] keeps trees only if
-/// there is no credit loop, unicast routes included, unless those close one by themselves. Members
-/// that no such tree serves are in none of [`Tree::parts`].
+/// there is no credit loop, unicast routes included, unless those close one by themselves; else all
+/// groups have parts of master trees. Members that no such tree serves are in none of
+/// [`Tree::parts`].
 pub fn plan(job: &Job<'_>) -> Trees {
-    let groups: Vec<&Arc<Group>> = job.groups.iter().collect();
-    let (mut trees, homeless) = plan_oriented(job, &groups);
-    if !homeless.is_empty() || !job.ground.unicast_follows {
-        span::settle(job, &mut trees, homeless);
-    }
+    let follows = job.ground.unicast_follows;
+    let oriented = (follows || job.routing.lanes.is_single()).then(|| {
+        let groups: Vec<&Arc<Group>> = job.groups.iter().collect();
+        let (mut trees, homeless) = plan_oriented(job, &groups);
+        let stands = (follows && homeless.is_empty()) || span::settle(job, &mut trees, homeless);
+        stands.then_some(trees)
+    });
+    let trees = oriented
+        .flatten()
+        .unwrap_or_else(|| masters::plan(job, job.groups));
     let trees = trees.into_iter().map(|tree| Arc::new(sorted(tree)));
     Trees {
         by_mlid: trees.map(|tree| (tree.group.mlid, tree)).collect(),
@@ -61,17 +67,21 @@ pub fn plan(job: &Job<'_>) -> Trees {
 /// A tree by the ground's orientation for each of `groups`, and the members that have no common
 /// top.
 pub(super) fn plan_oriented(job: &Job<'_>, groups: &[&Arc<Group>]) -> (Vec<Tree>, Vec<Homeless>) {
-    let sites: Vec<(usize, Site)> = groups
+    let sites: Vec<(usize, Site, Option<SwitchIdx>)> = groups
         .par_iter()
         .enumerate()
         .flat_map_iter(|(index, group)| {
-            let sites = find_sites(job, group);
-            sites.into_iter().map(move |site| (index, site))
+            let sites = find_sites(job, group).into_iter();
+            sites.map(move |site| {
+                let reach = job.ground.reach(job.topology, site.class);
+                let top = find_top(job, reach, group.mlid, &site.members);
+                (index, site, top)
+            })
         })
         .collect();
     let tops: BTreeSet<(usize, SwitchIdx)> = sites
         .iter()
-        .filter_map(|(_, site)| Some((site.class, site.top?)))
+        .filter_map(|(_, site, top)| Some((site.class, (*top)?)))
         .collect();
     let depths: BTreeMap<(usize, SwitchIdx), Vec<u16>> = tops
         .into_par_iter()
@@ -83,7 +93,7 @@ pub(super) fn plan_oriented(job: &Job<'_>, groups: &[&Arc<Group>]) -> (Vec<Tree>
         .collect();
     let masks: Vec<Vec<(SwitchIdx, PortMask)>> = sites
         .par_iter()
-        .map(|(index, site)| match site.top {
+        .map(|(index, site, top)| match *top {
             Some(top) => {
                 let depth = &depths[&(site.class, top)];
                 let mlid = groups[*index].mlid;
@@ -105,8 +115,8 @@ pub(super) fn plan_oriented(job: &Job<'_>, groups: &[&Arc<Group>]) -> (Vec<Tree>
         })
         .collect();
     let mut homeless = Vec::new();
-    for ((index, site), masks) in sites.into_iter().zip(masks) {
-        if site.top.is_some() {
+    for ((index, site, top), masks) in sites.into_iter().zip(masks) {
+        if top.is_some() {
             trees[index].masks.extend(masks);
             trees[index].parts.push(site.members);
         } else {
@@ -127,9 +137,8 @@ pub(super) fn sorted(mut tree: Tree) -> Tree {
     tree
 }
 
-/// The members of a group by island, with a top for each. Members that no tree can serve are left
-/// out.
-fn find_sites(job: &Job<'_>, group: &Group) -> Vec<Site> {
+/// The members of a group by island. Members that no tree can serve are left out.
+pub(super) fn find_sites(job: &Job<'_>, group: &Group) -> Vec<Site> {
     if !group.mlid.is_multicast() {
         return Vec::new();
     }
@@ -144,14 +153,12 @@ fn find_sites(job: &Job<'_>, group: &Group) -> Vec<Site> {
             islands.entry(island).or_default().push(member);
         }
     }
-    islands
-        .into_values()
-        .map(|members| Site {
-            class,
-            top: find_top(job, reach, group.mlid, &members),
-            members,
-        })
-        .collect()
+    let site = |(island, members)| Site {
+        class,
+        island,
+        members,
+    };
+    islands.into_iter().map(site).collect()
 }
 
 /// The switch that members hang from: the one from which most of them hang now, if it reaches them

@@ -24,21 +24,20 @@ pub(super) struct Homeless {
 /// Gives trees to members that have none, all of an island the same, if there is one that closes no
 /// cycle with the unicast routes and the other trees.
 ///
-/// Where the routes follow no orientation, [`settle`] proves the trees of `trees` first; those that
-/// fail lose their places, too.
-pub(super) fn settle(job: &Job<'_>, trees: &mut [Tree], homeless: Vec<Homeless>) {
-    let mut homeless = homeless;
-    let mut needs = Dependencies::of(job.topology, job.tables);
+/// Where the routes follow no orientation, the trees of `trees` are proved first. Returns whether
+/// they stand, and none of their members is without one; if not, no tree of them is of use.
+pub(super) fn settle(job: &Job<'_>, trees: &mut [Tree], homeless: Vec<Homeless>) -> bool {
+    let mut needs = Dependencies::of(job.topology, &job.routing.tables);
     // Routes that can deadlock by themselves are the operator's decision; trees make it no worse.
     let nothing_to_lose = !needs.is_acyclic();
-    let mut all = needs.clone();
     for tree in trees.iter() {
-        all.add_multicast(&tree.masks);
+        needs.add_multicast(&tree.masks);
     }
-    if nothing_to_lose || all.is_acyclic() {
-        needs = all;
-    } else {
-        homeless.extend(evict(job, trees));
+    let stands = nothing_to_lose
+        || job.ground.unicast_follows
+        || (homeless.is_empty() && needs.is_acyclic());
+    if !stands {
+        return false;
     }
     let mut by_island: BTreeMap<(usize, u32), Vec<Homeless>> = BTreeMap::new();
     for one in homeless {
@@ -71,23 +70,7 @@ pub(super) fn settle(job: &Job<'_>, trees: &mut [Tree], homeless: Vec<Homeless>)
             }
         }
     }
-}
-
-/// Takes all trees away.
-fn evict(job: &Job<'_>, trees: &mut [Tree]) -> Vec<Homeless> {
-    let mut homeless = Vec::new();
-    for (index, tree) in trees.iter_mut().enumerate() {
-        let Some(class) = job.ground.class_of(tree.group.mlid) else {
-            continue;
-        };
-        tree.masks.clear();
-        homeless.extend(tree.parts.drain(..).map(|members| Homeless {
-            index,
-            class,
-            members,
-        }));
-    }
-    homeless
+    true
 }
 
 /// For each of `homeless`, its part of the one tree of shortest ways from `top`.

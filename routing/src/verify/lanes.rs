@@ -5,11 +5,13 @@
 //! SL will do, the proof follows all sixteen.
 
 mod graph;
+mod multicast;
 mod ways;
 
 use rsm_ids::{Guid, PortNum};
 
 use self::graph::Graph;
+pub use self::multicast::LaneDependencies;
 use super::cycles::Waits;
 use crate::lanes::Lanes;
 use crate::tables::Tables;

@@ -7,6 +7,8 @@ use rsm_ids::{Guid, Lid, PortNum};
 
 use super::MAX_WITNESSES;
 use super::dependencies::Dependencies;
+use super::lanes::{LaneChannel, LaneDependencies};
+use crate::lanes::Lanes;
 use crate::mcast::{Member, Orientation, PortMask, Tree, Trees};
 use crate::tables::Tables;
 use crate::topology::{PortUse, SwitchIdx, Topology};
@@ -61,6 +63,17 @@ pub enum MulticastWitness {
         /// The port that they leave by.
         port: PortNum,
     },
+    /// A credit loop of trees and unicast routes, of routes that need several virtual lanes: each
+    /// (link, lane) can wait for the next, and the last for the first.
+    CreditLoopOnLanes {
+        /// The links and lanes.
+        channels: Vec<LaneChannel>,
+    },
+    /// Packets leave the lanes that the routing uses.
+    OffLanes {
+        /// The link and lane that they are sent on; lane 15 where they are dropped.
+        channel: LaneChannel,
+    },
 }
 
 /// Checks the masks of trees against their members, and their dependencies together with those of
@@ -69,10 +82,10 @@ pub enum MulticastWitness {
 /// With `looked_at`, checks only those trees: pass it where all others follow the orientation, were
 /// proved without a fault, and have the same links as then. With an `orientation` that the unicast
 /// tables are known to follow, trees that follow it as well need no further proof; all others are
-/// proved together.
+/// proved together, on the `lanes` that their packets take.
 pub fn verify_multicast(
     topology: &Topology,
-    tables: &Tables,
+    (tables, lanes): (&Tables, &Lanes),
     orientation: Option<&Orientation>,
     trees: &Trees,
     looked_at: Option<&BTreeSet<Lid>>,
@@ -94,14 +107,41 @@ pub fn verify_multicast(
         all_follow &=
             orientation.is_some_and(|orientation| masks_follow(topology, orientation, &tree.masks));
     }
-    if !all_follow {
+    if all_follow {
+        return report;
+    }
+    if lanes.is_single() {
         let mut dependencies = Dependencies::of(topology, tables);
         for tree in trees.by_mlid.values() {
             dependencies.add_multicast(&tree.masks);
         }
         report.credit_loop_free = dependencies.is_acyclic();
+    } else {
+        check_lanes(topology, (tables, lanes), trees, &mut report);
     }
     report
+}
+
+/// Proves trees and unicast routes together on their lanes.
+fn check_lanes(
+    topology: &Topology,
+    (tables, lanes): (&Tables, &Lanes),
+    trees: &Trees,
+    report: &mut MulticastReport,
+) {
+    let mut dependencies = LaneDependencies::of(topology, &[tables], lanes);
+    for tree in trees.by_mlid.values() {
+        dependencies.add_multicast(&tree.masks, tree.group.levels);
+    }
+    let astray = dependencies.astray();
+    let channels = dependencies.cycle();
+    report.credit_loop_free = astray.is_none() && channels.is_empty();
+    let astray = astray.map(|channel| MulticastWitness::OffLanes { channel });
+    report.witnesses.extend(astray);
+    if !channels.is_empty() {
+        let witness = MulticastWitness::CreditLoopOnLanes { channels };
+        report.witnesses.push(witness);
+    }
 }
 
 /// Whether no packet to a multicast LID turns up after going down, by the masks of its switches.

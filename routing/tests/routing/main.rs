@@ -19,6 +19,7 @@ mod lanes;
 mod layouts;
 mod multicast;
 mod multicast_follow;
+mod multicast_lanes;
 mod nue;
 mod picture;
 mod prefixes;

@@ -101,7 +101,11 @@ impl Subnet {
             });
             let mut members: Vec<Member> = members.collect();
             members.sort_unstable();
-            Arc::new(Group { mlid, members })
+            Arc::new(Group {
+                mlid,
+                members,
+                levels: 1,
+            })
         };
         self.groups.iter().map(group).collect()
     }
@@ -129,7 +133,7 @@ impl Subnet {
         let whole = |ground: &Ground| {
             let job = Job {
                 topology: &topology,
-                tables: &routing.tables,
+                routing: &routing,
                 ground,
                 groups: &groups,
                 held: &|switch: SwitchIdx, mlid| held[switch.index()].mask(mlid),
@@ -140,7 +144,8 @@ impl Subnet {
         let tables = trees.tables(topology.switch_count());
         let verify = |trees: &Trees, looked_at: Option<&BTreeSet<Lid>>| {
             let order = unicast_follows.then_some(&orientation);
-            verify_multicast(&topology, &routing.tables, order, trees, looked_at)
+            let routes = (&routing.tables, &routing.lanes);
+            verify_multicast(&topology, routes, order, trees, looked_at)
         };
         let report = verify(&trees, None);
         assert!(report.loop_free && report.unreached == 0 && report.strays == 0);
@@ -163,7 +168,7 @@ impl Subnet {
                 let held_otherwise = held_otherwise(&held, &earlier.tables);
                 let job = Job {
                     topology: &topology,
-                    tables: &routing.tables,
+                    routing: &routing,
                     ground: &ground,
                     groups: &groups,
                     held: &|switch, mlid| held[switch.index()].mask(mlid),

@@ -188,7 +188,7 @@ pub fn check(file: &Path) -> Result<CheckReport, ConfigError> {
             (with_files(&config, findings), significant('#'))
         }
         FileKind::OpensmConf => {
-            let read = opensm::read(file, &text);
+            let read = opensm::read(file, &text, &Path::exists);
             let obeyed = read.outcomes.iter();
             let obeyed = obeyed.filter(|key| key.group == KeyGroup::Obeyed).count();
             outcomes = read.outcomes;

@@ -46,6 +46,7 @@ impl VPortOwners {
         });
         Arc::new(GroupSet {
             by_mlid: by_mlid.collect(),
+            levels: groups.levels.clone(),
             partial: groups.partial,
         })
     }

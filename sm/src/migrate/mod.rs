@@ -117,7 +117,7 @@ impl Migration {
         let Some(text) = files.text(conf, &mut migration.findings)? else {
             return Ok(migration);
         };
-        let read = read_opensm(conf, &text);
+        let read = read_opensm(conf, &text, &|path| files.under(path).exists());
         let notes = read.findings.into_iter();
         let told = notes.filter(|finding| finding.severity > ConfigSeverity::Note);
         migration.findings.extend(told);
@@ -230,7 +230,6 @@ impl Migration {
         {
             *path = files.under(path);
         }
-        self.take_default_files(files);
         let qos = &mut self.config.qos;
         qos.policy_may_be_missing = false;
         let policy = qos.policy_file.take().map(|named| files.under(&named));
@@ -245,45 +244,6 @@ impl Migration {
             let place = "where OpenSM looks for it".to_owned();
             self.origins.set("partitions", "file", place);
             partitions.file = Some(file);
-        }
-    }
-
-    /// Takes the files that OpenSM names in every configuration where they are below the root,
-    /// whatever this host has.
-    fn take_default_files(&mut self, files: &Files) {
-        let Config { routing, sa, .. } = &mut self.config;
-        for (theirs, default, section, ours, file) in [
-            (
-                "torus_config",
-                "/opensm/torus-2QoS.conf",
-                "routing",
-                "torus_file",
-                &mut routing.torus_file,
-            ),
-            (
-                "prefix_routes_file",
-                "/opensm/prefix-routes.conf",
-                "sa",
-                "prefix_routes_file",
-                &mut sa.prefix_routes_file,
-            ),
-        ] {
-            let mut keys = self.outcomes.iter().rev();
-            let key = keys.find(|outcome| outcome.key == theirs);
-            let Some((value, taken)) =
-                key.and_then(|key| Some((key.value.as_deref()?, &key.taken)))
-            else {
-                continue;
-            };
-            if !value.ends_with(default) {
-                continue;
-            }
-            let named = files.under(Path::new(value));
-            *file = named.exists().then_some(named);
-            if let Some(taken) = taken {
-                let place = format!("{}:{}", taken.file.display(), taken.line);
-                self.origins.set(section, ours, place);
-            }
         }
     }
 

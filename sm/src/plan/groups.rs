@@ -11,6 +11,9 @@ use rsm_ids::{Guid, Lid};
 pub struct GroupSet {
     /// By multicast LID; its members are those of all groups that share it.
     pub by_mlid: BTreeMap<Lid, Arc<GroupMembers>>,
+    /// A bit for each service level of the groups of a multicast LID, groups without members
+    /// included.
+    pub levels: Arc<BTreeMap<Lid, u16>>,
     /// Whether there may be members without a registration, which only the switches' tables show.
     pub partial: bool,
 }
@@ -23,6 +26,12 @@ pub struct GroupMembers {
 }
 
 impl GroupSet {
+    /// A bit for each service level that packets to a multicast LID may have: all, where no group
+    /// is known, as of members that only the switches' tables show.
+    pub fn levels_of(&self, mlid: Lid) -> u16 {
+        self.levels.get(&mlid).copied().unwrap_or(u16::MAX)
+    }
+
     /// The highest multicast LID with members.
     pub fn top(&self) -> Option<Lid> {
         self.by_mlid.last_key_value().map(|(&mlid, _)| mlid)

@@ -82,7 +82,7 @@ impl Multicast {
         }
         let text = format!(
             "{} members of multicast LIDs {} get no packets: their switches have no multicast table entries for them, or \
-             no tree to them is free of credit loops",
+             no tree to them is free of credit loops on the lanes of their service levels",
             self.report.unserved,
             shorten(&mlids)
         );
@@ -191,7 +191,12 @@ fn plan_whole(job: &MulticastJob<'_>, held: &[Arc<Mft>]) -> Planned {
     let groups: Vec<Arc<Group>> = groups
         .map(|(&mlid, members)| {
             let members = base.members(job.topology, members);
-            Arc::new(Group { mlid, members })
+            let levels = job.groups.levels_of(mlid);
+            Arc::new(Group {
+                mlid,
+                members,
+                levels,
+            })
         })
         .collect();
     let trees = mcast::plan(&trees_job(job, &base, &groups, &held_masks(held)));
@@ -267,17 +272,23 @@ fn follow_groups(
     let group = |(&mlid, members): (&Lid, &Arc<GroupMembers>)| {
         let before = previous.groups.by_mlid.get(&mlid);
         let known = before.zip(earlier.trees.by_mlid.get(&mlid));
+        let levels = job.groups.levels_of(mlid);
         let members = match known {
             Some((before, tree)) => {
                 let known = (&*previous.base, &**before, &*tree.group);
                 match base.follow_members(job.topology, members, known, delta) {
                     Some(members) => members,
-                    None => return tree.group.clone(),
+                    None if levels == tree.group.levels => return tree.group.clone(),
+                    None => tree.group.members.clone(),
                 }
             }
             None => base.members(job.topology, members),
         };
-        Arc::new(Group { mlid, members })
+        Arc::new(Group {
+            mlid,
+            members,
+            levels,
+        })
     };
     groups.map(group).collect()
 }
@@ -290,7 +301,7 @@ fn trees_job<'a>(
 ) -> mcast::Job<'a> {
     mcast::Job {
         topology: job.topology,
-        tables: &job.routing.tables,
+        routing: job.routing,
         ground: &base.ground,
         groups,
         held,
@@ -308,7 +319,8 @@ fn prove(
     looked_at: Option<&BTreeSet<Lid>>,
 ) -> MulticastReport {
     let order = job.unicast_follows.then_some(job.orientation);
-    verify_multicast(job.topology, &job.routing.tables, order, trees, looked_at)
+    let routes = (&job.routing.tables, &job.routing.lanes);
+    verify_multicast(job.topology, routes, order, trees, looked_at)
 }
 
 /// The masks that switches hold, by multicast LID (only those of `only`, if given), sorted by

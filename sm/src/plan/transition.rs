@@ -1,6 +1,6 @@
 //! The way from the held tables to the planned ones.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -8,11 +8,12 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::NodeType;
 use rsm_routing::engine::Routing;
 use rsm_routing::lanes::Lanes;
-use rsm_routing::mcast::Orientation;
+use rsm_routing::mcast::{Orientation, PortMask};
 use rsm_routing::tables::{Difference, Lft, NO_PATH, Tables};
 use rsm_routing::topology::{PortUse, SwitchIdx, Topology};
 use rsm_routing::verify::{
-    Dependencies, IdleLinks, Stages, masks_follow, mixture_is_sound, stages, stages_along_opening,
+    Dependencies, IdleLinks, LaneDependencies, Stages, masks_follow, mixture_is_sound, stages,
+    stages_along_opening,
 };
 
 use super::links::LinkPorts;
@@ -387,6 +388,10 @@ pub(super) fn with_multicast(
         // The core cannot wait until mute switches remove their masks.
         return Some(Transition::discarding(old, planned));
     }
+    if !plan.routing.lanes.is_single() {
+        let is_safe = plan.transition.discards || on_lanes(plan, topology, old, &held);
+        return (!is_safe).then(|| Transition::discarding(old, planned));
+    }
     let needs = needs.unwrap_or_else(|| Dependencies::of(topology, planned));
     let mut held_masks = Some(&held);
     let mut now = old;
@@ -408,6 +413,28 @@ pub(super) fn with_multicast(
         .for_each(|tree| last.add_multicast(&tree.masks));
     is_safe &= last.is_acyclic();
     (!is_safe).then(|| Transition::discarding(old, planned))
+}
+
+/// Whether every mixture of `old` and planned unicast tables is free of credit loops together with
+/// the `held` masks and the planned trees, on the lanes of the plan.
+fn on_lanes(
+    plan: &Plan,
+    topology: &Topology,
+    old: &Tables,
+    held: &BTreeMap<Lid, Vec<(SwitchIdx, PortMask)>>,
+) -> bool {
+    let Some(multicast) = plan.multicast.as_ref() else {
+        return true;
+    };
+    let (planned, lanes) = (&plan.routing.tables, &plan.routing.lanes);
+    let mut needs = LaneDependencies::of(topology, &[old, planned], lanes);
+    for (&mlid, masks) in held {
+        needs.add_multicast(masks, multicast.groups.levels_of(mlid));
+    }
+    for tree in multicast.trees.by_mlid.values() {
+        needs.add_multicast(&tree.masks, tree.group.levels);
+    }
+    needs.is_sound()
 }
 
 /// Whether a changed entry leads through a port that may have a switch behind it which `topology`

@@ -53,7 +53,7 @@ fn group(fabric: &Fabric) -> GroupSet {
     };
     GroupSet {
         by_mlid: [(Lid::MULTICAST_FIRST, Arc::new(members))].into(),
-        partial: false,
+        ..GroupSet::default()
     }
 }
 

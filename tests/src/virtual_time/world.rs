@@ -479,6 +479,9 @@ impl World {
         } else {
             let members = Arc::new(GroupMembers { ports });
             self.groups.by_mlid.insert(mlid, members);
+            Arc::make_mut(&mut self.groups.levels)
+                .entry(mlid)
+                .or_insert(1);
         }
         self.tell_groups(Arc::new(self.groups.clone()));
     }

@@ -85,4 +85,5 @@ mod sim_seeds;
 mod sim_shared;
 mod sim_standby;
 mod sim_takeover;
+mod sim_torus_groups;
 mod sim_vports;

@@ -104,6 +104,42 @@ impl Daemon {
 }
 
 #[test]
+fn a_generation_has_one_number_in_log_status_history_and_events() {
+    let mut daemon = Daemon::begin();
+    let (_, leaf, port) = daemon.last_host();
+    daemon.printed(&["sim", "unlink", &leaf, &port]);
+    let of = |value: &Value| value["generation"].as_u64().expect("it has a number");
+    let list = |arguments: &[&str]| -> Vec<u64> {
+        let all = daemon.json(arguments);
+        all.as_array()
+            .expect("it is a list")
+            .iter()
+            .map(of)
+            .collect()
+    };
+    // A convergence may end between two answers.
+    let numbers = wait_for(LIMIT, || {
+        let numbers = list(&["history", "--newest", "10"]);
+        let status = of(&daemon.json(&["status"]));
+        let events = list(&["events"]);
+        let is_one = numbers.last() == Some(&status) && events.contains(&numbers[0]);
+        (numbers.len() > 1 && is_one).then_some(numbers)
+    });
+    let numbers = numbers.expect("the lost host is a convergence");
+    assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+    let log = daemon.stop();
+    for number in numbers {
+        let lines = log.lines().filter(|line| line.contains("converged"));
+        let place = format!("generation={number} ");
+        assert_eq!(
+            lines.filter(|line| line.contains(&place)).count(),
+            1,
+            "{number}: {log}"
+        );
+    }
+}
+
+#[test]
 fn the_history_tells_what_changed_last_night_after_a_restart() {
     let mut daemon = Daemon::begin();
     let before = daemon.moment();

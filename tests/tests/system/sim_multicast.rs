@@ -35,7 +35,7 @@ const FABRICS: [&str; 9] = [
 ];
 
 /// The ports of hosts that have a cable: GUID of the port, and where it is.
-fn hosts(world: &World) -> Vec<(Guid, (Guid, PortNum))> {
+pub(crate) fn hosts(world: &World) -> Vec<(Guid, (Guid, PortNum))> {
     let cas: BTreeSet<Guid> = world.nodes(NodeKind::Ca).into_iter().collect();
     let ports = world.sim.end_ports().filter(|(guid, _)| cas.contains(guid));
     ports
@@ -45,7 +45,7 @@ fn hosts(world: &World) -> Vec<(Guid, (Guid, PortNum))> {
 }
 
 /// Sends a packet from every member of every group.
-fn assert_delivered(world: &World) {
+pub(crate) fn assert_delivered(world: &World) {
     assert_delivered_as(world, world.groups());
 }
 
@@ -91,7 +91,7 @@ fn sets(world: &World) -> u64 {
         .unwrap_or(0)
 }
 
-fn join(world: &mut World, mlid: Lid, hosts: &[(Guid, (Guid, PortNum))]) {
+pub(crate) fn join(world: &mut World, mlid: Lid, hosts: &[(Guid, (Guid, PortNum))]) {
     world.regroup(mlid, |ports| {
         ports.extend(hosts.iter().map(|&(guid, _)| (guid, true)));
     });
@@ -315,7 +315,7 @@ fn schedule_step(
 }
 
 /// Cables between switches, one end of each.
-fn cables(world: &World) -> Vec<(Guid, PortNum)> {
+pub(crate) fn cables(world: &World) -> Vec<(Guid, PortNum)> {
     let is_switch: BTreeSet<Guid> = world.nodes(NodeKind::Switch).into_iter().collect();
     is_switch
         .iter()

@@ -94,7 +94,7 @@ impl Coordinates {
     }
 
     /// The coordinates by switch number. Every switch of `topology` has its place.
-    pub(in crate::engine) fn by_switch(&self, topology: &Topology) -> Vec<Vec<u16>> {
+    pub(crate) fn by_switch(&self, topology: &Topology) -> Vec<Vec<u16>> {
         let place = |switch: &crate::topology::Switch| self.places.get(&switch.guid).cloned();
         let nowhere = || vec![0; self.sizes.len()];
         topology
@@ -104,9 +104,30 @@ impl Coordinates {
             .collect()
     }
 
+    /// By dimension: the bit of a service level that says that packets cross the dateline of the
+    /// dimension's rings; none in rows that are no rings.
+    pub(crate) fn level_bits(&self) -> Vec<Option<u8>> {
+        let mut rings = 0..;
+        let bit = |&wraps: &bool| if wraps { rings.next() } else { None };
+        self.wraps.iter().map(bit).collect()
+    }
+
+    /// Hops from one place to another, the shorter way round in rings.
+    pub(crate) fn distance(&self, from: &[u16], to: &[u16]) -> u32 {
+        let dimensions = (0..self.sizes.len()).map(|dimension| {
+            let straight = from[dimension].abs_diff(to[dimension]);
+            let hops = match self.wraps[dimension] {
+                true => straight.min(self.sizes[dimension] - straight),
+                false => straight,
+            };
+            u32::from(hops)
+        });
+        dimensions.sum()
+    }
+
     /// How two places are neighbours: the dimension, and whether the second is the next one rather
     /// than the one before. In a row of two that is joined once, one is next to the other.
-    pub(in crate::engine) fn step(&self, from: &[u16], to: &[u16]) -> Option<(usize, bool)> {
+    pub(crate) fn step(&self, from: &[u16], to: &[u16]) -> Option<(usize, bool)> {
         let mut differ =
             (0..self.sizes.len()).filter(|&dimension| from[dimension] != to[dimension]);
         let dimension = differ.next()?;

@@ -37,19 +37,13 @@ impl<'a> Grid<'a> {
     pub(super) fn new(topology: &'a Topology, coordinates: &'a Coordinates) -> Grid<'a> {
         let places = coordinates.by_switch(topology);
         let dimensions = coordinates.sizes.len();
-        let mut rings = 0..;
-        let level_bits = coordinates
-            .wraps
-            .iter()
-            .map(|&wraps| if wraps { rings.next() } else { None })
-            .collect();
         let mut grid = Grid {
             topology,
             coordinates,
             groups: vec![NO_GROUP; places.len() * dimensions * 2],
             runs: vec![0; places.len() * dimensions * 2],
             places,
-            level_bits,
+            level_bits: coordinates.level_bits(),
         };
         let mut next = vec![None; grid.groups.len()];
         for switch in topology.indices() {

@@ -13,7 +13,7 @@ use crate::verify::fabric::Fabric;
 /// Service levels, one bit for each.
 pub(super) type Set = u16;
 
-fn members(set: Set) -> impl Iterator<Item = usize> {
+pub(super) fn members(set: Set) -> impl Iterator<Item = usize> {
     (0..SERVICE_LEVELS).filter(move |member| set >> member & 1 != 0)
 }
 
@@ -29,20 +29,27 @@ struct LevelsOfLanes {
     astray: Set,
 }
 
+/// A (channel, lane) that packets hold, and another that they wait for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Wait {
+    pub(super) holds: usize,
+    pub(super) wants: usize,
+}
+
 /// The channel dependency graph over (link, lane). All threads add to it; the order does not
 /// matter.
 pub(super) struct Graph<'a> {
-    fabric: Fabric<'a>,
-    lanes: &'a Lanes,
-    vls: usize,
+    pub(super) fabric: Fabric<'a>,
+    pub(super) lanes: &'a Lanes,
+    pub(super) vls: usize,
     /// By switch: ports that packets start at, one of each kind, with their kind.
-    starts: Vec<Vec<(PortNum, u8)>>,
+    pub(super) starts: Vec<Vec<(PortNum, u8)>>,
     /// By channel: the port at the other end.
     entries: Vec<PortNum>,
     /// By channel: the kind of the port that sends.
-    kinds: Vec<u8>,
+    pub(super) kinds: Vec<u8>,
     /// By channel: the kind of the port at the other end.
-    entry_kinds: Vec<u8>,
+    pub(super) entry_kinds: Vec<u8>,
     /// By kind of input port, then by kind of output port.
     mapping: Vec<LevelsOfLanes>,
     kind_count: usize,
@@ -124,13 +131,47 @@ impl<'a> Graph<'a> {
         usize::from(input) * self.kind_count + usize::from(self.kinds[channel])
     }
 
+    /// The lane of packets of a service level that come in by a port of one kind and leave by a
+    /// channel; it may be none that the routing uses.
+    pub(super) fn lane(&self, input: u8, channel: usize, level: usize) -> u8 {
+        let output = usize::from(self.kinds[channel]);
+        let row = self.lanes.row_of_kinds(usize::from(input), output);
+        // Where switches may map as they like, lanes are layers of the same graph.
+        row.map_or(0, |row| row[level])
+    }
+
     /// Lets a channel on a lane wait for a turn: a port of the next switch and its lane.
     fn add_turn(&self, channel: usize, vl: usize, turn: usize) {
-        let at = (channel * self.vls + vl) * self.words + turn / 64;
-        let bit = 1 << (turn % 64);
+        let (at, bit) = self.turn_bit(channel * self.vls + vl, turn);
         if self.turns[at].load(Ordering::Relaxed) & bit == 0 {
             self.turns[at].fetch_or(bit, Ordering::Relaxed);
         }
+    }
+
+    /// The word and the bit of a wait.
+    fn turn_bit(&self, node: usize, turn: usize) -> (usize, u64) {
+        (node * self.words + turn / 64, 1 << (turn % 64))
+    }
+
+    /// Lets one (channel, lane) wait for another, of the switch that the first leads to. Returns
+    /// whether it did not before.
+    pub(super) fn add_wait(&mut self, wait: Wait) -> bool {
+        let (at, bit) = self.turn_bit(wait.holds, self.turn_of(wait));
+        let word = self.turns[at].get_mut();
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new
+    }
+
+    /// Takes a wait away again.
+    pub(super) fn remove_wait(&mut self, wait: Wait) {
+        let (at, bit) = self.turn_bit(wait.holds, self.turn_of(wait));
+        *self.turns[at].get_mut() &= !bit;
+    }
+
+    /// A wait as a turn: a port of the next switch and its lane.
+    fn turn_of(&self, wait: Wait) -> usize {
+        wait.wants % (self.fabric.stride * self.vls)
     }
 
     /// Where the first of some service levels leaves the lanes, from one port of a switch to
@@ -152,6 +193,25 @@ impl<'a> Graph<'a> {
             port,
             vl,
         })
+    }
+}
+
+impl Clone for Graph<'_> {
+    fn clone(&self) -> Self {
+        let turns = self.turns.iter().map(|word| word.load(Ordering::Relaxed));
+        Graph {
+            fabric: self.fabric.clone(),
+            lanes: self.lanes,
+            vls: self.vls,
+            starts: self.starts.clone(),
+            entries: self.entries.clone(),
+            kinds: self.kinds.clone(),
+            entry_kinds: self.entry_kinds.clone(),
+            mapping: self.mapping.clone(),
+            kind_count: self.kind_count,
+            turns: turns.map(AtomicU64::new).collect(),
+            words: self.words,
+        }
     }
 }
 

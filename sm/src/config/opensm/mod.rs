@@ -20,7 +20,7 @@ pub(super) use self::value::Convert;
 pub(crate) use self::value::number;
 
 use self::keys::{Fate, Missing, is_idle, others};
-use self::value::{Taken, take};
+use self::value::{IsThere, Taken, take};
 use super::field::ConfigKey;
 use super::finding::{ConfigFinding, ConfigSeverity, Findings};
 use super::schema::fields;
@@ -47,12 +47,13 @@ pub(crate) struct OpensmConf {
 
 /// Reads `text`; the configuration is of use only if no finding is an error.
 pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<ConfigFinding>) {
-    let read = read(file, text);
+    let read = read(file, text, &Path::exists);
     (read.config, read.findings)
 }
 
-/// Reads `text`, with the outcome of each key.
-pub(crate) fn read(file: &Path, text: &str) -> OpensmConf {
+/// Reads `text`, with the outcome of each key; `is_there` says whether there is a file that OpenSM
+/// names in every configuration.
+pub(crate) fn read(file: &Path, text: &str, is_there: &dyn Fn(&Path) -> bool) -> OpensmConf {
     let mut config = Config::default();
     config.partitions.file_may_be_missing = true;
     config.qos.policy_may_be_missing = true;
@@ -64,6 +65,7 @@ pub(crate) fn read(file: &Path, text: &str) -> OpensmConf {
         outcomes: Vec::new(),
         origins: KeyOrigins::default(),
         file,
+        is_there,
         line: 0,
         unenforced: None,
     };
@@ -144,6 +146,7 @@ struct Reader<'a> {
     outcomes: Vec<KeyOutcome>,
     origins: KeyOrigins,
     file: &'a Path,
+    is_there: IsThere<'a>,
     /// The line that is read, from 1.
     line: usize,
     /// The place that turns enforcement off.
@@ -157,7 +160,8 @@ impl Reader<'_> {
             (theirs == entry.key).then_some((field, convert))
         });
         if let Some((field, convert)) = counterpart {
-            let taken = take(&mut self.config, field, convert, unquoted(entry.value));
+            let value = unquoted(entry.value);
+            let taken = take(&mut self.config, field, convert, value, self.is_there);
             self.taken(entry, (field, convert), taken);
         } else if entry.key == NO_ENFORCEMENT {
             self.no_enforcement(entry);

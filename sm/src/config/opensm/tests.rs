@@ -133,7 +133,7 @@ fn numbers_are_read_as_c_reads_them() {
 
 /// The groups of all keys, and the findings.
 fn groups(text: &str) -> (Vec<KeyGroup>, Vec<String>) {
-    let read = super::read(Path::new("opensm.conf"), text);
+    let read = super::read(Path::new("opensm.conf"), text, &|_| false);
     let groups = read.outcomes.iter().map(|key| key.group).collect();
     (
         groups,
@@ -191,6 +191,7 @@ fn obeyed_keys_are_named_with_the_key_that_has_their_value() {
         Path::new("opensm.conf"),
         "lmc 1\nm_key 0x1234567\nguid (null)\nmax_wire_smps 4\nmax_wire_smps 0\nrouting_engine ftree\n\
          no_partition_enforcement TRUE\nsweep_interval 5\n",
+        &|_| false,
     );
     let taken = read
         .outcomes

@@ -59,6 +59,9 @@ pub(in super::super) enum Convert {
     Mask(u64),
 }
 
+/// Whether there is a file of this name, where the configuration is meant for.
+pub(super) type IsThere<'a> = &'a dyn Fn(&Path) -> bool;
+
 /// The effect of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
@@ -75,8 +78,14 @@ pub(super) enum Taken {
     Refused(String),
 }
 
-/// Sets `field` to the value.
-pub(super) fn take(config: &mut Config, field: &ConfigKey, convert: Convert, value: &str) -> Taken {
+/// Sets `field` to the value; `is_there` says whether there is a file.
+pub(super) fn take(
+    config: &mut Config,
+    field: &ConfigKey,
+    convert: Convert,
+    value: &str,
+    is_there: IsThere<'_>,
+) -> Taken {
     if value == UNSET {
         return Taken::Default;
     }
@@ -86,7 +95,7 @@ pub(super) fn take(config: &mut Config, field: &ConfigKey, convert: Convert, val
     if convert == Convert::PerLevel {
         return per_level(config, field, value);
     }
-    let given = match given(convert, value) {
+    let given = match given(convert, value, is_there) {
         Ok(Some(given)) => given,
         Ok(None) => return Taken::Default,
         Err(expected) => {
@@ -117,7 +126,11 @@ pub(super) fn take(config: &mut Config, field: &ConfigKey, convert: Convert, val
 ///
 /// # Errors
 /// The form expected, where it is not that of the key.
-fn given(convert: Convert, value: &str) -> Result<Option<Given<'_>>, Option<&'static str>> {
+fn given<'a>(
+    convert: Convert,
+    value: &'a str,
+    is_there: IsThere<'_>,
+) -> Result<Option<Given<'a>>, Option<&'static str>> {
     let read = || number(value).ok_or(None::<&'static str>);
     Ok(Some(match convert {
         Convert::Number => Given::Number(read()?),
@@ -136,7 +149,7 @@ fn given(convert: Convert, value: &str) -> Result<Option<Given<'_>>, Option<&'st
         },
         Convert::Limit if value == "-1" => return Ok(None),
         Convert::Limit => Given::Number(read()?),
-        Convert::PathIfThere(end) if value.ends_with(end) && !Path::new(value).exists() => {
+        Convert::PathIfThere(end) if value.ends_with(end) && !is_there(Path::new(value)) => {
             return Ok(None);
         }
         Convert::PathUnless(default) if value == default => return Ok(None),

@@ -239,6 +239,7 @@ impl GroupRegistry {
             members: BTreeMap::new(),
         };
         Arc::make_mut(&mut self.groups).insert(parameters.mgid, Arc::new(group));
+        self.has_stale_levels = true;
         self.unsaved = true;
         self.tell(GroupEvent::Created(parameters.mgid, parameters.p_key));
         Ok(())

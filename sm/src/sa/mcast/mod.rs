@@ -168,6 +168,8 @@ pub struct GroupRegistry {
     group_set: Arc<GroupSet>,
     /// Multicast LIDs whose members have changed since.
     stale: BTreeSet<Lid>,
+    /// Groups came or went since.
+    has_stale_levels: bool,
     /// Changed since the last [`GroupRegistry::take_unsaved`].
     unsaved: bool,
     events: VecDeque<GroupEvent>,
@@ -189,6 +191,7 @@ impl GroupRegistry {
             partial: false,
             group_set: Arc::default(),
             stale: BTreeSet::new(),
+            has_stale_levels: false,
             unsaved: false,
             events: VecDeque::new(),
             events_lost: 0,
@@ -299,11 +302,14 @@ impl GroupRegistry {
     /// The ports to reach by each multicast LID. Unchanged LIDs are shared with the set before;
     /// changed ones are built anew, so that one call after several requests saves work.
     pub fn group_set(&mut self) -> Arc<GroupSet> {
-        if self.stale.is_empty() {
+        if self.stale.is_empty() && !self.has_stale_levels {
             return self.group_set.clone();
         }
         let mut set = GroupSet::clone(&self.group_set);
         set.partial = self.partial;
+        if std::mem::take(&mut self.has_stale_levels) {
+            set.levels = Arc::new(self.levels());
+        }
         for mlid in std::mem::take(&mut self.stale) {
             let mut members = GroupMembers::default();
             for member in self
@@ -322,6 +328,16 @@ impl GroupRegistry {
         }
         self.group_set = Arc::new(set);
         self.group_set.clone()
+    }
+
+    /// By multicast LID: a bit for each service level of its groups.
+    fn levels(&self) -> BTreeMap<Lid, u16> {
+        let mut levels = BTreeMap::new();
+        for group in self.groups.values() {
+            // A service level has four bits.
+            *levels.entry(group.mlid).or_default() |= 1 << (group.parameters.sl & 15);
+        }
+        levels
     }
 
     /// The oldest event of groups that was not polled yet.
@@ -365,6 +381,7 @@ impl GroupRegistry {
             return;
         }
         if let Some(group) = Arc::make_mut(&mut self.groups).remove(&mgid) {
+            self.has_stale_levels = true;
             self.members -= group.members.len();
             for (&alias, member) in &group.members {
                 self.forget_membership(member.port, mgid, alias);

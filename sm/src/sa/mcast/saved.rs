@@ -116,6 +116,7 @@ impl GroupRegistry {
                 members,
             };
             Arc::make_mut(&mut self.groups).insert(mgid, Arc::new(group));
+            self.has_stale_levels = true;
         }
         left_out
     }

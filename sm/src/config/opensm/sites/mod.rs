@@ -64,7 +64,7 @@ fn site(name: &str, text: &str) -> OpensmConf {
     let text = text.replace("/etc/opensm/", "/absent/opensm/");
     let file = Path::new(name);
     assert_eq!(FileKind::recognise(file, &text), FileKind::OpensmConf);
-    read(file, &text)
+    read(file, &text, &|_| false)
 }
 
 /// Each site's keys by group, a line for each group that is not empty.
@@ -125,7 +125,7 @@ fn sites_are_read_without_errors_and_without_unknown_keys() {
 fn a_template_that_is_not_filled_in_is_an_error_in_its_line() {
     let Some(sites) = sites() else { return };
     let (name, content) = &sites[1];
-    let findings = read(Path::new(name), content).findings;
+    let findings = read(Path::new(name), content, &|_| false).findings;
     let errors: Vec<_> = findings
         .iter()
         .filter(|f| f.severity == super::ConfigSeverity::Error)
@@ -180,7 +180,7 @@ fn filled_in_templates_of_sites_are_read() {
 }
 
 fn read_keys(text: &str) -> Vec<KeyGroup> {
-    let outcomes = read(Path::new("opensm.conf"), text).outcomes;
+    let outcomes = read(Path::new("opensm.conf"), text, &|_| false).outcomes;
     outcomes.into_iter().map(|outcome| outcome.group).collect()
 }
 
@@ -203,7 +203,7 @@ fn every_key_of_a_schema_is_known() {
 #[test]
 fn a_policy_of_port_groups_is_no_configuration_and_every_line_is_named() {
     let policy = "port-group\nport-regexp: dsm.*ib4\nname: root_switches\nend-port-group\n";
-    let read = read(Path::new("pgrp_policy.conf"), policy);
+    let read = read(Path::new("pgrp_policy.conf"), policy, &|_| false);
     assert_eq!(read.findings.len(), 4, "{:?}", read.findings);
     assert!(
         read.outcomes

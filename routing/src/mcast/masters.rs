@@ -1,0 +1,340 @@
+//! Master trees, for routes that follow no order of the switches, such as those that are free of
+//! credit loops by their lanes.
+//!
+//! No order turns links up or down there, so that one tree at a time is proved: a master tree spans all switches, and closes no cycle of (link, lane) with the unicast routes and
+//! the other master trees. The tree of a group is the part of one that joins its members, so that
+//! it needs no further proof, and no join changes the tree of another group. Packets take the lanes
+//! of their service level: each level that groups have and that switches map to other lanes has a
+//! master tree of its own.
+//!
+//! In a grid, OpenSM's torus-2QoS shows which trees there are: a spine along the last dimension,
+//! ribs along the one before, and so on. Packets go to the spine as unicast packets do, one
+//! dimension after the other, and the turns away from it, which unicast packets take around faults
+//! only, lead to a lane of their own. Each line is cut where the unicast packets of the same lane
+//! do not pass: at the dateline, or opposite to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::grow::{Up, grow};
+use super::plan::{Job, Site, find_sites};
+use super::reach::{FAR, Reach};
+use super::{Group, PortMask, Tree};
+use crate::engine::Coordinates;
+use crate::lanes::Lanes;
+use crate::topology::{Group as PortGroup, SwitchIdx};
+use crate::verify::LaneDependencies;
+
+/// How many switches of an island are tried as the root of a master tree. Each costs a proof; where
+/// that many do not do, others rarely would.
+const ROOTS_TRIED: usize = 16;
+
+/// The groups that share a master tree: their service levels, and their class of multicast LIDs.
+type Key = (u16, usize);
+
+/// A master tree; one for each island.
+struct Master {
+    /// By switch: hops from the root, or [`FAR`] where the tree does not lead.
+    depth: Vec<u16>,
+    ups: Vec<Option<Up>>,
+    /// By island.
+    roots: BTreeMap<u32, SwitchIdx>,
+}
+
+/// A tree for each of `groups`. Members whose switch no master tree reaches are in none of
+/// [`Tree::parts`].
+pub(super) fn plan(job: &Job<'_>, groups: &[Arc<Group>]) -> Vec<Tree> {
+    let alike = job.routing.lanes.alike();
+    let sites: Vec<(Key, &Arc<Group>, Vec<Site>)> = groups
+        .iter()
+        .map(|group| {
+            let sites = find_sites(job, group);
+            let class = sites.first().map_or(0, |site| site.class);
+            ((representatives(&alike, group.levels), class), group, sites)
+        })
+        .collect();
+    let mut islands: BTreeMap<Key, BTreeSet<u32>> = BTreeMap::new();
+    for (key, _, sites) in sites.iter().filter(|(_, _, sites)| !sites.is_empty()) {
+        let sites = sites.iter().map(|site| site.island);
+        islands.entry(*key).or_default().extend(sites);
+    }
+    let masters = masters(job, &islands);
+    let tree = |(key, group, sites): (Key, &Arc<Group>, Vec<Site>)| {
+        let mut tree = Tree {
+            group: group.clone(),
+            masks: Vec::new(),
+            parts: Vec::new(),
+            is_oriented: false,
+        };
+        for site in sites {
+            if let Some(master) = masters.get(&key) {
+                master.join(site, &mut tree);
+            }
+        }
+        tree
+    };
+    sites.into_iter().map(tree).collect()
+}
+
+/// `levels`, each replaced by the lowest that is mapped to the same lanes.
+fn representatives(alike: &[u8], levels: u16) -> u16 {
+    let own = alike.iter().enumerate();
+    let own = own.filter(|(level, _)| levels >> level & 1 == 1);
+    own.fold(0, |mask, (_, &low)| mask | 1 << low)
+}
+
+fn masters(job: &Job<'_>, islands: &BTreeMap<Key, BTreeSet<u32>>) -> BTreeMap<Key, Master> {
+    if islands.is_empty() {
+        return BTreeMap::new();
+    }
+    let lanes: &Lanes = &job.routing.lanes;
+    let mut needs = LaneDependencies::of(job.topology, &[&job.routing.tables], lanes);
+    // Routes that can deadlock by themselves are the operator's decision; trees make it no worse.
+    let nothing_to_lose = !needs.is_sound();
+    let mut masters = BTreeMap::new();
+    for (&(levels, class), islands) in islands {
+        let reach = job.ground.reach(job.topology, class);
+        let mut master = Master {
+            depth: vec![FAR; job.topology.switch_count()],
+            ups: vec![None; job.topology.switch_count()],
+            roots: BTreeMap::new(),
+        };
+        for &island in islands {
+            let search = Search {
+                job,
+                reach,
+                island,
+                levels,
+                places: places(job),
+                nothing_to_lose,
+            };
+            if let Some(growth) = search.find(&needs) {
+                master.adopt(island, &growth);
+                needs = growth.needs;
+            }
+        }
+        masters.insert((levels, class), master);
+    }
+    masters
+}
+
+impl Master {
+    /// Takes over the tree of an island.
+    fn adopt(&mut self, island: u32, growth: &Growth<'_, '_>) {
+        for &switch in &growth.reached {
+            self.depth[switch.index()] = growth.depth[switch.index()];
+            self.ups[switch.index()] = growth.ups[switch.index()];
+        }
+        self.roots.insert(island, growth.reached[0]);
+    }
+
+    /// Adds the part of the master tree that joins members to a group's tree.
+    fn join(&self, site: Site, tree: &mut Tree) {
+        let Some(&root) = self.roots.get(&site.island) else {
+            return;
+        };
+        let mut members = site.members;
+        members.retain(|member| self.depth[member.switch.index()] != FAR);
+        if members.is_empty() {
+            return;
+        }
+        let up = |switch: SwitchIdx| self.ups[switch.index()];
+        tree.masks.extend(grow(&members, root, &self.depth, up));
+        tree.parts.push(members);
+    }
+}
+
+/// The coordinates of a grid, and the place of each switch.
+type Places<'a> = Option<(&'a Coordinates, Vec<Vec<u16>>)>;
+
+fn places<'a>(job: &Job<'a>) -> Places<'a> {
+    let coordinates = job.routing.coordinates.as_deref()?;
+    Some((coordinates, coordinates.by_switch(job.topology)))
+}
+
+/// The search for the master tree of an island.
+struct Search<'a, 'j> {
+    job: &'j Job<'a>,
+    reach: &'j Reach,
+    island: u32,
+    levels: u16,
+    places: Places<'a>,
+    nothing_to_lose: bool,
+}
+
+impl<'a, 'j> Search<'a, 'j> {
+    /// The first tree that reaches all switches; without one, the tree that reaches most.
+    fn find(&self, needs: &LaneDependencies<'a>) -> Option<Growth<'a, '_>> {
+        let switches = self.switches().count();
+        let mut best: Option<Growth<'a, '_>> = None;
+        for root in self.roots().into_iter().take(ROOTS_TRIED) {
+            let mut all = Growth::new(self, needs, root);
+            all.spread(false);
+            all.add_at_once();
+            let growth = if self.nothing_to_lose || all.needs.is_sound() {
+                all
+            } else {
+                let mut proved = Growth::new(self, needs, root);
+                proved.spread(true);
+                proved
+            };
+            let reached = growth.reached.len();
+            if best
+                .as_ref()
+                .is_none_or(|best| best.reached.len() < reached)
+            {
+                best = Some(growth);
+            }
+            if reached == switches {
+                break;
+            }
+        }
+        best
+    }
+
+    /// The switches of the island that can multicast.
+    fn switches(&self) -> impl Iterator<Item = SwitchIdx> {
+        let switches = self.job.ground.orientation().highest_first().iter();
+        switches.copied().filter(|&switch| {
+            self.reach.is_capable(switch)
+                && self.reach.island(self.job.topology, switch) == self.island
+        })
+    }
+
+    /// The switches in the order in which they are tried as roots: in a grid those first from which
+    /// the halves of each ring meet where unicast packets of the same lane do not pass.
+    fn roots(&self) -> Vec<SwitchIdx> {
+        let mut roots: Vec<SwitchIdx> = self.switches().collect();
+        if let Some((coordinates, places)) = &self.places {
+            let lowest = self.levels.trailing_zeros();
+            let bits = coordinates.level_bits().into_iter();
+            let place = bits.zip(&coordinates.sizes).map(|(bit, size)| match bit {
+                Some(bit) if lowest >> bit & 1 == 1 => 0,
+                _ => size / 2,
+            });
+            let place: Vec<u16> = place.collect();
+            roots.sort_by_key(|root| coordinates.distance(&places[root.index()], &place));
+        }
+        roots
+    }
+
+    /// The dimensions that a tree spreads along, one after the other; last along all links.
+    fn phases(&self) -> Vec<Option<usize>> {
+        let dimensions = self
+            .places
+            .as_ref()
+            .map_or(0, |(coordinates, _)| coordinates.sizes.len());
+        (0..dimensions)
+            .rev()
+            .map(Some)
+            .chain(std::iter::once(None))
+            .collect()
+    }
+
+    /// The dimension that a link lies in.
+    fn dimension(&self, from: SwitchIdx, to: SwitchIdx) -> Option<usize> {
+        let (coordinates, places) = self.places.as_ref()?;
+        let (dimension, _) = coordinates.step(&places[from.index()], &places[to.index()])?;
+        Some(dimension)
+    }
+}
+
+/// A master tree that grows from its root.
+struct Growth<'a, 's> {
+    search: &'s Search<'a, 's>,
+    /// The dependencies of everything else, and of the tree as far as they were added.
+    needs: LaneDependencies<'a>,
+    /// By switch: the ports of the tree.
+    masks: Vec<PortMask>,
+    depth: Vec<u16>,
+    ups: Vec<Option<Up>>,
+    /// The switches of the tree, each after the one that it hangs from.
+    reached: Vec<SwitchIdx>,
+}
+
+impl<'a, 's> Growth<'a, 's> {
+    fn new(
+        search: &'s Search<'a, 's>,
+        needs: &LaneDependencies<'a>,
+        root: SwitchIdx,
+    ) -> Growth<'a, 's> {
+        let count = search.job.topology.switch_count();
+        let mut growth = Growth {
+            search,
+            needs: needs.clone(),
+            masks: vec![PortMask::EMPTY; count],
+            depth: vec![FAR; count],
+            ups: vec![None; count],
+            reached: vec![root],
+        };
+        growth.depth[root.index()] = 0;
+        growth
+    }
+
+    /// Spreads along one dimension after the other, each switch from the nearest one; with
+    /// `is_proved` only by links that close no cycle with all before.
+    fn spread(&mut self, is_proved: bool) {
+        let topology = self.search.job.topology;
+        for phase in self.search.phases() {
+            let mut done = 0;
+            while let Some(&switch) = self.reached.get(done) {
+                done += 1;
+                for group in topology.groups(switch) {
+                    let next = group.neighbour;
+                    let is_new = self.depth[next.index()] == FAR
+                        && self.search.reach.is_capable(next)
+                        && (phase.is_none() || phase == self.search.dimension(switch, next));
+                    if is_new {
+                        self.attach(switch, &group, is_proved);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets a switch hang from another one, by the first of their links that is allowed.
+    fn attach(&mut self, switch: SwitchIdx, group: &PortGroup<'_>, is_proved: bool) {
+        let next = group.neighbour;
+        for link in group.links {
+            let before = (self.masks[switch.index()], self.masks[next.index()]);
+            self.masks[switch.index()].insert(link.port);
+            self.masks[next.index()].insert(link.peer_port);
+            if is_proved && !self.stands(switch) {
+                (self.masks[switch.index()], self.masks[next.index()]) = before;
+                continue;
+            }
+            self.depth[next.index()] = self.depth[switch.index()] + 1;
+            self.ups[next.index()] = Some(Up {
+                port: link.peer_port,
+                parent: switch,
+                parent_port: link.port,
+            });
+            self.reached.push(next);
+            return;
+        }
+    }
+
+    /// Whether no cycle closes with another link at `switch`; then its dependencies are added.
+    fn stands(&mut self, switch: SwitchIdx) -> bool {
+        let topology = self.search.job.topology;
+        // The new link is one more way into the others' channels, which may then take other lanes.
+        let senders: Vec<_> = self.masks[switch.index()]
+            .ports()
+            .filter_map(|port| Some((port, topology.peer(switch, port)?)))
+            .flat_map(|(port, peer)| [(switch, port), peer])
+            .collect();
+        let masks = &self.masks;
+        let mask_of = |switch: SwitchIdx| masks[switch.index()];
+        self.needs.try_add(&senders, &mask_of, self.search.levels)
+    }
+
+    /// Adds the dependencies of the whole tree.
+    fn add_at_once(&mut self) {
+        let topology = self.search.job.topology;
+        let masks: Vec<_> = topology
+            .indices()
+            .map(|switch| (switch, self.masks[switch.index()]))
+            .collect();
+        self.needs.add_multicast(&masks, self.search.levels);
+    }
+}

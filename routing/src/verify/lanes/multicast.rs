@@ -1,0 +1,180 @@
+//! Multicast packets on the lanes of a routing.
+//!
+//! A switch sends a multicast packet by all ports of its mask but the one that it came in by, and
+//! each copy takes the lane that the packet's SL is mapped to between these two ports. A packet
+//! that came in on one (channel, lane) waits for room on each of the next ones.
+
+use std::collections::BTreeSet;
+
+use fixedbitset::FixedBitSet;
+use rsm_ids::PortNum;
+
+use super::graph::{Graph, Set, Wait, members};
+use super::{LaneChannel, ways};
+use crate::lanes::Lanes;
+use crate::mcast::PortMask;
+use crate::tables::Tables;
+use crate::topology::{SwitchIdx, Topology};
+use crate::verify::cycles::Waits;
+
+/// The channel dependency graph over (link, lane) of unicast tables and multicast masks.
+#[derive(Clone)]
+pub struct LaneDependencies<'a> {
+    graph: Graph<'a>,
+    /// A place where a multicast packet leaves the lanes.
+    astray: Option<LaneChannel>,
+}
+
+/// A channel by the switch and the port that send.
+pub(crate) type Sender = (SwitchIdx, PortNum);
+
+impl<'a> LaneDependencies<'a> {
+    /// The dependencies of unicast packets, where each switch may follow any of `tables`.
+    pub fn of(topology: &'a Topology, tables: &[&Tables], lanes: &'a Lanes) -> Self {
+        let graph = Graph::new(topology, lanes);
+        let astray = ways::add_all(&graph, tables);
+        LaneDependencies { graph, astray }
+    }
+
+    /// Adds packets to one multicast LID, by the masks of its switches, with each of `levels` (a
+    /// bit for each SL), from any port that is no link between switches.
+    ///
+    /// `masks` are sorted by switch; a switch that is not listed forwards nothing.
+    pub fn add_multicast(&mut self, masks: &[(SwitchIdx, PortMask)], levels: u16) {
+        let mask_of = |switch: SwitchIdx| {
+            let place = masks.binary_search_by_key(&switch, |&(at, _)| at);
+            place.map_or(PortMask::EMPTY, |place| masks[place].1)
+        };
+        let mut waits = Vec::new();
+        for &(switch, mask) in masks {
+            for port in mask.ports() {
+                let sender = (switch, port);
+                let astray = self.collect(sender, &mask_of, levels, &mut waits);
+                self.astray = self.astray.or(astray);
+            }
+        }
+        for wait in waits {
+            self.graph.add_wait(wait);
+        }
+    }
+
+    /// Adds the waits of packets in some channels, by masks, unless one closes a cycle or a packet
+    /// leaves the lanes. Returns whether it did. All waits of the masks in other channels are in
+    /// the graph, which has no cycle.
+    pub(crate) fn try_add(
+        &mut self,
+        senders: &[Sender],
+        mask_of: &impl Fn(SwitchIdx) -> PortMask,
+        levels: u16,
+    ) -> bool {
+        let mut waits = Vec::new();
+        for &sender in senders {
+            if self.collect(sender, mask_of, levels, &mut waits).is_some() {
+                return false;
+            }
+        }
+        waits.retain(|&wait| self.graph.add_wait(wait));
+        let closes = waits.iter().any(|&wait| self.closes_cycle(wait));
+        if closes {
+            waits.iter().for_each(|&wait| self.graph.remove_wait(wait));
+        }
+        !closes
+    }
+
+    /// Whether there is no credit loop, and no packet leaves the lanes.
+    pub fn is_sound(&self) -> bool {
+        self.astray.is_none() && self.graph.in_cycles().is_clear()
+    }
+
+    /// A credit loop, if there is one: each (link, lane) can wait for the next, and the last for
+    /// the first.
+    pub fn cycle(&self) -> Vec<LaneChannel> {
+        let nodes = self.graph.cycle().into_iter();
+        nodes.map(|node| self.graph.name(node)).collect()
+    }
+
+    /// A place where a packet takes a lane that the routing does not use, or is dropped.
+    pub fn astray(&self) -> Option<LaneChannel> {
+        self.astray
+    }
+
+    /// Collects the waits of packets in one channel, and returns a place where one leaves the
+    /// lanes.
+    fn collect(
+        &self,
+        sender: Sender,
+        mask_of: &impl Fn(SwitchIdx) -> PortMask,
+        levels: Set,
+        waits: &mut Vec<Wait>,
+    ) -> Option<LaneChannel> {
+        let (switch, port) = sender;
+        let graph = &self.graph;
+        let (next, entry) = graph.topology().peer(switch, port)?;
+        let channel = graph.fabric.channel(switch.index(), port.0);
+        let inputs = self.inputs(sender, mask_of);
+        let onward: Vec<usize> = mask_of(next)
+            .ports()
+            .filter(|&turn| turn != entry && graph.topology().peer(next, turn).is_some())
+            .map(|turn| graph.fabric.channel(next.index(), turn.0))
+            .collect();
+        let mut astray = None;
+        let mut lane = |input: u8, channel: usize, level: usize| {
+            let vl = graph.lane(input, channel, level);
+            if usize::from(vl) < graph.vls {
+                return Some(channel * graph.vls + usize::from(vl));
+            }
+            let LaneChannel { switch, port, .. } = graph.name(channel * graph.vls);
+            astray = astray.or(Some(LaneChannel { switch, port, vl }));
+            None
+        };
+        for level in members(levels) {
+            let held: BTreeSet<usize> = inputs
+                .iter()
+                .filter_map(|&input| lane(input, channel, level))
+                .collect();
+            for &turn in &onward {
+                if let Some(wants) = lane(graph.entry_kinds[channel], turn, level) {
+                    waits.extend(held.iter().map(|&holds| Wait { holds, wants }));
+                }
+            }
+        }
+        astray
+    }
+
+    /// The kinds of ports from which packets come into a channel: those that packets start at, and
+    /// links whose other end forwards to them.
+    fn inputs(
+        &self,
+        (switch, port): Sender,
+        mask_of: &impl Fn(SwitchIdx) -> PortMask,
+    ) -> BTreeSet<u8> {
+        let graph = &self.graph;
+        let topology = graph.topology();
+        let starts = graph.starts[switch.index()].iter().map(|&(_, kind)| kind);
+        let links = topology.groups(switch).flat_map(|group| {
+            let forwards = mask_of(group.neighbour);
+            let links = group.links.iter();
+            links.filter(move |link| link.port != port && forwards.contains(link.peer_port))
+        });
+        let kind = |input: PortNum| graph.kinds[graph.fabric.channel(switch.index(), input.0)];
+        starts.chain(links.map(|link| kind(link.port))).collect()
+    }
+
+    /// Whether a way of waits leads from the end of a wait back to its start.
+    fn closes_cycle(&self, wait: Wait) -> bool {
+        let mut seen = FixedBitSet::with_capacity(self.graph.nodes());
+        seen.insert(wait.wants);
+        let mut open = vec![wait.wants];
+        while let Some(node) = open.pop() {
+            if node == wait.holds {
+                return true;
+            }
+            self.graph.for_each_turn(node, |turn| {
+                if !seen.put(turn) {
+                    open.push(turn);
+                }
+            });
+        }
+        false
+    }
+}
