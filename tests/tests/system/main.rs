@@ -47,6 +47,7 @@ mod sim_adaptive;
 mod sim_bringup;
 mod sim_capabilities;
 mod sim_congestion;
+mod sim_cut;
 mod sim_deltas;
 mod sim_devices;
 mod sim_drain;
