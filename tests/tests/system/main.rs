@@ -39,6 +39,7 @@ mod peers_restart;
 mod peers_routes;
 mod peers_saquery;
 mod peers_shared;
+mod peers_shared_memory;
 mod peers_shared_outages;
 mod peers_slurm;
 mod peers_standby;
