@@ -1,11 +1,11 @@
 //! LIDs of managers that share a store and cannot meet: each gives new ports LIDs of its own block.
 //!
 //! A manager that holds the epoch and reaches the store gives the lowest free LIDs, as always. One
-//! that manages its part without the epoch, or holds it as far as it knows while the store does not
-//! answer, gives those of a block above all LIDs that it knows of. When the parts meet, no two ports
-//! have one LID. Where they do all the same (a block was full, or a manager did not know the LIDs of
-//! the other part), the claim that the store has is the older one: the port with a LID that was given
-//! without the store moves.
+//! that manages its part without the epoch, or holds it as far as it knows while the store does
+//! not answer, gives those of a block above all LIDs that it knows of. When the parts meet, no two
+//! ports have one LID. Where they do all the same (a block was full, or a manager did not know the
+//! LIDs of the other part), the claim that the store has is the older one: the port with a LID that
+//! was given without the store moves.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl EpochState {
 }
 
 impl Core {
-    /// What is particular about LIDs now.
+    /// How LIDs are given and kept now.
     pub(super) fn apart(&mut self) -> Apart {
         if !self.epoch.is_apart() {
             self.epoch.apart = Apart::default();
@@ -77,7 +77,7 @@ impl Core {
         match (&self.role, self.epoch.holding) {
             (_, Holding::Held(_) | Holding::Unshared) => {}
             (Role::Master, _) => self.add_claims(&claims),
-            // What this manager knows of before is the master's to say.
+            // Its own claims may be older than those of the master.
             (_, _) => self.claims = claims,
         }
     }

@@ -29,7 +29,7 @@ const TEXTS_MAX: usize = 256 << 20;
 /// every minute or so, and each such write would be a row.
 const SAVE_SEEN: u64 = 300;
 
-/// What the store is to have.
+/// Inventories for the store.
 pub(super) struct SavedGpus {
     /// The inventories, with the times of their imports.
     pub(super) inventory: Arc<GpuInventory>,
@@ -37,7 +37,7 @@ pub(super) struct SavedGpus {
     pub(super) seen: Option<BTreeMap<String, u64>>,
 }
 
-/// Takes what the store is to have; does not wait.
+/// Takes inventories for the store; does not wait.
 pub(super) type Keep = Box<dyn Fn(SavedGpus) + Send + Sync>;
 
 /// Keeps inventories, and joins them with the fabric on request.

@@ -53,7 +53,7 @@ pub struct PlanJob {
     pub fabric: Arc<Fabric>,
     /// LIDs assigned before.
     pub claims: Arc<Claims>,
-    /// What is particular about LIDs while another manager may give some, too.
+    /// How LIDs are given and kept while another manager may give some, too.
     pub apart: Apart,
     /// Whether all ports get LIDs as on a fabric where none has any, whatever they hold and have a
     /// claim to.

@@ -7,9 +7,8 @@
 //!    comes last ([`Apart`]). With a floating LID the port of this manager comes
 //!    first, and takes the LID that it has a claim to from a port that has none to it;
 //! 2. a port that holds none gets back the LID it has a persisted claim to, if that is free;
-//! 3. the others get the lowest free LIDs; those that an absent port has a claim to come last. While
-//!    another manager may give LIDs to other ports, they get those of a block of this manager's own
-//!    ([`assign_apart`]).
+//! 3. the others get the lowest free LIDs; those that an absent port has a claim to come last.
+//!    While another manager may give LIDs, too, they get those of a block ([`assign_apart`]).
 //!
 //! An operator can have all LIDs given anew ([`assign_anew`]).
 //!
@@ -48,7 +47,7 @@ pub struct Claim {
 /// The LIDs of each port GUID, assigned in this run or an earlier one.
 pub type Claims = BTreeMap<Guid, Claim>;
 
-/// What is particular about LIDs while another manager may give some, too.
+/// How LIDs are given and kept while another manager may give some, too.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Apart {
     /// New LIDs are from this one on, as far as there is room; `None`: the lowest free ones.
@@ -309,6 +308,16 @@ enum Right {
     GivenApart,
 }
 
+impl Right {
+    fn of(claim: Option<&Claim>, held: Claim, is_given_apart: bool) -> Right {
+        match claim.is_some_and(|claim| claim.base == held.base) {
+            true if is_given_apart => Right::GivenApart,
+            true => Right::Claimed,
+            false => Right::Held,
+        }
+    }
+}
+
 fn keep_held(
     fabric: &Fabric,
     ports: &[PortRef],
@@ -330,12 +339,7 @@ fn keep_held(
         .filter(|&(_, &at)| held(at).base.is_unicast())
         .map(|(index, &at)| {
             let guid = fabric.port(at).guid;
-            let claim = claims.get(&guid);
-            let right = match claim.is_some_and(|claim| claim.base == held(at).base) {
-                true if given_apart.contains(&guid) => Right::GivenApart,
-                true => Right::Claimed,
-                false => Right::Held,
-            };
+            let right = Right::of(claims.get(&guid), held(at), given_apart.contains(&guid));
             (right, guid, index, at)
         })
         .collect();

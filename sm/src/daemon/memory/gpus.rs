@@ -1,7 +1,7 @@
 //! GPU inventories, in the store.
 //!
 //! ```text
-//! table gpu-hosts   "h" NAME 0 PART   the inventory of a host as text, in parts of at most 60,000 bytes
+//! table gpu-hosts   "h" NAME 0 PART   the text of a host's inventory, in parts of 60,000 bytes
 //!                   "m" NAME 0 PART   that of the machine type of the other hosts
 //!                   "v"               there once an inventory has been stored
 //! table gpu-seen    PAGE              when the hosts whose names have this hash last reported

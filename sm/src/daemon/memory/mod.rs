@@ -167,24 +167,20 @@ pub(super) fn open(
         None => (None, None),
     };
     let handles = shared.as_ref().map(Shared::handles);
+    let keeping = Keeping {
+        store,
+        persisted,
+        known: None,
+        owed,
+        journal: journal.as_ref().map(|(journal, _)| journal.clone()),
+        shared,
+        gpus,
+        clock,
+        findings,
+    };
     let thread = std::thread::Builder::new()
         .name("store".to_owned())
-        .spawn({
-            let latest = latest.clone();
-            let journal = journal.as_ref().map(|(journal, _)| journal.clone());
-            let keeping = Keeping {
-                store,
-                persisted,
-                known: None,
-                owed,
-                journal,
-                shared,
-                gpus,
-                clock,
-                findings,
-            };
-            move || keeping.run(&latest, rung)
-        })
+        .spawn(move || keeping.run(&latest, rung))
         .context("cannot start the thread of the store")?;
     let keeper = Keeper {
         mailbox,

@@ -1,8 +1,8 @@
 //! The history of a subnet, for the managers that share a store.
 //!
 //! ```text
-//! table history         SLOT (2)   version (1) row (8) manager (8), then events: length (4), rsm.v1.Event
-//! table history-local   "read"     row (8) and number of its events (4) that the history of this machine has
+//! history         SLOT (2)   version (1) row (8) manager (8), then events: length (4), rsm.v1.Event
+//! history-local   "read"     row (8) and number of its events (4) that this machine has copied
 //! ```
 //!
 //! Rows are a ring: row N is in slot N modulo [`ROWS`]. Only the master writes them; each manager
