@@ -48,6 +48,7 @@ impl EventJournal {
             generation,
             at_unix_ms,
             change: Some(change),
+            ..Event::default()
         });
         if kept.events.len() == kept.capacity {
             kept.events.pop_front();

@@ -17,6 +17,10 @@ pub mod v1 {
         missing_docs,
         reason = "generated: the comments of the .proto files cover what is not glue"
     )]
+    #![allow(
+        clippy::large_enum_variant,
+        reason = "a stream of events is a stream of its largest message"
+    )]
     tonic::include_proto!("rsm.v1");
 }
 

@@ -95,13 +95,26 @@ impl GpuInventory {
         inventory: HostInventory,
         seen: u64,
     ) -> Result<(), HostError> {
+        self.insert_shared(name, Arc::new(inventory), seen)
+    }
+
+    /// As [`GpuInventory::insert`], with an inventory that others hold as well.
+    ///
+    /// # Errors
+    /// As [`GpuInventory::insert`].
+    pub fn insert_shared(
+        &mut self,
+        name: &str,
+        inventory: Arc<HostInventory>,
+        seen: u64,
+    ) -> Result<(), HostError> {
         let name = checked_name(name)?;
         inventory.check()?;
         if self.hosts.len() >= MAX_HOSTS && !self.hosts.contains_key(&name) {
             return Err(HostError::TooManyHosts);
         }
         let record = HostRecord {
-            inventory: Arc::new(inventory),
+            inventory,
             origin: HostOrigin::Own,
             seen,
         };

@@ -33,7 +33,7 @@ use crate::diff::{Looked, LookedMulticast, Reregister};
 use crate::fabric::{Delta, Fabric};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::health::Health;
-use crate::plan::lids::Claim;
+use crate::plan::lids::{Apart, Claim};
 use crate::store::Epoch;
 use crate::sweep::SweepScope;
 use crate::sweep::inventory::PortKey;
@@ -82,7 +82,11 @@ pub(super) struct EpochState {
     /// The last epoch that the store showed while another manager held it.
     pub(super) seen: Option<Epoch>,
     /// Checksums of the settings of managers that share the store, by their GUID.
-    configurations: BTreeMap<Guid, String>,
+    pub(super) configurations: BTreeMap<Guid, String>,
+    /// The store does not answer.
+    pub(super) is_silent: bool,
+    /// New LIDs while another manager may give some, too.
+    pub(super) apart: Apart,
 }
 
 impl EpochState {
@@ -246,6 +250,8 @@ impl Core {
                 self.begin_peer_polls(now);
             }
             EpochEvent::Planned(plan) => self.on_planned_elsewhere(plan, now),
+            EpochEvent::Claims(claims) => self.on_claims(claims),
+            EpochEvent::Silent(is_silent) => self.epoch.is_silent = is_silent,
             EpochEvent::Configurations(configurations) => {
                 self.epoch.configurations = configurations;
                 self.publish(now);
@@ -270,7 +276,8 @@ impl Core {
             .is_some_and(|state| self.follower.has_read(state));
         match (state, &self.role) {
             (Some(state), Role::Master) => {
-                self.add_claims(&state);
+                self.add_claims(&state.claims);
+                self.remember();
                 self.adopt_generations(state.generations);
                 self.join_overlay(&state.overlay, now);
             }
@@ -395,20 +402,11 @@ impl Core {
         self.publish(now);
     }
 
-    /// Claims to LIDs that the shared store has and this running master does not: their ports were
-    /// away since.
-    fn add_claims(&mut self, state: &SavedCoreState) {
-        let claims = Arc::make_mut(&mut self.claims);
-        for (&port, &claim) in state.claims.iter() {
-            claims.entry(port).or_insert(claim);
-        }
-        self.remember();
-    }
-
     /// Continues with the state of the master before, in place of this machine's.
     fn adopt(&mut self, state: SavedCoreState, now: Time) {
         self.claims = state.claims;
         self.positions = state.positions;
+        self.gpus = state.gpus;
         self.group_ids = state.group_ids;
         self.adopt_generations(state.generations);
         self.not_kept = state.not_kept;
@@ -491,11 +489,19 @@ impl Core {
         let (severity, effect) = match self.epoch.holding {
             Holding::Without(_) => (
                 Severity::Error,
-                "this one manages the part of the fabric that it reaches, and stores nothing in the shared store",
+                format!(
+                    "this one manages the part of the fabric that it reaches, stores nothing in the shared store, and gives new \
+                     ports LIDs {}, so that none moves when the parts meet again",
+                    match self.epoch.apart.block {
+                        Some(block) => format!("from {block} on"),
+                        None => "of a block of its own".to_owned(),
+                    }
+                ),
             ),
             _ => (
                 Severity::Warning,
-                "this one sets nothing until that manager has given no sign of life for three seconds, or for five seconds in all",
+                "this one sets nothing until that manager has given no sign of life for three seconds, or for five seconds in all"
+                    .to_owned(),
             ),
         };
         let text = format!(

@@ -20,6 +20,7 @@ use crate::findings::Finding;
 use crate::health::PortErrors;
 use crate::overlay::{Change, ChangeError};
 use crate::plan::groups::GroupSet;
+use crate::plan::lids::Claims;
 use crate::plan::{Outcome, PlanJob};
 use crate::push::Foreseen;
 use crate::store::Epoch;
@@ -88,6 +89,11 @@ pub enum EpochEvent {
     Seen(Option<Epoch>),
     /// The number of the last plan of the master, which is another manager, as the store shows it.
     Planned(u64),
+    /// The LIDs of ports as another manager, which holds the epoch, has stored them.
+    Claims(Arc<Claims>),
+    /// The store does not answer this manager, which holds the epoch as far as it knows; `false`: it
+    /// answers again.
+    Silent(bool),
     /// Checksums of the settings of managers that share the store, by their GUID.
     Configurations(BTreeMap<Guid, String>),
 }

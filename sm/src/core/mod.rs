@@ -13,6 +13,7 @@
 
 mod activity;
 mod adaptive;
+mod apart;
 mod conclusion;
 mod congestion;
 pub mod convergence;

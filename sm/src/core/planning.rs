@@ -90,6 +90,7 @@ impl Core {
         PlanJob {
             generation: self.generation,
             claims: self.claims.clone(),
+            apart: self.apart(),
             assigns_lids_anew: self.reassigns_lids,
             positions: self.positions.clone(),
             gpus: self.gpus.clone(),
@@ -149,6 +150,9 @@ impl Core {
                 let guid = plan.fabric.port(at).guid;
                 if self.claims.get(&guid) != Some(&claim) {
                     Arc::make_mut(&mut self.claims).insert(guid, claim);
+                    if plan.fabric.port(at).lid() != claim.base {
+                        self.epoch.note_given(guid);
+                    }
                     news = true;
                 }
             }

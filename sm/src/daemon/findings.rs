@@ -36,6 +36,8 @@ pub(super) enum Part {
     Audit,
     /// GPU hosts and their cables.
     GpuHosts,
+    /// GPU inventories in the store.
+    GpuInventories,
 }
 
 impl Part {
@@ -53,6 +55,7 @@ impl Part {
             Part::Access => "access by files",
             Part::Audit => "the audit log",
             Part::GpuHosts => "every GPU host",
+            Part::GpuInventories => "reading GPU inventories",
         }
     }
 }

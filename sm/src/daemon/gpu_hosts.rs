@@ -1,37 +1,49 @@
 //! The inventories of GPU hosts, joined with the snapshot in force.
 
-mod files;
+mod adoption;
 mod publisher;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rsm_api::limits::MAX_STATUS_NAMES;
 use rsm_api::{GpuAges, GpuImport, GpuImportError, GpuSubject, Gpus, InventoryDigest};
-use rsm_gdr::hosts::{GpuInventory, HostError};
+use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::inventory::HostInventory;
 use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_ids::Guid;
 use tokio::sync::watch;
 
-use self::files::Files;
 pub(super) use self::publisher::{Tell, publish};
+use super::memory::{StoredGpus, TEXT_MAX, set_machine_type, stored_bytes};
 use crate::core::snapshot::Snapshot;
 use crate::plan::gpu;
 use crate::plan::order::roles;
 use crate::publish::View;
 
-/// Subfolders of the inventories' folder: one with a file for each host, and one for the machine
-/// type.
-const HOSTS: &str = "hosts";
-const MACHINE_TYPE: &str = "machine-type";
+/// The most bytes of all inventories in the store: ten times those of 5,632 hosts with eight GPUs.
+const TEXTS_MAX: usize = 256 << 20;
+
+/// Seconds between two times at which the store gets the times of reports: hosts report without news
+/// every minute or so, and each such write would be a row.
+const SAVE_SEEN: u64 = 300;
+
+/// Inventories for the store.
+pub(super) struct SavedGpus {
+    /// The inventories, with the times of their imports.
+    pub(super) inventory: Arc<GpuInventory>,
+    /// When hosts last reported; `None`: as before.
+    pub(super) seen: Option<BTreeMap<String, u64>>,
+}
+
+/// Takes inventories for the store; does not wait.
+pub(super) type Keep = Box<dyn Fn(SavedGpus) + Send + Sync>;
 
 /// Keeps inventories, and joins them with the fabric on request.
 pub(super) struct GpuHosts {
     view: Arc<View>,
-    files: Files,
+    keep: Keep,
     /// Seconds after which an inventory is stale; `None`: never.
     max_age: Option<u64>,
     state: Mutex<State>,
@@ -48,6 +60,13 @@ struct State {
     reports: BTreeMap<String, Report>,
     /// Names under which a second machine has reported.
     taken_twice: BTreeSet<String>,
+    /// Hosts whose inventories in the store cannot be read, until they report again.
+    unreadable: BTreeSet<String>,
+    /// Bytes of all inventories in the store.
+    bytes: usize,
+    /// Whether hosts have reported since the store got the times of reports, and when that was.
+    has_news: bool,
+    saved_at: u64,
 }
 
 /// The last report of a host.
@@ -55,8 +74,12 @@ struct State {
 struct Report {
     /// When it came, in seconds since the Unix epoch.
     seen: u64,
-    /// The digest of the inventory; `None` after a restart.
+    /// The digest of the inventory; `None` after a restart or a takeover.
     digest: Option<InventoryDigest>,
+    /// It came to this manager in this run.
+    is_own: bool,
+    /// Bytes of the inventory in the store.
+    bytes: usize,
 }
 
 /// An analysis and its input.
@@ -68,46 +91,19 @@ struct Joined {
     analysis: Arc<Analysis>,
 }
 
-/// Loads the inventories in `dir`.
-///
-/// # Errors
-/// The folder cannot be read. Another file than an inventory in it only gives a warning: hosts can
-/// be imported again.
-pub(super) fn kept(dir: Option<&Path>) -> anyhow::Result<GpuInventory> {
-    let mut inventory = GpuInventory::new();
-    if let Some(dir) = dir {
-        files::load(&dir.join(HOSTS), |name, host, seen| {
-            inventory.insert(name, host, seen)
-        })?;
-        files::load(&dir.join(MACHINE_TYPE), |name, host, _| {
-            like(&mut inventory, name, &host)
-        })?;
-    }
-    Ok(inventory)
-}
-
 impl GpuHosts {
-    /// Joins `inventory`, which is kept in `dir`, with the snapshots of `view`.
+    /// Joins `stored` with the snapshots of `view`; `keep` takes changes to the store.
     pub(super) fn new(
         view: Arc<View>,
-        dir: Option<PathBuf>,
-        inventory: Arc<GpuInventory>,
+        keep: Keep,
+        stored: StoredGpus,
         max_age: Option<u64>,
     ) -> GpuHosts {
-        let hosts = inventory.hosts().iter();
-        let reports = hosts.map(|(name, record)| {
-            let (seen, digest) = (record.seen, None);
-            (name.clone(), Report { seen, digest })
-        });
         GpuHosts {
             view,
-            files: Files(dir),
+            keep,
             max_age,
-            state: Mutex::new(State {
-                reports: reports.collect(),
-                inventory,
-                taken_twice: BTreeSet::new(),
-            }),
+            state: Mutex::new(State::of(stored)),
             joined: Mutex::new(None),
             changes: watch::Sender::new(0),
         }
@@ -121,7 +117,44 @@ impl GpuHosts {
     /// Replaces the inventory in force.
     fn replace(&self, state: &mut State, inventory: GpuInventory) {
         state.inventory = Arc::new(inventory);
+        self.keep_inventory(state);
         self.changes.send_modify(|count| *count += 1);
+    }
+
+    /// Stores the inventory in force.
+    fn keep_inventory(&self, state: &State) {
+        (self.keep)(SavedGpus {
+            inventory: state.inventory.clone(),
+            seen: None,
+        });
+    }
+
+    /// Stores the times of reports, if there were any since the last time.
+    pub(super) fn save_seen(&self) {
+        let now = self.seconds();
+        let mut state = self.state.lock();
+        if std::mem::take(&mut state.has_news) {
+            state.saved_at = now;
+            let reports = state.reports.iter();
+            let seen = reports.map(|(name, report)| (name.clone(), report.seen));
+            (self.keep)(SavedGpus {
+                inventory: state.inventory.clone(),
+                seen: Some(seen.collect()),
+            });
+        }
+    }
+
+    /// The same, from time to time.
+    fn save_seen_at_times(&self) {
+        let saved_at = self.state.lock().saved_at;
+        if self.seconds().saturating_sub(saved_at) >= SAVE_SEEN {
+            self.save_seen();
+        }
+    }
+
+    /// Hosts whose inventories in the store could not be read, and that have not reported since.
+    fn unreadable(&self) -> BTreeSet<String> {
+        self.state.lock().unreadable.clone()
     }
 
     fn seconds(&self) -> u64 {
@@ -182,15 +215,14 @@ fn guids(host: &HostInventory) -> BTreeSet<Guid> {
         .collect()
 }
 
-/// Makes a host the machine type of the other hosts.
-fn like(inventory: &mut GpuInventory, name: &str, host: &HostInventory) -> Result<(), HostError> {
-    inventory.insert_machine_type(name, host)?;
-    inventory.set_default(Some(name))
-}
-
-/// Turns a failure of the disk into that of an import.
-fn not_kept(error: std::io::Error) -> GpuImportError {
-    GpuImportError::Kept(error.to_string())
+/// The bytes of an inventory in the store, which refuses it where it is too long.
+fn checked_bytes(host: &HostInventory) -> Result<usize, GpuImportError> {
+    let bytes = stored_bytes(host);
+    if bytes > TEXT_MAX {
+        let reason = format!("it has {bytes} bytes, the store takes {TEXT_MAX} of a host");
+        return Err(GpuImportError::Kept(reason));
+    }
+    Ok(bytes)
 }
 
 /// The service levels on which switches pick among several ports now.
@@ -249,14 +281,10 @@ impl Gpus for GpuHosts {
     }
 
     fn import_machine_type(&self, name: &str, host: HostInventory) -> Result<(), GpuImportError> {
+        checked_bytes(&host)?;
         let mut state = self.state.lock();
         let mut inventory = GpuInventory::clone(&state.inventory);
-        like(&mut inventory, name, &host)?;
-        let kept = host.as_machine_type();
-        self.files
-            .keep(MACHINE_TYPE, [(name, &kept)].into_iter())
-            .and_then(|()| self.files.remove_all_but(MACHINE_TYPE, name))
-            .map_err(not_kept)?;
+        set_machine_type(&mut inventory, name, &host)?;
         self.replace(&mut state, inventory);
         Ok(())
     }
@@ -273,23 +301,41 @@ impl Gpus for GpuHosts {
             let record = known.get(&import.host);
             record.is_none_or(|record| *record.inventory != import.inventory)
         };
-        let changed: Vec<&GpuImport> = hosts.iter().filter(differs).collect();
+        let mut changed = Vec::new();
+        let mut bytes = state.bytes;
+        for import in hosts.iter().filter(differs) {
+            let new = checked_bytes(&import.inventory)?;
+            let old = state.reports.get(&import.host);
+            bytes = bytes.saturating_sub(old.map_or(0, |old| old.bytes)) + new;
+            changed.push((import, new));
+        }
+        if bytes > TEXTS_MAX {
+            let reason = format!("all inventories have {bytes} bytes, the store takes {TEXTS_MAX}");
+            return Err(GpuImportError::Kept(reason));
+        }
         let count = changed.len();
+        let mut sizes: BTreeMap<String, usize> = BTreeMap::new();
         if count > 0 {
             let mut inventory = GpuInventory::clone(&state.inventory);
-            for import in &changed {
+            for (import, new) in changed {
                 inventory.insert(&import.host, import.inventory.clone(), now)?;
+                sizes.insert(import.host.clone(), new);
             }
-            let files = changed
-                .iter()
-                .map(|one| (one.host.as_str(), &one.inventory));
-            self.files.keep(HOSTS, files).map_err(not_kept)?;
+            state.bytes = bytes;
             self.replace(state, inventory);
         }
+        state.has_news = true;
         for import in hosts {
             state.taken_twice.remove(&import.host);
-            let (seen, digest) = (now, Some(import.digest));
-            state.reports.insert(import.host, Report { seen, digest });
+            state.unreadable.remove(&import.host);
+            let known = state.reports.get(&import.host).map_or(0, |old| old.bytes);
+            let report = Report {
+                seen: now,
+                digest: Some(import.digest),
+                is_own: true,
+                bytes: sizes.get(&import.host).copied().unwrap_or(known),
+            };
+            state.reports.insert(import.host, report);
         }
         Ok(count)
     }
@@ -302,8 +348,7 @@ impl Gpus for GpuHosts {
             return false;
         };
         report.seen = now;
-        drop(state);
-        self.files.touch(HOSTS, host, now);
+        state.has_news = true;
         true
     }
 
@@ -325,20 +370,19 @@ impl Gpus for GpuHosts {
     fn forget(&self, subject: GpuSubject<'_>) -> Result<bool, GpuImportError> {
         let mut state = self.state.lock();
         let mut inventory = GpuInventory::clone(&state.inventory);
-        let (folder, name, known) = match subject {
-            GpuSubject::Host(name) => (HOSTS, name, inventory.remove(name)),
-            GpuSubject::MachineType(name) => {
-                (MACHINE_TYPE, name, inventory.remove_machine_type(name))
-            }
+        let known = match subject {
+            GpuSubject::Host(name) => inventory.remove(name),
+            GpuSubject::MachineType(name) => inventory.remove_machine_type(name),
         };
         if !known {
             return Ok(false);
         }
-        // Known names are no paths.
-        self.files.remove(folder, name).map_err(not_kept)?;
         if let GpuSubject::Host(name) = subject {
-            state.reports.remove(name);
+            let report = state.reports.remove(name);
+            let bytes = report.map_or(0, |report| report.bytes);
+            state.bytes = state.bytes.saturating_sub(bytes);
             state.taken_twice.remove(name);
+            state.unreadable.remove(name);
         }
         self.replace(&mut state, inventory);
         Ok(true)
@@ -346,217 +390,4 @@ impl Gpus for GpuHosts {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::sync::atomic::{AtomicU64, Ordering};
-
-    use rsm_gdr::findings::GpuFindingKind;
-    use rsm_gdr::import::{InventoryFormat, import, to_json};
-
-    use super::*;
-
-    /// A clock that the test sets, in seconds.
-    #[derive(Clone)]
-    struct Hands(Arc<AtomicU64>);
-
-    impl crate::publish::UnixClock for Hands {
-        fn now(&self) -> rsm_mad::Time {
-            rsm_mad::Time::ZERO
-        }
-
-        fn unix_ms(&self, _: rsm_mad::Time) -> u64 {
-            self.0.load(Ordering::Relaxed) * 1000
-        }
-    }
-
-    /// The hosts of a folder, and their clock.
-    fn open(dir: &Path, max_age: Option<u64>) -> (GpuHosts, Arc<AtomicU64>) {
-        let clock = Arc::new(AtomicU64::new(5));
-        let hands = Hands(clock.clone());
-        let view = Arc::new(View::new("sim:test".to_owned(), true, Box::new(hands)));
-        let inventory = Arc::new(kept(Some(dir)).expect("a folder of ours"));
-        (
-            GpuHosts::new(view, Some(dir.to_owned()), inventory, max_age),
-            clock,
-        )
-    }
-
-    fn read(json: &str) -> HostInventory {
-        import(InventoryFormat::Json, json.as_bytes()).expect("our own format")
-    }
-
-    fn host() -> HostInventory {
-        read(
-            r#"{"version":1,"gpus":[{"index":0}],"hca_ports":[{"device":"mlx5_0","port":1}],"tiers":[["PIX"]]}"#,
-        )
-    }
-
-    /// A host with an adapter of this GUID.
-    fn host_with(guid: u64) -> HostInventory {
-        let mut host = host();
-        host.hca_ports[0].port_guid = Some(Guid(guid));
-        host
-    }
-
-    fn report(name: &str, inventory: HostInventory, digest: u8) -> GpuImport {
-        GpuImport {
-            host: name.to_owned(),
-            inventory,
-            digest: [digest; 32],
-        }
-    }
-
-    fn default_type(hosts: &GpuHosts) -> Option<String> {
-        hosts.inventory().default_machine_type().map(str::to_owned)
-    }
-
-    #[test]
-    fn inventories_survive_restarts_until_forgotten() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let (first, _) = open(dir.path(), None);
-        let reports = vec![report("gpu-1", host(), 1), report("gpu-2", host(), 1)];
-        assert_eq!(first.import_hosts(reports).expect("room"), 2);
-        for name in ["zeta", "dgx"] {
-            first.import_machine_type(name, host()).expect("room");
-        }
-        drop(first);
-        let (again, _) = open(dir.path(), None);
-        let analysis = again.analysis();
-        assert_eq!(analysis.hosts.len(), 2);
-        assert_eq!(analysis.hints[0][0].port(), Some(0));
-        assert_eq!(default_type(&again).as_deref(), Some("dgx"));
-        let forget = |subject| again.forget(subject).expect("files of ours");
-        // A host and a machine type of one name are two.
-        assert!(!forget(GpuSubject::Host("dgx")));
-        for name in ["gpu-1", "gpu-2"] {
-            assert!(forget(GpuSubject::Host(name)));
-            assert!(!forget(GpuSubject::Host(name)));
-        }
-        let (later, _) = open(dir.path(), None);
-        assert!(later.analysis().hosts.is_empty());
-        assert_eq!(default_type(&later).as_deref(), Some("dgx"));
-        assert!(!forget(GpuSubject::MachineType("zeta")));
-        assert!(forget(GpuSubject::MachineType("dgx")));
-        assert!(!forget(GpuSubject::MachineType("dgx")));
-        assert_eq!(default_type(&open(dir.path(), None).0), None);
-    }
-
-    #[test]
-    fn invalid_inventory_file_does_not_prevent_the_start() {
-        let dir = tempfile::tempdir().expect("a folder");
-        fs::create_dir(dir.path().join(HOSTS)).expect("a new folder");
-        fs::write(dir.path().join(HOSTS).join("gpu-1.json"), "{").expect("room");
-        fs::write(dir.path().join(HOSTS).join(".gpu-2.new"), "{").expect("room");
-        let (hosts, _) = open(dir.path(), None);
-        assert!(hosts.analysis().hosts.is_empty());
-        assert!(hosts.import_hosts(vec![report("../x", host(), 0)]).is_err());
-    }
-
-    #[test]
-    fn repeated_report_changes_nothing_but_the_age() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let (hosts, clock) = open(dir.path(), None);
-        let changes = hosts.changes();
-        assert!(!hosts.check("gpu-1", &[1; 32]));
-        let imported = hosts.import_hosts(vec![report("gpu-1", host(), 1)]);
-        assert_eq!(imported.expect("room"), 1);
-        let inventory = hosts.inventory();
-        clock.store(100, Ordering::Relaxed);
-        assert!(hosts.check("gpu-1", &[1; 32]));
-        assert!(!hosts.check("gpu-1", &[2; 32]));
-        // The same inventory in other words, as after a restart of the server.
-        let imported = hosts.import_hosts(vec![report("gpu-1", host(), 2)]);
-        assert_eq!(imported.expect("room"), 0);
-        assert!(hosts.check("gpu-1", &[2; 32]));
-        assert!(Arc::ptr_eq(&inventory, &hosts.inventory()));
-        assert_eq!(*changes.borrow(), 1);
-        clock.store(130, Ordering::Relaxed);
-        assert_eq!(hosts.ages().ages, [(30, "gpu-1".to_owned())]);
-        // The file has the time of the last report.
-        let (again, clock) = open(dir.path(), None);
-        clock.store(160, Ordering::Relaxed);
-        assert_eq!(again.ages().ages, [(60, "gpu-1".to_owned())]);
-    }
-
-    #[test]
-    fn silent_hosts_are_stale_in_one_finding_until_they_report() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let (hosts, clock) = open(dir.path(), Some(60));
-        let names = ["gpu-1", "gpu-2", "gpu-3"];
-        let reports = names.iter().map(|name| report(name, host(), 1)).collect();
-        hosts.import_hosts(reports).expect("room");
-        let stale = || -> Vec<Vec<String>> {
-            let analysis = hosts.analysis();
-            let of_kind = analysis.findings.iter();
-            let of_kind = of_kind.filter(|one| one.kind == GpuFindingKind::StaleInventory);
-            of_kind
-                .map(|one| one.hosts().map(str::to_owned).collect())
-                .collect()
-        };
-        clock.store(65, Ordering::Relaxed);
-        assert_eq!(stale(), Vec::<Vec<String>>::new());
-        assert!(hosts.check("gpu-2", &[1; 32]));
-        clock.store(66, Ordering::Relaxed);
-        assert_eq!(stale(), [["gpu-1", "gpu-3"]]);
-        assert!(hosts.check("gpu-1", &[1; 32]));
-        assert_eq!(stale(), [["gpu-3"]]);
-        assert!(hosts.check("gpu-3", &[1; 32]));
-        assert_eq!(stale(), Vec::<Vec<String>>::new());
-    }
-
-    #[test]
-    fn second_machine_of_one_name_is_refused_until_the_first_is_silent_or_forgotten() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let (hosts, clock) = open(dir.path(), Some(60));
-        let import = |guid| hosts.import_hosts(vec![report("gpu-1", host_with(guid), 1)]);
-        assert_eq!(import(1).expect("room"), 1);
-        let refused = import(2).expect_err("another machine");
-        assert!(
-            refused.to_string().contains("two hosts may have one name"),
-            "{refused}"
-        );
-        assert_eq!(hosts.ages().names_taken_twice, ["gpu-1"]);
-        // All of a bulk import is refused with it.
-        let bulk = vec![report("gpu-0", host(), 1), report("gpu-1", host_with(2), 1)];
-        assert!(hosts.import_hosts(bulk).is_err());
-        assert_eq!(hosts.inventory().hosts().len(), 1);
-        // The inventory of the first one holds.
-        let kept = hosts.inventory();
-        let known = &kept.hosts()["gpu-1"].inventory;
-        assert_eq!(known.hca_ports[0].port_guid, Some(Guid(1)));
-        clock.store(66, Ordering::Relaxed);
-        assert_eq!(import(2).expect("the first one is silent"), 1);
-        assert_eq!(hosts.ages().names_taken_twice, Vec::<String>::new());
-        assert!(import(3).is_err());
-        assert!(
-            hosts
-                .forget(GpuSubject::Host("gpu-1"))
-                .expect("a file of ours")
-        );
-        assert_eq!(import(3).expect("forgotten"), 1);
-        // A machine without GUIDs in its inventory cannot be told apart.
-        let plain = hosts.import_hosts(vec![report("gpu-1", host(), 2)]);
-        assert_eq!(plain.expect("room"), 1);
-    }
-
-    #[test]
-    fn failed_write_changes_nothing() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let (hosts, _) = open(dir.path(), None);
-        hosts
-            .import_hosts(vec![report("gpu-1", host(), 1)])
-            .expect("room");
-        let folder = dir.path().join(HOSTS);
-        // The new file of gpu-2 cannot be written where a folder is.
-        fs::create_dir(folder.join(".gpu-2.new")).expect("a new folder");
-        let bulk = vec![report("gpu-1", host_with(7), 2), report("gpu-2", host(), 2)];
-        let refused = hosts
-            .import_hosts(bulk)
-            .expect_err("a folder is in the way");
-        assert!(matches!(refused, GpuImportError::Kept(_)), "{refused}");
-        assert_eq!(*hosts.inventory().hosts()["gpu-1"].inventory, host());
-        let kept = fs::read_to_string(folder.join("gpu-1.json")).expect("a file of ours");
-        assert_eq!(kept, to_json(&host()));
-        assert!(hosts.check("gpu-1", &[1; 32]));
-    }
-}
+mod tests;

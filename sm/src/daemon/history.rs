@@ -8,10 +8,12 @@ use anyhow::Context as _;
 use rsm_api::model::{HistoryOrder, HistoryQuery};
 use rsm_api::v1::event::Change;
 use rsm_api::{BoxFuture, HistoryError, v1};
+use rsm_mad::Time;
 use tokio::sync::Semaphore;
 
 use super::clock::Clock;
 use super::findings::{DaemonFindings, Part};
+use super::memory::{HistorySink, is_shared};
 use crate::config::Config;
 use crate::fabric::Fabric;
 use crate::history::recorder::Batch;
@@ -24,6 +26,9 @@ use crate::store::io::Disk;
 /// How long events gather before they are written and flushed together: what a crash of the machine
 /// can cost.
 const GATHER: Duration = Duration::from_millis(100);
+
+/// How long events gather for other managers: the row that takes them is written each time.
+const SHARE: Duration = Duration::from_secs(1);
 
 /// The pause before a failed write is repeated; events wait in the queue meanwhile.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -42,7 +47,8 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Opens the history in `state_dir`. `None` where it cannot be used: a finding says why, and
+    /// Opens the history in `state_dir`; `share` takes events for the managers that share the store.
+    /// `None` where it cannot be used: a finding says why, and
     /// rsm works without it.
     ///
     /// # Errors
@@ -53,6 +59,7 @@ impl History {
         clock: Clock,
         disk: Disk,
         findings: DaemonFindings,
+        share: Option<HistorySink>,
     ) -> anyhow::Result<Option<History>> {
         let bounds = Bounds {
             days: config.history.days,
@@ -73,6 +80,9 @@ impl History {
             clock,
             findings,
             last: None,
+            share,
+            unshared: Vec::new(),
+            shared_at: None,
         };
         let thread = std::thread::Builder::new()
             .name("history".to_owned())
@@ -136,17 +146,42 @@ struct Writer {
     findings: DaemonFindings,
     /// The fabric recorded last.
     last: Option<Arc<Fabric>>,
+    share: Option<HistorySink>,
+    /// Events for other managers that `share` has not got yet, and when it last got some.
+    unshared: Vec<Arc<v1::Event>>,
+    shared_at: Option<Time>,
 }
 
 impl Writer {
     fn run(mut self) {
-        while let Some(batch) = self.recorder.take() {
+        while let Some(batch) = self
+            .recorder
+            .take((!self.unshared.is_empty()).then_some(SHARE))
+        {
             self.add(batch);
             if !self.write() {
                 break;
             }
             self.recorder.wrote();
+            self.share_at_times();
             self.recorder.pause(GATHER);
+        }
+        self.share();
+    }
+
+    /// Passes events to other managers, once in [`SHARE`] at most.
+    fn share_at_times(&mut self) {
+        let now = self.clock.now();
+        if self.shared_at.is_none_or(|at| now.since(at) >= SHARE) {
+            self.shared_at = Some(now);
+            self.share();
+        }
+    }
+
+    fn share(&mut self) {
+        let events = std::mem::take(&mut self.unshared);
+        if let Some(share) = self.share.as_ref().filter(|_| !events.is_empty()) {
+            share(events);
         }
     }
 
@@ -155,6 +190,10 @@ impl Writer {
     }
 
     fn add(&mut self, batch: Batch) {
+        if self.share.is_some() {
+            let shared = batch.events.iter().filter(|event| is_shared(event));
+            self.unshared.extend(shared.cloned());
+        }
         let first = batch.events.first().map(|event| event.at_unix_ms);
         let scene = batch.scene.as_ref().map(|scene| scene.at_unix_ms);
         let begin = first.or(scene).unwrap_or_else(|| self.now_unix_ms());
@@ -167,6 +206,9 @@ impl Writer {
             let reason = "more came at once than the queue to the disk takes".to_owned();
             tracing::warn!(events = batch.lost, "the history lacks events: {reason}");
             self.archive.event(&unrecorded(last, batch.lost, reason));
+        }
+        for event in &batch.others {
+            self.archive.event(event);
         }
         if let Some(scene) = batch.scene {
             let fabric = scene.snapshot.fabric.clone();

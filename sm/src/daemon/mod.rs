@@ -50,8 +50,8 @@ pub use self::fabric_server::{FabricServer, serve_fabric};
 use self::findings::DaemonFindings;
 use self::gpu_hosts::GpuHosts;
 use self::history::History;
+use self::memory::{HistorySink, Keeper, SharedSetup};
 pub use self::memory::{ImportError, Imported, import, unix_seconds};
-use self::memory::{Keeper, SharedSetup};
 use self::pause::PauseWatch;
 use self::sa::{SaHandle, SaSetup};
 use self::server::serve;
@@ -122,7 +122,6 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
     let mut core_config =
         settings::core_config(&options.config, options.accept_credit_loops, None)?;
     let state_dir = (!options.stateless).then_some(options.config.state.dir.as_path());
-    let gpu_dir = state_dir.map(|dir| dir.join("gpu"));
     let findings = DaemonFindings::new();
     let (inbox, events) = mpsc::channel(INBOX);
     let shared = settings::shared_store(&options.config)?;
@@ -134,8 +133,6 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
     });
     // The first answer of the shared store may take seconds; nothing runs yet that would wait.
     let (keeper, mut kept, shared_view) = memory::open(state_dir, shared, clock, findings.clone())?;
-    let gpus = Arc::new(gpu_hosts::kept(gpu_dir.as_deref())?);
-    kept.core.gpus = gpus.clone();
     // With `once` no SA stays for hosts to register with.
     kept.core.reregister &= !options.once;
     let sa_setup = SaSetup::new(Arc::new(move || clock.now()));
@@ -182,7 +179,8 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         &line.transport().local_port(),
         sink(inbox.clone()),
     );
-    let history = open_history(&options, state_dir, clock, &findings)?;
+    let share = keeper.history_sink();
+    let history = open_history(&options, state_dir, clock, &findings, share)?;
     let recorder = history.as_ref().map(History::recorder);
     let view = View::new(
         options.fabric.to_string(),
@@ -202,12 +200,15 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         state_dir,
         findings.clone(),
     )?;
+    let mut gpu_hosts_kept = None;
     let servers = if options.once {
         None
     } else {
         let max_age = options.config.gpu.max_age_s;
         let max_age = (max_age > 0).then_some(max_age.into());
-        let gpu_hosts = Arc::new(GpuHosts::new(view.clone(), gpu_dir, gpus, max_age));
+        let sink = keeper.gpu_sink();
+        let gpu_hosts = Arc::new(GpuHosts::new(view.clone(), sink, kept.gpus, max_age));
+        gpu_hosts_kept = Some(gpu_hosts.clone());
         gpu_hosts::publish(&gpu_hosts, gpu_sink(inbox.clone()), findings.clone())
             .context("cannot start a thread for GPU hosts")?;
         let backend = rsm_api::Backend {
@@ -233,6 +234,8 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         let http = http::serve(&options.config, &access, &backend).await?;
         Some((serve(&options, &access, backend).await?, http))
     };
+    let recorder = history.as_ref().map(History::recorder);
+    keeper.attach(gpu_hosts_kept.as_ref(), recorder.as_ref());
     let checksums = core_config.checksums.clone();
     let partitions = core_config.policy.partitions.clone();
     let mut core = Core::new(core_config, kept.core);
@@ -249,6 +252,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         sa_handle,
         counters,
         keeper,
+        gpu_hosts: gpu_hosts_kept,
         history,
         dumper: Dumper::start(options.config.dump.dir.clone(), findings.clone())?,
         state_dir: StateDir::start(state_dir, findings.clone())?,
@@ -292,12 +296,14 @@ fn open_history(
     state_dir: Option<&std::path::Path>,
     clock: Clock,
     findings: &DaemonFindings,
+    share: Option<HistorySink>,
 ) -> anyhow::Result<Option<History>> {
     let Some(dir) = state_dir else {
         return Ok(None);
     };
     let config = &options.config;
-    let history = History::start(dir, config, clock, Disk::new(), findings.clone())?;
+    let (disk, findings) = (Disk::new(), findings.clone());
+    let history = History::start(dir, config, clock, disk, findings, share)?;
     if let Some(history) = &history {
         let now = crate::publish::UnixClock::unix_ms(&clock, clock.now());
         let started = history::started(now, options.fabric.to_string());
@@ -354,6 +360,7 @@ struct Shell {
     sa_handle: SaHandle,
     counters: CountersHandle,
     keeper: Keeper,
+    gpu_hosts: Option<Arc<GpuHosts>>,
     history: Option<History>,
     dumper: Dumper,
     state_dir: StateDir,
@@ -438,10 +445,14 @@ impl Shell {
         self.sa_handle.stop();
         self.line.finish();
         self.dumper.finish();
-        self.keeper.close();
+        if let Some(gpu_hosts) = &self.gpu_hosts {
+            gpu_hosts.save_seen();
+        }
+        // It passes its last events to the store.
         if let Some(history) = self.history {
             history.finish();
         }
+        self.keeper.close();
         self.state_dir.finish();
         let now = self.clock.now();
         self.core.set_daemon_findings(self.findings.all(), now);

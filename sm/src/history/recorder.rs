@@ -30,11 +30,13 @@ pub struct Batch {
     pub scene: Option<Scene>,
     /// How many events found the queue full.
     pub lost: u64,
+    /// Events of other managers that share the store: at most what their ring holds.
+    pub others: Vec<v1::Event>,
 }
 
 impl Batch {
     fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.scene.is_none() && self.lost == 0
+        self.events.is_empty() && self.scene.is_none() && self.lost == 0 && self.others.is_empty()
     }
 }
 
@@ -77,21 +79,37 @@ impl Recorder {
         self.shared.changed.notify_all();
     }
 
+    /// Queues events of other managers.
+    pub fn put_others(&self, events: Vec<v1::Event>) {
+        let mut queue = self.shared.queue.lock();
+        queue.waiting.others.extend(events);
+        queue.put += 1;
+        drop(queue);
+        self.shared.changed.notify_all();
+    }
+
     /// No more comes: the thread ends once it has written what waits.
     pub fn close(&self) {
         self.shared.queue.lock().closed = true;
         self.shared.changed.notify_all();
     }
 
-    /// For the thread that writes: waits until something is there, and takes it. `None`: the queue
-    /// is closed and empty.
-    pub fn take(&self) -> Option<Batch> {
+    /// For the thread that writes: waits until something is there, at most for `limit` if there is
+    /// one, and takes it. `None`: the queue is closed and empty.
+    pub fn take(&self, limit: Option<Duration>) -> Option<Batch> {
         let mut queue = self.shared.queue.lock();
         while queue.waiting.is_empty() {
             if queue.closed {
                 return None;
             }
-            self.shared.changed.wait(&mut queue);
+            match limit {
+                None => self.shared.changed.wait(&mut queue),
+                Some(limit) => {
+                    if self.shared.changed.wait_for(&mut queue, limit).timed_out() {
+                        break;
+                    }
+                }
+            }
         }
         queue.taken = queue.put;
         Some(std::mem::take(&mut queue.waiting))

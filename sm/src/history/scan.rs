@@ -222,8 +222,11 @@ impl Segments {
             let Some(bytes) = self.bytes_of(segment)? else {
                 break;
             };
+            // Events may be of other managers, and older than the state before them.
+            let is_state =
+                |frame: &Frame<'_>| matches!(frame.kind, Some(Kind::Base | Kind::Change));
             let last = Frames::of(&bytes)
-                .filter(|frame| frame.at_unix_ms <= at_unix_ms)
+                .filter(|frame| is_state(frame) && frame.at_unix_ms <= at_unix_ms)
                 .last();
             let Some(last) = last.map(|frame| frame.number) else {
                 continue;

@@ -332,12 +332,12 @@ fn a_burst_waits_for_no_disk_and_what_is_lost_is_counted() {
         let events = (0..1000).map(|at| Arc::new(event(at, &part.to_string())));
         recorder.put(events.collect(), None);
     }
-    let batch = recorder.take().unwrap();
+    let batch = recorder.take(None).unwrap();
     assert_eq!(batch.events.len(), QUEUE);
     assert_eq!(batch.lost as usize, BURST - QUEUE);
     assert!(!recorder.settle(Duration::ZERO), "nothing is written yet");
     recorder.wrote();
     assert!(recorder.settle(Duration::ZERO));
     recorder.close();
-    assert!(recorder.take().is_none());
+    assert!(recorder.take(None).is_none());
 }

@@ -8,7 +8,7 @@ use rsm_gdr::hosts::GpuInventory;
 
 use super::adaptive::AdaptiveHardware;
 use super::groups::GroupSet;
-use super::lids::{Claims, vport_claims};
+use super::lids::{Apart, Claims, vport_claims};
 use super::policy::Policy;
 use super::{HeldTable, Plan};
 use crate::avoid::Avoid;
@@ -53,6 +53,8 @@ pub struct PlanJob {
     pub fabric: Arc<Fabric>,
     /// LIDs assigned before.
     pub claims: Arc<Claims>,
+    /// How LIDs are given and kept while another manager may give some, too.
+    pub apart: Apart,
     /// Whether all ports get LIDs as on a fabric where none has any, whatever they hold and have a
     /// claim to.
     pub assigns_lids_anew: bool,
@@ -89,6 +91,7 @@ impl PlanJob {
             generation: 1,
             fabric,
             claims: Arc::default(),
+            apart: Apart::default(),
             assigns_lids_anew: false,
             positions: Arc::default(),
             gpus: Arc::default(),

@@ -3,10 +3,12 @@
 //! Precedence (invariant: a LID in use never moves unless two ports hold it):
 //!
 //! 1. a port keeps the LID it holds; of two that hold the same one, that with the persisted claim
-//!    to it, else that with the lower GUID. With a floating LID the port of this manager comes
+//!    to it, else that with the lower GUID; one that got it while another manager gave LIDs, too,
+//!    comes last ([`Apart`]). With a floating LID the port of this manager comes
 //!    first, and takes the LID that it has a claim to from a port that has none to it;
 //! 2. a port that holds none gets back the LID it has a persisted claim to, if that is free;
 //! 3. the others get the lowest free LIDs; those that an absent port has a claim to come last.
+//!    While another manager may give LIDs, too, they get those of a block ([`assign_apart`]).
 //!
 //! An operator can have all LIDs given anew ([`assign_anew`]).
 //!
@@ -19,6 +21,7 @@ mod layout;
 mod vports;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_mad::wire::attr::NodeType;
@@ -43,6 +46,16 @@ pub struct Claim {
 
 /// The LIDs of each port GUID, assigned in this run or an earlier one.
 pub type Claims = BTreeMap<Guid, Claim>;
+
+/// How LIDs are given and kept while another manager may give some, too.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Apart {
+    /// New LIDs are from this one on, as far as there is room; `None`: the lowest free ones.
+    pub block: Option<Lid>,
+    /// The port GUIDs that got their LIDs meanwhile. The other manager does not know of these: in
+    /// the subnet of both, another holder of such a LID has the older right to it.
+    pub given: Arc<BTreeSet<Guid>>,
+}
 
 /// The LIDs of a fabric.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -148,24 +161,30 @@ impl Space {
 
 /// Assigns LIDs to every end port of `fabric`.
 pub fn assign(fabric: &Fabric, claims: &Claims, policy: &Policy) -> LidPlan {
-    let mut plan = assign_ports(fabric, claims, policy);
-    vports::assign(fabric, claims, &mut plan);
+    assign_apart(fabric, claims, policy, &Apart::default())
+}
+
+/// As [`assign`], while another manager may give LIDs, too; on a fresh fabric that does not count.
+pub fn assign_apart(fabric: &Fabric, claims: &Claims, policy: &Policy, apart: &Apart) -> LidPlan {
+    let mut plan = assign_ports(fabric, claims, policy, apart);
+    vports::assign(fabric, claims, apart.block, &mut plan);
     plan
 }
 
 /// Assigns LIDs to every end port, and to no virtual port.
-fn assign_ports(fabric: &Fabric, claims: &Claims, policy: &Policy) -> LidPlan {
+fn assign_ports(fabric: &Fabric, claims: &Claims, policy: &Policy, apart: &Apart) -> LidPlan {
     if claims.is_empty() && !fabric.end_ports().any(|(_, port)| port.lid().is_unicast()) {
         return assign_ports_anew(fabric, policy);
     }
-    assign_by(&layout::by_wiring(fabric), fabric, Some(claims), policy)
+    let known = Some((claims, apart));
+    assign_by(&layout::by_wiring(fabric), fabric, known, policy)
 }
 
 /// Assigns LIDs as on a fresh fabric: the LIDs that ports hold do not count. Connections of hosts
 /// end where a LID moves.
 pub fn assign_anew(fabric: &Fabric, policy: &Policy) -> LidPlan {
     let mut plan = assign_ports_anew(fabric, policy);
-    vports::assign(fabric, &Claims::default(), &mut plan);
+    vports::assign(fabric, &Claims::default(), None, &mut plan);
     plan
 }
 
@@ -180,11 +199,11 @@ fn assign_ports_anew(fabric: &Fabric, policy: &Policy) -> LidPlan {
     }
 }
 
-/// Without `claims`, the LIDs that ports hold do not count either.
+/// Without `known`, the claims, the LIDs that ports hold do not count either.
 fn assign_by(
     layout: &Layout,
     fabric: &Fabric,
-    claims: Option<&Claims>,
+    known: Option<(&Claims, &Apart)>,
     policy: &Policy,
 ) -> LidPlan {
     let mut plan = LidPlan::default();
@@ -195,12 +214,14 @@ fn assign_by(
         reserved: vec![false; usize::from(Lid::UNICAST_LAST.0) + 1],
         last: capacity,
     };
-    if let Some(claims) = claims {
-        keep_held(fabric, ports, claims, policy, &mut space, &mut plan);
+    if let Some((claims, apart)) = known {
+        let rights = (claims, &*apart.given);
+        keep_held(fabric, ports, rights, policy, &mut space, &mut plan);
         restore_claimed(fabric, ports, claims, policy, &mut space, &mut plan);
         reserve_for_absent(fabric, claims, &mut space);
     }
-    give_new(fabric, layout, policy, &mut space, &mut plan);
+    let block = known.and_then(|(_, apart)| apart.block);
+    give_new(fabric, layout, policy, block, &mut space, &mut plan);
     if !plan.left_out.is_empty() {
         let names: Vec<String> = plan
             .left_out
@@ -279,10 +300,28 @@ fn floating(
     moves.then_some((index, local, claim))
 }
 
+/// The right of a port to the LID that it holds, the best first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Right {
+    Claimed,
+    Held,
+    GivenApart,
+}
+
+impl Right {
+    fn of(claim: Option<&Claim>, held: Claim, is_given_apart: bool) -> Right {
+        match claim.is_some_and(|claim| claim.base == held.base) {
+            true if is_given_apart => Right::GivenApart,
+            true => Right::Claimed,
+            false => Right::Held,
+        }
+    }
+}
+
 fn keep_held(
     fabric: &Fabric,
     ports: &[PortRef],
-    claims: &Claims,
+    (claims, given_apart): (&Claims, &BTreeSet<Guid>),
     policy: &Policy,
     space: &mut Space,
     plan: &mut LidPlan,
@@ -294,16 +333,14 @@ fn keep_held(
             lmc: port.lmc(),
         }
     };
-    let mut holders: Vec<(bool, Guid, usize, PortRef)> = ports
+    let mut holders: Vec<(Right, Guid, usize, PortRef)> = ports
         .iter()
         .enumerate()
         .filter(|&(_, &at)| held(at).base.is_unicast())
         .map(|(index, &at)| {
             let guid = fabric.port(at).guid;
-            let claimed = claims
-                .get(&guid)
-                .is_some_and(|claim| claim.base == held(at).base);
-            (!claimed, guid, index, at)
+            let right = Right::of(claims.get(&guid), held(at), given_apart.contains(&guid));
+            (right, guid, index, at)
         })
         .collect();
     holders.sort_unstable();
@@ -418,11 +455,13 @@ fn give_new(
     fabric: &Fabric,
     layout: &Layout,
     policy: &Policy,
+    block: Option<Lid>,
     space: &mut Space,
     plan: &mut LidPlan,
 ) {
+    let block = block.map(|lid| (lid.0, false));
     // For each LMC the search continues from its last result.
-    let mut cursors: BTreeMap<(Lmc, bool), u16> = BTreeMap::new();
+    let mut cursors: BTreeMap<(Lmc, (u16, bool)), u16> = BTreeMap::new();
     for (index, &at) in layout.ports.iter().enumerate() {
         if plan.lids.contains_key(&fabric.key(at)) {
             continue;
@@ -432,8 +471,9 @@ fn give_new(
             NodeType::Switch => 1,
             _ => layout.hosts_from,
         };
-        let found = [false, true].into_iter().find_map(|reserved_too| {
-            let cursor = cursors.entry((lmc, reserved_too)).or_insert(1);
+        let searches = block.into_iter().chain([(1, false), (1, true)]);
+        let found = { searches }.find_map(|(from, reserved_too)| {
+            let cursor = cursors.entry((lmc, (from, reserved_too))).or_insert(from);
             let claim = space.next(lowest.max(*cursor), lmc, reserved_too)?;
             *cursor = claim.base.0;
             Some(claim)

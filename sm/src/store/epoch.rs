@@ -1,6 +1,6 @@
 //! The reign of one master over a store that several managers share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use rsm_ids::Guid;
@@ -79,11 +79,14 @@ pub trait SharedStore: Store {
     fn release(&mut self);
 
     /// Reads what another manager has written since the last time, so that a claim has little to
-    /// read.
+    /// read. Returns the tables with rows that may have changed since the last time.
     ///
     /// # Errors
     /// The store is unreachable, or holds data that this version did not write.
-    fn follow(&mut self) -> Result<(), StoreError>;
+    fn follow(&mut self) -> Result<BTreeSet<String>, StoreError>;
+
+    /// The rows of these tables in the state that the next commit changes.
+    fn tables(&self, names: &[&str]) -> Persisted;
 
     /// The state that the next commit changes.
     fn state(&self) -> Persisted;

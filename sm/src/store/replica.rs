@@ -21,7 +21,9 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use rsm_ids::Guid;
 
-use super::{ChangeSet, Epoch, LOCAL_TABLES, Persisted, SeenEpoch, SharedStore, StoreError};
+use super::{
+    ChangeSet, Epoch, FOLLOWED_TABLES, LOCAL_TABLES, Persisted, SeenEpoch, SharedStore, StoreError,
+};
 
 /// How long a change waits for others, to share their transaction.
 const GROUP: Duration = Duration::from_millis(5);
@@ -97,6 +99,9 @@ pub enum ReplicaEvent {
     /// The number of the last plan that the holder, another manager, has stored; told when it
     /// changes.
     Planned(u64),
+    /// The rows of [`FOLLOWED_TABLES`] that the holder, another manager, has stored; told when they
+    /// change.
+    Followed(Box<Persisted>),
     /// How the shared store does; told when it changes.
     Health(Health),
     /// Checksums of the settings of all managers, by their GUID; told when they change.
@@ -511,7 +516,7 @@ impl Worker {
         let looked = match looked {
             Ok(()) if now() >= self.follow_at => {
                 self.follow_at = now() + FOLLOW;
-                self.store.follow()
+                self.follow()
             }
             looked => looked,
         };
@@ -522,6 +527,15 @@ impl Worker {
                 self.due = now() + AGAIN;
             }
         }
+    }
+
+    fn follow(&mut self) -> Result<(), StoreError> {
+        let changed = self.store.follow()?;
+        if FOLLOWED_TABLES.iter().any(|&name| changed.contains(name)) {
+            let rows = self.store.tables(FOLLOWED_TABLES);
+            (self.tell)(ReplicaEvent::Followed(Box::new(rows)));
+        }
+        Ok(())
     }
 
     fn check(&mut self) {

@@ -4,7 +4,13 @@ use super::replica::ReplicaHandle;
 use super::{ChangeSet, LoadReport, Persisted, Store, StoreError};
 
 /// Tables that mean something only beside the journal and the database of this machine.
-pub const LOCAL_TABLES: &[&str] = &["journal", "shared-epoch", "local-port"];
+pub const LOCAL_TABLES: &[&str] = &["journal", "shared-epoch", "local-port", "history-local"];
+
+/// Tables that a manager without the epoch takes over as the holder writes them.
+pub const FOLLOWED_TABLES: &[&str] = &[CLAIMS, "gpu-hosts", "gpu-seen", "history"];
+
+/// The name of the table of LID claims among [`FOLLOWED_TABLES`].
+pub const CLAIMS: &str = "claims";
 
 /// Stores on this machine, then hands the batch to the thread that writes the shared store. A
 /// commit never waits for the shared store.

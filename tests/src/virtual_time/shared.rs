@@ -1,7 +1,7 @@
 //! The store that managers of a world share, as etcd and the thread before it behave towards the
 //! core ([`rsm::store::ReplicaHandle`]): answers after a delay, signs of life, and writes behind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +30,14 @@ pub(super) struct SharedStore {
     alive_at: Time,
     /// The store answers nothing.
     pub(super) is_away: bool,
+    /// Managers that it does not answer.
+    cut_off: BTreeSet<usize>,
+}
+
+impl SharedStore {
+    fn answers(&self, index: usize) -> bool {
+        !self.is_away && !self.cut_off.contains(&index)
+    }
 }
 
 impl World {
@@ -40,6 +48,25 @@ impl World {
     /// When the managers share none.
     pub fn set_store_away(&mut self, is_away: bool) {
         self.store_mut().is_away = is_away;
+    }
+
+    /// Takes the store away from one manager, or brings it back.
+    ///
+    /// # Panics
+    ///
+    /// When the managers share none.
+    pub fn cut_from_store(&mut self, index: usize, is_cut: bool) {
+        let store = self.store_mut();
+        match is_cut {
+            true => store.cut_off.insert(index),
+            false => store.cut_off.remove(&index),
+        };
+        let now = self.now;
+        if self.managers[index].is_alive() {
+            let silent = Event::Epoch(EpochEvent::Silent(is_cut));
+            self.managers[index].handle(silent, now);
+        }
+        self.tell_of_epoch();
     }
 
     /// The epoch of the shared store.
@@ -95,7 +122,8 @@ impl World {
             held.find(|&(_, &held)| held == epoch)
                 .map(|(&index, _)| index)
         });
-        if holder.is_some_and(|index| self.managers[index].runs()) {
+        let reaches = |index: usize| store.answers(index) && self.managers[index].runs();
+        if holder.is_some_and(reaches) {
             store.alive_at = now;
         }
     }
@@ -105,7 +133,7 @@ impl World {
             return;
         }
         let now = self.now;
-        if self.store_mut().is_away {
+        if !self.store_mut().answers(index) {
             let asks = !matches!(request, EpochRequest::Release);
             if asks {
                 self.managers[index].handle(Event::Epoch(EpochEvent::Unreachable), now);
@@ -177,7 +205,7 @@ impl World {
     /// Stores the state of a manager, if it holds the epoch.
     fn store(&mut self, index: usize, state: SavedCoreState) {
         let store = self.store_mut();
-        if store.is_away {
+        if !store.answers(index) {
             self.schedule(BEAT, move |world| world.store(index, state));
             return;
         }
@@ -199,7 +227,8 @@ impl World {
             let Some(epoch) = world.epoch() else { return };
             for index in 0..world.managers.len() {
                 let held = world.store_mut().held.get(&index).copied();
-                if held == Some(epoch) || !world.managers[index].is_alive() {
+                let is_told = world.store_mut().answers(index);
+                if held == Some(epoch) || !is_told || !world.managers[index].is_alive() {
                     continue;
                 }
                 if held.is_some() {
@@ -232,12 +261,19 @@ impl World {
     /// Shows a manager the store, as its thread does at the start and when something changes.
     pub(super) fn show_store(&mut self, index: usize) {
         let now = self.now;
-        let Some(store) = self.shared.as_ref().filter(|store| !store.is_away) else {
+        let store = self.shared.as_ref();
+        let Some(store) = store.filter(|store| store.answers(index)) else {
             return;
         };
         let (epoch, plan) = (store.epoch, store.state.generation);
+        let claims = store.state.claims.clone();
         if epoch.is_some() && self.managers[index].is_alive() {
-            for event in [EpochEvent::Seen(epoch), EpochEvent::Planned(plan)] {
+            let events = [
+                EpochEvent::Seen(epoch),
+                EpochEvent::Planned(plan),
+                EpochEvent::Claims(claims),
+            ];
+            for event in events {
                 self.managers[index].handle(Event::Epoch(event), now);
             }
         }

@@ -450,6 +450,13 @@ fn a_host_opens_no_other_port_with_its_key_or_with_guesses() {
 /// Two managers with keys of ports that share a store: a master, and a standby that has read the
 /// subnet.
 fn shared(protection: u8) -> World {
+    let mut world = beginning(protection);
+    world.settle(LIMIT);
+    world
+}
+
+/// The same with a standby that may not have been able to read the subnet.
+fn beginning(protection: u8) -> World {
     let mut settings = Settings::sharing(true);
     let policy = Arc::make_mut(&mut settings.core.policy);
     policy.ports.m_keys = own_keys();
@@ -459,7 +466,6 @@ fn shared(protection: u8) -> World {
     let last = *world.nodes(NodeKind::Ca).last().expect("there are hosts");
     world.add_manager(last, PortNum(1));
     world.run_for(Duration::from_secs(10));
-    world.settle(LIMIT);
     world
 }
 
@@ -496,6 +502,69 @@ fn a_standby_takes_over_after_and_amid_rotations() {
             );
         }
     }
+}
+
+/// Sends a Set of the first block of a forwarding table from the port of the first manager. Returns
+/// whether the table has changed.
+fn sets_table(world: &mut World, node: Guid, m_key: u64) -> bool {
+    let before = world.sim.lft(node).expect("it is a switch").to_vec();
+    let lid = world.sim.port_info(node, PortNum::ZERO).unwrap().lid();
+    let request = SmpRequest {
+        method: Method::SET,
+        attribute: LinearForwardingTable::ID,
+        modifier: 0,
+        tid: rsm_mad::ids::Tid(9),
+        m_key,
+        data: [0xfe; 64],
+    };
+    let datagram = Datagram {
+        mad: *Smp::lid_routed(&request).as_bytes(),
+        remote: RemoteAddress::smi(lid),
+    };
+    let attach = world.managers()[0].attachment();
+    world.send_from(attach, &datagram);
+    world.run_for(Duration::from_millis(1));
+    *world.sim.lft(node).expect("it is a switch") != *before
+}
+
+/// The Sets of a replaced master with the keys that it knows change no forwarding table, even if it
+/// sends them.
+#[test]
+fn switches_refuse_the_sets_of_a_replaced_master() {
+    assert_fenced(1);
+}
+
+/// The standby learns from the store which port is behind a cable, and so its key, when it takes over.
+#[test]
+fn switches_that_answer_nothing_without_a_key_refuse_the_sets_of_a_replaced_master() {
+    assert_fenced(2);
+    assert_fenced(3);
+}
+
+fn assert_fenced(protection: u8) {
+    let mut world = beginning(protection);
+    let switches = world.nodes(NodeKind::Switch);
+    let keys: Vec<u64> = switches
+        .iter()
+        .map(|&node| held(&world, (node, PortNum::ZERO)))
+        .collect();
+    world.pause_for(0, Duration::from_secs(60));
+    world.run_for(Duration::from_secs(30));
+    assert_eq!(
+        *world.managers()[1].core().role(),
+        Role::Master,
+        "level {protection}"
+    );
+    for (&node, &key) in switches.iter().zip(&keys) {
+        let info = *world.sim.port_info(node, PortNum::ZERO).unwrap();
+        assert!(!sets_table(&mut world, node, key), "{node}");
+        let after = *world.sim.port_info(node, PortNum::ZERO).unwrap();
+        assert!(after.m_key_violations() > info.m_key_violations(), "{node}");
+    }
+    // With the present key the same Set would have changed it.
+    let last = *switches.last().expect("there are switches");
+    let key = held(&world, (last, PortNum::ZERO));
+    assert!(sets_table(&mut world, last, key));
 }
 
 /// The key that a replaced master has for a switch opens it no longer.

@@ -18,7 +18,7 @@ mod xml;
 use std::str::FromStr;
 
 pub use error::{ImportError, ImportReason};
-pub use json::to_json;
+pub use json::{to_compact_json, to_json};
 
 use super::inventory::HostInventory;
 

@@ -1,5 +1,6 @@
 //! The thread that passes inventories to the core, and their findings to all other findings.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
@@ -23,6 +24,9 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// The most findings that are published one by one; one more tells how many others there are.
 const MOST_FINDINGS: usize = 1_000;
 
+/// Hosts that a finding names; it counts the others.
+const NAMES_SHOWN: usize = 10;
+
 /// Starts the thread, which ends with `hosts`. `tell` takes each new inventory; `findings` get the
 /// faults of GPU hosts.
 ///
@@ -38,6 +42,7 @@ pub(in crate::daemon) fn publish(
         hosts: Arc::downgrade(hosts),
         tell,
         findings,
+        unreadable: BTreeSet::new(),
         published: None,
     };
     let named = thread::Builder::new().name("gpu-hosts".to_owned());
@@ -55,6 +60,8 @@ struct Publisher {
     findings: DaemonFindings,
     /// The inventory that the core has.
     told: Arc<GpuInventory>,
+    /// Inventories that were reported as unreadable.
+    unreadable: BTreeSet<String>,
     /// The analysis whose findings are published.
     published: Option<Arc<Analysis>>,
 }
@@ -65,6 +72,8 @@ impl Publisher {
         let Some(hosts) = self.hosts.upgrade() else {
             return false;
         };
+        hosts.save_seen_at_times();
+        self.report_unreadable(hosts.unreadable());
         let inventory = hosts.inventory();
         if !Arc::ptr_eq(&inventory, &self.told) {
             self.told = inventory.clone();
@@ -83,6 +92,38 @@ impl Publisher {
         }
         true
     }
+}
+
+impl Publisher {
+    /// Reports the inventories of the store that cannot be read.
+    fn report_unreadable(&mut self, names: BTreeSet<String>) {
+        if names == self.unreadable {
+            return;
+        }
+        match unreadable(&names) {
+            Some(text) => self.findings.fail(Part::GpuInventories, text),
+            None => self.findings.clear(Part::GpuInventories),
+        }
+        self.unreadable = names;
+    }
+}
+
+/// The text about inventories of the store that cannot be read.
+fn unreadable(names: &BTreeSet<String>) -> Option<String> {
+    let shown: Vec<&str> = names.iter().take(NAMES_SHOWN).map(String::as_str).collect();
+    let more = names.len().saturating_sub(NAMES_SHOWN);
+    let and_more = match more {
+        0 => String::new(),
+        _ => format!(" and {more} more"),
+    };
+    (!names.is_empty()).then(|| {
+        format!(
+            "{} GPU inventories in the store cannot be read: {}{and_more}; hints and the check lack these hosts until their \
+             agents report again, or `rsmctl gpu import` brings them",
+            names.len(),
+            shown.join(", ")
+        )
+    })
 }
 
 /// The findings as all others are.

@@ -7,6 +7,8 @@ mod acknowledged;
 mod cabling;
 mod capabilities;
 mod drains;
+mod gpu_files;
+mod gpus;
 mod group_ids;
 mod groups;
 mod guids;
@@ -17,6 +19,7 @@ mod positions;
 mod pushing;
 mod services;
 mod shared;
+mod shared_history;
 mod subscriptions;
 mod table;
 mod unhealthy;
@@ -27,19 +30,24 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use parking_lot::Mutex;
+use rsm_api::v1;
 use tokio::sync::watch;
 
 use self::acknowledged::Acknowledged;
+pub(super) use self::gpus::GpuRows;
+pub(super) use self::gpus::{StoredGpus, TEXT_MAX, set_machine_type, stored_bytes};
 pub use self::import::{ImportError, Imported, import, unix_seconds};
 use self::shared::{Handles, Order, Shared};
-pub(super) use self::shared::{SharedSetup, SharedView};
+pub(super) use self::shared::{HistorySink, SharedSetup, SharedView};
+pub(super) use self::shared_history::is_shared;
 use super::clock::Clock;
 use super::findings::{DaemonFindings, Part};
+use super::gpu_hosts::SavedGpus;
 use super::sa::AckJournal;
 use crate::core::SavedCoreState;
 use crate::diff::NotKept;
 use crate::habits::{DeviceHabits, DeviceKind, PortRole};
-use crate::plan::lids::Claim;
+use crate::plan::lids::{Claim, Claims};
 use crate::port_info::FieldMask;
 use crate::publish::UnixClock;
 use crate::sa;
@@ -62,6 +70,9 @@ struct Latest {
     sa: sa::Unsaved,
     /// The newest journal entry when the SA handed over `sa`.
     journaled: Option<u64>,
+    gpus: Option<SavedGpus>,
+    /// Events for managers that share the store.
+    history: Vec<Arc<v1::Event>>,
     /// The SA has replaced its registrations, and `sa` is later.
     is_restored: bool,
     /// Requests to the shared store, and answers to them.
@@ -91,6 +102,8 @@ pub(super) struct Kept {
     pub(super) core: SavedCoreState,
     /// State of the SA.
     pub(super) sa: sa::SavedSaState,
+    /// GPU inventories.
+    pub(super) gpus: StoredGpus,
 }
 
 /// Opens the store in `dir` (`None`: nothing survives), with the store behind it that several
@@ -132,9 +145,12 @@ pub(super) fn open(
     // If the store is new or lost records, hosts may be registered with an SA that is gone.
     core.reregister =
         persisted.claims.is_empty() || report.may_lack_records() || import::is_fresh(&persisted);
+    let (gpus, stored) = GpuRows::open(dir, &mut persisted, &mut owed);
+    core.gpus = Arc::new(stored.inventory.clone());
     let kept = Kept {
         core,
         sa: sa_state(&persisted, &clock),
+        gpus: stored,
     };
     let (bell, rung) = watch::channel(());
     let latest = Arc::new(Mutex::new(Latest::default()));
@@ -151,23 +167,20 @@ pub(super) fn open(
         None => (None, None),
     };
     let handles = shared.as_ref().map(Shared::handles);
+    let keeping = Keeping {
+        store,
+        persisted,
+        known: None,
+        owed,
+        journal: journal.as_ref().map(|(journal, _)| journal.clone()),
+        shared,
+        gpus,
+        clock,
+        findings,
+    };
     let thread = std::thread::Builder::new()
         .name("store".to_owned())
-        .spawn({
-            let latest = latest.clone();
-            let journal = journal.as_ref().map(|(journal, _)| journal.clone());
-            let keeping = Keeping {
-                store,
-                persisted,
-                known: None,
-                owed,
-                journal,
-                shared,
-                clock,
-                findings,
-            };
-            move || keeping.run(&latest, rung)
-        })
+        .spawn(move || keeping.run(&latest, rung))
         .context("cannot start the thread of the store")?;
     let keeper = Keeper {
         mailbox,
@@ -222,6 +235,18 @@ impl Keeper {
         Some(journal.clone())
     }
 
+    /// Takes GPU inventories to store. Does not wait.
+    pub(super) fn gpu_sink(&self) -> crate::daemon::gpu_hosts::Keep {
+        let mailbox = self.mailbox.clone();
+        Box::new(move |saved| {
+            mailbox.put(|latest| {
+                let before = latest.gpus.take().and_then(|before| before.seen);
+                let seen = saved.seen.or(before);
+                latest.gpus = Some(SavedGpus { seen, ..saved });
+            });
+        })
+    }
+
     /// Waits until the disk has everything, and closes the store.
     pub(super) fn close(self) {
         self.mailbox.put(|latest| latest.is_closing = true);
@@ -249,6 +274,7 @@ struct Keeping {
     owed: ChangeSet,
     journal: Option<Arc<Acknowledged>>,
     shared: Option<Shared>,
+    gpus: GpuRows,
     clock: Clock,
     findings: DaemonFindings,
 }
@@ -314,6 +340,12 @@ impl Keeping {
             self.known = latest.remembered;
             import::used(&self.persisted, &mut changes);
         }
+        if let Some(saved) = latest.gpus {
+            self.gpus.changes(&self.persisted, saved, &mut changes);
+        }
+        if let Some(shared) = &self.shared {
+            shared.add_history(&self.persisted, &latest.history, &mut changes);
+        }
         if let Some(journaled) = journaled
             && journaled > acknowledged::covered(&self.persisted)
         {
@@ -333,6 +365,7 @@ impl Keeping {
             }
             self.owed = ChangeSet::new();
             self.findings.clear(Part::Store);
+            self.gpus.stored();
         }
         if let Some(journal) = &self.journal {
             journal.cover(acknowledged::covered(&self.persisted));
@@ -351,18 +384,19 @@ fn unwritten(error: &StoreError) -> String {
     )
 }
 
+/// The LIDs of ports.
+fn claims(persisted: &Persisted) -> Claims {
+    let claims = persisted.claims.iter().map(|(&guid, claim)| {
+        let claim = Claim {
+            base: claim.lid,
+            lmc: claim.lmc,
+        };
+        (guid, claim)
+    });
+    claims.collect()
+}
+
 fn remembered(persisted: &Persisted, clock: &impl UnixClock) -> SavedCoreState {
-    let claims = persisted
-        .claims
-        .iter()
-        .map(|(&guid, claim)| {
-            let claim = Claim {
-                base: claim.lid,
-                lmc: claim.lmc,
-            };
-            (guid, claim)
-        })
-        .collect();
     let mut not_kept = NotKept::default();
     for (kind, bits) in by_kind(persisted, NOT_KEPT) {
         not_kept.learn(kind, FieldMask(bits));
@@ -372,7 +406,7 @@ fn remembered(persisted: &Persisted, clock: &impl UnixClock) -> SavedCoreState {
         habits.restore(kind, bits);
     }
     SavedCoreState {
-        claims: Arc::new(claims),
+        claims: Arc::new(claims(persisted)),
         positions: Arc::new(positions::remembered(persisted)),
         gpus: Arc::default(),
         alias_guids: Arc::default(),
@@ -403,6 +437,8 @@ fn changes_to(
         remembered,
         sa,
         journaled: _,
+        gpus: _,
+        history: _,
         is_restored: _,
         orders: _,
         is_closing: _,
@@ -685,6 +721,7 @@ mod tests {
             owed: ChangeSet::new(),
             journal: None,
             shared: None,
+            gpus: GpuRows::default(),
             clock: Clock::start(),
             findings: findings.clone(),
         };

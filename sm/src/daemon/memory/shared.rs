@@ -17,12 +17,15 @@ use rsm_api::v1;
 use rsm_ids::Guid;
 use tokio::sync::mpsc;
 
+use super::shared_history::{self, SharedHistory};
 use super::{Keeping, Mailbox, acknowledged, guids, remembered, sa_state};
 use crate::core::{EpochEvent, EpochRequest, Event};
 use crate::daemon::clock::Clock;
 use crate::daemon::findings::{DaemonFindings, Part};
+use crate::daemon::gpu_hosts::GpuHosts;
 use crate::daemon::sa::SaRestorer;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::history::Recorder;
 use crate::publish::{SharedStoreSource, UnixClock};
 use crate::store::etcd::{EtcdOptions, EtcdStore};
 use crate::store::replica::{Claim, Health, ReplicaEvent, ReplicaHandle};
@@ -44,6 +47,9 @@ pub(in crate::daemon) struct SharedSetup {
     pub(in crate::daemon) core: mpsc::Sender<Event>,
 }
 
+/// Takes events for the managers that share the store.
+pub(in crate::daemon) type HistorySink = Box<dyn Fn(Vec<Arc<v1::Event>>) + Send>;
+
 /// A request to the store's thread, or an answer.
 pub(super) enum Order {
     Claim(EpochRequest),
@@ -55,6 +61,8 @@ pub(super) enum Order {
     },
     /// More changes wait than are kept.
     Overflowed,
+    /// Another manager, which holds the epoch, has stored these rows.
+    Followed(Box<Persisted>),
 }
 
 /// The shared store, for the store's thread.
@@ -62,6 +70,8 @@ pub(super) struct Shared {
     replica: ReplicaHandle,
     core: mpsc::Sender<Event>,
     restorer: Arc<OnceLock<SaRestorer>>,
+    gpus: Arc<OnceLock<Arc<GpuHosts>>>,
+    history: SharedHistory,
     mailbox: Mailbox,
     /// The number of the last claim, and the claim.
     claims: u64,
@@ -75,6 +85,10 @@ pub(super) struct Shared {
 pub(super) struct Handles {
     /// Where the SA's access will be.
     restorer: Arc<OnceLock<SaRestorer>>,
+    /// Where GPU hosts and the history will be.
+    gpus: Arc<OnceLock<Arc<GpuHosts>>>,
+    recorder: Arc<OnceLock<Recorder>>,
+    own: Arc<OnceLock<Guid>>,
     replica: ReplicaHandle,
     deposed: Arc<Mutex<Option<Epoch>>>,
 }
@@ -125,6 +139,8 @@ pub(super) fn open(
         replica: replica.clone(),
         core,
         restorer: Arc::default(),
+        gpus: Arc::default(),
+        history: SharedHistory::default(),
         mailbox: mailbox.clone(),
         claims: 0,
         last: None,
@@ -183,7 +199,15 @@ fn teller(teller: Teller) -> Box<dyn Fn(ReplicaEvent) + Send> {
                     .mailbox
                     .put(|latest| latest.orders.push(Order::Overflowed));
             }
-            ReplicaEvent::Health(health) => return teller.health(health),
+            ReplicaEvent::Followed(rows) => {
+                let order = Order::Followed(rows);
+                return teller.mailbox.put(|latest| latest.orders.push(order));
+            }
+            ReplicaEvent::Health(health) => {
+                let is_silent = matches!(health, Health::Failing(_));
+                teller.health(health);
+                EpochEvent::Silent(is_silent)
+            }
             ReplicaEvent::Refused(by) => {
                 teller.show(Some(by), false);
                 EpochEvent::Refused(by)
@@ -274,9 +298,34 @@ impl super::Keeper {
         }
     }
 
+    /// Lets GPU hosts and the history follow those of the master.
+    pub(in crate::daemon) fn attach(
+        &self,
+        gpus: Option<&Arc<GpuHosts>>,
+        recorder: Option<&Recorder>,
+    ) {
+        // The daemon has one of each.
+        if let (Some(shared), Some(gpus)) = (&self.shared, gpus) {
+            let _ = shared.gpus.set(gpus.clone());
+        }
+        if let (Some(shared), Some(recorder)) = (&self.shared, recorder) {
+            let _ = shared.recorder.set(recorder.clone());
+        }
+    }
+
+    /// Takes events for the managers that share the store; `None` where none does. Does not wait.
+    pub(in crate::daemon) fn history_sink(&self) -> Option<HistorySink> {
+        let mailbox = self.mailbox.clone();
+        self.shared.as_ref()?;
+        Some(Box::new(move |events| {
+            mailbox.put(|latest| latest.history.extend(events));
+        }))
+    }
+
     /// Shows the settings of this manager to those that share the store.
     pub(in crate::daemon) fn announce(&self, own: Guid, checksums: &str) {
         if let Some(shared) = self.shared.as_ref().filter(|_| !own.is_zero()) {
+            let _ = shared.own.set(own);
             shared.replica.announce(own, checksums.to_owned());
         }
     }
@@ -308,8 +357,23 @@ impl Shared {
     pub(super) fn handles(&self) -> Handles {
         Handles {
             restorer: self.restorer.clone(),
+            gpus: self.gpus.clone(),
+            recorder: self.history.recorder.clone(),
+            own: self.history.own.clone(),
             replica: self.replica.clone(),
             deposed: self.deposed.clone(),
+        }
+    }
+
+    /// Adds events to the rows of the history, which the master writes.
+    pub(super) fn add_history(
+        &self,
+        persisted: &Persisted,
+        events: &[Arc<v1::Event>],
+        changes: &mut ChangeSet,
+    ) {
+        if let Some(EpochRequest::Claim { own, .. }) = self.last {
+            shared_history::add(persisted, own, events, changes);
         }
     }
 
@@ -369,6 +433,7 @@ impl Keeping {
                 } if number == shared.claims => self.granted(epoch, state),
                 // A later claim or none has superseded it.
                 Order::Granted { .. } => {}
+                Order::Followed(rows) => self.follow(&rows),
             }
         }
     }
@@ -390,6 +455,9 @@ impl Keeping {
             self.known = None;
         }
         note_held(epoch.number, &mut changes);
+        if let Some(state) = &state {
+            shared.history.read(&self.persisted, state, &mut changes);
+        }
         if let (Some(journal), false) = (&self.journal, is_master) {
             // The shared state replaces the registrations that this machine had journaled.
             if state.is_some() {
@@ -402,6 +470,12 @@ impl Keeping {
             let mut core = remembered(&self.persisted, &self.clock);
             core.reregister = self.persisted.claims.is_empty();
             core.alias_guids = Arc::new(guids::remembered(&self.persisted));
+            let stored = self.gpus.reader.read(&self.persisted);
+            self.gpus.known = None;
+            core.gpus = match shared.gpus.get() {
+                Some(hosts) => hosts.adopt(stored),
+                None => Arc::new(stored.inventory),
+            };
             Box::new(core)
         });
         let is_replaced = core.is_some() && !is_master;
@@ -421,6 +495,27 @@ impl Keeping {
             drop(core.blocking_send(event));
         });
         restorer.restore(sa_state(&self.persisted, &self.clock), then);
+    }
+}
+
+impl Keeping {
+    /// Takes over what the master has stored, as far as readers see it before a takeover.
+    fn follow(&mut self, rows: &Persisted) {
+        let Some(shared) = &mut self.shared else {
+            return;
+        };
+        if !rows.claims.is_empty() {
+            let claims = Arc::new(super::claims(rows));
+            let event = Event::Epoch(EpochEvent::Claims(claims));
+            drop(shared.core.blocking_send(event));
+        }
+        if let Some(hosts) = shared.gpus.get() {
+            hosts.adopt(self.gpus.reader.read(rows));
+        }
+        let mut changes = ChangeSet::new();
+        shared.history.read(&self.persisted, rows, &mut changes);
+        self.persisted.apply(&changes);
+        self.owed.merge(changes);
     }
 }
 

@@ -1,6 +1,7 @@
 //! A table of the store: rows of bytes, written and removed by comparison with the wanted ones.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use crate::store::journal::RowChange;
 use crate::store::{ChangeSet, Namespace, Persisted};
@@ -81,6 +82,22 @@ pub(super) fn put(
     }
 }
 
+/// Adds the changes that remove the rows of the table `name` with these keys.
+pub(super) fn remove_range(
+    persisted: &Persisted,
+    name: &'static str,
+    keys: RangeInclusive<Vec<u8>>,
+    changes: &mut ChangeSet,
+) {
+    let Ok(namespace) = Namespace::new(name) else {
+        return;
+    };
+    let known = persisted.records.get(&namespace).into_iter();
+    for (key, _) in known.flat_map(|known| known.range(keys.clone())) {
+        changes.remove_record(&namespace, key);
+    }
+}
+
 fn write(
     namespace: &Namespace,
     held: Option<&Vec<u8>>,
@@ -94,7 +111,8 @@ fn write(
     }
 }
 
-fn held<'a>(
+/// The rows of the table `name`.
+pub(super) fn held<'a>(
     persisted: &'a Persisted,
     name: &str,
 ) -> impl Iterator<Item = (&'a Vec<u8>, &'a Vec<u8>)> + use<'a> {

@@ -19,7 +19,7 @@ pub(in crate::plan) fn follow(
     previous: &Arc<LidPlan>,
     before: &Fabric,
     fabric: &Fabric,
-    claims: &Claims,
+    (claims, block): (&Claims, Option<Lid>),
     policy: &Policy,
 ) -> Option<Arc<LidPlan>> {
     let ports = follow_ports(previous, before, fabric, claims, policy)?;
@@ -29,7 +29,7 @@ pub(in crate::plan) fn follow(
         return Some(ports);
     }
     let mut plan = LidPlan::clone(&ports);
-    vports::assign(fabric, claims, &mut plan);
+    vports::assign(fabric, claims, block, &mut plan);
     Some(if plan == *ports {
         ports
     } else {

@@ -54,7 +54,8 @@ struct Candidate<'a> {
 }
 
 /// Adds the LIDs of all virtual ports to those of ports in `plan`, in place of those that it has.
-pub(super) fn assign(fabric: &Fabric, claims: &Claims, plan: &mut LidPlan) {
+/// New ones are from `block` on as far as there is room.
+pub(super) fn assign(fabric: &Fabric, claims: &Claims, block: Option<Lid>, plan: &mut LidPlan) {
     plan.vports.clear();
     let served = served(fabric, plan);
     if served.is_empty() {
@@ -97,7 +98,10 @@ pub(super) fn assign(fabric: &Fabric, claims: &Claims, plan: &mut LidPlan) {
         if given.contains_key(&one.key) {
             continue;
         }
-        match space.next() {
+        match block
+            .and_then(|block| space.next_from(block))
+            .or_else(|| space.next())
+        {
             Some(lid) => {
                 given.insert(one.key, lid);
             }
@@ -258,6 +262,14 @@ impl Space {
                 }
             }
         }
+    }
+
+    /// The lowest free LID from `block` on that is not reserved.
+    fn next_from(&mut self, block: Lid) -> Option<Lid> {
+        let is_free = |&lid: &usize| !self.taken[lid] && !self.reserved[lid];
+        let lid = (block.index()..self.taken.len()).find(is_free)?;
+        self.taken[lid] = true;
+        Some(Lid(lid as u16))
     }
 
     /// The lowest free LID; reserved ones come last.

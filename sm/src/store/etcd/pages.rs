@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::store::codec::{self, StoredRecord};
-use crate::store::{ChangeSet, Checksum, Persisted, StoreError};
+use crate::store::{CLAIMS, ChangeSet, Checksum, Persisted, StoreError};
 
 /// Rows beyond this size have a page of their own.
 const WIDE_ROW: usize = 1024;
@@ -28,9 +28,6 @@ pub(super) const PAGE_MAX: usize = 1_200_000;
 const PAGE_BITS: u32 = 10;
 
 const VERSION: u8 = 1;
-
-/// The table of LID claims, beside those named by a namespace.
-const CLAIMS: &str = "claims";
 
 /// The name of a page below the prefix of the pages, such as `members/2a1`.
 pub(super) type PageName = String;
@@ -250,6 +247,11 @@ impl Pages {
 /// in one transaction, because a row moves between them.
 pub(super) fn family(name: &str) -> &str {
     name.split_once('.').map_or(name, |(page, _)| page)
+}
+
+/// The table of a page, by the page's name.
+pub(super) fn table_of(name: &str) -> &str {
+    name.split_once('/').map_or(name, |(table, _)| table)
 }
 
 /// Spreads the bits of `hash`: FNV-1a of keys that differ in their last bytes differs little in its

@@ -12,10 +12,11 @@ use rsm_proto::etcd::{
 use tokio::runtime::Runtime;
 
 use super::client::{Client, EtcdOptions};
-use super::pages::{PAGE_MAX, PageName, Pages, family};
+use super::pages::{PAGE_MAX, PageName, Pages, family, table_of};
 use crate::store::io::Operation;
 use crate::store::{
-    ChangeSet, Epoch, LoadReport, Origin, Persisted, SeenEpoch, SharedStore, Store, StoreError,
+    CLAIMS, ChangeSet, Epoch, LoadReport, Origin, Persisted, SeenEpoch, SharedStore, Store,
+    StoreError,
 };
 
 /// The value of the key `format`.
@@ -54,6 +55,8 @@ pub struct EtcdStore {
     /// The revision of the last look; 0: everything is to be read.
     revision: i64,
     generation: u64,
+    /// Tables with pages that were read since [`SharedStore::follow`] last told.
+    touched: BTreeSet<String>,
     /// Pages whose transaction failed: the next commit writes them again.
     unwritten: BTreeSet<PageName>,
     /// The epoch that this manager holds, with the modification revision of its key.
@@ -89,6 +92,7 @@ impl EtcdStore {
             format: None,
             revision: 0,
             generation: 0,
+            touched: BTreeSet::new(),
             unwritten: BTreeSet::new(),
             held: None,
             beats: 0,
@@ -155,7 +159,10 @@ impl EtcdStore {
             let names = names?;
             for gone in self.keys.difference(&names) {
                 match gone.strip_prefix("pages/") {
-                    Some(page) => self.pages.forget(page, &mut self.state),
+                    Some(page) => {
+                        self.touched.insert(table_of(page).to_owned());
+                        self.pages.forget(page, &mut self.state);
+                    }
                     None if gone == "format" => self.format = None,
                     None => {}
                 }
@@ -187,6 +194,7 @@ impl EtcdStore {
             None if name == "epoch" || name == "beat" => {}
             Some(("managers", _)) => {}
             Some(("pages", page)) => {
+                self.touched.insert(table_of(page).to_owned());
                 let read = self.pages.follow(page, value, &mut self.state);
                 read.map_err(|reason| self.corrupt(name, reason))?;
             }
@@ -470,8 +478,22 @@ impl SharedStore for EtcdStore {
         self.state.clone()
     }
 
-    fn follow(&mut self) -> Result<(), StoreError> {
-        self.read_changes(SLOW)
+    fn follow(&mut self) -> Result<BTreeSet<String>, StoreError> {
+        self.read_changes(SLOW)?;
+        Ok(std::mem::take(&mut self.touched))
+    }
+
+    fn tables(&self, names: &[&str]) -> Persisted {
+        let tables = self.state.records.iter();
+        let wanted = tables.filter(|(name, _)| names.contains(&name.as_str()));
+        let claims = names.contains(&CLAIMS).then(|| self.state.claims.clone());
+        Persisted {
+            claims: claims.unwrap_or_default(),
+            records: wanted
+                .map(|(name, rows)| (name.clone(), rows.clone()))
+                .collect(),
+            ..Persisted::default()
+        }
     }
 }
 

@@ -85,8 +85,12 @@ pub(super) fn print(output: &mut Output, event: &v1::Event) -> Result<(), Failur
         return output.json_line(event);
     }
     let (name, what) = describe(event.change.as_ref());
+    let manager = match event.manager.as_str() {
+        "" => String::new(),
+        other => format!(" (manager {})", printable(other)),
+    };
     let line = format!(
-        "{}  gen {}  {name:<20}  {}",
+        "{}  gen {}  {name:<20}  {}{manager}",
         timestamp(event.at_unix_ms),
         event.generation,
         printable(&what)

@@ -1,0 +1,421 @@
+//! The history of a subnet, for the managers that share a store.
+//!
+//! ```text
+//! history         SLOT (2)   version (1) row (8) manager (8), then events: length (4), rsm.v1.Event
+//! history-local   "read"     row (8) and number of its events (4) that this machine has copied
+//! ```
+//!
+//! Rows are a ring: row N is in slot N modulo [`ROWS`]. Only the master writes them; each manager
+//! copies those of the others into the history of its own machine. All numbers are big-endian.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use prost::Message as _;
+use rsm_api::v1;
+use rsm_api::v1::event::Change;
+use rsm_ids::Guid;
+
+use super::table;
+use crate::history::Recorder;
+use crate::history::scan::unrecorded;
+use crate::store::{ChangeSet, Persisted};
+
+const TABLE: &str = "history";
+const LOCAL: &str = "history-local";
+const READ: &[u8] = b"read";
+
+/// Rows of the ring: with [`ROW_BYTES`] each, 4 MiB in all, some 10,000 events.
+const ROWS: u64 = 512;
+
+/// Bytes after which a row is full. The last row is written again with each event.
+const ROW_BYTES: usize = 8 << 10;
+
+/// The longest event: fits into a row of the store with any header.
+const EVENT_MAX: usize = 48 << 10;
+
+const VERSION: u8 = 1;
+const HEADER: usize = 1 + 8 + 8;
+
+/// Whether managers that share the store get an event: what tells an operator what the master did
+/// and why. Single nodes, ports and links stay on its machine; parts that are missing are findings.
+pub(in crate::daemon) fn is_shared(event: &v1::Event) -> bool {
+    match &event.change {
+        Some(
+            Change::StateChanged(_)
+            | Change::RoutesChanged(_)
+            | Change::FindingRaised(_)
+            | Change::FindingCleared(_)
+            | Change::ConvergenceFinished(_)
+            | Change::ManagerStarted(_)
+            | Change::OperatorActed(_)
+            | Change::EventsUnrecorded(_),
+        ) => true,
+        Some(
+            Change::NodeAppeared(_)
+            | Change::NodeVanished(_)
+            | Change::NodeChanged(_)
+            | Change::PortAppeared(_)
+            | Change::PortVanished(_)
+            | Change::PortChanged(_)
+            | Change::LinkAppeared(_)
+            | Change::LinkVanished(_)
+            | Change::LinkChanged(_),
+        )
+        | None => false,
+    }
+}
+
+/// A row of the ring.
+struct Row {
+    number: u64,
+    manager: Guid,
+    /// The encoded events.
+    events: Vec<u8>,
+}
+
+impl Row {
+    fn decode(value: &[u8]) -> Option<Row> {
+        let (&version, rest) = value.split_first()?;
+        let (number, rest) = rest.split_first_chunk()?;
+        let (manager, events) = rest.split_first_chunk()?;
+        (version == VERSION).then(|| Row {
+            number: u64::from_be_bytes(*number),
+            manager: Guid(u64::from_be_bytes(*manager)),
+            events: events.to_vec(),
+        })
+    }
+
+    fn put(&self, persisted: &Persisted, changes: &mut ChangeSet) {
+        let mut value = Vec::with_capacity(HEADER + self.events.len());
+        value.push(VERSION);
+        value.extend(self.number.to_be_bytes());
+        value.extend(self.manager.0.to_be_bytes());
+        value.extend_from_slice(&self.events);
+        let slot = (self.number % ROWS) as u16;
+        table::put(persisted, TABLE, &slot.to_be_bytes(), Some(&value), changes);
+    }
+
+    /// The events; `None` in place of what cannot be read.
+    fn events(&self) -> Vec<Option<v1::Event>> {
+        let mut events = Vec::new();
+        let mut rest = &self.events[..];
+        while !rest.is_empty() {
+            let Some((event, behind)) = split_event(rest) else {
+                events.push(None);
+                break;
+            };
+            events.push(v1::Event::decode(event).ok());
+            rest = behind;
+        }
+        events
+    }
+}
+
+fn split_event(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    rest.split_at_checked(usize::try_from(u32::from_be_bytes(*length)).ok()?)
+}
+
+/// Adds the changes that append `events` of the manager `own` to the ring in `persisted`.
+pub(super) fn add(
+    persisted: &Persisted,
+    own: Guid,
+    events: &[Arc<v1::Event>],
+    changes: &mut ChangeSet,
+) {
+    if events.is_empty() {
+        return;
+    }
+    let rows = table::read(persisted, TABLE, |_, value| Row::decode(value));
+    let last = rows.into_iter().max_by_key(|row| row.number);
+    let next = |number: u64| Row {
+        number: number.saturating_add(1),
+        manager: own,
+        events: Vec::new(),
+    };
+    let mut row = match last {
+        Some(last) if last.manager == own => last,
+        last => next(last.map_or(0, |last| last.number)),
+    };
+    for event in events {
+        let mut event = v1::Event::clone(event);
+        event.manager = own.to_string();
+        let mut bytes = event.encode_to_vec();
+        if bytes.len() > EVENT_MAX {
+            let reason = format!("an event of {} bytes is too long for others", bytes.len());
+            bytes = unrecorded(event.at_unix_ms, 1, reason).encode_to_vec();
+        }
+        if !row.events.is_empty() && row.events.len() + bytes.len() > ROW_BYTES {
+            row.put(persisted, changes);
+            row = next(row.number);
+        }
+        // At most EVENT_MAX.
+        row.events.extend((bytes.len() as u32).to_be_bytes());
+        row.events.extend(bytes);
+    }
+    row.put(persisted, changes);
+    if Position::of(persisted).is_none() {
+        Position::default().put(persisted, changes);
+    }
+}
+
+/// How far the ring has been copied into the history of this machine.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+struct Position {
+    row: u64,
+    /// Events of that row.
+    events: u32,
+}
+
+impl Position {
+    /// `None` where nothing was ever copied or written: the history of this machine is new.
+    fn of(persisted: &Persisted) -> Option<Position> {
+        let known = table::read(persisted, LOCAL, |key, value| {
+            let (row, events) = value.split_first_chunk()?;
+            let events = events.try_into().ok()?;
+            (key == READ).then(|| Position {
+                row: u64::from_be_bytes(*row),
+                events: u32::from_be_bytes(events),
+            })
+        });
+        known.into_iter().next()
+    }
+
+    fn put(self, persisted: &Persisted, changes: &mut ChangeSet) {
+        let value = [&self.row.to_be_bytes()[..], &self.events.to_be_bytes()].concat();
+        table::put(persisted, LOCAL, READ, Some(&value), changes);
+    }
+}
+
+/// The events behind `from` of managers other than `own`, and the end of the ring; without `from`
+/// all events.
+fn unread(
+    rows: &Persisted,
+    own: Guid,
+    from: Option<Position>,
+) -> (Vec<v1::Event>, Option<Position>) {
+    let rows = table::read(rows, TABLE, |_, value| Row::decode(value));
+    let rows: BTreeMap<u64, Row> = rows.into_iter().map(|row| (row.number, row)).collect();
+    let Some((_, last)) = rows.last_key_value() else {
+        return (Vec::new(), from);
+    };
+    let end = Position {
+        row: last.number,
+        events: u32::try_from(last.events().len()).unwrap_or(u32::MAX),
+    };
+    // A ring that begins anew: the store was made anew.
+    let own = from.map(|_| own);
+    let from = from.filter(|from| from.row <= end.row).unwrap_or_default();
+    let mut events = Vec::new();
+    for row in rows.range(from.row..).map(|(_, row)| row) {
+        if Some(row.manager) == own {
+            continue;
+        }
+        let skipped = match row.number == from.row {
+            true => from.events,
+            false => 0,
+        };
+        let mut at = 0;
+        for event in row.events().into_iter().skip(skipped as usize) {
+            let reason = "a row of the shared history is damaged";
+            let event = event.unwrap_or_else(|| v1::Event {
+                manager: row.manager.to_string(),
+                ..unrecorded(at, 0, reason.to_owned())
+            });
+            at = event.at_unix_ms;
+            events.push(event);
+        }
+    }
+    (events, Some(end))
+}
+
+/// Copies events of other managers into the history of this machine.
+#[derive(Default)]
+pub(super) struct SharedHistory {
+    /// Where the history of this machine will be.
+    pub(super) recorder: Arc<OnceLock<Recorder>>,
+    /// The GUID of this manager, once it is known.
+    pub(super) own: Arc<OnceLock<Guid>>,
+}
+
+impl SharedHistory {
+    /// Copies what `rows` have and this machine has not, and adds the change that notes it.
+    pub(super) fn read(&self, persisted: &Persisted, rows: &Persisted, changes: &mut ChangeSet) {
+        let (Some(recorder), Some(&own)) = (self.recorder.get(), self.own.get()) else {
+            return;
+        };
+        let from = Position::of(persisted);
+        let (events, end) = unread(rows, own, from);
+        if !events.is_empty() {
+            recorder.put_others(events);
+        }
+        if let Some(end) = end.filter(|_| end != from) {
+            end.put(persisted, changes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::store::Namespace;
+
+    const ONE: Guid = Guid(0x11);
+    const OTHER: Guid = Guid(0x22);
+
+    fn acts(range: std::ops::Range<u64>) -> Vec<Arc<v1::Event>> {
+        let event = |at: u64| v1::Event {
+            at_unix_ms: at,
+            change: Some(Change::OperatorActed(v1::OperatorActed {
+                action: "drain".to_owned(),
+                detail: format!("leaf-{at}"),
+                ..v1::OperatorActed::default()
+            })),
+            ..v1::Event::default()
+        };
+        range.map(|at| Arc::new(event(at))).collect()
+    }
+
+    fn write(persisted: &mut Persisted, own: Guid, range: std::ops::Range<u64>) {
+        let mut changes = ChangeSet::new();
+        add(persisted, own, &acts(range), &mut changes);
+        persisted.apply(&changes);
+    }
+
+    /// A manager that copies the ring into its own history.
+    #[derive(Default)]
+    struct Reader {
+        history: SharedHistory,
+        local: Persisted,
+    }
+
+    impl Reader {
+        fn new(own: Guid) -> Reader {
+            let reader = Reader::default();
+            reader.history.own.set(own).unwrap();
+            reader.history.recorder.set(Recorder::default()).unwrap();
+            reader
+        }
+
+        /// The times and managers of the events that are new.
+        fn copy(&mut self, rows: &Persisted) -> Vec<(u64, String)> {
+            let mut changes = ChangeSet::new();
+            self.history.read(&self.local, rows, &mut changes);
+            self.local.apply(&changes);
+            let recorder = self.history.recorder.get().unwrap();
+            let batch = recorder.take(Some(std::time::Duration::ZERO)).unwrap();
+            let events = batch.others.into_iter();
+            events
+                .map(|event| (event.at_unix_ms, event.manager))
+                .collect()
+        }
+    }
+
+    fn of(manager: Guid, range: std::ops::Range<u64>) -> Vec<(u64, String)> {
+        range.map(|at| (at, manager.to_string())).collect()
+    }
+
+    #[test]
+    fn each_manager_gets_the_events_of_the_others_once() {
+        let mut rows = Persisted::default();
+        let (mut one, mut other) = (Reader::new(ONE), Reader::new(OTHER));
+        write(&mut rows, ONE, 0..3);
+        assert_eq!(other.copy(&rows), of(ONE, 0..3));
+        assert_eq!(other.copy(&rows), []);
+        // The last row grows.
+        write(&mut rows, ONE, 3..5);
+        assert_eq!(other.copy(&rows), of(ONE, 3..5));
+        // The first manager has written itself what is there.
+        let mut noted = ChangeSet::new();
+        Position::default().put(&one.local, &mut noted);
+        one.local.apply(&noted);
+        assert_eq!(one.copy(&rows), []);
+        write(&mut rows, OTHER, 5..200);
+        assert_eq!(one.copy(&rows), of(OTHER, 5..200));
+        assert_eq!(other.copy(&rows), []);
+        write(&mut rows, ONE, 200..201);
+        assert_eq!(one.copy(&rows), []);
+        assert_eq!(other.copy(&rows), of(ONE, 200..201));
+        // Its folder is lost: it gets everything.
+        let all = [of(ONE, 0..5), of(OTHER, 5..200), of(ONE, 200..201)].concat();
+        assert_eq!(Reader::new(ONE).copy(&rows), all);
+    }
+
+    #[test]
+    fn ring_keeps_the_last_events_within_its_bounds() {
+        let mut rows = Persisted::default();
+        let mut reader = Reader::new(OTHER);
+        for round in 0..60 {
+            write(&mut rows, ONE, round * 2_000..(round + 1) * 2_000);
+        }
+        let table = Namespace::new(TABLE).unwrap();
+        let ring = &rows.records[&table];
+        assert_eq!(ring.len() as u64, ROWS);
+        let longest = ring.values().map(Vec::len).max().unwrap();
+        assert!(longest <= ROW_BYTES + HEADER + 8, "{longest}");
+        let copied = reader.copy(&rows);
+        let last = copied.last().unwrap().0;
+        assert_eq!(last, 119_999);
+        let first = copied[0].0;
+        assert_eq!(copied, of(ONE, first..120_000));
+        assert!(copied.len() > 10_000, "{}", copied.len());
+    }
+
+    #[test]
+    fn too_long_event_is_a_gap() {
+        let mut act = v1::Event::clone(&acts(7..8)[0]);
+        let long = "x".repeat(EVENT_MAX);
+        if let Some(Change::OperatorActed(acted)) = &mut act.change {
+            acted.detail = long;
+        }
+        let (mut rows, mut changes) = (Persisted::default(), ChangeSet::new());
+        add(&rows, ONE, &[Arc::new(act)], &mut changes);
+        rows.apply(&changes);
+        let (events, _) = unread(&rows, OTHER, None);
+        assert!(matches!(
+            events[0].change,
+            Some(Change::EventsUnrecorded(_))
+        ));
+    }
+
+    #[test]
+    fn damaged_row_is_a_gap_and_costs_no_other() {
+        let mut rows = Persisted::default();
+        write(&mut rows, ONE, 0..2);
+        write(&mut rows, OTHER, 2..3);
+        let table = Namespace::new(TABLE).unwrap();
+        let key = 1u16.to_be_bytes();
+        let mut value = rows.records[&table][&key[..]].clone();
+        value.truncate(value.len() - 1);
+        let mut changes = ChangeSet::new();
+        changes.set_record(&table, &key, &value).unwrap();
+        rows.apply(&changes);
+        let (events, _) = unread(&rows, OTHER, None);
+        let kinds: Vec<bool> = (events.iter())
+            .map(|event| matches!(event.change, Some(Change::OperatorActed(_))))
+            .collect();
+        assert_eq!(kinds, [true, false, true]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_rows_are_read(rows: Vec<(u16, Vec<u8>)>, at: (u64, u32)) {
+            let table = Namespace::new(TABLE).unwrap();
+            let mut set = ChangeSet::new();
+            for (slot, value) in &rows {
+                let value = [&[VERSION][..], value].concat();
+                set.set_record(&table, &slot.to_be_bytes(), &value).unwrap();
+            }
+            let mut persisted = Persisted::default();
+            persisted.apply(&set);
+            let from = Position { row: at.0, events: at.1 };
+            let _ = unread(&persisted, ONE, Some(from));
+            let mut changes = ChangeSet::new();
+            add(&persisted, ONE, &acts(0..2), &mut changes);
+            prop_assert!(!changes.is_empty());
+        }
+    }
+}

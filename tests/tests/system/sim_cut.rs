@@ -1,0 +1,277 @@
+//! A fabric that is cut in two and joined again, with two managers that share a store: LIDs given
+//! while apart do not collide, and where they must, only the newer ones move.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use rsm::core::role::Role;
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, Node, NodeKind};
+use rsm_tests::virtual_time::{Settings, World, expect};
+
+const LIMIT: Duration = Duration::from_secs(60);
+/// Longer than a manager without a master in sight waits for the epoch.
+const APART: Duration = Duration::from_secs(20);
+const HOSTS: u64 = 8;
+/// Hosts of each side that come while the sides are apart: the last ones.
+const NEW: u64 = 3;
+const TRUNK: (Guid, PortNum) = (Guid(0x100), PortNum(9));
+const MULTICAST: Lid = Lid(0xC000);
+const ONE: PortNum = PortNum(1);
+
+/// The first host of each side, with the manager of that side.
+const FIRST: Guid = Guid(0x1);
+const SECOND: Guid = Guid(0x1001);
+
+/// The side of a node.
+fn side(guid: Guid) -> usize {
+    usize::from(guid.0 >= 0x1000)
+}
+
+fn hosts(numbers: std::ops::RangeInclusive<u64>) -> impl Iterator<Item = Guid> {
+    [0, 0x1000]
+        .into_iter()
+        .flat_map(move |side| numbers.clone().map(move |number| Guid(side + number)))
+}
+
+/// Two switches with eight hosts each, and a cable between them.
+fn two_stars() -> Netlist {
+    let (width, speed) = (LinkWidth::X4, LinkSpeed::Hdr);
+    let (mut nodes, mut cables) = (Vec::new(), Vec::new());
+    for side in [0, 0x1000] {
+        let switch = nodes.len();
+        nodes.push(node(NodeKind::Switch, 0x100 + side, HOSTS as u8 + 1));
+        for host in 1..=HOSTS as u8 {
+            let (a, b) = ((switch, PortNum(host)), (nodes.len(), ONE));
+            cables.push(Cable { a, b, width, speed });
+            nodes.push(node(NodeKind::Ca, side + u64::from(host), 1));
+        }
+    }
+    let (a, b) = ((0, TRUNK.1), (HOSTS as usize + 1, TRUNK.1));
+    cables.push(Cable { a, b, width, speed });
+    Netlist::new(nodes, cables).expect("it is valid")
+}
+
+fn node(kind: NodeKind, guid: u64, num_ports: u8) -> Node {
+    Node {
+        kind,
+        guid: Guid(guid),
+        system_image_guid: Guid(guid),
+        vendor_id: 0x2c9,
+        device_id: 0xd2f0,
+        description: Vec::new(),
+        num_ports,
+        enhanced_port0: false,
+        ports: BTreeMap::new(),
+    }
+}
+
+fn lids(world: &World) -> BTreeMap<Guid, Lid> {
+    let ports = world.sim.end_ports();
+    ports
+        .map(|(guid, port)| {
+            let info = world.sim.port_info(guid, port).expect("it is there");
+            (guid, info.lid())
+        })
+        .collect()
+}
+
+fn masters(world: &World) -> Vec<usize> {
+    let managers = world.managers().iter().enumerate();
+    let masters = managers.filter(|(_, manager)| *manager.core().role() == Role::Master);
+    masters.map(|(index, _)| index).collect()
+}
+
+/// The texts of a manager's findings of a kind.
+fn findings(world: &World, index: usize, code: &str) -> Vec<String> {
+    let snapshot = world.managers()[index].core().snapshot(world.now());
+    let findings = snapshot.findings.iter();
+    findings
+        .filter(|finding| finding.kind.code() == code)
+        .map(|finding| finding.text.clone())
+        .collect()
+}
+
+/// Both sides as one fabric without the new hosts, with the manager at `master` as its master, and
+/// the other one standing by.
+fn together(master: Guid, settings: Settings) -> World {
+    let mut world = World::new(&two_stars(), settings);
+    for host in hosts(HOSTS - NEW + 1..=HOSTS) {
+        world.sim.unlink(host, ONE).expect("it is cabled");
+    }
+    let other = if master == FIRST { SECOND } else { FIRST };
+    world.add_manager(master, ONE);
+    world.watch();
+    world.settle(LIMIT);
+    world.add_manager(other, ONE);
+    world.run_for(APART);
+    assert_eq!(masters(&world), [0]);
+    // Members on both sides, which the store has.
+    world.regroup(MULTICAST, |ports| {
+        ports.extend(hosts(2..=4).map(|guid| (guid, true)));
+    });
+    world.settle(LIMIT);
+    world
+}
+
+/// The hosts that get a multicast packet from each of the members.
+fn receivers(world: &World) -> Vec<BTreeSet<Guid>> {
+    let members = hosts(2..=4);
+    members
+        .map(|from| {
+            let probe = world.sim.probe_multicast((from, ONE), MULTICAST, 0);
+            let reached = probe.expect("it has a port").delivered;
+            reached.keys().map(|(guid, _)| *guid).collect()
+        })
+        .collect()
+}
+
+fn cut(world: &mut World) {
+    world.sim.unlink(TRUNK.0, TRUNK.1).expect("it is cabled");
+    world.run_for(APART);
+    assert_eq!(masters(world), [0, 1], "each part has its manager");
+}
+
+fn add_hosts(world: &mut World) {
+    for host in hosts(HOSTS - NEW + 1..=HOSTS) {
+        world.sim.relink(host, ONE).expect("it was unlinked");
+    }
+    world.run_for(APART);
+    for (guid, lid) in lids(world) {
+        assert!(lid.is_unicast(), "{guid} has no LID");
+    }
+}
+
+/// Joins the parts, and waits until one manager has the whole. Returns the ports that moved.
+fn join(world: &mut World) -> Vec<Guid> {
+    let before = lids(world);
+    world.sim.relink(TRUNK.0, TRUNK.1).expect("it was unlinked");
+    world.run_for(2 * LIMIT);
+    assert_eq!(masters(world).len(), 1, "one of the two yields");
+    let master = masters(world)[0];
+    let own = world.managers()[master].local(&world.sim);
+    let reach = expect::Reach::of(&world.sim, own.expect("it is attached"), &[]);
+    let mut problems = expect::inactive(&world.sim, &reach);
+    problems.extend(expect::unreachable(&world.sim, &reach, 0));
+    assert_eq!(problems, [""; 0]);
+    let after = lids(world);
+    let distinct: BTreeSet<Lid> = after.values().copied().collect();
+    assert_eq!(
+        distinct.len(),
+        after.len(),
+        "no LID is held twice: {after:?}"
+    );
+    assert_eq!(world.watched().credit_loops(), [""; 0]);
+    let moved = after.into_iter().filter(|(guid, lid)| before[guid] != *lid);
+    moved.map(|(guid, _)| guid).collect()
+}
+
+fn new_lids(world: &World, of: usize) -> Vec<Lid> {
+    let new = hosts(HOSTS - NEW + 1..=HOSTS).filter(|guid| side(*guid) == of);
+    new.map(|guid| lids(world)[&guid]).collect()
+}
+
+/// The places of the first master: the one with precedence when the parts meet, and the other one.
+const HOLDERS: [Guid; 2] = [FIRST, SECOND];
+
+/// The index of the manager that holds the epoch.
+fn holder(world: &World) -> usize {
+    let holder = world.epoch().expect("there is one").holder;
+    let own = |index: usize| {
+        let (guid, port) = world.managers()[index].local(&world.sim)?;
+        world.sim.port_guid(guid, port).ok()
+    };
+    let holds = |index: &usize| own(*index) == Some(holder);
+    (0..2).find(holds).expect("it is one of the two")
+}
+
+#[test]
+fn lids_given_while_apart_are_of_disjoint_blocks_and_none_moves_when_the_parts_meet() {
+    for (first, floating) in HOLDERS.into_iter().flat_map(|at| [(at, false), (at, true)]) {
+        let mut world = together(first, Settings::sharing(floating));
+        let members = receivers(&world);
+        let is_whole = members.iter().all(|reached| reached.len() >= 5);
+        assert!(is_whole, "{members:?}");
+        let before = lids(&world);
+        cut(&mut world);
+        add_hosts(&mut world);
+        // The holder goes on with the lowest free ones, the other one gives those of its block.
+        let holder = holder(&world);
+        let place = world.managers()[holder].local(&world.sim);
+        let here = side(place.expect("it is attached").0);
+        let highest = before.values().max().expect("there are ports").0;
+        let lowest = new_lids(&world, here);
+        assert!(lowest.iter().all(|lid| lid.0 <= highest + 3), "{lowest:?}");
+        let of_block = new_lids(&world, 1 - here);
+        assert!(
+            of_block.iter().all(|lid| lid.0 > highest + 1024),
+            "{of_block:?}"
+        );
+        let found = findings(&world, 1 - holder, "epoch-held");
+        let text = format!("LIDs from {} on", of_block[0].0);
+        assert!(found[0].contains(&text), "{text}: {found:?}");
+        // A manager that takes the epoch over takes the LID that floats.
+        let is_managers = |guid: &Guid| floating && [FIRST, SECOND].contains(guid);
+        let mut moved = join(&mut world);
+        moved.retain(|guid| !is_managers(guid));
+        assert_eq!(moved, [], "first {first}, floating {floating}");
+        let after = lids(&world);
+        for (guid, lid) in before.into_iter().filter(|(_, lid)| lid.is_unicast()) {
+            assert!(after[&guid] == lid || is_managers(&guid), "{guid}");
+        }
+        assert_eq!(receivers(&world), members, "no member is lost");
+        let conflicts = findings(&world, masters(&world)[0], "lid-conflict");
+        assert_eq!(conflicts, [""; 0]);
+    }
+}
+
+#[test]
+fn a_store_that_only_one_part_reaches_makes_no_lid_move_but_that_of_the_manager() {
+    for (holder, cut_off) in HOLDERS.into_iter().flat_map(|at| [(at, 0), (at, 1)]) {
+        for floating in [false, true] {
+            let mut world = together(holder, Settings::sharing(floating));
+            world.cut_from_store(cut_off, true);
+            cut(&mut world);
+            add_hosts(&mut world);
+            // A manager that takes the epoch over takes the LID that floats.
+            let is_managers = |guid: &Guid| floating && [FIRST, SECOND].contains(guid);
+            let mut held = BTreeSet::new();
+            for (guid, lid) in lids(&world) {
+                assert!(held.insert(lid) || is_managers(&guid), "{guid} {lid}");
+            }
+            world.cut_from_store(cut_off, false);
+            let mut moved = join(&mut world);
+            moved.retain(|guid| !is_managers(guid));
+            assert_eq!(moved, [], "holder {holder}, cut off {cut_off}, {floating}");
+        }
+    }
+}
+
+#[test]
+fn without_room_for_blocks_only_the_ports_that_collide_move_and_those_are_the_newer_ones() {
+    for holder in HOLDERS {
+        let mut settings = Settings::sharing(true);
+        settings.sim.linear_fdb_cap = 64;
+        let mut world = together(holder, settings);
+        // What the other part gives its ports, each manager learns when they meet.
+        world.cut_from_store(1, true);
+        cut(&mut world);
+        // The holder's hosts come first.
+        let (older, newer): (Vec<Guid>, Vec<Guid>) =
+            hosts(HOSTS - NEW + 1..=HOSTS).partition(|guid| side(*guid) == side(holder));
+        for late in [older, newer.clone()] {
+            for host in late {
+                world.sim.relink(host, ONE).expect("it was unlinked");
+            }
+            world.run_for(APART);
+        }
+        let (here, there) = (new_lids(&world, 0), new_lids(&world, 1));
+        let held: BTreeSet<Lid> = here.iter().copied().collect();
+        let twice = there.iter().filter(|lid| held.contains(lid)).count();
+        assert_eq!(twice, NEW as usize, "{here:?} {there:?}");
+        world.cut_from_store(1, false);
+        let moved = join(&mut world);
+        assert_eq!(moved.len(), twice, "holder {holder}: {moved:?}");
+        assert!(moved.iter().all(|guid| newer.contains(guid)), "{moved:?}");
+    }
+}
