@@ -1,10 +1,12 @@
 //! Hints for whole fleets: generated ones, and samples of real machines.
 
+mod bounds;
 mod faults;
 mod fleet;
 mod host_order;
 mod import;
 mod join;
+mod merge;
 mod names;
 mod processes;
 mod render;
