@@ -108,18 +108,34 @@ impl GpuInventory {
         inventory: Arc<HostInventory>,
         seen: u64,
     ) -> Result<(), HostError> {
-        let name = checked_name(name)?;
-        inventory.check()?;
-        if self.hosts.len() >= MAX_HOSTS && !self.hosts.contains_key(&name) {
-            return Err(HostError::TooManyHosts);
-        }
+        self.may_insert(std::iter::once((name, &*inventory)))?;
         let record = HostRecord {
             inventory,
             origin: HostOrigin::Own,
             seen,
         };
-        self.hosts.insert(name, record);
+        self.hosts.insert(name.to_owned(), record);
         Ok(())
+    }
+
+    /// Whether [`GpuInventory::insert`] takes all of these hosts, of which none is there twice.
+    ///
+    /// # Errors
+    /// The first rule that a name or an inventory breaks, or too many hosts.
+    pub fn may_insert<'a>(
+        &self,
+        hosts: impl Iterator<Item = (&'a str, &'a HostInventory)>,
+    ) -> Result<(), HostError> {
+        let mut count = self.hosts.len();
+        for (name, inventory) in hosts {
+            checked_name(name)?;
+            inventory.check()?;
+            count += usize::from(!self.hosts.contains_key(name));
+        }
+        match count > MAX_HOSTS && count > self.hosts.len() {
+            true => Err(HostError::TooManyHosts),
+            false => Ok(()),
+        }
     }
 
     /// Notes that the inventory of a host still holds at time `seen`. An unknown host stays unknown.

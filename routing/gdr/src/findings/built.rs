@@ -106,7 +106,11 @@ impl Found<'_> {
         let extra: Vec<usize> = (0..inventory.hca_ports.len())
             .filter(|&port| {
                 let known = |key| family.ports.contains_key(&key);
-                !is_virtual(self.host, port) && !key(inventory, port).is_some_and(known)
+                let role = self.host.roles[port].0;
+                role != TrafficRole::Outside
+                    && inventory.hca_ports[port].may_be_infiniband()
+                    && !is_virtual(self.host, port)
+                    && !key(inventory, port).is_some_and(known)
             })
             .collect();
         self.explained.lacks_gpus = !missing_gpus.is_empty();
@@ -238,11 +242,15 @@ impl Found<'_> {
                 .fabric
                 .as_ref()
                 .and_then(|fabric| leaf(self.host, port, fabric));
-            // The adapter is that of the rail it still reaches.
-            let found = left
-                .iter()
-                .position(|key| at.is_some() && slot_leaf(key) == at);
-            let from = left.remove(found.unwrap_or(0));
+            // The adapter is that of the rail it still reaches; else one for the same traffic.
+            let role = self.host.roles[port].0;
+            let reached = |key: &PortKey| at.is_some() && slot_leaf(key) == at;
+            let alike = |key: &PortKey| family.ports[key].role == role;
+            let found = left.iter().position(reached);
+            let Some(found) = found.or_else(|| left.iter().position(alike)) else {
+                continue;
+            };
+            let from = left.remove(found);
             let gpus = self.gpus_at(family.ports[&from].near.iter());
             let entry = &self.host.inventory.hca_ports[port];
             let evidence = format!(
@@ -268,11 +276,14 @@ impl Found<'_> {
             };
             let wanted: BTreeSet<PciAddress> = usual.near.intersection(&there).copied().collect();
             let near = near_gpus(inventory, port);
+            // GPUs that the others lack are no sign of another switch.
+            let is_usual = |pci: &&PciAddress| family.gpus.contains(pci);
+            let near_usual: BTreeSet<PciAddress> = near.iter().filter(is_usual).copied().collect();
             // Near none is for the tiers to report; usually near none says nothing.
             if usual.role != TrafficRole::Compute
                 || wanted.is_empty()
                 || near.is_empty()
-                || near == wanted
+                || near_usual == wanted
             {
                 continue;
             }

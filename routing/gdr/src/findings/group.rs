@@ -2,10 +2,47 @@
 
 use std::collections::BTreeMap;
 
-use super::{GpuFinding, GpuFindingKind};
+use super::{GpuFinding, GpuFindingKind, MOST_NAMES};
 
 /// The parts in which two findings are equal if they differ in their hosts alone.
 type Key = (GpuFindingKind, Vec<u16>, Vec<String>, String);
+
+fn key(finding: &GpuFinding) -> Key {
+    if let Some(common) = &finding.common {
+        return (
+            finding.kind,
+            Vec::new(),
+            Vec::new(),
+            common.observation.clone(),
+        );
+    }
+    let devices = finding.ports.iter().map(|port| port.device.clone());
+    let (gpus, evidence) = (finding.gpus.clone(), finding.evidence.clone());
+    (finding.kind, gpus, devices.collect(), evidence)
+}
+
+/// One finding of several with one key.
+fn united(mut alike: Vec<GpuFinding>) -> Option<GpuFinding> {
+    alike.sort_by(|one, other| one.host.cmp(&other.host));
+    let observation = alike.first()?.common.as_ref();
+    let observation = observation.map(|common| common.observation.clone());
+    let of_hosts: Vec<String> = (alike.iter().take(MOST_NAMES))
+        .filter_map(|one| Some(format!("{} {}", one.host, one.common.as_ref()?.of_host)))
+        .collect();
+    let rest = alike.len().saturating_sub(MOST_NAMES);
+    let mut alike = alike.into_iter();
+    let mut first = alike.next()?;
+    first.also.extend(alike.map(|other| other.host));
+    first.common = None;
+    if let Some(observation) = observation.filter(|_| !first.also.is_empty()) {
+        let rest = match rest {
+            0 => String::new(),
+            rest => format!(", and {rest} more"),
+        };
+        first.evidence = format!("{observation}: {}{rest}", of_hosts.join(", "));
+    }
+    Some(first)
+}
 
 /// Groups findings, and brings them into the order of hosts, kinds and devices.
 pub(super) fn group(findings: Vec<GpuFinding>) -> Vec<GpuFinding> {
@@ -16,23 +53,9 @@ pub(super) fn group(findings: Vec<GpuFinding>) -> Vec<GpuFinding> {
             out.push(finding);
             continue;
         }
-        let devices = finding.ports.iter().map(|port| port.device.clone());
-        let key = (
-            finding.kind,
-            finding.gpus.clone(),
-            devices.collect(),
-            finding.evidence.clone(),
-        );
-        grouped.entry(key).or_default().push(finding);
+        grouped.entry(key(&finding)).or_default().push(finding);
     }
-    for mut alike in grouped.into_values() {
-        alike.sort_by(|one, other| one.host.cmp(&other.host));
-        let mut alike = alike.into_iter();
-        if let Some(mut first) = alike.next() {
-            first.also.extend(alike.map(|other| other.host));
-            out.push(first);
-        }
-    }
+    out.extend(grouped.into_values().filter_map(united));
     out.sort_by(|one, other| {
         let key =
             |finding: &GpuFinding| (finding.kind, finding.gpus.clone(), finding.ports.clone());

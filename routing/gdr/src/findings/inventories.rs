@@ -41,7 +41,9 @@ pub(super) fn find(
             "the fabric has the ports by name, and not under {}",
             guids.join(", ")
         );
-        let mut finding = new(GpuFindingKind::GuidUnknown, evidence);
+        let common = "the fabric has the ports by name, and not under the inventory's GUIDs";
+        let mut finding = new(GpuFindingKind::GuidUnknown, evidence)
+            .like_others(common.to_owned(), guids.join(" "));
         finding.ports = faults
             .unknown_guids
             .iter()

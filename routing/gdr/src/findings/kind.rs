@@ -270,15 +270,7 @@ impl GpuFindingKind {
     pub(super) const fn is_grouped(self) -> bool {
         !matches!(
             self,
-            Kind::RailCablesSwapped
-                | Kind::RailCableMisplaced
-                | Kind::StorageOnComputeLeaf
-                | Kind::RailOrderGpus
-                | Kind::RailOrderHcas
-                | Kind::RailOrderUnknown
-                | Kind::PortClaimedTwice
-                | Kind::InventoryOfAnotherHost
-                | Kind::JoinConflict
+            Kind::RailCablesSwapped | Kind::PortClaimedTwice | Kind::JoinConflict
         )
     }
 }

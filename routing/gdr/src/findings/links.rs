@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use super::mesh::{self, Short};
 use super::{Explained, GpuFinding, GpuFindingKind};
 use crate::Analysis;
 use crate::host::Host;
 use crate::hosts::HostOrigin;
-use crate::inventory::{HostInventory, LinkFamily, LinkShape};
+use crate::inventory::{HostInventory, LinkShape, PciAddress};
 use crate::peers::{Peers, majority};
 
 /// Hosts with fewer NVLinks at GPUs than most hosts like them, where the host's own GPUs do not
@@ -27,7 +28,10 @@ pub(super) fn compared(
         }
     }
     let mut findings = Vec::new();
-    for members in groups.values().filter(|members| members.len() > 1) {
+    for ((family, _), members) in groups.iter().filter(|(_, members)| members.len() > 1) {
+        if family.is_some() {
+            meshes(analysis, members, explained, &mut findings);
+        }
         let of_host = |&place: &usize| widest(&analysis.hosts[place].inventory);
         let widths: Vec<u8> = members.iter().map(of_host).collect();
         let Some(usual) = majority(&widths) else {
@@ -60,6 +64,69 @@ fn widest(inventory: &HostInventory) -> u8 {
         inventory.gpus[gpu].switch_links.unwrap_or(widest)
     };
     (0..gpus).map(width).max().unwrap_or(0)
+}
+
+/// The links of each GPU of a host to all others, added up, by the GPU's address.
+fn sums(inventory: &HostInventory) -> BTreeMap<PciAddress, u32> {
+    let gpus = inventory.gpus.iter().enumerate();
+    gpus.filter_map(|(place, gpu)| Some((gpu.pci?, inventory.links_of(place))))
+        .collect()
+}
+
+/// GPUs of meshes with fewer links than those at the same addresses of most hosts like theirs,
+/// where the host itself does not tell: the dies of AMD's cards differ in links by design.
+fn meshes(
+    analysis: &Analysis,
+    members: &[usize],
+    explained: &[Explained],
+    findings: &mut Vec<GpuFinding>,
+) {
+    let of_host = |&place: &usize| sums(&analysis.hosts[place].inventory);
+    let all: Vec<BTreeMap<PciAddress, u32>> = members.iter().map(of_host).collect();
+    let Some(usual) = majority(&all) else {
+        return;
+    };
+    let expected: Vec<u32> = usual.values().copied().collect();
+    for (&place, mine) in members.iter().zip(&all) {
+        let host = &analysis.hosts[place];
+        let is_mesh = matches!(
+            host.inventory.link_shape(),
+            LinkShape::FullMesh | LinkShape::PartialMesh
+        );
+        if !is_mesh || explained[place].lacks_gpus || !mine.keys().eq(usual.keys()) {
+            continue;
+        }
+        let found: Vec<u32> = mine.values().copied().collect();
+        let blamed = mesh::blamed(&found, &expected);
+        if blamed.is_empty() || !mesh::within(&host.inventory).is_empty() {
+            continue;
+        }
+        // Places in the order of addresses.
+        let mut by_address: Vec<usize> = (0..host.inventory.gpus.len()).collect();
+        by_address.sort_by_key(|&gpu| host.inventory.gpus[gpu].pci);
+        let blamed = blamed.into_iter().map(|short| Short {
+            gpu: by_address[short.gpu],
+            ..short
+        });
+        findings.push(short_of_links(host, blamed.collect()));
+    }
+}
+
+/// GPUs of a mesh that have lost links.
+fn short_of_links(host: &Host, mut short: Vec<Short>) -> GpuFinding {
+    short.sort_by_key(|one| one.gpu);
+    let index = |one: &Short| host.inventory.gpus[one.gpu].index;
+    let text = |one: &Short| {
+        let Short {
+            found, expected, ..
+        } = one;
+        format!("GPU{} has {found} of {expected} links", index(one))
+    };
+    let evidence: Vec<String> = short.iter().map(text).collect();
+    let kind = GpuFindingKind::NvLinkDegraded;
+    let mut finding = GpuFinding::new(kind, &host.name, evidence.join(", "));
+    finding.gpus = short.iter().map(index).collect();
+    finding
 }
 
 /// NVLinks that some GPUs of a host have and others lack.
@@ -118,23 +185,13 @@ pub(super) fn within(host: &Host, explained: &Explained, findings: &mut Vec<GpuF
             }
         }
         LinkShape::FullMesh | LinkShape::PartialMesh => {
-            // Every GPU of an NVLink mesh has the same number of links, and one that has none is
-            // not of it. XGMI meshes give the dies of one card different numbers.
             // GPUs that are gone take their links with them.
-            if inventory.link_family == LinkFamily::Xgmi || explained.lacks_gpus {
-                return;
-            }
-            let sums: Vec<u32> = (0..gpus).map(|gpu| inventory.links_of(gpu)).collect();
-            let most = sums.iter().copied().max().unwrap_or(0);
-            let short: Vec<usize> = (0..gpus)
-                .filter(|&gpu| sums[gpu] > 0 && sums[gpu] < most)
-                .collect();
-            if !short.is_empty() && 2 * short.len() <= gpus {
-                report(
-                    short.iter().map(|&gpu| index(gpu)).collect(),
-                    sums[short[0]],
-                    most,
-                );
+            let short = match explained.lacks_gpus {
+                true => Vec::new(),
+                false => mesh::within(inventory),
+            };
+            if !short.is_empty() {
+                findings.push(short_of_links(host, short));
             }
         }
     }

@@ -10,6 +10,7 @@ mod host;
 mod inventories;
 mod kind;
 mod links;
+mod mesh;
 mod nearer;
 mod pcie;
 mod rail;
@@ -72,12 +73,24 @@ pub struct GpuFinding {
     pub host: String,
     /// The other hosts with the same fault, in the order of names.
     pub also: Vec<String>,
-    /// The GPUs, by index.
+    /// The GPUs, by index; those of the first host where several have the same fault.
     pub gpus: Vec<u16>,
     /// The ports; those of the first host where several have the same fault.
     pub ports: Vec<PortName>,
     /// The evidence, in one sentence.
     pub evidence: String,
+    /// The evidence of several hosts together, where that of each differs; none once they are
+    /// grouped.
+    pub(crate) common: Option<Common>,
+}
+
+/// The same fault of several hosts whose devices differ.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Common {
+    /// The observation without the devices of one host.
+    pub(crate) observation: String,
+    /// The devices, or their places, of this host.
+    pub(crate) of_host: String,
 }
 
 /// The most hosts that a line names.
@@ -137,7 +150,17 @@ impl GpuFinding {
             gpus: Vec::new(),
             ports: Vec::new(),
             evidence,
+            common: None,
         }
+    }
+
+    /// With the observation that it has in common with other hosts, and what differs of this one.
+    fn like_others(mut self, observation: String, of_host: String) -> GpuFinding {
+        self.common = Some(Common {
+            observation,
+            of_host,
+        });
+        self
     }
 
     /// Every host with this fault, in the order of names.

@@ -58,7 +58,7 @@ pub struct FleetFaults {
 pub struct ExpectedFinding {
     /// Its kind.
     pub kind: GpuFindingKind,
-    /// Its hosts: one, or the two ends of exchanged cables.
+    /// Its hosts: all with this fault, or the two ends of exchanged cables.
     pub hosts: BTreeSet<String>,
     /// The ports that it names, as `host device`; empty where the kind alone matters.
     pub ports: BTreeSet<String>,
@@ -146,12 +146,6 @@ pub fn fleet(netlist: Netlist, faults: FleetFaults) -> Result<Fleet, FleetError>
             nodes[node].description = format!("{name} {device}").into_bytes();
             host.hca_ports[slot].device = Some(device);
         }
-        if gpu_order.contains(&place) {
-            expected.push(expectation(GpuFindingKind::RailOrderGpus, name));
-        }
-        if hca_order.contains(&place) {
-            expected.push(expectation(GpuFindingKind::RailOrderHcas, name));
-        }
         for (_, gpu) in broken
             .range((place, 0)..(place + 1, 0))
             .map(|(&key, ())| key)
@@ -163,6 +157,17 @@ pub fn fleet(netlist: Netlist, faults: FleetFaults) -> Result<Fleet, FleetError>
         }
         faults.storage.add_ports(name, place, &mut host);
         inventory.insert(name, host, 0)?;
+    }
+    for (kind, places) in [
+        (GpuFindingKind::RailOrderGpus, &gpu_order),
+        (GpuFindingKind::RailOrderHcas, &hca_order),
+    ] {
+        // All hosts that are numbered otherwise are one finding.
+        let hosts: BTreeSet<String> = places.iter().map(|&place| names[place].clone()).collect();
+        expected.extend(hosts.first().map(|first| ExpectedFinding {
+            hosts: hosts.clone(),
+            ..expectation(kind, first)
+        }));
     }
     faults.storage.add_fabric(&names, &mut nodes, &mut cables);
     expected.sort();

@@ -6,6 +6,8 @@
 
 mod nvlink;
 
+use std::collections::BTreeMap;
+
 use rsm_ids::Guid;
 
 use super::error::ImportError;
@@ -31,11 +33,7 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
             ("object", Some("PCIDev")) => {
                 let kind = element.need("pci_type")?;
                 // "0302 [10de:2330] [10de:16c1] a1 00"
-                let is_gpu = kind.starts_with("03")
-                    && [NVIDIA, AMD]
-                        .iter()
-                        .any(|vendor| kind.contains(&format!(" [{vendor}:")));
-                if is_gpu {
+                if is_gpu(kind) {
                     let pci = address(element)?;
                     let gpu = gpu(&elements, at, pci, &mut counted);
                     roots.push(at);
@@ -67,6 +65,16 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
     host.machine = machine;
     nvlink::add(&mut host, &elements, &roots, &addresses)?;
     Ok(host)
+}
+
+/// Whether a PCI device is a GPU: a display controller of NVIDIA or AMD, or AMD's processing
+/// accelerator (MI300X).
+fn is_gpu(kind: &str) -> bool {
+    let of = |vendor: &str| kind.contains(&format!(" [{vendor}:"));
+    match kind.get(..2) {
+        Some("03") => of(NVIDIA) || of(AMD),
+        _ => kind.starts_with("1200") && of(AMD),
+    }
 }
 
 fn address(element: &Element) -> Result<PciAddress, ImportError> {
@@ -179,8 +187,16 @@ fn ports(elements: &[Element], at: usize) -> Result<Vec<HcaPort>, ImportError> {
         Some(pci) if pci.get("type") == Some("PCIDev") => Some(address(pci)?),
         _ => None,
     };
+    // Each of the ports has several: a search for each would take the square of their number.
+    let mut infos: BTreeMap<&str, &str> = BTreeMap::new();
+    for (_, told) in children(elements, at).filter(|(_, element)| element.name == "info") {
+        if let Some((name, value)) = told.get("name").zip(told.get("value")) {
+            infos.entry(name).or_insert(value);
+        }
+    }
+    let info = |name: &str| infos.get(name).copied();
     let guid = |name: &str, element: &Element| {
-        let Some(text) = info(elements, at, name) else {
+        let Some(text) = info(name) else {
             return Ok(None);
         };
         let hex = text.replace(':', "");
@@ -203,13 +219,13 @@ fn ports(elements: &[Element], at: usize) -> Result<Vec<HcaPort>, ImportError> {
             .parse()
             .map_err(|_| told.value_error(number, "a port number"))?;
         port.active = told.get("value").map(|state| state == "4");
-        if let Some(gid) = info(elements, at, &format!("Port{number}GID0")) {
+        if let Some(gid) = info(&format!("Port{number}GID0")) {
             let low: String = gid.replace(':', "").chars().skip(16).collect();
             let guid = u64::from_str_radix(&low, 16).map_err(|_| told.value_error(gid, "a GID"))?;
             port.port_guid = (guid != 0).then_some(Guid(guid));
         }
         // The address of an Ethernet port is no LID.
-        let lid = info(elements, at, &format!("Port{number}LID"));
+        let lid = info(&format!("Port{number}LID"));
         let has_lid = lid.is_some_and(|lid| lid != "0x0" && lid != "0");
         port.link_layer = has_lid.then_some(LinkLayer::InfiniBand);
         ports.push(port);

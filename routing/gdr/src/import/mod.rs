@@ -134,3 +134,22 @@ fn breaks(text: &[u8]) -> u32 {
     // At most MAX_BYTES.
     text.iter().filter(|&&byte| byte == b'\n').count() as u32
 }
+
+/// The endings of files of inventories.
+pub const FILE_ENDINGS: [&str; 12] = [
+    "txt", "tsv", "xml", "json", "log", "out", "matrix", "topo", "sysfs", "nccl", "hwloc", "smi",
+];
+
+/// The host that a file is named after: its name without the endings of [`FILE_ENDINGS`]. Other
+/// parts after a dot are those of the host's domain.
+pub fn host_of_file(name: &str) -> &str {
+    let mut host = name;
+    while let Some((rest, ending)) = host.rsplit_once('.') {
+        let is_known = |known: &&str| known.eq_ignore_ascii_case(ending);
+        if rest.is_empty() || !FILE_ENDINGS.iter().any(|known| is_known(&known)) {
+            break;
+        }
+        host = rest;
+    }
+    host
+}

@@ -11,7 +11,8 @@ use super::error::ImportError;
 use super::pcie::{Found, Path, Switches};
 use super::xml::{self, Element};
 use crate::inventory::{
-    Gpu, GpuLinks, HcaPort, HostInventory, InventorySource, LinkFamily, LinkLayer, PciAddress,
+    Gpu, GpuLinks, HcaPort, HostInventory, InventoryError, InventorySource, LinkFamily, LinkLayer,
+    MAX_HCA_PORTS, PciAddress,
 };
 
 const BRIDGE: u32 = 0x0604;
@@ -27,6 +28,7 @@ const TWO_LEVEL_SWITCHES: [(&str, &str); 2] = [("0x1000", "0xc010"), ("0x1000", 
 
 pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
     let elements = xml::read(text, "system")?;
+    let is_bridge = bridges(&elements);
     let mut found = Found::default();
     let (mut links, mut coherent) = (Vec::new(), Vec::new());
     let (mut family, mut counted) = (LinkFamily::NvLink { generation: None }, true);
@@ -39,17 +41,17 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
                 let is_nic = child(&elements, at, "nic").is_some() || layer(class).is_some();
                 if inner.is_some() || class.is_some_and(|class| GPUS.contains(&class)) {
                     let gpu = gpu(element, inner, pci, &mut counted)?;
-                    found.gpus.push((gpu, path(&elements, at)));
+                    found.gpus.push((gpu, path(&elements, &is_bridge, at)));
                 } else if is_nic && !has_rdma(&elements, at) {
                     let mut port = HcaPort::new(None);
                     port.pci = Some(pci);
                     port.link_layer = layer(class);
-                    found.ports.push((port, path(&elements, at)));
+                    found.ports.push((port, path(&elements, &is_bridge, at)));
                 }
             }
             "net" => {
                 if let Some(port) = net(&elements, at)? {
-                    found.ports.push((port, path(&elements, at)));
+                    found.ports.push((port, path(&elements, &is_bridge, at)));
                 }
             }
             "c2c" => {
@@ -74,6 +76,14 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
             let sm = element.get("sm").and_then(|sm| sm.parse().ok());
             family = sm.map_or(family, LinkFamily::of_compute_capability);
         }
+    }
+    // Each port can have an entry for its Data Direct function besides its own.
+    if found.ports.len() > 2 * MAX_HCA_PORTS {
+        let error = InventoryError::TooManyHcaPorts(found.ports.len());
+        return Err(ImportError::new(
+            super::line_of(text.as_bytes()),
+            error.into(),
+        ));
     }
     unite_data_direct(&mut found.ports);
     for (port, path) in &mut found.ports {
@@ -165,20 +175,33 @@ fn is_socket(net: &Element) -> bool {
     net.get("port") == Some("0")
 }
 
+/// Which elements are bridges: by class, and without one those with PCI devices below them.
+fn bridges(elements: &[Element]) -> Vec<bool> {
+    let of_class = |element: &Element| match class(element) {
+        Ok(class) => class.map(|class| class == BRIDGE),
+        Err(_) => None,
+    };
+    let mut is_bridge: Vec<bool> = elements
+        .iter()
+        .map(|element| of_class(element) == Some(true))
+        .collect();
+    for element in elements.iter().filter(|element| element.name == "pci") {
+        if let Some(outer) = element.parent {
+            is_bridge[outer] |= of_class(&elements[outer]).is_none();
+        }
+    }
+    is_bridge
+}
+
 /// The way to an element: the switches above it, and the NUMA node.
-fn path(elements: &[Element], at: usize) -> Path {
+fn path(elements: &[Element], is_bridge: &[bool], at: usize) -> Path {
     let mut path = Path::default();
     let mut device = None;
     let mut outer = Some(at);
     while let Some(index) = outer {
         let element = &elements[index];
-        let is_bridge = || match class(element) {
-            Ok(Some(class)) => class == BRIDGE,
-            // Only bridges have PCI devices below them.
-            _ => child(elements, index, "pci").is_some(),
-        };
         match element.name.as_str() {
-            "pci" if index != at && is_bridge() => {
+            "pci" if index != at && is_bridge[index] => {
                 let this = element.get("vendor").zip(element.get("device"));
                 let halves = device.is_some() && device == this;
                 if !(halves && this.is_some_and(|id| TWO_LEVEL_SWITCHES.contains(&id))) {

@@ -66,6 +66,18 @@ struct Function<'a> {
 }
 
 impl Function<'_> {
+    /// Whether it is a display controller of NVIDIA or AMD, or AMD's processing accelerator
+    /// (MI300X).
+    fn is_gpu(&self) -> bool {
+        let is = |kind: &str| self.class.is_some_and(|class| class.starts_with(kind));
+        let is_display = ["0x0302", "0x0300", "0x0380"].into_iter().any(is);
+        match self.vendor {
+            Some(NVIDIA) => is_display,
+            Some(AMD) => is_display || is("0x1200"),
+            _ => false,
+        }
+    }
+
     /// The link as it is; at full speed where the function lowers it while it is idle.
     fn link(&self, lowers_speed: bool) -> Option<PcieLink> {
         let speed = match lowers_speed {
@@ -243,12 +255,7 @@ impl<'a> Snapshot<'a> {
         let mut found = Found::default();
         let mut names = Names::default();
         for (&address, function) in &self.functions {
-            let of_gpu = function.class.is_some_and(|class| {
-                ["0x0302", "0x0300", "0x0380"]
-                    .iter()
-                    .any(|gpu| class.starts_with(gpu))
-            }) && [Some(NVIDIA), Some(AMD)].contains(&function.vendor);
-            if of_gpu {
+            if function.is_gpu() {
                 let path = names.path(function.place.unwrap_or_default(), function.numa);
                 let gpu = Gpu {
                     pci: Some(address),

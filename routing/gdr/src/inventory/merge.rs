@@ -1,6 +1,6 @@
 //! One host from several sources: the matrix of one, the GUIDs of another.
 
-use super::{Gpu, HcaPort, HostInventory, LinkFamily};
+use super::{Gpu, HcaPort, HostInventory, LinkFamily, NvLink};
 
 /// Two sources disagree; the first one holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,6 +24,7 @@ impl HostInventory {
     /// Returns the conflicts of the two.
     pub fn merge(&mut self, other: &HostInventory) -> Vec<Conflict> {
         let mut conflicts = Vec::new();
+        let before = self.gpus.len();
         let gpus: Vec<usize> = other
             .gpus
             .iter()
@@ -46,19 +47,7 @@ impl HostInventory {
                 join(&mut self.tiers[at], told, &device, "tier", &mut conflicts);
             }
         }
-        if !self.nvlinks_known && other.nvlinks_known {
-            self.nvlinks_known = true;
-            self.nvlinks = other.nvlinks.clone();
-            for link in &mut self.nvlinks {
-                let ends = [gpus[usize::from(link.a)], gpus[usize::from(link.b)]];
-                // Places in a list of at most MAX_GPUS.
-                (link.a, link.b) = (ends[0].min(ends[1]) as u16, ends[0].max(ends[1]) as u16);
-            }
-            self.nvlinks.sort_unstable_by_key(|link| (link.a, link.b));
-        }
-        if self.link_family == (LinkFamily::NvLink { generation: None }) {
-            self.link_family = other.link_family;
-        }
+        self.merge_links(other, before, &gpus, &mut conflicts);
         join(
             &mut self.machine,
             other.machine.clone(),
@@ -79,6 +68,55 @@ impl HostInventory {
         self.unknown_members.dedup();
         self.sort_gpus();
         conflicts
+    }
+
+    /// Adds links of GPUs that only the other source has, or all where this one does not list any;
+    /// the first `before` GPUs are this one's, and `gpus` the places of the other's.
+    fn merge_links(
+        &mut self,
+        other: &HostInventory,
+        before: usize,
+        gpus: &[usize],
+        conflicts: &mut Vec<Conflict>,
+    ) {
+        let plain = LinkFamily::NvLink { generation: None };
+        if self.link_family == plain {
+            self.link_family = other.link_family;
+        } else if other.link_family != plain && other.link_family != self.link_family {
+            conflicts.push(Conflict {
+                device: "host".to_owned(),
+                what: "kind of links",
+                kept: self.link_family.to_string(),
+                other: other.link_family.to_string(),
+            });
+        }
+        if !other.nvlinks_known {
+            return;
+        }
+        let was_known = std::mem::replace(&mut self.nvlinks_known, true);
+        let mut added = Vec::new();
+        for one in 0..gpus.len() {
+            for two in one + 1..gpus.len() {
+                let (a, b) = (gpus[one].min(gpus[two]), gpus[one].max(gpus[two]));
+                let links = other.links_between(one, two);
+                let mine = self.links_between(a, b);
+                if (!was_known || b >= before) && links > 0 {
+                    // Places in a list of at most MAX_GPUS.
+                    let (a, b) = (a as u16, b as u16);
+                    added.push(NvLink { a, b, links });
+                } else if was_known && b < before && links != mine {
+                    let index = |gpu: usize| self.gpus[gpu].index;
+                    conflicts.push(Conflict {
+                        device: format!("GPU{} GPU{}", index(a), index(b)),
+                        what: "number of links",
+                        kept: mine.to_string(),
+                        other: links.to_string(),
+                    });
+                }
+            }
+        }
+        self.nvlinks.extend(added);
+        self.nvlinks.sort_unstable_by_key(|link| (link.a, link.b));
     }
 
     fn merge_gpu(&mut self, gpu: &Gpu, conflicts: &mut Vec<Conflict>) -> usize {
@@ -104,11 +142,18 @@ impl HostInventory {
         );
         join(&mut mine.numa, gpu.numa, &device, "NUMA node", conflicts);
         join(&mut mine.pci, gpu.pci, &device, "PCI address", conflicts);
-        mine.pcie = gpu.pcie.or(mine.pcie);
-        mine.pcie_max = gpu.pcie_max.or(mine.pcie_max);
-        mine.switch_links = mine.switch_links.or(gpu.switch_links);
-        mine.c2c_gbytes = mine.c2c_gbytes.or(gpu.c2c_gbytes);
-        mine.gdr = mine.gdr.or(gpu.gdr);
+        let links = [
+            (&mut mine.pcie, gpu.pcie, "PCIe link"),
+            (&mut mine.pcie_max, gpu.pcie_max, "widest PCIe link"),
+        ];
+        for (mine, theirs, what) in links {
+            join(mine, theirs, &device, what, conflicts);
+        }
+        let (links, theirs) = (&mut mine.switch_links, gpu.switch_links);
+        join(links, theirs, &device, "NVLinks to switches", conflicts);
+        let (c2c, theirs) = (&mut mine.c2c_gbytes, gpu.c2c_gbytes);
+        join(c2c, theirs, &device, "C2C bandwidth", conflicts);
+        join(&mut mine.gdr, gpu.gdr, &device, "GPUDirect RDMA", conflicts);
         at
     }
 
@@ -161,13 +206,18 @@ impl HostInventory {
             "link layer",
             conflicts,
         );
-        // A rate, a state and a link change with time; the later source is the newer one.
-        mine.pcie = port.pcie.or(mine.pcie);
-        mine.pcie_max = port.pcie_max.or(mine.pcie_max);
-        mine.firmware = port.firmware.clone().or(mine.firmware.take());
-        mine.gbps = port.gbps.or(mine.gbps);
-        mine.active = port.active.or(mine.active);
-        mine.gdr = mine.gdr.or(port.gdr);
+        let links = [
+            (&mut mine.pcie, port.pcie, "PCIe link"),
+            (&mut mine.pcie_max, port.pcie_max, "widest PCIe link"),
+        ];
+        for (mine, theirs, what) in links {
+            join(mine, theirs, &device, what, conflicts);
+        }
+        let (firmware, theirs) = (&mut mine.firmware, port.firmware.clone());
+        join(firmware, theirs, &device, "firmware", conflicts);
+        join(&mut mine.gbps, port.gbps, &device, "rate in Gb/s", conflicts);
+        join(&mut mine.active, port.active, &device, "active state", conflicts);
+        join(&mut mine.gdr, port.gdr, &device, "GPUDirect RDMA", conflicts);
         mine.data_direct |= port.data_direct;
         mine.virtual_function |= port.virtual_function;
         at

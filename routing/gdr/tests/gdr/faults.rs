@@ -100,11 +100,6 @@ impl Fault {
             Fault::MostHalfPopulated => hosts - hosts.div_ceil(4),
             Fault::VirtualFunctions => hosts,
             Fault::CablesSwapped | Fault::GuidClaimed | Fault::OtherInventory => 2,
-            Fault::AdaptersPermuted
-            | Fault::GpusPermuted
-            | Fault::StorageCable
-            | Fault::CableMisplaced
-            | Fault::GuidUnknown => 1,
             _ if hosts > 3 && seed % 2 == 1 => 3,
             _ => 1,
         }
@@ -249,11 +244,11 @@ impl World {
             .retain(|cable| cable.a.0 != node && cable.b.0 != node);
     }
 
-    fn host(&mut self, name: &str) -> &mut HostInventory {
+    pub(crate) fn host(&mut self, name: &str) -> &mut HostInventory {
         self.hosts.get_mut(name).expect("a known host")
     }
 
-    fn remove_port(&mut self, name: &str, port: usize) {
+    pub(crate) fn remove_port(&mut self, name: &str, port: usize) {
         self.unplug(name, port);
         let node = self.node(name, port);
         self.nodes[node].description = b"gone".to_vec();
@@ -327,8 +322,8 @@ impl World {
 /// The fleet with a fault, and what must be found. The generator makes the two wrong orders.
 pub(crate) fn with(fault: Fault, netlist: &Netlist, count: usize, seed: u64) -> (World, Expected) {
     let faults = FleetFaults {
-        gpu_order: usize::from(fault == Fault::GpusPermuted),
-        hca_order: usize::from(fault == Fault::AdaptersPermuted),
+        gpu_order: usize::from(fault == Fault::GpusPermuted) * fault.count(count, seed),
+        hca_order: usize::from(fault == Fault::AdaptersPermuted) * fault.count(count, seed),
         storage: Storage::Far,
         seed,
         ..FleetFaults::default()
@@ -341,6 +336,11 @@ pub(crate) fn with(fault: Fault, netlist: &Netlist, count: usize, seed: u64) -> 
     let names: Vec<String> = world.hosts.keys().cloned().collect();
     let mut order: Vec<usize> = (0..names.len()).collect();
     rng.shuffle(&mut order);
+    // Cables at different leaves are findings of their own.
+    if matches!(fault, Fault::StorageCable | Fault::CableMisplaced) {
+        let unit = order[0] / HOSTS_OF_UNIT;
+        order.retain(|place| place / HOSTS_OF_UNIT == unit);
+    }
     order.truncate(fault.count(count, seed));
     let hosts: Vec<String> = order.iter().map(|&place| names[place].clone()).collect();
     let mut expected = Expected {

@@ -40,7 +40,7 @@ fn analyse(fleet: &Fleet, routed: bool) -> Analysis {
 /// A finding as an expectation: ports and GPUs only where faults say which they are.
 fn found(finding: &GpuFinding) -> ExpectedFinding {
     let cables = finding.kind == GpuFindingKind::RailCablesSwapped;
-    let mut hosts = BTreeSet::from([finding.host.clone()]);
+    let mut hosts: BTreeSet<String> = finding.hosts().map(str::to_owned).collect();
     hosts.extend(finding.ports.iter().map(|port| port.host.clone()));
     ExpectedFinding {
         kind: finding.kind,

@@ -70,6 +70,7 @@ mlx5_0\tPHB\tSOC\t X \t
 
 #[test]
 fn a_matrix_without_links_is_completed_by_one_with_them() {
+    // The constant's legend has no line of NVLinks, as that of `-mp`.
     let pci = MATRIX.replace("NV18", "PXB");
     let mut host = read(InventoryFormat::NvidiaSmi, &pci);
     assert!(!host.nvlinks_known);
@@ -522,6 +523,27 @@ fn a_snapshot_gives_tiers_guids_and_states() {
     // The file does not state the NUMA node of mlx5_2.
     assert_eq!(host.tier(1, 0), None);
     assert_eq!(host.domain.map(|domain| domain.clique_id), Some(7));
+}
+
+#[test]
+fn a_processing_accelerator_is_a_gpu_where_amd_makes_it() {
+    let of_vendor = |vendor: &str| {
+        let text = SYSFS.replace("0x030200", "0x120000");
+        read(InventoryFormat::Sysfs, &text.replace("0x10de", vendor))
+    };
+    assert_eq!(of_vendor("0x1002").gpus.len(), 2);
+    assert_eq!(of_vendor("0x1da3").gpus.len(), 0);
+    let gpus = |kind: &str| {
+        let text = format!(
+            "<topology version=\"2.0\"><object type=\"Machine\"><object type=\"PCIDev\" \
+             pci_busid=\"0000:05:00.0\" pci_type=\"{kind} [0000:0000] 00 00\"/><object \
+             type=\"OSDev\" osdev_type=\"3\" name=\"mlx5_0\"/></object></topology>"
+        );
+        read(InventoryFormat::Hwloc, &text).gpus.len()
+    };
+    assert_eq!(gpus("1200 [1002:74a1]"), 1);
+    assert_eq!(gpus("1200 [1da3:1020]"), 0);
+    assert_eq!(gpus("0302 [10de:2330]"), 1);
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! Hints for whole fleets: generated ones, and samples of real machines.
 
+mod bounds;
 mod faults;
 mod fleet;
 mod host_order;
 mod import;
 mod join;
+mod merge;
+mod meshes;
 mod names;
 mod processes;
 mod render;
@@ -12,5 +15,6 @@ mod roles_unclear;
 mod samples;
 mod schedulers;
 mod table;
+mod unlike;
 mod variants;
 mod versions;

@@ -19,7 +19,7 @@ use crate::faults::{Expected, Fault, World, fabric, with};
 
 const SIZES: [usize; 3] = [1, 16, 200];
 
-fn findings(world: World) -> Vec<GpuFinding> {
+pub(crate) fn findings(world: World) -> Vec<GpuFinding> {
     analysed(world).findings
 }
 
@@ -150,6 +150,33 @@ fn each_host_of_a_grouped_finding_has_it() {
     let analysis = analysed(world);
     let without: BTreeSet<String> = analysis.without_inventory().map(str::to_owned).collect();
     assert_eq!((without.len(), without), (3, expected.hosts));
+}
+
+#[test]
+fn faults_whose_devices_differ_by_host_are_one_finding_that_names_them() {
+    for (fault, told) in [
+        (Fault::GuidUnknown, "and not under the inventory's GUIDs: "),
+        (Fault::CableMisplaced, ": expected "),
+        (Fault::StorageCable, ": expected a leaf without GPUs: "),
+        (Fault::GpusPermuted, "the cables are right: "),
+        (
+            Fault::AdaptersPermuted,
+            "are on other rails than 0,1,2,3,4,5,6,7: ",
+        ),
+    ] {
+        let (world, expected) = with(fault, &fabric(16), 16, 1);
+        let all = findings(world);
+        assert_eq!(
+            (expected.hosts.len(), all.len()),
+            (3, 1),
+            "{fault:?}: {all:#?}"
+        );
+        let evidence = &all[0].evidence;
+        assert!(evidence.contains(told), "{evidence}");
+        for host in &expected.hosts {
+            assert!(evidence.contains(&format!("{host} ")), "{evidence}");
+        }
+    }
 }
 
 /// One host of 16, changed, and the findings about PCIe links: hosts, evidence.

@@ -152,6 +152,7 @@ fn of_shells(text: &str) -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("lines of pdsh", tagged("node01: ")),
         ("lines of mpirun", tagged("[1,0]<stdout>: ")),
+        ("lines of Open MPI", tagged("[1,0]<stdout>:")),
         ("a header of a terminal", underlined.into_bytes()),
         ("between prompts", prompt.into_bytes()),
     ]

@@ -53,13 +53,15 @@ impl Search<'_> {
                 self.socket(&port),
                 self.fabric.switch_name(port.expected),
             );
+            let device = self.name(port.host, port.port).device;
+            let [actual, expected] =
+                [port.actual, port.expected].map(|leaf| self.fabric.switch_name(leaf));
+            let observation = format!("{device} is cabled to {actual}: expected {expected}");
+            let of_host = format!("at {}", self.socket(&port));
             let one = std::slice::from_ref(&port);
-            findings.push(self.finding(
-                GpuFindingKind::RailCableMisplaced,
-                port.host,
-                one,
-                evidence,
-            ));
+            let kind = GpuFindingKind::RailCableMisplaced;
+            let finding = self.finding(kind, port.host, one, evidence);
+            findings.push(finding.like_others(observation, of_host));
         }
     }
 
@@ -148,12 +150,18 @@ impl Search<'_> {
     fn on_rail(&self, storage: &Storage) -> GpuFinding {
         let host = &self.analysis.hosts[storage.host];
         let name = self.name(storage.host, storage.port);
+        let socket = self.socket_of(storage.host, storage.port, storage.leaf);
         let evidence = format!(
-            "{name}, a port for storage, is cabled to {}: expected a leaf without GPUs",
-            self.socket_of(storage.host, storage.port, storage.leaf)
+            "{name}, a port for storage, is cabled to {socket}: expected a leaf without GPUs"
+        );
+        let observation = format!(
+            "{}, a port for storage, is cabled to {}: expected a leaf without GPUs",
+            name.device,
+            self.fabric.switch_name(storage.leaf)
         );
         let kind = GpuFindingKind::StorageOnComputeLeaf;
-        let mut finding = GpuFinding::new(kind, &host.name, evidence);
+        let mut finding = GpuFinding::new(kind, &host.name, evidence)
+            .like_others(observation, format!("at {socket}"));
         finding.ports.push(name);
         finding
     }

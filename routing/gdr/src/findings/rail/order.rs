@@ -34,15 +34,16 @@ impl Search<'_> {
                 .filter(|(gpu, usual)| gpu.pci != Some(**usual))
                 .map(|(gpu, _)| gpu.index)
                 .collect();
-            let evidence = format!(
-                "{} GPUs are numbered otherwise than {}: the cables are right",
-                moved.len(),
-                match family.has_peers() {
-                    true => "at the same PCI addresses of most hosts like it",
-                    false => "in the order of their PCI addresses",
-                }
-            );
-            let mut finding = GpuFinding::new(GpuFindingKind::RailOrderGpus, &host.name, evidence);
+            let usual = match family.has_peers() {
+                true => "at the same PCI addresses of most hosts like it",
+                false => "in the order of their PCI addresses",
+            };
+            let observation =
+                format!("GPUs are numbered otherwise than {usual}: the cables are right");
+            let evidence = format!("{} {observation}", moved.len());
+            let list: Vec<String> = moved.iter().map(|index| format!("GPU{index}")).collect();
+            let mut finding = GpuFinding::new(GpuFindingKind::RailOrderGpus, &host.name, evidence)
+                .like_others(observation, list.join(" "));
             finding.gpus = moved;
             findings.push(finding);
         }
@@ -117,11 +118,13 @@ impl Search<'_> {
             .filter(|(one, other)| one != other);
         let mut ports: Vec<PortName> = moved.map(|(&port, _)| self.name(place, port)).collect();
         ports.sort();
-        let evidence = format!(
-            "{} adapters are named in another order than that of their PCI addresses: the cables are right",
-            ports.len()
-        );
-        let mut finding = GpuFinding::new(GpuFindingKind::RailOrderHcas, &host.name, evidence);
+        let observation = "adapters are named in another order than that of their PCI addresses: \
+                           the cables are right";
+        let evidence = format!("{} {observation}", ports.len());
+        let list: Vec<&str> = ports.iter().map(|port| port.device.as_str()).collect();
+        let list = list.join(" ");
+        let mut finding = GpuFinding::new(GpuFindingKind::RailOrderHcas, &host.name, evidence)
+            .like_others(observation.to_owned(), list);
         finding.ports = ports;
         Some(finding)
     }
@@ -147,7 +150,12 @@ impl Search<'_> {
             rails(order),
             rails(usual)
         );
-        let mut finding = GpuFinding::new(GpuFindingKind::RailOrderHcas, &host.name, evidence);
+        let observation = format!(
+            "adapters in the order of their names are on other rails than {}",
+            rails(usual)
+        );
+        let mut finding = GpuFinding::new(GpuFindingKind::RailOrderHcas, &host.name, evidence)
+            .like_others(observation, rails(order));
         finding.ports = ports;
         finding
     }

@@ -1,7 +1,10 @@
 //! The lines of one host's output, as terminals, parallel shells and pasted tables leave them.
 
+use std::collections::BTreeSet;
+
 use super::super::error::{ImportError, ImportReason, shown};
 use super::Header;
+use crate::inventory::{MAX_GPUS, MAX_HCA_PORTS};
 
 /// The text from the header on, without the host's name that a parallel shell writes before each
 /// line (`node01: GPU0 …`, from pdsh, clush or `mpirun --tag-output`).
@@ -23,12 +26,18 @@ pub(super) fn output(text: &str) -> Result<Output, ImportError> {
         Some((tag.map(str::to_owned), Header::of(content)?))
     });
     let (tag, header) = found.ok_or_else(|| ImportError::new(last, ImportReason::NoHeader))?;
+    let limit = MAX_GPUS + MAX_HCA_PORTS;
+    if header.columns.len() > limit {
+        let what = "columns";
+        return Err(ImportError::new(1, ImportReason::TooMany { what, limit }));
+    }
+    let columns: BTreeSet<&str> = header.columns.iter().map(String::as_str).collect();
     let mut rest = Vec::new();
     for (number, line) in lines {
         match &tag {
             None if line.is_empty() => {}
             None => rest.push((number, line)),
-            Some(tag) => match content_of(&line, tag, &header) {
+            Some(tag) => match content_of(&line, tag, &columns) {
                 Content::Ours("") | Content::Foreign => {}
                 Content::Ours(content) => rest.push((number, content.to_owned())),
                 Content::OtherHost(found) => {
@@ -51,7 +60,7 @@ enum Content<'a> {
     Foreign,
 }
 
-fn content_of<'a>(line: &'a str, ours: &str, header: &Header) -> Content<'a> {
+fn content_of<'a>(line: &'a str, ours: &str, columns: &BTreeSet<&str>) -> Content<'a> {
     let (Some(found), content) = tag(line) else {
         return Content::Foreign;
     };
@@ -59,23 +68,24 @@ fn content_of<'a>(line: &'a str, ours: &str, header: &Header) -> Content<'a> {
         return Content::Ours(content);
     }
     let first = content.split_whitespace().next().unwrap_or_default();
-    let is_row = header
-        .columns
-        .iter()
-        .any(|name| name == first.trim_end_matches(':'));
+    let is_row = columns.contains(first.trim_end_matches(':'));
     match is_row || Header::of(content).is_some() {
         true => Content::OtherHost(found),
         false => Content::Foreign,
     }
 }
 
-/// The first word, if it ends with a colon, and the text after it.
+/// The name that a parallel shell writes before a line, and the text after it: a first word that
+/// ends with a colon, or Open MPI's `[1,0]<stdout>:`, which no space follows.
 fn tag(line: &str) -> (Option<&str>, &str) {
     let word = line.split_whitespace().next().unwrap_or_default();
-    match word.ends_with(':') {
-        true => (Some(word), line[word.len()..].trim()),
-        false => (None, line),
-    }
+    let of_mpi = word.starts_with('[').then(|| word.find(">:")).flatten();
+    let end = match of_mpi {
+        Some(at) => at + ">:".len(),
+        None if word.ends_with(':') => word.len(),
+        None => return (None, line),
+    };
+    (Some(&line[..end]), line[end..].trim())
 }
 
 /// A line without escape sequences of a terminal, and without the bars, rules and emphasis of a

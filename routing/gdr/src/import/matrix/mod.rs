@@ -12,9 +12,7 @@ mod lines;
 use std::collections::BTreeMap;
 
 use super::error::{ImportError, ImportReason, shown};
-use crate::inventory::{
-    Gpu, HcaPort, HostInventory, InventorySource, MAX_GPUS, MAX_HCA_PORTS, NvLink,
-};
+use crate::inventory::{Gpu, HcaPort, HostInventory, InventorySource, NvLink};
 use cell::Cell;
 
 /// The header row.
@@ -35,10 +33,6 @@ struct Rows {
 pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
     let lines::Output { header, rest } = lines::output(text)?;
     let columns = &header.columns;
-    if columns.len() > MAX_GPUS + MAX_HCA_PORTS {
-        let (what, limit) = ("columns", MAX_GPUS + MAX_HCA_PORTS);
-        return Err(ImportError::new(1, ImportReason::TooMany { what, limit }));
-    }
     let last = super::line_of(text.as_bytes());
     let rows = rows(&header, &rest, last)?;
     symmetric(columns, &rows)?;
@@ -47,7 +41,10 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
     if let Some(name) = columns.iter().find(unnamed) {
         return Err(ImportError::new(last, ImportReason::Legend(name.clone())));
     }
-    Ok(build(columns, &rows, &names))
+    let mut host = build(columns, &rows, &names);
+    // The legend of `-mp` has no NVLinks: without any, the matrix does not list them.
+    host.nvlinks_known = !host.nvlinks.is_empty() || explains_links(&rest);
+    Ok(host)
 }
 
 /// Reads rows in the order of the columns. The rows of adapters may end early or be missing: the
@@ -207,6 +204,12 @@ fn legend(lines: &[(u32, String)]) -> BTreeMap<String, String> {
         .collect()
 }
 
+/// Whether the legend has a line about cells of NVLinks, which `-m` always prints.
+fn explains_links(lines: &[(u32, String)]) -> bool {
+    let is_links = |line: &str| line.split_whitespace().next() == Some("NV#");
+    lines.iter().any(|(_, line)| is_links(line))
+}
+
 impl Rows {
     /// The cell of a pair, from either side.
     fn cell(&self, one: usize, other: usize) -> Option<Cell> {
@@ -255,8 +258,6 @@ fn build(columns: &[String], rows: &Rows, names: &BTreeMap<String, String>) -> H
             }
         }
     }
-    // Without any, this can be `-mp` as well as a machine that has none.
-    host.nvlinks_known = !host.nvlinks.is_empty();
     host
 }
 

@@ -1,0 +1,113 @@
+//! Links of a mesh: which GPUs explain all those that are gone.
+//!
+//! A cable has two ends, so that a GPU without its links leaves each of its neighbours short as
+//! well. Blamed are the fewest GPUs whose missing links are those of all others.
+
+use crate::inventory::{HostInventory, LinkFamily};
+
+/// A GPU with fewer links than it should have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Short {
+    /// Its place in the inventory.
+    pub(super) gpu: usize,
+    /// Its links to all others.
+    pub(super) found: u32,
+    /// As many it should have.
+    pub(super) expected: u32,
+}
+
+/// The GPUs to blame within one host whose GPUs are cabled to each other. GPUs of an NVLink mesh
+/// have as many links each; of AMD's only meshes of equal pairs have.
+pub(super) fn within(inventory: &HostInventory) -> Vec<Short> {
+    let gpus = inventory.gpus.len();
+    let found: Vec<u32> = (0..gpus).map(|gpu| inventory.links_of(gpu)).collect();
+    let width = equal_width(inventory);
+    let expected = match (inventory.link_family, width) {
+        (LinkFamily::Xgmi, Some(width)) if is_nearly_full(inventory) => {
+            vec![width * others(gpus); gpus]
+        }
+        (LinkFamily::Xgmi, _) => return Vec::new(),
+        (_, Some(width)) if only_one_is_apart(inventory, &found) => {
+            vec![width * others(gpus); gpus]
+        }
+        _ => expected_of_equals(&found),
+    };
+    let blamed = blamed(&found, &expected);
+    // Most GPUs of a host are not wrong; other hosts tell.
+    match 2 * blamed.len() <= gpus {
+        true => blamed,
+        false => Vec::new(),
+    }
+}
+
+/// The GPUs to blame, where `expected` links are known for each.
+pub(super) fn blamed(found: &[u32], expected: &[u32]) -> Vec<Short> {
+    let all = found.iter().zip(expected).enumerate();
+    let short: Vec<Short> = all
+        .filter(|(_, (found, expected))| found < expected)
+        .map(|(gpu, (&found, &expected))| Short {
+            gpu,
+            found,
+            expected,
+        })
+        .collect();
+    let lost = |some: &[Short]| -> u32 { some.iter().map(Short::lost).sum() };
+    let (without, rest): (Vec<Short>, Vec<Short>) =
+        short.iter().partition(|short| short.found == 0);
+    if !without.is_empty() && lost(&rest) <= lost(&without) {
+        return without;
+    }
+    let explains_all = |one: &&Short| 2 * one.lost() == lost(&short);
+    match short.iter().find(explains_all) {
+        Some(&one) if short.len() > 2 => vec![one],
+        _ => short,
+    }
+}
+
+impl Short {
+    fn lost(&self) -> u32 {
+        self.expected - self.found
+    }
+}
+
+fn others(gpus: usize) -> u32 {
+    u32::try_from(gpus.saturating_sub(1)).unwrap_or(u32::MAX)
+}
+
+/// The links of each pair that is linked, where all have as many.
+fn equal_width(inventory: &HostInventory) -> Option<u32> {
+    let first = inventory.nvlinks.first()?.links;
+    let equal = inventory.nvlinks.iter().all(|link| link.links == first);
+    equal.then_some(u32::from(first))
+}
+
+/// Whether at most a quarter of all pairs is not linked.
+fn is_nearly_full(inventory: &HostInventory) -> bool {
+    let gpus = inventory.gpus.len();
+    let pairs = gpus * gpus.saturating_sub(1) / 2;
+    4 * inventory.nvlinks.len() >= 3 * pairs
+}
+
+/// Whether one GPU has no link, and three others or more are all linked to each other: bridges for
+/// two leave two GPUs out, or more.
+fn only_one_is_apart(inventory: &HostInventory, found: &[u32]) -> bool {
+    let rest = found.len().saturating_sub(1);
+    let apart = found.iter().filter(|&&sum| sum == 0).count();
+    apart == 1 && rest > 2 && inventory.nvlinks.len() == rest * (rest - 1) / 2
+}
+
+/// As many for each GPU as the one with the most has. GPUs with none are not of the mesh, unless at
+/// least half of the links that they would have are missing at others.
+fn expected_of_equals(found: &[u32]) -> Vec<u32> {
+    let most = found.iter().copied().max().unwrap_or(0);
+    let (mut without, mut missing) = (0, 0);
+    for &sum in found {
+        match sum {
+            0 => without += most,
+            _ => missing += most - sum,
+        }
+    }
+    let of_mesh = 2 * missing >= without && missing <= without;
+    let expected = |&sum: &u32| if sum == 0 && !of_mesh { 0 } else { most };
+    found.iter().map(expected).collect()
+}

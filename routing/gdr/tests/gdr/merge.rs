@@ -1,0 +1,99 @@
+//! One host from several files.
+
+use rsm_gdr::import::{InventoryFormat, host_of_file};
+use rsm_gdr::inventory::{HostInventory, PcieLink};
+
+use crate::import::read;
+
+/// A host of two GPUs with every property that two sources can disagree on.
+const HOST: &str = r#"{"version":1,"machine":"DGX","gpus":[
+ {"index":0,"pci":"0000:1b:00.0","uuid":"GPU-1","model":"H100","numa":0,
+  "switch_links":18,"c2c_gbytes":900,"gdr":true,
+  "pcie":"x16 32.0 GT/s","pcie_max":"x16 32.0 GT/s"},
+ {"index":1,"pci":"0000:3b:00.0"}],
+"hca_ports":[{"device":"mlx5_0","port":1,"pci":"0000:18:00.0","numa":0,
+  "firmware":"28.39.1002","node_guid":"0x1","port_guid":"0x3","link_layer":"InfiniBand","gbps":400,
+  "active":true,"gdr":true,"pcie":"x16 32.0 GT/s","pcie_max":"x16 32.0 GT/s"}],
+"links":{"family":"NVLink","generation":4,"pairs":[[0,1,18]]},
+"nvlink_domain":"one.1",
+"tiers":[["PIX"],["NODE"]]}"#;
+
+const WIDE: &str = "x16 32.0 GT/s";
+const NARROW: &str = "x8 32.0 GT/s";
+
+fn narrow() -> Option<PcieLink> {
+    NARROW.parse().ok()
+}
+
+fn host(text: &str) -> HostInventory {
+    read(InventoryFormat::Json, text)
+}
+
+/// What two files disagree on, with the kept and the other value.
+fn conflicts(changed: &HostInventory) -> Vec<(String, &'static str, String, String)> {
+    let mut first = host(HOST);
+    let found = first.merge(changed);
+    // The first one holds in everything.
+    assert_eq!(first, host(HOST));
+    let parts = found.into_iter();
+    parts.map(|one| (one.device, one.what, one.kept, one.other)).collect()
+}
+
+#[test]
+fn every_property_that_two_files_disagree_on_is_named_and_the_first_holds() {
+    assert_eq!(conflicts(&host(HOST)), []);
+    type Change = fn(&mut HostInventory);
+    let changes: [(Change, &str, &str, &str); 14] = [
+        (|one| one.nvlinks[0].links = 17, "number of links", "18", "17"),
+        (|one| one.nvlinks.clear(), "number of links", "18", "0"),
+        (|one| one.gpus[0].switch_links = Some(17), "NVLinks to switches", "18", "17"),
+        (|one| one.gpus[0].c2c_gbytes = Some(1), "C2C bandwidth", "900", "1"),
+        (|one| one.gpus[0].gdr = Some(false), "GPUDirect RDMA", "true", "false"),
+        (|one| one.gpus[0].pcie = narrow(), "PCIe link", WIDE, NARROW),
+        (|one| one.gpus[0].pcie_max = narrow(), "widest PCIe link", WIDE, NARROW),
+        (|one| one.hca_ports[0].pcie = narrow(), "PCIe link", WIDE, NARROW),
+        (|one| one.hca_ports[0].firmware = Some("1".to_owned()), "firmware", "28.39.1002", "1"),
+        (|one| one.hca_ports[0].gbps = Some(200), "rate in Gb/s", "400", "200"),
+        (|one| one.hca_ports[0].active = Some(false), "active state", "true", "false"),
+        (|one| one.hca_ports[0].gdr = Some(false), "GPUDirect RDMA", "true", "false"),
+        (|one| one.hca_ports[0].numa = Some(1), "NUMA node", "0", "1"),
+        (|one| one.machine = Some("HGX".to_owned()), "machine", "DGX", "HGX"),
+    ];
+    for (change, what, kept, other) in changes {
+        let mut changed = host(HOST);
+        change(&mut changed);
+        let found = conflicts(&changed);
+        let told: Vec<_> = found.iter().map(|one| (one.1, &*one.2, &*one.3)).collect();
+        assert_eq!(told, [(what, kept, other)]);
+    }
+}
+
+#[test]
+fn links_of_gpus_that_only_the_second_file_has_are_added() {
+    let mut first = host(HOST);
+    first.remove_gpu(1);
+    assert_eq!(first.nvlinks, []);
+    assert_eq!(first.merge(&host(HOST)), []);
+    assert_eq!(first.links_between(0, 1), 18);
+    first.check().expect("merged inventories keep the rules");
+}
+
+#[test]
+fn files_are_named_after_hosts_with_or_without_a_domain_and_endings() {
+    for (file, name) in [
+        ("node01", "node01"),
+        ("node01.txt", "node01"),
+        ("node01.topo.txt", "node01"),
+        ("node01.matrix", "node01"),
+        ("node01.TSV", "node01"),
+        ("node01.nccl.xml", "node01"),
+        ("node01.example", "node01.example"),
+        ("node01.example.com.json", "node01.example.com"),
+        ("node01.1.txt", "node01.1"),
+        ("default.txt", "default"),
+        ("txt", "txt"),
+        (".txt", ".txt"),
+    ] {
+        assert_eq!(host_of_file(file), name);
+    }
+}

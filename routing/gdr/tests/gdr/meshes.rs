@@ -1,0 +1,249 @@
+//! Links of GPUs that are cabled to each other: which GPU has lost them.
+
+use rsm_gdr::findings::{GpuFinding, GpuFindingKind};
+use rsm_gdr::generate::FleetFaults;
+use rsm_gdr::hosts::GpuInventory;
+use rsm_gdr::import::{InventoryFormat, import};
+use rsm_gdr::inventory::{Gpu, HostInventory, InventorySource, LinkFamily, NvLink};
+use rsm_gdr::{Analysis, AnalysisConfig};
+
+use crate::faults::{World, fabric};
+use crate::import::read;
+use crate::samples::{every_sample, samples};
+use crate::table::findings;
+
+/// The cables of a DGX-1 with V100: six links of each GPU to four others.
+const CUBE: [(u16, u16, u8); 16] = [
+    (0, 1, 1),
+    (0, 2, 1),
+    (0, 3, 2),
+    (0, 4, 2),
+    (1, 2, 2),
+    (1, 3, 1),
+    (1, 5, 2),
+    (2, 3, 2),
+    (2, 6, 1),
+    (3, 7, 1),
+    (4, 5, 1),
+    (4, 6, 1),
+    (4, 7, 2),
+    (5, 6, 2),
+    (5, 7, 1),
+    (6, 7, 2),
+];
+
+/// The dies of AMD's cards: four links within a card, one to some others.
+const DIES: [(u16, u16, u8); 12] = [
+    (0, 1, 4),
+    (0, 2, 1),
+    (0, 6, 2),
+    (1, 3, 2),
+    (1, 5, 1),
+    (2, 3, 4),
+    (2, 4, 2),
+    (3, 7, 1),
+    (4, 5, 4),
+    (4, 6, 1),
+    (5, 7, 2),
+    (6, 7, 4),
+];
+
+fn cabled(host: &mut HostInventory, links: &[(u16, u16, u8)]) {
+    let link = |&(a, b, links): &(u16, u16, u8)| NvLink { a, b, links };
+    host.nvlinks = links.iter().map(link).collect();
+    host.nvlinks_known = true;
+    host.gpus.iter_mut().for_each(|gpu| gpu.switch_links = None);
+}
+
+/// Every pair of these GPUs with so many links.
+fn all_of(gpus: std::ops::Range<u16>, links: u8) -> Vec<(u16, u16, u8)> {
+    let with = |a| (a + 1..gpus.end).map(move |b| (a, b, links));
+    gpus.clone().flat_map(with).collect()
+}
+
+fn without(links: &[(u16, u16, u8)], gpu: u16) -> Vec<(u16, u16, u8)> {
+    let kept = links.iter().filter(|link| link.0 != gpu && link.1 != gpu);
+    kept.copied().collect()
+}
+
+fn degraded(all: &[GpuFinding]) -> Vec<(Vec<u16>, &str)> {
+    let links = |finding: &&GpuFinding| finding.kind == GpuFindingKind::NvLinkDegraded;
+    let told = |finding: &'_ GpuFinding| finding.gpus.clone();
+    let all = all.iter().filter(links);
+    all.map(|finding| (told(finding), finding.evidence.as_str()))
+        .collect()
+}
+
+fn alone(host: HostInventory) -> Vec<GpuFinding> {
+    let mut inventory = GpuInventory::new();
+    inventory.insert("host", host, 0).expect("a valid host");
+    Analysis::new(&inventory, None, AnalysisConfig::default()).findings
+}
+
+/// A host of GPUs alone.
+fn of_gpus(gpus: u16, family: LinkFamily, links: &[(u16, u16, u8)]) -> HostInventory {
+    let mut host = HostInventory::empty(InventorySource::NvidiaSmi);
+    let gpu = |index| Gpu {
+        index,
+        ..Gpu::default()
+    };
+    host.gpus = (0..gpus).map(gpu).collect();
+    host.link_family = family;
+    cabled(&mut host, links);
+    host
+}
+
+const NVLINK: LinkFamily = LinkFamily::NvLink { generation: None };
+
+#[test]
+fn a_gpu_without_links_is_blamed_and_its_neighbours_are_not() {
+    let found = |gpus, links: &[(u16, u16, u8)]| {
+        let all = alone(of_gpus(gpus, NVLINK, links));
+        let all = degraded(&all).into_iter();
+        all.map(|(gpus, text)| (gpus, text.to_owned()))
+            .collect::<Vec<_>>()
+    };
+    let one = |gpus: &[u16], text: &str| vec![(gpus.to_vec(), text.to_owned())];
+    assert_eq!(found(8, &CUBE), []);
+    for gpu in 0..8 {
+        let text = format!("GPU{gpu} has 0 of 6 links");
+        assert_eq!(found(8, &without(&CUBE, gpu)), one(&[gpu], &text));
+    }
+    let both = without(&without(&CUBE, 0), 3);
+    assert_eq!(
+        found(8, &both),
+        one(&[0, 3], "GPU0 has 0 of 6 links, GPU3 has 0 of 6 links")
+    );
+    // One cable has two ends; two cables of one GPU are that GPU's.
+    let mut cable = CUBE.to_vec();
+    cable[3].2 = 1;
+    assert_eq!(
+        found(8, &cable),
+        one(&[0, 4], "GPU0 has 5 of 6 links, GPU4 has 5 of 6 links")
+    );
+    cable[0].2 = 0;
+    cable.remove(0);
+    assert_eq!(found(8, &cable), one(&[0], "GPU0 has 4 of 6 links"));
+    // All other GPUs of a full mesh have lost as many.
+    let mesh = all_of(0..4, 4);
+    assert_eq!(found(4, &mesh), []);
+    for gpu in 0..4 {
+        let text = format!("GPU{gpu} has 0 of 12 links");
+        assert_eq!(found(4, &without(&mesh, gpu)), one(&[gpu], &text));
+    }
+}
+
+#[test]
+fn gpus_without_a_bridge_have_lost_nothing() {
+    let found = |gpus, links: &[(u16, u16, u8)]| alone(of_gpus(gpus, NVLINK, links)).len();
+    let pairs = [(0, 1, 12), (2, 3, 12)];
+    assert_eq!(found(4, &pairs[..1]), 0);
+    assert_eq!(found(4, &pairs), 0);
+    assert_eq!(found(6, &pairs), 0);
+    // A bridge for three GPUs or four, and none for the other four.
+    assert_eq!(found(8, &all_of(0..4, 6)), 0);
+    assert_eq!(found(3, &pairs[..1]), 0);
+    // A bridge that has lost a link says nothing about GPUs without one.
+    let all = alone(of_gpus(8, NVLINK, &[(0, 1, 12), (2, 3, 11)]));
+    assert_eq!(degraded(&all)[0].0, [2, 3]);
+    assert_eq!(all.len(), 1);
+}
+
+#[test]
+fn a_lost_xgmi_link_is_found_in_a_full_mesh_or_among_peers() {
+    let mesh = all_of(0..8, 1);
+    let lost = |mesh: &[(u16, u16, u8)], at: usize| {
+        let mut links = mesh.to_vec();
+        links.remove(at);
+        links
+    };
+    assert_eq!(alone(of_gpus(8, LinkFamily::Xgmi, &mesh)), []);
+    let all = alone(of_gpus(8, LinkFamily::Xgmi, &lost(&mesh, 0)));
+    let told = "GPU0 has 6 of 7 links, GPU1 has 6 of 7 links";
+    assert_eq!(degraded(&all), [(vec![0, 1], told)]);
+    let all = alone(of_gpus(8, LinkFamily::Xgmi, &without(&mesh, 5)));
+    assert_eq!(degraded(&all), [(vec![5], "GPU5 has 0 of 7 links")]);
+
+    // Dies have different numbers of links: only other hosts tell.
+    assert_eq!(alone(of_gpus(8, LinkFamily::Xgmi, &DIES)), []);
+    assert_eq!(alone(of_gpus(8, LinkFamily::Xgmi, &lost(&DIES, 1))), []);
+    let fleet = |change: &dyn Fn(usize, &mut HostInventory)| {
+        let mut world = World::new(&fabric(16), FleetFaults::default());
+        world.each_host(|place, host| {
+            host.link_family = LinkFamily::Xgmi;
+            cabled(host, &DIES);
+            change(place, host);
+        });
+        findings(world)
+    };
+    assert_eq!(fleet(&|_, _| {}), []);
+    let all = fleet(&|place, host| {
+        if place == 3 || place == 9 {
+            cabled(host, &lost(&DIES, 1));
+        }
+    });
+    assert_eq!(
+        degraded(&all),
+        [(vec![0, 2], "GPU0 has 6 of 7 links, GPU2 has 6 of 7 links")]
+    );
+    assert_eq!((all.len(), all[0].hosts().count()), (1, 2));
+}
+
+#[test]
+fn a_sample_of_a_cube_blames_the_gpu_whose_cells_are_gone() {
+    let Some(data) = samples() else { return };
+    let name = "nvidia-smi-topo/msccl-dgx1-v100.txt";
+    let text = std::fs::read_to_string(data.join(name)).expect("the sample");
+    let lines = text.lines().enumerate().map(|(at, line)| {
+        let mut cells: Vec<String> = line.split('\t').map(str::to_owned).collect();
+        let row = cells[0].clone();
+        if (1..=8).contains(&at) && row.starts_with("GPU") {
+            for (column, cell) in cells.iter_mut().enumerate().skip(1) {
+                if cell.starts_with("NV") && (row == "GPU0" || column == 1) {
+                    *cell = "SYS".to_owned();
+                }
+            }
+        }
+        cells.join("\t")
+    });
+    let text: Vec<String> = lines.collect();
+    let host = import(InventoryFormat::NvidiaSmi, text.join("\n").as_bytes()).expect("a matrix");
+    let all = alone(host);
+    assert_eq!(degraded(&all), [(vec![0], "GPU0 has 0 of 6 links")]);
+}
+
+#[test]
+fn only_the_degraded_samples_have_findings_about_links() {
+    let Some(data) = samples() else { return };
+    for (name, host) in every_sample(&data) {
+        let all = alone(host);
+        let found = degraded(&all);
+        // GPU4 of this machine has lost its NVLinks (vLLM 16336).
+        let is_broken = name.contains("vllm-16336");
+        assert_eq!(!found.is_empty(), is_broken, "{name}: {found:?}");
+    }
+}
+
+/// A matrix of two GPUs and an adapter whose legend is that of `-m`, or of `-mp`.
+fn matrix(cell: &str, legend: &str) -> String {
+    format!(
+        "\tGPU0\tGPU1\tmlx5_0\nGPU0\t X \t{cell}\tPIX\nGPU1\t{cell}\t X \tNODE\n\
+         mlx5_0\tPIX\tNODE\t X \n\nLegend:\n\n  X    = Self\n{legend}"
+    )
+}
+
+#[test]
+fn the_legend_tells_a_machine_without_links_from_a_matrix_of_pcie_alone() {
+    let of_m = "  NV#  = Connection traversing a bonded set of # NVLinks\n";
+    let known = |cell, legend| {
+        let host = read(InventoryFormat::NvidiaSmi, &matrix(cell, legend));
+        (host.nvlinks_known, host.nvlinks.len())
+    };
+    assert_eq!(known("NV4", of_m), (true, 1));
+    assert_eq!(known("NV4", ""), (true, 1));
+    assert_eq!(known("SYS", of_m), (true, 0));
+    assert_eq!(known("SYS", ""), (false, 0));
+    let tagged = matrix("SYS", of_m).replace('\n', "\nn1: ");
+    let host = read(InventoryFormat::NvidiaSmi, &format!("n1: {tagged}"));
+    assert!(host.nvlinks_known);
+}
