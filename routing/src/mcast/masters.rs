@@ -163,7 +163,7 @@ struct Search<'a, 'j> {
     nothing_to_lose: bool,
 }
 
-impl<'a, 'j> Search<'a, 'j> {
+impl<'a> Search<'a, '_> {
     /// The first tree that reaches all switches; without one, the tree that reaches most.
     fn find(&self, needs: &LaneDependencies<'a>) -> Option<Growth<'a, '_>> {
         let switches = self.switches().count();
