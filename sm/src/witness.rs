@@ -153,5 +153,20 @@ mod tests {
         };
         let text = "multicast LID 0xc001 does not reach 0x0000000000000001:2";
         assert_eq!(multicast_faults(&report), text);
+        let channel = LaneChannel {
+            switch: Guid(1),
+            port: PortNum(2),
+            vl: 1,
+        };
+        let report = MulticastReport {
+            credit_loop_free: false,
+            witnesses: vec![MulticastWitness::CreditLoopOnLanes {
+                channels: vec![channel; 2],
+            }],
+            ..MulticastReport::default()
+        };
+        let text = "credit loop: 0x0000000000000001:2 VL 1 -> 0x0000000000000001:2 VL 1; trees";
+        let faults = multicast_faults(&report);
+        assert!(faults.contains(text), "{faults}");
     }
 }

@@ -284,8 +284,46 @@ fn alert_received(alert: AlertDescription, other: &str) -> String {
         | AlertDescription::CertificateUnknown
         | AlertDescription::AccessDenied
         | AlertDescription::CertificateRequired => {
-            format!("the {other} refused the certificate shown to it ({alert:?})")
+            let name = alert_name(alert);
+            format!("the {other} refused the certificate shown to it ({name})")
         }
-        alert => format!("the {other} ended the handshake ({alert:?})"),
+        alert => format!("the {other} ended the handshake ({})", alert_name(alert)),
+    }
+}
+
+/// The name of an alert in words, as RFC 8446 has it: `certificate revoked`.
+fn alert_name(alert: AlertDescription) -> String {
+    let mut name = String::new();
+    for letter in format!("{alert:?}").chars() {
+        if letter.is_uppercase() && name.ends_with(char::is_lowercase) {
+            name.push(' ');
+        }
+        name.push(letter.to_ascii_lowercase());
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alerts_are_named_in_words() {
+        for (alert, text) in [
+            (
+                AlertDescription::CertificateRevoked,
+                "the server refused the certificate shown to it (certificate revoked)",
+            ),
+            (
+                AlertDescription::NoApplicationProtocol,
+                "the server ended the handshake (no application protocol)",
+            ),
+            (
+                AlertDescription::HandshakeFailure,
+                "the server ended the handshake (handshake failure)",
+            ),
+        ] {
+            assert_eq!(alert_received(alert, "server"), text);
+        }
     }
 }

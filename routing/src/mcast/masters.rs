@@ -1,11 +1,12 @@
 //! Master trees, for routes that follow no order of the switches, such as those that are free of
 //! credit loops by their lanes.
 //!
-//! No order turns links up or down there, so that one tree at a time is proved: a master tree spans all switches, and closes no cycle of (link, lane) with the unicast routes and
-//! the other master trees. The tree of a group is the part of one that joins its members, so that
-//! it needs no further proof, and no join changes the tree of another group. Packets take the lanes
-//! of their service level: each level that groups have and that switches map to other lanes has a
-//! master tree of its own.
+//! No order turns links up or down there, so that one tree at a time is proved: a master tree spans
+//! all switches, and closes no cycle of (link, lane) with the unicast routes and the other master
+//! trees. The tree of a group is the part of one that joins its members, so that it needs no
+//! further proof, and no join changes the tree of another group. Packets take the lanes of their
+//! service level: each level that groups have and that switches map to other lanes has a master
+//! tree of its own.
 //!
 //! In a grid, OpenSM's torus-2QoS shows which trees there are: a spine along the last dimension,
 //! ribs along the one before, and so on. Packets go to the spine as unicast packets do, one
@@ -162,7 +163,7 @@ struct Search<'a, 'j> {
     nothing_to_lose: bool,
 }
 
-impl<'a, 'j> Search<'a, 'j> {
+impl<'a> Search<'a, '_> {
     /// The first tree that reaches all switches; without one, the tree that reaches most.
     fn find(&self, needs: &LaneDependencies<'a>) -> Option<Growth<'a, '_>> {
         let switches = self.switches().count();

@@ -421,6 +421,12 @@ fn broken(
 /// service level.
 type Choice = (Vec<(prop::sample::Index, bool)>, u8);
 
+fn choices() -> impl Strategy<Value = Vec<Choice>> {
+    let member = (any::<prop::sample::Index>(), prop::bool::weighted(0.8));
+    let members = proptest::collection::vec(member, 1..12);
+    proptest::collection::vec((members, 0u8..16), 1..5)
+}
+
 fn chosen(topology: &Topology, choices: &[Choice]) -> Vec<Arc<Group>> {
     let count = topology.destinations().len();
     let group = |((members, level), offset): (&Choice, u16)| {
@@ -442,13 +448,7 @@ proptest! {
     #[test]
     fn groups_on_a_broken_torus_are_free_of_credit_loops(
         torus in tori(),
-        choices in proptest::collection::vec(
-            (
-                proptest::collection::vec((any::<prop::sample::Index>(), prop::bool::weighted(0.8)), 1..12),
-                0u8..16,
-            ),
-            1..5,
-        ),
+        choices in choices(),
     ) {
         let faults = torus.1.len() + torus.2.len();
         let Some(bed) = broken(torus) else { return Ok(()) };

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rsm::daemon::sa::outgoing;
+use rsm::plan::groups::GroupSet;
 use rsm::sa::{Sa, SaAnswer, SaConfig, SaRequest};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
@@ -139,6 +140,8 @@ pub struct Hosts {
     open: VecDeque<SaAnswer>,
     hosts: Vec<End>,
     places: Vec<(Guid, Lid)>,
+    /// The last members that the SA had for a core.
+    groups: Arc<GroupSet>,
 }
 
 impl Hosts {
@@ -179,7 +182,14 @@ impl Hosts {
             open: VecDeque::new(),
             hosts,
             places,
+            groups: Arc::default(),
         }
+    }
+
+    /// The members of multicast groups, as the SA last had them for a core to plan for.
+    #[must_use]
+    pub fn groups(&self) -> &Arc<GroupSet> {
+        &self.groups
     }
 
     /// GUIDs and LIDs of the ports of hosts.
@@ -317,7 +327,9 @@ impl Hosts {
         self.sa.handle_deadline(now);
         self.server.messenger.handle_deadline(now);
         // No core plans for groups here, and no store keeps them.
-        let _ = self.sa.poll_groups(now);
+        if let Some(groups) = self.sa.poll_groups(now) {
+            self.groups = groups;
+        }
         let _ = self.sa.poll_save(now);
         while let Some(delivery) = self.server.messenger.poll() {
             let Delivery::Message(message) = delivery else {

@@ -26,7 +26,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 
 /// A group of a program: those of IP have the service level of the broadcast group.
-const OWN: Gid = Gid(0xFF12_A01B_0000_0000_0000_0000_0000_0001);
+const OWN: Gid = Gid(0xFF12_5A5A_0000_0000_0000_0000_0000_0001);
 
 /// The watch of a world knows links and no lanes, so that it is not asked here.
 fn brought_up(spec: &str) -> World {
@@ -95,11 +95,7 @@ fn answer(subnet: &mut Hosts, host: usize) -> McMemberRecord {
 fn tell(world: &mut World, subnet: &mut Hosts) {
     let until = subnet.now() + Duration::from_secs(5);
     while subnet.next(until).is_some() {}
-    let groups = subnet
-        .sa
-        .poll_groups(subnet.now())
-        .expect("members changed");
-    world.tell_groups(groups);
+    world.tell_groups(subnet.groups().clone());
     world.settle(LIMIT);
 }
 
