@@ -121,10 +121,9 @@ impl Reader {
     /// "processing accelerator" (MI300X), which other vendors' devices are without being GPUs.
     fn is_gpu(&self, address: &str) -> bool {
         let class = self.attribute(address, "class").unwrap_or_default();
-        let is = |kind: &&str| class.starts_with(*kind);
-        ["0x0300", "0x0302", "0x0380"].iter().any(|kind| is(&kind))
-            || class.starts_with("0x1200")
-                && self.attribute(address, "vendor").as_deref() == Some(AMD)
+        let is = |kind: &str| class.starts_with(kind);
+        ["0x0300", "0x0302", "0x0380"].into_iter().any(is)
+            || is("0x1200") && self.attribute(address, "vendor").as_deref() == Some(AMD)
     }
 
     fn is_data_direct(&self, address: &str) -> bool {
