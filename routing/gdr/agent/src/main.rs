@@ -15,7 +15,7 @@ use clap::{CommandFactory as _, Parser as _};
 use rsm_gdr::import::to_json;
 
 use self::arguments::{Arguments, Command};
-use self::reading::Outcome;
+use self::reading::{Outcome, Reader};
 
 /// Ends with these codes, which `--help` lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,7 +62,7 @@ fn put(text: &str) -> End {
 
 /// Prints the inventory of this host.
 fn print(arguments: &Arguments) -> End {
-    match reading::read(arguments) {
+    match Reader::default().read(arguments) {
         Outcome::Host(host) => put(&(to_json(&host) + "\n")),
         Outcome::Nothing(reason) => {
             note(&reason);

@@ -1,11 +1,12 @@
 //! Reads the host on a thread that may hang.
 
+use std::io;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use rsm_gdr::inventory::HostInventory;
-use rsm_probe::{NvmlSource, ProbeError, ProbeSettings};
+use rsm_probe::{NvmlSource, ProbeError, ProbeSettings, Reading};
 
 use crate::arguments::Arguments;
 use crate::note;
@@ -26,35 +27,96 @@ pub(crate) enum Outcome {
     Failed(String),
 }
 
-/// Reads the host. A reading that hangs is left behind: its thread ends when the kernel lets it.
-pub(crate) fn read(arguments: &Arguments) -> Outcome {
-    let settings = settings(arguments);
-    let limit = SYS_LIMIT + settings.limit * PROGRAMS;
-    let (sender, receiver) = mpsc::channel();
-    let started = thread::Builder::new().spawn(move || {
-        // After the time-out no receiver is left.
-        let _ = sender.send(rsm_probe::read(&settings));
-    });
-    if let Err(error) = started {
-        return Outcome::Failed(format!("no thread to read the host: {error}"));
+/// Starts readings, one at a time.
+#[derive(Default)]
+pub(crate) struct Reader {
+    readings: Bounded<Result<Reading, ProbeError>>,
+}
+
+impl Reader {
+    /// Reads the host. A reading that hangs is left behind: its thread ends when the kernel lets
+    /// it, and no other one starts before.
+    pub(crate) fn read(&mut self, arguments: &Arguments) -> Outcome {
+        let settings = settings(arguments);
+        let limit = SYS_LIMIT + settings.limit * PROGRAMS;
+        let sys = arguments.sys.display();
+        let job = move || rsm_probe::read(&settings);
+        let reading = match self.readings.within(limit, job) {
+            Ok(Ok(reading)) => reading,
+            Ok(Err(error @ ProbeError::Nothing { .. })) => {
+                return Outcome::Nothing(error.to_string());
+            }
+            Ok(Err(error)) => return Outcome::Failed(error.to_string()),
+            Err(Late::NoThread(error)) => {
+                return Outcome::Failed(format!("no thread to read the host: {error}"));
+            }
+            Err(Late::Hangs) => {
+                return Outcome::Failed(format!(
+                    "{sys} was not read within {limit:?}: a driver may hang"
+                ));
+            }
+            Err(Late::StillHangs) => {
+                return Outcome::Failed(format!(
+                    "{sys} is not read: an earlier reading hangs, and no other starts before it ends"
+                ));
+            }
+        };
+        reading.notes.iter().for_each(|text| note(text));
+        match reading.inventory.gpus.is_empty() && !arguments.without_gpus {
+            true => {
+                Outcome::Nothing("no GPU here: nothing to report without --without-gpus".to_owned())
+            }
+            false => Outcome::Host(Box::new(reading.inventory)),
+        }
     }
-    let reading = match receiver.recv_timeout(limit) {
-        Ok(Ok(reading)) => reading,
-        Ok(Err(error @ ProbeError::Nothing { .. })) => return Outcome::Nothing(error.to_string()),
-        Ok(Err(error)) => return Outcome::Failed(error.to_string()),
-        Err(_) => {
-            let sys = arguments.sys.display();
-            return Outcome::Failed(format!(
-                "{sys} was not read within {limit:?}: a driver may hang"
-            ));
+}
+
+/// Jobs on a thread of their own, at most one at any time.
+struct Bounded<T> {
+    /// The end of a job that hangs.
+    left: Option<mpsc::Receiver<T>>,
+}
+
+/// Why a job has no result.
+#[derive(Debug)]
+enum Late {
+    NoThread(io::Error),
+    /// It has not ended within its time.
+    Hangs,
+    /// It has not begun: an earlier one hangs.
+    StillHangs,
+}
+
+impl<T> Default for Bounded<T> {
+    fn default() -> Bounded<T> {
+        Bounded { left: None }
+    }
+}
+
+impl<T: Send + 'static> Bounded<T> {
+    /// The result of a job that ends within a time. The late result of an earlier job is dropped.
+    fn within(
+        &mut self,
+        limit: Duration,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Late> {
+        if let Some(left) = &self.left
+            && let Err(mpsc::TryRecvError::Empty) = left.try_recv()
+        {
+            return Err(Late::StillHangs);
         }
-    };
-    reading.notes.iter().for_each(|text| note(text));
-    match reading.inventory.gpus.is_empty() && !arguments.without_gpus {
-        true => {
-            Outcome::Nothing("no GPU here: nothing to report without --without-gpus".to_owned())
-        }
-        false => Outcome::Host(Box::new(reading.inventory)),
+        self.left = None;
+        let (sender, receiver) = mpsc::channel();
+        thread::Builder::new()
+            .spawn(move || {
+                // A receiver is left even after the time.
+                let _ = sender.send(job());
+            })
+            .map_err(Late::NoThread)?;
+        receiver.recv_timeout(limit).map_err(|_| {
+            self.left = Some(receiver);
+            Late::Hangs
+        })
     }
 }
 
@@ -78,5 +140,45 @@ fn settings(arguments: &Arguments) -> ProbeSettings {
         nvml,
         tools: arguments.tools.clone().unwrap_or_default(),
         limit: arguments.limit(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn rounds_during_a_reading_that_hangs_start_no_other_one() {
+        let mut jobs = Bounded::default();
+        let begun = Arc::new(AtomicUsize::new(0));
+        let (release, gate) = mpsc::channel::<()>();
+        let count = begun.clone();
+        let hanging = move || {
+            count.fetch_add(1, Ordering::Relaxed);
+            // Ends as soon as the other end is gone.
+            gate.recv().is_ok()
+        };
+        let short = Duration::from_millis(10);
+        let first = jobs.within(short, hanging);
+        assert!(matches!(first, Err(Late::Hangs)), "{first:?}");
+        for _ in 0..100 {
+            let count = begun.clone();
+            let other = jobs.within(short, move || count.fetch_add(1, Ordering::Relaxed) > 0);
+            assert!(matches!(other, Err(Late::StillHangs)), "{other:?}");
+        }
+        assert_eq!(begun.load(Ordering::Relaxed), 1);
+        drop(release);
+        let long = Duration::from_secs(60);
+        // The first one ends at some time, and its late result is not that of the next.
+        let next = loop {
+            match jobs.within(long, || true) {
+                Err(Late::StillHangs) => thread::yield_now(),
+                next => break next,
+            }
+        };
+        assert!(matches!(next, Ok(true)), "{next:?}");
     }
 }

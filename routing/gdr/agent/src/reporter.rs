@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use tonic::{Code, Response, Status};
 
 use crate::arguments::Arguments;
-use crate::reading::{Outcome, read};
+use crate::reading::{Outcome, Reader};
 use crate::{End, note, pace};
 
 /// How long one call may take.
@@ -72,6 +72,7 @@ pub(crate) fn run(arguments: &Arguments) -> End {
     let mut reporter = Reporter {
         arguments,
         host,
+        reader: Reader::default(),
         managers: managers.collect(),
         runtime,
     };
@@ -84,6 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> End {
 struct Reporter<'a> {
     arguments: &'a Arguments,
     host: String,
+    reader: Reader,
     managers: Vec<Manager>,
     runtime: tokio::runtime::Runtime,
 }
@@ -140,8 +142,8 @@ impl Reporter<'_> {
     }
 
     /// The present report; none where there is nothing to report.
-    fn read(&self) -> Result<Option<Report>, End> {
-        match read(self.arguments) {
+    fn read(&mut self) -> Result<Option<Report>, End> {
+        match self.reader.read(self.arguments) {
             Outcome::Host(host) => {
                 let content = to_json(&host).into_bytes();
                 Ok(Some(Report {

@@ -27,6 +27,9 @@ const READINGS: usize = 4;
 /// both its ends can do is read for GPUs.
 const OF_FUNCTION: [&str; 4] = ["class", "vendor", "numa_node", "current_link_width"];
 
+/// AMD as the vendor of a GPU.
+const AMD: &str = "0x1002";
+
 /// Vendor and device of the function that ConnectX-8 has for Data Direct.
 const DATA_DIRECT: (&str, &str) = ("0x15b3", "0x2100");
 
@@ -114,12 +117,13 @@ impl Reader {
         Ok(reader.snapshot)
     }
 
-    /// Whether a function is a VGA or 3D controller, or AMD's "other display controller".
+    /// Whether a function is a VGA or 3D controller, or AMD's: "other display controller", or
+    /// "processing accelerator" (MI300X), which other vendors' devices are without being GPUs.
     fn is_gpu(&self, address: &str) -> bool {
         let class = self.attribute(address, "class").unwrap_or_default();
-        ["0x0300", "0x0302", "0x0380"]
-            .iter()
-            .any(|kind| class.starts_with(kind))
+        let is = |kind: &str| class.starts_with(kind);
+        ["0x0300", "0x0302", "0x0380"].into_iter().any(is)
+            || is("0x1200") && self.attribute(address, "vendor").as_deref() == Some(AMD)
     }
 
     fn is_data_direct(&self, address: &str) -> bool {

@@ -146,7 +146,7 @@ pub fn host_of_file(name: &str) -> &str {
     let mut host = name;
     while let Some((rest, ending)) = host.rsplit_once('.') {
         let is_known = |known: &&str| known.eq_ignore_ascii_case(ending);
-        if rest.is_empty() || !FILE_ENDINGS.iter().any(|known| is_known(&known)) {
+        if rest.is_empty() || !FILE_ENDINGS.iter().any(is_known) {
             break;
         }
         host = rest;

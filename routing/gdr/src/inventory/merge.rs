@@ -215,9 +215,27 @@ impl HostInventory {
         }
         let (firmware, theirs) = (&mut mine.firmware, port.firmware.clone());
         join(firmware, theirs, &device, "firmware", conflicts);
-        join(&mut mine.gbps, port.gbps, &device, "rate in Gb/s", conflicts);
-        join(&mut mine.active, port.active, &device, "active state", conflicts);
-        join(&mut mine.gdr, port.gdr, &device, "GPUDirect RDMA", conflicts);
+        join(
+            &mut mine.gbps,
+            port.gbps,
+            &device,
+            "rate in Gb/s",
+            conflicts,
+        );
+        join(
+            &mut mine.active,
+            port.active,
+            &device,
+            "active state",
+            conflicts,
+        );
+        join(
+            &mut mine.gdr,
+            port.gdr,
+            &device,
+            "GPUDirect RDMA",
+            conflicts,
+        );
         mine.data_direct |= port.data_direct;
         mine.virtual_function |= port.virtual_function;
         at

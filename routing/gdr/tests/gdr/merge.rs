@@ -36,7 +36,9 @@ fn conflicts(changed: &HostInventory) -> Vec<(String, &'static str, String, Stri
     // The first one holds in everything.
     assert_eq!(first, host(HOST));
     let parts = found.into_iter();
-    parts.map(|one| (one.device, one.what, one.kept, one.other)).collect()
+    parts
+        .map(|one| (one.device, one.what, one.kept, one.other))
+        .collect()
 }
 
 #[test]
@@ -44,20 +46,75 @@ fn every_property_that_two_files_disagree_on_is_named_and_the_first_holds() {
     assert_eq!(conflicts(&host(HOST)), []);
     type Change = fn(&mut HostInventory);
     let changes: [(Change, &str, &str, &str); 14] = [
-        (|one| one.nvlinks[0].links = 17, "number of links", "18", "17"),
+        (
+            |one| one.nvlinks[0].links = 17,
+            "number of links",
+            "18",
+            "17",
+        ),
         (|one| one.nvlinks.clear(), "number of links", "18", "0"),
-        (|one| one.gpus[0].switch_links = Some(17), "NVLinks to switches", "18", "17"),
-        (|one| one.gpus[0].c2c_gbytes = Some(1), "C2C bandwidth", "900", "1"),
-        (|one| one.gpus[0].gdr = Some(false), "GPUDirect RDMA", "true", "false"),
+        (
+            |one| one.gpus[0].switch_links = Some(17),
+            "NVLinks to switches",
+            "18",
+            "17",
+        ),
+        (
+            |one| one.gpus[0].c2c_gbytes = Some(1),
+            "C2C bandwidth",
+            "900",
+            "1",
+        ),
+        (
+            |one| one.gpus[0].gdr = Some(false),
+            "GPUDirect RDMA",
+            "true",
+            "false",
+        ),
         (|one| one.gpus[0].pcie = narrow(), "PCIe link", WIDE, NARROW),
-        (|one| one.gpus[0].pcie_max = narrow(), "widest PCIe link", WIDE, NARROW),
-        (|one| one.hca_ports[0].pcie = narrow(), "PCIe link", WIDE, NARROW),
-        (|one| one.hca_ports[0].firmware = Some("1".to_owned()), "firmware", "28.39.1002", "1"),
-        (|one| one.hca_ports[0].gbps = Some(200), "rate in Gb/s", "400", "200"),
-        (|one| one.hca_ports[0].active = Some(false), "active state", "true", "false"),
-        (|one| one.hca_ports[0].gdr = Some(false), "GPUDirect RDMA", "true", "false"),
+        (
+            |one| one.gpus[0].pcie_max = narrow(),
+            "widest PCIe link",
+            WIDE,
+            NARROW,
+        ),
+        (
+            |one| one.hca_ports[0].pcie = narrow(),
+            "PCIe link",
+            WIDE,
+            NARROW,
+        ),
+        (
+            |one| one.hca_ports[0].firmware = Some("1".to_owned()),
+            "firmware",
+            "28.39.1002",
+            "1",
+        ),
+        (
+            |one| one.hca_ports[0].gbps = Some(200),
+            "rate in Gb/s",
+            "400",
+            "200",
+        ),
+        (
+            |one| one.hca_ports[0].active = Some(false),
+            "active state",
+            "true",
+            "false",
+        ),
+        (
+            |one| one.hca_ports[0].gdr = Some(false),
+            "GPUDirect RDMA",
+            "true",
+            "false",
+        ),
         (|one| one.hca_ports[0].numa = Some(1), "NUMA node", "0", "1"),
-        (|one| one.machine = Some("HGX".to_owned()), "machine", "DGX", "HGX"),
+        (
+            |one| one.machine = Some("HGX".to_owned()),
+            "machine",
+            "DGX",
+            "HGX",
+        ),
     ];
     for (change, what, kept, other) in changes {
         let mut changed = host(HOST);

@@ -32,8 +32,8 @@ fn nvidia_smi_stands_in_for_the_library() {
 #[expect(clippy::disallowed_methods, reason = "a time-out takes real time")]
 fn programs_that_hang_cost_their_time_out_and_sys_is_kept() {
     let host = FakeHost::new();
-    host.tool("nvidia-smi", "sleep 600");
-    let reader = host.tool("reader", "sleep 600");
+    host.tool("nvidia-smi", "exec sleep 600");
+    let reader = host.tool("reader", "exec sleep 600");
     let mut settings = host.settings();
     settings.limit = Duration::from_millis(300);
     settings.nvml = NvmlSource::Program(vec![reader.into_os_string()]);

@@ -146,3 +146,15 @@ fn data_direct_function_is_found_by_its_product_data() {
         .collect();
     assert_eq!(direct, [true, false]);
 }
+
+#[test]
+fn processing_accelerator_of_amd_is_a_gpu_and_another_vendors_is_none() {
+    let host = FakeHost::empty();
+    host.function("pci0000:10", "0000:11:00.0", "0x120000", "0x1002", 0);
+    host.function("pci0000:10", "0000:12:00.0", "0x120000", "0x1da3", 0);
+    let reading = read(&host.settings()).expect("a host with a MI300X");
+    let addresses: Vec<_> = (reading.inventory.gpus.iter())
+        .map(|gpu| gpu.pci.map(|pci| pci.to_string()))
+        .collect();
+    assert_eq!(addresses, [Some("0000:11:00.0".to_owned())]);
+}
