@@ -11,9 +11,11 @@ use parking_lot::Mutex;
 use rsm_api::limits::MAX_STATUS_NAMES;
 use rsm_api::{GpuAges, GpuImport, GpuImportError, GpuSubject, Gpus, InventoryDigest};
 use rsm_gdr::hosts::{GpuInventory, HostError};
+use rsm_gdr::import::to_json;
 use rsm_gdr::inventory::HostInventory;
 use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_ids::Guid;
+use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
 use self::files::Files;
@@ -55,8 +57,9 @@ struct State {
 struct Report {
     /// When it came, in seconds since the Unix epoch.
     seen: u64,
-    /// The digest of the inventory; `None` after a restart.
-    digest: Option<InventoryDigest>,
+    /// The digest of the content that it came as; after a restart, of what an agent of this
+    /// version sends.
+    digest: InventoryDigest,
 }
 
 /// An analysis and its input.
@@ -96,7 +99,8 @@ impl GpuHosts {
     ) -> GpuHosts {
         let hosts = inventory.hosts().iter();
         let reports = hosts.map(|(name, record)| {
-            let (seen, digest) = (record.seen, None);
+            let digest = Sha256::digest(to_json(&record.inventory)).into();
+            let seen = record.seen;
             (name.clone(), Report { seen, digest })
         });
         GpuHosts {
@@ -145,8 +149,9 @@ impl GpuHosts {
         (state.inventory.clone(), stale, seen)
     }
 
-    /// Whether `import` comes from another machine than the inventory of the same name, which is
-    /// not stale: adapters are exchanged one by one.
+    /// Whether `import` can be of another machine than the inventory of the same name, which is
+    /// not stale: adapters are exchanged, added and lost a few at a time, so that at least half of
+    /// the GUIDs of both are the same.
     fn refuse_other_machine(
         &self,
         state: &mut State,
@@ -160,23 +165,35 @@ impl GpuHosts {
             return Ok(());
         };
         let (known, new) = (guids(&record.inventory), guids(&import.inventory));
-        let is_same = known.is_empty() || new.is_empty() || !known.is_disjoint(&new);
+        let common = known.intersection(&new).count();
+        let is_same = known.is_empty() || 2 * common >= known.len().max(new.len());
         if is_same || self.is_stale(report.seen, now) {
             return Ok(());
         }
         let age = now.saturating_sub(report.seen);
         let host = import.host.clone();
+        if new.is_empty() {
+            return Err(GpuImportError::WithoutGuids { host, age });
+        }
         if state.taken_twice.len() < MAX_STATUS_NAMES {
             state.taken_twice.insert(host.clone());
         }
-        Err(GpuImportError::NameTaken { host, age })
+        let (known, new) = (known.len(), new.len());
+        Err(GpuImportError::NameTaken {
+            host,
+            age,
+            common,
+            known,
+            new,
+        })
     }
 }
 
-/// The GUIDs of a host's adapters and their ports.
+/// The GUIDs of a host's adapters and their ports; those of virtual functions come and go.
 fn guids(host: &HostInventory) -> BTreeSet<Guid> {
-    let ports = host.hca_ports.iter();
-    ports
+    let physical = (0..host.hca_ports.len()).filter(|&port| !host.is_virtual_function(port));
+    physical
+        .map(|port| &host.hca_ports[port])
         .flat_map(|port| [port.node_guid, port.port_guid])
         .flatten()
         .collect()
@@ -186,6 +203,11 @@ fn guids(host: &HostInventory) -> BTreeSet<Guid> {
 fn like(inventory: &mut GpuInventory, name: &str, host: &HostInventory) -> Result<(), HostError> {
     inventory.insert_machine_type(name, host)?;
     inventory.set_default(Some(name))
+}
+
+/// The name and the inventory of an import.
+fn fields<'a>(import: &&'a GpuImport) -> (&'a str, &'a HostInventory) {
+    (&import.host, &import.inventory)
 }
 
 /// Turns a failure of the disk into that of an import.
@@ -276,19 +298,19 @@ impl Gpus for GpuHosts {
         let changed: Vec<&GpuImport> = hosts.iter().filter(differs).collect();
         let count = changed.len();
         if count > 0 {
-            let mut inventory = GpuInventory::clone(&state.inventory);
+            state.inventory.may_insert(changed.iter().map(fields))?;
+            let kept = self.files.keep(HOSTS, changed.iter().map(fields));
+            kept.map_err(not_kept)?;
+            // Copied only while an analysis holds it, and not for each of many first reports.
+            let inventory = Arc::make_mut(&mut state.inventory);
             for import in &changed {
                 inventory.insert(&import.host, import.inventory.clone(), now)?;
             }
-            let files = changed
-                .iter()
-                .map(|one| (one.host.as_str(), &one.inventory));
-            self.files.keep(HOSTS, files).map_err(not_kept)?;
-            self.replace(state, inventory);
+            self.changes.send_modify(|count| *count += 1);
         }
         for import in hosts {
             state.taken_twice.remove(&import.host);
-            let (seen, digest) = (now, Some(import.digest));
+            let (seen, digest) = (now, import.digest);
             state.reports.insert(import.host, Report { seen, digest });
         }
         Ok(count)
@@ -298,7 +320,7 @@ impl Gpus for GpuHosts {
         let now = self.seconds();
         let mut state = self.state.lock();
         let report = state.reports.get_mut(host);
-        let Some(report) = report.filter(|report| report.digest.as_ref() == Some(digest)) else {
+        let Some(report) = report.filter(|report| report.digest == *digest) else {
             return false;
         };
         report.seen = now;
@@ -351,7 +373,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use rsm_gdr::findings::GpuFindingKind;
-    use rsm_gdr::import::{InventoryFormat, import, to_json};
+    use rsm_gdr::import::{InventoryFormat, import};
 
     use super::*;
 
@@ -534,9 +556,99 @@ mod tests {
                 .expect("a file of ours")
         );
         assert_eq!(import(3).expect("forgotten"), 1);
-        // A machine without GUIDs in its inventory cannot be told apart.
-        let plain = hosts.import_hosts(vec![report("gpu-1", host(), 2)]);
-        assert_eq!(plain.expect("room"), 1);
+    }
+
+    /// A host with an adapter for each of these GUIDs.
+    fn host_of(guids: &[u64]) -> HostInventory {
+        let mut host = host();
+        let first = host.hca_ports.remove(0);
+        host.tiers.clear();
+        for (number, &guid) in guids.iter().enumerate() {
+            let mut port = first.clone();
+            port.device = Some(format!("mlx5_{number}"));
+            port.port_guid = Some(Guid(guid));
+            host.hca_ports.push(port);
+            host.tiers.push(None);
+        }
+        host
+    }
+
+    #[test]
+    fn inventory_without_most_guids_of_the_known_one_does_not_replace_it() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (hosts, clock) = open(dir.path(), Some(60));
+        let import = |host| hosts.import_hosts(vec![report("gpu-1", host, 1)]);
+        // Without any GUID there is nothing to lose.
+        assert_eq!(import(host()).expect("the first"), 1);
+        assert_eq!(import(host_of(&[1, 2, 3, 4])).expect("with GUIDs"), 1);
+        let empty = read(r#"{"version":1,"gpus":[{"index":0}],"tiers":[[]]}"#);
+        for without in [empty, host()] {
+            let refused = import(without).expect_err("it would hide the adapters");
+            let text = refused.to_string();
+            assert!(
+                matches!(refused, GpuImportError::WithoutGuids { .. }),
+                "{text}"
+            );
+            assert!(text.contains("rsmctl gpu forget gpu-1"), "{text}");
+        }
+        // One GUID out of many can be copied; adapters are lost and exchanged a few at a time.
+        for other in [&[1][..], &[1, 9, 8, 7], &[1, 2, 3, 4, 5, 6, 7, 8, 9]] {
+            let refused = import(host_of(other)).expect_err("most GUIDs are others");
+            assert!(
+                matches!(refused, GpuImportError::NameTaken { .. }),
+                "{refused}"
+            );
+        }
+        let kept = hosts.inventory();
+        assert_eq!(*kept.hosts()["gpu-1"].inventory, host_of(&[1, 2, 3, 4]));
+        for same in [&[1, 2, 3, 9][..], &[1, 2], &[1, 2, 3, 4]] {
+            assert_eq!(import(host_of(same)).expect("the same machine"), 1);
+        }
+        // Virtual functions come and go.
+        let mut many = host_of(&[1, 2, 3, 4, 11, 12, 13, 14, 15, 16]);
+        for port in &mut many.hca_ports[4..] {
+            port.virtual_function = true;
+        }
+        assert_eq!(import(many).expect("the same machine"), 1);
+        clock.store(66, Ordering::Relaxed);
+        assert_eq!(import(host()).expect("the known one is stale"), 1);
+    }
+
+    #[test]
+    fn hosts_are_known_by_digest_after_a_restart() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (hosts, _) = open(dir.path(), None);
+        let digest: InventoryDigest = Sha256::digest(to_json(&host_with(7))).into();
+        let mut sent = report("gpu-1", host_with(7), 0);
+        sent.digest = digest;
+        hosts.import_hosts(vec![sent]).expect("room");
+        drop(hosts);
+        let (again, clock) = open(dir.path(), None);
+        clock.store(100, Ordering::Relaxed);
+        assert!(!again.check("gpu-1", &[0; 32]));
+        assert!(again.check("gpu-1", &digest));
+        assert_eq!(again.ages().ages, [(0, "gpu-1".to_owned())]);
+    }
+
+    #[test]
+    fn import_of_one_host_copies_the_others_only_for_a_reader() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (hosts, _) = open(dir.path(), None);
+        let import = |name, guid| {
+            let one = vec![report(name, host_with(guid), 1)];
+            hosts.import_hosts(one).expect("room");
+            Arc::as_ptr(&hosts.state.lock().inventory)
+        };
+        let first = import("gpu-1", 1);
+        assert_eq!(import("gpu-2", 2), first);
+        let reader = hosts.inventory();
+        assert_ne!(import("gpu-3", 3), first);
+        assert_eq!(
+            (reader.hosts().len(), hosts.inventory().hosts().len()),
+            (2, 3)
+        );
+        let changes = hosts.changes();
+        assert_eq!(*changes.borrow(), 3);
     }
 
     #[test]
