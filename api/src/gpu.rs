@@ -49,11 +49,31 @@ pub enum GpuImportError {
     Host(#[from] HostError),
     /// Another machine has sent its inventory under this name.
     #[error(
-        "host `{host}` is another machine: none of its adapters' GUIDs is in the inventory that \
-         came {age} seconds ago; two hosts may have one name. If the machine was exchanged, forget \
-         the host first (`rsmctl gpu forget {host}`)"
+        "host `{host}` is another machine: of the {known} GUIDs of adapters in the inventory that \
+         came {age} seconds ago, and the {new} of this one, only {common} are the same; two hosts \
+         may have one name. If the machine or most of its adapters were exchanged, forget the host \
+         first (`rsmctl gpu forget {host}`)"
     )]
     NameTaken {
+        /// The name.
+        host: String,
+        /// The age of the inventory with this name, in seconds.
+        age: u64,
+        /// How many GUIDs both have.
+        common: usize,
+        /// The GUIDs of the inventory with this name.
+        known: usize,
+        /// The GUIDs of the one that was sent.
+        new: usize,
+    },
+    /// The inventory has no GUID, and the one that it would replace has.
+    #[error(
+        "host `{host}`: this inventory has no GUID of an adapter, and would replace the one with \
+         GUIDs that came {age} seconds ago. Import it together with a file that has them, as the \
+         agent's (`rsm-agent --print`): files of one host are merged; or forget the host first \
+         (`rsmctl gpu forget {host}`)"
+    )]
+    WithoutGuids {
         /// The name.
         host: String,
         /// The age of the inventory with this name, in seconds.

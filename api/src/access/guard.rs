@@ -20,7 +20,7 @@ use super::audit::{AuditEntry, AuditSink, reason};
 use super::calls;
 use super::digest::{ArgumentDigest, Digesting};
 use super::identity::{Caller, Peer, Proof};
-use super::rates::{RateSettings, Rates};
+use super::rates::{RateKind, RateSettings, Rates};
 use super::role::{Grant, Need, Role};
 use super::roles_file::RoleTable;
 use super::token::TokenVerifier;
@@ -177,8 +177,9 @@ impl Gate {
     ) -> Result<(), Status> {
         let rules = self.rules.read().clone();
         let key = rate_key(caller, peer);
-        if let Some(rate) = rules.rates.exceeded(&key, need.changes()) {
-            let kind = if need.changes() { "changes" } else { "reads" };
+        let kind = RateKind::of(need);
+        if let Some(rate) = rules.rates.exceeded(&key, kind) {
+            let kind = kind.name();
             return Err(Status::resource_exhausted(format!(
                 "{} sends more than {rate} requests a second: wait, or raise api.{kind}_per_s",
                 caller.name

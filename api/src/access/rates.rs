@@ -2,6 +2,8 @@ use std::num::NonZeroU32;
 
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
+use super::role::Need;
+
 /// Identities with a rate of their own; further ones share one. At some 100 bytes each they take
 /// less than a megabyte.
 pub(super) const MAX_IDENTITIES: usize = 4096;
@@ -17,8 +19,10 @@ const OTHERS: &str = "others";
 pub struct RateSettings {
     /// Requests that only read.
     pub reads_per_s: u32,
-    /// Requests that may change something.
+    /// Requests that may change something, but inventories of GPU hosts.
     pub changes_per_s: u32,
+    /// Inventories of GPU hosts: the agents of a whole site can have one identity.
+    pub reports_per_s: u32,
 }
 
 impl Default for RateSettings {
@@ -26,6 +30,35 @@ impl Default for RateSettings {
         RateSettings {
             reads_per_s: 1_000,
             changes_per_s: 50,
+            reports_per_s: 200,
+        }
+    }
+}
+
+/// The rate that a request counts for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum RateKind {
+    Reads,
+    Changes,
+    Reports,
+}
+
+impl RateKind {
+    /// That of a request with this need.
+    pub(super) const fn of(need: Need) -> RateKind {
+        match need {
+            Need::ImportInventory => RateKind::Reports,
+            need if need.changes() => RateKind::Changes,
+            _ => RateKind::Reads,
+        }
+    }
+
+    /// Its name in the key of the configuration.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            RateKind::Reads => "reads",
+            RateKind::Changes => "changes",
+            RateKind::Reports => "reports",
         }
     }
 }
@@ -34,6 +67,7 @@ impl Default for RateSettings {
 pub(super) struct Rates {
     reads: Option<Limit>,
     changes: Option<Limit>,
+    reports: Option<Limit>,
 }
 
 struct Limit {
@@ -46,12 +80,17 @@ impl Rates {
         Rates {
             reads: Limit::new(settings.reads_per_s),
             changes: Limit::new(settings.changes_per_s),
+            reports: Limit::new(settings.reports_per_s),
         }
     }
 
     /// Counts a request of `identity`. Returns the rate if it exceeds it.
-    pub(super) fn exceeded(&self, identity: &str, changes: bool) -> Option<u32> {
-        let limit = if changes { &self.changes } else { &self.reads };
+    pub(super) fn exceeded(&self, identity: &str, kind: RateKind) -> Option<u32> {
+        let limit = match kind {
+            RateKind::Reads => &self.reads,
+            RateKind::Changes => &self.changes,
+            RateKind::Reports => &self.reports,
+        };
         limit.as_ref().and_then(|limit| limit.exceeded(identity))
     }
 }
@@ -90,14 +129,28 @@ mod tests {
         let rates = Rates::new(RateSettings {
             reads_per_s: 1,
             changes_per_s: 1,
+            reports_per_s: 1,
         });
         for identity in ["a", "b"] {
             for _ in 0..BURST_S {
-                assert_eq!(rates.exceeded(identity, true), None);
+                assert_eq!(rates.exceeded(identity, RateKind::Changes), None);
             }
-            assert_eq!(rates.exceeded(identity, true), Some(1));
-            assert_eq!(rates.exceeded(identity, false), None);
+            assert_eq!(rates.exceeded(identity, RateKind::Changes), Some(1));
+            assert_eq!(rates.exceeded(identity, RateKind::Reads), None);
         }
+    }
+
+    #[test]
+    fn inventories_have_a_rate_of_their_own_that_a_site_needs() {
+        let rates = Rates::new(RateSettings::default());
+        let kind = RateKind::of(Need::ImportInventory);
+        // First reports of 5,632 hosts at once: the burst, and the rest within half a minute.
+        let taken = (0..5_632).filter(|_| rates.exceeded("agents", kind).is_none());
+        let rate = RateSettings::default().reports_per_s;
+        assert!(taken.count() >= (rate * BURST_S) as usize);
+        assert!(5_632 - rate * BURST_S <= 30 * rate);
+        assert_eq!(rates.exceeded("agents", RateKind::of(Need::Operate)), None);
+        assert_eq!(RateKind::of(Need::CheckInventory), RateKind::Reads);
     }
 
     #[test]
@@ -105,8 +158,9 @@ mod tests {
         let rates = Rates::new(RateSettings {
             reads_per_s: 0,
             changes_per_s: 0,
+            reports_per_s: 0,
         });
-        assert!((0..10_000).all(|_| rates.exceeded("a", true).is_none()));
+        assert!((0..10_000).all(|_| rates.exceeded("a", RateKind::Changes).is_none()));
     }
 
     #[test]
@@ -114,9 +168,14 @@ mod tests {
         let rates = Rates::new(RateSettings {
             reads_per_s: 1,
             changes_per_s: 0,
+            reports_per_s: 0,
         });
         let refused = (0..3 * MAX_IDENTITIES)
-            .filter(|number| rates.exceeded(&number.to_string(), false).is_some())
+            .filter(|number| {
+                rates
+                    .exceeded(&number.to_string(), RateKind::Reads)
+                    .is_some()
+            })
             .count();
         assert!(refused > MAX_IDENTITIES, "{refused} were refused");
         let limit = rates.reads.as_ref().unwrap();

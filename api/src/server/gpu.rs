@@ -76,7 +76,9 @@ fn place(analysis: &Analysis, host: &str) -> Result<usize, Status> {
 pub(super) fn kept(error: GpuImportError) -> Status {
     match error {
         GpuImportError::Host(error) => invalid(error),
-        GpuImportError::NameTaken { .. } => Status::already_exists(error.to_string()),
+        GpuImportError::NameTaken { .. } | GpuImportError::WithoutGuids { .. } => {
+            Status::already_exists(error.to_string())
+        }
         GpuImportError::Kept(_) => Status::internal(error.to_string()),
     }
 }

@@ -94,6 +94,7 @@ fn requests_beyond_the_rate_are_refused_until_later() {
         rates: RateSettings {
             reads_per_s: 1,
             changes_per_s: 1,
+            reports_per_s: 1,
         },
         ..AccessPolicy::without_files(Anonymous::Reading)
     };

@@ -546,6 +546,9 @@ sections! {
         /// The same for requests that may change something.
         changes_per_s: u32 = 50, takes number(0, 1_000_000);
 
+        /// The same for inventories of GPU hosts: the agents of a site can have one identity.
+        reports_per_s: u32 = 200, takes number(0, 1_000_000);
+
         /// Megabytes of the audit log audit.jsonl in the folder of [state] at which rsm begins it
         /// anew; four older ones stay.
         audit_max_mb: u32 = 16, takes number(1, 1_000), at start;

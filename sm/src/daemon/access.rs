@@ -113,6 +113,7 @@ impl Access {
             rates: RateSettings {
                 reads_per_s: api.reads_per_s,
                 changes_per_s: api.changes_per_s,
+                reports_per_s: api.reports_per_s,
             },
         });
         match self.tls.as_ref().map(|tls| tls.reload()) {

@@ -178,8 +178,9 @@ impl GpuHosts {
         (state.inventory.clone(), stale, seen)
     }
 
-    /// Whether `import` comes from another machine than the inventory of the same name, which is
-    /// not stale: adapters are exchanged one by one.
+    /// Whether `import` can be of another machine than the inventory of the same name, which is
+    /// not stale: adapters are exchanged, added and lost a few at a time, so that at least half of
+    /// the GUIDs of both are the same.
     fn refuse_other_machine(
         &self,
         state: &mut State,
@@ -193,23 +194,35 @@ impl GpuHosts {
             return Ok(());
         };
         let (known, new) = (guids(&record.inventory), guids(&import.inventory));
-        let is_same = known.is_empty() || new.is_empty() || !known.is_disjoint(&new);
+        let common = known.intersection(&new).count();
+        let is_same = known.is_empty() || 2 * common >= known.len().max(new.len());
         if is_same || self.is_stale(report.seen, now) {
             return Ok(());
         }
         let age = now.saturating_sub(report.seen);
         let host = import.host.clone();
+        if new.is_empty() {
+            return Err(GpuImportError::WithoutGuids { host, age });
+        }
         if state.taken_twice.len() < MAX_STATUS_NAMES {
             state.taken_twice.insert(host.clone());
         }
-        Err(GpuImportError::NameTaken { host, age })
+        let (known, new) = (known.len(), new.len());
+        Err(GpuImportError::NameTaken {
+            host,
+            age,
+            common,
+            known,
+            new,
+        })
     }
 }
 
-/// The GUIDs of a host's adapters and their ports.
+/// The GUIDs of a host's adapters and their ports; those of virtual functions come and go.
 fn guids(host: &HostInventory) -> BTreeSet<Guid> {
-    let ports = host.hca_ports.iter();
-    ports
+    let physical = (0..host.hca_ports.len()).filter(|&port| !host.is_virtual_function(port));
+    physical
+        .map(|port| &host.hca_ports[port])
         .flat_map(|port| [port.node_guid, port.port_guid])
         .flatten()
         .collect()
@@ -316,13 +329,19 @@ impl Gpus for GpuHosts {
         let count = changed.len();
         let mut sizes: BTreeMap<String, usize> = BTreeMap::new();
         if count > 0 {
-            let mut inventory = GpuInventory::clone(&state.inventory);
+            let imports = changed.iter().map(|(import, _)| import);
+            state
+                .inventory
+                .may_insert(imports.map(|import| (&*import.host, &import.inventory)))?;
+            // Copied only while an analysis or the store holds it.
+            let inventory = Arc::make_mut(&mut state.inventory);
             for (import, new) in changed {
                 inventory.insert(&import.host, import.inventory.clone(), now)?;
                 sizes.insert(import.host.clone(), new);
             }
             state.bytes = bytes;
-            self.replace(state, inventory);
+            self.keep_inventory(state);
+            self.changes.send_modify(|count| *count += 1);
         }
         state.has_news = true;
         for import in hosts {

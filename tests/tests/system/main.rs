@@ -7,6 +7,7 @@ mod fuzz;
 mod managed_counters;
 mod managed_events;
 mod managed_gpu_agents;
+mod managed_gpu_identity;
 mod managed_gpus;
 mod managed_history;
 mod managed_names;

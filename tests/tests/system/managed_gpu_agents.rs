@@ -14,7 +14,7 @@ use rsm_tests::web::{Site, get};
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// A tree like /sys of a machine with GPUs, each with an adapter beside it.
-fn sys(directory: &Path, gpus: usize, serial: usize) -> PathBuf {
+pub(crate) fn sys(directory: &Path, gpus: usize, serial: usize) -> PathBuf {
     let sys = directory.join(format!("sys-{serial}"));
     let put = |path: &str, text: &str| {
         let path = sys.join(path);
@@ -147,6 +147,60 @@ fn agents_send_an_inventory_once_and_again_only_when_it_has_changed() {
     assert!(wait_for(Duration::from_secs(3), seen).is_some());
 }
 
+/// The prolog that the documentation shows, with the settings in another file.
+fn prolog(settings: &Path) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let page = fs::read_to_string(root.join("docs/gpus.md")).expect("a page of ours");
+    let (_, section) = page.split_once("**Slurm.**").expect("a section on Slurm");
+    let block = section.split("```").nth(1).expect("a block of commands");
+    let (_, commands) = block.split_once('\n').expect("a tag and commands");
+    let shown = "/etc/rsm/agent.env";
+    assert!(commands.contains(shown), "{commands}");
+    commands.replace(shown, &settings.display().to_string())
+}
+
+#[test]
+fn slurm_prolog_reports_with_the_settings_of_the_timer_and_never_drains_the_host() {
+    let site = Site::start("fat-tree:k=4,levels=2");
+    let directory = tempfile::tempdir().expect("there is room");
+    let settings = directory.path().join("agent.env");
+    let logged = directory.path().join("logged");
+    let tools = directory.path().join("tools");
+    fs::create_dir(&tools).expect("a new folder");
+    let logger = tools.join("logger");
+    let text = format!("#!/bin/sh\necho \"$@\" >>{}\n", logged.display());
+    fs::write(&logger, text).expect("there is room");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&logger, mode).expect("a file of ours");
+    let agent = binaries::rsm_agent();
+    let folders = [&tools, agent.parent().expect("a folder")].map(|one| one.display().to_string());
+    let path = format!("{}:/usr/bin:/bin", folders.join(":"));
+    let tree = sys(directory.path(), 2, 1);
+    let run = |server: &str| {
+        let text = format!(
+            "{server}RSM_AGENT_HOST=gpu-p\nRSM_AGENT_SYS={}\nRSM_AGENT_NVML=off\n",
+            tree.display()
+        );
+        fs::write(&settings, text).expect("there is room");
+        // Slurm starts prologs with an environment of their own.
+        let script = format!("PATH={path}\n{}", prolog(&settings));
+        let shell = Invocation::new(Path::new("/bin/sh"), directory.path());
+        let finished = shell.args(["-c", &script]).run(LIMIT).expect("it ends");
+        let told = fs::read_to_string(&logged).unwrap_or_default();
+        (finished.status.code(), told, finished.stderr)
+    };
+    let (code, told, text) = run(&format!("RSM_SERVER={}\n", socket(&site)));
+    assert_eq!((code, told.as_str()), (Some(0), ""), "{text}");
+    let hosts = printed(&site, &["gpu", "hosts"]);
+    assert!(hosts.contains("gpu-p"), "{hosts}");
+    let (code, told, text) = run("RSM_SERVER=unix:/nowhere/rsm.sock\n");
+    assert_eq!(code, Some(0), "{text}");
+    assert!(told.ends_with("exit code 3\n"), "{told} {text}");
+    let (code, told, text) = run("");
+    assert_eq!(code, Some(0), "{text}");
+    assert!(told.ends_with("exit code 2\n"), "{told} {text}");
+}
+
 #[test]
 fn gpu_hosts_that_hang_or_have_no_gpu_do_not_stop_their_agents() {
     let site = Site::start("fat-tree:k=4,levels=2");
@@ -166,7 +220,7 @@ fn gpu_hosts_that_hang_or_have_no_gpu_do_not_stop_their_agents() {
     let tools = directory.path().join("tools");
     fs::create_dir(&tools).expect("a new folder");
     let smi = tools.join("nvidia-smi");
-    fs::write(&smi, "#!/bin/sh\nsleep 600\n").expect("there is room");
+    fs::write(&smi, "#!/bin/sh\nexec sleep 600\n").expect("there is room");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&smi, mode).expect("a file of ours");
     let hung = agent(
@@ -383,7 +437,7 @@ async fn reports(server: &rsm_api::client::Endpoint, inventories: &[String]) -> 
 #[expect(clippy::print_stdout, reason = "a measurement shows its figures")]
 #[ignore = "takes some minutes; prints how long 5,632 hosts take to report"]
 fn gpu_hosts_of_a_large_site_report_within_a_minute() {
-    let config = "[api]\nchanges_per_s = 0\nreads_per_s = 0\n";
+    let config = "[api]\nchanges_per_s = 0\nreports_per_s = 0\nreads_per_s = 0\n";
     let site = Site::start_with("fat-tree:k=4,levels=2", config);
     let server = socket(&site).parse().expect("the address of a server");
     let inventories: Vec<String> = (0..SITE).map(inventory).collect();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use rsm_gdr::hosts::GpuInventory;
-use rsm_gdr::import::{InventoryFormat, MAX_BYTES, import};
+use rsm_gdr::import::{InventoryFormat, MAX_BYTES, host_of_file, import};
 use rsm_gdr::inventory::HostInventory;
 
 /// The name, without extension, of the file for all hosts without a file of their own.
@@ -53,10 +53,11 @@ fn hosts(folder: &Path) -> anyhow::Result<BTreeMap<String, Vec<PathBuf>>> {
         if !file.is_file() {
             continue;
         }
-        let Some(name) = file.file_stem().and_then(|name| name.to_str()) else {
+        let Some(name) = file.file_name().and_then(|name| name.to_str()) else {
             bail!("{} is not named after a host", file.display());
         };
-        hosts.entry(name.to_owned()).or_default().push(file);
+        let host = host_of_file(name).to_owned();
+        hosts.entry(host).or_default().push(file);
     }
     ensure!(
         !hosts.is_empty(),

@@ -192,9 +192,61 @@ fn second_machine_of_one_name_is_refused_until_the_first_is_silent_or_forgotten(
             .expect("a file of ours")
     );
     assert_eq!(import(3).expect("forgotten"), 1);
-    // A machine without GUIDs in its inventory cannot be told apart.
-    let plain = hosts.import_hosts(vec![report("gpu-1", host(), 2)]);
-    assert_eq!(plain.expect("room"), 1);
+}
+
+/// A host with an adapter for each of these GUIDs.
+fn host_of(guids: &[u64]) -> HostInventory {
+    let mut host = host();
+    let first = host.hca_ports.remove(0);
+    host.tiers.clear();
+    for (number, &guid) in guids.iter().enumerate() {
+        let mut port = first.clone();
+        port.device = Some(format!("mlx5_{number}"));
+        port.port_guid = Some(Guid(guid));
+        host.hca_ports.push(port);
+        host.tiers.push(None);
+    }
+    host
+}
+
+#[test]
+fn inventory_without_most_guids_of_the_known_one_does_not_replace_it() {
+    let (hosts, clock) = Shelf::default().open(Some(60));
+    let import = |host| hosts.import_hosts(vec![report("gpu-1", host, 1)]);
+    // Without any GUID there is nothing to lose.
+    assert_eq!(import(host()).expect("the first"), 1);
+    assert_eq!(import(host_of(&[1, 2, 3, 4])).expect("with GUIDs"), 1);
+    let empty = read(r#"{"version":1,"gpus":[{"index":0}],"tiers":[[]]}"#);
+    for without in [empty, host()] {
+        let refused = import(without).expect_err("it would hide the adapters");
+        let text = refused.to_string();
+        assert!(
+            matches!(refused, GpuImportError::WithoutGuids { .. }),
+            "{text}"
+        );
+        assert!(text.contains("rsmctl gpu forget gpu-1"), "{text}");
+    }
+    // One GUID out of many can be copied; adapters are lost and exchanged a few at a time.
+    for other in [&[1][..], &[1, 9, 8, 7], &[1, 2, 3, 4, 5, 6, 7, 8, 9]] {
+        let refused = import(host_of(other)).expect_err("most GUIDs are others");
+        assert!(
+            matches!(refused, GpuImportError::NameTaken { .. }),
+            "{refused}"
+        );
+    }
+    let kept = hosts.inventory();
+    assert_eq!(*kept.hosts()["gpu-1"].inventory, host_of(&[1, 2, 3, 4]));
+    for same in [&[1, 2, 3, 9][..], &[1, 2], &[1, 2, 3, 4]] {
+        assert_eq!(import(host_of(same)).expect("the same machine"), 1);
+    }
+    // Virtual functions come and go.
+    let mut many = host_of(&[1, 2, 3, 4, 11, 12, 13, 14, 15, 16]);
+    for port in &mut many.hca_ports[4..] {
+        port.virtual_function = true;
+    }
+    assert_eq!(import(many).expect("the same machine"), 1);
+    clock.store(66, Ordering::Relaxed);
+    assert_eq!(import(host()).expect("the known one is stale"), 1);
 }
 
 #[test]

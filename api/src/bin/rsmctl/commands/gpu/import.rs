@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use rsm_gdr::import::{InventoryFormat, MAX_BYTES, import, to_json};
+use rsm_gdr::import::{InventoryFormat, MAX_BYTES, host_of_file, import, to_json};
 use rsm_gdr::inventory::HostInventory;
 use rsm_proto::v1;
 use tokio_stream::iter;
@@ -120,10 +120,11 @@ fn hosts(folder: &Path) -> Result<BTreeMap<String, Vec<PathBuf>>, Failure> {
         if !file.is_file() {
             continue;
         }
-        let Some(name) = file.file_stem().and_then(|name| name.to_str()) else {
+        let Some(name) = file.file_name().and_then(|name| name.to_str()) else {
             return Err(bad(&file, "it is not named after a host"));
         };
-        hosts.entry(name.to_owned()).or_default().push(file);
+        let host = host_of_file(name).to_owned();
+        hosts.entry(host).or_default().push(file);
     }
     if hosts.is_empty() {
         return Err(bad(folder, "no files: expected one for each host"));
