@@ -201,7 +201,7 @@ impl Core {
                 sweep.read_all_again(inventory, unread);
                 if repair {
                     sweep.ask_again(inventory);
-                    if self.work.repairs() % REPAIRS_PER_WAIT == 0 {
+                    if self.work.repairs().is_multiple_of(REPAIRS_PER_WAIT) {
                         sweep.wait_for_silent_nodes();
                     }
                 }

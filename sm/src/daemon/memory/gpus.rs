@@ -136,6 +136,9 @@ impl GpuRows {
     }
 }
 
+/// The parts of a text, each with its number.
+type Parts<'a> = Vec<(u8, &'a [u8])>;
+
 /// Reads inventories again and again, and decodes only texts that changed.
 #[derive(Default)]
 pub(in crate::daemon) struct GpuReader {
@@ -148,7 +151,7 @@ impl GpuReader {
     /// The inventories in `persisted`.
     pub(in crate::daemon) fn read(&mut self, persisted: &Persisted) -> StoredGpus {
         let mut stored = StoredGpus::default();
-        let mut texts: BTreeMap<(Kind, String), Vec<(u8, &[u8])>> = BTreeMap::new();
+        let mut texts: BTreeMap<(Kind, String), Parts<'_>> = BTreeMap::new();
         for (key, value) in table::held(persisted, HOSTS) {
             match decode_key(key) {
                 _ if key == MARKER => stored.is_complete = true,

@@ -61,7 +61,7 @@ fn of_two_alike_the_one_that_ended_is_cleared() {
     let [one, two, three] =
         ["one", "two", "three"].map(|text| finding(FindingKind::SetFailed, 1, text));
     book.update(&[one, two.clone()], 1, 0);
-    let news = book.update(&[two.clone()], 2, 0);
+    let news = book.update(std::slice::from_ref(&two), 2, 0);
     assert_eq!((news.raised.len(), news.cleared.len()), (0, 1));
     assert_eq!((news.cleared[0].id, &*news.cleared[0].message), (1, "one"));
     let news = book.update(&[three, two], 3, 0);
