@@ -55,6 +55,19 @@ pub const MAX_STATUS_NAMES: usize = 16;
 /// Largest response in bytes: the default limit of gRPC clients.
 pub const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 
+/// Largest file of GPU hosts that is one answer, in bytes: the rest of the answer has room beside it.
+pub const MAX_WHOLE_FILE_BYTES: usize = MAX_RESPONSE_BYTES - 1024;
+
+/// Largest piece of a file in bytes.
+pub const FILE_PIECE_BYTES: usize = 256 * 1024;
+
+/// Files of GPU hosts read in pieces at the same time over all listeners: each takes its whole size
+/// in memory, some 45 MB of 5,632 hosts.
+pub const MAX_FILE_READERS: usize = 8;
+
+/// How long the reader of a file may take for a piece: the file takes memory meanwhile.
+pub const FILE_PIECE_PAUSE: Duration = Duration::from_secs(30);
+
 /// Longest name of a node in bytes: a description of 64 bytes, three times as long where every byte
 /// was replaced in UTF-8, with prefix and port.
 pub const MAX_SELECTOR_BYTES: usize = 256;

@@ -17,7 +17,7 @@ use std::time::Duration;
 use rsm_gdr::fabric::GpuFabric;
 use rsm_gdr::generate::{Fleet, FleetFaults, fleet, recabled, with_servers};
 use rsm_gdr::host_order::{Blocks, HostPositions};
-use rsm_gdr::job::{JobRequest, Pattern, PatternLoad};
+use rsm_gdr::job::{Pattern, PatternLoad};
 use rsm_gdr::{Analysis, AnalysisConfig, Survey};
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::engine::{self, Categories, EngineKind, Ranking};
@@ -210,11 +210,7 @@ impl Scene {
 
 /// The load of a pattern of all hosts, with hints and without.
 fn loads(analysis: &Analysis, pattern: Pattern) -> [Option<PatternLoad>; 2] {
-    let request = JobRequest {
-        hosts: analysis.names_or_all(Vec::new()),
-        gpus_per_host: GPUS,
-        pattern,
-    };
+    let request = analysis.job_request(Vec::new(), GPUS, pattern);
     match analysis.plan(&request) {
         Ok(plan) => [plan.load, plan.load_as_given],
         Err(_) => [None, None],

@@ -124,6 +124,7 @@ const NEEDS: &[ServiceNeeds] = &[
             ("GetGpuPair", Read),
             ("PlanGpuJob", Read),
             ("ExportGpuFile", Read),
+            ("ReadGpuFile", Read),
             ("WatchGpuHosts", Read),
         ],
     },

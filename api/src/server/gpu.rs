@@ -2,19 +2,20 @@ use std::sync::Arc;
 
 use rsm_gdr::Analysis;
 use rsm_gdr::import::InventoryFormat;
-use rsm_gdr::job::{JobRequest, Pattern};
-use rsm_gdr::render::{self, EXPORTERS, ExportOptions, Exporter, NcclVersion};
+use rsm_gdr::job::Pattern;
+use rsm_gdr::render;
+use rsm_proto::v1;
 use rsm_proto::v1::gpu_service_server::GpuService;
-use rsm_proto::{Label as _, v1};
 use tokio::sync::{Semaphore, watch};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::acts::Acts;
+use super::gpu_export::{self, FileStream};
 use super::gpu_messages;
 use super::gpu_watch::{self, GpuStream};
 use super::paging::Cursor;
 use crate::gpu::{GpuImportError, GpuSubject, Gpus, InventoryDigest};
-use crate::limits::MAX_WATCHERS;
+use crate::limits::{MAX_FILE_READERS, MAX_WATCHERS};
 use crate::traits::Subnet;
 
 /// Inventories of GPU hosts, joined with the fabric.
@@ -24,6 +25,8 @@ pub(super) struct GpuHints {
     pub(super) subnet: Arc<dyn Subnet>,
     /// Free places for watchers.
     pub(super) places: Arc<Semaphore>,
+    /// Free places for readers of files.
+    pub(super) readers: Arc<Semaphore>,
     /// Becomes true when the server stops.
     pub(super) stopping: watch::Receiver<bool>,
     pub(super) acts: Acts,
@@ -50,6 +53,23 @@ impl GpuHints {
         // After a panic of the work, the client gets INTERNAL.
         let done = done.map_err(|error| Status::internal(error.to_string()))?;
         done.map(Response::new)
+    }
+
+    /// The file that a request asks for.
+    async fn file(
+        &self,
+        request: Request<v1::ExportGpuFileRequest>,
+    ) -> Result<v1::ExportGpuFileResponse, Status> {
+        let request = request.into_inner();
+        let made = self.work(move |gpus| {
+            let analysis = gpus.analysis();
+            let content = gpu_export::export(&analysis, request)?;
+            Ok(v1::ExportGpuFileResponse {
+                content,
+                generation: generation(&analysis),
+            })
+        });
+        made.await.map(Response::into_inner)
     }
 }
 
@@ -119,36 +139,6 @@ fn gpu(field: &str, index: u32) -> Result<u16, Status> {
             "{field}: {index} is out of range, expected 0 to 65535"
         ))
     })
-}
-
-/// The format that a request names.
-fn exporter(request: &v1::ExportGpuFileRequest) -> Result<&'static Exporter, Status> {
-    let name = match request.name.as_str() {
-        "" => v1::GpuFile::label(request.file).unwrap_or_default(),
-        name => name,
-    };
-    Exporter::named(name).ok_or_else(|| {
-        let names: Vec<&str> = EXPORTERS.iter().map(|exporter| exporter.name).collect();
-        invalid(format!("name: expected one of {}", names.join(", ")))
-    })
-}
-
-fn export(analysis: &Analysis, request: v1::ExportGpuFileRequest) -> Result<String, Status> {
-    let exporter = exporter(&request)?;
-    let options = ExportOptions {
-        host: request.host,
-        nccl: match request.nccl_version.as_str() {
-            "" => NcclVersion::RAILS,
-            text => text.parse().map_err(invalid)?,
-        },
-        label_domain: match request.label_prefix.as_str() {
-            "" => ExportOptions::LABEL_DOMAIN.to_owned(),
-            _ => request.label_prefix,
-        },
-    };
-    exporter
-        .render(analysis, &options)
-        .map_err(|error| Status::failed_precondition(error.to_string()))
 }
 
 #[tonic::async_trait]
@@ -295,11 +285,8 @@ impl GpuService for GpuHints {
         let pattern = pattern(request.pattern)?;
         self.work(move |gpus| {
             let analysis = gpus.analysis();
-            let job = JobRequest {
-                hosts: analysis.names_or_all(request.hosts),
-                gpus_per_host: request.gpus_per_host as usize,
-                pattern,
-            };
+            let gpus = request.gpus_per_host as usize;
+            let job = analysis.job_request(request.hosts, gpus, pattern);
             let plan = analysis.plan(&job).map_err(invalid)?;
             Ok(gpu_messages::plan(&analysis, &plan))
         })
@@ -310,16 +297,24 @@ impl GpuService for GpuHints {
         &self,
         request: Request<v1::ExportGpuFileRequest>,
     ) -> Answer<v1::ExportGpuFileResponse> {
-        let request = request.into_inner();
-        self.work(move |gpus| {
-            let analysis = gpus.analysis();
-            let content = export(&analysis, request)?;
-            Ok(v1::ExportGpuFileResponse {
-                content,
-                generation: generation(&analysis),
-            })
-        })
-        .await
+        let file = self.file(request).await?;
+        gpu_export::whole(file).map(Response::new)
+    }
+
+    type ReadGpuFileStream = FileStream;
+
+    async fn read_gpu_file(
+        &self,
+        request: Request<v1::ExportGpuFileRequest>,
+    ) -> Answer<Self::ReadGpuFileStream> {
+        let place = Arc::clone(&self.readers).try_acquire_owned().map_err(|_| {
+            Status::resource_exhausted(format!(
+                "{MAX_FILE_READERS} clients are reading files already: try again"
+            ))
+        })?;
+        let file = self.file(request).await?;
+        let stream = gpu_export::pieces(file, self.stopping.clone(), place);
+        Ok(Response::new(stream))
     }
 
     type WatchGpuHostsStream = GpuStream;
@@ -339,32 +334,5 @@ impl GpuService for GpuHints {
             ))
         })?;
         Ok(Response::new(gpu_watch::follow(source, place)))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_format_has_a_name_and_the_first_ones_a_number() {
-        let asked = |name: &str, file: i32| {
-            let request = v1::ExportGpuFileRequest {
-                name: name.to_owned(),
-                file,
-                ..Default::default()
-            };
-            exporter(&request).map(|exporter| exporter.name)
-        };
-        for format in EXPORTERS {
-            assert_eq!(asked(format.name, 0).unwrap(), format.name);
-        }
-        for &(number, label) in v1::GpuFile::LABELS {
-            assert_eq!(asked("", number).unwrap(), label);
-        }
-        for refused in [asked("", 0), asked("", 99), asked("nccl", 1)] {
-            let error = refused.unwrap_err();
-            assert!(error.message().contains("nccl-env, nccl-xml"), "{error}");
-        }
     }
 }

@@ -6,6 +6,7 @@ mod counters;
 mod difference;
 mod fabric;
 mod gpu;
+mod gpu_export;
 mod gpu_import;
 mod gpu_messages;
 mod gpu_watch;
@@ -56,8 +57,9 @@ use crate::access::tls::ServerTls;
 use crate::access::{AccessPolicy, Anonymous, Gate, GuardLayer, NoAudit};
 use crate::gpu::Gpus;
 use crate::limits::{
-    ConnectionLimits, MAX_GPU_REQUEST_BYTES, MAX_PARTITION_REQUEST_BYTES, MAX_REQUEST_BYTES,
-    MAX_REQUESTS_PER_CONNECTION, MAX_RESPONSE_BYTES, MAX_WATCHERS, SHUTDOWN_GRACE,
+    ConnectionLimits, MAX_FILE_READERS, MAX_GPU_REQUEST_BYTES, MAX_PARTITION_REQUEST_BYTES,
+    MAX_REQUEST_BYTES, MAX_REQUESTS_PER_CONNECTION, MAX_RESPONSE_BYTES, MAX_WATCHERS,
+    SHUTDOWN_GRACE,
 };
 use crate::traits::{
     ActionLog, Control, CountersQueries, History, RoutingQueries, SaQueries, Simulation, Subnet,
@@ -221,6 +223,7 @@ impl Server {
             backend,
             connections: [unix.clone(), tcp.clone()],
             places: Arc::new(Semaphore::new(MAX_WATCHERS)),
+            readers: Arc::new(Semaphore::new(MAX_FILE_READERS)),
             stopping: stopping.clone(),
         };
         let guard = GuardLayer {
@@ -316,6 +319,7 @@ struct Services {
     /// Of the Unix socket, and over TCP.
     connections: [Arc<Connections>; 2],
     places: Arc<Semaphore>,
+    readers: Arc<Semaphore>,
     stopping: signal::Receiver<bool>,
 }
 
@@ -435,6 +439,7 @@ impl Services {
             gpus: self.backend.gpus.clone(),
             subnet: Arc::clone(&self.backend.subnet),
             places: Arc::clone(&self.places),
+            readers: Arc::clone(&self.readers),
             stopping: self.stopping.clone(),
             acts: self.acts(),
         })

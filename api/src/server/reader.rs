@@ -22,7 +22,7 @@ use super::{
     watch,
 };
 use crate::access::{Caller, Grant, Proof, Role};
-use crate::limits::MAX_WATCHERS;
+use crate::limits::{MAX_FILE_READERS, MAX_WATCHERS};
 
 /// The reading methods of all services, with the requests, limits and refusals of gRPC.
 pub struct Reader {
@@ -96,6 +96,7 @@ impl Reader {
                 gpus: backend.gpus.clone(),
                 subnet: subnet(),
                 places,
+                readers: Arc::new(Semaphore::new(MAX_FILE_READERS)),
                 stopping,
                 acts: acts(),
             },

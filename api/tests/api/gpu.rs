@@ -164,6 +164,12 @@ fn an_imported_host_has_hints_until_it_is_forgotten() {
     assert_eq!(sweeps(), before + 2);
     let (_, json) = run(&["export", "mooncake", "--host", "gpu-1"]);
     assert!(json.contains("\"cuda:1\""), "{json}");
+    let (_, environment) = run(&["export", "nccl-env", "--host", "gpu-1"]);
+    assert!(!environment.contains("NCCL_IB_SL"), "{environment}");
+    let (_, environment) = run(&["export", "nccl-env", "--host", "gpu-1", "--sl", "5"]);
+    assert!(environment.contains("NCCL_IB_SL=5\n"), "{environment}");
+    let too_high = ["export", "nccl-env", "--host", "gpu-1", "--sl", "16"];
+    assert_eq!(run(&too_high).0, Some(2));
     let (code, tree) = run(&["export", "slurm-tree"]);
     assert!(code == Some(1) && tree.contains("no fabric"), "{tree}");
     let (code, nobody) = run(&["hints", "gpu-2"]);

@@ -97,6 +97,7 @@ fn main() {
                     .map(|&name| name.to_owned())
                     .collect(),
                 gpus_per_host: 8,
+                left_out: 0,
                 pattern,
             };
             let plan = best_ms(|| analysis.plan(&request));

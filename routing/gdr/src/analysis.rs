@@ -58,15 +58,6 @@ pub struct Analysis {
 }
 
 impl Analysis {
-    /// The named hosts, or all hosts where `names` is empty.
-    pub fn names_or_all(&self, names: Vec<String>) -> Vec<String> {
-        if names.is_empty() {
-            self.hosts.iter().map(|host| host.name.clone()).collect()
-        } else {
-            names
-        }
-    }
-
     /// Joins the hosts' inventories with the fabric, or analyses hosts alone.
     pub fn new(
         inventory: &GpuInventory,

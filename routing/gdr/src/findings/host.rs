@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::inventories::{missing_text, port_name};
 use super::{Explained, GpuFinding, GpuFindingKind, PortName, links};
 use crate::Analysis;
-use crate::hints::HintReason;
+use crate::hints::{Gdr, GpuHint, HintReason};
 use crate::host::Host;
 use crate::hosts::HostOrigin;
 use crate::inventory::Tier;
 use crate::join::{Joined, NotJoined};
+use crate::render::{NcclVersion, gpus_to_allow};
 use crate::roles::TrafficRole;
 
 /// The findings of a host; `explained` are its devices whose faults other findings tell.
@@ -95,6 +96,8 @@ fn tiers(
 ) {
     let host = &analysis.hosts[place];
     let compute = host.compute_ports();
+    let needed = gpus_to_allow(analysis, place, NcclVersion::RAILS);
+    let is_down = |hint: &GpuHint| hint.reason == HintReason::NearerIsDown || hint.port().is_none();
     let (mut without, mut worst) = (Vec::new(), None);
     for hint in &analysis.hints[place] {
         let index = host.inventory.gpus[hint.gpu].index;
@@ -102,16 +105,19 @@ fn tiers(
             .iter()
             .filter_map(|&port| host.inventory.tier(hint.gpu, port))
             .min();
-        // A coherent link, or a PCIe function for it, makes up for the distance.
-        if hint.gdr.is_expected() || told.contains(&hint.gpu) {
+        // A coherent link, or a PCIe function for it, makes up for the distance; so does a GPU that
+        // relays. No setting helps a driver that cannot.
+        let needs_none = hint.gdr == Gdr::WhenAllowed && !needed.contains(&hint.gpu);
+        let works = hint.gdr.is_expected() || needs_none || hint.gdr == Gdr::Unsupported;
+        if told.contains(&hint.gpu) {
             continue;
         }
         match best {
-            Some(best) if !best.is_local() => {
+            Some(best) if !best.is_local() && !works => {
                 without.push(index);
                 worst = worst.max(Some(best));
             }
-            Some(_) if hint.reason == HintReason::NearerIsDown || hint.port().is_none() => {
+            Some(best) if best.is_local() && !hint.gdr.is_expected() && is_down(hint) => {
                 let tier = hint.tier.map_or("none".to_owned(), |tier| tier.to_string());
                 let down = compute.iter().copied().filter(|&port| {
                     let local = host

@@ -93,7 +93,7 @@ impl<'a> Meter<'a> {
                     let pairs: Vec<(u32, u32)> = (0..hosts)
                         .flat_map(|from| {
                             let targets = pattern.targets(hosts, step, from);
-                            // At most MAX_JOB_HOSTS.
+                            // At most MAX_HOSTS.
                             targets.map(move |to| (from as u32, to as u32))
                         })
                         .filter(|&(from, to)| {

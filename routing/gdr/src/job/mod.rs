@@ -10,17 +10,21 @@ pub use pattern::{ParsePatternError, Pattern};
 
 use super::Analysis;
 use super::findings::{GpuFindingKind, GpuSeverity};
-use super::inventory::Tier;
+use super::hosts::MAX_HOSTS;
+use super::render::{self, NcclVersion};
 use load::Meter;
 
-/// The most hosts of one job: an all-to-all of n hosts has n² flows on each rail.
-pub const MAX_JOB_HOSTS: usize = 4096;
+/// The most hosts of a job whose pattern is all-to-all: n hosts have n² flows on each rail. Other
+/// patterns take all hosts of a subnet.
+pub const MAX_ALL_TO_ALL_HOSTS: usize = 4096;
 
 /// The request for a plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobRequest {
-    /// The hosts, in the order of the request; none twice. See [`Analysis::names_or_all`].
+    /// The hosts, in the order of the request; none twice. See [`Analysis::job_request`].
     pub hosts: Vec<String>,
+    /// How many hosts were left out for want of GPUs, where all hosts were wanted.
+    pub left_out: usize,
     /// How many GPUs of each host.
     pub gpus_per_host: usize,
     /// The traffic pattern.
@@ -31,8 +35,13 @@ pub struct JobRequest {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum JobError {
     /// No hosts at all, or too many.
-    #[error("{0} hosts: expected 1 to {MAX_JOB_HOSTS}")]
+    #[error("{0} hosts: expected at least one with so many GPUs, and at most {MAX_HOSTS}")]
     HostCount(usize),
+    /// More hosts than an all-to-all is measured for.
+    #[error(
+        "{0} hosts: an all-to-all takes at most {MAX_ALL_TO_ALL_HOSTS}; name fewer, or take another pattern"
+    )]
+    AllToAll(usize),
     /// A host without an inventory.
     #[error("nothing is known of host `{0}`")]
     UnknownHost(String),
@@ -84,6 +93,33 @@ pub struct JobPlan {
 }
 
 impl Analysis {
+    /// A request for the named hosts, or where `names` is empty for all hosts that have so many
+    /// GPUs.
+    pub fn job_request(
+        &self,
+        names: Vec<String>,
+        gpus_per_host: usize,
+        pattern: Pattern,
+    ) -> JobRequest {
+        let is_all = names.is_empty();
+        let mut hosts = names;
+        let mut left_out = 0;
+        for host in self.hosts.iter().filter(|_| is_all) {
+            let gpus = host.inventory.gpus.len();
+            match gpus >= gpus_per_host.max(1) {
+                true => hosts.push(host.name.clone()),
+                // A host without GPUs is for no job.
+                false => left_out += usize::from(gpus > 0),
+            }
+        }
+        JobRequest {
+            hosts,
+            left_out,
+            gpus_per_host,
+            pattern,
+        }
+    }
+
     /// The order of ranks for a job: hosts of one NVLink domain together, then hosts of one unit,
     /// in the order of their cables; GPUs by rail, so that the k-th process of every host talks
     /// over the same leaf.
@@ -111,7 +147,13 @@ impl Analysis {
             true => load,
             false => measure(&ranks_as_given),
         };
-        let warnings = self.warnings(&hosts, &ranks, load.as_ref());
+        let mut warnings = self.warnings(&hosts, &ranks, load.as_ref());
+        if request.left_out > 0 {
+            warnings.push(format!(
+                "{} hosts have fewer than {} GPUs and are left out: name hosts to have them, with fewer GPUs of each",
+                request.left_out, request.gpus_per_host
+            ));
+        }
         Ok(JobPlan {
             hosts,
             ranks,
@@ -125,8 +167,12 @@ impl Analysis {
     }
 
     fn job_hosts(&self, request: &JobRequest) -> Result<Vec<usize>, JobError> {
-        if !(1..=MAX_JOB_HOSTS).contains(&request.hosts.len()) {
-            return Err(JobError::HostCount(request.hosts.len()));
+        let count = request.hosts.len();
+        if !(1..=MAX_HOSTS).contains(&count) {
+            return Err(JobError::HostCount(count));
+        }
+        if request.pattern == Pattern::AllToAll && count > MAX_ALL_TO_ALL_HOSTS {
+            return Err(JobError::AllToAll(count));
         }
         let mut seen = BTreeSet::new();
         let mut places = Vec::with_capacity(request.hosts.len());
@@ -225,15 +271,16 @@ impl Analysis {
             ));
         }
         let far = ranks.iter().filter(|rank| {
-            let hint = &self.hints[rank.host][rank.gpu];
-            hint.tier.is_some_and(|tier| tier > Tier::GDR_LIMIT) && !hint.gdr.is_expected()
+            let allowed = render::gpus_to_allow(self, rank.host, NcclVersion::RAILS);
+            allowed.contains(&rank.gpu)
         });
         match far.count() {
             0 => {}
             far => warnings.push(format!(
-                "{far} GPUs need NCCL_NET_GDR_LEVEL for GPUDirect RDMA"
+                "{far} GPUs need NCCL_NET_GDR_LEVEL for GPUDirect RDMA, which the file nccl-env sets"
             )),
         }
+        warnings.extend(self.otherwise_numbered(ranks));
         let widths: BTreeSet<usize> = hosts
             .iter()
             .map(|&host| self.hosts[host].compute_slots().count())
@@ -250,6 +297,27 @@ impl Analysis {
             ));
         }
         warnings
+    }
+
+    /// The hosts whose GPUs do not have the order of the rails: launchers know hosts alone, so that
+    /// the k-th process of such a host would run on GPU k, and not on rail k.
+    fn otherwise_numbered(&self, ranks: &[Rank]) -> Option<String> {
+        let of_hosts = ranks.chunk_by(|one, next| one.host == next.host);
+        let otherwise = |of_host: &&[Rank]| {
+            let mut gpus = of_host.iter().map(|rank| rank.gpu).zip(0..);
+            gpus.any(|(gpu, number)| gpu != number)
+        };
+        let hosts: Vec<usize> = of_hosts
+            .filter(otherwise)
+            .map(|ranks| ranks[0].host)
+            .collect();
+        let first = &self.hosts[*hosts.first()?].name;
+        Some(format!(
+            "{} hosts number their GPUs in another order than their rails, the first is {first}: with a list of hosts \
+             alone the k-th process of a host runs on GPU k, and the load is not the planned one; source the file \
+             rank-gpus in each process",
+            hosts.len()
+        ))
     }
 
     /// The port of the fabric that a rank uses.

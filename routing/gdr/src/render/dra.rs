@@ -1,5 +1,6 @@
 //! Attributes of devices for dynamic resource allocation in Kubernetes.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::RenderError;
@@ -19,7 +20,7 @@ const HEAD: &str = "\
 
 /// The GPUs and compute ports of each host as ResourceSlices (`resource.k8s.io/v1`): the standard
 /// attributes by which other drivers' devices are found, and under `domain` what the fabric adds.
-/// A GPU and its port have the same `pair`, for `matchAttribute` in a claim.
+/// A GPU and its ports have the same `pair`, for `matchAttribute` in a claim.
 ///
 /// # Errors
 /// No fabric, no host in it, an adapter without a name, or a name that Kubernetes does not take.
@@ -61,21 +62,30 @@ impl Slice<'_> {
         unit: &str,
     ) -> Result<(), RenderError> {
         let ports = by_rail(analysis, place);
+        // All ports of a GPU have the place of its first one for their pair.
+        let place_of = |port: usize| ports.iter().position(|&(other, _)| other == port);
+        let mut pairs: BTreeMap<usize, usize> = BTreeMap::new();
+        for hint in &analysis.hints[place] {
+            let Some(pair) = hint.port().and_then(place_of) else {
+                continue;
+            };
+            for &port in &hint.ports {
+                pairs.entry(port).or_insert(pair);
+            }
+        }
         for hint in &analysis.hints[place] {
             let gpu = &host.inventory.gpus[hint.gpu];
             self.device(&format!("gpu-{}", gpu.index), gpu.pci, gpu.numa);
             self.int("gpu", usize::from(gpu.index));
-            let pair = ports
-                .iter()
-                .position(|&(port, _)| Some(port) == hint.port());
+            let pair = hint.port().and_then(|port| pairs.get(&port).copied());
             self.place(pair, hint.rail, unit);
         }
-        for (pair, &(at, rail)) in ports.iter().enumerate() {
+        for (number, &(at, rail)) in ports.iter().enumerate() {
             let port = &host.inventory.hca_ports[at];
-            self.device(&format!("port-{pair}"), port.pci, port.numa);
+            self.device(&format!("port-{number}"), port.pci, port.numa);
             self.text("rdmaDevice", device(port)?);
             self.int("rdmaPort", usize::from(port.port));
-            self.place(Some(pair), rail, unit);
+            self.place(pairs.get(&at).copied(), rail, unit);
             if let Some(of_fabric) = of_fabric(analysis, host, at) {
                 let leaf = fabric.topology.switch(of_fabric.leaf).guid;
                 self.text("leaf", &leaf.to_string());

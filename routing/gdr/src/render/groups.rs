@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_ids::Guid;
-use rsm_routing::topology::SwitchIdx;
+use rsm_routing::topology::{SwitchIdx, Topology};
 
 use super::RenderError;
 use crate::Analysis;
@@ -24,23 +24,32 @@ pub(super) struct Group<'a> {
     pub(super) part: String,
 }
 
-/// Names that groups keep while others come and go: each has the GUID of its first leaf, the one
-/// with the lowest GUID.
+/// Names that groups keep while others come and go. A group of hosts has the GUID of its first leaf,
+/// the one with the lowest GUID; a connected part that of a switch above its units.
 struct Names<'a> {
     fabric: &'a GpuFabric,
-    /// The lowest GUID of the leaves of each connected part.
+    /// The switch that each connected part is named after.
     parts: BTreeMap<usize, Guid>,
 }
 
 impl<'a> Names<'a> {
-    fn new(fabric: &'a GpuFabric) -> Names<'a> {
-        let mut parts: BTreeMap<usize, Guid> = BTreeMap::new();
-        for port in fabric.ports() {
-            let guid = fabric.topology.switch(port.leaf).guid;
-            let part = parts.entry(fabric.topology.component_of(port.leaf));
-            let lowest = part.or_insert(guid);
-            *lowest = guid.min(*lowest);
+    fn new(analysis: &Analysis, fabric: &'a GpuFabric) -> Names<'a> {
+        let topology = &fabric.topology;
+        let mut leaves: BTreeMap<usize, BTreeSet<SwitchIdx>> = BTreeMap::new();
+        let of_units = analysis.rails.units.iter().flat_map(|unit| &unit.leaves);
+        for &leaf in of_units {
+            let part = topology.component_of(leaf);
+            leaves.entry(part).or_default().insert(leaf);
         }
+        let with_units: BTreeSet<usize> = leaves.keys().copied().collect();
+        for port in fabric.ports() {
+            let part = topology.component_of(port.leaf);
+            if !with_units.contains(&part) {
+                leaves.entry(part).or_default().insert(port.leaf);
+            }
+        }
+        let anchor = |(part, leaves)| (part, topmost(topology, &leaves));
+        let parts = leaves.into_iter().map(anchor).collect();
         Names { fabric, parts }
     }
 
@@ -58,6 +67,39 @@ impl<'a> Names<'a> {
     }
 }
 
+/// The GUID of the switch that is nearest to the farthest of these leaves, the lowest of those that
+/// are as near: one of the top switches, which stay when a unit goes with its leaves. The leaves are
+/// of one connected part, at least one.
+fn topmost(topology: &Topology, leaves: &BTreeSet<SwitchIdx>) -> Guid {
+    let mut farthest = vec![0u32; topology.switch_count()];
+    let mut hops = vec![u32::MAX; topology.switch_count()];
+    let mut reached: Vec<SwitchIdx> = Vec::new();
+    for &leaf in leaves {
+        for switch in reached.drain(..) {
+            hops[switch.index()] = u32::MAX;
+        }
+        hops[leaf.index()] = 0;
+        reached.push(leaf);
+        let mut next = 0;
+        while let Some(&switch) = reached.get(next) {
+            next += 1;
+            let here = hops[switch.index()];
+            let far = &mut farthest[switch.index()];
+            *far = here.max(*far);
+            for group in topology.groups(switch) {
+                let hop = &mut hops[group.neighbour.index()];
+                if *hop == u32::MAX {
+                    *hop = here + 1;
+                    reached.push(group.neighbour);
+                }
+            }
+        }
+    }
+    let all = reached.iter().copied();
+    let nearest = all.min_by_key(|&at| (farthest[at.index()], topology.switch(at).guid));
+    nearest.map_or(Guid::ZERO, |at| topology.switch(at).guid)
+}
+
 /// The units, with the hosts that have no GPU: those at a leaf of a unit in that unit, all others
 /// in a group for each leaf. A scheduler cannot place jobs on a host that its topology lacks.
 ///
@@ -66,7 +108,7 @@ impl<'a> Names<'a> {
 pub(super) fn units_with_others(analysis: &Analysis) -> Result<Vec<Group<'_>>, RenderError> {
     let fabric = analysis.joined()?;
     let mut groups = units(analysis)?;
-    let names = Names::new(fabric);
+    let names = Names::new(analysis, fabric);
     let mut at_leaf: BTreeMap<SwitchIdx, usize> = BTreeMap::new();
     for (number, unit) in analysis.rails.units.iter().enumerate() {
         at_leaf.extend(unit.leaves.iter().map(|&leaf| (leaf, number)));
@@ -131,7 +173,7 @@ fn owners(analysis: &Analysis) -> BTreeMap<u32, &str> {
 /// The scalable units with compute ports, at least one; hosts without any are in none.
 pub(super) fn units(analysis: &Analysis) -> Result<Vec<Group<'_>>, RenderError> {
     let fabric = analysis.joined()?;
-    let names = Names::new(fabric);
+    let names = Names::new(analysis, fabric);
     let units = analysis.rails.units.iter().map(|unit| {
         let leaves: Vec<String> = unit
             .leaves

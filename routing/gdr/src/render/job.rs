@@ -1,5 +1,6 @@
 //! Files for launchers of jobs: Open MPI, Slurm, MPICH, and for libraries that connect pairs.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::Analysis;
@@ -48,11 +49,6 @@ pub const JOB_FILES: &[JobFile] = &[
         render: |ranks| by_host(ranks, |host, count| format!("{host} slots={count}")),
     },
     JobFile {
-        name: "ompi-rankfile",
-        about: "Open MPI's rank file, with the number of the GPU as the slot",
-        render: ompi_rankfile,
-    },
-    JobFile {
         name: "slurm-hostfile",
         about: "Slurm's SLURM_HOSTFILE, for srun --distribution=arbitrary",
         render: |ranks| ranks.iter().map(|rank| rank.host.clone() + "\n").collect(),
@@ -61,6 +57,11 @@ pub const JOB_FILES: &[JobFile] = &[
         name: "mpich-hostfile",
         about: "The host file of MPICH and Intel MPI (Hydra)",
         render: |ranks| by_host(ranks, |host, count| format!("{host}:{count}")),
+    },
+    JobFile {
+        name: "rank-gpus",
+        about: "A shell script that each process sources: the GPU that the plan has for it",
+        render: rank_gpus,
     },
     JobFile {
         name: "ports",
@@ -97,13 +98,69 @@ fn by_host(ranks: &[LaunchedRank], line: impl Fn(&str, usize) -> String) -> Stri
         .collect()
 }
 
-fn ompi_rankfile(ranks: &[LaunchedRank]) -> String {
-    let numbered = ranks.iter().enumerate();
-    numbered.fold(String::new(), |mut out, (number, rank)| {
-        let _ = writeln!(out, "rank {number}={} slot={}", rank.host, rank.gpu);
-        out
-    })
+/// Files for launchers have hosts alone: a library gives the k-th process of a host the k-th GPU.
+/// Open MPI's rank files are no way to say otherwise: a `slot` is a processor core by hwloc's
+/// logical number, which inventories lack, and a rank without one is refused.
+fn rank_gpus(ranks: &[LaunchedRank]) -> String {
+    let mut by_order: BTreeMap<Vec<u32>, Vec<&str>> = BTreeMap::new();
+    let mut by_label: BTreeMap<&str, usize> = BTreeMap::new();
+    for of_host in ranks.chunk_by(|one, next| one.host == next.host) {
+        let host = of_host[0].host.as_str();
+        let gpus = of_host.iter().map(|rank| rank.gpu).collect();
+        by_order.entry(gpus).or_default().push(host);
+        *by_label.entry(label(host)).or_default() += 1;
+    }
+    let mut out = RANK_GPUS.to_owned();
+    for (gpus, hosts) in by_order {
+        for host in hosts {
+            // The kernel's name of a host may lack its domain, or have one that the inventory lacks.
+            let short = label(host);
+            match by_label.get(short) {
+                Some(1) => {
+                    let _ = write!(out, "{short}|{short}.*");
+                }
+                _ => out.push_str(host),
+            }
+            out.push('|');
+        }
+        out.pop();
+        let gpus: Vec<String> = gpus.iter().map(u32::to_string).collect();
+        let _ = writeln!(out, ") gpus={} ;;", gpus.join(","));
+    }
+    out.push_str(CHOOSE_RANK_GPU);
+    out
 }
+
+/// The part of a host's name before its domain.
+fn label(host: &str) -> &str {
+    host.split_once('.').map_or(host, |(label, _)| label)
+}
+
+/// The begin of a script of processes: the number of this one on its host.
+const RANK_GPUS: &str = "\
+# The GPU of each process, for jobs that have all GPUs of their hosts. Source it before the program starts,
+# and before the scripts for UCX and NVSHMEM.
+export CUDA_DEVICE_ORDER=PCI_BUS_ID
+rank=${OMPI_COMM_WORLD_LOCAL_RANK:-${SLURM_LOCALID:-${MPI_LOCALRANKID:-${PALS_LOCAL_RANKID:-${LOCAL_RANK:-}}}}}
+gpus=
+case \"$(uname -n)\" in
+";
+
+/// The end of that script. A process that sees some of its host's GPUs alone keeps what it has:
+/// their numbers may be its own.
+const CHOOSE_RANK_GPU: &str = "\
+esac
+case \"$rank\" in
+''|*[!0-9]*) gpu= ;;
+*) gpu=$(printf '%s,\\n' \"$gpus\" | cut -d, -f$((rank + 1))) ;;
+esac
+visible=$(printf %s \"${CUDA_VISIBLE_DEVICES:-}\" | tr -d '[:blank:]')
+case \"$gpu,$visible,\" in
+,*) echo \"the plan has no GPU for process ${rank:-?} of $(uname -n)\" >&2 ;;
+\"$gpu,,\"|*,\"$gpu\",*) export CUDA_VISIBLE_DEVICES=\"$gpu\" ;;
+*) echo \"process $rank sees GPUs $visible alone: GPU $gpu of the plan is not set\" >&2 ;;
+esac
+";
 
 fn ports(ranks: &[LaunchedRank]) -> String {
     let head = "# rank\thost\tgpu\tport\trail\n".to_owned();

@@ -3,13 +3,13 @@ use std::fmt::{Display, Write as _};
 
 use crate::Analysis;
 use crate::findings::GpuFindingKind;
-use crate::job::{JobRequest, MAX_JOB_HOSTS, Pattern};
+use crate::job::{JobRequest, Pattern};
 use crate::join::{Joined, NotJoined};
 
 /// Figures about hosts, rails and jobs in Prometheus' text format.
 ///
-/// Patterns are those of a job of all hosts on as many GPUs as the host with the fewest has; a job
-/// of more than [`MAX_JOB_HOSTS`] hosts is not looked at.
+/// Patterns are those of a job of all hosts on as many GPUs as the host with the fewest has; an
+/// all-to-all of more than [`MAX_ALL_TO_ALL_HOSTS`](crate::job::MAX_ALL_TO_ALL_HOSTS) hosts is left out.
 pub fn metrics(analysis: &Analysis) -> String {
     let mut out = Exposition(String::new());
     gpus(analysis, &mut out);
@@ -116,12 +116,13 @@ fn jobs(analysis: &Analysis, out: &mut Exposition) {
         .iter()
         .filter(|host| !host.inventory.gpus.is_empty());
     let hosts: Vec<String> = with_gpus.map(|host| host.name.clone()).collect();
-    if fewest == 0 || hosts.len() > MAX_JOB_HOSTS {
+    if fewest == 0 {
         return;
     }
     let loads = Pattern::ALL.map(|pattern| {
         let request = JobRequest {
             hosts: hosts.clone(),
+            left_out: 0,
             gpus_per_host: fewest,
             pattern,
         };

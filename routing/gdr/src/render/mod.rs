@@ -10,6 +10,7 @@ mod groups;
 mod ibacm;
 mod job;
 mod metrics;
+mod mooncake;
 mod nccl;
 mod peers;
 mod ports;
@@ -23,9 +24,11 @@ pub use error::RenderError;
 pub use ibacm::ibacm_paths;
 pub use job::{JOB_FILES, JobFile, LaunchedRank, launched_ranks};
 pub use metrics::metrics;
+pub use mooncake::{mooncake_json, mooncake_script};
+pub(crate) use nccl::gpus_to_allow;
 pub use nccl::{NcclVersion, ParseVersionError, nccl_environment, nccl_topology};
-pub use peers::peer_map;
-pub use process::{mooncake_json, nvshmem_script, ucx_script};
+pub use peers::{host_pairs, peer_map};
+pub use process::{nvshmem_script, ucx_script};
 pub use slurm::{slurm_block, slurm_tree, slurm_yaml};
 pub use text::describe;
 
@@ -100,8 +103,13 @@ pub const EXPORTERS: &[Exporter] = &[
     ),
     of_host(
         "mooncake",
-        "Mooncake's matrix of adapters",
+        "Mooncake's matrix of adapters, for processes that see all GPUs of the host",
         |analysis, options| mooncake_json(analysis, &options.host),
+    ),
+    of_host(
+        "mooncake-script",
+        "Mooncake's matrix of adapters for each process, as a shell script",
+        |analysis, options| mooncake_script(analysis, &options.host),
     ),
     of_host(
         "ibacm",

@@ -19,6 +19,10 @@ pub struct NcclVersion(pub u32, pub u32, pub u32);
 impl NcclVersion {
     /// The first that takes rail and plane of a port.
     pub const RAILS: NcclVersion = NcclVersion(2, 30, 7);
+    /// The first that relays through another GPU (PXN).
+    pub const RELAYS: NcclVersion = NcclVersion(2, 12, 0);
+    /// The first that by itself uses GPUDirect RDMA over a coherent link (`NCCL_NET_GDR_C2C`).
+    pub const COHERENT: NcclVersion = NcclVersion(2, 27, 0);
 }
 
 /// The text is no version.
@@ -86,7 +90,7 @@ pub fn nccl_environment(
         "NCCL_CROSS_NIC={}",
         if planes.len() > 1 { 0 } else { 2 }
     );
-    if let Some(level) = gdr_level(analysis, place) {
+    if let Some(level) = gdr_level(analysis, place, version) {
         let _ = writeln!(out, "NCCL_NET_GDR_LEVEL={level}");
     }
     if let Some(sl) = analysis.config.level() {
@@ -99,23 +103,42 @@ pub fn nccl_environment(
 }
 
 /// The distance that NCCL has to be allowed, where its own limit keeps GPUDirect RDMA off.
+fn gdr_level(analysis: &Analysis, place: usize, version: NcclVersion) -> Option<&'static str> {
+    let needed = gpus_to_allow(analysis, place, version);
+    let hints = analysis.hints[place].iter();
+    let tier = hints
+        .filter(|hint| needed.contains(&hint.gpu))
+        .filter_map(|hint| hint.tier)
+        .max()?;
+    Some(tier.nccl_level())
+}
+
+/// The GPUs that need `NCCL_NET_GDR_LEVEL` for GPUDirect RDMA, by their places.
 ///
 /// A GPU with NVLinks to one that uses GPUDirect RDMA at NCCL's limit needs no other: NCCL relays
-/// through that one (PXN).
-fn gdr_level(analysis: &Analysis, place: usize) -> Option<&'static str> {
+/// through that one (PXN). A coherent link, or a PCIe function for it, makes up for the distance.
+pub(crate) fn gpus_to_allow(
+    analysis: &Analysis,
+    place: usize,
+    version: NcclVersion,
+) -> BTreeSet<usize> {
     let inventory = &analysis.hosts[place].inventory;
     let hints = &analysis.hints[place];
+    let by_itself = |hint: &GpuHint| match hint.gdr {
+        Gdr::Coherent => version >= NcclVersion::COHERENT,
+        gdr => gdr.is_expected(),
+    };
     let relayed = |gpu: usize| {
         let relays = |other: &GpuHint| inventory.links_between(gpu, other.gpu) > 0;
-        hints
-            .iter()
-            .any(|other| other.gdr.is_expected() && relays(other))
+        version >= NcclVersion::RELAYS
+            && hints.iter().any(|other| by_itself(other) && relays(other))
     };
-    let needed = hints
+    hints
         .iter()
-        .filter(|hint| hint.gdr == Gdr::WhenAllowed && !relayed(hint.gpu));
-    let tier = needed.filter_map(|hint| hint.tier).max()?;
-    Some(tier.nccl_level())
+        .filter(|hint| matches!(hint.gdr, Gdr::WhenAllowed | Gdr::Coherent) && !by_itself(hint))
+        .filter(|hint| !relayed(hint.gpu))
+        .map(|hint| hint.gpu)
+        .collect()
 }
 
 /// Devices of one host that the PCIe switches join, as deep as NCCL can use it.

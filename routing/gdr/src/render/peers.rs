@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::RenderError;
+use super::ports::find;
 use crate::Analysis;
 use crate::hints::GpuHint;
 use crate::inventory::HcaPort;
@@ -11,18 +12,37 @@ use crate::inventory::HcaPort;
 /// GPU with the same index there, as `UCX_NET_DEVICES` takes them. A library on one host cannot
 /// know the other end: it sees neither the other host's devices nor the cables.
 ///
-/// Lines of five fields, separated by tabs: host, GPU, port here, port there, and `yes` if both are
-/// on one rail, `no` if not, `-` if a rail is unknown. A GPU without a port that works, on either
-/// side, has no line.
+/// Lines of six fields, separated by tabs: host, GPU, port here, port there, `yes` if both are on one
+/// rail, `no` if not, `-` if a rail is unknown, and the index of the GPU there that is on the rail of
+/// this one, `-` for none: another one where a host numbers its GPUs otherwise. A GPU without a port
+/// that works, on either side, has no line.
 ///
 /// # Errors
 /// No such host, no fabric, or a device without a name.
 pub fn peer_map(analysis: &Analysis, host: &str) -> Result<String, RenderError> {
+    let (here, _) = find(analysis, host)?;
+    let others = (0..analysis.hosts.len()).filter(|&there| there != here);
+    lines(analysis, here, others)
+}
+
+/// The lines of [`peer_map`] for one other host.
+///
+/// # Errors
+/// No such host, no fabric, or a device without a name.
+pub fn host_pairs(analysis: &Analysis, host: &str, peer: &str) -> Result<String, RenderError> {
+    let (here, _) = find(analysis, host)?;
+    let (there, _) = find(analysis, peer)?;
+    lines(analysis, here, std::iter::once(there))
+}
+
+fn lines(
+    analysis: &Analysis,
+    here: usize,
+    others: impl Iterator<Item = usize>,
+) -> Result<String, RenderError> {
     analysis.joined()?;
-    let unknown = || RenderError::UnknownHost(host.to_owned());
-    let here = analysis.place(host).ok_or_else(unknown)?;
-    let mut out = "# host\tgpu\tport here\tport there\tone rail\n".to_owned();
-    for there in (0..analysis.hosts.len()).filter(|&there| there != here) {
+    let mut out = "# host\tgpu\tport here\tport there\tone rail\tgpu on the rail\n".to_owned();
+    for there in others {
         for hint in &analysis.hints[here] {
             let index = analysis.hosts[here].inventory.gpus[hint.gpu].index;
             let peer = analysis.hosts[there].inventory.gpu_at(index);
@@ -39,10 +59,29 @@ pub fn peer_map(analysis: &Analysis, host: &str) -> Result<String, RenderError> 
                 _ => "-",
             };
             let name = &analysis.hosts[there].name;
-            let _ = writeln!(out, "{name}\t{index}\t{own}\t{other}\t{same}");
+            let partner = on_rail(analysis, there, hint.rail, peer);
+            let partner = partner.map_or_else(|| "-".to_owned(), |index| index.to_string());
+            let _ = writeln!(out, "{name}\t{index}\t{own}\t{other}\t{same}\t{partner}");
         }
     }
     Ok(out)
+}
+
+/// The index of the GPU of a host whose port is on a rail: `preferred` if it is.
+fn on_rail(
+    analysis: &Analysis,
+    host: usize,
+    rail: Option<u16>,
+    preferred: Option<&GpuHint>,
+) -> Option<u16> {
+    let rail = rail?;
+    let works = |hint: &&GpuHint| {
+        let joined = |port: usize| analysis.hosts[host].joined[port].port();
+        hint.rail == Some(rail) && hint.port().and_then(joined).is_some()
+    };
+    let hints = analysis.hints[host].iter();
+    let hint = preferred.into_iter().chain(hints).find(works)?;
+    Some(analysis.hosts[host].inventory.gpus[hint.gpu].index)
 }
 
 /// The first port of a hint, if it is in the fabric.

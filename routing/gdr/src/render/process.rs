@@ -1,6 +1,5 @@
-//! Files for single processes: UCX, NVSHMEM, Mooncake.
+//! Files for single processes: UCX, NVSHMEM.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::RenderError;
@@ -9,31 +8,104 @@ use crate::Analysis;
 use crate::host::Host;
 use crate::inventory::Gpu;
 
-/// The lines of a shell script that find the GPU of the process that sources it: `gpu` becomes its
-/// index among the GPUs of the host, its UUID or the begin of that.
+/// The begin of a shell script that finds the GPU of the process that sources it, and the list of
+/// those that the process may use.
 ///
 /// A launcher either shows a process all of its GPUs, then the k-th local process uses the k-th of
 /// them, or one alone. CUDA numbers GPUs by speed unless told to follow PCIe, as NVML and the
 /// inventories do.
-const FIND_GPU: &str = "\
+///
+/// A function in a shell of its own, so that its variables are not the caller's: it prints the GPU
+/// of the process, or with an argument that of the process with this local rank.
+const BEGIN: &str = "\
 export CUDA_DEVICE_ORDER=PCI_BUS_ID
-gpu=${OMPI_COMM_WORLD_LOCAL_RANK:-${SLURM_LOCALID:-${PALS_LOCAL_RANKID:-${LOCAL_RANK:-0}}}}
+rsm_gpu() (
+rank=${1:-${OMPI_COMM_WORLD_LOCAL_RANK:-${SLURM_LOCALID:-${PALS_LOCAL_RANKID:-${LOCAL_RANK:-0}}}}}
 visible=${CUDA_VISIBLE_DEVICES:-${ROCR_VISIBLE_DEVICES:-${HIP_VISIBLE_DEVICES:-}}}
-if [ -n \"$visible\" ]; then
-  count=$(printf '%s,' \"$visible\" | tr -cd ',' | wc -c)
-  gpu=$(printf '%s' \"$visible\" | cut -d, -f$((gpu % count + 1)))
-fi
+visible=$(printf %s \"$visible\" | tr -d '[:blank:]')
+allotted=$(printf %s \"${SLURM_STEP_GPUS:-${SLURM_JOB_GPUS:-}}\" | tr -d '[:blank:]')
 ";
 
-/// The lines that turn an index into a PCI address. A container may have some of the host's GPUs,
-/// counts them from 0 in the order of addresses, and shows the addresses of these alone.
-const BY_ADDRESS: &str = "\
-here=$(LC_ALL=C ls /proc/driver/nvidia/gpus 2>/dev/null) || here=
-case \"$here,$gpu\" in
-,*|*,|*,*[!0-9]*) ;;
-*) gpu=$(printf '%s\\n' \"$here\" | sed -n \"$((gpu + 1))p\")
-  gpu=${gpu:-beyond those that are visible} ;;
-esac
+/// The lines that list the host's GPUs by PCI address (`here`), and those of them that this process
+/// may open (`open`): CUDA counts these alone, from 0. A container has some of the host's GPUs, with
+/// the addresses of these alone; a control group of a job (Slurm's ConstrainDevices) refuses to open
+/// the others, whose addresses still show. `minors` is empty where the driver does not say which
+/// device file a GPU has.
+const OPEN_GPUS: &str = "\
+here= open= minors=yes
+for at in $(LC_ALL=C ls /proc/driver/nvidia/gpus 2>/dev/null); do
+  here=\"$here $at\"
+  minor=$(sed -n 's/^Device Minor:[[:blank:]]*//p' \"/proc/driver/nvidia/gpus/$at/information\" 2>/dev/null) || minor=
+  case \"$minor\" in
+  ''|*[!0-9]*) minors= ;;
+  *) (: <\"/dev/nvidia$minor\") 2>/dev/null || continue ;;
+  esac
+  open=\"$open $at\"
+done
+";
+
+/// The function that turns the number of a GPU as CUDA counts (`$1`) into the one of the host, in
+/// `gpu`: a PCI address, or an index where no address is known. Other text, as a UUID, is left.
+///
+/// Without the driver's word the numbers that Slurm gives (those of the host) tell whether the
+/// process counts from 0 within its job: where both readings fit, and differ, none is taken.
+const GPU_OF: &str = "\
+gpu_of() {
+  gpu=$1
+  case \"$gpu\" in
+  ''|*[!0-9]*|0?*) ;;
+  *) if [ -n \"$here\" ] && { [ -n \"$minors\" ] || [ -z \"$allotted\" ]; }; then
+      gpu=$(printf '%s\\n' $open | sed -n \"$((gpu + 1))p\")
+      gpu=${gpu:-\"$1, beyond those that are visible\"}
+    elif [ -n \"$allotted\" ]; then
+      by_slurm
+    fi ;;
+  esac
+}
+by_slurm() {
+  job= host=yes
+  listed=${visible:-$gpu}
+  seen=$(printf '%s,' \"$listed\" | tr -cd , | wc -c)
+  total=$(printf '%s,' \"$allotted\" | tr -cd , | wc -c)
+  if [ -z \"$visible\" ] || [ \"$seen\" -eq \"$total\" ]; then job=yes; fi
+  for one in $(printf %s \"$listed\" | tr , ' '); do
+    case \",$allotted,\" in *\",$one,\"*) ;; *) host= ;; esac
+    case \"$one\" in
+    ''|*[!0-9]*|0?*) job= host= ;;
+    *) [ \"$one\" -lt \"$total\" ] || job= ;;
+    esac
+  done
+  nth=$(printf '%s,\\n' \"$allotted\" | cut -d, -f$((gpu + 1)))
+  case \"$job,$host\" in
+  yes,yes) [ \"$listed\" = \"$allotted\" ] || [ \"$nth\" = \"$gpu\" ] || gpu=\"$gpu of Slurm's $allotted (the host's number or the job's)\" ;;
+  yes,) gpu=$nth ;;
+  ,yes) ;;
+  *) gpu=\"$gpu, which Slurm's $allotted do not tell\" ;;
+  esac
+}
+";
+
+/// The lines of [`GPU_OF`]'s caller for inventories without addresses: an address becomes an index
+/// if all GPUs of the host show.
+fn index_of(gpus: usize) -> String {
+    format!(
+        "all=$(printf '%s\\n' $here | grep -c .) || all=0\n\
+         case \"$gpu\" in\n\
+         *:*:*.*) if [ \"$all\" -eq {gpus} ]; then\n    \
+         gpu=$(($(printf '%s\\n' $here | grep -nxF \"$gpu\" | cut -d: -f1) - 1))\n  \
+         fi ;;\n\
+         esac\n"
+    )
+}
+
+/// The lines that choose the GPU of this process.
+const CHOOSE: &str = "\
+gpu=$rank
+if [ -n \"$visible\" ]; then
+  count=$(printf '%s,' \"$visible\" | tr -cd , | wc -c)
+  gpu=$(printf '%s,\\n' \"$visible\" | cut -d, -f$((rank % count + 1)))
+fi
+gpu_of \"$gpu\"
 ";
 
 /// The lines that turn the begin of a UUID into the whole, as CUDA takes it: if one GPU alone has it.
@@ -45,29 +117,32 @@ case \"$found\" in ' '*' '*) ;; ' '*) gpu=${found# } ;; esac
 
 /// The end of such a script: a GPU that the inventory does not have gets no setting, and is named.
 const OTHER_GPU: &str = "\
-*) echo \"no adapter is known for GPU $gpu of this host\" >&2 ;;
+*) echo \"this host has no adapter for GPU $gpu\" >&2 ;;
 esac
 ";
 
-/// The lines before the cases of the GPUs.
-fn find_gpu(gpus: &[Gpu]) -> String {
-    let mut out = FIND_GPU.to_owned();
-    if gpus.iter().all(|gpu| gpu.pci.is_some()) {
-        out.push_str(BY_ADDRESS);
+/// The function that finds the GPU of a process.
+pub(super) fn find_gpu(gpus: &[Gpu]) -> String {
+    let mut out = [BEGIN, OPEN_GPUS, GPU_OF, CHOOSE].concat();
+    if gpus.iter().any(|gpu| gpu.pci.is_none()) {
+        out.push_str(&index_of(gpus.len()));
     }
     let uuids: Vec<&str> = gpus.iter().filter_map(|gpu| gpu.uuid.as_deref()).collect();
     if !uuids.is_empty() {
         let _ = writeln!(out, "found=\nfor uuid in {}; do", uuids.join(" "));
         out.push_str(BY_UUID);
     }
-    out.push_str("case \"$gpu\" in\n");
+    out.push_str("printf '%s\\n' \"$gpu\"\n)\n");
     out
 }
+
+/// The lines before the cases of the GPUs.
+const CASES: &str = "gpu=$(rsm_gpu)\ncase \"$gpu\" in\n";
 
 /// The pattern of a GPU: its index, its address, or its UUID in whole, as inventories have it.
 /// UUIDs are names of plain characters
 /// ([`HostInventory::check`](crate::inventory::HostInventory::check)).
-fn pattern(gpu: &Gpu) -> String {
+pub(super) fn pattern(gpu: &Gpu) -> String {
     let mut out = gpu.index.to_string();
     if let Some(pci) = gpu.pci {
         let _ = write!(out, "|{pci}");
@@ -87,7 +162,7 @@ fn pattern(gpu: &Gpu) -> String {
 /// A GPU without a port, or an adapter without a name.
 pub fn ucx_script(analysis: &Analysis, host: &str) -> Result<String, RenderError> {
     let (place, entry) = find(analysis, host)?;
-    let mut out = find_gpu(&entry.inventory.gpus);
+    let mut out = find_gpu(&entry.inventory.gpus) + CASES;
     for chosen in by_gpu(analysis, place)? {
         let mut devices = Vec::with_capacity(chosen.hint.ports.len());
         for &port in &chosen.hint.ports {
@@ -130,7 +205,7 @@ pub fn ucx_script(analysis: &Analysis, host: &str) -> Result<String, RenderError
 pub fn nvshmem_script(analysis: &Analysis, host: &str) -> Result<String, RenderError> {
     let (place, entry) = find(analysis, host)?;
     let chosen = by_gpu(analysis, place)?;
-    let mut out = find_gpu(&entry.inventory.gpus);
+    let mut out = find_gpu(&entry.inventory.gpus) + CASES;
     for chosen in &chosen {
         let gpu = pattern(&entry.inventory.gpus[chosen.hint.gpu]);
         let _ = writeln!(
@@ -178,46 +253,4 @@ fn several_ports(
     }
     let prefix = prefix.filter(|prefix| !prefix.is_empty());
     Ok(prefix.map(|prefix| (list.join(","), prefix.to_owned())))
-}
-
-/// Mooncake's matrix of preferred and other adapters, for `MC_CUSTOM_TOPO_JSON`.
-///
-/// # Errors
-/// A GPU without a port, or an adapter without a name.
-pub fn mooncake_json(analysis: &Analysis, host: &str) -> Result<String, RenderError> {
-    let (place, entry) = find(analysis, host)?;
-    let chosen = by_gpu(analysis, place)?;
-    let mut matrix: BTreeMap<String, [Vec<&str>; 2]> = BTreeMap::new();
-    let name = |port: usize| device(&entry.inventory.hca_ports[port]);
-    for gpu in &chosen {
-        let preferred = gpu
-            .hint
-            .ports
-            .iter()
-            .map(|&port| name(port))
-            .collect::<Result<_, _>>()?;
-        let others = gpu
-            .hint
-            .fallbacks
-            .iter()
-            .map(|&port| name(port))
-            .collect::<Result<_, _>>()?;
-        let index = entry.inventory.gpus[gpu.hint.gpu].index;
-        matrix.insert(format!("cuda:{index}"), [preferred, others]);
-    }
-    let nodes: std::collections::BTreeSet<u16> =
-        chosen.iter().filter_map(|gpu| gpu.port.numa).collect();
-    for node in nodes {
-        let mut sides = [Vec::new(), Vec::new()];
-        for gpu in &chosen {
-            let name = name(gpu.at)?;
-            let side = &mut sides[usize::from(gpu.port.numa != Some(node))];
-            if !side.contains(&name) {
-                side.push(name);
-            }
-        }
-        matrix.insert(format!("cpu:{node}"), sides);
-    }
-    // Text and lists of text are always written.
-    Ok(serde_json::to_string_pretty(&matrix).unwrap_or_default() + "\n")
 }

@@ -10,6 +10,7 @@ use rsm_gdr::hints::{Gdr, PairClass};
 use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::inventory::Tier;
 use rsm_gdr::job::{JobError, JobRequest, Pattern};
+use rsm_gdr::render::{JobFile, launched_ranks};
 use rsm_gdr::roles::TrafficRole;
 use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_routing::engine::{EngineKind, Options, route};
@@ -204,6 +205,7 @@ fn a_plan_keeps_more_flows_under_a_leaf_than_the_given_order() {
     let request = JobRequest {
         hosts,
         gpus_per_host: 8,
+        left_out: 0,
         pattern: Pattern::Ring,
     };
     let plan = analysis.plan(&request).expect("known hosts");
@@ -227,6 +229,33 @@ fn a_plan_keeps_more_flows_under_a_leaf_than_the_given_order() {
             .iter()
             .any(|warning| warning.contains("rail-order-gpus"))
     );
+    // Launchers know hosts alone: on twenty of them the k-th process would be on another rail.
+    let told = |warning: &&String| warning.contains("source the file rank-gpus");
+    let warning = plan.warnings.iter().find(told).expect("a warning");
+    assert!(
+        warning.starts_with("20 hosts number their GPUs"),
+        "{warning}"
+    );
+    let script = JobFile::named("rank-gpus").expect("a format");
+    let script = script.render(&launched_ranks(&analysis, &plan));
+    for ranks in plan.ranks.chunks(8) {
+        let host = &analysis.hosts[ranks[0].host].name;
+        for (number, rank) in ranks.iter().enumerate() {
+            let of_rank = |visible: &str| visible_gpu(&script, host, number, visible);
+            assert_eq!(of_rank(""), rank.gpu.to_string(), "{host} {number}");
+        }
+    }
+    let host = &analysis.hosts[plan.ranks[0].host].name;
+    let first = plan.ranks[0].gpu.to_string();
+    let with_domain = format!("{host}.example.com");
+    assert_eq!(
+        visible_gpu(&script, &with_domain, 0, "0,1,2,3,4,5,6,7"),
+        first
+    );
+    // A process that has one GPU keeps it; a host or a process that the plan lacks gets none.
+    assert_eq!(visible_gpu(&script, host, 0, "GPU-1"), "GPU-1");
+    assert_eq!(visible_gpu(&script, host, 8, ""), "");
+    assert_eq!(visible_gpu(&script, "another", 0, ""), "");
     for pattern in Pattern::ALL {
         let plan = analysis
             .plan(&JobRequest {
@@ -242,6 +271,75 @@ fn a_plan_keeps_more_flows_under_a_leaf_than_the_given_order() {
     }
 }
 
+/// `CUDA_VISIBLE_DEVICES` of a local process after the script, on a host of that name.
+fn visible_gpu(script: &str, host: &str, rank: usize, visible: &str) -> String {
+    let script = script.replace("$(uname -n)", host);
+    let program = format!("{script}printf %s \"${{CUDA_VISIBLE_DEVICES-}}\"");
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-euc", &program]).env_clear();
+    shell.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    shell.env("OMPI_COMM_WORLD_LOCAL_RANK", rank.to_string());
+    if !visible.is_empty() {
+        shell.env("CUDA_VISIBLE_DEVICES", visible);
+    }
+    let output = shell.output().expect("a shell");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn a_job_of_all_hosts_takes_those_that_have_the_gpus() {
+    let mut fleet = made(superpod(2), FleetFaults::default());
+    let mut host = (*fleet.inventory.hosts()["host-003"].inventory).clone();
+    host.remove_gpu(7);
+    fleet
+        .inventory
+        .insert("host-003", host.clone(), 0)
+        .expect("a plain host");
+    // A login host with an adapter is in no job, and not missed.
+    for gpu in (0..7).rev() {
+        host.remove_gpu(gpu);
+    }
+    fleet
+        .inventory
+        .insert("login", host, 0)
+        .expect("a plain host");
+    let analysis = analyse(&fleet, false);
+    let request = analysis.job_request(Vec::new(), 8, Pattern::Ring);
+    let plan = analysis.plan(&request).expect("63 hosts");
+    assert_eq!(plan.hosts.len(), 63);
+    let told = |warning: &String| warning.starts_with("1 hosts have fewer than 8 GPUs");
+    assert!(plan.warnings.iter().any(told), "{:?}", plan.warnings);
+    // A host that is named is not left out silently.
+    let named = analysis.job_request(vec!["host-003".to_owned()], 8, Pattern::Ring);
+    assert!(matches!(
+        analysis.plan(&named),
+        Err(JobError::Gpus { found: 7, .. })
+    ));
+}
+
+#[test]
+fn more_hosts_than_an_all_to_all_takes_are_planned_by_other_patterns() {
+    let of_type = made(superpod(1), FleetFaults::default());
+    let host = of_type.inventory.hosts()["host-001"]
+        .inventory
+        .as_machine_type();
+    let mut inventory = GpuInventory::new();
+    for number in 0..4097 {
+        let name = format!("n{number}");
+        inventory
+            .insert(&name, host.clone(), 0)
+            .expect("a plain host");
+    }
+    let analysis = Analysis::new(&inventory, None, AnalysisConfig::default());
+    let plan = |pattern| analysis.plan(&analysis.job_request(Vec::new(), 8, pattern));
+    assert_eq!(
+        plan(Pattern::Ring).map(|plan| plan.ranks.len()),
+        Ok(4097 * 8)
+    );
+    assert_eq!(plan(Pattern::AllToAll), Err(JobError::AllToAll(4097)));
+}
+
 #[test]
 fn jobs_that_cannot_be_are_refused() {
     let analysis = analyse(&made(superpod(1), FleetFaults::default()), false);
@@ -251,6 +349,7 @@ fn jobs_that_cannot_be_are_refused() {
         analysis.plan(&JobRequest {
             hosts,
             gpus_per_host,
+            left_out: 0,
             pattern: Pattern::Ring,
         })
     };

@@ -8,7 +8,7 @@ use rsm_gdr::fabric::GpuFabric;
 use rsm_gdr::generate::{Fleet, FleetFaults, fleet, recabled, with_servers};
 use rsm_gdr::host_order::{Blocks, HostPosition, HostPositions, PositionError};
 use rsm_gdr::hosts::GpuInventory;
-use rsm_gdr::job::{JobRequest, Pattern, PatternLoad};
+use rsm_gdr::job::{Pattern, PatternLoad};
 use rsm_gdr::{Analysis, AnalysisConfig, Survey};
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::engine::{Categories, Category, EngineKind, Options, Routing, route};
@@ -71,11 +71,7 @@ fn load(
     fabric.tables = Some(Arc::new(routing.tables.clone()));
     fabric.positions = Arc::new(positions.clone());
     let analysis = Analysis::new(&fleet.inventory, Some(fabric), AnalysisConfig::default());
-    let request = JobRequest {
-        hosts: analysis.names_or_all(Vec::new()),
-        gpus_per_host: 8,
-        pattern,
-    };
+    let request = analysis.job_request(Vec::new(), 8, pattern);
     let plan = analysis.plan(&request).expect("hosts with 8 GPUs");
     plan.load.expect("there are tables")
 }

@@ -294,14 +294,10 @@ fn adapters_behind_one_processor_are_seen() {
             }
         }
     });
-    assert_eq!(
-        kinds(&analysis),
-        [
-            GpuFindingKind::GpuWithoutLocalHca,
-            GpuFindingKind::HcaOnWrongNuma
-        ]
-    );
-    assert_eq!(analysis.findings[1].gpus, [4, 5, 6, 7]);
+    // The GPUs have NVLinks to others beside adapters: NCCL relays over these, and no level of
+    // GPUDirect RDMA has to be allowed.
+    assert_eq!(kinds(&analysis), [GpuFindingKind::HcaOnWrongNuma]);
+    assert_eq!(analysis.findings[0].gpus, [4, 5, 6, 7]);
 }
 
 #[test]

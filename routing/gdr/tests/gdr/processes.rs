@@ -4,7 +4,7 @@
 mod nccl;
 mod nvshmem;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rsm_gdr::hosts::GpuInventory;
@@ -13,7 +13,7 @@ use rsm_gdr::render;
 use rsm_gdr::{Analysis, AnalysisConfig};
 
 /// Variables of launchers, which the machine of the tests may have.
-const LAUNCHERS: [&str; 7] = [
+const LAUNCHERS: [&str; 10] = [
     "OMPI_COMM_WORLD_LOCAL_RANK",
     "SLURM_LOCALID",
     "PALS_LOCAL_RANKID",
@@ -21,6 +21,9 @@ const LAUNCHERS: [&str; 7] = [
     "CUDA_VISIBLE_DEVICES",
     "ROCR_VISIBLE_DEVICES",
     "HIP_VISIBLE_DEVICES",
+    "SLURM_STEP_GPUS",
+    "SLURM_JOB_GPUS",
+    "MPI_LOCALRANKID",
 ];
 
 fn alone(host: HostInventory) -> Analysis {
@@ -124,38 +127,86 @@ fn a_process_finds_its_gpu_however_it_was_launched() {
     assert_eq!(devices, "mlx5_1:1");
 }
 
-#[test]
-fn a_process_in_a_container_finds_its_gpu_by_address() {
+const ADDRESSES: [&str; 4] = [
+    "0000:1b:00.0",
+    "0000:43:00.0",
+    "0000:9b:00.0",
+    "0001:03:00.0",
+];
+
+/// The ports of these GPUs.
+const PORTS: [&str; 4] = ["mlx5_10:1", "mlx5_1:1", "ibp141s0:1", "ibp12s0:1"];
+
+fn with_addresses() -> Analysis {
     let mut inventory = host().hosts[0].inventory.as_ref().clone();
-    let addresses = [
-        "0000:1b:00.0",
-        "0000:43:00.0",
-        "0000:9b:00.0",
-        "0001:03:00.0",
-    ];
-    for (gpu, address) in inventory.gpus.iter_mut().zip(addresses) {
+    for (gpu, address) in inventory.gpus.iter_mut().zip(ADDRESSES) {
         gpu.pci = address.parse().ok();
     }
-    let analysis = alone(inventory);
-    let script = render::nvshmem_script(&analysis, "host").expect("names are known");
-    let ports = ["mlx5_10:1", "mlx5_1:1", "ibp141s0:1", "ibp12s0:1"];
-    let proc = Path::new(env!("CARGO_TARGET_TMPDIR")).join("gpus-of-a-container");
-    for shown in [&[0, 1, 2, 3][..], &[2], &[1, 3], &[3, 0]] {
-        let _ = std::fs::remove_dir_all(&proc);
+    alone(inventory)
+}
+
+/// The driver's folders, as a test makes them.
+struct Driver(PathBuf);
+
+impl Driver {
+    /// GPUs that show, whether the driver says which device files they have, and GPUs that the
+    /// process may open. The device files have another order than the addresses.
+    fn new(name: &str, shown: &[usize], with_minors: bool, open: &[usize]) -> Driver {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let _ = std::fs::remove_dir_all(&folder);
+        let minor = |gpu: usize| 3 - gpu;
         for &gpu in shown {
-            std::fs::create_dir_all(proc.join(addresses[gpu])).expect("a new folder");
+            let of_gpu = folder.join("gpus").join(ADDRESSES[gpu]);
+            std::fs::create_dir_all(&of_gpu).expect("a new folder");
+            let text = format!(
+                "Model: \t\t H100\nBus Location: \t {}\nDevice Minor: \t {}\n",
+                ADDRESSES[gpu],
+                minor(gpu)
+            );
+            if with_minors {
+                std::fs::write(of_gpu.join("information"), text).expect("a new file");
+            }
         }
-        let script = script.replace("/proc/driver/nvidia/gpus", &proc.display().to_string());
+        std::fs::create_dir_all(&folder).expect("a folder");
+        for &gpu in open {
+            let file = folder.join(format!("nvidia{}", minor(gpu)));
+            std::fs::write(file, "").expect("a new file");
+        }
+        Driver(folder)
+    }
+
+    fn script(&self, script: &str) -> String {
+        let gpus = self.0.join("gpus").display().to_string();
+        let device = self.0.join("nvidia").display().to_string();
+        script
+            .replace("/proc/driver/nvidia/gpus", &gpus)
+            .replace("/dev/nvidia", &device)
+    }
+}
+
+#[test]
+fn a_process_in_a_container_finds_its_gpu_by_address() {
+    let analysis = with_addresses();
+    let script = render::nvshmem_script(&analysis, "host").expect("names are known");
+    for (shown, with_minors) in [
+        (&[0, 1, 2, 3][..], false),
+        (&[2], true),
+        (&[1, 3], false),
+        (&[1, 3], true),
+        (&[3, 0], true),
+    ] {
+        let driver = Driver::new("gpus-of-a-container", shown, with_minors, shown);
+        let script = driver.script(&script);
         let list = |launcher: &[(&str, &str)]| after(&script, "NVSHMEM_HCA_LIST", launcher);
         let mut sorted = shown.to_vec();
         sorted.sort_unstable();
         for (rank, &gpu) in sorted.iter().enumerate() {
             let rank = rank.to_string();
-            assert_eq!(list(&[("LOCAL_RANK", &rank)]), ports[gpu], "{shown:?}");
+            assert_eq!(list(&[("LOCAL_RANK", &rank)]), PORTS[gpu], "{shown:?}");
             let visible = ("CUDA_VISIBLE_DEVICES", rank.as_str());
             assert_eq!(
                 list(&[("LOCAL_RANK", "0"), visible]),
-                ports[gpu],
+                PORTS[gpu],
                 "{shown:?}"
             );
         }
@@ -163,6 +214,128 @@ fn a_process_in_a_container_finds_its_gpu_by_address() {
         let beyond = shown.len().to_string();
         assert_eq!(list(&[("LOCAL_RANK", &beyond)]), "", "{shown:?}");
     }
+}
+
+#[test]
+fn a_job_that_may_open_some_gpus_counts_these_alone() {
+    // Slurm's ConstrainDevices: all addresses show, and the devices of other jobs cannot be opened.
+    let script = render::ucx_script(&with_addresses(), "host").expect("names are known");
+    // The inventory may come from a source without addresses.
+    let by_index = render::ucx_script(&host(), "host").expect("names are known");
+    for script in [script, by_index] {
+        for open in [&[2, 3][..], &[1], &[0, 3]] {
+            let driver = Driver::new("gpus-of-a-job", &[0, 1, 2, 3], true, open);
+            let script = driver.script(&script);
+            let devices = |launcher: &[(&str, &str)]| after(&script, "UCX_NET_DEVICES", launcher);
+            let all: Vec<String> = (0..open.len()).map(|gpu| gpu.to_string()).collect();
+            for list in [all.join(","), all.join(", ")] {
+                for (rank, &gpu) in open.iter().enumerate() {
+                    let launcher = [
+                        ("SLURM_LOCALID", all[rank].as_str()),
+                        ("CUDA_VISIBLE_DEVICES", list.as_str()),
+                    ];
+                    assert_eq!(devices(&launcher), PORTS[gpu], "{open:?} {launcher:?}");
+                }
+            }
+            let beyond = open.len().to_string();
+            assert_eq!(devices(&[("CUDA_VISIBLE_DEVICES", &beyond)]), "");
+        }
+    }
+}
+
+#[test]
+fn slurms_numbers_tell_what_the_driver_does_not() {
+    let hidden = Driver::new("no-driver", &[], false, &[]);
+    let silent = Driver::new("silent-driver", &[0, 1, 2, 3], false, &[]);
+    let with_addresses = render::ucx_script(&with_addresses(), "host").expect("names are known");
+    let by_index = render::ucx_script(&host(), "host").expect("names are known");
+    let scripts = [
+        hidden.script(&by_index),
+        silent.script(&by_index),
+        hidden.script(&with_addresses),
+        silent.script(&with_addresses),
+    ];
+    for script in &scripts {
+        let devices = |rank: &str, visible: &str, gpus: (&str, &str)| {
+            let launcher = [
+                ("SLURM_LOCALID", rank),
+                ("CUDA_VISIBLE_DEVICES", visible),
+                gpus,
+            ];
+            after(script, "UCX_NET_DEVICES", &launcher)
+        };
+        let step = |rank: &str, visible: &str, gpus: &str| {
+            let of_job = devices(rank, visible, ("SLURM_JOB_GPUS", gpus));
+            assert_eq!(of_job, devices(rank, visible, ("SLURM_STEP_GPUS", gpus)));
+            of_job
+        };
+        // The job counts its GPUs from 0.
+        assert_eq!(step("0", "0,1", "2,3"), PORTS[2]);
+        assert_eq!(step("1", "0, 1", "2, 3"), PORTS[3]);
+        assert_eq!(step("0", "0", "3"), PORTS[3]);
+        assert_eq!(step("1", "", "2,3"), PORTS[3]);
+        // Nothing constrains the job: its numbers are the host's.
+        assert_eq!(step("1", "2,3", "2,3"), PORTS[3]);
+        assert_eq!(step("1", "1,2", "1,2"), PORTS[2]);
+        assert_eq!(step("0", "3", "2,3"), PORTS[3]);
+        assert_eq!(step("2", "0,1,2,3", "0,1,2,3"), PORTS[2]);
+        // One GPU of several: its number may be the host's or the job's.
+        assert_eq!(step("0", "1", "1,2"), PORTS[1]);
+        assert_eq!(step("0", "0", "2,3"), "");
+        assert_eq!(step("0", "1,0", "0,2"), PORTS[2]);
+        assert_eq!(step("1", "", "1,2"), "");
+        assert_eq!(step("0", "2", "0,1"), "");
+        // A UUID is a GPU everywhere.
+        let uuid = "GPU-5a1fb0e2-0000-4000-8000-000000000000";
+        assert_eq!(step("0", uuid, "0,1"), PORTS[2]);
+    }
+}
+
+#[test]
+fn a_script_leaves_the_variables_of_its_caller() {
+    for file in [render::ucx_script, render::nvshmem_script] {
+        let script = file(&with_addresses(), "host").expect("names are known");
+        let program = format!("rank=7 host=h at=a count=5\n{script}");
+        let kept = after_all(&program, &["rank", "host", "at", "count"], &[]);
+        assert_eq!(kept, ["7", "h", "a", "5"]);
+    }
+}
+
+#[test]
+fn mooncake_asks_for_the_gpus_that_a_process_sees_by_their_numbers_in_it() {
+    let script = render::mooncake_script(&with_addresses(), "host").expect("names are known");
+    let all = [0, 1, 2, 3];
+    let job = Driver::new("mooncake-of-a-job", &all, true, &[1, 3]);
+    let host = Driver::new("mooncake-of-a-host", &all, true, &all);
+    let first = |driver: &Driver, launcher: &[(&str, &str)]| -> Vec<String> {
+        let path = after(&driver.script(&script), "MC_CUSTOM_TOPO_JSON", launcher);
+        if path.is_empty() {
+            return Vec::new();
+        }
+        let text = std::fs::read_to_string(&path).expect("the script's file");
+        std::fs::remove_file(&path).expect("the script's file");
+        let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let rows = json.as_object().expect("rows by names");
+        let gpus = (0..).map_while(|gpu| rows.get(&format!("cuda:{gpu}")));
+        gpus.map(|row| row[0][0].as_str().expect("a name").to_owned() + ":1")
+            .collect()
+    };
+    let ports = |gpus: &[usize]| -> Vec<&str> { gpus.iter().map(|&gpu| PORTS[gpu]).collect() };
+    assert_eq!(first(&host, &[]), ports(&all));
+    assert_eq!(first(&host, &[("CUDA_VISIBLE_DEVICES", "3")]), ports(&[3]));
+    let list = [("CUDA_VISIBLE_DEVICES", "2,0"), ("LOCAL_RANK", "1")];
+    assert_eq!(first(&host, &list), ports(&[2, 0]));
+    assert_eq!(first(&job, &[]), ports(&[1, 3]));
+    assert_eq!(
+        first(&job, &[("CUDA_VISIBLE_DEVICES", "1,0")]),
+        ports(&[3, 1])
+    );
+    // With one GPU unknown there is no file, nor an older one.
+    let unknown = [
+        ("CUDA_VISIBLE_DEVICES", "0,7"),
+        ("MC_CUSTOM_TOPO_JSON", "/old"),
+    ];
+    assert_eq!(first(&host, &unknown), Vec::<String>::new());
 }
 
 #[test]

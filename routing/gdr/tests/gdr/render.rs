@@ -92,6 +92,7 @@ fn files_are_the_golden_ones() {
     write("ucx.sh", render::ucx_script(&analysis, host));
     write("nvshmem.sh", render::nvshmem_script(&analysis, host));
     write("mooncake.json", render::mooncake_json(&analysis, host));
+    write("mooncake.sh", render::mooncake_script(&analysis, host));
     write("topology-tree.conf", render::slurm_tree(&analysis));
     write("topology-block.conf", render::slurm_block(&analysis));
     write("topology.yaml", render::slurm_yaml(&analysis));
@@ -112,6 +113,7 @@ fn files_are_the_golden_ones() {
             .map(str::to_owned)
             .to_vec(),
         gpus_per_host: 2,
+        left_out: 0,
         pattern: Pattern::Ring,
     };
     let plan = analysis.plan(&request).expect("known hosts");
@@ -121,7 +123,9 @@ fn files_are_the_golden_ones() {
         file.render(&ranks)
     };
     golden("hostfile", &job("ompi-hostfile"));
-    golden("rankfile", &job("ompi-rankfile"));
+    golden("rank-gpus.sh", &job("rank-gpus"));
+    // A slot of a rank file is a core, by a number that inventories lack.
+    assert!(render::JobFile::named("ompi-rankfile").is_none());
     golden("ports.tsv", &job("ports"));
     // Hosts in the order of ranks, as many lines or processes as the plan has.
     let lines = job("slurm-hostfile");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rsm_gdr::fabric::GpuFabric;
 use rsm_gdr::generate::{FleetFaults, fleet, with_servers};
 use rsm_gdr::hosts::GpuInventory;
-use rsm_gdr::inventory::{HostInventory, NvLinkDomain};
+use rsm_gdr::inventory::{HostInventory, NvLinkDomain, Tier};
 use rsm_gdr::render::{ExportOptions, Exporter, NcclVersion};
 use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_routing::generate::generate;
@@ -47,6 +47,7 @@ fn a_unit_keeps_its_name_when_another_one_goes() {
     let fleet = fleet(netlist, FleetFaults::default()).expect("hosts with plain names");
     let before = switches(&export(&fleet.netlist, &fleet.inventory, "slurm-tree"));
     assert_eq!(before.len(), 3);
+    let all = fleet.netlist.clone();
     let (nodes, mut cables) = fleet.netlist.into_parts();
     let gone: Vec<bool> = nodes
         .iter()
@@ -72,6 +73,41 @@ fn a_unit_keeps_its_name_when_another_one_goes() {
             "{unit}: {labels}"
         );
     }
+    // The hosts alone go, or the leaves with them.
+    let leaf = |name: &str| name.starts_with("MF0;su-01-leaf");
+    let without_leaves: Vec<bool> = nodes_of(&all).map(|name| leaf(&name)).collect();
+    assert_eq!(without_leaves.iter().filter(|&&gone| gone).count(), 8);
+    let (nodes, mut cables) = netlist.clone().into_parts();
+    cables.retain(|cable| !without_leaves[cable.a.0] && !without_leaves[cable.b.0]);
+    let bare = Netlist::new(nodes, cables).expect("fewer cables");
+    for fewer in [&netlist, &bare] {
+        for format in ["kubernetes", "volcano", "topograph", "slurm-tree"] {
+            let before = export(&all, &fleet.inventory, format);
+            let before: BTreeSet<&str> = before
+                .lines()
+                .map(|line| line.trim_end_matches(','))
+                .collect();
+            let after = export(fewer, &fleet.inventory, format);
+            for line in after.lines().filter(|line| !line.contains(" Switches=")) {
+                assert!(
+                    before.contains(line.trim_end_matches(',')),
+                    "{format}: {line}"
+                );
+            }
+        }
+        let top = |netlist| {
+            let tree = export(netlist, &fleet.inventory, "slurm-tree");
+            let line = tree.lines().find(|line| line.contains(" Switches="));
+            let name = line.and_then(|line| line.split(' ').next());
+            name.expect("a switch above the units").to_owned()
+        };
+        assert_eq!(top(fewer), top(&all));
+    }
+}
+
+fn nodes_of(netlist: &Netlist) -> impl Iterator<Item = String> {
+    let (nodes, _) = netlist.clone().into_parts();
+    nodes.into_iter().map(|node| node.name())
 }
 
 #[test]
@@ -132,7 +168,7 @@ fn a_peer_map_has_both_ends_of_each_gpu_and_tells_rails_apart() {
         };
         assert_eq!(
             line[2..],
-            [&format!("mlx5_{gpu}:1"), &there, "yes"],
+            [&format!("mlx5_{gpu}:1"), &there, "yes", line[1]],
             "{line:?}"
         );
     }
@@ -140,9 +176,39 @@ fn a_peer_map_has_both_ends_of_each_gpu_and_tells_rails_apart() {
     // The map of the other end is the same, the other way round.
     let back = export_of(name, &fleet.netlist, &fleet.inventory, "peers");
     assert!(
-        back.contains("host-001\t3\tibp13s0:1\tmlx5_3:1\tyes\n"),
+        back.contains("host-001\t3\tibp13s0:1\tmlx5_3:1\tyes\t3\n"),
         "{back}"
     );
+}
+
+#[test]
+fn a_peer_map_names_the_gpu_on_the_same_rail_where_a_host_counts_otherwise() {
+    let netlist = generate("superpod:su=1").expect("a published fabric");
+    let mut fleet = fleet(netlist, FleetFaults::default()).expect("hosts with plain names");
+    let mut host = HostInventory::clone(&fleet.inventory.hosts()["host-020"].inventory);
+    let ports = host.hca_ports.len();
+    // GPU k of this host is where the others have GPU 7 - k.
+    let rows: Vec<_> = host.tiers.chunks(ports).rev().flatten().copied().collect();
+    host.tiers = rows;
+    let mut places: Vec<_> = host.gpus.iter().map(|gpu| (gpu.pci, gpu.numa)).collect();
+    places.reverse();
+    for (gpu, place) in host.gpus.iter_mut().zip(places) {
+        (gpu.pci, gpu.numa) = place;
+    }
+    fleet
+        .inventory
+        .insert("host-020", host, 0)
+        .expect("a plain host");
+    let map = export_of("host-001", &fleet.netlist, &fleet.inventory, "peers");
+    for gpu in 0..8 {
+        let line = format!(
+            "host-020\t{gpu}\tmlx5_{gpu}:1\tmlx5_{0}:1\tno\t{0}\n",
+            7 - gpu
+        );
+        assert!(map.contains(&line), "{line}: {map}");
+        let line = format!("host-021\t{gpu}\tmlx5_{gpu}:1\tmlx5_{gpu}:1\tyes\t{gpu}\n");
+        assert!(map.contains(&line), "{line}");
+    }
 }
 
 /// The blocks of a file with their numbers of nodes, and the sizes; refused by the rules of Slurm's
@@ -328,4 +394,52 @@ fn a_claim_pairs_each_gpu_with_the_port_of_its_hint() {
             );
         }
     }
+}
+
+#[test]
+fn a_claim_pairs_a_gpu_with_all_of_its_ports() {
+    let netlist = generate("superpod:su=1").expect("a published fabric");
+    let mut fleet = fleet(netlist, FleetFaults::default()).expect("hosts with plain names");
+    let names: Vec<String> = fleet.inventory.hosts().keys().cloned().collect();
+    for name in &names {
+        let mut host = HostInventory::clone(&fleet.inventory.hosts()[name].inventory);
+        for gpu in [7, 5, 3, 1] {
+            host.remove_gpu(gpu);
+        }
+        let ports = host.hca_ports.len();
+        for (place, tier) in host.tiers.iter_mut().enumerate() {
+            *tier = Some(match place % ports / 2 == place / ports {
+                true => Tier::Pix,
+                false => Tier::Sys,
+            });
+        }
+        fleet.inventory.insert(name, host, 0).expect("a plain host");
+    }
+    let file = export(&fleet.netlist, &fleet.inventory, "dra");
+    let slice = file.split("---\n").nth(1).expect("a slice");
+    let mut pairs: Vec<(Vec<&str>, Vec<&str>)> = Vec::new();
+    let devices = slice.split("    - name: ").skip(1);
+    let mut by_pair: std::collections::BTreeMap<&str, Vec<&str>> = Default::default();
+    for device in devices {
+        let name = device.lines().next().expect("a name");
+        let pair = device.split("/pair: ").nth(1).expect("a pair");
+        by_pair
+            .entry(pair.lines().next().expect("a line"))
+            .or_default()
+            .push(name);
+    }
+    for members in by_pair.into_values() {
+        pairs.push(
+            members
+                .into_iter()
+                .partition(|name| name.starts_with("gpu-")),
+        );
+    }
+    assert_eq!(pairs.len(), 4);
+    assert!(
+        pairs
+            .iter()
+            .all(|(gpus, ports)| (gpus.len(), ports.len()) == (1, 2)),
+        "{pairs:?}"
+    );
 }

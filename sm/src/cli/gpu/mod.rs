@@ -15,7 +15,7 @@ use rsm_gdr::fabric::GpuFabric;
 use rsm_gdr::findings::GpuSeverity;
 use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::import::to_json;
-use rsm_gdr::job::{JobRequest, Pattern};
+use rsm_gdr::job::Pattern;
 use rsm_gdr::render::{self, EXPORTERS, ExportOptions, Exporter, JOB_FILES, JobFile, NcclVersion};
 use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_routing::engine::{self, Categories, EngineKind, Options};
@@ -84,13 +84,13 @@ enum Command {
         /// The host
         host: String,
     },
-    /// The relation and the paths between two GPUs
+    /// The relation and the paths between two GPUs, or the ports of the GPUs of two hosts
     Pair {
         /// A file in ibnetdiscover's format, or a generator such as superpod
         fabric: String,
-        /// A GPU, as HOST:INDEX
+        /// A GPU, as HOST:INDEX, or a host
         from: String,
-        /// Another GPU, as HOST:INDEX
+        /// Another GPU or host
         to: String,
     },
     /// The order of ranks for a job, and the load of its traffic
@@ -232,6 +232,10 @@ pub(super) fn run(args: &GpuArgs) -> anyhow::Result<ExitCode> {
         Command::Import { .. } => {}
         Command::Check { .. } => return check(&analysis, args.format),
         Command::Hints { host, .. } => hints(&analysis, host, args.format)?,
+        Command::Pair { from, to, .. } if !from.contains(':') && !to.contains(':') => {
+            let pairs = render::host_pairs(&analysis, from, to)?;
+            print(|out| out.write_all(pairs.as_bytes()))?;
+        }
         Command::Pair { from, to, .. } => {
             let hint = analysis.pair(gpu(from)?, gpu(to)?)?;
             report::pair(&analysis, &hint, args.format)?;
@@ -243,15 +247,14 @@ pub(super) fn run(args: &GpuArgs) -> anyhow::Result<ExitCode> {
             file,
             ..
         } => {
-            let request = JobRequest {
-                hosts: analysis.names_or_all(hosts.clone()),
-                gpus_per_host: *gpus,
-                pattern: *pattern,
-            };
+            let request = analysis.job_request(hosts.clone(), *gpus, *pattern);
             let plan = analysis.plan(&request)?;
             match file {
                 None => report::plan(&analysis, &plan, args.format)?,
                 Some(file) => {
+                    for warning in &plan.warnings {
+                        tracing::warn!("{warning}");
+                    }
                     let text = file.render(&render::launched_ranks(&analysis, &plan));
                     print(|out| out.write_all(text.as_bytes()))?;
                 }

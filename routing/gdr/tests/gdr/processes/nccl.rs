@@ -6,12 +6,14 @@
 //! the most bandwidth, of these the nearest, of these one by the GPU's number; over NVLink through
 //! another GPU (PXN) where that avoids the processor.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use rsm_gdr::findings::GpuFindingKind;
 use rsm_gdr::inventory::{
     Gpu, HcaPort, HostInventory, InventorySource, LinkLayer, NvLink, PcieLink, Tier,
 };
+use rsm_gdr::job::Pattern;
 use rsm_gdr::render::{NcclVersion, nccl_environment};
 use rsm_gdr::roles::TrafficRole;
 use rsm_gdr::{Analysis, Host};
@@ -391,14 +393,28 @@ fn line(name: &str, analysis: &Analysis, across: f64) -> Option<String> {
     Some(text)
 }
 
+/// The samples in which NCCL has nothing to choose: no GPU, or no adapter for computing.
+const WITHOUT_CHOICE: [&str; 4] = [
+    "hwloc-xml/40intel64-2g2n4c+pcilocality.xml",
+    "hwloc-xml/nvidiaDGX2.xml",
+    "nccl-topo-xml/azure-ncv4-topo.xml",
+    "sysfs/gpud-sys-class-infiniband-h100.0.tsv",
+];
+
 #[test]
 fn nccl_takes_the_best_port_of_every_sample_and_no_worse_one_than_without_settings() {
     let Some(data) = samples() else { return };
-    let (mut table, mut gpus) = (String::new(), 0);
+    let (mut table, mut gpus, mut left_out) = (String::new(), 0, BTreeSet::new());
     for (name, mut host) in every_sample(&data) {
         // Files for virtual machines have no names.
         for (place, port) in host.hca_ports.iter_mut().enumerate() {
             port.device.get_or_insert_with(|| format!("mlx5_{place}"));
+        }
+        // Machines of clouds whose network is Ethernet, as if it were InfiniBand.
+        if !host.hca_ports.iter().any(HcaPort::may_be_infiniband) {
+            for port in &mut host.hca_ports {
+                port.link_layer = Some(LinkLayer::InfiniBand);
+            }
         }
         for reversed in [false, true] {
             let mut host = host.clone();
@@ -409,6 +425,9 @@ fn nccl_takes_the_best_port_of_every_sample_and_no_worse_one_than_without_settin
             // Between processors as slow as NCCL has any, and as fast.
             for across in [6.0, 22.0, 40.0] {
                 let text = line(name, &analysis, across);
+                if text.is_none() {
+                    left_out.insert(name);
+                }
                 if !reversed
                     && across == 22.0
                     && let Some(text) = text
@@ -420,6 +439,7 @@ fn nccl_takes_the_best_port_of_every_sample_and_no_worse_one_than_without_settin
         }
     }
     assert!(gpus > 100, "{gpus} GPUs");
+    assert_eq!(left_out, BTreeSet::from(WITHOUT_CHOICE));
     crate::render::golden("nccl-choices.txt", &table);
 }
 
@@ -487,8 +507,82 @@ fn the_level_is_as_low_as_the_gpus_of_a_host_allow() {
         host
     };
     assert_eq!(level(coherent(Tier::Node)), None);
+    // NCCL by itself uses that link since 2.27, and relays since 2.12.
+    let of_version = |host, version| {
+        let file = nccl_environment(&alone(host), "host", version).expect("names are known");
+        setting(&file, "NCCL_NET_GDR_LEVEL").map(str::to_owned)
+    };
+    let phb = Some("PHB".to_owned());
+    assert_eq!(of_version(coherent(Tier::Node), NcclVersion(2, 26, 5)), phb);
+    assert_eq!(
+        of_version(coherent(Tier::Node), NcclVersion(2, 27, 0)),
+        None
+    );
+    assert_eq!(
+        of_version(far_port(Tier::Node, true), NcclVersion(2, 11, 4)),
+        phb
+    );
+    assert_eq!(
+        of_version(far_port(Tier::Node, true), NcclVersion(2, 12, 0)),
+        None
+    );
     // Nothing allows a driver that cannot.
     let mut without = far_port(Tier::Node, false);
     without.gpus[3].gdr = Some(false);
     assert_eq!(level(without), None);
+}
+
+/// Whether findings or warnings of a job have the operator allow GPUDirect RDMA.
+fn told_to_allow(analysis: &Analysis) -> bool {
+    let kind = GpuFindingKind::GpuWithoutLocalHca;
+    let found = analysis.findings.iter().any(|finding| finding.kind == kind);
+    let gpus = analysis.hosts[0].inventory.gpus.len();
+    let request = analysis.job_request(vec!["host".to_owned()], gpus, Pattern::Ring);
+    let plan = analysis.plan(&request).expect("a known host");
+    let warned = (plan.warnings.iter()).any(|warning| warning.contains("NCCL_NET_GDR_LEVEL"));
+    assert!(
+        found || !warned,
+        "{:?} {:?}",
+        plan.warnings,
+        analysis.findings
+    );
+    found
+}
+
+#[test]
+fn findings_ask_for_the_level_where_the_file_sets_it() {
+    for (host, expected) in [
+        (far_port(Tier::Node, false), true),
+        (far_port(Tier::Sys, false), true),
+        (far_port(Tier::Node, true), false),
+        (far_port(Tier::Pix, false), false),
+    ] {
+        let analysis = alone(host);
+        assert_eq!(
+            told_to_allow(&analysis),
+            expected,
+            "{:?}",
+            analysis.findings
+        );
+    }
+    let Some(data) = samples() else { return };
+    let mut told = 0;
+    for (name, mut host) in every_sample(&data) {
+        for (place, port) in host.hca_ports.iter_mut().enumerate() {
+            port.device.get_or_insert_with(|| format!("mlx5_{place}"));
+        }
+        if host.gpus.is_empty() {
+            continue;
+        }
+        let analysis = alone(host);
+        let file = nccl_environment(&analysis, "host", NcclVersion::RAILS).expect("names");
+        let set = setting(&file, "NCCL_NET_GDR_LEVEL").is_some();
+        assert!(
+            set || !told_to_allow(&analysis),
+            "{name}: {:?}",
+            analysis.findings
+        );
+        told += usize::from(told_to_allow(&analysis));
+    }
+    assert!(told > 0);
 }

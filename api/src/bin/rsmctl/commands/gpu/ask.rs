@@ -1,3 +1,5 @@
+use std::io::Write as _;
+
 use rsm_gdr::render::{JobFile, LaunchedRank};
 use rsm_proto::v1;
 
@@ -79,21 +81,37 @@ pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<()
             host,
             nccl,
             prefix,
+            sl,
         } => {
             let request = v1::ExportGpuFileRequest {
                 name: file,
                 host,
                 nccl_version: nccl,
                 label_prefix: prefix,
+                sl: sl.map(u32::from),
                 ..Default::default()
             };
-            let answer = session.gpu().export_gpu_file(request).await?.into_inner();
+            let file = read_file(request, session).await?;
             if session.output.is_json() {
-                return session.output.json(&answer);
+                return session.output.json(&file);
             }
-            text(&answer.content, session)
+            text(&file.content, session)
         }
     }
+}
+
+/// A file, of its pieces.
+async fn read_file(
+    request: v1::ExportGpuFileRequest,
+    session: &mut Session,
+) -> Result<v1::ExportGpuFileResponse, Failure> {
+    let mut stream = session.gpu().read_gpu_file(request).await?.into_inner();
+    let mut file = v1::ExportGpuFileResponse::default();
+    while let Some(piece) = stream.message().await? {
+        file.content.push_str(&piece.content);
+        file.generation = piece.generation;
+    }
+    Ok(file)
 }
 
 /// The most hosts to list by name; more show as a count.
@@ -236,15 +254,23 @@ async fn hosts(session: &mut Session) -> Result<(), Failure> {
 }
 
 async fn pair(
-    from: (String, u32),
-    to: (String, u32),
+    from: (String, Option<u32>),
+    to: (String, Option<u32>),
     session: &mut Session,
 ) -> Result<(), Failure> {
+    let (gpu, peer_gpu) = match (from.1, to.1) {
+        (Some(gpu), Some(peer_gpu)) => (gpu, peer_gpu),
+        (None, None) => return host_pairs(from.0, &to.0, session).await,
+        _ => {
+            let text = "expected two GPUs (HOST:INDEX) or two hosts, not one of each";
+            return Err(Failure::Usage(text.to_owned()));
+        }
+    };
     let request = v1::GetGpuPairRequest {
         host: from.0,
-        gpu: from.1,
+        gpu,
         peer_host: to.0,
-        peer_gpu: to.1,
+        peer_gpu,
     };
     let pair = session.gpu().get_gpu_pair(request).await?.into_inner();
     if session.output.is_json() {
@@ -277,6 +303,29 @@ async fn pair(
     Ok(())
 }
 
+/// The lines of a host's peer map that are of another host.
+async fn host_pairs(host: String, peer: &str, session: &mut Session) -> Result<(), Failure> {
+    let request = v1::ExportGpuFileRequest {
+        name: "peers".to_owned(),
+        host,
+        ..Default::default()
+    };
+    let mut file = read_file(request, session).await?;
+    let begin = format!("{peer}\t");
+    if !file.content.lines().any(|line| line.starts_with(&begin)) {
+        let text =
+            "no GPU of both hosts has a port in the fabric: `rsmctl gpu hosts` lists the hosts";
+        return Err(Failure::Refused(text.to_owned()));
+    }
+    let of_peer = |line: &&str| line.starts_with('#') || line.starts_with(&begin);
+    let lines = file.content.lines().filter(of_peer);
+    file.content = lines.map(|line| line.to_owned() + "\n").collect();
+    if session.output.is_json() {
+        return session.output.json(&file);
+    }
+    text(&file.content, session)
+}
+
 async fn plan(
     request: v1::PlanGpuJobRequest,
     file: Option<&JobFile>,
@@ -287,6 +336,10 @@ async fn plan(
         return session.output.json(&plan);
     }
     if let Some(file) = file {
+        for warning in &plan.warnings {
+            // Standard output is the file; if standard error is closed, it is written all the same.
+            let _ = writeln!(std::io::stderr(), "rsmctl: {}", printable(warning));
+        }
         let ranks: Vec<LaunchedRank> = plan.ranks.into_iter().map(launched).collect();
         return text(&file.render(&ranks), session);
     }

@@ -55,14 +55,14 @@ pub(crate) enum GpuCommand {
         /// The host
         host: String,
     },
-    /// The relation and the paths between two GPUs
+    /// The relation and the paths between two GPUs, or the ports of the GPUs of two hosts
     Pair {
-        /// A GPU, as HOST:INDEX
+        /// A GPU, as HOST:INDEX, or a host
         #[arg(value_parser = gpu)]
-        from: (String, u32),
-        /// Another one
+        from: (String, Option<u32>),
+        /// Another GPU or host
         #[arg(value_parser = gpu)]
-        to: (String, u32),
+        to: (String, Option<u32>),
     },
     /// The order of ranks for a job, and the load of its traffic
     Plan {
@@ -93,15 +93,20 @@ pub(crate) enum GpuCommand {
         /// The domain of Kubernetes' labels
         #[arg(long, default_value = ExportOptions::LABEL_DOMAIN, value_name = "DOMAIN")]
         prefix: String,
+        /// The service level that the file pins; the server's own if left out
+        #[arg(long, value_name = "SL", value_parser = clap::value_parser!(u8).range(0..16))]
+        sl: Option<u8>,
     },
 }
 
-/// `host-001:3`.
-fn gpu(text: &str) -> Result<(String, u32), String> {
-    let parts = text
-        .rsplit_once(':')
-        .and_then(|(host, index)| Some((host.to_owned(), index.parse().ok()?)));
-    parts.ok_or_else(|| "expected HOST:INDEX, like host-001:3".to_owned())
+/// `host-001:3`, or `host-001`: names of hosts have no colons.
+fn gpu(text: &str) -> Result<(String, Option<u32>), String> {
+    let Some((host, index)) = text.rsplit_once(':') else {
+        return Ok((text.to_owned(), None));
+    };
+    let index = index.parse();
+    let index = index.map_err(|_| "expected HOST:INDEX, like host-001:3, or HOST".to_owned())?;
+    Ok((host.to_owned(), Some(index)))
 }
 
 macro_rules! names {

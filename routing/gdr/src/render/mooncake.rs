@@ -1,0 +1,137 @@
+//! Mooncake's matrix of adapters, as a file and for each process.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use super::RenderError;
+use super::ports::{by_gpu, device, find};
+use super::process::{find_gpu, pattern};
+use crate::Analysis;
+
+/// Preferred and other adapters.
+type Adapters<'a> = [Vec<&'a str>; 2];
+
+/// A host's matrix: the adapters of each GPU, by its place in the inventory, and of each NUMA node.
+struct Matrix<'a> {
+    gpus: Vec<(usize, Adapters<'a>)>,
+    nodes: BTreeMap<u16, Adapters<'a>>,
+}
+
+fn matrix(analysis: &Analysis, place: usize) -> Result<Matrix<'_>, RenderError> {
+    let entry = &analysis.hosts[place];
+    let chosen = by_gpu(analysis, place)?;
+    let name = |port: usize| device(&entry.inventory.hca_ports[port]);
+    let names = |ports: &[usize]| -> Result<Vec<&str>, RenderError> {
+        ports.iter().map(|&port| name(port)).collect()
+    };
+    let of_gpu = |gpu: &super::ports::Chosen<'_>| {
+        let hint = gpu.hint;
+        let adapters = [names(&hint.ports)?, names(&hint.fallbacks)?];
+        Ok::<_, RenderError>((hint.gpu, adapters))
+    };
+    let gpus = chosen.iter().map(of_gpu).collect::<Result<_, _>>()?;
+    let numbers: BTreeSet<u16> = chosen.iter().filter_map(|gpu| gpu.port.numa).collect();
+    let mut nodes = BTreeMap::new();
+    for node in numbers {
+        let mut sides = Adapters::default();
+        for gpu in &chosen {
+            let name = name(gpu.at)?;
+            let side = &mut sides[usize::from(gpu.port.numa != Some(node))];
+            if !side.contains(&name) {
+                side.push(name);
+            }
+        }
+        nodes.insert(node, sides);
+    }
+    Ok(Matrix { gpus, nodes })
+}
+
+/// Mooncake's matrix of preferred and other adapters, for `MC_CUSTOM_TOPO_JSON`.
+///
+/// A process asks for `cuda:0` for the first GPU that it sees: the file is for processes that see
+/// all GPUs of the host. [`mooncake_script`] makes one for each process.
+///
+/// # Errors
+/// A GPU without a port, or an adapter without a name.
+pub fn mooncake_json(analysis: &Analysis, host: &str) -> Result<String, RenderError> {
+    let (place, entry) = find(analysis, host)?;
+    let Matrix { gpus, nodes } = matrix(analysis, place)?;
+    let gpus = gpus.into_iter().map(|(gpu, adapters)| {
+        let index = entry.inventory.gpus[gpu].index;
+        (format!("cuda:{index}"), adapters)
+    });
+    let nodes = nodes
+        .into_iter()
+        .map(|(node, adapters)| (format!("cpu:{node}"), adapters));
+    let rows: BTreeMap<String, Adapters<'_>> = gpus.chain(nodes).collect();
+    // Text and lists of text are always written.
+    Ok(serde_json::to_string_pretty(&rows).unwrap_or_default() + "\n")
+}
+
+/// A shell script that a process sources: it writes the matrix of the GPUs that the process sees,
+/// under the numbers that they have in it, and sets `MC_CUSTOM_TOPO_JSON`. Where a GPU of the
+/// process is unknown it sets nothing, and Mooncake looks for adapters itself.
+///
+/// # Errors
+/// A GPU without a port, or an adapter without a name.
+pub fn mooncake_script(analysis: &Analysis, host: &str) -> Result<String, RenderError> {
+    let (place, entry) = find(analysis, host)?;
+    let gpus = &entry.inventory.gpus;
+    let Matrix { gpus: rows, nodes } = matrix(analysis, place)?;
+    let mut out = find_gpu(gpus) + "rsm_mooncake() (\nunset MC_CUSTOM_TOPO_JSON\n";
+    out.push_str(SEEN);
+    let _ = writeln!(out, "most={}", rows.len());
+    out.push_str(EACH_GPU);
+    for (gpu, adapters) in rows {
+        let gpu = pattern(&gpus[gpu]);
+        let _ = writeln!(out, "  {gpu}) row='{}' ;;", json(&adapters));
+    }
+    out.push_str(ROW);
+    for (node, adapters) in nodes {
+        let row = json(&adapters);
+        let _ = writeln!(out, "all=\"$all,\n  \\\"cpu:{node}\\\": \"'{row}'");
+    }
+    out.push_str(WRITE);
+    Ok(out)
+}
+
+/// Adapters as JSON: names of plain characters, as inventories have them.
+fn json(adapters: &Adapters<'_>) -> String {
+    // Lists of text are always written.
+    serde_json::to_string(adapters).unwrap_or_default()
+}
+
+/// How many GPUs the process sees; 0 where the environment does not say.
+const SEEN: &str = "\
+visible=${CUDA_VISIBLE_DEVICES:-${ROCR_VISIBLE_DEVICES:-${HIP_VISIBLE_DEVICES:-}}}
+seen=$(printf %s \"${visible:+$visible,}\" | tr -cd , | wc -c)
+";
+
+/// The begin of the loop over these GPUs. Without a list it ends at the first that is not there.
+const EACH_GPU: &str = "\
+all= number=0
+while [ $number -lt $((seen > 0 ? seen : most)) ]; do
+  gpu=$(rsm_gpu $number)
+  case \"$gpu\" in
+";
+
+/// The end of that loop.
+const ROW: &str = "\
+  *) if [ $seen -eq 0 ] && [ $number -gt 0 ]; then break; fi
+    echo \"this host has no adapter for GPU $gpu\" >&2
+    exit 1 ;;
+  esac
+  all=\"${all:+$all,}
+  \\\"cuda:$number\\\": $row\"
+  number=$((number + 1))
+done
+";
+
+/// The end of the script.
+const WRITE: &str = "\
+file=$(mktemp \"${TMPDIR:-/tmp}/mooncake.XXXXXX\") || exit 1
+printf '{%s\\n}\\n' \"$all\" >\"$file\" || exit 1
+printf '%s\\n' \"$file\"
+)
+if file=$(rsm_mooncake); then export MC_CUSTOM_TOPO_JSON=\"$file\"; else unset MC_CUSTOM_TOPO_JSON; fi
+";
