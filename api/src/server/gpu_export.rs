@@ -120,7 +120,9 @@ async fn send(
 ) -> bool {
     let mut rest = file.content.as_str();
     loop {
-        let (piece, after) = rest.split_at(rest.floor_char_boundary(FILE_PIECE_BYTES));
+        let most = FILE_PIECE_BYTES.min(rest.len());
+        let end = (1..=most).rev().find(|&end| rest.is_char_boundary(end));
+        let (piece, after) = rest.split_at(end.unwrap_or(rest.len()));
         let piece = v1::ExportGpuFileResponse {
             content: piece.to_owned(),
             generation: file.generation,
