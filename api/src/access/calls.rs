@@ -124,7 +124,7 @@ const NEEDS: &[ServiceNeeds] = &[
             ("GetGpuPair", Read),
             ("PlanGpuJob", Read),
             ("ExportGpuFile", Read),
-            ("ReadGpuFile", Read),
+            ("ExportGpuFilePieces", Read),
             ("WatchGpuHosts", Read),
         ],
     },

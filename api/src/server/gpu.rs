@@ -58,9 +58,8 @@ impl GpuHints {
     /// The file that a request asks for.
     async fn file(
         &self,
-        request: Request<v1::ExportGpuFileRequest>,
+        request: v1::ExportGpuFileRequest,
     ) -> Result<v1::ExportGpuFileResponse, Status> {
-        let request = request.into_inner();
         let made = self.work(move |gpus| {
             let analysis = gpus.analysis();
             let content = gpu_export::export(&analysis, request)?;
@@ -297,21 +296,22 @@ impl GpuService for GpuHints {
         &self,
         request: Request<v1::ExportGpuFileRequest>,
     ) -> Answer<v1::ExportGpuFileResponse> {
-        let file = self.file(request).await?;
+        let file = self.file(request.into_inner()).await?;
         gpu_export::whole(file).map(Response::new)
     }
 
-    type ReadGpuFileStream = FileStream;
+    type ExportGpuFilePiecesStream = FileStream;
 
-    async fn read_gpu_file(
+    async fn export_gpu_file_pieces(
         &self,
-        request: Request<v1::ExportGpuFileRequest>,
-    ) -> Answer<Self::ReadGpuFileStream> {
+        request: Request<v1::ExportGpuFilePiecesRequest>,
+    ) -> Answer<Self::ExportGpuFilePiecesStream> {
         let place = Arc::clone(&self.readers).try_acquire_owned().map_err(|_| {
             Status::resource_exhausted(format!(
                 "{MAX_FILE_READERS} clients are reading files already: try again"
             ))
         })?;
+        let request = request.into_inner().file.unwrap_or_default();
         let file = self.file(request).await?;
         let stream = gpu_export::pieces(file, self.stopping.clone(), place);
         Ok(Response::new(stream))

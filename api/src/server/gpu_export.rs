@@ -18,7 +18,7 @@ use crate::limits::{FILE_PIECE_BYTES, FILE_PIECE_PAUSE, MAX_WHOLE_FILE_BYTES};
 
 /// The pieces of a file.
 pub(super) type FileStream =
-    Pin<Box<dyn Stream<Item = Result<v1::ExportGpuFileResponse, Status>> + Send>>;
+    Pin<Box<dyn Stream<Item = Result<v1::ExportGpuFilePiecesResponse, Status>> + Send>>;
 
 /// The format that a request names.
 fn exporter(request: &v1::ExportGpuFileRequest) -> Result<&'static Exporter, Status> {
@@ -82,7 +82,7 @@ pub(super) fn whole(file: v1::ExportGpuFileResponse) -> Result<v1::ExportGpuFile
     match file.content.len() {
         0..=MAX_WHOLE_FILE_BYTES => Ok(file),
         bytes => Err(Status::out_of_range(format!(
-            "the file has {bytes} bytes, more than one answer takes: ask ReadGpuFile, which sends it in pieces"
+            "the file has {bytes} bytes, more than one answer takes: ask ExportGpuFilePieces, which sends it in pieces"
         ))),
     }
 }
@@ -116,14 +116,14 @@ pub(super) fn pieces(
 /// Sends a file's pieces; returns whether all of them were taken.
 async fn send(
     file: &v1::ExportGpuFileResponse,
-    sender: &mpsc::Sender<Result<v1::ExportGpuFileResponse, Status>>,
+    sender: &mpsc::Sender<Result<v1::ExportGpuFilePiecesResponse, Status>>,
 ) -> bool {
     let mut rest = file.content.as_str();
     loop {
         let most = FILE_PIECE_BYTES.min(rest.len());
         let end = (1..=most).rev().find(|&end| rest.is_char_boundary(end));
         let (piece, after) = rest.split_at(end.unwrap_or(rest.len()));
-        let piece = v1::ExportGpuFileResponse {
+        let piece = v1::ExportGpuFilePiecesResponse {
             content: piece.to_owned(),
             generation: file.generation,
         };

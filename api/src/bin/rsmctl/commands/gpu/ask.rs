@@ -105,7 +105,11 @@ async fn read_file(
     request: v1::ExportGpuFileRequest,
     session: &mut Session,
 ) -> Result<v1::ExportGpuFileResponse, Failure> {
-    let mut stream = session.gpu().read_gpu_file(request).await?.into_inner();
+    let request = v1::ExportGpuFilePiecesRequest {
+        file: Some(request),
+    };
+    let mut client = session.gpu();
+    let mut stream = client.export_gpu_file_pieces(request).await?.into_inner();
     let mut file = v1::ExportGpuFileResponse::default();
     while let Some(piece) = stream.message().await? {
         file.content.push_str(&piece.content);
