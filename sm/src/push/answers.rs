@@ -47,7 +47,6 @@ impl Push {
                 }
                 if self.wanted(switch, block, interim).as_ref() == Some(data) {
                     self.table_settled(inventory, task, switch, false);
-                    self.share_table(inventory, switch);
                 } else {
                     self.failed(inventory, task, Cause::NotHeld);
                 }
@@ -83,20 +82,6 @@ impl Push {
             Task::Virtualization(_) | Task::VPort(..) | Task::VPortPKeys(..) => {
                 self.vport_answered(inventory, task, data);
             }
-        }
-    }
-
-    /// Once a switch holds its planned tables, keeps its forwarding table once in memory.
-    fn share_table(&self, inventory: &mut Inventory, guid: Guid) {
-        let is_programmed = self
-            .switches
-            .get(&guid)
-            .is_some_and(SwitchPush::is_programmed);
-        if is_programmed
-            && let Some(table) = self.plan.last_table(guid)
-            && let Some(record) = inventory.switch_mut(guid)
-        {
-            record.lft.share_with(table);
         }
     }
 

@@ -130,7 +130,7 @@ impl Push {
     /// permits.
     pub(super) fn table_settled(
         &mut self,
-        inventory: &Inventory,
+        inventory: &mut Inventory,
         task: Task,
         guid: Guid,
         failed: bool,
@@ -140,6 +140,13 @@ impl Push {
         };
         switch.settle(task, failed);
         let is_programmed = switch.is_programmed();
+        // The plan and the image of the switch have its table once in memory between them.
+        if is_programmed
+            && let Some(table) = self.plan.last_table(guid)
+            && let Some(record) = inventory.switch_mut(guid)
+        {
+            record.lft.share_with(table);
+        }
         let counts = self.phases.counts() && switch.is_counted(task);
         if counts {
             self.phases.unmet -= 1;
