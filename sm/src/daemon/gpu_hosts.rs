@@ -117,6 +117,11 @@ impl GpuHosts {
     /// Replaces the inventory in force.
     fn replace(&self, state: &mut State, inventory: GpuInventory) {
         state.inventory = Arc::new(inventory);
+        self.changed(state);
+    }
+
+    /// Stores the inventory in force, which has changed, and wakes its readers.
+    fn changed(&self, state: &State) {
         self.keep_inventory(state);
         self.changes.send_modify(|count| *count += 1);
     }
@@ -340,8 +345,7 @@ impl Gpus for GpuHosts {
                 sizes.insert(import.host.clone(), new);
             }
             state.bytes = bytes;
-            self.keep_inventory(state);
-            self.changes.send_modify(|count| *count += 1);
+            self.changed(state);
         }
         state.has_news = true;
         for import in hosts {
