@@ -93,7 +93,7 @@ fn a_standby_knows_the_gpu_hosts_and_the_history_of_the_master_before_and_after_
         .with(move |sim| sim.port_guid(own.0, own.1));
     let guid = guid.expect("it runs").expect("it is there").to_string();
     assert!(act.contains(&guid), "{act}");
-    // What the standby has not followed yet comes with the takeover.
+    // The standby reads the records that it has not followed yet at the takeover.
     import(&first, "gpu-c", 0xc);
     std::thread::sleep(Duration::from_secs(2));
     first.wait_stored();

@@ -253,7 +253,7 @@ fn without_room_for_blocks_only_the_ports_that_collide_move_and_those_are_the_ne
         let mut settings = Settings::sharing(true);
         settings.sim.linear_fdb_cap = 64;
         let mut world = together(holder, settings);
-        // What the other part gives its ports, each manager learns when they meet.
+        // Each manager learns the LIDs of the other part when the parts meet.
         world.cut_from_store(1, true);
         cut(&mut world);
         // The holder's hosts come first.

@@ -29,7 +29,7 @@ fn host(text: &str) -> HostInventory {
     read(InventoryFormat::Json, text)
 }
 
-/// What two files disagree on, with the kept and the other value.
+/// Properties on which two files disagree, with the kept and the other value.
 fn conflicts(changed: &HostInventory) -> Vec<(String, &'static str, String, String)> {
     let mut first = host(HOST);
     let found = first.merge(changed);
