@@ -178,6 +178,22 @@ impl Lft {
         }
     }
 
+    /// Shares the page of block `index` with `other` where the two pages are equal.
+    pub fn share_page_with(&mut self, other: &Lft, index: usize) {
+        let number = index / PAGE_BLOCKS;
+        if let (Some(one), Some(shared)) = (self.pages.get(number), other.pages.get(number))
+            && !Arc::ptr_eq(one, shared)
+            && one == shared
+        {
+            Arc::make_mut(&mut self.pages)[number] = shared.clone();
+        }
+    }
+
+    /// Whether block `index` is the last one of those that are shared, and copied, together.
+    pub fn ends_page(index: usize) -> bool {
+        index % PAGE_BLOCKS == PAGE_BLOCKS - 1
+    }
+
     /// The entries by LID, from LID 0 on.
     pub fn iter(&self) -> impl Iterator<Item = u8> + '_ {
         self.pages.iter().flat_map(|page| page.iter().copied())

@@ -41,9 +41,12 @@ impl Push {
             } => {
                 self.progress.blocks += 1;
                 if let Some(record) = inventory.switch_mut(switch) {
-                    record
-                        .lft
-                        .store(usize::from(block), LinearForwardingTable::from_data(data));
+                    let number = usize::from(block);
+                    let entries = LinearForwardingTable::from_data(data);
+                    record.lft.store(number, entries);
+                    if let Some(table) = self.plan.last_table(switch) {
+                        record.lft.share_around(number, table);
+                    }
                 }
                 if self.wanted(switch, block, interim).as_ref() == Some(data) {
                     self.table_settled(inventory, task, switch, false);

@@ -135,6 +135,17 @@ impl LftImage {
         self.entries.share_with(table);
     }
 
+    /// Shares memory with `table` around block `block`, if that was the last one of a page and the
+    /// page is equal now.
+    ///
+    /// The tables of a whole subnet are written in parallel, block by block: an image that shared
+    /// nothing before its last block would double the memory of the plan's tables.
+    pub fn share_around(&mut self, block: usize, table: &Lft) {
+        if Lft::ends_page(block) {
+            self.entries.share_page_with(table, block);
+        }
+    }
+
     /// Forgets all blocks after a reset of the switch.
     pub fn forget(&mut self) {
         *self = LftImage::default();
