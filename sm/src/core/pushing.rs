@@ -13,7 +13,7 @@ use super::role::Role;
 use super::snapshot::Forthcoming;
 use super::stage::Stage;
 use super::{Core, Mode, Pass};
-use crate::diff::{Changes, Comparison, Looked, PortChange, VPortChanges};
+use crate::diff::{Changes, Comparison, Looked, VPortChanges};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::Plan;
 use crate::push::{Cause, FailedSet, Push, Task};
@@ -137,7 +137,8 @@ impl Core {
     /// Lets the SA answer from the plan before a port goes Active by it. A push that makes no end
     /// port Active needs this only once: it brings no host that the SA does not know.
     fn serve(&mut self, changes: &Changes, now: Time) {
-        let brings_hosts = changes.ports.values().any(PortChange::activates_end_port)
+        let mut ports = changes.ports.values();
+        let brings_hosts = ports.any(|change| change.activates_end_port())
             || changes.vports.values().any(VPortChanges::activates);
         if self.pass == Pass::Multicast
             || self.role != Role::Master

@@ -143,8 +143,8 @@ impl PKeyBlock {
 pub struct Changes {
     /// By switch.
     pub switches: BTreeMap<Guid, SwitchChange>,
-    /// By port.
-    pub ports: BTreeMap<PortKey, PortChange>,
+    /// By port. In boxes, which go on to the push as they are: a bring-up has changes of every port.
+    pub ports: BTreeMap<PortKey, Box<PortChange>>,
     /// Multicast tables, by switch.
     pub multicast: BTreeMap<Guid, MulticastChange>,
     /// Blocks of managed attributes that differ, by port, lowest first.
@@ -240,7 +240,7 @@ impl Comparison<'_> {
                 changes.mismatches.insert(key, mismatch);
             }
             if let Some(change) = self.of_port(at, wanted) {
-                changes.ports.insert(key, change);
+                changes.ports.insert(key, Box::new(change));
             }
             if let Some(change) = self.of_vports(at) {
                 changes.vports.insert(key, change);

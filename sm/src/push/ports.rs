@@ -12,7 +12,7 @@ use crate::sweep::inventory::PortKey;
 /// The Sets of one port.
 #[derive(Debug)]
 pub(super) struct PortPush {
-    change: PortChange,
+    change: Box<PortChange>,
     pub(super) p_keys: PKeyPush,
     on_its_way: bool,
     configured: bool,
@@ -22,7 +22,7 @@ pub(super) struct PortPush {
 }
 
 impl PortPush {
-    pub(super) fn new(mut change: PortChange, apart: bool) -> PortPush {
+    pub(super) fn new(mut change: Box<PortChange>, apart: bool) -> PortPush {
         PortPush {
             p_keys: PKeyPush::new(std::mem::take(&mut change.p_keys)),
             change,
