@@ -94,14 +94,19 @@ impl Database {
     /// several, and the caller has to know of an interruption.
     ///
     /// After an error the database is in an unknown state and is to be dropped.
-    pub(super) fn apply(&self, disk: &Disk, changes: &[RecordChange]) -> Result<(), StoreError> {
-        for part in changes.chunks(BATCH_RECORDS) {
+    pub(super) fn apply(
+        &self,
+        disk: &Disk,
+        changes: impl IntoIterator<Item = RecordChange>,
+    ) -> Result<(), StoreError> {
+        let mut changes = changes.into_iter().peekable();
+        while changes.peek().is_some() {
             disk.run(Operation::Apply, &self.dir, || Ok(()))?;
             let mut batch = sled::Batch::default();
-            for (key, value) in part {
+            for (key, value) in changes.by_ref().take(BATCH_RECORDS) {
                 match value {
-                    Some(value) => batch.insert(key.as_slice(), value.as_slice()),
-                    None => batch.remove(key.as_slice()),
+                    Some(value) => batch.insert(key, value),
+                    None => batch.remove(key),
                 }
             }
             self.guarded(|| self.db.apply_batch(batch))?;

@@ -14,12 +14,14 @@
 //! cut in the middle of a commit holds the commits before.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
 
 use rsm_ids::{Guid, Lid, Lmc};
 use serde::{Deserialize, Serialize};
 
 use super::codec::{SCHEMA, Sentinel};
-use super::io::{Disk, PreparedFile};
+use super::io::{Disk, Operation, PreparedFile};
 use super::layout::Layout;
 use super::records::{LidClaim, Namespace, RECORD_KEY_MAX, RECORD_VALUE_MAX};
 use super::{ChangeSet, Checksum, Persisted, StoreError};
@@ -82,50 +84,100 @@ enum Line<'a> {
     Checksum(String),
 }
 
-impl Export {
-    /// All of `state`.
-    pub(super) fn to_bytes(generation: u64, state: &Persisted) -> Vec<u8> {
-        let mut lines = Lines::default();
-        lines.push(&Line::RsmStoreExport {
-            schema: SCHEMA,
-            generation,
-            plan_generation: state.plan_generation,
+/// All records of a state with some changes.
+#[derive(Default)]
+struct Whole<'a> {
+    plan_generation: u64,
+    claims: BTreeMap<Guid, &'a LidClaim>,
+    records: BTreeMap<(&'a Namespace, &'a [u8]), &'a [u8]>,
+}
+
+impl<'a> Whole<'a> {
+    fn of(state: &'a Persisted) -> Whole<'a> {
+        let claims = state.claims.iter().map(|(&guid, claim)| (guid, claim));
+        let tables = state.records.iter();
+        let records = tables.flat_map(|(namespace, table)| {
+            let rows = table.iter();
+            rows.map(move |(key, value)| ((namespace, &key[..]), &value[..]))
         });
-        for (&guid, claim) in &state.claims {
-            lines.push_claim(guid, claim);
+        Whole {
+            plan_generation: state.plan_generation,
+            claims: claims.collect(),
+            records: records.collect(),
         }
-        for (namespace, table) in &state.records {
-            for (key, value) in table {
-                lines.push_record(namespace, key, value);
-            }
-        }
-        lines.close(Checksum::new())
     }
 
-    /// The lines that `changes` add to a file whose bytes have the checksum `before`.
-    fn commit_to_bytes(sentinel: &Sentinel, changes: &ChangeSet, before: Checksum) -> Vec<u8> {
-        let mut lines = Lines::default();
-        lines.push(&Line::Commit {
-            generation: sentinel.generation,
-            plan_generation: sentinel.plan_generation,
-        });
-        for (&guid, claim) in &changes.claims {
+    fn with(mut self, changes: &'a ChangeSet) -> Whole<'a> {
+        self.plan_generation = changes.plan_generation.unwrap_or(self.plan_generation);
+        for (guid, claim) in &changes.claims {
             match claim {
-                Some(claim) => lines.push_claim(guid, claim),
-                None => lines.push(&Line::ClaimGone {
-                    guid: guid.to_string(),
-                }),
-            }
+                Some(claim) => self.claims.insert(*guid, claim),
+                None => self.claims.remove(guid),
+            };
         }
         for ((namespace, key), value) in &changes.records {
             match value {
-                Some(value) => lines.push_record(namespace, key, value),
-                None => lines.push_record_gone(namespace, key),
-            }
+                Some(value) => self.records.insert((namespace, key), value),
+                None => self.records.remove(&(namespace, &key[..])),
+            };
         }
-        lines.close(before)
+        self
     }
 
+    /// Writes a file that holds nothing else.
+    fn write(&self, generation: u64, out: impl Write) -> io::Result<Written> {
+        let mut lines = Lines::new(out, Checksum::new());
+        lines.push(&Line::RsmStoreExport {
+            schema: SCHEMA,
+            generation,
+            plan_generation: self.plan_generation,
+        })?;
+        for (&guid, claim) in &self.claims {
+            lines.push_claim(guid, claim)?;
+        }
+        for (&(namespace, key), value) in &self.records {
+            lines.push_record(namespace, key, value)?;
+        }
+        let (_, sum, bytes) = lines.close()?;
+        Ok(Written {
+            sum,
+            bytes,
+            base: bytes,
+        })
+    }
+}
+
+/// Writes the lines that `changes` add to a file whose bytes have the checksum `before`. Returns
+/// them, and the checksum of the file with them.
+fn commit_lines(
+    sentinel: &Sentinel,
+    changes: &ChangeSet,
+    before: Checksum,
+) -> io::Result<(Vec<u8>, Checksum)> {
+    let mut lines = Lines::new(Vec::new(), before);
+    lines.push(&Line::Commit {
+        generation: sentinel.generation,
+        plan_generation: sentinel.plan_generation,
+    })?;
+    for (&guid, claim) in &changes.claims {
+        match claim {
+            Some(claim) => lines.push_claim(guid, claim),
+            None => lines.push(&Line::ClaimGone {
+                guid: guid.to_string(),
+            }),
+        }?;
+    }
+    for ((namespace, key), value) in &changes.records {
+        match value {
+            Some(value) => lines.push_record(namespace, key, value),
+            None => lines.push_record_gone(namespace, key),
+        }?;
+    }
+    let (bytes, sum, _) = lines.close()?;
+    Ok((bytes, sum))
+}
+
+impl Export {
     /// Reads a file as far as its commits are whole.
     ///
     /// # Errors
@@ -172,49 +224,75 @@ fn whole_commits(bytes: &[u8]) -> Result<usize, ExportError> {
 const CHECKSUM: &[u8] = b"{\"checksum\":";
 
 /// Lines of one part of the file.
-#[derive(Default)]
-struct Lines {
-    bytes: Vec<u8>,
-    /// Digits of a key and of a value: hundreds of thousands of records write into the same memory.
+struct Lines<W> {
+    out: W,
+    /// Of the file up to here.
+    sum: Checksum,
+    bytes: usize,
+    /// The line, and the digits of its key and value: hundreds of thousands of records are written
+    /// in the same memory.
+    line: Vec<u8>,
     digits: (Vec<u8>, Vec<u8>),
 }
 
-impl Lines {
-    fn push(&mut self, line: &Line<'_>) {
-        push(&mut self.bytes, line);
+impl<W: Write> Lines<W> {
+    /// Lines behind bytes with the checksum `before`.
+    fn new(out: W, before: Checksum) -> Lines<W> {
+        Lines {
+            out,
+            sum: before,
+            bytes: 0,
+            line: Vec::new(),
+            digits: Default::default(),
+        }
     }
 
-    fn push_claim(&mut self, guid: Guid, claim: &LidClaim) {
+    fn push(&mut self, line: &Line<'_>) -> io::Result<()> {
+        self.line.clear();
+        serde_json::to_writer(&mut self.line, line)?;
+        self.line.push(b'\n');
+        self.out.write_all(&self.line)?;
+        self.sum = self.sum.with(&self.line);
+        self.bytes += self.line.len();
+        Ok(())
+    }
+
+    fn push_claim(&mut self, guid: Guid, claim: &LidClaim) -> io::Result<()> {
         self.push(&Line::Claim {
             guid: guid.to_string(),
             lid: claim.lid.0,
             lmc: claim.lmc.get(),
             last_seen: claim.last_seen,
-        });
+        })
     }
 
-    fn push_record(&mut self, namespace: &Namespace, key: &[u8], value: &[u8]) {
+    fn push_record(&mut self, namespace: &Namespace, key: &[u8], value: &[u8]) -> io::Result<()> {
+        let mut digits = std::mem::take(&mut self.digits);
         let record = Line::Record {
             namespace: namespace.as_str().into(),
-            key: to_hex(key, &mut self.digits.0),
-            value: to_hex(value, &mut self.digits.1),
+            key: to_hex(key, &mut digits.0),
+            value: to_hex(value, &mut digits.1),
         };
-        push(&mut self.bytes, &record);
+        let pushed = self.push(&record);
+        self.digits = digits;
+        pushed
     }
 
-    fn push_record_gone(&mut self, namespace: &Namespace, key: &[u8]) {
+    fn push_record_gone(&mut self, namespace: &Namespace, key: &[u8]) -> io::Result<()> {
         let gone = Line::RecordGone {
             namespace: namespace.as_str().into(),
-            key: to_hex(key, &mut self.digits.0),
+            key: hex::encode(key).into(),
         };
-        push(&mut self.bytes, &gone);
+        self.push(&gone)
     }
 
-    /// Ends the part with the checksum of all bytes before; `before` is that of the earlier parts.
-    fn close(mut self, before: Checksum) -> Vec<u8> {
-        let sum = before.with(&self.bytes).value();
-        self.push(&Line::Checksum(hex::encode(sum.to_be_bytes())));
-        self.bytes
+    /// Ends the part with the checksum of all bytes before. Returns where it was written, the
+    /// checksum of the file, and the bytes of the part.
+    fn close(mut self) -> io::Result<(W, Checksum, usize)> {
+        let sum = self.sum.value();
+        self.push(&Line::Checksum(hex::encode(sum.to_be_bytes())))?;
+        self.out.flush()?;
+        Ok((self.out, self.sum, self.bytes))
     }
 }
 
@@ -265,27 +343,28 @@ impl StoreExporter {
         changes: &ChangeSet,
         sentinel: &Sentinel,
     ) -> Result<PreparedExport, StoreError> {
+        let path = layout.export();
         if let Some(file) = self.file.filter(|file| file.bytes < 2 * file.base) {
-            let commit = Export::commit_to_bytes(sentinel, changes, file.sum);
+            let (commit, sum) =
+                commit_lines(sentinel, changes, file.sum).map_err(|source| StoreError::Io {
+                    operation: Operation::Append,
+                    path,
+                    source,
+                })?;
             return Ok(PreparedExport {
                 then: Written {
-                    sum: file.sum.with(&commit),
+                    sum,
                     bytes: file.bytes + commit.len(),
                     ..file
                 },
                 part: Part::Commit(commit),
             });
         }
-        let mut state = state.clone();
-        state.apply(changes);
-        let whole = Export::to_bytes(sentinel.generation, &state);
+        let whole = Whole::of(state).with(changes);
+        let (file, then) = disk.prepare_with(&path, |out| whole.write(sentinel.generation, out))?;
         Ok(PreparedExport {
-            then: Written {
-                sum: Checksum::new().with(&whole),
-                bytes: whole.len(),
-                base: whole.len(),
-            },
-            part: Part::Whole(disk.prepare(&layout.export(), &whole)?),
+            then,
+            part: Part::Whole(file),
         })
     }
 
@@ -320,13 +399,6 @@ fn to_hex<'d>(bytes: &[u8], digits: &'d mut Vec<u8>) -> Cow<'d, str> {
     // There is room for exactly as many, and digits are ASCII.
     hex::encode_to_slice(bytes, digits).ok();
     String::from_utf8_lossy(digits)
-}
-
-fn push(out: &mut Vec<u8>, line: &Line<'_>) {
-    // Strings and numbers always serialise, and a Vec always takes them.
-    if serde_json::to_writer(&mut *out, line).is_ok() {
-        out.push(b'\n');
-    }
 }
 
 fn header(line: &[u8]) -> Result<Export, ExportError> {
@@ -414,6 +486,14 @@ mod tests {
     use super::super::ChangeSet;
     use super::*;
 
+    fn whole(generation: u64, state: &Persisted) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let written = Whole::of(state).write(generation, &mut bytes).unwrap();
+        assert_eq!(written.bytes, bytes.len());
+        assert_eq!(written.sum.value(), Checksum::of(&bytes));
+        bytes
+    }
+
     fn state() -> Persisted {
         let mut changes = ChangeSet::new();
         for n in 1..4u16 {
@@ -434,21 +514,21 @@ mod tests {
 
     #[test]
     fn an_export_reads_back_what_it_wrote() {
-        let bytes = Export::to_bytes(5, &state());
+        let bytes = whole(5, &state());
         let expected = Export {
             generation: 5,
             state: state(),
             cut_off: 0,
         };
         assert_eq!(Export::from_bytes(&bytes), Ok(expected));
-        let empty = Export::to_bytes(0, &Persisted::default());
+        let empty = whole(0, &Persisted::default());
         assert!(Export::from_bytes(&empty).unwrap().state.is_empty());
     }
 
     /// A base, and a commit that takes a claim and the record out and writes others; with the
     /// states after each.
     fn two_commits() -> (Vec<u8>, usize, [Persisted; 2]) {
-        let mut bytes = Export::to_bytes(5, &state());
+        let mut bytes = whole(5, &state());
         let base = bytes.len();
         let table = Namespace::new("gpu").unwrap();
         let mut changes = ChangeSet::new();
@@ -464,8 +544,27 @@ mod tests {
             ..Sentinel::default()
         };
         let sum = Checksum::new().with(&bytes);
-        bytes.extend(Export::commit_to_bytes(&sentinel, &changes, sum));
+        let (commit, sum) = commit_lines(&sentinel, &changes, sum).unwrap();
+        bytes.extend(commit);
+        assert_eq!(sum.value(), Checksum::of(&bytes));
         (bytes, base, [state(), after])
+    }
+
+    #[test]
+    fn a_whole_file_with_changes_is_that_of_the_state_after_them() {
+        let table = Namespace::new("gpu").unwrap();
+        let mut changes = ChangeSet::new();
+        changes.remove_claim(Guid(1 << 40));
+        changes.remove_record(&table, b"\x00\xffkey");
+        changes.set_record(&table, b"other", b"\n").unwrap();
+        changes.set_plan_generation(9);
+        let before = state();
+        let mut bytes = Vec::new();
+        let with = Whole::of(&before).with(&changes);
+        with.write(6, &mut bytes).unwrap();
+        let mut after = state();
+        after.apply(&changes);
+        assert_eq!(bytes, whole(6, &after));
     }
 
     #[test]
@@ -499,7 +598,7 @@ mod tests {
 
     #[test]
     fn a_cut_or_changed_file_is_refused() {
-        let bytes = Export::to_bytes(5, &state());
+        let bytes = whole(5, &state());
         for cut in 0..bytes.len() {
             assert!(Export::from_bytes(&bytes[..cut]).is_err(), "cut at {cut}");
         }

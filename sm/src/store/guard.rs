@@ -285,7 +285,7 @@ pub(super) fn build(
             message,
         },
     })?;
-    database.apply(disk, &difference(&found, contents, sentinel))?;
+    database.apply(disk, difference(&found, contents, sentinel))?;
     disk.sync(&path)?;
     disk.remove_file(&marker)?;
     Ok(database)

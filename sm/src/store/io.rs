@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -144,11 +144,22 @@ impl Disk {
     /// Writes `bytes` next to `path` and flushes them; [`publish`](Disk::publish) makes them
     /// `path`.
     pub(super) fn prepare(&self, path: &Path, bytes: &[u8]) -> Result<PreparedFile, StoreError> {
+        let (prepared, ()) = self.prepare_with(path, |out| out.write_all(bytes))?;
+        Ok(prepared)
+    }
+
+    /// [`prepare`](Disk::prepare) of what `write` writes; returns its result, too.
+    pub(super) fn prepare_with<T>(
+        &self,
+        path: &Path,
+        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<T>,
+    ) -> Result<(PreparedFile, T), StoreError> {
         let temporary = temporary_name(path);
         let written = self.run(Operation::Write, &temporary, || {
-            let mut file = File::create(&temporary)?;
-            file.write_all(bytes)?;
-            file.sync_all()
+            let mut out = BufWriter::new(File::create(&temporary)?);
+            let result = write(&mut out)?;
+            out.into_inner()?.sync_all()?;
+            Ok(result)
         });
         let prepared = PreparedFile {
             temporary,
@@ -156,7 +167,7 @@ impl Disk {
             published: false,
         };
         // On failure `prepared` is dropped, and the half-written file with it.
-        written.map(|()| prepared)
+        written.map(|result| (prepared, result))
     }
 
     /// Makes a file of `bytes`, durably: after an error there is the file before, or all of this one.

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, Lmc};
 
@@ -33,7 +34,7 @@ impl LidClaim {
 
 /// The name of a table of generic records: 1 to 32 characters of `a-z`, `0-9`, `_` and `-`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Namespace(String);
+pub struct Namespace(Arc<str>);
 
 /// The text cannot name a table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -47,7 +48,7 @@ impl Namespace {
         if name.is_empty() || name.len() > NAMESPACE_MAX || !name.bytes().all(plain) {
             return Err(NamespaceError(name.to_owned()));
         }
-        Ok(Namespace(name.to_owned()))
+        Ok(Namespace(name.into()))
     }
 
     /// The name.
@@ -79,22 +80,28 @@ pub struct Persisted {
 impl Persisted {
     /// Makes the changes of `changes`.
     pub fn apply(&mut self, changes: &ChangeSet) {
-        for (&guid, claim) in &changes.claims {
-            match claim {
-                Some(claim) => self.claims.insert(guid, *claim),
-                None => self.claims.remove(&guid),
-            };
+        for (guid, _) in changes.claims.iter().filter(|(_, claim)| claim.is_none()) {
+            self.claims.remove(guid);
         }
+        let claims = changes.claims.iter();
+        let claims = claims.filter_map(|(&guid, claim)| Some((guid, (*claim)?)));
+        put_all(&mut self.claims, claims.collect());
         if let Some(generation) = changes.plan_generation {
             self.plan_generation = generation;
         }
-        for ((namespace, key), value) in &changes.records {
-            match value {
-                Some(value) => {
-                    let table = self.records.entry(namespace.clone()).or_default();
-                    table.insert(key.clone(), value.clone());
+        let mut rows = changes.records.iter().peekable();
+        while let Some(((namespace, _), _)) = rows.peek().copied() {
+            let of_table = std::iter::from_fn(|| rows.next_if(|((name, _), _)| name == namespace));
+            let mut set = Vec::new();
+            for ((_, key), value) in of_table {
+                match value {
+                    Some(value) => set.push((key.clone(), value.clone())),
+                    None => self.remove_record(namespace, key),
                 }
-                None => self.remove_record(namespace, key),
+            }
+            if !set.is_empty() {
+                let table = self.records.entry(namespace.clone()).or_default();
+                put_all(table, set.into_iter().collect());
             }
         }
     }
@@ -118,6 +125,15 @@ impl Persisted {
     /// Whether there is no record at all.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+/// Puts `rows` into `table`. A map that is built at once takes half the memory of one that grows.
+fn put_all<K: Ord, V>(table: &mut BTreeMap<K, V>, mut rows: BTreeMap<K, V>) {
+    if rows.len() < table.len() {
+        table.extend(rows);
+    } else {
+        table.append(&mut rows);
     }
 }
 

@@ -100,71 +100,48 @@ impl SledStore {
         self.disk.write(&self.layout.sidecar(), &sidecar.to_bytes())
     }
 
-    /// The changes of `changes` that differ from the committed state.
-    fn effective(&self, changes: &ChangeSet) -> Vec<RecordChange> {
-        let mut encoded: Vec<RecordChange> = Vec::new();
-        for (&guid, claim) in &changes.claims {
-            let key = codec::claim_key(guid);
-            let value = claim.as_ref().map(|c| codec::claim_value(&key, c));
-            encoded.push((key, value));
-        }
-        for ((namespace, name), payload) in &changes.records {
-            let key = codec::record_key(namespace, name);
-            let value = payload.as_ref().map(|p| codec::record_value(&key, p));
-            encoded.push((key, value));
-        }
-        encoded.retain(|(key, value)| {
-            self.sums.get(key).copied() != value.as_deref().map(codec::sum_of)
-        });
-        encoded
-    }
-
-    /// The sentinel once `changes` are made, without looking at all the other records.
-    fn sentinel_after(
-        &self,
-        changes: &[RecordChange],
-        generation: u64,
-        plan_generation: u64,
-    ) -> Sentinel {
-        let mut sentinel = Sentinel {
-            generation,
-            plan_generation,
-            ..self.sentinel
-        };
-        for (key, value) in changes {
-            if let Some(&before) = self.sums.get(key) {
+    /// The changes that turn the committed state into that with `changes`, and the sentinel after
+    /// them, but for its generations.
+    fn difference(&self, changes: &ChangeSet) -> (usize, Sentinel) {
+        let mut count = 0;
+        let mut sentinel = self.sentinel;
+        for (key, value) in differing(&self.sums, changes) {
+            count += 1;
+            if let Some(&before) = self.sums.get(&key) {
                 sentinel.count -= 1;
                 sentinel.digest = sentinel.digest.wrapping_sub(before);
             }
             if let Some(value) = value {
                 sentinel.count += 1;
-                sentinel.digest = sentinel.digest.wrapping_add(codec::sum_of(value));
+                sentinel.digest = sentinel.digest.wrapping_add(codec::sum_of(&value));
             }
         }
-        sentinel
+        (count, sentinel)
     }
 
-    /// Writes `changes`; on failure the database is given up and opened anew by the next commit.
+    /// Writes `count` changes; on failure the database is given up and opened anew by the next
+    /// commit.
     ///
     /// Where one batch does not hold them, `export` becomes final first, and a marker tells the
     /// next start to use it. Otherwise returns the export, which still has to become final.
     fn write(
         &mut self,
-        changes: &[RecordChange],
+        (count, changes): (usize, impl Iterator<Item = RecordChange>),
         sentinel: &Sentinel,
         export: Option<PreparedExport>,
     ) -> Result<Option<PreparedExport>, StoreError> {
-        let (database, mut batch) = self.writable()?;
+        let (database, before) = self.writable()?;
+        let count = before.len() + count + 1;
+        let last = (SENTINEL_KEY.to_vec(), Some(codec::sentinel_value(sentinel)));
         // Later entries of a batch win over earlier ones of the same key.
-        batch.extend_from_slice(changes);
-        batch.push((SENTINEL_KEY.to_vec(), Some(codec::sentinel_value(sentinel))));
+        let batch = before.into_iter().chain(changes).chain([last]);
         let unpublished = match export {
-            Some(export) if batch.len() > BATCH_RECORDS => {
-                self.apply_behind_export(&database, &batch, sentinel, export)?;
+            Some(export) if count > BATCH_RECORDS => {
+                self.apply_behind_export(&database, batch, sentinel, export)?;
                 None
             }
             export => {
-                database.apply(&self.disk, &batch)?;
+                database.apply(&self.disk, batch)?;
                 self.withdraw_marker()?;
                 export
             }
@@ -185,7 +162,7 @@ impl SledStore {
     fn apply_behind_export(
         &mut self,
         database: &Database,
-        batch: &[RecordChange],
+        batch: impl Iterator<Item = RecordChange>,
         sentinel: &Sentinel,
         export: PreparedExport,
     ) -> Result<(), StoreError> {
@@ -232,6 +209,35 @@ impl SledStore {
     }
 }
 
+/// `changes` as records of the database.
+///
+/// Each is encoded when it is its turn: the first commit of 45,056 hosts has 145,000 of them, and
+/// encoded they would take as much memory as the state itself.
+fn encoded(changes: &ChangeSet) -> impl Iterator<Item = RecordChange> + '_ {
+    let claims = changes.claims.iter().map(|(&guid, claim)| {
+        let key = codec::claim_key(guid);
+        let value = claim.as_ref().map(|claim| codec::claim_value(&key, claim));
+        (key, value)
+    });
+    let records = changes.records.iter().map(|((namespace, name), payload)| {
+        let key = codec::record_key(namespace, name);
+        let value = payload
+            .as_ref()
+            .map(|payload| codec::record_value(&key, payload));
+        (key, value)
+    });
+    claims.chain(records)
+}
+
+/// Those of `changes` that differ from the records with `sums`.
+fn differing<'a>(
+    sums: &'a Sums,
+    changes: &'a ChangeSet,
+) -> impl Iterator<Item = RecordChange> + 'a {
+    encoded(changes)
+        .filter(|(key, value)| sums.get(key).copied() != value.as_deref().map(codec::sum_of))
+}
+
 impl Store for SledStore {
     fn load(&mut self) -> Result<(Persisted, LoadReport), StoreError> {
         Ok((self.state.clone(), self.report.clone()))
@@ -241,21 +247,24 @@ impl Store for SledStore {
         if self.closed {
             return Err(StoreError::Closed);
         }
-        let effective = self.effective(changes);
+        let (count, after) = self.difference(changes);
         let plan_generation = changes
             .plan_generation
             .unwrap_or(self.sentinel.plan_generation);
-        let changed = !effective.is_empty() || plan_generation != self.sentinel.plan_generation;
+        let changed = count > 0 || plan_generation != self.sentinel.plan_generation;
         if !changed && self.unpublished == Unpublished::default() {
             return Ok(());
         }
         let generation = self.sentinel.generation + u64::from(changed);
-        let sentinel = self.sentinel_after(&effective, generation, plan_generation);
+        let sentinel = Sentinel {
+            generation,
+            plan_generation,
+            ..after
+        };
 
         // Steps that may fail for want of space come first, under temporary names.
         let files = (&self.disk, &self.layout);
-        let is_exported =
-            !effective.is_empty() || self.unpublished.export || self.database.is_none();
+        let is_exported = count > 0 || self.unpublished.export || self.database.is_none();
         let mut export = is_exported
             .then(|| {
                 self.exporter
@@ -270,13 +279,16 @@ impl Store for SledStore {
             .disk
             .prepare(&self.layout.sidecar(), &sidecar.to_bytes())?;
         if changed {
-            export = self.write(&effective, &sentinel, export)?;
+            let sums = std::mem::take(&mut self.sums);
+            let written = self.write((count, differing(&sums, changes)), &sentinel, export);
+            self.sums = sums;
+            export = written?;
         }
 
         // It is committed; the witnesses follow, the one that raises the floor last.
         self.sentinel = sentinel;
         self.state.apply(changes);
-        for (key, value) in effective {
+        for (key, value) in encoded(changes) {
             match value {
                 Some(value) => self.sums.insert(key, codec::sum_of(&value)),
                 None => self.sums.remove(&key),
