@@ -179,7 +179,7 @@ fn record(node: &Node) -> InventoryNode {
         switch
             .set_linear_fdb_cap(Lid::UNICAST_LAST.0 + 1)
             .set_enhanced_port0(node.enhanced_port0);
-        InventorySwitch::new(switch)
+        Box::new(InventorySwitch::new(switch))
     });
     InventoryNode {
         info,

@@ -103,14 +103,18 @@ pub(super) fn manager_ports(inventory: &Inventory) -> impl Iterator<Item = PortK
         } else {
             1..node.ports.len()
         };
+        let shows = |info: &PortInfo| info.capability_mask().contains(CapabilityMask::IS_SM);
         end_ports
-            .filter(|&number| {
-                let port = &node.ports[number];
-                let shows =
-                    |info: &PortInfo| info.capability_mask().contains(CapabilityMask::IS_SM);
-                port.sm.is_some() || port.info.as_ref().is_some_and(shows)
+            .map(move |number| {
+                (
+                    PortKey::new(guid, PortNum(number as u8)),
+                    &node.ports[number],
+                )
             })
-            .map(move |number| PortKey::new(guid, PortNum(number as u8)))
+            .filter(move |(key, port)| {
+                inventory.manager(*key).is_some() || port.info.as_ref().is_some_and(shows)
+            })
+            .map(|(key, _)| key)
             .filter(move |&key| inventory.local != Some(key))
     })
 }
@@ -494,11 +498,7 @@ impl Core {
     /// Asks managers that show IsSM and did not answer before. The sweep does not wait for them.
     pub(super) fn ask_silent_managers(&mut self) {
         let silent: Vec<PortKey> = manager_ports(&self.inventory)
-            .filter(|&key| {
-                self.inventory
-                    .port(key)
-                    .is_some_and(|port| port.sm.is_none())
-            })
+            .filter(|&key| self.inventory.manager(key).is_none())
             .collect();
         for key in silent {
             if let Some((path, alternate)) = self.inventory.way_to(key) {

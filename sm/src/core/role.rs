@@ -87,7 +87,7 @@ pub fn others(inventory: &Inventory) -> Vec<Other> {
     let other = |port: PortKey| {
         let node = inventory.node(port.node)?;
         let record = node.port(port.port)?;
-        let sm = record.sm?;
+        let sm = inventory.manager(port)?;
         Some(Other {
             port,
             guid: sm.guid(),

@@ -270,7 +270,7 @@ impl Changes {
             let switch = node.and_then(|node| node.switch.as_ref());
             let own =
                 switch.filter(|switch| switch.adaptive.is_own() && !switch.keeps_adaptive_routing);
-            let Some(mut info) = own.and_then(InventorySwitch::ar_info) else {
+            let Some(mut info) = own.and_then(|switch| switch.ar_info()) else {
                 continue;
             };
             let change = self.switches.entry(guid).or_default();

@@ -257,7 +257,7 @@ impl Fabric {
         let others = inventory
             .managers()
             .filter(|&port| inventory.local != Some(port));
-        let said = others.filter_map(|port| Some((port, inventory.port(port)?.sm?)));
+        let said = others.filter_map(|port| Some((port, inventory.manager(port)?)));
         Fabric::with(nodes, inventory.local, said.collect())
     }
 

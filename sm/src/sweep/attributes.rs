@@ -26,7 +26,7 @@ impl Sweep {
             if status.is_none() {
                 inventory.get_ignored(key);
             }
-            let known = inventory.port(key).and_then(|port| port.sm);
+            let known = inventory.manager(key);
             if known.is_some() {
                 self.changed = true;
                 inventory.put_manager(key, None);
@@ -173,7 +173,7 @@ impl Sweep {
             Query::VPorts(key, query) => self.on_vports(inventory, key, query, data),
             Query::Sm(key) => {
                 let info = *SmInfo::from_data(data);
-                let known = inventory.port(key).and_then(|port| port.sm);
+                let known = inventory.manager(key);
                 self.changed |= known.is_none_or(|sm| {
                     sm.priority() != info.priority() || sm.sm_state() != info.sm_state()
                 });
@@ -206,7 +206,7 @@ impl Sweep {
         self.stale |= known.is_some_and(|known| succession::differs(&known, info));
         if first && let Some(node) = inventory.node_mut(guid) {
             self.changed = true;
-            node.switch = Some(InventorySwitch::new(*info));
+            node.switch = Some(Box::new(InventorySwitch::new(*info)));
         }
         inventory.put_switch_info(guid, info);
         if was_reset {
@@ -301,7 +301,7 @@ impl Sweep {
             if !is_local {
                 self.ask(Query::Sm(key));
             }
-        } else if inventory.port(key).is_some_and(|port| port.sm.is_some()) {
+        } else if inventory.manager(key).is_some() {
             inventory.put_manager(key, None);
         }
         if !external || !(is_switch || is_local) {

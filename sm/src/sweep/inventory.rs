@@ -96,8 +96,6 @@ pub struct InventoryPort {
     pub peer: Option<PortKey>,
     /// The sweep in which `peer` was last confirmed.
     pub peer_epoch: u32,
-    /// SMInfo of the subnet manager behind this port; written by [`Inventory::put_manager`].
-    pub sm: Option<SmInfo>,
     /// The P_KeyTable it holds; `None` while it is not known. Shared copy-on-write.
     pub p_keys: Option<Arc<PKeyImage>>,
     /// The managed attributes it holds, as far as they are known.
@@ -158,7 +156,7 @@ pub struct InventoryNode {
     /// Indexed by port number, `0..=num_ports`. Port 0 is used by switches only.
     pub ports: Vec<InventoryPort>,
     /// `Some` for a switch that answered SwitchInfo.
-    pub switch: Option<InventorySwitch>,
+    pub switch: Option<Box<InventorySwitch>>,
     /// The shortest path known to the node.
     pub path: DirectedPath,
     /// A path that enters the node through another port, where it has one.
@@ -272,8 +270,8 @@ pub struct Inventory {
     pub(super) searched: Option<&'static str>,
     /// State of the last search for paths.
     pub(super) search: Option<Search>,
-    /// Ports with [`InventoryPort::sm`].
-    managers: BTreeSet<PortKey>,
+    /// The ports with a subnet manager, and its SMInfo.
+    managers: BTreeMap<PortKey, SmInfo>,
     /// Nodes that held another M_Key at the last [`Inventory::take_touched`].
     locked: BTreeSet<Guid>,
 }
@@ -369,7 +367,7 @@ impl Inventory {
     /// All switches in the order of their GUIDs.
     pub fn switches(&self) -> impl Iterator<Item = (Guid, &InventoryNode, &InventorySwitch)> {
         let nodes = (self.switches.iter()).filter_map(|&guid| Some((guid, self.node(guid)?)));
-        nodes.filter_map(|(guid, node)| Some((guid, node, node.switch.as_ref()?)))
+        nodes.filter_map(|(guid, node)| Some((guid, node, node.switch.as_deref()?)))
     }
 
     /// The present moment, for [`Inventory::written_since`].
@@ -452,7 +450,7 @@ impl Inventory {
             self.writes.note(guid);
         }
         let nodes = self.nodes.values_mut();
-        nodes.filter_map(|node| node.switch.as_mut())
+        nodes.filter_map(|node| node.switch.as_deref_mut())
     }
 
     /// Why all paths were searched, if they were since the last call.
@@ -463,17 +461,18 @@ impl Inventory {
 
     /// The ports with a subnet manager that answered, in their order, including the own one.
     pub fn managers(&self) -> impl Iterator<Item = PortKey> + '_ {
-        self.managers.iter().copied()
+        self.managers.keys().copied()
+    }
+
+    /// The SMInfo of the subnet manager behind a port, if one answered.
+    pub fn manager(&self, key: PortKey) -> Option<SmInfo> {
+        self.managers.get(&key).copied()
     }
 
     /// Records the SMInfo of the subnet manager behind a port; `None`: there is none any more.
     pub fn put_manager(&mut self, key: PortKey, info: Option<SmInfo>) {
-        let Some(port) = self.port_mut(key) else {
-            return;
-        };
-        port.sm = info;
-        match info {
-            Some(_) => self.managers.insert(key),
+        match info.filter(|_| self.port(key).is_some()) {
+            Some(info) => self.managers.insert(key, info),
             None => self.managers.remove(&key),
         };
     }
@@ -517,7 +516,7 @@ impl Inventory {
         if self.switches.remove(&guid) {
             self.writes.note(guid);
         }
-        self.managers.retain(|port| port.node != guid);
+        self.managers.retain(|port, _| port.node != guid);
         for peer in node.ports.iter().filter_map(|port| port.peer) {
             if let Some(port) = self.port_mut(peer)
                 && port.peer.is_some_and(|back| back.node == guid)

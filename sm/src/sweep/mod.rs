@@ -359,10 +359,8 @@ impl Sweep {
         }
         self.ask_again(inventory);
         self.ask_vport_changes(inventory);
-        for (guid, node) in inventory.nodes() {
-            for (number, _) in node.external_ports().filter(|(_, port)| port.sm.is_some()) {
-                self.ask(Query::Sm(PortKey::new(guid, number)));
-            }
+        for manager in inventory.managers() {
+            self.ask(Query::Sm(manager));
         }
     }
 
