@@ -14,7 +14,7 @@
 
 use rsm_ids::{Guid, Lid, Lmc};
 
-use super::records::{LidClaim, NAMESPACE_MAX, Namespace, RECORD_KEY_MAX};
+use super::records::{Bytes, LidClaim, NAMESPACE_MAX, Namespace, RECORD_KEY_MAX};
 use super::{Checksum, Persisted};
 
 /// The version of the database's layout as a whole. A store with another one is refused.
@@ -35,7 +35,7 @@ pub(super) const SENTINEL_KEY: [u8; 1] = [TAG_SENTINEL];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StoredRecord {
     Claim(Guid, LidClaim),
-    Generic(Namespace, Vec<u8>, Vec<u8>),
+    Generic(Namespace, Bytes, Bytes),
 }
 
 /// Bytes that are not a record this version wrote.
@@ -134,7 +134,11 @@ pub(super) fn decode(key: &[u8], value: &[u8]) -> Result<StoredRecord, Damaged> 
         Some((&TAG_RECORD, rest)) => {
             let (namespace, name) =
                 decode_name(rest).ok_or_else(|| wrong("has no valid namespace"))?;
-            Ok(StoredRecord::Generic(namespace, name, payload.to_vec()))
+            Ok(StoredRecord::Generic(
+                namespace,
+                name.into(),
+                payload.into(),
+            ))
         }
         _ => Err(wrong("belongs to no known table")),
     }
@@ -332,7 +336,7 @@ mod tests {
             let value = record_value(&key, &payload);
             prop_assert_eq!(
                 decode(&key, &value),
-                Ok(StoredRecord::Generic(namespace, record, payload))
+                Ok(StoredRecord::Generic(namespace, record.into(), payload.into()))
             );
         }
     }

@@ -303,7 +303,8 @@ impl<W: Write> Lines<W> {
 /// ```
 ///
 /// The first commit of a process writes the whole file anew, and so does one that follows a failure
-/// or a file that has grown to twice its size. Any other is appended.
+/// or a file that has grown to twice its size, and one of more records than there are. Any other is
+/// appended.
 #[derive(Default)]
 pub(super) struct StoreExporter {
     /// `None` where the contents of the file are not known.
@@ -344,7 +345,9 @@ impl StoreExporter {
         sentinel: &Sentinel,
     ) -> Result<PreparedExport, StoreError> {
         let path = layout.export();
-        if let Some(file) = self.file.filter(|file| file.bytes < 2 * file.base) {
+        let is_large = changes.len() > state.len();
+        let grown = |file: &Written| file.bytes >= 2 * file.base;
+        if let Some(file) = self.file.filter(|file| !is_large && !grown(file)) {
             let (commit, sum) =
                 commit_lines(sentinel, changes, file.sum).map_err(|source| StoreError::Io {
                     operation: Operation::Append,
@@ -474,7 +477,7 @@ fn take(line: &[u8], export: &mut Export) -> Option<()> {
                 .records
                 .entry(namespace)
                 .or_default()
-                .insert(key, value);
+                .insert(key.into(), value.into());
         }
         Line::RsmStoreExport { .. } => return None,
     }

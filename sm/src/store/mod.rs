@@ -43,7 +43,7 @@ pub use epoch::{Epoch, SeenEpoch, SharedStore};
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use records::{
-    ChangeError, ChangeSet, LidClaim, NAMESPACE_MAX, Namespace, NamespaceError, Persisted,
+    Bytes, ChangeError, ChangeSet, LidClaim, NAMESPACE_MAX, Namespace, NamespaceError, Persisted,
     RECORD_KEY_MAX, RECORD_VALUE_MAX,
 };
 pub use replicated::{CLAIMS, FOLLOWED_TABLES, LOCAL_TABLES, Replicated};

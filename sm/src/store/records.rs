@@ -12,6 +12,10 @@ pub const RECORD_KEY_MAX: usize = 256;
 /// inventory a few kilobytes. Larger things belong into several records.
 pub const RECORD_VALUE_MAX: usize = 64 * 1024;
 
+/// Key or value of a record. A change and the states that it is made to share it: the records of
+/// 45,056 hosts are as large as all else that the store keeps.
+pub type Bytes = Arc<[u8]>;
+
 /// The LIDs one port holds, kept so that it gets them again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LidClaim {
@@ -74,7 +78,7 @@ pub struct Persisted {
     /// The generation of the last plan; the next one is higher.
     pub plan_generation: u64,
     /// Tables of later parts, opaque to the store: key → value.
-    pub records: BTreeMap<Namespace, BTreeMap<Vec<u8>, Vec<u8>>>,
+    pub records: BTreeMap<Namespace, BTreeMap<Bytes, Bytes>>,
 }
 
 impl Persisted {
@@ -142,7 +146,7 @@ fn put_all<K: Ord, V>(table: &mut BTreeMap<K, V>, mut rows: BTreeMap<K, V>) {
 pub struct ChangeSet {
     pub(super) claims: BTreeMap<Guid, Option<LidClaim>>,
     pub(super) plan_generation: Option<u64>,
-    pub(super) records: BTreeMap<(Namespace, Vec<u8>), Option<Vec<u8>>>,
+    pub(super) records: BTreeMap<(Namespace, Bytes), Option<Bytes>>,
 }
 
 /// A change that the store cannot hold.
@@ -214,7 +218,7 @@ impl ChangeSet {
         for &guid in gone.filter(|guid| !wanted.claims.contains_key(guid)) {
             changes.claims.insert(guid, None);
         }
-        let rows = |state: &Persisted| -> BTreeMap<(Namespace, Vec<u8>), Vec<u8>> {
+        let rows = |state: &Persisted| -> BTreeMap<(Namespace, Bytes), Bytes> {
             let tables = state.records.iter();
             let tables = tables.filter(|(name, _)| !except.contains(&name.as_str()));
             tables
@@ -285,13 +289,13 @@ impl ChangeSet {
             return Err(ChangeError::ValueTooLong { namespace, bytes });
         }
         self.records
-            .insert((namespace, key.to_vec()), Some(value.to_vec()));
+            .insert((namespace, key.into()), Some(value.into()));
         Ok(())
     }
 
     /// Removes one record of a later part's table.
     pub fn remove_record(&mut self, namespace: &Namespace, key: &[u8]) {
-        self.records.insert((namespace.clone(), key.to_vec()), None);
+        self.records.insert((namespace.clone(), key.into()), None);
     }
 }
 

@@ -134,7 +134,7 @@ fn removing_and_replacing_reach_the_disk() {
     assert_eq!(state, expected);
     assert_eq!(state.claims.len(), usize::from(PORTS) - 1);
     assert_eq!(state.claims[&Guid(0x0002_c903_0000_0002)].lid, Lid(0x1000));
-    let records = BTreeMap::from([(b"b".to_vec(), b"2".to_vec())]);
+    let records = BTreeMap::from([(Bytes::from(*b"b"), Bytes::from(*b"2"))]);
     assert_eq!(state.records, BTreeMap::from([(table, records)]));
 }
 

@@ -305,6 +305,7 @@ fn slow() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Bytes;
 
     fn set(table: &str, key: &[u8], value: &[u8]) -> RowChange {
         RowChange::Set {
@@ -336,7 +337,7 @@ mod tests {
         assert!(replay(&persisted, Vec::new()).is_empty());
         persisted.apply(&replay(&persisted, entries()));
         let rows: Vec<_> = persisted.records[&table].clone().into_iter().collect();
-        let row = |key: &[u8], value: &[u8]| (key.to_vec(), value.to_vec());
+        let row = |key: &[u8], value: &[u8]| (Bytes::from(key), Bytes::from(value));
         assert_eq!(rows, [row(b"ac", b"3"), row(b"b", b"2")]);
         assert_eq!(covered(&persisted), 3);
         assert!(replay(&persisted, entries()).is_empty());

@@ -453,7 +453,7 @@ mod tests {
         let key = encode_key(Kind::Host, "gpu-1", 0);
         let mut whole = Persisted::default();
         change(&mut whole, None, &wanted);
-        let value = whole.records[&table][&key].clone();
+        let value = whole.records[&table][&key[..]].to_vec();
         for at in 0..value.len() {
             // The time of the import is not covered: it only makes a host look older.
             if (2..10).contains(&at) {

@@ -196,7 +196,7 @@ mod tests {
         let (row, value) = {
             let table = &persisted.records[&Namespace::new(SERVICES).unwrap()];
             let (row, value) = table.first_key_value().unwrap();
-            (row.clone(), value.clone())
+            (row.to_vec(), value.clone())
         };
         let mut broken = ChangeSet::new();
         let namespace = Namespace::new(SERVICES).unwrap();

@@ -354,7 +354,7 @@ mod tests {
         let table = Namespace::new(TABLE).unwrap();
         let ring = &rows.records[&table];
         assert_eq!(ring.len() as u64, ROWS);
-        let longest = ring.values().map(Vec::len).max().unwrap();
+        let longest = ring.values().map(|row| row.len()).max().unwrap();
         assert!(longest <= ROW_BYTES + HEADER + 8, "{longest}");
         let copied = reader.copy(&rows);
         let last = copied.last().unwrap().0;
@@ -388,8 +388,8 @@ mod tests {
         write(&mut rows, OTHER, 2..3);
         let table = Namespace::new(TABLE).unwrap();
         let key = 1u16.to_be_bytes();
-        let mut value = rows.records[&table][&key[..]].clone();
-        value.truncate(value.len() - 1);
+        let mut value = rows.records[&table][&key[..]].to_vec();
+        value.pop();
         let mut changes = ChangeSet::new();
         changes.set_record(&table, &key, &value).unwrap();
         rows.apply(&changes);

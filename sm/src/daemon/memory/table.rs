@@ -1,10 +1,10 @@
 //! A table of the store: rows of bytes, written and removed by comparison with the wanted ones.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
+use std::ops::{Bound, RangeInclusive};
 
 use crate::store::journal::RowChange;
-use crate::store::{ChangeSet, Namespace, Persisted};
+use crate::store::{Bytes, ChangeSet, Namespace, Persisted};
 
 /// The rows of a table: values by key.
 pub(super) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -53,11 +53,11 @@ pub(super) fn replace(
     };
     let known = persisted.records.get(&namespace);
     let gone = known.into_iter().flat_map(BTreeMap::keys);
-    for key in gone.filter(|key| !wanted.contains_key(*key)) {
+    for key in gone.filter(|key| !wanted.contains_key(&***key)) {
         changes.remove_record(&namespace, key);
     }
     for (key, value) in wanted {
-        let held = known.and_then(|known| known.get(key));
+        let held = known.and_then(|known| known.get(&key[..]));
         write(&namespace, held, key, value, changes);
     }
 }
@@ -93,19 +93,21 @@ pub(super) fn remove_range(
         return;
     };
     let known = persisted.records.get(&namespace).into_iter();
-    for (key, _) in known.flat_map(|known| known.range(keys.clone())) {
+    let (first, last) = (keys.start().as_slice(), keys.end().as_slice());
+    let range = (Bound::Included(first), Bound::Included(last));
+    for (key, _) in known.flat_map(|known| known.range::<[u8], _>(range)) {
         changes.remove_record(&namespace, key);
     }
 }
 
 fn write(
     namespace: &Namespace,
-    held: Option<&Vec<u8>>,
+    held: Option<&Bytes>,
     key: &[u8],
     value: &[u8],
     changes: &mut ChangeSet,
 ) {
-    let is_held = held.is_some_and(|held| held == value);
+    let is_held = held.is_some_and(|held| **held == *value);
     if !is_held && let Err(error) = changes.set_record(namespace, key, value) {
         tracing::error!(error = &error as &dyn std::error::Error, "cannot remember");
     }
@@ -115,8 +117,9 @@ fn write(
 pub(super) fn held<'a>(
     persisted: &'a Persisted,
     name: &str,
-) -> impl Iterator<Item = (&'a Vec<u8>, &'a Vec<u8>)> + use<'a> {
+) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
     let namespace = Namespace::new(name).ok();
     let table = namespace.and_then(|namespace| persisted.records.get(&namespace));
-    table.into_iter().flatten()
+    let rows = table.into_iter().flatten();
+    rows.map(|(key, value)| (&key[..], &value[..]))
 }
