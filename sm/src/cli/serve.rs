@@ -9,6 +9,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
+use super::heap;
 use super::log_file::{LogFile, SharedLogFile};
 use super::output::{print, print_json};
 use super::{Detail, Format, ServeArgs};
@@ -18,6 +19,7 @@ use crate::publish::dry_run::WOULD_SET;
 use crate::publish::summary::OnceReport;
 
 pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
+    heap::limit_arenas();
     let progress = std::io::stderr().is_terminal() && args.log.is_none() && !args.log_json;
     let (mut config, findings) = match &args.config {
         Some(file) => {
