@@ -157,6 +157,10 @@ sections! {
         /// tried with simulated devices alone.
         capabilities: bool = false;
 
+        /// Whether rsm reads the error correction of links (PortInfoExtended) from ports that say
+        /// that they have it: one more request for each port whose link comes up.
+        error_correction: bool = false;
+
         /// The shortest time-out of a request; rsm derives time-outs from measured round trips.
         timeout_floor_ms: u32 = 25, takes number(1, MINUTE_MS), at start;
 

@@ -53,6 +53,8 @@ pub struct CoreConfig {
     pub reads_on_trap: bool,
     /// Whether capabilities of devices are asked for and used (`sweep.capabilities`).
     pub asks_capabilities: bool,
+    /// Whether the error correction of links is read (`sweep.error_correction`).
+    pub reads_error_correction: bool,
     /// Whether virtual ports of hosts are managed (`sm.virtualization`).
     pub manages_vports: bool,
     /// The settings of congestion control.
@@ -93,6 +95,7 @@ impl Default for CoreConfig {
             light_sweep: Duration::from_secs(10),
             reads_on_trap: true,
             asks_capabilities: false,
+            reads_error_correction: false,
             manages_vports: false,
             congestion: Arc::default(),
             reassigns_lids: false,

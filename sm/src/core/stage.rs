@@ -141,6 +141,7 @@ impl Core {
         }
         self.inventory.reads_sl2vl = self.config.policy.may_need_lanes();
         self.inventory.asks_capabilities = self.config.asks_capabilities;
+        self.inventory.reads_error_correction = self.config.reads_error_correction;
         self.inventory.use_vports(self.config.manages_vports);
         self.inventory.routes_adaptively = self.config.policy.adaptive.is_on();
         self.inventory.qos.clone_from(&self.config.policy.qos);

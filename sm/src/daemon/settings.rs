@@ -124,6 +124,7 @@ pub(super) fn core_config(
         asks_capabilities: config.sweep.capabilities
             || adaptive.is_on()
             || config.sm.aggregation_nodes.enables().is_some(),
+        reads_error_correction: config.sweep.error_correction,
         manages_vports: config.sm.virtualization == Virtualization::On,
         congestion: Arc::new(config.congestion.policy()),
         reassigns_lids: config.lids.reassign,

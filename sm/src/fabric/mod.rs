@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_mad::wire::attr::{
-    ActiveRate, LinkSpeed, NodeInfo, NodeType, PortInfo, PortState, SmInfo, SwitchInfo,
+    ActiveRate, FecMode, LinkSpeed, NodeInfo, NodeType, PortInfo, PortState, SmInfo, SwitchInfo,
 };
 
 pub use self::delta::Delta;
@@ -54,6 +54,8 @@ pub struct Port {
     pub p_keys: Option<Arc<PKeyImage>>,
     /// Whether its link is FDR10, which PortInfo shows as QDR.
     pub is_fdr10: bool,
+    /// The error correction of its link, where it was read and the port says so.
+    pub error_correction: Option<FecMode>,
     /// Whether ExtendedPortInfo says that an aggregation node is behind it.
     pub leads_to_aggregation_node: bool,
     /// Its virtual ports, where it has any.
@@ -450,6 +452,7 @@ impl Node {
                     .extended
                     .as_ref()
                     .is_some_and(|extended| extended.refine(LinkSpeed::Qdr) == LinkSpeed::Fdr10),
+                error_correction: port.error_correction.flatten(),
                 leads_to_aggregation_node: port
                     .extended
                     .as_ref()

@@ -191,6 +191,10 @@ impl ApiView<'_> {
             speed: link_speed(speed(port)).into(),
             mtu_bytes: mtu_bytes.unwrap_or(0).into(),
             operational_vls: operational_vls.unwrap_or(0).into(),
+            error_correction: port
+                .error_correction
+                .map(|mode| mode.to_string())
+                .unwrap_or_default(),
             peer: self.fabric.peer(at).map(|peer| v1::Peer {
                 port: Some(self.key(peer)),
                 description: self.fabric.node(peer.node).description.clone(),

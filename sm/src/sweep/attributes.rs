@@ -4,7 +4,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{
     ArGroupTable, ArInfo, ArLinearForwardingTable, Attribute, CapabilityMask, ExtendedPortInfo,
     GeneralInfo, LinearForwardingTable, MulticastForwardingTable, NodeDescription, PKeyTable,
-    PortInfo, PortState, SlToVlMapping, SmInfo, SwitchInfo, SwitchPortStateTable,
+    PortInfo, PortInfoExtended, PortState, SlToVlMapping, SmInfo, SwitchInfo, SwitchPortStateTable,
 };
 use rsm_mad::wire::header::Status;
 
@@ -74,6 +74,7 @@ impl Sweep {
                 return self.on_no_port_states(inventory, guid, block, status.is_none());
             }
             Query::ExtendedPort(key) => return self.on_extended_port(inventory, key, None),
+            Query::ErrorCorrection(key) => return self.on_error_correction(inventory, key, None),
             Query::VPorts(key, query) => {
                 return self.on_no_vports(inventory, key, query, status);
             }
@@ -169,6 +170,10 @@ impl Sweep {
             Query::ExtendedPort(key) => {
                 let info = *ExtendedPortInfo::from_data(data);
                 self.on_extended_port(inventory, key, Some(info));
+            }
+            Query::ErrorCorrection(key) => {
+                let mode = PortInfoExtended::from_data(data).fec_mode();
+                self.on_error_correction(inventory, key, mode);
             }
             Query::VPorts(key, query) => self.on_vports(inventory, key, query, data),
             Query::Sm(key) => {
@@ -276,6 +281,7 @@ impl Sweep {
         inventory.doubts.on_read(key);
         self.check_port_states(inventory, key, before, info.port_state());
         self.see_extended_port(inventory, key, before);
+        self.see_error_correction(inventory, key, before);
         self.see_vports(inventory, key, before);
         let Some(record) = inventory.port(key) else {
             return;

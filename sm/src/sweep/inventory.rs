@@ -11,8 +11,8 @@ pub use rsm_ids::PortKey;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{
-    ArInfo, ExtendedPortInfo, NodeDescription, NodeInfo, NodeType, PortInfo, PortPhysicalState,
-    PortState, SmInfo, SwitchInfo,
+    ArInfo, ExtendedPortInfo, FecMode, NodeDescription, NodeInfo, NodeType, PortInfo,
+    PortPhysicalState, PortState, SmInfo, SwitchInfo,
 };
 
 use super::adaptive_image::AdaptiveImage;
@@ -102,6 +102,9 @@ pub struct InventoryPort {
     pub managed: Image<ManagedBlocks>,
     /// ExtendedPortInfo, where it was asked for since the link came up.
     pub extended: Option<Box<ExtendedPortInfo>>,
+    /// Its error correction, where it was asked for since the link came up; `Some(None)`: the port
+    /// does not say.
+    pub error_correction: Option<Option<FecMode>>,
     /// Its virtual ports, where VirtualizationInfo was answered. Shared copy-on-write.
     pub vports: Option<Arc<PortVPorts>>,
 }
@@ -244,6 +247,8 @@ pub struct Inventory {
     pub reads_sl2vl: bool,
     /// Whether capabilities of devices are asked for and used (`sweep.capabilities`).
     pub asks_capabilities: bool,
+    /// Whether the error correction of links is read (`sweep.error_correction`).
+    pub reads_error_correction: bool,
     /// Whether switches are to route adaptively (`routing.adaptive`).
     pub routes_adaptively: bool,
     /// How far types of switches have proved to take the tables of adaptive routing.

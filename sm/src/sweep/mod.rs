@@ -23,6 +23,7 @@ pub mod adaptive_trials;
 mod attributes;
 mod capabilities;
 pub mod doubts;
+mod error_correction;
 mod extended_port;
 pub mod fault;
 mod held_keys;
@@ -53,7 +54,7 @@ use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{
     ArGroupTable, ArInfo, ArLinearForwardingTable, Attribute, ExtendedPortInfo, GeneralInfo,
     LinearForwardingTable, MulticastForwardingTable, NodeDescription, NodeInfo, PKeyTable,
-    PortInfo, PortState, SlToVlMapping, SmInfo, SwitchInfo, SwitchPortStateTable,
+    PortInfo, PortInfoExtended, PortState, SlToVlMapping, SmInfo, SwitchInfo, SwitchPortStateTable,
 };
 use rsm_mad::wire::header::{AttrId, Status};
 
@@ -116,6 +117,8 @@ pub enum Query {
     PortStates(Guid, u8),
     /// ExtendedPortInfo.
     ExtendedPort(PortKey),
+    /// PortInfoExtended: the error correction of a link.
+    ErrorCorrection(PortKey),
     /// An attribute of virtual ports.
     VPorts(PortKey, VPortQuery),
 }
@@ -137,6 +140,7 @@ impl Query {
             | Query::SlToVl(guid, ..) => Some(guid),
             Query::Port(key)
             | Query::ExtendedPort(key)
+            | Query::ErrorCorrection(key)
             | Query::VPorts(key, _)
             | Query::Sm(key)
             | Query::PKeys(key, _)
@@ -149,6 +153,7 @@ impl Query {
         match self {
             Query::Port(key)
             | Query::ExtendedPort(key)
+            | Query::ErrorCorrection(key)
             | Query::VPorts(key, _)
             | Query::Sm(key)
             | Query::PKeys(key, _)
@@ -168,6 +173,7 @@ impl Query {
                 | Query::Capabilities(_)
                 | Query::PortStates(..)
                 | Query::ExtendedPort(_)
+                | Query::ErrorCorrection(_)
                 | Query::VPorts(..)
         )
     }
@@ -191,6 +197,7 @@ impl Query {
             Query::Capabilities(_) => GeneralInfo::ID,
             Query::PortStates(..) => SwitchPortStateTable::ID,
             Query::ExtendedPort(_) => ExtendedPortInfo::ID,
+            Query::ErrorCorrection(_) => PortInfoExtended::ID,
             Query::VPorts(_, query) => query.attribute(),
         }
     }
@@ -210,6 +217,7 @@ impl Query {
             Query::Capabilities(_) => GeneralInfo::CAPABILITIES,
             Query::PortStates(_, block) => SwitchPortStateTable::modifier(block),
             Query::ExtendedPort(key) => ExtendedPortInfo::modifier(key.port),
+            Query::ErrorCorrection(key) => PortInfoExtended::modifier(key.port),
             Query::VPorts(_, query) => query.modifier(),
             Query::Node(_) | Query::Description(_) | Query::Switch(_) | Query::Sm(_) => 0,
         }
@@ -703,6 +711,7 @@ impl Sweep {
             | Query::Sm(key)
             | Query::PKeys(key, _)
             | Query::ExtendedPort(key)
+            | Query::ErrorCorrection(key)
             | Query::VPorts(key, _)
             | Query::Managed(BlockKey { port: key, .. }) => {
                 Some(ask(key.node.0, self.ways_to(inventory, key)?))

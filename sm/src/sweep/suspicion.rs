@@ -439,7 +439,8 @@ impl Sweep {
                         }
                     }
                     // Never sent: silence says nothing about its kind.
-                    Query::Capabilities(_) | Query::ExtendedPort(_) => {}
+                    Query::Capabilities(_) | Query::ExtendedPort(_) | Query::ErrorCorrection(_) => {
+                    }
                     Query::VPorts(..) => inventory.faults.owe(query, None),
                     _ => self.on_missing(inventory, query, None),
                 }

@@ -56,6 +56,7 @@ mod sim_drain;
 mod sim_dry_run;
 mod sim_election;
 mod sim_engine;
+mod sim_error_correction;
 mod sim_fdr10;
 mod sim_fencing;
 mod sim_guids;

@@ -139,6 +139,7 @@ impl<'a> Request<'a> {
             AttrId::EXTENDED_PORT_INFO => self.get_extended_port_info(modifier, smp.data_mut()),
             AttrId::GENERAL_INFO => self.get_general_info(modifier, smp.data_mut()),
             AttrId::SWITCH_PORT_STATE_TABLE => self.get_port_states(modifier, smp.data_mut()),
+            AttrId::PORT_INFO_EXTENDED => self.get_port_info_extended(modifier, smp.data_mut()),
             attribute if vport::ATTRIBUTES.contains(&attribute) => {
                 self.get_vport_attribute(attribute, modifier, smp.data_mut())
             }

@@ -1,9 +1,11 @@
-//! Attributes of NVIDIA devices beside adaptive routing, and SwitchPortStateTable.
+//! Attributes of NVIDIA devices beside adaptive routing, SwitchPortStateTable and
+//! PortInfoExtended.
 
 use rsm_ids::{LinkSpeed, PortNum};
 use rsm_mad::wire::attr::{
     ArGroupTable, ArLinearForwardingTable, Attribute, Capabilities, Capability, ExtendedPortInfo,
-    GeneralInfo, MlnxLinkSpeed, PortState, SpecialPortType, SwitchPortStateTable,
+    FecMode, GeneralInfo, MlnxLinkSpeed, PortInfoExtended, PortInfoExtendedCapabilities, PortState,
+    SpecialPortType, SwitchPortStateTable,
 };
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::smp::SMP_DATA_LEN;
@@ -165,10 +167,30 @@ impl Request<'_> {
         Ok(())
     }
 
+    /// PortInfoExtended of devices that claim it in CapabilityMask2.
+    pub(super) fn get_port_info_extended(&mut self, modifier: u32, data: &mut Data) -> Handled {
+        if !self.has(Habit::ErrorCorrection) {
+            return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
+        }
+        let index = self.info_port(modifier)?;
+        let speed = self.fabric.port(index).info.effective_speed();
+        let corrects = speed.is_some_and(|speed| speed >= LinkSpeed::Edr);
+        let mode = match corrects {
+            true => FecMode::ReedSolomon,
+            false => FecMode::None,
+        };
+        let mut info = PortInfoExtended::default();
+        info.set_capability_mask(PortInfoExtendedCapabilities::IS_FEC_MODE_SUPPORTED)
+            .set_fec_mode_active(mode.code().into());
+        *data = *info.as_data();
+        Ok(())
+    }
+
     /// Whether the agent leaves a Get of this attribute unanswered.
     pub(super) fn is_deaf_to(&self, attribute: rsm_mad::wire::header::AttrId) -> bool {
         (attribute == GeneralInfo::ID && self.has(Habit::DeafToGeneralInfo))
             || (attribute == SwitchPortStateTable::ID && self.has(Habit::DeafToPortStates))
+            || (attribute == PortInfoExtended::ID && self.has(Habit::DeafToErrorCorrection))
             || (matches!(attribute, ArGroupTable::ID | ArLinearForwardingTable::ID)
                 && self.has(Habit::DeafToAdaptiveTables))
     }

@@ -52,6 +52,22 @@ impl Personality {
             let claimed = CapabilityMask2::IS_SWITCH_PORT_STATE_TABLE_SUPPORTED;
             info.set_capability_mask2(info.capability_mask2() | claimed);
         }
+        let claims_error_correction = [
+            Habit::ErrorCorrection,
+            Habit::DeafToErrorCorrection,
+            Habit::RefusesErrorCorrection,
+        ];
+        if !port0
+            && claims_error_correction
+                .into_iter()
+                .any(|habit| self.has(habit))
+            && info
+                .capability_mask()
+                .contains(CapabilityMask::IS_CAPABILITY_MASK2_SUPPORTED)
+        {
+            let claimed = CapabilityMask2::IS_PORT_INFO_EXTENDED_SUPPORTED;
+            info.set_capability_mask2(info.capability_mask2() | claimed);
+        }
         if !port0 && self.has(Habit::TwoVls) {
             info.set_vl_cap(VlCap::Vl0To1.min(info.vl_cap()));
         } else if !port0 && self.has(Habit::FourVls) {

@@ -153,6 +153,15 @@ habits! {
     ForgetsPortStates: "forgets-port-states", Switches, 8,
         "has a SwitchPortStateTable until it loses power, and claims and refuses it from then on.",
         "a reboot into the older of two firmware images";
+    ErrorCorrection: "error-correction", All, 0,
+        "has PortInfoExtended (0x33): its links of EDR and more run with Reed-Solomon codes.",
+        "OpenSM's ib_types.h: CapabilityMask2 of EDR devices claims it";
+    DeafToErrorCorrection: "deaf-to-error-correction", All, 0,
+        "claims PortInfoExtended and leaves it unanswered.",
+        "as old devices do with unknown attributes";
+    RefusesErrorCorrection: "refuses-error-correction", All, 0,
+        "claims PortInfoExtended and refuses it (status 0x0c).",
+        "CapabilityMask2 copied between firmware of several devices";
     Fdr10: "fdr10", All, 0,
         "shows its links of QDR as FDR10 in ExtendedPortInfo.",
         "SwitchX and ConnectX-3";

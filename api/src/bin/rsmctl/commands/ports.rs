@@ -4,7 +4,7 @@ use rsm_proto::v1;
 use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
-use crate::text::{NONE, label, label_parser, lid, optional, port_of, rate, remarks};
+use crate::text::{NONE, label, label_parser, lid, optional, or_none, port_of, rate, remarks};
 
 /// Ports with their state, LID and neighbour
 #[derive(Debug, Args)]
@@ -45,6 +45,7 @@ pub(crate) async fn run(arguments: PortsArguments, session: &mut Session) -> Res
             "RATE",
             "+>MTU",
             "+>VLS",
+            "+FEC",
             "PEER",
             "NOTE",
             "DESCRIPTION",
@@ -61,6 +62,7 @@ pub(crate) async fn run(arguments: PortsArguments, session: &mut Session) -> Res
                 rate(port.width, port.speed),
                 nonzero(port.mtu_bytes),
                 nonzero(port.operational_vls),
+                or_none(&port.error_correction),
                 port.peer.map_or_else(
                     || NONE.to_owned(),
                     |peer| port_of(&peer.description, peer.port.as_ref()),

@@ -1,0 +1,61 @@
+//! The error correction of links, by PortInfoExtended of the ports that say that they have it
+//! (`sweep.error_correction`). It is shown, and decides nothing.
+
+use rsm_ids::PortNum;
+use rsm_mad::wire::attr::{CapabilityMask, CapabilityMask2, FecMode, PortInfo, PortState};
+
+use super::inventory::{Inventory, PortKey};
+use super::{Query, Sweep};
+
+impl Sweep {
+    /// Asks for the error correction of a port whose link came up. `before` is the state before the
+    /// present one. A link that went down loses its answer.
+    pub(super) fn see_error_correction(
+        &mut self,
+        inventory: &mut Inventory,
+        key: PortKey,
+        before: Option<PortState>,
+    ) {
+        let asks = inventory.reads_error_correction && key.port != PortNum::ZERO;
+        let Some(port) = inventory.port(key) else {
+            return;
+        };
+        let is_known = port.error_correction.is_some();
+        if !asks || !port.is_up() {
+            if is_known && let Some(port) = inventory.port_mut(key) {
+                port.error_correction = None;
+            }
+            return;
+        }
+        // A port that fell back to Init trained anew, perhaps with another code.
+        let is_retrained = port.state() == Some(PortState::Init)
+            && before.is_some_and(|state| state != PortState::Init);
+        if (is_retrained || !is_known) && port.info.as_ref().is_some_and(has_it) {
+            self.ask(Query::ErrorCorrection(key));
+        }
+    }
+
+    /// Takes the error correction of a port; `None`: the port does not say, which is no fault. It
+    /// is not asked again while the link stays up.
+    pub(super) fn on_error_correction(
+        &mut self,
+        inventory: &mut Inventory,
+        key: PortKey,
+        mode: Option<FecMode>,
+    ) {
+        if inventory
+            .port(key)
+            .is_some_and(|port| port.is_up() && port.error_correction != Some(mode))
+            && let Some(port) = inventory.port_mut(key)
+        {
+            port.error_correction = Some(mode);
+            self.changed = true;
+        }
+    }
+}
+
+fn has_it(info: &PortInfo) -> bool {
+    let has_mask2 = CapabilityMask::IS_CAPABILITY_MASK2_SUPPORTED;
+    let has_attribute = CapabilityMask2::IS_PORT_INFO_EXTENDED_SUPPORTED;
+    info.capability_mask().contains(has_mask2) && info.capability_mask2().contains(has_attribute)
+}
