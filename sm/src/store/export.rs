@@ -296,6 +296,10 @@ impl<W: Write> Lines<W> {
     }
 }
 
+/// The most records of a commit that is appended whatever the file holds: it is laid out in memory
+/// first, while a whole file is written line by line.
+const APPENDED_RECORDS: usize = 10_000;
+
 /// Keeps the file of a store up to date with its commits.
 ///
 /// ```text
@@ -303,8 +307,8 @@ impl<W: Write> Lines<W> {
 /// ```
 ///
 /// The first commit of a process writes the whole file anew, and so does one that follows a failure
-/// or a file that has grown to twice its size, and one of more records than there are. Any other is
-/// appended.
+/// or a file that has grown to twice its size, and one of more records than there are, above
+/// [`APPENDED_RECORDS`]. Any other is appended.
 #[derive(Default)]
 pub(super) struct StoreExporter {
     /// `None` where the contents of the file are not known.
@@ -345,7 +349,7 @@ impl StoreExporter {
         sentinel: &Sentinel,
     ) -> Result<PreparedExport, StoreError> {
         let path = layout.export();
-        let is_large = changes.len() > state.len();
+        let is_large = changes.len() > state.len().max(APPENDED_RECORDS);
         let grown = |file: &Written| file.bytes >= 2 * file.base;
         if let Some(file) = self.file.filter(|file| !is_large && !grown(file)) {
             let (commit, sum) =
