@@ -1,6 +1,6 @@
 //! Errors of the subnet manager, in its own terms.
 
-use rsm_ids::Lid;
+use rsm_ids::{Lid, PortNum};
 
 use crate::model::{GroupSelector, PortId};
 
@@ -231,6 +231,24 @@ pub enum SimulationError {
     NoCable {
         /// The port.
         port: PortId,
+    },
+    /// The name is one of a node with several ports.
+    #[error("`{name}` names no port: expected NODE:PORT, with a port from 1 to 254")]
+    NoPort {
+        /// The name.
+        name: String,
+    },
+    /// The name is one of a port, and another number is given beside it.
+    #[error(
+        "`{name}` names port {named}, and port {number} is given beside it: expected one of them"
+    )]
+    TwoPorts {
+        /// The name.
+        name: String,
+        /// The port that it names.
+        named: PortNum,
+        /// The port beside it.
+        number: PortNum,
     },
     /// No counter of a port has the name.
     #[error("`{name}` is no counter of a port: expected one of {}", expected.join(", "))]

@@ -8,7 +8,8 @@ use rsm_proto::v1::Event;
 use rsm_proto::v1::event::Change;
 use tokio::sync::broadcast;
 
-/// A bounded journal of events.
+/// A bounded journal of events. Acts of operators have a bound of their own beside it: links that flap
+/// push out none of them.
 ///
 /// Publishing never waits for a reader: watchers that lag lose the oldest events, and get their
 /// number.
@@ -22,17 +23,23 @@ pub struct EventJournal {
 struct Kept {
     events: VecDeque<Arc<Event>>,
     capacity: usize,
+    /// Acts of operators that are older than all `events`.
+    acts: VecDeque<Arc<Event>>,
+    acts_capacity: usize,
     last_sequence: u64,
 }
 
 impl EventJournal {
-    /// A journal that keeps the latest `capacity` events, at least one.
-    pub fn new(capacity: usize) -> EventJournal {
+    /// A journal that keeps the latest `capacity` events, at least one, and of those before the
+    /// latest `acts` acts of operators.
+    pub fn new(capacity: usize, acts: usize) -> EventJournal {
         let capacity = capacity.max(1);
         EventJournal {
             kept: Mutex::new(Kept {
                 events: VecDeque::with_capacity(capacity),
                 capacity,
+                acts: VecDeque::new(),
+                acts_capacity: acts,
                 last_sequence: 0,
             }),
             sender: broadcast::Sender::new(capacity),
@@ -50,10 +57,7 @@ impl EventJournal {
             change: Some(change),
             ..Event::default()
         });
-        if kept.events.len() == kept.capacity {
-            kept.events.pop_front();
-        }
-        kept.events.push_back(Arc::clone(&event));
+        kept.put(Arc::clone(&event));
         // Send under the lock, so that watchers see events in the order of their sequence numbers.
         // An error means that there are no watchers.
         let _watchers = self.sender.send(Arc::clone(&event));
@@ -63,8 +67,11 @@ impl EventJournal {
     /// Kept events with a sequence number above `after`, oldest first, at most `limit`.
     pub fn events(&self, after: u64, limit: usize) -> Vec<Arc<Event>> {
         let kept = self.kept.lock();
-        let begin = kept.events.partition_point(|event| event.sequence <= after);
-        kept.events.range(begin..).take(limit).cloned().collect()
+        let behind =
+            |events: &VecDeque<Arc<Event>>| events.partition_point(|event| event.sequence <= after);
+        let acts = kept.acts.range(behind(&kept.acts)..);
+        let events = kept.events.range(behind(&kept.events)..);
+        acts.chain(events).take(limit).cloned().collect()
     }
 
     /// Events from now on.
@@ -73,9 +80,25 @@ impl EventJournal {
     }
 }
 
+impl Kept {
+    /// Keeps an event. One that has no room goes, unless it is an act.
+    fn put(&mut self, event: Arc<Event>) {
+        if self.events.len() == self.capacity
+            && let Some(oldest) = self.events.pop_front()
+            && matches!(oldest.change, Some(Change::OperatorActed(_)))
+        {
+            self.acts.push_back(oldest);
+            if self.acts.len() > self.acts_capacity {
+                self.acts.pop_front();
+            }
+        }
+        self.events.push_back(event);
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use rsm_proto::v1::RoutesChanged;
+    use rsm_proto::v1::{OperatorActed, RoutesChanged};
 
     use super::*;
 
@@ -87,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_full_journal_drops_the_oldest_and_numbers_go_on() {
-        let journal = EventJournal::new(3);
+        let journal = EventJournal::new(3, 2);
         for expected in 1..=5 {
             assert_eq!(publish(&journal), expected);
         }
@@ -104,8 +127,34 @@ mod tests {
     }
 
     #[test]
+    fn acts_outlast_the_events_around_them_within_a_bound_of_their_own() {
+        let journal = EventJournal::new(3, 2);
+        let act = || {
+            let act = OperatorActed::default();
+            journal.publish(1, 0, Change::OperatorActed(act)).sequence
+        };
+        let sequences = |after, limit| -> Vec<u64> {
+            let events = journal.events(after, limit);
+            events.iter().map(|event| event.sequence).collect()
+        };
+        let first = act();
+        for _ in 0..10 {
+            publish(&journal);
+        }
+        assert_eq!(sequences(0, 10), [first, 9, 10, 11]);
+        assert_eq!(sequences(0, 2), [first, 9]);
+        assert_eq!(sequences(first, 10), [9, 10, 11]);
+        let more = [act(), act(), act()];
+        assert_eq!(sequences(0, 10), [[first].as_slice(), &more].concat());
+        for _ in 0..10 {
+            publish(&journal);
+        }
+        assert_eq!(sequences(0, 10), [13, 14, 22, 23, 24]);
+    }
+
+    #[test]
     fn a_lagging_watcher_gets_the_number_of_lost_events() {
-        let journal = EventJournal::new(2);
+        let journal = EventJournal::new(2, 2);
         let mut receiver = journal.subscribe();
         for _ in 0..5 {
             publish(&journal);

@@ -87,6 +87,9 @@ pub const MAX_PATHS: u8 = 127;
 /// 4 MB.
 pub const EVENT_JOURNAL: usize = 8_192;
 
+/// Acts of operators that are kept beside them: more than a team makes in weeks.
+pub const ACT_JOURNAL: usize = 1_024;
+
 /// Watchers served at the same time over all listeners; each costs a task and up to one HTTP/2
 /// window.
 pub const MAX_WATCHERS: usize = 256;

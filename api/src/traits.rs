@@ -11,10 +11,10 @@ use crate::error::{
     ControlError, CountersError, HistoryError, LookupError, RoutingError, SaError, SimulationError,
 };
 use crate::model::{
-    AliasGuidKey, CountersState, DrainQuestion, FindingFilter, GroupSelector, HistoryQuery, Keyed,
-    LinkFilter, LossSelector, MulticastGroupFilter, NodeFilter, Page, PartitionChange,
-    PathQuestion, PortFilter, PortId, PortOrder, PortTotals, Selector, ServiceFilter, ServiceKey,
-    SimulationAction, SubscriptionKey, VirtualPortId,
+    AgentState, AliasGuidKey, CountersState, DrainQuestion, FindingFilter, GroupSelector,
+    HistoryQuery, Keyed, LinkFilter, LossSelector, MulticastGroupFilter, NodeFilter, Page,
+    PartitionChange, PathQuestion, PortFilter, PortId, PortOrder, PortTotals, Selector,
+    ServiceFilter, ServiceKey, SimulationAction, SubscriptionKey, VirtualPortId,
 };
 
 /// A boxed future that may move between threads, so that the traits stay object safe.
@@ -33,6 +33,10 @@ pub trait Subnet: Send + Sync + 'static {
     fn generation(&self) -> u64 {
         self.status().generation
     }
+
+    /// The port GUID and the base LID of a port with an address of its own; `None` for other ports,
+    /// and for those that are not there.
+    fn address(&self, port: PortId) -> Option<(Guid, Lid)>;
 
     /// Nodes by ascending GUID.
     fn nodes(
@@ -248,8 +252,15 @@ pub trait CountersQueries: Send + Sync + 'static {
         part: Option<&Selector>,
     ) -> Result<v1::GetTopPortsResponse, CountersError>;
 
+    /// Names the readings that the other methods show: it changes with them, about once a second
+    /// while counters are read. A reading can become stale in between.
+    fn pass(&self) -> u64;
+
     /// Shows `visit` each port with a reading that is not stale, by ascending key.
     fn each_port(&self, visit: &mut dyn FnMut(PortTotals<'_>));
+
+    /// Shows `visit` each agent that is asked, by ascending key.
+    fn each_agent(&self, visit: &mut dyn FnMut(AgentState));
 
     /// Whether and how well counters are read.
     fn state(&self) -> CountersState;

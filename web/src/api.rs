@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::routing::get;
@@ -14,6 +15,7 @@ use serde::de::DeserializeOwned;
 use crate::graph::Load;
 use crate::reply::{self, Reply, failure};
 use crate::server::Shared;
+use crate::shown::Moment;
 
 /// The fields of a request from a query string: unknown names and wrong values are refused.
 fn fields<T: DeserializeOwned>(uri: &Uri) -> Result<T, Box<Reply>> {
@@ -145,10 +147,15 @@ async fn load(State(shared): State<Arc<Shared>>) -> Reply {
         Ok(drawn) => drawn,
         Err(error) => return failure(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     };
-    let load = tokio::task::spawn_blocking(move || Load::of(&drawn, counters.as_ref()));
-    match load.await {
-        Ok(load) => reply::json(&load),
-        Err(error) => failure(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    let moment = || Moment::now(shared.subnet.as_ref(), shared.counters.as_deref());
+    let load = move || {
+        let load = serde_json::to_vec(&Load::of(&drawn, counters.as_ref()));
+        load.map(Bytes::from).map_err(|error| error.to_string())
+    };
+    let load = shared.load.get(moment, load).await;
+    match load.unwrap_or_else(|error| Err(error.to_string())) {
+        Ok(load) => reply::body(StatusCode::OK, reply::JSON, load),
+        Err(error) => failure(StatusCode::INTERNAL_SERVER_ERROR, &error),
     }
 }
 

@@ -14,6 +14,7 @@ mod metrics;
 mod page;
 mod reply;
 mod server;
+mod shown;
 mod ufm;
 
 pub use server::{HttpServer, ServeError};

@@ -62,6 +62,14 @@ pub const MAX_UFM_LISTS: usize = 2;
 /// megabytes while it is made. More wait.
 pub const MAX_PORT_SCRAPES: usize = 2;
 
+/// The time between two readings of the counters that are shown; an answer about all ports is given
+/// again for as long.
+pub const PASS: Duration = Duration::from_secs(1);
+
+/// Answers to `/metrics?detail=ports` up to this size are kept for a [`PASS`]. A fabric of some
+/// thousand hosts fits; with more, scrapes that come at the same time share one.
+pub const MAX_KEPT_BYTES: usize = 16 << 20;
+
 /// How long a client may take for the handshake of TLS.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 

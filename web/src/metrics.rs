@@ -4,6 +4,7 @@
 //! also has lines for every port, under the names and labels of `infiniband_exporter`; `shard=1/4`
 //! gives the first of four parts of the nodes, so that several scrapes share a large fabric.
 
+mod collectors;
 mod counted;
 mod counters;
 mod gpus;
@@ -11,21 +12,25 @@ mod own;
 mod ports;
 mod text;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::routing::get;
 use rsm_api::{Backend, CountersQueries, Gpus, SaQueries, Subnet};
 use rsm_ids::Guid;
 use serde::Deserialize;
+use tokio::task::JoinError;
 
 pub(crate) use self::counted::Counted;
 use self::text::Text;
 use crate::limits::MAX_SHARDS;
 use crate::reply::{self, Reply, failure};
 use crate::server::Shared;
+use crate::shown::Moment;
 
 /// The media type of the format.
 const MEDIA: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -40,8 +45,8 @@ pub(crate) struct Exporter {
 }
 
 /// A part of the nodes, by their GUIDs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Shard {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Shard {
     /// The part, from 0.
     index: u64,
     /// How many parts there are.
@@ -70,7 +75,7 @@ impl Shard {
     }
 }
 
-/// What a scrape asks for.
+/// The fields of a scrape.
 #[derive(Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
 struct Question {
@@ -78,13 +83,20 @@ struct Question {
     shard: String,
 }
 
-/// What a scrape gets.
+/// The extent of a scrape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scrape {
     /// rsm's own, and the fabric in sums.
     Summary,
     /// These, and each port of a part of the nodes; rsm's own only with the first part.
     Ports(Shard),
+}
+
+impl Scrape {
+    /// Whether rsm's own are in it.
+    fn has_own(self) -> bool {
+        !matches!(self, Scrape::Ports(shard) if shard.index > 0)
+    }
 }
 
 impl Question {
@@ -115,34 +127,41 @@ impl Exporter {
         }
     }
 
-    /// All families of a scrape. Takes some tenths of a second where it has each port of a large
-    /// fabric.
-    fn write(&self, scrape: Scrape) -> String {
+    /// rsm's own families, but for those of links.
+    fn own(&self) -> Text {
         let mut text = Text::new();
-        let own = !matches!(scrape, Scrape::Ports(shard) if shard.index > 0);
-        if own {
-            own::write(&mut text, self.subnet.as_ref());
-            self.counted.write(&mut text);
-            if let Some(sa) = &self.sa {
-                own::sa(&mut text, &sa.counters());
-            }
-            if let Some(gpus) = &self.gpus {
-                gpus::write(&mut text, gpus.as_ref());
-            }
-            ports::switches(&mut text, self.subnet.as_ref());
+        own::write(&mut text, self.subnet.as_ref());
+        self.counted.write(&mut text);
+        if let Some(sa) = &self.sa {
+            own::sa(&mut text, &sa.counters());
         }
+        if let Some(gpus) = &self.gpus {
+            gpus::write(&mut text, gpus.as_ref());
+        }
+        text
+    }
+
+    /// Families of the whole fabric, of one walk over its ports where `with_ports` is not set.
+    fn sums(&self, with_ports: bool) -> String {
+        let mut text = Text::new();
+        ports::switches(&mut text, self.subnet.as_ref());
+        let counters = self.counters.as_deref();
+        collectors::collectors(&mut text, self.subnet.as_ref(), counters);
+        if let Some(counters) = counters {
+            counters::sums(&mut text, counters, !with_ports);
+        }
+        text.finish()
+    }
+
+    /// Families of the ports of a part of the nodes. Takes some tenths of a second on a large
+    /// fabric.
+    fn ports(&self, shard: Shard) -> String {
+        let mut text = Text::new();
         if let Some(counters) = self.counters.as_deref() {
-            if own {
-                counters::sums(&mut text, counters);
-            }
-            match scrape {
-                Scrape::Summary => counters::errors(&mut text, counters),
-                Scrape::Ports(shard) => counters::ports(&mut text, counters, shard),
-            }
+            counters::ports(&mut text, counters, shard);
+            collectors::devices(&mut text, counters, shard);
         }
-        if let Scrape::Ports(shard) = scrape {
-            ports::write(&mut text, self.subnet.as_ref(), shard);
-        }
+        ports::write(&mut text, self.subnet.as_ref(), shard);
         text.finish()
     }
 }
@@ -157,28 +176,44 @@ async fn scrape(State(shared): State<Arc<Shared>>, uri: Uri) -> Reply {
         Ok(scrape) => scrape,
         Err(error) => return failure(StatusCode::BAD_REQUEST, &error),
     };
-    // The place goes with the work, which goes on where the client has gone.
-    let place = match scrape {
-        Scrape::Ports(_) => Arc::clone(&shared.port_scrapes).acquire_owned().await.ok(),
-        Scrape::Summary => None,
-    };
-    // Links are counted where the graph is made; a graph as old as a page's will do.
-    let drawn = shared.graphs.current().await;
-    let written = tokio::task::spawn_blocking(move || {
-        let _place = place;
-        let mut text = shared.exporter.write(scrape);
-        if let Ok(drawn) = drawn
-            && !matches!(scrape, Scrape::Ports(shard) if shard.index > 0)
-        {
-            text += &own::links(drawn.links_active, drawn.links_not_active);
-        }
-        text
-    })
-    .await;
-    match written {
+    match written(&shared, scrape).await {
         Ok(text) => reply::body(StatusCode::OK, MEDIA, text),
         Err(error) => failure(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }
+}
+
+/// The parts of a scrape. Those about all ports are shared by scrapes of the same moment; rsm's own
+/// are those of now.
+async fn written(shared: &Arc<Shared>, scrape: Scrape) -> Result<Body, JoinError> {
+    let moment = || Moment::now(shared.subnet.as_ref(), shared.counters.as_deref());
+    let mut parts = Vec::new();
+    if scrape.has_own() {
+        // Links are counted where the graph is made; a graph as old as a page's will do.
+        let drawn = shared.graphs.current().await;
+        let exporter = Arc::clone(shared);
+        let own = tokio::task::spawn_blocking(move || exporter.exporter.own().finish()).await?;
+        let links = drawn.map_or_else(
+            |_| String::new(),
+            |drawn| own::links(drawn.links_active, drawn.links_not_active),
+        );
+        parts.push(Bytes::from(own + &links));
+        let (exporter, with_ports) = (Arc::clone(shared), scrape != Scrape::Summary);
+        let sums = move || Bytes::from(exporter.exporter.sums(with_ports));
+        let kept = match with_ports {
+            true => &shared.sums_with_ports,
+            false => &shared.sums,
+        };
+        parts.push(kept.get(moment, sums).await?);
+    }
+    if let Scrape::Ports(shard) = scrape {
+        let exporter = Arc::clone(shared);
+        let make = move || exporter.exporter.ports(shard);
+        let places = Arc::clone(&shared.port_scrapes);
+        let text = shared.port_texts.get(shard, places, moment, make).await?;
+        parts.push(text.bytes());
+    }
+    let parts = parts.into_iter().map(Ok::<_, Infallible>);
+    Ok(Body::from_stream(tokio_stream::iter(parts)))
 }
 
 pub(crate) fn routes() -> Router<Arc<Shared>> {

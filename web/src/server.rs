@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::{Request, StatusCode};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -25,8 +25,9 @@ use crate::limits::{
     ANSWER_TIMEOUT, HANDSHAKE_TIMEOUT, HEAD_TIMEOUT, MAX_CONNECTIONS, MAX_FOLLOWERS,
     MAX_HEAD_BYTES, MAX_HEADERS, MAX_PORT_SCRAPES, SHUTDOWN_GRACE,
 };
-use crate::metrics::{Counted, Exporter};
+use crate::metrics::{Counted, Exporter, Shard};
 use crate::reply::{self, Reply};
+use crate::shown::{Shown, ShownTexts};
 use crate::ufm::{self, Ufm, UfmSettings};
 use crate::{api, changes, guard, metrics, page};
 
@@ -62,6 +63,14 @@ pub(crate) struct Shared {
     pub(crate) graphs: GraphCache,
     pub(crate) exporter: Exporter,
     pub(crate) counters: Option<Arc<dyn CountersQueries>>,
+    /// The load of the links of the last graph, as JSON.
+    pub(crate) load: Shown<Result<Bytes, String>>,
+    /// The part of a scrape that is from counters.
+    pub(crate) sums: Shown<Bytes>,
+    /// The same without the errors of ports, for scrapes that have all ports.
+    pub(crate) sums_with_ports: Shown<Bytes>,
+    /// Scrapes of all ports.
+    pub(crate) port_texts: ShownTexts<Shard>,
     /// Places for scrapes of all ports.
     pub(crate) port_scrapes: Arc<Semaphore>,
     /// Places for clients that follow changes.
@@ -134,6 +143,10 @@ impl HttpServer {
             exporter: Exporter::new(&backend, counted),
             counters: backend.counters,
             subnet: backend.subnet,
+            load: Shown::default(),
+            sums: Shown::default(),
+            sums_with_ports: Shown::default(),
+            port_texts: ShownTexts::default(),
             port_scrapes: Arc::new(Semaphore::new(MAX_PORT_SCRAPES)),
             followers: Arc::new(Semaphore::new(MAX_FOLLOWERS)),
             stopping: stopping.clone(),

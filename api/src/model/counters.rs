@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use rsm_ids::Guid;
+
 use super::PortId;
 
 /// The counters of a port as last read, for sums and metrics.
@@ -7,6 +9,8 @@ use super::PortId;
 pub struct PortTotals<'a> {
     /// The port.
     pub port: PortId,
+    /// The GUID of the port; the node's on a switch.
+    pub guid: Guid,
     /// Whether its node is a switch.
     pub is_switch: bool,
     /// The counters that the device has, by the specification's name, with the count of each: the
@@ -28,6 +32,34 @@ pub struct PortTotals<'a> {
     pub errors_sum: f64,
     /// Errors of each kind in an hour, by the specification's name, those that are not zero.
     pub errors_per_hour: &'a [(&'static str, f64)],
+}
+
+/// How an agent of performance management answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answering {
+    /// It has not been asked yet.
+    New,
+    /// Its last answer was right.
+    Answers,
+    /// It did not answer the last request, or has no time.
+    Silent,
+    /// It knows no attribute with counters, or wants requests where rsm cannot send them.
+    Unreadable,
+}
+
+/// An agent of performance management: a switch's, or that of a port of another node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AgentState {
+    /// Its node.
+    pub node: Guid,
+    /// The GUID of its port; the node's on a switch.
+    pub guid: Guid,
+    /// Whether its node is a switch.
+    pub is_switch: bool,
+    /// How it answers.
+    pub answering: Answering,
+    /// How long the last reading of all its ports took; `None` before the first one.
+    pub took: Option<Duration>,
 }
 
 /// The state of reading counters.

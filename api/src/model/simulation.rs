@@ -10,28 +10,28 @@ use super::Selector;
 pub enum SimulationAction {
     /// Pull the cable out of a port.
     Unlink {
-        /// The node at either end of the cable.
+        /// The node at either end of the cable, or its port.
         node: Selector,
-        /// The port on that node.
-        port: PortNum,
+        /// The port on that node, where `node` does not name it.
+        port: Option<PortNum>,
     },
     /// Put the cable back that the port had.
     Relink {
-        /// The node at either end of the cable.
+        /// The node at either end of the cable, or its port.
         node: Selector,
-        /// The port on that node.
-        port: PortNum,
+        /// The port on that node, where `node` does not name it.
+        port: Option<PortNum>,
     },
     /// Exchange the cables in two ports, and so their far ends.
     SwapCables {
-        /// The node at either end of the one cable.
+        /// The node at either end of the one cable, or its port.
         node: Selector,
-        /// The port on that node.
-        port: PortNum,
-        /// The node at either end of the other cable.
+        /// The port on that node, where `node` does not name it.
+        port: Option<PortNum>,
+        /// The node at either end of the other cable, or its port.
         other_node: Selector,
-        /// The port on that node.
-        other_port: PortNum,
+        /// The port on that node, where `other_node` does not name it.
+        other_port: Option<PortNum>,
     },
     /// Restart a node: it forgets its configuration, and its links go down and up.
     Reboot {
@@ -57,10 +57,10 @@ pub enum SimulationAction {
     },
     /// Make a counter of a port move by itself.
     SetErrors {
-        /// The node.
+        /// The node, or its port.
         node: Selector,
-        /// The port.
-        port: PortNum,
+        /// The port, where `node` does not name it.
+        port: Option<PortNum>,
         /// The counter's name in the specification (IBA 16.1.3.5), in any case.
         counter: String,
         /// By how many it moves each second: a number of at least 0.

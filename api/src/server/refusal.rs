@@ -105,7 +105,9 @@ impl From<SimulationError> for Status {
         match error {
             SimulationError::Lookup(lookup) => lookup.into(),
             SimulationError::NoCable { .. } => Status::failed_precondition(error.to_string()),
-            SimulationError::NoCounter { .. } => Status::invalid_argument(error.to_string()),
+            SimulationError::NoCounter { .. }
+            | SimulationError::NoPort { .. }
+            | SimulationError::TwoPorts { .. } => Status::invalid_argument(error.to_string()),
             SimulationError::Ended => Status::unavailable(error.to_string()),
         }
     }

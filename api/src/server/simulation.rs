@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use rsm_ids::PortNum;
 use rsm_proto::v1;
 use rsm_proto::v1::simulation_service_server::SimulationService;
 use tonic::{Request, Response, Status};
@@ -25,18 +26,13 @@ impl Simulated {
     }
 }
 
-/// The simulation knows cables and nodes; LIDs belong to the subnet manager.
 fn node(text: &str) -> Result<Selector, Status> {
-    match selector("node", text)? {
-        Selector::Lid(lid) => Err(Status::invalid_argument(format!(
-            "node: a simulated node is named by GUID or description, not by LID {lid}; \
-             where {lid} is its description, give `name:{text}`"
-        ))),
-        Selector::Gid(gid) => Err(Status::invalid_argument(format!(
-            "node: a simulated node is named by GUID or description, not by GID {gid}"
-        ))),
-        named => Ok(named),
-    }
+    selector("node", text)
+}
+
+/// The number of a port beside a node; none where it is 0, and the node's name has it.
+fn port(number: u32) -> Result<Option<PortNum>, Status> {
+    (number != 0).then(|| port_number(number)).transpose()
 }
 
 #[tonic::async_trait]
@@ -48,7 +44,7 @@ impl SimulationService for Simulated {
         let request = request.into_inner();
         let action = SimulationAction::Unlink {
             node: node(&request.node)?,
-            port: port_number(request.port)?,
+            port: port(request.port)?,
         };
         self.act("Unlink", action).await?;
         Ok(Response::new(v1::UnlinkResponse {}))
@@ -61,7 +57,7 @@ impl SimulationService for Simulated {
         let request = request.into_inner();
         let action = SimulationAction::Relink {
             node: node(&request.node)?,
-            port: port_number(request.port)?,
+            port: port(request.port)?,
         };
         self.act("Relink", action).await?;
         Ok(Response::new(v1::RelinkResponse {}))
@@ -74,9 +70,9 @@ impl SimulationService for Simulated {
         let request = request.into_inner();
         let action = SimulationAction::SwapCables {
             node: node(&request.node)?,
-            port: port_number(request.port)?,
+            port: port(request.port)?,
             other_node: node(&request.other_node)?,
-            other_port: port_number(request.other_port)?,
+            other_port: port(request.other_port)?,
         };
         self.act("SwapCables", action).await?;
         Ok(Response::new(v1::SwapCablesResponse {}))
@@ -154,7 +150,7 @@ impl SimulationService for Simulated {
         }
         let action = SimulationAction::SetErrors {
             node: node(&request.node)?,
-            port: port_number(request.port)?,
+            port: port(request.port)?,
             counter: request.counter,
             per_second: request.per_second,
         };

@@ -9,7 +9,7 @@ use tonic::{Request, Response, Status};
 
 use super::paging::Cursor;
 use super::request::text_filter;
-use crate::limits::{EVENT_JOURNAL, MAX_WATCHERS};
+use crate::limits::{ACT_JOURNAL, EVENT_JOURNAL, MAX_WATCHERS};
 use crate::model::{EventFilter, HistoryOrder, HistoryQuery};
 use crate::traits::{History, Subnet};
 
@@ -81,7 +81,8 @@ impl Watch {
     }
 
     fn in_memory(&self, query: &HistoryQuery, limit: usize) -> Vec<(u64, v1::Event)> {
-        let kept = self.subnet.events(query.after, EVENT_JOURNAL).into_iter();
+        let kept = self.subnet.events(query.after, EVENT_JOURNAL + ACT_JOURNAL);
+        let kept = kept.into_iter();
         let is_wanted = |event: &Arc<v1::Event>| {
             event.at_unix_ms >= query.since_unix_ms
                 && (query.until_unix_ms == 0 || event.at_unix_ms < query.until_unix_ms)

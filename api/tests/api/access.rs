@@ -72,7 +72,7 @@ fn the_socket_serves_everything() {
     served.block_on(unlink(served.unix())).unwrap();
     let expected = SimulationAction::Unlink {
         node: Selector::Description("leaf-1".to_owned()),
-        port: PortNum(1),
+        port: Some(PortNum(1)),
     };
     assert_eq!(*served.fake.actions.lock(), [expected]);
 }

@@ -143,7 +143,8 @@ fn simulation_of_unknown_nodes_and_cables_is_refused() {
         ("leaf-1", 300, Code::InvalidArgument, "1 to 254"),
         ("leaf-1", 77, Code::FailedPrecondition, "no cable"),
         ("nobody", 1, Code::NotFound, "nobody"),
-        ("5", 1, Code::InvalidArgument, "name:5"),
+        ("leaf-1:77", 0, Code::NotFound, "does not exist"),
+        ("54321", 1, Code::NotFound, "54321"),
     ] {
         let request = v1::UnlinkRequest {
             node: node.to_owned(),

@@ -8,9 +8,11 @@ use rsm_mad::wire::attr::PortState;
 use crate::counters::DropReason;
 use crate::error::SimError;
 use crate::fabric::{DROP, NONE, Node, Switch};
+use crate::performance::Load;
 use crate::probe::{PAYLOAD, Probe};
-use crate::route::{self, MAX_SWITCHES, Traffic};
+use crate::route::{self, MAX_SWITCHES, Traffic, Way};
 use crate::sim::Sim;
+use crate::walks;
 
 /// How switches pick among the ports that they may send a packet by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,12 +58,15 @@ struct Walk<'a> {
     picks: Picks,
     /// Outcomes by the port that the packet enters by; `None`: it is on the way now.
     known: HashMap<u32, Option<Choices>>,
+    /// The packet's own walk, if it is one.
+    counted: Option<walks::Walk<'a>>,
 }
 
 impl Sim {
     /// Sends a packet of a reliable connection, 256 bytes, from an end port to a LID: switches with
     /// adaptive routing send it by any port of its group, if its service level takes part. It takes
-    /// no time and changes nothing.
+    /// no time, and changes nothing but counters, as [`Sim::probe`]; the search for the
+    /// [worst](Picks::Worst) outcome sends no packet and counts nothing.
     ///
     /// # Errors
     /// The source does not exist or has no address.
@@ -73,21 +78,47 @@ impl Sim {
         picks: Picks,
     ) -> Result<Choices, SimError> {
         let start = self.fabric.find_end_port(guid, port)?;
+        let load = Load::unicast(PAYLOAD);
+        let counted =
+            (picks != Picks::Worst).then(|| self.performance.walks.begin(&self.fabric, load));
         let mut walk = Walk {
             sim: self,
             dlid,
             sl,
             picks,
             known: HashMap::new(),
+            counted,
         };
         if self.fabric.port(start).holds(dlid) {
             return Ok(walk.delivered(start));
         }
-        let node = self.fabric.node_of(start);
-        match &node.switch {
-            None => Ok(walk.leave(start, start, 0)),
-            Some(_) => Ok(walk.enter(start, 0)),
+        let choices = match self.fabric.node_of(start).is_switch() {
+            false => walk.leave(start, start, 0),
+            true => walk.enter(start, 0),
+        };
+        if let Some(counted) = &mut walk.counted {
+            counted.end(&self.way_of(&choices.probe)?);
         }
+        Ok(choices)
+    }
+
+    /// The end of a packet with this outcome.
+    fn way_of(&self, probe: &Probe) -> Result<Way, SimError> {
+        let (node, port, hops, result) = match *probe {
+            Probe::Delivered { node, port, hops } => (node, port, hops, Ok(())),
+            Probe::Dropped {
+                node,
+                port,
+                hops,
+                why,
+            } => (node, port, hops, Err(why)),
+            Probe::Loop { node } => (node, PortNum::ZERO, MAX_SWITCHES, Err(DropReason::Loop)),
+        };
+        Ok(Way {
+            port: self.fabric.find_port(node, port)?,
+            hops,
+            result,
+        })
     }
 }
 
@@ -193,10 +224,14 @@ impl Walk<'_> {
         let traffic = Traffic::Data {
             sl: self.sl,
             payload: PAYLOAD,
+            key: None,
         };
         let fabric = &self.sim.fabric;
         if let Err(why) = route::pass(fabric, at, exit, traffic) {
             return self.dropped(exit, why);
+        }
+        if let Some(counted) = &mut self.counted {
+            counted.cross(exit);
         }
         let next = fabric.port(exit).peer;
         further(self.enter(next, hops + 1))

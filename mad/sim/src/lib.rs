@@ -18,8 +18,9 @@
 //!   multicast by the multicast tables; VL15 wherever a link is up, data over Active links only.
 //!   Each agent has a buffer and a service time. General service datagrams go from client to client
 //!   like data, and are lost if the receiving port is no member of their partition.
-//! * Performance management: PortCounters and PortCountersExtended of every port, which count
-//!   general service datagrams, lost links and drops, and errors at any rate
+//! * Performance management: PortCounters, PortCountersExtended, PortRcvErrorDetails,
+//!   PortXmitDiscardDetails and PortExtendedSpeedsCounters of every port, which count general service
+//!   datagrams, the packets of probes, lost links and drops, and errors at any rate
 //!   ([`Sim::set_errors`]).
 //! * Adaptive routing of NVIDIA switches: ARInfo, groups and entries, whose ports packets of
 //!   connections leave by as badly as possible, or by seed ([`Sim::probe_choices`]); and a table in
@@ -37,12 +38,13 @@
 //! * Random forwarding tables, and congestion: settings of congestion control are kept alone.
 //! * Counters of SMPs, and samples of performance management.
 //! * Directed routes with LID-routed parts are refused.
-//! * Partitions are enforced by end ports only, not by switches.
+//! * Switches enforce partitions only for the packets of [`Sim::probe_partition`].
 //! * There are no global route headers.
 //! * Links have no bandwidth: packets do not queue for them.
 
 mod adaptive;
 mod agent;
+mod causes;
 mod choices;
 mod config;
 mod congestion;
@@ -68,6 +70,7 @@ mod state;
 mod transit;
 mod trap;
 mod vports;
+mod walks;
 mod wheel;
 
 pub use adaptive::LinearWrites;

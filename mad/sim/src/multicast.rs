@@ -6,9 +6,11 @@ use rsm_mad::wire::attr::MulticastForwardingTable;
 use crate::counters::DropReason;
 use crate::error::SimError;
 use crate::fabric::{Fabric, Node, Switch};
+use crate::performance::Load;
 use crate::probe::PAYLOAD;
-use crate::route::{self, Traffic};
+use crate::route::{self, Traffic, Way};
 use crate::sim::Sim;
+use crate::walks::Walk;
 
 /// The result for the copies of a multicast packet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,7 +29,7 @@ const MAX_COPIES: usize = 1 << 17;
 
 impl Sim {
     /// Sends a multicast data packet of 256 bytes from an end port, and returns the result for its
-    /// copies. It takes no time and changes nothing.
+    /// copies. It takes no time and changes nothing but counters, as [`Sim::probe`].
     ///
     /// Switches forward it by their multicast forwarding tables up to MulticastFDBTop, by every
     /// port but the entry port, over links that carry data (see [`Sim::probe`]). Partitions and
@@ -42,66 +44,115 @@ impl Sim {
         sl: u8,
     ) -> Result<MulticastProbe, SimError> {
         let start = self.fabric.find_end_port(guid, port)?;
+        let load = Load::multicast(PAYLOAD);
         let traffic = Traffic::Data {
             sl,
             payload: PAYLOAD,
+            key: None,
         };
-        let mut probe = MulticastProbe::default();
-        // The entry ports of copies, each with the number of links crossed.
-        let mut copies = VecDeque::new();
-        if self.fabric.node_of(start).is_switch() {
-            copies.push_back((start, 0));
-        } else {
-            self.pass_copy(start, start, traffic, 0, &mut copies, &mut probe);
+        let mut copies = Copies {
+            fabric: &self.fabric,
+            walk: self.performance.walks.begin(&self.fabric, load),
+            traffic,
+            waiting: VecDeque::new(),
+            probe: MulticastProbe::default(),
+        };
+        let first = PacketCopy {
+            entry: start,
+            hops: 0,
+        };
+        match self.fabric.node_of(start).is_switch() {
+            true => copies.waiting.push_back(first),
+            false => copies.leave(first, start),
         }
         let mut followed = 0;
-        while let Some((entry, hops)) = copies.pop_front() {
+        while let Some(copy) = copies.waiting.pop_front() {
             followed += 1;
-            if followed > MAX_COPIES || hops > route::MAX_SWITCHES {
-                probe.loops = true;
+            if followed > MAX_COPIES || copy.hops > route::MAX_SWITCHES {
+                copies.end(copy, copy.entry, DropReason::Loop);
+                copies.probe.loops = true;
                 break;
             }
-            let node = self.fabric.node_of(entry);
-            let Some(switch) = &node.switch else {
-                let number = self.fabric.port(entry).number;
-                *probe
-                    .delivered
-                    .entry((node.guid, PortNum(number)))
-                    .or_default() += 1;
+            copies.arrive(copy, mlid);
+        }
+        Ok(copies.probe)
+    }
+}
+
+/// A copy of a packet.
+#[derive(Clone, Copy)]
+struct PacketCopy {
+    /// The port that it came in by.
+    entry: u32,
+    /// The number of links crossed.
+    hops: u32,
+}
+
+/// The copies of a packet on their way.
+struct Copies<'a> {
+    fabric: &'a Fabric,
+    walk: Walk<'a>,
+    traffic: Traffic,
+    waiting: VecDeque<PacketCopy>,
+    probe: MulticastProbe,
+}
+
+impl Copies<'_> {
+    /// A copy has arrived at a node.
+    fn arrive(&mut self, copy: PacketCopy, mlid: Lid) {
+        let node = self.fabric.node_of(copy.entry);
+        let Some(switch) = &node.switch else {
+            let number = self.fabric.port(copy.entry).number;
+            return self.deliver(node.guid, PortNum(number));
+        };
+        let mut has_exit = false;
+        for exit in exits(node, switch, mlid) {
+            has_exit = true;
+            if exit == copy.entry {
                 continue;
-            };
-            for exit in exits(node, switch, mlid).filter(|&exit| exit != entry) {
-                if exit == node.first_port {
-                    *probe
-                        .delivered
-                        .entry((node.guid, PortNum::ZERO))
-                        .or_default() += 1;
-                } else {
-                    self.pass_copy(entry, exit, traffic, hops, &mut copies, &mut probe);
-                }
+            }
+            if exit == node.first_port {
+                self.deliver(node.guid, PortNum::ZERO);
+            } else {
+                self.leave(copy, exit);
             }
         }
-        Ok(probe)
+        if !has_exit {
+            self.end(copy, copy.entry, DropReason::NoRoute);
+        }
     }
 
-    fn pass_copy(
-        &self,
-        entry: u32,
-        exit: u32,
-        traffic: Traffic,
-        hops: u32,
-        copies: &mut VecDeque<(u32, u32)>,
-        probe: &mut MulticastProbe,
-    ) {
-        let fabric: &Fabric = &self.fabric;
-        match route::pass(fabric, entry, exit, traffic) {
-            Ok(()) => copies.push_back((fabric.port(exit).peer, hops + 1)),
+    fn deliver(&mut self, guid: Guid, port: PortNum) {
+        *self.probe.delivered.entry((guid, port)).or_default() += 1;
+    }
+
+    /// A copy leaves its node by the port `exit`.
+    fn leave(&mut self, copy: PacketCopy, exit: u32) {
+        match route::pass(self.fabric, copy.entry, exit, self.traffic) {
+            Ok(()) => {
+                self.walk.cross(exit);
+                let entry = self.fabric.port(exit).peer;
+                let hops = copy.hops + 1;
+                self.waiting.push_back(PacketCopy { entry, hops });
+            }
             Err(why) => {
-                let guid = fabric.node_of(exit).guid;
-                let number = PortNum(fabric.port(exit).number);
-                probe.dropped.push((guid, number, why));
+                let guid = self.fabric.node_of(exit).guid;
+                let number = PortNum(self.fabric.port(exit).number);
+                self.probe.dropped.push((guid, number, why));
+                self.end(copy, exit, why);
             }
         }
+    }
+
+    /// A copy is lost at a port of its node.
+    fn end(&mut self, copy: PacketCopy, port: u32, why: DropReason) {
+        let came_by = (copy.hops > 0).then(|| self.fabric.port(copy.entry).peer);
+        self.walk.turn_to(came_by);
+        self.walk.end(&Way {
+            port,
+            hops: copy.hops,
+            result: Err(why),
+        });
     }
 }
 

@@ -1,7 +1,7 @@
 //! The counters of ports, and the agents that answer for them (IBA 16.1).
 //!
-//! General service datagrams count on each link that they cross, as data does; SMPs do not, and
-//! neither do probes, which change nothing. A [symptom](Sim::set_errors) makes an error counter
+//! General service datagrams and the data packets of [probes](Sim::probe) count on each link that
+//! they cross, and where they are lost; SMPs do not. A [symptom](Sim::set_errors) makes a counter
 //! move by itself.
 
 use std::collections::{BTreeMap, HashMap};
@@ -13,21 +13,60 @@ use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::perf::{
     ALL_PORTS, CLASS_VERSION, Counter, CounterSet, PERF_DATA_LEN, PerfCapabilityMask,
     PerfCapabilityMask2, PerfMad, PortCounterAttribute, PortCounters, PortCountersExtended,
-    attribute,
+    PortExtendedSpeedsCounters, PortRcvErrorDetails, PortXmitDiscardDetails, attribute,
 };
 use rsm_mad::wire::sa::{ClassPortInfo, Record, SaCapabilityMask, SaCapabilityMask2};
 
-use crate::counters::DropReason;
+use crate::causes::{self, CauseAttribute, Causes, Lost};
 use crate::error::SimError;
-use crate::fabric::NONE;
 use crate::route::Way;
 use crate::sim::Sim;
+use crate::walks::Walks;
 
 /// The headers of a datagram on a link, without the VCRC (IBA 16.1.3.5): LRH, BTH, DETH and ICRC.
 const HEADERS: usize = 8 + 12 + 8 + 4;
 
-/// A datagram in the unit of PortXmitData.
-const DATAGRAM_WORDS: u64 = ((MAD_LEN + HEADERS) / 4) as u64;
+/// The global route header.
+const GRH: usize = 40;
+
+/// A data packet as counters see it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Load {
+    /// Its length in the unit of PortXmitData.
+    pub(crate) words: u64,
+    pub(crate) is_multicast: bool,
+}
+
+impl Load {
+    /// A datagram within the subnet, with so many bytes of payload.
+    pub(crate) fn unicast(payload: u16) -> Load {
+        Load {
+            words: words(usize::from(payload) + HEADERS),
+            is_multicast: false,
+        }
+    }
+
+    /// A datagram with a global route header.
+    pub(crate) fn global(payload: u16) -> Load {
+        Load {
+            words: words(usize::from(payload) + HEADERS + GRH),
+            is_multicast: false,
+        }
+    }
+
+    /// A multicast datagram, which always has a global route header.
+    pub(crate) fn multicast(payload: u16) -> Load {
+        Load {
+            is_multicast: true,
+            ..Load::global(payload)
+        }
+    }
+}
+
+/// Bytes in words of four; the payload is padded to whole ones.
+fn words(bytes: usize) -> u64 {
+    bytes.div_ceil(4) as u64
+}
 
 /// An error counter that moves by itself.
 #[derive(Debug, Clone, Copy)]
@@ -38,50 +77,80 @@ struct Symptom {
     counted: u64,
 }
 
+/// The counters of a port, and the causes beside them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct PortCounts {
+    pub(crate) counters: CounterSet,
+    pub(crate) causes: Causes,
+}
+
+impl PortCounts {
+    pub(crate) fn add_all(&mut self, other: &PortCounts) {
+        self.counters.add_all(&other.counters);
+        self.causes.add_all(&other.causes);
+    }
+
+    pub(crate) fn lose(&mut self, lost: &Lost) {
+        self.counters.add(lost.counter, 1);
+        if let Some(cause) = lost.cause {
+            self.causes.add(cause, 1);
+        }
+    }
+}
+
 /// The counters of all ports. A port without an entry has counted nothing.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Performance {
     /// By port. For look-ups only, never iterated.
-    ports: HashMap<u32, CounterSet>,
+    ports: HashMap<u32, PortCounts>,
     symptoms: BTreeMap<(u32, Counter), Symptom>,
+    /// Packets of probes, which `ports` does not have yet.
+    pub(crate) walks: Walks,
 }
 
 impl Performance {
     pub(crate) fn count(&mut self, port: u32, counter: Counter, count: u64) {
-        self.ports.entry(port).or_default().add(counter, count);
+        let counts = self.ports.entry(port).or_default();
+        counts.counters.add(counter, count);
     }
 
     /// A unicast datagram crosses the link between two ports.
     fn cross(&mut self, exit: u32, entry: u32) {
-        let sent = self.ports.entry(exit).or_default();
-        sent.add(Counter::XmitData, DATAGRAM_WORDS);
+        let words = Load::unicast(MAD_LEN as u16).words;
+        let sent = &mut self.ports.entry(exit).or_default().counters;
+        sent.add(Counter::XmitData, words);
         sent.add(Counter::XmitPkts, 1);
         sent.add(Counter::UnicastXmitPkts, 1);
-        let received = self.ports.entry(entry).or_default();
-        received.add(Counter::RcvData, DATAGRAM_WORDS);
+        let received = &mut self.ports.entry(entry).or_default().counters;
+        received.add(Counter::RcvData, words);
         received.add(Counter::RcvPkts, 1);
         received.add(Counter::UnicastRcvPkts, 1);
     }
 
     /// Brings the counters of a port up to `now`, and returns them.
-    fn at(&mut self, port: u32, now: Time) -> &mut CounterSet {
-        let counters = self.ports.entry(port).or_default();
+    fn at(&mut self, port: u32, now: Time) -> &mut PortCounts {
+        let counts = self.ports.entry(port).or_default();
+        self.walks.settle(port, counts);
         let first = (port, Counter::ALL[0]);
         let own = self.symptoms.range_mut(first..);
         for (&(_, counter), symptom) in own.take_while(|((at, _), _)| *at == port) {
             let elapsed = now.since(symptom.since);
             let all = (symptom.per_second * elapsed.as_secs_f64()) as u64;
-            counters.add(counter, all.saturating_sub(symptom.counted));
+            let more = all.saturating_sub(symptom.counted);
+            counts.counters.add(counter, more);
+            for &cause in causes::of_damage(counter) {
+                counts.causes.add(cause, more);
+            }
             symptom.counted = symptom.counted.max(all);
         }
-        counters
+        counts
     }
 
     /// The counters of a node that loses its power begin anew. Its symptoms stay: they are of the
     /// cable.
     pub(crate) fn forget(&mut self, ports: impl Iterator<Item = u32>, now: Time) {
         for port in ports {
-            *self.at(port, now) = CounterSet::default();
+            *self.at(port, now) = PortCounts::default();
         }
     }
 }
@@ -95,20 +164,17 @@ struct Selected {
 
 impl Selected {
     /// The sum of the ports.
-    fn sum(&self, performance: &mut Performance) -> CounterSet {
-        let mut sum = CounterSet::default();
+    fn sum(&self, performance: &mut Performance) -> PortCounts {
+        let mut sum = PortCounts::default();
         for &port in &self.ports {
             sum.add_all(performance.at(port, self.now));
         }
         sum
     }
 
-    fn reset(&self, performance: &mut Performance, is_selected: impl Fn(Counter) -> bool) {
+    fn reset(&self, performance: &mut Performance, reset: impl Fn(&mut PortCounts)) {
         for &port in &self.ports {
-            let counters = performance.at(port, self.now);
-            for counter in Counter::ALL.into_iter().filter(|&one| is_selected(one)) {
-                counters[counter] = 0;
-            }
+            reset(performance.at(port, self.now));
         }
     }
 }
@@ -120,7 +186,7 @@ impl Sim {
     /// There is no such port.
     pub fn port_counters(&mut self, node: Guid, port: PortNum) -> Result<CounterSet, SimError> {
         let index = self.fabric.find_port(node, port)?;
-        Ok(*self.performance.at(index, self.now))
+        Ok(self.performance.at(index, self.now).counters)
     }
 
     /// Makes a counter of a port move by so many a second, as a symptom of damage; 0 ends it.
@@ -158,18 +224,15 @@ impl Sim {
         for &exit in crossed {
             self.performance.cross(exit, self.fabric.port(exit).peer);
         }
-        let (port, counter) = match way.result {
-            Ok(()) => return,
-            // It left by this port, and did not arrive whole.
-            Err(DropReason::Loss) => (self.fabric.port(way.port).peer, Counter::RcvErrors),
-            Err(DropReason::NoRoute | DropReason::WrongPort) => {
-                (way.port, Counter::RcvSwitchRelayErrors)
-            }
-            Err(_) => (way.port, Counter::XmitDiscards),
-        };
-        if port != NONE {
-            self.performance.count(port, counter, 1);
+        if let Some(lost) = Lost::of(&self.fabric, way, crossed.last().copied()) {
+            self.count_lost(&lost);
         }
+    }
+
+    /// Counts a general service datagram that is lost.
+    pub(crate) fn count_lost(&mut self, lost: &Lost) {
+        let counts = self.performance.ports.entry(lost.port).or_default();
+        counts.lose(lost);
     }
 
     /// Answers a request of performance management at its destination: data replace those of the
@@ -194,6 +257,18 @@ impl Sim {
             attribute::PORT_COUNTERS_EXTENDED => {
                 self.answer_counters::<PortCountersExtended>(entry, is_set, &mut data)?
             }
+            attribute::PORT_RCV_ERROR_DETAILS => {
+                let details = PortRcvErrorDetails::from_data_mut(&mut data);
+                self.answer_causes(entry, is_set, details.port_select(), details)?;
+            }
+            attribute::PORT_XMIT_DISCARD_DETAILS => {
+                let details = PortXmitDiscardDetails::from_data_mut(&mut data);
+                self.answer_causes(entry, is_set, details.port_select(), details)?;
+            }
+            attribute::PORT_EXTENDED_SPEEDS_COUNTERS => {
+                let counters = PortExtendedSpeedsCounters::from_data_mut(&mut data);
+                self.answer_causes(entry, is_set, counters.port_select(), counters)?;
+            }
             _ => return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE),
         }
         let packet = self.packets.get_mut(index);
@@ -204,6 +279,7 @@ impl Sim {
     fn class_port_info(&self, entry: u32, data: &mut [u8; PERF_DATA_LEN]) {
         let mut capabilities = PerfCapabilityMask::EXTENDED_WIDTH
             | PerfCapabilityMask::XMIT_WAIT
+            | PerfCapabilityMask::RS_FEC_COUNTERS
             | PerfCapabilityMask::QP1_DROPPED;
         if self.fabric.node_of(entry).is_switch() {
             capabilities = capabilities | PerfCapabilityMask::ALL_PORT_SELECT;
@@ -229,10 +305,31 @@ impl Sim {
         let request = *A::from_data(data);
         let selected = self.selected(entry, request.port_select())?;
         if is_set {
-            selected.reset(&mut self.performance, |counter| request.resets(counter));
+            selected.reset(&mut self.performance, |counts| {
+                let all = Counter::ALL.into_iter();
+                all.filter(|&counter| request.resets(counter))
+                    .for_each(|counter| counts.counters[counter] = 0);
+            });
         }
-        let values = selected.sum(&mut self.performance);
+        let values = selected.sum(&mut self.performance).counters;
         A::from_data_mut(data).set_counters(&values);
+        Ok(())
+    }
+
+    fn answer_causes(
+        &mut self,
+        entry: u32,
+        is_set: bool,
+        port_select: u8,
+        details: &mut impl CauseAttribute,
+    ) -> Result<(), Status> {
+        let selected = self.selected(entry, port_select)?;
+        if is_set {
+            selected.reset(&mut self.performance, |counts| {
+                details.reset(&mut counts.causes);
+            });
+        }
+        details.show(&selected.sum(&mut self.performance).causes);
         Ok(())
     }
 

@@ -1,8 +1,10 @@
 use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::wire::attr::PKey;
 
 use crate::counters::DropReason;
 use crate::error::SimError;
-use crate::route::{self, Traffic};
+use crate::performance::Load;
+use crate::route::{self, Traffic, Way};
 use crate::sim::Sim;
 
 /// The result for a data packet.
@@ -47,7 +49,8 @@ pub(crate) const PAYLOAD: u16 = 256;
 
 impl Sim {
     /// Sends a data packet of 256 bytes from an end port to a LID, and returns the result. It takes
-    /// no time and changes nothing.
+    /// no time and changes nothing but counters: [`port_counters`](Sim::port_counters) has it at
+    /// both ends of each link that it crosses, and where it is lost.
     ///
     /// A packet needs Active ports, entries in the forwarding tables up to LinearFDBTop, virtual
     /// lanes in operation, and NeighborMTU. Partitions and loss are not considered.
@@ -64,14 +67,45 @@ impl Sim {
     /// The source does not exist or has no address.
     pub fn probe_with(
         &self,
-        (guid, port): (Guid, PortNum),
+        source: (Guid, PortNum),
         dlid: Lid,
         sl: u8,
         payload: u16,
     ) -> Result<Probe, SimError> {
+        let key = None;
+        self.walk(source, dlid, Traffic::Data { sl, payload, key })
+    }
+
+    /// Like [`probe`](Sim::probe), with this P_Key: the source has to hold it, and a key that admits
+    /// it the destination and each port of a switch on the way that enforces partitions (IBA
+    /// 10.9.3).
+    ///
+    /// # Errors
+    /// The source does not exist or has no address.
+    pub fn probe_partition(
+        &self,
+        source: (Guid, PortNum),
+        dlid: Lid,
+        sl: u8,
+        key: PKey,
+    ) -> Result<Probe, SimError> {
+        let traffic = Traffic::Data {
+            sl,
+            payload: PAYLOAD,
+            key: Some(key),
+        };
+        self.walk(source, dlid, traffic)
+    }
+
+    fn walk(
+        &self,
+        (guid, port): (Guid, PortNum),
+        dlid: Lid,
+        traffic: Traffic,
+    ) -> Result<Probe, SimError> {
         let start = self.fabric.find_end_port(guid, port)?;
-        let traffic = Traffic::Data { sl, payload };
-        let way = route::follow(&self.fabric, start, dlid, traffic, |_| Ok(()));
+        let load = Load::unicast(traffic.payload());
+        let way = self.walk_from(start, dlid, traffic, load);
         let node = self.fabric.node_of(way.port).guid;
         let port = PortNum(self.fabric.port(way.port).number);
         let hops = way.hops;
@@ -85,5 +119,30 @@ impl Sim {
                 why,
             },
         })
+    }
+
+    /// Follows a data packet and counts what it moves.
+    pub(crate) fn walk_from(&self, start: u32, dlid: Lid, traffic: Traffic, load: Load) -> Way {
+        let fabric = &self.fabric;
+        let mut walk = self.performance.walks.begin(fabric, load);
+        let key = traffic.key();
+        let sends = key.is_none_or(|key| fabric.port(start).holds_p_key(key));
+        let mut way = match sends {
+            true => route::follow(fabric, start, dlid, traffic, |exit| {
+                walk.cross(exit);
+                Ok(())
+            }),
+            false => Way {
+                port: start,
+                hops: 0,
+                result: Err(DropReason::PKey),
+            },
+        };
+        let admits = |key| fabric.port(way.port).p_key_index(key).is_some();
+        if way.result.is_ok() && !key.is_none_or(admits) {
+            way.result = Err(DropReason::PKey);
+        }
+        walk.end(&way);
+        way
     }
 }

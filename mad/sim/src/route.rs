@@ -1,7 +1,8 @@
 //! The route of a LID-routed packet, by the tables of the switches.
 
 use rsm_ids::Lid;
-use rsm_mad::wire::attr::PortState;
+use rsm_mad::wire::MAD_LEN;
+use rsm_mad::wire::attr::{PKey, PortState};
 
 use crate::counters::DropReason;
 use crate::fabric::{Fabric, NONE};
@@ -16,7 +17,30 @@ pub(crate) enum Traffic {
     /// An SMP: VL15, which passes wherever a link is up.
     Management,
     /// Anything else: needs Active links, lanes in operation, and room for its payload.
-    Data { sl: u8, payload: u16 },
+    Data {
+        sl: u8,
+        payload: u16,
+        /// The P_Key, if switches enforce partitions for it.
+        key: Option<PKey>,
+    },
+}
+
+impl Traffic {
+    /// The payload in bytes; that of a datagram for SMPs.
+    pub(crate) fn payload(self) -> u16 {
+        match self {
+            Traffic::Management => MAD_LEN as u16,
+            Traffic::Data { payload, .. } => payload,
+        }
+    }
+
+    /// The P_Key that ports on the way check.
+    pub(crate) fn key(self) -> Option<PKey> {
+        match self {
+            Traffic::Management => None,
+            Traffic::Data { key, .. } => key,
+        }
+    }
 }
 
 /// The end of a packet's route, delivered or lost.
@@ -86,7 +110,19 @@ pub(crate) fn follow(
         }
         at = fabric.port(exit).peer;
         hops += 1;
+        let enforces = fabric.port(at).info.partition_enforcement_inbound();
+        if enforces && is_foreign(fabric, at, traffic) {
+            return way(at, hops, Err(DropReason::PKey));
+        }
     }
+}
+
+/// Whether a port of a switch that enforces partitions is no member of the packet's.
+fn is_foreign(fabric: &Fabric, port: u32, traffic: Traffic) -> bool {
+    let Some(key) = traffic.key() else {
+        return false;
+    };
+    fabric.node_of(port).is_switch() && fabric.port(port).p_key_index(key).is_none()
 }
 
 /// Whether a packet that came in by `entry` of a node can leave by `exit` and be accepted at the
@@ -101,7 +137,7 @@ pub(crate) fn pass(
     if port.peer == NONE || !port.is_up() {
         return Err(DropReason::LinkDown);
     }
-    let Traffic::Data { sl, payload } = traffic else {
+    let Traffic::Data { sl, payload, .. } = traffic else {
         return Ok(());
     };
     // Data leaves by Active ports and enters by Armed and Active ones (IBA 7.2.7).
@@ -128,6 +164,9 @@ pub(crate) fn pass(
     let lanes = port.info.operational_vls().data_vls().unwrap_or(1);
     if lane >= lanes {
         return Err(DropReason::VirtualLane);
+    }
+    if port.info.partition_enforcement_outbound() && is_foreign(fabric, exit, traffic) {
+        return Err(DropReason::PKey);
     }
     Ok(())
 }

@@ -55,6 +55,33 @@ impl Sim {
         })
     }
 
+    /// The first end port that holds a LID: by its base LID or one that its LMC adds. It looks at
+    /// all end ports.
+    pub fn holder(&self, lid: Lid) -> Option<(Guid, PortNum)> {
+        let mut ends = self.end_ports();
+        ends.find(|&(guid, port)| {
+            let index = self.fabric.find_port(guid, port);
+            index.is_ok_and(|index| self.fabric.port(index).holds(lid))
+        })
+    }
+
+    /// The first end port with this GUID. It looks at all end ports.
+    pub fn port_with(&self, guid: Guid) -> Option<(Guid, PortNum)> {
+        let mut ends = self.end_ports();
+        ends.find(|&(node, port)| self.port_guid(node, port).is_ok_and(|own| own == guid))
+    }
+
+    /// The GidPrefix of the first end port that has a LID, as its manager set it; `None` where none
+    /// has one.
+    pub fn gid_prefix(&self) -> Option<u64> {
+        let infos = self.end_ports().filter_map(|(guid, port)| {
+            let index = self.fabric.find_port(guid, port).ok()?;
+            Some(&self.fabric.port(index).info)
+        });
+        let mut managed = infos.filter(|info| info.lid() != Lid::NONE);
+        managed.next().map(|info| info.gid_prefix())
+    }
+
     /// The number of external ports of a node.
     ///
     /// # Errors

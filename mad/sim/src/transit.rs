@@ -10,6 +10,7 @@ use rsm_mad::wire::attr::PortState;
 use rsm_mad::wire::header::{Class, Method, Status};
 
 use crate::agent::{Outcome, Request};
+use crate::causes::Lost;
 use crate::config::SimConfig;
 use crate::congestion::CongestionRefusal;
 use crate::counters::DropReason;
@@ -127,6 +128,7 @@ impl Sim {
             Traffic::Data {
                 sl: packet.sl,
                 payload: MAD_LEN as u16,
+                key: None,
             }
         };
         let (start, dlid) = (packet.at, packet.dlid);
@@ -329,7 +331,7 @@ impl Sim {
             return self.lose(index, DropReason::Silent);
         }
         if !is_member {
-            return self.lose(index, DropReason::PKey);
+            return self.lose_foreign(index, address);
         }
         let refusal = match self.packets.get(index).is_congestion_control() {
             true => self.answer_congestion(index).err(),
@@ -406,9 +408,15 @@ impl Sim {
             return self.lose(index, DropReason::NoClient);
         }
         if self.fabric.port(port).p_key_index(packet.p_key).is_none() {
-            return self.lose(index, DropReason::PKey);
+            return self.lose_foreign(index, port);
         }
         self.answer(index, Status::UNSUPPORTED_METHOD_ATTRIBUTE);
+    }
+
+    /// Ends a packet at a port that is no member of its partition.
+    fn lose_foreign(&mut self, index: u32, port: u32) {
+        self.count_lost(&Lost::foreign(port));
+        self.lose(index, DropReason::PKey);
     }
 
     /// Delivers a packet to the client at its port.
@@ -429,7 +437,7 @@ impl Sim {
         } else {
             match self.fabric.port(port).p_key_index(packet.p_key) {
                 Some(index) => index,
-                None => return self.lose(index, DropReason::PKey),
+                None => return self.lose_foreign(index, port),
             }
         };
         let is_segment = packet.is_segment();

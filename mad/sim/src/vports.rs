@@ -7,12 +7,14 @@ use rsm_mad::wire::attr::{
     VPortStateChange, VirtualizationInfo,
 };
 
+use crate::causes::Lost;
 use crate::config::VPortLids;
 use crate::counters::DropReason;
 use crate::error::SimError;
 use crate::fabric::VPort;
+use crate::performance::Load;
 use crate::probe::PAYLOAD;
-use crate::route::{self, Traffic};
+use crate::route::Traffic;
 use crate::sim::Sim;
 
 /// A virtual port: a host's port and an index.
@@ -167,7 +169,7 @@ impl Sim {
     }
 
     /// Sends a data packet with a global route header from a virtual port to a LID and a GUID, in a
-    /// partition. It takes no time and changes nothing.
+    /// partition. It takes no time and changes nothing but counters, as [`Sim::probe`].
     ///
     /// # Errors
     /// The source's port does not exist or has no address.
@@ -189,8 +191,9 @@ impl Sim {
         let traffic = Traffic::Data {
             sl: 0,
             payload: PAYLOAD,
+            key: None,
         };
-        let way = route::follow(&self.fabric, start, dlid, traffic, |_| Ok(()));
+        let way = self.walk_from(start, dlid, traffic, Load::global(PAYLOAD));
         if let Err(why) = way.result {
             return Ok(VPortProbe::Lost(why));
         }
@@ -200,7 +203,10 @@ impl Sim {
         };
         Ok(match there.tables.p_key_index(key) {
             Some(_) => VPortProbe::Delivered,
-            None => VPortProbe::PKey,
+            None => {
+                self.performance.walks.lose(&Lost::foreign(way.port));
+                VPortProbe::PKey
+            }
         })
     }
 

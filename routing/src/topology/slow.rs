@@ -1,49 +1,176 @@
-//! Cables that are far slower than others beside them.
+//! Cables that are slower than most of their siblings.
 
-use super::{Cable, SwitchIdx, Topology};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// A cable is far slower than another with at most one in so many of its rate: generations of
-/// hardware differ by a factor of two, a link that has lost lanes by four or more.
-const SLOWER_BY: u32 = 4;
+use super::{Cable, HalfLink, SwitchIdx, Topology};
 
-/// A cable between two switches that both have far faster ones.
+/// A slower rate that this share of the switches of both kinds have between them, in fourths, is
+/// how the fabric was built: dragonflies with slower global cables, for instance.
+const BUILT_SO_FOURTHS: usize = 3;
+
+/// A cable between two switches that is slower than most of its siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlowCable {
     /// The cable.
     pub cable: Cable,
     /// Its rate, in the unit of the topology.
     pub rate: u32,
-    /// The rate that both its switches have on another cable.
+    /// The rate that most of its faster siblings have; where both switches have such, the lower
+    /// one.
     pub beside: u32,
 }
 
+/// The rates of a switch's cables by the kind of the switch at the other end, ascending.
+type Rates<K> = Vec<(K, u32)>;
+
 impl Topology {
-    /// The cables that have at most a fourth of the rate of others at both of their ends: mostly
-    /// cables that have trained with fewer lanes, or at a lower speed, than they should.
-    pub fn slow_cables(&self) -> Vec<SlowCable> {
-        let fastest: Vec<u32> = self.indices().map(|switch| self.fastest(switch)).collect();
-        let mut slow = Vec::new();
-        for switch in self.indices() {
+    /// The cables that are slower than most of their siblings: the other cables between the same
+    /// two switches, or, at both ends, those to other switches of the same kind. Of two cables the
+    /// slower one is meant. `kind` is the same for switches that should have the same cables: those
+    /// of a model at a level.
+    ///
+    /// A rate that most switches of two kinds have between them, beside faster cables, is no fault.
+    /// Where all cables of each switch have one rate, this costs one look at each.
+    pub fn slow_cables<K: Ord + Copy>(&self, kind: impl Fn(SwitchIdx) -> K) -> Vec<SlowCable> {
+        let is_mixed: Vec<bool> = self.indices().map(|at| self.is_mixed(at)).collect();
+        if !is_mixed.contains(&true) {
+            return Vec::new();
+        }
+        let kinds: Vec<K> = self.indices().map(kind).collect();
+        let rates: Vec<Rates<K>> = self
+            .indices()
+            .map(|at| match is_mixed[at.index()] {
+                true => self.rates(at, &kinds),
+                false => Vec::new(),
+            })
+            .collect();
+        let mut parallel = Vec::new();
+        let mut apart = Vec::new();
+        for switch in self.indices().filter(|at| is_mixed[at.index()]) {
             for group in self.groups(switch).filter(|group| group.neighbour > switch) {
-                let beside = fastest[switch.index()].min(fastest[group.neighbour.index()]);
-                let links = group.links.iter();
-                let links = links.filter(|link| link.weight <= beside / SLOWER_BY);
-                slow.extend(links.map(|link| SlowCable {
-                    cable: Cable {
-                        a: (self.switch(switch).guid, link.port),
-                        b: (self.switch(group.neighbour).guid, link.peer_port),
-                    },
-                    rate: link.weight,
-                    beside,
-                }));
+                let far = group.neighbour;
+                let mut beside: Vec<u32> = group.links.iter().map(|link| link.weight).collect();
+                beside.sort_unstable();
+                for link in group.links {
+                    let slow = |beside| self.slow_cable(switch, far, link, beside);
+                    if let Some(usual) = usual_above(&beside, link.weight) {
+                        parallel.push(slow(usual));
+                        continue;
+                    }
+                    let here = beyond(&rates[switch.index()], kinds[far.index()], link.weight);
+                    let there = beyond(&rates[far.index()], kinds[switch.index()], link.weight);
+                    if let (Some(here), Some(there)) = (here, there) {
+                        apart.push((switch, far, slow(here.min(there))));
+                    }
+                }
             }
         }
+        let mut slow = without_built_so(apart, &kinds);
+        slow.extend(parallel);
         slow.sort_unstable_by_key(|slow| slow.cable);
         slow
     }
 
-    fn fastest(&self, switch: SwitchIdx) -> u32 {
-        let links = self.groups(switch).flat_map(|group| group.links);
-        links.map(|link| link.weight).max().unwrap_or(0)
+    fn slow_cable(
+        &self,
+        switch: SwitchIdx,
+        far: SwitchIdx,
+        link: &HalfLink,
+        beside: u32,
+    ) -> SlowCable {
+        SlowCable {
+            cable: Cable {
+                a: (self.switch(switch).guid, link.port),
+                b: (self.switch(far).guid, link.peer_port),
+            },
+            rate: link.weight,
+            beside,
+        }
     }
+
+    /// Whether a switch has cables of different rates.
+    fn is_mixed(&self, switch: SwitchIdx) -> bool {
+        let mut links = self.groups(switch).flat_map(|group| group.links);
+        let first = links.next().map(|link| link.weight);
+        links.any(|link| Some(link.weight) != first)
+    }
+
+    fn rates<K: Ord + Copy>(&self, switch: SwitchIdx, kinds: &[K]) -> Rates<K> {
+        let groups = self.groups(switch);
+        let mut rates: Rates<K> = groups
+            .flat_map(|group| {
+                let kind = kinds[group.neighbour.index()];
+                group.links.iter().map(move |link| (kind, link.weight))
+            })
+            .collect();
+        rates.sort_unstable();
+        rates
+    }
+}
+
+/// As [`usual_above`], among the cables of a switch to switches of a kind.
+fn beyond<K: Ord + Copy>(rates: &Rates<K>, kind: K, rate: u32) -> Option<u32> {
+    let start = rates.partition_point(|&(of, _)| of < kind);
+    let end = rates.partition_point(|&(of, _)| of <= kind);
+    let siblings = &rates[start..end];
+    let faster = siblings.len() - siblings.partition_point(|&(_, of)| of <= rate);
+    if !is_most(faster, siblings.len()) {
+        return None;
+    }
+    let siblings: Vec<u32> = siblings.iter().map(|&(_, rate)| rate).collect();
+    usual_above(&siblings, rate)
+}
+
+/// The most common rate above `rate` among `siblings`, which are ascending and have `rate` among
+/// them; `None` if those above are not the most.
+fn usual_above(siblings: &[u32], rate: u32) -> Option<u32> {
+    let faster = &siblings[siblings.partition_point(|&of| of <= rate)..];
+    if !is_most(faster.len(), siblings.len()) {
+        return None;
+    }
+    let same = faster.chunk_by(|a, b| a == b);
+    same.max_by_key(|same| same.len())?.first().copied()
+}
+
+/// Whether so many of all are the most; of two, one is.
+fn is_most(count: usize, all: usize) -> bool {
+    count * 2 > all || (all == 2 && count == 1)
+}
+
+/// Leaves out cables of a rate that most of the switches of two kinds have between them.
+fn without_built_so<K: Ord + Copy>(
+    slow: Vec<(SwitchIdx, SwitchIdx, SlowCable)>,
+    kinds: &[K],
+) -> Vec<SlowCable> {
+    if slow.is_empty() {
+        return Vec::new();
+    }
+    let mut sizes: BTreeMap<K, usize> = BTreeMap::new();
+    for &kind in kinds {
+        *sizes.entry(kind).or_default() += 1;
+    }
+    // The switches of the first kind that have a slow cable of the rate to one of the second.
+    let mut having: BTreeMap<(K, K, u32), BTreeSet<SwitchIdx>> = BTreeMap::new();
+    for (a, b, slow) in &slow {
+        let (of_a, of_b) = (kinds[a.index()], kinds[b.index()]);
+        having
+            .entry((of_a, of_b, slow.rate))
+            .or_default()
+            .insert(*a);
+        having
+            .entry((of_b, of_a, slow.rate))
+            .or_default()
+            .insert(*b);
+    }
+    let most_have = |of: K, to: K, rate: u32| {
+        let count = having.get(&(of, to, rate)).map_or(0, BTreeSet::len);
+        let all = sizes.get(&of).copied().unwrap_or(0);
+        count * 4 >= all * BUILT_SO_FOURTHS
+    };
+    let is_fault = |(a, b, slow): &(SwitchIdx, SwitchIdx, SlowCable)| {
+        let (of_a, of_b) = (kinds[a.index()], kinds[b.index()]);
+        !(most_have(of_a, of_b, slow.rate) && most_have(of_b, of_a, slow.rate))
+    };
+    let faults = slow.into_iter().filter(is_fault);
+    faults.map(|(_, _, slow)| slow).collect()
 }

@@ -159,26 +159,6 @@ fn a_slow_cable_takes_over_when_the_fast_ones_beside_it_are_gone() {
     }
 }
 
-#[test]
-fn a_cable_is_slow_beside_far_faster_ones_at_both_ends() {
-    let mut fabric = Fabric::new();
-    let [one, other, edge] = fabric.switches(3)[..] else {
-        unreachable!()
-    };
-    let slow = fabric.link_of_rate(one, other, 100);
-    fabric.link_of_rate(one, other, 400);
-    fabric.link_of_rate(one, other, 200);
-    // The edge switch has nothing faster.
-    fabric.link_of_rate(other, edge, 100);
-    let found = fabric.build().slow_cables();
-    let [found] = found[..] else {
-        panic!("{found:?}");
-    };
-    assert_eq!((found.rate, found.beside), (100, 400));
-    assert_eq!(found.cable.a, (Guid(0x1000), slow.0));
-    assert_eq!(found.cable.b, (Guid(0x1001), slow.1));
-}
-
 /// By switch and port GUID: the entry of the base LID of each host.
 fn base_entries(topology: &Topology, tables: &Tables) -> Vec<(Guid, Guid, u8)> {
     let hosts = || topology.destinations().iter().filter(|d| d.kind.is_host());

@@ -29,6 +29,7 @@ mod real_fabrics;
 mod rebalance;
 mod rules;
 mod site_files;
+mod slow_cables;
 mod special;
 mod swapped;
 mod topology;

@@ -10,7 +10,7 @@ use rsm_mad::wire::header::Status;
 use rsm_mad::wire::perf::{Counter, CounterSet, PERF_DATA_LEN};
 
 use super::config::CountersConfig;
-use super::port::{NarrowEnd, PortReading, RcvCauses, Sample, TRAFFIC, XmitCauses};
+use super::port::{Corrections, NarrowEnd, PortReading, RcvCauses, Sample, TRAFFIC, XmitCauses};
 use super::request::{Capabilities, Redirect, Redirection, Request, class_port_info};
 use super::snapshot::{AgentCounters, AgentState};
 use crate::fabric::{Node, Port};
@@ -36,11 +36,13 @@ struct Refused {
     narrow: bool,
     rcv_causes: bool,
     xmit_causes: bool,
+    corrections: bool,
 }
 
 /// A reading under way.
 #[derive(Clone, Debug)]
 struct Round {
+    begun: Time,
     /// Whether ports are read in any case.
     ports: bool,
     /// Whether 32-bit error counters of the ports are read.
@@ -50,7 +52,7 @@ struct Round {
     cursor: usize,
     /// The answer of the first attribute of the port at the cursor.
     partial: Option<Sample>,
-    /// Requests for causes, to be sent before the next port: two at most.
+    /// Requests for causes, to be sent before the next port: three at most.
     causes: Vec<Request>,
     redirections: u8,
     attempt: u8,
@@ -114,6 +116,7 @@ impl Agent {
             state: AgentState::New,
             capabilities: Default::default(),
             capabilities2: Default::default(),
+            took: None,
             first: start,
             ports: vec![PortReading::default(); count].into(),
         };
@@ -221,6 +224,7 @@ impl Agent {
     pub(super) fn next_request(&mut self, now: Time) -> Option<Request> {
         if self.round.is_none() {
             self.round = Some(Box::new(Round {
+                begun: now,
                 ports: now >= self.ports_at,
                 errors: !self.has_sums() || self.sums.is_none(),
                 sums_done: false,
@@ -283,6 +287,7 @@ impl Agent {
                 false => config.adapters_interval,
             };
             self.ports_at = next(self.ports_at, every, now);
+            Arc::make_mut(&mut self.shown).took = Some(now.since(round.begun));
             self.not_before = now + config.interval * 2;
             self.has_moved = false;
         } else if self.ports_at <= now {
@@ -354,7 +359,7 @@ impl Agent {
                 reset = self.take_port(request, data, now);
                 Next::GoOn
             }
-            Request::RcvCauses(port) | Request::XmitCauses(port) => {
+            Request::RcvCauses(port) | Request::XmitCauses(port) | Request::Corrections(port) => {
                 self.take_causes(request, port, data);
                 Next::GoOn
             }
@@ -453,6 +458,7 @@ impl Agent {
     /// Stores the sample of the port at the cursor, and goes on to the next one.
     fn store(&mut self, sample: &Sample, now: Time) -> bool {
         let refused = self.refused;
+        let tells_corrections = self.capabilities().corrections() && !refused.corrections;
         let Some(round) = &mut self.round else {
             return false;
         };
@@ -472,6 +478,9 @@ impl Agent {
         if taken.xmit_moved && !refused.xmit_causes {
             round.causes.push(Request::XmitCauses(port));
         }
+        if taken.link_moved && tells_corrections {
+            round.causes.push(Request::Corrections(port));
+        }
         taken.reset
     }
 
@@ -484,6 +493,7 @@ impl Agent {
         };
         reading.set_causes(|causes| match request {
             Request::RcvCauses(_) => causes.rcv = Some(RcvCauses::read(data)),
+            Request::Corrections(_) => causes.corrections = Some(Corrections::read(data)),
             _ => causes.xmit = Some(XmitCauses::read(data)),
         });
     }
@@ -506,6 +516,10 @@ impl Agent {
             }
             Request::XmitCauses(_) => {
                 self.refused.xmit_causes |= !is_of_port;
+                self.drop_causes();
+            }
+            Request::Corrections(_) => {
+                self.refused.corrections |= !is_of_port;
                 self.drop_causes();
             }
             _ if request.is_of_all_ports() => self.refused.sums = true,

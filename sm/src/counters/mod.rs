@@ -15,6 +15,7 @@
 //! | sums | AllPortSelect at each switch that has it | every [`CountersConfig::interval`] |
 //! | ports | each cabled port of a switch | every [`CountersConfig::ports_interval`], at once where the sum of error counters moved |
 //! | causes | PortRcvErrorDetails, PortXmitDiscardDetails | where PortRcvErrors or PortXmitDiscards moved |
+//! | corrections | PortExtendedSpeedsCounters | where an agent has them (IsRSFECModeCountersSupported), and errors of the link moved |
 //! | adapters | each port of a channel adapter or router | every [`CountersConfig::adapters_interval`] |
 //!
 //! A port's counters come from PortCountersExtended where the agent has it, error counters and

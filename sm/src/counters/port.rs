@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use rsm_mad::Time;
 use rsm_mad::wire::perf::{
-    Counter, CounterSet, PERF_DATA_LEN, PortRcvErrorDetails, PortXmitDiscardDetails,
+    Counter, CounterSet, PERF_DATA_LEN, PortExtendedSpeedsCounters, PortRcvErrorDetails,
+    PortXmitDiscardDetails,
 };
 
 /// The counters that every port in use moves; the others count errors.
@@ -18,6 +19,15 @@ pub const TRAFFIC: [Counter; 9] = [
     Counter::MulticastXmitPkts,
     Counter::MulticastRcvPkts,
     Counter::XmitWait,
+];
+
+/// The counters of errors that damage of a link makes.
+const OF_LINK: [Counter; 5] = [
+    Counter::SymbolError,
+    Counter::LinkErrorRecovery,
+    Counter::LinkDowned,
+    Counter::RcvErrors,
+    Counter::LocalLinkIntegrityErrors,
 ];
 
 /// How many counters count errors.
@@ -138,6 +148,37 @@ pub struct Causes {
     pub rcv: Option<RcvCauses>,
     /// Those of PortXmitDiscards; `None` as above.
     pub xmit: Option<XmitCauses>,
+    /// What forward error correction did, where errors of the link moved; `None` as above.
+    pub corrections: Option<Corrections>,
+}
+
+/// What Reed-Solomon correction mended, and what it did not (IBA 16.1.4.12). Counters that stay at
+/// their highest value.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Corrections {
+    /// SyncHeaderErrorCounter.
+    pub sync_header_errors: u16,
+    /// UnknownBlockCounter.
+    pub unknown_blocks: u16,
+    /// PortFECCorrectableBlockCtr.
+    pub correctable_blocks: u32,
+    /// PortFECUncorrectableBlockCtr.
+    pub uncorrectable_blocks: u32,
+    /// PortFECCorrectedSymbolCtr.
+    pub corrected_symbols: u32,
+}
+
+impl Corrections {
+    pub(super) fn read(data: &[u8; PERF_DATA_LEN]) -> Corrections {
+        let counters = PortExtendedSpeedsCounters::from_data(data);
+        Corrections {
+            sync_header_errors: counters.sync_header_errors(),
+            unknown_blocks: counters.unknown_blocks(),
+            correctable_blocks: counters.correctable_blocks(),
+            uncorrectable_blocks: counters.uncorrectable_blocks(),
+            corrected_symbols: counters.corrected_symbols(),
+        }
+    }
 }
 
 /// The causes of PortRcvErrors and PortRcvSwitchRelayErrors (IBA 16.1.4.1).
@@ -308,6 +349,8 @@ pub(super) struct Taken {
     pub(super) rcv_moved: bool,
     /// PortXmitDiscards moved.
     pub(super) xmit_moved: bool,
+    /// A counter of errors of the link moved.
+    pub(super) link_moved: bool,
 }
 
 impl Default for PortReading {
@@ -495,6 +538,7 @@ impl PortReading {
             narrow_end: step.narrow_end,
             rcv_moved: moved[Counter::RcvErrors] + moved[Counter::RcvSwitchRelayErrors] > 0,
             xmit_moved: moved[Counter::XmitDiscards] > 0,
+            link_moved: OF_LINK.iter().any(|&counter| moved[counter] > 0),
         }
     }
 

@@ -24,6 +24,8 @@ pub(super) enum Request {
     Narrow(u8),
     RcvCauses(u8),
     XmitCauses(u8),
+    /// PortExtendedSpeedsCounters.
+    Corrections(u8),
 }
 
 impl Request {
@@ -41,6 +43,7 @@ impl Request {
             Request::Narrow(_) => attribute::PORT_COUNTERS,
             Request::RcvCauses(_) => attribute::PORT_RCV_ERROR_DETAILS,
             Request::XmitCauses(_) => attribute::PORT_XMIT_DISCARD_DETAILS,
+            Request::Corrections(_) => attribute::PORT_EXTENDED_SPEEDS_COUNTERS,
         }
     }
 
@@ -51,7 +54,8 @@ impl Request {
             Request::Wide(port)
             | Request::Narrow(port)
             | Request::RcvCauses(port)
-            | Request::XmitCauses(port) => Some(port),
+            | Request::XmitCauses(port)
+            | Request::Corrections(port) => Some(port),
         }
     }
 
@@ -99,6 +103,11 @@ impl Capabilities {
             && self
                 .mask2
                 .contains(PerfCapabilityMask2::ADDITIONAL_COUNTERS)
+    }
+
+    /// Whether PortExtendedSpeedsCounters tells what forward error correction mended.
+    pub(super) fn corrections(self) -> bool {
+        self.has(PerfCapabilityMask::RS_FEC_COUNTERS)
     }
 
     /// The counters that an answer to `request` has.

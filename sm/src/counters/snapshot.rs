@@ -43,6 +43,8 @@ pub struct AgentCounters {
     pub capabilities: PerfCapabilityMask,
     /// Its further capabilities.
     pub capabilities2: PerfCapabilityMask2,
+    /// How long the last reading of all its ports took; `None` before the first one.
+    pub took: Option<Duration>,
     /// The number of the port at index 0.
     pub(super) first: PortNum,
     pub(super) ports: Box<[PortReading]>,

@@ -634,6 +634,59 @@ fn causes_are_read_where_errors_moved() {
 }
 
 #[test]
+fn corrections_are_read_where_the_mask_has_them_and_errors_of_the_link_moved() {
+    let speeds = |bench: &mut Bench, lid| -> Vec<u8> {
+        let asked = bench.asked(lid).into_iter();
+        let asked = asked.filter(|&(attribute, _)| attribute == 0x1F);
+        asked.map(|(_, port)| port).collect()
+    };
+    for (bit, expected) in [
+        (PerfCapabilityMask(0), 0),
+        (PerfCapabilityMask::RS_FEC_COUNTERS, 1),
+    ] {
+        let mut device = modern();
+        device.mask = device.mask | bit;
+        let mut bench = Bench::new(&device);
+        let (switch, lid) = bench.switch();
+        bench.run(MINUTE);
+        assert_eq!(speeds(&mut bench, lid), [0; 0], "nothing has moved");
+        bench.add(lid, 1, Counter::XmitData, 1000);
+        bench.add(lid, 1, Counter::XmitDiscards, 7);
+        bench.run(Duration::from_secs(31));
+        assert_eq!(speeds(&mut bench, lid), [0; 0], "no error of the link");
+        bench.add(lid, 1, Counter::SymbolError, 3);
+        bench.run(Duration::from_secs(31));
+        assert_eq!(speeds(&mut bench, lid), vec![1; expected]);
+        let snapshot = bench.snapshot();
+        let reading = snapshot.port(key(switch, 1)).unwrap().reading;
+        let corrections = reading.causes().and_then(|causes| causes.corrections);
+        assert_eq!(corrections.is_some(), expected > 0);
+    }
+}
+
+#[test]
+fn agent_that_refuses_corrections_is_not_asked_for_them_again() {
+    let mut device = modern();
+    device.mask = device.mask | PerfCapabilityMask::RS_FEC_COUNTERS;
+    let refused = Status::UNSUPPORTED_METHOD_ATTRIBUTE;
+    device.refuses.insert(0x1F, refused);
+    let mut bench = Bench::new(&device);
+    let (_, lid) = bench.switch();
+    bench.run(MINUTE);
+    bench.asked(lid);
+    for _ in 0..3 {
+        bench.add(lid, 1, Counter::SymbolError, 3);
+        bench.run(Duration::from_secs(31));
+    }
+    let asked = bench.asked(lid);
+    assert_eq!(
+        asked.iter().filter(|one| one.0 == 0x1F).count(),
+        1,
+        "{asked:?}"
+    );
+}
+
+#[test]
 fn errors_of_32_bits_are_read_beside_traffic_of_64() {
     let device = Device {
         mask: FULL,

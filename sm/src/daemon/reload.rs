@@ -1,5 +1,7 @@
 //! SIGHUP: the configuration is read again, and the operator learns the effect of each changed key.
 
+use rsm_api::{ActionLog as _, v1};
+
 use super::Shell;
 use super::findings::Part;
 use super::settings::{self, log_findings};
@@ -13,13 +15,17 @@ impl Shell {
         self.service_manager.reloading();
         let command = match self.reloaded() {
             Ok((config, core_config)) => {
-                self.report_changes(config);
+                let changed = self.report_changes(config);
+                self.view.acted(reload_act(changed, String::new()));
                 self.partitions = core_config.policy.partitions.clone();
                 self.checksums.clone_from(&core_config.checksums);
                 Command::Reload(Box::new(core_config))
             }
             Err(error) => {
                 let findings = settings::refusal(&error);
+                let reason = findings.first().map(|finding| finding.text.clone());
+                let reason = reason.unwrap_or_else(|| error.to_string());
+                self.view.acted(reload_act(String::new(), reason));
                 for finding in &findings {
                     tracing::error!("{}", finding.text);
                 }
@@ -65,8 +71,9 @@ impl Shell {
         Ok((config, core_config))
     }
 
-    /// Logs the keys that changed with this reading, and reports those that need a restart.
-    fn report_changes(&mut self, config: Config) {
+    /// Logs the keys that changed with this reading, and reports those that need a restart. Returns
+    /// those that are in effect.
+    fn report_changes(&mut self, config: Config) -> String {
         let changed = self.config_read.changed_keys(&config);
         let in_effect = names(&changed, Applies::OnReload);
         if in_effect.is_empty() {
@@ -81,6 +88,18 @@ impl Shell {
         self.counters
             .configure(super::counters::Settings::of(&config));
         self.config_read = config;
+        in_effect
+    }
+}
+
+/// The record of a reading of the configuration: of the keys in effect that changed, or of why it
+/// was refused. A signal does not tell who sent it.
+fn reload_act(detail: String, refusal: String) -> v1::OperatorActed {
+    v1::OperatorActed {
+        action: "reload".to_owned(),
+        detail,
+        operator: "SIGHUP".to_owned(),
+        refusal,
     }
 }
 

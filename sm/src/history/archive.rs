@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use prost::Message as _;
 use rsm_api::v1;
 
+use super::acts::Acts;
 use super::frame::{self, Frames, Kind};
 use super::scan::{Segment, Segments};
 use super::state::{State, StateChange};
@@ -31,7 +32,8 @@ const SPAN_SHARE: u64 = 10;
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
 
-/// How much the history keeps; segments beyond go, the oldest first, but never the present one.
+/// How much the history keeps; segments beyond go, the oldest first, but never the present one. Acts
+/// of operators in them stay within a part of the bytes, until they are older than the days.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
     /// Days that records are kept, a tenth more at most. Age removes nothing in the first hour of
@@ -90,7 +92,12 @@ impl Archive {
         let dir = state_dir.join(FOLDER);
         disk.create_dir(&dir)?;
         let mut segments = Vec::new();
-        for path in disk.list(&dir)? {
+        let acts = Acts::open(&dir, &disk)?;
+        for path in disk
+            .list(&dir)?
+            .into_iter()
+            .filter(|path| !Acts::is_file(path))
+        {
             match first_number(&path) {
                 Some(first) if path.is_file() => segments.push(found(&disk, path, first)?),
                 _ => tracing::warn!(
@@ -100,14 +107,16 @@ impl Archive {
             }
         }
         segments.sort_by_key(|segment| segment.first);
+        // The segments may have been removed, and the acts not.
+        let next = acts.last_number() + 1;
         let mut archive = Archive {
             dir,
-            segments: Segments::new(disk.clone(), segments),
+            segments: Segments::new(disk.clone(), segments, acts),
             disk,
             bounds,
             current: None,
             unwritten: Unwritten::default(),
-            next: 1,
+            next,
             state: State::default(),
             opened_unix_ms: None,
         };
@@ -340,6 +349,13 @@ impl Archive {
             {
                 break;
             }
+            let bytes = self.disk.read(&path)?.unwrap_or_default();
+            let kept = (self.dir.as_path(), &self.disk);
+            // In the first hour of a run the clock removes none.
+            let oldest = if is_settled { oldest } else { 0 };
+            let acts = self.segments.acts();
+            let acts = acts.with(&bytes, oldest, self.bounds.bytes, kept)?;
+            self.segments.set_acts(acts);
             self.disk.remove_file(&path)?;
             self.segments.remove_first();
         }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! DIR/history/segment-NNNNNNNNNNNNNNNN.log   records one after the other; NNNN: the number of the first one, hexadecimal
+//! DIR/history/acts.log                       acts of operators from segments that are gone
 //! ```
 //!
 //! Each record is a [frame](frame) with a checksum of its own: a damaged record costs itself, and
@@ -10,9 +11,10 @@
 //! each segment can be read, and removed, without the others.
 //!
 //! [`Archive`] appends records and keeps the bounds; [`Segments`] reads them, on other threads as
-//! well. The oldest segments go first. Nothing here is needed to manage the subnet: whatever is
+//! well. The oldest segments go first; [acts](acts) of operators in them stay. Nothing here is needed to manage the subnet: whatever is
 //! damaged or missing, rsm starts.
 
+mod acts;
 pub mod archive;
 pub mod difference;
 pub mod frame;
@@ -20,6 +22,7 @@ pub mod recorder;
 pub mod scan;
 pub mod state;
 
+pub use self::acts::is_act;
 pub use self::archive::{Archive, Bounds};
 pub use self::recorder::{Recorder, Scene};
 pub use self::scan::Segments;

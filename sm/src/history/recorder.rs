@@ -6,11 +6,15 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use rsm_api::v1;
 
+use super::acts::is_act;
 use crate::core::snapshot::Snapshot;
 
 /// The most events that wait for the disk: at about 500 bytes each 8 MB, four times what one
-/// snapshot can report. Those beyond are counted and not kept.
+/// snapshot can report. Those beyond are counted and not kept, but for [`ACTS`].
 pub const QUEUE: usize = 16_384;
+
+/// Acts of operators that have room beside them.
+pub const ACTS: usize = 1024;
 
 /// The state of the subnet, to be recorded.
 #[derive(Clone, Debug)]
@@ -68,9 +72,13 @@ impl Recorder {
     pub fn put(&self, events: Vec<Arc<v1::Event>>, scene: Option<Scene>) {
         let mut queue = self.shared.queue.lock();
         let waiting = &mut queue.waiting;
-        let room = QUEUE - waiting.events.len();
-        waiting.lost += events.len().saturating_sub(room) as u64;
-        waiting.events.extend(events.into_iter().take(room));
+        for event in events {
+            let room = if is_act(&event) { QUEUE + ACTS } else { QUEUE };
+            match waiting.events.len() < room {
+                true => waiting.events.push(event),
+                false => waiting.lost += 1,
+            }
+        }
         if scene.is_some() {
             waiting.scene = scene;
         }

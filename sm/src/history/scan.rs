@@ -10,6 +10,7 @@ use prost::Message as _;
 use rsm_api::v1;
 use rsm_api::v1::event::Change;
 
+use super::acts::Acts;
 use super::frame::{Frame, Frames, Kind};
 use super::state::{State, StateChange};
 use crate::store::StoreError;
@@ -34,6 +35,8 @@ pub(super) struct Segment {
 pub struct Segments {
     disk: Disk,
     list: Arc<Mutex<Vec<Segment>>>,
+    /// Acts of operators from segments that are gone.
+    acts: Arc<Mutex<Acts>>,
 }
 
 /// Which events are wanted.
@@ -67,11 +70,30 @@ impl Query<'_> {
 pub type Numbered = (u64, v1::Event);
 
 impl Segments {
-    pub(super) fn new(disk: Disk, segments: Vec<Segment>) -> Segments {
+    pub(super) fn new(disk: Disk, segments: Vec<Segment>, acts: Acts) -> Segments {
         Segments {
             disk,
             list: Arc::new(Mutex::new(segments)),
+            acts: Arc::new(Mutex::new(acts)),
         }
+    }
+
+    pub(super) fn acts(&self) -> Acts {
+        self.acts.lock().clone()
+    }
+
+    pub(super) fn set_acts(&self, acts: Acts) {
+        *self.acts.lock() = acts;
+    }
+
+    /// The segments, and the wanted acts before them.
+    fn read_acts(&self, query: &Query<'_>) -> (Vec<Segment>, Vec<Numbered>) {
+        // An act is copied before its segment goes: in this order none is missed.
+        let segments = self.list.lock().clone();
+        let before = segments.first().map_or(u64::MAX, |segment| segment.first);
+        let acts = self.acts();
+        let acts = acts.frames(before).filter_map(|frame| event(&frame, query));
+        (segments, acts.collect())
     }
 
     pub(super) fn last(&self) -> Option<Segment> {
@@ -100,9 +122,10 @@ impl Segments {
         list.first().map(|segment| (segment.path.clone(), next))
     }
 
-    /// Bytes of all segments.
+    /// Bytes of all segments, and of the acts from segments that are gone.
     pub fn bytes(&self) -> u64 {
-        self.list.lock().iter().map(|segment| segment.bytes).sum()
+        let segments: u64 = self.list.lock().iter().map(|segment| segment.bytes).sum();
+        segments + self.acts.lock().bytes()
     }
 
     /// The segment at `path` now has records of that many bytes, the new ones in `span`.
@@ -125,8 +148,7 @@ impl Segments {
     /// A segment that cannot be read, and records lost to damage, are an event each in their place:
     /// the history has a gap there.
     pub fn events(&self, query: &Query<'_>, limit: usize) -> Vec<Numbered> {
-        let segments = self.list.lock().clone();
-        let mut found = Vec::new();
+        let (segments, mut found) = self.read_acts(query);
         for (index, segment) in segments.iter().enumerate() {
             let next = segments.get(index + 1).map(|next| next.first);
             if found.len() >= limit {
@@ -142,7 +164,7 @@ impl Segments {
 
     /// The last `limit` wanted events, oldest first.
     pub fn newest(&self, query: &Query<'_>, limit: usize) -> Vec<Numbered> {
-        let segments = self.list.lock().clone();
+        let (segments, mut acts) = self.read_acts(query);
         let mut found: Vec<Numbered> = Vec::new();
         for (index, segment) in segments.iter().enumerate().rev() {
             if found.len() >= limit {
@@ -155,6 +177,10 @@ impl Segments {
                 here.append(&mut found);
                 found = here;
             }
+        }
+        if found.len() < limit {
+            acts.append(&mut found);
+            found = acts;
         }
         found.split_off(found.len().saturating_sub(limit))
     }

@@ -56,6 +56,7 @@ fn query(since_unix_ms: u64, until_unix_ms: u64) -> Query<'static> {
 fn reasons(events: &[Numbered]) -> Vec<String> {
     let reason = |(_, event): &Numbered| match &event.change {
         Some(Change::StateChanged(to)) => to.reason.clone(),
+        Some(Change::OperatorActed(act)) => format!("{} by {}", act.action, act.operator),
         Some(Change::EventsUnrecorded(gap)) => format!("-{}", gap.count),
         other => panic!("{other:?}"),
     };
@@ -340,4 +341,131 @@ fn a_burst_waits_for_no_disk_and_what_is_lost_is_counted() {
     assert!(recorder.settle(Duration::ZERO));
     recorder.close();
     assert!(recorder.take(None).is_none());
+}
+
+fn act(at_unix_ms: u64, operator: &str) -> v1::Event {
+    v1::Event {
+        at_unix_ms,
+        change: Some(Change::OperatorActed(v1::OperatorActed {
+            action: "drain".to_owned(),
+            operator: operator.to_owned(),
+            ..v1::OperatorActed::default()
+        })),
+        ..v1::Event::default()
+    }
+}
+
+/// Bounds of 1 MiB: a segment has some 64 KiB, acts 32 KiB.
+const SMALL: Bounds = Bounds {
+    days: 30,
+    bytes: 1 << 20,
+};
+
+/// A flapping link: events of more than all bytes.
+fn flap(archive: &mut Archive, at_unix_ms: u64, bytes: usize) {
+    let reason = "x".repeat(1000);
+    for _ in 0..bytes / (20 * reason.len()) {
+        archive.begin(at_unix_ms);
+        for _ in 0..20 {
+            archive.event(&event(at_unix_ms, &reason));
+        }
+        archive.write(at_unix_ms).unwrap();
+    }
+}
+
+fn acts(segments: &Segments) -> Vec<String> {
+    let acts = Query {
+        matches: &super::is_act,
+        ..query(0, 0)
+    };
+    reasons(&segments.events(&acts, usize::MAX))
+}
+
+#[test]
+fn a_flapping_link_pushes_out_no_act_of_an_operator() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut archive = Archive::open(dir.path(), Disk::new(), SMALL).unwrap();
+    for (at, operator) in [(1000, "ada"), (2000, "bob")] {
+        archive.begin(at);
+        archive.event(&act(at, operator));
+        archive.write(at).unwrap();
+        flap(&mut archive, at + 500, 1 << 21);
+    }
+    let expected = ["drain by ada", "drain by bob"];
+    assert_eq!(acts(&archive.segments()), expected);
+    assert!(archive.segments().bytes() <= SMALL.bytes + (64 << 10));
+    let newest = archive.segments().newest(&query(0, 0), usize::MAX);
+    assert_eq!(reasons(&newest)[..2], expected, "before all other events");
+    let since = archive.segments().events(&query(1500, 2500), 1);
+    assert_eq!(reasons(&since), ["drain by bob"]);
+    // The numbers of acts are those of their records, in order with the others.
+    let numbers: Vec<u64> = newest.iter().map(|&(number, _)| number).collect();
+    assert!(numbers.is_sorted());
+    drop(archive);
+    let archive = Archive::open(dir.path(), Disk::new(), SMALL).unwrap();
+    assert_eq!(acts(&archive.segments()), expected, "after a restart");
+}
+
+#[test]
+fn acts_of_operators_have_a_bound_and_an_age_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut archive = Archive::open(dir.path(), Disk::new(), SMALL).unwrap();
+    // Some 600 KiB of acts: the latest 32 KiB of those in segments that are gone stay.
+    for batch in 0..300u64 {
+        archive.begin(batch);
+        for number in batch * 20..(batch + 1) * 20 {
+            archive.event(&act(batch, &format!("{number:060}")));
+        }
+        archive.write(batch).unwrap();
+    }
+    flap(&mut archive, 6000, 3 << 20);
+    let kept = acts(&archive.segments());
+    assert!((200..400).contains(&kept.len()), "{}", kept.len());
+    assert!(kept.last().unwrap().ends_with("5999"), "{kept:?}");
+    let path = dir.path().join("history/acts.log");
+    assert!(std::fs::metadata(&path).unwrap().len() <= 32 << 10);
+    flap(&mut archive, 31 * DAY_MS, 3 << 20);
+    assert_eq!(acts(&archive.segments()), [""; 0], "older than the days");
+}
+
+#[test]
+fn damaged_acts_cost_themselves_and_lost_segments_no_number() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut archive = Archive::open(dir.path(), Disk::new(), SMALL).unwrap();
+    for (at, operator) in [(1000, "ada"), (1001, "bob"), (1002, "eve")] {
+        archive.begin(at);
+        archive.event(&act(at, operator));
+        archive.write(at).unwrap();
+    }
+    flap(&mut archive, 2000, 2 << 20);
+    let last = archive.segments().newest(&query(0, 0), 1)[0].0;
+    drop(archive);
+    let path = dir.path().join("history/acts.log");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    bytes.extend(b"half a rec");
+    std::fs::write(&path, &bytes).unwrap();
+    let archive = Archive::open(dir.path(), Disk::new(), SMALL).unwrap();
+    assert_eq!(acts(&archive.segments()), ["drain by ada", "drain by eve"]);
+    drop(archive);
+    for file in files(dir.path()).into_iter().filter(|file| *file != path) {
+        std::fs::remove_file(file).unwrap();
+    }
+    let mut archive = Archive::open(dir.path(), Disk::new(), SMALL).unwrap();
+    record(&mut archive, 3000, "on");
+    let all = archive.segments().events(&query(0, 0), usize::MAX);
+    assert_eq!(reasons(&all), ["drain by ada", "drain by eve", "on"]);
+    let numbers: Vec<u64> = all.iter().map(|&(number, _)| number).collect();
+    assert!(numbers.is_sorted() && numbers[2] < last, "{numbers:?}");
+}
+
+#[test]
+fn acts_have_room_in_a_queue_that_is_full() {
+    let recorder = Recorder::default();
+    let events = (0..QUEUE as u64 + 10).map(|at| Arc::new(event(at, "flap")));
+    recorder.put(events.collect(), None);
+    recorder.put(vec![Arc::new(act(1, "ada"))], None);
+    let batch = recorder.take(None).unwrap();
+    assert_eq!((batch.events.len(), batch.lost), (QUEUE + 1, 10));
 }

@@ -353,7 +353,13 @@ fn try_engine(
     );
     whole.extend(route.whole.map(|why| Whole::new(Step::Interim, why)));
     let partitions = partitions_of(job, &policy_change, &mut whole);
-    let mut findings = findings_of(job, &lids, &partitions, &topology, &proof.report);
+    let mut findings = findings_of(
+        job,
+        &lids,
+        &partitions,
+        (&topology, &routing),
+        &proof.report,
+    );
     findings.extend(avoided.findings(&job.fabric));
     findings.extend(refused.map(|error| replaced(job, engine, error)));
     findings.extend(levels::findings(&job.policy, &routing));
@@ -567,13 +573,13 @@ fn findings_of(
     job: &PlanJob,
     lids: &LidPlan,
     partitions: &PartitionPlan,
-    topology: &Topology,
+    (topology, routing): (&Topology, &Routing),
     report: &Report,
 ) -> Vec<Finding> {
     let mut findings = lids.findings.clone();
     findings.extend(partitions.findings.iter().cloned());
     findings.extend(roots::absent(&job.policy.root_guids, topology));
-    findings.extend(slow::findings(topology, &job.fabric));
+    findings.extend(slow::findings(topology, routing, &job.fabric));
     if report.disconnected_pairs > 0 {
         let text = format!(
             "{} pairs of ports have no cable path between them",

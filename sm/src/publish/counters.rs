@@ -2,8 +2,13 @@
 
 use std::cmp::Reverse;
 use std::sync::Arc;
+use std::time::Duration;
 
-use rsm_api::model::{CountersState, Keyed, Page, PortId, PortOrder, PortTotals, Selector};
+use parking_lot::Mutex;
+use rsm_api::limits::MAX_TOP_PORTS;
+use rsm_api::model::{
+    AgentState, Answering, CountersState, Keyed, Page, PortId, PortOrder, PortTotals, Selector,
+};
 use rsm_api::resolve::resolve_node_or_port;
 use rsm_api::{CountersError, CountersQueries, v1};
 use rsm_ids::{Guid, PortNum};
@@ -14,7 +19,9 @@ use super::api_view::{api_key, core_key};
 use super::published::Published;
 use super::subnet::page;
 use super::view::View;
-use crate::counters::{Causes, CountersSnapshot, PortCounters, PortReading, TRAFFIC};
+use crate::counters::{
+    self, AgentCounters, Causes, CountersSnapshot, PortCounters, PortReading, TRAFFIC,
+};
 use crate::fabric::Fabric;
 use crate::sweep::inventory::PortKey;
 
@@ -24,10 +31,106 @@ pub trait CountersSource: Send + Sync + 'static {
     fn counters(&self) -> CountersSnapshot;
 }
 
+/// How long an answer about all ports is given again while the same readings are shown: a reading can
+/// become stale in between, so the time is that between two of them.
+const PASS: Duration = Duration::from_secs(1);
+
 /// Answers readers from the last readings, with the names of the snapshot in force.
 pub struct PublishedCounters {
     view: Arc<View>,
     source: Arc<dyn CountersSource>,
+    /// Rankings of all ports, by order. Readers who ask at the same time wait for one of them.
+    rankings: [Mutex<Option<Kept<Ranking>>>; ORDERS.len()],
+    /// Ports with a reading that holds, and with a stale one.
+    counts: Mutex<Option<Kept<(u64, u64)>>>,
+}
+
+/// The orders of ports.
+const ORDERS: [PortOrder; 4] = [
+    PortOrder::Use,
+    PortOrder::Traffic,
+    PortOrder::Wait,
+    PortOrder::Errors,
+];
+
+/// An answer about all ports.
+struct Kept<T> {
+    /// When its readings were shown, and when it was made.
+    shown: Time,
+    made: Time,
+    answer: T,
+}
+
+impl<T: Clone> Kept<T> {
+    /// The answer in `kept` if it is that of `counters` still, or else a new one.
+    fn of(
+        kept: &Mutex<Option<Kept<T>>>,
+        counters: &CountersSnapshot,
+        now: Time,
+        make: impl FnOnce() -> T,
+    ) -> T {
+        let mut kept = kept.lock();
+        if let Some(kept) = &*kept
+            && kept.shown == counters.at
+            && now.since(kept.made) < PASS
+        {
+            return kept.answer.clone();
+        }
+        let answer = make();
+        *kept = Some(Kept {
+            shown: counters.at,
+            made: now,
+            answer: answer.clone(),
+        });
+        answer
+    }
+}
+
+/// The first ports in an order.
+#[derive(Clone, Default)]
+struct Ranking {
+    /// At most as many as a request can ask for.
+    first: Arc<[PortKey]>,
+    /// Ports that have a value in this order.
+    total: u64,
+    /// Ports without a reading that holds.
+    stale: u64,
+}
+
+impl Ranking {
+    /// That of `ports` at `now`.
+    fn of<'a>(
+        order: PortOrder,
+        counters: &'a CountersSnapshot,
+        ports: impl Iterator<Item = PortCounters<'a>>,
+        now: Time,
+    ) -> Ranking {
+        let mut stale = 0;
+        let mut ranked: Vec<((f64, u64), PortKey)> = Vec::new();
+        for port in ports {
+            if counters.is_stale(&port, now) {
+                stale += 1;
+            } else if let Some(rank) = rank(order, port.reading) {
+                ranked.push((rank, port.key));
+            }
+        }
+        let total = ranked.len() as u64;
+        let greater_first = |(a, one): &((f64, u64), PortKey),
+                             (b, other): &((f64, u64), PortKey)| {
+            let by_rank = b.0.total_cmp(&a.0).then(Reverse(a.1).cmp(&Reverse(b.1)));
+            by_rank.then(one.cmp(other))
+        };
+        if ranked.len() > MAX_TOP_PORTS {
+            ranked.select_nth_unstable_by(MAX_TOP_PORTS, greater_first);
+            ranked.truncate(MAX_TOP_PORTS);
+        }
+        ranked.sort_unstable_by(greater_first);
+        Ranking {
+            first: ranked.into_iter().map(|(_, key)| key).collect(),
+            total,
+            stale,
+        }
+    }
 }
 
 /// A node, or one of its ports.
@@ -36,7 +139,28 @@ type PartKey = (Guid, Option<PortNum>);
 impl PublishedCounters {
     /// Shows the readings of `source`, in the subnet of `view`.
     pub fn new(view: Arc<View>, source: Arc<dyn CountersSource>) -> PublishedCounters {
-        PublishedCounters { view, source }
+        PublishedCounters {
+            view,
+            source,
+            rankings: Default::default(),
+            counts: Mutex::default(),
+        }
+    }
+
+    /// The first ports in an order, of a part or of all.
+    fn ranking(
+        &self,
+        order: PortOrder,
+        counters: &CountersSnapshot,
+        part: Option<PartKey>,
+        now: Time,
+    ) -> Ranking {
+        let make = || Ranking::of(order, counters, ports_of(counters, None, part), now);
+        let place = ORDERS.iter().position(|&one| one == order);
+        match place.filter(|_| part.is_none()) {
+            Some(place) => Kept::of(&self.rankings[place], counters, now, make),
+            None => make(),
+        }
     }
 
     fn now(&self) -> Time {
@@ -167,24 +291,15 @@ impl CountersQueries for PublishedCounters {
         let part = part_of(&published, part)?;
         let counters = self.read()?;
         let now = self.now();
-        let mut stale = 0;
-        let mut ranked: Vec<((f64, u64), PortCounters<'_>)> = Vec::new();
-        for port in ports_of(&counters, None, part) {
-            if counters.is_stale(&port, now) {
-                stale += 1;
-            } else if let Some(rank) = rank(order, port.reading) {
-                ranked.push((rank, port));
-            }
-        }
-        let total = ranked.len() as u64;
-        ranked.sort_by(|(a, one), (b, other)| {
-            let greater_first = b.0.total_cmp(&a.0).then(Reverse(a.1).cmp(&Reverse(b.1)));
-            greater_first.then(one.key.cmp(&other.key))
-        });
-        ranked.truncate(limit);
+        let Ranking {
+            first,
+            total,
+            stale,
+        } = self.ranking(order, &counters, part, now);
+        let ranked = first.iter().take(limit);
         let shown = ranked
-            .iter()
-            .map(|(_, port)| self.shown(port, published.fabric(), false));
+            .filter_map(|&key| counters.port(key))
+            .map(|port| self.shown(&port, published.fabric(), false));
         Ok(v1::GetTopPortsResponse {
             ports: shown.collect(),
             total,
@@ -193,9 +308,15 @@ impl CountersQueries for PublishedCounters {
         })
     }
 
+    fn pass(&self) -> u64 {
+        self.source.counters().at.as_nanos()
+    }
+
     fn each_port(&self, visit: &mut dyn FnMut(PortTotals<'_>)) {
         let counters = self.source.counters();
         let now = self.now();
+        let published = self.view.published();
+        let guid_of = |port: &PortCounters<'_>| port_guid(published.fabric(), port.key, port.agent);
         let (mut totals, mut hourly) = (Vec::new(), Vec::new());
         for port in counters.ports(None) {
             if counters.is_stale(&port, now) {
@@ -219,6 +340,7 @@ impl CountersQueries for PublishedCounters {
             }
             visit(PortTotals {
                 port: api_key(port.key),
+                guid: guid_of(&port),
                 is_switch: port.agent.is_switch,
                 totals: &totals,
                 causes: &causes(reading.causes()),
@@ -232,16 +354,38 @@ impl CountersQueries for PublishedCounters {
         }
     }
 
+    fn each_agent(&self, visit: &mut dyn FnMut(AgentState)) {
+        let counters = self.source.counters();
+        let published = self.view.published();
+        for agent in counters.agents() {
+            visit(AgentState {
+                node: agent.key.node,
+                guid: port_guid(published.fabric(), agent.key, agent),
+                is_switch: agent.is_switch,
+                answering: match agent.state {
+                    counters::AgentState::New => Answering::New,
+                    counters::AgentState::Answers => Answering::Answers,
+                    counters::AgentState::Silent(_) => Answering::Silent,
+                    counters::AgentState::Unreadable => Answering::Unreadable,
+                },
+                took: agent.took,
+            });
+        }
+    }
+
     fn state(&self) -> CountersState {
         let counters = self.source.counters();
         let now = self.now();
-        let (mut ports, mut stale_ports) = (0, 0);
-        for port in counters.ports(None) {
-            match counters.is_stale(&port, now) {
-                true => stale_ports += 1,
-                false => ports += 1,
+        let (ports, stale_ports) = Kept::of(&self.counts, &counters, now, || {
+            let (mut ports, mut stale_ports) = (0, 0);
+            for port in counters.ports(None) {
+                match counters.is_stale(&port, now) {
+                    true => stale_ports += 1,
+                    false => ports += 1,
+                }
             }
-        }
+            (ports, stale_ports)
+        });
         let stats = counters.stats;
         CountersState {
             is_collecting: counters.is_collecting,
@@ -263,6 +407,12 @@ impl CountersQueries for PublishedCounters {
     }
 }
 
+/// The GUID of a port: the node's on a switch, and where the port has left the fabric.
+fn port_guid(fabric: &Fabric, key: PortKey, agent: &AgentCounters) -> Guid {
+    let port = (!agent.is_switch).then(|| fabric.find_port(key)).flatten();
+    port.map_or(key.node, |at| fabric.port(at).guid)
+}
+
 /// The key right before those of a node, so that a list of its ports begins there.
 fn before((node, _): PartKey) -> Option<PortKey> {
     let before = Guid(node.0.checked_sub(1)?);
@@ -276,7 +426,7 @@ fn error_counters() -> impl Iterator<Item = Counter> {
 }
 
 /// The causes of PortRcvErrors and PortXmitDiscards by the specification's names (IBA 16.1.4.1 and
-/// 16.1.4.2); none before they were read.
+/// 16.1.4.2), and what forward error correction did (IBA 16.1.4.12); none before they were read.
 fn causes(causes: Option<&Causes>) -> Vec<(&'static str, u64)> {
     let rcv = causes.and_then(|causes| causes.rcv).map(|rcv| {
         [
@@ -296,8 +446,21 @@ fn causes(causes: Option<&Causes>) -> Vec<(&'static str, u64)> {
             ("PortSwHOQLifetimeLimitDiscards", xmit.hoq_lifetime),
         ]
     });
+    let corrections = causes.and_then(|causes| causes.corrections).map(|done| {
+        [
+            ("SyncHeaderErrorCounter", done.sync_header_errors.into()),
+            ("UnknownBlockCounter", done.unknown_blocks.into()),
+            ("PortFECCorrectableBlockCtr", done.correctable_blocks.into()),
+            (
+                "PortFECUncorrectableBlockCtr",
+                done.uncorrectable_blocks.into(),
+            ),
+            ("PortFECCorrectedSymbolCtr", done.corrected_symbols.into()),
+        ]
+    });
     let named = rcv.into_iter().flatten().chain(xmit.into_iter().flatten());
-    named.map(|(name, count)| (name, count.into())).collect()
+    let named = named.map(|(name, count)| (name, count.into()));
+    named.chain(corrections.into_iter().flatten()).collect()
 }
 
 /// The error counters that are not zero.

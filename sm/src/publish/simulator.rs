@@ -1,7 +1,7 @@
 //! Operating a simulated fabric.
 
 use rsm_api::model::{PortId, Selector, SimulationAction};
-use rsm_api::resolve::{NameLookup, resolve_node};
+use rsm_api::resolve::{NameLookup, resolve_node, resolve_node_or_port};
 use rsm_api::{BoxFuture, LookupError, Simulation, SimulationError};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 use rsm_mad::wire::header::AttrId;
@@ -9,6 +9,9 @@ use rsm_mad::wire::perf::Counter;
 use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::live::SimHandle;
 use rsm_sim::{Sim, SimError};
+
+/// The prefix of link-local GIDs, which every port answers to (IBA 4.1.1).
+const LINK_LOCAL: u64 = 0xFE80 << 48;
 
 /// Operates a simulated fabric that runs in real time. Nodes are named as the netlist has them,
 /// powered or not.
@@ -37,26 +40,29 @@ impl Simulator {
     }
 
     /// The operation, with its names looked up.
-    fn operation(&self, action: SimulationAction) -> Result<Operation, SimulationError> {
-        let floor = Floor(&self.netlist);
+    async fn operation(&self, action: SimulationAction) -> Result<Operation, SimulationError> {
+        let floor = Floor {
+            netlist: &self.netlist,
+            addresses: self.addresses(&action).await?,
+        };
         let node = |selector: &Selector| resolve_node(&floor, selector);
         Ok(match action {
-            SimulationAction::Unlink { node: name, port } => {
-                let end = floor.cabled(node(&name)?, port)?;
+            SimulationAction::Unlink { node, port } => {
+                let end = floor.cabled(&node, port)?;
                 Box::new(move |sim| sim.unlink(end.node, end.number))
             }
-            SimulationAction::Relink { node: name, port } => {
-                let end = floor.cabled(node(&name)?, port)?;
+            SimulationAction::Relink { node, port } => {
+                let end = floor.cabled(&node, port)?;
                 Box::new(move |sim| sim.relink(end.node, end.number))
             }
             SimulationAction::SwapCables {
-                node: name,
+                node,
                 port,
                 other_node,
                 other_port,
             } => {
-                let end = floor.cabled(node(&name)?, port)?;
-                let other = floor.cabled(node(&other_node)?, other_port)?;
+                let end = floor.cabled(&node, port)?;
+                let other = floor.cabled(&other_node, other_port)?;
                 Box::new(move |sim| {
                     sim.swap_cables((end.node, end.number), (other.node, other.number))
                 })
@@ -78,16 +84,78 @@ impl Simulator {
                 None => sim.set_loss(rate),
             }),
             SimulationAction::SetErrors {
-                node: name,
+                node,
                 port,
                 counter,
                 per_second,
             } => {
-                let (node, counter) = (node(&name)?, counter_by_name(counter)?);
-                Box::new(move |sim| sim.set_errors(node, port, counter, per_second))
+                let (at, counter) = (floor.port(&node, port)?, counter_by_name(counter)?);
+                Box::new(move |sim| sim.set_errors(at.node, at.number, counter, per_second))
             }
         })
     }
+
+    /// The ports that an action names by an address of their own. A netlist has no LIDs, which the
+    /// subnet manager gives, and not all GUIDs of ports.
+    async fn addresses(&self, action: &SimulationAction) -> Result<Addresses, SimulationError> {
+        let (mut lids, mut guids, mut has_gid) = (Vec::new(), Vec::new(), false);
+        for name in names(action) {
+            match name {
+                Selector::Lid(lid) => lids.push(*lid),
+                Selector::Guid { guid, .. } if self.netlist.by_guid(*guid).is_none() => {
+                    guids.push(*guid);
+                }
+                Selector::Gid(gid) => {
+                    guids.push(gid.guid());
+                    has_gid = true;
+                }
+                Selector::Guid { .. } | Selector::Description(_) => {}
+            }
+        }
+        if lids.is_empty() && guids.is_empty() {
+            return Ok(Addresses::default());
+        }
+        let look = move |sim: &mut Sim| {
+            let port = |(node, number)| PortId { node, number };
+            let held = lids.into_iter();
+            let held = held.filter_map(|lid| Some((lid, port(sim.holder(lid)?))));
+            let held = held.collect();
+            let own = guids.into_iter();
+            let own = own.filter_map(|guid| Some((guid, port(sim.port_with(guid)?))));
+            let own = own.collect();
+            // The manager sets the same prefix at all ports.
+            let prefix = has_gid.then(|| sim.gid_prefix()).flatten();
+            Addresses { held, own, prefix }
+        };
+        self.with(look).await
+    }
+}
+
+/// The names of nodes and ports in an action.
+fn names(action: &SimulationAction) -> Vec<&Selector> {
+    match action {
+        SimulationAction::SwapCables {
+            node, other_node, ..
+        } => vec![node, other_node],
+        SimulationAction::Unlink { node, .. }
+        | SimulationAction::Relink { node, .. }
+        | SimulationAction::Reboot { node }
+        | SimulationAction::PowerOff { node }
+        | SimulationAction::PowerOn { node }
+        | SimulationAction::SetErrors { node, .. } => vec![node],
+        SimulationAction::SetLoss { .. } => Vec::new(),
+    }
+}
+
+/// Addresses of ports, as far as an action names them.
+#[derive(Default)]
+struct Addresses {
+    /// The holders of LIDs.
+    held: Vec<(Lid, PortId)>,
+    /// Ports by their GUIDs.
+    own: Vec<(Guid, PortId)>,
+    /// The GidPrefix of the subnet.
+    prefix: Option<u64>,
 }
 
 fn counter_by_name(name: String) -> Result<Counter, SimulationError> {
@@ -105,7 +173,7 @@ impl Simulation for Simulator {
     fn act(&self, action: SimulationAction) -> BoxFuture<'_, Result<(), SimulationError>> {
         Box::pin(async move {
             let brings_links_up = brings_links_up(&action);
-            let operation = self.operation(action)?;
+            let operation = self.operation(action).await?;
             let training = self
                 .with(move |sim| operation(sim).map(|()| sim.config().link_training))
                 .await?
@@ -157,18 +225,47 @@ fn refused(error: SimError) -> SimulationError {
     }
 }
 
-/// Looks names up in the netlist.
-struct Floor<'a>(&'a Netlist);
+/// Looks names up in the netlist, and addresses in the fabric.
+struct Floor<'a> {
+    netlist: &'a Netlist,
+    addresses: Addresses,
+}
 
 impl Floor<'_> {
-    fn cabled(&self, node: Guid, number: PortNum) -> Result<PortId, SimulationError> {
+    /// The port that a name and a number beside it mean: an adapter with one port needs none.
+    fn port(&self, name: &Selector, number: Option<PortNum>) -> Result<PortId, SimulationError> {
+        let (node, named) = resolve_node_or_port(self, name)?;
+        // The LID and the port GUID of a switch are those of its port 0.
+        let named = named.filter(|&named| named != PortNum::ZERO);
+        let only = || match *self.end_ports(node).as_slice() {
+            [only] if only != PortNum::ZERO => Some(only),
+            _ => None,
+        };
+        let number = match (named, number) {
+            (Some(named), Some(number)) if named != number => {
+                return Err(SimulationError::TwoPorts {
+                    name: name.to_string(),
+                    named,
+                    number,
+                });
+            }
+            (named, number) => number.or(named).or_else(only),
+        };
+        let number = number.ok_or_else(|| SimulationError::NoPort {
+            name: name.to_string(),
+        })?;
         let port = PortId { node, number };
         if !self.has_port(port) {
             return Err(LookupError::NoSuchPort { port }.into());
         }
-        let index = self.0.by_guid(node);
+        Ok(port)
+    }
+
+    fn cabled(&self, name: &Selector, number: Option<PortNum>) -> Result<PortId, SimulationError> {
+        let port = self.port(name, number)?;
+        let index = self.netlist.by_guid(port.node);
         index
-            .and_then(|index| self.0.cable((index, number)))
+            .and_then(|index| self.netlist.cable((index, port.number)))
             .map(|_| port)
             .ok_or(SimulationError::NoCable { port })
     }
@@ -176,29 +273,31 @@ impl Floor<'_> {
 
 impl NameLookup for Floor<'_> {
     fn has_node(&self, guid: Guid) -> bool {
-        self.0.by_guid(guid).is_some()
+        self.netlist.by_guid(guid).is_some()
     }
 
     fn port_of_guid(&self, guid: Guid) -> Option<PortId> {
-        let (index, number) = self.0.by_port_guid(guid)?;
-        Some(PortId {
-            node: self.0.nodes()[index].guid,
-            number,
+        let mut own = self.addresses.own.iter();
+        let own = own.find(|&&(of, _)| of == guid).map(|&(_, at)| at);
+        own.or_else(|| {
+            let (index, number) = self.netlist.by_port_guid(guid)?;
+            let node = self.netlist.nodes()[index].guid;
+            Some(PortId { node, number })
         })
     }
 
-    /// The subnet manager assigns LIDs; a netlist has none.
-    fn port_of_lid(&self, _: Lid) -> Option<PortId> {
-        None
+    fn port_of_lid(&self, lid: Lid) -> Option<PortId> {
+        let held = self.addresses.held.iter();
+        held.copied().find(|&(of, _)| of == lid).map(|(_, at)| at)
     }
 
-    /// The subnet manager sets the prefix of GIDs as well.
-    fn port_of_gid(&self, _: Gid) -> Option<PortId> {
-        None
+    fn port_of_gid(&self, gid: Gid) -> Option<PortId> {
+        let is_here = gid.prefix() == LINK_LOCAL || Some(gid.prefix()) == self.addresses.prefix;
+        is_here.then(|| self.port_of_guid(gid.guid())).flatten()
     }
 
     fn nodes_described(&self, is_meant: &dyn Fn(&str) -> bool) -> Vec<Guid> {
-        let nodes = self.0.nodes().iter();
+        let nodes = self.netlist.nodes().iter();
         let mut guids: Vec<Guid> = nodes
             .filter(|node| is_meant(&node.name()))
             .map(|node| node.guid)
@@ -208,8 +307,8 @@ impl NameLookup for Floor<'_> {
     }
 
     fn has_port(&self, port: PortId) -> bool {
-        self.0.by_guid(port.node).is_some_and(|index| {
-            let node = &self.0.nodes()[index];
+        self.netlist.by_guid(port.node).is_some_and(|index| {
+            let node = &self.netlist.nodes()[index];
             port.number.0 <= node.num_ports
                 && (port.number != PortNum::ZERO || node.kind == NodeKind::Switch)
         })
@@ -217,9 +316,9 @@ impl NameLookup for Floor<'_> {
 
     /// Any port with an address of its own may hold a LID.
     fn end_ports(&self, node: Guid) -> Vec<PortNum> {
-        let index = self.0.by_guid(node);
+        let index = self.netlist.by_guid(node);
         index.map_or_else(Vec::new, |index| {
-            self.0.nodes()[index].end_ports().collect()
+            self.netlist.nodes()[index].end_ports().collect()
         })
     }
 }

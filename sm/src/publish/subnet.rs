@@ -37,6 +37,15 @@ impl Subnet for View {
         }
     }
 
+    fn address(&self, port: PortId) -> Option<(Guid, Lid)> {
+        let published = self.published();
+        let fabric = published.fabric();
+        let node = fabric.node_of(port.node)?;
+        let mut ends = node.end_ports();
+        let (_, end) = ends.find(|(number, _)| *number == port.number)?;
+        Some((end.guid, end.lid()))
+    }
+
     fn nodes(
         &self,
         after: Option<Guid>,

@@ -71,7 +71,7 @@ impl View {
             clock,
             current: RwLock::new(Arc::new(Published::nothing())),
             memory: Mutex::default(),
-            journal: EventJournal::new(limits::EVENT_JOURNAL),
+            journal: EventJournal::new(limits::EVENT_JOURNAL, limits::ACT_JOURNAL),
             recorder: None,
             shared_store: None,
         }

@@ -171,7 +171,7 @@ impl Disk {
     }
 
     /// Makes a file of `bytes`, durably: after an error there is the file before, or all of this one.
-    pub(super) fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    pub(crate) fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
         let prepared = self.prepare(path, bytes)?;
         self.publish(prepared)
     }

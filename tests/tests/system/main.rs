@@ -6,6 +6,7 @@ mod docs;
 mod fuzz;
 mod managed_counters;
 mod managed_events;
+mod managed_exporter;
 mod managed_gpu_agents;
 mod managed_gpu_identity;
 mod managed_gpus;

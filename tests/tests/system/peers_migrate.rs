@@ -1,7 +1,7 @@
 //! A site that OpenSM manages changes over to rsm: the files are migrated, OpenSM ends, rsm starts.
 //! Settings of OpenSM that are right stay, and rsm sends no Set for them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use rsm_tests::bringup::LIMIT;
 use rsm_tests::hosted::Hosted;
 use rsm_tests::peer::require_peers;
 use rsm_tests::process::Invocation;
-use rsm_tests::sm::{OnceReport, OpenSm};
+use rsm_tests::sm::{OnceReport, OpenSm, Rsm};
 
 /// 20 switches, 16 hosts with a port each.
 const FABRIC: &str = "fat-tree:k=4,levels=3";
@@ -143,7 +143,8 @@ impl Site {
     }
 
     /// OpenSM brings the fabric up and ends; its tables and registrations are then on the disk.
-    fn opensm(&self) {
+    /// Returns the records of its SA.
+    fn opensm(&self) -> BTreeSet<String> {
         let client = self.hosted.client("opensm").unwrap();
         // The site's file names files as the site has them; here they are below `root`.
         let conf = self.hosted.directory().join("opensm.conf");
@@ -151,12 +152,14 @@ impl Site {
         fs::write(&conf, CONF.replace("/etc/opensm", here.to_str().unwrap())).unwrap();
         let opensm = OpenSm::run(client, &["-F", conf.to_str().unwrap()], LIMIT).unwrap();
         assert!(self.hosted.wait_quiet(QUIET, LIMIT).unwrap());
+        let records = records(self);
         let made = opensm.directory().to_owned();
         opensm.stop().unwrap();
         let cache = self.root.join("var/cache/opensm");
         fs::copy(made.join("guid2lid"), cache.join("guid2lid")).unwrap();
         let dump = "opensm-sa.dump";
         fs::copy(made.join(dump), self.root.join("var/log").join(dump)).unwrap();
+        records
     }
 
     fn ports(&self) -> Fabric {
@@ -232,6 +235,58 @@ fn queried(site: &Site) -> Vec<String> {
     queries.iter().map(query).collect()
 }
 
+/// The records of the SA about ports and their tables, as saquery prints them, but for values that
+/// managers need not agree about.
+fn records(site: &Site) -> BTreeSet<String> {
+    let ports = site.ports();
+    let of_switches = ports.iter().filter(|((_, port), _)| *port == PortNum::ZERO);
+    let switches: BTreeSet<String> = of_switches.map(|(_, port)| port.lid.to_string()).collect();
+    let mut records = BTreeSet::new();
+    for query in ["PIR", "PKTR", "SL2VL", "VLAR"] {
+        let saquery = site.hosted.client("saquery").unwrap();
+        let finished = saquery.args(["--smkey", "1", query]).run(LIMIT).unwrap();
+        let output = finished.success().unwrap().stdout;
+        let before = records.len();
+        let lines: Vec<&str> = output.lines().map(str::trim_end).collect();
+        // Headings begin a line, fields are indented.
+        let parts = lines.chunk_by(|_, line| line.starts_with('\t'));
+        records.extend(parts.filter_map(|record| comparable(record, &switches)));
+        // Of each end port at least one.
+        assert!(records.len() >= before + 36, "{query}: {output}");
+    }
+    records
+}
+
+/// A record without values that managers need not agree about. `switches` are the LIDs of switches.
+fn comparable(record: &[&str], switches: &BTreeSet<String>) -> Option<String> {
+    let value = |name: &str| {
+        let is_of = |line: &&&str| line.trim_start().starts_with(&format!("{name}."));
+        let line = record.iter().find(is_of)?;
+        line.rsplit('.').next()
+    };
+    let is_switch = value("LID").is_some_and(|lid| switches.contains(lid));
+    let is_left_out = match record[0] {
+        // No packet leaves by the port that it came in by, and rsm does not read the row.
+        "SL2VLTableRecord dump:" => is_switch && value("InPort") == value("OutPort"),
+        // OpenSM lists empty blocks, and tables of ports that enforce partitions.
+        "PKeyTableRecord dump:" => {
+            let keys = record.iter().filter(|line| line.contains("0x"));
+            let mut keys = keys.flat_map(|line| line.split_whitespace());
+            keys.all(|key| key == "0x0000") || (is_switch && value("Port") != Some("0"))
+        }
+        _ => false,
+    };
+    let is_kept = |line: &&&str| {
+        // The port by which the manager's request came in.
+        let is_local = line.contains("LocalPort:");
+        // Reserved in the records of hosts, whose LID says which port it is (IBA 15.2.5.6).
+        let is_reserved = !is_switch && line.trim_start().starts_with("Port.");
+        !is_local && !is_reserved
+    };
+    let kept: Vec<&str> = record.iter().filter(is_kept).copied().collect();
+    (!is_left_out && kept.len() > 1).then(|| kept.join("\n"))
+}
+
 /// The linear forwarding tables of all switches.
 fn routes(sim: &mut Sim) -> BTreeMap<Guid, Vec<u8>> {
     let nodes = sim.nodes().filter(|(_, kind)| *kind == NodeKind::Switch);
@@ -260,12 +315,12 @@ fn assert_only_adds_paths(journal: &SetJournal, before: &BTreeMap<Guid, Vec<u8>>
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
 fn after_a_migration_nothing_is_set_that_was_right() {
-    if !require_peers(&["opensm", "smpquery"]) {
+    if !require_peers(&["opensm", "smpquery", "saquery"]) {
         return;
     }
     let netlist = generate(FABRIC).unwrap();
     let site = Site::new(&netlist);
-    site.opensm();
+    let records_before = site.opensm();
     let (before, answers) = (site.ports(), queried(&site));
     let tables = site.hosted.sim.with(routes).unwrap();
     let is_up = |port: &Port| port.state == PortState::Active || port.lid.0 > 0;
@@ -286,12 +341,30 @@ fn after_a_migration_nothing_is_set_that_was_right() {
     // What it added is there: now rsm sends nothing at all.
     let (_, journal) = site.rsm(&config);
     assert_eq!(journal.len(), 0);
+    // The SA has the same records.
+    let rsm = site.hosted.client(binaries::rsm()).unwrap();
+    let config = config.to_str().unwrap();
+    let rsm = Rsm::run(rsm, &state, &["--config", config], LIMIT).unwrap();
+    assert_same(&records_before, &records(&site));
+    rsm.stop().unwrap().success().unwrap();
+}
+
+/// Checks that two sets of records are the same; names some of those that are not.
+fn assert_same(before: &BTreeSet<String>, after: &BTreeSet<String>) {
+    let lost: Vec<&String> = before.difference(after).take(2).collect();
+    let new: Vec<&String> = after.difference(before).take(2).collect();
+    assert!(
+        lost.is_empty() && new.is_empty(),
+        "{} records before, {} after; lost, for instance: {lost:#?}; new: {new:#?}",
+        before.len(),
+        after.len()
+    );
 }
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs opensm and infiniband-diags")]
 fn after_a_loss_of_power_a_migration_gives_every_port_its_lid_and_tables_again() {
-    if !require_peers(&["opensm", "smpquery"]) {
+    if !require_peers(&["opensm", "smpquery", "saquery"]) {
         return;
     }
     let netlist = generate(FABRIC).unwrap();

@@ -278,6 +278,31 @@ fn link_below_the_width_and_speed_of_both_ends_is_named() {
 }
 
 #[test]
+fn cable_one_generation_below_its_siblings_is_named_once() {
+    let mut world = World::brought_up(TREE, settings(Isolate::Suggest));
+    let slow = cables(&world)[0];
+    let limited = world
+        .sim
+        .set_cable_rate(slow.node, slow.port, LinkWidth::X4, LinkSpeed::Edr);
+    limited.expect("it is cabled");
+    world.run_for(Duration::from_secs(5));
+    world.settle(LIMIT);
+    assert_eq!(codes(&world), ["link-slow"], "{}", texts(&world));
+    assert!(
+        texts(&world).contains("most of its siblings"),
+        "{}",
+        texts(&world)
+    );
+    let healed = world
+        .sim
+        .set_cable_rate(slow.node, slow.port, LinkWidth::X4, LinkSpeed::Hdr);
+    healed.expect("it is cabled");
+    world.run_for(Duration::from_secs(5));
+    world.settle(LIMIT);
+    expect::assert_no_findings(&world);
+}
+
+#[test]
 fn isolation_outlives_a_restart_and_ends_when_it_would_have_without() {
     let mut world = World::brought_up(TREE, settings(Isolate::On));
     let cable = cables(&world)[0];

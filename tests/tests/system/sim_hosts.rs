@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rsm::sa::SaConfig;
-use rsm_ids::Lid;
+use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::client::rmpp::RmppConfig;
 use rsm_mad::ids::{Gid, Tid};
@@ -13,11 +13,13 @@ use rsm_mad::transport::Message;
 use rsm_mad::transport::fault::{Chance, FaultPlan, FaultRates};
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::{Method, Status};
+use rsm_mad::wire::perf::Counter;
 use rsm_mad::wire::rmpp::{RMPP_VERSION, RmppFlags, RmppType};
 use rsm_mad::wire::sa::{
     ComponentMask, JoinState, McMemberRecord, MultiPathRecord, NodeRecord, PathRecord, Record,
     SA_HEADER_LEN, SaHeader, SaMad,
 };
+use rsm_routing::netlist::NodeKind;
 use rsm_tests::virtual_time::hosts::Hosts;
 use rsm_tests::virtual_time::{Settings, World, seeds};
 
@@ -356,4 +358,60 @@ fn endless_fragments_are_refused_at_the_limits() {
     assert!(subnet.stats().transactions <= HOSTS * config.max_per_client);
     subnet.run_for(Duration::from_secs(60), |_, _| ());
     assert_eq!(subnet.stats().transactions, 0);
+}
+
+/// Packets that each end port of hosts has sent and received, by port GUID.
+fn packets(subnet: &mut Hosts) -> BTreeMap<Guid, (u64, u64)> {
+    let ends: Vec<_> = subnet.sim.end_ports().collect();
+    let ends = ends.into_iter().filter(|(_, port)| *port != PortNum::ZERO);
+    ends.map(|(node, port)| {
+        let counters = subnet.sim.port_counters(node, port).unwrap();
+        let guid = subnet.sim.port_guid(node, port).unwrap();
+        let packets = (counters[Counter::XmitPkts], counters[Counter::RcvPkts]);
+        (guid, packets)
+    })
+    .collect()
+}
+
+#[test]
+fn joins_of_all_hosts_count_on_their_way_to_the_manager_and_back() {
+    let mut subnet = subnet(FaultPlan::default());
+    let before = packets(&mut subnet);
+    for host in 0..HOSTS {
+        ask(&mut subnet, host, Wants::Group);
+    }
+    let mut joined = 0;
+    subnet.run_for(Duration::from_secs(1), |_, delivery| {
+        if let Delivery::Message(message) = delivery {
+            joined += usize::from(status(&message) == Status::OK);
+        }
+    });
+    assert_eq!(joined, HOSTS);
+    let hosts: BTreeSet<Guid> = subnet.places().iter().map(|&(guid, _)| guid).collect();
+    for (guid, (sent, received)) in packets(&mut subnet) {
+        let (sent, received) = (sent - before[&guid].0, received - before[&guid].1);
+        let expected = if hosts.contains(&guid) {
+            1
+        } else {
+            HOSTS as u64
+        };
+        assert_eq!((sent, received), (expected, expected), "{guid}");
+    }
+    // Packets that leave a port of a switch arrive at the other end.
+    let switches: Vec<Guid> = subnet
+        .sim
+        .nodes()
+        .filter(|&(_, kind)| kind == NodeKind::Switch)
+        .map(|(guid, _)| guid)
+        .collect();
+    for node in switches {
+        for port in (1..=subnet.sim.num_ports(node).unwrap()).map(PortNum) {
+            let Some((peer, peer_port)) = subnet.sim.peer(node, port).unwrap() else {
+                continue;
+            };
+            let sent = subnet.sim.port_counters(node, port).unwrap()[Counter::XmitData];
+            let received = subnet.sim.port_counters(peer, peer_port).unwrap()[Counter::RcvData];
+            assert_eq!(sent, received, "{node} port {port}");
+        }
+    }
 }

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use rsm_api::CountersQueries;
-use rsm_api::model::{CountersState, PortId, PortTotals};
+use rsm_api::model::{CountersState, PortTotals};
+use rsm_ids::{Guid, PortNum};
 
 use super::Shard;
 use super::text::Text;
@@ -88,11 +89,20 @@ named! {
         "Packets dropped after the switch lifetime limit, a cause of transmit_discards";
     "PortSwHOQLifetimeLimitDiscards", "switch_hoq_lifetime_limit_discards", true,
         "Packets dropped after the limit at the head of the queue, a cause of transmit_discards";
+    "SyncHeaderErrorCounter", "sync_header_errors", true, "Blocks whose header was damaged";
+    "UnknownBlockCounter", "unknown_blocks", true, "Blocks of control of an unknown type";
+    "PortFECCorrectableBlockCtr", "fec_correctable_blocks", true,
+        "Blocks that forward error correction has mended";
+    "PortFECUncorrectableBlockCtr", "fec_uncorrectable_blocks", true,
+        "Blocks with more errors than forward error correction mends";
+    "PortFECCorrectedSymbolCtr", "fec_corrected_symbols", true,
+        "Symbols that forward error correction has mended";
 }
 
-/// The families of the counters, in the order of [`NAMED`], for switches and others.
+/// The families of the counters, in the order of [`NAMED`], for switches and others: samples by port
+/// GUID, as `ibnetdiscover` gives it, and port.
 #[derive(Default)]
-struct Families([BTreeMap<usize, Vec<(PortId, u64)>>; 2]);
+struct Families([BTreeMap<usize, Vec<(Guid, PortNum, u64)>>; 2]);
 
 impl Families {
     fn add(&mut self, port: &PortTotals<'_>, mut is_wanted: impl FnMut(&Named, u64) -> bool) {
@@ -106,7 +116,8 @@ impl Families {
                 "PortXmitData" | "PortRcvData" => total.saturating_mul(WORD),
                 _ => total,
             };
-            families.entry(place).or_default().push((port.port, value));
+            let sample = (port.guid, port.port.number, value);
+            families.entry(place).or_default().push(sample);
         }
     }
 
@@ -116,8 +127,8 @@ impl Families {
                 let named = &NAMED[place];
                 let name = [named.of_switch, named.of_hca][kind];
                 let mut family = text.counter(name, named.help);
-                for (port, value) in samples {
-                    let (guid, number) = (port.node.to_string(), port.number.to_string());
+                for (guid, number, value) in samples {
+                    let (guid, number) = (guid.to_string(), number.to_string());
                     family.sample(&[("guid", &guid), ("port", &number)], value);
                 }
             }
@@ -155,42 +166,62 @@ impl Sums {
 
 const KINDS: [&str; 2] = ["switch", "hca"];
 
-/// Whether counters are read, and sums over the fabric.
-pub(super) fn sums(text: &mut Text, counters: &dyn CountersQueries) {
+/// Whether counters are read, and sums over the fabric; with `has_errors` also the error counters of
+/// ports that are not zero. Beyond [`MAX_ERROR_PORTS`] only ports that count errors at the time are
+/// here.
+pub(super) fn sums(text: &mut Text, counters: &dyn CountersQueries, has_errors: bool) {
     collection(text, &counters.state());
     let mut sums = [Sums::default(), Sums::default()];
-    counters.each_port(&mut |port| sums[usize::from(!port.is_switch)].add(&port));
+    let mut errors = has_errors.then(Errors::default);
+    counters.each_port(&mut |port| {
+        sums[usize::from(!port.is_switch)].add(&port);
+        if let Some(errors) = &mut errors {
+            errors.add(&port);
+        }
+    });
     write_sums(text, &sums);
+    if let Some(errors) = errors {
+        errors.write(text);
+    }
 }
 
-/// The error counters of ports that are not zero. Beyond [`MAX_ERROR_PORTS`] only ports that count
-/// errors at the time are here.
-pub(super) fn errors(text: &mut Text, counters: &dyn CountersQueries) {
-    let mut families = Families::default();
-    let (mut shown, mut left_out) = (0u64, 0u64);
-    counters.each_port(&mut |port| {
+/// The error counters that are not zero.
+#[derive(Default)]
+struct Errors {
+    families: Families,
+    shown: u64,
+    left_out: u64,
+}
+
+impl Errors {
+    fn add(&mut self, port: &PortTotals<'_>) {
         let is_wanted = |named: &Named, total: u64| named.is_error && total > 0;
         let mut totals = port.totals.iter().chain(port.causes);
         let has_errors = totals.any(|&(counter, total)| {
-            let named = NAMED.iter().find(|named| named.counter == counter);
-            named.is_some_and(|named| is_wanted(named, total))
+            total > 0
+                && NAMED
+                    .iter()
+                    .any(|named| named.counter == counter && is_wanted(named, total))
         });
         if !has_errors {
             return;
         }
-        if shown < MAX_ERROR_PORTS || !port.errors_per_hour.is_empty() {
-            shown += 1;
-            families.add(&port, is_wanted);
+        if self.shown < MAX_ERROR_PORTS || !port.errors_per_hour.is_empty() {
+            self.shown += 1;
+            self.families.add(port, is_wanted);
         } else {
-            left_out += 1;
+            self.left_out += 1;
         }
-    });
-    text.gauge(
-        "rsm_error_ports_left_out",
-        "Ports with error counters that are not zero, left out here: detail=ports has them.",
-    )
-    .sample(&[], left_out);
-    families.write(text);
+    }
+
+    fn write(self, text: &mut Text) {
+        text.gauge(
+            "rsm_error_ports_left_out",
+            "Ports with error counters that are not zero, left out here: detail=ports has them.",
+        )
+        .sample(&[], self.left_out);
+        self.families.write(text);
+    }
 }
 
 fn write_sums(text: &mut Text, sums: &[Sums; 2]) {
@@ -284,6 +315,8 @@ pub(super) fn ports(text: &mut Text, counters: &dyn CountersQueries, shard: Shar
 
 #[cfg(test)]
 mod tests {
+    use rsm_api::model::PortId;
+
     use super::*;
 
     #[test]
@@ -308,6 +341,7 @@ mod tests {
                 node: rsm_ids::Guid(7),
                 number: rsm_ids::PortNum(2),
             },
+            guid: Guid(8),
             is_switch: false,
             totals: &totals,
             causes: &[],
@@ -326,7 +360,7 @@ mod tests {
             let lines = text.lines().filter(|line| !line.starts_with('#'));
             lines.map(str::to_owned).collect::<Vec<String>>()
         };
-        let labels = "{guid=\"0x0000000000000007\",port=\"2\"}";
+        let labels = "{guid=\"0x0000000000000008\",port=\"2\"}";
         let data = format!("infiniband_hca_port_transmit_data_bytes_total{labels} 40");
         let symbols = format!("infiniband_hca_port_symbol_error_total{labels} 3");
         let rcv = format!("infiniband_hca_port_receive_errors_total{labels} 0");

@@ -1,12 +1,10 @@
 //! Switches and ports, under the names and labels of `infiniband_exporter`, so that its dashboards
 //! and rules work.
 
-use std::collections::HashMap;
-
 use rsm_api::link_rate::link_rate;
-use rsm_api::model::{Keyed, LinkFilter, NodeFilter, NodeKind};
+use rsm_api::model::{LinkFilter, NodeFilter, NodeKind, PortId};
 use rsm_api::{Subnet, v1};
-use rsm_ids::Guid;
+use rsm_ids::{Guid, PortNum};
 
 use super::Shard;
 use super::text::{Family, Text};
@@ -19,65 +17,54 @@ pub(super) fn switches(text: &mut Text, subnet: &dyn Subnet) {
     };
     let mut family = text.gauge("infiniband_switch_info", "Infiniband switch information");
     for node in subnet.nodes(None, usize::MAX, &filter).items {
-        info(&mut family, "switch", &node.message);
+        let node = &node.message;
+        let lid = node.lids.first().copied().unwrap_or(0);
+        info(&mut family, "switch", (&node.guid, &node.description, lid));
     }
 }
 
-fn info(family: &mut Family<'_>, label: &str, node: &v1::Node) {
-    let lid = node.lids.first().copied().unwrap_or(0).to_string();
-    let labels = [
-        ("guid", node.guid.as_str()),
-        (label, &node.description),
-        ("lid", &lid),
-    ];
-    family.sample(&labels, 1);
+fn info(family: &mut Family<'_>, label: &str, (guid, name, lid): (&str, &str, u32)) {
+    let lid = lid.to_string();
+    family.sample(&[("guid", guid), (label, name), ("lid", &lid)], 1);
+}
+
+/// A port as `ibnetdiscover` names it: a switch's by the node's GUID and LID, any other by its own.
+struct Address {
+    guid: String,
+    lid: u32,
 }
 
 /// An end of a link, with the other end.
 struct End<'a> {
-    port: &'a v1::PortKey,
+    number: u32,
+    address: Address,
     name: &'a str,
-    peer: &'a v1::PortKey,
+    peer_number: u32,
+    peer: Address,
     peer_name: &'a str,
     peer_kind: NodeKind,
     link: &'a v1::Link,
 }
 
 /// Links of nodes of a shard, an entry for each end there.
+#[derive(Default)]
 struct Ends<'a> {
     switches: Vec<End<'a>>,
     hosts: Vec<End<'a>>,
 }
 
 impl<'a> Ends<'a> {
-    fn of(links: &'a [v1::Link], shard: Shard) -> Ends<'a> {
-        let mut ends = Ends {
-            switches: Vec::new(),
-            hosts: Vec::new(),
-        };
+    fn of(links: &'a [v1::Link], subnet: &dyn Subnet, shard: Shard) -> Ends<'a> {
+        let mut ends = Ends::default();
         for link in links {
             let (Some(a), Some(b)) = (&link.a, &link.b) else {
                 continue;
             };
             for (near, far) in [(a, b), (b, a)] {
-                let (Some(port), Some(peer)) = (&near.port, &far.port) else {
-                    continue;
-                };
-                let node = port.node_guid.parse::<Guid>();
-                if !node.is_ok_and(|node| shard.has(node)) {
-                    continue;
-                }
-                let end = End {
-                    port,
-                    name: &near.description,
-                    peer,
-                    peer_name: &far.description,
-                    peer_kind: far.kind(),
-                    link,
-                };
+                let end = end(link, near, far, subnet, shard);
                 match near.kind() {
-                    NodeKind::Switch => ends.switches.push(end),
-                    _ => ends.hosts.push(end),
+                    NodeKind::Switch => ends.switches.extend(end),
+                    _ => ends.hosts.extend(end),
                 }
             }
         }
@@ -85,58 +72,85 @@ impl<'a> Ends<'a> {
     }
 }
 
+/// The end `near` of a link; `None` if it is not of the shard, or a node has just left.
+fn end<'a>(
+    link: &'a v1::Link,
+    near: &'a v1::LinkEnd,
+    far: &'a v1::LinkEnd,
+    subnet: &dyn Subnet,
+    shard: Shard,
+) -> Option<End<'a>> {
+    let node: Guid = near.port.as_ref()?.node_guid.parse().ok()?;
+    if !shard.has(node) {
+        return None;
+    }
+    Some(End {
+        number: near.port.as_ref()?.number,
+        address: address(near, subnet)?,
+        name: &near.description,
+        peer_number: far.port.as_ref()?.number,
+        peer: address(far, subnet)?,
+        peer_name: &far.description,
+        peer_kind: far.kind(),
+        link,
+    })
+}
+
+fn address(end: &v1::LinkEnd, subnet: &dyn Subnet) -> Option<Address> {
+    let port = end.port.as_ref()?;
+    let number = match end.kind() {
+        NodeKind::Switch => 0,
+        _ => u8::try_from(port.number).ok()?,
+    };
+    let (guid, lid) = subnet.address(PortId {
+        node: port.node_guid.parse().ok()?,
+        number: PortNum(number),
+    })?;
+    Some(Address {
+        guid: guid.to_string(),
+        lid: lid.0.into(),
+    })
+}
+
 /// The rates and cables of each port, and the names of hosts.
 pub(super) fn write(text: &mut Text, subnet: &dyn Subnet, shard: Shard) {
-    let nodes = subnet.nodes(None, usize::MAX, &NodeFilter::default()).items;
-    let mut family = text.gauge("infiniband_hca_info", "Infiniband HCA information");
-    for node in nodes.iter().filter(|node| shard.has(node.key)) {
-        if node.message.kind() != NodeKind::Switch {
-            info(&mut family, "hca", &node.message);
-        }
-    }
     let links = subnet.links(None, usize::MAX, &LinkFilter::default()).items;
     let links: Vec<v1::Link> = links.into_iter().map(|link| link.message).collect();
-    let ends = Ends::of(&links, shard);
-    let lids = lids(&nodes);
+    let ends = Ends::of(&links, subnet, shard);
+    let mut family = text.gauge("infiniband_hca_info", "Infiniband HCA information");
+    for end in &ends.hosts {
+        let port = (end.address.guid.as_str(), end.name, end.address.lid);
+        info(&mut family, "hca", port);
+    }
     let mut family = text.gauge(
         "infiniband_switch_uplink_info",
         "Infiniband switch uplink information",
     );
-    uplinks(&mut family, "switch", &ends.switches, &lids);
+    uplinks(&mut family, "switch", &ends.switches);
     let mut family = text.gauge(
         "infiniband_hca_uplink_info",
         "Infiniband HCA uplink information",
     );
-    uplinks(&mut family, "hca", &ends.hosts, &lids);
+    uplinks(&mut family, "hca", &ends.hosts);
     rates(text, &ends);
 }
 
-fn lids(nodes: &[Keyed<Guid, v1::Node>]) -> HashMap<&str, u32> {
-    let lid = |node: &v1::Node| node.lids.first().copied().unwrap_or(0);
-    let entry = |node: &'_ Keyed<Guid, v1::Node>| lid(&node.message);
-    nodes
-        .iter()
-        .map(|node| (node.message.guid.as_str(), entry(node)))
-        .collect()
-}
-
-fn uplinks(family: &mut Family<'_>, label: &str, ends: &[End<'_>], lids: &HashMap<&str, u32>) {
+fn uplinks(family: &mut Family<'_>, label: &str, ends: &[End<'_>]) {
     for end in ends {
-        let lid = lids.get(end.peer.node_guid.as_str()).copied().unwrap_or(0);
         let kind = match end.peer_kind {
             NodeKind::Switch => "SW",
             NodeKind::Router => "RT",
             _ => "CA",
         };
         let labels = [
-            ("guid", end.port.node_guid.as_str()),
-            ("port", &end.port.number.to_string()),
+            ("guid", end.address.guid.as_str()),
+            ("port", &end.number.to_string()),
             (label, end.name),
             ("uplink", end.peer_name),
-            ("uplink_guid", &end.peer.node_guid),
+            ("uplink_guid", &end.peer.guid),
             ("uplink_type", kind),
-            ("uplink_port", &end.peer.number.to_string()),
-            ("uplink_lid", &lid.to_string()),
+            ("uplink_port", &end.peer_number.to_string()),
+            ("uplink_lid", &end.peer.lid.to_string()),
         ];
         family.sample(&labels, 1);
     }
@@ -185,9 +199,11 @@ fn rates(text: &mut Text, ends: &Ends<'_>) {
             let Some((data_rate, raw_rate)) = bytes(end) else {
                 continue;
             };
-            let port = end.port.number.to_string();
-            let labels = [("guid", end.port.node_guid.as_str()), ("port", &port)];
-            family.sample(&labels, if raw { raw_rate } else { data_rate });
+            let port = end.number.to_string();
+            let labels = [("guid", end.address.guid.as_str()), ("port", &port)];
+            // An HCA's port has a GUID of its own, and no number beside it.
+            let labels = if of_switch { &labels[..] } else { &labels[..1] };
+            family.sample(labels, if raw { raw_rate } else { data_rate });
         }
     }
 }

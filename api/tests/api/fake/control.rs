@@ -1,7 +1,7 @@
 use rsm_api::model::{
     DrainQuestion, PartitionChange, PortId, Selector, SimulationAction, SubnetState,
 };
-use rsm_api::resolve::resolve_node;
+use rsm_api::resolve::{resolve_node, resolve_node_or_port};
 use rsm_api::{
     BoxFuture, Control, ControlError, PartitionRefusal, Simulation, SimulationError, v1,
 };
@@ -167,8 +167,12 @@ fn next(all: &mut Vec<v1::Convergence>, cause: String) -> v1::Convergence {
 
 impl Fake {
     fn check(&self, node: &Selector, number: Option<PortNum>) -> Result<(), SimulationError> {
-        let node = resolve_node(self, node)?;
-        let Some(number) = number else { return Ok(()) };
+        let (node, named) = resolve_node_or_port(self, node)?;
+        let Some(number) = number.or(named) else {
+            return Err(SimulationError::NoPort {
+                name: node.to_string(),
+            });
+        };
         let port = PortId { node, number };
         match self.ports.get(&port) {
             Some(found) if found.message.peer.is_some() => Ok(()),
@@ -182,20 +186,20 @@ impl Simulation for Fake {
         Box::pin(async move {
             match &action {
                 SimulationAction::Unlink { node, port }
-                | SimulationAction::Relink { node, port } => self.check(node, Some(*port))?,
+                | SimulationAction::Relink { node, port } => self.check(node, *port)?,
                 SimulationAction::SwapCables {
                     node,
                     port,
                     other_node,
                     other_port,
                 } => {
-                    self.check(node, Some(*port))?;
-                    self.check(other_node, Some(*other_port))?;
+                    self.check(node, *port)?;
+                    self.check(other_node, *other_port)?;
                 }
                 SimulationAction::Reboot { node }
                 | SimulationAction::PowerOff { node }
-                | SimulationAction::PowerOn { node } => self.check(node, None)?,
-                SimulationAction::SetErrors { node, port, .. } => self.check(node, Some(*port))?,
+                | SimulationAction::PowerOn { node } => drop(resolve_node(self, node)?),
+                SimulationAction::SetErrors { node, port, .. } => self.check(node, *port)?,
                 SimulationAction::SetLoss { .. } => {}
             }
             self.actions.lock().push(action);

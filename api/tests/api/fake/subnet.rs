@@ -118,6 +118,12 @@ impl Fake {
 }
 
 impl Subnet for Fake {
+    fn address(&self, port: PortId) -> Option<(Guid, Lid)> {
+        let found = &self.ports.get(&port)?.message;
+        let lid = u16::try_from(found.lid).ok().map(Lid)?;
+        Some((found.guid.parse().ok()?, lid))
+    }
+
     fn status(&self) -> v1::SubnetStatus {
         let active = self.nodes.values().map(|node| u64::from(node.ports_active));
         v1::SubnetStatus {

@@ -46,7 +46,7 @@ impl Fake {
             state: SubnetState::Up,
             convergences: Mutex::new(vec![first_convergence()]),
             actions: Mutex::new(Vec::new()),
-            journal: EventJournal::new(JOURNAL),
+            journal: EventJournal::new(JOURNAL, JOURNAL),
         };
         let spine = guid(SPINE, 0);
         fake.add_node(spine, NodeKind::Switch, "spine-1", leaves, Some(0));

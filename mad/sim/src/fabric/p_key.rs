@@ -12,6 +12,11 @@ impl Port {
         key_at(self.tables.as_deref(), index)
     }
 
+    /// Whether the port's table has this very key, so that its programs can send with it.
+    pub(crate) fn holds_p_key(&self, key: PKey) -> bool {
+        find(self.tables.as_deref(), |own| own == key).is_some()
+    }
+
     /// The index of the key that admits a packet with `key`: the first of the same partition,
     /// unless both are limited members.
     pub(crate) fn p_key_index(&self, key: PKey) -> Option<u16> {
@@ -40,6 +45,13 @@ fn key_at(tables: Option<&PortTables>, index: u16) -> PKey {
 }
 
 fn index_for(tables: Option<&PortTables>, key: PKey) -> Option<u16> {
+    find(tables, |own| {
+        own.base() == key.base() && (own.is_full() || key.is_full())
+    })
+}
+
+/// The first valid key that `is_wanted`.
+fn find(tables: Option<&PortTables>, is_wanted: impl Fn(PKey) -> bool) -> Option<u16> {
     // Blocks that were never written hold no key, except for the first.
     let written = tables
         .iter()
@@ -50,7 +62,7 @@ fn index_for(tables: Option<&PortTables>, key: PKey) -> Option<u16> {
         .flat_map(|block| (0..ENTRIES).map(move |entry| block * ENTRIES + entry))
         .find(|&index| {
             let own = key_at(tables, index);
-            own.is_valid() && own.base() == key.base() && (own.is_full() || key.is_full())
+            own.is_valid() && is_wanted(own)
         })
 }
 

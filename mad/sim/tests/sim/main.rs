@@ -7,4 +7,5 @@ mod performance;
 mod personalities;
 mod random;
 mod sa;
+mod walks;
 mod ways;

@@ -130,7 +130,7 @@ fn agents_tell_their_capabilities_and_refuse_what_they_lack() {
         let (status, _) = ask(&mut hand, lid, &request).unwrap();
         assert_eq!(status, Status::INVALID_FIELD, "{lid} port {port}");
     }
-    let unknown = get(rsm_mad::wire::header::AttrId(0x15), &[0; 192]);
+    let unknown = get(rsm_mad::wire::header::AttrId(0x17), &[0; 192]);
     let (status, _) = ask(&mut hand, 4, &unknown).unwrap();
     assert_eq!(status, Status::UNSUPPORTED_METHOD_ATTRIBUTE);
 }

@@ -1,7 +1,7 @@
 use zerocopy::byteorder::network_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::PERF_DATA_LEN;
+use super::{PERF_DATA_LEN, PortExtendedSpeedsCounters};
 use crate::wire::bits::bits;
 
 /// PortRcvErrorDetails (IBA 16.1.4.1): the causes of PortRcvErrors, and of
@@ -99,6 +99,11 @@ macro_rules! details {
                 zerocopy::transmute_ref!(data)
             }
 
+            /// The attribute in `data`, mutable in place.
+            pub fn from_data_mut(data: &mut [u8; PERF_DATA_LEN]) -> &mut Self {
+                zerocopy::transmute_mut!(data)
+            }
+
             /// The bytes as they are sent.
             pub fn as_data(&self) -> &[u8; PERF_DATA_LEN] {
                 zerocopy::transmute_ref!(self)
@@ -113,11 +118,37 @@ macro_rules! details {
     )*};
 }
 
-details!(PortRcvErrorDetails, PortXmitDiscardDetails);
+details!(
+    PortRcvErrorDetails,
+    PortXmitDiscardDetails,
+    PortExtendedSpeedsCounters
+);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The places are those of `libibmad/fields.c` in rdma-core, in bits from the first byte.
+    #[test]
+    fn counters_of_extended_speeds_have_the_places_of_libibmad() {
+        let mut counters = PortExtendedSpeedsCounters::default();
+        counters
+            .set_port_select(7)
+            .set_counter_select(0x0102)
+            .set_sync_header_errors(0x1122)
+            .set_unknown_blocks(0x3344)
+            .set_correctable_blocks(0x5566_7788)
+            .set_uncorrectable_blocks(0x99AA_BBCC)
+            .set_corrected_symbols(0xDDEE_FF01);
+        let bits = |first: usize, count: usize| &counters.as_data()[first / 8..(first + count) / 8];
+        assert_eq!(bits(8, 8), [7]);
+        assert_eq!(bits(64, 64), [0, 0, 0, 0, 0, 0, 1, 2]);
+        assert_eq!(bits(128, 16), [0x11, 0x22]);
+        assert_eq!(bits(144, 16), [0x33, 0x44]);
+        assert_eq!(bits(1120, 32), [0x55, 0x66, 0x77, 0x88]);
+        assert_eq!(bits(1152, 32), [0x99, 0xAA, 0xBB, 0xCC]);
+        assert_eq!(bits(1184, 32), [0xDD, 0xEE, 0xFF, 0x01]);
+    }
 
     #[test]
     fn causes_are_in_the_order_of_the_specification() {

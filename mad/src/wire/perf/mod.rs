@@ -7,6 +7,7 @@ mod capability;
 mod counter;
 mod details;
 mod port_counters;
+mod speeds;
 
 use std::fmt;
 
@@ -16,6 +17,7 @@ pub use capability::{PerfCapabilityMask, PerfCapabilityMask2};
 pub use counter::{Counter, CounterSet};
 pub use details::{PortRcvErrorDetails, PortXmitDiscardDetails};
 pub use port_counters::{PortCounterAttribute, PortCounters, PortCountersExtended};
+pub use speeds::PortExtendedSpeedsCounters;
 
 use super::header::{AttrId, BASE_VERSION, Class, MadHeader, Method, Status};
 use super::{MAD_LEN, MadBytes};
@@ -45,6 +47,8 @@ pub mod attribute {
     pub const PORT_XMIT_DISCARD_DETAILS: AttrId = AttrId(0x0016);
     /// Counters of 64 bits.
     pub const PORT_COUNTERS_EXTENDED: AttrId = AttrId(0x001D);
+    /// What forward error correction mended, and what it did not.
+    pub const PORT_EXTENDED_SPEEDS_COUNTERS: AttrId = AttrId(0x001F);
 }
 
 /// A datagram of performance management (IBA 16.1.1).

@@ -10,7 +10,7 @@ use crate::session::Session;
 /// Acts on a simulated fabric
 #[derive(Debug, Subcommand)]
 #[command(
-    after_help = "Examples:\n  rsmctl sim unlink leaf-03 7\n  rsmctl sim relink leaf-03 7\n  rsmctl sim swap leaf-03 7 leaf-04 7\n  rsmctl sim loss 0.05\n  rsmctl sim errors leaf-03 7 SymbolErrorCounter 0.5"
+    after_help = "A port is NODE:PORT, or NODE and PORT; a host with one port needs no number. Nodes go by any unique part\nof their description, GUID, or LID.\n\nExamples:\n  rsmctl sim unlink leaf-03:7\n  rsmctl sim relink leaf-03:7\n  rsmctl sim swap leaf-03:7 leaf-04:7\n  rsmctl sim loss 0.05\n  rsmctl sim errors leaf-03:7 SymbolErrorCounter 0.5"
 )]
 pub(crate) enum SimCommand {
     /// Pulls the cable out of a port
@@ -33,28 +33,21 @@ pub(crate) enum SimCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct PortArguments {
-    /// The node at either end of the cable
-    #[arg(add = of_nodes())]
-    node: String,
-    /// The port on that node
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=254))]
-    port: u32,
+    /// The port at either end of the cable
+    #[arg(add = of_nodes(), required = true, num_args = 1..=2, value_name = "NODE:PORT")]
+    port: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SwapArguments {
-    /// The node at either end of the one cable
-    #[arg(add = of_nodes())]
-    node: String,
-    /// The port on that node
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=254))]
-    port: u32,
-    /// The node at either end of the other cable
-    #[arg(add = of_nodes())]
-    other_node: String,
-    /// The port on that node
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=254))]
-    other_port: u32,
+    /// A port at either end of each cable
+    #[arg(
+        add = of_nodes(),
+        required = true,
+        num_args = 2..=4,
+        value_names = ["NODE:PORT", "NODE:PORT"]
+    )]
+    ports: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -76,17 +69,80 @@ pub(crate) struct LossArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct ErrorsArguments {
-    /// The node
-    #[arg(add = of_nodes())]
+    /// The port; the counter's name in the specification, for instance SymbolErrorCounter; by how
+    /// many it moves each second, 0 ends it
+    #[arg(
+        add = of_nodes(),
+        required = true,
+        num_args = 3..=4,
+        value_names = ["NODE:PORT", "COUNTER", "RATE"]
+    )]
+    words: Vec<String>,
+}
+
+fn usage(text: &str) -> Failure {
+    Failure::Usage(text.to_owned())
+}
+
+/// A port in arguments.
+#[derive(Serialize)]
+struct PortWords {
+    /// The node, or its port.
     node: String,
-    /// The port on that node
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=254))]
+    /// The number beside it; 0 where the node's name has it.
+    #[serde(skip_serializing_if = "is_zero")]
     port: u32,
-    /// The counter's name in the specification, for instance SymbolErrorCounter
-    counter: String,
-    /// By how many it moves each second; 0 ends it
-    #[arg(value_parser = per_second)]
-    rate: f64,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+impl PortWords {
+    /// Of the words NODE:PORT, or NODE and PORT.
+    fn of(words: &[String]) -> Result<PortWords, Failure> {
+        let (node, port) = match words {
+            [node, port] => (node, number(port)?),
+            [node] => (node, 0),
+            _ => return Err(usage("expected NODE:PORT, or NODE and PORT")),
+        };
+        let node = node.clone();
+        Ok(PortWords { node, port })
+    }
+
+    fn shown(&self) -> String {
+        match self.port {
+            0 => self.node.clone(),
+            port => format!("port {port} of {}", self.node),
+        }
+    }
+}
+
+/// The number of a port.
+fn number(word: &str) -> Result<u32, Failure> {
+    let number = word
+        .parse()
+        .ok()
+        .filter(|number| (1..=254).contains(number));
+    number.ok_or_else(|| {
+        usage(&format!(
+            "`{word}` is no number of a port: expected 1 to 254, after its node"
+        ))
+    })
+}
+
+/// Two ports, each of one word or two.
+fn two_ports(words: &[String]) -> Result<[PortWords; 2], Failure> {
+    let is_number = |word: &String| word.parse::<u32>().is_ok();
+    let split = match words.len() {
+        2 => 1,
+        4 => 2,
+        // The number belongs to the node before it.
+        _ if is_number(&words[1]) => 2,
+        _ => 1,
+    };
+    let (one, other) = words.split_at(split);
+    Ok([PortWords::of(one)?, PortWords::of(other)?])
 }
 
 fn per_second(text: &str) -> Result<f64, String> {
@@ -117,17 +173,18 @@ fn attribute_id(text: &str) -> Result<u32, String> {
 #[serde(tag = "done", rename_all = "kebab-case")]
 enum Done {
     Unlink {
-        node: String,
-        port: u32,
+        #[serde(flatten)]
+        port: PortWords,
     },
     Relink {
-        node: String,
-        port: u32,
+        #[serde(flatten)]
+        port: PortWords,
     },
     Swap {
-        node: String,
-        port: u32,
+        #[serde(flatten)]
+        port: PortWords,
         other_node: String,
+        #[serde(skip_serializing_if = "is_zero")]
         other_port: u32,
     },
     Reboot {
@@ -144,8 +201,8 @@ enum Done {
         attribute_id: Option<u32>,
     },
     Errors {
-        node: String,
-        port: u32,
+        #[serde(flatten)]
+        port: PortWords,
         counter: String,
         per_second: f64,
     },
@@ -154,20 +211,20 @@ enum Done {
 impl Done {
     fn sentence(&self) -> String {
         match self {
-            Done::Unlink { node, port } => {
-                format!("The cable at port {port} of {node} is unplugged.")
-            }
-            Done::Relink { node, port } => {
-                format!("The cable at port {port} of {node} is plugged in.")
-            }
+            Done::Unlink { port } => format!("The cable at {} is unplugged.", port.shown()),
+            Done::Relink { port } => format!("The cable at {} is plugged in.", port.shown()),
             Done::Swap {
-                node,
                 port,
                 other_node,
                 other_port,
-            } => format!(
-                "The cables at port {port} of {node} and port {other_port} of {other_node} are exchanged."
-            ),
+            } => {
+                let other = PortWords {
+                    node: other_node.clone(),
+                    port: *other_port,
+                };
+                let (one, other) = (port.shown(), other.shown());
+                format!("The cables at {one} and {other} are exchanged.")
+            }
             Done::Reboot { node } => format!("{node} restarts."),
             Done::PowerOff { node } => format!("{node} is off."),
             Done::PowerOn { node } => format!("{node} is on."),
@@ -181,11 +238,13 @@ impl Done {
                 format!("{percent} % of {which} are lost.")
             }
             Done::Errors {
-                node,
                 port,
                 counter,
                 per_second,
-            } => format!("{counter} of port {port} of {node} moves by {per_second} a second."),
+            } => format!(
+                "{counter} of {} moves by {per_second} a second.",
+                port.shown()
+            ),
         }
     }
 }
@@ -201,40 +260,37 @@ pub(crate) async fn run(command: SimCommand, session: &mut Session) -> Result<()
 async fn act(command: SimCommand, session: &Session) -> Result<Done, Failure> {
     let mut simulation = session.simulation();
     Ok(match command {
-        SimCommand::Unlink(PortArguments { node, port }) => {
+        SimCommand::Unlink(arguments) => {
+            let port = PortWords::of(&arguments.port)?;
             let request = v1::UnlinkRequest {
-                node: node.clone(),
-                port,
+                node: port.node.clone(),
+                port: port.port,
             };
             simulation.unlink(request).await?;
-            Done::Unlink { node, port }
+            Done::Unlink { port }
         }
-        SimCommand::Relink(PortArguments { node, port }) => {
+        SimCommand::Relink(arguments) => {
+            let port = PortWords::of(&arguments.port)?;
             let request = v1::RelinkRequest {
-                node: node.clone(),
-                port,
+                node: port.node.clone(),
+                port: port.port,
             };
             simulation.relink(request).await?;
-            Done::Relink { node, port }
+            Done::Relink { port }
         }
-        SimCommand::Swap(SwapArguments {
-            node,
-            port,
-            other_node,
-            other_port,
-        }) => {
+        SimCommand::Swap(arguments) => {
+            let [port, other] = two_ports(&arguments.ports)?;
             let request = v1::SwapCablesRequest {
-                node: node.clone(),
-                port,
-                other_node: other_node.clone(),
-                other_port,
+                node: port.node.clone(),
+                port: port.port,
+                other_node: other.node.clone(),
+                other_port: other.port,
             };
             simulation.swap_cables(request).await?;
             Done::Swap {
-                node,
                 port,
-                other_node,
-                other_port,
+                other_node: other.node,
+                other_port: other.port,
             }
         }
         SimCommand::Reboot(NodeArguments { node }) => {
@@ -266,25 +322,74 @@ async fn act(command: SimCommand, session: &Session) -> Result<Done, Failure> {
                 attribute_id: attribute,
             }
         }
-        SimCommand::Errors(ErrorsArguments {
-            node,
-            port,
-            counter,
-            rate,
-        }) => {
+        SimCommand::Errors(arguments) => {
+            let (port, counter, rate) = errors(&arguments.words)?;
             let request = v1::SetErrorsRequest {
-                node: node.clone(),
-                port,
+                node: port.node.clone(),
+                port: port.port,
                 counter: counter.clone(),
                 per_second: rate,
             };
             simulation.set_errors(request).await?;
             Done::Errors {
-                node,
                 port,
                 counter,
                 per_second: rate,
             }
         }
     })
+}
+
+/// The words of `sim errors`: port, counter and rate.
+fn errors(words: &[String]) -> Result<(PortWords, String, f64), Failure> {
+    let [port @ .., counter, rate] = words else {
+        return Err(usage("expected NODE:PORT, COUNTER and RATE"));
+    };
+    let rate = per_second(rate).map_err(|expected| usage(&format!("`{rate}`: {expected}")))?;
+    Ok((PortWords::of(port)?, counter.clone(), rate))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    fn shown(ports: &str) -> Option<[String; 2]> {
+        let ports = two_ports(&words(ports)).ok()?;
+        Some(ports.map(|port| format!("{}/{}", port.node, port.port)))
+    }
+
+    #[test]
+    fn each_port_of_a_swap_is_one_word_or_two() {
+        for (ports, expected) in [
+            ("leaf-1:7 leaf-2:8", ["leaf-1:7/0", "leaf-2:8/0"]),
+            ("leaf-1 7 leaf-2 8", ["leaf-1/7", "leaf-2/8"]),
+            ("leaf-1 7 leaf-2:8", ["leaf-1/7", "leaf-2:8/0"]),
+            ("leaf-1:7 leaf-2 8", ["leaf-1:7/0", "leaf-2/8"]),
+        ] {
+            assert_eq!(shown(ports), Some(expected.map(str::to_owned)), "{ports}");
+        }
+        for ports in [
+            "leaf-1 x leaf-2 8",
+            "leaf-1 0 leaf-2 8",
+            "leaf-1 255 leaf-2:8",
+        ] {
+            assert_eq!(shown(ports), None, "{ports}");
+        }
+    }
+
+    #[test]
+    fn errors_take_a_port_in_one_word_or_two() {
+        let (port, counter, rate) = errors(&words("leaf-1:7 PortRcvErrors 0.5")).unwrap();
+        assert_eq!((port.node.as_str(), port.port), ("leaf-1:7", 0));
+        assert_eq!((counter.as_str(), rate), ("PortRcvErrors", 0.5));
+        let (port, ..) = errors(&words("leaf-1 7 PortRcvErrors 0.5")).unwrap();
+        assert_eq!((port.node.as_str(), port.port), ("leaf-1", 7));
+        for refused in ["leaf-1 7 PortRcvErrors -1", "leaf-1 x PortRcvErrors 1"] {
+            assert!(errors(&words(refused)).is_err(), "{refused}");
+        }
+    }
 }

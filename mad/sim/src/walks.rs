@@ -1,0 +1,146 @@
+//! The traffic of probes: packets that walk a fabric which they only read.
+//!
+//! A probe takes one lock for its whole walk, and no agent takes it: the simulation owns the ledger
+//! whenever it reads or changes counters. Without probes the ledger has no memory.
+
+use std::collections::HashMap;
+
+use parking_lot::{Mutex, MutexGuard};
+use rsm_mad::wire::perf::Counter;
+
+use crate::causes::Lost;
+use crate::fabric::{Fabric, NONE};
+use crate::performance::{Load, PortCounts};
+use crate::route::Way;
+
+/// The packets and words in one direction of a port.
+#[derive(Debug, Clone, Copy, Default)]
+struct Carried {
+    words: u64,
+    unicast: u64,
+    multicast: u64,
+}
+
+impl Carried {
+    fn add(&mut self, load: Load) {
+        self.words = self.words.wrapping_add(load.words);
+        let packets = match load.is_multicast {
+            true => &mut self.multicast,
+            false => &mut self.unicast,
+        };
+        *packets = packets.wrapping_add(1);
+    }
+}
+
+/// The traffic over the link of one port.
+#[derive(Debug, Clone, Copy, Default)]
+struct Crossed {
+    sent: Carried,
+    received: Carried,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Ledger {
+    /// By port; empty before the first probe.
+    crossed: Vec<Crossed>,
+    /// Packets lost, by the port that counts them. For look-ups only, never iterated.
+    lost: HashMap<u32, PortCounts>,
+}
+
+impl Ledger {
+    fn lose(&mut self, lost: &Lost) {
+        self.lost.entry(lost.port).or_default().lose(lost);
+    }
+}
+
+/// The traffic of probes since the counters of each port were last brought up to date.
+#[derive(Debug, Default)]
+pub(crate) struct Walks(Mutex<Ledger>);
+
+impl Clone for Walks {
+    fn clone(&self) -> Walks {
+        Walks(Mutex::new(self.0.lock().clone()))
+    }
+}
+
+impl Walks {
+    /// A packet begins to walk.
+    pub(crate) fn begin<'a>(&'a self, fabric: &'a Fabric, load: Load) -> Walk<'a> {
+        let mut ledger = self.0.lock();
+        if ledger.crossed.len() < fabric.ports.len() {
+            let ports = fabric.ports.len();
+            ledger.crossed.resize(ports, Crossed::default());
+        }
+        Walk {
+            ledger,
+            fabric,
+            load,
+            last: None,
+        }
+    }
+
+    /// A packet whose walk has ended is lost after all.
+    pub(crate) fn lose(&self, lost: &Lost) {
+        self.0.lock().lose(lost);
+    }
+
+    /// Moves the traffic of probes at a port into its counters.
+    pub(crate) fn settle(&mut self, port: u32, counts: &mut PortCounts) {
+        let ledger = self.0.get_mut();
+        if let Some(lost) = ledger.lost.remove(&port) {
+            counts.add_all(&lost);
+        }
+        let Some(crossed) = ledger.crossed.get_mut(port as usize) else {
+            return;
+        };
+        let Crossed { sent, received } = std::mem::take(crossed);
+        for (counter, count) in [
+            (Counter::XmitData, sent.words),
+            (Counter::XmitPkts, sent.unicast + sent.multicast),
+            (Counter::UnicastXmitPkts, sent.unicast),
+            (Counter::MulticastXmitPkts, sent.multicast),
+            (Counter::RcvData, received.words),
+            (Counter::RcvPkts, received.unicast + received.multicast),
+            (Counter::UnicastRcvPkts, received.unicast),
+            (Counter::MulticastRcvPkts, received.multicast),
+        ] {
+            counts.counters.add(counter, count);
+        }
+    }
+}
+
+/// A packet on its walk.
+pub(crate) struct Walk<'a> {
+    ledger: MutexGuard<'a, Ledger>,
+    fabric: &'a Fabric,
+    load: Load,
+    /// The last port that it left by.
+    last: Option<u32>,
+}
+
+impl Walk<'_> {
+    /// The packet leaves by the port `exit` and arrives at its other end.
+    pub(crate) fn cross(&mut self, exit: u32) {
+        self.last = Some(exit);
+        let entry = self.fabric.port(exit).peer;
+        if entry == NONE {
+            return;
+        }
+        let load = self.load;
+        self.ledger.crossed[exit as usize].sent.add(load);
+        self.ledger.crossed[entry as usize].received.add(load);
+    }
+
+    /// Goes on with the copy of the packet that came in by the other end of `exit`, or started
+    /// where there is none.
+    pub(crate) fn turn_to(&mut self, exit: Option<u32>) {
+        self.last = exit;
+    }
+
+    /// The walk ends so: a lost packet counts where it was lost.
+    pub(crate) fn end(&mut self, way: &Way) {
+        if let Some(lost) = Lost::of(self.fabric, way, self.last) {
+            self.ledger.lose(&lost);
+        }
+    }
+}

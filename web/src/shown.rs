@@ -1,0 +1,291 @@
+//! Answers that all who ask at the same time share.
+//!
+//! Some answers go through all ports of the fabric. One request makes such an answer, others wait
+//! for it; it is given again as long as it is about the same readings and the same snapshot of the
+//! subnet, and for at most the time between two readings: a reading can become stale in between.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Weak};
+
+use axum::body::Bytes;
+use parking_lot::Mutex;
+use rsm_api::{CountersQueries, Subnet};
+use tokio::sync::Semaphore;
+use tokio::task::JoinError;
+use tokio::time::Instant;
+
+use crate::limits::{MAX_KEPT_BYTES, PASS};
+
+/// The readings and the snapshot that an answer is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Moment {
+    /// The readings of counters.
+    pass: u64,
+    /// The snapshot of the subnet.
+    generation: u64,
+}
+
+impl Moment {
+    /// The present one.
+    pub(crate) fn now(subnet: &dyn Subnet, counters: Option<&dyn CountersQueries>) -> Moment {
+        Moment {
+            pass: counters.map_or(0, CountersQueries::pass),
+            generation: subnet.generation(),
+        }
+    }
+}
+
+/// An answer with its moment.
+#[derive(Debug)]
+struct Made<T> {
+    of: Moment,
+    at: Instant,
+    answer: T,
+}
+
+impl<T> Made<T> {
+    fn holds(&self, now: Moment) -> bool {
+        self.of == now && self.at.elapsed() < PASS
+    }
+}
+
+/// The last answer of one kind.
+#[derive(Debug)]
+pub(crate) struct Shown<T>(Arc<tokio::sync::Mutex<Option<Made<T>>>>);
+
+impl<T> Default for Shown<T> {
+    fn default() -> Shown<T> {
+        Shown(Arc::default())
+    }
+}
+
+impl<T: Clone + Send + 'static> Shown<T> {
+    /// The last answer, if it is of the present moment, or else what `make` answers on a thread of
+    /// its own. The work goes on, and its answer is kept, where the client has gone.
+    ///
+    /// # Errors
+    /// `make` panicked.
+    pub(crate) async fn get(
+        &self,
+        moment: impl Fn() -> Moment,
+        make: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, JoinError> {
+        let mut last = Arc::clone(&self.0).lock_owned().await;
+        // Of before the work: readings shown meanwhile are another moment.
+        let (of, at) = (moment(), Instant::now());
+        if let Some(made) = last.as_ref().filter(|made| made.holds(of)) {
+            return Ok(made.answer.clone());
+        }
+        tokio::task::spawn_blocking(move || {
+            let answer = make();
+            *last = Some(Made {
+                of,
+                at,
+                answer: answer.clone(),
+            });
+            answer
+        })
+        .await
+    }
+}
+
+/// A large text that is kept as long as an answer with it is under way.
+#[derive(Debug, Clone)]
+pub(crate) struct Large(Arc<String>);
+
+impl Large {
+    /// The text as a body.
+    pub(crate) fn bytes(&self) -> Bytes {
+        Bytes::from_owner(self.clone())
+    }
+}
+
+impl AsRef<[u8]> for Large {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+/// The last large texts, by what was asked for. Those up to [`MAX_KEPT_BYTES`] are kept until their
+/// pass is over, larger ones until the last answer with them has gone.
+#[derive(Debug)]
+pub(crate) struct ShownTexts<K> {
+    texts: Mutex<HashMap<K, Arc<Shown<Weak<String>>>>>,
+}
+
+impl<K> Default for ShownTexts<K> {
+    fn default() -> ShownTexts<K> {
+        ShownTexts {
+            texts: Mutex::default(),
+        }
+    }
+}
+
+impl<K: Copy + Eq + Hash> ShownTexts<K> {
+    /// As [`Shown::get`]; a text is made when there is one of `places` for it.
+    ///
+    /// # Errors
+    /// `make` panicked.
+    pub(crate) async fn get(
+        &self,
+        key: K,
+        places: Arc<Semaphore>,
+        moment: impl Fn() -> Moment,
+        make: impl FnOnce() -> String + Send + 'static,
+    ) -> Result<Large, JoinError> {
+        let shown = self.of(key);
+        let mut last = Arc::clone(&shown.0).lock_owned().await;
+        let kept = last.as_ref().filter(|made| made.holds(moment()));
+        if let Some(text) = kept.and_then(|made| made.answer.upgrade()) {
+            return Ok(Large(text));
+        }
+        // The place goes with the work, which goes on where the client has gone.
+        let place = places.acquire_owned().await.ok();
+        let (of, at) = (moment(), Instant::now());
+        let text = tokio::task::spawn_blocking(move || {
+            let _place = place;
+            let text = Arc::new(make());
+            let answer = Arc::downgrade(&text);
+            *last = Some(Made { of, at, answer });
+            text
+        })
+        .await?;
+        if text.len() <= MAX_KEPT_BYTES {
+            let text = Arc::clone(&text);
+            tokio::spawn(async move {
+                tokio::time::sleep_until(at + PASS).await;
+                drop(text);
+            });
+        }
+        Ok(Large(text))
+    }
+
+    /// The place of a text. Forgets places of texts that are gone: there are never more than
+    /// requests at a time, and those of one pass.
+    fn of(&self, key: K) -> Arc<Shown<Weak<String>>> {
+        let mut texts = self.texts.lock();
+        texts.retain(|_, shown| {
+            let is_asked = Arc::strong_count(shown) > 1;
+            let last = shown.0.try_lock();
+            // A text that is being made is locked.
+            let is_there = |last: &Option<Made<Weak<String>>>| {
+                last.as_ref()
+                    .is_some_and(|made| made.answer.strong_count() > 0)
+            };
+            is_asked || last.map_or(true, |last| is_there(&last))
+        });
+        Arc::clone(texts.entry(key).or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    const FIRST: Moment = Moment {
+        pass: 1,
+        generation: 1,
+    };
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn requests_of_one_moment_share_one_answer() {
+        let (shown, made) = (Arc::new(Shown::default()), Arc::new(AtomicU64::new(0)));
+        let moment = Arc::new(Mutex::new(FIRST));
+        let ask = || {
+            let (shown, made) = (Arc::clone(&shown), Arc::clone(&made));
+            let moment = Arc::clone(&moment);
+            tokio::spawn(async move {
+                let make = move || made.fetch_add(1, Ordering::Relaxed) + 1;
+                shown.get(|| *moment.lock(), make).await.unwrap()
+            })
+        };
+        let asked: Vec<_> = (0..16).map(|_| ask()).collect();
+        for answer in asked {
+            assert_eq!(answer.await.unwrap(), 1);
+        }
+        moment.lock().pass += 1;
+        assert_eq!(ask().await.unwrap(), 2, "other readings");
+        moment.lock().generation += 1;
+        assert_eq!(ask().await.unwrap(), 3, "another snapshot");
+        assert_eq!(ask().await.unwrap(), 3);
+    }
+
+    #[tokio::test]
+    async fn an_answer_holds_no_longer_than_a_pass() {
+        let shown = Shown::default();
+        assert_eq!(shown.get(|| FIRST, || 1).await.unwrap(), 1);
+        assert_eq!(shown.get(|| FIRST, || 2).await.unwrap(), 1);
+        tokio::time::sleep(PASS).await;
+        assert_eq!(shown.get(|| FIRST, || 3).await.unwrap(), 3);
+    }
+
+    #[tokio::test]
+    async fn the_answer_for_a_client_that_left_is_kept() {
+        let shown = Shown::default();
+        let (begun, begins) = std::sync::mpsc::channel();
+        let (end, ends) = std::sync::mpsc::channel::<()>();
+        {
+            let asked = shown.get(
+                || FIRST,
+                move || {
+                    begun.send(()).unwrap();
+                    ends.recv().unwrap();
+                    1
+                },
+            );
+            tokio::pin!(asked);
+            assert!(futures_poll(asked.as_mut()).await.is_none());
+            begins.recv().unwrap();
+        }
+        end.send(()).unwrap();
+        assert_eq!(shown.get(|| FIRST, || 2).await.unwrap(), 1);
+    }
+
+    /// Polls a future once.
+    async fn futures_poll<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
+        std::future::poll_fn(|context| {
+            let polled = std::pin::Pin::new(&mut future).poll(context);
+            std::task::Poll::Ready(match polled {
+                std::task::Poll::Ready(output) => Some(output),
+                std::task::Poll::Pending => None,
+            })
+        })
+        .await
+    }
+
+    #[tokio::test]
+    async fn texts_are_kept_for_a_pass_and_large_ones_while_they_are_sent() {
+        let texts: ShownTexts<u8> = ShownTexts::default();
+        let places = || Arc::new(Semaphore::new(1));
+        let small = || "small".to_owned();
+        drop(texts.get(1, places(), || FIRST, small).await.unwrap());
+        let again = texts
+            .get(1, places(), || FIRST, || "other".to_owned())
+            .await
+            .unwrap();
+        assert_eq!(again.bytes(), "small");
+        let large = || "x".repeat(MAX_KEPT_BYTES + 1);
+        let first = texts
+            .get(2, places(), || FIRST, large)
+            .await
+            .unwrap()
+            .bytes();
+        let other = || "other".to_owned();
+        let shared = texts
+            .get(2, places(), || FIRST, other)
+            .await
+            .unwrap()
+            .bytes();
+        assert_eq!(first, shared);
+        drop((first, shared));
+        let made = texts.get(2, places(), || FIRST, other).await.unwrap();
+        assert_eq!(made.bytes(), "other", "the large one is gone");
+        drop((again, made));
+        tokio::time::sleep(PASS * 2).await;
+        drop(texts.get(3, places(), || FIRST, small).await.unwrap());
+        assert_eq!(texts.texts.lock().len(), 1, "places of texts that are gone");
+    }
+}
