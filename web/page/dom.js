@@ -27,6 +27,31 @@ export function fill(element, ...children) {
   return element;
 }
 
+/** The same for content that is drawn again while it is read: a link or button that has the focus
+ * keeps it, if one of the same address or name is there again. */
+export function refill(element, ...children) {
+  const focused = element.contains(document.activeElement) && document.activeElement !== element ? document.activeElement : null;
+  const mark = (one) => one.tagName + (one.getAttribute("href") || one.id || one.textContent);
+  const before = focused && mark(focused);
+  fill(element, ...children);
+  if (!before) return element;
+  const again = [...element.querySelectorAll("a, button")].find((one) => mark(one) === before);
+  again?.focus({ preventScroll: true });
+  return element;
+}
+
+/** Makes these the children of an element. Those that stay are not touched: they keep the focus and
+ * their place of scrolling. */
+export function keep(element, ...children) {
+  const wanted = children.flat(Infinity).filter((child) => child instanceof Node);
+  for (const child of [...element.childNodes]) if (!wanted.includes(child)) child.remove();
+  let next = element.firstChild;
+  for (const child of wanted) {
+    if (child === next) next = next.nextSibling;
+    else element.insertBefore(child, next);
+  }
+}
+
 // Characters that show nothing or turn the order of others: controls, marks of direction,
 // zero-width ones, line separators, and halves of pairs.
 const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;

@@ -4,8 +4,9 @@ import { connect, follow, get, store } from "./data.js";
 import { count, duration, fill, h, name, plural, shown } from "./dom.js";
 import { FabricView, loadScene, shared } from "./fabric.js";
 import { GpusView } from "./gpus.js";
+import { HistoryView } from "./history.js";
 import { PathView } from "./path.js";
-import { FindingsView, HistoryView, LinksView, PartitionsView } from "./tables.js";
+import { FindingsView, LinksView, PartitionsView } from "./tables.js";
 import { WhatIfView } from "./whatif.js";
 
 const VIEWS = {

@@ -45,6 +45,8 @@ files! {
     "/detail.js": SCRIPT = "detail.js",
     "/path.js": SCRIPT = "path.js",
     "/tables.js": SCRIPT = "tables.js",
+    "/history.js": SCRIPT = "history.js",
+    "/time.js": SCRIPT = "time.js",
     "/whatif.js": SCRIPT = "whatif.js",
     "/gpus.js": SCRIPT = "gpus.js",
 }

@@ -45,6 +45,7 @@ mod peers_shared_outages;
 mod peers_slurm;
 mod peers_standby;
 mod peers_web;
+mod peers_web_history;
 mod sim_adaptive;
 mod sim_bringup;
 mod sim_capabilities;
