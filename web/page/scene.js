@@ -23,8 +23,8 @@ export class Scene {
     this.tiers = graph.tiers;
     this.width = graph.width;
     this.height = graph.height;
-    this.groups = graph.groups.map(([tier, pod, count, x, y, width, height, pitch]) =>
-      ({ tier, pod, count, x, y, width, height, pitch, first: -1, hosts: 0, bad: 0 }));
+    this.groups = graph.groups.map(([tier, pod, count, x, y, width, height, pitch, line]) =>
+      ({ tier, pod, count, x, y, width, height, pitch, line, first: -1, hosts: 0, bad: 0 }));
     this.links = graph.links;
     this.linkCount = graph.links.length / 5;
     this.missing = new Map();

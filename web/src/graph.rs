@@ -32,8 +32,8 @@ pub struct Graph {
     /// The switches.
     pub switches: Switches,
     /// Rectangles of switches of one tier and pod: tier, pod or -1, switches, left and upper edge,
-    /// width, height and pitch.
-    pub groups: Vec<[f64; 8]>,
+    /// width, height, pitch, and the distance of two lines.
+    pub groups: Vec<[f64; 9]>,
     /// Links between switches, five numbers each: index of one end, of the other, how many links
     /// join the two, how many of them are not as they should be, and their worst [`LinkKind`].
     pub links: Vec<u32>,

@@ -283,7 +283,7 @@ fn columns(
     columns
 }
 
-fn groups(laid: &Layout) -> Vec<[f64; 8]> {
+fn groups(laid: &Layout) -> Vec<[f64; 9]> {
     laid.groups
         .iter()
         .map(|group| {
@@ -296,6 +296,7 @@ fn groups(laid: &Layout) -> Vec<[f64; 8]> {
                 rounded(group.width),
                 rounded(group.height),
                 rounded(group.pitch),
+                rounded(group.line),
             ]
         })
         .collect()
