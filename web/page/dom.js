@@ -40,6 +40,21 @@ export function refill(element, ...children) {
   return element;
 }
 
+/** Arrow keys move the focus among the parts of an element; `back` and `forth` are the names of the
+ * two keys. Home and End go to the first and the last part. */
+export function arrows(element, selector, back, forth) {
+  element.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const parts = [...element.querySelectorAll(selector)];
+    const at = parts.indexOf(document.activeElement);
+    if (at < 0) return;
+    const next = { [back]: Math.max(at - 1, 0), [forth]: Math.min(at + 1, parts.length - 1), Home: 0, End: parts.length - 1 }[event.key];
+    if (next === undefined) return;
+    parts[next].focus();
+    event.preventDefault();
+  });
+}
+
 /** Makes these the children of an element. Those that stay are not touched: they keep the focus and
  * their place of scrolling. */
 export function keep(element, ...children) {

@@ -1,7 +1,7 @@
 // The history: what rsm keeps on the disk, of this run and of earlier ones.
 
 import { get } from "./data.js";
-import { clock, count, duration, empty, fill, h, keep, name, plural, problem, shown, when } from "./dom.js";
+import { clock, count, duration, empty, fill, h, keep, name, plural, shown, when } from "./dom.js";
 import { ListView, Table } from "./tables.js";
 import { FORMS, parseTime } from "./time.js";
 
@@ -80,7 +80,12 @@ export class HistoryView extends ListView {
     ], -1);
     this.table.most = MOST + PAGE;
     this.bars = h("div", {});
-    this.below = h("div", { class: "empty" });
+    // Made once, so that a click meets them while events come.
+    this.newest = h("p", { hidden: true }, "There are newer events. ", h("button", { class: "btn newest", type: "button", onclick: () => this.read() }, "Show the newest"));
+    this.told = h("span", {});
+    this.more = h("button", { class: "btn older", type: "button", onclick: () => this.older() }, "Show older ones");
+    this.on = h("a", {}, "Go on from the oldest of these");
+    this.below = h("div", { class: "empty" }, this.newest, this.told, this.more, this.on);
   }
 
   open(rest, fields) {
@@ -129,16 +134,12 @@ export class HistoryView extends ListView {
 
   /** Reads the events before those that are shown. */
   async older() {
-    this.reading?.abort();
-    this.reading = new AbortController();
-    try {
-      const page = await get("events", { ...this.query, page_token: this.token }, this.reading.signal);
+    await this.refresher.now(async (signal) => {
+      const page = await get("events", { ...this.query, page_token: this.token }, signal);
       this.events = this.events.concat(page.events);
       this.token = page.next_page_token;
       this.draw();
-    } catch (error) {
-      if (error.name !== "AbortError") fill(this.below, problem(error));
-    }
+    });
   }
 
   draw() {
@@ -155,11 +156,11 @@ export class HistoryView extends ListView {
     const again = new URLSearchParams(this.fields);
     // The end is not itself in the range; events of one moment may be on both sides of a page.
     if (oldest) again.set("until", new Date(Number(oldest.at_unix_ms) + 1).toISOString());
-    fill(this.below,
-      this.newer ? h("p", {}, "There are newer events. ", h("button", { class: "btn newest", type: "button", onclick: () => this.read() }, "Show the newest")) : null,
-      events.length ? h("span", {}, `${plural(events.length, "event")} shown`, token ? ". " : ": all that is kept and matches.") : null,
-      token && events.length < MOST ? h("button", { class: "btn older", type: "button", onclick: () => this.older() }, "Show older ones") : null,
-      token && events.length >= MOST ? h("a", { class: "older", href: `#/history?${again}` }, "Go on from the oldest of these") : null);
+    this.newest.hidden = !this.newer;
+    this.told.textContent = events.length ? `${plural(events.length, "event")} shown${token ? ". " : ": all that is kept and matches."}` : "";
+    this.more.hidden = !token || events.length >= MOST;
+    this.on.hidden = !token || events.length < MOST;
+    this.on.href = `#/history?${again}`;
   }
 
   /** The last convergences as bars, as high as the logarithm of their duration. */

@@ -1,7 +1,7 @@
 // The frame: status strip, views by the address after #, search, theme.
 
 import { connect, follow, get, store } from "./data.js";
-import { count, duration, fill, h, name, plural, shown } from "./dom.js";
+import { arrows, count, duration, fill, h, name, plural, refill, shown } from "./dom.js";
 import { FabricView, loadScene, shared } from "./fabric.js";
 import { GpusView } from "./gpus.js";
 import { HistoryView } from "./history.js";
@@ -23,6 +23,8 @@ const VIEWS = {
 const by = (id) => document.getElementById(id);
 let view;
 let viewName;
+/** The next view that is shown takes the focus. */
+let toView = false;
 
 function go(where, again = false) {
   const hash = `#/${where}`;
@@ -43,15 +45,27 @@ async function show() {
     view = new View(by("view"), go);
     tabs();
   }
-  await view.open(rest[0] ? decodeURIComponent(rest[0]) : undefined, new URLSearchParams(query));
+  const opened = view.open(rest[0] ? decodeURIComponent(rest[0]) : undefined, new URLSearchParams(query));
+  if (toView) view.focus?.();
+  toView = false;
+  await opened;
 }
+
+/** The tabs are made once: the one that has the focus keeps it while the fabric changes. */
+const TABS = Object.entries(VIEWS).map(([key, [title]]) => {
+  const number = h("span", { class: "count", hidden: true });
+  return { key, number, link: h("a", { href: `#/${key}` }, title, number) };
+});
 
 function tabs() {
   const findings = store.status?.findings;
-  const number = findings ? Number(findings.error) + Number(findings.warning) : 0;
-  fill(by("tabs"), Object.entries(VIEWS).map(([key, [title]]) =>
-    h("a", { href: `#/${key}`, "aria-current": key === viewName ? "page" : undefined }, title,
-      key === "findings" && number ? h("span", { class: "count" }, count(number)) : null)));
+  const total = findings ? Number(findings.error) + Number(findings.warning) : 0;
+  for (const { key, number, link } of TABS) {
+    if (key === viewName) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+    number.hidden = key !== "findings" || !total;
+    number.textContent = count(total);
+  }
 }
 
 /** How many parts routes go around, with the first names as a tip. */
@@ -75,7 +89,7 @@ function strip() {
   const bad = Number(findings.error) ? "bad" : Number(findings.warning) ? "warn" : "";
   const words = [Number(findings.error) && plural(findings.error, "error"), Number(findings.warning) && plural(findings.warning, "warning")].filter(Boolean);
   const unreachable = Number(proof?.unreachable_pairs ?? 0);
-  fill(by("strip"),
+  refill(by("strip"),
     h("span", { class: `chip ${STATES[status.state] ?? ""}`, title: shown(status.state_reason) }, h("span", { class: "dot" }), h("b", {}, status.state ?? "unknown")),
     status.state === "standby" && status.master ? chip("", undefined, `master ${status.master.guid}, priority ${status.master.priority}`) : null,
     chip(bad, "#/findings", words.join(", ") || "no findings"),
@@ -142,11 +156,14 @@ function pick(at) {
   by("find").value = "";
   by("find").blur();
   draw();
-  go(`fabric/${one.guid}`);
+  toView = true;
+  go(`fabric/${one.guid}`, true);
 }
 
 function listenToSearch() {
   const find = by("find");
+  // Where the focus was: Escape gives it back.
+  let before = null;
   find.addEventListener("input", search);
   find.addEventListener("blur", () => { options = []; draw(); });
   find.addEventListener("keydown", (event) => {
@@ -157,6 +174,7 @@ function listenToSearch() {
     } else if (event.key === "Escape") {
       find.value = "";
       find.blur();
+      before?.focus({ preventScroll: true });
     }
   });
   by("search").addEventListener("submit", (event) => {
@@ -167,6 +185,7 @@ function listenToSearch() {
     const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName ?? "");
     if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
       event.preventDefault();
+      before = document.activeElement;
       find.focus();
     }
   });
@@ -195,6 +214,14 @@ by("theme").addEventListener("click", () => {
 });
 system.addEventListener("change", theme);
 
+// The address after # names views: the link to the content must not.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  by("view").focus();
+});
+
+fill(by("tabs"), TABS.map(({ link }) => link));
+arrows(by("tabs"), "a", "ArrowLeft", "ArrowRight");
 theme();
 listenToSearch();
 follow((changes) => {

@@ -2,12 +2,14 @@
 
 import { all, get, MOST, some } from "./data.js";
 import { count, empty, fill, h, hex, keep, name, plural, problem, refill, shown, spinner, when } from "./dom.js";
+import { Refresher } from "./refresh.js";
 import { linkClass, linkState, linkText } from "./detail.js";
 
 /** Rows drawn at first; a button shows more. */
 const ROWS = 300;
 
-/** A table that sorts by its columns: `{title, cell, key, num}`. */
+/** A table that sorts by its columns: `{title, cell, key}`, with `num` for numbers, `wide` for texts,
+ * and `whole` for names that are not broken into lines. */
 export class Table {
   constructor(columns, sort, descending = false) {
     Object.assign(this, { columns, sort, descending, rows: [], most: ROWS });
@@ -33,7 +35,7 @@ export class Table {
       if (number === this.sort && column?.key) title.setAttribute("aria-sort", this.descending ? "descending" : "ascending");
       else title.removeAttribute("aria-sort");
     });
-    refill(this.body, rows.slice(0, this.most).map((row) => h("tr", {}, this.columns.map((one) => h("td", { class: one.num ? "num" : one.wide ? "text" : undefined }, one.cell(row))))));
+    refill(this.body, rows.slice(0, this.most).map((row) => h("tr", {}, this.columns.map((one) => h("td", { class: one.num ? "num" : one.wide ? "text" : one.whole ? "whole" : undefined }, one.cell(row))))));
     fill(this.rest, rows.length > this.most ? h("button", { class: "btn", type: "button", onclick: () => { this.most += 1000; this.draw(); } }, `Show more of ${count(rows.length)}`) : null);
     this.rest.hidden = rows.length <= this.most;
   }
@@ -53,11 +55,12 @@ export class ListView {
   constructor(root, title, lead) {
     this.bar = h("div", { class: "bar" });
     this.body = h("div", {}, spinner("Reading"));
+    this.refresher = new Refresher((signal) => this.load(signal), (error) => fill(this.body, problem(error)));
     fill(root, h("div", { class: "page" }, h("h1", {}, title), h("p", { class: "lead" }, lead), this.bar, this.body));
   }
 
   close() {
-    this.reading?.abort();
+    this.refresher.stop();
   }
 
   async open(rest, fields) {
@@ -66,17 +69,12 @@ export class ListView {
   }
 
   async changed(changes) {
-    if (this.follows.some((kind) => changes[kind]) || changes.any && !Object.keys(changes).some((kind) => changes[kind] > 0)) await this.read();
+    if (this.follows.some((kind) => changes[kind]) || changes.any && !Object.keys(changes).some((kind) => changes[kind] > 0)) await this.refresher.changed();
   }
 
+  /** Reads at once: the operator has asked for something else. */
   async read() {
-    this.reading?.abort();
-    this.reading = new AbortController();
-    try {
-      await this.load(this.reading.signal);
-    } catch (error) {
-      if (error.name !== "AbortError") fill(this.body, problem(error));
-    }
+    await this.refresher.now();
   }
 }
 
@@ -173,17 +171,13 @@ export class LinksView extends ListView {
 
   /** Reads the links after those that are shown. */
   async next() {
-    this.reading?.abort();
-    this.reading = new AbortController();
-    try {
-      const { list, token } = await some("links", "links", this.wanted, this.reading.signal, this.token);
+    await this.refresher.now(async (signal) => {
+      const { list, token } = await some("links", "links", this.wanted, signal, this.token);
       this.list = this.list.concat(list);
       this.most = this.list.length;
       this.token = token;
       this.draw();
-    } catch (error) {
-      if (error.name !== "AbortError") fill(this.body, problem(error));
-    }
+    });
   }
 
   /** The server searches all links; the ports that come first by their counters are here. */

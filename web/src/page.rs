@@ -47,6 +47,7 @@ files! {
     "/tables.js": SCRIPT = "tables.js",
     "/history.js": SCRIPT = "history.js",
     "/time.js": SCRIPT = "time.js",
+    "/refresh.js": SCRIPT = "refresh.js",
     "/whatif.js": SCRIPT = "whatif.js",
     "/gpus.js": SCRIPT = "gpus.js",
 }

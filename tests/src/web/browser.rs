@@ -207,6 +207,19 @@ impl Browser {
         self.command("POST", "/actions", Some(&actions));
     }
 
+    /// Presses a key while another one is held down.
+    pub fn press_with(&self, held: &str, key: &str) {
+        let stroke = |kind: &str, value: &str| json!({"type": kind, "value": value});
+        let strokes = [
+            stroke("keyDown", held),
+            stroke("keyDown", key),
+            stroke("keyUp", key),
+            stroke("keyUp", held),
+        ];
+        let actions = json!({"actions": [{"type": "key", "id": "keyboard", "actions": strokes}]});
+        self.command("POST", "/actions", Some(&actions));
+    }
+
     /// Writes a picture of the window (PNG).
     ///
     /// # Panics
