@@ -250,12 +250,7 @@ export class FabricView {
 
   drawLegend() {
     const { scene } = this.picture;
-    const kinds = KINDS.map(() => 0);
-    for (let link = 0; link < scene.linkCount; link++) {
-      const [, , number, bad, worst] = scene.link(link);
-      kinds[worst] += bad;
-      kinds[0] += number - bad;
-    }
+    const kinds = scene.kindCounts;
     const hosts = scene.tierCounts.reduce((sum, tier) => sum + tier.hosts, 0);
     const painted = scene.paintedKinds ? PAINTS[shared.paint] : null;
     const links = painted
