@@ -183,10 +183,10 @@ export class HistoryView extends ListView {
     });
     return h("div", { class: "card" },
       h("div", { class: "figures" },
-        h("div", {}, h("b", {}, duration(last.timing_ms?.total)), h("span", {}, "last convergence")),
+        h("div", {}, h("b", {}, duration(last.timing_ms?.total)), h("span", {}, "the last convergence of these")),
         h("div", {}, h("b", {}, count(last.smps?.get)), h("span", {}, "Gets")),
         h("div", {}, h("b", {}, count(last.smps?.set)), h("span", {}, "Sets")),
         h("div", {}, h("b", {}, last.complete ? "yes" : "no"), h("span", {}, "hardware holds the plan"))),
-      h("div", { class: "pad" }, svg("svg", { class: "spark", viewBox: `0 0 ${Math.max(list.length, 30) * 10} 90`, preserveAspectRatio: "none", role: "img", "aria-label": `Durations of the last ${list.length} convergences, on a logarithmic scale` }, ...bars)));
+      h("div", { class: "pad" }, h("div", { class: "muted" }, `Durations of the last ${plural(list.length, "convergence")}, on a logarithmic scale`), svg("svg", { class: "spark", viewBox: `0 0 ${Math.max(list.length, 30) * 10} 90`, preserveAspectRatio: "none", role: "img", "aria-label": `Durations of the last ${list.length} convergences, on a logarithmic scale` }, ...bars)));
   }
 }

@@ -1,6 +1,6 @@
 // Lists: findings, links, partitions.
 
-import { all, get, MOST, some } from "./data.js";
+import { all, get, manages, MOST, some, store } from "./data.js";
 import { count, empty, fill, h, hex, keep, name, plural, problem, refill, shown, spinner, when } from "./dom.js";
 import { Refresher } from "./refresh.js";
 import { linkClass, linkState, linkText } from "./detail.js";
@@ -99,7 +99,9 @@ export class FindingsView extends ListView {
 
   async load(signal) {
     const { list, more } = await all("findings", "findings", { min_severity: this.only.value }, signal);
-    if (!list.length) return fill(this.body, h("div", { class: "card" }, empty("Nothing is wrong", "No finding of this severity holds now.")));
+    if (!list.length) return fill(this.body, h("div", { class: "card" }, store.status && !manages(store.status)
+      ? empty("Nothing is known", "This rsm does not manage the subnet now: it looks for no faults.")
+      : empty("Nothing is wrong", this.only.value ? "No finding of this severity holds now." : "No finding holds now.")));
     this.table.show(list);
     keep(this.body, this.table.root, more ? h("p", { class: "muted" }, `Only the first ${count(MOST)} are shown.`) : null);
   }

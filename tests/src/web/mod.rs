@@ -95,6 +95,15 @@ impl Site {
         }
     }
 
+    /// Ends rsm.
+    ///
+    /// # Panics
+    ///
+    /// When it does not end.
+    pub fn stop(self) {
+        self.running.terminate(UP).expect("it ends");
+    }
+
     /// Stops the process without ending it: its connections stay open, and nothing answers.
     pub fn suspend(&self) {
         self.running.suspend();

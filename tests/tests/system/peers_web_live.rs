@@ -154,3 +154,50 @@ fn views_follow_changes_while_a_cable_flaps_faster_than_answers_come() {
     }
     browser.assert_no_complaints();
 }
+
+/// The state in the strip, and whether the notice above the views has a text.
+const STRIP: &str = "document.querySelector('#strip .chip')?.innerText";
+const NOTICE: &str =
+    "(document.querySelector('#notice').hidden ? '' : document.querySelector('#notice').innerText)";
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
+fn a_page_says_that_rsm_hangs_or_has_stopped_and_follows_it_again_when_it_goes_on() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let site = Site::start("pgft:2;4,4;1,2;1,1");
+    let browser = Browser::start(1200, 800, Colours::Light);
+    site.open(&browser, "findings");
+    let is_up = format!("return {STRIP} === 'up' && {NOTICE} === ''");
+    browser.wait("a state", &is_up);
+
+    // The connection stays open, and nothing comes.
+    site.suspend();
+    let is_lost = format!(
+        "return {STRIP}.startsWith('not connected') && {NOTICE}.includes('No connection to rsm since') \
+         && document.documentElement.dataset.state === 'not-connected'"
+    );
+    browser.wait("the silence", &is_lost);
+    site.resume();
+    browser.wait("that it is back", &is_up);
+    browser.wait(
+        "a list that is read",
+        "return document.querySelector('.page .error') === null && document.querySelector('.page .card') !== null",
+    );
+
+    // What a standby shows is not in force.
+    let stand_by = "return import('/data.js').then(({ store }) => { \
+        store.status = { ...store.status, state: 'standby', verify: null, \
+            master: { guid: '0x0002c90300fedcba', priority: 9 } }; \
+        for (const listener of store.listeners) listener({}); return true })";
+    let _ = browser.run(stand_by);
+    let says = format!(
+        "return {STRIP} === 'standby' && {NOTICE}.includes('0x0002c90300fedcba is master') \
+         && !document.querySelector('#strip').innerText.includes('no findings')"
+    );
+    browser.wait("that another one is master", &says);
+
+    site.stop();
+    browser.wait("the end", &is_lost);
+}
