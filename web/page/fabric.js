@@ -3,6 +3,7 @@
 import { Picture, short } from "./canvas.js";
 import { get, store } from "./data.js";
 import { neighbours, showHost, showSwitch } from "./detail.js";
+import { takeAsked } from "./early.js";
 import { arrows, count, fill, h, name, plural, problem, say, spinner } from "./dom.js";
 import { Refresher } from "./refresh.js";
 import { KINDS, PAINTS, Scene, levelKind } from "./scene.js";
@@ -22,7 +23,7 @@ export async function loadScene() {
   if (shared.scene && store.connected && shared.scene.generation === Number(store.status?.generation)) return shared.scene;
   loading ??= (async () => {
     try {
-      const answer = await fetch("/api/v1/graph", { headers: tag && shared.scene ? { "if-none-match": tag } : {} });
+      const answer = await (takeAsked() ?? fetch("/api/v1/graph", { headers: tag && shared.scene ? { "if-none-match": tag } : {} }));
       if (answer.status !== 304) {
         const graph = await answer.json();
         if (!answer.ok) throw new Error(graph.error);

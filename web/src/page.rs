@@ -39,6 +39,7 @@ files! {
     "/icon.svg": IMAGE = "icon.svg",
     "/main.js": SCRIPT = "main.js",
     "/data.js": SCRIPT = "data.js",
+    "/early.js": SCRIPT = "early.js",
     "/dom.js": SCRIPT = "dom.js",
     "/scene.js": SCRIPT = "scene.js",
     "/canvas.js": SCRIPT = "canvas.js",
@@ -106,7 +107,7 @@ mod tests {
         let html = FILES.iter().find(|file| file.media == HTML).map(text);
         let html = html.expect("there is a page");
         for script in FILES.iter().filter(|file| file.media == SCRIPT) {
-            let named = format!("=\"{}\">", script.path);
+            let named = format!("=\"{}\"", script.path);
             assert!(html.contains(&named), "{}", script.path);
         }
     }
