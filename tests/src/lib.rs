@@ -17,7 +17,7 @@
 //! * [`etcd`] runs a cluster of etcd for the shared store.
 //! * [`fuzz`] takes any bytes: records, requests, RMPP.
 //! * [`load`] runs many hosts that query the SA as fast as it answers.
-//! * [`web`] runs rsm with its page, and a browser.
+//! * [`web`] runs rsm with its page, and a browser; [`gpu_matrix`] is a GPU host for it.
 //! * [`sharing`] runs managers that share a store, [`slow_link`] stands between them and it.
 //! * [`bringup`] holds the assertions the peer tests of rsm share.
 //! * [`peer`] handles missing programs, [`binaries`] finds rsm's own.
@@ -31,6 +31,7 @@ mod error;
 pub mod etcd;
 pub mod fabrics;
 pub mod fuzz;
+pub mod gpu_matrix;
 pub mod hosted;
 pub mod ibsim;
 pub mod load;

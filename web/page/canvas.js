@@ -9,7 +9,9 @@ const MOST_LINES = 7000;
 const WIDEST = 2.3;
 /** Pixels of a cell at the nearest. */
 const NEAREST = 140;
-const MARGIN = { left: 112, right: 64, top: 34, bottom: 96 };
+/** Room around the fabric, in pixels: names of tiers, buttons, legend; on a narrow screen all of it
+ * is below. */
+const MARGIN = { left: 112, right: 64, top: 34, bottom: 96, under: 134 };
 
 /** The colours of the style sheet. */
 function colours() {
@@ -76,7 +78,7 @@ export class Picture {
     if (!this.scene || !this.width) return;
     const narrow = this.width < 640;
     const [left, right] = narrow ? [14, 14] : [MARGIN.left, MARGIN.right];
-    const room = [this.width - left - right, this.height - MARGIN.top - MARGIN.bottom];
+    const room = [this.width - left - right, this.height - MARGIN.top - (narrow ? MARGIN.under : MARGIN.bottom)];
     const { width, height } = this.scene;
     this.scale = Math.min(room[0] / width, NEAREST * 0.62);
     this.stretch = Math.min(Math.max((room[1] / this.scale) / Math.max(height, 1), 0.35), 3.2);
@@ -295,27 +297,42 @@ export class Picture {
     }
   }
 
+  /** The gap between a leaf of a group and the bar of its hosts, and the longest bar. */
+  folded(group) {
+    if (group.line > 1) return [Math.min(2, this.scale * 0.2), Math.max(1, Math.min(22, this.scale * 0.9))];
+    return [2, Math.min(22, Math.max(this.scale * 0.6, 6))];
+  }
+
+  /** How long the bar of the hosts of a switch is. */
+  barOf(at) {
+    const { scene } = this;
+    if (!scene.hosts[at]) return 0;
+    const [, room] = this.folded(scene.groups[scene.group[at]]);
+    return Math.max(Math.min(2, room), room * scene.hosts[at] / scene.mostHosts);
+  }
+
   /** Below each leaf a bar, as long as it has hosts. */
   drawHosts(near) {
     const { context, scene } = this;
-    if (!scene.mostHosts) return;
-    const single = (group) => group.height === 1;
+    let folded = 0;
     for (let at = 0; at < scene.count; at++) {
-      if (!near.inSight[at] || !scene.hosts[at]) continue;
+      if (!scene.hosts[at] || !near.inSight[at]) continue;
       const group = scene.groups[scene.group[at]];
-      if (!single(group)) continue;
       const [width, height] = this.cell(group);
-      const [x, y] = [this.x(at) - width / 2, this.y(at) + height / 2 + 2];
-      const room = Math.min(22, Math.max(this.scale * 0.6, 6));
-      const long = Math.max(2, room * scene.hosts[at] / scene.mostHosts);
+      const [gap] = this.folded(group);
+      const [x, y] = [this.x(at) - width / 2, this.y(at) + height / 2 + gap];
+      const long = this.barOf(at);
       context.fillStyle = this.colours.host;
       context.fillRect(x, y, width, long);
       if (scene.hosts_bad[at]) {
         context.fillStyle = this.colours.warn;
-        context.fillRect(x, y, width, Math.max(2, long * scene.hosts_bad[at] / scene.hosts[at]));
+        context.fillRect(x, y, width, Math.max(Math.min(2, long), long * scene.hosts_bad[at] / scene.hosts[at]));
       }
-      if (width > 34) this.label(plural(scene.hosts[at], "host"), this.x(at), y + long + 11, "muted", width + 16);
+      const fits = group.line === 1 || height + gap + long + 16 < group.line * this.scale;
+      if (width > 34 && fits) this.label(plural(scene.hosts[at], "host"), this.x(at), y + long + 11, "muted", width + 16);
+      folded += scene.hosts[at];
     }
+    near.hosts = folded;
   }
 
   drawSwitches(near) {
@@ -472,7 +489,9 @@ export class Picture {
     for (let at = 0; at < scene.count; at++) {
       const [width, height] = this.cell(scene.groups[scene.group[at]]);
       const dx = Math.max(0, Math.abs(this.x(at) - x) - width / 2);
-      const dy = Math.max(0, Math.abs(this.y(at) - y) - height / 2);
+      const below = y - this.y(at);
+      // Its hosts are a part of it.
+      const dy = Math.max(0, below > 0 ? below - height / 2 - this.barOf(at) : -below - height / 2);
       const away = Math.max(dx, dy) + Math.hypot(this.x(at) - x, this.y(at) - y) * 0.01;
       if (away < distance) [best, distance] = [at, away];
     }
@@ -560,6 +579,7 @@ export class Picture {
     } else if (event.key === "+" || event.key === "=") this.zoom(1.4);
     else if (event.key === "-") this.zoom(1 / 1.4);
     else if (event.key === "0") this.fit();
+    else if (event.key === "Enter") this.handlers.enter?.();
     else if (event.key === "Escape") this.handlers.pick?.(-1);
     else return;
     event.preventDefault();

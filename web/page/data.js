@@ -45,9 +45,21 @@ export async function all(path, items, fields = {}, signal, most = MOST) {
 /** What the page knows, for views that follow it. */
 export const store = {
   status: null,
+  /** Whether the stream of changes is open, and something has come within [`QUIET`]. */
   connected: false,
+  /** When the server was last heard of, in milliseconds of the Unix epoch. */
+  heard: 0,
   listeners: new Set(),
 };
+
+/** Whether the manager looks after the subnet: “no findings” of another one says nothing. */
+export const manages = (status) => ["up", "degraded", "converging"].includes(status?.state);
+
+/** The server sends something every five seconds: after so many milliseconds without, the connection
+ * is lost, even if nothing has closed it. */
+const QUIET = 13_000;
+/** Milliseconds until the page connects again where the browser does not. */
+const AGAIN = 3000;
 
 /** Calls `listener` with each change: the kinds of events since the one before. Returns a function
  * that ends it. */
@@ -60,21 +72,39 @@ function tell(changes) {
   for (const listener of [...store.listeners]) listener(changes);
 }
 
-/** Follows changes for as long as the page lives. The browser connects again by itself. */
+/** Follows changes for as long as the page lives. */
 export function connect() {
   const source = new EventSource("/api/v1/changes");
+  let quiet;
+  const lost = () => {
+    store.connected = false;
+    tell({});
+  };
+  const again = (pause) => {
+    clearTimeout(quiet);
+    source.close();
+    lost();
+    setTimeout(connect, pause);
+  };
+  const heard = () => {
+    store.heard = Date.now();
+    clearTimeout(quiet);
+    quiet = setTimeout(again, QUIET, 0);
+  };
+  quiet = setTimeout(again, QUIET, 0);
+  source.addEventListener("alive", heard);
   source.onmessage = (message) => {
-    const { status, changes, lost } = JSON.parse(message.data);
-    const again = !store.connected;
+    heard();
+    const { status, changes, lost: uncounted } = JSON.parse(message.data);
+    const isNew = !store.connected;
     store.status = status;
     store.connected = true;
     // After a break anything may have changed.
-    tell({ ...changes, any: lost > 0 || again || Object.keys(changes).length > 0 });
+    tell({ ...changes, any: uncounted > 0 || isNew || Object.keys(changes).length > 0 });
   };
   source.onerror = () => {
-    store.connected = false;
-    tell({});
-    // A refusal, such as for too many clients, ends the source for good.
-    if (source.readyState === EventSource.CLOSED) setTimeout(connect, 3000);
+    // The browser connects again by itself, but for a refusal, such as for too many clients.
+    if (source.readyState === EventSource.CLOSED) again(AGAIN);
+    else lost();
   };
 }

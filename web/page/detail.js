@@ -1,7 +1,7 @@
 // The panel beside the fabric: a switch with its links and hosts, or a host.
 
 import { all, get } from "./data.js";
-import { count, fill, h, name, plural, problem, shown, spinner } from "./dom.js";
+import { count, fill, h, name, plural, problem, refill, shown, spinner } from "./dom.js";
 
 /** What a link looks like in words: `4x NDR`. */
 export function linkText(link) {
@@ -27,7 +27,11 @@ function ends(link, guid) {
   return link.a.port.node_guid === guid ? [link.a, link.b] : [link.b, link.a];
 }
 
-/** The hosts of a switch, by the port they are at, and its links to other switches. */
+/** Reduction engines inside switches (SHARP) are no hosts: each switch can have one. */
+export const isEngine = (description) => description.startsWith("Mellanox Technologies Aggregation Node");
+
+/** The hosts of a switch, by the port they are at, its reduction engine, and its links to other
+ * switches. */
 export async function neighbours(guid, signal) {
   const { list } = await all("links", "links", { node: guid }, signal);
   const sides = list.map((link) => {
@@ -36,7 +40,8 @@ export async function neighbours(guid, signal) {
   });
   sides.sort((one, two) => one.port - two.port);
   return {
-    hosts: sides.filter((side) => side.there.kind !== "switch"),
+    hosts: sides.filter((side) => side.there.kind !== "switch" && !isEngine(side.there.description)),
+    engines: sides.filter((side) => side.there.kind !== "switch" && isEngine(side.there.description)),
     switches: sides.filter((side) => side.there.kind === "switch"),
   };
 }
@@ -60,7 +65,7 @@ function side(entry, open) {
 /** Shows a switch. `open` leads to another node; `links` are those of [`neighbours`]. */
 export function showSwitch(panel, { node, missing, flags }, links, { open, close, path }) {
   const active = links && [...links.hosts, ...links.switches].filter((one) => !one.bad).length;
-  fill(panel,
+  refill(panel,
     head(node.description, "Switch", close),
     h("section", {},
       flags & 1 ? h("p", { class: "error" }, "It does not answer. Routes pass it by after four sweeps without an answer.") : null,
@@ -82,20 +87,23 @@ export function showSwitch(panel, { node, missing, flags }, links, { open, close
       links.switches.length ? h("section", {},
         h("h3", {}, `${plural(links.switches.length, "link")} to switches`),
         h("ul", { class: "list" }, links.switches.map((entry) => side(entry, open)))) : null,
+      links.engines.length ? h("section", {},
+        h("h3", {}, "Reduction engine"),
+        h("ul", { class: "list" }, links.engines.map((entry) => side(entry, open)))) : null,
       active === 0 ? h("p", { class: "empty" }, "No link is active.") : null,
     ] : spinner("Reading links"));
 }
 
 /** Shows a host or router. */
-export async function showHost(panel, guid, signal, { open, close, path }) {
-  fill(panel, spinner("Reading the host"));
+export async function showHost(panel, guid, signal, { open, close, path }, again = false) {
+  if (!again) fill(panel, spinner("Reading the host"));
   try {
     const [{ node }, { list }] = await Promise.all([get("node", { node: guid }, signal), all("links", "links", { node: guid }, signal)]);
     const links = list.map((link) => {
       const [here, there] = ends(link, guid);
       return { link, port: here.port.number, there };
     });
-    fill(panel,
+    refill(panel,
       head(node.description, node.kind === "router" ? "Router" : "Host adapter", close),
       h("section", {},
         h("dl", {},

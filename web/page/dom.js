@@ -27,6 +27,46 @@ export function fill(element, ...children) {
   return element;
 }
 
+/** The same for content that is drawn again while it is read: a link or button that has the focus
+ * keeps it, if one of the same address or name is there again. */
+export function refill(element, ...children) {
+  const focused = element.contains(document.activeElement) && document.activeElement !== element ? document.activeElement : null;
+  const mark = (one) => one.tagName + (one.getAttribute("href") || one.id || one.textContent);
+  const before = focused && mark(focused);
+  fill(element, ...children);
+  if (!before) return element;
+  const again = [...element.querySelectorAll("a, button")].find((one) => mark(one) === before);
+  again?.focus({ preventScroll: true });
+  return element;
+}
+
+/** Arrow keys move the focus among the parts of an element; `back` and `forth` are the names of the
+ * two keys. Home and End go to the first and the last part. */
+export function arrows(element, selector, back, forth) {
+  element.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const parts = [...element.querySelectorAll(selector)];
+    const at = parts.indexOf(document.activeElement);
+    if (at < 0) return;
+    const next = { [back]: Math.max(at - 1, 0), [forth]: Math.min(at + 1, parts.length - 1), Home: 0, End: parts.length - 1 }[event.key];
+    if (next === undefined) return;
+    parts[next].focus();
+    event.preventDefault();
+  });
+}
+
+/** Makes these the children of an element. Those that stay are not touched: they keep the focus and
+ * their place of scrolling. */
+export function keep(element, ...children) {
+  const wanted = children.flat(Infinity).filter((child) => child instanceof Node);
+  for (const child of [...element.childNodes]) if (!wanted.includes(child)) child.remove();
+  let next = element.firstChild;
+  for (const child of wanted) {
+    if (child === next) next = next.nextSibling;
+    else element.insertBefore(child, next);
+  }
+}
+
 // Characters that show nothing or turn the order of others: controls, marks of direction,
 // zero-width ones, line separators, and halves of pairs.
 const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;

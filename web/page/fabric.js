@@ -1,9 +1,11 @@
 // The fabric by tiers, with the panel of what is selected.
 
 import { Picture, short } from "./canvas.js";
-import { get } from "./data.js";
+import { get, store } from "./data.js";
 import { neighbours, showHost, showSwitch } from "./detail.js";
-import { count, fill, h, name, plural, problem, say, spinner } from "./dom.js";
+import { takeAsked } from "./early.js";
+import { arrows, count, fill, h, name, plural, problem, say, spinner } from "./dom.js";
+import { Refresher } from "./refresh.js";
 import { KINDS, PAINTS, Scene, levelKind } from "./scene.js";
 
 /** Milliseconds between two readings of load or errors while they are shown. */
@@ -16,10 +18,12 @@ let loading;
 let tag;
 
 /** Reads the graph, unless it is the one that is known. Calls at the same time are one. */
-export function loadScene() {
+export async function loadScene() {
+  // The stream of changes tells the generation that is in force.
+  if (shared.scene && store.connected && shared.scene.generation === Number(store.status?.generation)) return shared.scene;
   loading ??= (async () => {
     try {
-      const answer = await fetch("/api/v1/graph", { headers: tag && shared.scene ? { "if-none-match": tag } : {} });
+      const answer = await (takeAsked() ?? fetch("/api/v1/graph", { headers: tag && shared.scene ? { "if-none-match": tag } : {} }));
       if (answer.status !== 304) {
         const graph = await answer.json();
         if (!answer.ok) throw new Error(graph.error);
@@ -37,10 +41,13 @@ export function loadScene() {
 export class FabricView {
   constructor(root, go) {
     this.go = go;
-    this.canvas = h("canvas", { tabindex: 0, role: "application", "aria-label": "The fabric by tiers. Arrow keys move from switch to switch, plus and minus zoom, 0 shows all, Escape closes." });
+    this.canvas = h("canvas", { tabindex: 0, role: "application", "aria-label": "The fabric by tiers. Arrow keys move from switch to switch, Enter goes to the details, plus and minus zoom, 0 shows all, Escape closes." });
     this.legend = h("div", { class: "float legend" });
     this.tip = h("div", { class: "float tip", hidden: true });
-    this.panel = h("aside", { class: "side", hidden: true, "aria-label": "Details" });
+    this.panel = h("aside", { class: "side", hidden: true, "aria-label": "Details", onkeydown: (event) => {
+      if (event.key === "Escape") this.closePanel();
+    } });
+    arrows(this.panel, ".list button", "ArrowUp", "ArrowDown");
     this.wait = spinner("Reading the fabric");
     const tool = (label, sign, act) => h("button", { class: "icon", type: "button", "aria-label": label, title: label, onclick: act }, sign);
     this.stage = h("div", { class: "stage" }, this.canvas, this.wait, this.legend, this.tip,
@@ -54,15 +61,18 @@ export class FabricView {
       host: (host) => this.go(`fabric/${host.there.port.node_guid}`),
       hover: (at, host, here) => this.hover(at, host, here),
       drawn: (near) => this.drawn(near),
+      enter: () => (this.panel.querySelector(".list button") ?? this.panel.querySelector("button"))?.focus(),
     });
     this.picture.path = shared.path;
     this.choice = h("select", { "aria-label": "Colour links by", onchange: () => this.choose(this.choice.value) },
       Object.entries(PAINTS).map(([value, { title }]) => h("option", { value, selected: value === shared.paint }, `by ${title}`)));
+    this.refresher = new Refresher((signal) => this.follow(signal), () => {});
     this.timer = setInterval(() => document.hidden || shared.paint === "state" || this.readLoad(), LOAD_EVERY);
   }
 
   close() {
     clearInterval(this.timer);
+    this.refresher.stop();
     this.loading?.abort();
     this.reading?.abort();
     this.picture.close();
@@ -86,14 +96,27 @@ export class FabricView {
 
   /** The subnet has changed. */
   async changed(changes) {
-    if (!changes.any) return;
+    if (changes.any) await this.refresher.changed();
+  }
+
+  /** Reads the fabric again, and what the panel shows. */
+  async follow(signal) {
     const before = this.picture.scene;
-    const scene = await loadScene().catch(() => before);
-    if (scene === before || !scene) return;
+    const scene = await loadScene();
+    if (signal.aborted) return;
+    // The server draws a fabric that changes at most so often: it may not have the last change yet.
+    if (scene.generation !== Number(store.status?.generation)) this.refresher.isStale = true;
+    if (scene === before) return;
+    this.wait.hidden = true;
     this.picture.show(scene);
     this.drawLegend();
     if (shared.paint !== "state") this.readLoad();
     if (this.shown) await this.select(this.shown, true);
+  }
+
+  /** Takes the focus: the arrow keys go on from the node that is shown. */
+  focus() {
+    this.canvas.focus({ preventScroll: true });
   }
 
   restyle() {
@@ -144,34 +167,37 @@ export class FabricView {
     this.go(at < 0 ? "fabric" : `fabric/${scene.guid[at]}`);
   }
 
+  /** Shows the node in the panel; `again` after a change: what is shown stays until it is read. */
   async select(guid, again = false) {
     this.reading?.abort();
     this.reading = new AbortController();
     const { signal } = this.reading;
     const { picture, panel } = this;
+    const same = again && this.panelOf === guid;
     this.shown = guid;
     panel.hidden = !guid;
-    picture.openHosts = undefined;
+    if (!same) picture.openHosts = this.panelOf = undefined;
     picture.selected = -1;
     picture.redraw();
     if (!guid) return;
     const at = picture.scene?.index.get(guid);
     const acts = {
       open: (node) => this.go(`fabric/${node}`),
-      close: () => this.go("fabric"),
+      close: () => this.closePanel(),
       path: (node) => this.go(`path?from=${encodeURIComponent(node)}`),
     };
-    if (at === undefined) return this.selectHost(guid, signal, acts);
+    if (at === undefined) return this.selectHost(guid, signal, acts, same);
     picture.selected = at;
     if (!again && (picture.moved || picture.scale < 5 || picture.width < 640)) picture.go(at);
     picture.redraw();
-    say(`${short(picture.scene.name[at])}, ${picture.scene.tierName(picture.scene.tier(at))}, ${plural(picture.scene.hosts[at], "host")}`);
+    if (!same) say(`${short(picture.scene.name[at])}, ${picture.scene.tierName(picture.scene.tier(at))}, ${plural(picture.scene.hosts[at], "host")}`);
     try {
       const parts = { missing: picture.scene.missing.get(at) ?? [], flags: picture.scene.flags[at] };
       const { node } = await get("node", { node: guid }, signal);
-      if (!again) showSwitch(panel, { node, ...parts }, undefined, acts);
+      if (!same) showSwitch(panel, { node, ...parts }, undefined, acts);
       const links = await neighbours(guid, signal);
       showSwitch(panel, { node, ...parts }, links, acts);
+      this.panelOf = guid;
       picture.openHosts = links.hosts;
       picture.openGuid = guid;
       picture.redraw();
@@ -180,14 +206,21 @@ export class FabricView {
     }
   }
 
-  async selectHost(guid, signal, acts) {
-    const links = await showHost(this.panel, guid, signal, acts);
-    if (signal.aborted || !links.length) return;
-    const at = this.picture.scene.index.get(links[0].there.port.node_guid);
-    if (at !== undefined) {
-      this.picture.selected = at;
-      this.picture.go(at);
-    }
+  async selectHost(guid, signal, acts, same) {
+    const links = await showHost(this.panel, guid, signal, acts, same);
+    if (signal.aborted) return;
+    this.panelOf = guid;
+    const at = this.picture.scene?.index.get(links[0]?.there.port.node_guid);
+    if (at === undefined) return;
+    this.picture.selected = at;
+    if (same) this.picture.redraw();
+    else this.picture.go(at);
+  }
+
+  /** The focus goes back to the fabric: keys go on where they were. */
+  closePanel() {
+    this.go("fabric");
+    this.focus();
   }
 
   hover(at, host, [x, y]) {
@@ -218,12 +251,7 @@ export class FabricView {
 
   drawLegend() {
     const { scene } = this.picture;
-    const kinds = KINDS.map(() => 0);
-    for (let link = 0; link < scene.linkCount; link++) {
-      const [, , number, bad, worst] = scene.link(link);
-      kinds[worst] += bad;
-      kinds[0] += number - bad;
-    }
+    const kinds = scene.kindCounts;
     const hosts = scene.tierCounts.reduce((sum, tier) => sum + tier.hosts, 0);
     const painted = scene.paintedKinds ? PAINTS[shared.paint] : null;
     const links = painted
@@ -250,6 +278,7 @@ export class FabricView {
     const root = document.documentElement;
     root.dataset.generation = this.picture.scene.generation;
     root.dataset.drawn = `${near.switches} switches`;
+    root.dataset.folded = near.hosts;
     root.dataset.firstPicture ??= Math.round(performance.now());
   }
 }

@@ -1,11 +1,39 @@
 // GPU hosts with their rails.
 
 import { all, get } from "./data.js";
-import { count, empty, fill, h, name, plural, problem, shown, spinner } from "./dom.js";
+import { count, empty, fill, h, keep, name, plural, problem, shown, spinner } from "./dom.js";
+import { Refresher } from "./refresh.js";
+import { Table } from "./tables.js";
+
+/** The worst severity of a host's findings, and the classes of all, the worst first. */
+const worst = (one) => (one.findings.some((finding) => finding.severity === "error") ? "bad"
+  : one.findings.some((finding) => finding.severity === "warning") ? "warn" : one.findings.length ? "info" : "good");
+const RANKS = ["bad", "warn", "info", "good"];
+const MOST_FINDINGS = 3;
+
+/** The findings of a host, in the words of all other findings. */
+function found(one) {
+  const more = one.findings.length - MOST_FINDINGS;
+  return [h("span", { class: `tag ${worst(one)}` }, one.findings.length ? plural(one.findings.length, "finding") : "none"),
+    one.findings.slice(0, MOST_FINDINGS).map((finding) => h("div", {}, [finding.evidence, finding.effect, finding.advice].filter(Boolean).map(shown).join("; "),
+      h("div", { class: "sub mono" }, shown(finding.kind)))),
+    more > 0 ? h("div", { class: "sub" }, `and ${count(more)} more: rsmctl gpu check`) : null];
+}
 
 export class GpusView {
   constructor(root) {
     this.body = h("div", {}, spinner("Reading"));
+    this.covered = h("p", { class: "lead" });
+    this.chosen = h("div", { "aria-live": "polite" });
+    this.table = new Table([
+      { title: "Host", whole: true, cell: (one) => h("a", { href: `#/gpu-hosts?host=${encodeURIComponent(one.name)}` }, name(one.name)), key: (one) => one.name },
+      { title: "Machine", cell: (one) => shown(one.machine) || "–", key: (one) => one.machine },
+      { title: "GPUs", num: true, cell: (one) => count(one.gpus), key: (one) => one.gpus },
+      { title: "Compute ports", num: true, cell: (one) => count(one.compute_ports), key: (one) => one.compute_ports },
+      { title: "Unit", num: true, cell: (one) => one.unit ?? "–", key: (one) => one.unit ?? -1 },
+      { title: "Findings", wide: true, cell: found, key: (one) => RANKS.indexOf(worst(one)) },
+    ], 5);
+    this.refresher = new Refresher((signal) => this.read(signal), (error) => fill(this.body, problem(error)));
     fill(root, h("div", { class: "page" },
       h("h1", {}, "GPU hosts"),
       h("p", { class: "lead" }, "Hosts with an inventory, the adapter of each GPU and its rail, and what is wrong with either."),
@@ -13,32 +41,28 @@ export class GpusView {
   }
 
   close() {
-    this.reading?.abort();
+    this.refresher.stop();
   }
 
   async changed(changes) {
-    if (changes.convergence) await this.read();
+    if (changes.convergence || changes.finding) await this.refresher.changed();
   }
 
   async open(_rest, fields) {
     this.fields = fields;
-    await this.read();
+    await this.refresher.now();
   }
 
-  async read() {
-    this.reading?.abort();
-    this.reading = new AbortController();
-    const { signal } = this.reading;
-    try {
-      const { list } = await all("gpu-hosts", "hosts", {}, signal);
-      const status = await get("gpu-status", {}, signal);
-      const host = this.fields.get("host");
-      const hints = host ? (await get("gpu-hints", { host }, signal)).hints : [];
-      fill(this.body, list.length ? [this.coverage(status), this.hosts(list), host ? this.hints(host, hints) : null]
-        : h("div", { class: "card" }, empty("No GPU host has an inventory", "Import one with rsmctl gpu import, or name machine types.")));
-    } catch (error) {
-      if (error.name !== "AbortError") fill(this.body, problem(error));
-    }
+  async read(signal) {
+    const { list, more } = await all("gpu-hosts", "hosts", {}, signal);
+    const status = await get("gpu-status", {}, signal);
+    const host = this.fields.get("host");
+    const hints = host ? (await get("gpu-hints", { host }, signal)).hints : [];
+    if (!list.length) return fill(this.body, h("div", { class: "card" }, empty("No GPU host has an inventory", "Import one with rsmctl gpu import, or name machine types.")));
+    this.table.show(list);
+    fill(this.covered, this.coverage(status), more ? ` · only the first ${count(list.length)} are listed` : null);
+    fill(this.chosen, host ? this.hints(host, hints) : null);
+    keep(this.body, this.covered, this.chosen, this.table.root);
   }
 
   coverage(status) {
@@ -47,26 +71,12 @@ export class GpusView {
     if (status.own) parts.push(`oldest report ${seconds(Number(status.oldest_age_s))} ago (${shown(status.oldest_host)})`);
     if (status.stale) parts.push(`${plural(status.stale, "host")} stale`);
     for (const twice of status.names_taken_twice) parts.push(`a second machine reports as ${shown(twice)}`);
-    return h("p", { class: "lead" }, parts.join(" · "));
-  }
-
-  hosts(list) {
-    const worst = (one) => one.findings.some((finding) => finding.severity === "error") ? "bad" : one.findings.length ? "warn" : "good";
-    return h("div", { class: "card scroll" }, h("table", {},
-      h("thead", {}, h("tr", {}, ["Host", "Machine", "GPUs", "Compute ports", "Unit", "Findings"].map((title) => h("th", { scope: "col" }, title)))),
-      h("tbody", {}, list.map((one) => h("tr", {},
-        h("td", {}, h("a", { href: `#/gpu-hosts?host=${encodeURIComponent(one.name)}` }, name(one.name))),
-        h("td", {}, shown(one.machine)),
-        h("td", {}, count(one.gpus)),
-        h("td", {}, count(one.compute_ports)),
-        h("td", {}, one.unit ?? "–"),
-        h("td", { class: "text" }, h("span", { class: `tag ${worst(one)}` }, one.findings.length ? plural(one.findings.length, "finding") : "none"),
-          one.findings.slice(0, 3).map((finding) => h("div", { class: "sub" }, shown(finding.evidence)))))))));
+    return parts.join(" · ");
   }
 
   hints(host, hints) {
     return h("div", { class: "card scroll" }, h("table", {},
-      h("caption", { class: "hidden" }, `Adapters of ${shown(host)}`),
+      h("caption", {}, "Adapters and rails of ", name(host)),
       h("thead", {}, h("tr", {}, ["GPU", "Rail", "Adapters", "Distance", "GPUDirect", "Fallbacks"].map((title) => h("th", { scope: "col" }, title)))),
       h("tbody", {}, hints.map((one) => h("tr", {},
         h("td", {}, one.gpu),

@@ -1,11 +1,12 @@
 // The frame: status strip, views by the address after #, search, theme.
 
-import { connect, follow, get, store } from "./data.js";
-import { count, duration, fill, h, name, plural, shown } from "./dom.js";
+import { connect, follow, get, manages, store } from "./data.js";
+import { arrows, clock, count, duration, fill, h, name, plural, refill, shown } from "./dom.js";
 import { FabricView, loadScene, shared } from "./fabric.js";
 import { GpusView } from "./gpus.js";
+import { HistoryView } from "./history.js";
 import { PathView } from "./path.js";
-import { FindingsView, HistoryView, LinksView, PartitionsView } from "./tables.js";
+import { FindingsView, LinksView, PartitionsView } from "./tables.js";
 import { WhatIfView } from "./whatif.js";
 
 const VIEWS = {
@@ -22,11 +23,22 @@ const VIEWS = {
 const by = (id) => document.getElementById(id);
 let view;
 let viewName;
+/** The next view that is shown takes the focus. */
+let toView = false;
 
 function go(where, again = false) {
   const hash = `#/${where}`;
   if (location.hash === hash && again) show();
   else location.hash = hash;
+}
+
+/** A part of the address; one that is not encoded as it should be is taken as it stands. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 /** Shows the view that the address names. */
@@ -42,15 +54,27 @@ async function show() {
     view = new View(by("view"), go);
     tabs();
   }
-  await view.open(rest[0] ? decodeURIComponent(rest[0]) : undefined, new URLSearchParams(query));
+  const opened = view.open(rest[0] ? decoded(rest[0]) : undefined, new URLSearchParams(query));
+  if (toView) view.focus?.();
+  toView = false;
+  await opened;
 }
+
+/** The tabs are made once: the one that has the focus keeps it while the fabric changes. */
+const TABS = Object.entries(VIEWS).map(([key, [title]]) => {
+  const number = h("span", { class: "count", hidden: true });
+  return { key, number, link: h("a", { href: `#/${key}` }, title, number) };
+});
 
 function tabs() {
   const findings = store.status?.findings;
-  const number = findings ? Number(findings.error) + Number(findings.warning) : 0;
-  fill(by("tabs"), Object.entries(VIEWS).map(([key, [title]]) =>
-    h("a", { href: `#/${key}`, "aria-current": key === viewName ? "page" : undefined }, title,
-      key === "findings" && number ? h("span", { class: "count" }, count(number)) : null)));
+  const total = findings ? Number(findings.error) + Number(findings.warning) : 0;
+  for (const { key, number, link } of TABS) {
+    if (key === viewName) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+    number.hidden = key !== "findings" || !total;
+    number.textContent = count(total);
+  }
 }
 
 /** How many parts routes go around, with the first names as a tip. */
@@ -62,29 +86,56 @@ function avoidedChip(avoided) {
 
 const STATES = { up: "good", degraded: "warn", converging: "info", discovering: "info", standby: "info", "not-active": "bad" };
 
+/** What must be known before anything else on the page is believed; empty where all of it holds. */
+function notice() {
+  const { status, connected, heard } = store;
+  if (!connected && status) return `No connection to rsm since ${clock(heard)}. All that is shown is from before; the page connects again by itself.`;
+  if (!connected && heard === 0) return failed ? "rsm does not answer, or serves too many pages already. The page tries again by itself." : "";
+  if (status?.state === "standby") return `This rsm stands by: ${status.master ? `${status.master.guid} is master and` : "another subnet manager"} manages the subnet. Routes, findings and counts are its own last view, not what is in force.`;
+  if (status?.state === "not-active") return `rsm is not attached to the fabric${status.state_reason ? `: ${shown(status.state_reason)}` : ""}. It manages nothing now; what is shown is what it saw last.`;
+  return "";
+}
+
+/** Whether the stream of changes has failed before anything came. */
+let failed = false;
+
 function strip() {
-  const { status, connected } = store;
-  by("notice").hidden = connected || !status;
-  if (!by("notice").hidden) by("notice").textContent = "The connection to rsm is lost. What is shown is from before; the page connects again by itself.";
+  const { status, connected, heard } = store;
+  failed ||= !connected;
+  const text = notice();
+  by("notice").hidden = !text;
+  if (by("notice").textContent !== text) by("notice").textContent = text;
+  document.documentElement.dataset.connected = connected ? "yes" : "no";
   if (!status) return;
-  const findings = status.findings ?? {};
-  const proof = status.verify;
-  const last = status.last_convergence;
   const chip = (kind, href, ...children) => h(href ? "a" : "span", { class: `chip ${kind ?? ""}`, href }, children);
-  const bad = Number(findings.error) ? "bad" : Number(findings.warning) ? "warn" : "";
-  const words = [Number(findings.error) && plural(findings.error, "error"), Number(findings.warning) && plural(findings.warning, "warning")].filter(Boolean);
-  const unreachable = Number(proof?.unreachable_pairs ?? 0);
-  fill(by("strip"),
-    h("span", { class: `chip ${STATES[status.state] ?? ""}`, title: shown(status.state_reason) }, h("span", { class: "dot" }), h("b", {}, status.state ?? "unknown")),
+  const state = connected
+    ? h("span", { class: `chip ${STATES[status.state] ?? ""}`, title: shown(status.state_reason) }, h("span", { class: "dot" }), h("b", {}, status.state ?? "unknown"))
+    : h("span", { class: "chip bad" }, h("span", { class: "dot" }), h("b", {}, "not connected"), `${status.state ?? "unknown"} at ${clock(heard)}`);
+  const last = status.last_convergence;
+  refill(by("strip"), state,
     status.state === "standby" && status.master ? chip("", undefined, `master ${status.master.guid}, priority ${status.master.priority}`) : null,
-    chip(bad, "#/findings", words.join(", ") || "no findings"),
-    proof ? chip(unreachable || !proof.loop_free || !proof.credit_loop_free ? "bad" : "good", undefined,
-      unreachable ? `${count(unreachable)} pairs unreachable` : !proof.loop_free ? "routes loop" : !proof.credit_loop_free ? "credit loops" : "proved") : chip("", undefined, "no proof yet"),
+    findingsChip(status, chip), proofChip(status, chip),
     last ? chip("", "#/history", h("b", {}, duration(last.timing_ms?.total)), h("span", { class: "muted cut", title: shown(last.cause) }, shown(last.cause))) : null,
     chip("", undefined, h("b", {}, count(status.switches)), h("span", { class: "muted" }, "switches"), h("b", {}, count(status.cas)), h("span", { class: "muted" }, "hosts"), h("b", {}, count(status.links)), h("span", { class: "muted" }, "links")),
     avoidedChip(status.avoided),
     status.engine ? chip("", undefined, h("span", { class: "muted" }, "engine"), h("b", {}, status.engine.name)) : null);
-  document.documentElement.dataset.state = status.state;
+  document.documentElement.dataset.state = connected ? status.state : "not-connected";
+}
+
+function findingsChip(status, chip) {
+  const findings = status.findings ?? {};
+  const words = [Number(findings.error) && plural(Number(findings.error), "error"), Number(findings.warning) && plural(Number(findings.warning), "warning")].filter(Boolean);
+  if (!words.length && !manages(status)) return null;
+  return chip(Number(findings.error) ? "bad" : Number(findings.warning) ? "warn" : "", "#/findings", words.join(", ") || "no findings");
+}
+
+function proofChip(status, chip) {
+  const proof = status.verify;
+  if (!manages(status)) return null;
+  if (!proof) return chip("", undefined, "no proof yet");
+  const unreachable = Number(proof.unreachable_pairs ?? 0);
+  const words = unreachable ? `${count(unreachable)} pairs unreachable` : !proof.loop_free ? "routes loop" : !proof.credit_loop_free ? "credit loops" : "proved";
+  return chip(words === "proved" ? "good" : "bad", undefined, words);
 }
 
 // Search: switches from the scene at once, hosts from the server.
@@ -141,11 +192,14 @@ function pick(at) {
   by("find").value = "";
   by("find").blur();
   draw();
-  go(`fabric/${one.guid}`);
+  toView = true;
+  go(`fabric/${one.guid}`, true);
 }
 
 function listenToSearch() {
   const find = by("find");
+  // Where the focus was: Escape gives it back.
+  let before = null;
   find.addEventListener("input", search);
   find.addEventListener("blur", () => { options = []; draw(); });
   find.addEventListener("keydown", (event) => {
@@ -156,6 +210,7 @@ function listenToSearch() {
     } else if (event.key === "Escape") {
       find.value = "";
       find.blur();
+      before?.focus({ preventScroll: true });
     }
   });
   by("search").addEventListener("submit", (event) => {
@@ -166,6 +221,7 @@ function listenToSearch() {
     const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName ?? "");
     if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
       event.preventDefault();
+      before = document.activeElement;
       find.focus();
     }
   });
@@ -194,6 +250,14 @@ by("theme").addEventListener("click", () => {
 });
 system.addEventListener("change", theme);
 
+// The address after # names views: the link to the content must not.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  by("view").focus();
+});
+
+fill(by("tabs"), TABS.map(({ link }) => link));
+arrows(by("tabs"), "a", "ArrowLeft", "ArrowRight");
 theme();
 listenToSearch();
 follow((changes) => {

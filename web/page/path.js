@@ -2,7 +2,8 @@
 
 import { get } from "./data.js";
 import { loadScene, shared } from "./fabric.js";
-import { fill, h, hex, name, plural, problem, spinner } from "./dom.js";
+import { fill, h, hex, name, plural, problem, refill, spinner } from "./dom.js";
+import { Refresher } from "./refresh.js";
 
 export class PathView {
   constructor(root, go) {
@@ -15,6 +16,7 @@ export class PathView {
         input("to", "To", "host-02, GUID or LID"),
         h("button", { class: "btn main", type: "submit" }, "Show path")));
     this.result = h("div", { "aria-live": "polite" });
+    this.refresher = new Refresher((signal) => this.read(signal), (error) => fill(this.result, problem(error)));
     fill(root, h("div", { class: "page" },
       h("h1", {}, "Path"),
       h("p", { class: "lead" }, "The way of a packet along the tables that the switches have confirmed, and what the subnet manager answers a host that asks for this path."),
@@ -22,7 +24,7 @@ export class PathView {
   }
 
   close() {
-    this.reading?.abort();
+    this.refresher.stop();
   }
 
   open(_rest, fields) {
@@ -43,27 +45,27 @@ export class PathView {
   }
 
   async changed(changes) {
-    if ((changes.routes || changes.link) && this.found) await this.find(true);
+    if ((changes.routes || changes.link) && this.found) await this.refresher.changed();
   }
 
-  async find(again = false) {
-    this.reading?.abort();
-    this.reading = new AbortController();
-    const { signal } = this.reading;
-    const [source, destination] = [this.form.from.value.trim(), this.form.to.value.trim()];
-    if (!again) fill(this.result, spinner("Following the tables"));
-    try {
-      const [{ route }, answer] = await Promise.all([
-        get("route", { source, destination }, signal),
-        get("paths", { source, destination, max_paths: 4 }, signal).catch((error) => ({ error })),
-      ]);
-      this.found = true;
-      fill(this.result, this.route(route), this.answer(answer));
-      const scene = await loadScene();
-      shared.path = route.hops.map((hop) => scene.index.get(hop.node_guid)).filter((at) => at !== undefined);
-    } catch (error) {
-      if (error.name !== "AbortError") fill(this.result, problem(error));
-    }
+  async find() {
+    // The fields may hold half of another question when the routes change.
+    this.asked = [this.form.from.value.trim(), this.form.to.value.trim()];
+    this.found = false;
+    fill(this.result, spinner("Following the tables"));
+    await this.refresher.now();
+  }
+
+  async read(signal) {
+    const [source, destination] = this.asked;
+    const [{ route }, answer] = await Promise.all([
+      get("route", { source, destination }, signal),
+      get("paths", { source, destination, max_paths: 4 }, signal).catch((error) => ({ error })),
+    ]);
+    this.found = true;
+    refill(this.result, this.route(route), this.answer(answer));
+    const scene = await loadScene();
+    shared.path = route.hops.map((hop) => scene.index.get(hop.node_guid)).filter((at) => at !== undefined);
   }
 
   route(route) {

@@ -1,17 +1,22 @@
-// Lists: findings, history, links, partitions.
+// Lists: findings, links, partitions.
 
-import { all, get, MOST, some } from "./data.js";
-import { clock, count, duration, empty, fill, h, hex, name, plural, problem, shown, spinner, when } from "./dom.js";
+import { all, get, manages, MOST, some, store } from "./data.js";
+import { count, empty, fill, h, hex, keep, name, plural, problem, refill, shown, spinner, when } from "./dom.js";
+import { Refresher } from "./refresh.js";
 import { linkClass, linkState, linkText } from "./detail.js";
 
 /** Rows drawn at first; a button shows more. */
 const ROWS = 300;
 
-/** A table that sorts by its columns: `{title, cell, key, num}`. */
-class Table {
+/** A table that sorts by its columns: `{title, cell, key}`, with `num` for numbers, `wide` for texts,
+ * and `whole` for names that are not broken into lines. */
+export class Table {
   constructor(columns, sort, descending = false) {
     Object.assign(this, { columns, sort, descending, rows: [], most: ROWS });
-    this.root = h("div", { class: "card scroll" });
+    this.titles = columns.map((one, number) => this.title(one, number));
+    this.body = h("tbody", {});
+    this.rest = h("p", { class: "empty" });
+    this.root = h("div", { class: "card scroll" }, h("table", {}, h("thead", {}, h("tr", {}, this.titles)), this.body), this.rest);
   }
 
   show(rows) {
@@ -26,33 +31,36 @@ class Table {
       const [a, b] = [column.key(one), column.key(two)];
       return sign * (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true }));
     }) : this.rows;
-    fill(this.root, h("table", {},
-      h("thead", {}, h("tr", {}, this.columns.map((one, number) => this.title(one, number)))),
-      h("tbody", {}, rows.slice(0, this.most).map((row) => h("tr", {}, this.columns.map((one) => h("td", { class: one.num ? "num" : one.wide ? "text" : undefined }, one.cell(row))))))),
-      rows.length > this.most ? h("p", { class: "empty" }, h("button", { class: "btn", type: "button", onclick: () => { this.most += 1000; this.draw(); } }, `Show more of ${count(rows.length)}`)) : null);
+    this.titles.forEach((title, number) => {
+      if (number === this.sort && column?.key) title.setAttribute("aria-sort", this.descending ? "descending" : "ascending");
+      else title.removeAttribute("aria-sort");
+    });
+    refill(this.body, rows.slice(0, this.most).map((row) => h("tr", {}, this.columns.map((one) => h("td", { class: one.num ? "num" : one.wide ? "text" : one.whole ? "whole" : undefined }, one.cell(row))))));
+    fill(this.rest, rows.length > this.most ? h("button", { class: "btn", type: "button", onclick: () => { this.most += 1000; this.draw(); } }, `Show more of ${count(rows.length)}`) : null);
+    this.rest.hidden = rows.length <= this.most;
   }
 
   title(column, number) {
-    const sorted = number === this.sort && column.key ? (this.descending ? "descending" : "ascending") : undefined;
     const sort = () => {
       this.descending = this.sort === number ? !this.descending : Boolean(column.num);
       this.sort = number;
       this.draw();
     };
-    return h("th", { scope: "col", class: column.num ? "num" : undefined, "aria-sort": sorted }, column.key ? h("button", { type: "button", onclick: sort }, column.title) : column.title);
+    return h("th", { scope: "col", class: column.num ? "num" : undefined }, column.key ? h("button", { type: "button", onclick: sort }, column.title) : column.title);
   }
 }
 
 /** A page with a list that is read anew when certain things change. */
-class ListView {
+export class ListView {
   constructor(root, title, lead) {
     this.bar = h("div", { class: "bar" });
     this.body = h("div", {}, spinner("Reading"));
+    this.refresher = new Refresher((signal) => this.load(signal), (error) => fill(this.body, problem(error)));
     fill(root, h("div", { class: "page" }, h("h1", {}, title), h("p", { class: "lead" }, lead), this.bar, this.body));
   }
 
   close() {
-    this.reading?.abort();
+    this.refresher.stop();
   }
 
   async open(rest, fields) {
@@ -61,17 +69,12 @@ class ListView {
   }
 
   async changed(changes) {
-    if (this.follows.some((kind) => changes[kind]) || changes.any && !Object.keys(changes).some((kind) => changes[kind] > 0)) await this.read();
+    if (this.follows.some((kind) => changes[kind]) || changes.any && !Object.keys(changes).some((kind) => changes[kind] > 0)) await this.refresher.changed();
   }
 
+  /** Reads at once: the operator has asked for something else. */
   async read() {
-    this.reading?.abort();
-    this.reading = new AbortController();
-    try {
-      await this.load(this.reading.signal);
-    } catch (error) {
-      if (error.name !== "AbortError") fill(this.body, problem(error));
-    }
+    await this.refresher.now();
   }
 }
 
@@ -96,102 +99,11 @@ export class FindingsView extends ListView {
 
   async load(signal) {
     const { list, more } = await all("findings", "findings", { min_severity: this.only.value }, signal);
-    if (!list.length) return fill(this.body, h("div", { class: "card" }, empty("Nothing is wrong", "No finding of this severity holds now.")));
+    if (!list.length) return fill(this.body, h("div", { class: "card" }, store.status && !manages(store.status)
+      ? empty("Nothing is known", "This rsm does not manage the subnet now: it looks for no faults.")
+      : empty("Nothing is wrong", this.only.value ? "No finding of this severity holds now." : "No finding holds now.")));
     this.table.show(list);
-    fill(this.body, this.table.root, more ? h("p", { class: "muted" }, `Only the first ${count(MOST)} are shown.`) : null);
-  }
-}
-
-/** What an event says. */
-function eventText(event) {
-  const link = (one) => [name(one.a.description), ` port ${one.a.port.number} – `, name(one.b.description), ` port ${one.b.port.number}`];
-  const port = (one) => [name(one.node_description), ` port ${one.key.number}`];
-  const texts = {
-    state_changed: (one) => [`state ${one.state}`, one.reason ? `: ${one.reason}` : ""],
-    node_appeared: (one) => ["node found: ", name(one.description)],
-    node_vanished: (one) => ["node lost: ", name(one.description)],
-    node_changed: (one) => ["node changed: ", name(one.description)],
-    port_appeared: (one) => ["port found: ", port(one)],
-    port_vanished: (one) => ["port lost: ", port(one)],
-    port_changed: (one) => ["port ", one.state ?? "changed", ": ", port(one)],
-    link_appeared: (one) => ["link found: ", link(one)],
-    link_vanished: (one) => ["link lost: ", link(one)],
-    link_changed: (one) => [`link ${one.state}: `, link(one)],
-    routes_changed: (one) => [`routes changed: ${plural(one.entries, "entry", "entries")} in ${plural(one.switches, "switch", "switches")}`],
-    finding_raised: (one) => ["finding: ", shown(one.message)],
-    finding_cleared: (one) => ["finding gone: ", shown(one.message)],
-    manager_started: (one) => [`started: version ${shown(one.version)}, `, shown(one.fabric)],
-    operator_acted: (one) => [`${one.refusal ? "refused" : "done"}: ${one.action} `, shown(one.detail), ` by ${shown(one.operator)}`, one.refusal ? `: ${shown(one.refusal)}` : ""],
-    events_unrecorded: (one) => [`${one.count ? plural(one.count, "event", "events") : "events"} not in the history: ${one.reason}`],
-    convergence_finished: (one) => [`converged in ${duration(one.timing_ms?.total)}: `, shown(one.cause)],
-  };
-  const kind = Object.keys(texts).find((one) => event[one]);
-  return kind ? texts[kind](event[kind]) : ["event of another version"];
-}
-
-const eventClass = (event) => (event.node_vanished || event.link_vanished ? "bad" : event.finding_raised ? "warn" : event.convergence_finished ? "info" : "");
-const EVENT_KINDS = [["", "All events"], ["link", "Links"], ["node", "Nodes"], ["port", "Ports"], ["finding", "Findings"], ["convergence", "Convergences"], ["operator", "Operators"], ["routes", "Routes"], ["state", "State"]];
-
-export class HistoryView extends ListView {
-  follows = ["convergence", "link", "node", "finding", "state"];
-
-  constructor(root) {
-    super(root, "History", "Convergences, and events since this subnet manager started, as far as it keeps them; the newest first.");
-    this.kind = h("select", { "aria-label": "Kind of event", onchange: () => this.draw() }, EVENT_KINDS.map(([value, text]) => h("option", { value }, text)));
-    this.text = h("input", { class: "grow", type: "search", placeholder: "Filter by text", "aria-label": "Filter by text", oninput: () => this.draw() });
-    fill(this.bar, this.kind, this.text);
-    this.table = new Table([
-      { title: "Time", cell: (one) => when(one.at_unix_ms) },
-      { title: "Event", wide: true, cell: (one) => h("span", {}, h("span", { class: `tag ${eventClass(one)}` }, Object.keys(one).find((key) => /_/.test(key) && typeof one[key] === "object" && one[key])?.split("_")[0] ?? ""), " ", eventText(one)) },
-      { title: "Generation", num: true, cell: (one) => one.generation },
-    ], -1);
-  }
-
-  async load(signal) {
-    const [{ convergences }, { list }] = await Promise.all([
-      get("convergences", { newest: 60, page_size: 60 }, signal),
-      all("events", "events", {}, signal, 10000),
-    ]);
-    this.events = list.reverse();
-    this.convergences = convergences;
-    this.draw();
-  }
-
-  draw() {
-    if (!this.events) return;
-    const text = this.text.value.trim().toLowerCase();
-    const kind = this.kind.value;
-    const wanted = this.events.filter((event) => (!kind || Object.keys(event).some((key) => key.startsWith(kind + "_") && event[key]))
-      && (!text || JSON.stringify(event).toLowerCase().includes(text)));
-    this.table.show(wanted);
-    fill(this.body, this.chart(), wanted.length ? this.table.root : h("div", { class: "card" }, empty("No event", "None that is kept is of this kind.")));
-  }
-
-  /** The last convergences as bars, as high as the logarithm of their duration. */
-  chart() {
-    const list = this.convergences;
-    if (!list.length) return null;
-    const last = list[list.length - 1];
-    const svg = (tag, props, ...children) => {
-      const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-      for (const [key, value] of Object.entries(props)) element.setAttribute(key, value);
-      element.append(...children);
-      return element;
-    };
-    const high = (ms) => Math.max(3, Math.min(86, 12 + 16 * Math.log10(Math.max(ms, 0.3))));
-    const bars = list.map((one, at) => {
-      const title = svg("title", {});
-      title.textContent = `${clock(one.finished_unix_ms)}: ${shown(one.cause)}, ${duration(one.timing_ms?.total)}`;
-      const tall = high(one.timing_ms?.total ?? 0);
-      return svg("rect", { x: at * 10 + 1, y: 88 - tall, width: 8, height: tall, rx: 1.5, class: one.complete ? "" : "bad" }, title);
-    });
-    return h("div", { class: "card" },
-      h("div", { class: "figures" },
-        h("div", {}, h("b", {}, duration(last.timing_ms?.total)), h("span", {}, "last convergence")),
-        h("div", {}, h("b", {}, count(last.smps?.get)), h("span", {}, "Gets")),
-        h("div", {}, h("b", {}, count(last.smps?.set)), h("span", {}, "Sets")),
-        h("div", {}, h("b", {}, last.complete ? "yes" : "no"), h("span", {}, "hardware holds the plan"))),
-      h("div", { class: "pad" }, svg("svg", { class: "spark", viewBox: `0 0 ${Math.max(list.length, 30) * 10} 90`, preserveAspectRatio: "none", role: "img", "aria-label": `Durations of the last ${list.length} convergences, on a logarithmic scale` }, ...bars)));
+    keep(this.body, this.table.root, more ? h("p", { class: "muted" }, `Only the first ${count(MOST)} are shown.`) : null);
   }
 }
 
@@ -261,17 +173,13 @@ export class LinksView extends ListView {
 
   /** Reads the links after those that are shown. */
   async next() {
-    this.reading?.abort();
-    this.reading = new AbortController();
-    try {
-      const { list, token } = await some("links", "links", this.wanted, this.reading.signal, this.token);
+    await this.refresher.now(async (signal) => {
+      const { list, token } = await some("links", "links", this.wanted, signal, this.token);
       this.list = this.list.concat(list);
       this.most = this.list.length;
       this.token = token;
       this.draw();
-    } catch (error) {
-      if (error.name !== "AbortError") fill(this.body, problem(error));
-    }
+    });
   }
 
   /** The server searches all links; the ports that come first by their counters are here. */
@@ -296,7 +204,7 @@ export class LinksView extends ListView {
       this.token ? [" ", h("button", { class: "btn next", type: "button", onclick: () => this.next() }, "Read the next")] : null);
     if (!wanted.length) return fill(this.body, h("div", { class: "card" }, empty(this.isRanked ? "No port" : "No link", "None matches.")));
     table.show(wanted);
-    fill(this.body, table.root);
+    keep(this.body, table.root);
   }
 }
 
@@ -325,9 +233,9 @@ export class PartitionsView extends ListView {
     this.table.show(list);
     const chosen = Number(this.fields.get("p_key"));
     if (!list.length) return fill(this.body, h("div", { class: "card" }, empty("No partition", "There is no plan yet, or another subnet manager is master.")));
-    if (!chosen) return fill(this.body, this.table.root);
+    if (!chosen) return keep(this.body, this.table.root);
     const members = await all("partition-members", "members", { p_key: chosen }, signal);
     this.members.show(members.list);
-    fill(this.body, this.table.root, h("h1", {}, `Members of ${hex(chosen)}`), members.more ? h("p", { class: "muted" }, `The first ${count(MOST)}.`) : null, this.members.root);
+    keep(this.body, this.table.root, h("h1", {}, `Members of ${hex(chosen)}`), members.more ? h("p", { class: "muted" }, `The first ${count(MOST)}.`) : null, this.members.root);
   }
 }

@@ -1,12 +1,26 @@
 // What would happen if parts went: computed, with nothing sent to the fabric.
 
 import { get } from "./data.js";
+import { isEngine } from "./detail.js";
 import { count, fill, h, name, plural, problem, shown, spinner } from "./dom.js";
+
+/** The ports that are cut off, without those of the nodes that go and of the reduction engines in
+ * them. */
+function others({ cables, cut_off }, gone) {
+  const parts = new Set(gone);
+  for (const { port, peer, description, peer_description } of cables) {
+    if (gone.has(port.node_guid) && isEngine(peer_description)) parts.add(peer.node_guid);
+    if (gone.has(peer.node_guid) && isEngine(description)) parts.add(port.node_guid);
+  }
+  return cut_off.filter(({ port }) => !parts.has(port.node_guid));
+}
 
 export class WhatIfView {
   constructor(root, go) {
     this.go = go;
-    this.form = h("form", { class: "card pad", onsubmit: (event) => this.submit(event) },
+    // Enter makes a line: with Ctrl it asks.
+    const keys = (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && this.form.requestSubmit();
+    this.form = h("form", { class: "card pad", onsubmit: (event) => this.submit(event), onkeydown: keys },
       h("div", { class: "row" },
         h("div", { class: "field" }, h("label", { for: "remove" }, "Nodes that go, one a line"), h("textarea", { id: "remove", rows: 2, placeholder: "spine-03", spellcheck: "false" })),
         h("div", { class: "field" }, h("label", { for: "unlink" }, "Cables that go, by one of their ports, one a line"), h("textarea", { id: "unlink", rows: 2, placeholder: "leaf-03:33", spellcheck: "false" })),
@@ -47,8 +61,12 @@ export class WhatIfView {
     fill(this.result, spinner("Computing the plan"));
     try {
       const fields = { remove: this.lines("remove"), unlink: this.lines("unlink") };
-      const { consequence } = await get("what-if", fields, this.reading.signal);
-      fill(this.result, this.show(consequence));
+      const { signal } = this.reading;
+      const { consequence } = await get("what-if", fields, signal);
+      // A node that goes is itself among the ports without routes: that is no harm to others.
+      const gone = await Promise.all(fields.remove.map((node) => get("node", { node }, signal)));
+      const guids = new Set(gone.map(({ node }) => node.guid));
+      fill(this.result, this.show({ ...consequence, cut_off: others(consequence, guids) }));
     } catch (error) {
       if (error.name !== "AbortError") fill(this.result, problem(error));
     }
@@ -58,7 +76,7 @@ export class WhatIfView {
     const verdict = one.refused ? ["bad", `The plan would be refused: ${shown(one.refused)}`]
       : one.cut_off.length ? ["bad", `${plural(one.cut_off.length, "port")} would be cut off`]
         : Number(one.unreachable_pairs) ? ["bad", `${count(one.unreachable_pairs)} pairs would have no route`]
-          : ["good", "Nothing is cut off: every port keeps a route"];
+          : ["good", "Nothing else is cut off: all other ports keep their routes"];
     const figure = (value, text) => h("div", {}, h("b", {}, value), h("span", {}, text));
     return [
       h("div", { class: "card" },

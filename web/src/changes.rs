@@ -24,6 +24,9 @@ use crate::server::Shared;
 /// The media type of server-sent events.
 const EVENTS: &str = "text/event-stream";
 
+/// An event without a change: a page that gets nothing for long knows that the server is gone.
+const ALIVE: &[u8] = b"event: alive\ndata: 1\n\n";
+
 /// One message: what holds now, and what has changed since the message before.
 #[derive(Serialize)]
 struct Message {
@@ -79,7 +82,7 @@ impl Follower {
                 Ok(Err(RecvError::Lagged(more))) => *lost += more,
                 Ok(Err(RecvError::Closed)) => return Err(Gone),
                 Err(_quiet) => {
-                    self.send(Bytes::from_static(b":\n\n")).await?;
+                    self.send(Bytes::from_static(ALIVE)).await?;
                     continue;
                 }
             }

@@ -5,7 +5,7 @@ mod load;
 mod read;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::body::Bytes;
 use rsm_api::Subnet;
@@ -32,8 +32,8 @@ pub struct Graph {
     /// The switches.
     pub switches: Switches,
     /// Rectangles of switches of one tier and pod: tier, pod or -1, switches, left and upper edge,
-    /// width, height and pitch.
-    pub groups: Vec<[f64; 8]>,
+    /// width, height, pitch, and the distance of two lines.
+    pub groups: Vec<[f64; 9]>,
     /// Links between switches, five numbers each: index of one end, of the other, how many links
     /// join the two, how many of them are not as they should be, and their worst [`LinkKind`].
     pub links: Vec<u32>,
@@ -43,9 +43,10 @@ pub struct Graph {
     pub links_active: u64,
     /// See `links_active`.
     pub links_not_active: u64,
-    /// The place in `links` of the links that each port is an end of.
+    /// Ports of links between switches, each with the place in `links` of the links that it is an end
+    /// of.
     #[serde(skip)]
-    pub(crate) place_of: HashMap<PortId, u32>,
+    pub(crate) places: Vec<(PortId, u32)>,
 }
 
 /// The switches of a [`Graph`], by tier and from the left.
@@ -104,9 +105,19 @@ pub(crate) struct Drawn {
     pub(crate) links_active: u64,
     pub(crate) links_not_active: u64,
     /// As in [`Graph`].
-    pub(crate) place_of: HashMap<PortId, u32>,
+    places: Vec<(PortId, u32)>,
+    /// The same by port, once load is asked for.
+    place_of: OnceLock<HashMap<PortId, u32>>,
     /// How many links there are in [`Graph::links`].
     pub(crate) bundles: usize,
+}
+
+impl Drawn {
+    /// The place in [`Graph::links`] of the links that each port is an end of.
+    pub(crate) fn place_of(&self) -> &HashMap<PortId, u32> {
+        let made = || self.places.iter().copied().collect();
+        self.place_of.get_or_init(made)
+    }
 }
 
 /// The last graph, drawn anew when the subnet has changed; by one request at a time.
@@ -121,6 +132,11 @@ impl GraphCache {
             subnet,
             last: Mutex::default(),
         }
+    }
+
+    /// Whether nothing is being drawn.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.last.try_lock().is_ok()
     }
 
     /// The graph of the present snapshot, or one made at most [`GRAPH_AGE`] ago.
@@ -153,6 +169,7 @@ fn draw(subnet: &dyn Subnet) -> Result<Drawn, GraphError> {
         links_active: graph.links_active,
         links_not_active: graph.links_not_active,
         bundles: graph.links.len() / 5,
-        place_of: graph.place_of,
+        places: graph.places,
+        place_of: OnceLock::new(),
     })
 }

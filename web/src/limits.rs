@@ -30,9 +30,9 @@ pub const MAX_FOLLOWERS: usize = 64;
 /// each.
 pub const CHANGES_EVERY: Duration = Duration::from_millis(250);
 
-/// The time between two comments on a quiet stream of changes, so that proxies keep it open and dead
-/// clients are found.
-pub const KEEPALIVE: Duration = Duration::from_secs(15);
+/// The time between two signs of life on a quiet stream of changes: proxies keep it open, dead clients
+/// are found, and the page tells that it shows the past when none came twice (`QUIET` in `data.js`).
+pub const KEEPALIVE: Duration = Duration::from_secs(5);
 
 /// How long a drawn fabric is used again while the fabric changes: a boot of the fabric makes many
 /// generations, and drawing 45,056 hosts takes some tenths of a second.

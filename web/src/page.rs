@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::body::Bytes;
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::routing::get;
 
@@ -38,6 +39,7 @@ files! {
     "/icon.svg": IMAGE = "icon.svg",
     "/main.js": SCRIPT = "main.js",
     "/data.js": SCRIPT = "data.js",
+    "/early.js": SCRIPT = "early.js",
     "/dom.js": SCRIPT = "dom.js",
     "/scene.js": SCRIPT = "scene.js",
     "/canvas.js": SCRIPT = "canvas.js",
@@ -45,6 +47,9 @@ files! {
     "/detail.js": SCRIPT = "detail.js",
     "/path.js": SCRIPT = "path.js",
     "/tables.js": SCRIPT = "tables.js",
+    "/history.js": SCRIPT = "history.js",
+    "/time.js": SCRIPT = "time.js",
+    "/refresh.js": SCRIPT = "refresh.js",
     "/whatif.js": SCRIPT = "whatif.js",
     "/gpus.js": SCRIPT = "gpus.js",
 }
@@ -56,12 +61,24 @@ static TAGS: LazyLock<Vec<String>> =
 pub(crate) fn routes() -> Router<Arc<Shared>> {
     let mut routes = Router::new();
     for (file, tag) in FILES.iter().zip(TAGS.iter()) {
-        let answer = move |headers: HeaderMap| async move {
+        let answer = move |State(shared): State<Arc<Shared>>, headers: HeaderMap| async move {
+            if file.media == HTML {
+                draw_ahead(shared);
+            }
             reply::tagged(&headers, file.media, tag, Bytes::from_static(file.bytes))
         };
         routes = routes.route(file.path, get(answer));
     }
     routes
+}
+
+/// Draws the fabric while the browser reads the scripts of the page: it asks for it next, and a large
+/// fabric takes some tenths of a second.
+fn draw_ahead(shared: Arc<Shared>) {
+    if shared.graphs.is_idle() {
+        // The request that follows has the error, if there is one.
+        tokio::spawn(async move { drop(shared.graphs.current().await) });
+    }
 }
 
 #[cfg(test)]
@@ -82,6 +99,16 @@ mod tests {
                 let served = FILES.iter().any(|file| file.path == path);
                 assert!(served, "{}: {name}", script.path);
             }
+        }
+    }
+
+    #[test]
+    fn the_page_names_each_script_so_that_none_waits_for_another_to_name_it() {
+        let html = FILES.iter().find(|file| file.media == HTML).map(text);
+        let html = html.expect("there is a page");
+        for script in FILES.iter().filter(|file| file.media == SCRIPT) {
+            let named = format!("=\"{}\"", script.path);
+            assert!(html.contains(&named), "{}", script.path);
         }
     }
 

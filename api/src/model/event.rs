@@ -167,6 +167,8 @@ pub enum HistoryOrder {
 pub struct HistoryQuery {
     /// Only records with a higher number.
     pub after: u64,
+    /// Only records with a lower number; 0 for any.
+    pub before: u64,
     /// Only events at or after this time, in milliseconds since the Unix epoch; 0 for any.
     pub since_unix_ms: u64,
     /// Only events before this time, in milliseconds since the Unix epoch; 0 for any.

@@ -91,6 +91,7 @@ impl ConvergenceService for Convergences {
         let query = HistoryQuery {
             // The newest ones are counted before pages are.
             after: if newest.is_some() { 0 } else { after },
+            before: 0,
             since_unix_ms: request.since_unix_ms,
             until_unix_ms: request.until_unix_ms,
             filter: EventFilter::new(

@@ -39,7 +39,8 @@ fn filtered(request: &v1::ListEventsRequest) -> Result<Option<HistoryQuery>, Sta
         .map_err(|_| Status::invalid_argument(format!("kind: {} is unknown", request.kind)))?;
     let kind = Some(kind).filter(|&kind| kind != v1::EventKind::Unspecified);
     let has_time = request.since_unix_ms > 0 || request.until_unix_ms > 0;
-    if !has_time && node.is_none() && cause.is_none() && kind.is_none() {
+    let has_filter = has_time || node.is_some() || cause.is_some() || kind.is_some();
+    if !has_filter && !request.newest_first {
         return Ok(None);
     }
     if request.after_sequence > 0 {
@@ -49,10 +50,14 @@ fn filtered(request: &v1::ListEventsRequest) -> Result<Option<HistoryQuery>, Sta
     }
     Ok(Some(HistoryQuery {
         after: 0,
+        before: 0,
         since_unix_ms: request.since_unix_ms,
         until_unix_ms: request.until_unix_ms,
         filter: EventFilter::new(kind, node.as_deref(), cause.as_deref()),
-        order: HistoryOrder::First(0),
+        order: match request.newest_first {
+            true => HistoryOrder::Newest(0),
+            false => HistoryOrder::First(0),
+        },
     }))
 }
 
@@ -64,15 +69,27 @@ impl Watch {
         cursor: &Cursor<u64>,
         query: HistoryQuery,
     ) -> Result<(Vec<v1::Event>, String), Status> {
-        let query = HistoryQuery {
-            after: cursor.after.unwrap_or(0),
-            order: HistoryOrder::First(cursor.limit()),
-            ..query
+        let last = cursor.after.unwrap_or(0);
+        let is_newest_first = matches!(query.order, HistoryOrder::Newest(_));
+        let query = match is_newest_first {
+            true => HistoryQuery {
+                before: last,
+                order: HistoryOrder::Newest(cursor.limit()),
+                ..query
+            },
+            false => HistoryQuery {
+                after: last,
+                order: HistoryOrder::First(cursor.limit()),
+                ..query
+            },
         };
         let mut numbered = match &self.history {
             Some(history) => history.events(query).await?,
-            None => self.in_memory(&query, cursor.limit()),
+            None => self.in_memory(&query),
         };
+        if is_newest_first {
+            numbered.reverse();
+        }
         let token = cursor.cut(&mut numbered, |&(number, _)| number);
         Ok((
             numbered.into_iter().map(|(_, event)| event).collect(),
@@ -80,18 +97,25 @@ impl Watch {
         ))
     }
 
-    fn in_memory(&self, query: &HistoryQuery, limit: usize) -> Vec<(u64, v1::Event)> {
+    /// The wanted events of this run that the subnet manager keeps in memory, oldest first.
+    fn in_memory(&self, query: &HistoryQuery) -> Vec<(u64, v1::Event)> {
         let kept = self.subnet.events(query.after, EVENT_JOURNAL + ACT_JOURNAL);
         let kept = kept.into_iter();
         let is_wanted = |event: &Arc<v1::Event>| {
             event.at_unix_ms >= query.since_unix_ms
                 && (query.until_unix_ms == 0 || event.at_unix_ms < query.until_unix_ms)
+                && (query.before == 0 || event.sequence < query.before)
                 && query.filter.matches(event)
         };
-        kept.filter(is_wanted)
-            .take(limit)
-            .map(|event| (event.sequence, Arc::unwrap_or_clone(event)))
-            .collect()
+        let mut wanted: Vec<Arc<v1::Event>> = kept.filter(is_wanted).collect();
+        match query.order {
+            HistoryOrder::First(limit) => wanted.truncate(limit),
+            HistoryOrder::Newest(limit) => {
+                wanted.drain(..wanted.len().saturating_sub(limit));
+            }
+        }
+        let numbered = |event: Arc<v1::Event>| (event.sequence, Arc::unwrap_or_clone(event));
+        wanted.into_iter().map(numbered).collect()
     }
 }
 

@@ -190,3 +190,42 @@ fn kept_events_are_listed_by_pages() {
     }
     assert_eq!(sequences, [2, 3, 4, 5, 6, 7]);
 }
+
+#[test]
+fn kept_events_are_listed_newest_first_and_not_after_a_sequence_number() {
+    let served = Served::start(Fake::tree(1, 1));
+    let mut client = WatchServiceClient::new(served.unix());
+    for reason in ["sweep", "trap", "trap", "sweep", "trap"] {
+        publish(&served.fake, reason);
+    }
+    let request = v1::ListEventsRequest {
+        page_size: 2,
+        newest_first: true,
+        cause: "trap".to_owned(),
+        ..Default::default()
+    };
+    let mut list = |page_token: String| {
+        let request = v1::ListEventsRequest {
+            page_token,
+            ..request.clone()
+        };
+        let page = served.block_on(client.list_events(request)).unwrap();
+        page.into_inner()
+    };
+    let sequences = |page: &v1::ListEventsResponse| -> Vec<u64> {
+        page.events.iter().map(|event| event.sequence).collect()
+    };
+    let first = list(String::new());
+    assert_eq!(sequences(&first), [5, 3]);
+    let second = list(first.next_page_token);
+    assert_eq!(sequences(&second), [2]);
+    assert_eq!(second.next_page_token, "");
+
+    let refused = v1::ListEventsRequest {
+        after_sequence: 2,
+        newest_first: true,
+        ..Default::default()
+    };
+    let refused = served.block_on(client.list_events(refused)).unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+}

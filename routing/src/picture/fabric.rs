@@ -133,6 +133,17 @@ impl<'a> Drawing<'a> {
         (width.max(0.8), (0.7 * self.scale).clamp(1.5, 30.0))
     }
 
+    /// The gap between a switch and the bar of its hosts, and the room of that bar.
+    fn folded(&self, group: &Group) -> (f64, f64) {
+        match group.line > 1.0 {
+            true => (
+                (0.2 * self.scale).min(2.0),
+                (0.9 * self.scale).clamp(1.0, 18.0),
+            ),
+            false => (2.0, (0.6 * self.scale).clamp(6.0, 18.0)),
+        }
+    }
+
     /// The rectangle of a group, with a margin.
     fn rectangle(&self, group: &Group) -> [f64; 4] {
         let pad = (self.scale * 0.3).clamp(0.5, 5.0);
@@ -380,13 +391,16 @@ impl<'a> Drawing<'a> {
             svg.round([left, top, width, height], (width / 5.0).min(4.0), colour);
             let name = short(&self.name(switch)).to_owned();
             label(svg, &name, (x, y), width * 0.92, height, "#ffffff");
-            if hosts > 0 && group.height == 1.0 && most > 0 {
-                let room = (self.scale * 0.6).clamp(6.0, 18.0);
-                let long = (room * hosts as f64 / most as f64).max(2.0);
-                svg.rect([left, top + height + 2.0, width, long], Colours::HOST, "");
+            if hosts > 0 {
+                let (gap, room) = self.folded(group);
+                let long = (room * hosts as f64 / most as f64).max(0.4 * room);
+                svg.rect([left, top + height + gap, width, long], Colours::HOST, "");
                 let text = counted(hosts, "host", "hosts");
-                let below = top + height + 2.0 + long + 6.0;
-                label(svg, &text, (x, below), width + 8.0, 11.0, Colours::MUTED);
+                let below = gap + long + 6.0;
+                if group.line == 1.0 || below + 6.0 + height < group.line * self.scale {
+                    let at = (x, top + height + below);
+                    label(svg, &text, at, width + 8.0, 11.0, Colours::MUTED);
+                }
             }
             svg.end_link();
         }

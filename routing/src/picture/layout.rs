@@ -14,6 +14,8 @@ const POD_GAP: f64 = 1.5;
 const ASPECT: f64 = 0.42;
 /// The least space between two tiers, in cells.
 const TIER_GAP: f64 = 3.0;
+/// The distance of two lines of a tier with hosts, in cells: they are folded below their leaf.
+const LINE_OVER_HOSTS: f64 = 2.0;
 /// How far the cells of a line may be apart, in cells.
 const MAX_PITCH: f64 = 6.0;
 
@@ -60,6 +62,8 @@ pub struct Group {
     pub height: f64,
     /// The distance of two neighbours in a line, in cells.
     pub pitch: f64,
+    /// The distance of two lines, in cells.
+    pub line: f64,
 }
 
 /// A fabric by tiers.
@@ -93,7 +97,11 @@ pub fn layout(switches: &[LayoutSwitch<'_>], cables: &[(u32, u32)]) -> Layout {
         let by_name = || natural(switches[a].name, switches[b].name);
         key(a).cmp(&key(b)).then_with(by_name).then(a.cmp(&b))
     });
-    place(&order, &tiers, count, &pods)
+    let mut has_hosts = vec![false; count as usize];
+    for (switch, &tier) in switches.iter().zip(&tiers) {
+        has_hosts[tier as usize] |= switch.has_hosts;
+    }
+    place(&order, &tiers, &has_hosts, &pods)
 }
 
 /// Neighbours of each switch (compressed rows).
@@ -235,13 +243,36 @@ impl Pods {
     }
 }
 
-/// Lines of a tier with so many switches.
-fn lines(count: usize) -> usize {
-    ((count as f64 / LINE).sqrt().ceil() as usize).max(1)
+/// The lines of a tier.
+#[derive(Clone, Copy)]
+struct Lines {
+    count: usize,
+    /// The distance of two, in cells.
+    distance: f64,
 }
 
-/// Gives places to the switches in `order`: by tier, then pod.
-fn place(order: &[usize], tiers: &[u32], tier_count: u32, pods: &Pods) -> Layout {
+impl Lines {
+    /// The lines of a tier with so many switches; `is_alone` where there is no other tier.
+    fn of(switches: usize, has_hosts: bool, is_alone: bool) -> Lines {
+        let switches = switches as f64;
+        let over_hosts = if has_hosts { LINE_OVER_HOSTS } else { 1.0 };
+        // One tier alone, as of a torus, is as high as a drawing.
+        let count = match is_alone {
+            true => (switches * ASPECT / over_hosts).sqrt(),
+            false => (switches / LINE).sqrt(),
+        };
+        let count = (count.ceil() as usize).max(1);
+        let distance = if count > 1 { over_hosts } else { 1.0 };
+        Lines { count, distance }
+    }
+
+    fn height(self) -> f64 {
+        self.count as f64 * self.distance
+    }
+}
+
+/// Gives places to the switches in `order`: by tier, then pod. `has_hosts` is by tier.
+fn place(order: &[usize], tiers: &[u32], has_hosts: &[bool], pods: &Pods) -> Layout {
     let groups: Vec<&[usize]> = order
         .chunk_by(|&a, &b| (tiers[a], pods.of(a)) == (tiers[b], pods.of(b)))
         .collect();
@@ -251,14 +282,12 @@ fn place(order: &[usize], tiers: &[u32], tier_count: u32, pods: &Pods) -> Layout
             .filter(|&&switch| tiers[switch] == tier)
             .count()
     };
-    // One tier alone, as of a torus, is a square.
-    let lines: Vec<usize> = (0..tier_count)
-        .map(|tier| match tier_count {
-            1 => (order.len() as f64 * ASPECT).sqrt().ceil() as usize,
-            _ => lines(in_tier(tier)),
-        })
+    let tier_count = has_hosts.len() as u32;
+    let lines: Vec<Lines> = (0u32..)
+        .zip(has_hosts)
+        .map(|(tier, &has_hosts)| Lines::of(in_tier(tier), has_hosts, tier_count == 1))
         .collect();
-    let columns = |group: &[usize]| group.len().div_ceil(lines[tiers[group[0]] as usize]);
+    let columns = |group: &[usize]| group.len().div_ceil(lines[tiers[group[0]] as usize].count);
     let mut widths = vec![1.0f64; pods.count.max(1) as usize];
     let mut top_width = 0.0f64;
     for group in &groups {
@@ -290,7 +319,7 @@ fn place(order: &[usize], tiers: &[u32], tier_count: u32, pods: &Pods) -> Layout
         width,
         height: tops
             .last()
-            .map_or(0.0, |top| top + lines[lines.len() - 1] as f64),
+            .map_or(0.0, |top| top + lines[lines.len() - 1].height()),
     };
     for members in groups {
         let (tier, pod) = (tiers[members[0]], pods.of(members[0]));
@@ -299,7 +328,7 @@ fn place(order: &[usize], tiers: &[u32], tier_count: u32, pods: &Pods) -> Layout
             _ => (lefts[pod as usize], widths[pod as usize]),
         };
         let lines = lines[tier as usize];
-        let columns = members.len().div_ceil(lines);
+        let columns = members.len().div_ceil(lines.count);
         let pitch = (width / columns as f64).min(MAX_PITCH);
         let group = Group {
             tier,
@@ -308,15 +337,16 @@ fn place(order: &[usize], tiers: &[u32], tier_count: u32, pods: &Pods) -> Layout
             x: left + (width - pitch * columns as f64) / 2.0,
             y: tops[tier as usize],
             width: pitch * columns as f64,
-            height: lines as f64,
+            height: lines.height(),
             pitch,
+            line: lines.distance,
         };
         for (index, &switch) in members.iter().enumerate() {
             layout.places[switch] = Place {
                 tier,
                 group: layout.groups.len() as u32,
                 x: group.x + pitch * ((index % columns) as f64 + 0.5),
-                y: group.y + (index / columns) as f64 + 0.5,
+                y: group.y + lines.distance * (index / columns) as f64 + 0.5,
             };
         }
         layout.groups.push(group);
@@ -324,17 +354,17 @@ fn place(order: &[usize], tiers: &[u32], tier_count: u32, pods: &Pods) -> Layout
     layout
 }
 
-/// The upper edges of tiers with so many lines, `width` cells wide.
-fn tops(lines: &[usize], width: f64) -> Vec<f64> {
-    let cells: usize = lines.iter().sum();
+/// The upper edges of tiers with these lines, `width` cells wide.
+fn tops(lines: &[Lines], width: f64) -> Vec<f64> {
+    let cells: f64 = lines.iter().map(|lines| lines.height()).sum();
     let gaps = (lines.len() - 1).max(1) as f64;
-    let gap = ((width * ASPECT - cells as f64) / gaps).max(TIER_GAP);
+    let gap = ((width * ASPECT - cells) / gaps).max(TIER_GAP);
     let mut top = 0.0;
     lines
         .iter()
-        .map(|&lines| {
+        .map(|lines| {
             let here = top;
-            top += lines as f64 + gap;
+            top += lines.height() + gap;
             here
         })
         .collect()
@@ -465,6 +495,38 @@ mod tests {
             places.dedup();
             assert_eq!(places.len(), names.len());
         }
+    }
+
+    #[test]
+    fn lines_of_leaves_have_room_for_their_hosts_and_lines_of_spines_none() {
+        let leaf = |index: u32| (format!("leaf-{index}"), true);
+        let spine = |index: u32| (format!("spine-{index}"), false);
+        let named: Vec<(String, bool)> = (0..100).map(spine).chain((0..400).map(leaf)).collect();
+        let switches: Vec<LayoutSwitch<'_>> = named
+            .iter()
+            .map(|(name, has_hosts)| LayoutSwitch {
+                name,
+                rank: None,
+                has_hosts: *has_hosts,
+            })
+            .collect();
+        let cables: Vec<(u32, u32)> = (100..500).map(|leaf| (leaf, leaf % 100)).collect();
+        let drawn = layout(&switches, &cables);
+        let lines = |tier: u32| {
+            let places = drawn.places.iter().filter(|place| place.tier == tier);
+            let mut lines: Vec<f64> = places.map(|place| place.y).collect();
+            lines.sort_by(f64::total_cmp);
+            lines.dedup();
+            lines
+        };
+        let distances = |tier: u32| -> Vec<f64> {
+            let lines = lines(tier);
+            lines.windows(2).map(|two| two[1] - two[0]).collect()
+        };
+        assert_eq!(distances(0), [1.0]);
+        assert_eq!(distances(1), [2.0, 2.0]);
+        let bottom = lines(1)[2] + LINE_OVER_HOSTS - 0.5;
+        assert_eq!(drawn.height, bottom);
     }
 
     #[test]

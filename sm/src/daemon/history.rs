@@ -266,6 +266,7 @@ impl rsm_api::History for HistoryReader {
         Box::pin(self.on_thread(move |segments| {
             let wanted = Query {
                 after: query.after,
+                before: query.before,
                 since_unix_ms: query.since_unix_ms,
                 until_unix_ms: query.until_unix_ms,
                 matches: &|event| query.filter.matches(event),

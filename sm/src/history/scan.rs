@@ -43,6 +43,8 @@ pub struct Segments {
 pub struct Query<'a> {
     /// Only records with a higher number.
     pub after: u64,
+    /// Only records with a lower number; 0 for any.
+    pub before: u64,
     /// Only events at or after this time; 0 for any.
     pub since_unix_ms: u64,
     /// Only events before this time; 0 for any.
@@ -52,6 +54,10 @@ pub struct Query<'a> {
 }
 
 impl Query<'_> {
+    fn includes(&self, number: u64) -> bool {
+        number > self.after && (self.before == 0 || number < self.before)
+    }
+
     fn covers(&self, at: u64) -> bool {
         at >= self.since_unix_ms && (self.until_unix_ms == 0 || at < self.until_unix_ms)
     }
@@ -59,7 +65,9 @@ impl Query<'_> {
     /// Whether a segment may hold wanted records, given the first number of the one behind it.
     fn reaches(&self, segment: &Segment, next: Option<u64>) -> bool {
         let is_after = next.is_none_or(|next| next > self.after.saturating_add(1));
+        let is_before = self.before == 0 || segment.first < self.before;
         is_after
+            && is_before
             && segment.span.is_none_or(|(from, to)| {
                 to >= self.since_unix_ms && (self.until_unix_ms == 0 || from < self.until_unix_ms)
             })
@@ -291,7 +299,7 @@ fn replay<'a>(frames: impl Iterator<Item = Frame<'a>>) -> Option<State> {
 /// The event in a frame, if it is wanted.
 fn event(frame: &Frame<'_>, query: &Query<'_>) -> Option<Numbered> {
     if frame.kind != Some(Kind::Event)
-        || frame.number <= query.after
+        || !query.includes(frame.number)
         || !query.covers(frame.at_unix_ms)
     {
         return None;
@@ -309,7 +317,7 @@ fn gap(
     query: &Query<'_>,
 ) -> Option<Numbered> {
     let event = unrecorded(at_unix_ms, count, reason);
-    let is_wanted = number > query.after && query.covers(at_unix_ms) && (query.matches)(&event);
+    let is_wanted = query.includes(number) && query.covers(at_unix_ms) && (query.matches)(&event);
     is_wanted.then_some((number, event))
 }
 

@@ -46,6 +46,7 @@ fn record(archive: &mut Archive, at_unix_ms: u64, reason: &str) {
 fn query(since_unix_ms: u64, until_unix_ms: u64) -> Query<'static> {
     Query {
         after: 0,
+        before: 0,
         since_unix_ms,
         until_unix_ms,
         matches: &|_| true,
@@ -109,6 +110,37 @@ fn times_and_the_newest_select_events() {
         ..query(3000, 6000)
     };
     assert_eq!(reasons(&segments.events(&after, usize::MAX)), ["5"]);
+}
+
+#[test]
+fn the_newest_before_a_record_continue_a_page_to_older_ones_over_segments() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut archive = open(dir.path());
+    // A segment spans three days at most: these are two.
+    for at in [DAY_MS, DAY_MS, DAY_MS + 1, 9 * DAY_MS, 9 * DAY_MS] {
+        record(&mut archive, at, &at.to_string());
+    }
+    assert_eq!(files(dir.path()).len(), 2);
+    let segments = archive.segments();
+    let whole = segments.events(&query(0, 0), usize::MAX);
+    let (mut pages, mut before) = (Vec::new(), 0);
+    loop {
+        let page = segments.newest(
+            &Query {
+                before,
+                ..query(0, 0)
+            },
+            2,
+        );
+        let Some(&(first, _)) = page.first() else {
+            break;
+        };
+        before = first;
+        pages.extend(page.into_iter().rev());
+    }
+    pages.reverse();
+    assert_eq!(pages, whole);
+    assert_eq!(pages.len(), 5);
 }
 
 #[test]

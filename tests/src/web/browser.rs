@@ -186,6 +186,40 @@ impl Browser {
         bad.map(|entry| entry["message"].to_string()).collect()
     }
 
+    /// Checks that the browser has complained of nothing since the last call.
+    ///
+    /// # Panics
+    ///
+    /// When it has.
+    pub fn assert_no_complaints(&self) {
+        assert_eq!(self.complaints(), Vec::<String>::new());
+    }
+
+    /// Presses keys where the focus is. Keys without a character are private ones, as WebDriver
+    /// numbers them.
+    pub fn press(&self, keys: &str) {
+        let strokes = keys.chars().flat_map(|key| {
+            ["keyDown", "keyUp"].map(|kind| json!({"type": kind, "value": key.to_string()}))
+        });
+        let actions = json!({"actions": [
+            {"type": "key", "id": "keyboard", "actions": strokes.collect::<Vec<_>>()},
+        ]});
+        self.command("POST", "/actions", Some(&actions));
+    }
+
+    /// Presses a key while another one is held down.
+    pub fn press_with(&self, held: &str, key: &str) {
+        let stroke = |kind: &str, value: &str| json!({"type": kind, "value": value});
+        let strokes = [
+            stroke("keyDown", held),
+            stroke("keyDown", key),
+            stroke("keyUp", key),
+            stroke("keyUp", held),
+        ];
+        let actions = json!({"actions": [{"type": "key", "id": "keyboard", "actions": strokes}]});
+        self.command("POST", "/actions", Some(&actions));
+    }
+
     /// Writes a picture of the window (PNG).
     ///
     /// # Panics

@@ -28,6 +28,7 @@ const POLL: Duration = Duration::from_millis(50);
 /// A running rsm with its page, on a simulated fabric.
 pub struct Site {
     running: Running,
+    rsm: Invocation,
     directory: TempDir,
     address: String,
 }
@@ -67,32 +68,61 @@ impl Site {
         let rsm = rsm.arg("--config").arg(&file);
         let rsm = rsm.args(["--fabric", &format!("sim:{spec}")]);
         let rsm = rsm.args(["--http", "127.0.0.1:0", "--listen", "off", "--state-dir"]);
-        let running = rsm.arg(directory.path().join("state")).spawn();
-        let running = running.expect("it can be started");
-        let address = wait_for_every(POLL, limit, || address(&running.stderr_so_far()));
-        let Some(address) = address else {
-            panic!(
-                "no address of the page in the log:\n{}",
-                running.stderr_so_far()
-            );
-        };
-        let site = Site {
+        let rsm = rsm.arg(directory.path().join("state"));
+        let (running, address) = bring_up(&rsm, limit);
+        Site {
             running,
+            rsm,
             directory,
             address,
-        };
-        let up = wait_for_every(POLL, limit, || {
-            let status = get(&site.address, "/api/v1/status");
-            (status.json()["status"]["state"] == "up").then_some(())
-        });
-        assert!(up.is_some(), "{}", site.running.stderr_so_far());
-        site
+        }
+    }
+
+    /// Ends rsm, and starts it again on the same state: the simulation begins anew, at another
+    /// address.
+    ///
+    /// # Panics
+    ///
+    /// When it does not end, or not come up.
+    #[must_use]
+    pub fn restart(self) -> Site {
+        self.running.terminate(UP).expect("it ends");
+        let (running, address) = bring_up(&self.rsm, UP);
+        Site {
+            running,
+            address,
+            ..self
+        }
+    }
+
+    /// Ends rsm.
+    ///
+    /// # Panics
+    ///
+    /// When it does not end.
+    pub fn stop(self) {
+        self.running.terminate(UP).expect("it ends");
+    }
+
+    /// Stops the process without ending it: its connections stay open, and nothing answers.
+    pub fn suspend(&self) {
+        self.running.suspend();
+    }
+
+    /// Lets a suspended process go on.
+    pub fn resume(&self) {
+        self.running.resume();
     }
 
     /// `127.0.0.1:PORT`.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Opens a view of the page, such as `findings`.
+    pub fn open(&self, browser: &Browser, view: &str) {
+        browser.open(&format!("http://{}/#/{view}", self.address));
     }
 
     /// A folder that goes with the site.
@@ -118,6 +148,16 @@ impl Site {
     ///
     /// When it fails.
     pub fn rsmctl(&self, arguments: &[&str]) {
+        let _ = self.printed(arguments);
+    }
+
+    /// The output of rsmctl with these arguments.
+    ///
+    /// # Panics
+    ///
+    /// When it fails.
+    #[must_use]
+    pub fn printed(&self, arguments: &[&str]) -> String {
         let socket = self.directory.path().join("state/rsm.sock");
         let rsmctl = Invocation::new(binaries::rsmctl(), self.directory.path());
         let rsmctl = rsmctl
@@ -127,8 +167,26 @@ impl Site {
             .args(arguments)
             .run(UP)
             .and_then(|done| done.success());
-        done.expect("rsmctl does as it is told");
+        done.expect("rsmctl does as it is told").stdout
     }
+}
+
+/// Starts rsm, and waits until its page answers and the subnet is up.
+fn bring_up(rsm: &Invocation, limit: Duration) -> (Running, String) {
+    let running = rsm.spawn().expect("it can be started");
+    let address = wait_for_every(POLL, limit, || address(&running.stderr_so_far()));
+    let Some(address) = address else {
+        panic!(
+            "no address of the page in the log:\n{}",
+            running.stderr_so_far()
+        );
+    };
+    let up = wait_for_every(POLL, limit, || {
+        let status = get(&address, "/api/v1/status");
+        (status.json()["status"]["state"] == "up").then_some(())
+    });
+    assert!(up.is_some(), "{}", running.stderr_so_far());
+    (running, address)
 }
 
 /// The address in the log.

@@ -6,35 +6,10 @@ use std::time::Duration;
 
 use rsm_tests::binaries;
 use rsm_tests::clock::wait_for;
+use rsm_tests::gpu_matrix::gpu_matrix;
 use rsm_tests::process::{Invocation, Running};
 
 const LIMIT: Duration = Duration::from_secs(120);
-
-/// Output of `nvidia-smi topo -m` on a machine of eight GPUs with an adapter each.
-fn matrix() -> String {
-    let names: Vec<String> = (0..16)
-        .map(|n| match n {
-            0..8 => format!("GPU{n}"),
-            _ => format!("NIC{}", n - 8),
-        })
-        .collect();
-    let mut text = format!("\t{}\tCPU Affinity\tNUMA Affinity\n", names.join("\t"));
-    for (row, name) in names.iter().enumerate() {
-        let cell = |column: usize| match () {
-            () if row == column => " X ",
-            () if row < 8 && column < 8 => "NV18",
-            () if row % 8 == column % 8 => "PIX",
-            () if row % 8 / 4 == column % 8 / 4 => "NODE",
-            () => "SYS",
-        };
-        let cells: Vec<&str> = (0..16).map(cell).collect();
-        let tail = if row < 8 { "\t0-31\t0" } else { "" };
-        text.push_str(&format!("{name}\t{}{tail}\n", cells.join("\t")));
-    }
-    text.push_str("\nNIC Legend:\n\n");
-    (0..8).for_each(|nic| text.push_str(&format!("  NIC{nic}: mlx5_{nic}\n")));
-    text
-}
 
 /// A daemon on a simulated fabric.
 struct Story {
@@ -114,7 +89,7 @@ fn one_matrix_describes_a_superpod_and_swapped_cables_are_findings() {
     let watch = story.program_in(apart.path(), &["gpu", "watch"]);
     let mut watch = watch.spawn().expect("it can be started");
     let file = story.directory.path().join("dgx.txt");
-    std::fs::write(&file, matrix()).expect("there is room");
+    std::fs::write(&file, gpu_matrix(&[])).expect("there is room");
     story.import(&file);
     let watched = |text: &str| {
         let seen = || watch.stdout_so_far().contains(text).then_some(());

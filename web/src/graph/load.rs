@@ -36,9 +36,10 @@ impl Load {
             errors: vec![0; drawn.bundles],
         };
         let thousandths = |share: f64| (share * 1e3).clamp(0.0, 1e6).round() as i32;
+        let place_of = drawn.place_of();
         counters.each_port(&mut |port| {
             load.ports += 1;
-            let Some(&place) = drawn.place_of.get(&port.port) else {
+            let Some(&place) = place_of.get(&port.port) else {
                 return;
             };
             let place = place as usize;

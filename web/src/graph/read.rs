@@ -62,6 +62,8 @@ struct Joined {
 /// Links between the same two switches.
 #[derive(Clone, Copy)]
 struct Bundle {
+    /// The two, the lower index first.
+    ends: (u32, u32),
     count: u32,
     bad: u32,
     worst: LinkKind,
@@ -90,16 +92,10 @@ impl Graph {
         let laid = lay_out(&parts.switches, &hosts, &joined);
         find_slow(&mut joined, &laid);
         let mut hosts_bad = vec![0u32; hosts.len()];
-        let mut bundles: BTreeMap<(u32, u32), Bundle> = BTreeMap::new();
-        for link in &joined {
-            match link.ends {
-                (switch, None) => {
-                    hosts_bad[switch as usize] += u32::from(link.kind > LinkKind::Drained);
-                }
-                (a, Some(b)) => add(&mut bundles, (a, b), link.kind),
-            }
+        for link in joined.iter().filter(|link| link.ends.1.is_none()) {
+            hosts_bad[link.ends.0 as usize] += u32::from(link.kind > LinkKind::Drained);
         }
-        let place_of = places(&joined, &bundles);
+        let (bundles, places) = bundle(&joined);
         let active = |link: &&v1::Link| link.state() == PortState::Active;
         let links_active = parts.links.iter().filter(active).count() as u64;
         let order = order(&laid);
@@ -118,7 +114,7 @@ impl Graph {
             missing: missing(&parts, &index, &place),
             links_active,
             links_not_active: parts.links.len() as u64 - links_active,
-            place_of,
+            places,
         }
     }
 }
@@ -129,11 +125,17 @@ fn guid(text: &str) -> Option<Guid> {
 
 /// A link with at least one end at a switch, the switch first, but for those to reduction engines.
 fn joined(link: &v1::Link, index: &HashMap<Guid, u32>) -> Option<Joined> {
-    let end = |end: &Option<v1::LinkEnd>| {
+    let port = |end: &Option<v1::LinkEnd>| {
         let port = end.as_ref()?.port.as_ref()?;
-        index.get(&guid(&port.node_guid)?).copied()
+        Some(PortId {
+            node: guid(&port.node_guid)?,
+            number: PortNum(u8::try_from(port.number).ok()?),
+        })
     };
-    let ends = match (end(&link.a), end(&link.b)) {
+    // Texts are read once: a large fabric has 135,000 links.
+    let ports = [port(&link.a), port(&link.b)];
+    let [a, b] = ports.map(|port| index.get(&port?.node).copied());
+    let ends = match (a, b) {
         (Some(a), b) => (a, b),
         (None, Some(b)) => (b, None),
         (None, None) => return None,
@@ -151,33 +153,40 @@ fn joined(link: &v1::Link, index: &HashMap<Guid, u32>) -> Option<Joined> {
     };
     let rate = rsm_api::link_rate::link_rate(link.width(), link.speed());
     let rate = rate.map_or(0, |rate| (rate.data_bits / 1_000_000) as u32);
-    let port = |end: &Option<v1::LinkEnd>| {
-        let port = end.as_ref()?.port.as_ref()?;
-        Some(PortId {
-            node: guid(&port.node_guid)?,
-            number: PortNum(u8::try_from(port.number).ok()?),
-        })
-    };
     Some(Joined {
         ends,
-        ports: [port(&link.a), port(&link.b)],
+        ports,
         kind,
         rate,
     })
 }
 
-/// The place among `bundles` of the links that each port is an end of.
-fn places(joined: &[Joined], bundles: &BTreeMap<(u32, u32), Bundle>) -> HashMap<PortId, u32> {
-    let index: HashMap<(u32, u32), u32> = bundles.keys().copied().zip(0u32..).collect();
-    let mut places = HashMap::new();
-    for link in joined {
-        let (a, Some(b)) = link.ends else { continue };
-        if let Some(&place) = index.get(&(a.min(b), a.max(b))) {
-            let ports = link.ports.iter().flatten();
-            places.extend(ports.map(|&port| (port, place)));
-        }
+/// Links between the same two switches as one, by their ends, and the place among these of the links
+/// that each port is an end of.
+fn bundle(joined: &[Joined]) -> (Vec<Bundle>, Vec<(PortId, u32)>) {
+    let between = |link: &'_ Joined| Some((link.ends.0, link.ends.1?));
+    let mut links: Vec<((u32, u32), &Joined)> = joined
+        .iter()
+        .filter_map(|link| between(link).map(|(a, b)| ((a.min(b), a.max(b)), link)))
+        .collect();
+    links.sort_unstable_by_key(|&(ends, _)| ends);
+    let mut places = Vec::with_capacity(2 * links.len());
+    let mut bundles: Vec<Bundle> = Vec::new();
+    for (place, same) in (0u32..).zip(links.chunk_by(|one, two| one.0 == two.0)) {
+        let is_bad = |(_, link): &&(_, &Joined)| link.kind != LinkKind::Good;
+        let kinds = same.iter().map(|(_, link)| link.kind);
+        bundles.push(Bundle {
+            ends: same[0].0,
+            count: same.len() as u32,
+            bad: same.iter().filter(is_bad).count() as u32,
+            worst: kinds.max().unwrap_or(LinkKind::Good),
+        });
+        let ports = same
+            .iter()
+            .flat_map(|(_, link)| link.ports.iter().flatten());
+        places.extend(ports.map(|&port| (port, place)));
     }
-    places
+    (bundles, places)
 }
 
 fn lay_out(switches: &[Keyed<Guid, v1::Node>], hosts: &[u32], joined: &[Joined]) -> Layout {
@@ -229,17 +238,6 @@ fn find_slow(joined: &mut [Joined], laid: &Layout) {
     }
 }
 
-fn add(bundles: &mut BTreeMap<(u32, u32), Bundle>, (a, b): (u32, u32), kind: LinkKind) {
-    let bundle = bundles.entry((a.min(b), a.max(b))).or_insert(Bundle {
-        count: 0,
-        bad: 0,
-        worst: LinkKind::Good,
-    });
-    bundle.count += 1;
-    bundle.bad += u32::from(kind != LinkKind::Good);
-    bundle.worst = bundle.worst.max(kind);
-}
-
 /// Switches by group, then by line, then from the left.
 fn order(laid: &Layout) -> Vec<usize> {
     let mut order: Vec<usize> = (0..laid.places.len()).collect();
@@ -283,7 +281,7 @@ fn columns(
     columns
 }
 
-fn groups(laid: &Layout) -> Vec<[f64; 8]> {
+fn groups(laid: &Layout) -> Vec<[f64; 9]> {
     laid.groups
         .iter()
         .map(|group| {
@@ -296,17 +294,18 @@ fn groups(laid: &Layout) -> Vec<[f64; 8]> {
                 rounded(group.width),
                 rounded(group.height),
                 rounded(group.pitch),
+                rounded(group.line),
             ]
         })
         .collect()
 }
 
-fn flat(bundles: &BTreeMap<(u32, u32), Bundle>, place: &[u32]) -> Vec<u32> {
-    let numbers = |(&(a, b), bundle): (&(u32, u32), &Bundle)| {
+fn flat(bundles: &[Bundle], place: &[u32]) -> Vec<u32> {
+    let numbers = |bundle: &Bundle| {
         let place = |switch: u32| place[switch as usize];
         [
-            place(a),
-            place(b),
+            place(bundle.ends.0),
+            place(bundle.ends.1),
             bundle.count,
             bundle.bad,
             bundle.worst as u32,

@@ -1,0 +1,282 @@
+//! The page in Chromium by its keys alone, what the loss of parts would do, and hosts below leaves.
+
+use rsm_tests::peer::require_peers;
+use rsm_tests::web::{Browser, Colours, PEERS, Site, get};
+use serde_json::{Value, json};
+
+// Keys as WebDriver numbers them.
+const TAB: &str = "\u{e004}";
+const ENTER: &str = "\u{e007}";
+const ESCAPE: &str = "\u{e00c}";
+const LEFT: &str = "\u{e012}";
+const UP: &str = "\u{e013}";
+const RIGHT: &str = "\u{e014}";
+const DOWN: &str = "\u{e015}";
+
+/// The first picture is drawn.
+const DRAWN: &str = "return document.documentElement.dataset.firstPicture";
+
+/// Whether the panel names this node.
+fn panel_names(name: &str) -> String {
+    format!(
+        "return document.querySelector('.side:not([hidden]) h2')?.innerText.includes({})",
+        json!(name)
+    )
+}
+
+/// The tag, identifier and text of what has the focus.
+fn focus(browser: &Browser) -> String {
+    let script = "const one = document.activeElement; \
+        return `${one.tagName} ${one.id} ${one.innerText ?? ''}`";
+    browser.run(script).as_str().unwrap_or_default().to_owned()
+}
+
+/// The drawn switches: their names from the left, the top tier first.
+fn switches(site: &Site) -> Value {
+    get(site.address(), "/api/v1/graph").json()["switches"].take()
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
+fn an_operator_without_a_mouse_finds_a_leaf_walks_the_fabric_and_its_panel_and_leaves_them() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let site = Site::start("superpod");
+    let browser = Browser::start(1400, 900, Colours::Light);
+    site.open(&browser, "findings");
+    browser.find(".page h1");
+    let drawn = switches(&site);
+    let names: Vec<&str> = drawn["name"].as_array().map_or(Vec::new(), |names| {
+        names.iter().filter_map(Value::as_str).collect()
+    });
+    let is_leaf = |name: &&&str| name.contains("leaf");
+    let leaf = names
+        .iter()
+        .position(|name| is_leaf(&name))
+        .expect("leaves");
+    let guid = drawn["guid"][leaf].as_str().expect("a GUID");
+
+    // `/` from any view, Escape back, and the name of the leaf.
+    browser.press("/");
+    assert!(focus(&browser).starts_with("INPUT find"));
+    browser.press(ESCAPE);
+    assert!(!focus(&browser).starts_with("INPUT"));
+    browser.press("/");
+    browser.press(guid);
+    browser.find("#found li[aria-selected=true]");
+    browser.press(ENTER);
+    browser.wait("the leaf", &panel_names(names[leaf]));
+
+    // The focus is in the fabric: arrows go to its neighbours.
+    assert!(focus(&browser).starts_with("CANVAS"));
+    browser.press(RIGHT);
+    browser.wait("the leaf at its right", &panel_names(names[leaf + 1]));
+    browser.press(LEFT);
+    browser.wait("the first again", &panel_names(names[leaf]));
+    browser.press(UP);
+    browser.wait("a spine", &panel_names("spine"));
+    browser.press(DOWN);
+    browser.wait("a leaf", &panel_names("leaf"));
+    browser.find(".side .list.hosts button");
+
+    // Enter goes into the panel; its list has arrows, too; Escape gives the focus back.
+    browser.press(ENTER);
+    let first = focus(&browser);
+    assert!(
+        first.starts_with("BUTTON") && first.contains("mlx5"),
+        "{first}"
+    );
+    browser.press(DOWN);
+    let second = focus(&browser);
+    assert!(second.contains("mlx5") && second != first, "{second}");
+    browser.press(ENTER);
+    browser.wait(
+        "the host",
+        "return document.querySelector('.side .kind')?.innerText === 'Host adapter'",
+    );
+    let canvas = browser.find("canvas");
+    browser.click(&canvas);
+    browser.press(ESCAPE);
+    browser.wait(
+        "no panel",
+        "return document.querySelector('.side').hidden && location.hash === '#/fabric'",
+    );
+    assert!(focus(&browser).starts_with("CANVAS"));
+    browser.assert_no_complaints();
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
+fn tabs_are_walked_by_keys_and_keep_the_focus_while_the_fabric_changes() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let site = Site::start("superpod");
+    let browser = Browser::start(1400, 900, Colours::Dark);
+    site.open(&browser, "fabric");
+    browser.wait("a picture", DRAWN);
+
+    // The first Tab offers the content, which is no view of its own.
+    browser.press(TAB);
+    assert!(focus(&browser).contains("Skip to content"));
+    browser.press(ENTER);
+    assert!(focus(&browser).starts_with("MAIN view"));
+    assert_eq!(browser.run("return location.hash"), json!("#/fabric"));
+
+    let _ = browser.run("document.querySelector('#tabs a[aria-current]').focus()");
+    browser.press(&format!("{RIGHT}{RIGHT}{ENTER}"));
+    browser.wait(
+        "findings",
+        "return document.querySelector('.page h1')?.innerText === 'Findings'",
+    );
+    assert!(
+        focus(&browser).starts_with("A  Findings"),
+        "{}",
+        focus(&browser)
+    );
+    let links = get(site.address(), "/api/v1/links?between_switches=true").json();
+    let end = &links["links"][0]["a"]["port"];
+    let node = end["node_guid"].as_str().expect("a GUID");
+    site.rsmctl(&["sim", "unlink", node, &end["number"].to_string()]);
+    browser.wait(
+        "the finding, and how many there are",
+        "return document.querySelector('.page tbody tr') !== null && \
+         document.querySelector('#tabs a[aria-current]').innerText.includes('1')",
+    );
+    assert!(
+        focus(&browser).starts_with("A  Findings"),
+        "{}",
+        focus(&browser)
+    );
+
+    // A link of the table is drawn again with each reading, and keeps the focus.
+    let _ = browser.run("document.querySelector('.page tbody a').focus()");
+    let address = "return document.activeElement.getAttribute('href')";
+    let at = browser.run(address);
+    assert_eq!(at, json!(format!("#/fabric/{node}")));
+    site.rsmctl(&[
+        "sim",
+        "unlink",
+        node,
+        &(end["number"].as_u64().unwrap_or(0) + 1).to_string(),
+    ]);
+    browser.wait(
+        "both cables in the finding",
+        "return document.querySelector('.page tbody tr')?.innerText.includes('2 cables')",
+    );
+    assert_eq!(browser.run(address), at);
+    browser.assert_no_complaints();
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
+fn the_loss_of_a_spine_is_safe_and_that_of_a_leaf_cuts_off_its_hosts() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let site = Site::start("superpod");
+    let browser = Browser::start(1400, 900, Colours::Light);
+    let drawn = switches(&site);
+    let of = |kind: &str| {
+        let names = drawn["name"].as_array().expect("names");
+        let at = names
+            .iter()
+            .rposition(|name| name.as_str().is_some_and(|name| name.contains(kind)));
+        let at = at.expect("there is one");
+        (
+            drawn["guid"][at].as_str().expect("a GUID").to_owned(),
+            drawn["hosts"][at].as_u64().expect("a number"),
+        )
+    };
+    // The last leaf: the manager is at the first one, and does not foresee its own loss.
+    let ((spine, _), (leaf, hosts)) = (of("spine"), of("leaf"));
+    let verdict = |text: &str| {
+        format!(
+            "return document.querySelector('.page .card .tag')?.parentElement.innerText.includes({})",
+            json!(text)
+        )
+    };
+
+    // By keys: Enter makes a line, with Ctrl it asks.
+    site.open(&browser, "what-if");
+    browser.find("#remove");
+    let _ = browser.run("document.querySelector('#remove').focus()");
+    browser.press(&spine);
+    browser.press_with("\u{e009}", ENTER);
+    browser.wait("a verdict", &verdict("Nothing else is cut off"));
+    assert!(browser.text(".page .tag").contains("safe"));
+    let cables = browser.text(".page .figures div b");
+    assert_eq!(cables, "64", "a spine of this fabric has 64 cables");
+
+    // The panel of a switch leads there; the answer is that of rsmctl.
+    site.open(&browser, &format!("fabric/{leaf}"));
+    let ask = browser.find(".side a.btn");
+    browser.click(&ask);
+    browser.wait(
+        "a verdict",
+        &verdict(&format!("{hosts} ports would be cut off")),
+    );
+    let rows =
+        "return document.querySelectorAll('.page table')[0].querySelectorAll('tbody tr').length";
+    assert_eq!(browser.run(rows), json!(hosts));
+    let printed = site.printed(&["whatif", &format!("remove={leaf}"), "--format", "json"]);
+    let told: Value = serde_json::from_str(&printed).expect("JSON");
+    let cut_off = told["cut_off"].as_array().map(Vec::len);
+    // There the leaf itself is one more.
+    assert_eq!(cut_off, Some(hosts as usize + 1), "{printed}");
+
+    // A name that is none is said.
+    site.open(&browser, "what-if?remove=nothing-has-this-name");
+    browser.find(".page .error");
+    let _ = browser.complaints();
+    let status = get(site.address(), "/api/v1/status").json();
+    assert_eq!(status["status"]["switches"], 48, "nothing has changed");
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
+fn hosts_are_folded_below_each_leaf_of_several_lines_at_every_size() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    // 128 leaves, which take two lines, with two hosts each.
+    let site = Site::start("pgft:2;2,128;1,8;1,1");
+    let browser = Browser::start(1000, 800, Colours::Light);
+    site.open(&browser, "fabric");
+    browser.wait("a picture", DRAWN);
+    // Runs of the colour of hosts from above to below, in all columns of the picture: as many as
+    // lines of leaves have hosts below them.
+    let lines = "const canvas = document.querySelector('canvas'); \
+        const { width, height } = canvas; \
+        const { data } = canvas.getContext('2d').getImageData(0, 0, width, height); \
+        const lines = new Array(height).fill(false); \
+        for (let y = 0; y < height; y++) for (let x = 0; x < width; x++) { \
+            const at = (y * width + x) * 4; \
+            if (data[at] === 0xa9 && data[at + 1] === 0xb8 && data[at + 2] === 0xcc) lines[y] = true; \
+        }";
+    let runs = format!("{lines} return lines.filter((line, y) => line && !lines[y - 1]).length");
+    let two_lines = format!("return (() => {{ {runs} }})() === 2");
+    browser.wait("two lines of hosts", &two_lines);
+    let in_sight = "Number(document.documentElement.dataset.folded)";
+    assert_eq!(browser.run(&format!("return {in_sight}")), json!(256));
+    // Near some leaves the others are out of sight, and so are their hosts; far away all are back.
+    let zoom = format!(
+        "{lines} const box = canvas.getBoundingClientRect(); \
+         const clientY = box.top + lines.indexOf(true); \
+         for (let step = 0; step < 6; step++) canvas.dispatchEvent(new WheelEvent('wheel', \
+             {{ deltaY: -120, clientX: box.left + box.width / 2, clientY, cancelable: true }}))"
+    );
+    let _ = browser.run(&zoom);
+    let is_near = format!("return {in_sight} > 0 && {in_sight} < 256");
+    browser.wait("some leaves", &is_near);
+    browser.wait(
+        "their hosts",
+        &format!("return (() => {{ {runs} }})() >= 1"),
+    );
+    let _ = browser.run("document.querySelector('canvas').focus()");
+    browser.press("0");
+    browser.wait("all again", &format!("return {in_sight} === 256"));
+    browser.wait("two lines of hosts", &two_lines);
+    browser.assert_no_complaints();
+}
