@@ -1,5 +1,7 @@
 //! Cables that are slower than most of their siblings, and cables that are slower on purpose.
 
+#![expect(clippy::print_stdout, reason = "figures of the fabrics are shown")]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 

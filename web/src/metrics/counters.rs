@@ -102,7 +102,10 @@ named! {
 /// The families of the counters, in the order of [`NAMED`], for switches and others: samples by port
 /// GUID, as `ibnetdiscover` gives it, and port.
 #[derive(Default)]
-struct Families([BTreeMap<usize, Vec<(Guid, PortNum, u64)>>; 2]);
+struct Families([BTreeMap<usize, Vec<Sample>>; 2]);
+
+/// The value of a counter.
+type Sample = (Guid, PortNum, u64);
 
 impl Families {
     fn add(&mut self, port: &PortTotals<'_>, mut is_wanted: impl FnMut(&Named, u64) -> bool) {
