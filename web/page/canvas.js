@@ -329,7 +329,7 @@ export class Picture {
         context.fillRect(x, y, width, Math.max(Math.min(2, long), long * scene.hosts_bad[at] / scene.hosts[at]));
       }
       const fits = group.line === 1 || height + gap + long + 16 < group.line * this.scale;
-      if (width > 34 && fits) this.label(plural(scene.hosts[at], "host"), this.x(at), y + long + 11, "muted", width + 16);
+      if (width > 34 && fits) this.label(plural(scene.hosts[at], "host"), this.x(at), y + long + 11, "muted", width + 16, true);
       folded += scene.hosts[at];
     }
     near.hosts = folded;
@@ -363,7 +363,7 @@ export class Picture {
           context.roundRect(x - 2.5, y - 2.5, width + 5, height + 5, 5);
           context.stroke();
         }
-        if (width > 46 && height > 13) this.label(short(scene.name[at]), this.x(at), this.y(at) + 4, "canvas", width - 6);
+        if (width > 28 && height > 13) this.label(short(scene.name[at]), this.x(at), this.y(at) + 4, "canvas", width - 6);
       }
     }
   }
@@ -388,14 +388,16 @@ export class Picture {
     context.restore();
   }
 
-  label(text, x, y, colour, room) {
+  /** A text in the middle of a room; of a long one the end, in which names differ, or nothing where
+   * it `isWhole`. */
+  label(text, x, y, colour, room, isWhole = false) {
     const { context } = this;
     context.font = "11px system-ui, sans-serif";
     context.textAlign = "center";
     context.fillStyle = this.colours[colour];
     let cut = text;
-    while (cut.length > 3 && context.measureText(cut).width > room) cut = cut.slice(0, -2) + "…";
-    if (cut.length > 3 || cut === text) context.fillText(cut, x, y);
+    while (!isWhole && cut.length > 3 && context.measureText(cut).width > room) cut = "…" + cut.slice(2);
+    if (context.measureText(cut).width <= room) context.fillText(cut, x, y);
   }
 
   /** A path as the path tool has found it: indices of switches. */

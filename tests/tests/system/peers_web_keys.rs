@@ -211,6 +211,7 @@ fn the_loss_of_a_spine_is_safe_and_that_of_a_leaf_cuts_off_its_hosts() {
 
     // The panel of a switch leads there; the answer is that of rsmctl.
     site.open(&browser, &format!("fabric/{leaf}"));
+    browser.find(".side .list.hosts button");
     let ask = browser.find(".side a.btn");
     browser.click(&ask);
     browser.wait(
@@ -278,5 +279,8 @@ fn hosts_are_folded_below_each_leaf_of_several_lines_at_every_size() {
     browser.press("0");
     browser.wait("all again", &format!("return {in_sight} === 256"));
     browser.wait("two lines of hosts", &two_lines);
-    browser.assert_no_complaints();
+    // The browser remarks on the test's own reading of the canvas.
+    let mut complaints = browser.complaints();
+    complaints.retain(|text| !text.contains("getImageData"));
+    assert_eq!(complaints, Vec::<String>::new());
 }
