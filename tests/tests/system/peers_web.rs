@@ -248,7 +248,8 @@ fn a_real_fabric_is_drawn_in_both_colours_and_on_a_narrow_screen() {
         eprintln!("no ../shared/data/topologies: not drawn");
         return;
     };
-    let site = Site::start(selene.to_str().unwrap());
+    // Its first plan takes half a minute in a debug build on a busy machine.
+    let site = Site::start_within(LIMIT * 5, selene.to_str().unwrap(), "");
     for (width, colours) in [
         (1400, Colours::Light),
         (1400, Colours::Dark),
