@@ -135,6 +135,8 @@ pub enum FindingKind {
     StoreUnreachable,
     /// Another manager holds the epoch of the shared store, and is not to be met in the fabric.
     EpochHeld,
+    /// This manager lacks registrations that the one before acknowledged to hosts.
+    RegistrationsLost,
     /// A manager that shares the store has other settings.
     ConfigDiffers,
     /// A subnet manager shows itself that the configuration does not allow.
@@ -203,6 +205,7 @@ impl FindingKind {
             FindingKind::Storage => "storage",
             FindingKind::StoreUnreachable => "store-unreachable",
             FindingKind::EpochHeld => "epoch-held",
+            FindingKind::RegistrationsLost => "registrations-lost",
             FindingKind::ConfigDiffers => "config-differs",
             FindingKind::ManagerNotAllowed => "manager-not-allowed",
             FindingKind::ConfigRefused => "config-refused",

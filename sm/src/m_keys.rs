@@ -34,6 +34,9 @@ pub const SECRETS_MAX: usize = 4;
 /// The input's first part, so that another use of the secret derives other keys.
 const LABEL: &[u8] = b"rsm M_Key 1";
 
+/// The input for the fingerprint of a secret.
+const FINGERPRINT: &[u8] = b"rsm M_Key secret 1";
+
 /// How many generations beyond the own one are looked for: another manager may have rotated keys
 /// since this one last knew.
 const AHEAD: u64 = 3;
@@ -71,6 +74,15 @@ impl Secret {
         });
         // 256 zeroes in a row do not happen; 1 is a key like any other.
         derived.find(|&key| key != 0).unwrap_or(1)
+    }
+
+    /// A number by which managers compare their secrets, and from which no key follows.
+    pub fn fingerprint(&self) -> u64 {
+        let digest = hmac_sha256(&self.0, &[FINGERPRINT]);
+        let (first, _) = digest.split_at(8);
+        first
+            .iter()
+            .fold(0, |number, &byte| number << 8 | u64::from(byte))
     }
 }
 
@@ -221,6 +233,7 @@ impl MKeyPolicy {
     pub fn candidates(&self, holder: KeyHolder) -> Vec<u64> {
         let mut keys = vec![self.planned(holder)];
         let own = self.generations.of(holder.is_switch);
+        keys.extend(self.before_fence(holder));
         let near = [
             own,
             own.saturating_sub(1),
@@ -249,10 +262,20 @@ impl MKeyPolicy {
         seen
     }
 
-    /// The keys of a port in the generations after those in use.
+    /// The key of a switch before a fence, or that of a host's port as if it were fenced, too; `None`
+    /// without a fence.
+    fn before_fence(&self, holder: KeyHolder) -> Option<u64> {
+        let other = self.generations.of(!holder.is_switch);
+        let is_fenced = other != self.generations.of(holder.is_switch);
+        let secret = self.secret().filter(|_| is_fenced)?;
+        Some(secret.m_key(other, holder.port))
+    }
+
+    /// The keys of a port in the generations after its own, up to [`AHEAD`] after all of those in
+    /// use: a fence leaves out the generation that another manager may have begun with.
     pub fn later(&self, holder: KeyHolder) -> Vec<u64> {
-        let highest = self.generations.highest();
-        let later = (1..=AHEAD).map(|more| highest.saturating_add(more));
+        let first = self.generations.of(holder.is_switch).saturating_add(1);
+        let later = first..=self.generations.highest().saturating_add(AHEAD);
         let secret = self.secrets.first().into_iter();
         secret
             .flat_map(|secret| {
@@ -347,6 +370,14 @@ mod tests {
         assert_eq!(format!("{key:016x}"), "7c645e7682134be8");
     }
 
+    /// `python3 -c 'import hmac; print(hmac.digest(b"\7" * 32, b"rsm M_Key secret 1", "sha256")[:8].hex())'`
+    #[test]
+    fn fingerprint_of_a_secret_is_no_key_and_differs_by_secret() {
+        let of = |byte| Secret::new([byte; SECRET_BYTES]).fingerprint();
+        assert_eq!(format!("{:016x}", of(7)), "12b88b9a731ed015");
+        assert_ne!(of(7), of(8));
+    }
+
     #[test]
     fn keys_differ_by_secret_generation_node_and_port() {
         let key = |secret, generation, node, port| {
@@ -390,6 +421,17 @@ mod tests {
         assert_eq!(policy.planned(port), of(0, 3));
         assert_eq!(policy.ahead(port, of(0, 5)), Some(5));
         assert_eq!(policy.ahead(port, of(0, 3)), None);
+    }
+
+    #[test]
+    fn after_a_fence_the_generation_that_was_left_out_is_among_the_candidates() {
+        let mut policy = per_port(&[1]);
+        policy.generations = Generations::default().fenced();
+        for port in [holder(5, 1), holder(5, 0)] {
+            let left_out = policy.secrets[0].m_key(1, port.port);
+            assert!(policy.candidates(port).contains(&left_out));
+        }
+        assert_eq!(policy.later(holder(5, 1)).len(), 5);
     }
 
     #[test]

@@ -121,10 +121,21 @@ impl Core {
         }
     }
 
+    /// Tells managers that share the store that ports get other M_Keys soon. The number of the plan
+    /// grows, so that they follow the store at once.
+    pub(super) fn tell_rotation(&mut self) {
+        self.tells_push = true;
+        // The number of the job under way is news already, and its plan must fit it.
+        if !matches!(self.stage, Stage::Planning { .. }) {
+            self.generation += 1;
+        }
+        self.remember();
+    }
+
     /// Tells managers that share the store that hardware holds the plan. The number of the plan
     /// grows for that, so that a reading from within the push does not count as one of its result.
     fn tell_end_of_push(&mut self) {
-        if self.tells_push && !self.unfinished {
+        if self.tells_push && !self.unfinished && self.rotation.is_none() {
             self.tells_push = false;
             self.generation += 1;
             self.remember();
@@ -142,7 +153,7 @@ impl Core {
                 claims: self.claims.clone(),
                 positions: self.positions.clone(),
                 group_ids: self.group_ids.clone(),
-                generations: self.generations(),
+                generations: self.stored_generations(),
                 local: self.inventory.local.or(self.inventory.local_before),
                 gpus: Arc::default(),
                 alias_guids: Arc::default(),

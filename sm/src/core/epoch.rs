@@ -25,6 +25,7 @@ use rsm_mad::Time;
 use super::event::{Effect, EpochEvent, EpochRequest};
 use super::health::isolate_again;
 use super::inquiry::MastershipDoubt;
+use super::lost_registrations::LostRegistrations;
 use super::role::{self, ElectionOutcome, Role};
 use super::stage::Stage;
 use super::{Core, Hardware, HeldMulticast, SavedCoreState};
@@ -85,6 +86,8 @@ pub(super) struct EpochState {
     pub(super) configurations: BTreeMap<Guid, String>,
     /// The store does not answer.
     pub(super) is_silent: bool,
+    /// Registrations that the master before acknowledged, and that are missing here.
+    pub(super) lost: LostRegistrations,
     /// New LIDs while another manager may give some, too.
     pub(super) apart: Apart,
 }
@@ -132,6 +135,9 @@ impl Core {
                     && !self.election.starts_inactive
                     && self.inventory.local.is_some() =>
             {
+                if self.is_shut_out() {
+                    return false;
+                }
                 let identity = self.identity();
                 let predecessor = self.election.predecessor;
                 let others = self.other_managers();
@@ -232,11 +238,21 @@ impl Core {
     /// Takes news of the shared store.
     pub(super) fn on_epoch(&mut self, event: EpochEvent, now: Time) {
         match event {
-            EpochEvent::Granted { epoch, state } => self.on_granted(epoch, state, now),
+            EpochEvent::Granted {
+                epoch,
+                state,
+                unseen,
+            } => {
+                self.note_life_without_store(state.is_some(), unseen, now);
+                self.on_granted(epoch, state, now);
+            }
             EpochEvent::Refused(by) => self.on_refused(by, now),
-            EpochEvent::Unreachable => {
+            EpochEvent::Unreachable(state) => {
                 self.end_epoch_check();
                 if matches!(self.epoch.holding, Holding::Claimed(_)) {
+                    if let Some(state) = state.filter(|_| self.role != Role::Master) {
+                        self.adopt(*state, now);
+                    }
                     self.go_on_without(None, now);
                 } else if matches!(self.epoch.holding, Holding::Without(_)) {
                     // The store's thread repeats the claim.
@@ -251,6 +267,11 @@ impl Core {
             }
             EpochEvent::Planned(plan) => self.on_planned_elsewhere(plan, now),
             EpochEvent::Claims(claims) => self.on_claims(claims),
+            EpochEvent::Cabling(cabling) => self.on_stored_cabling(cabling),
+            EpochEvent::MKeys {
+                generations,
+                is_pushing,
+            } => self.on_stored_keys(generations, is_pushing, now),
             EpochEvent::Silent(is_silent) => self.epoch.is_silent = is_silent,
             EpochEvent::Configurations(configurations) => {
                 self.epoch.configurations = configurations;
@@ -281,9 +302,15 @@ impl Core {
                 self.adopt_generations(state.generations);
                 self.join_overlay(&state.overlay, now);
             }
-            (Some(state), _) => self.adopt(*state, now),
+            (Some(state), _) => {
+                self.adopt(*state, now);
+                if self.role == Role::Discovering && self.look_behind_guarded_ports() {
+                    self.drop_stage();
+                }
+            }
             (None, _) => {}
         }
+        (self.inventory.stored_cabling, self.follower.keys_change) = (Arc::default(), false);
         self.float_lid();
         self.take_over_if_standby(now);
         if self.role == Role::Master {
@@ -380,7 +407,8 @@ impl Core {
     /// Becomes or stays master without the epoch.
     fn go_on_without(&mut self, again: Option<Time>, now: Time) {
         self.epoch.holding = Holding::Without(again);
-        self.follower.is_current = false;
+        (self.follower.is_current, self.follower.keys_change) = (false, false);
+        self.note_takeover_without_store(now);
         self.take_over_if_standby(now);
         self.publish(now);
     }
@@ -396,6 +424,7 @@ impl Core {
     /// Becomes master after a silent one.
     pub(super) fn begin_as_successor(&mut self, now: Time) {
         let before = std::mem::replace(&mut self.role, Role::Master);
+        self.follower.keys_change = false;
         self.found.look_again();
         self.begin_takeover();
         self.succeed(&before);

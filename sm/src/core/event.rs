@@ -15,9 +15,10 @@ use super::snapshot::{Forthcoming, Snapshot};
 use super::{CoreConfig, SavedCoreState};
 use crate::alias_guids::AliasGuids;
 use crate::avoid::{Part, Reason};
-use crate::expected::Accept;
+use crate::expected::{Accept, Expected};
 use crate::findings::Finding;
 use crate::health::PortErrors;
+use crate::m_keys::Generations;
 use crate::overlay::{Change, ChangeError};
 use crate::plan::groups::GroupSet;
 use crate::plan::lids::Claims;
@@ -76,11 +77,15 @@ pub enum EpochEvent {
         /// did. A manager that is master already takes only the LIDs of ports that it does not
         /// know.
         state: Option<Box<SavedCoreState>>,
+        /// How long before this the last sign of life in the store of the manager before was seen;
+        /// zero where it gave the epoch up in order, or there was none.
+        unseen: Duration,
     },
     /// The claim failed: this manager holds the epoch and lives.
     Refused(Epoch),
-    /// The store does not answer. A claim is repeated until it does.
-    Unreachable,
+    /// The store does not answer. A claim is repeated until it does. Until then this manager continues
+    /// with the last state that the store showed, where another manager had written it.
+    Unreachable(Option<Box<SavedCoreState>>),
     /// The answer to a check: the epoch is still this manager's.
     Held,
     /// Another manager has claimed the epoch: from now on this manager sets nothing.
@@ -91,6 +96,16 @@ pub enum EpochEvent {
     Planned(u64),
     /// The LIDs of ports as another manager, which holds the epoch, has stored them.
     Claims(Arc<Claims>),
+    /// The cables of the subnet as another manager, which holds the epoch, has stored them: by them a
+    /// port that answers nothing without its M_Key is known before it answers.
+    Cabling(Arc<Expected>),
+    /// The M_Keys of ports as another manager, which holds the epoch, has stored them.
+    MKeys {
+        /// How often they were rotated, a rotation that has just begun included.
+        generations: Generations,
+        /// That manager is writing hardware.
+        is_pushing: bool,
+    },
     /// The store does not answer this manager, which holds the epoch as far as it knows; `false`: it
     /// answers again.
     Silent(bool),

@@ -154,7 +154,7 @@ impl Core {
             } => self.drain(&parts, forced, ticket),
             Command::Undrain { parts, ticket } => self.undrain(&parts, ticket),
             Command::Partition { change, ticket } => self.change_partition(*change, ticket),
-            Command::RotateMKeys { forced, ticket } => self.rotate_m_keys(forced, ticket),
+            Command::RotateMKeys { forced, ticket } => self.rotate_m_keys(forced, ticket, now),
             Command::Accept(accept) => self.accept_missing(accept, now),
             Command::Refused(findings) => {
                 self.refused = findings;

@@ -288,6 +288,9 @@ impl Core {
         let has_local = local
             .and_then(|local| self.inventory.port(local))
             .is_some_and(|port| port.info.is_some());
+        if self.may_be_shut_out() {
+            return false;
+        }
         let is_ours = |guid| {
             let plan = self.plan.as_ref();
             plan.is_some_and(|plan| plan.table(guid).is_some())

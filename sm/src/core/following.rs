@@ -42,6 +42,8 @@ pub(super) struct Follower {
     not_before: Option<Time>,
     /// The state of the last grant was that of the last reading.
     pub(super) is_current: bool,
+    /// The master is giving ports that answer nothing without a key other keys.
+    pub(super) keys_change: bool,
 }
 
 impl Follower {
@@ -49,6 +51,12 @@ impl Follower {
     pub(super) fn deadline(&self) -> Option<Time> {
         self.not_before
             .filter(|_| !self.is_due && self.reading.is_none() && self.is_behind())
+            .filter(|_| !self.keys_change)
+    }
+
+    /// Whether a reading is under way.
+    pub(super) fn is_reading(&self) -> bool {
+        self.reading.is_some()
     }
 
     fn is_behind(&self) -> bool {

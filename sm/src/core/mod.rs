@@ -33,6 +33,7 @@ mod hardware;
 mod health;
 mod inert;
 mod inquiry;
+mod lost_registrations;
 mod m_keys;
 mod overlay;
 mod patience;
@@ -77,6 +78,7 @@ use self::following::Follower;
 pub use self::following::Following;
 use self::found::Found;
 use self::hardware::{Hardware, HeldMulticast};
+use self::m_keys::AnnouncedRotation;
 pub use self::m_keys::MKeyStatus;
 use self::overlay::OverlayState;
 use self::requests::Context;
@@ -199,6 +201,8 @@ pub struct Core {
     succession: Succession,
     /// The store has been told that hardware is being written.
     tells_push: bool,
+    /// A rotation of M_Keys that the store has been told of.
+    rotation: Option<AnnouncedRotation>,
     stage: Stage,
     work: Work,
     meter: Meter,
@@ -325,6 +329,7 @@ impl Core {
             follower: Follower::default(),
             succession: Succession::default(),
             tells_push: config.shares_store && remembered.is_pushing,
+            rotation: None,
             stage: Stage::Idle,
             work,
             meter: Meter::default(),
@@ -449,6 +454,8 @@ impl Core {
         }
         self.inquire_again(now);
         self.mind_epoch(now);
+        self.mind_rotation(now);
+        self.mind_lost_registrations(now);
         self.poll_peer(now);
         self.follow_master(now);
         self.work.wake(now);
@@ -468,6 +475,8 @@ impl Core {
             self.found.deadline(),
             self.election.deadline(),
             self.epoch.deadline(),
+            self.rotation.as_ref().map(|rotation| rotation.due),
+            self.epoch.lost.deadline(),
             self.following_due(),
             self.first_sweep_due(),
             self.work.next_wake(),

@@ -39,6 +39,11 @@ pub(super) struct PeerPolls {
 }
 
 impl PeerPolls {
+    /// For how long the master has not answered; `None` if it has, or is not asked.
+    pub(super) fn silent_for(&self, now: Time) -> Option<Duration> {
+        self.since.map(|since| now.since(since))
+    }
+
     /// When [`Core::poll_peer`] has something to do.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.next
@@ -75,7 +80,7 @@ impl Core {
         if self.election.peer_polls.next.is_none() {
             return;
         }
-        let port = master.port;
+        let (port, lid) = (master.port, master.lid);
         let polls = &mut self.election.peer_polls;
         polls.next = Some(now + PEER_POLL);
         if std::mem::replace(&mut polls.is_open, true) {
@@ -96,12 +101,15 @@ impl Core {
         let Some((path, alternate)) = self.inventory.way_to(port) else {
             return;
         };
+        // The master repairs routes by LID sooner than this manager learns of other cables.
+        let is_turn = !(silent / 2).is_multiple_of(2);
+        let lid = Some(lid).filter(|lid| is_turn && lid.is_unicast());
         self.submit(Request {
             m_keys,
             priority: Priority::Urgent,
             ..Request::get(
                 port.node.0,
-                routes(None, path, alternate),
+                routes(lid, path, alternate),
                 SmInfo::ID,
                 0,
                 Context::PeerPoll,
@@ -115,18 +123,22 @@ impl Core {
             // The next question counts this one as unanswered.
             return;
         };
+        let info = SmInfo::from_data(&response.data);
         if !response.status.is_ok() {
             return;
         }
         if let Role::Standby { master } = &self.role {
+            if info.guid() != master.guid {
+                // Its LID has gone to another manager.
+                return;
+            }
             // The master may have rotated its keys: all others are tried with the new generation.
             self.inventory.key_answered(master.port, completion.m_key);
             self.follow_generations();
         }
         let polls = &mut self.election.peer_polls;
         (polls.is_open, polls.silent, polls.since) = (false, 0, None);
-        let state = SmInfo::from_data(&response.data).sm_state();
-        if state != SmState::Master && matches!(self.role, Role::Standby { .. }) {
+        if info.sm_state() != SmState::Master && matches!(self.role, Role::Standby { .. }) {
             // It is no longer master: the usual question decides which manager is.
             self.work.poll_master();
         }

@@ -179,6 +179,7 @@ impl Snapshot {
         }));
         findings.extend(own_port(core));
         findings.extend(core.finding_of_epoch());
+        findings.extend(core.finding_of_lost_registrations());
         findings.extend(core.finding_of_m_keys());
         findings.extend(core.findings_of_configurations());
         findings.extend(core.findings_of_strangers());

@@ -349,6 +349,10 @@ impl Core {
             self.publish(now);
             return false;
         }
+        if self.is_shut_out() && self.role != Role::Master {
+            self.wait_for_keys(now);
+            return false;
+        }
         let predecessor = self.election.predecessor.take();
         let others = self.other_managers();
         let identity = self.identity();

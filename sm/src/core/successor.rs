@@ -63,6 +63,7 @@ impl Core {
             _ => {
                 self.work.sweep_everything(true, "the master is gone");
                 self.fence_switches();
+                self.ask_hosts_again();
             }
         }
     }
@@ -145,6 +146,7 @@ impl Core {
             "the subnet is not as this manager had read it before the master was gone",
         );
         self.fence_switches();
+        self.ask_hosts_again();
     }
 
     /// The pass has ended: the whole subnet is read, for changes of the master that the store did
@@ -157,6 +159,7 @@ impl Core {
                 .sweep_everything(true, "the whole subnet is read after the takeover");
             // Not before hosts have answers again.
             self.fence_switches();
+            self.ask_hosts_again();
         }
     }
 }

@@ -89,6 +89,7 @@ impl Core {
         self.work.withdraw(ticket);
         self.withdraw_drain(ticket);
         self.withdraw_change(ticket);
+        self.withdraw_rotation(ticket);
         if let Some(trial) = Trial::withdraw(&mut self.trial, ticket) {
             Arc::make_mut(&mut self.config.policy).engine = trial.before;
         }

@@ -192,6 +192,11 @@ impl Work {
         self.not_before = Some(now + pause);
     }
 
+    /// Ends the pause after a failure: its cause is gone.
+    pub fn go_on(&mut self) {
+        self.not_before = None;
+    }
+
     /// Whether waiting work does not start before a pause is over.
     pub fn is_postponed(&self) -> bool {
         self.not_before.is_some()

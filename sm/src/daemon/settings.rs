@@ -92,6 +92,10 @@ pub(super) fn core_config(
         qos_policy: qos_policy.map(Arc::new),
         accept_credit_loops,
     };
+    let mut checksums = checksums(config);
+    if let Some(secret) = policy.ports.m_keys.secret() {
+        checksums.push_str(&format!(" m_key_secret={:016x}", secret.fingerprint()));
+    }
     Ok(core::CoreConfig {
         policy: Arc::new(policy),
         damping: DampingPolicy {
@@ -117,7 +121,7 @@ pub(super) fn core_config(
                 StoreBackend::Sled => 0,
             }),
         allowed_managers: config.sm.allowed_sm_guids.clone(),
-        checksums: checksums(config),
+        checksums,
         ignores_others: config.sm.ignore_others,
         light_sweep: millis(config.sweep.light_interval_ms),
         reads_on_trap: config.sweep.on_trap,

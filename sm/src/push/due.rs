@@ -104,13 +104,14 @@ impl Push {
 
     /// After a Set of PortInfo was settled: tables may have waited for that of port 0.
     pub(super) fn lid_settled(&mut self, inventory: &Inventory, key: PortKey) {
-        if key.port == PortNum::ZERO
-            && !self.stopped
-            && let Some(switch) = self.switches.get_mut(&key.node)
-        {
+        if key.port != PortNum::ZERO || self.stopped {
+            return;
+        }
+        if let Some(switch) = self.switches.get_mut(&key.node) {
             switch.lid_settled();
             self.give_turn(inventory, key.node);
         }
+        self.multicast.give_turn(key.node);
     }
 
     /// After the PortInfo of port 0 was written or given up: the switch's other ports may have

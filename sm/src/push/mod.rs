@@ -47,6 +47,7 @@ use self::vports::VPortPush;
 use crate::diff::{BlockChange, Changes, NotKept};
 use crate::habits::DeviceHabit;
 use crate::plan::Plan;
+use crate::port_info::FieldIndex;
 use crate::sweep::AgentAnswer;
 use crate::sweep::inventory::{Inventory, PortKey};
 
@@ -54,6 +55,8 @@ use crate::sweep::inventory::{Inventory, PortKey};
 #[derive(Debug)]
 pub struct Push {
     plan: Arc<Plan>,
+    /// The subnet manager's own port gets another LID: answers to either LID may go astray meanwhile.
+    moves_own_lid: bool,
     switches: BTreeMap<Guid, SwitchPush>,
     ports: BTreeMap<PortKey, PortPush>,
     multicast: MulticastPush,
@@ -108,8 +111,14 @@ impl Push {
         let adaptive = changes.switches.iter_mut();
         let adaptive = adaptive.map(|(&guid, change)| (guid, std::mem::take(&mut change.adaptive)));
         let adaptive = AdaptivePush::new(adaptive);
+        let own = inventory.local.and_then(|local| {
+            let held = inventory.port(local)?.info.as_ref()?.lid();
+            let change = changes.ports.get(&local)?;
+            Some((held, change.settings.value(FieldIndex::BaseLid)?))
+        });
         let mut push = Push {
             plan: plan.clone(),
+            moves_own_lid: own.is_some_and(|(held, planned)| u64::from(held.0) != planned),
             switches: changes
                 .switches
                 .into_iter()

@@ -4,7 +4,7 @@
 //! table. The [phases](super::phases) of a push are one of its conditions.
 
 use rsm_ids::PortNum;
-use rsm_mad::wire::attr::PortState;
+use rsm_mad::wire::attr::{PortInfo, PortState};
 
 use super::phases::Phase;
 use super::ports::PortPush;
@@ -33,6 +33,9 @@ pub enum Need {
     /// If SwitchInfo raises LinearFDBTop, the switch holds all of its tables: no entry above the
     /// old top takes effect before it is written.
     TablesBelowTop,
+    /// The switch has answered the PortInfo of port 0 that gives it another M_Key: the key for the
+    /// Set is the one that it holds then.
+    KeyChange,
     /// The switch holds its SwitchInfo.
     SwitchInfo,
     /// The switch holds its SwitchInfo and all of its tables.
@@ -101,17 +104,25 @@ impl Task {
             Task::Adaptive(_, AdaptiveStep::Prepare) => &[Need::AdaptiveStep],
             // Groups are proved beside the planned tables alone.
             Task::Adaptive(..) => &[Need::Phase, Need::GroupsLeft, Need::AdaptiveStep],
-            Task::Switch(_) => &[Need::Answers, Need::AdaptiveRouting, Need::TablesBelowTop],
+            Task::Switch(_) => &[
+                Need::Answers,
+                Need::AdaptiveRouting,
+                Need::TablesBelowTop,
+                Need::KeyChange,
+            ],
             Task::Block { .. } | Task::SlToVl { .. } => &[
                 Need::Phase,
                 Need::Answers,
                 Need::AdaptiveRouting,
                 Need::ResetShows,
+                Need::KeyChange,
             ],
-            Task::Multicast { first: true, .. } | Task::Bounce(_) | Task::Disable(_) => &[],
+            Task::Bounce(_) | Task::Disable(_) => &[],
+            Task::Multicast { first: true, .. } => &[Need::KeyChange],
             // Unicast tables still on the way could close a cycle with the trees.
-            Task::Multicast { .. } => &[Need::Phase, Need::MulticastLosses],
+            Task::Multicast { .. } => &[Need::Phase, Need::MulticastLosses, Need::KeyChange],
             Task::MulticastTop(_) => &[
+                Need::KeyChange,
                 Need::Phase,
                 Need::MulticastLosses,
                 Need::MulticastBlocks,
@@ -190,6 +201,13 @@ impl Push {
             },
             Need::ResetShows => switch.is_none_or(SwitchPush::shows_reset),
             Need::TablesBelowTop => switch.is_none_or(SwitchPush::holds_tables_below_top),
+            Need::KeyChange => {
+                let planned = self.ports.get(&zero).and_then(PortPush::m_key);
+                let held = inventory.port(zero).and_then(|port| port.info.as_ref());
+                let held = held.map_or(0, PortInfo::m_key);
+                // Without a key it accepts any, before the change and after.
+                held == 0 || planned.is_none_or(|key| key == held) || !awaits_info(zero)
+            }
             Need::SwitchInfo => switch.is_none_or(SwitchPush::is_info_held),
             Need::Programmed => switch.is_none_or(SwitchPush::is_programmed),
             Need::MulticastLosses => self.multicast.unmet() == 0,

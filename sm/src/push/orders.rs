@@ -106,6 +106,9 @@ impl Push {
     /// If interim tables discard, the way there and back must consist of entries that stay: the Set
     /// itself could remove its answer's way.
     fn lid_of(&self, inventory: &Inventory, guid: Guid) -> Option<Lid> {
+        if self.moves_own_lid {
+            return None;
+        }
         reach::lid_of(inventory, guid, |switch, lid, entry| {
             let planned = || self.plan.last_table(switch);
             !self.plan.transition.discards || planned().is_none_or(|lft| lft.entry(lid) == entry)

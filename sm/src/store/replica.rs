@@ -22,7 +22,8 @@ use parking_lot::{Condvar, Mutex};
 use rsm_ids::Guid;
 
 use super::{
-    ChangeSet, Epoch, FOLLOWED_TABLES, LOCAL_TABLES, Persisted, SeenEpoch, SharedStore, StoreError,
+    CABLING, ChangeSet, Epoch, FOLLOWED_TABLES, LOCAL_TABLES, Persisted, SeenEpoch, SharedStore,
+    StoreError,
 };
 
 /// How long a change waits for others, to share their transaction.
@@ -51,6 +52,9 @@ pub const ROWS_MAX: usize = 2_000_000;
 /// How often a manager that does not hold the epoch reads what the holder has written. etcd looks
 /// through all keys for it.
 const FOLLOW: Duration = Duration::from_secs(5);
+
+/// The same once the holder has stored another plan.
+pub const FOLLOW_PLAN: Duration = Duration::from_secs(1);
 
 /// Why a manager claims the epoch.
 #[derive(Clone, Debug)]
@@ -85,11 +89,20 @@ pub enum ReplicaEvent {
         epoch: Epoch,
         /// The state to continue with, where another manager has written the store since.
         state: Option<Box<Persisted>>,
+        /// How long before this the last sign of life of another manager that held the epoch, and did
+        /// not give it up, was seen; zero without one.
+        unseen: Duration,
     },
     /// The claim failed: this manager holds the epoch, and is alive. The claim is not repeated.
     Refused(Epoch),
     /// The store does not answer, or cannot be used. A claim is repeated.
-    Unreachable,
+    Unreachable {
+        /// The number of the claim; 0 for a check.
+        number: u64,
+        /// The last state that the store showed, where another manager had written it since this one
+        /// did: what this manager continues with.
+        state: Option<Box<Persisted>>,
+    },
     /// A check found that the epoch is still this manager's.
     Held,
     /// Another manager claimed the epoch.
@@ -97,10 +110,10 @@ pub enum ReplicaEvent {
     /// The epoch as this manager, which does not hold it, sees it; told when it changes.
     Seen(Option<Epoch>),
     /// The number of the last plan that the holder, another manager, has stored; told when it
-    /// changes.
+    /// changes, after the rows that belong to it.
     Planned(u64),
     /// The rows of [`FOLLOWED_TABLES`] that the holder, another manager, has stored; told when they
-    /// change.
+    /// change. Those of [`CABLING`] are left out where they have not changed.
     Followed(Box<Persisted>),
     /// How the shared store does; told when it changes.
     Health(Health),
@@ -185,10 +198,12 @@ impl ReplicaHandle {
             wants: None,
             seen: None,
             seen_at: now(),
+            beat_at: now(),
             due: now(),
             health: Health::Good,
             compare_at: now(),
-            follow_at: now() + FOLLOW,
+            followed_at: None,
+            planned: None,
             configurations: BTreeMap::new(),
         };
         let thread = Builder::new()
@@ -288,13 +303,17 @@ struct Worker {
     seen: Option<SeenEpoch>,
     /// When `seen` last changed, or could not be read.
     seen_at: Instant,
+    /// When `seen` last changed.
+    beat_at: Instant,
     /// When the next beat, look or attempt is due.
     due: Instant,
     health: Health,
     /// When the settings of all managers are next compared.
     compare_at: Instant,
-    /// When this manager next reads what the holder has written.
-    follow_at: Instant,
+    /// When this manager last read what the holder has written; `None`: never, and it is due.
+    followed_at: Option<Instant>,
+    /// The number of the holder's last plan, to be told after the rows that belong to it.
+    planned: Option<u64>,
     /// Their checksums at the last comparison.
     configurations: BTreeMap<Guid, String>,
 }
@@ -394,18 +413,28 @@ impl Worker {
             }
             Err(error) => {
                 self.fail(&error);
+                if attempt == Attempt::First {
+                    let state = self.last_known(&claim);
+                    let number = claim.number;
+                    (self.tell)(ReplicaEvent::Unreachable { number, state });
+                }
                 self.wants = Some(Box::new(Claim {
                     over: None,
                     ..*claim
                 }));
-                if attempt == Attempt::First {
-                    (self.tell)(ReplicaEvent::Unreachable);
-                }
                 return;
             }
         };
         self.note(Health::Good);
+        let unseen = match before {
+            Some(before) if before.epoch.holder != claim.own && !before.is_released => {
+                self.beat_at.elapsed()
+            }
+            _ => Duration::ZERO,
+        };
+        let before = before.map(|before| before.epoch);
         (self.holds, self.wants) = (Some(epoch), None);
+        self.planned = None;
         self.due = now();
         let number = claim.number;
         let is_newest = before
@@ -417,7 +446,16 @@ impl Worker {
             number,
             epoch,
             state,
+            unseen,
         });
+    }
+
+    /// The state at the last look at the store, unless this machine was the last to write it.
+    fn last_known(&self, claim: &Claim) -> Option<Box<Persisted>> {
+        let epoch = self.seen?.epoch;
+        let is_own = epoch.holder == claim.own && epoch.number == claim.held_before;
+        let state = self.store.state();
+        (!is_own && !claim.is_master && !state.is_empty()).then(|| Box::new(state))
     }
 
     /// Decides which state counts: that of this machine, which is returned as `None` and replaces
@@ -457,11 +495,11 @@ impl Worker {
         (!is_newest).then(|| Box::new(wanted))
     }
 
-    /// The new epoch and the one before, or the holder that is alive.
+    /// The new epoch and the one before as it was seen, or the holder that is alive.
     fn claim(
         &mut self,
         claim: &Claim,
-    ) -> Result<Result<(Epoch, Option<Epoch>), Epoch>, StoreError> {
+    ) -> Result<Result<(Epoch, Option<SeenEpoch>), Epoch>, StoreError> {
         let seen = self.look()?;
         if let Some(SeenEpoch { epoch, .. }) = seen {
             let ends = epoch.holder == claim.own
@@ -474,7 +512,7 @@ impl Worker {
             }
         }
         match self.store.claim(claim.own, seen)? {
-            Some(epoch) => Ok(Ok((epoch, seen.map(|seen| seen.epoch)))),
+            Some(epoch) => Ok(Ok((epoch, seen))),
             // Another manager was faster.
             None => match self.look()? {
                 Some(seen) => Ok(Err(seen.epoch)),
@@ -490,7 +528,7 @@ impl Worker {
             Ok(seen) if *seen == self.seen => {}
             Ok(seen) => {
                 let before = std::mem::replace(&mut self.seen, *seen);
-                self.seen_at = now();
+                (self.seen_at, self.beat_at) = (now(), now());
                 let epoch = |seen: Option<SeenEpoch>| seen.map(|seen| seen.epoch);
                 if self.holds.is_some() && epoch(*seen) == self.holds {
                     // It is this manager's own, which a check reads as well.
@@ -500,8 +538,8 @@ impl Worker {
                     (self.tell)(ReplicaEvent::Seen(epoch(*seen)));
                 }
                 let plan = |seen: Option<SeenEpoch>| seen.map(|seen| seen.plan);
-                if let Some(planned) = plan(*seen).filter(|_| plan(*seen) != plan(before)) {
-                    (self.tell)(ReplicaEvent::Planned(planned));
+                if plan(*seen) != plan(before) {
+                    self.planned = plan(*seen);
                 }
             }
             // Silence of the store is no silence of the holder.
@@ -513,14 +551,7 @@ impl Worker {
     fn watch(&mut self) {
         self.due = now() + BEAT;
         let looked = self.look().map(drop);
-        let looked = match looked {
-            Ok(()) if now() >= self.follow_at => {
-                self.follow_at = now() + FOLLOW;
-                self.follow()
-            }
-            looked => looked,
-        };
-        match looked {
+        match looked.and_then(|()| self.follow()) {
             Ok(()) => self.note(Health::Good),
             Err(error) => {
                 self.fail(&error);
@@ -529,24 +560,42 @@ impl Worker {
         }
     }
 
+    /// Reads what the holder has written, if that is due, and tells it.
     fn follow(&mut self) -> Result<(), StoreError> {
+        let pause = match self.planned {
+            Some(_) => FOLLOW_PLAN,
+            None => FOLLOW,
+        };
+        if self.followed_at.is_some_and(|at| at.elapsed() < pause) {
+            return Ok(());
+        }
+        self.followed_at = Some(now());
         let changed = self.store.follow()?;
         if FOLLOWED_TABLES.iter().any(|&name| changed.contains(name)) {
-            let rows = self.store.tables(FOLLOWED_TABLES);
+            let names = FOLLOWED_TABLES.iter().copied();
+            let names = names.filter(|&name| name != CABLING || changed.contains(name));
+            let rows = self.store.tables(&names.collect::<Vec<&str>>());
             (self.tell)(ReplicaEvent::Followed(Box::new(rows)));
+        }
+        if let Some(plan) = self.planned.take() {
+            (self.tell)(ReplicaEvent::Planned(plan));
         }
         Ok(())
     }
 
     fn check(&mut self) {
+        let unreachable = ReplicaEvent::Unreachable {
+            number: 0,
+            state: None,
+        };
         let event = match (self.look(), self.holds) {
             (Err(error), _) => {
                 self.fail(&error);
-                ReplicaEvent::Unreachable
+                unreachable
             }
             (Ok(Some(seen)), Some(own)) if seen.epoch == own => ReplicaEvent::Held,
             (Ok(Some(seen)), _) => return self.depose(seen.epoch),
-            (Ok(None), _) => ReplicaEvent::Unreachable,
+            (Ok(None), _) => unreachable,
         };
         (self.tell)(event);
     }

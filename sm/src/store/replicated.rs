@@ -7,7 +7,18 @@ use super::{ChangeSet, LoadReport, Persisted, Store, StoreError};
 pub const LOCAL_TABLES: &[&str] = &["journal", "shared-epoch", "local-port", "history-local"];
 
 /// Tables that a manager without the epoch takes over as the holder writes them.
-pub const FOLLOWED_TABLES: &[&str] = &[CLAIMS, "gpu-hosts", "gpu-seen", "history"];
+pub const FOLLOWED_TABLES: &[&str] = &[
+    CLAIMS,
+    "gpu-hosts",
+    "gpu-seen",
+    "history",
+    CABLING,
+    "m-keys",
+    "pushing",
+];
+
+/// The name of the table of cables among [`FOLLOWED_TABLES`]: the largest one, which changes least.
+pub const CABLING: &str = "cabling";
 
 /// The name of the table of LID claims among [`FOLLOWED_TABLES`].
 pub const CLAIMS: &str = "claims";

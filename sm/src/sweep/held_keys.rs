@@ -22,6 +22,10 @@ struct State {
     tried: usize,
     /// A Get has been left unanswered since its last PortInfo.
     is_silent: bool,
+    /// Another manager has rotated keys since the port last showed `held`.
+    is_doubted: bool,
+    /// The key that it then has given the port, perhaps.
+    given: Option<u64>,
 }
 
 /// The verdict on the PortInfo of a port that holds a key.
@@ -90,6 +94,13 @@ impl HeldKeys {
         true
     }
 
+    /// Another manager has rotated keys: each port may hold the planned one by now.
+    pub(super) fn doubt(&mut self) {
+        for state in self.ports.values_mut() {
+            (state.is_doubted, state.given) = (true, None);
+        }
+    }
+
     /// A sweep of the whole subnet begins: it tries every candidate once more.
     pub(super) fn try_again(&mut self) {
         self.tried_behind.clear();
@@ -112,7 +123,8 @@ impl HeldKeys {
     }
 
     /// The keys for a request to `holder`: the one that it holds and, as it may have taken that
-    /// meanwhile, the planned one; otherwise the next candidates.
+    /// meanwhile, the planned one, which goes first after a rotation by another manager; otherwise
+    /// the next candidates.
     pub(super) fn to(&self, holder: KeyHolder) -> MKeys {
         if self.policy.is_uniform() {
             return self.policy.one.into();
@@ -121,13 +133,45 @@ impl HeldKeys {
         match state.held {
             // It accepts any key.
             Some(0) => self.policy.planned(holder).into(),
-            Some(held) => {
-                let planned = self.policy.planned(holder);
-                let later = (planned != held && planned != 0).then_some(planned);
-                MKeys::several([held].into_iter().chain(later))
-            }
+            Some(held) => match self.policy.planned(holder) {
+                planned if planned == held || planned == 0 => held.into(),
+                planned if state.is_doubted => {
+                    let given = state.given.unwrap_or(planned);
+                    let later = (planned != given).then_some(planned);
+                    MKeys::several([given, held].into_iter().chain(later))
+                }
+                planned => MKeys::several([held, planned]),
+            },
             None => chunk(&self.policy.candidates(holder), state.tried),
         }
+    }
+
+    /// The keys for a request to a manager's own port, which is asked so often that its key is known:
+    /// that one goes first, whatever was rotated since.
+    pub(super) fn to_manager(&self, holder: KeyHolder) -> MKeys {
+        let held = self.ports.get(&holder.port).and_then(|state| state.held);
+        match (held, self.policy.planned(holder)) {
+            (Some(held), planned) if held != 0 && held != planned => {
+                MKeys::several([held, planned])
+            }
+            _ => self.to(holder),
+        }
+    }
+
+    /// All keys that `holder` may hold, each once, the likeliest first: those for a request to it, if
+    /// it has shown one.
+    pub(super) fn likeliest(&self, holder: KeyHolder) -> Vec<u64> {
+        let held = self.ports.get(&holder.port).and_then(|state| state.held);
+        let mut keys = match held.filter(|&held| held != 0) {
+            Some(_) => self.to(holder).as_slice().to_vec(),
+            None => Vec::new(),
+        };
+        for key in self.policy.candidates(holder) {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        keys
     }
 
     /// The keys for NodeInfo of the node behind `from`, which may hold one of `candidates`.
@@ -199,6 +243,20 @@ impl HeldKeys {
         Sight::Known
     }
 
+    /// Takes the key of another manager that a port shows because its lease has ended: with it the
+    /// port can be given a planned one.
+    pub(super) fn inherit(&mut self, holder: KeyHolder, key: u64) {
+        if self.policy.is_uniform() {
+            return;
+        }
+        let state = State {
+            held: Some(key),
+            ..State::default()
+        };
+        self.ports.insert(holder.port, state);
+        self.compare(holder);
+    }
+
     /// Notes the generation of `key`. Returns whether it is one after those in use.
     fn note_later(&mut self, holder: KeyHolder, key: u64) -> bool {
         let Some(generation) = self.policy.ahead(holder, key) else {
@@ -247,8 +305,15 @@ impl HeldKeys {
 
     /// Notes whether the port holds its planned key.
     fn compare(&mut self, holder: KeyHolder) {
-        let held = self.ports.get(&holder.port).and_then(|state| state.held);
-        if self.policy.is_uniform() || held == Some(self.policy.planned(holder)) {
+        let planned = self.policy.planned(holder);
+        let state = self.ports.get_mut(&holder.port);
+        let is_held = state.is_some_and(|state| {
+            // It cannot have been given another one since.
+            state.is_doubted &= state.held != Some(planned);
+            state.given.get_or_insert(planned);
+            state.held == Some(planned)
+        });
+        if self.policy.is_uniform() || is_held {
             self.behind.remove(&holder.port);
         } else {
             self.behind.insert(holder.port);
@@ -358,6 +423,28 @@ mod tests {
         assert_eq!(keys.see(HOLDER, new, false), Sight::Known);
         assert_eq!(keys.to(HOLDER).as_slice(), [new]);
         assert_eq!((keys.behind().len(), keys.settled()), (0, 1));
+    }
+
+    #[test]
+    fn after_a_rotation_by_another_manager_the_new_key_goes_first_until_the_port_shows_one() {
+        let mut policy = own_keys();
+        let old = policy.planned(HOLDER);
+        let mut keys = keys(policy.clone());
+        assert_eq!(keys.see(HOLDER, old, false), Sight::Known);
+        policy.generations = policy.generations.rotated();
+        let new = policy.planned(HOLDER);
+        keys.doubt();
+        assert!(keys.use_policy(&policy, true, |_| HOLDER));
+        assert_eq!(keys.to(HOLDER).as_slice(), [new, old]);
+        assert_eq!(keys.to_read(HOLDER, Some(2)).as_slice(), [new, old]);
+        // A rotation of this manager follows.
+        policy.generations = policy.generations.rotated();
+        assert!(keys.use_policy(&policy, true, |_| HOLDER));
+        let newest = policy.planned(HOLDER);
+        assert_eq!(keys.to(HOLDER).as_slice(), [new, old, newest]);
+        assert_eq!(keys.see(HOLDER, old, false), Sight::Known);
+        let sent = [old, newest];
+        assert_eq!(keys.to(HOLDER).as_slice(), sent, "it has refused the other");
     }
 
     #[test]

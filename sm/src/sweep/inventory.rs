@@ -225,6 +225,9 @@ pub struct Inventory {
     pub(super) m_keys: HeldKeys,
     /// The missing parts of the subnet, among them those of an earlier run before they answer.
     pub expected: Arc<Expected>,
+    /// The cables of the subnet as the master has stored them, on a standby that shares its store;
+    /// otherwise empty.
+    pub stored_cabling: Arc<Expected>,
     /// The subnet manager's own port in the run before.
     pub local_before: Option<PortKey>,
     /// The subnet manager's own port by the host's driver, which knows it before it answers.

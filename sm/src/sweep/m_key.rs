@@ -94,16 +94,16 @@ impl Inventory {
         if self.has_one_key() || !guards {
             return keys;
         }
-        let later = self.m_keys.policy().later(self.holder_of(key));
+        let holder = self.holder_of(key);
+        let keys = self.m_keys.to_manager(holder);
+        let later = self.m_keys.policy().later(holder).into_iter();
         let mut all = keys.as_slice().to_vec();
-        all.extend(
-            later
-                .into_iter()
-                .filter(|key| !keys.as_slice().contains(key)),
-        );
-        all.truncate(MKeys::MAX);
-        let first = silent % all.len();
-        all.rotate_left(first);
+        all.extend(later.filter(|key| !keys.as_slice().contains(key)));
+        let others = all.len() - 1;
+        if !silent.is_multiple_of(2) && others > 0 {
+            // Every other question: a question may be lost for other reasons than its key.
+            all.swap(0, 1 + silent / 2 % others);
+        }
         MKeys::several(all)
     }
 
@@ -159,24 +159,32 @@ impl Inventory {
             let keys = local.map(|local| self.m_keys.to_read(local, None));
             return keys.unwrap_or(self.m_keys.policy().one.into());
         };
-        let mut candidates = Vec::new();
+        let (mut candidates, mut unlikely) = (Vec::new(), Vec::new());
         let policy = self.m_keys.policy();
         for holder in self.expected_behind(from) {
-            candidates.extend(policy.candidates(holder).into_iter().take(LIKELY));
+            let mut keys = self.m_keys.likeliest(holder).into_iter();
+            candidates.extend(keys.by_ref().take(LIKELY));
+            unlikely.extend(keys);
         }
         candidates.extend(self.moved(from).map(|holder| policy.planned(holder)));
-        candidates.push(self.m_keys.policy().one);
+        candidates.push(policy.one);
+        candidates.extend(unlikely);
         self.m_keys.behind_port(from, &candidates)
     }
 
-    /// The ports that may be behind `from`, the likeliest first: the one that was there, by this
-    /// run, an earlier one or the files of another manager.
+    /// The ports that may be behind `from`, the likeliest first: the one that was there, by the
+    /// master, this run, an earlier one or the files of another manager.
     fn expected_behind(&self, from: PortKey) -> Vec<KeyHolder> {
-        let mut holders = Vec::new();
+        let mut holders: Vec<KeyHolder> = Vec::new();
         let known = self.port(from).and_then(|port| port.peer);
+        // The master has seen the cable later than this manager.
+        let stored = self.stored_cabling.port(from).map(|lost| lost.peer);
         let before = self.expected.port(from).map(|lost| lost.peer);
-        for peer in [known, before].into_iter().flatten() {
-            holders.push(self.expected_holder(peer));
+        for peer in [stored, known, before].into_iter().flatten() {
+            let holder = self.expected_holder(peer);
+            if !holders.contains(&holder) {
+                holders.push(holder);
+            }
         }
         let foreign = &self.m_keys.policy().foreign;
         let here = self.port(from).map_or(Guid::ZERO, |port| port.guid);
@@ -209,7 +217,8 @@ impl Inventory {
         if self.node(key.node).is_some() {
             return self.holder_of(key);
         }
-        let lost = self.expected.node(key.node);
+        let stored = self.stored_cabling.node(key.node);
+        let lost = stored.or_else(|| self.expected.node(key.node));
         let is_switch = lost.is_some_and(|node| node.kind == NodeType::Switch);
         let port = match is_switch {
             true => PortKey::new(key.node, PortNum::ZERO),
@@ -231,8 +240,15 @@ impl Inventory {
         }
         let hides = info.m_key() == 0 && info.m_key_protect_bits() != 0;
         let holder = self.holder_of(key);
+        // The end of a lease takes the protection and leaves the key, so that a manager that lost it
+        // can recover (IBA 14.2.4.2).
+        let has_expired = info.m_key_lease_period() != 0 && info.m_key_protect_bits() == 0;
         match self.m_keys.see(holder, info.m_key(), hides) {
             Sight::Known => self.faults.unlock(key),
+            Sight::Foreign if has_expired && !self.has_one_key() => {
+                self.m_keys.inherit(holder, info.m_key());
+                self.faults.unlock(key);
+            }
             Sight::Foreign => self.faults.lock(key, Sign::Shown),
             Sight::Hidden => {}
             Sight::TryNext => return true,
@@ -292,6 +308,17 @@ impl Inventory {
     /// The latest generations of keys that ports showed, if later than those in use.
     pub fn generations_ahead(&self) -> Option<Generations> {
         self.m_keys.ahead()
+    }
+
+    /// Another manager has rotated keys: what ports hold is no longer known, and the planned keys are
+    /// likelier than those of before.
+    pub fn doubt_m_keys(&mut self) {
+        self.m_keys.doubt();
+    }
+
+    /// Whether no node answers behind the local port, although its link is up.
+    pub fn is_alone_behind_a_link(&self) -> bool {
+        silent_beyond(self).is_some()
     }
 
     /// A sweep of the whole subnet begins.

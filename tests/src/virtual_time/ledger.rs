@@ -56,6 +56,15 @@ impl Ledger {
             .unwrap_or(0)
     }
 
+    /// How many requests with `method` went to each node, by attribute.
+    #[must_use]
+    pub fn counts(&self, method: Method) -> BTreeMap<(Guid, AttrId), u64> {
+        let counts = self.counts.iter();
+        let sent = counts.filter(|((_, sent, _), _)| *sent == method);
+        sent.map(|(&(node, _, attribute), &count)| ((node, attribute), count))
+            .collect()
+    }
+
     /// The target nodes of requests with `method` for `attribute`.
     #[must_use]
     pub fn nodes(&self, method: Method, attribute: AttrId) -> BTreeSet<Guid> {

@@ -9,6 +9,7 @@ use rsm::core::convergence::Convergence;
 use rsm::core::role::Role;
 use rsm::core::snapshot::Snapshot;
 use rsm::core::{Core, CoreConfig, Effect, EpochRequest, Event, Mode, SavedCoreState};
+use rsm::m_keys::KeyHolder;
 use rsm::plan::groups::GroupSet;
 use rsm::push::Foreseen;
 use rsm::sa::SaSnapshot;
@@ -95,7 +96,15 @@ impl Manager {
         }
     }
 
-    pub(super) fn start(&mut self, memory: Memory, now: Time) {
+    /// Starts it at the port `at`, which it knows by its host's driver, after a look at the shared
+    /// store that showed it `stored`.
+    pub(super) fn start(
+        &mut self,
+        memory: Memory,
+        at: Option<KeyHolder>,
+        stored: Option<&SavedCoreState>,
+        now: Time,
+    ) {
         if memory == Memory::Lost {
             self.remembered = SavedCoreState::default();
         }
@@ -104,11 +113,18 @@ impl Manager {
         // this incarnation.
         config.client.first_generation = self.incarnation.wrapping_mul(0x1357);
         self.incarnation += 1;
-        let remembered = SavedCoreState {
+        let mut remembered = SavedCoreState {
             gpus: self.gpus.clone(),
             ..self.remembered.clone()
         };
+        if let Some(stored) = stored {
+            remembered.cabling = stored.cabling.clone();
+            remembered.generations = stored.generations;
+        }
         let mut core = Core::new(config, remembered);
+        if let Some(port) = at {
+            core.attach(port);
+        }
         if let Some(groups) = &self.groups {
             core.handle(Event::Groups(groups.clone()), now);
         }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use rsm::core::{EpochEvent, EpochRequest, Event, SavedCoreState};
 use rsm::store::Epoch;
-use rsm::store::replica::{BEAT, SILENT, STALE};
+use rsm::store::replica::{BEAT, FOLLOW_PLAN, SILENT, STALE};
+use rsm_ids::Guid;
 use rsm_mad::Time;
 
 use super::World;
@@ -28,13 +29,27 @@ pub(super) struct SharedStore {
     held: BTreeMap<usize, Epoch>,
     /// When the holder last was seen to run.
     alive_at: Time,
+    /// When the other managers were last shown a plan, or will be.
+    shown_at: Time,
     /// The store answers nothing.
     pub(super) is_away: bool,
     /// Managers that it does not answer.
     cut_off: BTreeSet<usize>,
+    /// The state that it last showed to each manager that did not hold the epoch.
+    shown: BTreeMap<usize, SavedCoreState>,
 }
 
 impl SharedStore {
+    /// What another manager than `own` has stored, if it answers the manager `index`.
+    pub(super) fn stored_by_another(
+        &self,
+        index: usize,
+        own: Option<Guid>,
+    ) -> Option<&SavedCoreState> {
+        let epoch = self.epoch.filter(|epoch| Some(epoch.holder) != own);
+        (self.answers(index) && epoch.is_some()).then_some(&self.state)
+    }
+
     fn answers(&self, index: usize) -> bool {
         !self.is_away && !self.cut_off.contains(&index)
     }
@@ -48,6 +63,9 @@ impl World {
     /// When the managers share none.
     pub fn set_store_away(&mut self, is_away: bool) {
         self.store_mut().is_away = is_away;
+        if !is_away {
+            self.tell_of_plan();
+        }
     }
 
     /// Takes the store away from one manager, or brings it back.
@@ -136,7 +154,15 @@ impl World {
         if !self.store_mut().answers(index) {
             let asks = !matches!(request, EpochRequest::Release);
             if asks {
-                self.managers[index].handle(Event::Epoch(EpochEvent::Unreachable), now);
+                let claims = matches!(request, EpochRequest::Claim { .. });
+                let shown = self.store_mut().shown.get(&index).cloned();
+                let state = shown.filter(|_| claims).map(Box::new);
+                let is_replaced = state.is_some();
+                self.managers[index].handle(Event::Epoch(EpochEvent::Unreachable(state)), now);
+                if is_replaced {
+                    let groups = Arc::new(self.groups.clone());
+                    self.managers[index].regroup(groups, now);
+                }
             }
             if matches!(request, EpochRequest::Claim { .. }) {
                 // The thread of the store repeats it.
@@ -157,7 +183,7 @@ impl World {
             EpochRequest::Check => match store.epoch {
                 Some(epoch) if store.held.get(&index) == Some(&epoch) => EpochEvent::Held,
                 Some(epoch) => EpochEvent::Deposed(epoch),
-                None => EpochEvent::Unreachable,
+                None => EpochEvent::Unreachable(None),
             },
             EpochRequest::Claim {
                 own, over, insists, ..
@@ -179,7 +205,7 @@ impl World {
         self.managers[index].handle(Event::Epoch(event), now);
     }
 
-    fn grant(&mut self, index: usize, own: rsm_ids::Guid) {
+    fn grant(&mut self, index: usize, own: Guid) {
         let now = self.now;
         let store = self.store_mut();
         let before = store.epoch;
@@ -187,12 +213,21 @@ impl World {
             number: before.map_or(0, |epoch| epoch.number) + 1,
             holder: own,
         };
-        (store.epoch, store.is_released, store.alive_at) = (Some(epoch), false, now);
         let is_own = before.is_none_or(|before| store.held.get(&index) == Some(&before));
+        let unseen = match is_own || store.is_released {
+            true => Duration::ZERO,
+            false => now.since(store.alive_at),
+        };
+        (store.epoch, store.is_released, store.alive_at) = (Some(epoch), false, now);
         store.held.insert(index, epoch);
+        store.shown.remove(&index);
         let state = (!is_own).then(|| Box::new(store.state.clone()));
         let is_replaced = state.is_some();
-        let granted = EpochEvent::Granted { epoch, state };
+        let granted = EpochEvent::Granted {
+            epoch,
+            state,
+            unseen,
+        };
         self.managers[index].handle(Event::Epoch(granted), now);
         if is_replaced {
             // The SA has the registrations of the store, and passes them on.
@@ -204,11 +239,14 @@ impl World {
 
     /// Stores the state of a manager, if it holds the epoch.
     fn store(&mut self, index: usize, state: SavedCoreState) {
-        let store = self.store_mut();
-        if !store.answers(index) {
-            self.schedule(BEAT, move |world| world.store(index, state));
+        if !self.store_mut().answers(index) {
+            // What waits dies with the manager.
+            if self.managers[index].is_alive() {
+                self.schedule(BEAT, move |world| world.store(index, state));
+            }
             return;
         }
+        let store = self.store_mut();
         if store.held.get(&index) != store.epoch.as_ref() {
             return;
         }
@@ -241,8 +279,16 @@ impl World {
         });
     }
 
+    /// Shows the other managers what belongs to a plan, at the pace at which they follow the store.
     fn tell_of_plan(&mut self) {
-        self.schedule(BEAT, |world| {
+        let now = self.now;
+        let store = self.store_mut();
+        if store.shown_at > now {
+            return;
+        }
+        let at = (now + BEAT).max(store.shown_at + FOLLOW_PLAN);
+        store.shown_at = at;
+        self.schedule(at.since(now), |world| {
             for index in 0..world.managers.len() {
                 if world.store_mut().held.get(&index).copied() != world.epoch() {
                     world.show_store(index);
@@ -261,17 +307,23 @@ impl World {
     /// Shows a manager the store, as its thread does at the start and when something changes.
     pub(super) fn show_store(&mut self, index: usize) {
         let now = self.now;
-        let store = self.shared.as_ref();
+        let store = self.shared.as_mut();
         let Some(store) = store.filter(|store| store.answers(index)) else {
             return;
         };
+        store.shown.insert(index, store.state.clone());
         let (epoch, plan) = (store.epoch, store.state.generation);
         let claims = store.state.claims.clone();
         if epoch.is_some() && self.managers[index].is_alive() {
             let events = [
                 EpochEvent::Seen(epoch),
-                EpochEvent::Planned(plan),
                 EpochEvent::Claims(claims),
+                EpochEvent::Cabling(Arc::new(store.state.cabling.recalled())),
+                EpochEvent::MKeys {
+                    generations: store.state.generations,
+                    is_pushing: store.state.is_pushing,
+                },
+                EpochEvent::Planned(plan),
             ];
             for event in events {
                 self.managers[index].handle(Event::Epoch(event), now);

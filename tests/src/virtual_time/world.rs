@@ -6,6 +6,7 @@ use rsm::alias_guids::AliasGuids;
 use rsm::core::role::Identity;
 use rsm::core::{Command, CoreConfig, Event};
 use rsm::health::PortErrors;
+use rsm::m_keys::KeyHolder;
 use rsm::plan::groups::{GroupMembers, GroupSet};
 use rsm::plan::policy::Policy;
 use rsm_gdr::hosts::GpuInventory;
@@ -286,7 +287,16 @@ impl World {
     pub fn start(&mut self, index: usize, memory: Memory) {
         let manager = &mut self.managers[index];
         self.sim.set_is_sm(manager.attach, manager.manages());
-        manager.start(memory, self.now);
+        let local = self.sim.local_port(manager.attach);
+        let at = local.map(|local| KeyHolder {
+            port: PortKey::new(local.node_guid, local.port),
+            guid: local.port_guid,
+            is_switch: local.port == PortNum::ZERO,
+        });
+        let own = at.map(|port| port.guid);
+        let shared = self.shared.as_ref();
+        let stored = shared.and_then(|shared| shared.stored_by_another(index, own));
+        manager.start(memory, at, stored, self.now);
         self.forget_held(index);
         self.schedule_look(index);
     }
@@ -438,8 +448,13 @@ impl World {
 
     /// Gives the first subnet manager a command.
     pub fn command(&mut self, command: Command) {
+        self.command_to(0, command);
+    }
+
+    /// Gives the subnet manager with this number a command.
+    pub fn command_to(&mut self, index: usize, command: Command) {
         let now = self.now;
-        self.managers[0].handle(Event::Command(command), now);
+        self.managers[index].handle(Event::Command(command), now);
     }
 
     /// Makes the first subnet manager sweep everything anew, and waits for the end.

@@ -263,7 +263,7 @@ fn one_member_of_three_may_die_and_after_all_died_the_changes_of_meanwhile_follo
     replica.put(changes(200, b"and later"));
     replica.check();
     next(&events, |event| {
-        matches!(event, ReplicaEvent::Unreachable).then_some(())
+        matches!(event, ReplicaEvent::Unreachable { .. }).then_some(())
     });
     let lag = replica.lag();
     assert_eq!(lag.rows, 600, "three rows of each port: {lag:?}");

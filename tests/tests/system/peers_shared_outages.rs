@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use rsm_mad::wire::sa::ServiceRecord;
+use rsm_mad::wire::sa::{McMemberRecord, ServiceRecord};
 use rsm_tests::answering::Host;
 use rsm_tests::clock::{Stopwatch, wait_for_every};
 use rsm_tests::etcd::PEERS;
 use rsm_tests::peer::require_peers;
-use rsm_tests::sharing::{Manager, Site, all, register};
+use rsm_tests::sharing::{Manager, Site, all, gids, register};
 use rsm_tests::slow_link::SlowLink;
 use rsm_tests::virtual_time::partitions;
 
@@ -232,4 +232,108 @@ fn a_master_cut_off_from_etcd_stays_master_and_a_later_standby_gets_everything()
     assert_eq!(site.fabric.guids(3).get(2), Some(&alias), "{log}");
     assert_eq!(site.fabric.lids()[1..last], lids[1..last], "{log}");
     second.stop();
+}
+
+/// How often each host was asked to register again.
+fn asked(hosts: &[Host]) -> Vec<u32> {
+    hosts.iter().map(Host::reregistrations).collect()
+}
+
+/// Waits until each host was asked once more than `before`.
+fn wait_asked_once(hosts: &[Host], before: &[u32], rsm: &Manager) {
+    let once: Vec<u32> = before.iter().map(|times| times + 1).collect();
+    let is_asked = wait_for_every(LOOK, LIMIT, || (asked(hosts) == once).then_some(()));
+    let log = rsm.process.stderr_so_far();
+    assert!(is_asked.is_some(), "{:?} {before:?}\n{log}", asked(hosts));
+}
+
+/// What the master acknowledged while it was cut off dies with it: its successor says so.
+#[test]
+#[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
+fn the_successor_of_a_master_that_was_cut_off_from_etcd_asks_hosts_to_register_again() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let site = Site::start(FABRIC, 1);
+    let (link, endpoint) = proxy(&site);
+    let last = site.fabric.hosts.len() - 1;
+    let first = site.rsm_at(0, "one", &endpoint);
+    first.wait_state("up");
+    first.wait_stored();
+    let second = site.rsm(last, "two", "");
+    second.wait_state("standby");
+    let mut hosts = observed(&site);
+    for host in &mut hosts {
+        site.wait_answer(host, 0);
+    }
+    let before = asked(&hosts);
+    link.set_cut(true);
+    first.wait_finding("store-unreachable", true);
+    register(&site.fabric, &mut hosts);
+    std::thread::sleep(Duration::from_secs(5));
+    assert_eq!(asked(&hosts), before);
+    let lid = site.fabric.lid(0);
+    first.process.kill().unwrap();
+    site.wait_answer_at(&mut hosts[0], lid);
+    second.wait_finding("registrations-lost", true);
+    wait_asked_once(&hosts, &before, &second);
+    assert_eq!(all::<ServiceRecord>(&mut hosts[0]).len(), 0);
+    for host in &mut hosts {
+        site.wait_answer_at(host, lid);
+    }
+    register(&site.fabric, &mut hosts);
+    assert_eq!(all::<ServiceRecord>(&mut hosts[0]).len(), 1);
+    second.wait_stored();
+    second.stop();
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
+fn a_takeover_while_etcd_is_away_continues_with_what_it_last_showed() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let mut site = Site::start(FABRIC, 1);
+    let last = site.fabric.hosts.len() - 1;
+    let first = site.rsm(0, "one", "");
+    first.wait_state("up");
+    let second = site.rsm(last, "two", "");
+    second.wait_state("standby");
+    let mut hosts = observed(&site);
+    for host in &mut hosts {
+        site.wait_answer(host, 0);
+    }
+    let alias = register(&site.fabric, &mut hosts);
+    std::thread::sleep(WRITTEN);
+    first.wait_stored();
+    // Longer than a standby takes to follow.
+    std::thread::sleep(Duration::from_secs(7));
+    let members = gids(&all::<McMemberRecord>(&mut hosts[0]));
+    let (lids, before) = (site.fabric.lids(), asked(&hosts));
+    site.etcd.kill(0).unwrap();
+    second.wait_finding("store-unreachable", true);
+    first.process.kill().unwrap();
+    second.wait_state("up");
+    site.wait_answer(&mut hosts[0], last);
+    let log = second.process.stderr_so_far();
+    assert_eq!(all::<ServiceRecord>(&mut hosts[0]).len(), 1, "{log}");
+    assert_eq!(gids(&all::<McMemberRecord>(&mut hosts[0])), members);
+    assert_eq!(site.fabric.guids(3).get(2), Some(&alias), "{log}");
+    assert_eq!(site.fabric.lids(), lids, "{log}");
+    second.wait_finding("registrations-lost", true);
+    wait_asked_once(&hosts, &before, &second);
+
+    site.etcd.restart(0).unwrap();
+    second.wait_finding("store-unreachable", false);
+    second.wait_stored();
+    second.process.kill().unwrap();
+    // The LID of the manager goes with it.
+    let third = site.rsm(0, "three", "");
+    third.wait_state("up");
+    site.wait_answer_at(&mut hosts[0], site.fabric.master_lid(2));
+    let log = third.process.stderr_so_far();
+    assert_eq!(all::<ServiceRecord>(&mut hosts[0]).len(), 1, "{log}");
+    assert_eq!(gids(&all::<McMemberRecord>(&mut hosts[0])), members);
+    assert_eq!(site.fabric.guids(3).get(2), Some(&alias), "{log}");
+    third.stop();
 }

@@ -1,14 +1,14 @@
 //! Managers that share a store, in virtual time: the standby takes over from what it has read.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rsm::core::role::Role;
 use rsm::core::{Activity, Following};
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
-use rsm_mad::wire::attr::{Attribute, LinearForwardingTable, PortInfo};
-use rsm_mad::wire::header::Method;
+use rsm_mad::wire::attr::{Attribute, LinearForwardingTable, PortInfo, SmInfo};
+use rsm_mad::wire::header::{AttrId, Method};
 use rsm_routing::netlist::NodeKind;
 use rsm_tests::virtual_time::{Memory, World, expect};
 
@@ -240,6 +240,81 @@ fn a_standby_that_has_read_the_subnet_answers_at_once_and_sets_only_the_lid_of_t
     assert_no_loop(&world);
 }
 
+/// The forwarding tables of all switches.
+fn tables(world: &World) -> BTreeMap<Guid, Vec<u8>> {
+    let switches = world.nodes(NodeKind::Switch).into_iter();
+    let table = |guid| (guid, world.sim.lft(guid).expect("it is a switch").to_vec());
+    switches.map(table).collect()
+}
+
+/// Kills the master, and returns the tables before that and the Sets of its successor until that
+/// rests.
+fn take_over(world: &mut World) -> (BTreeMap<Guid, Vec<u8>>, BTreeMap<(Guid, AttrId), u64>) {
+    let hosts = world.nodes(NodeKind::Ca);
+    let guid = |host: &Guid| world.sim.port_guid(*host, PortNum(1)).expect("it is there");
+    let members: Vec<Guid> = hosts[3..9].iter().map(guid).collect();
+    world.regroup(MULTICAST, |ports| {
+        ports.extend(members.iter().map(|&guid| (guid, true)));
+    });
+    world.settle(LIMIT);
+    wait_ready(world, 1);
+    let before = tables(world);
+    world.count_requests();
+    world.keep_writes();
+    world.kill(0);
+    world.run_for(Duration::from_secs(30));
+    world.settle(LIMIT);
+    assert!(is_master(world, 1));
+    let sets = world.requests().counts(Method::SET);
+    // SMInfo changes no hardware.
+    let of_hardware = sets
+        .into_iter()
+        .filter(|((_, about), _)| *about != SmInfo::ID);
+    (before, of_hardware.collect())
+}
+
+/// Every entry that a takeover changes is written once, and a Set without such an entry is not sent.
+#[test]
+fn a_takeover_with_the_lid_of_the_manager_sets_each_changed_entry_once_and_two_ports() {
+    let mut world = ready();
+    let (before, sets) = take_over(&mut world);
+    let mut expected = BTreeMap::new();
+    for index in [0, 1] {
+        expected.insert((place(&world, index).0, PortInfo::ID), 1);
+    }
+    let mut written: BTreeMap<(Guid, Lid), u8> = BTreeMap::new();
+    for write in world.keep_writes() {
+        assert!(!write.entries.is_empty(), "{write:?}");
+        let key = (write.switch, LinearForwardingTable::ID);
+        *expected.entry(key).or_default() += 1;
+        for &(lid, port) in &write.entries {
+            let earlier = written.insert((write.switch, lid), port);
+            assert_eq!(earlier, None, "{write:?}");
+        }
+    }
+    assert_eq!(sets, expected, "{:?}", world.managers()[1].convergences());
+    let mut differing = BTreeMap::new();
+    for (switch, after) in tables(&world) {
+        let pairs = before[&switch].iter().zip(&after).enumerate();
+        let changed = pairs.filter(|(_, (old, new))| old != new);
+        differing.extend(changed.map(|(lid, (_, &port))| ((switch, Lid(lid as u16)), port)));
+    }
+    assert_eq!(written, differing);
+    let lids: BTreeSet<Lid> = written.keys().map(|&(_, lid)| lid).collect();
+    assert_eq!(lids.len(), 2, "those of the two managers: {lids:?}");
+}
+
+#[test]
+fn a_takeover_with_another_lid_sets_the_lid_of_the_manager_at_each_port_once() {
+    let mut world = World::shared(TREE, false, LIMIT);
+    wait_ready(&mut world, 1);
+    let (before, sets) = take_over(&mut world);
+    let ports = world.sim.end_ports();
+    let expected = ports.map(|(node, _)| ((node, PortInfo::ID), 1)).collect();
+    assert_eq!(sets, expected);
+    assert_eq!(tables(&world), before);
+}
+
 #[test]
 fn a_cable_that_breaks_around_the_takeover_is_routed_around_and_makes_no_loop() {
     let world = ready();
@@ -439,4 +514,80 @@ fn managers_take_turns_at_taking_over() {
     }
     assert_no_loop(&world);
     assert_up_by(&world, 0);
+}
+
+/// Hosts whose port was written, other than those of the managers.
+fn hosts_written(world: &World) -> usize {
+    let written = world.requests().nodes(Method::SET, PortInfo::ID);
+    let managers = [place(world, 0).0, place(world, 1).0];
+    let hosts = world.nodes(NodeKind::Ca).into_iter();
+    hosts
+        .filter(|host| written.contains(host) && !managers.contains(host))
+        .count()
+}
+
+fn tells_of_loss(world: &World, index: usize) -> bool {
+    let findings = world.managers()[index].findings();
+    findings
+        .iter()
+        .any(|(code, _)| *code == "registrations-lost")
+}
+
+#[test]
+fn hosts_are_asked_again_only_after_a_master_that_lived_on_without_the_store() {
+    for (cut_s, is_told) in [(0, false), (1, false), (5, true), (60, true)] {
+        let mut world = ready();
+        if cut_s > 0 {
+            world.cut_from_store(0, true);
+            world.run_for(Duration::from_secs(cut_s));
+        }
+        let before = lids(&world);
+        world.count_requests();
+        world.kill(0);
+        world.run_for(Duration::from_secs(30));
+        world.settle(LIMIT);
+        assert!(is_master(&world, 1), "{cut_s} s");
+        // 16 hosts, of which two have the managers.
+        let asked = hosts_written(&world);
+        assert_eq!(asked, if is_told { 14 } else { 0 }, "{cut_s} s");
+        assert_eq!(tells_of_loss(&world, 1), is_told, "{cut_s} s");
+        let managers = [place(&world, 0), place(&world, 1)];
+        for (old, new) in before.into_iter().zip(lids(&world)) {
+            assert!(
+                old == new || managers.contains(&old.0),
+                "{cut_s} s: {old:?}"
+            );
+        }
+        assert_no_loop(&world);
+        // Once, and the finding ends by itself.
+        world.count_requests();
+        world.run_for(Duration::from_secs(620));
+        assert_eq!(hosts_written(&world), 0, "{cut_s} s");
+        assert!(!tells_of_loss(&world, 1), "{cut_s} s");
+    }
+}
+
+#[test]
+fn a_takeover_without_the_store_continues_with_what_that_showed_and_asks_hosts_again() {
+    let mut world = ready();
+    let before = lids(&world);
+    let claims = world.stored().claims.clone();
+    world.set_store_away(true);
+    world.run_for(Duration::from_secs(10));
+    world.count_requests();
+    world.kill(0);
+    world.run_for(Duration::from_secs(30));
+    assert!(is_master(&world, 1));
+    assert_eq!(hosts_written(&world), 14);
+    assert!(tells_of_loss(&world, 1));
+    assert_eq!(lids(&world), before);
+    assert_eq!(world.managers()[1].remembered().claims, claims);
+    assert_up_by(&world, 1);
+    assert_no_loop(&world);
+    world.set_store_away(false);
+    world.run_for(Duration::from_secs(20));
+    let holder = world.epoch().map(|epoch| epoch.holder);
+    let (node, port) = place(&world, 1);
+    assert_eq!(holder, world.sim.port_guid(node, port).ok());
+    assert_eq!(lids(&world), before);
 }

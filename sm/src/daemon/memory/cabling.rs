@@ -1,4 +1,5 @@
 //! The cabling and its missing parts, in the store: a row for each node, and a row with its cables.
+//! Keys are a letter and a node's GUID.
 //! A row for each cable would be several times as many, and a row costs memory in the database and
 //! twice beside it.
 
@@ -10,11 +11,8 @@ use rsm_mad::wire::attr::{NodeType, PortState};
 use super::table::{self, Rows};
 use crate::expected::{Cabling, Expected, LostAt, LostEnd, LostNode, LostPort};
 use crate::publish::UnixClock;
-use crate::store::{ChangeSet, Persisted};
+use crate::store::{CABLING, ChangeSet, Namespace, Persisted};
 use crate::sweep::inventory::PortKey;
-
-/// Table of the cabling. Its keys are a letter and a node's GUID.
-const CABLING: &str = "cabling";
 
 const NODE: u8 = b'n';
 const CABLES: u8 = b'c';
@@ -42,6 +40,17 @@ pub(super) fn remembered(persisted: &Persisted) -> Cabling {
         fabric: Arc::default(),
         missing: Arc::new(missing),
     }
+}
+
+/// Adds the changes by which `persisted` has the cabling of `rows`. Returns whether `rows` have the
+/// table.
+pub(super) fn follow(persisted: &Persisted, rows: &Persisted, changes: &mut ChangeSet) -> bool {
+    let name = Namespace::new(CABLING).ok();
+    let table = name.and_then(|name| rows.records.get(&name));
+    if let Some(table) = table {
+        table::replace(persisted, CABLING, table, changes);
+    }
+    table.is_some()
 }
 
 /// Adds the changes from the cabling `before`, which `persisted` has, to `cabling`. Without

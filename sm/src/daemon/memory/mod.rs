@@ -141,6 +141,21 @@ pub(super) fn open(
     } else {
         tracing::info!(report = %report, "store opened");
     }
+    let (bell, rung) = watch::channel(());
+    let latest = Arc::new(Mutex::new(Latest::default()));
+    let mailbox = Mailbox {
+        latest: latest.clone(),
+        bell,
+    };
+    let (shared, view) = match shared {
+        Some(setup) => {
+            let opened = shared::open(setup, store, &mailbox, clock, findings.clone())?;
+            store = opened.store;
+            shared::begin_with(&mut persisted, opened.state, &mut owed);
+            (Some(opened.shared), Some(opened.view))
+        }
+        None => (None, None),
+    };
     let mut core = remembered(&persisted, &clock);
     // If the store is new or lost records, hosts may be registered with an SA that is gone.
     core.reregister =
@@ -151,20 +166,6 @@ pub(super) fn open(
         core,
         sa: sa_state(&persisted, &clock),
         gpus: stored,
-    };
-    let (bell, rung) = watch::channel(());
-    let latest = Arc::new(Mutex::new(Latest::default()));
-    let mailbox = Mailbox {
-        latest: latest.clone(),
-        bell,
-    };
-    let (shared, view) = match shared {
-        Some(setup) => {
-            let opened = shared::open(setup, store, &mailbox, clock, findings.clone())?;
-            store = opened.0;
-            (Some(opened.1), Some(opened.2))
-        }
-        None => (None, None),
     };
     let handles = shared.as_ref().map(Shared::handles);
     let keeping = Keeping {

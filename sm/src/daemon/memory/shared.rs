@@ -10,6 +10,7 @@
 //! core becomes master only when all three have that state.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use parking_lot::Mutex;
@@ -18,8 +19,10 @@ use rsm_ids::Guid;
 use tokio::sync::mpsc;
 
 use super::shared_history::{self, SharedHistory};
-use super::{Keeping, Mailbox, acknowledged, guids, remembered, sa_state};
-use crate::core::{EpochEvent, EpochRequest, Event};
+use super::{
+    Keeping, Mailbox, acknowledged, cabling, guids, m_keys, pushing, remembered, sa_state,
+};
+use crate::core::{EpochEvent, EpochRequest, Event, SavedCoreState};
 use crate::daemon::clock::Clock;
 use crate::daemon::findings::{DaemonFindings, Part};
 use crate::daemon::gpu_hosts::GpuHosts;
@@ -30,7 +33,8 @@ use crate::publish::{SharedStoreSource, UnixClock};
 use crate::store::etcd::{EtcdOptions, EtcdStore};
 use crate::store::replica::{Claim, Health, ReplicaEvent, ReplicaHandle};
 use crate::store::{
-    ChangeSet, Epoch, LOCAL_TABLES, Namespace, Persisted, Replicated, Store, StoreError,
+    ChangeSet, Epoch, LOCAL_TABLES, Namespace, Persisted, Replicated, SharedStore as _, Store,
+    StoreError,
 };
 
 /// The table with the number of the last epoch that this machine held.
@@ -58,11 +62,19 @@ pub(super) enum Order {
         number: u64,
         epoch: Epoch,
         state: Option<Box<Persisted>>,
+        unseen: Duration,
+    },
+    /// The shared store does not answer a claim; the last state that it showed.
+    Unreachable {
+        number: u64,
+        state: Box<Persisted>,
     },
     /// More changes wait than are kept.
     Overflowed,
     /// Another manager, which holds the epoch, has stored these rows.
     Followed(Box<Persisted>),
+    /// It has stored this plan, and the rows that belong to it were followed.
+    Planned(u64),
 }
 
 /// The shared store, for the store's thread.
@@ -107,6 +119,19 @@ struct Shown {
     health: Option<(Health, u64)>,
 }
 
+/// What another manager, the last to hold the epoch, has stored.
+type Stored = Option<(Epoch, Persisted)>;
+
+/// The shared store, as it was opened.
+pub(super) struct Opened {
+    /// That of this machine, which the shared one follows.
+    pub(super) store: Box<dyn Store>,
+    pub(super) shared: Shared,
+    pub(super) view: SharedView,
+    /// What it has; `None` if it does not answer, or no manager has held the epoch.
+    pub(super) state: Stored,
+}
+
 /// Opens the shared store behind `local`. Data of others and damaged ones are refused; a store that
 /// does not answer is not.
 pub(super) fn open(
@@ -115,14 +140,14 @@ pub(super) fn open(
     mailbox: &Mailbox,
     clock: Clock,
     findings: DaemonFindings,
-) -> anyhow::Result<(Box<dyn Store>, Shared, SharedView)> {
+) -> anyhow::Result<Opened> {
     let SharedSetup { options, core } = setup;
     let endpoints = options.endpoints.join(", ");
     let cannot = || format!("cannot use the shared store at {endpoints}");
     // On a thread of its own: the client must not wait on a thread of the daemon's runtime.
     let opened = std::thread::scope(|scope| scope.spawn(|| look(&options)).join());
     let opened = opened.map_err(|_| anyhow::anyhow!("the client of the shared store panicked"))?;
-    let store = opened.with_context(cannot)?;
+    let (store, state) = opened.with_context(cannot)?;
     let shown: Arc<Mutex<Shown>> = Arc::default();
     let deposed = Arc::default();
     let tell = teller(Teller {
@@ -152,19 +177,47 @@ pub(super) fn open(
         endpoints,
         shown,
     };
-    Ok((Box::new(Replicated::new(local, replica)), shared, view))
+    Ok(Opened {
+        store: Box::new(Replicated::new(local, replica)),
+        shared,
+        view,
+        state,
+    })
 }
 
-/// The store at `options`, whose data are rsm's and whole as far as it answers.
-fn look(options: &EtcdOptions) -> Result<EtcdStore, StoreError> {
-    let mut store = EtcdStore::new(options)?;
-    match store.load() {
-        Ok((_, report)) => tracing::info!(report = %report, "the shared store answers"),
-        // The fabric does not wait for it; the replica reports it.
-        Err(error @ StoreError::Unreachable { .. }) => tracing::warn!("{error}"),
-        Err(error) => return Err(error),
+/// Takes over what a manager must know before the first answer of a port that wants its M_Key, where
+/// another one has stored it later than this machine.
+pub(super) fn begin_with(persisted: &mut Persisted, stored: Stored, owed: &mut ChangeSet) {
+    let Some((epoch, rows)) = stored else { return };
+    if epoch.number == held_before(persisted) {
+        return;
     }
-    Ok(store)
+    let mut changes = ChangeSet::new();
+    cabling::follow(persisted, &rows, &mut changes);
+    m_keys::changes(persisted, m_keys::remembered(&rows), None, &mut changes);
+    persisted.apply(&changes);
+    owed.merge(changes);
+}
+
+/// The store at `options`, whose data are rsm's and whole as far as it answers, and those.
+fn look(options: &EtcdOptions) -> Result<(EtcdStore, Stored), StoreError> {
+    let mut store = EtcdStore::new(options)?;
+    let loaded = store
+        .load()
+        .and_then(|loaded| Ok((loaded, store.observe()?)));
+    let stored = match loaded {
+        Ok(((state, report), seen)) => {
+            tracing::info!(report = %report, "the shared store answers");
+            seen.map(|seen| (seen.epoch, state))
+        }
+        // The fabric does not wait for it; the replica reports it.
+        Err(error @ StoreError::Unreachable { .. }) => {
+            tracing::warn!("{error}");
+            None
+        }
+        Err(error) => return Err(error),
+    };
+    Ok((store, stored))
 }
 
 struct Teller {
@@ -185,12 +238,14 @@ fn teller(teller: Teller) -> Box<dyn Fn(ReplicaEvent) + Send> {
                 number,
                 epoch,
                 state,
+                unseen,
             } => {
                 teller.show(Some(epoch), true);
                 let order = Order::Granted {
                     number,
                     epoch,
                     state,
+                    unseen,
                 };
                 return teller.mailbox.put(|latest| latest.orders.push(order));
             }
@@ -222,9 +277,20 @@ fn teller(teller: Teller) -> Box<dyn Fn(ReplicaEvent) + Send> {
                 teller.show(epoch, false);
                 EpochEvent::Seen(epoch)
             }
-            ReplicaEvent::Planned(plan) => EpochEvent::Planned(plan),
+            // Behind the rows that belong to it.
+            ReplicaEvent::Planned(plan) => {
+                let order = Order::Planned(plan);
+                return teller.mailbox.put(|latest| latest.orders.push(order));
+            }
             ReplicaEvent::Configurations(all) => EpochEvent::Configurations(all),
-            ReplicaEvent::Unreachable => EpochEvent::Unreachable,
+            ReplicaEvent::Unreachable {
+                number,
+                state: Some(state),
+            } => {
+                let order = Order::Unreachable { number, state };
+                return teller.mailbox.put(|latest| latest.orders.push(order));
+            }
+            ReplicaEvent::Unreachable { state: None, .. } => EpochEvent::Unreachable(None),
             ReplicaEvent::Held => EpochEvent::Held,
         };
         // The core waits for no thread. A closed channel means that the daemon is ending.
@@ -377,6 +443,11 @@ impl Shared {
         }
     }
 
+    /// Passes an event to the core. A closed channel means that the daemon is ending.
+    fn tell(&self, event: EpochEvent) {
+        drop(self.core.blocking_send(Event::Epoch(event)));
+    }
+
     fn claim(&mut self, request: EpochRequest, state: &Persisted) {
         let EpochRequest::Claim {
             own,
@@ -430,15 +501,36 @@ impl Keeping {
                     number,
                     epoch,
                     state,
-                } if number == shared.claims => self.granted(epoch, state),
+                    unseen,
+                } if number == shared.claims => {
+                    let mut changes = ChangeSet::new();
+                    note_held(epoch.number, &mut changes);
+                    self.go_on_with(state, changes, |state| EpochEvent::Granted {
+                        epoch,
+                        state,
+                        unseen,
+                    });
+                }
+                Order::Unreachable { number, state } if number == shared.claims => {
+                    let state = Some(state);
+                    self.go_on_with(state, ChangeSet::new(), EpochEvent::Unreachable);
+                }
                 // A later claim or none has superseded it.
-                Order::Granted { .. } => {}
+                Order::Granted { .. } | Order::Unreachable { .. } => {}
                 Order::Followed(rows) => self.follow(&rows),
+                Order::Planned(plan) => shared.tell(EpochEvent::Planned(plan)),
             }
         }
     }
 
-    fn granted(&mut self, epoch: Epoch, state: Option<Box<Persisted>>) {
+    /// Continues with the state of the shared store, if there is one, and with `more`; then the core
+    /// gets the event about it.
+    fn go_on_with(
+        &mut self,
+        state: Option<Box<Persisted>>,
+        more: ChangeSet,
+        event: impl FnOnce(Option<Box<SavedCoreState>>) -> EpochEvent,
+    ) {
         let Some(shared) = &mut self.shared else {
             return;
         };
@@ -454,7 +546,7 @@ impl Keeping {
             changes = ChangeSet::between(&self.persisted, state, LOCAL_TABLES);
             self.known = None;
         }
-        note_held(epoch.number, &mut changes);
+        changes.merge(more);
         if let Some(state) = &state {
             shared.history.read(&self.persisted, state, &mut changes);
         }
@@ -479,7 +571,7 @@ impl Keeping {
             Box::new(core)
         });
         let is_replaced = core.is_some() && !is_master;
-        let event = Event::Epoch(EpochEvent::Granted { epoch, state: core });
+        let event = Event::Epoch(event(core));
         let restorer = shared.restorer.get().filter(|_| is_replaced);
         let Some(restorer) = restorer else {
             drop(shared.core.blocking_send(event));
@@ -506,13 +598,24 @@ impl Keeping {
         };
         if !rows.claims.is_empty() {
             let claims = Arc::new(super::claims(rows));
-            let event = Event::Epoch(EpochEvent::Claims(claims));
-            drop(shared.core.blocking_send(event));
+            shared.tell(EpochEvent::Claims(claims));
         }
+        let mut changes = ChangeSet::new();
+        // A restart while the shared store is away must know them, too.
+        if cabling::follow(&self.persisted, rows, &mut changes) {
+            self.known = None;
+            let cabling = cabling::remembered(rows).missing;
+            shared.tell(EpochEvent::Cabling(cabling));
+        }
+        let generations = m_keys::remembered(rows);
+        m_keys::changes(&self.persisted, generations, None, &mut changes);
+        shared.tell(EpochEvent::MKeys {
+            generations,
+            is_pushing: pushing::remembered(rows),
+        });
         if let Some(hosts) = shared.gpus.get() {
             hosts.adopt(self.gpus.reader.read(rows));
         }
-        let mut changes = ChangeSet::new();
         shared.history.read(&self.persisted, rows, &mut changes);
         self.persisted.apply(&changes);
         self.owed.merge(changes);

@@ -136,15 +136,16 @@ impl EtcdStore {
     fn read_changes(&mut self, within: Duration) -> Result<(), StoreError> {
         // After a failure the next call reads everything.
         let before = std::mem::take(&mut self.revision);
-        if before == 0 {
-            (self.pages, self.state) = (Pages::default(), Persisted::default());
-            (self.keys, self.format) = (BTreeSet::new(), None);
-            self.generation = 0;
-        }
         let (from, end) = self.span("");
         let since = if before == 0 { 0 } else { before + 1 };
         let range = self.client.range(&from, &end, since, within);
         let (pairs, revision) = self.runtime.block_on(range)?;
+        if before == 0 {
+            // Not before there is an answer: without the store a manager goes on with the last state.
+            (self.pages, self.state) = (Pages::default(), Persisted::default());
+            (self.keys, self.format) = (BTreeSet::new(), None);
+            self.generation = 0;
+        }
         for pair in &pairs {
             let name = self.name_of(pair)?;
             self.take(&name, &pair.value)?;
