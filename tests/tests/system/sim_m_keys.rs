@@ -21,7 +21,7 @@ const TREE: &str = "fat-tree:k=4,levels=3";
 const LIMIT: Duration = Duration::from_secs(60);
 const LEVELS: [u8; 4] = [0, 1, 2, 3];
 
-fn secret(byte: u8) -> Secret {
+pub(crate) fn secret(byte: u8) -> Secret {
     Secret::new([byte; SECRET_BYTES])
 }
 
@@ -52,13 +52,17 @@ fn per_port(protection: u8) -> Settings {
     settings(with_keys(own_keys(), protection))
 }
 
-fn held(world: &World, (node, port): (Guid, PortNum)) -> u64 {
+pub(crate) fn held(world: &World, (node, port): (Guid, PortNum)) -> u64 {
     let info = world.sim.port_info(node, port).expect("it is there");
     info.m_key()
 }
 
 /// Ports that do not hold the key of this generation.
-fn others_than(world: &World, byte: u8, generations: Generations) -> Vec<(Guid, PortNum)> {
+pub(crate) fn others_than(
+    world: &World,
+    byte: u8,
+    generations: Generations,
+) -> Vec<(Guid, PortNum)> {
     let ports = world.sim.end_ports();
     let is_other = |&(node, port): &(Guid, PortNum)| {
         let generation = match port {
@@ -71,7 +75,7 @@ fn others_than(world: &World, byte: u8, generations: Generations) -> Vec<(Guid, 
     ports.filter(is_other).collect()
 }
 
-fn generation(number: u64) -> Generations {
+pub(crate) fn generation(number: u64) -> Generations {
     Generations {
         switches: number,
         others: number,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rsm::core::role::Role;
 use rsm::core::{Command, CoreConfig};
-use rsm::m_keys::{Generations, MKeyPolicy, SECRET_BYTES, Secret};
+use rsm::m_keys::MKeyPolicy;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::transport::{Datagram, RemoteAddress};
 use rsm_mad::wire::attr::{Attribute, LinearForwardingTable};
@@ -15,6 +15,8 @@ use rsm_mad::wire::smp::{Smp, SmpRequest};
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{DropReason, Personality, PortField, PortFields};
 use rsm_tests::virtual_time::{Memory, Settings, World, expect};
+
+use crate::sim_m_keys::{generation, held, others_than, secret};
 
 /// 20 switches, 16 hosts.
 const TREE: &str = "fat-tree:k=4,levels=3";
@@ -27,10 +29,6 @@ const GUARDED: [u8; 2] = [2, 3];
 const POLLS: u64 = 3;
 /// From the command to the end of a rotation that a standby was told of.
 const ROTATION: Duration = Duration::from_secs(10);
-
-fn secret(byte: u8) -> Secret {
-    Secret::new([byte; SECRET_BYTES])
-}
 
 /// The settings of managers with keys of these secrets.
 fn with_secrets(protection: u8, secrets: &[u8]) -> Settings {
@@ -95,32 +93,6 @@ fn is_ready(world: &World) -> bool {
     let read = following.and_then(|following| following.read);
     let stored = world.stored();
     !stored.is_pushing && read == Some(stored.generation)
-}
-
-fn held(world: &World, (node, port): (Guid, PortNum)) -> u64 {
-    let info = world.sim.port_info(node, port).expect("it is there");
-    info.m_key()
-}
-
-/// Ports that do not hold the key of this secret and generation.
-fn others_than(world: &World, byte: u8, generations: Generations) -> Vec<(Guid, PortNum)> {
-    let ports = world.sim.end_ports();
-    let is_other = |&(node, port): &(Guid, PortNum)| {
-        let generation = match port {
-            PortNum::ZERO => generations.switches,
-            _ => generations.others,
-        };
-        let key = secret(byte).m_key(generation, PortKey::new(node, port));
-        held(world, (node, port)) != key
-    };
-    ports.filter(is_other).collect()
-}
-
-fn generation(number: u64) -> Generations {
-    Generations {
-        switches: number,
-        others: number,
-    }
 }
 
 /// Findings of a manager, but for the one that it is not the only one.

@@ -240,8 +240,14 @@ fn a_standby_that_has_read_the_subnet_answers_at_once_and_sets_only_the_lid_of_t
     assert_no_loop(&world);
 }
 
+/// Forwarding tables by switch.
+type Tables = BTreeMap<Guid, Vec<u8>>;
+
+/// How many Sets went to each node, by attribute.
+type SetCounts = BTreeMap<(Guid, AttrId), u64>;
+
 /// The forwarding tables of all switches.
-fn tables(world: &World) -> BTreeMap<Guid, Vec<u8>> {
+fn tables(world: &World) -> Tables {
     let switches = world.nodes(NodeKind::Switch).into_iter();
     let table = |guid| (guid, world.sim.lft(guid).expect("it is a switch").to_vec());
     switches.map(table).collect()
@@ -249,7 +255,7 @@ fn tables(world: &World) -> BTreeMap<Guid, Vec<u8>> {
 
 /// Kills the master, and returns the tables before that and the Sets of its successor until that
 /// rests.
-fn take_over(world: &mut World) -> (BTreeMap<Guid, Vec<u8>>, BTreeMap<(Guid, AttrId), u64>) {
+fn take_over(world: &mut World) -> (Tables, SetCounts) {
     let hosts = world.nodes(NodeKind::Ca);
     let guid = |host: &Guid| world.sim.port_guid(*host, PortNum(1)).expect("it is there");
     let members: Vec<Guid> = hosts[3..9].iter().map(guid).collect();
