@@ -1,5 +1,6 @@
 //! A table of the store: rows of bytes, written and removed by comparison with the wanted ones.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeInclusive};
 
@@ -45,7 +46,7 @@ pub(super) fn read<T>(
 pub(super) fn replace(
     persisted: &Persisted,
     name: &'static str,
-    wanted: &Rows,
+    wanted: &BTreeMap<impl Borrow<[u8]> + Ord, impl AsRef<[u8]>>,
     changes: &mut ChangeSet,
 ) {
     let Ok(namespace) = Namespace::new(name) else {
@@ -53,12 +54,13 @@ pub(super) fn replace(
     };
     let known = persisted.records.get(&namespace);
     let gone = known.into_iter().flat_map(BTreeMap::keys);
-    for key in gone.filter(|key| !wanted.contains_key(&***key)) {
+    for key in gone.filter(|key| !wanted.contains_key(&key[..])) {
         changes.remove_record(&namespace, key);
     }
     for (key, value) in wanted {
-        let held = known.and_then(|known| known.get(&key[..]));
-        write(&namespace, held, key, value, changes);
+        let key = key.borrow();
+        let held = known.and_then(|known| known.get(key));
+        write(&namespace, held, key, value.as_ref(), changes);
     }
 }
 
