@@ -24,7 +24,7 @@ pub(super) fn remembered(persisted: &Persisted) -> DeviceCapabilities {
 pub(super) fn changes(persisted: &Persisted, known: &DeviceCapabilities, changes: &mut ChangeSet) {
     let row = |(device, Capabilities(words)): (DeviceType, Capabilities)| {
         let words = words.iter().flat_map(|word| word.to_be_bytes());
-        (encode_type(device).to_vec(), words.collect())
+        (encode_type(device).to_vec(), words.collect::<Vec<u8>>())
     };
     table::replace(
         persisted,
