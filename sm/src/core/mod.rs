@@ -201,6 +201,8 @@ pub struct Core {
     succession: Succession,
     /// The store has been told that hardware is being written.
     tells_push: bool,
+    /// The last published snapshot says that the subnet converges.
+    shows_converging: bool,
     /// A rotation of M_Keys that the store has been told of.
     rotation: Option<AnnouncedRotation>,
     stage: Stage,
@@ -329,6 +331,7 @@ impl Core {
             follower: Follower::default(),
             succession: Succession::default(),
             tells_push: config.shares_store && remembered.is_pushing,
+            shows_converging: false,
             rotation: None,
             stage: Stage::Idle,
             work,
@@ -558,6 +561,16 @@ impl Core {
         }
         self.mind_congestion(now);
         self.tell_early(now);
+        // A pass that changes nothing publishes nothing, also where a snapshot from within it says
+        // that the subnet converges.
+        if self.shows_converging && !self.is_converging() {
+            self.publish(now);
+        }
+    }
+
+    /// Whether a convergence is under way or waits.
+    fn is_converging(&self) -> bool {
+        !self.stage.is_idle() || self.first_sweep.goes_on() || self.work.is_urgent()
     }
 
     /// Replaces the findings of the parts around the core (the store, the dumps, the trace), and
@@ -576,6 +589,7 @@ impl Core {
 
     fn publish(&mut self, now: Time) {
         let snapshot = Arc::new(self.snapshot(now));
+        self.shows_converging = snapshot.converging;
         self.serving = snapshot.role == Role::Master && snapshot.plan.is_some();
         self.effects.push_back(Effect::Publish(snapshot));
     }

@@ -193,9 +193,7 @@ impl Snapshot {
             others: role::others(&core.inventory).into(),
             own_guid: core.own_guid(),
             port_up: core.port_up,
-            converging: !core.stage.is_idle()
-                || core.first_sweep.goes_on()
-                || core.work.is_urgent(),
+            converging: core.is_converging(),
             fabric: core.fabric.clone(),
             plan: core.plan.clone(),
             refused_plan: core.refused_plan.clone(),

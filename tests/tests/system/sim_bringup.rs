@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rsm::core::Command;
+use rsm::findings::{Finding, FindingKind, Severity, Subject};
 use rsm::plan::policy::Policy;
 use rsm_ids::{Guid, Lid, Lmc};
 use rsm_mad::wire::attr::PortState;
@@ -212,4 +213,32 @@ fn slow_switches_hold_up_only_themselves() {
         );
         assert_eq!(stats.timeout, Duration::from_millis(25), "{habit:?}");
     }
+}
+
+#[test]
+fn a_finding_amid_a_light_sweep_does_not_leave_the_subnet_converging() {
+    let mut world = World::generated("fat-tree:k=4,levels=2", Settings::default());
+    world.settle(LIMIT);
+    let is_reading = |world: &World| world.manager().core().snapshot(world.now()).converging;
+    let mut steps = 0;
+    while !is_reading(&world) {
+        world.run_for(Duration::from_micros(50));
+        steps += 1;
+        assert!(steps < 1_000_000, "no light sweep came");
+    }
+    let convergences = world.manager().convergences().len();
+    let text = "a line of the configuration cannot be read".to_owned();
+    let kind = FindingKind::ConfigRefused;
+    let finding = Finding::new(kind, Subject::Subnet, Severity::Warning, text);
+    world.command(Command::Refused(vec![finding]));
+    world.run_for(Duration::from_micros(1));
+    let shown = |world: &World| world.manager().snapshot().unwrap().converging;
+    assert!(shown(&world), "the finding is told within the sweep");
+    world.run_for(Duration::from_secs(5));
+    assert!(!shown(&world), "the sweep is over");
+    assert_eq!(
+        world.manager().convergences().len(),
+        convergences,
+        "the sweep found no change"
+    );
 }
