@@ -53,6 +53,7 @@ pub(super) async fn run(arguments: &CheckArguments, session: &mut Session) -> Re
         }
         (0, "") => Ok(()),
         (0, reason) => Err(Failure::Refused(format!("nothing was checked: {reason}"))),
+        (1, _) => Err(Failure::Refused("a finding is an error".to_owned())),
         (broken, _) => Err(Failure::Refused(format!("{broken} findings are errors"))),
     }
 }
