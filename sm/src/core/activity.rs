@@ -63,6 +63,12 @@ impl Core {
         self.stage.is_idle() && self.work.is_empty()
     }
 
+    /// Whether this master is finding out if another one has replaced it. Until then it sets nothing,
+    /// and goes on afterwards.
+    pub fn is_inquiring(&self) -> bool {
+        self.election.inquiry.is_some()
+    }
+
     /// Whether nothing is under way; something may still wait for its time.
     pub fn is_idle(&self) -> bool {
         self.stage.is_idle() && (!self.work.is_due() || self.work.is_postponed())

@@ -469,7 +469,9 @@ impl Shell {
     /// Whether `--once` has reached its end.
     fn is_finished(&self) -> bool {
         let standby = matches!(self.core.role(), Role::Standby { .. } | Role::NotActive);
-        let settled = self.core.is_settled() && self.core.history().next().is_some();
+        let settled = self.core.is_settled()
+            && !self.core.is_inquiring()
+            && self.core.history().next().is_some();
         let hopeless = self.core.repairs() >= ONCE_REPAIRS && self.core.is_idle();
         self.last.is_some() && (standby || settled || hopeless)
     }

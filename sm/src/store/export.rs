@@ -519,6 +519,17 @@ mod tests {
         state
     }
 
+    /// A claim and the record go, another record comes.
+    fn changes() -> ChangeSet {
+        let table = Namespace::new("gpu").unwrap();
+        let mut changes = ChangeSet::new();
+        changes.remove_claim(Guid(1 << 40));
+        changes.remove_record(&table, b"\x00\xffkey");
+        changes.set_record(&table, b"other", b"\n").unwrap();
+        changes.set_plan_generation(9);
+        changes
+    }
+
     #[test]
     fn an_export_reads_back_what_it_wrote() {
         let bytes = whole(5, &state());
@@ -537,12 +548,7 @@ mod tests {
     fn two_commits() -> (Vec<u8>, usize, [Persisted; 2]) {
         let mut bytes = whole(5, &state());
         let base = bytes.len();
-        let table = Namespace::new("gpu").unwrap();
-        let mut changes = ChangeSet::new();
-        changes.remove_claim(Guid(1 << 40));
-        changes.remove_record(&table, b"\x00\xffkey");
-        changes.set_record(&table, b"other", b"\n").unwrap();
-        changes.set_plan_generation(9);
+        let changes = changes();
         let mut after = state();
         after.apply(&changes);
         let sentinel = Sentinel {
@@ -559,12 +565,7 @@ mod tests {
 
     #[test]
     fn a_whole_file_with_changes_is_that_of_the_state_after_them() {
-        let table = Namespace::new("gpu").unwrap();
-        let mut changes = ChangeSet::new();
-        changes.remove_claim(Guid(1 << 40));
-        changes.remove_record(&table, b"\x00\xffkey");
-        changes.set_record(&table, b"other", b"\n").unwrap();
-        changes.set_plan_generation(9);
+        let changes = changes();
         let before = state();
         let mut bytes = Vec::new();
         let with = Whole::of(&before).with(&changes);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rsm::core::Command;
+use rsm::core::{Activity, Command};
 use rsm::findings::{Finding, FindingKind, Severity, Subject};
 use rsm::plan::policy::Policy;
 use rsm_ids::{Guid, Lid, Lmc};
@@ -241,4 +241,24 @@ fn a_finding_amid_a_light_sweep_does_not_leave_the_subnet_converging() {
         convergences,
         "the sweep found no change"
     );
+}
+
+#[test]
+fn a_pause_amid_the_push_is_not_the_end_of_the_bring_up() {
+    let mut world = World::generated("fat-tree:k=4,levels=2", Settings::default());
+    let limit = world.now() + LIMIT;
+    let is_pushing = |world: &World| {
+        let core = world.manager().core();
+        matches!(core.activity(), Activity::Pushing { done: 20.. })
+    };
+    assert!(world.run(limit, is_pushing), "it pushes");
+    world.pause_for(0, Duration::from_secs(1));
+    world.run_for(Duration::from_millis(1100));
+    // As `rsm --once` sees the end.
+    let is_finished = |world: &World| {
+        let core = world.manager().core();
+        core.is_settled() && !core.is_inquiring() && core.history().next().is_some()
+    };
+    assert!(world.run(limit, is_finished), "it ends");
+    expect::assert_up(&world);
 }
