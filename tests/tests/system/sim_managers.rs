@@ -7,7 +7,8 @@ use rsm::avoid::{Drained, Part, Reason};
 use rsm::core::role::{Identity, Role};
 use rsm::core::{Activity, Command, CoreConfig};
 use rsm_ids::{Guid, PortNum};
-use rsm_mad::wire::attr::SmState;
+use rsm_mad::wire::attr::{Attribute, SmInfo, SmState};
+use rsm_mad::wire::header::Method;
 use rsm_routing::netlist::NodeKind;
 use rsm_tests::virtual_time::{ForeignManager, Settings, World, expect};
 
@@ -292,4 +293,32 @@ fn a_weaker_master_is_a_finding_until_it_is_gone() {
     world.run_for(LIMIT);
     assert_eq!(masters(&world), [0]);
     assert_eq!(world.manager().findings(), []);
+}
+
+#[test]
+fn a_light_sweep_asks_managers_behind_any_port_again() {
+    let settings = Settings {
+        core: config(8),
+        ..Settings::default()
+    };
+    let mut world = World::generated(TREE, settings);
+    let switch = world.nodes(NodeKind::Switch)[0];
+    for (node, port) in [(switch, PortNum::ZERO), (last_host(&world), PortNum(1))] {
+        let standby = ForeignManager::new(Guid(0x5a00 + node.0 % 2), 1, SmState::Standby);
+        world.add_foreign(node, port, standby);
+    }
+    world.count_requests();
+    world.settle(LIMIT);
+    assert!(is_master(&world, 0));
+    let asked = |world: &World| {
+        let requests = world.requests();
+        [switch, last_host(world)].map(|node| requests.of(node, Method::GET, SmInfo::ID))
+    };
+    let before = asked(&world);
+    assert!(before.iter().all(|&count| count > 0), "{before:?}");
+    world.run_for(Duration::from_secs(25));
+    let after = asked(&world);
+    for (before, after) in before.into_iter().zip(after) {
+        assert!(after >= before + 2, "two light sweeps ask: {before}, {after}");
+    }
 }
