@@ -303,8 +303,9 @@ fn a_light_sweep_asks_managers_behind_any_port_again() {
     };
     let mut world = World::generated(TREE, settings);
     let switch = world.nodes(NodeKind::Switch)[0];
-    for (node, port) in [(switch, PortNum::ZERO), (last_host(&world), PortNum(1))] {
-        let standby = ForeignManager::new(Guid(0x5a00 + node.0 % 2), 1, SmState::Standby);
+    let places = [(switch, PortNum::ZERO), (last_host(&world), PortNum(1))];
+    for (guid, (node, port)) in (0x5a01..).map(Guid).zip(places) {
+        let standby = ForeignManager::new(guid, 1, SmState::Standby);
         world.add_foreign(node, port, standby);
     }
     world.count_requests();
@@ -319,6 +320,9 @@ fn a_light_sweep_asks_managers_behind_any_port_again() {
     world.run_for(Duration::from_secs(25));
     let after = asked(&world);
     for (before, after) in before.into_iter().zip(after) {
-        assert!(after >= before + 2, "two light sweeps ask: {before}, {after}");
+        assert!(
+            after >= before + 2,
+            "two light sweeps ask: {before}, {after}"
+        );
     }
 }
