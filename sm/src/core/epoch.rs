@@ -26,6 +26,7 @@ use super::event::{Effect, EpochEvent, EpochRequest};
 use super::health::isolate_again;
 use super::inquiry::MastershipDoubt;
 use super::lost_registrations::LostRegistrations;
+use super::requests::Context;
 use super::role::{self, ElectionOutcome, Role};
 use super::stage::Stage;
 use super::{Core, Hardware, HeldMulticast, SavedCoreState};
@@ -425,6 +426,9 @@ impl Core {
     pub(super) fn begin_as_successor(&mut self, now: Time) {
         let before = std::mem::replace(&mut self.role, Role::Master);
         self.follower.keys_change = false;
+        // Their next attempts would try other keys at its port, and begin the lease of its key.
+        self.client
+            .withdraw(|context| matches!(context, Context::PeerPoll | Context::Manager(_)));
         self.found.look_again();
         self.begin_takeover();
         self.succeed(&before);

@@ -118,7 +118,8 @@ fn a_gpu_without_nvlinks_is_told_alike_on_the_page_by_rsmctl_in_the_status_and_i
         "no fault",
         "return [...document.querySelectorAll('.page tbody .tag.bad')].length === 0",
     );
-    assert_eq!(findings(&site, "nvlink-degraded"), Vec::<Value>::new());
+    let is_gone = || findings(&site, "nvlink-degraded").is_empty().then_some(());
+    assert!(wait_for_every(LOOK, LIMIT, is_gone).is_some(), "it is over");
     site.open(&browser, "history?kind=finding");
     browser.wait("that it is over", &row("finding gone"));
     browser.assert_no_complaints();
