@@ -3,9 +3,9 @@
 
 /// How many arenas glibc's heap has for each processor.
 ///
-/// Of a bring-up of 45,056 hosts on two processors, in memory and in time to plan a lost leaf link:
-/// eight arenas a processor, glibc's own number, 811 MB and 38 to 56 ms; two 712 MB and 44 to 53 ms;
-/// one 641 MB and 71 to 82 ms.
+/// On two processors a bring-up of 45,056 hosts takes 712 MB with two, and 641 MB with one; but with
+/// one a lost leaf link is planned in 71 to 82 ms, with two in 44 to 53, as with glibc's own number,
+/// eight.
 const ARENAS_PER_PROCESSOR: usize = 2;
 
 /// Limits the arenas of glibc's heap, before the first thread starts.
