@@ -80,12 +80,17 @@ impl EventJournal {
     }
 }
 
+/// Whether an event is an act of an operator.
+pub fn is_act(event: &Event) -> bool {
+    matches!(event.change, Some(Change::OperatorActed(_)))
+}
+
 impl Kept {
     /// Keeps an event. One that has no room goes, unless it is an act.
     fn put(&mut self, event: Arc<Event>) {
         if self.events.len() == self.capacity
             && let Some(oldest) = self.events.pop_front()
-            && matches!(oldest.change, Some(Change::OperatorActed(_)))
+            && is_act(&oldest)
         {
             self.acts.push_back(oldest);
             if self.acts.len() > self.acts_capacity {

@@ -25,7 +25,7 @@ pub use error::{
     SaError, SimulationError,
 };
 pub use gpu::{GpuAges, GpuImport, GpuImportError, GpuSubject, Gpus, InventoryDigest};
-pub use journal::EventJournal;
+pub use journal::{EventJournal, is_act};
 pub use rsm_proto::{Label, v1};
 pub use server::{Backend, Listen, Reader, ServeError, Server, SocketError, gpu_status, serve};
 pub use traits::{

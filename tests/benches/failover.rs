@@ -105,7 +105,7 @@ struct Failover {
     lost: [usize; 4],
 }
 
-/// What hosts have registered, each as text: members, services, subscriptions, alias GUIDs.
+/// The registrations of hosts, each as text: members, services, subscriptions, alias GUIDs.
 type Registered = [BTreeSet<String>; 4];
 
 /// The figures of registrations that are gone.

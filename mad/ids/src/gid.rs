@@ -9,6 +9,10 @@ use crate::Guid;
 pub struct Gid(pub u128);
 
 impl Gid {
+    /// The prefix of link-local GIDs, which every port answers to beside that of its subnet (IBA
+    /// 4.1.1).
+    pub const LINK_LOCAL: u64 = 0xFE80_0000_0000_0000;
+
     /// The GID of the port `guid` in the subnet `prefix`.
     pub const fn new(prefix: u64, guid: Guid) -> Gid {
         Gid((prefix as u128) << 64 | guid.0 as u128)

@@ -24,7 +24,7 @@ const APART: Duration = Duration::from_secs(2);
 /// ClientReregister need an operator.
 const SHOWN_FOR: Duration = Duration::from_secs(600);
 
-/// What is known of lost registrations.
+/// Registrations that this manager knows to be lost.
 #[derive(Debug, Default)]
 pub(super) struct LostRegistrations {
     /// Until when the finding is shown, and why registrations are missing.

@@ -120,12 +120,7 @@ impl Core {
                 && self.guards_gets();
             let rotation = AnnouncedRotation {
                 generations: self.generations().rotated(),
-                due: now
-                    + if may_be_followed {
-                        NOTICE
-                    } else {
-                        Duration::ZERO
-                    },
+                due: now + NOTICE,
                 tickets: vec![ticket],
             };
             if may_be_followed {

@@ -9,8 +9,9 @@ use rsm_mad::wire::attr::NodeType;
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::perf::{Counter, CounterSet, PERF_DATA_LEN};
 
+use super::causes::{Corrections, RcvCauses, XmitCauses};
 use super::config::CountersConfig;
-use super::port::{Corrections, NarrowEnd, PortReading, RcvCauses, Sample, TRAFFIC, XmitCauses};
+use super::port::{NarrowEnd, PortReading, Sample, TRAFFIC};
 use super::request::{Capabilities, Redirect, Redirection, Request, class_port_info};
 use super::snapshot::{AgentCounters, AgentState};
 use crate::fabric::{Node, Port};

@@ -22,6 +22,7 @@
 //! PortXmitWait from there too where it has them with 64 bits, else from PortCounters.
 
 mod agent;
+mod causes;
 mod collector;
 mod config;
 mod port;
@@ -31,8 +32,9 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
+pub use self::causes::Causes;
 pub use self::collector::{Collector, Routes, Transmit};
 pub use self::config::CountersConfig;
-pub use self::port::{Causes, ErrorRates, PortReading, Rates, TRAFFIC};
+pub use self::port::{ErrorRates, PortReading, Rates, TRAFFIC};
 pub use self::snapshot::{AgentCounters, AgentState, CountersSnapshot, PortCounters};
 pub use self::stats::CollectorStats;

@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use prost::Message as _;
-use rsm_api::v1;
-use rsm_api::v1::event::Change;
+use rsm_api::{is_act, v1};
 
 use super::frame::{self, Frame, Frames, Kind};
 use crate::store::StoreError;
@@ -24,11 +23,6 @@ const SHARE: u64 = 32;
 
 /// The most bytes of acts, some 30,000 of them: what memory and each query hold.
 const MOST: u64 = 8 << 20;
-
-/// Whether an event is an act of an operator.
-pub fn is_act(event: &v1::Event) -> bool {
-    matches!(event.change, Some(Change::OperatorActed(_)))
-}
 
 /// The acts of segments that are gone.
 #[derive(Clone, Debug, Default)]

@@ -22,7 +22,6 @@ pub mod recorder;
 pub mod scan;
 pub mod state;
 
-pub use self::acts::is_act;
 pub use self::archive::{Archive, Bounds};
 pub use self::recorder::{Recorder, Scene};
 pub use self::scan::Segments;

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use rsm_api::v1;
+use rsm_api::{is_act, v1};
 
-use super::acts::is_act;
 use crate::core::snapshot::Snapshot;
 
 /// The most events that wait for the disk: at about 500 bytes each 8 MB, four times what one

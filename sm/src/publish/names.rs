@@ -69,9 +69,7 @@ impl NameLookup for Names {
     }
 
     fn port_of_gid(&self, gid: Gid) -> Option<PortId> {
-        /// The prefix that every subnet has for itself (IBA 4.1.1).
-        const LINK_LOCAL: u64 = 0xFE80_0000_0000_0000;
-        let here = [self.prefix, LINK_LOCAL].contains(&gid.prefix());
+        let here = [self.prefix, Gid::LINK_LOCAL].contains(&gid.prefix());
         here.then(|| self.port_of_guid(gid.guid())).flatten()
     }
 

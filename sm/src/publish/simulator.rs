@@ -10,9 +10,6 @@ use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::live::SimHandle;
 use rsm_sim::{Sim, SimError};
 
-/// The prefix of link-local GIDs, which every port answers to (IBA 4.1.1).
-const LINK_LOCAL: u64 = 0xFE80 << 48;
-
 /// Operates a simulated fabric that runs in real time. Nodes are named as the netlist has them,
 /// powered or not.
 pub struct Simulator {
@@ -292,7 +289,8 @@ impl NameLookup for Floor<'_> {
     }
 
     fn port_of_gid(&self, gid: Gid) -> Option<PortId> {
-        let is_here = gid.prefix() == LINK_LOCAL || Some(gid.prefix()) == self.addresses.prefix;
+        let is_here =
+            gid.prefix() == Gid::LINK_LOCAL || Some(gid.prefix()) == self.addresses.prefix;
         is_here.then(|| self.port_of_guid(gid.guid())).flatten()
     }
 

@@ -26,9 +26,6 @@ const NOBODY: u32 = u32::MAX;
 /// Entry of `rails` for a port on no rail.
 const NO_RAIL: u16 = u16::MAX;
 
-/// The prefix that every subnet has for itself (IBA 4.1.1).
-const LINK_LOCAL: u64 = 0xFE80_0000_0000_0000;
-
 /// A snapshot of the subnet, by LID, by GUID and by path. Immutable; an answer in progress keeps
 /// the directory that it began with. A clone shares all large parts.
 #[derive(Clone, Debug)]
@@ -236,7 +233,7 @@ impl Directory {
     /// The port with this GID, of its own or an alias GUID, with the prefix of the subnet or the
     /// link-local one.
     pub fn by_gid(&self, gid: Gid) -> Option<EndIx> {
-        let here = gid.prefix() == self.prefix() || gid.prefix() == LINK_LOCAL;
+        let here = gid.prefix() == self.prefix() || gid.prefix() == Gid::LINK_LOCAL;
         here.then(|| self.by_name(gid.guid())).flatten()
     }
 
@@ -244,7 +241,7 @@ impl Directory {
     /// `None` for a GID of this subnet, and where no route leads to a port that is here.
     pub(super) fn router_to(&self, gid: Gid) -> Option<EndIx> {
         let prefix = gid.prefix();
-        if prefix == self.prefix() || prefix == LINK_LOCAL || gid.is_multicast() {
+        if prefix == self.prefix() || prefix == Gid::LINK_LOCAL || gid.is_multicast() {
             return None;
         }
         match self.plan.policy.prefix_routes.router(prefix)? {

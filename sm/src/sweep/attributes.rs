@@ -326,9 +326,8 @@ impl Sweep {
             return;
         };
         let confirmed = record.peer.is_some() && record.peer_epoch == inventory.epoch;
-        // A link that fell back to Init was retrained: the cable may have been moved in between.
-        let retrained = info.port_state() == PortState::Init
-            && before.is_some_and(|state| state != PortState::Init);
+        // The cable may have been moved in between.
+        let retrained = record.is_retrained(before);
         if retrained {
             // Earlier Gets of this sweep concerned the link before.
             self.asked.remove(&Query::Node(Some(key)));

@@ -27,10 +27,8 @@ impl Sweep {
             }
             return;
         }
-        // A port that fell back to Init trained anew, perhaps with another code.
-        let is_retrained = port.state() == Some(PortState::Init)
-            && before.is_some_and(|state| state != PortState::Init);
-        if (is_retrained || !is_known) && port.info.as_ref().is_some_and(has_it) {
+        // It may have another code then.
+        if (port.is_retrained(before) || !is_known) && port.info.as_ref().is_some_and(has_it) {
             self.ask(Query::ErrorCorrection(key));
         }
     }

@@ -31,10 +31,8 @@ impl Sweep {
             }
             return;
         }
-        // A port that fell back to Init trained anew, perhaps at another speed.
-        let is_retrained = port.state() == Some(PortState::Init)
-            && before.is_some_and(|state| state != PortState::Init);
-        if port.extended.is_some() && !is_retrained {
+        // It may have another speed when it has trained anew.
+        if port.extended.is_some() && !port.is_retrained(before) {
             return;
         }
         let wants = port.info.as_ref().is_some_and(|info| {

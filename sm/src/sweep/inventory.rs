@@ -143,6 +143,12 @@ impl InventoryPort {
         self.state() == Some(PortState::Active)
     }
 
+    /// Whether the link trained anew since the port was in state `before`: it fell back to Init.
+    pub fn is_retrained(&self, before: Option<PortState>) -> bool {
+        self.state() == Some(PortState::Init)
+            && before.is_some_and(|state| state != PortState::Init)
+    }
+
     /// The logical state as last answered.
     pub fn state(&self) -> Option<PortState> {
         self.info.as_ref().map(PortInfo::port_state)

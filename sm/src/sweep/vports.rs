@@ -206,8 +206,7 @@ impl Sweep {
             return;
         }
         // A host that was powered off in between has new virtual ports.
-        let is_retrained = info.port_state() == PortState::Init
-            && before.is_some_and(|state| state != PortState::Init);
+        let is_retrained = port.is_retrained(before);
         let is_known = port.vports.is_some();
         let is_stale = inventory.vport_reading.stale.contains(&key);
         let query = Query::VPorts(key, VPortQuery::Virtualization);

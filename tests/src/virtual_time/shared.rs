@@ -40,7 +40,7 @@ pub(super) struct SharedStore {
 }
 
 impl SharedStore {
-    /// What another manager than `own` has stored, if it answers the manager `index`.
+    /// The state that another manager than `own` has stored, if it answers the manager `index`.
     pub(super) fn stored_by_another(
         &self,
         index: usize,
@@ -240,7 +240,7 @@ impl World {
     /// Stores the state of a manager, if it holds the epoch.
     fn store(&mut self, index: usize, state: SavedCoreState) {
         if !self.store_mut().answers(index) {
-            // What waits dies with the manager.
+            // Requests that wait die with the manager.
             if self.managers[index].is_alive() {
                 self.schedule(BEAT, move |world| world.store(index, state));
             }

@@ -247,7 +247,7 @@ fn wait_asked_once(hosts: &[Host], before: &[u32], rsm: &Manager) {
     assert!(is_asked.is_some(), "{:?} {before:?}\n{log}", asked(hosts));
 }
 
-/// What the master acknowledged while it was cut off dies with it: its successor says so.
+/// Registrations that the master acknowledged while it was cut off die with it: its successor says so.
 #[test]
 #[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
 fn the_successor_of_a_master_that_was_cut_off_from_etcd_asks_hosts_to_register_again() {

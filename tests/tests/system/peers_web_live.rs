@@ -186,7 +186,7 @@ fn a_page_says_that_rsm_hangs_or_has_stopped_and_follows_it_again_when_it_goes_o
         "return document.querySelector('.page .error') === null && document.querySelector('.page .card') !== null",
     );
 
-    // What a standby shows is not in force.
+    // A standby shows values that are not in force.
     let stand_by = "return import('/data.js').then(({ store }) => { \
         store.status = { ...store.status, state: 'standby', verify: null, \
             master: { guid: '0x0002c90300fedcba', priority: 9 } }; \

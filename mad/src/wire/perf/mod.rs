@@ -47,7 +47,7 @@ pub mod attribute {
     pub const PORT_XMIT_DISCARD_DETAILS: AttrId = AttrId(0x0016);
     /// Counters of 64 bits.
     pub const PORT_COUNTERS_EXTENDED: AttrId = AttrId(0x001D);
-    /// What forward error correction mended, and what it did not.
+    /// The blocks and symbols that forward error correction mended, and those that it did not.
     pub const PORT_EXTENDED_SPEEDS_COUNTERS: AttrId = AttrId(0x001F);
 }
 

@@ -119,7 +119,7 @@ struct Shown {
     health: Option<(Health, u64)>,
 }
 
-/// What another manager, the last to hold the epoch, has stored.
+/// The state that another manager, the last to hold the epoch, has stored, with that epoch.
 type Stored = Option<(Epoch, Persisted)>;
 
 /// The shared store, as it was opened.
@@ -128,7 +128,7 @@ pub(super) struct Opened {
     pub(super) store: Box<dyn Store>,
     pub(super) shared: Shared,
     pub(super) view: SharedView,
-    /// What it has; `None` if it does not answer, or no manager has held the epoch.
+    /// Its state; `None` if it does not answer, or no manager has held the epoch.
     pub(super) state: Stored,
 }
 

@@ -11,6 +11,7 @@ use crate::commands::waiting;
 use crate::failure::Failure;
 use crate::output::printable;
 use crate::session::{Session, all_pages};
+use crate::text::count;
 
 /// Faults of hosts and their cables; exit code 1 if there is an error, or no host to check
 #[derive(Debug, Args)]
@@ -53,8 +54,11 @@ pub(super) async fn run(arguments: &CheckArguments, session: &mut Session) -> Re
         }
         (0, "") => Ok(()),
         (0, reason) => Err(Failure::Refused(format!("nothing was checked: {reason}"))),
-        (1, _) => Err(Failure::Refused("a finding is an error".to_owned())),
-        (broken, _) => Err(Failure::Refused(format!("{broken} findings are errors"))),
+        (broken, _) => Err(Failure::Refused(count(
+            broken as u64,
+            "finding is an error",
+            "findings are errors",
+        ))),
     }
 }
 

@@ -1,0 +1,103 @@
+//! The causes of errors, as the attributes of details tell them.
+
+use rsm_mad::wire::perf::{
+    PERF_DATA_LEN, PortExtendedSpeedsCounters, PortRcvErrorDetails, PortXmitDiscardDetails,
+};
+
+/// The causes of PortRcvErrors and PortXmitDiscards as last read, where they moved. Counters of 16
+/// bits, which stay at their highest value.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Causes {
+    /// Those of PortRcvErrors; `None` if the device does not tell, or has not been asked.
+    pub rcv: Option<RcvCauses>,
+    /// Those of PortXmitDiscards; `None` as above.
+    pub xmit: Option<XmitCauses>,
+    /// The blocks and symbols of forward error correction, where errors of the link moved; `None` as
+    /// above.
+    pub corrections: Option<Corrections>,
+}
+
+/// The blocks that Reed-Solomon correction mended, and those that it did not (IBA 16.1.4.12).
+/// Counters that stay at their highest value.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Corrections {
+    /// SyncHeaderErrorCounter.
+    pub sync_header_errors: u16,
+    /// UnknownBlockCounter.
+    pub unknown_blocks: u16,
+    /// PortFECCorrectableBlockCtr.
+    pub correctable_blocks: u32,
+    /// PortFECUncorrectableBlockCtr.
+    pub uncorrectable_blocks: u32,
+    /// PortFECCorrectedSymbolCtr.
+    pub corrected_symbols: u32,
+}
+
+impl Corrections {
+    pub(super) fn read(data: &[u8; PERF_DATA_LEN]) -> Corrections {
+        let counters = PortExtendedSpeedsCounters::from_data(data);
+        Corrections {
+            sync_header_errors: counters.sync_header_errors(),
+            unknown_blocks: counters.unknown_blocks(),
+            correctable_blocks: counters.correctable_blocks(),
+            uncorrectable_blocks: counters.uncorrectable_blocks(),
+            corrected_symbols: counters.corrected_symbols(),
+        }
+    }
+}
+
+/// The causes of PortRcvErrors and PortRcvSwitchRelayErrors (IBA 16.1.4.1).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct RcvCauses {
+    /// PortLocalPhysicalErrors.
+    pub local_physical: u16,
+    /// PortMalformedPacketErrors.
+    pub malformed_packet: u16,
+    /// PortBufferOverrunErrors.
+    pub buffer_overrun: u16,
+    /// PortDLIDMappingErrors.
+    pub dlid_mapping: u16,
+    /// PortVLMappingErrors.
+    pub vl_mapping: u16,
+    /// PortLoopingErrors.
+    pub looping: u16,
+}
+
+/// The causes of PortXmitDiscards (IBA 16.1.4.2).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct XmitCauses {
+    /// PortInactiveDiscards.
+    pub inactive: u16,
+    /// PortNeighborMTUDiscards.
+    pub neighbor_mtu: u16,
+    /// PortSwLifetimeLimitDiscards.
+    pub lifetime: u16,
+    /// PortSwHOQLifetimeLimitDiscards.
+    pub hoq_lifetime: u16,
+}
+
+impl RcvCauses {
+    pub(super) fn read(data: &[u8; PERF_DATA_LEN]) -> RcvCauses {
+        let details = PortRcvErrorDetails::from_data(data);
+        RcvCauses {
+            local_physical: details.local_physical(),
+            malformed_packet: details.malformed_packet(),
+            buffer_overrun: details.buffer_overrun(),
+            dlid_mapping: details.dlid_mapping(),
+            vl_mapping: details.vl_mapping(),
+            looping: details.looping(),
+        }
+    }
+}
+
+impl XmitCauses {
+    pub(super) fn read(data: &[u8; PERF_DATA_LEN]) -> XmitCauses {
+        let details = PortXmitDiscardDetails::from_data(data);
+        XmitCauses {
+            inactive: details.inactive(),
+            neighbor_mtu: details.neighbor_mtu(),
+            lifetime: details.lifetime(),
+            hoq_lifetime: details.hoq_lifetime(),
+        }
+    }
+}
