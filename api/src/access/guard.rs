@@ -253,7 +253,10 @@ impl Gate {
         Followed {
             gate: self.clone(),
             subnet,
-            entry: Mutex::new(Some(entry)),
+            under_way: Mutex::new(Some(UnderWay {
+                entry,
+                is_recorded: false,
+            })),
         }
     }
 }
@@ -400,16 +403,23 @@ pub struct Followed {
     gate: Arc<Gate>,
     subnet: Arc<dyn Subnet>,
     /// `None` after its end.
-    entry: Mutex<Option<AuditEntry>>,
+    under_way: Mutex<Option<UnderWay>>,
+}
+
+struct UnderWay {
+    entry: AuditEntry,
+    /// Its begin is in the audit log.
+    is_recorded: bool,
 }
 
 impl Followed {
     /// The message of the request is read: `digest` is its SHA-256 in hexadecimal.
     pub fn begun(&self, digest: String) {
-        let mut entry = self.entry.lock();
-        if let Some(entry) = entry.as_mut() {
-            entry.digest = digest;
-            self.gate.audit.put(entry.clone());
+        let mut under_way = self.under_way.lock();
+        if let Some(under_way) = under_way.as_mut() {
+            under_way.entry.digest = digest;
+            under_way.is_recorded = true;
+            self.gate.audit.put(under_way.entry.clone());
         }
     }
 
@@ -420,9 +430,13 @@ impl Followed {
     }
 
     fn end(&self, verdict: &'static str, why: &str) {
-        let Some(entry) = self.entry.lock().take() else {
+        let Some(UnderWay { entry, is_recorded }) = self.under_way.lock().take() else {
             return;
         };
+        // Of a stream that ended before its last message there is no digest.
+        if !is_recorded {
+            self.gate.audit.put(entry.clone());
+        }
         let entry = AuditEntry {
             time: now(),
             verdict,

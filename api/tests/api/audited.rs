@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use http::uri::PathAndQuery;
 use prost::Message as _;
-use rsm_api::access::{AccessPolicy, Anonymous, Gate, RateSettings};
+use rsm_api::access::{AccessPolicy, Anonymous, Gate, Need, RateSettings, calls};
 use rsm_proto::v1;
 use rsm_proto::v1::convergence_service_client::ConvergenceServiceClient;
 use rsm_proto::v1::fabric_service_client::FabricServiceClient;
 use sha2::{Digest as _, Sha256};
 use tonic::Code;
+use tonic::transport::Channel;
 
 use crate::fake::Fake;
-use crate::roles::Entries;
+use crate::roles::{Entries, described};
 use crate::served::{Served, Wanted};
 
 fn served(policy: AccessPolicy) -> (Served, Arc<Entries>) {
@@ -108,4 +110,47 @@ fn requests_beyond_the_rate_are_refused_until_later() {
     assert!(refused.message().contains("api.reads_per_s"), "{refused}");
     std::thread::sleep(std::time::Duration::from_millis(1_100));
     assert!(ask().is_ok());
+}
+
+/// Calls `path` with an empty request; its answer does not matter.
+async fn call(channel: Channel, path: &str) -> Result<(), tonic::Status> {
+    let mut client = tonic::client::Grpc::new(channel);
+    client.ready().await.expect("it is served");
+    let path = PathAndQuery::try_from(path).expect("it is a path");
+    let codec = tonic_prost::ProstCodec::<(), ()>::default();
+    let answer = client.unary(tonic::Request::new(()), path, codec);
+    answer.await.map(drop)
+}
+
+/// A table of all calls that change something: refused from afar, admitted on the socket.
+#[test]
+fn every_call_that_changes_something_is_recorded_whether_refused_or_admitted() {
+    let changes = |path: &String| calls::need(path).is_some_and(Need::changes);
+    let changing: Vec<String> = described().into_iter().filter(changes).collect();
+    assert!(changing.len() > 20, "{changing:?}");
+    // A server each for a few: refused calls of one identity beyond a number are counted only.
+    for few in changing.chunks(8) {
+        let (served, entries) = served(AccessPolicy::without_files(Anonymous::Reading));
+        for path in few {
+            let name = path.trim_start_matches('/');
+            let refusal = served.block_on(call(served.tcp(), path)).unwrap_err();
+            let code = refusal.code();
+            assert!(
+                matches!(code, Code::PermissionDenied | Code::Unauthenticated),
+                "{path}: {refusal}"
+            );
+            let admitted = served.block_on(call(served.unix(), path));
+            let recorded = std::mem::take(&mut *entries.0.lock());
+            let outcome = match admitted {
+                Ok(()) => "done",
+                Err(_) => "failed",
+            };
+            let found: Vec<(&str, &str)> = recorded
+                .iter()
+                .map(|entry| (entry.call.as_str(), entry.verdict))
+                .collect();
+            assert_eq!(found, [(name, "refused"), (name, "begun"), (name, outcome)]);
+            assert_eq!(recorded[0].reason, refusal.message(), "{path}");
+        }
+    }
 }

@@ -25,7 +25,7 @@ fn files() -> Vec<FileDescriptorProto> {
 }
 
 /// The paths of all calls of the served descriptors.
-fn described() -> BTreeSet<String> {
+pub(crate) fn described() -> BTreeSet<String> {
     let mut paths = BTreeSet::new();
     for file in files() {
         for service in &file.service {
