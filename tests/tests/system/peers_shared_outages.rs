@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use rsm_mad::wire::sa::ServiceRecord;
+use rsm_mad::wire::sa::{McMemberRecord, ServiceRecord};
 use rsm_tests::answering::Host;
 use rsm_tests::clock::{Stopwatch, wait_for_every};
 use rsm_tests::etcd::PEERS;
 use rsm_tests::peer::require_peers;
-use rsm_tests::sharing::{Manager, Site, all, register};
+use rsm_tests::sharing::{Manager, Site, all, gids, register};
 use rsm_tests::slow_link::SlowLink;
 use rsm_tests::virtual_time::partitions;
 
@@ -285,4 +285,55 @@ fn the_successor_of_a_master_that_was_cut_off_from_etcd_asks_hosts_to_register_a
     assert_eq!(all::<ServiceRecord>(&mut hosts[0]).len(), 1);
     second.wait_stored();
     second.stop();
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
+fn a_takeover_while_etcd_is_away_continues_with_what_it_last_showed() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let mut site = Site::start(FABRIC, 1);
+    let last = site.fabric.hosts.len() - 1;
+    let first = site.rsm(0, "one", "");
+    first.wait_state("up");
+    let second = site.rsm(last, "two", "");
+    second.wait_state("standby");
+    let mut hosts = observed(&site);
+    for host in &mut hosts {
+        site.wait_answer(host, 0);
+    }
+    let alias = register(&site.fabric, &mut hosts);
+    std::thread::sleep(WRITTEN);
+    first.wait_stored();
+    // Longer than a standby takes to follow.
+    std::thread::sleep(Duration::from_secs(7));
+    let members = gids(&all::<McMemberRecord>(&mut hosts[0]));
+    let (lids, before) = (site.fabric.lids(), asked(&hosts));
+    site.etcd.kill(0).unwrap();
+    second.wait_finding("store-unreachable", true);
+    first.process.kill().unwrap();
+    second.wait_state("up");
+    site.wait_answer(&mut hosts[0], last);
+    let log = second.process.stderr_so_far();
+    assert_eq!(all::<ServiceRecord>(&mut hosts[0]).len(), 1, "{log}");
+    assert_eq!(gids(&all::<McMemberRecord>(&mut hosts[0])), members);
+    assert_eq!(site.fabric.guids(3).get(2), Some(&alias), "{log}");
+    assert_eq!(site.fabric.lids(), lids, "{log}");
+    second.wait_finding("registrations-lost", true);
+    wait_asked_once(&hosts, &before, &second);
+
+    site.etcd.restart(0).unwrap();
+    second.wait_finding("store-unreachable", false);
+    second.wait_stored();
+    second.process.kill().unwrap();
+    // The LID of the manager goes with it.
+    let third = site.rsm(0, "three", "");
+    third.wait_state("up");
+    site.wait_answer_at(&mut hosts[0], site.fabric.master_lid(2));
+    let log = third.process.stderr_so_far();
+    assert_eq!(all::<ServiceRecord>(&mut hosts[0]).len(), 1, "{log}");
+    assert_eq!(gids(&all::<McMemberRecord>(&mut hosts[0])), members);
+    assert_eq!(site.fabric.guids(3).get(2), Some(&alias), "{log}");
+    third.stop();
 }
