@@ -14,6 +14,9 @@ use crate::process::{Finished, Invocation, Running};
 /// What the tests of the shared store need.
 pub const PEERS: &[&str] = &["etcd", "etcdctl", "openssl"];
 
+/// What those of a slow disk need.
+pub const SLOW_DISK_PEERS: &[&str] = &["etcd", "etcdctl", "openssl", "strace"];
+
 /// How long the cluster may take to elect a leader.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
@@ -38,6 +41,34 @@ struct Member {
     endpoint: String,
 }
 
+/// What becomes of a member's writes.
+#[derive(Clone, Copy)]
+enum Disk {
+    /// Nothing is forced to the disk, whose speed would be measured with everything else.
+    Unused,
+    /// Each fsync takes so much longer.
+    Slow(Duration),
+}
+
+impl Disk {
+    /// The beginning of a command that starts a member.
+    fn invocation(self, directory: &Path) -> Invocation {
+        let etcd = program_path("etcd");
+        match self {
+            Disk::Unused => Invocation::new(etcd, directory).args(["--unsafe-no-fsync"]),
+            Disk::Slow(delay) => {
+                let delay = format!("fsync,fdatasync:delay_exit={}", delay.as_micros());
+                Invocation::new(program_path("strace"), directory)
+                    // The member stays the child: a signal to it is not one to its tracer.
+                    .args(["-D", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null"])
+                    .args(["-e", "trace=fsync,fdatasync", "-e"])
+                    .arg(format!("inject={delay}"))
+                    .arg(etcd)
+            }
+        }
+    }
+}
+
 impl Etcd {
     /// Starts `count` members, and waits until they answer.
     ///
@@ -45,6 +76,17 @@ impl Etcd {
     /// They cannot be started, or do not answer in time.
     pub fn start(count: usize) -> Result<Etcd, Error> {
         Etcd::start_with(count, "http", |_| Vec::new())
+    }
+
+    /// As [`Etcd::start`], of one member whose every fsync takes `delay` longer.
+    ///
+    /// # Errors
+    /// As [`Etcd::start`].
+    pub fn start_on_slow_disk(delay: Duration) -> Result<Etcd, Error> {
+        let disk = Disk::Slow(delay);
+        let etcd = Etcd::start_members(1, "http", disk, |_| Vec::new())?;
+        etcd.wait_healthy()?;
+        Ok(etcd)
     }
 
     /// As [`Etcd::start`], for clients of `scheme`, with further arguments; they may name files in
@@ -55,6 +97,19 @@ impl Etcd {
     pub fn start_with(
         count: usize,
         scheme: &str,
+        arguments: impl Fn(&Path) -> Vec<String>,
+    ) -> Result<Etcd, Error> {
+        let etcd = Etcd::start_members(count, scheme, Disk::Unused, arguments)?;
+        if scheme == "http" {
+            etcd.wait_healthy()?;
+        }
+        Ok(etcd)
+    }
+
+    fn start_members(
+        count: usize,
+        scheme: &str,
+        disk: Disk,
         arguments: impl Fn(&Path) -> Vec<String>,
     ) -> Result<Etcd, Error> {
         let directory = tempfile::Builder::new().prefix("rsm-etcd-").tempdir();
@@ -75,7 +130,8 @@ impl Etcd {
             let endpoint = format!("{scheme}://127.0.0.1:{}", ports[2 * number + 1]);
             let name = format!("m{number}");
             let peer = peer(number);
-            let invocation = Invocation::new(program_path("etcd"), directory.path())
+            let invocation = disk
+                .invocation(directory.path())
                 .args(["--name", &name, "--data-dir", &name])
                 .args(["--listen-client-urls", &endpoint])
                 .args(["--advertise-client-urls", &endpoint])
@@ -83,13 +139,7 @@ impl Etcd {
                 .args(["--initial-advertise-peer-urls", &peer])
                 .args(["--initial-cluster", &cluster.join(",")])
                 .args(["--heartbeat-interval", "50", "--election-timeout", "500"])
-                .args([
-                    "--logger",
-                    "zap",
-                    "--log-level",
-                    "error",
-                    "--unsafe-no-fsync",
-                ])
+                .args(["--logger", "zap", "--log-level", "error"])
                 .args(&more);
             let process = Some(invocation.spawn()?);
             Ok(Member {
@@ -98,14 +148,10 @@ impl Etcd {
                 endpoint,
             })
         });
-        let etcd = Etcd {
+        Ok(Etcd {
             members: members.collect::<Result<_, Error>>()?,
             directory,
-        };
-        if scheme == "http" {
-            etcd.wait_healthy()?;
-        }
-        Ok(etcd)
+        })
     }
 
     /// Waits until the cluster answers.

@@ -60,6 +60,19 @@ impl Site {
         }
     }
 
+    /// A fabric of `spec`, and an etcd of one member whose every fsync takes `delay` longer.
+    ///
+    /// # Panics
+    ///
+    /// When they cannot be started.
+    #[must_use]
+    pub fn start_on_slow_disk(spec: &str, delay: Duration) -> Site {
+        Site {
+            fabric: Managed::start(spec),
+            etcd: Etcd::start_on_slow_disk(delay).unwrap(),
+        }
+    }
+
     /// A configuration with the store, and `more`.
     #[must_use]
     pub fn config(&self, more: &str) -> String {

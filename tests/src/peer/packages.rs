@@ -21,6 +21,7 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = &[
     ("chromedriver", "chromium-driver"),
     ("promtool", "prometheus"),
     ("slurmctld", "slurmctld"),
+    ("strace", "strace"),
 ];
 
 /// Directories searched besides `PATH`: Debian keeps most of these programs where an unprivileged

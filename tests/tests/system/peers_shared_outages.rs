@@ -8,7 +8,7 @@ use std::time::Duration;
 use rsm_mad::wire::sa::{McMemberRecord, ServiceRecord};
 use rsm_tests::answering::Host;
 use rsm_tests::clock::{Stopwatch, wait_for_every};
-use rsm_tests::etcd::PEERS;
+use rsm_tests::etcd::{PEERS, SLOW_DISK_PEERS};
 use rsm_tests::peer::require_peers;
 use rsm_tests::sharing::{Manager, Site, all, gids, register};
 use rsm_tests::slow_link::SlowLink;
@@ -186,6 +186,38 @@ fn an_etcd_that_takes_half_a_second_for_a_write_delays_no_host_and_loses_nothing
     let lags = wait_for_every(LOOK, LIMIT, || {
         let store = &rsm.status()["shared_store"];
         (store["lag_ms"].as_u64() > Some(0)).then_some(())
+    });
+    assert!(lags.is_some(), "{}", rsm.status());
+    repair(&site, &rsm, 1);
+    std::thread::sleep(WRITTEN);
+    rsm.wait_stored();
+    assert_nothing_lost(&site, rsm, &mut hosts, "two");
+}
+
+#[test]
+#[cfg_attr(
+    not(peers),
+    ignore = "needs etcd-server, etcd-client, openssl and strace"
+)]
+fn an_etcd_whose_disk_takes_half_a_second_for_an_fsync_delays_no_host_and_loses_nothing() {
+    if !require_peers(SLOW_DISK_PEERS) {
+        return;
+    }
+    let site = Site::start_on_slow_disk(FABRIC, Duration::from_millis(500));
+    let rsm = site.rsm(0, "one", "");
+    rsm.wait_state("up");
+    repair(&site, &rsm, 0);
+    let mut hosts = observed(&site);
+    for host in &mut hosts {
+        site.wait_answer(host, 0);
+    }
+    let watch = Stopwatch::start();
+    register(&site.fabric, &mut hosts);
+    assert!(watch.elapsed() < REPAIR, "{:?}", watch.elapsed());
+    // A round of writes has at least one fsync: what is stored is behind what is in force.
+    let lags = wait_for_every(LOOK, LIMIT, || {
+        let store = &rsm.status()["shared_store"];
+        (store["lag_ms"].as_u64() >= Some(200)).then_some(())
     });
     assert!(lags.is_some(), "{}", rsm.status());
     repair(&site, &rsm, 1);
