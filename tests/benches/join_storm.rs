@@ -12,11 +12,9 @@
 
 mod options;
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::io::Write;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -26,34 +24,20 @@ use rsm::plan::groups::GroupSet;
 use rsm::sa;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
-use rsm_mad::ids::{Gid, Tid};
-use rsm_mad::transport::{
-    Datagram, LocalPort, RemoteAddress, SaInbound, SaPort, SaSink, SendError,
-};
+use rsm_mad::transport::{Datagram, LocalPort, RemoteAddress, SaInbound, SaPort, SendError};
 use rsm_mad::wire::MadBytes;
-use rsm_mad::wire::attr::{NodeType, PKey, PortState};
-use rsm_mad::wire::header::{AttrId, MadHeader, Method, Status};
-use rsm_mad::wire::sa::{JoinState, McMemberRecord, PathRecord, Record as _, SaMad};
+use rsm_mad::wire::attr::{NodeType, PortState};
+use rsm_mad::wire::header::{AttrId, Method};
+use rsm_mad::wire::sa::SaMad;
 use rsm_tests::clock::wait_for;
-use rsm_tests::measure::milliseconds;
+use rsm_tests::measure::{memory, milliseconds, reset_peak};
+use rsm_tests::storm::{BROADCAST_LID, Crowd, Host, Outcome};
 use rsm_tests::virtual_time::{Settings, World};
 
 use options::Options;
 
 /// 45,056 hosts.
 const DEFAULT_SPEC: &str = "pgft:3;32,32,44;1,32,16;1,1,2";
-
-/// The broadcast group of the default partition: ff12:401b:ffff::ffff:ffff.
-const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
-const BROADCAST_LID: Lid = Lid(0xC000);
-
-const PREFIX: u64 = 0xFE80_0000_0000_0000;
-
-/// How long a host waits for an answer, and the first pause after BUSY.
-const PATIENCE: Duration = Duration::from_secs(1);
-
-/// The limit of the doubling pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
 /// Longer than it takes to bring the subnet up, and to write multicast tables.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -108,15 +92,6 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// A host, by its port.
-#[derive(Clone, Copy)]
-struct Host {
-    node: Guid,
-    port: PortNum,
-    guid: Guid,
-    lid: Lid,
-}
-
 fn hosts(world: &World) -> Vec<Host> {
     let snapshot = world.manager().snapshot().expect("it is up");
     let fabric = &snapshot.fabric;
@@ -159,34 +134,9 @@ impl SaPort for Wire {
     }
 }
 
-/// The next request of a host.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Wants {
-    Group,
-    Path,
-    Nothing,
-}
-
-/// The progress of a host.
-#[derive(Clone, Copy)]
-struct Progress {
-    wants: Wants,
-    /// The pause after the next BUSY.
-    pause: Duration,
-    /// The number of requests, to recognize stale time-outs.
-    asked: u64,
-    /// The time of the first attempt of the present request.
-    since: Instant,
-}
-
 /// The result of the storm.
 struct Storm {
-    elapsed: Duration,
-    /// From the first request to the answer OK, sorted: joins and paths.
-    took: [Vec<Duration>; 2],
-    questions: u64,
-    busy: u64,
-    late: u64,
+    outcome: Outcome,
     counts: sa::SaCounters,
     /// Resident memory before, and at its highest, in bytes.
     memory: [u64; 2],
@@ -200,7 +150,7 @@ impl Storm {
         let origin = now();
         let clock: TimeSource = Arc::new(move || Time::ZERO + origin.elapsed());
         let sa_setup = SaSetup::new(clock);
-        let sink = sa_setup.sink();
+        let mut sink = sa_setup.sink();
         let (sender, answers) = channel();
         let told = Arc::new(Mutex::new(Vec::new()));
         let core = {
@@ -228,25 +178,19 @@ impl Storm {
             surroundings,
         )?;
         sa_handle.publish(snapshot);
-        let mut crowd = Crowd {
-            hosts,
-            sink,
-            answers,
-            progress: Vec::new(),
-            due: BinaryHeap::new(),
-            took: [Vec::new(), Vec::new()],
-            questions: 0,
-            busy: 0,
-            late: 0,
+        let send = |index: usize, mad: &SaMad| {
+            let remote = RemoteAddress::gsi(hosts[index].lid, 0);
+            let mad = *mad.as_bytes();
+            sink(SaInbound::Datagram(Datagram { mad, remote }));
         };
+        let mut crowd = Crowd::new(hosts, send, answers);
         crowd.wait_until_it_answers();
         let before = sa_handle.statistics().counters();
-        reset_peak();
-        let resident = status("VmRSS:");
+        reset_peak("self");
+        let resident = memory("self", "VmRSS:");
         let started = now();
-        crowd.run(started);
-        let elapsed = started.elapsed();
-        let peak = status("VmHWM:");
+        let outcome = crowd.run();
+        let peak = memory("self", "VmHWM:");
         // The last membership change reaches the core a little later.
         let everybody = || {
             let told = told.lock();
@@ -262,15 +206,8 @@ impl Storm {
         assert!(answered >= 2 * hosts.len() as u64);
         sa_handle.stop();
         let told = std::mem::take(&mut *told.lock());
-        for took in &mut crowd.took {
-            took.sort_unstable();
-        }
         Ok(Storm {
-            elapsed,
-            took: crowd.took,
-            questions: crowd.questions,
-            busy: crowd.busy,
-            late: crowd.late,
+            outcome,
             counts,
             memory: [resident, peak],
             told: told
@@ -281,27 +218,7 @@ impl Storm {
     }
 
     fn report(&self, out: &mut impl Write) -> std::io::Result<()> {
-        writeln!(
-            out,
-            "storm: everybody has joined and has a path after {:.1} ms; {} questions, {} told BUSY, {} not answered in time",
-            milliseconds(self.elapsed),
-            self.questions,
-            self.busy,
-            self.late,
-        )?;
-        for (name, took) in ["join", "path"].into_iter().zip(&self.took) {
-            let at = |share: f64| {
-                let index = ((took.len() - 1) as f64 * share) as usize;
-                milliseconds(took[index])
-            };
-            writeln!(
-                out,
-                "  {name}: half after {:.1} ms, 99 % after {:.1} ms, the last after {:.1} ms",
-                at(0.5),
-                at(0.99),
-                at(1.0)
-            )?;
-        }
+        self.outcome.report(out)?;
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let [before, peak] = self.memory;
         writeln!(
@@ -311,186 +228,6 @@ impl Storm {
             mib(before),
             mib(peak.saturating_sub(before)),
         )
-    }
-}
-
-/// All hosts.
-struct Crowd<'a> {
-    hosts: &'a [Host],
-    sink: SaSink,
-    answers: Receiver<(Lid, MadBytes)>,
-    progress: Vec<Progress>,
-    /// Deadlines of hosts to ask again or to time out; with the number of their request.
-    due: BinaryHeap<Reverse<(Instant, usize, u64)>>,
-    took: [Vec<Duration>; 2],
-    questions: u64,
-    busy: u64,
-    late: u64,
-}
-
-impl Crowd<'_> {
-    /// The first snapshot takes a moment.
-    fn wait_until_it_answers(&mut self) {
-        let own = self.hosts[0];
-        loop {
-            self.send(&own, &path(&own, &own));
-            // The SA does not answer before the first snapshot.
-            let answer = self.answers.recv_timeout(Duration::from_millis(10));
-            if answer.is_ok_and(|(_, mad)| MadHeader::of(&mad).status() == Status::OK) {
-                return;
-            }
-        }
-    }
-
-    fn send(&mut self, host: &Host, mad: &SaMad) {
-        let remote = RemoteAddress::gsi(host.lid, 0);
-        let mad = *mad.as_bytes();
-        (self.sink)(SaInbound::Datagram(Datagram { mad, remote }));
-    }
-
-    fn run(&mut self, started: Instant) {
-        let mut by_lid = vec![usize::MAX; 1 << 16];
-        for (index, host) in self.hosts.iter().enumerate() {
-            by_lid[host.lid.index()] = index;
-        }
-        let first = Progress {
-            wants: Wants::Group,
-            pause: PATIENCE,
-            asked: 0,
-            since: started,
-        };
-        self.progress = vec![first; self.hosts.len()];
-        for index in 0..self.hosts.len() {
-            self.ask(index);
-        }
-        let mut left = self.hosts.len();
-        while left > 0 {
-            let next = self.due.peek().map(|Reverse((at, ..))| *at);
-            let wait = next.map_or(PATIENCE, |at| at.saturating_duration_since(now()));
-            match self.answers.recv_timeout(wait) {
-                Ok((lid, mad)) => left -= usize::from(self.take(by_lid[lid.index()], &mad)),
-                Err(RecvTimeoutError::Timeout) => self.wake(),
-                Err(RecvTimeoutError::Disconnected) => panic!("sa has ended"),
-            }
-        }
-    }
-
-    /// Sends the next request of a host, and sets the time to ask again.
-    fn ask(&mut self, index: usize) {
-        let host = self.hosts[index];
-        let progress = &mut self.progress[index];
-        progress.asked += 1;
-        let (wants, asked) = (progress.wants, progress.asked);
-        self.due.push(Reverse((now() + PATIENCE, index, asked)));
-        self.questions += 1;
-        let other = self.hosts[(index + self.hosts.len() / 2) % self.hosts.len()];
-        match wants {
-            Wants::Group => self.send(&host, &join(&host)),
-            Wants::Path => self.send(&host, &path(&host, &other)),
-            Wants::Nothing => {}
-        }
-    }
-
-    /// Handles the hosts whose deadline has passed.
-    fn wake(&mut self) {
-        let now = now();
-        while let Some(Reverse((at, index, asked))) = self.due.peek().copied() {
-            if at > now {
-                return;
-            }
-            self.due.pop();
-            let progress = &self.progress[index];
-            if progress.asked == asked && progress.wants != Wants::Nothing {
-                self.late += 1;
-                self.ask(index);
-            } else if progress.asked + 1 == asked {
-                // The pause after BUSY is over.
-                self.ask(index);
-            }
-        }
-    }
-
-    /// Takes an answer. Returns whether that was the last one of its host.
-    fn take(&mut self, index: usize, mad: &MadBytes) -> bool {
-        let status = MadHeader::of(mad).status();
-        let attribute = MadHeader::of(mad).attribute();
-        let progress = &mut self.progress[index];
-        let wanted = match progress.wants {
-            Wants::Group => McMemberRecord::ID,
-            Wants::Path => PathRecord::ID,
-            Wants::Nothing => return false,
-        };
-        if attribute != wanted {
-            // A second answer to a repeated request.
-            return false;
-        }
-        if status == Status::BUSY {
-            self.busy += 1;
-            let pause = progress.pause;
-            progress.pause = (pause * 2).min(LONGEST_PAUSE);
-            // The time-out of that request is now stale.
-            progress.asked += 1;
-            let again = progress.asked + 1;
-            self.due.push(Reverse((now() + pause, index, again)));
-            return false;
-        }
-        assert_eq!(status, Status::OK, "{:?}", MadHeader::of(mad));
-        let took = now() - progress.since;
-        progress.since = now();
-        progress.pause = PATIENCE;
-        match progress.wants {
-            Wants::Group => {
-                self.took[0].push(took);
-                progress.wants = Wants::Path;
-                self.ask(index);
-                false
-            }
-            _ => {
-                self.took[1].push(took);
-                progress.wants = Wants::Nothing;
-                true
-            }
-        }
-    }
-}
-
-fn join(host: &Host) -> SaMad {
-    let mut record = McMemberRecord::default();
-    record
-        .set_mgid(BROADCAST)
-        .set_port_gid(Gid::new(PREFIX, host.guid))
-        .set_p_key(PKey::DEFAULT_FULL)
-        .set_join_state(JoinState::FULL_MEMBER);
-    let mask = McMemberRecord::MGID
-        | McMemberRecord::PORT_GID
-        | McMemberRecord::P_KEY
-        | McMemberRecord::JOIN_STATE;
-    SaMad::request(Method::SET, Tid(1), mask, &record)
-}
-
-fn path(from: &Host, to: &Host) -> SaMad {
-    let mut record = PathRecord::default();
-    record
-        .set_sgid(Gid::new(PREFIX, from.guid))
-        .set_dgid(Gid::new(PREFIX, to.guid))
-        .set_p_key(PKey::DEFAULT_FULL)
-        .set_numb_path(1);
-    let mask = PathRecord::SGID | PathRecord::DGID | PathRecord::P_KEY | PathRecord::NUMB_PATH;
-    SaMad::request(Method::GET, Tid(2), mask, &record)
-}
-
-/// A field of /proc/self/status in kibibytes, as bytes.
-fn status(name: &str) -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix(name));
-    let number = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    number.unwrap_or_default() * 1024
-}
-
-/// Resets the kernel's peak memory of this process.
-fn reset_peak() {
-    if let Err(error) = std::fs::write("/proc/self/clear_refs", "5") {
-        panic!("the peak of memory cannot be reset: {error}");
     }
 }
 

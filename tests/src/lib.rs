@@ -45,6 +45,7 @@ pub mod served;
 pub mod sharing;
 pub mod slow_link;
 pub mod sm;
+pub mod storm;
 pub mod tap;
 pub mod virtual_time;
 pub mod web;

@@ -41,6 +41,27 @@ pub fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
+/// A field of memory in `/proc/PROCESS/status`, such as `VmHWM:`, in bytes; 0 of a process that is
+/// gone. `self` is the own process.
+#[must_use]
+pub fn memory(process: &str, field: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
+    let number = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    number.unwrap_or_default() * 1024
+}
+
+/// Lets the kernel's highest memory of a process (`VmHWM:`) begin anew.
+///
+/// # Panics
+///
+/// When the kernel refuses.
+pub fn reset_peak(process: &str) {
+    if let Err(error) = std::fs::write(format!("/proc/{process}/clear_refs"), "5") {
+        panic!("the peak of memory cannot be reset: {error}");
+    }
+}
+
 /// The figures of one contender, by name (unit last), one value per round.
 #[derive(Debug, Clone, Default)]
 pub struct Figures(Vec<(&'static str, Vec<f64>)>);

@@ -125,6 +125,16 @@ impl Site {
         Site::start_rsm(self.invocation_with(place, name, &config_at(endpoints, "")))
     }
 
+    /// An rsm without the store, which keeps its state in its folder alone.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be started.
+    #[must_use]
+    pub fn rsm_alone(&self, place: usize, name: &str) -> Manager {
+        Site::start_rsm(self.invocation_with(place, name, ""))
+    }
+
     fn start_rsm((rsm, directory): (Invocation, PathBuf)) -> Manager {
         Manager {
             process: rsm.spawn().unwrap(),

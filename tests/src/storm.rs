@@ -1,0 +1,314 @@
+//! All hosts start at once: each joins the broadcast group of IP over InfiniBand, and then asks for
+//! a path.
+//!
+//! A host that gets BUSY, or no answer for a second, asks again after a second, then two, four, up
+//! to sixteen, as IP over InfiniBand does.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::Write;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::ids::{Gid, Tid};
+use rsm_mad::wire::MadBytes;
+use rsm_mad::wire::attr::PKey;
+use rsm_mad::wire::header::{MadHeader, Method, Status};
+use rsm_mad::wire::sa::{JoinState, McMemberRecord, PathRecord, Record as _, SaMad};
+
+use crate::measure::milliseconds;
+
+/// The broadcast group of the default partition: ff12:401b:ffff::ffff:ffff.
+const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
+
+/// The LID of that group, the first that rsm gives to one.
+pub const BROADCAST_LID: Lid = Lid(0xC000);
+
+const PREFIX: u64 = 0xFE80_0000_0000_0000;
+
+/// How long a host waits for an answer, and the first pause after BUSY.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The limit of the doubling pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(16);
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is what measures how long answers take"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// A host, by its port.
+#[derive(Clone, Copy, Debug)]
+pub struct Host {
+    /// The node.
+    pub node: Guid,
+    /// Its port.
+    pub port: PortNum,
+    /// The port's GUID.
+    pub guid: Guid,
+    /// The port's LID.
+    pub lid: Lid,
+}
+
+/// How the hosts fared.
+#[derive(Debug)]
+pub struct Outcome {
+    /// From the first request to the last answer.
+    pub elapsed: Duration,
+    /// From the first request of a host to its answer OK, sorted: joins and paths.
+    pub took: [Vec<Duration>; 2],
+    /// Requests, with the repeated ones.
+    pub questions: u64,
+    /// Answers with status BUSY.
+    pub busy: u64,
+    /// Requests without an answer within a second.
+    pub late: u64,
+}
+
+impl Outcome {
+    /// Writes it out in words.
+    ///
+    /// # Errors
+    ///
+    /// Those of `out`.
+    pub fn report(&self, out: &mut impl Write) -> std::io::Result<()> {
+        writeln!(
+            out,
+            "storm: everybody has joined and has a path after {:.1} ms; {} questions, {} told BUSY, {} not answered in time",
+            milliseconds(self.elapsed),
+            self.questions,
+            self.busy,
+            self.late,
+        )?;
+        for (name, took) in ["join", "path"].into_iter().zip(&self.took) {
+            let at = |share: f64| {
+                let index = ((took.len() - 1) as f64 * share) as usize;
+                milliseconds(took[index])
+            };
+            writeln!(
+                out,
+                "  {name}: half after {:.1} ms, 99 % after {:.1} ms, the last after {:.1} ms",
+                at(0.5),
+                at(0.99),
+                at(1.0)
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// The next request of a host.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wants {
+    Group,
+    Path,
+    Nothing,
+}
+
+/// The progress of a host.
+#[derive(Clone, Copy)]
+struct Progress {
+    wants: Wants,
+    /// The pause after the next BUSY.
+    pause: Duration,
+    /// The number of requests, to recognize stale time-outs.
+    asked: u64,
+    /// The time of the first attempt of the present request.
+    since: Instant,
+}
+
+/// All hosts, and their way to the SA.
+pub struct Crowd<'a, S> {
+    hosts: &'a [Host],
+    /// Sends a request of the host with this index.
+    send: S,
+    /// Answers, by the LID that they go to.
+    answers: Receiver<(Lid, MadBytes)>,
+    progress: Vec<Progress>,
+    /// Deadlines of hosts to ask again or to time out; with the number of their request.
+    due: BinaryHeap<Reverse<(Instant, usize, u64)>>,
+    took: [Vec<Duration>; 2],
+    questions: u64,
+    busy: u64,
+    late: u64,
+}
+
+impl<'a, S: FnMut(usize, &SaMad)> Crowd<'a, S> {
+    /// Hosts that ask by `send`, which gets the index of the host, and hear what comes to `answers`.
+    pub fn new(hosts: &'a [Host], send: S, answers: Receiver<(Lid, MadBytes)>) -> Self {
+        Crowd {
+            hosts,
+            send,
+            answers,
+            progress: Vec::new(),
+            due: BinaryHeap::new(),
+            took: [Vec::new(), Vec::new()],
+            questions: 0,
+            busy: 0,
+            late: 0,
+        }
+    }
+
+    /// Waits until the SA answers the first host; before the first snapshot it does not.
+    pub fn wait_until_it_answers(&mut self) {
+        let own = self.hosts[0];
+        loop {
+            (self.send)(0, &path(&own, &own));
+            let answer = self.answers.recv_timeout(Duration::from_millis(10));
+            if answer.is_ok_and(|(_, mad)| MadHeader::of(&mad).status() == Status::OK) {
+                return;
+            }
+        }
+    }
+
+    /// All hosts ask at once; returns when each has joined and has a path.
+    ///
+    /// # Panics
+    ///
+    /// When an answer has another status than OK and BUSY, or the way back has ended.
+    #[must_use]
+    pub fn run(mut self) -> Outcome {
+        let started = now();
+        let mut by_lid = vec![usize::MAX; 1 << 16];
+        for (index, host) in self.hosts.iter().enumerate() {
+            by_lid[host.lid.index()] = index;
+        }
+        let first = Progress {
+            wants: Wants::Group,
+            pause: PATIENCE,
+            asked: 0,
+            since: started,
+        };
+        self.progress = vec![first; self.hosts.len()];
+        for index in 0..self.hosts.len() {
+            self.ask(index);
+        }
+        let mut left = self.hosts.len();
+        while left > 0 {
+            let next = self.due.peek().map(|Reverse((at, ..))| *at);
+            let wait = next.map_or(PATIENCE, |at| at.saturating_duration_since(now()));
+            match self.answers.recv_timeout(wait) {
+                Ok((lid, mad)) => left -= usize::from(self.take(by_lid[lid.index()], &mad)),
+                Err(RecvTimeoutError::Timeout) => self.wake(),
+                Err(RecvTimeoutError::Disconnected) => panic!("sa has ended"),
+            }
+        }
+        for took in &mut self.took {
+            took.sort_unstable();
+        }
+        Outcome {
+            elapsed: started.elapsed(),
+            took: self.took,
+            questions: self.questions,
+            busy: self.busy,
+            late: self.late,
+        }
+    }
+
+    /// Sends the next request of a host, and sets the time to ask again.
+    fn ask(&mut self, index: usize) {
+        let host = self.hosts[index];
+        let progress = &mut self.progress[index];
+        progress.asked += 1;
+        let (wants, asked) = (progress.wants, progress.asked);
+        self.due.push(Reverse((now() + PATIENCE, index, asked)));
+        self.questions += 1;
+        let other = self.hosts[(index + self.hosts.len() / 2) % self.hosts.len()];
+        match wants {
+            Wants::Group => (self.send)(index, &join(&host)),
+            Wants::Path => (self.send)(index, &path(&host, &other)),
+            Wants::Nothing => {}
+        }
+    }
+
+    /// Handles the hosts whose deadline has passed.
+    fn wake(&mut self) {
+        let now = now();
+        while let Some(Reverse((at, index, asked))) = self.due.peek().copied() {
+            if at > now {
+                return;
+            }
+            self.due.pop();
+            let progress = &self.progress[index];
+            if progress.asked == asked && progress.wants != Wants::Nothing {
+                self.late += 1;
+                self.ask(index);
+            } else if progress.asked + 1 == asked {
+                // The pause after BUSY is over.
+                self.ask(index);
+            }
+        }
+    }
+
+    /// Takes an answer. Returns whether that was the last one of its host.
+    fn take(&mut self, index: usize, mad: &MadBytes) -> bool {
+        let status = MadHeader::of(mad).status();
+        let attribute = MadHeader::of(mad).attribute();
+        let progress = &mut self.progress[index];
+        let wanted = match progress.wants {
+            Wants::Group => McMemberRecord::ID,
+            Wants::Path => PathRecord::ID,
+            Wants::Nothing => return false,
+        };
+        if attribute != wanted {
+            // A second answer to a repeated request.
+            return false;
+        }
+        if status == Status::BUSY {
+            self.busy += 1;
+            let pause = progress.pause;
+            progress.pause = (pause * 2).min(LONGEST_PAUSE);
+            // The time-out of that request is now stale.
+            progress.asked += 1;
+            let again = progress.asked + 1;
+            self.due.push(Reverse((now() + pause, index, again)));
+            return false;
+        }
+        assert_eq!(status, Status::OK, "{:?}", MadHeader::of(mad));
+        let took = now() - progress.since;
+        progress.since = now();
+        progress.pause = PATIENCE;
+        match progress.wants {
+            Wants::Group => {
+                self.took[0].push(took);
+                progress.wants = Wants::Path;
+                self.ask(index);
+                false
+            }
+            _ => {
+                self.took[1].push(took);
+                progress.wants = Wants::Nothing;
+                true
+            }
+        }
+    }
+}
+
+fn join(host: &Host) -> SaMad {
+    let mut record = McMemberRecord::default();
+    record
+        .set_mgid(BROADCAST)
+        .set_port_gid(Gid::new(PREFIX, host.guid))
+        .set_p_key(PKey::DEFAULT_FULL)
+        .set_join_state(JoinState::FULL_MEMBER);
+    let mask = McMemberRecord::MGID
+        | McMemberRecord::PORT_GID
+        | McMemberRecord::P_KEY
+        | McMemberRecord::JOIN_STATE;
+    SaMad::request(Method::SET, Tid(1), mask, &record)
+}
+
+fn path(from: &Host, to: &Host) -> SaMad {
+    let mut record = PathRecord::default();
+    record
+        .set_sgid(Gid::new(PREFIX, from.guid))
+        .set_dgid(Gid::new(PREFIX, to.guid))
+        .set_p_key(PKey::DEFAULT_FULL)
+        .set_numb_path(1);
+    let mask = PathRecord::SGID | PathRecord::DGID | PathRecord::P_KEY | PathRecord::NUMB_PATH;
+    SaMad::request(Method::GET, Tid(2), mask, &record)
+}
