@@ -28,12 +28,12 @@ use crate::sweep::inventory::PortKey;
 /// How many ports a finding names.
 const SHOWN: usize = 5;
 
+/// For the way of an announcement to the store and to a standby, and for the Gets that are out there.
+const WAY: Duration = Duration::from_millis(900);
+
 /// From the announcement of a rotation in the store to its first Set. A standby looks at the store
-/// every [`BEAT`], and follows it at most every [`FOLLOW_PLAN`]; the rest is for the way there, and
-/// for Gets that are out.
-const NOTICE: Duration = BEAT
-    .saturating_add(FOLLOW_PLAN)
-    .saturating_add(BEAT.saturating_mul(3));
+/// every [`BEAT`], and follows it at most every [`FOLLOW_PLAN`].
+const NOTICE: Duration = BEAT.saturating_add(FOLLOW_PLAN).saturating_add(WAY);
 
 /// A rotation that managers sharing the store are told of, before its first Set.
 #[derive(Debug)]

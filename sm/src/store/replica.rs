@@ -30,14 +30,15 @@ use super::{
 const GROUP: Duration = Duration::from_millis(5);
 
 /// Time between two signs of life of the holder, and between two looks at them.
-pub const BEAT: Duration = Duration::from_millis(250);
+pub const BEAT: Duration = Duration::from_millis(100);
 
 /// A holder that has shown no sign of life for so long is gone.
 pub const STALE: Duration = Duration::from_secs(3);
 
 /// A master that does not answer in the fabric, and has shown no sign of life for so long, is gone:
-/// one that is busy shows signs of life.
-pub const SILENT: Duration = Duration::from_millis(500);
+/// one that is busy shows signs of life. It is most of the time in which nobody answers hosts after a
+/// master's death; a member of etcd that is lost is no silence, as the store does not answer then.
+pub const SILENT: Duration = Duration::from_millis(400);
 
 /// Time between two attempts after the store did not answer, or did not give the epoch.
 const AGAIN: Duration = Duration::from_secs(1);
