@@ -522,6 +522,13 @@ fn vport_whose_lid_owner_went_down_is_reached_by_the_lid_of_its_port() {
     }
 }
 
+/// The keys of a virtual port were asked for in vain, and then it moved to another host: the refusal of
+/// the next question ends them.
+#[test]
+fn vport_that_moves_before_its_keys_are_read_leaves_no_question_behind() {
+    run(231);
+}
+
 #[test]
 fn vports_that_come_and_go_under_loss_converge() {
     let test = "--test system sim_vports::vports_that_come_and_go_under_loss_converge";
