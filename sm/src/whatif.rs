@@ -29,8 +29,8 @@ pub enum Loss {
 pub struct Consequence {
     /// Lost cables.
     pub cables: Vec<(PortKey, PortKey)>,
-    /// Ports with a LID that the subnet manager would not reach any more, those of a removed node
-    /// included, by GUID.
+    /// Ports with a LID that the subnet manager would not reach any more, by GUID: without those of
+    /// the lost nodes, and of the aggregation nodes inside them.
     pub cut_off: Vec<PortKey>,
     /// Ordered pairs of the remaining ports whose packets are lost until the new tables are in
     /// force.
@@ -106,14 +106,13 @@ pub fn what_if_all(plan: &Arc<Plan>, losses: &[Loss]) -> Result<Consequence, Wha
         // A port 0 needs no cable.
         fabric.port(local).peer.is_some() || fabric.node(local.node).is_switch()
     });
-    let is_removed = |guid| losses.contains(&Loss::Node(guid));
-    if local.is_none_or(|local| is_removed(fabric.node(local.node).guid)) {
+    if local.is_none_or(|local| losses.contains(&Loss::Node(fabric.node(local.node).guid))) {
         return Err(WhatIfError::OwnPort);
     }
     let job = PlanJob::after(plan, fabric.clone());
     let mut consequence = Consequence {
         cables,
-        cut_off: cut_off(plan, &fabric),
+        cut_off: cut_off(plan, losses, &fabric),
         max_load: (plan.report.load.max, 0),
         ..Consequence::default()
     };
@@ -161,13 +160,21 @@ fn cables(fabric: &Fabric, loss: Loss) -> Result<Vec<(PortKey, PortKey)>, WhatIf
     }
 }
 
-fn cut_off(plan: &Plan, fabric: &Fabric) -> Vec<PortKey> {
+/// The ports outside the lost nodes that are not reached on `fabric`, which is without the losses.
+fn cut_off(plan: &Plan, losses: &[Loss], fabric: &Fabric) -> Vec<PortKey> {
     let keys = plan.lids.lids.keys().copied();
     keys.filter(|&key| {
         // A host without its cable is no longer found; a switch is, as long as one of its cables is
         // left.
         let found = fabric.find_port(key);
         found.is_none_or(|at| key.port.0 != 0 && fabric.port(at).peer.is_none())
+    })
+    .filter(|&key| {
+        let at = plan.fabric.find_port(key);
+        let around = at.and_then(|at| plan.fabric.switch_around(at));
+        let nodes = [Some(key.node), around];
+        let is_lost = |node| losses.contains(&Loss::Node(node));
+        !nodes.into_iter().flatten().any(is_lost)
     })
     .collect()
 }
@@ -216,14 +223,20 @@ fn compare(consequence: &mut Consequence, plan: &Plan, next: &Plan) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fabric::Node;
     use crate::offline;
     use crate::plan::policy::Policy;
     use rsm_ids::PortNum;
     use rsm_mad::wire::attr::NodeType;
     use rsm_routing::generate::generate;
+    use rsm_routing::netlist::Netlist;
 
     fn planned(spec: &str) -> Arc<Plan> {
-        let fabric = Arc::new(offline::fabric(&generate(spec).unwrap()));
+        planned_for(&generate(spec).unwrap())
+    }
+
+    fn planned_for(netlist: &Netlist) -> Arc<Plan> {
+        let fabric = Arc::new(offline::fabric(netlist));
         let job = PlanJob::first(fabric, Arc::new(Policy::default()));
         let planned = plan::plan(&job).plan();
         planned.unwrap_or_else(|refused| panic!("{}", refused.with_causes()))
@@ -266,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_goes_is_cut_off_alone() {
+    fn a_host_is_cut_off_by_the_loss_of_its_cable_alone() {
         let plan = planned("pgft:2;4,4;1,2;1,1");
         let port = port_to(&plan, NodeType::Ca);
         let by_cable = what_if(&plan, Loss::Cable(port)).unwrap();
@@ -276,7 +289,11 @@ mod tests {
         // Every switch has an entry for it.
         assert_eq!((by_cable.entries, by_cable.switches), (6, 6));
         let by_node = what_if(&plan, Loss::Node(host.node)).unwrap();
-        assert_eq!(by_node.cut_off, [host]);
+        assert_eq!(
+            by_node.cut_off,
+            [],
+            "it is the host that the operator removes"
+        );
         assert_eq!(by_node.entries, 6);
     }
 
@@ -286,37 +303,60 @@ mod tests {
         let switches = plan.fabric.switches().map(|(_, node)| node.guid);
         let spine = |&guid: &Guid| {
             let found = what_if(&plan, Loss::Node(guid));
-            found.is_ok_and(|found| found.cut_off.len() == 1)
+            found.is_ok_and(|found| found.cut_off.is_empty())
         };
         let losses: Vec<Loss> = switches.filter(spine).map(Loss::Node).collect();
         assert_eq!(losses.len(), 2);
         let found = what_if_all(&plan, &losses).unwrap();
         assert_eq!(found.cables.len(), 8);
+        // Three leaves with four hosts each; the fourth is that of the subnet manager.
+        assert_eq!(found.cut_off.len(), 15);
         let one = what_if_all(&plan, &[losses[0], losses[0]]).unwrap();
         assert_eq!(one.cables.len(), 4, "a cable is lost once");
     }
 
     #[test]
-    fn losing_a_leaf_cuts_its_hosts_off_and_a_spine_only_itself() {
-        let plan = planned("pgft:2;4,4;1,2;1,1");
+    fn losing_a_leaf_cuts_its_hosts_off_and_losing_a_spine_no_port() {
+        loses_each_switch(&planned("pgft:2;4,4;1,2;1,1"));
+    }
+
+    #[test]
+    fn a_switch_takes_its_aggregation_node_with_it() {
+        let netlist = generate("pgft:2;4,4;1,2;1,1").unwrap();
+        let netlist = offline::with_aggregation_nodes(netlist);
+        let plan = planned_for(&netlist);
+        assert_eq!(plan.lids.lids.len(), 16 + 2 * 6, "each switch has one");
+        loses_each_switch(&plan);
+    }
+
+    /// Checks the ports that the loss of each of four leaves, with four hosts each, and of each of
+    /// two spines cuts off.
+    fn loses_each_switch(plan: &Arc<Plan>) {
         let (mut leaves, mut spines) = (0, 0);
         for (_, node) in plan.fabric.switches() {
-            let Ok(found) = what_if(&plan, Loss::Node(node.guid)) else {
+            let Ok(found) = what_if(plan, Loss::Node(node.guid)) else {
                 // The leaf of the subnet manager's host.
                 leaves += 1;
                 continue;
             };
             assert_eq!(found.unreachable_pairs, 0);
             match found.cut_off.len() {
-                1 => spines += 1,
-                5 => leaves += 1,
+                0 => spines += 1,
+                4 => leaves += 1,
                 other => panic!("{other} ports cut off by {}", node.description),
             }
-            assert!(
-                found
-                    .cut_off
-                    .contains(&PortKey::new(node.guid, PortNum::ZERO))
-            );
+            let hosts = found
+                .cut_off
+                .iter()
+                .map(|key| plan.fabric.node_of(key.node));
+            let hosts = hosts.map(|host| host.map_or("", Node::reported));
+            for host in hosts {
+                assert!(
+                    host.starts_with("host-"),
+                    "{host} goes with {}",
+                    node.description
+                );
+            }
         }
         assert_eq!((leaves, spines), (4, 2));
     }

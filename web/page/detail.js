@@ -28,7 +28,7 @@ function ends(link, guid) {
 }
 
 /** Reduction engines inside switches (SHARP) are no hosts: each switch can have one. */
-export const isEngine = (description) => description.startsWith("Mellanox Technologies Aggregation Node");
+const isEngine = (description) => description.startsWith("Mellanox Technologies Aggregation Node");
 
 /** The hosts of a switch, by the port they are at, its reduction engine, and its links to other
  * switches. */

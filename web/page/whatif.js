@@ -1,19 +1,7 @@
 // What would happen if parts went: computed, with nothing sent to the fabric.
 
 import { get } from "./data.js";
-import { isEngine } from "./detail.js";
 import { count, fill, h, name, plural, problem, shown, spinner } from "./dom.js";
-
-/** The ports that are cut off, without those of the nodes that go and of the reduction engines in
- * them. */
-function others({ cables, cut_off }, gone) {
-  const parts = new Set(gone);
-  for (const { port, peer, description, peer_description } of cables) {
-    if (gone.has(port.node_guid) && isEngine(peer_description)) parts.add(peer.node_guid);
-    if (gone.has(peer.node_guid) && isEngine(description)) parts.add(port.node_guid);
-  }
-  return cut_off.filter(({ port }) => !parts.has(port.node_guid));
-}
 
 export class WhatIfView {
   constructor(root, go) {
@@ -61,12 +49,8 @@ export class WhatIfView {
     fill(this.result, spinner("Computing the plan"));
     try {
       const fields = { remove: this.lines("remove"), unlink: this.lines("unlink") };
-      const { signal } = this.reading;
-      const { consequence } = await get("what-if", fields, signal);
-      // A node that goes is itself among the ports without routes: that is no harm to others.
-      const gone = await Promise.all(fields.remove.map((node) => get("node", { node }, signal)));
-      const guids = new Set(gone.map(({ node }) => node.guid));
-      fill(this.result, this.show({ ...consequence, cut_off: others(consequence, guids) }));
+      const { consequence } = await get("what-if", fields, this.reading.signal);
+      fill(this.result, this.show(consequence));
     } catch (error) {
       if (error.name !== "AbortError") fill(this.result, problem(error));
     }

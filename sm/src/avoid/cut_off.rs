@@ -45,8 +45,8 @@ impl std::error::Error for CutOff {}
 
 impl Avoid {
     /// Checks that no port is cut off on `fabric` if all parts of the set are unplugged, other than
-    /// those that are cut off already if the parts of `before` are, and those of drained nodes and
-    /// hosts' ports.
+    /// those that are cut off already if the parts of `before` are, and those of drained nodes, of
+    /// aggregation nodes inside them, and of drained hosts' ports.
     ///
     /// # Errors
     /// Some are.
@@ -79,10 +79,13 @@ impl Avoid {
         })
     }
 
-    /// Whether a port is of a part of this set, so that the part's removal removes the port.
+    /// Whether a port is of a part of this set, so that the part's removal removes the port. An
+    /// aggregation node is a part of its switch.
     fn is_own(&self, fabric: &Fabric, at: PortRef) -> bool {
         let key = fabric.key(at);
-        self.parts.contains_key(&Part::Node(key.node))
+        let nodes = [Some(key.node), fabric.switch_around(at)];
+        let is_of = |node| self.parts.contains_key(&Part::Node(node));
+        nodes.into_iter().flatten().any(is_of)
             || !fabric.node(at.node).is_switch() && self.parts.contains_key(&Part::Port(key))
     }
 }

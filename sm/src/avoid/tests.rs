@@ -142,6 +142,26 @@ fn draining_a_leaf_is_refused_with_its_hosts_unless_they_are_drained_too() {
 }
 
 #[test]
+fn a_spine_with_an_aggregation_node_may_be_drained() {
+    let netlist = offline::with_aggregation_nodes(generate(TREE).unwrap());
+    let fabric = Arc::new(offline::fabric(&netlist));
+    let spines = fabric.switches().map(|(_, node)| node);
+    let spines = spines.filter(|node| node.reported().contains("spine-"));
+    let spines: Vec<Guid> = spines.map(|node| node.guid).collect();
+    assert_eq!(spines.len(), 2);
+    let (mut avoid, none) = (Avoid::default(), BTreeSet::new());
+    let one = parts([Part::Node(spines[0])]);
+    assert_eq!(avoid.try_add(&one, &fabric, &none), Ok(()));
+    let other = parts([Part::Node(spines[1])]);
+    let Err(AvoidError::CutOff(cut_off)) = avoid.try_add(&other, &fabric, &none) else {
+        panic!("the leaves have no other spine");
+    };
+    let is_inside = |name: &String| name.starts_with("Mellanox");
+    let inside = cut_off.names.iter().filter(|name| is_inside(name)).count();
+    assert_eq!(inside, 3, "those of the leaves: {:?}", cut_off.names);
+}
+
+#[test]
 fn a_host_may_be_drained_and_its_switch_port_may_not() {
     let fabric = fabric(TREE);
     let local = fabric.local.unwrap().node;

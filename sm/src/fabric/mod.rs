@@ -26,6 +26,9 @@ use crate::sweep::inventory::{Inventory, InventoryNode, PortKey};
 use crate::sweep::p_keys::{self, PKeyImage};
 use crate::vports::{self, PortVPorts};
 
+/// The node description of aggregation nodes inside switches (SHARP).
+const AGGREGATION_NODE: &str = "Mellanox Technologies Aggregation Node";
+
 /// Index of a node in one [`Fabric`]; nodes are in the order of their GUIDs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeIx(pub u32);
@@ -152,6 +155,13 @@ impl Node {
     /// name, rsm recognises devices of one host.
     pub fn reported(&self) -> &str {
         self.own_description.as_ref().unwrap_or(&self.description)
+    }
+
+    /// Whether it is the aggregation node (SHARP) of the switch that it is cabled to; `near` is that
+    /// switch's port.
+    pub fn is_aggregation_node(&self, near: &Port) -> bool {
+        !matches!(self.kind(), NodeType::Switch | NodeType::Router)
+            && (near.leads_to_aggregation_node || self.reported().starts_with(AGGREGATION_NODE))
     }
 
     /// Its name, or its GUID if that is empty.
@@ -340,6 +350,16 @@ impl Fabric {
     /// The other end of the cable at a port.
     pub fn peer(&self, at: PortRef) -> Option<PortRef> {
         self.find_port(self.port(at).peer?)
+    }
+
+    /// The switch that an aggregation node is inside of, if `at` is a port of one: the two go and
+    /// come together.
+    pub fn switch_around(&self, at: PortRef) -> Option<Guid> {
+        let near = self.peer(at)?;
+        let switch = self.node(near.node);
+        let is_inside =
+            switch.is_switch() && self.node(at.node).is_aggregation_node(self.port(near));
+        is_inside.then_some(switch.guid)
     }
 
     /// The node with this GUID.

@@ -14,9 +14,6 @@ use super::lids::LidPlan;
 use crate::fabric::{Fabric, Node, Port};
 use crate::sweep::inventory::PortKey;
 
-/// The node description of reduction engines inside switches (SHARP).
-const AGGREGATION_NODE: &str = "Mellanox Technologies Aggregation Node";
-
 /// The sources of a switch graph.
 #[derive(Clone, Copy)]
 pub(super) struct TopologySources<'a> {
@@ -159,11 +156,7 @@ impl TopologySources<'_> {
         let kind = match node.kind() {
             NodeType::Switch => return None,
             NodeType::Router => EndpointKind::Router,
-            _ if near.leads_to_aggregation_node
-                || node.reported().starts_with(AGGREGATION_NODE) =>
-            {
-                EndpointKind::AggregationNode
-            }
+            _ if node.is_aggregation_node(near) => EndpointKind::AggregationNode,
             _ => EndpointKind::Ca,
         };
         let claim = self.lids.lids.get(&end)?;

@@ -147,9 +147,15 @@ fn losses_are_foreseen_by_name() {
     assert_eq!(foreseen["cables"].as_array().unwrap().len(), 1);
     assert!(foreseen["smps"].as_u64().unwrap() > 0);
     assert!(foreseen["refused"].is_null());
+    // The host that the operator removes is not harmed by it; one whose cable goes is.
     let host = json(&[spec, "--whatif", "remove=host-004 mlx5_0"]);
+    assert_eq!(host["cut_off"].as_array().unwrap().len(), 0);
+    let spine = json(&[spec, "--whatif", "remove=spine-01"]);
+    assert_eq!(spine["cut_off"].as_array().unwrap().len(), 0);
+    assert_eq!(spine["cables"].as_array().unwrap().len(), 4);
+    let host = json(&[spec, "--whatif", "unlink=host-004 mlx5_0:1"]);
     assert_eq!(host["cut_off"].as_array().unwrap().len(), 1);
-    let printed = text(&[spec, "--whatif", "remove=host-004 mlx5_0"]);
+    let printed = text(&[spec, "--whatif", "unlink=host-004 mlx5_0:1"]);
     assert!(
         printed.contains("cut off  1 port: host-004 mlx5_0"),
         "{printed}"
