@@ -7,8 +7,40 @@ use super::{Explained, GpuFinding, GpuFindingKind};
 use crate::Analysis;
 use crate::host::Host;
 use crate::hosts::HostOrigin;
-use crate::inventory::{HostInventory, LinkShape, PciAddress};
+use crate::inventory::{HostInventory, LinkShape, PciAddress, Tier};
 use crate::peers::{Peers, majority};
+
+/// Hosts that should have the same links.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Alike<'a> {
+    /// Of one machine type.
+    Family(usize),
+    /// Without addresses, but with the same GPUs, adapters and tiers between them.
+    Layout {
+        unit: Option<u32>,
+        machine: Option<&'a str>,
+        gpus: usize,
+        devices: Vec<Option<&'a str>>,
+        tiers: &'a [Option<Tier>],
+    },
+}
+
+impl<'a> Alike<'a> {
+    fn of(analysis: &'a Analysis, peers: &Peers, place: usize) -> Alike<'a> {
+        let inventory = &analysis.hosts[place].inventory;
+        let devices = inventory.hca_ports.iter();
+        match peers.of_host[place] {
+            Some(family) => Alike::Family(family),
+            None => Alike::Layout {
+                unit: analysis.rails.unit_of[place],
+                machine: inventory.machine.as_deref(),
+                gpus: inventory.gpus.len(),
+                devices: devices.map(|port| port.device.as_deref()).collect(),
+                tiers: &inventory.tiers,
+            },
+        }
+    }
+}
 
 /// Hosts with fewer NVLinks at GPUs than most hosts like them, where the host's own GPUs do not
 /// tell: all links gone, or as many of each GPU.
@@ -17,39 +49,51 @@ pub(super) fn compared(
     peers: &Peers,
     explained: &[Explained],
 ) -> Vec<GpuFinding> {
-    // Hosts without addresses are compared with those of their unit.
-    let mut groups: BTreeMap<(Option<usize>, Option<u32>), Vec<usize>> = BTreeMap::new();
+    // Hosts whose inventory lists links, and those where it is not clear whether it would.
+    let mut groups: BTreeMap<Alike<'_>, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
     for (place, host) in analysis.hosts.iter().enumerate() {
-        let family = peers.of_host[place];
-        let unit = analysis.rails.unit_of[place].filter(|_| family.is_none());
-        let known = host.inventory.nvlinks_known && host.origin == HostOrigin::Own;
-        if known && (family.is_some() || unit.is_some()) {
-            groups.entry((family, unit)).or_default().push(place);
+        if host.origin != HostOrigin::Own {
+            continue;
+        }
+        let group = groups.entry(Alike::of(analysis, peers, place)).or_default();
+        if host.inventory.nvlinks_known {
+            group.0.push(place);
+        } else if host.inventory.nvlinks_unclear {
+            group.1.push(place);
         }
     }
     let mut findings = Vec::new();
-    for ((family, _), members) in groups.iter().filter(|(_, members)| members.len() > 1) {
-        if family.is_some() {
-            meshes(analysis, members, explained, &mut findings);
+    for (alike, (told, unclear)) in groups.iter().filter(|(_, (told, _))| told.len() > 1) {
+        if matches!(alike, Alike::Family(_)) {
+            meshes(analysis, told, explained, &mut findings);
         }
         let of_host = |&place: &usize| widest(&analysis.hosts[place].inventory);
-        let widths: Vec<u8> = members.iter().map(of_host).collect();
+        let widths: Vec<u8> = told.iter().map(of_host).collect();
         let Some(usual) = majority(&widths) else {
             continue;
         };
-        for (&place, &most) in members.iter().zip(&widths) {
+        let short = told.iter().zip(&widths).filter(|&(_, &most)| most < usual);
+        let short = short.map(|(&place, most)| {
+            let others = told.len() - 1;
+            let text = format!("{most} links at every GPU: {usual} in {others} hosts like it");
+            (place, text)
+        });
+        let unclear = unclear.iter().filter(|_| usual > 0).map(|&place| {
+            let text = format!(
+                "no link at any GPU: {usual} in {} hosts like it; its matrix has no legend, and \
+                 `nvidia-smi topo -mp` prints no links either: import the output of `topo -m`",
+                told.len()
+            );
+            (place, text)
+        });
+        for (place, evidence) in short.chain(unclear) {
             let host = &analysis.hosts[place];
-            let alone = explained[place].lacks_gpus && host.inventory.gpus.len() < 2;
-            if most < usual && !alone {
-                let evidence = format!(
-                    "{most} links at every GPU: {usual} in {} hosts like it",
-                    members.len() - 1
-                );
-                let mut finding =
-                    GpuFinding::new(GpuFindingKind::NvLinkDegraded, &host.name, evidence);
-                finding.gpus = host.inventory.gpus.iter().map(|gpu| gpu.index).collect();
-                findings.push(finding);
+            if explained[place].lacks_gpus && host.inventory.gpus.len() < 2 {
+                continue;
             }
+            let mut finding = GpuFinding::new(GpuFindingKind::NvLinkDegraded, &host.name, evidence);
+            finding.gpus = host.inventory.gpus.iter().map(|gpu| gpu.index).collect();
+            findings.push(finding);
         }
     }
     findings

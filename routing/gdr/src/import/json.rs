@@ -109,6 +109,9 @@ struct Links {
     /// Index of a GPU, index of another, links between the two; left out where not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pairs: Option<Vec<(u16, u16, u8)>>,
+    /// Whether the source had none, and did not show whether it would list them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    unclear: bool,
 }
 
 /// The most members that an error names: the first of them explain it.
@@ -276,6 +279,7 @@ fn links(entry: Links, host: &mut HostInventory, notes: &mut Notes) -> Result<()
         }
     };
     host.nvlinks_known = entry.pairs.is_some();
+    host.nvlinks_unclear = entry.unclear && !host.nvlinks_known;
     for (a, b, links) in entry.pairs.unwrap_or_default() {
         let [Some(a), Some(b)] = [host.gpu_at(a), host.gpu_at(b)] else {
             let value = format!("GPU{a} and GPU{b}");
@@ -377,5 +381,6 @@ fn links_entry(host: &HostInventory) -> Links {
         pairs: host
             .nvlinks_known
             .then(|| host.nvlinks.iter().map(pair).collect()),
+        unclear: host.nvlinks_unclear,
     }
 }

@@ -91,8 +91,10 @@ impl HostInventory {
             });
         }
         if !other.nvlinks_known {
+            self.nvlinks_unclear |= other.nvlinks_unclear && !self.nvlinks_known;
             return;
         }
+        self.nvlinks_unclear = false;
         let was_known = std::mem::replace(&mut self.nvlinks_known, true);
         let mut added = Vec::new();
         for one in 0..gpus.len() {

@@ -209,6 +209,10 @@ pub struct HostInventory {
     pub nvlinks: Vec<NvLink>,
     /// Whether the source lists NVLinks at all, so that an empty list means none.
     pub nvlinks_known: bool,
+    /// Whether the source lists no NVLinks and does not show whether it would: a matrix of
+    /// `nvidia-smi topo` without its legend, as `-m` prints it on a host without NVLinks, and `-mp`
+    /// on any.
+    pub nvlinks_unclear: bool,
     /// The NVLink domain across hosts.
     pub domain: Option<NvLinkDomain>,
     /// Members and values of rsm's own format that this version does not know, by their paths
@@ -228,6 +232,7 @@ impl HostInventory {
             link_family: LinkFamily::NvLink { generation: None },
             nvlinks: Vec::new(),
             nvlinks_known: false,
+            nvlinks_unclear: false,
             domain: None,
             unknown_members: Vec::new(),
         }

@@ -23,6 +23,7 @@ pub(crate) enum Fault {
     GpusPermuted,
     OneNvLink,
     AllNvLinks,
+    AllNvLinksUnclear,
     AdapterUnderOtherSwitch,
     AdapterOffBus,
     GpuOffBus,
@@ -46,11 +47,12 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    pub(crate) const ALL: [Fault; 24] = [
+    pub(crate) const ALL: [Fault; 25] = [
         Fault::AdaptersPermuted,
         Fault::GpusPermuted,
         Fault::OneNvLink,
         Fault::AllNvLinks,
+        Fault::AllNvLinksUnclear,
         Fault::AdapterUnderOtherSwitch,
         Fault::AdapterOffBus,
         Fault::GpuOffBus,
@@ -78,6 +80,7 @@ impl Fault {
         !matches!(
             self,
             Fault::AllNvLinks
+                | Fault::AllNvLinksUnclear
                 | Fault::HalfPopulated
                 | Fault::MostHalfPopulated
                 | Fault::CablesSwapped
@@ -360,7 +363,9 @@ fn kind(fault: Fault) -> GpuFindingKind {
     match fault {
         Fault::AdaptersPermuted => GpuFindingKind::RailOrderHcas,
         Fault::GpusPermuted => GpuFindingKind::RailOrderGpus,
-        Fault::OneNvLink | Fault::AllNvLinks => GpuFindingKind::NvLinkDegraded,
+        Fault::OneNvLink | Fault::AllNvLinks | Fault::AllNvLinksUnclear => {
+            GpuFindingKind::NvLinkDegraded
+        }
         Fault::AdapterUnderOtherSwitch => GpuFindingKind::HcaMoved,
         Fault::AdapterOffBus => GpuFindingKind::HcaMissing,
         Fault::GpuOffBus => GpuFindingKind::GpuMissing,
@@ -470,6 +475,13 @@ fn inject_one(
     match fault {
         Fault::OneNvLink => lose_link(world.host(name), slot),
         Fault::AllNvLinks => lose_links(world.host(name)),
+        Fault::AllNvLinksUnclear => {
+            // As from a matrix of `nvidia-smi topo -m` that is cut before its legend.
+            let host = world.host(name);
+            lose_links(host);
+            (host.nvlinks_known, host.nvlinks_unclear) = (false, true);
+            host.gpus.iter_mut().for_each(|gpu| gpu.switch_links = None);
+        }
         Fault::AdapterUnderOtherSwitch => world.move_adapter(name, slot, other),
         Fault::AdapterOffBus => world.remove_port(name, slot),
         Fault::GpuOffBus => world.remove_gpu(name, slot),

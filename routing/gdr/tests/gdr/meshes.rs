@@ -1,11 +1,15 @@
 //! Links of GPUs that are cabled to each other: which GPU has lost them.
 
+use std::sync::Arc;
+
+use rsm_gdr::fabric::GpuFabric;
 use rsm_gdr::findings::{GpuFinding, GpuFindingKind};
 use rsm_gdr::generate::FleetFaults;
 use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::import::{InventoryFormat, import};
 use rsm_gdr::inventory::{Gpu, HostInventory, InventorySource, LinkFamily, NvLink};
 use rsm_gdr::{Analysis, AnalysisConfig};
+use rsm_routing::topology::Topology;
 
 use crate::faults::{World, fabric};
 use crate::import::read;
@@ -235,15 +239,117 @@ fn matrix(cell: &str, legend: &str) -> String {
 #[test]
 fn the_legend_tells_a_machine_without_links_from_a_matrix_of_pcie_alone() {
     let of_m = "  NV#  = Connection traversing a bonded set of # NVLinks\n";
-    let known = |cell, legend| {
+    let of_mp = "  PIX  = Connection traversing at most a single PCIe bridge\n";
+    let known = |cell, legend: &str| {
         let host = read(InventoryFormat::NvidiaSmi, &matrix(cell, legend));
-        (host.nvlinks_known, host.nvlinks.len())
+        (host.nvlinks_known, host.nvlinks_unclear, host.nvlinks.len())
     };
-    assert_eq!(known("NV4", of_m), (true, 1));
-    assert_eq!(known("NV4", ""), (true, 1));
-    assert_eq!(known("SYS", of_m), (true, 0));
-    assert_eq!(known("SYS", ""), (false, 0));
+    assert_eq!(known("NV4", of_m), (true, false, 1));
+    assert_eq!(known("NV4", ""), (true, false, 1));
+    assert_eq!(known("SYS", of_m), (true, false, 0));
+    assert_eq!(known("SYS", &format!("{of_mp}{of_m}")), (true, false, 0));
+    assert_eq!(known("SYS", of_mp), (false, false, 0));
+    // Cut before the lines that tell.
+    assert_eq!(known("SYS", ""), (false, true, 0));
     let tagged = matrix("SYS", of_m).replace('\n', "\nn1: ");
     let host = read(InventoryFormat::NvidiaSmi, &format!("n1: {tagged}"));
     assert!(host.nvlinks_known);
+}
+
+/// The output of `nvidia-smi topo` for a host, with or without links, before its legend.
+fn topo(host: &HostInventory, with_links: bool) -> String {
+    let gpus = host.gpus.len();
+    let device = |port: usize| host.hca_ports[port].device.clone().unwrap_or_default();
+    let ports = 0..host.hca_ports.len();
+    let names: Vec<String> = (host.gpus.iter().map(|gpu| format!("GPU{}", gpu.index)))
+        .chain(ports.clone().map(device))
+        .collect();
+    let tier = |gpu, port| {
+        host.tier(gpu, port)
+            .map_or("SYS".to_owned(), |tier| tier.to_string())
+    };
+    let cell = |row: usize, column: usize| match (row < gpus, column < gpus) {
+        _ if row == column => "X".to_owned(),
+        (true, true) if with_links => format!("NV{}", host.links_between(row, column)),
+        (true, false) => tier(row, column - gpus),
+        (false, true) => tier(column, row - gpus),
+        _ => "NODE".to_owned(),
+    };
+    let mut text = format!("\t{}\n", names.join("\t"));
+    for (row, name) in names.iter().enumerate() {
+        let cells: Vec<String> = (0..names.len()).map(|column| cell(row, column)).collect();
+        text += &format!("{name}\t{}\n", cells.join("\t"));
+    }
+    text
+}
+
+/// The findings about links of four hosts, in the fabric and without it, whose matrices are these:
+/// whether they have links, and the legend.
+fn of_matrices(matrices: [(bool, &str); 4]) -> [Vec<(Vec<String>, String)>; 2] {
+    let mut world = World::new(&fabric(4), FleetFaults::default());
+    world.each_host(|place, host| {
+        let (with_links, legend) = matrices[place];
+        let text = format!("{}\nLegend:\n\n{legend}", topo(host, with_links));
+        *host = read(InventoryFormat::NvidiaSmi, &text);
+    });
+    let (netlist, inventory) = world.finish();
+    let topology = Arc::new(Topology::from_netlist(&netlist).expect("LIDs suffice"));
+    let fabric = GpuFabric::from_netlist(&netlist, topology, None, 4096);
+    [Some(fabric), None].map(|fabric| {
+        let all = Analysis::new(&inventory, fabric, AnalysisConfig::default()).findings;
+        let links = all
+            .iter()
+            .filter(|one| one.kind == GpuFindingKind::NvLinkDegraded);
+        let told = |one: &GpuFinding| {
+            (
+                one.hosts().map(str::to_owned).collect(),
+                one.evidence.clone(),
+            )
+        };
+        links.map(told).collect()
+    })
+}
+
+#[test]
+fn a_matrix_without_any_link_is_found_beside_those_of_hosts_like_it() {
+    let tiers = "  X    = Self\n  PIX  = Connection traversing at most a single PCIe bridge\n";
+    let of_m = format!("{tiers}  NV#  = Connection traversing a bonded set of # NVLinks\n");
+    let of_m = of_m.as_str();
+    let linked = (true, of_m);
+    let second = vec!["host-002".to_owned()];
+    // With its legend, without one, and cut within it.
+    for (legend, evidence) in [
+        (of_m, "0 links at every GPU: 18 in 3 hosts like it"),
+        (
+            "",
+            "no link at any GPU: 18 in 3 hosts like it; its matrix has no legend, ",
+        ),
+        (
+            "  X    = Self\n",
+            "no link at any GPU: 18 in 3 hosts like it; its matrix has no legend, ",
+        ),
+    ] {
+        for found in of_matrices([linked, (false, legend), linked, linked]) {
+            let [(hosts, told)] = &found[..] else {
+                panic!("{legend}: {found:?}");
+            };
+            assert_eq!(*hosts, second);
+            assert!(told.starts_with(evidence), "{told}");
+        }
+    }
+    // `-mp` lists none; a machine type without NVLink has none in any form.
+    let none: [Vec<_>; 2] = Default::default();
+    assert_eq!(of_matrices([linked, (false, tiers), linked, linked]), none);
+    for legend in [of_m, tiers, ""] {
+        assert_eq!(of_matrices([(false, legend); 4]), none);
+    }
+    assert_eq!(
+        of_matrices([(false, of_m), (false, ""), (false, tiers), (false, of_m)]),
+        none
+    );
+    // One host with links is no majority.
+    assert_eq!(
+        of_matrices([linked, (false, ""), (false, ""), (false, "")]),
+        none
+    );
 }

@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rsm_gdr::hosts::GpuInventory;
-use rsm_gdr::inventory::HostInventory;
+use rsm_gdr::inventory::{HcaPort, HostInventory, LinkLayer};
 use rsm_gdr::render;
 use rsm_gdr::{Analysis, AnalysisConfig};
+
+use crate::samples::{every_file, every_sample, samples};
 
 /// Variables of launchers, which the machine of the tests may have.
 const LAUNCHERS: [&str; 10] = [
@@ -58,6 +60,80 @@ fn after_all(script: &str, variables: &[&str], launcher: &[(&str, &str)]) -> Vec
     );
     let text = String::from_utf8(output.stdout).expect("text");
     text.lines().map(str::to_owned).collect()
+}
+
+/// Why a library has nothing to choose for a host.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum NoChoice {
+    /// There is no GPU that a port could serve.
+    NoGpu,
+    /// There is no adapter that a GPU could use.
+    NoAdapter,
+}
+
+impl NoChoice {
+    /// `None` where a library has to choose.
+    fn of(host: &HostInventory) -> Option<NoChoice> {
+        match (host.gpus.is_empty(), host.hca_ports.is_empty()) {
+            (true, _) => Some(NoChoice::NoGpu),
+            (false, true) => Some(NoChoice::NoAdapter),
+            (false, false) => None,
+        }
+    }
+
+    /// Words of which a file with such a device has at least one, in lower case.
+    fn words(self) -> &'static [&'static str] {
+        match self {
+            // A row or object of a driver, a tag, or NVIDIA's number.
+            NoChoice::NoGpu => &["gpu0", "nvml0", "rsmi0", "<gpu", "10de"],
+            // A name, an object of verbs, or the class of InfiniBand controllers.
+            NoChoice::NoAdapter => &["mlx", "openfabrics", "0x0207", "0207 ["],
+        }
+    }
+}
+
+/// A sample as a machine whose libraries have to choose.
+fn machine(mut host: HostInventory) -> HostInventory {
+    // Files for virtual machines have no names.
+    for (place, port) in host.hca_ports.iter_mut().enumerate() {
+        port.device.get_or_insert_with(|| format!("mlx5_{place}"));
+    }
+    // Machines of clouds whose network is Ethernet, as if it were InfiniBand.
+    if !host.hca_ports.iter().any(HcaPort::may_be_infiniband) {
+        for port in &mut host.hca_ports {
+            port.link_layer = Some(LinkLayer::InfiniBand);
+        }
+    }
+    host
+}
+
+#[test]
+fn samples_without_a_choice_have_no_gpu_or_no_adapter() {
+    let Some(data) = samples() else { return };
+    let texts = every_file(&data).map(|(_, _, text)| text.to_lowercase());
+    let (mut found, mut choices) = (Vec::new(), 0);
+    for ((name, host), text) in every_sample(&data).zip(texts) {
+        let Some(why) = NoChoice::of(&host) else {
+            choices += 1;
+            continue;
+        };
+        let word = why.words().iter().find(|word| text.contains(**word));
+        assert_eq!(word, None, "{name} has {why:?}");
+        found.push(why);
+    }
+    // An adapter's folder and a machine of before; a machine by its GPUs, and one whose only network
+    // is a virtual Ethernet device without a PCI address.
+    found.sort_unstable();
+    assert_eq!(
+        found,
+        [
+            NoChoice::NoGpu,
+            NoChoice::NoGpu,
+            NoChoice::NoAdapter,
+            NoChoice::NoAdapter
+        ]
+    );
+    assert_eq!(choices, 20);
 }
 
 /// Four GPUs, the second of which is named by its UUID alone, and eight adapters.

@@ -43,7 +43,9 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
     }
     let mut host = build(columns, &rows, &names);
     // The legend of `-mp` has no NVLinks: without any, the matrix does not list them.
-    host.nvlinks_known = !host.nvlinks.is_empty() || explains_links(&rest);
+    host.nvlinks_known = !host.nvlinks.is_empty() || explains(&rest, "NV#");
+    // In the legend of `-m` NVLinks come last, after this tier.
+    host.nvlinks_unclear = !host.nvlinks_known && !explains(&rest, "PIX");
     Ok(host)
 }
 
@@ -204,10 +206,11 @@ fn legend(lines: &[(u32, String)]) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Whether the legend has a line about cells of NVLinks, which `-m` always prints.
-fn explains_links(lines: &[(u32, String)]) -> bool {
-    let is_links = |line: &str| line.split_whitespace().next() == Some("NV#");
-    lines.iter().any(|(_, line)| is_links(line))
+/// Whether the legend has a line about this cell (`NV#  = Connection traversing …`); `-m` always
+/// prints one about NVLinks, `-mp` never does.
+fn explains(lines: &[(u32, String)], cell: &str) -> bool {
+    let is_about = |line: &str| line.split_whitespace().next() == Some(cell);
+    lines.iter().any(|(_, line)| is_about(line))
 }
 
 impl Rows {

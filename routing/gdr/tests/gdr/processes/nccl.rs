@@ -6,7 +6,7 @@
 //! the most bandwidth, of these the nearest, of these one by the GPU's number; over NVLink through
 //! another GPU (PXN) where that avoids the processor.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use rsm_gdr::findings::GpuFindingKind;
@@ -18,7 +18,7 @@ use rsm_gdr::render::{NcclVersion, nccl_environment};
 use rsm_gdr::roles::TrafficRole;
 use rsm_gdr::{Analysis, Host};
 
-use super::alone;
+use super::{NoChoice, alone, machine};
 use crate::samples::{every_sample, samples};
 
 /// NCCL's kinds of paths, nearest first.
@@ -393,29 +393,12 @@ fn line(name: &str, analysis: &Analysis, across: f64) -> Option<String> {
     Some(text)
 }
 
-/// The samples in which NCCL has nothing to choose: no GPU, or no adapter for computing.
-const WITHOUT_CHOICE: [&str; 4] = [
-    "hwloc-xml/40intel64-2g2n4c+pcilocality.xml",
-    "hwloc-xml/nvidiaDGX2.xml",
-    "nccl-topo-xml/azure-ncv4-topo.xml",
-    "sysfs/gpud-sys-class-infiniband-h100.0.tsv",
-];
-
 #[test]
 fn nccl_takes_the_best_port_of_every_sample_and_no_worse_one_than_without_settings() {
     let Some(data) = samples() else { return };
-    let (mut table, mut gpus, mut left_out) = (String::new(), 0, BTreeSet::new());
-    for (name, mut host) in every_sample(&data) {
-        // Files for virtual machines have no names.
-        for (place, port) in host.hca_ports.iter_mut().enumerate() {
-            port.device.get_or_insert_with(|| format!("mlx5_{place}"));
-        }
-        // Machines of clouds whose network is Ethernet, as if it were InfiniBand.
-        if !host.hca_ports.iter().any(HcaPort::may_be_infiniband) {
-            for port in &mut host.hca_ports {
-                port.link_layer = Some(LinkLayer::InfiniBand);
-            }
-        }
+    let (mut table, mut gpus) = (String::new(), 0);
+    for (name, host) in every_sample(&data) {
+        let (host, no_choice) = (machine(host.clone()), NoChoice::of(&host));
         for reversed in [false, true] {
             let mut host = host.clone();
             if reversed {
@@ -425,9 +408,7 @@ fn nccl_takes_the_best_port_of_every_sample_and_no_worse_one_than_without_settin
             // Between processors as slow as NCCL has any, and as fast.
             for across in [6.0, 22.0, 40.0] {
                 let text = line(name, &analysis, across);
-                if text.is_none() {
-                    left_out.insert(name);
-                }
+                assert_eq!(text.is_none(), no_choice.is_some(), "{name}: {no_choice:?}");
                 if !reversed
                     && across == 22.0
                     && let Some(text) = text
@@ -439,7 +420,6 @@ fn nccl_takes_the_best_port_of_every_sample_and_no_worse_one_than_without_settin
         }
     }
     assert!(gpus > 100, "{gpus} GPUs");
-    assert_eq!(left_out, BTreeSet::from(WITHOUT_CHOICE));
     crate::render::golden("nccl-choices.txt", &table);
 }
 

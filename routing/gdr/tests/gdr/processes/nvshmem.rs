@@ -13,7 +13,7 @@ use rsm_gdr::render::{RenderError, nvshmem_script};
 use rsm_gdr::roles::TrafficRole;
 use rsm_gdr::{Analysis, Host};
 
-use super::{after_all, alone};
+use super::{NoChoice, after_all, alone, machine};
 use crate::samples::{every_sample, samples};
 
 /// The variables that NVSHMEM reads.
@@ -297,18 +297,15 @@ fn renamed(host: &HostInventory) -> HostInventory {
 #[test]
 fn nvshmem_takes_the_best_port_of_every_sample_and_no_worse_one_than_without_settings() {
     let Some(data) = samples() else { return };
-    let (mut table, mut gpus, mut without_ports) = (String::new(), 0, Vec::new());
-    for (name, mut host) in every_sample(&data) {
-        // Files for virtual machines have no names.
-        for (place, port) in host.hca_ports.iter_mut().enumerate() {
-            port.device.get_or_insert_with(|| format!("mlx5_{place}"));
-        }
+    let (mut table, mut gpus) = (String::new(), 0);
+    for (name, host) in every_sample(&data) {
+        let (host, no_choice) = (machine(host.clone()), NoChoice::of(&host));
         for (host, is_renamed) in [(renamed(&host), true), (host, false)] {
             let analysis = alone(host);
             let script = match nvshmem_script(&analysis, "host") {
                 Ok(script) => script,
                 Err(RenderError::NoPort(_)) => {
-                    without_ports.push(name);
+                    assert_eq!(no_choice, Some(NoChoice::NoAdapter), "{name}");
                     continue;
                 }
                 Err(error) => panic!("{name}: {error}"),
@@ -316,6 +313,8 @@ fn nvshmem_takes_the_best_port_of_every_sample_and_no_worse_one_than_without_set
             let host = &analysis.hosts[0];
             for (number, verbs) in orders(&host.inventory).iter().enumerate() {
                 let (ours, without) = choices(name, host, &script, verbs);
+                let is_without = no_choice == Some(NoChoice::NoGpu);
+                assert_eq!(ours.is_empty(), is_without, "{name}: {no_choice:?}");
                 if is_renamed {
                     // NVSHMEM looks for names with mlx5 in them by itself.
                     assert!(
@@ -330,10 +329,7 @@ fn nvshmem_takes_the_best_port_of_every_sample_and_no_worse_one_than_without_set
             }
         }
     }
-    assert!(
-        gpus > 100,
-        "{gpus} GPUs; without compute ports: {without_ports:?}"
-    );
+    assert!(gpus > 100, "{gpus} GPUs");
     crate::render::golden("nvshmem-choices.txt", &table);
 }
 
