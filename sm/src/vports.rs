@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use rsm_ids::{Guid, Lid};
-use rsm_mad::wire::attr::{PortState, VPortInfo, VirtualizationInfo};
+use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::wire::attr::{PortState, VNodeInfo, VPortInfo, VirtualizationInfo};
 
 use crate::sweep::inventory::PortKey;
 use crate::sweep::p_keys::PKeyImage;
@@ -44,15 +44,37 @@ impl fmt::Display for VPortKey {
     }
 }
 
+/// The virtual node of a virtual port, by VNodeInfo; all zero until that was answered.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct VNode {
+    /// Its GUID.
+    pub guid: Guid,
+    /// How many P_Keys the virtual port holds.
+    pub partition_cap: u16,
+    /// Its number for the virtual port.
+    pub local_port: PortNum,
+    /// How many ports it has.
+    pub ports: u8,
+}
+
+impl From<&VNodeInfo> for VNode {
+    fn from(info: &VNodeInfo) -> VNode {
+        VNode {
+            guid: info.node_guid(),
+            partition_cap: info.partition_cap(),
+            local_port: info.local_port_num(),
+            ports: info.num_ports(),
+        }
+    }
+}
+
 /// A virtual port that is not Down.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct VPort {
     /// VPortInfo as last answered.
     pub info: VPortInfo,
-    /// GUID of its virtual node; zero until VNodeInfo was answered.
-    pub node_guid: Guid,
-    /// How many P_Keys it holds, by VNodeInfo.
-    pub partition_cap: u16,
+    /// Its virtual node.
+    pub node: VNode,
     /// VNodeDescription, lossily as text.
     pub description: Arc<str>,
     /// Its P_KeyTable; `None` while it is not known. Shared copy-on-write.
@@ -68,7 +90,7 @@ impl VPort {
     /// Whether it is known well enough to be brought up: its host gave it a GUID, and VNodeInfo was
     /// answered.
     pub fn is_usable(&self) -> bool {
-        !self.guid().is_zero() && !self.node_guid.is_zero()
+        !self.guid().is_zero() && !self.node.guid.is_zero()
     }
 
     /// Whether data packets pass.
@@ -87,8 +109,7 @@ impl VPort {
             info
         };
         constant(self) == constant(before)
-            && self.node_guid == before.node_guid
-            && self.partition_cap == before.partition_cap
+            && self.node == before.node
             && self.description == before.description
             && self.p_keys == before.p_keys
     }

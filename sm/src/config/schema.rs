@@ -202,6 +202,11 @@ sections! {
         /// Whether the solicited-node groups of IPv6 in a partition share one multicast LID. Switches
         /// then need fewer entries, and hosts drop the packets for others.
         consolidate_ipv6_snm: bool = false, opensm "consolidate_ipv6_snm_req" as Flag, at start;
+
+        /// Whether tables of all nodes or all ports that hosts ask for (NodeRecord, PortInfoRecord,
+        /// GUIDInfoRecord, P_KeyTableRecord) also have the virtual ports with a LID of their own. A
+        /// question about such a LID or GUID is answered in any case.
+        virtual_port_records: bool = false, opensm "enable_virt_rec_ext" as Flag, at start;
     }
 
     /// How rsm assigns LIDs.

@@ -344,6 +344,7 @@ pub(super) fn shared_store(config: &Config) -> anyhow::Result<Option<EtcdOptions
 pub(super) fn sa_config(config: &Config) -> sa::SaConfig {
     sa::SaConfig {
         sm_key: config.sm.sa_key.unwrap_or(config.sm.sm_key),
+        lists_vports: config.sa.virtual_port_records,
         groups: GroupRules {
             validate_joins: config.sa.validate_joins,
             validate_ipoib: config.sa.validate_ipoib,

@@ -66,7 +66,8 @@ impl Comparison<'_> {
         let change = VPortChange {
             info: wanted_info(&vport.info, own),
             p_keys: wanted.map_or_else(Vec::new, |wanted| {
-                differing_p_keys(vport.p_keys.as_deref(), wanted, vport.partition_cap, false)
+                let held = vport.p_keys.as_deref();
+                differing_p_keys(held, wanted, vport.node.partition_cap, false)
             }),
         };
         (change != VPortChange::default()).then_some(change)

@@ -56,7 +56,7 @@ fn shown(
         index: index.into(),
         host: fabric.node(at.node).description.clone(),
         guid: vport.guid().to_string(),
-        node_guid: vport.node_guid.to_string(),
+        node_guid: vport.node.guid.to_string(),
         description: vport.description.to_string(),
         state: shown_state(vport.info.state()).into(),
         lid: lid.unwrap_or(Lid::NONE).0.into(),

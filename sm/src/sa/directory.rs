@@ -16,7 +16,7 @@ use super::path_qos::PathQos;
 use crate::config::RouterPort;
 use crate::core::role::Identity;
 use crate::core::snapshot::Snapshot;
-use crate::fabric::{Fabric, Node, Port, PortRef};
+use crate::fabric::{Fabric, Node, NodeIx, Port, PortRef};
 use crate::plan::Plan;
 use crate::vports::{VPort, VPortKey};
 
@@ -44,6 +44,10 @@ pub struct Directory {
     ports: u32,
     by_lid: Arc<[u32]>,
     by_guid: Arc<HashMap<Guid, EndIx>>,
+    /// Whether no two ports have the same GUID.
+    guids_are_unique: bool,
+    /// The virtual ports with records, by the GUIDs of their nodes, ascending.
+    by_vnode: Arc<[(Guid, EndIx)]>,
     /// GUIDs of the ports in service, ascending.
     in_service: Arc<[Guid]>,
     /// The rail of each end port, [`NO_RAIL`] for a port on none; empty if no port is on a rail.
@@ -109,6 +113,7 @@ impl Directory {
             }
         }
         let ports = ends.len() as u32;
+        let guids_are_unique = by_guid.len() == ends.len();
         add_vports(&fabric, &plan, &mut ends, &mut by_lid, &mut by_guid);
         let minima = Minima::new(
             &fabric,
@@ -137,7 +142,7 @@ impl Directory {
             true => Vec::new(),
             false => ends.iter().map(rail).collect(),
         };
-        Directory {
+        let mut directory = Directory {
             fabric,
             plan,
             identity: snapshot.identity,
@@ -147,13 +152,17 @@ impl Directory {
             ends: ends.into(),
             by_lid: by_lid.into(),
             by_guid: Arc::new(by_guid),
+            guids_are_unique,
+            by_vnode: Arc::new([]),
             in_service: in_service.into(),
             rails: rails.into(),
             minima: Arc::new(minima),
             qos: qos.map(Arc::new),
             first_router: first_router.map(|position| EndIx(position as u32)),
             names: AliasIndex::default(),
-        }
+        };
+        directory.by_vnode = directory.vnodes().into();
+        directory
     }
 
     /// The same directory with these alias GUIDs.
@@ -172,6 +181,56 @@ impl Directory {
     /// How many end ports there are that are no virtual ports; they come first.
     pub(super) fn ports(&self) -> u32 {
         self.ports
+    }
+
+    /// The virtual port of an end; `None` for the ends of ports.
+    pub(super) fn vport(&self, ix: EndIx) -> Option<&VPort> {
+        let end = self.end(ix);
+        self.fabric.port(end.at).vports.as_deref()?.get(end.vport?)
+    }
+
+    /// Whether the end has records of its own: a port has, and a virtual port with a LID and a GUID
+    /// that are no other end's. A second record of a LID would contradict the first.
+    pub(super) fn has_records(&self, ix: EndIx) -> bool {
+        let end = self.end(ix);
+        let is_owner = || self.by_lid(end.lid) == Some(ix) && self.by_guid(end.guid) == Some(ix);
+        end.vport.is_none() || is_owner()
+    }
+
+    /// All virtual ports with records, by the GUIDs of their nodes, ascending.
+    fn vnodes(&self) -> Vec<(Guid, EndIx)> {
+        let vports = (self.ports..self.ends.len() as u32).map(EndIx);
+        let vports = vports.filter(|&ix| self.has_records(ix));
+        let by_node = vports.filter_map(|ix| Some((self.vport(ix)?.node.guid, ix)));
+        let mut all: Vec<(Guid, EndIx)> = by_node.collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// The ends with records at the node with this GUID, virtual nodes included.
+    pub(super) fn at_node(&self, guid: Guid) -> Vec<EndIx> {
+        let ports = &self.ends[..self.ports as usize];
+        let of_node = |node: NodeIx| {
+            let first = ports.partition_point(|end| end.at.node < node);
+            let count = ports[first..].partition_point(|end| end.at.node == node);
+            (first..first + count).map(|position| EndIx(position as u32))
+        };
+        let mut all: Vec<EndIx> = self
+            .fabric
+            .find(guid)
+            .into_iter()
+            .flat_map(of_node)
+            .collect();
+        let first = self.by_vnode.partition_point(|&(node, _)| node < guid);
+        let vports = self.by_vnode[first..].iter();
+        let vports = vports.take_while(|&&(node, _)| node == guid);
+        all.extend(vports.map(|&(_, ix)| ix));
+        all
+    }
+
+    /// Whether no two ports have the same GUID: [`Directory::by_guid`] then finds all with one.
+    pub(super) fn guids_are_unique(&self) -> bool {
+        self.guids_are_unique
     }
 
     /// Whether packets to the port must have a global route header: a virtual port that shares its

@@ -77,6 +77,8 @@ pub struct SaRequest<'a> {
 pub struct SaConfig {
     /// The SM_Key that trusted requesters show; 0: no requester is trusted.
     pub sm_key: u64,
+    /// Whether records of virtual ports are part of tables that name no port.
+    pub lists_vports: bool,
     /// Which multicast groups and joins it takes.
     pub groups: GroupRules,
 }

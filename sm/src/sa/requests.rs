@@ -160,6 +160,7 @@ impl Sa {
             data,
             trust,
             requester,
+            lists_vports: self.config.lists_vports,
             directory,
             view: &view,
             services: &self.services.view(),

@@ -22,7 +22,7 @@ use rsm_mad::wire::header::{AttrId, Status};
 use super::inventory::{Inventory, InventoryNode, PortKey};
 use super::{Query, Sweep, SweepScope, p_keys};
 use crate::habits::{DeviceHabit, DeviceKind};
-use crate::vports::{INDICES_MAX, PortVPorts, VPort};
+use crate::vports::{INDICES_MAX, PortVPorts, VNode, VPort};
 
 /// How many Gets of VirtualizationInfo a kind of device may leave unanswered before it counts as
 /// without virtual ports, if none of its devices has answered one: some of them may have been lost.
@@ -387,15 +387,15 @@ impl Sweep {
         let Some(vport) = vport_of(inventory, key, index) else {
             return;
         };
-        let (guid, capacity) = (info.node_guid(), info.partition_cap());
+        let node = VNode::from(info);
         let wants_keys = vport.p_keys.is_none();
-        if (vport.node_guid, vport.partition_cap) != (guid, capacity)
+        if vport.node != node
             && let Some(vport) = vport_mut(inventory, key, index)
         {
             self.changed = true;
-            (vport.node_guid, vport.partition_cap) = (guid, capacity);
+            vport.node = node;
         }
-        if wants_keys && capacity > 0 {
+        if wants_keys && node.partition_cap > 0 {
             self.again(Query::VPorts(key, VPortQuery::PKeys(index, 0)));
         }
     }
@@ -421,7 +421,7 @@ impl Sweep {
             image.mark_rest_empty();
             return;
         }
-        for block in 1..p_keys::blocks(vport.partition_cap) {
+        for block in 1..p_keys::blocks(vport.node.partition_cap) {
             self.again(Query::VPorts(key, VPortQuery::PKeys(index, block)));
         }
     }

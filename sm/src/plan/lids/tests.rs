@@ -7,7 +7,7 @@ use rsm_routing::netlist::{Netlist, NodeKind, PortSpec};
 
 use super::*;
 use crate::offline;
-use crate::vports::{PortVPorts, VPort};
+use crate::vports::{PortVPorts, VNode, VPort};
 
 /// Ports of the fabrics below: ten hosts and five switches.
 const PORTS: usize = 15;
@@ -226,7 +226,10 @@ fn give_vport(fabric: &mut Fabric, number: usize, guid: Guid, lid: Option<Lid>) 
         .collect();
     let at = hosts[number];
     let mut vport = VPort {
-        node_guid: guid,
+        node: VNode {
+            guid,
+            ..VNode::default()
+        },
         ..VPort::default()
     };
     vport

@@ -36,7 +36,7 @@ impl Assignment<'_> {
         let members = EndPorts::of_vports(guids.collect());
         let wanted = members.members(&self.policy.partitions);
         for ((at, key, vport), wanted) in all.into_iter().zip(&wanted) {
-            let capacity = usize::from(vport.partition_cap);
+            let capacity = usize::from(vport.node.partition_cap);
             let first = match wanted.claimed {
                 true => First::Claimed(wanted.first),
                 false => First::Usual(wanted.first),

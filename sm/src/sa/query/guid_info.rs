@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use rsm_mad::wire::attr::{GuidInfo, PortInfo};
 use rsm_mad::wire::header::{Method, Status};
-use rsm_mad::wire::sa::{GuidInfoRecord, SaHeader, SaStatus};
+use rsm_mad::wire::sa::{ComponentMask, GuidInfoRecord, SaHeader, SaStatus};
 
-use super::{Query, Record as _, of_each_end};
+use super::{Ends, Query, Record as _, of_each_end};
 use crate::sa::answer::Body;
 use crate::sa::ends::EndIx;
 use crate::sa::guids::{AliasRegistry, AliasRequester};
@@ -32,7 +32,7 @@ pub(in crate::sa) fn change(
 pub(super) fn candidates(
     query: Query<GuidInfoRecord>,
 ) -> impl Iterator<Item = Option<GuidInfoRecord>> + Send + 'static {
-    let ends = query.ends(GuidInfoRecord::LID, query.record.lid());
+    let ends = query.tables();
     of_each_end(query, ends, |query, ix| {
         let query = Arc::clone(query);
         (0..query.blocks(ix)).map(move |block| query.block(ix, block))
@@ -40,8 +40,27 @@ pub(super) fn candidates(
 }
 
 impl Query<GuidInfoRecord> {
-    /// How many blocks the table of the port has. Every port has a GUID, and so at least one.
+    /// The end ports to look at: those with the LID of the query, or the port GUID, which is the
+    /// first one of block 0.
+    fn tables(&self) -> Ends {
+        const PORT_GUID: ComponentMask = GuidInfoRecord::BLOCK_NUM.with(GuidInfoRecord::GUID0);
+
+        let is_by_guid = !self.mask.contains(GuidInfoRecord::LID)
+            && self.mask.contains(PORT_GUID)
+            && self.record.block_num() == 0;
+        let guid = self.record.guid_info().guids()[0];
+        match is_by_guid {
+            true => self.ends_with_guid(guid),
+            false => self.ends_and_vports(GuidInfoRecord::LID, self.record.lid()),
+        }
+    }
+
+    /// How many blocks the table of the port has. Every port has a GUID, and so at least one. Of a
+    /// virtual port the others belong to its host, and are not known.
     fn blocks(&self, ix: EndIx) -> u8 {
+        if self.directory.vport(ix).is_some() {
+            return 1;
+        }
         let (_, port) = self.directory.port(ix);
         let capacity = port.info.as_ref().map_or(0, PortInfo::guid_cap);
         capacity.div_ceil(GuidInfo::ENTRIES as u8).max(1)

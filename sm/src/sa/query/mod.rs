@@ -15,11 +15,12 @@ mod sl_to_vl_mapping;
 mod sm_info;
 mod switch_info;
 mod vl_arbitration;
+mod vport;
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use rsm_ids::{Lid, PortKey, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::header::{AttrId, Method, Status};
 use rsm_mad::wire::sa::{
@@ -48,6 +49,8 @@ pub(super) struct Asked<'a> {
     pub(super) data: &'a [u8],
     pub(super) trust: Trust,
     pub(super) requester: EndIx,
+    /// Whether records of virtual ports are part of tables that name no port.
+    pub(super) lists_vports: bool,
     pub(super) directory: &'a Arc<Directory>,
     pub(super) view: &'a GroupsView,
     pub(super) services: &'a ServicesView,
@@ -209,6 +212,15 @@ struct Query<R> {
     template: Template,
     trust: Trust,
     requester: EndIx,
+    lists_vports: bool,
+}
+
+/// The end ports that a query looks at: a run of them, or these.
+type Ends = std::iter::Chain<Range<u32>, std::vec::IntoIter<u32>>;
+
+fn these(ends: impl IntoIterator<Item = EndIx>) -> Ends {
+    let ends: Vec<u32> = ends.into_iter().map(|EndIx(ix)| ix).collect();
+    (0..0).chain(ends)
 }
 
 impl<R: Record> Query<R> {
@@ -224,20 +236,51 @@ impl<R: Record> Query<R> {
             template: Template::new(&record, mask, apart)?,
             trust: asked.trust,
             requester: asked.requester,
+            lists_vports: asked.lists_vports,
         })
     }
 
-    /// The end ports to look at if `component` is their LID: the one that holds `lid`, its base LID
-    /// or another, or all of them.
+    /// The ports to look at if `component` is their LID: the one that holds `lid`, its base LID or
+    /// another, or all of them. For records that virtual ports do not have.
     fn ends(&self, component: ComponentMask, lid: Lid) -> Range<u32> {
         if !self.mask.contains(component) {
             return 0..self.directory.ports();
         }
         match self.directory.by_lid(lid) {
-            // Virtual ports have no records of their own.
             Some(EndIx(ix)) if ix < self.directory.ports() => ix..ix + 1,
             _ => 0..0,
         }
+    }
+
+    /// The end ports to look at if `component` is their LID, for records that virtual ports have as
+    /// well: the one that holds `lid`, its base LID or another, or all that tables show.
+    fn ends_and_vports(&self, component: ComponentMask, lid: Lid) -> Ends {
+        if self.mask.contains(component) {
+            let holder = self.directory.by_lid(lid);
+            return these(holder.filter(|&ix| self.directory.has_records(ix)));
+        }
+        self.listed()
+    }
+
+    /// The end ports with records that have this GUID, which is no alias GUID, or may have it.
+    fn ends_with_guid(&self, guid: Guid) -> Ends {
+        let directory = &self.directory;
+        let found = directory.by_guid(guid);
+        let found = found.filter(|&ix| directory.has_records(ix));
+        if directory.guids_are_unique() {
+            return these(found);
+        }
+        let vport = found.filter(|&ix| directory.vport(ix).is_some());
+        let vport: Vec<u32> = vport.into_iter().map(|EndIx(ix)| ix).collect();
+        (0..directory.ports()).chain(vport)
+    }
+
+    /// The end ports in tables that name none of them.
+    fn listed(&self) -> Ends {
+        let ports = self.directory.ports();
+        let all = self.directory.len() as u32;
+        let last = if self.lists_vports { all } else { ports };
+        (0..last).chain(Vec::new())
     }
 
     /// `record`, if it matches.
@@ -304,7 +347,7 @@ impl<R: Record> Query<R> {
 /// The candidates of each of `ends`, one end port after the other.
 fn of_each_end<R, I>(
     query: Query<R>,
-    ends: Range<u32>,
+    ends: impl Iterator<Item = u32> + Send + 'static,
     of_end: impl Fn(&Arc<Query<R>>, EndIx) -> I + Send + 'static,
 ) -> impl Iterator<Item = Option<R>> + Send + 'static
 where
@@ -313,7 +356,8 @@ where
 {
     let query = Arc::new(query);
     ends.map(EndIx).flat_map(move |ix| {
-        let seen = query.may_see(ix).then(|| of_end(&query, ix));
+        let is_shown = query.directory.has_records(ix) && query.may_see(ix);
+        let seen = is_shown.then(|| of_end(&query, ix));
         // Looking at a port takes time, even if it is hidden or has no such record.
         std::iter::once(None).chain(seen.into_iter().flatten())
     })

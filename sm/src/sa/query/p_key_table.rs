@@ -16,7 +16,7 @@ pub(super) const APART: ComponentMask = PKeyTableRecord::LID.with(PKeyTableRecor
 pub(super) fn candidates(
     query: Query<PKeyTableRecord>,
 ) -> impl Iterator<Item = Option<PKeyTableRecord>> + Send + 'static {
-    let ends = query.ends(PKeyTableRecord::LID, query.record.lid());
+    let ends = query.ends_and_vports(PKeyTableRecord::LID, query.record.lid());
     of_each_end(query, ends, |query, ix| {
         let query = Arc::clone(query);
         query.ports(ix).flat_map(move |at| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rsm_mad::wire::attr::{LinkSpeeds, PortInfo};
 use rsm_mad::wire::sa::{ComponentMask, PortInfoRecord};
 
-use super::{Query, of_each_end};
+use super::{Query, of_each_end, vport};
 use crate::fabric::PortRef;
 use crate::sa::ends::EndIx;
 
@@ -31,7 +31,7 @@ fn by_bits(modifier: u32) -> bool {
 pub(super) fn candidates(
     query: Query<PortInfoRecord>,
 ) -> impl Iterator<Item = Option<PortInfoRecord>> + Send + 'static {
-    let ends = query.ends(PortInfoRecord::END_PORT_LID, query.record.end_port_lid());
+    let ends = query.ends_and_vports(PortInfoRecord::END_PORT_LID, query.record.end_port_lid());
     of_each_end(query, ends, |query, ix| {
         let query = Arc::clone(query);
         query.ports(ix).map(move |at| query.port(ix, at))
@@ -42,10 +42,15 @@ impl Query<PortInfoRecord> {
     fn port(&self, ix: EndIx, at: PortRef) -> Option<PortInfoRecord> {
         let end = self.directory.end(ix);
         let mut info = self.directory.fabric.port(at).info?;
+        let mut number = at.port;
+        if let Some(vport) = self.directory.vport(ix) {
+            number = vport::number(vport, at.port);
+            info = vport::port_info(&info, vport, end.lid, at.port);
+        }
         if by_bits(self.modifier) && !self.has_capabilities(&info) {
             return None;
         }
-        info.set_local_port_num(at.port);
+        info.set_local_port_num(number);
         self.trust.conceal(&mut info);
         if !self.knows_extended_speeds() {
             in_old_terms(&mut info);
@@ -53,7 +58,7 @@ impl Query<PortInfoRecord> {
         let mut record = PortInfoRecord::default();
         record
             .set_end_port_lid(end.lid)
-            .set_port_num(at.port)
+            .set_port_num(number)
             .set_options(self.options());
         *record.port_info_mut() = info;
         self.keep(record)

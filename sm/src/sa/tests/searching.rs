@@ -53,9 +53,16 @@ fn a_get_without_a_lid_is_searched_in_turns() {
     info.set_port_guid(world.guid(last));
     node.set_node_info(&info);
     let (status, turns) = search(&mut world, NodeRecord::PORT_GUID, &node);
-    assert_eq!((status, turns), (Status::OK, 1));
+    assert_eq!(
+        (status, turns),
+        (Status::OK, 0),
+        "there is an index of GUIDs"
+    );
     let found = world.get(NodeRecord::PORT_GUID, &node).unwrap();
     assert_eq!(found.lid(), last);
+    node.set_node_description(found.node_description());
+    let by_text = search(&mut world, NodeRecord::NODE_DESCRIPTION, &node);
+    assert_eq!(by_text, (Status::OK, 1));
     // With the LID given, the first turn is enough.
     node.set_lid(last);
     let mask = NodeRecord::PORT_GUID | NodeRecord::LID;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rsm_ids::{Guid, Lid};
+use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::Gid;
 use rsm_mad::transport::{Grh, RemoteAddress};
 use rsm_mad::wire::attr::{NodeType, PKey, PortState};
@@ -15,7 +15,7 @@ use crate::fabric::{Fabric, PortRef};
 use crate::plan::policy::Policy;
 use crate::sa::Directory;
 use crate::sweep::p_keys::PKeyImage;
-use crate::vports::{PortVPorts, VPort};
+use crate::vports::{PortVPorts, VNode, VPort};
 
 const GIDS: ComponentMask = PathRecord::SGID.with(PathRecord::DGID);
 /// At the first host, with the LID of its port.
@@ -28,10 +28,14 @@ const OTHER: Guid = Guid(0x00AA_0003);
 const DOWN: Guid = Guid(0x00AA_0004);
 const RED: PKey = PKey(0x8010);
 
-fn vport(guid: Guid, is_own: bool, state: PortState) -> VPort {
+pub(super) fn vport(guid: Guid, is_own: bool, state: PortState) -> VPort {
     let mut vport = VPort {
-        node_guid: Guid(guid.0 | 1 << 40),
-        partition_cap: 32,
+        node: VNode {
+            guid: Guid(guid.0 | 1 << 40),
+            partition_cap: 32,
+            local_port: PortNum(1),
+            ports: 1,
+        },
         p_keys: Some(Arc::new(PKeyImage::initial())),
         ..VPort::default()
     };
@@ -43,7 +47,7 @@ fn vport(guid: Guid, is_own: bool, state: PortState) -> VPort {
     vport
 }
 
-fn give(fabric: &mut Fabric, at: PortRef, vports: Vec<VPort>) {
+pub(super) fn give(fabric: &mut Fabric, at: PortRef, vports: Vec<VPort>) {
     let mut all = PortVPorts::default();
     all.info.set_enabled(true);
     all.vports = (1..).zip(vports).collect();
@@ -153,7 +157,7 @@ fn a_vport_has_partitions_of_its_own() {
 }
 
 #[test]
-fn active_vports_are_in_service_and_have_no_records_of_ports() {
+fn active_vports_are_in_service_and_not_in_tables_of_ports() {
     let mut world = world();
     let directory = directory(&world);
     let in_service = directory.in_service();
@@ -163,12 +167,12 @@ fn active_vports_are_in_service_and_have_no_records_of_ports() {
     assert!(!in_service.contains(&DOWN));
     let nodes = world.table(ComponentMask::NONE, &NodeRecord::default());
     assert_eq!(nodes.len(), directory.ports() as usize);
-    let own = directory
-        .end(Directory::by_guid(&directory, OWN).unwrap())
-        .lid;
-    let mut wanted = NodeRecord::default();
-    wanted.set_lid(own);
-    assert!(world.table(NodeRecord::LID, &wanted).is_empty());
+    let ports = world.table(ComponentMask::NONE, &PortInfoRecord::default());
+    let vports = [SHARED, OWN, OTHER, DOWN].map(|guid| directory.by_guid(guid).unwrap());
+    let lids = vports.map(|ix| directory.end(ix).lid);
+    let ports_of_hosts = world.hosts();
+    let foreign = |lid: &Lid| lids.contains(lid) && !ports_of_hosts.contains(lid);
+    assert!(!ports.iter().any(|record| foreign(&record.end_port_lid())));
 }
 
 #[test]

@@ -79,11 +79,7 @@ pub(super) const TOPICS: &[Topic] = &[
     },
     Topic::NotNeeded {
         why: "rsm serves virtual ports by their GUIDs, gives paths to those that share a LID HopLimit 2, and paces its requests by itself",
-        keys: &[
-            "enable_virt_rec_ext",
-            "virt_default_hop_limit",
-            "virt_max_ports_in_process",
-        ],
+        keys: &["virt_default_hop_limit", "virt_max_ports_in_process"],
     },
     Topic::NotNeeded {
         why: "rsm finds roots and ranks from the cables, or takes them from root_guid_file; `rsm plan` shows the result",

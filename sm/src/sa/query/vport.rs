@@ -1,0 +1,74 @@
+//! Virtual ports in the terms of records of nodes and ports.
+//!
+//! No public source says what the records of a virtual port hold. These hold what the adapter says
+//! in VNodeInfo, VNodeDescription and VPortInfo, what the plan gives it, and of the port the facts
+//! about the link, which is the same one.
+
+use std::ops::BitOr;
+
+use rsm_ids::{Lid, Lmc, PortNum};
+use rsm_mad::wire::attr::{CapabilityMask, CapabilityMask2, NodeInfo, PortInfo};
+
+use crate::vports::VPort;
+
+/// The capabilities of a port that say how the fields about its link are to be read. All others are
+/// the port's own; VPortInfo numbers capabilities in its own way.
+const ABOUT_LINK: [CapabilityMask; 2] = [
+    CapabilityMask::IS_EXTENDED_SPEEDS_SUPPORTED,
+    CapabilityMask::IS_CAPABILITY_MASK2_SUPPORTED,
+];
+
+/// The same in the second mask.
+const ABOUT_LINK2: [CapabilityMask2; 5] = [
+    CapabilityMask2::IS_LINK_WIDTH_2X_SUPPORTED,
+    CapabilityMask2::IS_LINK_SPEED_HDR_SUPPORTED,
+    CapabilityMask2::IS_LINK_SPEED_NDR_SUPPORTED,
+    CapabilityMask2::IS_EXTENDED_SPEEDS2_SUPPORTED,
+    CapabilityMask2::IS_LINK_SPEED_XDR_SUPPORTED,
+];
+
+/// The number of a virtual port at its node; that of its port where VNodeInfo has none.
+pub(super) fn number(vport: &VPort, port: PortNum) -> PortNum {
+    match vport.node.local_port {
+        PortNum::ZERO => port,
+        number => number,
+    }
+}
+
+/// NodeInfo of a virtual node, at a port with this number of an adapter with this NodeInfo.
+pub(super) fn node_info(adapter: &NodeInfo, vport: &VPort, port: PortNum) -> NodeInfo {
+    let mut info = *adapter;
+    info.set_node_guid(vport.node.guid)
+        .set_port_guid(vport.guid())
+        .set_num_ports(vport.node.ports)
+        .set_partition_cap(vport.node.partition_cap)
+        .set_local_port_num(number(vport, port));
+    info
+}
+
+/// PortInfo of a virtual port with this LID, at a port with this PortInfo and number. A virtual
+/// port has no M_Key.
+pub(super) fn port_info(held: &PortInfo, vport: &VPort, lid: Lid, port: PortNum) -> PortInfo {
+    let mut info = *held;
+    let about_link = ABOUT_LINK
+        .into_iter()
+        .fold(CapabilityMask::NONE, BitOr::bitor);
+    let about_link2 = ABOUT_LINK2
+        .into_iter()
+        .fold(CapabilityMask2::NONE, BitOr::bitor);
+    info.set_lid(lid)
+        .set_lmc(Lmc::ZERO)
+        .set_local_port_num(number(vport, port))
+        .set_port_state(vport.info.state())
+        .set_capability_mask(held.capability_mask() & about_link)
+        .set_capability_mask2(held.capability_mask2() & about_link2)
+        .set_guid_cap(vport.info.guid_cap())
+        .set_p_key_violations(vport.info.p_key_violations())
+        .set_q_key_violations(vport.info.q_key_violations())
+        .set_client_reregister(false)
+        .set_m_key(0)
+        .set_m_key_protect_bits(0)
+        .set_m_key_lease_period(0)
+        .set_m_key_violations(0);
+    info
+}
