@@ -42,6 +42,9 @@ fn hosts_of(fabric: &Fabric) -> Vec<PortRef> {
 /// A fabric of hosts with `count` virtual ports each, all Active, under these partitions.
 fn world_with(count: u64, partitions: &str) -> World {
     let (fabric, plan) = planned_as(SMALL, |fabric| {
+        for node in fabric.nodes_mut() {
+            node.info.set_partition_cap(8);
+        }
         for (host, &at) in (0..).zip(&hosts_of(fabric)) {
             let vports = (1..=count).map(|index| {
                 let is_own = index % 2 == 0;
