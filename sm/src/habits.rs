@@ -98,6 +98,11 @@ pub enum DeviceHabit {
     RefusesAdaptiveRouting = 9,
     /// It refuses Sets of ExtendedPortInfo, or does not keep them.
     RefusesExtendedPortSets = 10,
+    /// It claims limits of rates by service level, and refuses QoSConfigSL, leaves it unanswered, or
+    /// does not keep it.
+    RefusesRateLimits = 11,
+    /// The same of its virtual ports.
+    RefusesVPortRateLimits = 12,
 }
 
 /// A line of [`HABITS`].
@@ -166,6 +171,16 @@ pub const HABITS: &[DeviceHabitInfo] = &[
         habit: DeviceHabit::RefusesExtendedPortSets,
         does: "do not take ExtendedPortInfo",
         instead: "FDR10 and aggregation nodes stay as they are, and libraries on hosts are not told of packets out of order",
+    },
+    DeviceHabitInfo {
+        habit: DeviceHabit::RefusesRateLimits,
+        does: "claim QoSConfigSL and do not take it",
+        instead: "their ports send without the limits of qos.rate_limits_file",
+    },
+    DeviceHabitInfo {
+        habit: DeviceHabit::RefusesVPortRateLimits,
+        does: "claim QoSConfigSL of virtual ports and do not take it",
+        instead: "their virtual ports send without the limits of qos.rate_limits_file",
     },
 ];
 

@@ -111,7 +111,7 @@ impl fmt::Display for DropReason {
 }
 
 /// Attributes with a counter of their own; all others share one more slot.
-const COUNTED: [AttrId; 27] = [
+const COUNTED: [AttrId; 28] = [
     AttrId::NOTICE,
     AttrId::NODE_DESCRIPTION,
     AttrId::NODE_INFO,
@@ -139,6 +139,7 @@ const COUNTED: [AttrId; 27] = [
     AttrId::VNODE_DESCRIPTION,
     AttrId::VPORT_GUID_INFO,
     AttrId::VPORT_P_KEY_TABLE,
+    AttrId::QOS_CONFIG_SL,
 ];
 
 const fn slot(attribute: AttrId) -> usize {

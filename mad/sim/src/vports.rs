@@ -3,8 +3,8 @@
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::Notice;
 use rsm_mad::wire::attr::{
-    NoticeType, PKey, VPORT_LOCAL_CHANGE, VPORT_STATE_CHANGE, VPortInfo, VPortLocalChange,
-    VPortStateChange, VirtualizationInfo,
+    Attribute, NoticeType, PKey, QosConfigSl, VPORT_LOCAL_CHANGE, VPORT_STATE_CHANGE, VPortInfo,
+    VPortLocalChange, VPortStateChange, VirtualizationInfo,
 };
 
 use crate::causes::Lost;
@@ -151,6 +151,44 @@ impl Sim {
     ) -> Result<Option<VirtualizationInfo>, SimError> {
         let at = self.find_host_port(node, port)?;
         Ok(self.fabric.vports.get(&at).map(|vports| vports.info))
+    }
+
+    /// QoSConfigSL of a host's port, or of the virtual port at an index of it; all zero where
+    /// nothing was set, or no such virtual port is there.
+    ///
+    /// # Errors
+    /// There is no such end port, or it is a switch's.
+    pub fn rate_limits(
+        &self,
+        (node, port): (Guid, PortNum),
+        vport: Option<u16>,
+    ) -> Result<QosConfigSl, SimError> {
+        let at = self.find_host_port(node, port)?;
+        let tables = match vport {
+            None => self.fabric.port(at).tables.as_deref(),
+            Some(index) => {
+                let vports = self.fabric.vports.get(&at);
+                let vport = vports.and_then(|vports| vports.vports.get(&index));
+                vport.map(|vport| &vport.tables)
+            }
+        };
+        let data = tables.and_then(|tables| tables.rate_limits);
+        Ok(data.map_or_else(QosConfigSl::default, |data| *QosConfigSl::from_data(&data)))
+    }
+
+    /// Gives a host's port QoSConfigSL, as another manager has left it.
+    ///
+    /// # Errors
+    /// There is no such end port, or it is a switch's.
+    pub fn set_rate_limits(
+        &mut self,
+        (node, port): (Guid, PortNum),
+        config: &QosConfigSl,
+    ) -> Result<(), SimError> {
+        let at = self.find_host_port(node, port)?;
+        let tables = self.fabric.port_mut(at).tables_mut();
+        tables.rate_limits = Some(*config.as_data());
+        Ok(())
     }
 
     /// Whether a virtual port has a P_Key that admits packets of `key`.

@@ -281,6 +281,8 @@ impl AttrId {
     pub const GENERAL_INFO: AttrId = AttrId(0xFF17);
     /// NVIDIA: adaptive routing of a switch.
     pub const AR_INFO: AttrId = AttrId(0xFF20);
+    /// NVIDIA: how the service levels of a port may send.
+    pub const QOS_CONFIG_SL: AttrId = AttrId(0xFF82);
     /// NVIDIA: properties of a port for which PortInfo has no field.
     pub const EXTENDED_PORT_INFO: AttrId = AttrId(0xFF90);
     /// NVIDIA: properties of a node for which NodeInfo has no field.
@@ -391,6 +393,7 @@ named!(AttrId, 6, {
     SWITCH_PORT_STATE_TABLE => "SwitchPortStateTable",
     GENERAL_INFO => "GeneralInfo",
     AR_INFO => "ARInfo",
+    QOS_CONFIG_SL => "QoSConfigSL",
     EXTENDED_PORT_INFO => "ExtendedPortInfo",
     EXTENDED_NODE_INFO => "ExtendedNodeInfo",
     EXTENDED_SWITCH_INFO => "ExtendedSwitchInfo",

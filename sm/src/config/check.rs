@@ -7,7 +7,7 @@ use super::opensm::{KeyGroup, KeyOutcome};
 use super::{
     Config, load_m_key_secrets, load_node_names, load_partitions, load_qos_policy, load_tables,
     opensm, parse_categories, parse_guid_file, parse_guid2lid, parse_partitions,
-    parse_prefix_routes, parse_qos_policy, parse_torus_layout, toml_file,
+    parse_prefix_routes, parse_qos_policy, parse_rate_limits, parse_torus_layout, toml_file,
 };
 
 /// The kinds of files that [`check`] knows.
@@ -281,6 +281,12 @@ pub(crate) fn with_files(config: &Config, mut findings: Vec<ConfigFinding>) -> V
         match read_text(routes) {
             Ok(text) => findings.extend(parse_prefix_routes(routes, &text).1),
             Err(error) => findings.push(unread(routes, &error, "sa.prefix_routes_file names it")),
+        }
+    }
+    if let Some(limits) = &config.qos.rate_limits_file {
+        match read_text(limits) {
+            Ok(text) => findings.extend(parse_rate_limits(limits, &text).1),
+            Err(error) => findings.push(unread(limits, &error, "qos.rate_limits_file names it")),
         }
     }
     if let Some(names) = &config.names.file {

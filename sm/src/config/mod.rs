@@ -21,6 +21,7 @@ mod opensm;
 mod partitions;
 mod prefix_routes;
 mod qos_policy;
+mod rate_limits;
 mod sample;
 mod schema;
 mod schema_congestion;
@@ -60,6 +61,7 @@ pub use prefix_routes::{PrefixRoutes, RouterPort, load_prefix_routes, parse_pref
 pub use qos_policy::{
     GroupKind, MatchRule, PortGroup, QosLevel, QosPolicy, Ranges, load_qos_policy, parse_qos_policy,
 };
+pub use rate_limits::{LevelLimits, RateLimits, load_rate_limits, parse_rate_limits};
 pub use schema::{
     ApiConfig, Config, CongestionConfig, CountersConfig, DumpConfig, FlapConfig, HealthConfig,
     HttpConfig, LidConfig, LinkConfig, LogConfig, NamesConfig, PartitionConfig, QosConfig,

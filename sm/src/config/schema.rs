@@ -412,6 +412,11 @@ sections! {
         /// partition, or that which the engine needs.
         policy_file: Option<PathBuf> = None, example "\"/etc/rsm/qos-policy.conf\"", opensm "qos_policy_file" as Path;
 
+        /// The file of the limits of rates by service level, of ports of NVIDIA's adapters and of
+        /// their virtual ports, in the format of `enhanced_qos_policy_file` of NVIDIA's manager. Not
+        /// set: adapters keep the limits that they hold. It was tried with simulated devices alone.
+        rate_limits_file: Option<PathBuf> = None, example "\"/etc/rsm/rate-limits.conf\"", opensm "enhanced_qos_policy_file" as Path;
+
         /// Whether rsm sets the SLtoVLMappingTables from all inputs to an output of a switch by one
         /// request, where the switch can take that. rsm does not read such tables back.
         // SwitchInfo.OptimizedSLtoVLMappingProgramming (IBA 14.2.5.4).

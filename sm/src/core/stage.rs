@@ -145,6 +145,8 @@ impl Core {
         self.inventory.use_vports(self.config.manages_vports);
         self.inventory.routes_adaptively = self.config.policy.adaptive.is_on();
         self.inventory.qos.clone_from(&self.config.policy.qos);
+        let limits = &self.config.policy.rate_limits;
+        self.inventory.rate_limits.clone_from(limits);
         let ports = &self.config.policy.ports;
         self.inventory
             .use_m_keys(&ports.m_keys, ports.m_key_protect);

@@ -11,8 +11,8 @@ use crate::config::{
     Config, ConfigError, ConfigFinding, ConfigSeverity, HealthConfig, MKeyMode, NodeNames,
     PartitionConfig, Partitions, PrefixRoutes, RoutingConfig, SmLid, StoreBackend, Virtualization,
     load_categories, load_foreign_m_keys, load_guid_file, load_m_key_secrets, load_node_names,
-    load_partitions, load_port_order, load_prefix_routes, load_qos_policy, load_switch_rules,
-    load_tables, load_torus_layout,
+    load_partitions, load_port_order, load_prefix_routes, load_qos_policy, load_rate_limits,
+    load_switch_rules, load_tables, load_torus_layout,
 };
 use crate::core;
 use crate::core::role::Identity;
@@ -90,6 +90,10 @@ pub(super) fn core_config(
         enforcement: config.partitions.enforcement,
         qos: Qos::of(&config.qos, config.links.max_op_vls).map(Arc::new),
         qos_policy: qos_policy.map(Arc::new),
+        rate_limits: match &config.qos.rate_limits_file {
+            Some(file) => Some(Arc::new(load_rate_limits(file)?)),
+            None => None,
+        },
         accept_credit_loops,
     };
     let mut checksums = checksums(config);
@@ -192,6 +196,7 @@ fn checksums(config: &Config) -> String {
         ("sa", &config.sa.prefix_routes_file),
         ("partitions", &config.partitions.file),
         ("qos", &config.qos.policy_file),
+        ("qos", &config.qos.rate_limits_file),
     ];
     let sections = [
         ("sm", format!("{:?}", config.sm)),

@@ -107,7 +107,7 @@ impl Looked {
         let sets_extended_ports = policy.aggregation_nodes.is_some()
             || policy.adaptive.is_on()
             || policy.ports.links.fdr10.enables().is_some();
-        if policy.qos.is_some() || sets_extended_ports {
+        if policy.qos.is_some() || policy.rate_limits.is_some() || sets_extended_ports {
             let written = now.inventory.managed_since(self.managed_mark);
             let nodes = written.filter_map(|guid| fabric.node_of(guid));
             ports.extend(nodes.flat_map(ports_of));

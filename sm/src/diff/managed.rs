@@ -66,6 +66,24 @@ impl Comparison<'_> {
         }
     }
 
+    /// Adds the limits of rates that differ at the ports of `scope`, as far as they were read.
+    pub(super) fn compare_rate_limits(&self, scope: &ComparisonScope, changes: &mut Changes) {
+        if self.plan.policy.rate_limits.is_none() {
+            return;
+        }
+        let source = Source::of_plan(self.inventory, self.plan);
+        for &key in &scope.ports {
+            let at = self.fabric.find_port(key);
+            if at.is_none_or(|at| super::wanted(self.fabric, self.plan, at).is_none()) {
+                continue;
+            }
+            let blocks = differing(&source, key, Origin::RateLimits);
+            if !blocks.is_empty() {
+                changes.managed.entry(key).or_default().extend(blocks);
+            }
+        }
+    }
+
     /// Adds ExtendedPortInfo where it differs at the ports of `scope`.
     pub(super) fn compare_extended_ports(&self, scope: &ComparisonScope, changes: &mut Changes) {
         let source = Source::of_plan(self.inventory, self.plan);

@@ -248,6 +248,7 @@ impl Comparison<'_> {
         }
         self.compare_qos(scope, &mut changes);
         self.compare_extended_ports(scope, &mut changes);
+        self.compare_rate_limits(scope, &mut changes);
         changes
     }
 

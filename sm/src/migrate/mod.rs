@@ -224,6 +224,7 @@ impl Migration {
             &mut routing.switch_ids_file,
             &mut routing.torus_file,
             &mut self.config.sa.prefix_routes_file,
+            &mut self.config.qos.rate_limits_file,
         ]
         .into_iter()
         .flatten()

@@ -10,7 +10,7 @@ use rsm_routing::lfts::Dump;
 use rsm_routing::topology::SwitchRules;
 
 use super::adaptive::AdaptivePolicy;
-use crate::config::{Enforcement, LinkConfig, Partitions, PrefixRoutes, QosPolicy};
+use crate::config::{Enforcement, LinkConfig, Partitions, PrefixRoutes, QosPolicy, RateLimits};
 use crate::m_keys::MKeyPolicy;
 use crate::qos::Qos;
 
@@ -68,6 +68,8 @@ pub struct Policy {
     pub qos: Option<Arc<Qos>>,
     /// The operator's rules about paths; `None`: paths have the service level of their partition.
     pub qos_policy: Option<Arc<QosPolicy>>,
+    /// The operator's limits of rates by service level; `None`: adapters keep theirs.
+    pub rate_limits: Option<Arc<RateLimits>>,
     /// Accept routes whose channel dependency graph has cycles. Dangerous: the fabric can deadlock.
     pub accept_credit_loops: bool,
 }
@@ -198,6 +200,7 @@ impl Default for Policy {
             enforcement: Enforcement::default(),
             qos: None,
             qos_policy: None,
+            rate_limits: None,
             accept_credit_loops: false,
         }
     }

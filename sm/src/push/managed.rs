@@ -1,6 +1,6 @@
 //! Writing the managed attributes of ports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_mad::wire::attr::{Attribute, ExtendedPortInfo};
 
@@ -17,6 +17,16 @@ pub(super) fn qos_blocks(
         |blocks: &Vec<BlockChange>| blocks.iter().filter(|block| block.key.is_qos()).count();
     let counts = changes.iter().map(|(&port, blocks)| (port, count(blocks)));
     counts.filter(|&(_, count)| count > 0).collect()
+}
+
+/// The limits of virtual ports among `changes`, which these wait for.
+pub(super) fn vport_limits(
+    changes: &BTreeMap<PortKey, Vec<BlockChange>>,
+) -> BTreeSet<(PortKey, u16)> {
+    let blocks = changes.values().flatten().map(|change| change.key);
+    blocks
+        .filter_map(|key| Some((key.port, key.vport()?)))
+        .collect()
 }
 
 impl Push {
@@ -62,6 +72,7 @@ impl Push {
         inventory.note_managed(key.port);
         if is_held {
             self.qos_settled(inventory, key);
+            self.vport_limits_settled(inventory, key);
         } else {
             self.failed(inventory, Task::Managed(key), Cause::NotHeld);
         }
@@ -77,8 +88,12 @@ impl Push {
             port.managed.mark_dirty(key.place);
         }
         inventory.note_managed(key.port);
-        if matches!(cause, Cause::Refused(_) | Cause::NotHeld) && inventory.learn_refused_block(key)
-        {
+        let is_habit = match cause {
+            Cause::Refused(status) => key.is_habit_by(status),
+            Cause::NotHeld => true,
+            _ => false,
+        };
+        if is_habit && inventory.learn_refused_block(key) {
             // A habit is no failure.
             self.failures
                 .retain(|failure| failure.task != Task::Managed(key));
@@ -87,6 +102,16 @@ impl Push {
             }
         }
         self.qos_settled(inventory, key);
+        self.vport_limits_settled(inventory, key);
+    }
+
+    /// After the limits of a virtual port were answered or given up: it may become Active.
+    fn vport_limits_settled(&mut self, inventory: &Inventory, key: BlockKey) {
+        if let Some(index) = key.vport()
+            && self.vport_limits.remove(&(key.port, index))
+        {
+            self.release_vports(inventory, key.port);
+        }
     }
 
     /// Adds the blocks of a port that its kind of device gets since it refused another one.

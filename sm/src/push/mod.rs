@@ -65,6 +65,8 @@ pub struct Push {
     managed: BTreeMap<PortKey, Vec<BlockChange>>,
     /// How many blocks for quality of service are to be settled, by port.
     qos_unsettled: BTreeMap<PortKey, usize>,
+    /// Virtual ports whose limits of rates have no answer yet.
+    vport_limits: BTreeSet<(PortKey, u16)>,
     /// Tasks of `managed` that were queued.
     managed_queued: BTreeSet<Task>,
     /// Virtual ports, by the port of their host.
@@ -143,6 +145,7 @@ impl Push {
             multicast: MulticastPush::new(changes.multicast, &mute),
             adaptive,
             qos_unsettled: managed::qos_blocks(&changes.managed),
+            vport_limits: managed::vport_limits(&changes.managed),
             managed: changes.managed,
             managed_queued: BTreeSet::new(),
             vports: changes

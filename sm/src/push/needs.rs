@@ -67,6 +67,8 @@ pub enum Need {
     PortActive,
     /// The virtual port holds its P_Keys.
     VPortPKeys,
+    /// The limits of rates of the virtual port are answered.
+    VPortLimits,
     /// The switch that the port is cabled to holds all of its tables.
     NeighbourProgrammed,
     /// The port is Armed or Active: packets from an Active end to one in Init are lost (IBA 7.2.7).
@@ -144,6 +146,7 @@ impl Task {
                 Need::Phase,
                 Need::PortActive,
                 Need::VPortPKeys,
+                Need::VPortLimits,
                 Need::NeighbourProgrammed,
             ],
         }
@@ -239,6 +242,10 @@ impl Push {
                     let push = self.vports.get(&at);
                     push.is_none_or(|push| push.holds_keys(index))
                 }
+                _ => true,
+            },
+            Need::VPortLimits => match task {
+                Task::VPort(_, index) => !self.vport_limits.contains(&(at, index)),
                 _ => true,
             },
             Need::NeighbourProgrammed => {

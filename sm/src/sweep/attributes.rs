@@ -49,6 +49,11 @@ impl Sweep {
                 Some(false) => {}
             }
         }
+        if let Query::Managed(key) = query
+            && key.is_rate_limit()
+        {
+            return self.on_no_rate_limits(inventory, key, status);
+        }
         if status.is_some()
             && let Query::Managed(key) = query
             && Self::on_managed_refused(inventory, key)
@@ -295,6 +300,7 @@ impl Sweep {
         }
         self.see_p_keys(inventory, key, known.as_ref());
         self.see_managed(inventory, key);
+        self.see_rate_limits(inventory, key);
         self.see_sl2vl(inventory, key);
         let is_local = inventory.local == Some(key);
         let is_switch = inventory

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rsm_ids::Guid;
-use rsm_mad::wire::attr::{Capabilities, GeneralInfo, NodeInfo};
+use rsm_mad::wire::attr::{Capabilities, GeneralInfo, NodeInfo, NodeType};
 
 use super::inventory::{Inventory, PortKey};
 use super::{Query, Sweep};
@@ -14,7 +14,10 @@ impl Sweep {
     /// Asks a node for its capabilities, unless those of its type are known or were asked for in
     /// this sweep.
     pub(super) fn ask_capabilities(&mut self, inventory: &Inventory, guid: Guid, info: &NodeInfo) {
-        if (inventory.asks_capabilities || inventory.manages_vports())
+        let wanted = inventory.asks_capabilities
+            || inventory.manages_vports()
+            || inventory.rate_limits.is_some() && info.node_type() != NodeType::Switch;
+        if wanted
             && inventory.capabilities.wants(info)
             && self.asked_capabilities.insert(DeviceType::of(info))
         {
@@ -81,6 +84,7 @@ impl Sweep {
         for key in ports {
             self.see_extended_port(inventory, key, None);
             self.see_vports(inventory, key, None);
+            self.see_rate_limits(inventory, key);
         }
         let switches = inventory
             .switches()

@@ -27,12 +27,13 @@ use super::mft_image::MftImage;
 use super::p_keys::PKeyImage;
 use super::paths::Search;
 use super::port_states::PortStateProofs;
+use super::rate_limits::RateLimitAnswers;
 use super::sl2vl::SlToVlImage;
 use super::vports::VPortReading;
 use super::writes::{Mark, Writes};
 use crate::alias_guids::AliasGuids;
 use crate::capabilities::DeviceCapabilities;
-use crate::config::NodeNames;
+use crate::config::{NodeNames, RateLimits};
 use crate::expected::Expected;
 use crate::habits::{DeviceHabit, DeviceHabits, DeviceKind};
 use crate::m_keys::KeyHolder;
@@ -264,6 +265,10 @@ pub struct Inventory {
     pub adaptive_trials: AdaptiveTrials,
     /// The operator's tables for quality of service, which sweeps read; `None` while that is off.
     pub qos: Option<Arc<Qos>>,
+    /// The operator's limits of rates, for which sweeps read QoSConfigSL; `None` while that is off.
+    pub rate_limits: Option<Arc<RateLimits>>,
+    /// Whether kinds of devices answer QoSConfigSL.
+    pub(super) rate_limit_answers: BTreeMap<DeviceKind, RateLimitAnswers>,
     /// Writes to images of managed attributes, by node.
     managed_writes: Writes,
     /// The operator's names of nodes, by [`Inventory::use_names`].

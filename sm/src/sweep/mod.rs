@@ -38,6 +38,7 @@ pub mod p_keys;
 mod partition;
 mod paths;
 pub mod port_states;
+mod rate_limits;
 pub mod reach;
 mod reset;
 pub mod sl2vl;
@@ -175,7 +176,7 @@ impl Query {
                 | Query::ExtendedPort(_)
                 | Query::ErrorCorrection(_)
                 | Query::VPorts(..)
-        )
+        ) || matches!(self, Query::Managed(key) if key.is_rate_limit())
     }
 
     /// The attribute of the query.

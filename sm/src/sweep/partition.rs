@@ -104,7 +104,7 @@ impl Sweep {
         }
         inventory.note_managed(key);
         let source = Source::of_sweep(inventory);
-        for origin in [Origin::Hosts, Origin::Qos] {
+        for origin in [Origin::Hosts, Origin::Qos, Origin::RateLimits] {
             for block in source.blocks(key, origin) {
                 self.asked.remove(&Query::Managed(block));
             }

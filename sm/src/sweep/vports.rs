@@ -172,11 +172,14 @@ impl Inventory {
 
     /// Whether an owed query is about virtual ports of a kind of device that refuses them.
     pub(super) fn is_vain(&self, query: Query) -> bool {
-        let Query::VPorts(key, _) = query else {
-            return false;
-        };
-        let node = self.node(key.node);
-        node.is_none_or(|node| self.refuses_vports(node, key))
+        match query {
+            Query::VPorts(key, _) => {
+                let node = self.node(key.node);
+                node.is_none_or(|node| self.refuses_vports(node, key))
+            }
+            Query::Managed(key) if key.is_rate_limit() => !self.limits_rates(key),
+            _ => false,
+        }
     }
 }
 
@@ -367,6 +370,7 @@ impl Sweep {
             }
             vport.info = *info;
         }
+        self.see_vport_rate_limits(inventory, (key, index), !is_same_port || has_fallen);
         let vport = vport_of(inventory, key, index);
         let wants_keys = vport.is_some_and(|vport| vport.p_keys.is_none());
         if !is_same_port || wants_keys {

@@ -194,6 +194,7 @@ fn text_of(need: Need) -> &'static str {
         Need::PKeysOfEnforcingPeer => "P_Keys of the enforcing port at the other end are settled",
         Need::PortActive => "the port is Active",
         Need::VPortPKeys => "the virtual port holds its P_Keys",
+        Need::VPortLimits => "the limits of rates of the virtual port are answered",
         Need::NeighbourProgrammed => "the switch at the other end holds all of its tables",
         Need::Armed => "both ends are Armed or Active",
         Need::Link => "the link may open (below)",

@@ -11,6 +11,7 @@ mod node;
 mod partition;
 mod port_info;
 mod qos;
+mod rate_limits;
 mod vendor;
 mod vport;
 
@@ -109,7 +110,10 @@ impl<'a> Request<'a> {
                 Outcome::Client
             };
         }
-        if self.is_deaf_to(header.attribute()) || self.is_deaf_to_vports(&header) {
+        if self.is_deaf_to(header.attribute())
+            || self.is_deaf_to_vports(&header)
+            || self.is_deaf_to_rate_limits(header.attribute())
+        {
             return Outcome::Discard(DropReason::Silent);
         }
         let handled = match header.method() {
@@ -137,6 +141,7 @@ impl<'a> Request<'a> {
             AttrId::AR_GROUP_TABLE => self.get_ar_groups(modifier, smp.data_mut()),
             AttrId::AR_LINEAR_FORWARDING_TABLE => self.get_ar_entries(modifier, smp.data_mut()),
             AttrId::EXTENDED_PORT_INFO => self.get_extended_port_info(modifier, smp.data_mut()),
+            AttrId::QOS_CONFIG_SL => self.get_rate_limits(modifier, smp.data_mut()),
             AttrId::GENERAL_INFO => self.get_general_info(modifier, smp.data_mut()),
             AttrId::SWITCH_PORT_STATE_TABLE => self.get_port_states(modifier, smp.data_mut()),
             AttrId::PORT_INFO_EXTENDED => self.get_port_info_extended(modifier, smp.data_mut()),
@@ -160,6 +165,7 @@ impl<'a> Request<'a> {
             AttrId::MULTICAST_FORWARDING_TABLE => self.set_mft(modifier, smp.data_mut()),
             AttrId::AR_INFO => self.set_ar_info(modifier, smp.data_mut()),
             AttrId::EXTENDED_PORT_INFO => self.set_extended_port_info(modifier, smp.data_mut()),
+            AttrId::QOS_CONFIG_SL => self.set_rate_limits(modifier, smp.data_mut()),
             attribute if vport::ATTRIBUTES.contains(&attribute) => {
                 self.set_vport_attribute(attribute, modifier, smp.data_mut())
             }

@@ -44,18 +44,24 @@ impl Request<'_> {
             return Ok(());
         }
         let has_vports = self.fabric.vports.contains_key(&self.entry);
-        if !self.has(Habit::GeneralInfo) && !has_vports {
+        let has_rate_limits = self.has_rate_limits();
+        if !self.has(Habit::GeneralInfo) && !has_vports && !has_rate_limits {
             return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
         }
         if modifier != GeneralInfo::CAPABILITIES {
             return Err(Status::INVALID_FIELD);
         }
         let routes_adaptively = self.has(Habit::AdaptiveRouting);
-        let adapter = if self.has(Habit::NeedsOrder) {
+        let mut adapter = if self.has(Habit::NeedsOrder) {
             IN_ORDER
         } else {
             ADAPTER
         };
+        if has_rate_limits {
+            adapter = adapter
+                .with(Capability::QosSlRateLimit)
+                .with(Capability::QosSlVPortRateLimit);
+        }
         info.set_capabilities(match (self.is_switch(), has_vports) {
             (true, _) if routes_adaptively => SWITCH.with(Capability::AdaptiveRouting),
             (true, _) => SWITCH,

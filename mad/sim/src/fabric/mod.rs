@@ -16,7 +16,7 @@ use crate::error::SimError;
 pub(crate) use build::{USUAL, rate_up_to};
 pub use node::Silence;
 pub(crate) use node::{DROP, Node, Outstanding, Switch};
-pub(crate) use port::{NONE, Port, default_lane};
+pub(crate) use port::{NONE, Port, PortTables, default_lane};
 pub(crate) use vport::{VPort, VPorts};
 
 /// The most ports a fabric can have: indices are 32 bits and the highest is the niche.

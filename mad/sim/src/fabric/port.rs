@@ -61,6 +61,8 @@ pub(crate) struct PortTables {
     pub(crate) vl_arbitration: BTreeMap<u8, [u8; 64]>,
     /// By input port, 0 except on external ports of switches.
     pub(crate) sl_to_vl: BTreeMap<u8, [u8; 8]>,
+    /// QoSConfigSL.
+    pub(crate) rate_limits: Option<[u8; 64]>,
 }
 
 /// Sets of widths and speeds. Speeds are ranked bits: SDR 0x01, DDR, QDR, FDR, EDR, HDR, NDR, XDR

@@ -210,6 +210,21 @@ habits! {
     DropsCongestionSets: "drops-congestion-sets", All, 0,
         "acknowledges Sets of congestion control, and keeps its settings.",
         "firmware that has the class and not the feature";
+    RateLimits: "rate-limits", Adapters, 0,
+        "has QoSConfigSL, of its ports and virtual ports.",
+        "capability bits 24 and 25 of adapters of NVIDIA";
+    RefusesRateLimits: "refuses-rate-limits", Adapters, 0,
+        "shows the capability of QoSConfigSL, and refuses it (status 0x0c).",
+        "firmware that has the capability's bit and not the feature";
+    RefusesRateLimitSets: "refuses-rate-limit-sets", Adapters, 0,
+        "answers Gets of QoSConfigSL, and refuses its Sets (status 0x1c).",
+        "firmware that leaves limits to its host";
+    DropsRateLimits: "drops-rate-limits", Adapters, 0,
+        "acknowledges Sets of QoSConfigSL, and keeps its own.",
+        "firmware that has the attribute and not the feature";
+    DeafToRateLimits: "deaf-to-rate-limits", Adapters, 0,
+        "shows the capability of QoSConfigSL, and leaves it unanswered.",
+        "as old agents do with unknown attributes";
 }
 
 impl Habit {

@@ -141,6 +141,10 @@ capabilities! {
     VPortGuidInfo = 22 "VPortGUIDInfo",
     /// Sub-group 0 can be forced for each private LFT.
     ForceSubGroup0 = 23 "sub-group 0 forced by private LFT",
+    /// QoSConfigSL of ports, with limits of rates.
+    QosSlRateLimit = 24 "rate limits by SL",
+    /// The same of virtual ports.
+    QosSlVPortRateLimit = 25 "rate limits of virtual ports by SL",
     /// Traps 128 with more detail.
     EnhancedTrap128 = 28 "enhanced trap 128",
     /// The adapter puts packets in order that arrive out of order.

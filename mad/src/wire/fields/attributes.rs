@@ -290,3 +290,9 @@ pub(super) const VNODE_INFO: &[FieldSpec] = &[
 /// NVIDIA, attribute 0xFFB3.
 pub(super) const VPORT_STATE: &[FieldSpec] =
     &[named::<PortState>("VPortState", 0, 4).times(128, 4)];
+
+/// NVIDIA, attribute 0xFF82.
+pub(super) const QOS_CONFIG_SL: &[FieldSpec] = &[
+    dec("BandwidthShare", 0, 12).times(16, 32),
+    dec("RateLimit", 12, 20).times(16, 32),
+];

@@ -192,6 +192,7 @@ pub const fn of_attribute(attribute: AttrId) -> Option<&'static [FieldSpec]> {
         AttrId::PORT_INFO_EXTENDED => Some(attributes::PORT_INFO_EXTENDED),
         AttrId::SWITCH_PORT_STATE_TABLE => Some(attributes::SWITCH_PORT_STATE_TABLE),
         AttrId::GENERAL_INFO => Some(attributes::GENERAL_INFO),
+        AttrId::QOS_CONFIG_SL => Some(attributes::QOS_CONFIG_SL),
         AttrId::EXTENDED_PORT_INFO => Some(attributes::EXTENDED_PORT_INFO),
         AttrId::EXTENDED_NODE_INFO => Some(attributes::EXTENDED_NODE_INFO),
         AttrId::EXTENDED_SWITCH_INFO => Some(attributes::EXTENDED_SWITCH_INFO),

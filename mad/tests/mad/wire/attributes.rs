@@ -280,6 +280,64 @@ fn guid_info_accessors_match_the_field_table() {
 }
 
 #[test]
+fn qos_config_sl_accessors_match_the_field_table() {
+    check_attribute::<QosConfigSl>(&[
+        Accessor {
+            name: "BandwidthShare",
+            get: |data, index| {
+                let config = view::<QosConfigSl>(data);
+                config.bandwidth_share(index.into()).unwrap().into()
+            },
+            set: |data, index, value| {
+                changed(data, |config: &mut QosConfigSl| {
+                    config.set_bandwidth_share(index.into(), value as u16);
+                });
+            },
+        },
+        Accessor {
+            name: "RateLimit",
+            get: |data, index| {
+                let config = view::<QosConfigSl>(data);
+                config.rate_limit(index.into()).unwrap().into()
+            },
+            set: |data, index, value| {
+                changed(data, |config: &mut QosConfigSl| {
+                    // A limit too high for the field is the highest: see the next test.
+                    let limit = value as u32 & QosConfigSl::LIMIT_MAX;
+                    config.set_rate_limit(index.into(), limit);
+                });
+            },
+        },
+    ]);
+    assert_eq!(QosConfigSl::default().rate_limit(QosConfigSl::LEVELS), None);
+    assert_eq!(QosConfigSl::default().bandwidth_share(16), None);
+}
+
+/// Bytes by hand from the layout: the share in the upper twelve bits of each word, the limit below.
+#[test]
+fn qos_config_sl_has_a_word_for_each_service_level() {
+    let mut config = QosConfigSl::default();
+    config
+        .set_rate_limit(0, 50)
+        .set_bandwidth_share(1, 0xABC)
+        .set_rate_limit(1, 0x1_2345)
+        .set_rate_limit(15, QosConfigSl::LIMIT_MAX);
+    let mut expected = [0; 64];
+    expected[..8].copy_from_slice(&[0, 0, 0, 50, 0xAB, 0xC1, 0x23, 0x45]);
+    expected[60..].copy_from_slice(&[0x00, 0x0F, 0xFF, 0xFF]);
+    assert_eq!(config.as_data(), &expected);
+    // A limit too high for the field is the highest, and leaves the share alone.
+    config.set_rate_limit(1, u32::MAX).set_rate_limit(16, 7);
+    expected[4..8].copy_from_slice(&[0xAB, 0xCF, 0xFF, 0xFF]);
+    assert_eq!(config.as_data(), &expected);
+    assert_eq!(config.rate_limits()[..2], [50, 0xF_FFFF]);
+    assert_eq!(QosConfigSl::modifier(PortNum(2)), 2);
+    assert_eq!(QosConfigSl::vport_modifier(0x1234), 0x8000_1234);
+    assert_eq!(QosConfigSl::modifier_vport(0x8000_1234), Some(0x1234));
+    assert_eq!(QosConfigSl::modifier_vport(2), None);
+}
+
+#[test]
 fn vport_state_accessors_match_the_field_table() {
     check_attribute::<VPortState>(&[Accessor {
         name: "VPortState",

@@ -121,6 +121,7 @@ proptest! {
         view::<VNodeDescription>(data, &mut text);
         view::<VPortGuidInfo>(data, &mut text);
         view::<VPortPKeyTable>(data, &mut text);
+        view::<QosConfigSl>(data, &mut text);
         view::<ArGroupTable>(data, &mut text);
         view::<ArLinearForwardingTable>(data, &mut text);
         write!(text, "{:?}", Notice::from_data(data).details()).unwrap();
@@ -144,6 +145,7 @@ proptest! {
     fn every_modifier_can_be_taken_apart(modifier in any::<u32>()) {
         let _ = PortInfo::modifier_port(modifier);
         let _ = VlArbitration::modifier_block(modifier);
+        let _ = QosConfigSl::modifier_vport(modifier);
         prop_assert!(MulticastForwardingTable::modifier_block(modifier) < MulticastForwardingTable::BLOCKS);
         prop_assert!(MulticastForwardingTable::modifier_position(modifier) < MulticastForwardingTable::POSITIONS);
     }

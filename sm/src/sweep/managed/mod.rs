@@ -7,19 +7,23 @@
 
 mod extended_port;
 mod guid_info;
+mod rate_limits;
 mod sl_to_vl;
 mod vl_arbitration;
+
+pub(super) use rate_limits::is_planned as is_rate_limit_planned;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rsm_ids::Lid;
 use rsm_mad::wire::attr::{Attribute, SlToVlMapping};
-use rsm_mad::wire::header::AttrId;
+use rsm_mad::wire::header::{AttrId, Status};
 
 use super::image::BlockTable;
 use super::inventory::{Inventory, InventoryPort, PortKey};
 use super::{Query, Sweep, SweepScope};
+use crate::config::RateLimits;
 use crate::habits::{DeviceHabit, DeviceKind};
 use crate::plan::Plan;
 use crate::qos::Qos;
@@ -59,6 +63,9 @@ pub enum Origin {
     /// The operator's tables for quality of service: any port whose link is up has it, and holds it
     /// before its link becomes Active.
     Qos,
+    /// The operator's limits of rates: ports of adapters that show the capability, and their virtual
+    /// ports, have them. No block is planned before it was read, because other fields stay.
+    RateLimits,
     /// Choices about the vendor's features: ports whose ExtendedPortInfo was read have them, where
     /// it differs.
     Extended,
@@ -71,6 +78,8 @@ pub struct Source<'a> {
     pub inventory: &'a Inventory,
     /// The operator's tables for quality of service, if that is on.
     pub qos: Option<&'a Qos>,
+    /// The operator's limits of rates, if there are any.
+    pub rate_limits: Option<&'a RateLimits>,
     /// Whether SLtoVLMappingTables of switches are those that the engine needs.
     pub engine_has_lanes: bool,
     /// Whether ports may train to FDR10; `None`: as their devices have it.
@@ -87,6 +96,7 @@ impl<'a> Source<'a> {
         Source {
             inventory,
             qos: inventory.qos.as_deref(),
+            rate_limits: inventory.rate_limits.as_deref(),
             engine_has_lanes: inventory.reads_sl2vl,
             // The sweep reads ExtendedPortInfo by itself.
             fdr10: None,
@@ -100,6 +110,7 @@ impl<'a> Source<'a> {
         Source {
             inventory,
             qos: plan.policy.qos.as_deref(),
+            rate_limits: plan.policy.rate_limits.as_deref(),
             engine_has_lanes: !plan.routing.lanes.is_single(),
             fdr10: plan.policy.ports.links.fdr10.enables(),
             aggregation_nodes: plan.policy.aggregation_nodes,
@@ -115,6 +126,7 @@ impl<'a> Source<'a> {
         Source {
             inventory,
             qos: None,
+            rate_limits: None,
             engine_has_lanes: false,
             fdr10: None,
             aggregation_nodes: None,
@@ -180,6 +192,7 @@ pub static MANAGED: &[Managed] = &[
     extended_port::EXTENDED_PORT,
     vl_arbitration::VL_ARBITRATION,
     sl_to_vl::SL_TO_VL,
+    rate_limits::RATE_LIMITS,
 ];
 
 /// A block of a managed attribute of a port.
@@ -218,6 +231,38 @@ impl BlockKey {
         (self.place.managed().modifier)(self.port, self.place.block)
     }
 
+    /// Whether the block has limits of rates.
+    pub fn is_rate_limit(self) -> bool {
+        self.place.managed().origin == Origin::RateLimits
+    }
+
+    /// The index of the virtual port that the block is of, if it is of one.
+    pub fn vport(self) -> Option<u16> {
+        let is_of_vport = self.is_rate_limit();
+        is_of_vport
+            .then(|| rate_limits::vport(self.place.block))
+            .flatten()
+    }
+
+    /// Whether a refusal with this status says that the kind of device does not have the attribute.
+    /// A virtual port may have gone meanwhile.
+    pub fn is_habit_by(self, status: Status) -> bool {
+        self.vport().is_none() || status == Status::UNSUPPORTED_METHOD_ATTRIBUTE
+    }
+
+    /// The block with the limits of a port, or of the virtual port at an index of it.
+    pub fn rate_limits(port: PortKey, vport: Option<u16>) -> BlockKey {
+        let mut attributes = MANAGED.iter().zip(0..);
+        let found = attributes.find(|(managed, _)| managed.origin == Origin::RateLimits);
+        // The table has it.
+        let attribute = found.map_or(0, |(_, attribute)| attribute);
+        let block = rate_limits::block(vport);
+        BlockKey {
+            port,
+            place: BlockPlace { attribute, block },
+        }
+    }
+
     /// Whether the block belongs to quality of service.
     pub fn is_qos(self) -> bool {
         self.place.managed().origin == Origin::Qos
@@ -227,6 +272,13 @@ impl BlockKey {
 /// The managed attributes of a port.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct ManagedBlocks(BTreeMap<BlockPlace, Arc<Content>>);
+
+impl ManagedBlocks {
+    /// The content of a block, as last known.
+    pub fn block(&self, place: BlockPlace) -> Option<&Content> {
+        self.0.get(&place).map(|content| &**content)
+    }
+}
 
 impl BlockTable for ManagedBlocks {
     type Place = BlockPlace;
@@ -294,6 +346,9 @@ impl Sweep {
     }
 
     pub(super) fn on_managed(&mut self, inventory: &mut Inventory, key: BlockKey, data: &Content) {
+        if key.is_rate_limit() {
+            inventory.rate_limits_answered(key.port);
+        }
         if let Some(port) = inventory.port_mut(key.port) {
             // The comparison has new content.
             self.changed = true;

@@ -78,6 +78,10 @@ pub(super) const TOPICS: &[Topic] = &[
         ],
     },
     Topic::NotNeeded {
+        why: "the physical function has the limits of its port: give the GUID of the port a rule in qos.rate_limits_file",
+        keys: &["enhanced_qos_vport0_unlimit_default_rl"],
+    },
+    Topic::NotNeeded {
         why: "rsm serves virtual ports by their GUIDs, gives paths to those that share a LID HopLimit 2, and paces its requests by itself",
         keys: &["virt_default_hop_limit", "virt_max_ports_in_process"],
     },

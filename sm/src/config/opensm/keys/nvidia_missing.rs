@@ -234,20 +234,15 @@ pub(super) const TOPICS: &[Topic] = &[
     ),
     Topic::NotAvailable(
         Missing {
-            lost: "rsm limits no rates of virtual ports, sets no VL buffers, and keeps the SL that a host asks for a group",
+            lost: "rsm sets no VL buffers, and keeps the SL that a host asks for a group",
             instead: "keep NVIDIA's manager where traffic classes matter",
         },
         Keys {
             asking: &[
-                ("enhanced_qos_policy_file", UNSET),
                 ("override_create_mcg_sl", &["0xff"]),
                 ("qos_config_vl_enabled", FALSE),
             ],
-            tuning: &[
-                "enable_vl_packing",
-                "enhanced_qos_vport0_unlimit_default_rl",
-                "use_optimized_port_mask_slvl",
-            ],
+            tuning: &["enable_vl_packing", "use_optimized_port_mask_slvl"],
         },
     ),
     Topic::NotAvailable(

@@ -1,0 +1,253 @@
+//! Reads limits of rates in the format of `enhanced_qos_policy_file` of NVIDIA's manager: section
+//! `BW_NAMES` gives rates a name, section `BW_RULES` gives the service levels of ports rates.
+//!
+//! ```text
+//! BW_NAMES
+//! slow = 1000
+//! BW_RULES
+//! default = 0:slow
+//! 0x0002c90000000025 = 5:slow, 7:slow
+//! ```
+//!
+//! Rates are in Mb/s; 0, and a service level that a rule leaves out, is without limit. Rule
+//! `default` is for GUIDs without a rule. Rules about groups of ports are errors: their file has
+//! another format, which rsm does not read.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rsm_ids::Guid;
+use rsm_mad::wire::attr::QosConfigSl;
+
+use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
+use super::load::{ConfigError, read_text};
+
+/// The limit of each service level, in Mb/s; 0: none.
+pub type LevelLimits = [u32; QosConfigSl::LEVELS];
+
+/// The limits of ports and virtual ports.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RateLimits {
+    rules: BTreeMap<Guid, LevelLimits>,
+    default: LevelLimits,
+}
+
+impl RateLimits {
+    /// The limits of the port or virtual port with this GUID.
+    pub fn of(&self, guid: Guid) -> &LevelLimits {
+        self.rules.get(&guid).unwrap_or(&self.default)
+    }
+
+    /// How many GUIDs have a rule.
+    pub fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Whether no GUID has a rule.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+}
+
+/// The section that a line is in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum BandwidthSection {
+    Names,
+    Rules,
+}
+
+/// The state of a reading.
+#[derive(Default)]
+struct Reading<'a> {
+    section: Option<BandwidthSection>,
+    names: BTreeMap<&'a str, u32>,
+    limits: RateLimits,
+    has_default: bool,
+}
+
+/// What is wrong with a line.
+const EXPECTED_SECTION: &str = "expected BW_NAMES or BW_RULES before anything else";
+const EXPECTED_NAME: &str = "expected a name, = and a rate in Mb/s, 0 to 1048575";
+const EXPECTED_RULE: &str =
+    "expected a GUID or default, =, and service levels with names of rates: 5:slow, 7:fast";
+
+/// The limits of a file, and the findings about it. Of use only if no finding is an error: a port
+/// would send without its limit.
+pub fn parse_rate_limits(file: &Path, text: &str) -> (RateLimits, Vec<ConfigFinding>) {
+    let mut findings = Findings::new(file, text);
+    let mut reading = Reading::default();
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        let content = line.split('#').next().unwrap_or("");
+        let at = offset + content.len() - content.trim_start().len();
+        offset += line.len();
+        let content = content.trim();
+        if let Err(why) = reading.take(content) {
+            let shown: String = content.chars().take(60).collect();
+            let shown = format!("`{}`", shown.escape_debug());
+            findings.at(text, at, ConfigSeverity::Error, shown, why);
+        }
+    }
+    (reading.limits, findings.finish())
+}
+
+impl<'a> Reading<'a> {
+    fn take(&mut self, line: &'a str) -> Result<(), &'static str> {
+        match line {
+            "" => {}
+            "BW_NAMES" => self.section = Some(BandwidthSection::Names),
+            "BW_RULES" => self.section = Some(BandwidthSection::Rules),
+            _ => match self.section.ok_or(EXPECTED_SECTION)? {
+                BandwidthSection::Names => self.take_name(line)?,
+                BandwidthSection::Rules => self.take_rule(line)?,
+            },
+        }
+        Ok(())
+    }
+
+    fn take_name(&mut self, line: &'a str) -> Result<(), &'static str> {
+        let (name, rate) = line.split_once('=').ok_or(EXPECTED_NAME)?;
+        let (name, rate) = (name.trim(), rate.trim());
+        // `parse` alone would also take a sign.
+        let is_number = !rate.is_empty() && rate.bytes().all(|byte| byte.is_ascii_digit());
+        let rate = rate.parse().ok().filter(|_| is_number);
+        let rate = rate.filter(|&rate: &u32| rate <= QosConfigSl::LIMIT_MAX);
+        let rate = rate.ok_or(EXPECTED_NAME)?;
+        if name.is_empty() || name.contains([':', ',']) {
+            return Err(EXPECTED_NAME);
+        }
+        match self.names.insert(name, rate) {
+            None => Ok(()),
+            Some(_) => Err("the name has a rate already"),
+        }
+    }
+
+    fn take_rule(&mut self, line: &'a str) -> Result<(), &'static str> {
+        let (of, levels) = line.split_once('=').ok_or(EXPECTED_RULE)?;
+        let limits = self.levels(levels)?;
+        let of = of.trim();
+        if of == "default" {
+            self.limits.default = limits;
+            return match std::mem::replace(&mut self.has_default, true) {
+                false => Ok(()),
+                true => Err("there is a default already"),
+            };
+        }
+        let Some(digits) = of.strip_prefix("0x") else {
+            return Err("groups of ports are not known here: give the GUIDs of ports rules");
+        };
+        let is_guid = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let guid = u64::from_str_radix(digits, 16).ok().filter(|_| is_guid);
+        let guid = guid.map(Guid).filter(|guid| !guid.is_zero());
+        match self.limits.rules.insert(guid.ok_or(EXPECTED_RULE)?, limits) {
+            None => Ok(()),
+            Some(_) => Err("the GUID has a rule already"),
+        }
+    }
+
+    fn levels(&self, text: &str) -> Result<LevelLimits, &'static str> {
+        let mut limits: [Option<u32>; QosConfigSl::LEVELS] = [None; QosConfigSl::LEVELS];
+        for part in text.split(',') {
+            let (level, name) = part.split_once(':').ok_or(EXPECTED_RULE)?;
+            let level = level.trim();
+            let is_number = !level.is_empty() && level.bytes().all(|byte| byte.is_ascii_digit());
+            let level: usize = level
+                .parse()
+                .ok()
+                .filter(|_| is_number)
+                .ok_or(EXPECTED_RULE)?;
+            let slot = limits.get_mut(level).ok_or("service levels are 0 to 15")?;
+            let rate = self.names.get(name.trim());
+            let rate =
+                rate.ok_or("no line of BW_NAMES before this one has the name of the rate")?;
+            if slot.replace(*rate).is_some() {
+                return Err("the rule has a service level twice");
+            }
+        }
+        Ok(limits.map(Option::unwrap_or_default))
+    }
+}
+
+/// Reads the file that `qos.rate_limits_file` names.
+///
+/// # Errors
+/// It cannot be read, or has any error.
+pub fn load_rate_limits(file: &Path) -> Result<RateLimits, ConfigError> {
+    let (limits, findings) = parse_rate_limits(file, &read_text(file)?);
+    if any_error(&findings) {
+        return Err(ConfigError::Invalid { findings });
+    }
+    Ok(limits)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parsed(text: &str) -> (RateLimits, usize) {
+        let (limits, findings) = parse_rate_limits(Path::new("limits"), text);
+        (limits, findings.len())
+    }
+
+    /// The examples of the manual of UFM.
+    #[test]
+    fn rules_give_service_levels_of_guids_rates() {
+        let text = "# of the manual\nBW_NAMES\nMy_bandwidth = 50\nfast=1048575\n\nBW_RULES\n\
+                    0x2c90000000025 = 5:My_bandwidth, 7:My_bandwidth\ndefault = 0 : fast # others\n";
+        let (limits, errors) = parsed(text);
+        assert_eq!(errors, 0);
+        let mut expected = [0; 16];
+        (expected[5], expected[7]) = (50, 50);
+        assert_eq!(limits.of(Guid(0x2_C900_0000_0025)), &expected);
+        let mut default = [0; 16];
+        default[0] = 0xF_FFFF;
+        assert_eq!(limits.of(Guid(7)), &default);
+        assert_eq!(limits.len(), 1);
+    }
+
+    #[test]
+    fn without_a_default_others_have_no_limit() {
+        let (limits, errors) = parsed("BW_NAMES\nBW_RULES\n");
+        assert_eq!((limits.of(Guid(1)), errors), (&[0; 16], 0));
+        assert!(limits.is_empty());
+        assert_eq!(parsed(""), (RateLimits::default(), 0));
+    }
+
+    #[test]
+    fn lines_that_say_nothing_clear_are_errors() {
+        for line in [
+            "Port_grp1 = 3:a",
+            "0x1 = 16:a",
+            "0x1 = 3:b",
+            "0x1 = 3:a, 3:a",
+            "0x1 = 3",
+            "0x1 = ",
+            "0x1",
+            "0x0 = 3:a",
+            "0xG = 3:a",
+            "0x1 = +3:a",
+            "0x2 = 1:a\n0x2 = 1:a",
+            "default = 1:a\ndefault = 1:a",
+            "BW_NAMES\na = 7",
+            "BW_NAMES\nb = 1048576",
+            "BW_NAMES\nb = -1",
+            "BW_NAMES\nb = 1 Mbps",
+            "BW_NAMES\n= 1",
+            "BW_NAMES\nb",
+        ] {
+            let text = format!("BW_NAMES\na = 1\nBW_RULES\n{line}\n");
+            assert_eq!(parsed(&text).1, 1, "{line}");
+        }
+        assert_eq!(parsed("a = 1\n").1, 1, "before any section");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read(text in "(BW_NAMES|BW_RULES|0x[0-9a-f]{0,17}|[a-z]{0,3}|[=:,# \n]|[0-9]{1,8}|.){0,40}") {
+            let (_, findings) = parse_rate_limits(Path::new("limits"), &text);
+            prop_assert!(findings.len() <= text.split('\n').count());
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Limits of rates by service level (`qos.rate_limits_file`): QoSConfigSL of ports and virtual
+//! ports, on devices that take it, refuse it, drop it, or are silent.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm::config::{RateLimits, parse_rate_limits};
+use rsm::core::Command;
+use rsm::findings::FindingKind;
+use rsm::plan::policy::Policy;
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::wire::attr::{Attribute, GeneralInfo, PortState, QosConfigSl};
+use rsm_mad::wire::header::Method;
+use rsm_routing::netlist::NodeKind;
+use rsm_sim::{Devices, VPortLids};
+use rsm_tests::virtual_time::{Memory, Settings, World, expect};
+
+const LIMIT: Duration = Duration::from_secs(120);
+const TREE: &str = "fat-tree:k=4,levels=2,speed=ndr";
+const PORT: PortNum = PortNum(1);
+
+fn limits(rules: &str) -> Option<Arc<RateLimits>> {
+    let text = format!("BW_NAMES\nslow = 1000\nfast = 50000\nBW_RULES\n{rules}\n");
+    let (limits, findings) = parse_rate_limits(Path::new("limits"), &text);
+    assert!(findings.is_empty(), "{findings:?}");
+    Some(Arc::new(limits))
+}
+
+fn settings(devices: &str, rules: Option<&str>) -> Settings {
+    let mut settings = Settings::default();
+    settings.sim.devices = Devices::parse(devices).unwrap();
+    settings.core.policy = Arc::new(Policy {
+        rate_limits: rules.and_then(limits),
+        ..Policy::default()
+    });
+    settings
+}
+
+fn brought_up(settings: Settings) -> World {
+    let mut world = World::generated(TREE, settings);
+    world.count_requests();
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    world
+}
+
+fn asked(world: &World, method: Method) -> u64 {
+    let nodes = world.requests().nodes(method, QosConfigSl::ID);
+    let counts = nodes.iter();
+    counts
+        .map(|&node| world.requests().of(node, method, QosConfigSl::ID))
+        .sum()
+}
+
+/// The limits that the simulated adapter holds.
+fn held(world: &World, host: Guid, vport: Option<u16>) -> [u32; 16] {
+    let config = world.sim.rate_limits((host, PORT), vport).unwrap();
+    config.rate_limits()
+}
+
+fn only(levels: &[(usize, u32)]) -> [u32; 16] {
+    let mut all = [0; 16];
+    for &(sl, limit) in levels {
+        all[sl] = limit;
+    }
+    all
+}
+
+fn port_guid(world: &World, host: Guid) -> Guid {
+    let snapshot = world.manager().snapshot().unwrap();
+    let node = snapshot.fabric.node_of(host).unwrap();
+    node.ports[1].guid
+}
+
+fn reload(world: &mut World, settings: &Settings, rules: Option<&str>) {
+    let mut config = settings.core.clone();
+    let mut policy = Policy::clone(&config.policy);
+    policy.rate_limits = rules.and_then(limits);
+    config.policy = Arc::new(policy);
+    world.command(Command::Reload(Box::new(config)));
+    world.settle(LIMIT);
+    world.resweep(LIMIT);
+}
+
+fn has_habit(world: &World, part: &str) -> bool {
+    let findings = &world.manager().snapshot().unwrap().findings;
+    let mut habits = findings.iter();
+    habits.any(|finding| finding.kind == FindingKind::DeviceHabit && finding.text.contains(part))
+}
+
+#[test]
+fn each_port_gets_its_limits_once_and_keeps_its_shares() {
+    let probe = brought_up(settings("rate-limits", None));
+    let hosts = probe.nodes(NodeKind::Ca);
+    let special = port_guid(&probe, hosts[2]);
+    let rules = format!("default = 1:fast\n{special} = 0:slow, 3:fast");
+    let mut world = World::generated(TREE, settings("rate-limits", Some(&rules)));
+    // Another manager has left shares, and limits of its own.
+    let mut left = QosConfigSl::default();
+    left.set_bandwidth_share(4, 77).set_rate_limit(9, 123);
+    world.sim.set_rate_limits((hosts[2], PORT), &left).unwrap();
+    world.count_requests();
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    for &host in &hosts {
+        let expected = match host == hosts[2] {
+            true => only(&[(0, 1000), (3, 50_000)]),
+            false => only(&[(1, 50_000)]),
+        };
+        assert_eq!(held(&world, host, None), expected, "{host}");
+    }
+    let config = world.sim.rate_limits((hosts[2], PORT), None).unwrap();
+    assert_eq!(config.bandwidth_share(4), Some(77));
+    let count = hosts.len() as u64;
+    assert_eq!(
+        (asked(&world, Method::GET), asked(&world, Method::SET)),
+        (count, count)
+    );
+    // Light sweeps leave them alone, an audit reads them once more.
+    world.run_for(Duration::from_secs(30));
+    assert_eq!(asked(&world, Method::GET), count);
+    world.resweep(LIMIT);
+    assert_eq!(
+        (asked(&world, Method::GET), asked(&world, Method::SET)),
+        (2 * count, count)
+    );
+    expect::assert_no_findings(&world);
+}
+
+#[test]
+fn restart_reads_the_limits_and_sets_none() {
+    for memory in [Memory::Kept, Memory::Lost] {
+        let mut world = brought_up(settings("rate-limits", Some("default = 0:slow")));
+        world.kill(0);
+        world.start(0, memory);
+        world.count_requests();
+        world.settle(LIMIT);
+        assert_eq!(
+            asked(&world, Method::GET),
+            world.nodes(NodeKind::Ca).len() as u64
+        );
+        assert_eq!(asked(&world, Method::SET), 0, "{memory:?}");
+    }
+}
+
+#[test]
+fn nothing_is_asked_unless_rates_are_limited() {
+    let cost = |devices: &str, rules: Option<&str>| {
+        let mut world = brought_up(settings(devices, rules));
+        world.run_for(Duration::from_secs(60));
+        let requests = world.requests();
+        let general = requests.nodes(Method::GET, GeneralInfo::ID).len();
+        let all = (requests.count(Method::GET), requests.count(Method::SET));
+        (
+            asked(&world, Method::GET) + asked(&world, Method::SET),
+            general,
+            all,
+        )
+    };
+    let off = cost("rate-limits", None);
+    assert_eq!((off.0, off.1), (0, 0));
+    assert_eq!(off, cost("general-info", None));
+    // Devices without the capability: one GeneralInfo for each type.
+    let without = cost("general-info", Some("default = 0:slow"));
+    assert_eq!(without.0, 0);
+    assert_eq!(without.2, (off.2.0 + without.1 as u64, off.2.1));
+    assert_eq!(without.1, 1, "switches are not asked");
+}
+
+#[test]
+fn devices_that_claim_limits_and_do_not_take_them_are_asked_no_more() {
+    for devices in [
+        "refuses-rate-limits",
+        "refuses-rate-limit-sets",
+        "drops-rate-limits",
+        "deaf-to-rate-limits",
+    ] {
+        let mut world = brought_up(settings(devices, Some("default = 0:slow")));
+        world.run_for(Duration::from_secs(60));
+        world.settle(LIMIT);
+        expect::assert_up(&world);
+        assert!(has_habit(&world, "QoSConfigSL"), "{devices}");
+        world.count_requests();
+        world.resweep(LIMIT);
+        world.run_for(Duration::from_secs(60));
+        assert_eq!(asked(&world, Method::SET), 0, "{devices}");
+        if devices.starts_with("refuses-rate-limits") || devices.starts_with("deaf") {
+            assert_eq!(asked(&world, Method::GET), 0, "{devices}");
+        }
+        for host in world.nodes(NodeKind::Ca) {
+            assert_eq!(held(&world, host, None), [0; 16], "{devices}");
+        }
+    }
+}
+
+/// One adapter of a kind that takes limits is silent: the others keep theirs, and it gets its own
+/// once it answers.
+#[test]
+fn one_silent_adapter_takes_no_limits_from_others() {
+    let mut world = World::generated(TREE, settings("rate-limits", Some("default = 0:slow")));
+    let hosts = world.nodes(NodeKind::Ca);
+    let deaf = Devices::parse("deaf-to-rate-limits").unwrap();
+    let silent = hosts[3];
+    let personality = deaf.of(NodeKind::Ca, silent);
+    world.sim.set_personality(silent, personality).unwrap();
+    world.run_for(Duration::from_secs(120));
+    expect::assert_up(&world);
+    assert!(!has_habit(&world, "QoSConfigSL"));
+    let slow = only(&[(0, 1000)]);
+    for &host in &hosts {
+        let expected = if host == silent { [0; 16] } else { slow };
+        assert_eq!(held(&world, host, None), expected, "{host}");
+    }
+    let polite = Devices::parse("rate-limits").unwrap();
+    let personality = polite.of(NodeKind::Ca, silent);
+    world.sim.set_personality(silent, personality).unwrap();
+    world.run_for(Duration::from_secs(60));
+    world.resweep(LIMIT);
+    assert_eq!(held(&world, silent, None), slow);
+    expect::assert_no_findings(&world);
+}
+
+#[test]
+fn other_rules_change_what_differs_and_no_rules_change_nothing() {
+    let before = settings("rate-limits", Some("default = 0:slow"));
+    let mut world = brought_up(before.clone());
+    let hosts = world.nodes(NodeKind::Ca);
+    let guid = port_guid(&world, hosts[1]);
+    world.count_requests();
+    reload(
+        &mut world,
+        &before,
+        Some(&format!("default = 0:slow\n{guid} = 0:fast")),
+    );
+    assert_eq!(held(&world, hosts[1], None), only(&[(0, 50_000)]));
+    assert_eq!(held(&world, hosts[0], None), only(&[(0, 1000)]));
+    assert_eq!(asked(&world, Method::SET), 1);
+    // A file without rules lifts all limits.
+    reload(&mut world, &before, Some(""));
+    for &host in &hosts {
+        assert_eq!(held(&world, host, None), [0; 16]);
+    }
+    reload(&mut world, &before, Some("default = 0:slow"));
+    world.count_requests();
+    reload(&mut world, &before, None);
+    assert_eq!(asked(&world, Method::SET) + asked(&world, Method::GET), 0);
+    assert_eq!(held(&world, hosts[0], None), only(&[(0, 1000)]));
+}
+
+#[test]
+fn limits_come_back_to_a_host_that_was_rebooted() {
+    let mut world = brought_up(settings("rate-limits", Some("default = 2:fast")));
+    let host = world.nodes(NodeKind::Ca)[2];
+    world.sim.reboot(host).unwrap();
+    assert_eq!(held(&world, host, None), [0; 16], "it forgets them");
+    world.run_for(Duration::from_secs(10));
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    assert_eq!(held(&world, host, None), only(&[(2, 50_000)]));
+}
+
+/// Virtual ports: each has the limits of its GUID before it is Active, and has them again after its
+/// host took it down.
+#[test]
+fn vports_have_limits_before_they_are_active() {
+    let special = Guid(0x00AA_0001);
+    let rules = format!("default = 1:fast\n{special} = 0:slow");
+    let mut settings = settings("rate-limits", Some(&rules));
+    settings.core.manages_vports = true;
+    (settings.sim.vports, settings.sim.vport_lids) = (4, VPortLids::Own);
+    let mut world = brought_up(settings);
+    let hosts = world.nodes(NodeKind::Ca);
+    let state = |world: &World, host: Guid, index: u16| {
+        let vports = world.sim.vports(host, PORT).unwrap();
+        let found = vports.into_iter().find(|(at, _)| *at == index);
+        found.map(|(_, vport)| vport.info.state())
+    };
+    for &host in &hosts {
+        for index in 1..4 {
+            assert_eq!(state(&world, host, index), Some(PortState::Active));
+            assert_eq!(held(&world, host, Some(index)), only(&[(1, 50_000)]));
+        }
+        assert_eq!(held(&world, host, Some(0)), [0; 16], "that is the port");
+    }
+    let at = (hosts[1], PORT, 9);
+    world.sim.set_vport(at, special, VPortLids::Own).unwrap();
+    for _ in 0..2_000 {
+        world.run_for(Duration::from_millis(1));
+        if state(&world, at.0, at.2) == Some(PortState::Active) {
+            break;
+        }
+    }
+    assert_eq!(state(&world, at.0, at.2), Some(PortState::Active));
+    assert_eq!(held(&world, at.0, Some(at.2)), only(&[(0, 1000)]));
+    world.settle(LIMIT);
+    // Another machine at the same index has the limits of its own GUID.
+    world.sim.remove_vport(at).unwrap();
+    world.run_for(Duration::from_secs(2));
+    world
+        .sim
+        .set_vport(at, Guid(0x00AA_0002), VPortLids::Own)
+        .unwrap();
+    world.run_for(Duration::from_secs(2));
+    world.settle(LIMIT);
+    assert_eq!(state(&world, at.0, at.2), Some(PortState::Active));
+    assert_eq!(held(&world, at.0, Some(at.2)), only(&[(1, 50_000)]));
+    expect::assert_no_findings(&world);
+}
