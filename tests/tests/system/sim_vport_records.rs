@@ -93,6 +93,18 @@ fn node_with(guid: Guid) -> NodeRecord {
     wanted
 }
 
+/// The answers to Gets of NodeRecord by LID, port GUID and node GUID of a virtual port.
+fn by_each_name(subnet: &mut Hosts, info: &VPortInfo) -> [Result<Vec<NodeRecord>, Status>; 3] {
+    let mut wanted = node_with(info.port_guid());
+    wanted.set_lid(info.lid());
+    [
+        NodeRecord::LID,
+        NodeRecord::PORT_GUID,
+        NodeRecord::NODE_GUID,
+    ]
+    .map(|mask| ask(subnet, Method::GET, mask, &wanted))
+}
+
 /// Every kind of record of a virtual port says what its adapter holds.
 #[test]
 fn records_of_vports_are_what_their_adapters_hold() {
@@ -104,14 +116,8 @@ fn records_of_vports_are_what_their_adapters_hold() {
         usize::from(VPORTS) * world.nodes(NodeKind::Ca).len() - 8
     );
     for (at, info) in &all {
-        let mut wanted = node_with(info.port_guid());
-        wanted.set_lid(info.lid());
-        for mask in [
-            NodeRecord::LID,
-            NodeRecord::PORT_GUID,
-            NodeRecord::NODE_GUID,
-        ] {
-            let found = ask(&mut subnet, Method::GET, mask, &wanted).unwrap()[0];
+        for found in by_each_name(&mut subnet, info) {
+            let found = found.unwrap()[0];
             assert_eq!(found.lid(), info.lid(), "{at:?}");
             assert_eq!(found.node_info().port_guid(), info.port_guid());
             assert_eq!(found.node_info().node_guid(), info.port_guid());
@@ -179,39 +185,34 @@ fn vport_that_goes_while_a_table_is_sent_is_not_in_the_next_one() {
     assert!(under_way == before, "it is as it began");
     let after: Vec<NodeRecord> = ask(&mut subnet, table, ALL, &NodeRecord::default()).unwrap();
     assert_eq!(after.len(), before.len() - 1);
-    let mut wanted = node_with(info.port_guid());
-    wanted.set_lid(info.lid());
-    for mask in [
-        NodeRecord::LID,
-        NodeRecord::PORT_GUID,
-        NodeRecord::NODE_GUID,
-    ] {
-        let found = ask(&mut subnet, Method::GET, mask, &wanted);
+    for found in by_each_name(&mut subnet, &info) {
         assert_eq!(found, Err(SaStatus::NO_RECORDS));
     }
 }
 
-/// A machine that moves to another host is found there under the LID that it keeps.
+/// A machine moves, its copy at the new host before the original is gone: the record is of the one
+/// that is served, and keeps its LID.
 #[test]
-fn records_follow_a_vport_to_another_host() {
+fn record_follows_a_vport_to_another_host() {
     let mut world = brought_up(VPortLids::Own, None);
     let hosts_of_world = world.nodes(NodeKind::Ca);
-    let (from, to) = (hosts_of_world[1], hosts_of_world[hosts_of_world.len() - 1]);
-    let moved = vports(&world)[&(from, PORT, 2)];
-    world.sim.remove_vport((from, PORT, 2)).unwrap();
-    world.run_for(Duration::from_secs(1));
-    let place = (to, PORT, 40);
-    world
-        .sim
-        .set_vport(place, moved.port_guid(), VPortLids::Own)
-        .unwrap();
+    let (from, to) = ((hosts_of_world[1], PORT, 2), (hosts_of_world[5], PORT, 40));
+    let moved = vports(&world)[&from];
+    let (guid, own) = (moved.port_guid(), VPortLids::Own);
+    let text = |world: &World| {
+        let mut subnet = hosts(world, false);
+        let found = by_each_name(&mut subnet, &moved);
+        let found = found.map(|found| found.unwrap()[0]);
+        assert!(found.iter().all(|node| node.lid() == moved.lid()));
+        String::from_utf8_lossy(found[1].node_description().text()).into_owned()
+    };
+    world.sim.set_vport(to, guid, own).unwrap();
+    world.settle(LIMIT);
+    assert_eq!(text(&world), "vport 2");
+    world.sim.remove_vport(from).unwrap();
     world.run_for(Duration::from_secs(2));
     world.settle(LIMIT);
-    let mut subnet = hosts(&world, false);
-    let wanted = node_with(moved.port_guid());
-    let found = ask(&mut subnet, Method::GET, NodeRecord::PORT_GUID, &wanted).unwrap()[0];
-    assert_eq!(found.lid(), moved.lid());
-    assert_eq!(found.node_description().text(), b"vport 40");
+    assert_eq!(text(&world), "vport 40");
 }
 
 /// P_KeyTableRecord has the keys that a probe finds at work.
