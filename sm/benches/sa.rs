@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use rsm::core::role::{Identity, Role};
 use rsm::core::snapshot::Snapshot;
 use rsm::fabric::Fabric;
+use rsm::health::SlowLinks;
 use rsm::offline;
 use rsm::plan::policy::Policy;
 use rsm::plan::{self, Outcome, PlanJob};
@@ -98,6 +99,7 @@ fn settled(spec: &str) -> Snapshot {
         overlay: Arc::default(),
         capabilities: Arc::default(),
         adaptive: Arc::default(),
+        slow_links: SlowLinks::default(),
         m_keys: Default::default(),
         congestion: rsm::congestion::CongestionView::default(),
         findings: Arc::new([]),

@@ -17,10 +17,10 @@ export const avoidanceText = (part) => ({
 
 /** How bad a link is: "", "warn" or "bad". A drained one may be inactive. */
 export const linkClass = (link) => (link.state !== "active" && !link.avoidance?.startsWith("drain") ? "bad"
-  : link.damped || link.avoidance ? "warn" : "");
+  : link.damped || link.slow || link.avoidance ? "warn" : "");
 
 /** The state of a link in words. */
-export const linkState = (link) => [link.damped ? "flapping" : link.state, avoidanceText(link)].filter(Boolean).join(", ");
+export const linkState = (link) => [link.damped ? "flapping" : link.state, link.slow ? "slow" : "", avoidanceText(link)].filter(Boolean).join(", ");
 
 /** The two ends of a link, the one at `guid` first. */
 function ends(link, guid) {

@@ -1,7 +1,7 @@
 // The fabric as it is drawn: columns of the server's graph, with what the page looks up in them.
 
 /** The kinds of links, as the server numbers them. */
-export const KINDS = ["active", "drained", "slower than its siblings", "flapping or unhealthy, routes avoid it", "not active"];
+export const KINDS = ["active", "drained", "slow: below its siblings or its ends' best rate", "flapping or unhealthy, routes avoid it", "not active"];
 
 /** What links may be coloured by, and from where on each colour. */
 export const PAINTS = {

@@ -113,13 +113,13 @@ export class LinksView extends ListView {
   constructor(root) {
     super(root, "Links", "Cables with both ends, by state and rate. Those that need a look come first.");
     this.scope = h("select", { "aria-label": "Which links", onchange: () => this.read() },
-      h("option", { value: "switches" }, "Between switches"), h("option", { value: "all" }, "All links"),
+      h("option", { value: "switches" }, "Between switches"), h("option", { value: "all" }, "All links"), h("option", { value: "slow" }, "Slow"),
       h("option", { value: "use" }, "Busiest now"), h("option", { value: "wait" }, "Most congested now"), h("option", { value: "errors" }, "With errors"));
     this.text = h("input", { class: "grow", type: "search", placeholder: "Filter by name or GUID", "aria-label": "Filter by name or GUID", oninput: () => this.typed() });
     this.told = h("span", { class: "muted" });
     fill(this.bar, this.scope, this.text, this.told);
     const end = (one) => h("a", { href: `#/fabric/${one.port.node_guid}` }, name(one.description));
-    const rank = (one) => (one.state !== "active" ? 0 : one.damped ? 1 : 2);
+    const rank = (one) => (one.state !== "active" ? 0 : one.damped || one.slow ? 1 : 2);
     this.table = new Table([
       { title: "State", cell: (one) => h("span", { class: `tag ${linkClass(one) || "good"}` }, linkState(one)), key: rank },
       { title: "From", wide: true, cell: (one) => end(one.a), key: (one) => one.a.description },
@@ -159,9 +159,9 @@ export class LinksView extends ListView {
 
   async load(signal) {
     const order = this.scope.value;
-    this.isRanked = !["switches", "all"].includes(order);
+    this.isRanked = !["switches", "all", "slow"].includes(order);
     if (this.isRanked) return this.loadRanked(order, signal);
-    const wanted = { between_switches: this.scope.value === "switches", end_contains: this.text.value.trim() };
+    const wanted = { between_switches: order === "switches", slow: order === "slow", end_contains: this.text.value.trim() };
     // After a change the same rows are read again, however many there were.
     if (JSON.stringify(wanted) !== JSON.stringify(this.wanted)) this.most = MOST;
     this.wanted = wanted;

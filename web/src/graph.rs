@@ -76,11 +76,11 @@ pub struct Switches {
 /// The kind of a link, the worst last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LinkKind {
-    /// Active, as fast as most links between these tiers.
+    /// Active, and not slow.
     Good = 0,
     /// It, or a switch at an end of it, is drained; active or not.
     Drained = 1,
-    /// Slower than most links between these tiers.
+    /// It carries less than it should, as the finding `link-slow` has it.
     Slow = 2,
     /// It came and went, or it is unhealthy; routes avoid it.
     Avoided = 3,

@@ -14,6 +14,8 @@ pub struct LinkFilter {
     pub state: Option<PortState>,
     /// Only links with this text in the description or node GUID of an end; lower case.
     pub end_contains: Option<String>,
+    /// Only links that carry less than they should.
+    pub slow: bool,
 }
 
 impl LinkFilter {
@@ -36,5 +38,6 @@ impl LinkFilter {
             && self.end_contains.as_ref().is_none_or(is_named)
             && (!self.between_switches || ends().all(|end| end.kind() == NodeKind::Switch))
             && self.state.is_none_or(|state| state == link.state())
+            && (!self.slow || link.slow.is_some())
     }
 }

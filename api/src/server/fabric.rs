@@ -127,6 +127,7 @@ impl FabricService for Fabric {
         let filter = LinkFilter {
             node: node_filter(self.subnet.as_ref(), &request.node)?,
             between_switches: request.between_switches,
+            slow: request.slow,
             state: port_state("state", request.state)?,
             end_contains: text_filter("end_contains", request.end_contains)?
                 .map(|text| text.to_lowercase()),

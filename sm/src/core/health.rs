@@ -10,7 +10,7 @@ use super::Core;
 use super::role::Role;
 use crate::avoid::{Avoid, Part, Reason};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
-use crate::health::{Health, Isolate, PortErrors, SavedHealth};
+use crate::health::{Health, Isolate, PortErrors, SavedHealth, SlowLinks};
 use crate::sweep::inventory::PortKey;
 
 /// Unhealthy ports with a finding of their own, the worst ones; one more finding counts the others.
@@ -137,6 +137,14 @@ impl Core {
         (is_switch(port) && is_switch(peer)).then_some(peer)
     }
 
+    /// The slow links: those beside faster siblings while a plan of this manager is in force.
+    pub(super) fn slow_links(&self) -> SlowLinks {
+        match self.role == Role::Master && self.plan.is_some() {
+            true => self.slow_links.clone(),
+            false => self.slow_links.without_siblings(),
+        }
+    }
+
     /// The findings about unhealthy, slow and flapping links.
     pub(super) fn findings_of_health(&self) -> Vec<Finding> {
         let mut ill: Vec<(PortKey, &str, f64)> = self.health.ill().collect();
@@ -152,13 +160,7 @@ impl Core {
             let kind = FindingKind::LinkErrors;
             findings.push(Finding::new(kind, Subject::Subnet, Severity::Warning, text));
         }
-        let is_told = |low: PortKey| {
-            let is_of_it = |finding: &Finding| {
-                finding.kind == FindingKind::LinkSlow && finding.subject == Subject::Port(low)
-            };
-            self.residue.iter().any(is_of_it)
-        };
-        findings.extend(self.slow_links.findings(&self.fabric, is_told));
+        findings.extend(self.slow_links().findings(&self.fabric));
         findings.extend(self.damping.flapping().map(|flapping| {
             let consequence = match flapping.is_of_host {
                 false => "is kept out of the routes until it is quiet",

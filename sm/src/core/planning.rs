@@ -200,6 +200,7 @@ impl Core {
                 self.count_moved(&plan);
                 self.first_sweep.planned();
                 self.residue.clone_from(&plan.findings);
+                self.slow_links.set_siblings(&plan.slow_cables);
                 let mut news = self.note_claims(&plan);
                 news |= self.note_group_ids(&plan);
                 if self.positions != plan.order.positions {

@@ -18,6 +18,7 @@ use crate::congestion::CongestionView;
 use crate::expected::Expected;
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
+use crate::health::SlowLinks;
 use crate::overlay::Overlay;
 use crate::plan::{Plan, RefusedPlan};
 use crate::sweep::fault;
@@ -59,6 +60,8 @@ pub struct Snapshot {
     pub capabilities: Arc<DeviceCapabilities>,
     /// Switches that forward by groups of adaptive routing.
     pub adaptive: Arc<BTreeSet<Guid>>,
+    /// The links that carry less than they should.
+    pub slow_links: SlowLinks,
     /// The M_Keys of ports.
     pub m_keys: MKeyStatus,
     /// The agents of congestion control; none while that is off.
@@ -125,6 +128,7 @@ impl Snapshot {
             overlay: Arc::default(),
             capabilities: Arc::default(),
             adaptive: Arc::default(),
+            slow_links: SlowLinks::default(),
             m_keys: MKeyStatus::default(),
             congestion: CongestionView::default(),
             findings: Arc::from([]),
@@ -202,6 +206,7 @@ impl Snapshot {
             overlay: core.overlay.in_force().clone(),
             capabilities: core.inventory.capabilities.clone(),
             adaptive: Arc::new(core.inventory.adaptive().collect()),
+            slow_links: core.slow_links(),
             m_keys: core.m_key_status(),
             congestion: core.congestion.manager().view().clone(),
             findings: findings.into(),

@@ -1,5 +1,5 @@
 //! The health of links: which ports lose or damage packets, until when routes go around them, and
-//! which links run below the rate that both ends could have.
+//! which links carry less than they should.
 //!
 //! [`Health`] is a state machine without I/O. Its evidence comes from two sources: error rates of the
 //! performance counters ([`evidence`]), and reports of the ports themselves (traps 129 to 131). A
@@ -12,6 +12,7 @@ mod babbling;
 mod evidence;
 mod illness;
 mod policy;
+mod rates;
 mod saved;
 mod slow;
 
@@ -20,4 +21,4 @@ pub use self::evidence::{MAX_PORTS, PortErrors, Symptom, evidence};
 pub use self::illness::Health;
 pub use self::policy::{HealthPolicy, Isolate, Limits};
 pub use self::saved::{SavedHealth, SavedIllness};
-pub use self::slow::SlowLinks;
+pub use self::slow::{BelowEnds, BelowSiblings, SlowLink, SlowLinks};

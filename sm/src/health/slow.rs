@@ -1,195 +1,242 @@
-//! Links that run below the rate that both ends could have.
+//! Links that carry less than they should: one rule, by which findings name them, readers of the
+//! API list them, and the page colours them.
+//!
+//! A link is slow below the width or speed that both its ends have and have enabled. A cable between
+//! switches is also slow beside faster siblings, as the plan in force found it
+//! ([`Topology::slow_cables`](rsm_routing::topology::Topology::slow_cables)).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use rsm_ids::{LinkSpeed, PortKey};
-use rsm_mad::wire::attr::{LinkSpeedExt, LinkSpeedExt2, LinkSpeeds, LinkWidths, PortInfo};
+use rsm_ids::{LinkSpeed, LinkWidth, PortKey};
+use rsm_mad::wire::attr::ActiveRate;
+use rsm_routing::topology::SlowCable;
 
+use super::rates::{best_speed, best_width};
 use crate::fabric::{Fabric, Node};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 
 /// Slow links with a finding of their own; one more finding counts the others.
 const NAMED: usize = 16;
 
-/// A link below the rate that both ends could have.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct SlowLink {
+/// How a link is below the rate that both its ends could have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BelowEnds {
     peer: PortKey,
-    /// Lanes: those in use, and those of the best width of both ends.
-    lanes: (u8, u8),
-    /// The speed in use, and the best one of both ends.
-    speed: (LinkSpeed, LinkSpeed),
+    /// Lanes and their speed in use.
+    rate: ActiveRate,
+    /// The best width of both ends.
+    pub width: LinkWidth,
+    /// The best speed of both ends.
+    pub speed: LinkSpeed,
 }
 
-/// The links that run below the rate that both ends could have, each by its lower end.
+/// How a cable between switches is slower than most of its siblings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BelowSiblings {
+    peer: PortKey,
+    /// Its data rate in megabits per second.
+    mbps: u32,
+    /// The data rate of most of its siblings in megabits per second.
+    pub siblings_mbps: u32,
+}
+
+/// What a slow link is below; at least one of the two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlowLink {
+    /// The rate that both its ends could have.
+    pub ends: Option<BelowEnds>,
+    /// The rate of most of its siblings.
+    pub siblings: Option<BelowSiblings>,
+}
+
+/// The slow links, each by its lower end. A copy shares them.
 #[derive(Clone, Default, Debug)]
 pub struct SlowLinks {
-    links: BTreeMap<PortKey, SlowLink>,
+    ends: Arc<BTreeMap<PortKey, BelowEnds>>,
+    siblings: Arc<BTreeMap<PortKey, BelowSiblings>>,
 }
 
 impl SlowLinks {
     /// Follows the fabric from `before` to `now`. Looks only at nodes that the two do not share.
-    /// Returns whether a link has become slow, or is no longer.
-    pub fn follow(&mut self, before: &Fabric, now: &Fabric) -> bool {
-        let mut looked: BTreeMap<PortKey, Option<SlowLink>> = BTreeMap::new();
+    pub fn follow(&mut self, before: &Fabric, now: &Fabric) {
+        let mut looked: BTreeMap<PortKey, Option<BelowEnds>> = BTreeMap::new();
         for (old, new) in before.differing(now) {
             let cables = [old, new].into_iter().flatten().flat_map(Node::cables);
             for (here, there) in cables {
                 let low = here.min(there);
-                looked.entry(low).or_insert_with(|| slow(now, low));
+                looked.entry(low).or_insert_with(|| below_ends(now, low));
             }
         }
-        let mut changed = false;
         for (low, link) in looked {
-            let earlier = match link.clone() {
-                Some(link) => self.links.insert(low, link),
-                None => self.links.remove(&low),
+            if self.ends.get(&low) == link.as_ref() {
+                continue;
+            }
+            let links = Arc::make_mut(&mut self.ends);
+            match link {
+                Some(link) => links.insert(low, link),
+                None => links.remove(&low),
             };
-            changed |= earlier != link;
         }
-        changed
     }
 
-    /// The findings about them, but for those that `is_told` names already.
-    pub fn findings(
-        &self,
-        fabric: &Fabric,
-        is_told: impl Fn(PortKey) -> bool,
-    ) -> impl Iterator<Item = Finding> {
-        let links = self.links.iter();
-        let links: Vec<_> = links.filter(|(low, _)| !is_told(**low)).collect();
-        let more = links.len().saturating_sub(NAMED);
-        let named: Vec<Finding> = links
-            .into_iter()
-            .take(NAMED)
-            .map(|(&low, link)| link.finding(low, fabric))
-            .collect();
-        let rest = (more > 0).then(|| {
+    /// Takes the cables that a new plan found to be slower than most of their siblings.
+    pub fn set_siblings(&mut self, cables: &[SlowCable]) {
+        let cables = cables.iter().map(|slow| {
+            let ends = [slow.cable.a, slow.cable.b];
+            let [a, b] = ends.map(|(node, port)| PortKey { node, port });
+            let below = BelowSiblings {
+                peer: a.max(b),
+                mbps: slow.rate,
+                siblings_mbps: slow.beside,
+            };
+            (a.min(b), below)
+        });
+        let cables: BTreeMap<PortKey, BelowSiblings> = cables.collect();
+        if *self.siblings != cables {
+            self.siblings = Arc::new(cables);
+        }
+    }
+
+    /// The links without the comparison of siblings, which belongs to a plan in force.
+    pub fn without_siblings(&self) -> SlowLinks {
+        SlowLinks {
+            ends: self.ends.clone(),
+            siblings: Arc::default(),
+        }
+    }
+
+    /// What the link from `low` to its higher end `high` is below; `None` for links that are not
+    /// slow.
+    pub fn get(&self, low: PortKey, high: PortKey) -> Option<SlowLink> {
+        let ends = self.ends.get(&low).filter(|link| link.peer == high);
+        let siblings = self.siblings.get(&low).filter(|link| link.peer == high);
+        (ends.is_some() || siblings.is_some()).then_some(SlowLink {
+            ends: ends.copied(),
+            siblings: siblings.copied(),
+        })
+    }
+
+    /// The lower ends of links that are slow, or slow in another way, in one of the two alone.
+    pub fn differing(&self, other: &SlowLinks) -> BTreeSet<PortKey> {
+        let mut ends = differing(&self.ends, &other.ends);
+        ends.append(&mut differing(&self.siblings, &other.siblings));
+        ends
+    }
+
+    /// The findings about them: a few by name, those between switches first, and the number of the
+    /// others.
+    pub fn findings(&self, fabric: &Fabric) -> Vec<Finding> {
+        // A cable that has just gone stays in the plan until the next one.
+        let is_there = |low, high| {
+            let at = fabric.find_port(low);
+            at.is_some_and(|at| fabric.port(at).peer == Some(high))
+        };
+        let siblings = self.siblings.iter();
+        let siblings = siblings.filter(|(low, link)| is_there(**low, link.peer));
+        let siblings = siblings.map(|(&low, link)| (low, link as &dyn Below));
+        let is_told = |low: &PortKey, high| {
+            let told = self.siblings.get(low);
+            told.is_some_and(|link| link.peer == high)
+        };
+        let others = self.ends.iter();
+        let others = others.filter(|(low, link)| !is_told(low, link.peer));
+        let others = others.map(|(&low, link)| (low, link as &dyn Below));
+        let mut all = siblings.chain(others);
+        let named = all.by_ref().take(NAMED);
+        let named = named.map(|(low, link)| {
+            let (kind, subject) = (FindingKind::LinkSlow, Subject::Port(low));
+            Finding::new(kind, subject, Severity::Warning, link.text(low, fabric))
+        });
+        let mut findings: Vec<Finding> = named.collect();
+        let more = all.count();
+        if more > 0 {
             let text = format!(
-                "{more} more links run below the width or speed that both their ends could have: `rsmctl links` lists rates"
+                "{more} more links are below the rate of most of their siblings, or below the one that \
+                 both ends could have: `rsmctl slow` lists them"
             );
             let kind = FindingKind::LinkSlow;
-            Finding::new(kind, Subject::Subnet, Severity::Warning, text)
-        });
-        named.into_iter().chain(rest)
+            findings.push(Finding::new(kind, Subject::Subnet, Severity::Warning, text));
+        }
+        findings
     }
 }
 
-impl SlowLink {
-    fn finding(&self, low: PortKey, fabric: &Fabric) -> Finding {
-        let name = |key: PortKey| {
-            let node = fabric.node_of(key.node);
-            let node = node.map_or_else(|| key.node.to_string(), Node::name);
-            format!("{node} port {}", key.port)
-        };
-        let SlowLink { lanes, speed, .. } = self;
-        let advice = match lanes.0 < lanes.1 {
+/// What a finding says of a link.
+trait Below {
+    /// The text about the link whose lower end is `low`.
+    fn text(&self, low: PortKey, fabric: &Fabric) -> String;
+}
+
+impl Below for BelowEnds {
+    fn text(&self, low: PortKey, fabric: &Fabric) -> String {
+        let advice = match self.rate.lanes < self.width.lanes() {
             true => "lanes are dead: clean or replace the cable, or train the link again",
             false => "use a cable for that speed, or train the link again",
         };
-        let text = format!(
+        format!(
             "the link between {} and {} runs at {}x {}, both ends could do {}x {}: it carries less than it could; {advice}",
-            name(low),
-            name(self.peer),
-            lanes.0,
-            speed.0,
-            lanes.1,
-            speed.1
-        );
-        let subject = Subject::Port(low);
-        Finding::new(FindingKind::LinkSlow, subject, Severity::Warning, text)
+            name(low, fabric),
+            name(self.peer, fabric),
+            self.rate.lanes,
+            self.rate.speed,
+            self.width.lanes(),
+            self.speed
+        )
     }
 }
 
-/// The link at a port, if it is up and below the best rate of both ends.
-fn slow(fabric: &Fabric, low: PortKey) -> Option<SlowLink> {
+impl Below for BelowSiblings {
+    fn text(&self, low: PortKey, fabric: &Fabric) -> String {
+        let gbps = |mbps: u32| f64::from(mbps) / 1000.0;
+        format!(
+            "the cable between {} and {} carries {} Gb/s, most of its siblings {} Gb/s: routes give it less \
+             by its rate, and the switches have less bandwidth; see whether a lane is dead or the cable is \
+             for a lower speed, or train the link again",
+            name(low, fabric),
+            name(self.peer, fabric),
+            gbps(self.mbps),
+            gbps(self.siblings_mbps)
+        )
+    }
+}
+
+fn name(key: PortKey, fabric: &Fabric) -> String {
+    let node = fabric.node_of(key.node);
+    let node = node.map_or_else(|| key.node.to_string(), Node::name);
+    format!("{node} port {}", key.port)
+}
+
+/// The ends whose links differ; none, at no cost, where the two share them.
+fn differing<T: PartialEq>(
+    one: &Arc<BTreeMap<PortKey, T>>,
+    other: &Arc<BTreeMap<PortKey, T>>,
+) -> BTreeSet<PortKey> {
+    if Arc::ptr_eq(one, other) {
+        return BTreeSet::new();
+    }
+    let ends = one.keys().chain(other.keys()).copied();
+    ends.filter(|end| one.get(end) != other.get(end)).collect()
+}
+
+/// The link whose lower end is `low`, if it is up and below the best rate of both ends.
+fn below_ends(fabric: &Fabric, low: PortKey) -> Option<BelowEnds> {
     let port = |key: PortKey| {
         let port = fabric.port(fabric.find_port(key)?);
         Some(port).filter(|port| port.up)
     };
     let near = port(low)?;
-    let far = port(near.peer?)?;
-    let (one, other) = (near.info.as_ref()?, far.info.as_ref()?);
+    // A port that was the lower end before may be the higher one now.
+    let peer = near.peer.filter(|&peer| low <= peer)?;
+    let (one, other) = (near.info.as_ref()?, port(peer)?.info.as_ref()?);
     let rate = one.link_rate()?;
-    let lanes = best_width(one, other)?;
+    let width = best_width(one, other)?;
     let speed = best_speed(one, other)?;
-    let is_slow = rate.lanes < lanes || rate.speed.data_kbps() < speed.data_kbps();
-    is_slow.then(|| SlowLink {
-        peer: near.peer.unwrap_or(low),
-        lanes: (rate.lanes, lanes),
-        speed: (rate.speed, speed),
+    let is_slow = rate.lanes < width.lanes() || rate.speed.data_kbps() < speed.data_kbps();
+    is_slow.then_some(BelowEnds {
+        peer,
+        rate,
+        width,
+        speed,
     })
-}
-
-/// The lanes of the widest width that both ports have, and have enabled.
-fn best_width(one: &PortInfo, other: &PortInfo) -> Option<u8> {
-    let widths = |info: &PortInfo| {
-        let supported = info.link_width_supported();
-        match info.link_width_enabled() {
-            LinkWidths::ALL_SUPPORTED => supported,
-            enabled => supported & enabled,
-        }
-    };
-    let common = widths(one) & widths(other);
-    let all = [
-        LinkWidths::X12,
-        LinkWidths::X8,
-        LinkWidths::X4,
-        LinkWidths::X2,
-        LinkWidths::X1,
-    ];
-    let best = all.into_iter().find(|&width| common.contains(width))?;
-    Some(best.single()?.lanes())
-}
-
-/// The highest speed that both ports have, and have enabled.
-fn best_speed(one: &PortInfo, other: &PortInfo) -> Option<LinkSpeed> {
-    let (one, other) = (Speeds::of(one), Speeds::of(other));
-    let base = one.base & other.base;
-    let ext = one.ext & other.ext;
-    let ext2 = one.ext2 & other.ext2;
-    if ext2.contains(LinkSpeedExt2::XDR) {
-        return Some(LinkSpeed::Xdr);
-    }
-    let extended = [
-        (LinkSpeedExt::NDR, LinkSpeed::Ndr),
-        (LinkSpeedExt::HDR, LinkSpeed::Hdr),
-        (LinkSpeedExt::EDR, LinkSpeed::Edr),
-        (LinkSpeedExt::FDR, LinkSpeed::Fdr),
-    ];
-    let original = [
-        (LinkSpeeds::QDR, LinkSpeed::Qdr),
-        (LinkSpeeds::DDR, LinkSpeed::Ddr),
-        (LinkSpeeds::SDR, LinkSpeed::Sdr),
-    ];
-    let extended = extended.into_iter().find(|&(bit, _)| ext.contains(bit));
-    let original = original.into_iter().find(|&(bit, _)| base.contains(bit));
-    let extended = extended.map(|(_, speed)| speed);
-    extended.or(original.map(|(_, speed)| speed))
-}
-
-/// The speeds that a port has, and has enabled.
-struct Speeds {
-    base: LinkSpeeds,
-    ext: LinkSpeedExt,
-    ext2: LinkSpeedExt2,
-}
-
-impl Speeds {
-    fn of(info: &PortInfo) -> Speeds {
-        let base = match info.link_speed_enabled() {
-            LinkSpeeds::ALL_SUPPORTED => info.link_speed_supported(),
-            enabled => info.link_speed_supported() & enabled,
-        };
-        let ext = match info.link_speed_ext_enabled() {
-            LinkSpeedExt::ALL_SUPPORTED => info.link_speed_ext_supported(),
-            LinkSpeedExt::DISABLED => LinkSpeedExt::NONE,
-            enabled => info.link_speed_ext_supported() & enabled,
-        };
-        Speeds {
-            base,
-            ext,
-            ext2: info.link_speed_ext_supported2() & info.link_speed_ext_enabled2(),
-        }
-    }
 }

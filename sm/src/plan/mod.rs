@@ -35,7 +35,7 @@ use rsm_routing::engine::{
 };
 use rsm_routing::mcast::{Mft, Orientation};
 use rsm_routing::tables::{BLOCK_LIDS, Lft, Tables};
-use rsm_routing::topology::{Topology, TopologyError};
+use rsm_routing::topology::{SlowCable, Topology, TopologyError};
 use rsm_routing::verify::{Dependencies, Report, Tally};
 
 use self::adaptive::Adaptive;
@@ -108,6 +108,8 @@ pub struct Plan {
     pub policy: Arc<Policy>,
     /// The difference of `policy` from that of the plan before.
     pub policy_change: PolicyChange,
+    /// The cables between switches that are slower than most of their siblings.
+    pub slow_cables: Arc<[SlowCable]>,
     /// Findings for the operator.
     pub findings: Vec<Finding>,
     /// The steps that took the whole subnet into account.
@@ -353,18 +355,13 @@ fn try_engine(
     );
     whole.extend(route.whole.map(|why| Whole::new(Step::Interim, why)));
     let partitions = partitions_of(job, &policy_change, &mut whole);
-    let mut findings = findings_of(
-        job,
-        &lids,
-        &partitions,
-        (&topology, &routing),
-        &proof.report,
-    );
+    let mut findings = findings_of(job, &lids, &partitions, &topology, &proof.report);
     findings.extend(avoided.findings(&job.fabric));
     findings.extend(refused.map(|error| replaced(job, engine, error)));
     findings.extend(levels::findings(&job.policy, &routing));
     let layout = job.policy.layout.as_deref();
     findings.extend(layout::misfit(layout, routing.coordinates.as_deref()));
+    let slow_cables = slow::cables(&topology, &routing, &job.fabric);
     let mut plan = Plan {
         generation: job.generation,
         fabric: job.fabric.clone(),
@@ -387,6 +384,7 @@ fn try_engine(
         partitions,
         policy: job.policy.clone(),
         policy_change,
+        slow_cables,
         findings,
         whole,
     };
@@ -573,13 +571,12 @@ fn findings_of(
     job: &PlanJob,
     lids: &LidPlan,
     partitions: &PartitionPlan,
-    (topology, routing): (&Topology, &Routing),
+    topology: &Topology,
     report: &Report,
 ) -> Vec<Finding> {
     let mut findings = lids.findings.clone();
     findings.extend(partitions.findings.iter().cloned());
     findings.extend(roots::absent(&job.policy.root_guids, topology));
-    findings.extend(slow::findings(topology, routing, &job.fabric));
     if report.disconnected_pairs > 0 {
         let text = format!(
             "{} pairs of ports have no cable path between them",

@@ -12,6 +12,7 @@ use rsm_mad::wire::attr::{Capabilities, NodeType, PortInfo, PortPhysicalState};
 use super::avoided::Marks;
 use crate::capabilities::DeviceCapabilities;
 use crate::fabric::{Fabric, Node, NodeIx, Port, PortRef};
+use crate::health::{SlowLink, SlowLinks};
 use crate::plan::Plan;
 use crate::sweep::inventory;
 
@@ -113,6 +114,16 @@ fn speed(port: &Port) -> Option<LinkSpeed> {
     port.speed()
 }
 
+fn slow(link: SlowLink) -> v1::SlowLink {
+    let width = link.ends.map(|ends| ends.width);
+    let speed = link.ends.map(|ends| ends.speed);
+    v1::SlowLink {
+        width: link_width(width).into(),
+        speed: link_speed(speed).into(),
+        siblings_mbps: link.siblings.map_or(0, |siblings| siblings.siblings_mbps),
+    }
+}
+
 /// Shows parts of one snapshot as the API has them.
 #[derive(Clone, Copy)]
 pub(super) struct ApiView<'a> {
@@ -120,6 +131,7 @@ pub(super) struct ApiView<'a> {
     pub(super) plan: Option<&'a Plan>,
     pub(super) damped: &'a BTreeSet<inventory::PortKey>,
     pub(super) marks: &'a Marks,
+    pub(super) slow_links: &'a SlowLinks,
     pub(super) capabilities: &'a DeviceCapabilities,
 }
 
@@ -217,6 +229,10 @@ impl ApiView<'_> {
             speed: link_speed(speed(near).or_else(|| speed(far))).into(),
             damped: damped.contains(&true),
             avoidance: self.avoidance(a).into(),
+            slow: self
+                .slow_links
+                .get(self.fabric.key(a), self.fabric.key(b))
+                .map(slow),
         })
     }
 

@@ -209,7 +209,17 @@ impl Differences<'_> {
                 Part::Port(key) => Some(key),
             })
             .collect();
-        let touched = delta.ports_changed.iter().chain(damped).chain(&marks);
+        let slow = self
+            .old
+            .snapshot
+            .slow_links
+            .differing(&self.new.snapshot.slow_links);
+        let touched = delta
+            .ports_changed
+            .iter()
+            .chain(damped)
+            .chain(&marks)
+            .chain(&slow);
         let lower_ends: BTreeSet<PortKey> = touched
             .filter_map(|&key| {
                 let at = new.fabric.find_port(key)?;

@@ -110,6 +110,7 @@ impl Published {
             plan: self.plan(),
             damped: &self.damped,
             marks: &self.marks,
+            slow_links: &self.snapshot.slow_links,
             capabilities: &self.snapshot.capabilities,
         }
     }

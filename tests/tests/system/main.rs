@@ -14,6 +14,7 @@ mod managed_history;
 mod managed_names;
 mod managed_pause;
 mod managed_questions;
+mod managed_slow;
 mod managed_ufm;
 mod managed_ufm_tls;
 mod managed_web;

@@ -278,6 +278,47 @@ fn link_below_the_width_and_speed_of_both_ends_is_named() {
 }
 
 #[test]
+fn slow_links_that_are_plugged_otherwise_are_named_once() {
+    let mut world = World::brought_up(TREE, settings(Isolate::Suggest));
+    let links = expect::reach(&world, &[]).links;
+    let hosts = world.nodes(NodeKind::Ca);
+    // GUIDs ascend from leaves to spines to hosts.
+    let (of_hosts, between): (Vec<_>, Vec<_>) =
+        links.iter().partition(|(_, high)| hosts.contains(&high.0));
+    let cable = between.into_iter().min().expect("there are spines");
+    let (leaf, host) = of_hosts.into_iter().max().expect("there are hosts");
+    assert!(
+        cable.0.0 < leaf.0 && cable.1.0 < host.0,
+        "{cable:?} {leaf:?}"
+    );
+    for port in [cable.0, leaf] {
+        let (width, speed) = (LinkWidth::X1, LinkSpeed::Hdr);
+        let set = world.sim.set_cable_rate(port.0, port.1, width, speed);
+        set.expect("it is cabled");
+    }
+    world.run_for(Duration::from_secs(5));
+    world.settle(LIMIT);
+    assert_eq!(
+        codes(&world),
+        ["link-slow", "link-slow"],
+        "{}",
+        texts(&world)
+    );
+
+    // The port of the second leaf, the lower end of a slow link before, is the higher one then.
+    world
+        .sim
+        .swap_cables(cable.1, leaf)
+        .expect("both are cabled");
+    world.run_for(Duration::from_secs(5));
+    world.settle(LIMIT);
+    let slow = codes(&world)
+        .into_iter()
+        .filter(|&code| code == "link-slow");
+    assert_eq!(slow.count(), 2, "{}", texts(&world));
+}
+
+#[test]
 fn cable_one_generation_below_its_siblings_is_named_once() {
     let mut world = World::brought_up(TREE, settings(Isolate::Suggest));
     let slow = cables(&world)[0];

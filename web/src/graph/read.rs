@@ -1,6 +1,6 @@
 //! Makes a [`Graph`] from the subnet.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use rsm_api::model::{Keyed, LinkFilter, NodeFilter, NodeKind, PortId, PortState};
 use rsm_api::v1::Avoidance;
@@ -55,8 +55,6 @@ struct Joined {
     /// The ports of both ends.
     ports: [Option<PortId>; 2],
     kind: LinkKind,
-    /// Lanes times the rate of a lane, in megabits per second.
-    rate: u32,
 }
 
 /// Links between the same two switches.
@@ -80,7 +78,7 @@ impl Graph {
             .zip(&parts.switches)
             .map(|(index, switch)| (switch.key, index))
             .collect();
-        let mut joined: Vec<Joined> = parts
+        let joined: Vec<Joined> = parts
             .links
             .iter()
             .filter_map(|link| joined(link, &index))
@@ -90,7 +88,6 @@ impl Graph {
             hosts[link.ends.0 as usize] += 1;
         }
         let laid = lay_out(&parts.switches, &hosts, &joined);
-        find_slow(&mut joined, &laid);
         let mut hosts_bad = vec![0u32; hosts.len()];
         for link in joined.iter().filter(|link| link.ends.1.is_none()) {
             hosts_bad[link.ends.0 as usize] += u32::from(link.kind > LinkKind::Drained);
@@ -149,16 +146,10 @@ fn joined(link: &v1::Link, index: &HashMap<Guid, u32>) -> Option<Joined> {
         _ if link.state() != PortState::Active => LinkKind::Inactive,
         Avoidance::Isolated | Avoidance::IsolatedInUse => LinkKind::Avoided,
         Avoidance::Unspecified if link.damped => LinkKind::Avoided,
+        Avoidance::Unspecified if link.slow.is_some() => LinkKind::Slow,
         Avoidance::Unspecified => LinkKind::Good,
     };
-    let rate = rsm_api::link_rate::link_rate(link.width(), link.speed());
-    let rate = rate.map_or(0, |rate| (rate.data_bits / 1_000_000) as u32);
-    Some(Joined {
-        ends,
-        ports,
-        kind,
-        rate,
-    })
+    Some(Joined { ends, ports, kind })
 }
 
 /// Links between the same two switches as one, by their ends, and the place among these of the links
@@ -204,38 +195,6 @@ fn lay_out(switches: &[Keyed<Guid, v1::Node>], hosts: &[u32], joined: &[Joined])
         .filter_map(|link| Some((link.ends.0, link.ends.1?)))
         .collect();
     layout(&shapes, &cables)
-}
-
-/// Marks active links that are slower than most between the same tiers.
-fn find_slow(joined: &mut [Joined], laid: &Layout) {
-    let tiers = |link: &Joined| {
-        let tier = |switch: u32| laid.places[switch as usize].tier;
-        let (a, b) = (tier(link.ends.0), link.ends.1.map(tier));
-        b.map_or((a, None), |b| (a.min(b), Some(a.max(b))))
-    };
-    let mut counts: BTreeMap<_, BTreeMap<u32, u32>> = BTreeMap::new();
-    for link in joined.iter().filter(|link| link.kind == LinkKind::Good) {
-        *counts
-            .entry(tiers(link))
-            .or_default()
-            .entry(link.rate)
-            .or_default() += 1;
-    }
-    let usual: BTreeMap<_, u32> = counts
-        .iter()
-        .filter_map(|(tiers, rates)| {
-            let most = rates.iter().max_by_key(|&(&rate, &count)| (count, rate))?;
-            Some((*tiers, *most.0))
-        })
-        .collect();
-    for link in joined.iter_mut().filter(|link| link.kind == LinkKind::Good) {
-        if usual
-            .get(&tiers(link))
-            .is_some_and(|&usual| link.rate < usual)
-        {
-            link.kind = LinkKind::Slow;
-        }
-    }
 }
 
 /// Switches by group, then by line, then from the left.

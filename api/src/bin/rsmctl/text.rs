@@ -77,7 +77,17 @@ pub(crate) fn rate(width: i32, speed: i32) -> String {
     }
 }
 
-/// Remarks about a part in a row of a table: `damped, drained`; empty where there are none.
+/// Remarks about a link in a row of a table: `damped, slow, drained`; empty where there are none.
+pub(crate) fn link_remarks(link: &v1::Link) -> String {
+    let own = [(link.damped, "damped"), (link.slow.is_some(), "slow")];
+    let own = own
+        .into_iter()
+        .filter_map(|(holds, text)| holds.then_some(text));
+    let remarks: Vec<&str> = own.chain(v1::Avoidance::label(link.avoidance)).collect();
+    remarks.join(", ")
+}
+
+/// Remarks about a part in a row of a table: `suspected, drained`; empty where there are none.
 pub(crate) fn remarks(remark: Option<&str>, avoidance: i32) -> String {
     let avoidance = v1::Avoidance::label(avoidance);
     let remarks: Vec<&str> = remark.into_iter().chain(avoidance).collect();

@@ -10,6 +10,7 @@ use rsm_api::{Subnet, v1};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::NodeInfo;
+use rsm_routing::netlist::{LinkSpeed, LinkWidth};
 
 use super::world::*;
 use crate::core::snapshot::Snapshot;
@@ -198,6 +199,44 @@ fn damping_a_link_changes_the_link() {
     let kinds: Vec<_> = told.iter().map(|event| kind_of(change_of(event))).collect();
     assert_eq!(kinds, ["link changed", "finding raised"]);
     assert!(matches!(change_of(&told[0]), Change::LinkChanged(link) if link.damped));
+}
+
+#[test]
+fn a_link_that_becomes_slow_is_changed_and_found_by_the_filter() {
+    let mut world = World::up();
+    let slow = |world: &World| {
+        let filter = LinkFilter {
+            slow: true,
+            ..LinkFilter::default()
+        };
+        let links = world.view.links(None, usize::MAX, &filter).items;
+        links
+            .into_iter()
+            .map(|link| link.message)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(slow(&world), []);
+    for (speed, slow_links) in [(LinkSpeed::Edr, 1), (LinkSpeed::Hdr, 0)] {
+        let mut mirror = Mirror::of(&world.view);
+        let before = world.last_told();
+        let cable = (LEAF_1, PortNum(3));
+        let set = world
+            .sim
+            .set_cable_rate(cable.0, cable.1, LinkWidth::X4, speed);
+        set.unwrap();
+        world.run(Duration::from_secs(5));
+        for event in &world.told_after(before) {
+            mirror.apply(change_of(event));
+        }
+        assert_eq!(mirror, Mirror::of(&world.view));
+        let slow = slow(&world);
+        assert_eq!(slow.len(), slow_links, "{speed:?}");
+        let Some(slow) = slow.first().and_then(|link| link.slow) else {
+            continue;
+        };
+        assert_eq!(slow.siblings_mbps, 200_000);
+        assert_eq!(slow.speed(), v1::LinkSpeed::Hdr);
+    }
 }
 
 #[test]

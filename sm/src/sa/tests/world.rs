@@ -98,6 +98,7 @@ impl World {
             overlay: Arc::default(),
             capabilities: Arc::default(),
             adaptive: Arc::default(),
+            slow_links: Default::default(),
             m_keys: Default::default(),
             congestion: crate::congestion::CongestionView::default(),
             findings: Arc::new([]),

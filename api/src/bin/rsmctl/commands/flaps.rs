@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
-use crate::text::{count, label, port_of, remarks, timestamp};
+use crate::text::{count, label, link_remarks, port_of, timestamp};
 use crate::time;
 
 /// Links that went down, the most frequent ones first
@@ -92,7 +92,7 @@ pub(crate) async fn run(arguments: FlapsArguments, session: &mut Session) -> Res
             true => label::<v1::PortState>(link.state),
             false => "gone".to_owned(),
         };
-        let remarks = remarks(link.damped.then_some("damped"), link.avoidance);
+        let remarks = link_remarks(&link);
         let state = [state, remarks];
         let state = state.into_iter().filter(|part| !part.is_empty());
         [

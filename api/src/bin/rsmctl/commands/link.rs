@@ -6,7 +6,7 @@ use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::table::Rows;
-use crate::text::{count, label, port_of, rate, remarks};
+use crate::text::{count, label, link_remarks, port_of, rate};
 
 /// One cable: the hosts whose paths cross it, and whether it may be unplugged
 #[derive(Debug, Args)]
@@ -63,6 +63,7 @@ fn summary(cable: &v1::CableUse, asked: &str) -> Rows {
     let mut rows = Rows::plain(2);
     let mut row = |name: &str, value: String| rows.add([name.to_owned(), value]);
     let link = cable.link.clone().unwrap_or_default();
+    let remarks = link_remarks(&link);
     let end = |end: Option<v1::LinkEnd>| {
         let end = end.unwrap_or_default();
         port_of(&end.description, end.port.as_ref())
@@ -73,7 +74,6 @@ fn summary(cable: &v1::CableUse, asked: &str) -> Rows {
         label::<v1::PortState>(link.state),
         rate(link.width, link.speed),
     ];
-    let remarks = remarks(link.damped.then_some("damped"), link.avoidance);
     state.extend(Some(remarks).filter(|remarks| !remarks.is_empty()));
     row("State", state.join(", "));
     row("May be unplugged", unplug(cable, asked));

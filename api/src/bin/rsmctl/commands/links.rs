@@ -4,7 +4,7 @@ use rsm_proto::v1;
 use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
-use crate::text::{label, label_parser, port_of, rate, remarks};
+use crate::text::{label, label_parser, link_remarks, port_of, rate};
 
 /// Cables with both their ends
 #[derive(Debug, Args)]
@@ -22,6 +22,9 @@ pub(crate) struct LinksArguments {
     /// Only links in this state
     #[arg(long, value_parser = label_parser::<v1::PortState>())]
     state: Option<i32>,
+    /// Only links that carry less than they should: those of the finding link-slow
+    #[arg(long)]
+    slow: bool,
 }
 
 pub(crate) async fn run(arguments: LinksArguments, session: &mut Session) -> Result<(), Failure> {
@@ -31,6 +34,7 @@ pub(crate) async fn run(arguments: LinksArguments, session: &mut Session) -> Res
             between_switches: arguments.between_switches,
             end_contains: arguments.contains.unwrap_or_default(),
             state: arguments.state.unwrap_or_default(),
+            slow: arguments.slow,
             ..Default::default()
         },
         async |request| session.fabric().list_links(request).await,
@@ -39,13 +43,14 @@ pub(crate) async fn run(arguments: LinksArguments, session: &mut Session) -> Res
     session
         .output
         .list(links, ["A", "B", "STATE", "RATE", "NOTE"], |link| {
+            let remarks = link_remarks(&link);
             let (a, b) = (link.a.unwrap_or_default(), link.b.unwrap_or_default());
             [
                 port_of(&a.description, a.port.as_ref()),
                 port_of(&b.description, b.port.as_ref()),
                 label::<v1::PortState>(link.state),
                 rate(link.width, link.speed),
-                remarks(link.damped.then_some("damped"), link.avoidance),
+                remarks,
             ]
         })
 }

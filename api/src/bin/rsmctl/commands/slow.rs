@@ -1,7 +1,4 @@
-use std::collections::{BTreeMap, HashMap};
-
 use clap::Args;
-use rsm_api::link_rate::link_rate;
 use rsm_proto::v1;
 use serde::Serialize;
 
@@ -26,7 +23,7 @@ const CONVERGENCES: u32 = 100;
 /// What is slow: links, ports where data waits, the stage of a convergence, the SA
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A link is slow where most links between nodes of the same ranks are faster. Data that waits comes\nfrom performance counters, as do `rsmctl counters`.\n\nExample: rsmctl slow"
+    after_help = "A link is slow, as in the finding link-slow, below the width or speed that both its ends have and\nhave enabled, or between switches below the rate of most of its siblings. Data that waits comes\nfrom performance counters, as do `rsmctl counters`.\n\nExample: rsmctl slow"
 )]
 pub(crate) struct SlowArguments {}
 
@@ -41,19 +38,17 @@ struct Slow {
 }
 
 pub(crate) async fn run(_: SlowArguments, session: &mut Session) -> Result<(), Failure> {
-    let links = all_pages(v1::ListLinksRequest::default(), async |request| {
+    let slow = v1::ListLinksRequest {
+        slow: true,
+        ..v1::ListLinksRequest::default()
+    };
+    let links = all_pages(slow, async |request| {
         session.fabric().list_links(request).await
     })
     .await?;
-    let switches = v1::ListNodesRequest {
-        kind: v1::NodeKind::Switch.into(),
-        ..v1::ListNodesRequest::default()
-    };
-    let switches = all_pages(switches, async |request| {
-        session.fabric().list_nodes(request).await
-    })
-    .await?;
-    let mut found = slow_links(&links, &switches);
+    let answer = session.fabric().get_status(v1::GetStatusRequest {}).await?;
+    let status = answer.into_inner().status.unwrap_or_default();
+    let mut found = slow_links(&links, status.links);
     found.extend(waiting(session).await?);
     let newest = v1::ListConvergencesRequest {
         newest: CONVERGENCES,
@@ -72,69 +67,44 @@ pub(crate) async fn run(_: SlowArguments, session: &mut Session) -> Result<(), F
         })
 }
 
-/// The ranks of a link's ends, the lower number first; none for hosts and where switches have none.
-type Ranks = [Option<u32>; 2];
-
-/// Active links that are slower than most between the same ranks.
-fn slow_links(links: &[v1::Link], switches: &[v1::Node]) -> Vec<Slow> {
-    let ranks: HashMap<&str, Option<u32>> = switches
-        .iter()
-        .map(|switch| (switch.guid.as_str(), Some(switch.rank.unwrap_or(0))))
-        .collect();
-    let ranks = |link: &v1::Link| -> Ranks {
-        let rank = |end: &Option<v1::LinkEnd>| {
-            let port = end.as_ref()?.port.as_ref()?;
-            *ranks.get(port.node_guid.as_str())?
-        };
-        let mut ends = [rank(&link.a), rank(&link.b)];
-        ends.sort_unstable();
-        ends
+/// The links that carry less than they should, or that none of `all` does.
+fn slow_links(slow: &[v1::Link], all: u64) -> Vec<Slow> {
+    let end = |end: &Option<v1::LinkEnd>| {
+        let end = end.clone().unwrap_or_default();
+        port_of(&end.description, end.port.as_ref())
     };
-    let bits = |link: &v1::Link| Some(link_rate(link.width(), link.speed())?.data_bits);
-    let active = links
-        .iter()
-        .filter(|link| link.state() == v1::PortState::Active);
-    let active: Vec<(Ranks, u64, &v1::Link)> = active
-        .filter_map(|link| Some((ranks(link), bits(link)?, link)))
-        .collect();
-    let mut counts: BTreeMap<Ranks, BTreeMap<u64, (usize, &v1::Link)>> = BTreeMap::new();
-    for &(ranks, bits, link) in &active {
-        let of_rate = counts.entry(ranks).or_default();
-        of_rate.entry(bits).or_insert((0, link)).0 += 1;
+    let one = |link: &v1::Link| Slow {
+        kind: "link",
+        place: format!("{} - {}", end(&link.a), end(&link.b)),
+        text: format!(
+            "{}, while {}: cable, optics or port settings",
+            rate(link.width, link.speed),
+            wanted(&link.slow.unwrap_or_default())
+        ),
+    };
+    match all {
+        _ if !slow.is_empty() => slow.iter().map(one).collect(),
+        0 => vec![nothing("link", "there is no link".to_owned())],
+        all => {
+            let links = count(all, "link", "links");
+            let text = format!(
+                "none of {links} is below the best rate of its ends, or below most of its siblings"
+            );
+            vec![nothing("link", text)]
+        }
     }
-    let mut slow = Vec::new();
-    for &(ranks, bits, link) in &active {
-        let usual = counts[&ranks]
-            .iter()
-            .max_by_key(|&(&bits, &(count, _))| (count, bits));
-        let Some((_, &(_, usual))) = usual.filter(|&(&usual, _)| bits < usual) else {
-            continue;
-        };
-        let end = |end: &Option<v1::LinkEnd>| {
-            let end = end.clone().unwrap_or_default();
-            port_of(&end.description, end.port.as_ref())
-        };
-        slow.push(Slow {
-            kind: "link",
-            place: format!("{} - {}", end(&link.a), end(&link.b)),
-            text: format!(
-                "{}, while most links between these ranks have {}: cable, optics or port settings",
-                rate(link.width, link.speed),
-                rate(usual.width, usual.speed)
-            ),
-        });
-    }
-    if slow.is_empty() {
-        let text = match active.len() as u64 {
-            0 => "no link is active".to_owned(),
-            links => format!(
-                "none of {} is slower than most between the same ranks",
-                count(links, "active link", "active links")
-            ),
-        };
-        slow.push(nothing("link", text));
-    }
-    slow
+}
+
+/// What a slow link is compared with.
+fn wanted(slow: &v1::SlowLink) -> String {
+    let siblings = (slow.siblings_mbps > 0).then(|| {
+        let gbps = f64::from(slow.siblings_mbps) / 1000.0;
+        format!("most of its siblings carry {gbps} Gb/s")
+    });
+    let has_ends = slow.speed() != v1::LinkSpeed::Unspecified;
+    let ends = has_ends.then(|| format!("both ends could have {}", rate(slow.width, slow.speed)));
+    let wanted: Vec<String> = siblings.into_iter().chain(ends).collect();
+    wanted.join(" and ")
 }
 
 fn nothing(kind: &'static str, text: String) -> Slow {
@@ -282,34 +252,46 @@ mod tests {
         }
     }
 
-    fn switch(guid: &str, rank: u32) -> v1::Node {
-        v1::Node {
-            guid: guid.to_owned(),
-            rank: Some(rank),
-            ..v1::Node::default()
-        }
-    }
-
     #[test]
-    fn a_link_is_slow_beside_links_between_the_same_ranks_only() {
-        let switches = [switch("spine", 0), switch("leaf", 1)];
-        let (fast, slow) = (v1::LinkSpeed::Ndr, v1::LinkSpeed::Hdr);
-        let mut links = vec![
-            link("leaf", "spine", fast),
-            link("leaf", "spine", fast),
-            link("host-1", "leaf", slow),
-            link("host-2", "leaf", slow),
+    fn a_slow_link_is_shown_beside_what_it_is_below() {
+        let (speed, ndr) = (v1::LinkSpeed::Hdr, v1::LinkSpeed::Ndr.into());
+        let below = |leaf, spine, slow| v1::Link {
+            slow: Some(slow),
+            ..link(leaf, spine, speed)
+        };
+        let ends = v1::SlowLink {
+            width: v1::LinkWidth::LinkWidth4x.into(),
+            speed: ndr,
+            siblings_mbps: 0,
+        };
+        let siblings = v1::SlowLink {
+            siblings_mbps: 400_000,
+            ..v1::SlowLink::default()
+        };
+        let both = v1::SlowLink {
+            siblings_mbps: 400_000,
+            ..ends
+        };
+        let links = [
+            below("host", "leaf", ends),
+            below("leaf", "spine", siblings),
+            below("leaf", "spine", both),
         ];
-        let found = slow_links(&links, &switches);
-        assert_eq!(found.len(), 1);
-        assert!(found[0].text.starts_with("none of 4 active links"));
-        links.push(link("leaf", "spine", slow));
-        let found = slow_links(&links, &switches);
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].place, "leaf:1 - spine:1");
-        assert!(found[0].text.starts_with("4x hdr, while most"), "{found:?}");
-        let none = slow_links(&[], &[]);
-        assert_eq!(none[0].text, "no link is active");
+        let texts = slow_links(&links, 9);
+        let texts = texts
+            .iter()
+            .map(|slow| format!("{}: {}", slow.place, slow.text));
+        let siblings = "most of its siblings carry 400 Gb/s";
+        let ends = "both ends could have 4x ndr";
+        let advice = "cable, optics or port settings";
+        let expected = [
+            format!("host:1 - leaf:1: 4x hdr, while {ends}: {advice}"),
+            format!("leaf:1 - spine:1: 4x hdr, while {siblings}: {advice}"),
+            format!("leaf:1 - spine:1: 4x hdr, while {siblings} and {ends}: {advice}"),
+        ];
+        assert_eq!(texts.collect::<Vec<_>>(), expected);
+        assert!(slow_links(&[], 9)[0].text.starts_with("none of 9 links"));
+        assert_eq!(slow_links(&[], 0)[0].text, "there is no link");
     }
 
     #[test]
