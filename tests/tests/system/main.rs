@@ -9,6 +9,7 @@ mod managed_events;
 mod managed_exporter;
 mod managed_gpu_agents;
 mod managed_gpu_identity;
+mod managed_gpu_tokens;
 mod managed_gpus;
 mod managed_history;
 mod managed_names;

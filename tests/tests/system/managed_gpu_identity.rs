@@ -71,8 +71,9 @@ fn agent_reads_nvidias_library_in_a_process_of_its_own() {
     assert!(!all.stderr.contains("NVML: "), "{}", all.stderr);
 }
 
-/// A manager that serves TLS at an address of TCP alone, with its files.
-fn manager(directory: &Path) -> (Running, String) {
+/// A manager that serves TLS at an address of TCP alone, with its files in `directory`, and with more
+/// lines of the section `api` and of the file of roles.
+pub(crate) fn manager(directory: &Path, api: &str, roles: &str) -> (Running, String) {
     let certificates = Certificates::at(directory);
     certificates.authority("ca").expect("openssl");
     for (name, alternative) in [
@@ -83,10 +84,10 @@ fn manager(directory: &Path) -> (Running, String) {
         certificates.sign(name, "ca", alternative).expect("openssl");
     }
     let file = |name: &str| directory.join(name).display().to_string();
-    let roles = "san spiffe://fabric/agent report\nsan spiffe://fabric/reader read\n";
-    std::fs::write(directory.join("roles"), roles).expect("there is room");
+    let names = "san spiffe://fabric/agent report\nsan spiffe://fabric/reader read\n";
+    std::fs::write(directory.join("roles"), format!("{names}{roles}")).expect("there is room");
     let config = format!(
-        "[api]\ntls_certificate = {:?}\ntls_key = {:?}\ntls_client_ca = {:?}\nroles_file = {:?}\n",
+        "[api]\ntls_certificate = {:?}\ntls_key = {:?}\ntls_client_ca = {:?}\nroles_file = {:?}\n{api}",
         file("server.pem"),
         file("server.key"),
         file("ca.pem"),
@@ -112,7 +113,7 @@ fn manager(directory: &Path) -> (Running, String) {
 #[cfg_attr(not(peers), ignore = "needs openssl")]
 fn agent_reports_over_tls_with_a_certificate_of_the_role_and_with_no_other() {
     let directory = tempfile::tempdir().expect("there is room");
-    let (running, server) = manager(directory.path());
+    let (running, server) = manager(directory.path(), "", "");
     let tree = sys(directory.path(), 2, 1);
     let file = |name: &str| directory.path().join(name).display().to_string();
     let agent = |identity: Option<&str>| {
