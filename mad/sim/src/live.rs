@@ -6,7 +6,9 @@
 //! receives on one thread cannot deadlock. The thread ends when the last [`SimHandle`] and
 //! [`SimTransport`] are dropped.
 
+use std::collections::BTreeMap;
 use std::io;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::mpsc::{
     Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel,
@@ -31,6 +33,10 @@ const MAX_COMMANDS: usize = 4096;
 
 /// How many commands the thread takes in one turn, so that senders cannot hold the simulation up.
 const COMMANDS_AT_ONCE: usize = 256;
+
+/// How many transports' ports are updated between two looks at commands and events: with more
+/// clients, one of them sees a change of its port some rounds later.
+const REFRESHED_AT_ONCE: usize = 64;
 
 /// The shortest time to sleep: for less the thread yields instead, for the operating system would
 /// oversleep.
@@ -315,7 +321,6 @@ impl Drop for SimTransport {
 }
 
 struct Outlet {
-    client: AttachId,
     sinks: Sinks,
     port: Arc<RwLock<LocalPort>>,
 }
@@ -323,7 +328,11 @@ struct Outlet {
 /// The simulation's thread.
 struct Runner {
     sim: Sim,
-    outlets: Vec<Outlet>,
+    outlets: BTreeMap<AttachId, Outlet>,
+    /// The last transport whose port was updated.
+    refreshed: Option<AttachId>,
+    /// How many transports may show a port as it was before the last event.
+    stale: usize,
     started: Instant,
     /// The simulation's time at the start.
     origin: Time,
@@ -338,7 +347,9 @@ impl Runner {
         Runner {
             origin: sim.now(),
             sim,
-            outlets: Vec::new(),
+            outlets: BTreeMap::new(),
+            refreshed: None,
+            stale: 0,
             started: Instant::now(),
         }
     }
@@ -358,6 +369,10 @@ impl Runner {
             }
             self.catch_up();
             self.refresh();
+            if self.stale > 0 {
+                // Commands come first.
+                continue;
+            }
             let idle = match self.sim.next_event() {
                 Some(next) => next.since(self.now()),
                 None => Duration::MAX,
@@ -380,6 +395,7 @@ impl Runner {
     }
 
     fn command(&mut self, command: Command) {
+        self.stale = self.outlets.len();
         match command {
             Command::Send {
                 client,
@@ -402,15 +418,12 @@ impl Runner {
                 sinks,
                 port,
             } => {
-                self.outlets.push(Outlet {
-                    client,
-                    sinks,
-                    port,
-                });
+                self.outlets.insert(client, Outlet { sinks, port });
+                self.stale = self.outlets.len();
             }
             Command::Detach(client) => {
                 self.sim.detach(client);
-                self.outlets.retain(|outlet| outlet.client != client);
+                self.outlets.remove(&client);
             }
         }
     }
@@ -419,6 +432,9 @@ impl Runner {
     /// the clock after a sleep.
     fn catch_up(&mut self) {
         let now = self.now();
+        if self.sim.next_event().is_some_and(|next| next <= now) {
+            self.stale = self.outlets.len();
+        }
         while let Some((client, inbound)) = self.sim.poll(now) {
             self.hand_out(client, inbound);
         }
@@ -427,38 +443,49 @@ impl Runner {
     fn hand_out(&mut self, client: AttachId, inbound: Inbound) {
         if matches!(inbound, Inbound::Port(_)) {
             // A client that receives a port event must find the port already changed.
-            self.refresh();
+            self.refresh_port(client);
         }
-        let outlet = self
-            .outlets
-            .iter_mut()
-            .find(|outlet| outlet.client == client);
-        if let Some(outlet) = outlet {
+        if let Some(outlet) = self.outlets.get_mut(&client) {
             outlet.sinks.deliver(inbound);
         }
     }
 
-    /// Updates the transports' ports, and detaches clients whose transport is gone.
+    /// Updates the ports of the next transports in turn, and detaches clients whose transport is
+    /// gone.
     fn refresh(&mut self) {
-        let sim = &mut self.sim;
-        self.outlets.retain(|outlet| {
-            if Arc::strong_count(&outlet.port) == 1 {
-                sim.detach(outlet.client);
-                return false;
-            }
-            let Some(info) = sim.client_info(outlet.client) else {
-                return true;
-            };
-            let known = outlet.port.upgradable_read();
-            let changed = (known.lid, known.sm_lid, known.state)
-                != (info.lid(), info.master_sm_lid(), info.port_state());
-            if changed {
-                let mut known = RwLockUpgradableReadGuard::upgrade(known);
-                known.lid = info.lid();
-                known.sm_lid = info.master_sm_lid();
-                known.state = info.port_state();
-            }
-            true
-        });
+        let count = self.stale.min(self.outlets.len()).min(REFRESHED_AT_ONCE);
+        let after = self.refreshed.map_or(Bound::Unbounded, Bound::Excluded);
+        let behind = self.outlets.range((after, Bound::Unbounded));
+        let in_turn = behind.map(|(&client, _)| client);
+        let in_turn = in_turn.chain(self.outlets.keys().copied());
+        let in_turn: Vec<AttachId> = in_turn.take(count).collect();
+        for &client in &in_turn {
+            self.refresh_port(client);
+        }
+        self.refreshed = in_turn.last().copied();
+        self.stale = self.stale.saturating_sub(count).min(self.outlets.len());
+    }
+
+    fn refresh_port(&mut self, client: AttachId) {
+        let Some(outlet) = self.outlets.get(&client) else {
+            return;
+        };
+        if Arc::strong_count(&outlet.port) == 1 {
+            self.sim.detach(client);
+            self.outlets.remove(&client);
+            return;
+        }
+        let Some(info) = self.sim.client_info(client) else {
+            return;
+        };
+        let known = outlet.port.upgradable_read();
+        let changed = (known.lid, known.sm_lid, known.state)
+            != (info.lid(), info.master_sm_lid(), info.port_state());
+        if changed {
+            let mut known = RwLockUpgradableReadGuard::upgrade(known);
+            known.lid = info.lid();
+            known.sm_lid = info.master_sm_lid();
+            known.state = info.port_state();
+        }
     }
 }
