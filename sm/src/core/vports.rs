@@ -74,3 +74,52 @@ fn owners(fabric: &Fabric) -> HashMap<Guid, Guid> {
     }
     owners
 }
+
+#[cfg(test)]
+mod tests {
+    use rsm_ids::Lid;
+
+    use super::*;
+    use crate::offline;
+    use crate::vports::{PortVPorts, VPort};
+
+    const MLID: Lid = Lid(0xC000);
+
+    /// Groups with these members of one of them.
+    fn groups(members: &[(Guid, bool)]) -> Arc<GroupSet> {
+        let ports = members.iter().copied().collect();
+        Arc::new(GroupSet {
+            by_mlid: BTreeMap::from([(MLID, Arc::new(GroupMembers { ports }))]),
+            ..GroupSet::default()
+        })
+    }
+
+    #[test]
+    fn port_receives_for_its_vports_and_other_groups_are_shared() {
+        let netlist = offline::load("fat-tree:k=4,levels=2").unwrap();
+        let mut fabric = offline::fabric(&netlist);
+        let hosts: Vec<_> = fabric.end_ports().map(|(at, _)| at).collect();
+        let hosts = hosts.iter().filter(|at| !fabric.node(at.node).is_switch());
+        let [first, second] = hosts.copied().take(2).collect::<Vec<_>>()[..] else {
+            panic!("there are hosts");
+        };
+        let mut vports = PortVPorts::default();
+        for (index, guid) in (1..).zip([0xA1, 0xA2]) {
+            let mut vport = VPort::default();
+            vport.info.set_port_guid(Guid(guid));
+            vports.vports.insert(index, vport);
+        }
+        fabric.port_mut(first).vports = Some(Arc::new(vports));
+        let [first, second] = [first, second].map(|at| fabric.port(at).guid);
+        let fabric = Arc::new(fabric);
+        let mut owners = VPortOwners::default();
+
+        let sends_alone = groups(&[(Guid(0xA1), false), (Guid(0xA2), true), (second, false)]);
+        let replaced = owners.replaced(&fabric, sends_alone);
+        let expected = BTreeMap::from([(first, true), (second, false)]);
+        assert_eq!(replaced.by_mlid[&MLID].ports, expected);
+        let of_ports = groups(&[(first, true), (second, true)]);
+        let same = owners.replaced(&fabric, of_ports.clone());
+        assert!(Arc::ptr_eq(&same, &of_ports));
+    }
+}

@@ -266,6 +266,28 @@ fn vport_keeps_the_lid_of_its_guid_wherever_it_is() {
 }
 
 #[test]
+fn port_with_indices_beyond_the_last_one_is_named() {
+    let mut beyond = fabric(&[None; PORTS]);
+    let key = give_vport(&mut beyond, 0, Guid(0x00AA_0001), None);
+    let mut with_top = |top: u16| {
+        let at = beyond.find_port(key.port).unwrap();
+        let vports = beyond.port_mut(at).vports.as_mut().unwrap();
+        let info = &mut std::sync::Arc::make_mut(vports).info;
+        info.set_vport_index_top(top);
+        let findings = assign(&beyond, &Claims::new(), &policy(0)).findings;
+        findings
+            .into_iter()
+            .map(|finding| finding.text)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(with_top(1023), [""; 0]);
+    let [text] = &with_top(1024)[..] else {
+        panic!("one finding");
+    };
+    assert!(text.contains("up to index 1024"), "{text}");
+}
+
+#[test]
 fn port_has_the_better_right_to_a_lid_than_a_vport() {
     let mut held = [None; PORTS];
     held[2] = Some((7, 0));

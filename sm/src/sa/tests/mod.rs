@@ -10,6 +10,7 @@ mod qos;
 mod records;
 mod searching;
 mod services;
+mod vport_hosts;
 mod vport_records;
 mod vports;
 mod walk;

@@ -28,11 +28,11 @@ const OF_PORT: CapabilityMask = CapabilityMask::IS_DEVICE_MANAGEMENT_SUPPORTED;
 const OF_PORT2: CapabilityMask2 = CapabilityMask2::IS_VIRTUALIZATION_SUPPORTED;
 
 /// The GUID of a virtual port.
-fn guid(host: u64, index: u64) -> Guid {
+pub(super) fn guid(host: u64, index: u64) -> Guid {
     Guid(0x00AA_0000 + host * 0x1000 + index)
 }
 
-fn hosts_of(fabric: &Fabric) -> Vec<PortRef> {
+pub(super) fn hosts_of(fabric: &Fabric) -> Vec<PortRef> {
     let ports = fabric.end_ports().map(|(at, _)| at);
     ports
         .filter(|at| fabric.node(at.node).kind() != NodeType::Switch)
@@ -40,7 +40,7 @@ fn hosts_of(fabric: &Fabric) -> Vec<PortRef> {
 }
 
 /// A fabric of hosts with `count` virtual ports each, all Active, under these partitions.
-fn world_with(count: u64, partitions: &str) -> World {
+pub(super) fn world_with(count: u64, partitions: &str) -> World {
     let (fabric, plan) = planned_as(SMALL, |fabric| {
         for node in fabric.nodes_mut() {
             node.info.set_partition_cap(8);
