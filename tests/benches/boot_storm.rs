@@ -32,6 +32,9 @@ const DEFAULT_SPEC: &str = "pgft:3;32,32,44;1,32,16;1,1,2";
 /// Longer than it takes to bring the subnet up, and to store what hosts registered.
 const LIMIT: Duration = Duration::from_secs(600);
 
+/// How long a host's port waits for an answer; one that comes later is dropped.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Time between two looks at the manager.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -93,9 +96,7 @@ fn run(spec: &str, store: &str, out: &mut impl Write) -> Result<(), Failure> {
     let server = RemoteAddress::gsi(site.fabric.lid(0), 0);
     let send = |index: usize, mad: &SaMad| {
         // A request that is lost is asked again.
-        let _ = ports[index]
-            .sa()
-            .send(mad.as_bytes(), &server, Duration::ZERO);
+        let _ = ports[index].sa().send(mad.as_bytes(), &server, PATIENCE);
     };
     let mut crowd = Crowd::new(&hosts, send, answers);
     crowd.wait_until_it_answers();
