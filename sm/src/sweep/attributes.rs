@@ -49,6 +49,10 @@ impl Sweep {
                 Some(false) => {}
             }
         }
+        if status.is_some() {
+            // A refusal ends the silence before it; whoever owes an answer in spite of it owes it anew.
+            inventory.faults.pay(query);
+        }
         if let Query::Managed(key) = query
             && key.is_rate_limit()
         {

@@ -99,8 +99,6 @@ impl Sweep {
         };
         let kind = DeviceKind::of(&node.info, key.port.port);
         if let Some(status) = status {
-            // The silence before is over.
-            inventory.faults.pay(Query::Managed(key));
             // A virtual port that is gone by now is no habit: its state says so.
             if key.is_habit_by(status) {
                 self.changed |= inventory.learn_refused_block(key);

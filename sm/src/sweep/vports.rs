@@ -458,10 +458,8 @@ impl Sweep {
                     inventory.faults.owe(Query::VPorts(key, query), None);
                 }
             }
-            // The index may be a hole by now; VPortStateChange then says so. A silence from before, while
-            // the virtual port was there, is over.
+            // The index may be a hole by now; VPortStateChange then says so.
             (_, Some(_)) => {
-                inventory.faults.pay(Query::VPorts(key, query));
                 let is_gone = matches!(query, VPortQuery::Info(_));
                 if let Some(index) = query.index().filter(|_| is_gone)
                     && vport_of(inventory, key, index).is_some()
