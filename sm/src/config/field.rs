@@ -462,7 +462,7 @@ impl Kind {
 }
 
 /// The number that `0x` and hexadecimal digits stand for.
-fn digits(text: &str) -> Option<u64> {
+pub(super) fn digits(text: &str) -> Option<u64> {
     let digits = text.strip_prefix("0x")?;
     // `from_str_radix` alone would also take a sign.
     if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {

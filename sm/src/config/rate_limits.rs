@@ -19,6 +19,7 @@ use std::path::Path;
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::QosConfigSl;
 
+use super::field::digits;
 use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
 use super::load::{ConfigError, read_text};
 
@@ -65,7 +66,7 @@ struct Reading<'a> {
     has_default: bool,
 }
 
-/// What is wrong with a line.
+/// The errors of lines that cannot be read.
 const EXPECTED_SECTION: &str = "expected BW_NAMES or BW_RULES before anything else";
 const EXPECTED_NAME: &str = "expected a name, = and a rate in Mb/s, 0 to 1048575";
 const EXPECTED_RULE: &str =
@@ -108,10 +109,7 @@ impl<'a> Reading<'a> {
     fn take_name(&mut self, line: &'a str) -> Result<(), &'static str> {
         let (name, rate) = line.split_once('=').ok_or(EXPECTED_NAME)?;
         let (name, rate) = (name.trim(), rate.trim());
-        // `parse` alone would also take a sign.
-        let is_number = !rate.is_empty() && rate.bytes().all(|byte| byte.is_ascii_digit());
-        let rate = rate.parse().ok().filter(|_| is_number);
-        let rate = rate.filter(|&rate: &u32| rate <= QosConfigSl::LIMIT_MAX);
+        let rate = decimal(rate).filter(|&rate| rate <= QosConfigSl::LIMIT_MAX);
         let rate = rate.ok_or(EXPECTED_NAME)?;
         if name.is_empty() || name.contains([':', ',']) {
             return Err(EXPECTED_NAME);
@@ -133,12 +131,10 @@ impl<'a> Reading<'a> {
                 true => Err("there is a default already"),
             };
         }
-        let Some(digits) = of.strip_prefix("0x") else {
+        if !of.starts_with("0x") {
             return Err("groups of ports are not known here: give the GUIDs of ports rules");
-        };
-        let is_guid = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let guid = u64::from_str_radix(digits, 16).ok().filter(|_| is_guid);
-        let guid = guid.map(Guid).filter(|guid| !guid.is_zero());
+        }
+        let guid = digits(of).map(Guid).filter(|guid| !guid.is_zero());
         match self.limits.rules.insert(guid.ok_or(EXPECTED_RULE)?, limits) {
             None => Ok(()),
             Some(_) => Err("the GUID has a rule already"),
@@ -149,14 +145,9 @@ impl<'a> Reading<'a> {
         let mut limits: [Option<u32>; QosConfigSl::LEVELS] = [None; QosConfigSl::LEVELS];
         for part in text.split(',') {
             let (level, name) = part.split_once(':').ok_or(EXPECTED_RULE)?;
-            let level = level.trim();
-            let is_number = !level.is_empty() && level.bytes().all(|byte| byte.is_ascii_digit());
-            let level: usize = level
-                .parse()
-                .ok()
-                .filter(|_| is_number)
-                .ok_or(EXPECTED_RULE)?;
-            let slot = limits.get_mut(level).ok_or("service levels are 0 to 15")?;
+            let level = decimal(level.trim()).ok_or(EXPECTED_RULE)?;
+            let slot = limits.get_mut(level as usize);
+            let slot = slot.ok_or("service levels are 0 to 15")?;
             let rate = self.names.get(name.trim());
             let rate =
                 rate.ok_or("no line of BW_NAMES before this one has the name of the rate")?;
@@ -166,6 +157,12 @@ impl<'a> Reading<'a> {
         }
         Ok(limits.map(Option::unwrap_or_default))
     }
+}
+
+/// The number that decimal digits stand for; `parse` alone would also take a sign.
+fn decimal(text: &str) -> Option<u32> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number)
 }
 
 /// Reads the file that `qos.rate_limits_file` names.
