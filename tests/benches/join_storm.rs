@@ -15,7 +15,7 @@ mod options;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rsm::core::Event;
@@ -29,7 +29,7 @@ use rsm_mad::wire::MadBytes;
 use rsm_mad::wire::attr::{NodeType, PortState};
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_mad::wire::sa::SaMad;
-use rsm_tests::clock::wait_for;
+use rsm_tests::clock::{now, wait_for};
 use rsm_tests::measure::{memory, milliseconds, reset_peak};
 use rsm_tests::storm::{BROADCAST_LID, Crowd, Host, Outcome};
 use rsm_tests::virtual_time::{Settings, World};
@@ -82,14 +82,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         writeln!(out, "a packet of {SENDERS} members reaches all others")?;
     }
     Ok(())
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a bench is where the clock is read"
-)]
-fn now() -> Instant {
-    Instant::now()
 }
 
 fn hosts(world: &World) -> Vec<Host> {

@@ -15,7 +15,7 @@ mod options;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rsm_ids::Guid;
 use rsm_mad::Time;
@@ -24,6 +24,7 @@ use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::Sim;
 use rsm_sim::live::LiveError;
 use rsm_tests::binaries;
+use rsm_tests::clock::now;
 use rsm_tests::hosted::Hosted;
 use rsm_tests::load::Place;
 use rsm_tests::measure::{Comparison, milliseconds};
@@ -115,14 +116,6 @@ fn main() -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a bench is where the clock is read"
-)]
-fn now() -> Instant {
-    Instant::now()
 }
 
 /// The faults: switches at the top, one next to the manager's leaf, a leaf other than the

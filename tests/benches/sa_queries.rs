@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::header::{Method, Status};
@@ -25,6 +25,7 @@ use rsm_mad::wire::sa::{ComponentMask, NodeRecord, Record};
 use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_tests::answering::Host;
 use rsm_tests::binaries;
+use rsm_tests::clock::now;
 use rsm_tests::hosted::Hosted;
 use rsm_tests::load::{Load, Outcome, Place, Question};
 use rsm_tests::measure::{Comparison, milliseconds};
@@ -171,14 +172,6 @@ fn main() -> Result<(), Failure> {
     writeln!(out, "\nall NodeRecords\n{}", tables.table())?;
     writeln!(out, "{}", tables.json("all NodeRecords", "rsm"))?;
     Ok(())
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a bench is where the clock is read"
-)]
-fn now() -> Instant {
-    Instant::now()
 }
 
 impl Contender {

@@ -12,9 +12,8 @@ pub struct Stopwatch(Instant);
 impl Stopwatch {
     /// A stopwatch that reads zero now.
     #[must_use]
-    #[expect(clippy::disallowed_methods, reason = "peers run in real time")]
     pub fn start() -> Self {
-        Self(Instant::now())
+        Self(now())
     }
 
     /// Time since the start.
@@ -22,6 +21,13 @@ impl Stopwatch {
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed()
     }
+}
+
+/// The time now, for deadlines and for how long answers take.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "peers run in real time")]
+pub fn now() -> Instant {
+    Instant::now()
 }
 
 /// The polling interval of a condition.

@@ -14,7 +14,7 @@ use crate::process::{Finished, Invocation, Running};
 /// What the tests of the shared store need.
 pub const PEERS: &[&str] = &["etcd", "etcdctl", "openssl"];
 
-/// What those of a slow disk need.
+/// The programs that tests of a slow disk need.
 pub const SLOW_DISK_PEERS: &[&str] = &["etcd", "etcdctl", "openssl", "strace"];
 
 /// How long the cluster may take to elect a leader.
@@ -41,7 +41,7 @@ struct Member {
     endpoint: String,
 }
 
-/// What becomes of a member's writes.
+/// The disk below a member.
 #[derive(Clone, Copy)]
 enum Disk {
     /// Nothing is forced to the disk, whose speed would be measured with everything else.

@@ -16,6 +16,7 @@ use rsm_mad::wire::header::{MadHeader, Method, Status};
 use rsm_mad::wire::sa::{ComponentMask, PathRecord, PortInfoRecord, SaMad};
 use rsm_sim::live::{LiveError, SimHandle, SimSaPort, SimTransport};
 
+use crate::clock::now;
 use crate::virtual_time::Dice;
 
 /// The timeout of a request before its repetition: that of IP over InfiniBand.
@@ -117,14 +118,6 @@ struct Client {
     /// The time of the request of each transaction under way, by the low bits of its number.
     asked: Vec<Instant>,
     latencies: Vec<Duration>,
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is what measures how long answers take"
-)]
-fn now() -> Instant {
-    Instant::now()
 }
 
 impl Client {

@@ -12,6 +12,7 @@ use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::clock::Stopwatch;
 use crate::error::Error;
+use crate::measure::memory;
 
 /// How often the peak memory of a running child is read. The peak only grows, so a reading misses
 /// at most the growth of this last interval.
@@ -326,24 +327,11 @@ impl Running {
     }
 
     fn sample_memory(&mut self) {
-        let path = format!("/proc/{}/status", self.child.id());
-        let Ok(status) = std::fs::read_to_string(path) else {
-            return;
-        };
-        let kib = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmHWM:"))
-            .and_then(|rest| {
-                rest.trim()
-                    .trim_end_matches("kB")
-                    .trim()
-                    .parse::<u64>()
-                    .ok()
-            });
+        let bytes = memory(&self.child.id().to_string(), "VmHWM:");
         // The high-water mark belongs to the program image: it starts anew when `ibsim-run`, a
         // script, is replaced by the program it runs, so the last reading is the one that counts.
-        if let Some(kib) = kib {
-            self.peak_rss_bytes = kib * 1024;
+        if bytes > 0 {
+            self.peak_rss_bytes = bytes;
         }
     }
 

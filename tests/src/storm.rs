@@ -17,6 +17,7 @@ use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::{MadHeader, Method, Status};
 use rsm_mad::wire::sa::{JoinState, McMemberRecord, PathRecord, Record as _, SaMad};
 
+use crate::clock::now;
 use crate::measure::milliseconds;
 
 /// The broadcast group of the default partition: ff12:401b:ffff::ffff:ffff.
@@ -32,14 +33,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The limit of the doubling pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is what measures how long answers take"
-)]
-fn now() -> Instant {
-    Instant::now()
-}
 
 /// A host, by its port.
 #[derive(Clone, Copy, Debug)]
