@@ -41,7 +41,7 @@ pub struct BelowSiblings {
     pub siblings_mbps: u32,
 }
 
-/// What a slow link is below; at least one of the two.
+/// The rates that a slow link is below; at least one of the two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlowLink {
     /// The rate that both its ends could have.
@@ -106,8 +106,8 @@ impl SlowLinks {
         }
     }
 
-    /// What the link from `low` to its higher end `high` is below; `None` for links that are not
-    /// slow.
+    /// The rates that the link from `low` to its higher end `high` is below; `None` for links that
+    /// are not slow.
     pub fn get(&self, low: PortKey, high: PortKey) -> Option<SlowLink> {
         let ends = self.ends.get(&low).filter(|link| link.peer == high);
         let siblings = self.siblings.get(&low).filter(|link| link.peer == high);
@@ -162,7 +162,7 @@ impl SlowLinks {
     }
 }
 
-/// What a finding says of a link.
+/// A rate that a link is below, as a finding words it.
 trait Below {
     /// The text about the link whose lower end is `low`.
     fn text(&self, low: PortKey, fabric: &Fabric) -> String;

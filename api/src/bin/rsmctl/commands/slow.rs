@@ -95,7 +95,7 @@ fn slow_links(slow: &[v1::Link], all: u64) -> Vec<Slow> {
     }
 }
 
-/// What a slow link is compared with.
+/// The rates that a slow link is compared with, in words.
 fn wanted(slow: &v1::SlowLink) -> String {
     let siblings = (slow.siblings_mbps > 0).then(|| {
         let gbps = f64::from(slow.siblings_mbps) / 1000.0;
