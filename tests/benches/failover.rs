@@ -230,6 +230,8 @@ impl Pair {
             field,
         };
         pair.wait_answer();
+        // On a large fabric OpenSM's first sweeps keep its SA from answers for over half a minute.
+        pair.rest()?;
         register(pair.field.fabric(), &mut pair.hosts);
         pair.rest()?;
         Ok(pair)
