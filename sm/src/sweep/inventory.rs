@@ -21,13 +21,13 @@ use super::doubts::Doubts;
 use super::fault::Faults;
 use super::held_keys::HeldKeys;
 use super::image::Image;
+use super::kind_answers::KindAnswers;
 use super::lft_image::LftImage;
 use super::managed::ManagedBlocks;
 use super::mft_image::MftImage;
 use super::p_keys::PKeyImage;
 use super::paths::Search;
 use super::port_states::PortStateProofs;
-use super::rate_limits::RateLimitAnswers;
 use super::sl2vl::SlToVlImage;
 use super::vports::VPortReading;
 use super::writes::{Mark, Writes};
@@ -268,7 +268,7 @@ pub struct Inventory {
     /// The operator's limits of rates, for which sweeps read QoSConfigSL; `None` while that is off.
     pub rate_limits: Option<Arc<RateLimits>>,
     /// Whether kinds of devices answer QoSConfigSL.
-    pub(super) rate_limit_answers: BTreeMap<DeviceKind, RateLimitAnswers>,
+    pub(super) rate_limit_answers: KindAnswers,
     /// Writes to images of managed attributes, by node.
     managed_writes: Writes,
     /// The operator's names of nodes, by [`Inventory::use_names`].

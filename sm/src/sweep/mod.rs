@@ -29,6 +29,7 @@ pub mod fault;
 mod held_keys;
 pub mod image;
 pub mod inventory;
+mod kind_answers;
 pub mod lft_image;
 pub mod m_key;
 pub mod managed;

@@ -12,19 +12,6 @@ use super::managed::{BlockKey, Origin, Source, is_rate_limit_planned};
 use super::{Query, Sweep, SweepScope};
 use crate::habits::DeviceKind;
 
-/// How many Gets of QoSConfigSL a kind of device may leave unanswered before it counts as without
-/// it, if none of its devices has answered one: some of them may have been lost.
-const SILENT_MAX: u8 = 3;
-
-/// How a kind of device has answered QoSConfigSL so far.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum RateLimitAnswers {
-    /// With content.
-    Some,
-    /// So many times not at all.
-    None(u8),
-}
-
 impl Inventory {
     /// Whether the limits of this block are planned.
     pub(super) fn limits_rates(&self, key: BlockKey) -> bool {
@@ -35,8 +22,7 @@ impl Inventory {
     pub(super) fn rate_limits_answered(&mut self, port: PortKey) {
         if let Some(node) = self.node(port.node) {
             let kind = DeviceKind::of(&node.info, port.port);
-            let answers = &mut self.rate_limit_answers;
-            answers.insert(kind, RateLimitAnswers::Some);
+            self.rate_limit_answers.answered(kind);
         }
     }
 }
@@ -105,21 +91,12 @@ impl Sweep {
             }
             return;
         }
-        let answers = inventory.rate_limit_answers.entry(kind);
-        let answers = answers.or_insert(RateLimitAnswers::None(0));
-        if let RateLimitAnswers::None(times) = answers {
-            *times = times.saturating_add(1);
+        if !inventory.rate_limit_answers.unanswered(kind) {
+            return inventory.faults.owe(Query::Managed(key), None);
         }
-        match *answers {
-            RateLimitAnswers::None(SILENT_MAX..) => {
-                inventory.rate_limit_answers.remove(&kind);
-                for vport in [None, Some(0)] {
-                    let block = BlockKey::rate_limits(key.port, vport);
-                    self.changed |= inventory.learn_refused_block(block);
-                }
-            }
-            // Some of a kind that has the attribute are silent for another reason.
-            _ => inventory.faults.owe(Query::Managed(key), None),
+        for vport in [None, Some(0)] {
+            let block = BlockKey::rate_limits(key.port, vport);
+            self.changed |= inventory.learn_refused_block(block);
         }
     }
 }

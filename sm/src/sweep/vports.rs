@@ -9,7 +9,7 @@
 //! Types that refuse VirtualizationInfo, or of which several devices leave it unanswered, have a
 //! [habit](DeviceHabit::RefusesVPorts) and are not asked again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rsm_ids::{Guid, PortNum};
@@ -20,13 +20,10 @@ use rsm_mad::wire::attr::{
 use rsm_mad::wire::header::{AttrId, Status};
 
 use super::inventory::{Inventory, InventoryNode, PortKey};
+use super::kind_answers::KindAnswers;
 use super::{Query, Sweep, SweepScope, p_keys};
 use crate::habits::{DeviceHabit, DeviceKind};
 use crate::vports::{INDICES_MAX, PortVPorts, VNode, VPort};
-
-/// How many Gets of VirtualizationInfo a kind of device may leave unanswered before it counts as
-/// without virtual ports, if none of its devices has answered one: some of them may have been lost.
-const SILENT_MAX: u8 = 3;
 
 /// A query about virtual ports.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -89,8 +86,8 @@ pub struct VPortReading {
     is_on: bool,
     /// Ports whose states and virtual ports are to be read again.
     stale: BTreeSet<PortKey>,
-    /// Gets of VirtualizationInfo in a row without an answer, by kind of device.
-    silent: BTreeMap<DeviceKind, u8>,
+    /// Whether kinds of devices answer VirtualizationInfo.
+    answers: KindAnswers,
 }
 
 impl VPortReading {
@@ -286,7 +283,7 @@ impl Sweep {
             return;
         };
         let kind = DeviceKind::of(&node.info, key.port);
-        inventory.vport_reading.silent.remove(&kind);
+        inventory.vport_reading.answers.answered(kind);
         let known = inventory.port(key).and_then(|port| port.vports.as_ref());
         let was_enabled = known.is_some_and(|known| known.info.enabled());
         if known.is_none_or(|known| known.info != info) {
@@ -445,13 +442,7 @@ impl Sweep {
         match (query, status) {
             (VPortQuery::Virtualization, Some(_)) => self.give_vports_up(inventory, key, kind),
             (VPortQuery::Virtualization, None) => {
-                let is_new = inventory
-                    .port(key)
-                    .is_some_and(|port| port.vports.is_none());
-                let reading = &mut inventory.vport_reading;
-                let silent = reading.silent.entry(kind).or_default();
-                *silent = silent.saturating_add(u8::from(is_new));
-                if *silent >= SILENT_MAX {
+                if inventory.vport_reading.answers.unanswered(kind) {
                     self.give_vports_up(inventory, key, kind);
                 } else {
                     inventory.vport_reading.stale.insert(key);
