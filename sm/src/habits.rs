@@ -103,6 +103,8 @@ pub enum DeviceHabit {
     RefusesRateLimits = 11,
     /// The same of its virtual ports.
     RefusesVPortRateLimits = 12,
+    /// It claims VPortGUIDInfo, and refuses it or leaves it unanswered.
+    RefusesVPortGuids = 13,
 }
 
 /// A line of [`HABITS`].
@@ -181,6 +183,11 @@ pub const HABITS: &[DeviceHabitInfo] = &[
         habit: DeviceHabit::RefusesVPortRateLimits,
         does: "claim QoSConfigSL of virtual ports and do not take it",
         instead: "their virtual ports send without the limits of qos.rate_limits_file",
+    },
+    DeviceHabitInfo {
+        habit: DeviceHabit::RefusesVPortGuids,
+        does: "claim VPortGUIDInfo and do not answer it",
+        instead: "GUIDInfoRecords of their virtual ports have the first GUID alone",
     },
 ];
 

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, PortNum};
-use rsm_mad::wire::attr::{PortState, VNodeInfo, VPortInfo, VirtualizationInfo};
+use rsm_mad::wire::attr::{GuidInfo, PortState, VNodeInfo, VPortInfo, VirtualizationInfo};
 
 use crate::sweep::inventory::PortKey;
 use crate::sweep::p_keys::PKeyImage;
@@ -79,12 +79,43 @@ pub struct VPort {
     pub description: Arc<str>,
     /// Its P_KeyTable; `None` while it is not known. Shared copy-on-write.
     pub p_keys: Option<Arc<PKeyImage>>,
+    /// Its GUID table by blocks, as far as VPortGUIDInfo showed it. Shared copy-on-write.
+    pub guids: Option<Arc<BTreeMap<u8, GuidBlock>>>,
 }
+
+/// A block of a GUID table.
+pub type GuidBlock = [Guid; GuidInfo::ENTRIES];
 
 impl VPort {
     /// Its GUID.
     pub fn guid(&self) -> Guid {
         self.info.port_guid()
+    }
+
+    /// How many blocks its GUID table has; 0 where GUIDCap says that it has its own GUID alone.
+    pub fn guid_blocks(&self) -> u8 {
+        match self.info.guid_cap() {
+            0 | 1 => 0,
+            capacity => capacity.div_ceil(GuidInfo::ENTRIES as u8),
+        }
+    }
+
+    /// The content of a block of its GUID table; `None` where the adapter has not shown it.
+    pub fn guid_block(&self, block: u8) -> Option<&GuidBlock> {
+        self.guids.as_ref()?.get(&block)
+    }
+
+    /// The GUIDs of its GUID table but its own, in order, as far as they are known.
+    pub fn further_guids(&self) -> impl Iterator<Item = Guid> + '_ {
+        let blocks = self.guids.iter().flat_map(|blocks| blocks.iter());
+        let entries = blocks.flat_map(|(&block, guids)| {
+            let first = usize::from(block) * GuidInfo::ENTRIES;
+            (first..).zip(guids.iter().copied())
+        });
+        let capacity = usize::from(self.info.guid_cap());
+        let further = entries.filter(move |&(entry, _)| (1..capacity).contains(&entry));
+        let guids = further.map(|(_, guid)| guid);
+        guids.filter(|guid| !guid.is_zero())
     }
 
     /// Whether it is known well enough to be brought up: its host gave it a GUID, and VNodeInfo was
@@ -112,6 +143,7 @@ impl VPort {
             && self.node == before.node
             && self.description == before.description
             && self.p_keys == before.p_keys
+            && self.guids == before.guids
     }
 }
 

@@ -65,6 +65,8 @@ pub struct SimConfig {
     pub vport_lids: VPortLids,
     /// VPortCap of ports with virtual ports: 127, as that of many adapters.
     pub vport_cap: u16,
+    /// GUIDCap of virtual ports: 1, their own GUID alone.
+    pub vport_guid_cap: u8,
     /// VLCap of all ports, as the specification codes it: 4, VL0 to VL7.
     pub vl_cap: u8,
     /// VLArbitrationLowCap and VLArbitrationHighCap of all ports: 8 entries.
@@ -181,6 +183,7 @@ impl Default for SimConfig {
             vports: 0,
             vport_lids: VPortLids::Base,
             vport_cap: 127,
+            vport_guid_cap: 1,
             vl_cap: 4,
             vl_arb_cap: 8,
             mtu_cap: 5,

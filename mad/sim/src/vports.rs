@@ -3,8 +3,8 @@
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::Notice;
 use rsm_mad::wire::attr::{
-    Attribute, NoticeType, PKey, QosConfigSl, VPORT_LOCAL_CHANGE, VPORT_STATE_CHANGE, VPortInfo,
-    VPortLocalChange, VPortStateChange, VirtualizationInfo,
+    Attribute, GuidInfo, NoticeType, PKey, QosConfigSl, VPORT_LOCAL_CHANGE, VPORT_STATE_CHANGE,
+    VPortInfo, VPortLocalChange, VPortStateChange, VirtualizationInfo,
 };
 
 use crate::causes::Lost;
@@ -119,6 +119,44 @@ impl Sim {
             self.report_vport_states(at);
         }
         Ok(())
+    }
+
+    /// Writes a block of the GUID table of a virtual port, as its host does; the first GUID of block
+    /// 0 stays. The port reports the change. Without such a virtual port it does nothing.
+    ///
+    /// # Errors
+    /// There is no such end port, or it is a switch's.
+    pub fn set_vport_guids(
+        &mut self,
+        (node, port, index): VPortAt,
+        block: u8,
+        guids: [Guid; GuidInfo::ENTRIES],
+    ) -> Result<(), SimError> {
+        let at = self.find_host_port(node, port)?;
+        let vports = self.fabric.vports.get_mut(&at);
+        let Some(vport) = vports.and_then(|vports| vports.vports.get_mut(&index)) else {
+            return Ok(());
+        };
+        let mut info = GuidInfo::default();
+        info.set_guids(guids);
+        vport.tables.guids.insert(block.into(), *info.as_data());
+        self.report_vport_change(at, index);
+        Ok(())
+    }
+
+    /// A block of the GUID table of a virtual port; `None` where there is no such virtual port.
+    ///
+    /// # Errors
+    /// There is no such end port, or it is a switch's.
+    pub fn vport_guids(
+        &self,
+        (node, port, index): VPortAt,
+        block: u8,
+    ) -> Result<Option<[Guid; GuidInfo::ENTRIES]>, SimError> {
+        let at = self.find_host_port(node, port)?;
+        let vports = self.fabric.vports.get(&at);
+        let vport = vports.and_then(|vports| vports.vports.get(&index));
+        Ok(vport.map(|vport| GuidInfo::from_data(&vport.guid_block(block.into())).guids()))
     }
 
     /// The virtual ports of a host's port, by index.

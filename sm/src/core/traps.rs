@@ -216,8 +216,10 @@ impl Core {
             TrapDetails::BadMKey(violation) => self.on_bad_m_key(notice, violation, now),
             TrapDetails::BadKeys(violation) => self.count_violation(violation.lid1()),
             TrapDetails::BadPKeyAtSwitch(violation) => self.count_violation(violation.lid1()),
-            TrapDetails::VPortStateChange(change) => self.on_vport_change(change.lid()),
-            TrapDetails::VPortLocalChange(change) => self.on_vport_change(change.lid()),
+            TrapDetails::VPortStateChange(change) => self.on_vport_change(change.lid(), None),
+            TrapDetails::VPortLocalChange(change) => {
+                self.on_vport_change(change.lid(), Some(change.vport_index()));
+            }
             // Subnet managers send 64 to 67 and do not get them; other traps of vendors are only
             // counted.
             TrapDetails::GidChange(_) | TrapDetails::Other(_) => {}
@@ -299,12 +301,15 @@ impl Core {
         node.is_some_and(|node| node.is_switch())
     }
 
-    /// Virtual ports of the port with this LID came, went or changed.
-    fn on_vport_change(&mut self, lid: Lid) {
+    /// Virtual ports of the port with this LID came or went, or the one at `index` changed.
+    fn on_vport_change(&mut self, lid: Lid, index: Option<u16>) {
         if self.config.reads_on_trap
             && let Some(at) = self.holder(lid)
             && self.inventory.doubt_vports(at)
         {
+            if let Some(index) = index {
+                self.inventory.doubt_vport_guids(at, index);
+            }
             self.work.look_at_port(at);
         }
     }

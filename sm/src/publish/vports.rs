@@ -62,6 +62,7 @@ fn shown(
         lid: lid.unwrap_or(Lid::NONE).0.into(),
         shares_lid: lid.is_some() && !vport.info.lid_required(),
         served: lid.is_some(),
+        alias_guids: vport.further_guids().map(|guid| guid.to_string()).collect(),
     };
     Keyed {
         key: VirtualPortId {

@@ -45,6 +45,7 @@ mod reset;
 pub mod sl2vl;
 mod succession;
 mod suspicion;
+mod vport_guids;
 pub mod vports;
 pub mod writes;
 

@@ -3,8 +3,9 @@
 //! A port with virtual ports shows them in CapabilityMask2, and its type in GeneralInfo. The sweep
 //! reads VirtualizationInfo; the push enables them there, because without that they stay Down. Then
 //! the sweep reads the states of all indices, and of each one that is not Down VPortInfo,
-//! VNodeInfo, VNodeDescription and the P_KeyTable. It reads them once more after trap 1144 or 1146,
-//! where VPortStateChange is set (light sweeps ask for that), and after the push has cleared it.
+//! VNodeInfo, VNodeDescription, the P_KeyTable and the [GUID table](super::vport_guids). It reads
+//! them once more after trap 1144 or 1146, where VPortStateChange is set (light sweeps ask for
+//! that), and after the push has cleared it.
 //!
 //! Types that refuse VirtualizationInfo, or of which several devices leave it unanswered, have a
 //! [habit](DeviceHabit::RefusesVPorts) and are not asked again.
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{
     Attribute, Capability, CapabilityMask, CapabilityMask2, PortInfo, PortState, VNodeDescription,
-    VNodeInfo, VPortInfo, VPortPKeyTable, VPortState, VirtualizationInfo,
+    VNodeInfo, VPortGuidInfo, VPortInfo, VPortPKeyTable, VPortState, VirtualizationInfo,
 };
 use rsm_mad::wire::header::{AttrId, Status};
 
@@ -40,6 +41,8 @@ pub enum VPortQuery {
     Description(u16),
     /// A block of the P_KeyTable of an index.
     PKeys(u16, u16),
+    /// A block of the GUID table of an index.
+    Guids(u16, u8),
 }
 
 impl VPortQuery {
@@ -52,6 +55,7 @@ impl VPortQuery {
             VPortQuery::Node(_) => VNodeInfo::ID,
             VPortQuery::Description(_) => VNodeDescription::ID,
             VPortQuery::PKeys(..) => VPortPKeyTable::ID,
+            VPortQuery::Guids(..) => VPortGuidInfo::ID,
         }
     }
 
@@ -64,6 +68,7 @@ impl VPortQuery {
             VPortQuery::Node(index) => VNodeInfo::modifier(index),
             VPortQuery::Description(index) => VNodeDescription::modifier(index),
             VPortQuery::PKeys(index, block) => VPortPKeyTable::modifier(index, block),
+            VPortQuery::Guids(index, block) => VPortGuidInfo::modifier(index, block.into()),
         }
     }
 
@@ -74,7 +79,8 @@ impl VPortQuery {
             VPortQuery::Info(index)
             | VPortQuery::Node(index)
             | VPortQuery::Description(index)
-            | VPortQuery::PKeys(index, _) => Some(index),
+            | VPortQuery::PKeys(index, _)
+            | VPortQuery::Guids(index, _) => Some(index),
         }
     }
 }
@@ -86,8 +92,12 @@ pub struct VPortReading {
     is_on: bool,
     /// Ports whose states and virtual ports are to be read again.
     stale: BTreeSet<PortKey>,
+    /// Virtual ports, by port and index, whose GUID tables are to be read again.
+    pub(super) stale_guids: BTreeSet<(PortKey, u16)>,
     /// Whether kinds of devices answer VirtualizationInfo.
     answers: KindAnswers,
+    /// Whether they answer VPortGUIDInfo.
+    pub(super) guid_answers: KindAnswers,
 }
 
 impl VPortReading {
@@ -95,6 +105,9 @@ impl VPortReading {
     pub(super) fn forget(&mut self, node: Guid) {
         if !self.stale.is_empty() {
             self.stale.retain(|port| port.node != node);
+        }
+        if !self.stale_guids.is_empty() {
+            self.stale_guids.retain(|(port, _)| port.node != node);
         }
     }
 }
@@ -170,9 +183,11 @@ impl Inventory {
     /// Whether an owed query is about virtual ports of a kind of device that refuses them.
     pub(super) fn is_vain(&self, query: Query) -> bool {
         match query {
-            Query::VPorts(key, _) => {
+            Query::VPorts(key, query) => {
+                let is_unread =
+                    matches!(query, VPortQuery::Guids(..)) && !self.reads_vport_guids(key);
                 let node = self.node(key.node);
-                node.is_none_or(|node| self.refuses_vports(node, key))
+                is_unread || node.is_none_or(|node| self.refuses_vports(node, key))
             }
             Query::Managed(key) if key.is_rate_limit() => !self.limits_rates(key),
             _ => false,
@@ -270,6 +285,10 @@ impl Sweep {
                 let table = VPortPKeyTable::from_data(data);
                 self.on_vport_p_keys(inventory, key, (index, block), table);
             }
+            VPortQuery::Guids(index, block) => {
+                let info = VPortGuidInfo::from_data(data);
+                self.on_vport_guids(inventory, key, (index, block), info);
+            }
         }
     }
 
@@ -296,6 +315,9 @@ impl Sweep {
             if !info.enabled() {
                 vports.vports.clear();
             }
+        }
+        if matches!(self.scope, SweepScope::Full { audit: true }) {
+            self.audit_vport_guids(inventory, key);
         }
         let is_stale = inventory.vport_reading.stale.remove(&key);
         if info.enabled() && (is_stale || !was_enabled || info.vport_state_change()) {
@@ -362,8 +384,9 @@ impl Sweep {
             if !is_same_port {
                 *vport = VPort::default();
             } else if has_fallen {
-                // Its host may have reset it, with its keys.
+                // Its host may have reset it, with its tables.
                 vport.p_keys = None;
+                vport.guids = None;
             }
             vport.info = *info;
         }
@@ -376,6 +399,7 @@ impl Sweep {
         if !is_same_port {
             self.again(Query::VPorts(key, VPortQuery::Description(index)));
         }
+        self.see_vport_guids(inventory, key, index);
     }
 
     fn on_vnode_info(
@@ -449,6 +473,9 @@ impl Sweep {
                     inventory.faults.owe(Query::VPorts(key, query), None);
                 }
             }
+            (VPortQuery::Guids(index, block), status) => {
+                self.on_no_vport_guids(inventory, key, (index, block), status);
+            }
             // The index may be a hole by now; VPortStateChange then says so.
             (_, Some(_)) => {
                 let is_gone = matches!(query, VPortQuery::Info(_));
@@ -477,11 +504,11 @@ fn last_index(info: &VirtualizationInfo) -> u16 {
     info.vport_index_top().min(INDICES_MAX - 1)
 }
 
-fn vport_of(inventory: &Inventory, key: PortKey, index: u16) -> Option<&VPort> {
+pub(super) fn vport_of(inventory: &Inventory, key: PortKey, index: u16) -> Option<&VPort> {
     inventory.port(key)?.vports.as_ref()?.get(index)
 }
 
-fn vport_mut(inventory: &mut Inventory, key: PortKey, index: u16) -> Option<&mut VPort> {
+pub(super) fn vport_mut(inventory: &mut Inventory, key: PortKey, index: u16) -> Option<&mut VPort> {
     vport_of(inventory, key, index)?;
     inventory.vports_mut(key)?.vports.get_mut(&index)
 }

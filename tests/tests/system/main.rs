@@ -100,5 +100,6 @@ mod sim_shared;
 mod sim_standby;
 mod sim_takeover;
 mod sim_torus_groups;
+mod sim_vport_guids;
 mod sim_vport_records;
 mod sim_vports;

@@ -145,6 +145,9 @@ impl Fake {
                 lid: host.message.lid,
                 shares_lid: true,
                 served: index != 2,
+                alias_guids: (0..index)
+                    .map(|n| Guid(0xCC00 + u64::from(n)).to_string())
+                    .collect(),
             };
             self.vports.insert(key, vport);
         }

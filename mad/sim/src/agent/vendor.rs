@@ -65,6 +65,9 @@ impl Request<'_> {
         info.set_capabilities(match (self.is_switch(), has_vports) {
             (true, _) if routes_adaptively => SWITCH.with(Capability::AdaptiveRouting),
             (true, _) => SWITCH,
+            (false, true) if self.has(Habit::NoVPortGuids) => {
+                adapter.with(Capability::Virtualization)
+            }
             (false, true) => adapter
                 .with(Capability::Virtualization)
                 .with(Capability::VPortGuidInfo),

@@ -71,14 +71,10 @@ impl Request<'_> {
             VNodeInfo::ID => *data = *self.vport(index)?.node.as_data(),
             VNodeDescription::ID => *data = *self.vport(index)?.description.as_data(),
             VPortGuidInfo::ID => {
-                let index = VPortGuidInfo::modifier_index(modifier);
-                let block = u32::from(VPortGuidInfo::modifier_block(modifier));
+                let (index, block) = self.guid_place(modifier)?;
                 let vport = self.vport(index)?;
                 check_guid_block(vport, block)?;
-                *data = vport.tables.guids.get(&block).copied().unwrap_or(EMPTY);
-                if block == 0 {
-                    data[..8].copy_from_slice(&vport.info.port_guid().0.to_be_bytes());
-                }
+                *data = vport.guid_block(block);
             }
             _ => {
                 let (index, block) = p_key_place(modifier);
@@ -97,6 +93,18 @@ impl Request<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The index and block of a modifier of VPortGUIDInfo.
+    fn guid_place(&self, modifier: u32) -> Result<(u16, u32), Status> {
+        if self.has(Habit::RefusesVPortGuids) || self.has(Habit::NoVPortGuids) {
+            return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
+        }
+        let index = match self.has(Habit::ForeignVPortGuids) {
+            true => 0,
+            false => VPortGuidInfo::modifier_index(modifier),
+        };
+        Ok((index, VPortGuidInfo::modifier_block(modifier).into()))
     }
 
     fn vport_states(&self, block: u32) -> Result<VPortState, Status> {
@@ -124,8 +132,7 @@ impl Request<'_> {
             VirtualizationInfo::ID => self.set_virtualization_info(data),
             VPortInfo::ID => self.set_vport_info(VPortInfo::modifier_index(modifier), data),
             VPortGuidInfo::ID => {
-                let index = VPortGuidInfo::modifier_index(modifier);
-                let block = u32::from(VPortGuidInfo::modifier_block(modifier));
+                let (index, block) = self.guid_place(modifier)?;
                 check_guid_block(self.vport(index)?, block)?;
                 let vports = self.vports_mut()?;
                 let vport = vports.vports.get_mut(&index).ok_or(Status::INVALID_FIELD)?;
@@ -194,8 +201,11 @@ impl Request<'_> {
     /// Whether the agent leaves a request for an attribute of virtual ports unanswered.
     pub(super) fn is_deaf_to_vports(&self, header: &MadHeader) -> bool {
         let is_set = header.method() == Method::SET;
+        let is_guids = header.attribute() == VPortGuidInfo::ID;
         ATTRIBUTES.contains(&header.attribute())
-            && (self.has(Habit::DeafToVPorts) || is_set && self.has(Habit::DeafToVPortSets))
+            && (self.has(Habit::DeafToVPorts)
+                || is_set && self.has(Habit::DeafToVPortSets)
+                || is_guids && self.has(Habit::DeafToVPortGuids))
     }
 }
 

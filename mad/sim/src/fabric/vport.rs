@@ -7,6 +7,7 @@ use rsm_mad::wire::attr::{
     CapabilityMask2, PortInfo, PortState, VNodeDescription, VNodeInfo, VPortInfo,
     VirtualizationInfo,
 };
+use rsm_mad::wire::smp::SMP_DATA_LEN;
 
 use super::Fabric;
 use super::port::PortTables;
@@ -51,7 +52,7 @@ impl VPort {
         vport
             .info
             .set_state(PortState::Down)
-            .set_guid_cap(config.guid_cap)
+            .set_guid_cap(config.vport_guid_cap)
             .set_port_guid(guid)
             .set_lid_required(index > 0 && is_required)
             .set_lid_by_vport_index(by_index);
@@ -69,6 +70,16 @@ impl VPort {
     fn reset(&mut self) {
         self.info.set_state(PortState::Down).set_lid(Lid::NONE);
         self.tables = PortTables::default();
+    }
+
+    /// A block of its GUID table. The first GUID is its own.
+    pub(crate) fn guid_block(&self, block: u32) -> [u8; SMP_DATA_LEN] {
+        let held = self.tables.guids.get(&block).copied();
+        let mut data = held.unwrap_or([0; SMP_DATA_LEN]);
+        if block == 0 {
+            data[..8].copy_from_slice(&self.info.port_guid().0.to_be_bytes());
+        }
+        data
     }
 
     pub(crate) fn is_active(&self) -> bool {

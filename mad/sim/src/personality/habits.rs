@@ -180,6 +180,18 @@ habits! {
     DeafToVPortSets: "deaf-to-vport-sets", Adapters, 0,
         "leaves Sets of attributes of virtual ports unanswered.",
         "firmware whose management of virtual ports hangs";
+    NoVPortGuids: "no-vport-guids", Adapters, 0,
+        "has virtual ports without VPortGUIDInfo, and without the capability of it.",
+        "capability bit 22 of adapters of NVIDIA";
+    RefusesVPortGuids: "refuses-vport-guids", Adapters, 0,
+        "shows the capability of VPortGUIDInfo, and refuses it (status 0x0c).",
+        "firmware that has the capability's bit and not the feature";
+    DeafToVPortGuids: "deaf-to-vport-guids", Adapters, 0,
+        "shows the capability of VPortGUIDInfo, and leaves it unanswered.",
+        "as old adapters do with unknown attributes";
+    ForeignVPortGuids: "foreign-vport-guids", Adapters, 0,
+        "answers VPortGUIDInfo of every virtual port with the table of its physical function.",
+        "an encoding of the attribute modifier that is not public";
     AdaptiveRouting: "adaptive-routing", Switches, 0,
         "has ARInfo, ARGroupTable and the adaptive linear forwarding table, and forwards to any port of a group where they are on.",
         "ibdiagnet database of an NDR fabric: Quantum-2";

@@ -1,4 +1,5 @@
-//! GUIDInfoRecord: the GUIDs of a port; see [`crate::sa::guids`].
+//! GUIDInfoRecord: the GUIDs of a port, see [`crate::sa::guids`], and of a virtual port, as its
+//! adapter shows them.
 
 use std::sync::Arc;
 
@@ -6,7 +7,7 @@ use rsm_mad::wire::attr::{GuidInfo, PortInfo};
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ComponentMask, GuidInfoRecord, SaHeader, SaStatus};
 
-use super::{Ends, Query, Record as _, of_each_end};
+use super::{Ends, Query, Record as _, of_each_end, vport};
 use crate::sa::answer::Body;
 use crate::sa::ends::EndIx;
 use crate::sa::guids::{AliasRegistry, AliasRequester};
@@ -55,11 +56,10 @@ impl Query<GuidInfoRecord> {
         }
     }
 
-    /// How many blocks the table of the port has. Every port has a GUID, and so at least one. Of a
-    /// virtual port the others belong to its host, and are not known.
+    /// How many blocks the table of the port has. Every port has a GUID, and so at least one.
     fn blocks(&self, ix: EndIx) -> u8 {
-        if self.directory.vport(ix).is_some() {
-            return 1;
+        if let Some(vport) = self.directory.vport(ix) {
+            return vport.guid_blocks().max(1);
         }
         let (_, port) = self.directory.port(ix);
         let capacity = port.info.as_ref().map_or(0, PortInfo::guid_cap);
@@ -68,10 +68,12 @@ impl Query<GuidInfoRecord> {
 
     fn block(&self, ix: EndIx, block: u8) -> Option<GuidInfoRecord> {
         let end = self.directory.end(ix);
-        let names = self.directory.names().aliases();
+        let guids = match self.directory.vport(ix) {
+            Some(vport) => vport::guid_block(vport, block)?,
+            None => self.directory.names().aliases().block(end.guid, block),
+        };
         let mut record = GuidInfoRecord::default();
         record.set_lid(end.lid).set_block_num(block);
-        let guids = names.block(end.guid, block);
         record.guid_info_mut().set_guids(guids);
         self.keep(record)
     }

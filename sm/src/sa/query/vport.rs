@@ -6,10 +6,10 @@
 
 use std::ops::BitOr;
 
-use rsm_ids::{Lid, Lmc, PortNum};
-use rsm_mad::wire::attr::{CapabilityMask, CapabilityMask2, NodeInfo, PortInfo};
+use rsm_ids::{Guid, Lid, Lmc, PortNum};
+use rsm_mad::wire::attr::{CapabilityMask, CapabilityMask2, GuidInfo, NodeInfo, PortInfo};
 
-use crate::vports::VPort;
+use crate::vports::{GuidBlock, VPort};
 
 /// The capabilities of a port that say how the fields about its link are to be read. All others are
 /// the port's own; VPortInfo numbers capabilities in its own way.
@@ -33,6 +33,26 @@ pub(super) fn number(vport: &VPort, port: PortNum) -> PortNum {
         PortNum::ZERO => port,
         number => number,
     }
+}
+
+/// A block of the GUIDs of a virtual port, as far as GUIDCap says that there are any; `None` where
+/// its adapter did not show the block. Block 0 begins with its own GUID even so.
+pub(super) fn guid_block(vport: &VPort, block: u8) -> Option<GuidBlock> {
+    let mut guids = [Guid::ZERO; GuidInfo::ENTRIES];
+    let shown = vport.guid_block(block);
+    if block > 0 && shown.is_none() {
+        return None;
+    }
+    let first = usize::from(block) * GuidInfo::ENTRIES;
+    let count = usize::from(vport.info.guid_cap()).saturating_sub(first);
+    let shown = shown.into_iter().flatten().take(count);
+    for (guid, &shown) in guids.iter_mut().zip(shown) {
+        *guid = shown;
+    }
+    if block == 0 {
+        guids[0] = vport.guid();
+    }
+    Some(guids)
 }
 
 /// NodeInfo of a virtual node, at a port with this number of an adapter with this NodeInfo.

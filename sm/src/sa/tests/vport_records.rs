@@ -1,6 +1,6 @@
 //! Records of virtual ports: lookups by LID and GUID, partitions, shared LIDs, any component mask.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ use crate::config::parse_partitions;
 use crate::fabric::{Fabric, PortRef};
 use crate::plan::policy::Policy;
 use crate::sa::{Sa, SaConfig, WORK_PER_PULL};
+use crate::vports::GuidBlock;
 
 const ALL: ComponentMask = ComponentMask::NONE;
 /// Virtual ports of each host: those at even indices have a LID of their own.
@@ -242,6 +243,60 @@ fn p_keys_and_guids_of_a_vport_are_found_by_its_lid() {
         // The table shows which partitions there are.
         let untrusted = world.get(PKeyTableRecord::LID, &wanted);
         assert_eq!(untrusted, Err(SaStatus::REQ_INVALID));
+    }
+}
+
+/// GUIDInfoRecords have the blocks that the adapter showed, as far as GUIDCap counts entries.
+#[test]
+fn guids_of_a_vport_are_those_that_its_adapter_shows() {
+    let further: GuidBlock = std::array::from_fn(|entry| Guid(0x00CC_0000 + entry as u64));
+    let with_own = |guid: Guid| {
+        let mut block = further;
+        block[0] = guid;
+        block
+    };
+    let [all, holes, hidden] = [1, 2, 3].map(|index| guid(0, index));
+    // GUIDCap, and the blocks that the adapter showed.
+    let shown = [
+        (all, 12, BTreeMap::from([(0, with_own(all)), (1, further)])),
+        (
+            holes,
+            24,
+            BTreeMap::from([(0, with_own(holes)), (2, further)]),
+        ),
+        (hidden, 12, BTreeMap::new()),
+    ];
+    let (fabric, plan) = planned_as(SMALL, |fabric| {
+        let vports = shown.iter().map(|(guid, capacity, blocks)| {
+            let mut vport = vport(*guid, true, PortState::Active);
+            vport.info.set_guid_cap(*capacity);
+            vport.guids = Some(Arc::new(blocks.clone()));
+            vport
+        });
+        let host = hosts_of(fabric)[0];
+        give(fabric, host, vports.collect());
+        Policy::default()
+    });
+    let mut world = World::of(fabric, plan);
+    let mut beyond = further;
+    beyond[4..].fill(Guid::ZERO);
+    let mut alone = [Guid::ZERO; 8];
+    alone[0] = hidden;
+    let expected = [
+        (all, vec![(0, with_own(all)), (1, beyond)]),
+        (holes, vec![(0, with_own(holes)), (2, further)]),
+        (hidden, vec![(0, alone)]),
+    ];
+    for (guid, blocks) in expected {
+        let lid = lid_of(&world, guid);
+        let mut wanted = GuidInfoRecord::default();
+        wanted.set_lid(lid);
+        let found = trusted(&mut world, GuidInfoRecord::LID, &wanted);
+        let found: Vec<(u8, GuidBlock)> = found
+            .iter()
+            .map(|record| (record.block_num(), record.guid_info().guids()))
+            .collect();
+        assert_eq!(found, blocks, "{guid}");
     }
 }
 

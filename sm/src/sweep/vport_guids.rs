@@ -1,0 +1,138 @@
+//! The GUID tables of virtual ports: VPortGUIDInfo of those whose GUIDCap says that they have more
+//! than their own GUID, at adapters that show the capability.
+//!
+//! Hosts fill the tables; the sweep only reads them, once a virtual port is up, after trap 1144
+//! named it, and in audits. The place of the index in the attribute's modifier is not verified: a
+//! block 0 that does not begin with the GUID of the virtual port is of another one and does not
+//! count, and no further block is asked for then.
+//!
+//! Types that refuse the attribute, or of which several devices leave it unanswered, have a
+//! [habit](DeviceHabit::RefusesVPortGuids) and are not asked again.
+
+use std::sync::Arc;
+
+use rsm_mad::wire::attr::{Capability, VPortGuidInfo};
+use rsm_mad::wire::header::Status;
+
+use super::inventory::{Inventory, PortKey};
+use super::vports::{VPortQuery, vport_mut, vport_of};
+use super::{Query, Sweep};
+use crate::habits::{DeviceHabit, DeviceKind};
+
+impl Inventory {
+    /// Records that the GUID table of a virtual port may have changed: it is read again after
+    /// VPortInfo.
+    pub fn doubt_vport_guids(&mut self, key: PortKey, index: u16) {
+        if vport_of(self, key, index).is_some_and(|vport| vport.guids.is_some()) {
+            self.vport_reading.stale_guids.insert((key, index));
+        }
+    }
+
+    /// Whether virtual ports of a port are asked for their GUID tables.
+    pub(super) fn reads_vport_guids(&self, key: PortKey) -> bool {
+        self.node(key.node).is_some_and(|node| {
+            let kind = DeviceKind::of(&node.info, key.port);
+            let capability = Capability::VPortGuidInfo;
+            self.capabilities.has(&node.info, capability)
+                && !self.habits.has(kind, DeviceHabit::RefusesVPortGuids)
+        })
+    }
+}
+
+impl Sweep {
+    /// Asks for the blocks of a virtual port's GUID table that are not known: first for block 0,
+    /// which shows whether the adapter answers as expected.
+    pub(super) fn see_vport_guids(&mut self, inventory: &mut Inventory, key: PortKey, index: u16) {
+        if inventory.vport_reading.stale_guids.remove(&(key, index))
+            && let Some(vport) = vport_mut(inventory, key, index)
+        {
+            vport.guids = None;
+        }
+        let Some(vport) = vport_of(inventory, key, index) else {
+            return;
+        };
+        let blocks = vport.guid_blocks();
+        // The physical function has the table of its port.
+        let is_port = inventory
+            .port(key)
+            .is_some_and(|port| port.guid == vport.guid());
+        if blocks == 0 || is_port || !inventory.reads_vport_guids(key) {
+            return;
+        }
+        let wanted = match vport.guid_block(0) {
+            None => 0..1,
+            Some(_) => 1..blocks,
+        };
+        for block in wanted.filter(|&block| vport.guid_block(block).is_none()) {
+            self.again(Query::VPorts(key, VPortQuery::Guids(index, block)));
+        }
+    }
+
+    /// Asks once more for the GUID tables of a port's virtual ports, as far as they were read.
+    pub(super) fn audit_vport_guids(&mut self, inventory: &Inventory, key: PortKey) {
+        let vports = inventory.port(key).and_then(|port| port.vports.as_ref());
+        let vports = vports.filter(|_| inventory.reads_vport_guids(key));
+        for (&index, vport) in vports.iter().flat_map(|vports| &vports.vports) {
+            for &block in vport.guids.iter().flat_map(|guids| guids.keys()) {
+                self.ask(Query::VPorts(key, VPortQuery::Guids(index, block)));
+            }
+        }
+    }
+
+    /// Takes a block of a virtual port's GUID table.
+    pub(super) fn on_vport_guids(
+        &mut self,
+        inventory: &mut Inventory,
+        key: PortKey,
+        (index, block): (u16, u8),
+        info: &VPortGuidInfo,
+    ) {
+        if let Some(node) = inventory.node(key.node) {
+            let kind = DeviceKind::of(&node.info, key.port);
+            inventory.vport_reading.guid_answers.answered(kind);
+        }
+        let Some(vport) = vport_of(inventory, key, index) else {
+            return;
+        };
+        let guids = info.guids();
+        let is_own = block > 0 || guids[0] == vport.guid();
+        if !is_own || vport.guid_block(block) == Some(&guids) {
+            return;
+        }
+        if let Some(vport) = vport_mut(inventory, key, index) {
+            self.changed = true;
+            let table = Arc::make_mut(vport.guids.get_or_insert_default());
+            table.insert(block, guids);
+        }
+        if block == 0 {
+            self.see_vport_guids(inventory, key, index);
+        }
+    }
+
+    /// Takes the refusal (`status`) or silence of an agent that was asked for a block.
+    pub(super) fn on_no_vport_guids(
+        &mut self,
+        inventory: &mut Inventory,
+        key: PortKey,
+        (index, block): (u16, u8),
+        status: Option<Status>,
+    ) {
+        let Some(node) = inventory.node(key.node) else {
+            return;
+        };
+        let kind = DeviceKind::of(&node.info, key.port);
+        let is_habit = match status {
+            // Another status may be about a virtual port that is gone by now.
+            Some(status) => status == Status::UNSUPPORTED_METHOD_ATTRIBUTE,
+            None => inventory.vport_reading.guid_answers.unanswered(kind),
+        };
+        if is_habit {
+            // A finding shows it.
+            let habit = DeviceHabit::RefusesVPortGuids;
+            self.changed |= inventory.habits.learn(kind, habit);
+        } else if status.is_none() {
+            let query = VPortQuery::Guids(index, block);
+            inventory.faults.owe(Query::VPorts(key, query), None);
+        }
+    }
+}
