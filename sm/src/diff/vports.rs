@@ -63,8 +63,11 @@ impl Comparison<'_> {
         let own = self.plan.lids.vports.get(&key).copied();
         let own = own.unwrap_or(Lid::NONE);
         let wanted = self.plan.partitions.vport_table(key);
+        let waits = !vport.is_active()
+            && self.plan.policy.rate_limits.is_some()
+            && self.inventory.awaits_rate_limits(key.port, key.index);
         let change = VPortChange {
-            info: wanted_info(&vport.info, own),
+            info: wanted_info(&vport.info, own).filter(|_| !waits),
             p_keys: wanted.map_or_else(Vec::new, |wanted| {
                 let held = vport.p_keys.as_deref();
                 differing_p_keys(held, wanted, vport.node.partition_cap, false)

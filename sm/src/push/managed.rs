@@ -71,6 +71,7 @@ impl Push {
         let is_held = wanted.is_some_and(|wanted| port.managed.holds(key.place, &wanted));
         inventory.note_managed(key.port);
         if is_held {
+            inventory.vport_limits_taken(key);
             self.qos_settled(inventory, key);
             self.vport_limits_settled(inventory, key);
         } else {
@@ -89,7 +90,9 @@ impl Push {
         }
         inventory.note_managed(key.port);
         let is_habit = match cause {
-            Cause::Refused(status) => key.is_habit_by(status),
+            Cause::Refused(status) => {
+                key.is_habit_by(status) || inventory.vport_limits_refused(key)
+            }
             Cause::NotHeld => true,
             _ => false,
         };

@@ -23,7 +23,7 @@ use super::held_keys::HeldKeys;
 use super::image::Image;
 use super::kind_answers::KindAnswers;
 use super::lft_image::LftImage;
-use super::managed::ManagedBlocks;
+use super::managed::{BlockKey, ManagedBlocks};
 use super::mft_image::MftImage;
 use super::p_keys::PKeyImage;
 use super::paths::Search;
@@ -269,6 +269,10 @@ pub struct Inventory {
     pub rate_limits: Option<Arc<RateLimits>>,
     /// Whether kinds of devices answer QoSConfigSL.
     pub(super) rate_limit_answers: KindAnswers,
+    /// Gets of the limits of virtual ports in a row without an answer.
+    pub(super) rate_limit_silences: BTreeMap<BlockKey, u8>,
+    /// Sets of the limits of virtual ports refused since they last took any.
+    pub(super) rate_limit_refusals: BTreeMap<BlockKey, u8>,
     /// Writes to images of managed attributes, by node.
     managed_writes: Writes,
     /// The operator's names of nodes, by [`Inventory::use_names`].
@@ -531,6 +535,10 @@ impl Inventory {
         self.adaptive.remove(&guid);
         self.port_state_proofs.forget(guid);
         self.vport_reading.forget(guid);
+        self.rate_limit_silences
+            .retain(|key, _| key.port.node != guid);
+        self.rate_limit_refusals
+            .retain(|key, _| key.port.node != guid);
         self.m_keys.forget(guid);
         if self.switches.remove(&guid) {
             self.writes.note(guid);

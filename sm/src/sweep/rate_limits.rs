@@ -12,16 +12,57 @@ use super::managed::{BlockKey, Origin, Source, is_rate_limit_planned};
 use super::{Query, Sweep, SweepScope};
 use crate::habits::DeviceKind;
 
+/// How many Sets of the limits of one virtual port a device may refuse with a status that may say
+/// that there is no such virtual port. Between two of them its limits were read: it was there.
+const REFUSALS_MAX: u8 = 3;
+
+/// For how many unanswered Gets of its limits a virtual port waits with becoming Active: about as
+/// many light sweeps. An adapter that never answers is no reason to leave its hosts without a port.
+const AWAITED_MAX: u8 = 3;
+
 impl Inventory {
+    /// Whether a virtual port is to wait for its limits before it becomes Active: they are planned and
+    /// not known, and its adapter has not left several Gets of them unanswered.
+    pub fn awaits_rate_limits(&self, port: PortKey, index: u16) -> bool {
+        let key = BlockKey::rate_limits(port, Some(index));
+        let record = self.port(port);
+        let is_known = record.is_some_and(|record| record.managed.is_known(key.place));
+        let silences = self.rate_limit_silences.get(&key);
+        !is_known
+            && silences.is_none_or(|&silences| silences < AWAITED_MAX)
+            && self.limits_rates(key)
+    }
+
+    /// Records that a device has refused a Set of limits of a virtual port. Returns whether its kind
+    /// counts as without them now.
+    pub fn vport_limits_refused(&mut self, key: BlockKey) -> bool {
+        if key.vport().is_none() {
+            return false;
+        }
+        let refusals = self.rate_limit_refusals.entry(key).or_default();
+        *refusals = refusals.saturating_add(1);
+        let is_habit = *refusals >= REFUSALS_MAX;
+        if is_habit {
+            self.rate_limit_refusals.remove(&key);
+        }
+        is_habit
+    }
+
+    /// Forgets refusals of limits of a virtual port: it took them, or is another one.
+    pub fn vport_limits_taken(&mut self, key: BlockKey) {
+        self.rate_limit_refusals.remove(&key);
+    }
+
     /// Whether the limits of this block are planned.
     pub(super) fn limits_rates(&self, key: BlockKey) -> bool {
         is_rate_limit_planned(&Source::of_sweep(self), key)
     }
 
     /// Records that a device has answered QoSConfigSL.
-    pub(super) fn rate_limits_answered(&mut self, port: PortKey) {
-        if let Some(node) = self.node(port.node) {
-            let kind = DeviceKind::of(&node.info, port.port);
+    pub(super) fn rate_limits_answered(&mut self, key: BlockKey) {
+        self.rate_limit_silences.remove(&key);
+        if let Some(node) = self.node(key.port.node) {
+            let kind = DeviceKind::of(&node.info, key.port.port);
             self.rate_limit_answers.answered(kind);
         }
     }
@@ -61,6 +102,10 @@ impl Sweep {
             let record = inventory.port(port);
             record.is_some_and(|record| record.managed.is_known(key.place))
         };
+        if is_fresh {
+            inventory.vport_limits_taken(key);
+            inventory.rate_limit_silences.remove(&key);
+        }
         if is_fresh
             && is_known(inventory)
             && let Some(record) = inventory.port_mut(port)
@@ -85,6 +130,7 @@ impl Sweep {
         };
         let kind = DeviceKind::of(&node.info, key.port.port);
         if let Some(status) = status {
+            self.waits_no_more(inventory, key);
             // A virtual port that is gone by now is no habit: its state says so.
             if key.is_habit_by(status) {
                 self.changed |= inventory.learn_refused_block(key);
@@ -92,11 +138,33 @@ impl Sweep {
             return;
         }
         if !inventory.rate_limit_answers.unanswered(kind) {
+            self.count_silence(inventory, key);
             return inventory.faults.owe(Query::Managed(key), None);
         }
         for vport in [None, Some(0)] {
             let block = BlockKey::rate_limits(key.port, vport);
             self.changed |= inventory.learn_refused_block(block);
+        }
+    }
+
+    /// Counts a Get without an answer for the virtual port that waits for its limits.
+    fn count_silence(&mut self, inventory: &mut Inventory, key: BlockKey) {
+        let silences = inventory.rate_limit_silences.get(&key);
+        let silences = silences.map_or(1, |silences| silences.saturating_add(1));
+        if silences >= AWAITED_MAX {
+            self.waits_no_more(inventory, key);
+        } else if key.vport().is_some() {
+            inventory.rate_limit_silences.insert(key, silences);
+        }
+    }
+
+    /// Lets a virtual port become Active without its limits.
+    fn waits_no_more(&mut self, inventory: &mut Inventory, key: BlockKey) {
+        if key.vport().is_some()
+            && inventory.rate_limit_silences.insert(key, AWAITED_MAX) != Some(AWAITED_MAX)
+        {
+            self.changed = true;
+            inventory.note_managed(key.port);
         }
     }
 }

@@ -88,6 +88,7 @@ mod sim_partitions;
 mod sim_power;
 mod sim_push_order;
 mod sim_qos;
+mod sim_rate_limit_seeds;
 mod sim_rate_limits;
 mod sim_rebalance;
 mod sim_refusals;

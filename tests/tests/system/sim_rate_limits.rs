@@ -307,3 +307,65 @@ fn vports_have_limits_before_they_are_active() {
     assert_eq!(held(&world, at.0, Some(at.2)), only(&[(1, 50_000)]));
     expect::assert_no_findings(&world);
 }
+
+/// The Set is refused as one for a virtual port that is not there, and the virtual port is there: its
+/// kind gets no more.
+#[test]
+fn devices_that_refuse_limits_of_vports_are_asked_no_more() {
+    let mut settings = settings("refuses-rate-limit-sets", Some("default = 0:slow"));
+    settings.core.manages_vports = true;
+    (settings.sim.vports, settings.sim.vport_lids) = (3, VPortLids::Own);
+    let mut world = World::generated(TREE, settings);
+    world.run_for(Duration::from_secs(60));
+    world.settle(LIMIT);
+    expect::assert_up(&world);
+    assert!(has_habit(&world, "QoSConfigSL of virtual ports"));
+    let findings = &world.manager().snapshot().unwrap().findings;
+    let mut others = findings.iter();
+    assert!(others.all(|finding| finding.kind == FindingKind::DeviceHabit));
+    world.count_requests();
+    world.resweep(LIMIT);
+    world.run_for(Duration::from_secs(60));
+    assert_eq!(asked(&world, Method::SET), 0);
+}
+
+/// An adapter of a kind that takes limits is silent: a new virtual port of it waits for them. Where the
+/// adapter stays silent, it becomes Active without any.
+#[test]
+fn vport_waits_for_its_limits_and_not_forever() {
+    for answers_again in [true, false] {
+        let mut settings = settings("rate-limits", Some("default = 1:fast"));
+        settings.core.manages_vports = true;
+        (settings.sim.vports, settings.sim.vport_lids) = (2, VPortLids::Own);
+        let mut world = brought_up(settings);
+        let host = world.nodes(NodeKind::Ca)[3];
+        let behave = |world: &mut World, devices: &str| {
+            let personality = Devices::parse(devices).unwrap().of(NodeKind::Ca, host);
+            world.sim.set_personality(host, personality).unwrap();
+        };
+        let is_active = |world: &World| {
+            let vports = world.sim.vports(host, PORT).unwrap();
+            let mut added = vports.into_iter().filter(|(index, _)| *index == 9);
+            added.any(|(_, vport)| vport.info.state() == PortState::Active)
+        };
+        behave(&mut world, "deaf-to-rate-limits");
+        let guid = Guid(0x00AA_0001);
+        world
+            .sim
+            .set_vport((host, PORT, 9), guid, VPortLids::Own)
+            .unwrap();
+        world.run_for(Duration::from_secs(8));
+        assert!(!is_active(&world), "it waits");
+        if answers_again {
+            behave(&mut world, "rate-limits");
+        }
+        let until = world.now() + Duration::from_secs(60);
+        assert!(world.run(until, is_active));
+        let expected = match answers_again {
+            true => only(&[(1, 50_000)]),
+            false => [0; 16],
+        };
+        assert_eq!(held(&world, host, Some(9)), expected);
+        assert!(!has_habit(&world, "QoSConfigSL"));
+    }
+}

@@ -164,13 +164,16 @@ impl Fabric {
         }
     }
 
-    /// Whether a port, or a virtual port of it, holds this LID.
+    /// Whether a port, or a virtual port of it that is not Down, holds this LID: an adapter shows the
+    /// LID of one that is Down, and takes no packets to it.
     pub(crate) fn holds(&self, port: u32, lid: Lid) -> bool {
         self.port(port).holds(lid)
             || lid != Lid::NONE
                 && self.vports.get(&port).is_some_and(|vports| {
                     let mut all = vports.vports.values();
-                    all.any(|vport| vport.info.lid() == lid)
+                    all.any(|vport| {
+                        vport.info.lid() == lid && vport.info.state() != PortState::Down
+                    })
                 })
     }
 }

@@ -347,7 +347,7 @@ impl Sweep {
 
     pub(super) fn on_managed(&mut self, inventory: &mut Inventory, key: BlockKey, data: &Content) {
         if key.is_rate_limit() {
-            inventory.rate_limits_answered(key.port);
+            inventory.rate_limits_answered(key);
         }
         if let Some(port) = inventory.port_mut(key.port) {
             // The comparison has new content.

@@ -1,0 +1,307 @@
+//! Limits of rates under loss: hosts and virtual ports come, go and move between adapters that take
+//! limits, refuse them, drop them or are slow, while the manager is killed. At the end each port and
+//! virtual port holds the limits of the file and no others, and none was Active without them.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm::config::{RateLimits, parse_rate_limits};
+use rsm::plan::policy::Policy;
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::wire::attr::PortState;
+use rsm_mad::wire::header::{AttrId, Method};
+use rsm_routing::netlist::{Netlist, NodeKind};
+use rsm_sim::{Devices, VPortAt, VPortLids};
+use rsm_tests::virtual_time::{Dice, Memory, Settings, World, expect, seeds};
+
+const LIMIT: Duration = Duration::from_secs(600);
+const TREE: &str = "fat-tree:k=4,levels=2,speed=ndr";
+const PORT: PortNum = PortNum(1);
+/// Virtual ports of each host at the start, the physical function among them.
+const VPORTS: u16 = 3;
+/// Other adapters than the ConnectX-7 of the generated fabric: ConnectX-5.
+const OTHER_DEVICE: u16 = 0x1017;
+/// GUIDs of virtual ports begin here; those of even numbers have a rule.
+const FIRST_GUID: u64 = 0x00BB_0000;
+const GUIDS: u64 = 64;
+/// In Mb/s, as in the rules.
+const SLOW: u32 = 1000;
+const FAST: u32 = 50_000;
+
+/// How the adapters of the other type behave.
+const OTHERS: [&str; 5] = [
+    "refuses-rate-limits",
+    "refuses-rate-limit-sets",
+    "drops-rate-limits",
+    "deaf-to-rate-limits",
+    "general-info",
+];
+
+/// How those that take limits behave besides.
+const PACES: [&str; 4] = ["", "+slow-processor", "+small-buffer", "+pauses"];
+
+fn limits(special: Guid) -> Arc<RateLimits> {
+    let mut text = format!("BW_NAMES\nslow = {SLOW}\nfast = {FAST}\nBW_RULES\ndefault = 1:fast\n");
+    for number in (0..GUIDS).step_by(2) {
+        let guid = Guid(FIRST_GUID + number);
+        writeln!(text, "{guid} = 0:slow, 2:fast").unwrap();
+    }
+    writeln!(text, "{special} = 0:slow, 2:fast").unwrap();
+    let (limits, findings) = parse_rate_limits(Path::new("limits"), &text);
+    assert!(findings.is_empty(), "{findings:?}");
+    Arc::new(limits)
+}
+
+/// The fabric with adapters of another type at every third host but the first.
+fn netlist() -> Netlist {
+    let netlist = rsm_routing::generate::generate(TREE).unwrap();
+    let (mut nodes, cables) = netlist.into_parts();
+    let hosts = nodes.iter_mut().filter(|node| node.kind == NodeKind::Ca);
+    for node in hosts.skip(1).step_by(3) {
+        node.device_id = OTHER_DEVICE;
+    }
+    Netlist::new(nodes, cables).unwrap()
+}
+
+/// The limits that the file has for a GUID.
+fn wanted(guid: Guid, is_special: bool) -> [u32; 16] {
+    let number = guid.0.checked_sub(FIRST_GUID);
+    let has_rule = number.is_some_and(|number| number < GUIDS && number.is_multiple_of(2));
+    let mut all = [0; 16];
+    match has_rule || is_special {
+        true => (all[0], all[2]) = (SLOW, FAST),
+        false => all[1] = FAST,
+    }
+    all
+}
+
+/// Looks at virtual ports that become Active, at adapters that take limits.
+struct Watcher {
+    takers: BTreeSet<Guid>,
+    /// Those that were Active at the last look.
+    active: RefCell<BTreeSet<VPortAt>>,
+    /// Sets of VPortInfo that adapters had got by then.
+    sets: Cell<u64>,
+}
+
+impl Watcher {
+    /// Looks, if an adapter has got a Set since that may have made one Active.
+    fn after_event(&self, world: &World) {
+        let sets = world.sim.counters();
+        let sets = sets.received(AttrId::VPORT_INFO, Method::SET);
+        if self.sets.replace(sets) != sets {
+            self.look(world);
+        }
+    }
+
+    /// Those that have become Active since the last look hold their limits.
+    fn look(&self, world: &World) {
+        let mut now = BTreeSet::new();
+        for &host in &self.takers {
+            for (index, vport) in world.sim.vports(host, PORT).unwrap() {
+                if index == 0 || vport.info.state() != PortState::Active {
+                    continue;
+                }
+                now.insert((host, PORT, index));
+                if self.active.borrow().contains(&(host, PORT, index)) {
+                    continue;
+                }
+                let held = world.sim.rate_limits((host, PORT), Some(index)).unwrap();
+                assert_eq!(
+                    held.rate_limits(),
+                    wanted(vport.info.port_guid(), false),
+                    "{host} vport {index} became Active at {:?}",
+                    world.now()
+                );
+            }
+        }
+        self.active.replace(now);
+    }
+}
+
+/// A subnet with limits.
+struct Limited {
+    world: World,
+    watcher: Watcher,
+    /// A host whose port has a rule of its own.
+    special: Guid,
+    dice: Dice,
+    /// Virtual ports given so far.
+    given: u64,
+}
+
+impl Limited {
+    fn new(seed: u64) -> Limited {
+        let mut dice = Dice::new(seed);
+        let netlist = netlist();
+        let hosts = netlist.nodes().iter();
+        let hosts = hosts.filter(|node| node.kind == NodeKind::Ca);
+        let (others, takers): (Vec<_>, Vec<_>) =
+            hosts.partition(|node| node.device_id == OTHER_DEVICE);
+        let [others, takers] = [others, takers].map(|nodes| {
+            let guids = nodes.iter().map(|node| node.guid);
+            guids.collect::<Vec<Guid>>()
+        });
+        let special = takers[1];
+        let mut settings = Settings {
+            seed,
+            ..Settings::default()
+        };
+        settings.core.manages_vports = true;
+        let lids = [VPortLids::Own, VPortLids::ByIndex, VPortLids::Base];
+        (settings.sim.vports, settings.sim.vport_lids) = (VPORTS, dice.pick(&lids));
+        settings.sim.devices = Devices::parse("rate-limits").unwrap();
+        let unmanaged = World::new(&netlist, settings.clone());
+        let port_guid = unmanaged.sim.port_guid(special, PORT).unwrap();
+        settings.core.policy = Arc::new(Policy {
+            rate_limits: Some(limits(port_guid)),
+            ..Policy::default()
+        });
+        let mut world = World::new(&netlist, settings);
+        let other = Devices::parse(dice.pick(&OTHERS)).unwrap();
+        let paced = format!("rate-limits{}", dice.pick(&PACES));
+        let paced = Devices::parse(&paced).unwrap();
+        for (devices, hosts) in [(other, &others[..]), (paced, &takers[1..])] {
+            for &host in hosts {
+                let personality = devices.of(NodeKind::Ca, host);
+                world.sim.set_personality(host, personality).unwrap();
+            }
+        }
+        world.add_manager(takers[0], PORT);
+        let watcher = Watcher {
+            takers: takers.into_iter().collect(),
+            active: RefCell::default(),
+            sets: Cell::default(),
+        };
+        Limited {
+            world,
+            watcher,
+            special,
+            dice,
+            given: 0,
+        }
+    }
+
+    fn run_for(&mut self, duration: Duration) {
+        // The test may have taken some down.
+        self.watcher.look(&self.world);
+        let until = self.world.now() + duration;
+        let watcher = &self.watcher;
+        self.world.run(until, |world| {
+            watcher.after_event(world);
+            false
+        });
+    }
+
+    /// One change of a random host or virtual port. A GUID comes at an index that no other has had:
+    /// a Set on its way to the one before would be carried out at the new one.
+    fn change(&mut self) {
+        let hosts: Vec<Guid> = self.world.nodes(NodeKind::Ca);
+        let host = self.dice.pick(&hosts);
+        let there = self.world.sim.vports(host, PORT).unwrap();
+        let there: Vec<u16> = there.into_iter().map(|(index, _)| index).collect();
+        let at = (host, PORT, self.dice.pick(&there));
+        let sim = &mut self.world.sim;
+        match self.dice.below(6) {
+            0 if at.2 > 0 => sim.remove_vport(at).unwrap(),
+            1 if at.2 > 0 => sim.want_vport(at, false).unwrap(),
+            2 => sim.want_vport(at, true).unwrap(),
+            3 if host != hosts[0] => sim.reboot(host).unwrap(),
+            4 if at.2 > 0 => {
+                // A virtual machine moves.
+                let vports = sim.vports(host, PORT).unwrap();
+                let (_, moved) = vports
+                    .into_iter()
+                    .find(|(index, _)| *index == at.2)
+                    .unwrap();
+                sim.remove_vport(at).unwrap();
+                let to = self.dice.pick(&hosts);
+                self.add(to, moved.info.port_guid());
+            }
+            _ => {
+                let guid = Guid(FIRST_GUID + self.given % GUIDS);
+                self.add(host, guid);
+            }
+        }
+    }
+
+    fn add(&mut self, host: Guid, guid: Guid) {
+        let at = (host, PORT, VPORTS + self.given as u16);
+        self.given += 1;
+        let lids = self.dice.pick(&[VPortLids::Own, VPortLids::Base]);
+        self.world.sim.set_vport(at, guid, lids).unwrap();
+    }
+
+    /// Each port and virtual port of the adapters that take limits is up and holds those of its
+    /// GUID; the others are up without any.
+    fn assert_limits_held(&self) {
+        let world = &self.world;
+        expect::assert_up(world);
+        for host in world.nodes(NodeKind::Ca) {
+            let takes = self.watcher.takers.contains(&host);
+            let wanted = |guid, is_special| match takes {
+                true => wanted(guid, is_special),
+                false => [0; 16],
+            };
+            let held = world.sim.rate_limits((host, PORT), None).unwrap();
+            let guid = world.sim.port_guid(host, PORT).unwrap();
+            let expected = wanted(guid, host == self.special);
+            assert_eq!(held.rate_limits(), expected, "{host}");
+            for (index, vport) in world.sim.vports(host, PORT).unwrap() {
+                if !vport.is_wanted || index == 0 {
+                    continue;
+                }
+                assert_eq!(vport.info.state(), PortState::Active, "{host} {index}");
+                let held = world.sim.rate_limits((host, PORT), Some(index)).unwrap();
+                let expected = wanted(vport.info.port_guid(), false);
+                assert_eq!(held.rate_limits(), expected, "{host} {index}");
+            }
+        }
+    }
+}
+
+fn run(seed: u64) {
+    let mut subnet = Limited::new(seed);
+    if subnet.dice.one_in(2) {
+        subnet.run_for(Duration::from_secs(30));
+    }
+    for _ in 0..12 {
+        let over = Duration::from_secs(1);
+        subnet.world.schedule_loss(Duration::ZERO, over, 0.1);
+        subnet.change();
+        if subnet.dice.one_in(6) {
+            let memory = subnet.dice.pick(&[Memory::Kept, Memory::Lost]);
+            let over = Duration::from_millis(300);
+            subnet.world.schedule_kill(Duration::ZERO, over, memory);
+        }
+        let pause = subnet
+            .dice
+            .duration(Duration::from_micros(10), Duration::from_secs(3));
+        subnet.run_for(pause);
+    }
+    subnet.run_for(Duration::from_secs(120));
+    subnet.world.settle(LIMIT);
+    subnet.assert_limits_held();
+    subnet.world.count_requests();
+    subnet.world.run_for(Duration::from_secs(60));
+    let sets = subnet.world.requests().count(Method::SET);
+    assert_eq!(sets, 0, "nothing is left to set");
+}
+
+#[test]
+fn limits_are_held_where_hosts_and_vports_come_and_go_under_loss() {
+    let test = "--test system sim_rate_limit_seeds::limits_are_held";
+    seeds::run(test, 16, run);
+}
+
+#[test]
+#[ignore = "runs as many seeds as RSM_SEEDS says, or 500"]
+fn soak() {
+    let count = seeds::number("RSM_SEEDS").unwrap_or(500);
+    let test = "--test system sim_rate_limit_seeds::soak -- --ignored";
+    seeds::run(test, count, run);
+}
