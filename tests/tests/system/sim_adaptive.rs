@@ -27,13 +27,13 @@ use crate::sim_seeds::{Hardware, schedule_fault};
 const LIMIT: Duration = Duration::from_secs(120);
 /// Quantum-2 switches and ConnectX-7 adapters.
 const TREE: &str = "fat-tree:k=8,levels=2,speed=ndr";
-const DEEP: &str = "fat-tree:k=4,levels=3,speed=ndr";
-const DEVICES: &str = "general-info+adaptive-routing";
+pub(crate) const DEEP: &str = "fat-tree:k=4,levels=3,speed=ndr";
+pub(crate) const DEVICES: &str = "general-info+adaptive-routing";
 /// Quantum-2.
 const DEVICE: u16 = 0xD2F2;
 const SECOND: Duration = Duration::from_secs(1);
 
-fn settings(mode: AdaptiveRouting, devices: &str) -> Settings {
+pub(crate) fn settings(mode: AdaptiveRouting, devices: &str) -> Settings {
     let mut settings = Settings::default();
     settings.sim.devices = Devices::parse(devices).unwrap();
     route(&mut settings, mode, ALL_SLS);
@@ -50,7 +50,7 @@ fn route(settings: &mut Settings, mode: AdaptiveRouting, sls: u16) {
     settings.core.asks_capabilities = mode != AdaptiveRouting::Off;
 }
 
-fn brought_up_with(spec: &str, settings: Settings) -> World {
+pub(crate) fn brought_up_with(spec: &str, settings: Settings) -> World {
     let mut world = World::generated(spec, settings);
     world.settle(LIMIT);
     expect::assert_up(&world);
@@ -65,11 +65,11 @@ fn switches(world: &World) -> Vec<Guid> {
     world.nodes(NodeKind::Switch)
 }
 
-fn plan(world: &World) -> Arc<Plan> {
+pub(crate) fn plan(world: &World) -> Arc<Plan> {
     world.manager().core().plan().expect("planned").clone()
 }
 
-fn adaptive(plan: &Plan) -> &Adaptive {
+pub(crate) fn adaptive(plan: &Plan) -> &Adaptive {
     plan.adaptive.as_deref().expect("it routes adaptively")
 }
 
@@ -93,7 +93,7 @@ fn choices(world: &World, sl: u8, picks: Picks) -> Vec<Choices> {
 }
 
 /// Every pair of hosts is reached whatever the switches choose, in no more hops than promised.
-fn assert_delivers(world: &World, sl: u8, picks: Picks) {
+pub(crate) fn assert_delivers(world: &World, sl: u8, picks: Picks) {
     let plan = plan(world);
     // The links of the two hosts are no hops of the proof.
     let promised = plan
@@ -115,7 +115,7 @@ fn assert_delivers(world: &World, sl: u8, picks: Picks) {
 }
 
 /// The switches' tables in force, in the order of the plan's topology.
-fn held(world: &World, plan: &Plan) -> (Tables, AdaptiveTables) {
+pub(crate) fn held(world: &World, plan: &Plan) -> (Tables, AdaptiveTables) {
     let (mut tables, mut groups) = (Tables::default(), AdaptiveTables::default());
     for switch in plan.topology.switches() {
         let (mut lft, mut table) = (Lft::default(), AdaptiveTable::default());
@@ -146,7 +146,7 @@ fn held(world: &World, plan: &Plan) -> (Tables, AdaptiveTables) {
 
 /// Every switch of the plan's forwards by the planned groups and entries, beside the planned
 /// forwarding table, and what they hold has no loop and no credit loop.
-fn assert_as_planned(world: &World) {
+pub(crate) fn assert_as_planned(world: &World) {
     let plan = plan(world);
     let adaptive = adaptive(&plan);
     for &guid in &adaptive.switches {
@@ -203,14 +203,20 @@ fn groups(world: &World) -> BTreeMap<(Guid, u16), Vec<PortNum>> {
 
 /// A leaf with one of its uplinks.
 fn uplink(world: &World) -> (Guid, PortNum) {
+    let (leaf, ports) = uplinks(world);
+    (leaf, ports[0])
+}
+
+/// The leaf of the last host with its uplinks.
+pub(crate) fn uplinks(world: &World) -> (Guid, Vec<PortNum>) {
     let host = *world.nodes(NodeKind::Ca).last().expect("there are hosts");
     let (leaf, _) = world.sim.peer(host, PortNum(1)).unwrap().unwrap();
     let ports = (1..=world.sim.num_ports(leaf).unwrap()).map(PortNum);
-    let mut up = ports.filter(|&port| {
+    let up = ports.filter(|&port| {
         let peer = world.sim.peer(leaf, port).unwrap();
         peer.is_some_and(|(peer, _)| world.sim.switch_info(peer).is_ok())
     });
-    (leaf, up.next().expect("it has uplinks"))
+    (leaf, up.collect())
 }
 
 #[test]
@@ -548,7 +554,7 @@ fn run(seed: u64) {
 }
 
 /// No packet between hosts circles, whatever the switches choose now.
-fn assert_no_loop(world: &mut World) {
+pub(crate) fn assert_no_loop(world: &mut World) {
     let hosts: Vec<(Guid, PortNum)> = world
         .sim
         .end_ports()
