@@ -144,6 +144,29 @@ fn every_subcommand_prints_its_golden_output() {
     }
 }
 
+/// A switch that knows some, one of them without a name; one that knows none; and nodes of types that
+/// have not answered.
+#[test]
+fn capabilities_of_nodes_have_their_golden_output() {
+    let mut fake = Fake::tree(2, 1);
+    let held = |names: &[&str], unnamed: &[u32]| {
+        Some(Box::new(v1::DeviceCapabilities {
+            names: names.iter().map(|&name| name.to_owned()).collect(),
+            unnamed: unnamed.to_vec(),
+        }))
+    };
+    let knows = held(&["adaptive routing", "fast recovery"], &[120, 127]);
+    for (leaf, capabilities) in [(0, knows), (1, held(&[], &[]))] {
+        let node = fake.nodes.get_mut(&guid(LEAF, leaf)).unwrap();
+        node.capabilities = capabilities;
+    }
+    let served = Served::start(fake);
+    let arguments = ["nodes", "--capabilities"];
+    golden("capabilities.txt", &printed(&served, &arguments));
+    let json = printed(&served, &[&arguments[..], &["--format", "json"]].concat());
+    golden("capabilities.json", &json);
+}
+
 #[test]
 fn a_refused_drain_names_the_nodes_cut_off_and_fails() {
     let served = Served::start(Fake::tree(2, 1));

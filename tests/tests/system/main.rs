@@ -4,6 +4,7 @@
 mod crash_sa;
 mod docs;
 mod fuzz;
+mod managed_capabilities;
 mod managed_counters;
 mod managed_events;
 mod managed_exporter;
