@@ -599,9 +599,17 @@ proptest! {
         }
         WORLD.with_borrow_mut(|world| match kind {
             0 => check::<NodeRecord>(world, mask, (place, flipped)),
-            1 => check::<PortInfoRecord>(world, mask, (place, flipped)),
+            // Options choose the form of the answer.
+            1 => {
+                let mask = mask & !PortInfoRecord::OPTIONS.0;
+                check::<PortInfoRecord>(world, mask, (place, flipped))
+            }
             2 => check::<GuidInfoRecord>(world, mask, (place, flipped)),
-            _ => check::<PKeyTableRecord>(world, mask, (place, flipped)),
+            // The number of a port counts at switches alone.
+            _ => {
+                let mask = mask & !PKeyTableRecord::PORT_NUM.0;
+                check::<PKeyTableRecord>(world, mask, (place, flipped))
+            }
         })?;
     }
 }
