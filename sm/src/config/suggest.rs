@@ -10,9 +10,12 @@ pub(super) fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> 
     if given.len() > COMPARED {
         return None;
     }
+    let most = |name: &str| name.len().max(given.len()) / 3;
     let near = names
+        // The distance is at least this, and takes longer.
+        .filter(|name| name.len().abs_diff(given.len()) <= most(name))
         .map(|name| (levenshtein(given, name), name))
-        .filter(|(distance, name)| *distance <= name.len().max(given.len()) / 3)
+        .filter(|(distance, name)| *distance <= most(name))
         .min();
     near.map(|(_, name)| name)
 }
