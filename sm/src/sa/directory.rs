@@ -1,14 +1,14 @@
 //! Directory of the subnet's ports by LID, GUID and path: a snapshot arranged for queries of hosts.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use rsm_ids::{Guid, Lid, Lmc, PortNum};
+use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::ids::Gid;
 use rsm_mad::transport::RemoteAddress;
-use rsm_mad::wire::attr::{NodeType, PKey, PortState};
+use rsm_mad::wire::attr::PKey;
 
-use super::ends::{EndIx, EndPort};
+use super::changed::ChangedNodes;
+use super::ends::{EndIx, EndPort, Ends, vport_of};
 use super::guids::AliasIndex;
 use super::minima::Minima;
 use super::partitions::Memberships;
@@ -18,10 +18,7 @@ use crate::core::role::Identity;
 use crate::core::snapshot::Snapshot;
 use crate::fabric::{Fabric, Node, NodeIx, Port, PortRef};
 use crate::plan::Plan;
-use crate::vports::{VPort, VPortKey};
-
-/// Entry of `by_lid` for a LID that no port holds.
-const NOBODY: u32 = u32::MAX;
+use crate::vports::VPort;
 
 /// Entry of `rails` for a port on no rail.
 const NO_RAIL: u16 = u16::MAX;
@@ -38,26 +35,13 @@ pub struct Directory {
     pub identity: Identity,
     /// GUID of the port that this subnet manager uses.
     pub own_guid: Guid,
-    /// End ports that have a LID, in the order of nodes and ports, then virtual ports.
-    ends: Arc<[EndPort]>,
-    /// How many of `ends` are no virtual ports.
-    ports: u32,
-    by_lid: Arc<[u32]>,
-    by_guid: Arc<HashMap<Guid, EndIx>>,
-    /// Whether no two ports have the same GUID.
-    guids_are_unique: bool,
-    /// The virtual ports with records, by the GUIDs of their nodes, ascending.
-    by_vnode: Arc<[(Guid, EndIx)]>,
-    /// GUIDs of the ports in service, ascending.
-    in_service: Arc<[Guid]>,
+    ends: Arc<Ends>,
     /// The rail of each end port, [`NO_RAIL`] for a port on none; empty if no port is on a rail.
     rails: Arc<[u16]>,
     pub(super) memberships: Arc<Memberships>,
     pub(super) minima: Arc<Minima>,
     /// `None`: any service level will do, and no rules are about paths.
     pub(super) qos: Option<Arc<PathQos>>,
-    /// The first port of a router, in the order of `ends`.
-    first_router: Option<EndIx>,
     /// Alias GUIDs of the ports.
     names: AliasIndex,
 }
@@ -81,88 +65,47 @@ impl Directory {
         Some(Arc::new(Directory::build(snapshot, plan.clone(), previous)))
     }
 
+    /// Made of a snapshot. What its changes since `previous` do not concern is shared.
     fn build(snapshot: &Snapshot, plan: Arc<Plan>, previous: Option<&Directory>) -> Directory {
         let fabric = snapshot.fabric.clone();
-        let mut ends = Vec::new();
-        let mut by_lid = Vec::new();
-        let mut by_guid = HashMap::new();
-        for (at, port) in fabric.end_ports() {
-            let (lid, lmc) = (port.lid(), port.lmc());
-            let end = u32::from(lid.0) + u32::from(lmc.lids());
-            if !lid.is_unicast() || end > u32::from(Lid::UNICAST_LAST.0) + 1 {
-                continue;
-            }
-            let ix = EndIx(ends.len() as u32);
-            ends.push(EndPort {
-                at,
-                guid: port.guid,
-                lid,
-                lmc,
-                vport: None,
-            });
-            by_guid.entry(port.guid).or_insert(ix);
-            let end = end as usize;
-            if by_lid.len() < end {
-                by_lid.resize(end, NOBODY);
-            }
-            // Where two ports claim a LID, the first has it until the next plan has parted them.
-            for slot in &mut by_lid[lid.index()..end] {
-                if *slot == NOBODY {
-                    *slot = ix.0;
-                }
-            }
-        }
-        let ports = ends.len() as u32;
-        let guids_are_unique = by_guid.len() == ends.len();
-        add_vports(&fabric, &plan, &mut ends, &mut by_lid, &mut by_guid);
+        let step = previous.and_then(|previous| Step::between(previous, &fabric, &plan));
+        let ends = match &step {
+            Some(step) => step.previous.ends.clone(),
+            None => Arc::new(Ends::of(&fabric, &plan)),
+        };
+        debug_assert!(step.is_none() || *ends == Ends::of(&fabric, &plan));
         let minima = Minima::new(
-            &fabric,
-            &plan,
+            (&fabric, &plan),
             &ends,
             // Where a later plan was refused, the proof of this one is of another fabric.
             snapshot.refused_plan.is_none(),
             previous.map(|previous| &*previous.minima),
+            step.as_ref().map(|step| &step.changed),
         );
-        let is_router = |end: &EndPort| {
-            end.vport.is_none() && fabric.node(end.at.node).kind() == NodeType::Router
+        let memberships = match &step {
+            Some(step) if step.keeps_memberships(&fabric, &plan) => {
+                step.previous.memberships.clone()
+            }
+            _ => Arc::new(Memberships::of(&fabric, &plan, ends.all())),
         };
-        let first_router = ends.iter().position(is_router);
-        let memberships = Memberships::of(&fabric, &plan, &ends);
-        let qos = PathQos::of(&fabric, &plan, &ends, &memberships);
-        let mut in_service: Vec<Guid> = ends
-            .iter()
-            .filter(|end| is_in_service(&fabric, end))
-            .map(|end| end.guid)
-            .collect();
-        in_service.sort_unstable();
-        in_service.dedup();
-        let rails = &plan.order.rails;
-        let rail = |end: &EndPort| rails.get(&end.guid).copied().unwrap_or(NO_RAIL);
-        let rails: Vec<u16> = match rails.is_empty() {
-            true => Vec::new(),
-            false => ends.iter().map(rail).collect(),
+        debug_assert!(*memberships == Memberships::of(&fabric, &plan, ends.all()));
+        let rails = match &step {
+            Some(step) if step.keeps_rails(&plan) => step.previous.rails.clone(),
+            _ => rails_of(&plan, &ends),
         };
-        let mut directory = Directory {
+        let qos = PathQos::of(&fabric, &plan, ends.all(), &memberships);
+        Directory {
             fabric,
             plan,
             identity: snapshot.identity,
             own_guid: snapshot.own_guid,
-            memberships: Arc::new(memberships),
-            ports,
-            ends: ends.into(),
-            by_lid: by_lid.into(),
-            by_guid: Arc::new(by_guid),
-            guids_are_unique,
-            by_vnode: Arc::new([]),
-            in_service: in_service.into(),
-            rails: rails.into(),
+            memberships,
+            ends,
+            rails,
             minima: Arc::new(minima),
             qos: qos.map(Arc::new),
-            first_router: first_router.map(|position| EndIx(position as u32)),
             names: AliasIndex::default(),
-        };
-        directory.by_vnode = directory.vnodes().into();
-        directory
+        }
     }
 
     /// The same directory with these alias GUIDs.
@@ -180,36 +123,23 @@ impl Directory {
 
     /// How many end ports there are that are no virtual ports; they come first.
     pub(super) fn ports(&self) -> u32 {
-        self.ports
+        self.ends.ports()
     }
 
     /// The virtual port of an end; `None` for the ends of ports.
     pub(super) fn vport(&self, ix: EndIx) -> Option<&VPort> {
-        let end = self.end(ix);
-        self.fabric.port(end.at).vports.as_deref()?.get(end.vport?)
+        vport_of(&self.fabric, self.end(ix))
     }
 
     /// Whether the end has records of its own: a port has, and a virtual port with a LID and a GUID
     /// that are no other end's. A second record of a LID would contradict the first.
     pub(super) fn has_records(&self, ix: EndIx) -> bool {
-        let end = self.end(ix);
-        let is_owner = || self.by_lid(end.lid) == Some(ix) && self.by_guid(end.guid) == Some(ix);
-        end.vport.is_none() || is_owner()
-    }
-
-    /// All virtual ports with records, by the GUIDs of their nodes, ascending.
-    fn vnodes(&self) -> Vec<(Guid, EndIx)> {
-        let vports = (self.ports..self.ends.len() as u32).map(EndIx);
-        let vports = vports.filter(|&ix| self.has_records(ix));
-        let by_node = vports.filter_map(|ix| Some((self.vport(ix)?.node.guid, ix)));
-        let mut all: Vec<(Guid, EndIx)> = by_node.collect();
-        all.sort_unstable();
-        all
+        self.ends.has_records(ix)
     }
 
     /// The ends with records at the node with this GUID, virtual nodes included.
     pub(super) fn at_node(&self, guid: Guid) -> Vec<EndIx> {
-        let ports = &self.ends[..self.ports as usize];
+        let ports = &self.ends.all()[..self.ends.ports() as usize];
         let of_node = |node: NodeIx| {
             let first = ports.partition_point(|end| end.at.node < node);
             let count = ports[first..].partition_point(|end| end.at.node == node);
@@ -221,16 +151,13 @@ impl Directory {
             .into_iter()
             .flat_map(of_node)
             .collect();
-        let first = self.by_vnode.partition_point(|&(node, _)| node < guid);
-        let vports = self.by_vnode[first..].iter();
-        let vports = vports.take_while(|&&(node, _)| node == guid);
-        all.extend(vports.map(|&(_, ix)| ix));
+        all.extend(self.ends.at_vnode(guid));
         all
     }
 
     /// Whether no two ports have the same GUID: [`Directory::by_guid`] then finds all with one.
     pub(super) fn guids_are_unique(&self) -> bool {
-        self.guids_are_unique
+        self.ends.guids_are_unique()
     }
 
     /// Whether packets to the port must have a global route header: a virtual port that shares its
@@ -254,12 +181,12 @@ impl Directory {
 
     /// How many end ports there are, virtual ports included.
     pub fn len(&self) -> usize {
-        self.ends.len()
+        self.ends.all().len()
     }
 
     /// Whether there is no end port.
     pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.ends.all().is_empty()
     }
 
     /// An end port.
@@ -267,20 +194,17 @@ impl Directory {
     /// # Panics
     /// When the number is of another directory and out of range.
     pub fn end(&self, ix: EndIx) -> &EndPort {
-        &self.ends[ix.index()]
+        self.ends.get(ix)
     }
 
     /// The port that holds `lid`, its base LID or another.
     pub fn by_lid(&self, lid: Lid) -> Option<EndIx> {
-        match self.by_lid.get(lid.index()) {
-            None | Some(&NOBODY) => None,
-            Some(&ix) => Some(EndIx(ix)),
-        }
+        self.ends.by_lid(lid)
     }
 
     /// The port with this GUID.
     pub fn by_guid(&self, guid: Guid) -> Option<EndIx> {
-        self.by_guid.get(&guid).copied()
+        self.ends.by_guid(guid)
     }
 
     /// The port with this GUID, its own or an alias GUID.
@@ -305,7 +229,7 @@ impl Directory {
         }
         match self.plan.policy.prefix_routes.router(prefix)? {
             RouterPort::Port(guid) => self.by_guid(guid),
-            RouterPort::Any => self.first_router,
+            RouterPort::Any => self.ends.first_router(),
         }
     }
 
@@ -327,7 +251,7 @@ impl Directory {
     /// The GUIDs, ascending, of the ports in service: Active ports of channel adapters, and
     /// switches.
     pub(super) fn in_service(&self) -> &[Guid] {
-        &self.in_service
+        self.ends.in_service()
     }
 
     /// The upper half of every GID in the subnet.
@@ -387,54 +311,61 @@ impl Directory {
     }
 }
 
-fn is_in_service(fabric: &Fabric, end: &EndPort) -> bool {
-    let port = fabric.port(end.at);
-    if fabric.node(end.at.node).is_switch() {
-        return true;
-    }
-    let vports = || port.vports.as_deref()?.get(end.vport?);
-    port.state() == PortState::Active
-        && (end.vport.is_none() || vports().is_some_and(VPort::is_active))
+/// A step from one directory to the next in which all end ports stay as they are.
+struct Step<'a> {
+    previous: &'a Directory,
+    changed: ChangedNodes<'a>,
 }
 
-/// Adds the virtual ports that the plan serves, with the LIDs of the plan: one that becomes Active
-/// is known before its host can ask.
-fn add_vports(
-    fabric: &Fabric,
-    plan: &Plan,
-    ends: &mut Vec<EndPort>,
-    by_lid: &mut Vec<u32>,
-    by_guid: &mut HashMap<Guid, EndIx>,
-) {
-    if plan.lids.vports.is_empty() {
-        return;
+impl<'a> Step<'a> {
+    /// `None` where an end port has come, gone or changed.
+    fn between(previous: &'a Directory, fabric: &'a Fabric, plan: &Plan) -> Option<Step<'a>> {
+        let changed = ChangedNodes::between(&previous.fabric, fabric)?;
+        Ends::outlive(&changed, [&previous.plan, plan]).then_some(Step { previous, changed })
     }
-    for (at, port) in fabric.end_ports() {
-        let Some(vports) = port.vports.as_deref() else {
-            continue;
+
+    /// Whether each port has the P_Keys that it had before.
+    fn keeps_memberships(&self, fabric: &Fabric, plan: &Plan) -> bool {
+        let has_room = |fabric: &Fabric, at: PortRef| fabric.p_key_capacity(at) > 0;
+        let keeps_room = |(ix, _, now): (NodeIx, &Node, &Node)| {
+            now.end_ports().all(|(port, _)| {
+                let at = PortRef { node: ix, port };
+                has_room(&self.previous.fabric, at) == has_room(fabric, at)
+            })
         };
-        let key = fabric.key(at);
-        for (&index, vport) in &vports.vports {
-            let lid = plan.lids.of_vport(vports, VPortKey::new(key, index));
-            // The physical function is the port itself.
-            let Some(lid) = lid.filter(|_| vport.guid() != port.guid) else {
-                continue;
-            };
-            let ix = EndIx(ends.len() as u32);
-            ends.push(EndPort {
-                at,
-                guid: vport.guid(),
-                lid,
-                lmc: Lmc::ZERO,
-                vport: Some(index),
-            });
-            by_guid.entry(vport.guid()).or_insert(ix);
-            if by_lid.len() <= lid.index() {
-                by_lid.resize(lid.index() + 1, NOBODY);
-            }
-            if by_lid[lid.index()] == NOBODY {
-                by_lid[lid.index()] = ix.0;
-            }
-        }
+        Arc::ptr_eq(&self.previous.plan.partitions, &plan.partitions)
+            && self.changed.iter().all(keeps_room)
+    }
+
+    fn keeps_rails(&self, plan: &Plan) -> bool {
+        Arc::ptr_eq(&self.previous.plan.order.rails, &plan.order.rails)
+    }
+}
+
+/// The rail of each end port; empty if no port is on a rail.
+fn rails_of(plan: &Plan, ends: &Ends) -> Arc<[u16]> {
+    let rails = &plan.order.rails;
+    if rails.is_empty() {
+        return Arc::new([]);
+    }
+    let rail = |end: &EndPort| rails.get(&end.guid).copied().unwrap_or(NO_RAIL);
+    ends.all().iter().map(rail).collect()
+}
+
+#[cfg(test)]
+impl Directory {
+    /// Whether both answer alike: ports, partitions, links and their proofs are the same.
+    pub(super) fn answers_as(&self, other: &Directory) -> bool {
+        self.ends == other.ends
+            && self.memberships == other.memberships
+            && self.rails == other.rails
+            && self.minima.answers_as(&other.minima)
+    }
+
+    /// Whether nothing that is arranged by end ports was made anew.
+    pub(super) fn shares_ends_with(&self, other: &Directory) -> bool {
+        Arc::ptr_eq(&self.ends, &other.ends)
+            && Arc::ptr_eq(&self.memberships, &other.memberships)
+            && Arc::ptr_eq(&self.rails, &other.rails)
     }
 }

@@ -1,8 +1,14 @@
 //! Ports that packets can be addressed to.
 
-use rsm_ids::{Guid, Lid, Lmc};
+use std::collections::HashMap;
 
-use crate::fabric::PortRef;
+use rsm_ids::{Guid, Lid, Lmc, PortNum};
+use rsm_mad::wire::attr::{NodeType, PortState};
+
+use super::changed::ChangedNodes;
+use crate::fabric::{Fabric, Node, Port, PortRef};
+use crate::plan::Plan;
+use crate::vports::{VPort, VPortKey};
 
 /// The number of an end port in its [`Directory`](super::Directory): its place in the order of
 /// nodes and ports; virtual ports come after all ports.
@@ -16,7 +22,7 @@ impl EndIx {
 }
 
 /// A port, or virtual port, that packets can be addressed to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EndPort {
     /// Where it is in the fabric.
     pub at: PortRef,
@@ -37,4 +43,222 @@ impl EndPort {
         // A base LID is only entered where its whole range is unicast.
         (0..self.lmc.lids()).map(move |offset| Lid(base + offset))
     }
+}
+
+/// Entry of `by_lid` for a LID that no port holds.
+const NOBODY: u32 = u32::MAX;
+
+/// All end ports of a snapshot, by LID and by GUID.
+#[derive(PartialEq, Debug)]
+pub(super) struct Ends {
+    /// Those that have a LID, in the order of nodes and ports, then virtual ports.
+    all: Vec<EndPort>,
+    /// How many of them are no virtual ports.
+    ports: u32,
+    by_lid: Vec<u32>,
+    by_guid: HashMap<Guid, EndIx>,
+    /// Whether no two ports have the same GUID.
+    guids_are_unique: bool,
+    /// The virtual ports with records, by the GUIDs of their nodes, ascending.
+    by_vnode: Vec<(Guid, EndIx)>,
+    /// GUIDs of the ports in service, ascending.
+    in_service: Vec<Guid>,
+    /// The first port of a router.
+    first_router: Option<EndIx>,
+}
+
+impl Ends {
+    /// The ports of `fabric`, and the virtual ports that `plan` serves.
+    pub(super) fn of(fabric: &Fabric, plan: &Plan) -> Ends {
+        let mut ends = Ends {
+            all: Vec::new(),
+            ports: 0,
+            by_lid: Vec::new(),
+            by_guid: HashMap::new(),
+            guids_are_unique: true,
+            by_vnode: Vec::new(),
+            in_service: Vec::new(),
+            first_router: None,
+        };
+        for (at, port) in fabric.end_ports() {
+            let (lid, lmc) = (port.lid(), port.lmc());
+            let end = u32::from(lid.0) + u32::from(lmc.lids());
+            if lid.is_unicast() && end <= u32::from(Lid::UNICAST_LAST.0) + 1 {
+                ends.add(EndPort {
+                    at,
+                    guid: port.guid,
+                    lid,
+                    lmc,
+                    vport: None,
+                });
+            }
+        }
+        ends.ports = ends.all.len() as u32;
+        ends.guids_are_unique = ends.by_guid.len() == ends.all.len();
+        let is_router = |end: &EndPort| fabric.node(end.at.node).kind() == NodeType::Router;
+        let first_router = ends.all.iter().position(is_router);
+        ends.first_router = first_router.map(|position| EndIx(position as u32));
+        ends.add_vports(fabric, plan);
+        ends.by_vnode = ends.vnodes(fabric);
+        let served = ends.all.iter().filter(|end| is_in_service(fabric, end));
+        ends.in_service = served.map(|end| end.guid).collect();
+        ends.in_service.sort_unstable();
+        ends.in_service.dedup();
+        ends
+    }
+
+    /// Whether these are the ends after a change, too, where no virtual port is served before and
+    /// after it.
+    pub(super) fn outlive(changed: &ChangedNodes<'_>, plans: [&Plan; 2]) -> bool {
+        let no_vports = plans.iter().all(|plan| plan.lids.vports.is_empty());
+        no_vports
+            && changed
+                .iter()
+                .all(|(_, before, now)| has_same_ends(before, now))
+    }
+
+    fn add(&mut self, end: EndPort) {
+        let ix = EndIx(self.all.len() as u32);
+        self.all.push(end);
+        self.by_guid.entry(end.guid).or_insert(ix);
+        let first = end.lid.index();
+        let behind = first + usize::from(end.lmc.lids());
+        if self.by_lid.len() < behind {
+            self.by_lid.resize(behind, NOBODY);
+        }
+        // Where two ports claim a LID, the first has it until the next plan has parted them.
+        for slot in &mut self.by_lid[first..behind] {
+            if *slot == NOBODY {
+                *slot = ix.0;
+            }
+        }
+    }
+
+    /// Adds the virtual ports that the plan serves, with the LIDs of the plan: one that becomes
+    /// Active is known before its host can ask.
+    fn add_vports(&mut self, fabric: &Fabric, plan: &Plan) {
+        if plan.lids.vports.is_empty() {
+            return;
+        }
+        for (at, port) in fabric.end_ports() {
+            let Some(vports) = port.vports.as_deref() else {
+                continue;
+            };
+            let key = fabric.key(at);
+            for (&index, vport) in &vports.vports {
+                let lid = plan.lids.of_vport(vports, VPortKey::new(key, index));
+                // The physical function is the port itself.
+                let Some(lid) = lid.filter(|_| vport.guid() != port.guid) else {
+                    continue;
+                };
+                self.add(EndPort {
+                    at,
+                    guid: vport.guid(),
+                    lid,
+                    lmc: Lmc::ZERO,
+                    vport: Some(index),
+                });
+            }
+        }
+    }
+
+    /// All virtual ports with records, by the GUIDs of their nodes, ascending.
+    fn vnodes(&self, fabric: &Fabric) -> Vec<(Guid, EndIx)> {
+        let vports = (self.ports..self.all.len() as u32).map(EndIx);
+        let vports = vports.filter(|&ix| self.has_records(ix));
+        let node = |ix: EndIx| Some(vport_of(fabric, self.get(ix))?.node.guid);
+        let mut all: Vec<(Guid, EndIx)> = vports.filter_map(|ix| Some((node(ix)?, ix))).collect();
+        all.sort_unstable();
+        all
+    }
+
+    pub(super) fn all(&self) -> &[EndPort] {
+        &self.all
+    }
+
+    /// How many end ports there are that are no virtual ports; they come first.
+    pub(super) fn ports(&self) -> u32 {
+        self.ports
+    }
+
+    /// # Panics
+    /// When the number is of other ends and out of range.
+    pub(super) fn get(&self, ix: EndIx) -> &EndPort {
+        &self.all[ix.index()]
+    }
+
+    /// The port that holds `lid`, its base LID or another.
+    pub(super) fn by_lid(&self, lid: Lid) -> Option<EndIx> {
+        match self.by_lid.get(lid.index()) {
+            None | Some(&NOBODY) => None,
+            Some(&ix) => Some(EndIx(ix)),
+        }
+    }
+
+    /// The port with this GUID.
+    pub(super) fn by_guid(&self, guid: Guid) -> Option<EndIx> {
+        self.by_guid.get(&guid).copied()
+    }
+
+    /// The port `at`, if it has a LID.
+    pub(super) fn by_place(&self, at: PortRef) -> Option<EndIx> {
+        let ports = &self.all[..self.ports as usize];
+        let place = ports.binary_search_by_key(&at, |end| end.at).ok()?;
+        Some(EndIx(place as u32))
+    }
+
+    /// Whether no two ports have the same GUID: [`Ends::by_guid`] then finds all with one.
+    pub(super) fn guids_are_unique(&self) -> bool {
+        self.guids_are_unique
+    }
+
+    /// Whether the end has records of its own: a port has, and a virtual port with a LID and a GUID
+    /// that are no other end's. A second record of a LID would contradict the first.
+    pub(super) fn has_records(&self, ix: EndIx) -> bool {
+        let end = self.get(ix);
+        let is_owner = || self.by_lid(end.lid) == Some(ix) && self.by_guid(end.guid) == Some(ix);
+        end.vport.is_none() || is_owner()
+    }
+
+    /// The virtual ports with records at the virtual node with this GUID.
+    pub(super) fn at_vnode(&self, guid: Guid) -> impl Iterator<Item = EndIx> + '_ {
+        let first = self.by_vnode.partition_point(|&(node, _)| node < guid);
+        let vports = self.by_vnode[first..].iter();
+        let vports = vports.take_while(move |&&(node, _)| node == guid);
+        vports.map(|&(_, ix)| ix)
+    }
+
+    /// The GUIDs, ascending, of the ports in service: Active ports of channel adapters, and
+    /// switches.
+    pub(super) fn in_service(&self) -> &[Guid] {
+        &self.in_service
+    }
+
+    /// The first port of a router.
+    pub(super) fn first_router(&self) -> Option<EndIx> {
+        self.first_router
+    }
+}
+
+/// The virtual port of an end; `None` for the ends of ports.
+pub(super) fn vport_of<'a>(fabric: &'a Fabric, end: &EndPort) -> Option<&'a VPort> {
+    fabric.port(end.at).vports.as_deref()?.get(end.vport?)
+}
+
+fn is_in_service(fabric: &Fabric, end: &EndPort) -> bool {
+    if fabric.node(end.at.node).is_switch() {
+        return true;
+    }
+    fabric.port(end.at).state() == PortState::Active
+        && (end.vport.is_none() || vport_of(fabric, end).is_some_and(VPort::is_active))
+}
+
+/// Whether the ports of a node that can hold a LID are the same as before, and in the same service.
+fn has_same_ends(before: &Node, now: &Node) -> bool {
+    let end = |(number, port): (PortNum, &Port)| {
+        let is_active = port.state() == PortState::Active;
+        (number, port.guid, port.lid(), port.lmc(), is_active)
+    };
+    let [before_ends, now_ends] = [before, now].map(|node| node.end_ports().map(end));
+    before.kind() == now.kind() && before_ends.eq(now_ends)
 }

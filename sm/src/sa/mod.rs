@@ -6,6 +6,7 @@
 //! is.
 
 mod answer;
+mod changed;
 mod directory;
 mod due;
 mod ends;

@@ -14,7 +14,7 @@ use crate::vports::VPortKey;
 const DEFAULT_P_KEYS: [PKey; 1] = [PKey::DEFAULT_FULL];
 
 /// The partitions of each end port.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(super) struct Memberships {
     /// By end port. Equal tables are shared, so that most questions are answered without looking
     /// into them.

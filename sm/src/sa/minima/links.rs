@@ -4,11 +4,12 @@ use rsm_ids::PortNum;
 use rsm_routing::topology::{SwitchIdx, Topology};
 
 use super::limits::Limits;
-use crate::fabric::{Fabric, Port, PortRef};
-use crate::sa::ends::EndPort;
+use crate::fabric::{Fabric, Node, Port, PortRef};
+use crate::sa::changed::ChangedNodes;
+use crate::sa::ends::{EndPort, Ends};
 
 /// How an end port is attached to the fabric.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::sa) struct Attachment {
     /// The switch that it is at, or is the port 0 of; `None` where the plan does not reach it.
     pub(in crate::sa) switch: Option<SwitchIdx>,
@@ -22,7 +23,7 @@ pub(in crate::sa) struct Attachment {
 }
 
 /// The limits of the links out of each port of each switch.
-#[derive(PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::sa) struct Links {
     /// First entry of each switch in `limits`.
     start: Vec<u32>,
@@ -64,7 +65,74 @@ impl Attachment {
     }
 }
 
+/// Brings the attachments of all ends up to date after changes of nodes. The switches and end ports
+/// of the topology are the same as before.
+pub(super) fn follow_attachments(
+    attached: &mut [Attachment],
+    (fabric, topology): (&Fabric, &Topology),
+    ends: &Ends,
+    changed: &ChangedNodes<'_>,
+) {
+    let mut renew = |at: PortRef| {
+        if let Some(ix) = ends.by_place(at) {
+            attached[ix.index()] = Attachment::of(fabric, topology, ends.get(ix));
+        }
+    };
+    for (ix, before, now) in changed.iter() {
+        for (port, _) in now.end_ports() {
+            renew(PortRef { node: ix, port });
+        }
+        for (_, peer) in before.cables().chain(now.cables()) {
+            if let Some(at) = fabric.find_port(peer) {
+                renew(at);
+            }
+        }
+    }
+}
+
 impl Links {
+    /// Those after a change, where all links between switches carry the same before and after it;
+    /// `None` where not, and where it is not known what has changed. The switches of both topologies
+    /// are the same.
+    pub(super) fn follow(
+        &self,
+        fabric: &Fabric,
+        (before, topology): (&Topology, &Topology),
+        changed: &ChangedNodes<'_>,
+    ) -> Option<Links> {
+        self.uniform.filter(|_| topology.link_count() > 0)?;
+        let mut links = self.clone();
+        for (_, _, now) in changed.iter() {
+            links.renew(topology, now)?;
+        }
+        for &guid in topology.changes_since(before.id())? {
+            links.renew(topology, fabric.node_of(guid)?)?;
+        }
+        Some(links)
+    }
+
+    /// Reads the limits at a node again; `None` where a link to a switch has others than all.
+    fn renew(&mut self, topology: &Topology, node: &Node) -> Option<()> {
+        let Some(switch) = topology.switch_by_guid(node.guid) else {
+            return Some(());
+        };
+        let first = self.start[switch.index()] as usize;
+        let ports = topology.port_uses(switch).len();
+        let behind = self.start.get(switch.index() + 1);
+        if first + ports != behind.map_or(self.limits.len(), |&next| next as usize) {
+            return None;
+        }
+        for number in 0..ports {
+            let limits = node.ports.get(number).map_or(Limits::LEAST, of_port);
+            self.limits[first + number] = limits;
+            let is_link = topology.peer(switch, PortNum(number as u8)).is_some();
+            if is_link && self.uniform != Some(limits) {
+                return None;
+            }
+        }
+        Some(())
+    }
+
     pub(in crate::sa) fn of(fabric: &Fabric, topology: &Topology) -> Links {
         let mut links = Links {
             start: Vec::with_capacity(topology.switch_count()),

@@ -20,11 +20,12 @@ use std::sync::{Arc, OnceLock};
 
 use rsm_ids::{Lid, PortNum};
 use rsm_routing::tables::{NO_PATH, Tables};
-use rsm_routing::topology::{Destination, PortUse, SwitchIdx};
+use rsm_routing::topology::{Destination, PortUse, SwitchIdx, Topology};
 
 use self::limits::Limits;
-use self::links::{Attachment, Links};
-use super::ends::{EndIx, EndPort};
+use self::links::{Attachment, Links, follow_attachments};
+use super::changed::ChangedNodes;
+use super::ends::{EndIx, Ends};
 use crate::fabric::Fabric;
 use crate::plan::Plan;
 
@@ -94,16 +95,25 @@ impl Entry {
 impl Minima {
     /// The paths along the tables of `plan`, over the links of `fabric`. Columns of `previous` are
     /// kept where neither tables nor links have changed. `is_proved` says that the proof of `plan`
-    /// holds for `fabric`.
+    /// holds for `fabric`. `changed` are the nodes that differ since `previous`, if all ends are the
+    /// same: then only what is near them is computed.
     pub(in crate::sa) fn new(
-        fabric: &Fabric,
-        plan: &Arc<Plan>,
-        ends: &[EndPort],
+        (fabric, plan): (&Fabric, &Arc<Plan>),
+        ends: &Ends,
         is_proved: bool,
         previous: Option<&Minima>,
+        changed: Option<&ChangedNodes<'_>>,
     ) -> Minima {
         let topology = &plan.topology;
-        let links = Links::of(fabric, topology);
+        let step = previous
+            .zip(changed)
+            .filter(|(previous, _)| has_same_places(&previous.plan.topology, topology));
+        let links = step.and_then(|(previous, changed)| {
+            let topologies = (&*previous.plan.topology, &**topology);
+            previous.links.follow(fabric, topologies, changed)
+        });
+        let links = links.unwrap_or_else(|| Links::of(fabric, topology));
+        debug_assert_eq!(links, Links::of(fabric, topology));
         let same = previous
             .filter(|previous| Arc::ptr_eq(&previous.plan, plan) && *previous.links == links);
         let (links, columns) = match same {
@@ -113,12 +123,23 @@ impl Minima {
                 (Arc::new(links), columns)
             }
         };
-        Minima {
-            plan: plan.clone(),
-            attached: ends
+        let attach = || {
+            ends.all()
                 .iter()
                 .map(|end| Attachment::of(fabric, topology, end))
-                .collect(),
+        };
+        let attached = match step {
+            Some((previous, changed)) => {
+                let mut attached = previous.attached.clone();
+                follow_attachments(&mut attached, (fabric, topology), ends, changed);
+                attached
+            }
+            None => attach().collect(),
+        };
+        debug_assert!(attach().eq(attached.iter().copied()));
+        Minima {
+            plan: plan.clone(),
+            attached,
             links,
             hosts_proved: is_proved && plan.report.loop_free && plan.report.unreachable_pairs == 0,
             switches_proved: is_proved
@@ -311,6 +332,15 @@ impl Minima {
     }
 }
 
+/// Whether the switches and the end ports of two topologies are the same, in the same places.
+fn has_same_places(these: &Topology, those: &Topology) -> bool {
+    let mut switches = these.switches().iter().zip(those.switches());
+    these.changes_since(those.id()) == Some(&[])
+        || (these.destinations() == those.destinations()
+            && these.switch_count() == those.switch_count()
+            && switches.all(|(this, that)| this.guid == that.guid))
+}
+
 /// The LIDs of `destinations`, which are in their order, as ranges that lie apart.
 fn ranges(destinations: &[Destination]) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
@@ -344,5 +374,15 @@ impl Exits {
                 Some(PortNum(word * 64 + bit))
             })
         })
+    }
+}
+
+#[cfg(test)]
+impl Minima {
+    pub(in crate::sa) fn answers_as(&self, other: &Minima) -> bool {
+        self.attached == other.attached
+            && self.links == other.links
+            && self.hosts_proved == other.hosts_proved
+            && self.switches_proved == other.switches_proved
     }
 }

@@ -1,5 +1,6 @@
 mod events;
 mod flood;
+mod following;
 mod guids;
 mod hostile;
 mod isolation;

@@ -1,0 +1,24 @@
+//! The difference between the fabrics of two snapshots.
+
+use crate::fabric::{Fabric, Node, NodeIx};
+
+/// The nodes that differ between two fabrics of the same nodes: each has the same place in both, and
+/// so have its ports in all that is arranged by them.
+pub(super) struct ChangedNodes<'a>(Vec<(NodeIx, &'a Node, &'a Node)>);
+
+impl<'a> ChangedNodes<'a> {
+    /// `None` where a node has come or gone: those after it have other places.
+    pub(super) fn between(before: &'a Fabric, now: &'a Fabric) -> Option<ChangedNodes<'a>> {
+        let differing = now.differing(before).into_iter();
+        let changed = differing.map(|(now_node, before_node)| {
+            let (now_node, before_node) = now_node.zip(before_node)?;
+            Some((now.find(now_node.guid)?, before_node, now_node))
+        });
+        changed.collect::<Option<Vec<_>>>().map(ChangedNodes)
+    }
+
+    /// Each with its place, before and now, in the order of their GUIDs.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (NodeIx, &'a Node, &'a Node)> + '_ {
+        self.0.iter().copied()
+    }
+}
