@@ -38,6 +38,15 @@ pub struct SeenEpoch {
     pub plan: u64,
 }
 
+/// Whether a claim depends on the life of the holder that it deposes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Life {
+    /// It does not: the epoch is the claimant's own, was given up, or ends in any case.
+    Ignored,
+    /// The claim fails if the holder has shown a sign of life since the epoch was seen.
+    Counts,
+}
+
 /// A store that several managers share; at most one of them, the holder of the epoch, writes.
 ///
 /// [`Store::commit`] fails with [`StoreError::Deposed`] once another manager holds the epoch, and
@@ -49,13 +58,17 @@ pub trait SharedStore: Store {
     /// The store is unreachable, or damaged.
     fn observe(&mut self) -> Result<Option<SeenEpoch>, StoreError>;
 
-    /// Takes the epoch for `holder`, provided that the present one is still `seen`. `None` if it is
-    /// not.
+    /// Takes the epoch for `holder`, provided that the present one is still `seen`, and, where its
+    /// life counts, that its holder has shown no sign of life since. `None` if it is not.
     ///
     /// # Errors
     /// The store is unreachable, or holds data that this version did not write.
-    fn claim(&mut self, holder: Guid, seen: Option<SeenEpoch>)
-    -> Result<Option<Epoch>, StoreError>;
+    fn claim(
+        &mut self,
+        holder: Guid,
+        seen: Option<SeenEpoch>,
+        life: Life,
+    ) -> Result<Option<Epoch>, StoreError>;
 
     /// Shows that the holder lives, and checks that it still holds the epoch.
     ///

@@ -39,7 +39,7 @@ mod sled_store;
 mod tests;
 
 pub use checksum::Checksum;
-pub use epoch::{Epoch, SeenEpoch, SharedStore};
+pub use epoch::{Epoch, Life, SeenEpoch, SharedStore};
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use records::{

@@ -8,6 +8,9 @@
 //!    └──────────────────── release, or another manager claimed the epoch ◀──────┘
 //! ```
 //!
+//! A claim over a master that is silent in the fabric, but not yet for long enough here, waits until
+//! the master's time is over or a sign of life comes.
+//!
 //! While it holds the epoch it writes what commits have changed, in groups, and shows every
 //! [`BEAT`] that it lives; each write fails once another manager has claimed the epoch. While it
 //! watches, it reads the epoch as often, so that it knows whether the holder lives. No caller waits
@@ -22,8 +25,8 @@ use parking_lot::{Condvar, Mutex};
 use rsm_ids::Guid;
 
 use super::{
-    CABLING, ChangeSet, Epoch, FOLLOWED_TABLES, LOCAL_TABLES, Persisted, SeenEpoch, SharedStore,
-    StoreError,
+    CABLING, ChangeSet, Epoch, FOLLOWED_TABLES, LOCAL_TABLES, Life, Persisted, SeenEpoch,
+    SharedStore, StoreError,
 };
 
 /// How long a change waits for others, to share their transaction.
@@ -197,6 +200,7 @@ impl ReplicaHandle {
             tell,
             holds: None,
             wants: None,
+            awaits: None,
             seen: None,
             seen_at: now(),
             beat_at: now(),
@@ -300,6 +304,8 @@ struct Worker {
     holds: Option<Epoch>,
     /// The claim that has not succeeded yet.
     wants: Option<Box<Claim>>,
+    /// The claim that waits for the end of a silence.
+    awaits: Option<Box<Claim>>,
     /// The epoch at the last look.
     seen: Option<SeenEpoch>,
     /// When `seen` last changed, or could not be read.
@@ -348,6 +354,10 @@ impl Worker {
             }
             if self.holds.is_some() {
                 self.write();
+            } else if self.silence_ends().is_some_and(|at| at <= now()) {
+                if let Some(claim) = self.awaits.take() {
+                    self.try_claim(claim, Attempt::First);
+                }
             } else if now() >= self.due {
                 match self.wants.take() {
                     Some(claim) => self.try_claim(claim, Attempt::Later),
@@ -368,6 +378,7 @@ impl Worker {
                 .since
                 .filter(|_| self.holds.is_some() && !is_failing);
             let until = group.map_or(self.due, |since| self.due.min(since + GROUP));
+            let until = self.silence_ends().map_or(until, |at| until.min(at));
             let is_called = !waiting.orders.is_empty() || waiting.closing || waiting.overflowed;
             if is_called || until <= present {
                 return (std::mem::take(&mut waiting.orders), waiting.closing);
@@ -378,14 +389,21 @@ impl Worker {
 
     fn obey(&mut self, order: Order) {
         match order {
-            Order::Claim(claim) => self.try_claim(claim, Attempt::First),
+            Order::Claim(claim) => {
+                (self.awaits, self.wants) = (None, None);
+                if self.silence_needed(&claim).is_some_and(|at| at > now()) {
+                    self.awaits = Some(claim);
+                } else {
+                    self.try_claim(claim, Attempt::First);
+                }
+            }
             Order::Check => self.check(),
             Order::Release => {
                 if self.holds.is_some() {
                     self.write();
                 }
                 self.store.release();
-                (self.holds, self.wants) = (None, None);
+                (self.holds, self.wants, self.awaits) = (None, None, None);
                 let mut waiting = self.mailbox.waiting.lock();
                 if !waiting.keeps {
                     waiting.drop_changes();
@@ -394,6 +412,20 @@ impl Worker {
                 self.due = now();
             }
         }
+    }
+
+    /// Until when a claim needs the holder of the epoch to be silent; `None`: it depends on no
+    /// silence.
+    fn silence_needed(&self, claim: &Claim) -> Option<Instant> {
+        let seen = self.seen.filter(|seen| !seen.is_released)?;
+        let holder = seen.epoch.holder;
+        let is_over = Some(holder) == claim.over && holder != claim.own && !claim.insists;
+        is_over.then(|| self.seen_at + SILENT)
+    }
+
+    /// When the silence ends that a claim waits for.
+    fn silence_ends(&self) -> Option<Instant> {
+        self.silence_needed(self.awaits.as_ref()?)
     }
 
     /// Claims the epoch for the first time or once more.
@@ -405,6 +437,7 @@ impl Worker {
             Ok(Err(holder)) => {
                 self.note(Health::Good);
                 self.wants = None;
+                self.due = now() + BEAT;
                 // Only a master keeps changes, until its next claim.
                 if !claim.is_master && attempt == Attempt::First {
                     self.mailbox.waiting.lock().drop_changes();
@@ -501,20 +534,28 @@ impl Worker {
         &mut self,
         claim: &Claim,
     ) -> Result<Result<(Epoch, Option<SeenEpoch>), Epoch>, StoreError> {
-        let seen = self.look()?;
+        let seen = match self.silence_needed(claim) {
+            // The transaction itself shows whether there was a sign of life since.
+            Some(at) if at <= now() => self.seen,
+            _ => self.look()?,
+        };
+        let mut life = Life::Ignored;
         if let Some(SeenEpoch { epoch, .. }) = seen {
+            let is_over = Some(epoch.holder) == claim.over;
             let ends = epoch.holder == claim.own
-                || Some(epoch.holder) == claim.over
-                    && (claim.insists || self.seen_at.elapsed() >= SILENT)
-                || seen.is_some_and(|seen| seen.is_released)
-                || self.seen_at.elapsed() >= STALE;
-            if !ends {
+                || is_over && claim.insists
+                || seen.is_some_and(|seen| seen.is_released);
+            let silence = if is_over { SILENT } else { STALE };
+            if !ends && self.seen_at.elapsed() < silence {
                 return Ok(Err(epoch));
             }
+            if !ends {
+                life = Life::Counts;
+            }
         }
-        match self.store.claim(claim.own, seen)? {
+        match self.store.claim(claim.own, seen, life)? {
             Some(epoch) => Ok(Ok((epoch, seen))),
-            // Another manager was faster.
+            // Another manager was faster, or the holder lives.
             None => match self.look()? {
                 Some(seen) => Ok(Err(seen.epoch)),
                 None => Err(StoreError::NoEpoch),
@@ -551,8 +592,21 @@ impl Worker {
 
     fn watch(&mut self) {
         self.due = now() + BEAT;
+        let before = self.seen;
         let looked = self.look().map(drop);
-        match looked.and_then(|()| self.follow()) {
+        let claim = self
+            .awaits
+            .take_if(|_| looked.is_err() || self.seen != before);
+        if let Some(claim) = claim {
+            // Its holder lives or gave it up, or the store does not answer.
+            return self.try_claim(claim, Attempt::First);
+        }
+        // A claim that waits is not to wait for a reading.
+        let followed = looked.and_then(|()| match self.awaits {
+            Some(_) => Ok(()),
+            None => self.follow(),
+        });
+        match followed {
             Ok(()) => self.note(Health::Good),
             Err(error) => {
                 self.fail(&error);
@@ -603,7 +657,7 @@ impl Worker {
 
     fn depose(&mut self, by: Epoch) {
         self.store.release();
-        (self.holds, self.wants) = (None, None);
+        (self.holds, self.wants, self.awaits) = (None, None, None);
         self.mailbox.waiting.lock().drop_changes();
         self.due = now();
         (self.tell)(ReplicaEvent::Deposed(by));
@@ -715,3 +769,6 @@ enum Attempt {
     First,
     Later,
 }
+
+#[cfg(test)]
+mod tests;

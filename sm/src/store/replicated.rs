@@ -14,6 +14,7 @@ pub const FOLLOWED_TABLES: &[&str] = &[
     "history",
     CABLING,
     "m-keys",
+    "positions",
     "pushing",
 ];
 

@@ -9,13 +9,14 @@ use std::time::Duration;
 use rsm::store::etcd::{EtcdOptions, EtcdStore, TlsFiles};
 use rsm::store::replica::{BEAT, Claim, Health, ReplicaEvent, ReplicaHandle, STALE};
 use rsm::store::{
-    ChangeSet, Epoch, LidClaim, Namespace, Persisted, SharedStore, Store, StoreError,
+    ChangeSet, Epoch, LidClaim, Life, Namespace, Persisted, SharedStore, Store, StoreError,
 };
 use rsm_ids::{Guid, Lid, Lmc};
 use rsm_tests::certificates::Certificates;
 use rsm_tests::clock::{Stopwatch, wait_for};
 use rsm_tests::etcd::{Etcd, PEERS};
 use rsm_tests::peer::require_peers;
+use rsm_tests::web;
 
 const LIMIT: Duration = Duration::from_secs(30);
 const PREFIX: &str = "/rsm/fe80000000000000";
@@ -38,7 +39,7 @@ fn claimed(etcd: &Etcd, holder: Guid) -> EtcdStore {
     let mut store = store(etcd);
     let seen = store.observe().unwrap();
     let epoch = store
-        .claim(holder, seen)
+        .claim(holder, seen, Life::Ignored)
         .unwrap()
         .expect("the claim is the only one");
     assert_eq!(epoch.holder, holder);
@@ -127,7 +128,10 @@ fn a_deposed_manager_writes_nothing_and_its_successor_has_everything() {
     assert_eq!(first.observe().unwrap(), None);
     let refused = first.commit(&changes(1, b"early")).unwrap_err();
     assert!(matches!(refused, StoreError::NoEpoch), "{refused}");
-    let epoch = first.claim(ONE, None).unwrap().expect("it is free");
+    let epoch = first
+        .claim(ONE, None, Life::Ignored)
+        .unwrap()
+        .expect("it is free");
     assert_eq!((epoch.number, epoch.holder), (1, ONE));
     // Enough for several transactions.
     let mut stored = changes(3_000, b"value");
@@ -151,10 +155,13 @@ fn a_deposed_manager_writes_nothing_and_its_successor_has_everything() {
         revision: 1,
         ..seen
     };
-    assert_eq!(second.claim(OTHER, Some(stale)).unwrap(), None);
+    assert_eq!(
+        second.claim(OTHER, Some(stale), Life::Ignored).unwrap(),
+        None
+    );
     first.beat().unwrap();
     let next = second
-        .claim(OTHER, Some(seen))
+        .claim(OTHER, Some(seen), Life::Ignored)
         .unwrap()
         .expect("the beat changes no epoch");
     assert_eq!((next.number, next.holder), (2, OTHER));
@@ -169,6 +176,85 @@ fn a_deposed_manager_writes_nothing_and_its_successor_has_everything() {
         );
     }
     assert_eq!(store(&etcd).load().unwrap().0, state(&stored));
+}
+
+/// Requests to read and write keys that etcd has got.
+fn requests(etcd: &Etcd) -> u64 {
+    let endpoint = etcd.endpoints().remove(0);
+    let address = endpoint.trim_start_matches("http://");
+    let metrics = web::get(address, "/metrics").text();
+    let counts = metrics.lines().filter(|line| {
+        line.starts_with("grpc_server_started_total{") && line.contains("etcdserverpb.KV")
+    });
+    let counts = counts.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+    counts.sum::<f64>() as u64
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
+fn a_standby_that_follows_has_the_epoch_and_the_last_state_after_two_requests() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let etcd = Etcd::start(1).unwrap();
+    let mut first = claimed(&etcd, ONE);
+    let mut stored = changes(10, b"value");
+    first.commit(&stored).unwrap();
+    let mut second = store(&etcd);
+    second.follow().unwrap();
+    let seen = second.observe().unwrap();
+    // Later than the last look: rows that are new, and rows and a page that are gone.
+    let mut later = changes(5, b"later");
+    for port in 6..=10 {
+        later.remove_claim(Guid(0x0002_c903_0010_0000 + port));
+    }
+    let gone = 0x0002_c903_0010_0006_u64.to_be_bytes();
+    later.remove_record(&table("services"), &gone);
+    first.commit(&later).unwrap();
+    stored.merge(later);
+    let before = requests(&etcd);
+    assert!(before > 0, "etcd counts requests");
+    let epoch = second.claim(OTHER, seen, Life::Counts).unwrap();
+    let asked = requests(&etcd) - before;
+    assert_eq!(epoch.map(|epoch| epoch.holder), Some(OTHER));
+    assert_eq!(second.state(), state(&stored));
+    // The claim and the changes since the last look, and once the names of keys: some are gone.
+    assert_eq!(asked, 3);
+
+    // Nothing changes until the next one.
+    first.follow().unwrap();
+    let seen = first.observe().unwrap();
+    let before = requests(&etcd);
+    let epoch = first.claim(ONE, seen, Life::Counts).unwrap();
+    assert_eq!(requests(&etcd) - before, 2);
+    assert_eq!(epoch.map(|epoch| epoch.holder), Some(ONE));
+    assert_eq!(first.state(), state(&stored));
+}
+
+#[test]
+#[cfg_attr(not(peers), ignore = "needs etcd-server, etcd-client and openssl")]
+fn a_claim_fails_after_a_sign_of_life_or_another_format_since_the_last_look() {
+    if !require_peers(PEERS) {
+        return;
+    }
+    let etcd = Etcd::start(1).unwrap();
+    let mut first = claimed(&etcd, ONE);
+    first.commit(&changes(10, b"value")).unwrap();
+    let mut second = store(&etcd);
+    second.follow().unwrap();
+    let seen = second.observe().unwrap();
+    first.beat().unwrap();
+    assert_eq!(second.claim(OTHER, seen, Life::Counts).unwrap(), None);
+    first.beat().unwrap();
+    etcd.ctl(&["put", "/rsm/fe80000000000000/format", "rsm-store 2"])
+        .unwrap();
+    let error = second.claim(OTHER, seen, Life::Ignored).unwrap_err();
+    assert!(error.to_string().contains("rsm-store 2"), "{error}");
+    first.beat().unwrap();
+    etcd.ctl(&["put", "/rsm/fe80000000000000/format", "rsm-store 1"])
+        .unwrap();
+    let epoch = second.claim(OTHER, seen, Life::Ignored).unwrap();
+    assert_eq!(epoch.map(|epoch| epoch.number), Some(2));
 }
 
 #[test]
@@ -187,7 +273,7 @@ fn keys_of_other_programs_and_damaged_pages_are_refused_and_stay_as_they_are() {
     let before = dump(&etcd);
     let mut first = store(&etcd);
     for error in [
-        first.claim(ONE, None).unwrap_err(),
+        first.claim(ONE, None, Life::Ignored).unwrap_err(),
         first.load().unwrap_err(),
     ] {
         assert!(matches!(error, StoreError::Foreign { .. }), "{error}");
@@ -197,7 +283,10 @@ fn keys_of_other_programs_and_damaged_pages_are_refused_and_stay_as_they_are() {
     etcd.ctl(&["del", "/rsm/fe80000000000000/registry/pods"])
         .unwrap();
 
-    first.claim(ONE, None).unwrap().expect("it is free");
+    first
+        .claim(ONE, None, Life::Ignored)
+        .unwrap()
+        .expect("it is free");
     first.commit(&changes(2, b"value")).unwrap();
     let keys = etcd
         .ctl(&["get", "--prefix", "--keys-only", PREFIX])
@@ -214,7 +303,7 @@ fn keys_of_other_programs_and_damaged_pages_are_refused_and_stay_as_they_are() {
             .unwrap();
         etcd.ctl(&["put", key, value]).unwrap();
         let before = dump(&etcd);
-        let error = store(&etcd).claim(OTHER, seen).unwrap_err();
+        let error = store(&etcd).claim(OTHER, seen, Life::Ignored).unwrap_err();
         assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
         assert!(error.to_string().contains(key), "{error}");
         assert_eq!(dump(&etcd), before, "nothing is overwritten");
@@ -223,7 +312,7 @@ fn keys_of_other_programs_and_damaged_pages_are_refused_and_stay_as_they_are() {
     }
     etcd.ctl(&["put", "/rsm/fe80000000000000/format", "rsm-store 2"])
         .unwrap();
-    let error = store(&etcd).claim(OTHER, seen).unwrap_err();
+    let error = store(&etcd).claim(OTHER, seen, Life::Ignored).unwrap_err();
     assert!(error.to_string().contains("rsm-store 2"), "{error}");
     etcd.ctl(&["put", "/rsm/fe80000000000000/format", "rsm-store 1"])
         .unwrap();
@@ -446,7 +535,10 @@ fn etcd_with_certificates_and_users_is_used_and_strangers_are_told_why_not() {
     ctl(&["user", "grant-role", "rsm", "rsm"]);
     ctl(&["auth", "enable"]);
     let mut store = with(&trusted, Some(("rsm", "word"))).unwrap();
-    store.claim(ONE, None).unwrap().expect("it is free");
+    store
+        .claim(ONE, None, Life::Ignored)
+        .unwrap()
+        .expect("it is free");
     store.commit(&changes(10, b"value")).unwrap();
     let refused = with(&trusted, Some(("rsm", "wrong")))
         .unwrap()
@@ -521,7 +613,7 @@ fn a_standby_loads_45056_hosts() {
     let seen = standby.observe().unwrap();
     let watch = Stopwatch::start();
     standby
-        .claim(OTHER, seen)
+        .claim(OTHER, seen, Life::Ignored)
         .unwrap()
         .expect("the claim is the only one");
     let loaded = standby.state();

@@ -56,6 +56,18 @@ pub struct TlsFiles {
     pub key: Option<PathBuf>,
 }
 
+/// Keys as they were at one revision.
+#[derive(Default)]
+pub(super) struct Ranged {
+    /// The keys that were asked for.
+    pub(super) pairs: Vec<KeyValue>,
+    /// The revision.
+    pub(super) revision: i64,
+    /// How many keys the range has, whether or not they were asked for: etcd counts before it
+    /// compares the revisions of keys.
+    pub(super) count: u64,
+}
+
 /// A connection to one of the endpoints.
 pub(super) struct Client {
     endpoints: Vec<Target>,
@@ -106,8 +118,8 @@ impl Client {
         })
     }
 
-    /// All keys from `from` up to, without, `end` that changed at the revision `since` or later, at
-    /// one revision, and that revision; with `since` 0 all keys.
+    /// All keys from `from` up to, without, `end` that changed at the revision `since` or later;
+    /// with `since` 0 all keys.
     ///
     /// # Errors
     /// No endpoint answers within `within` a request, or etcd refuses this manager.
@@ -117,15 +129,16 @@ impl Client {
         end: &[u8],
         since: i64,
         within: Duration,
-    ) -> Result<(Vec<KeyValue>, i64), StoreError> {
-        let (mut all, mut revision) = (Vec::new(), 0);
+    ) -> Result<Ranged, StoreError> {
+        let mut ranged = Ranged::default();
         let mut key = from.to_vec();
         loop {
+            let is_first = ranged.revision == 0;
             let request = RangeRequest {
                 key,
                 range_end: end.to_vec(),
                 limit: RANGE_KEYS,
-                revision,
+                revision: ranged.revision,
                 min_mod_revision: since,
                 ..RangeRequest::default()
             };
@@ -136,42 +149,20 @@ impl Client {
                     request,
                 )
                 .await?;
-            if revision == 0 {
-                revision = answer.header.map_or(0, |header| header.revision);
+            if is_first {
+                ranged.revision = answer.header.map_or(0, |header| header.revision);
+                ranged.count = u64::try_from(answer.count).unwrap_or(0);
             }
-            all.extend(answer.kvs);
-            let Some(last) = all.last().filter(|_| answer.more) else {
-                return Ok((all, revision));
+            ranged.pairs.extend(answer.kvs);
+            let Some(last) = ranged.pairs.last().filter(|_| answer.more) else {
+                return Ok(ranged);
             };
             // The smallest key after the last one.
             key = [&last.key[..], &[0]].concat();
         }
     }
 
-    /// How many keys there are from `from` up to, without, `end`, at `revision`.
-    ///
-    /// # Errors
-    /// As [`Client::range`].
-    pub(super) async fn count(
-        &mut self,
-        from: &[u8],
-        end: &[u8],
-        revision: i64,
-        within: Duration,
-    ) -> Result<u64, StoreError> {
-        let request = RangeRequest {
-            key: from.to_vec(),
-            range_end: end.to_vec(),
-            revision,
-            count_only: true,
-            ..RangeRequest::default()
-        };
-        let send = async |mut kv: KvClient<Channel>, request| kv.range(request).await;
-        let answer = self.call(within, send, request).await?;
-        Ok(u64::try_from(answer.count).unwrap_or(0))
-    }
-
-    /// These keys, without their values.
+    /// All keys from `from` up to, without, `end`, at `revision` and without their values.
     ///
     /// # Errors
     /// As [`Client::range`].

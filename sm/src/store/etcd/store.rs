@@ -15,7 +15,7 @@ use super::client::{Client, EtcdOptions};
 use super::pages::{PAGE_MAX, PageName, Pages, family, table_of};
 use crate::store::io::Operation;
 use crate::store::{
-    CLAIMS, ChangeSet, Epoch, LoadReport, Origin, Persisted, SeenEpoch, SharedStore, Store,
+    CLAIMS, ChangeSet, Epoch, Life, LoadReport, Origin, Persisted, SeenEpoch, SharedStore, Store,
     StoreError,
 };
 
@@ -109,7 +109,7 @@ impl EtcdStore {
     fn read(&mut self, name: &str, within: Duration) -> Result<Vec<KeyValue>, StoreError> {
         let (from, end) = self.span(name);
         let range = self.client.range(&from, &end, 0, within);
-        Ok(self.runtime.block_on(range)?.0)
+        Ok(self.runtime.block_on(range)?.pairs)
     }
 
     /// The range of all keys below `name`.
@@ -139,20 +139,21 @@ impl EtcdStore {
         let (from, end) = self.span("");
         let since = if before == 0 { 0 } else { before + 1 };
         let range = self.client.range(&from, &end, since, within);
-        let (pairs, revision) = self.runtime.block_on(range)?;
+        let ranged = self.runtime.block_on(range)?;
+        let revision = ranged.revision;
         if before == 0 {
             // Not before there is an answer: without the store a manager goes on with the last state.
             (self.pages, self.state) = (Pages::default(), Persisted::default());
             (self.keys, self.format) = (BTreeSet::new(), None);
             self.generation = 0;
         }
-        for pair in &pairs {
+        for pair in &ranged.pairs {
             let name = self.name_of(pair)?;
             self.take(&name, &pair.value)?;
             self.keys.insert(name);
         }
-        let count = self.client.count(&from, &end, revision, within);
-        if self.runtime.block_on(count)? != self.keys.len() as u64 {
+        // One request in most cases: only keys that are gone make the numbers differ.
+        if ranged.count != self.keys.len() as u64 {
             let names = self.client.names(&from, &end, revision, within);
             let names = self.runtime.block_on(names)?;
             let names: Result<BTreeSet<String>, _> =
@@ -235,6 +236,25 @@ impl EtcdStore {
             Some(seen) => Err(StoreError::Deposed(seen.epoch)),
             None => Err(self.foreign("epoch", "it was removed")),
         }
+    }
+
+    /// The conditions of a claim. `is_followed`: the key `format` is as this version writes it.
+    fn conditions(&self, seen: Option<SeenEpoch>, life: Life, is_followed: bool) -> Vec<Compare> {
+        // A key that was never written has modification revision 0.
+        let revision = seen.map_or(0, |seen| seen.revision);
+        let mut conditions = vec![compare_revision(self.key("epoch"), revision)];
+        if let (Life::Counts, Some(seen)) = (life, seen) {
+            conditions.push(compare_revision(self.key("beat"), seen.beat));
+        }
+        if is_followed {
+            conditions.push(Compare {
+                result: CompareResult::Equal.into(),
+                target: CompareTarget::Value.into(),
+                key: self.key("format"),
+                target_union: Some(TargetUnion::Value(FORMAT.into())),
+            });
+        }
+        conditions
     }
 
     fn transact(
@@ -367,7 +387,7 @@ impl SharedStore for EtcdStore {
         // One request: between these, rsm has only the short key `format`.
         let (from, end) = (self.key("beat"), self.key("generation\0"));
         let range = self.client.range(&from, &end, 0, QUICK);
-        for pair in self.runtime.block_on(range)?.0 {
+        for pair in self.runtime.block_on(range)?.pairs {
             match self.name_of(&pair)?.as_str() {
                 "epoch" => {
                     let read = read_epoch(&text(&pair.value));
@@ -399,27 +419,30 @@ impl SharedStore for EtcdStore {
         &mut self,
         holder: Guid,
         seen: Option<SeenEpoch>,
+        life: Life,
     ) -> Result<Option<Epoch>, StoreError> {
-        // Data that rsm did not write stay as they are.
-        self.read_changes(SLOW)?;
-        let key = self.key("epoch");
-        let compare = match seen {
-            Some(seen) => compare_revision(key.clone(), seen.revision),
-            // A key that was never written has modification revision 0.
-            None => compare_revision(key.clone(), 0),
-        };
+        // Data that rsm did not write stay as they are. Where they were rsm's at the last look, the
+        // transaction checks that they still are.
+        let is_followed = self.revision != 0 && self.format.is_some();
+        if !is_followed {
+            self.read_changes(SLOW)?;
+        }
         let epoch = Epoch {
             number: seen.map_or(0, |seen| seen.epoch.number) + 1,
             holder,
         };
         let value = format!("number={} holder={}", epoch.number, epoch.holder);
         let success = vec![
-            op(key, Some(value.into_bytes())),
+            op(self.key("epoch"), Some(value.into_bytes())),
             op(self.key("format"), Some(FORMAT.into())),
             op(self.key("beat"), Some(b"0".to_vec())),
         ];
-        let answer = self.transact(vec![compare], success, SLOW)?;
+        let compare = self.conditions(seen, life, is_followed);
+        let answer = self.transact(compare, success, SLOW)?;
         if !answer.succeeded {
+            if is_followed {
+                self.read_changes(SLOW)?;
+            }
             return Ok(None);
         }
         let revision = answer.header.map_or(0, |header| header.revision);

@@ -1,0 +1,230 @@
+//! A claim over a master that is silent: when it is made, and by which calls of the store.
+
+use std::collections::BTreeSet;
+use std::sync::mpsc::{Receiver, channel};
+
+use super::*;
+use crate::store::{LoadReport, MemoryStore, Store};
+
+const OWN: Guid = Guid(1);
+const MASTER: Guid = Guid(2);
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A call of the store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Call {
+    Observe,
+    Claim(Life),
+}
+
+/// A store whose epoch the master holds.
+#[derive(Clone)]
+struct Shared(Arc<Mutex<Inner>>);
+
+struct Inner {
+    seen: SeenEpoch,
+    calls: Vec<Call>,
+    /// The master shows a sign of life when its epoch is claimed.
+    beats_at_claim: bool,
+}
+
+impl Shared {
+    fn new() -> Shared {
+        let epoch = Epoch {
+            number: 7,
+            holder: MASTER,
+        };
+        Shared(Arc::new(Mutex::new(Inner {
+            seen: SeenEpoch {
+                epoch,
+                revision: 1,
+                beat: 1,
+                is_released: false,
+                plan: 3,
+            },
+            calls: Vec::new(),
+            beats_at_claim: false,
+        })))
+    }
+
+    fn beat(&self) {
+        self.0.lock().seen.beat += 1;
+    }
+
+    fn claims(&self) -> Vec<Call> {
+        let calls = self.0.lock().calls.clone();
+        let is_claim = |call: &Call| matches!(call, Call::Claim(_));
+        calls.into_iter().filter(is_claim).collect()
+    }
+}
+
+impl Store for Shared {
+    fn load(&mut self) -> Result<(Persisted, LoadReport), StoreError> {
+        MemoryStore::new().load()
+    }
+
+    fn commit(&mut self, _: &ChangeSet) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+impl SharedStore for Shared {
+    fn observe(&mut self) -> Result<Option<SeenEpoch>, StoreError> {
+        let mut inner = self.0.lock();
+        inner.calls.push(Call::Observe);
+        Ok(Some(inner.seen))
+    }
+
+    fn claim(
+        &mut self,
+        holder: Guid,
+        seen: Option<SeenEpoch>,
+        life: Life,
+    ) -> Result<Option<Epoch>, StoreError> {
+        let mut inner = self.0.lock();
+        inner.calls.push(Call::Claim(life));
+        inner.seen.beat += i64::from(inner.beats_at_claim);
+        let is_same = match life {
+            Life::Counts => seen == Some(inner.seen),
+            Life::Ignored => seen.map(|seen| seen.revision) == Some(inner.seen.revision),
+        };
+        if is_same {
+            let number = inner.seen.epoch.number + 1;
+            inner.seen.epoch = Epoch { number, holder };
+            inner.seen.revision += 1;
+        }
+        Ok(is_same.then_some(inner.seen.epoch))
+    }
+
+    fn beat(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn announce(&mut self, _: Guid, _: &str) -> Result<BTreeMap<Guid, String>, StoreError> {
+        Ok(BTreeMap::new())
+    }
+
+    fn release(&mut self) {}
+
+    fn follow(&mut self) -> Result<BTreeSet<String>, StoreError> {
+        Ok(BTreeSet::new())
+    }
+
+    fn tables(&self, _: &[&str]) -> Persisted {
+        Persisted::default()
+    }
+
+    fn state(&self) -> Persisted {
+        Persisted::default()
+    }
+}
+
+/// A replica that has just seen a sign of life of the master, and what it tells.
+fn watching(store: &Shared) -> (ReplicaHandle, Receiver<ReplicaEvent>) {
+    let (sender, events) = channel();
+    let tell = Box::new(move |event| drop(sender.send(event)));
+    let replica = ReplicaHandle::start(Box::new(store.clone()), tell).unwrap();
+    let seen = events.recv_timeout(LIMIT).unwrap();
+    assert!(matches!(seen, ReplicaEvent::Seen(Some(_))), "{seen:?}");
+    (replica, events)
+}
+
+/// A claim over the master, which does not answer in the fabric.
+fn over_master(insists: bool) -> Claim {
+    Claim {
+        own: OWN,
+        over: Some(MASTER),
+        insists,
+        state: Persisted::default(),
+        held_before: 0,
+        is_master: false,
+        number: 1,
+    }
+}
+
+/// The answer to a claim.
+fn answer(events: &Receiver<ReplicaEvent>) -> ReplicaEvent {
+    loop {
+        let event = events.recv_timeout(LIMIT).unwrap();
+        if !matches!(event, ReplicaEvent::Planned(_) | ReplicaEvent::Health(_)) {
+            return event;
+        }
+    }
+}
+
+#[test]
+fn a_claim_over_a_silent_master_waits_for_its_silence_and_is_then_made_with_one_call() {
+    let store = Shared::new();
+    let (replica, events) = watching(&store);
+    let claimed = now();
+    replica.claim(over_master(false));
+    let answer = answer(&events);
+    assert!(
+        matches!(answer, ReplicaEvent::Granted { epoch, .. } if epoch.holder == OWN),
+        "{answer:?}"
+    );
+    // It was seen to live at most one look before.
+    assert!(claimed.elapsed() + BEAT >= SILENT);
+    // A sign of life since the last look would have kept the epoch: no look goes before.
+    assert_eq!(store.claims(), [Call::Claim(Life::Counts)]);
+    replica.close();
+}
+
+#[test]
+fn a_sign_of_life_ends_the_wait_and_the_claim() {
+    let store = Shared::new();
+    let (replica, events) = watching(&store);
+    replica.claim(over_master(false));
+    store.beat();
+    let answer = answer(&events);
+    assert!(matches!(answer, ReplicaEvent::Refused(_)), "{answer:?}");
+    assert_eq!(store.claims(), []);
+    replica.close();
+}
+
+#[test]
+fn a_sign_of_life_at_the_last_moment_keeps_the_epoch() {
+    let store = Shared::new();
+    store.0.lock().beats_at_claim = true;
+    let (replica, events) = watching(&store);
+    replica.claim(over_master(false));
+    let answer = answer(&events);
+    assert!(matches!(answer, ReplicaEvent::Refused(_)), "{answer:?}");
+    assert_eq!(store.claims(), [Call::Claim(Life::Counts)]);
+    replica.close();
+}
+
+#[test]
+fn a_claim_that_is_taken_back_while_it_waits_is_not_made() {
+    let store = Shared::new();
+    let (replica, events) = watching(&store);
+    replica.claim(over_master(false));
+    replica.release();
+    std::thread::sleep(SILENT + 2 * BEAT);
+    assert_eq!(store.claims(), []);
+    let told: Vec<ReplicaEvent> = events.try_iter().collect();
+    let is_answer = |event: &ReplicaEvent| {
+        matches!(
+            event,
+            ReplicaEvent::Granted { .. } | ReplicaEvent::Refused(_)
+        )
+    };
+    assert!(!told.iter().any(is_answer), "{told:?}");
+    replica.close();
+}
+
+#[test]
+fn a_claim_that_insists_waits_for_no_silence() {
+    let store = Shared::new();
+    let (replica, events) = watching(&store);
+    store.beat();
+    replica.claim(over_master(true));
+    let answer = answer(&events);
+    assert!(matches!(answer, ReplicaEvent::Granted { .. }), "{answer:?}");
+    assert_eq!(store.claims(), [Call::Claim(Life::Ignored)]);
+    replica.close();
+}
