@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rsm_gdr::host_order::HostPositions;
 use rsm_ids::{Guid, Lid};
 
 use super::Core;
@@ -79,6 +80,14 @@ impl Core {
             (Role::Master, _) => self.add_claims(&claims),
             // Its own claims may be older than those of the master.
             (_, _) => self.claims = claims,
+        }
+    }
+
+    /// Takes the host order that the holder of the epoch has stored.
+    pub(super) fn on_positions(&mut self, positions: Arc<HostPositions>) {
+        let is_own = matches!(self.epoch.holding, Holding::Held(_) | Holding::Unshared);
+        if !is_own && self.role != Role::Master {
+            self.positions = positions;
         }
     }
 

@@ -29,13 +29,13 @@ use super::lost_registrations::LostRegistrations;
 use super::requests::Context;
 use super::role::{self, ElectionOutcome, Role};
 use super::stage::Stage;
-use super::{Core, Hardware, HeldMulticast, SavedCoreState};
+use super::{Core, SavedCoreState};
 use crate::alias_guids::AliasGuids;
 use crate::diff::{Looked, LookedMulticast, Reregister};
 use crate::fabric::{Delta, Fabric};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::health::Health;
-use crate::plan::lids::{Apart, Claim};
+use crate::plan::lids::{Apart, Claim, Claims};
 use crate::store::Epoch;
 use crate::sweep::SweepScope;
 use crate::sweep::inventory::PortKey;
@@ -181,6 +181,15 @@ impl Core {
         }
     }
 
+    /// The master answers after all: takes back a claim over it that has no answer yet.
+    pub(super) fn withdraw_claim(&mut self) {
+        let is_standby = matches!(self.role, Role::Standby { .. });
+        if is_standby && matches!(self.epoch.holding, Holding::Claimed(_)) {
+            self.epoch.holding = Holding::Free;
+            self.ask_store(EpochRequest::Release);
+        }
+    }
+
     fn ask_store(&mut self, request: EpochRequest) {
         self.effects.push_back(Effect::Epoch(request));
     }
@@ -268,6 +277,7 @@ impl Core {
             }
             EpochEvent::Planned(plan) => self.on_planned_elsewhere(plan, now),
             EpochEvent::Claims(claims) => self.on_claims(claims),
+            EpochEvent::Positions(positions) => self.on_positions(positions),
             EpochEvent::Cabling(cabling) => self.on_stored_cabling(cabling),
             EpochEvent::MKeys {
                 generations,
@@ -322,28 +332,38 @@ impl Core {
     /// Claims the LID of the manager before for this manager's port, and this port's LID for the
     /// port of that manager, if the subnet follows that LID.
     fn float_lid(&mut self) {
+        if let Some(before) = self.epoch.seen.map(|epoch| epoch.holder) {
+            let mut claims = std::mem::take(&mut self.claims);
+            let is_news = self.exchange_lids(before, &mut claims);
+            self.claims = claims;
+            if is_news {
+                self.remember();
+            }
+        }
+    }
+
+    /// The same in `claims`. Returns whether these changed.
+    pub(super) fn exchange_lids(&self, before: Guid, claims: &mut Arc<Claims>) -> bool {
         let own = self.own_guid();
-        let before = self.epoch.seen.map(|epoch| epoch.holder);
-        let (Some(before), Some(local)) = (before.filter(|&guid| guid != own), self.local_port())
-        else {
-            return;
+        let Some(local) = self.local_port().filter(|_| before != own) else {
+            return false;
         };
         let held = Claim {
             base: local.lid(),
             lmc: local.lmc(),
         };
-        let theirs = self.claims.get(&before).copied().filter(|theirs| {
+        let theirs = claims.get(&before).copied().filter(|theirs| {
             theirs.base == local.master_sm_lid()
                 && theirs.lmc == held.lmc
                 && theirs.base != held.base
         });
         let Some(theirs) = theirs.filter(|_| self.config.policy.floating_lid) else {
-            return;
+            return false;
         };
-        let claims = Arc::make_mut(&mut self.claims);
+        let claims = Arc::make_mut(claims);
         let ours = claims.insert(own, theirs).unwrap_or(held);
         claims.insert(before, ours);
-        self.remember();
+        true
     }
 
     /// Another manager holds the epoch and lives, though no other master was met.
@@ -417,7 +437,9 @@ impl Core {
     /// Takes over from a silent master, where the epoch was claimed for that.
     fn take_over_if_standby(&mut self, now: Time) {
         if matches!(self.role, Role::Standby { .. }) {
-            self.drop_stage();
+            if !self.goes_on_scouting(now) {
+                self.drop_stage();
+            }
             self.begin_as_successor(now);
         }
     }
@@ -431,7 +453,7 @@ impl Core {
             .withdraw(|context| matches!(context, Context::PeerPoll | Context::Manager(_)));
         self.found.look_again();
         self.begin_takeover();
-        self.succeed(&before);
+        self.succeed(&before, now);
         self.publish(now);
     }
 
@@ -439,7 +461,9 @@ impl Core {
     fn adopt(&mut self, state: SavedCoreState, now: Time) {
         self.claims = state.claims;
         self.positions = state.positions;
-        self.gpus = state.gpus;
+        if self.gpus != state.gpus {
+            self.gpus = state.gpus;
+        }
         self.group_ids = state.group_ids;
         self.adopt_generations(state.generations);
         self.not_kept = state.not_kept;
@@ -464,8 +488,6 @@ impl Core {
         (self.plan, self.refused_plan) = (None, None);
         self.looked = None::<Looked>;
         self.looked_multicast = LookedMulticast::default();
-        self.hardware = Hardware::default();
-        self.held_masks = HeldMulticast::default();
         self.tables_decided = Mark::default();
         // Parts that this manager has met are no missing ones.
         let mut expected = state.cabling.recalled();

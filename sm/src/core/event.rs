@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rsm_gdr::host_order::HostPositions;
 use rsm_gdr::hosts::GpuInventory;
 use rsm_ids::Guid;
 use rsm_mad::transport::{Datagram, Inbound};
@@ -46,6 +47,8 @@ pub enum Event {
         /// The plan, or why there is none.
         outcome: Outcome,
     },
+    /// A job of [`Effect::Prepare`] is done.
+    Prepared(Outcome),
     /// The members of multicast groups have changed, or became known. Before the first such event
     /// the core leaves multicast tables as they are.
     Groups(Arc<GroupSet>),
@@ -96,6 +99,8 @@ pub enum EpochEvent {
     Planned(u64),
     /// The LIDs of ports as another manager, which holds the epoch, has stored them.
     Claims(Arc<Claims>),
+    /// The host order as another manager, which holds the epoch, has stored it.
+    Positions(Arc<HostPositions>),
     /// The cables of the subnet as another manager, which holds the epoch, has stored them: by them a
     /// port that answers nothing without its M_Key is known before it answers.
     Cabling(Arc<Expected>),
@@ -220,6 +225,9 @@ pub enum Effect {
     },
     /// Compute a plan, and bring it back as [`Event::Planned`].
     Plan(Box<PlanJob>),
+    /// Compute a plan that a takeover can follow, and bring it back as [`Event::Prepared`]. Nothing
+    /// waits for it.
+    Prepare(Box<PlanJob>),
     /// Answer SA queries from this until the next [`Effect::Publish`]. It comes before the first
     /// Set of the push that makes it true, so that a port that goes Active finds an SA that knows
     /// it.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use rsm_mad::Time;
 
 use super::role::Role;
+use super::scouting::Scouting;
 use super::{Core, SavedCoreState};
 
 /// Time between the end of a reading and the begin of the next one.
@@ -42,6 +43,8 @@ pub(super) struct Follower {
     not_before: Option<Time>,
     /// The state of the last grant was that of the last reading.
     pub(super) is_current: bool,
+    /// The reading ahead while the master is silent; `None` without one that counts.
+    pub(super) scouting: Option<Scouting>,
     /// The master is giving ports that answer nothing without a key other keys.
     pub(super) keys_change: bool,
 }
@@ -61,6 +64,11 @@ impl Follower {
 
     fn is_behind(&self) -> bool {
         self.state.planned.is_some() && self.state.planned != self.state.read
+    }
+
+    /// Whether the subnet was read as of the last plan that the store has shown.
+    pub(super) fn has_caught_up(&self) -> bool {
+        self.state.read.is_some() && !self.is_behind() && !self.keys_change
     }
 
     /// Whether the last reading was of the subnet that the master left with this state.
@@ -128,6 +136,7 @@ impl Core {
         }
         self.follower.not_before = Some(now + PAUSE);
         self.follower.state.read = read;
+        self.prepare();
         self.publish(now);
     }
 }

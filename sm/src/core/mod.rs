@@ -39,10 +39,12 @@ mod overlay;
 mod patience;
 mod peer_polls;
 mod planning;
+mod preparing;
 mod pushing;
 mod rebalancing;
 mod requests;
 pub mod role;
+mod scouting;
 mod settings;
 pub mod snapshot;
 mod stage;
@@ -81,6 +83,7 @@ use self::hardware::{Hardware, HeldMulticast};
 use self::m_keys::AnnouncedRotation;
 pub use self::m_keys::MKeyStatus;
 use self::overlay::OverlayState;
+use self::preparing::Preparation;
 use self::requests::Context;
 use self::role::Role;
 pub use self::settings::{CoreConfig, Mode};
@@ -197,6 +200,8 @@ pub struct Core {
     epoch: EpochState,
     /// How a standby keeps up with the master.
     follower: Follower,
+    /// The plan of a standby, made ahead.
+    preparation: Preparation,
     /// The first pass after a master whose subnet this standby had read.
     succession: Succession,
     /// The store has been told that hardware is being written.
@@ -329,6 +334,7 @@ impl Core {
             election: Election::new(config.starts_inactive),
             epoch: EpochState::new(config.shares_store),
             follower: Follower::default(),
+            preparation: Preparation::default(),
             succession: Succession::default(),
             tells_push: config.shares_store && remembered.is_pushing,
             shows_converging: false,
@@ -401,6 +407,7 @@ impl Core {
                 generation,
                 outcome,
             } => self.on_planned(generation, outcome, now),
+            Event::Prepared(outcome) => self.on_prepared(outcome),
             Event::Groups(groups) => self.on_groups(groups),
             Event::Guids(guids) => self.on_guids(guids),
             Event::GpuHosts(gpus) => {

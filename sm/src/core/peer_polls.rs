@@ -89,6 +89,9 @@ impl Core {
             self.client
                 .withdraw(|context| matches!(context, Context::PeerPoll));
         }
+        if self.election.peer_polls.silent > 0 {
+            self.scout(now);
+        }
         let polls = &self.election.peer_polls;
         if polls.silent >= PEER_POLL_LIMIT && self.port_up && self.epoch.holding == Holding::Free {
             let insists = polls
@@ -138,7 +141,9 @@ impl Core {
         }
         let polls = &mut self.election.peer_polls;
         (polls.is_open, polls.silent, polls.since) = (false, 0, None);
-        if info.sm_state() != SmState::Master && matches!(self.role, Role::Standby { .. }) {
+        if info.sm_state() == SmState::Master {
+            self.withdraw_claim();
+        } else if matches!(self.role, Role::Standby { .. }) {
             // It is no longer master: the usual question decides which manager is.
             self.work.poll_master();
         }

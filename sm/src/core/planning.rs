@@ -42,7 +42,8 @@ impl Core {
             previous: self
                 .plan
                 .clone()
-                .filter(|_| !self.first_sweep.is_provisional()),
+                .filter(|_| !self.first_sweep.is_provisional())
+                .or_else(|| self.succession.prepared.clone()),
             hardware: self.hardware.of(&self.inventory),
             adaptive: self.adaptive_hardware(),
             ..self.job(now)

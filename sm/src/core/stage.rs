@@ -130,6 +130,7 @@ impl Core {
             Next::Lightly => "light sweep".to_owned(),
             Next::Master => "polling the master".to_owned(),
             Next::Groups => "multicast groups changed".to_owned(),
+            Next::Scouting => "the master does not answer".to_owned(),
             Next::Rebalance => "load taken off the fullest links".to_owned(),
             Next::RouteAdaptively => "adaptive routing beside the forwarding tables".to_owned(),
             _ => self.work.take_cause(),
@@ -175,7 +176,11 @@ impl Core {
                 self.begin_reading(audit);
                 sweep
             }
-            Next::Succession => self.begin_succession(),
+            Next::Succession => self.begin_succession(now),
+            Next::Scouting => match self.begin_scouting(now) {
+                Some(sweep) => sweep,
+                None => return self.meter.discard(),
+            },
             Next::Lightly => {
                 let sweep = Sweep::start(SweepScope::Light, inventory);
                 self.ask_silent_managers();
@@ -263,6 +268,9 @@ impl Core {
         self.slow_links.follow(&self.fabric, &fabric);
         self.expect(&delta, &fabric, now);
         self.fabric = fabric;
+        if self.end_scouting(&mut sweep) {
+            return;
+        }
         if !self.settle_role(sweep.scope(), now) {
             if matches!(self.role, Role::Standby { .. }) {
                 self.end_reading(reading, now);

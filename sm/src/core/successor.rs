@@ -1,7 +1,8 @@
 //! The first pass of a standby that had read the subnet as the master left it.
 //!
 //! ```text
-//! SwitchInfo of each switch, and its blocks with the two managers' LIDs
+//! SwitchInfo of each switch, and its blocks with the two managers' LIDs, unless that was
+//! read ahead while the master was silent
 //!     │ nothing differs from what was read
 //!     ▼
 //!   plan ──▶ blocks to write that were not read now ──▶ read them ──▶ push ──▶ the whole subnet is read
@@ -13,6 +14,7 @@
 //! subnet is read before anything is written, as after a master that shares no store.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid};
 use rsm_mad::Time;
@@ -21,15 +23,21 @@ use super::role::Role;
 use super::stage::Stage;
 use super::{Core, Pass};
 use crate::diff::{Changes, PortChange};
+use crate::plan::Plan;
 use crate::sweep::inventory::PortKey;
 use crate::sweep::lft_image::LFT_BLOCK;
 use crate::sweep::{Query, Sweep};
+
+/// Why the pass begins.
+const CAUSE: &str = "the master is gone, whose subnet was read before";
 
 /// State of the pass.
 #[derive(Default, Debug)]
 pub(super) struct Succession {
     /// The port of the manager before.
     before: Option<PortKey>,
+    /// The plan made ahead.
+    pub(super) prepared: Option<Arc<Plan>>,
     /// Blocks of forwarding tables that this pass has read.
     blocks: BTreeSet<(Guid, u16)>,
     /// Ports whose PortInfo this pass has read, or takes as the last reading showed it.
@@ -47,20 +55,30 @@ enum Verdict {
 
 impl Core {
     /// Begins to manage the subnet after the manager of the role before.
-    pub(super) fn succeed(&mut self, before: &Role) {
+    pub(super) fn succeed(&mut self, before: &Role, now: Time) {
+        let goes_on = self.goes_on_scouting(now);
         let is_current = std::mem::take(&mut self.follower.is_current);
         match before {
             Role::Standby { master } if is_current && self.inventory.local.is_some() => {
                 self.succession = Succession {
                     before: Some(master.port),
+                    prepared: self.take_prepared(),
                     ..Succession::default()
                 };
                 // Its SMInfo is of the time when it answered.
                 self.inventory.put_manager(master.port, None);
-                self.work
-                    .succeed("the master is gone, whose subnet was read before");
+                if goes_on {
+                    self.go_on_as_succession();
+                } else {
+                    self.work.succeed(CAUSE);
+                }
             }
             _ => {
+                if goes_on {
+                    self.drop_stage();
+                }
+                self.follower.scouting = None;
+                self.drop_prepared();
                 self.work.sweep_everything(true, "the master is gone");
                 self.fence_switches();
                 self.ask_hosts_again();
@@ -69,20 +87,52 @@ impl Core {
     }
 
     /// The sweep of the pass: whether anything has changed, and the entries of the managers' LIDs.
-    pub(super) fn begin_succession(&mut self) -> Sweep {
-        self.pass = Pass::Succession;
+    pub(super) fn begin_succession(&mut self, now: Time) -> Sweep {
         let before = self.succession.before;
+        let (sweep, blocks) = match (self.take_scouted(now), self.inventory.local) {
+            (Some(scouted), Some(local)) => {
+                let own = vec![Query::Port(local)];
+                let mut sweep = Sweep::start_reading(&mut self.inventory, own);
+                for switch in scouted.reported {
+                    sweep.add_target(&self.inventory, switch);
+                }
+                (sweep, scouted.blocks)
+            }
+            _ => {
+                let blocks = self.managers_blocks(before);
+                Sweep::start_succession(&mut self.inventory, &blocks)
+            }
+        };
+        self.enter_succession(blocks);
+        sweep
+    }
+
+    /// Lets the reading ahead that is under way be the sweep of the pass.
+    fn go_on_as_succession(&mut self) {
+        if let (Some(scouting), Stage::Sweeping(sweep)) =
+            (self.follower.scouting.take(), &mut self.stage)
+        {
+            for switch in sweep.take_reported() {
+                sweep.add_target(&self.inventory, switch);
+            }
+            self.meter.join(CAUSE);
+            self.enter_succession(scouting.blocks);
+        }
+    }
+
+    fn enter_succession(&mut self, blocks: BTreeSet<(Guid, u16)>) {
+        self.pass = Pass::Succession;
+        self.succession.blocks = blocks;
+        let ports = [self.inventory.local, self.succession.before];
+        self.succession.ports = ports.into_iter().flatten().collect();
+    }
+
+    /// The blocks of forwarding tables with the LIDs of this manager and the one `before`.
+    pub(super) fn managers_blocks(&self, before: Option<PortKey>) -> BTreeSet<u16> {
         let lid = |key: PortKey| Some(self.inventory.port(key)?.info.as_ref()?.lid());
         let lids = [self.inventory.local, before].into_iter().flatten();
         let lids = lids.filter_map(lid).filter(|&lid| lid != Lid::NONE);
-        let blocks: BTreeSet<u16> = lids.map(|lid| (lid.index() / LFT_BLOCK) as u16).collect();
-        let (sweep, read) = Sweep::start_succession(&mut self.inventory, &blocks);
-        self.succession.blocks = read;
-        self.succession.ports = [self.inventory.local, before]
-            .into_iter()
-            .flatten()
-            .collect();
-        sweep
+        lids.map(|lid| (lid.index() / LFT_BLOCK) as u16).collect()
     }
 
     /// Goes on after a sweep of the pass.

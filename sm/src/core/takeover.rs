@@ -16,11 +16,22 @@ impl Core {
     /// Begins to manage the subnet: the manager before may have turned adaptive routing on since
     /// this one first read the switches.
     pub(super) fn begin_takeover(&mut self) {
-        for switch in self.inventory.switches_mut() {
-            switch.lft.trust();
-            switch.adaptive.forget();
-            switch.keeps_adaptive_routing = false;
-            switch.taken_over = false;
+        // What the standby searched for is no part of the takeover.
+        drop(self.inventory.take_searched());
+        self.inventory.forget_taken_over();
+        let routes_adaptively = self.config.policy.adaptive.is_on();
+        let switches = self.inventory.switches();
+        // The others are not touched: what is known of them stays as it was last computed.
+        let doubtful: Vec<Guid> = switches
+            .filter(|(_, _, switch)| routes_adaptively || is_doubtful(switch))
+            .map(|(guid, ..)| guid)
+            .collect();
+        for guid in doubtful {
+            if let Some(switch) = self.inventory.switch_mut(guid) {
+                switch.lft.trust();
+                switch.adaptive.forget();
+                switch.keeps_adaptive_routing = false;
+            }
         }
     }
 
@@ -87,6 +98,11 @@ impl Core {
             Some(Finding::new(kind, subject, severity, text))
         })
     }
+}
+
+/// Whether a manager that was not master a moment ago knows less of a switch than it had read.
+fn is_doubtful(switch: &InventorySwitch) -> bool {
+    switch.ar_info().is_some() || switch.keeps_adaptive_routing || !switch.lft.is_trusted()
 }
 
 /// Takes adaptive routing over that the manager before left on, if its tables were read back as a

@@ -23,6 +23,7 @@ const REPAIR_LAST: Duration = Duration::from_secs(30);
 pub struct Work {
     everything: Option<bool>,
     succession: bool,
+    scouting: bool,
     lightly: bool,
     master: bool,
     plan: bool,
@@ -65,6 +66,8 @@ pub enum Next {
     },
     /// Ask for what the first push after a master needs whose subnet was read before.
     Succession,
+    /// Ask for the same while the master is silent.
+    Scouting,
     /// Ask all switches for SwitchInfo.
     Lightly,
     /// Ask whether the master is still there.
@@ -90,6 +93,11 @@ impl Work {
     pub fn succeed(&mut self, cause: impl Into<String>) {
         self.succession = true;
         self.because(cause);
+    }
+
+    /// Ask for the same ahead of a takeover.
+    pub fn scout(&mut self) {
+        self.scouting = true;
     }
 
     /// Ask every switch whether anything changed.
@@ -254,6 +262,7 @@ impl Work {
     pub fn is_due(&self) -> bool {
         self.lightly
             || self.master
+            || self.scouting
             || self.groups
             || self.rebalance
             || self.route_adaptively
@@ -293,12 +302,15 @@ impl Work {
             self.unread.clear();
             self.later.clear();
             (self.lightly, self.master, self.repair, self.rebalance) = (false, false, false, false);
-            self.succession = false;
+            (self.succession, self.scouting) = (false, false);
             return Some(Next::Everything { audit });
         }
         if std::mem::take(&mut self.succession) {
-            (self.master, self.rebalance) = (false, false);
+            (self.master, self.rebalance, self.scouting) = (false, false, false);
             return Some(Next::Succession);
+        }
+        if std::mem::take(&mut self.scouting) {
+            return Some(Next::Scouting);
         }
         if self.repair
             || !self.switches.is_empty()

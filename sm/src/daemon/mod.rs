@@ -499,7 +499,15 @@ impl Shell {
                         self.core.send_failed(&datagram, now);
                     }
                 }
-                Effect::Plan(job) => self.start_plan(job, failed.clone()),
+                Effect::Plan(job) => {
+                    let generation = job.generation;
+                    let planned = move |outcome| Event::Planned {
+                        generation,
+                        outcome,
+                    };
+                    self.start_plan(job, planned, failed.clone());
+                }
+                Effect::Prepare(job) => self.start_plan(job, Event::Prepared, failed.clone()),
                 Effect::Serve(forthcoming) => self.sa_handle.serve(forthcoming),
                 // Only a dry run makes this effect.
                 Effect::Foreseen(_) => {}
@@ -551,21 +559,19 @@ impl Shell {
         self.core.handle(Event::Paused(pause), self.clock.now());
     }
 
-    fn start_plan(&self, job: Box<plan::PlanJob>, failed: mpsc::Sender<String>) {
+    /// Computes a plan; the core gets the event that `planned` makes of it.
+    fn start_plan(
+        &self,
+        job: Box<plan::PlanJob>,
+        planned: impl FnOnce(plan::Outcome) -> Event + Send + 'static,
+        failed: mpsc::Sender<String>,
+    ) {
         let inbox = self.inbox.clone();
-        let generation = job.generation;
         let computed = tokio::task::spawn_blocking(move || compute::run(|| plan::plan(&job)));
         tokio::spawn(async move {
             match computed.await {
                 // A closed channel means that the daemon is ending.
-                Ok(outcome) => drop(
-                    inbox
-                        .send(Event::Planned {
-                            generation,
-                            outcome,
-                        })
-                        .await,
-                ),
+                Ok(outcome) => drop(inbox.send(planned(outcome)).await),
                 // After a plan panicked, only a new process is safe: it reads the hardware anew.
                 Err(error) => drop(
                     failed

@@ -136,12 +136,15 @@ impl Sweep {
                 self.on_port(inventory, key, PortInfo::from_data(data));
             }
             Query::Table(guid, block) => {
-                if let Some(switch) = inventory.switch_mut(guid) {
-                    let entries = LinearForwardingTable::from_data(data);
-                    let differs = !switch.lft.holds(usize::from(block), entries.ports());
-                    self.changed |= differs;
-                    self.stale |= differs && switch.lft.is_known(usize::from(block));
-                    switch.lft.read(usize::from(block), entries);
+                let entries = LinearForwardingTable::from_data(data);
+                let block = usize::from(block);
+                let known = inventory.node(guid).and_then(|node| node.switch.as_ref());
+                // A block that is as it was counts as no change of the switch.
+                let is_held = known.is_some_and(|known| known.lft.holds(block, entries.ports()));
+                if !is_held && let Some(switch) = inventory.switch_mut(guid) {
+                    self.changed = true;
+                    self.stale |= switch.lft.is_known(block);
+                    switch.lft.read(block, entries);
                 }
             }
             Query::Multicast(guid, at) => {
@@ -218,6 +221,11 @@ impl Sweep {
         let known = node.switch.as_ref().map(|switch| switch.info);
         let was_reset = known.is_some_and(|known| reset::forgot_tables(&known, info));
         self.stale |= known.is_some_and(|known| succession::differs(&known, info));
+        if let Some(reported) = &mut self.ahead {
+            // The standby keeps the way to the master that it knows, until it takes over.
+            reported.extend(port_state_change.then_some(guid));
+            return;
+        }
         if first && let Some(node) = inventory.node_mut(guid) {
             self.changed = true;
             node.switch = Some(Box::new(InventorySwitch::new(*info)));

@@ -476,6 +476,15 @@ impl Inventory {
         nodes.filter_map(|node| node.switch.as_deref_mut())
     }
 
+    /// Forgets on which switches this manager has decided whether their tables count, as the master.
+    /// That is no change of a switch.
+    pub fn forget_taken_over(&mut self) {
+        let nodes = self.nodes.values_mut();
+        for switch in nodes.filter_map(|node| node.switch.as_deref_mut()) {
+            switch.taken_over = false;
+        }
+    }
+
     /// Why all paths were searched, if they were since the last call.
     pub fn take_searched(&mut self) -> Option<Whole> {
         let why = self.searched.take()?;

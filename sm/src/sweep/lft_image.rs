@@ -82,6 +82,11 @@ impl LftImage {
         self.replace(BlockState::Distrusted, BlockState::Dirty);
     }
 
+    /// Whether all that is known counts.
+    pub fn is_trusted(&self) -> bool {
+        !self.distrusted && !self.states.contains(&BlockState::Distrusted)
+    }
+
     /// Whether entries that are read back do not count.
     pub fn is_distrusted(&self) -> bool {
         self.distrusted

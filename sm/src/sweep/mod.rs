@@ -312,6 +312,9 @@ pub struct Sweep {
     changed: bool,
     /// An answer differs from what was read before, and no device reported that.
     stale: bool,
+    /// In a sweep ahead of a takeover: the switches that show PortStateChange, of which no more is
+    /// read.
+    ahead: Option<BTreeSet<Guid>>,
     /// Cables probed so far, for progress.
     answered: usize,
     /// Queries settled so far, by an answer or by silence.
@@ -358,6 +361,7 @@ impl Sweep {
             waits_for_silent: false,
             changed: false,
             stale: false,
+            ahead: None,
             answered: 0,
             settled: 0,
         }

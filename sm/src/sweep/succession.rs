@@ -36,6 +36,21 @@ impl Sweep {
         (sweep, read)
     }
 
+    /// The same while the master may still be there: what changed at ports is left for the takeover.
+    pub fn start_ahead(
+        inventory: &mut Inventory,
+        blocks: &BTreeSet<u16>,
+    ) -> (Sweep, BTreeSet<(Guid, u16)>) {
+        let (mut sweep, read) = Sweep::start_succession(inventory, blocks);
+        sweep.ahead = Some(BTreeSet::new());
+        (sweep, read)
+    }
+
+    /// Switches that showed PortStateChange to a sweep ahead of a takeover, once.
+    pub fn take_reported(&mut self) -> BTreeSet<Guid> {
+        self.ahead.take().unwrap_or_default()
+    }
+
     /// Asks these queries.
     pub fn start_reading(inventory: &mut Inventory, queries: Vec<Query>) -> Sweep {
         let mut sweep = Sweep::empty(SweepScope::Targets, inventory);
@@ -43,6 +58,12 @@ impl Sweep {
             sweep.ask(query);
         }
         sweep
+    }
+
+    /// Whether this sweep asks subnet managers for SMInfo, and nothing else.
+    pub fn asks_managers_only(&self) -> bool {
+        let mut asked = self.asked.iter();
+        asked.all(|query| matches!(query, Query::Sm(_)))
     }
 
     /// Whether an answer differs from what was read before, and no device reported that.

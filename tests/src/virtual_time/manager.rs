@@ -50,6 +50,8 @@ pub struct Manager {
     gpus: Arc<GpuInventory>,
     /// The plan under computation: its time of completion and its result.
     planning: Option<(Time, Event)>,
+    /// The same of a plan made ahead.
+    preparing: Option<(Time, Event)>,
     snapshot: Option<Arc<Snapshot>>,
     /// The snapshot of the SA beside the core, if a test keeps it.
     sa_snapshot: Option<SaSnapshot>,
@@ -81,6 +83,7 @@ impl Manager {
             guids: Arc::default(),
             gpus: Arc::default(),
             planning: None,
+            preparing: None,
             snapshot: None,
             sa_snapshot: None,
             convergences: Vec::new(),
@@ -142,7 +145,7 @@ impl Manager {
     pub(super) fn kill(&mut self) {
         self.core = None;
         self.paused = None;
-        self.planning = None;
+        (self.planning, self.preparing) = (None, None);
         self.requests.clear();
         self.unstored = None;
         self.serving = None;
@@ -313,7 +316,9 @@ impl Manager {
 
     pub(super) fn is_settled(&self) -> bool {
         self.paused.is_some()
-            || self.planning.is_none() && self.core.as_ref().is_none_or(Core::is_settled)
+            || self.planning.is_none()
+                && self.preparing.is_none()
+                && self.core.as_ref().is_none_or(Core::is_settled)
     }
 
     pub(super) fn next_deadline(&self) -> Option<Time> {
@@ -321,8 +326,9 @@ impl Manager {
             return None;
         }
         let core = self.core.as_ref()?.next_deadline();
-        let planned = self.planning.as_ref().map(|(when, _)| *when);
-        [core, planned].into_iter().flatten().min()
+        let planned = [&self.planning, &self.preparing].into_iter().flatten();
+        let planned = planned.map(|(when, _)| *when);
+        core.into_iter().chain(planned).min()
     }
 
     pub(super) fn regroup(&mut self, groups: Arc<GroupSet>, now: Time) {
@@ -357,7 +363,9 @@ impl Manager {
         if self.paused.is_some() {
             return;
         }
-        if let Some((_, planned)) = self.planning.take_if(|(when, _)| *when <= now) {
+        let due = |(when, _): &mut (Time, Event)| *when <= now;
+        let planned = [self.planning.take_if(due), self.preparing.take_if(due)];
+        for (_, planned) in planned.into_iter().flatten() {
             self.handle(planned, now);
         }
         if let Some(core) = &mut self.core
@@ -399,6 +407,10 @@ impl Manager {
                         outcome: rsm::plan::plan(&job),
                     };
                     self.planning = Some((now + settings.planning_time, event));
+                }
+                Effect::Prepare(job) => {
+                    let event = Event::Prepared(rsm::plan::plan(&job));
+                    self.preparing = Some((now + settings.planning_time, event));
                 }
                 Effect::Serve(forthcoming) => {
                     let snapshot = Arc::new(forthcoming.snapshot());

@@ -33,6 +33,8 @@ pub(super) struct SharedStore {
     shown_at: Time,
     /// The store answers nothing.
     pub(super) is_away: bool,
+    /// Claims that wait for the end of a silence, each with the last sign of life that was seen.
+    awaiting: BTreeMap<usize, (EpochRequest, Time)>,
     /// Managers that it does not answer.
     cut_off: BTreeSet<usize>,
     /// The state that it last showed to each manager that did not hold the epoch.
@@ -172,9 +174,13 @@ impl World {
             }
             return;
         }
+        if self.awaits_silence(index, request) {
+            return;
+        }
         let store = self.store_mut();
         let event = match request {
             EpochRequest::Release => {
+                store.awaiting.remove(&index);
                 let held = store.held.remove(&index);
                 store.is_released |= held.is_some() && held == store.epoch;
                 self.tell_of_epoch();
@@ -203,6 +209,39 @@ impl World {
             }
         };
         self.managers[index].handle(Event::Epoch(event), now);
+    }
+
+    /// Whether a claim over a silent master waits until that was silent for [`SILENT`], or shows a
+    /// sign of life.
+    fn awaits_silence(&mut self, index: usize, request: EpochRequest) -> bool {
+        let EpochRequest::Claim {
+            own,
+            over,
+            insists: false,
+            ..
+        } = request
+        else {
+            return false;
+        };
+        let now = self.now;
+        let store = self.store_mut();
+        let alive_at = store.alive_at;
+        let is_over = store.epoch.is_some_and(|epoch| {
+            over == Some(epoch.holder) && own != epoch.holder && !store.is_released
+        });
+        let silence = now.since(alive_at);
+        if !is_over || !(BEAT..SILENT).contains(&silence) {
+            return false;
+        }
+        store.awaiting.insert(index, (request, alive_at));
+        self.schedule(SILENT.saturating_sub(silence), move |world| {
+            let awaiting = &mut world.store_mut().awaiting;
+            if awaiting.get(&index) == Some(&(request, alive_at)) {
+                awaiting.remove(&index);
+                world.answer(index, request);
+            }
+        });
+        true
     }
 
     fn grant(&mut self, index: usize, own: Guid) {
@@ -318,6 +357,7 @@ impl World {
             let events = [
                 EpochEvent::Seen(epoch),
                 EpochEvent::Claims(claims),
+                EpochEvent::Positions(store.state.positions.clone()),
                 EpochEvent::Cabling(Arc::new(store.state.cabling.recalled())),
                 EpochEvent::MKeys {
                     generations: store.state.generations,

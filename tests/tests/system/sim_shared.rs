@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use rsm::core::role::Role;
 use rsm::core::{Activity, Following};
+use rsm::whole::Step;
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
-use rsm_mad::wire::attr::{Attribute, LinearForwardingTable, PortInfo, SmInfo};
+use rsm_mad::wire::attr::{Attribute, LinearForwardingTable, PortInfo, SmInfo, SwitchInfo};
 use rsm_mad::wire::header::{AttrId, Method};
 use rsm_routing::netlist::NodeKind;
 use rsm_tests::virtual_time::{Memory, World, expect};
@@ -319,6 +320,95 @@ fn a_takeover_with_another_lid_sets_the_lid_of_the_manager_at_each_port_once() {
     let expected = ports.map(|(node, _)| ((node, PortInfo::ID), 1)).collect();
     assert_eq!(sets, expected);
     assert_eq!(tables(&world), before);
+}
+
+/// Runs until the manager holds the epoch of the store.
+fn wait_epoch(world: &mut World, index: usize) {
+    let (node, port) = place(world, index);
+    let own = world.sim.port_guid(node, port).expect("it is there");
+    let until = world.now() + LIMIT;
+    let holds = |world: &World| world.epoch().is_some_and(|epoch| epoch.holder == own);
+    assert!(world.run(until, holds));
+}
+
+#[test]
+fn a_takeover_waits_for_no_answer_of_a_switch_and_follows_the_plan_made_ahead() {
+    let mut world = ready();
+    world.settle(LIMIT);
+    let before = world.managers()[1].sets();
+    world.count_requests();
+    world.kill(0);
+    wait_epoch(&mut world, 1);
+    // All that the first push needs was asked while the master was silent.
+    let ahead = world.requests();
+    for switch in world.nodes(NodeKind::Switch) {
+        assert_eq!(ahead.of(switch, Method::GET, SwitchInfo::ID), 1, "{switch}");
+        assert!(ahead.of(switch, Method::GET, LinearForwardingTable::ID) > 0);
+    }
+    world.count_requests();
+    let until = world.now() + LIMIT;
+    assert!(world.run(until, |world| world.managers()[1].sets() > before));
+    let own = place(&world, 1).0;
+    let gets = world.requests().counts(Method::GET);
+    assert!(gets.keys().all(|&(node, _)| node == own), "{gets:?}");
+
+    world.settle(LIMIT);
+    let convergences = world.managers()[1].convergences().iter();
+    let mut first = convergences.filter(|pass| pass.cause.contains("the master is gone"));
+    let first = first.next().expect("it took over");
+    let mut whole = first.whole.iter();
+    assert!(
+        whole.all(|whole| whole.step == Step::Multicast),
+        "{first:?}"
+    );
+    assert_up_by(&world, 1);
+    assert_no_loop(&world);
+}
+
+#[test]
+fn a_silence_that_ends_makes_the_standby_read_and_set_nothing_more() {
+    let mut world = ready();
+    world.settle(LIMIT);
+    let before = world.managers()[1].sets();
+    let epoch = world.epoch();
+    world.count_requests();
+    world.pause_for(0, Duration::from_millis(240));
+    world.run_for(Duration::from_secs(5));
+    let requests = world.requests();
+    for switch in world.nodes(NodeKind::Switch) {
+        // Read ahead once, and by the light sweep of the master.
+        let asked = requests.of(switch, Method::GET, LinearForwardingTable::ID);
+        assert!((1..=2).contains(&asked), "{switch}: {asked}");
+    }
+    assert_eq!(world.managers()[1].sets(), before);
+    assert_eq!(world.epoch(), epoch);
+    assert!(is_master(&world, 0) && !is_master(&world, 1));
+    let following = following(&world, 1).expect("it stands by");
+    assert_eq!(
+        following.read, following.planned,
+        "what it has read stays right"
+    );
+}
+
+#[test]
+fn a_master_without_the_store_that_answers_again_before_its_time_is_over_keeps_the_epoch() {
+    let mut world = ready();
+    let epoch = world.epoch();
+    // The questions of the standby fall at any moment of the pause.
+    for offset_ms in (0..100).step_by(10) {
+        world.run_for(Duration::from_millis(offset_ms));
+        world.pause_for(0, Duration::from_millis(380));
+        world.cut_from_store(0, true);
+        world.run_for(Duration::from_millis(500));
+        world.cut_from_store(0, false);
+        world.run_for(Duration::from_secs(5));
+        assert_eq!(world.epoch(), epoch, "{offset_ms} ms");
+        assert!(
+            is_master(&world, 0) && !is_master(&world, 1),
+            "{offset_ms} ms"
+        );
+        world.settle(LIMIT);
+    }
 }
 
 #[test]

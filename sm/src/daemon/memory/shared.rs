@@ -600,6 +600,8 @@ impl Keeping {
             let claims = Arc::new(super::claims(rows));
             shared.tell(EpochEvent::Claims(claims));
         }
+        let positions = Arc::new(super::positions::remembered(rows));
+        shared.tell(EpochEvent::Positions(positions));
         let mut changes = ChangeSet::new();
         // A restart while the shared store is away must know them, too.
         if cabling::follow(&self.persisted, rows, &mut changes) {

@@ -201,6 +201,7 @@ impl World {
                     self.declined.push((ticket, error.to_string()));
                 }
                 Effect::Epoch(_)
+                | Effect::Prepare(_)
                 | Effect::Remember(_)
                 | Effect::Converged(_)
                 | Effect::Notice(_)

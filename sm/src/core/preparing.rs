@@ -1,0 +1,133 @@
+//! The plan of a standby, made ahead: a takeover follows it by what has changed since.
+//!
+//! After each reading of the subnet the standby plans as it would after a takeover, from what the
+//! store shows: with the two managers' LIDs in their new places. The plan is never in force. It is
+//! the predecessor of the first plan after a takeover, if that has the same LIDs and host order, and
+//! so is its comparison with the hardware of the first one after a takeover.
+
+use std::sync::Arc;
+
+use rsm_gdr::host_order::HostPositions;
+
+use super::Core;
+use super::event::Effect;
+use super::role::Role;
+use crate::diff::{Comparison, Looked, Reregister};
+use crate::plan::lids::Claims;
+use crate::plan::{Outcome, Plan, PlanJob};
+
+/// What a plan ahead depends on beside the subnet.
+#[derive(Clone, Debug)]
+struct Basis {
+    claims: Arc<Claims>,
+    positions: Arc<HostPositions>,
+}
+
+impl Basis {
+    fn is(&self, claims: &Claims, positions: &HostPositions) -> bool {
+        *self.claims == *claims && *self.positions == *positions
+    }
+}
+
+/// A plan ahead.
+#[derive(Debug)]
+struct Prepared {
+    basis: Basis,
+    plan: Arc<Plan>,
+    /// Its comparison with the hardware.
+    looked: Looked,
+}
+
+/// The plan ahead, and the one under way.
+#[derive(Default, Debug)]
+pub(super) struct Preparation {
+    last: Option<Prepared>,
+    under_way: Option<Basis>,
+    /// Another reading has ended meanwhile.
+    is_due: bool,
+}
+
+impl Core {
+    /// Plans ahead, if the subnet was read as of the last plan of the master.
+    pub(super) fn prepare(&mut self) {
+        let Role::Standby { master } = &self.role else {
+            return;
+        };
+        if !self.config.shares_store || !self.follower.has_caught_up() {
+            return;
+        }
+        let master = master.guid;
+        if self.preparation.under_way.is_some() {
+            self.preparation.is_due = true;
+            return;
+        }
+        let mut claims = self.claims.clone();
+        self.exchange_lids(master, &mut claims);
+        let positions = self.positions.clone();
+        // A plan with other LIDs cannot be followed: only changes of the subnet are looked at.
+        let before = self.preparation.last.take();
+        let before = before.filter(|before| before.basis.is(&claims, &positions));
+        let job = PlanJob {
+            claims: claims.clone(),
+            positions: positions.clone(),
+            gpus: self.gpus.clone(),
+            damped: Arc::new(self.kept_out()),
+            avoid: self.avoid.clone(),
+            previous: before.as_ref().map(|before| before.plan.clone()),
+            hardware: self.hardware.of(&self.inventory),
+            ..PlanJob::first(self.fabric.clone(), self.config.policy.clone())
+        };
+        self.preparation = Preparation {
+            last: before,
+            under_way: Some(Basis { claims, positions }),
+            is_due: false,
+        };
+        self.effects.push_back(Effect::Prepare(Box::new(job)));
+    }
+
+    /// Takes a plan ahead.
+    pub(super) fn on_prepared(&mut self, outcome: Outcome) {
+        let basis = self.preparation.under_way.take();
+        let basis = basis.filter(|_| matches!(self.role, Role::Standby { .. }));
+        if let (Some(basis), Outcome::Plan(plan)) = (basis, outcome) {
+            // Which lanes the switches hold, only the plan of the master knows.
+            let is_single = plan.routing.lanes.is_single();
+            self.preparation.last = is_single.then(|| Prepared {
+                basis,
+                looked: self.compare_ahead(&plan),
+                plan,
+            });
+        }
+        if std::mem::take(&mut self.preparation.is_due) {
+            self.prepare();
+        }
+    }
+
+    /// The comparison of the hardware with a plan that is not in force.
+    fn compare_ahead(&self, plan: &Arc<Plan>) -> Looked {
+        let comparison = Comparison {
+            inventory: &self.inventory,
+            fabric: &self.fabric,
+            plan,
+            interim: &[],
+            not_kept: &self.not_kept,
+            reregister: &Reregister::default(),
+        };
+        Looked::new(&comparison.changes(None), &comparison)
+    }
+
+    /// Goes on from the plan ahead, at a takeover with the state of the store: if it has the same
+    /// LIDs and host order. Returns the plan.
+    pub(super) fn take_prepared(&mut self) -> Option<Arc<Plan>> {
+        let prepared = self.preparation.last.take()?;
+        let fits = prepared.basis.is(&self.claims, &self.positions);
+        let prepared = Some(prepared).filter(|_| fits)?;
+        self.looked = Some(prepared.looked);
+        Some(prepared.plan)
+    }
+
+    /// Forgets the plan ahead.
+    pub(super) fn drop_prepared(&mut self) {
+        self.preparation.last = None;
+    }
+}

@@ -1,0 +1,137 @@
+//! The reading ahead of a standby: what a takeover asks first is asked while the master is silent
+//! and may only be busy.
+//!
+//! ```text
+//!  a question unanswered ──▶ SwitchInfo, and the blocks with the managers' LIDs ──▶ known
+//!        │                                                                           │
+//!        └── silent for long enough here and in the store ──▶ the epoch ──▶ takeover ┘
+//! ```
+//!
+//! Only a standby that has read the subnet as of the master's last plan reads ahead, Gets only. The
+//! result counts for [`FRESH`], and only for a grant whose state is that of the last reading: a
+//! master that was writing meanwhile has told the store. A reading that is still under way at the
+//! grant goes on as the first one of the takeover. Ports that changed are read only then: the standby
+//! keeps its way to a master that may come back.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rsm_ids::Guid;
+use rsm_mad::Time;
+
+use super::Core;
+use super::role::Role;
+use super::stage::Stage;
+use crate::sweep::Sweep;
+
+/// How long after its begin a reading ahead counts: longer than a takeover waits for a silent
+/// master.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// A reading ahead.
+#[derive(Debug)]
+pub(super) struct Scouting {
+    began: Time,
+    /// The number of its sweep.
+    sweep: u32,
+    /// Blocks of forwarding tables that it reads.
+    pub(super) blocks: BTreeSet<(Guid, u16)>,
+    /// Switches that showed PortStateChange.
+    pub(super) reported: BTreeSet<Guid>,
+    /// It has ended, and nothing contradicts the last reading of the subnet.
+    is_complete: bool,
+}
+
+impl Scouting {
+    fn is_fresh(&self, now: Time) -> bool {
+        now.since(self.began) < FRESH
+    }
+}
+
+impl Core {
+    /// Lets the reading ahead begin, if the master does not answer and the subnet was read as it
+    /// left it. At most one counts at a time.
+    pub(super) fn scout(&mut self, now: Time) {
+        let scouting = self.follower.scouting.as_ref();
+        // A takeover reads ARInfo anew, which only then is in doubt.
+        let routes_adaptively =
+            self.config.policy.adaptive.is_on() || self.inventory.adaptive().next().is_some();
+        if scouting.is_some_and(|scouting| scouting.is_fresh(now))
+            || !self.follower.has_caught_up()
+            || routes_adaptively
+        {
+            return;
+        }
+        match &self.stage {
+            Stage::Idle => {}
+            // The question of the usual pace waits for the same silent manager, for seconds.
+            Stage::Sweeping(sweep) if sweep.asks_managers_only() => self.drop_stage(),
+            _ => return,
+        }
+        self.follower.scouting = None;
+        self.work.scout();
+    }
+
+    /// The sweep of the reading ahead.
+    pub(super) fn begin_scouting(&mut self, now: Time) -> Option<Sweep> {
+        let Role::Standby { master } = &self.role else {
+            return None;
+        };
+        let master = master.port;
+        let blocks = self.managers_blocks(Some(master));
+        let (sweep, blocks) = Sweep::start_ahead(&mut self.inventory, &blocks);
+        self.follower.scouting = Some(Scouting {
+            began: now,
+            sweep: self.inventory.epoch,
+            blocks,
+            reported: BTreeSet::new(),
+            is_complete: false,
+        });
+        Some(sweep)
+    }
+
+    /// Whether the sweep under way is a reading ahead.
+    fn is_scouting(&self) -> bool {
+        let number = self.inventory.epoch;
+        let scouting = self.follower.scouting.as_ref();
+        let is_open =
+            scouting.is_some_and(|scouting| !scouting.is_complete && scouting.sweep == number);
+        is_open && matches!(self.stage, Stage::Sweeping(_))
+    }
+
+    /// Ends the reading ahead, if the sweep that has ended was one. Returns whether it was.
+    pub(super) fn end_scouting(&mut self, sweep: &mut Sweep) -> bool {
+        let number = self.inventory.epoch;
+        let scouting = self.follower.scouting.as_mut();
+        let Some(scouting) = scouting.filter(|scouting| scouting.sweep == number) else {
+            return false;
+        };
+        if !matches!(self.role, Role::Standby { .. }) {
+            self.follower.scouting = None;
+            return false;
+        }
+        (scouting.reported, scouting.is_complete) = (sweep.take_reported(), true);
+        self.meter.discard();
+        if sweep.found_stale() || sweep.owes_more(&self.inventory) {
+            self.follower.scouting = None;
+            // The subnet is not as it was read: it is read again, by this manager as the standby or
+            // as the master.
+            self.follower.state.read = None;
+        }
+        true
+    }
+
+    /// Takes a reading ahead that has ended and counts.
+    pub(super) fn take_scouted(&mut self, now: Time) -> Option<Scouting> {
+        let scouting = self.follower.scouting.take()?;
+        (scouting.is_complete && scouting.is_fresh(now)).then_some(scouting)
+    }
+
+    /// Whether the reading ahead under way can go on as the first one of a takeover.
+    pub(super) fn goes_on_scouting(&self, now: Time) -> bool {
+        let scouting = self.follower.scouting.as_ref();
+        self.follower.is_current
+            && self.is_scouting()
+            && scouting.is_some_and(|scouting| scouting.is_fresh(now))
+    }
+}
