@@ -35,6 +35,10 @@ const GROUP: Duration = Duration::from_millis(5);
 /// Time between two signs of life of the holder, and between two looks at them.
 pub const BEAT: Duration = Duration::from_millis(100);
 
+/// Time to the next look after one that saw no new sign of life: the next one is due. A silence
+/// counts from when the last sign of life was seen, and that is soon after it was shown.
+const SOON: Duration = Duration::from_millis(20);
+
 /// A holder that has shown no sign of life for so long is gone.
 pub const STALE: Duration = Duration::from_secs(3);
 
@@ -600,6 +604,9 @@ impl Worker {
         if let Some(claim) = claim {
             // Its holder lives or gave it up, or the store does not answer.
             return self.try_claim(claim, Attempt::First);
+        }
+        if self.seen == before && self.seen_at.elapsed() < SILENT {
+            self.due = now() + SOON;
         }
         // A claim that waits is not to wait for a reading.
         let followed = looked.and_then(|()| match self.awaits {

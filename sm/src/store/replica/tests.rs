@@ -24,6 +24,8 @@ struct Shared(Arc<Mutex<Inner>>);
 struct Inner {
     seen: SeenEpoch,
     calls: Vec<Call>,
+    /// When it was looked at.
+    looks: Vec<Instant>,
     /// The master shows a sign of life when its epoch is claimed.
     beats_at_claim: bool,
 }
@@ -43,6 +45,7 @@ impl Shared {
                 plan: 3,
             },
             calls: Vec::new(),
+            looks: Vec::new(),
             beats_at_claim: false,
         })))
     }
@@ -76,6 +79,7 @@ impl SharedStore for Shared {
     fn observe(&mut self) -> Result<Option<SeenEpoch>, StoreError> {
         let mut inner = self.0.lock();
         inner.calls.push(Call::Observe);
+        inner.looks.push(now());
         Ok(Some(inner.seen))
     }
 
@@ -214,6 +218,19 @@ fn a_claim_that_is_taken_back_while_it_waits_is_not_made() {
         )
     };
     assert!(!told.iter().any(is_answer), "{told:?}");
+    replica.close();
+}
+
+#[test]
+fn a_look_follows_a_sign_of_life_by_a_beat_and_another_look_by_less() {
+    let store = Shared::new();
+    let (replica, _events) = watching(&store);
+    std::thread::sleep(3 * BEAT);
+    let looks = store.0.lock().looks.clone();
+    let gaps: Vec<Duration> = looks.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let (first, later) = gaps.split_first().expect("it looks again");
+    assert!(*first >= BEAT, "{gaps:?}");
+    assert!(later.iter().any(|&gap| gap < BEAT / 2), "{gaps:?}");
     replica.close();
 }
 
