@@ -11,9 +11,10 @@ pub(super) fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> 
         return None;
     }
     let most = |name: &str| name.len().max(given.len()) / 3;
+    let letters = given.chars().count();
     let near = names
-        // The distance is at least this, and takes longer.
-        .filter(|name| name.len().abs_diff(given.len()) <= most(name))
+        // The distance is at least the difference in letters, and takes longer.
+        .filter(|name| name.chars().count().abs_diff(letters) <= most(name))
         .map(|name| (levenshtein(given, name), name))
         .filter(|(distance, name)| *distance <= most(name))
         .min();
@@ -25,5 +26,19 @@ pub(super) fn one_of(given: &str, names: &[&str]) -> String {
     match nearest(given, names.iter().copied()) {
         Some(name) => format!("did you mean `{name}`? There are {}", names.join(", ")),
         None => format!("expected one of {}", names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_count_and_not_their_bytes() {
+        let names = ["light_interval_ms", "interval"];
+        let meant = |given| nearest(given, names.iter().copied());
+        assert_eq!(meant("🙂🙂🙂🙂t_interval_ms"), Some("light_interval_ms"));
+        assert_eq!(meant("intervals"), Some("interval"));
+        assert_eq!(meant("in"), None);
     }
 }
