@@ -37,7 +37,7 @@ pub struct Directory {
     pub own_guid: Guid,
     ends: Arc<Ends>,
     /// The rail of each end port, [`NO_RAIL`] for a port on none; empty if no port is on a rail.
-    rails: Arc<[u16]>,
+    rails: Arc<Vec<u16>>,
     pub(super) memberships: Arc<Memberships>,
     pub(super) minima: Arc<Minima>,
     /// `None`: any service level will do, and no rules are about paths.
@@ -65,34 +65,29 @@ impl Directory {
         Some(Arc::new(Directory::build(snapshot, plan.clone(), previous)))
     }
 
-    /// Made of a snapshot. What its changes since `previous` do not concern is shared.
+    /// The directory of a snapshot. It shares with `previous` all that no change since then concerns.
     fn build(snapshot: &Snapshot, plan: Arc<Plan>, previous: Option<&Directory>) -> Directory {
         let fabric = snapshot.fabric.clone();
         let step = previous.and_then(|previous| Step::between(previous, &fabric, &plan));
-        let ends = match &step {
-            Some(step) => step.previous.ends.clone(),
-            None => Arc::new(Ends::of(&fabric, &plan)),
-        };
-        debug_assert!(step.is_none() || *ends == Ends::of(&fabric, &plan));
+        let step = step.as_ref();
+        let ends = step.map(|step| &step.previous.ends);
+        let ends = kept(ends, || Ends::of(&fabric, &plan));
         let minima = Minima::new(
             (&fabric, &plan),
             &ends,
             // Where a later plan was refused, the proof of this one is of another fabric.
             snapshot.refused_plan.is_none(),
             previous.map(|previous| &*previous.minima),
-            step.as_ref().map(|step| &step.changed),
+            step.map(|step| &step.changed),
         );
-        let memberships = match &step {
-            Some(step) if step.keeps_memberships(&fabric, &plan) => {
-                step.previous.memberships.clone()
-            }
-            _ => Arc::new(Memberships::of(&fabric, &plan, ends.all())),
-        };
-        debug_assert!(*memberships == Memberships::of(&fabric, &plan, ends.all()));
-        let rails = match &step {
-            Some(step) if step.keeps_rails(&plan) => step.previous.rails.clone(),
-            _ => rails_of(&plan, &ends),
-        };
+        let memberships = step
+            .filter(|step| step.keeps_memberships(&fabric, &plan))
+            .map(|step| &step.previous.memberships);
+        let memberships = kept(memberships, || Memberships::of(&fabric, &plan, ends.all()));
+        let rails = step
+            .filter(|step| step.keeps_rails(&plan))
+            .map(|step| &step.previous.rails);
+        let rails = kept(rails, || rails_of(&plan, &ends));
         let qos = PathQos::of(&fabric, &plan, ends.all(), &memberships);
         Directory {
             fabric,
@@ -123,7 +118,7 @@ impl Directory {
 
     /// How many end ports there are that are no virtual ports; they come first.
     pub(super) fn ports(&self) -> u32 {
-        self.ends.ports()
+        self.ends.ports().len() as u32
     }
 
     /// The virtual port of an end; `None` for the ends of ports.
@@ -139,7 +134,7 @@ impl Directory {
 
     /// The ends with records at the node with this GUID, virtual nodes included.
     pub(super) fn at_node(&self, guid: Guid) -> Vec<EndIx> {
-        let ports = &self.ends.all()[..self.ends.ports() as usize];
+        let ports = self.ends.ports();
         let of_node = |node: NodeIx| {
             let first = ports.partition_point(|end| end.at.node < node);
             let count = ports[first..].partition_point(|end| end.at.node == node);
@@ -342,11 +337,22 @@ impl<'a> Step<'a> {
     }
 }
 
+/// The part of the directory before, where it is still right, or else the part that `make` makes.
+fn kept<T: PartialEq>(before: Option<&Arc<T>>, make: impl Fn() -> T) -> Arc<T> {
+    match before {
+        Some(before) => {
+            debug_assert!(**before == make());
+            before.clone()
+        }
+        None => Arc::new(make()),
+    }
+}
+
 /// The rail of each end port; empty if no port is on a rail.
-fn rails_of(plan: &Plan, ends: &Ends) -> Arc<[u16]> {
+fn rails_of(plan: &Plan, ends: &Ends) -> Vec<u16> {
     let rails = &plan.order.rails;
     if rails.is_empty() {
-        return Arc::new([]);
+        return Vec::new();
     }
     let rail = |end: &EndPort| rails.get(&end.guid).copied().unwrap_or(NO_RAIL);
     ends.all().iter().map(rail).collect()

@@ -46,7 +46,7 @@ impl EndPort {
 }
 
 /// Entry of `by_lid` for a LID that no port holds.
-const NOBODY: u32 = u32::MAX;
+const UNHELD: u32 = u32::MAX;
 
 /// All end ports of a snapshot, by LID and by GUID.
 #[derive(PartialEq, Debug)]
@@ -107,8 +107,8 @@ impl Ends {
         ends
     }
 
-    /// Whether these are the ends after a change, too, where no virtual port is served before and
-    /// after it.
+    /// Whether a change leaves all ends as they are. `false` as well where a plan serves virtual
+    /// ports, which are not compared.
     pub(super) fn outlive(changed: &ChangedNodes<'_>, plans: [&Plan; 2]) -> bool {
         let no_vports = plans.iter().all(|plan| plan.lids.vports.is_empty());
         no_vports
@@ -124,11 +124,11 @@ impl Ends {
         let first = end.lid.index();
         let behind = first + usize::from(end.lmc.lids());
         if self.by_lid.len() < behind {
-            self.by_lid.resize(behind, NOBODY);
+            self.by_lid.resize(behind, UNHELD);
         }
         // Where two ports claim a LID, the first has it until the next plan has parted them.
         for slot in &mut self.by_lid[first..behind] {
-            if *slot == NOBODY {
+            if *slot == UNHELD {
                 *slot = ix.0;
             }
         }
@@ -176,9 +176,9 @@ impl Ends {
         &self.all
     }
 
-    /// How many end ports there are that are no virtual ports; they come first.
-    pub(super) fn ports(&self) -> u32 {
-        self.ports
+    /// Those that are no virtual ports, in the order of nodes and ports.
+    pub(super) fn ports(&self) -> &[EndPort] {
+        &self.all[..self.ports as usize]
     }
 
     /// # Panics
@@ -190,7 +190,7 @@ impl Ends {
     /// The port that holds `lid`, its base LID or another.
     pub(super) fn by_lid(&self, lid: Lid) -> Option<EndIx> {
         match self.by_lid.get(lid.index()) {
-            None | Some(&NOBODY) => None,
+            None | Some(&UNHELD) => None,
             Some(&ix) => Some(EndIx(ix)),
         }
     }
@@ -202,8 +202,7 @@ impl Ends {
 
     /// The port `at`, if it has a LID.
     pub(super) fn by_place(&self, at: PortRef) -> Option<EndIx> {
-        let ports = &self.all[..self.ports as usize];
-        let place = ports.binary_search_by_key(&at, |end| end.at).ok()?;
+        let place = self.ports().binary_search_by_key(&at, |end| end.at).ok()?;
         Some(EndIx(place as u32))
     }
 

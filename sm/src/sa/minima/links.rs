@@ -122,10 +122,10 @@ impl Links {
         if first + ports != behind.map_or(self.limits.len(), |&next| next as usize) {
             return None;
         }
-        for number in 0..ports {
-            let limits = node.ports.get(number).map_or(Limits::LEAST, of_port);
-            self.limits[first + number] = limits;
-            let is_link = topology.peer(switch, PortNum(number as u8)).is_some();
+        let held = &mut self.limits[first..first + ports];
+        for (held, (limits, is_link)) in held.iter_mut().zip(at_ports(topology, switch, Some(node)))
+        {
+            *held = limits;
             if is_link && self.uniform != Some(limits) {
                 return None;
             }
@@ -143,11 +143,9 @@ impl Links {
         for (index, switch) in topology.indices().zip(topology.switches()) {
             links.start.push(links.limits.len() as u32);
             let node = fabric.find(switch.guid).map(|ix| fabric.node(ix));
-            for number in 0..topology.port_uses(index).len() {
-                let port = node.and_then(|node| node.ports.get(number));
-                let limits = port.map_or(Limits::LEAST, of_port);
+            for (limits, is_link) in at_ports(topology, index, node) {
                 links.limits.push(limits);
-                if topology.peer(index, PortNum(number as u8)).is_some() {
+                if is_link {
                     different |= *links.uniform.get_or_insert(limits) != limits;
                 }
             }
@@ -159,6 +157,19 @@ impl Links {
     pub(in crate::sa) fn of_port(&self, switch: SwitchIdx, port: PortNum) -> Limits {
         self.limits[self.start[switch.index()] as usize + port.index()]
     }
+}
+
+/// By port of a switch, which is `node`: the limits of its link, and whether that leads to a switch.
+fn at_ports(
+    topology: &Topology,
+    switch: SwitchIdx,
+    node: Option<&Node>,
+) -> impl Iterator<Item = (Limits, bool)> {
+    (0..topology.port_uses(switch).len()).map(move |number| {
+        let port = node.and_then(|node| node.ports.get(number));
+        let is_link = topology.peer(switch, PortNum(number as u8)).is_some();
+        (port.map_or(Limits::LEAST, of_port), is_link)
+    })
 }
 
 fn of_port(port: &Port) -> Limits {

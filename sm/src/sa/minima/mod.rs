@@ -112,8 +112,12 @@ impl Minima {
             let topologies = (&*previous.plan.topology, &**topology);
             previous.links.follow(fabric, topologies, changed)
         });
+        debug_assert!(
+            links
+                .as_ref()
+                .is_none_or(|links| *links == Links::of(fabric, topology))
+        );
         let links = links.unwrap_or_else(|| Links::of(fabric, topology));
-        debug_assert_eq!(links, Links::of(fabric, topology));
         let same = previous
             .filter(|previous| Arc::ptr_eq(&previous.plan, plan) && *previous.links == links);
         let (links, columns) = match same {
@@ -132,11 +136,11 @@ impl Minima {
             Some((previous, changed)) => {
                 let mut attached = previous.attached.clone();
                 follow_attachments(&mut attached, (fabric, topology), ends, changed);
+                debug_assert!(attach().eq(attached.iter().copied()));
                 attached
             }
             None => attach().collect(),
         };
-        debug_assert!(attach().eq(attached.iter().copied()));
         Minima {
             plan: plan.clone(),
             attached,
