@@ -86,6 +86,19 @@ pub struct Claim {
     pub number: u64,
 }
 
+impl Claim {
+    /// How long the holder of the epoch must have shown no sign of life; `None`: it may live, as the
+    /// epoch is this manager's, was given up, or ends in any case.
+    fn silence(&self, seen: &SeenEpoch) -> Option<Duration> {
+        let holder = seen.epoch.holder;
+        let is_over = Some(holder) == self.over;
+        if holder == self.own || seen.is_released || is_over && self.insists {
+            return None;
+        }
+        Some(if is_over { SILENT } else { STALE })
+    }
+}
+
 /// What the thread tells.
 #[derive(Debug)]
 pub enum ReplicaEvent {
@@ -418,13 +431,12 @@ impl Worker {
         }
     }
 
-    /// Until when a claim needs the holder of the epoch to be silent; `None`: it depends on no
-    /// silence.
+    /// Until when a claim over the holder of the epoch needs its silence; `None` for other claims,
+    /// and for those that depend on no silence.
     fn silence_needed(&self, claim: &Claim) -> Option<Instant> {
-        let seen = self.seen.filter(|seen| !seen.is_released)?;
-        let holder = seen.epoch.holder;
-        let is_over = Some(holder) == claim.over && holder != claim.own && !claim.insists;
-        is_over.then(|| self.seen_at + SILENT)
+        let seen = self.seen?;
+        let silence = claim.silence(&seen)?;
+        (Some(seen.epoch.holder) == claim.over).then(|| self.seen_at + silence)
     }
 
     /// When the silence ends that a claim waits for.
@@ -544,18 +556,13 @@ impl Worker {
             _ => self.look()?,
         };
         let mut life = Life::Ignored;
-        if let Some(SeenEpoch { epoch, .. }) = seen {
-            let is_over = Some(epoch.holder) == claim.over;
-            let ends = epoch.holder == claim.own
-                || is_over && claim.insists
-                || seen.is_some_and(|seen| seen.is_released);
-            let silence = if is_over { SILENT } else { STALE };
-            if !ends && self.seen_at.elapsed() < silence {
-                return Ok(Err(epoch));
+        if let Some(seen) = seen
+            && let Some(silence) = claim.silence(&seen)
+        {
+            if self.seen_at.elapsed() < silence {
+                return Ok(Err(seen.epoch));
             }
-            if !ends {
-                life = Life::Counts;
-            }
+            life = Life::Counts;
         }
         match self.store.claim(claim.own, seen, life)? {
             Some(epoch) => Ok(Ok((epoch, seen))),
