@@ -16,7 +16,7 @@ use crate::diff::{Comparison, Looked, Reregister};
 use crate::plan::lids::Claims;
 use crate::plan::{Outcome, Plan, PlanJob};
 
-/// What a plan ahead depends on beside the subnet.
+/// The inputs of a plan ahead beside the subnet.
 #[derive(Clone, Debug)]
 struct Basis {
     claims: Arc<Claims>,
@@ -119,9 +119,9 @@ impl Core {
     /// Goes on from the plan ahead, at a takeover with the state of the store: if it has the same
     /// LIDs and host order. Returns the plan.
     pub(super) fn take_prepared(&mut self) -> Option<Arc<Plan>> {
-        let prepared = self.preparation.last.take()?;
-        let fits = prepared.basis.is(&self.claims, &self.positions);
-        let prepared = Some(prepared).filter(|_| fits)?;
+        let prepared = self.preparation.last.take();
+        let prepared =
+            prepared.filter(|prepared| prepared.basis.is(&self.claims, &self.positions))?;
         self.looked = Some(prepared.looked);
         Some(prepared.plan)
     }

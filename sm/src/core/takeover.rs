@@ -16,7 +16,7 @@ impl Core {
     /// Begins to manage the subnet: the manager before may have turned adaptive routing on since
     /// this one first read the switches.
     pub(super) fn begin_takeover(&mut self) {
-        // What the standby searched for is no part of the takeover.
+        // The standby's searches for paths are no part of the takeover.
         drop(self.inventory.take_searched());
         self.inventory.forget_taken_over();
         let routes_adaptively = self.config.policy.adaptive.is_on();
