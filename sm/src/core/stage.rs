@@ -76,6 +76,9 @@ impl Core {
                     joined |= sweep.add_port(&self.inventory, port);
                 }
                 if !joined && sweep.is_done() {
+                    if sweep.ask_astray_again(&mut self.inventory) {
+                        return true;
+                    }
                     let scope = sweep.scope();
                     // The inquiry decides first whether this is still the master.
                     if self.election.inquiry.is_some() || self.waits_for_epoch(scope, now) {
@@ -261,6 +264,13 @@ impl Core {
             return;
         }
         self.first_sweep.end();
+        for host in sweep.moved_hosts() {
+            self.work.look_at_port(host);
+        }
+        if sweep.is_contradicted(&self.inventory) {
+            self.work
+                .sweep_everything(false, "cables were moved while they were read");
+        }
         self.check_coverage(&sweep);
         let fabric = self.model_to_plan();
         let delta = Delta::between(&self.fabric, &fabric);

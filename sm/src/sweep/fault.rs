@@ -73,6 +73,14 @@ impl Faults {
                 .any(|query| !self.owed.contains_key(query))
     }
 
+    /// Whether two nodes seem to have one GUID that did not `before`.
+    pub fn has_new_duplicate(&self, before: &Faults) -> bool {
+        let is_duplicate =
+            |fault: Option<&Fault>| matches!(fault, Some(Fault::DuplicateGuid { .. }));
+        let mut ports = self.ports.iter();
+        ports.any(|(&port, fault)| is_duplicate(Some(fault)) && !is_duplicate(before.port(port)))
+    }
+
     /// The fault behind `port`.
     pub fn port(&self, port: PortKey) -> Option<&Fault> {
         self.ports.get(&port)

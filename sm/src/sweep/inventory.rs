@@ -97,6 +97,8 @@ pub struct InventoryPort {
     pub peer: Option<PortKey>,
     /// The sweep in which `peer` was last confirmed.
     pub peer_epoch: u32,
+    /// The other end of the last cable that was known here and is gone.
+    pub peer_before: Option<PortKey>,
     /// The P_KeyTable it holds; `None` while it is not known. Shared copy-on-write.
     pub p_keys: Option<Arc<PKeyImage>>,
     /// The managed attributes it holds, as far as they are known.
@@ -577,13 +579,20 @@ impl Inventory {
         }
     }
 
+    /// Whether SMPs leave by this port: it is a switch's, or the subnet manager's own.
+    pub fn passes_on(&self, key: PortKey) -> bool {
+        self.local == Some(key) || self.node(key.node).is_some_and(InventoryNode::is_switch)
+    }
+
     /// Records that no cable is at `key`, nor at the other end, if one was known. Returns that end.
     pub fn part(&mut self, key: PortKey) -> Option<PortKey> {
-        let peer = self.port_mut(key)?.peer.take()?;
+        let port = self.port_mut(key)?;
+        let peer = port.peer.take()?;
+        port.peer_before = Some(peer);
         if let Some(port) = self.port_mut(peer)
             && port.peer == Some(key)
         {
-            port.peer = None;
+            (port.peer, port.peer_before) = (None, Some(key));
         }
         for end in [key, peer] {
             self.forget_m_key(end);

@@ -20,6 +20,7 @@
 pub mod adaptive;
 pub mod adaptive_image;
 pub mod adaptive_trials;
+mod astray;
 mod attributes;
 mod capabilities;
 pub mod doubts;
@@ -61,6 +62,7 @@ use rsm_mad::wire::attr::{
 };
 use rsm_mad::wire::header::{AttrId, Status};
 
+use self::astray::Moves;
 use self::fault::Faults;
 use self::inventory::{Inventory, InventoryNode, InventoryPort, PortKey};
 use self::managed::BlockKey;
@@ -315,6 +317,9 @@ pub struct Sweep {
     /// In a sweep ahead of a takeover: the switches that show PortStateChange, of which no more is
     /// read.
     ahead: Option<BTreeSet<Guid>>,
+    moves: Moves,
+    /// See [`Sweep::moved_hosts`].
+    moved_hosts: BTreeSet<PortKey>,
     /// Cables probed so far, for progress.
     answered: usize,
     /// Queries settled so far, by an answer or by silence.
@@ -362,6 +367,8 @@ impl Sweep {
             changed: false,
             stale: false,
             ahead: None,
+            moves: Moves::default(),
+            moved_hosts: BTreeSet::new(),
             answered: 0,
             settled: 0,
         }

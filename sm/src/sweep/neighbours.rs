@@ -56,6 +56,8 @@ impl Sweep {
                 );
                 return;
             }
+            // The cable of `from` was moved in this sweep: it contests no other one any longer.
+            inventory.part(from);
             self.again(Query::Node(Some(contender)));
         }
         let before = inventory
@@ -64,6 +66,7 @@ impl Sweep {
         if let Some((other, epoch)) = before
             && other != from
             && epoch == inventory.epoch
+            && inventory.passes_on(other)
             && !self.contested.contains_key(&other)
         {
             // Either the cable was moved a moment ago, or two nodes share a GUID: probe the other
@@ -147,15 +150,26 @@ impl Sweep {
             inventory.faults.at_port(from, Fault::TooFar);
             return;
         };
-        let joined = inventory
-            .port(here)
-            .is_some_and(|port| port.peer == Some(from));
+        let known = inventory.port(here);
+        let joined = known.is_some_and(|port| port.peer == Some(from));
+        let before = known.and_then(|port| port.peer.or(port.peer_before));
+        let is_moved = before.is_some_and(|before| before != from);
+        if is_moved {
+            self.note_move(inventory, from, here);
+        }
         self.enter(inventory, here, info, path);
         if !joined {
             self.changed = true;
         }
         inventory.join(from, here);
         let switch = info.node_type() == NodeType::Switch;
+        if is_moved && !switch {
+            // Answers of this sweep from behind its cable before may be those of another node: only
+            // NodeInfo says of which.
+            self.again(Query::Port(here));
+            self.again(Query::Description(here.node));
+            self.moved_hosts.insert(here);
+        }
         // The state of the far end; a full sweep asks all ports of a new switch anyway.
         self.ask(Query::Port(here));
         // A node whose link came (back) may have been reset or replaced: ask for its identity. Its
@@ -258,6 +272,10 @@ impl Sweep {
         self.silent.extend(known.filter(|_| !met));
         inventory.faults.at_port(from, Fault::Unanswering { known });
         inventory.silent_behind(from);
-        self.contested.remove(&from);
+        if let Some(contender) = self.contested.remove(&from) {
+            // The node that both were cabled to answers only there.
+            inventory.part(from);
+            self.again(Query::Node(Some(contender)));
+        }
     }
 }

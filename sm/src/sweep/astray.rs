@@ -1,0 +1,142 @@
+//! Answers that came from another node than the asked one, because cables were moved.
+//!
+//! A directed route names ports, not nodes, and no attribute but NodeInfo names its node. Where a
+//! sweep finds a known node behind another port than before, what it asked along the old routes may
+//! have been answered by others, and a cable found there may be another node's. Once such a sweep
+//! has all its answers, it follows its routes over the cables as they are now, and asks again
+//! whatever was asked along one that does not arrive; and behind each port whose cable was found
+//! elsewhere. Sets and the Gets of sweeps before may have gone astray, too, if cables between switches
+//! were moved, and in a race between cables and answers one node may seem to be two: after either,
+//! everything is read again.
+
+use std::collections::BTreeSet;
+
+use rsm_ids::{Guid, PortNum};
+use rsm_mad::ids::DirectedPath;
+use rsm_mad::wire::attr::PortState;
+
+use super::inventory::{Inventory, InventoryNode, InventoryPort, PortKey};
+use super::{Query, Sweep, SweepScope, paths};
+
+/// How often one sweep asks again: two nodes with one GUID move a cable with each answer.
+const ROUNDS_MAX: u8 = 3;
+
+/// What a sweep knows of moved cables.
+#[derive(Default, Debug)]
+pub(super) struct Moves {
+    /// A known node was met behind another port, since the last look.
+    is_due: bool,
+    /// Ports that lost their cable to another one.
+    displaced: BTreeSet<PortKey>,
+    /// A cable between switches is another than before.
+    is_of_trunk: bool,
+    rounds: u8,
+}
+
+impl Sweep {
+    /// Notes that a cable is about to be found between two ports, one of which had another.
+    pub(super) fn note_move(&mut self, inventory: &Inventory, a: PortKey, b: PortKey) {
+        self.moves.is_due = true;
+        let is_switch = |key: PortKey| {
+            inventory
+                .node(key.node)
+                .is_some_and(InventoryNode::is_switch)
+        };
+        self.moves.is_of_trunk |= is_switch(a) && is_switch(b);
+        for key in [a, b] {
+            let peer = inventory.port(key).and_then(|port| port.peer);
+            self.moves.displaced.extend(peer);
+        }
+    }
+
+    /// Asks again what may have been answered by another node than the asked one. Returns whether
+    /// anything was.
+    pub fn ask_astray_again(&mut self, inventory: &mut Inventory) -> bool {
+        let is_due = std::mem::take(&mut self.moves.is_due) && self.moves.rounds < ROUNDS_MAX;
+        let displaced = std::mem::take(&mut self.moves.displaced);
+        // A full sweep goes along the cables that it finds.
+        if !is_due || matches!(self.scope, SweepScope::Full { .. }) {
+            return false;
+        }
+        self.moves.rounds += 1;
+        let bare: Vec<PortKey> = displaced
+            .into_iter()
+            .filter(|&key| inventory.passes_on(key))
+            .filter(|&key| inventory.port(key).is_some_and(lacks_neighbour))
+            .collect();
+        let asked = self.asked.iter();
+        let asked: BTreeSet<(Guid, Query)> = asked
+            .filter_map(|&query| Some((switch_on_the_way(inventory, query)?, query)))
+            .collect();
+        let mut astray: BTreeSet<Guid> = asked.iter().map(|&(guid, _)| guid).collect();
+        astray.retain(|&guid| {
+            let report = self.targets.get(&guid).copied().flatten();
+            let path = inventory.node(guid).map(|node| node.path);
+            let mut routes = report.into_iter().chain(path);
+            routes.any(|route| !arrives(inventory, route, guid))
+        });
+        if bare.is_empty() && astray.is_empty() {
+            return false;
+        }
+        paths::refresh(inventory);
+        for (guid, query) in asked.into_iter().filter(|(guid, _)| astray.contains(guid)) {
+            // The way of its report may be the one that went astray.
+            self.targets.entry(guid).and_modify(|way| *way = None);
+            self.again(query);
+        }
+        for key in bare {
+            self.again(Query::Node(Some(key)));
+        }
+        true
+    }
+
+    /// Whether what this sweep or an earlier one has read, or a push has set, may be another node's.
+    pub fn is_contradicted(&self, inventory: &Inventory) -> bool {
+        let is_full = matches!(self.scope, SweepScope::Full { .. });
+        let faults = &inventory.faults;
+        !is_full && (self.moves.is_of_trunk || faults.has_new_duplicate(&self.faults_before))
+    }
+
+    /// Ports of hosts that were met behind another cable than before: an answer that was on its way
+    /// from another host may have come last, so that they are read once more.
+    pub fn moved_hosts(&mut self) -> BTreeSet<PortKey> {
+        match self.scope {
+            SweepScope::Full { .. } => BTreeSet::new(),
+            _ => std::mem::take(&mut self.moved_hosts),
+        }
+    }
+}
+
+fn lacks_neighbour(port: &InventoryPort) -> bool {
+    port.peer.is_none() && port.state().is_some_and(|state| state != PortState::Down)
+}
+
+/// The switch whose route decides who answers a query: the asked one, or the one beside a host.
+fn switch_on_the_way(inventory: &Inventory, query: Query) -> Option<Guid> {
+    let key = match query {
+        Query::Node(from) => from?,
+        query => PortKey::new(query.node()?, query.port()),
+    };
+    let node = inventory.node(key.node)?;
+    if node.is_switch() {
+        return Some(key.node);
+    }
+    let peer = match key.port {
+        PortNum::ZERO => node.external_ports().find_map(|(_, port)| port.peer),
+        number => node.port(number)?.peer,
+    };
+    Some(peer?.node)
+}
+
+/// Whether a route leads to `guid`, over the cables as they are known now.
+fn arrives(inventory: &Inventory, route: DirectedPath, guid: Guid) -> bool {
+    let Some(local) = inventory.local else {
+        return false;
+    };
+    let mut hops = route.hops().iter();
+    let end = hops.try_fold(local.node, |node, &exit| {
+        let peer = inventory.port(PortKey::new(node, exit))?.peer?;
+        Some(peer.node)
+    });
+    end == Some(guid)
+}
