@@ -19,6 +19,7 @@ pub mod dump;
 pub mod expected;
 pub mod fabric;
 pub mod findings;
+pub mod footprint;
 pub mod habits;
 pub mod health;
 pub mod history;

@@ -37,8 +37,8 @@ impl Core {
         if !self.first_sweep.goes_on() {
             self.schedule_repair(failed, now);
         }
+        self.tell_end_of_push();
         if !is_multicast {
-            self.tell_end_of_push();
             self.schedule_rebalancing(now);
             let came_up = pushed.ports_activated > 0;
             if (self.cabling_changed || came_up)
@@ -132,14 +132,24 @@ impl Core {
         self.remember();
     }
 
-    /// Tells managers that share the store that hardware holds the plan. The number of the plan
-    /// grows for that, so that a reading from within the push does not count as one of its result.
-    fn tell_end_of_push(&mut self) {
-        if self.tells_push && !self.unfinished && self.rotation.is_none() {
-            self.tells_push = false;
-            self.generation += 1;
-            self.remember();
+    /// Tells managers that share the store that hardware holds the plan, and what has changed since
+    /// the one before. The number of the plan grows at the end of a push, so that a reading from
+    /// within the push does not count as one of its result.
+    pub(super) fn tell_end_of_push(&mut self) {
+        if !self.config.shares_store || self.unfinished || self.rotation.is_some() {
+            return;
         }
+        match (self.tells_push, self.pass) {
+            (true, Pass::Multicast) => return,
+            (true, _) => {
+                self.tells_push = false;
+                self.generation += 1;
+            }
+            (false, _) if self.surveyor.is_behind() => {}
+            (false, _) => return,
+        }
+        self.surveyor.conclude(self.generation, &self.fabric);
+        self.remember();
     }
 
     pub(super) fn remember(&mut self) {
@@ -148,6 +158,7 @@ impl Core {
             return;
         }
         self.health_stored = self.health.last_release();
+        self.surveyor.tell(self.generation);
         self.effects
             .push_back(Effect::Remember(Box::new(SavedCoreState {
                 claims: self.claims.clone(),
@@ -165,6 +176,7 @@ impl Core {
                 habits: self.inventory.habits.clone(),
                 capabilities: self.inventory.capabilities.clone(),
                 generation: self.generation,
+                footprints: self.surveyor.footprints().clone(),
                 is_pushing: self.tells_push,
                 reregister: false,
             })));

@@ -276,6 +276,7 @@ impl Core {
                 self.begin_peer_polls(now);
             }
             EpochEvent::Planned(plan) => self.on_planned_elsewhere(plan, now),
+            EpochEvent::Footprints(footprints) => self.follower.footprints = footprints,
             EpochEvent::Claims(claims) => self.on_claims(claims),
             EpochEvent::Positions(positions) => self.on_positions(positions),
             EpochEvent::Cabling(cabling) => self.on_stored_cabling(cabling),
@@ -448,6 +449,7 @@ impl Core {
     pub(super) fn begin_as_successor(&mut self, now: Time) {
         let before = std::mem::replace(&mut self.role, Role::Master);
         self.follower.keys_change = false;
+        self.surveyor.begin();
         // Their next attempts would try other keys at its port, and begin the lease of its key.
         self.client
             .withdraw(|context| matches!(context, Context::PeerPoll | Context::Manager(_)));
@@ -474,6 +476,7 @@ impl Core {
         isolate_again(&self.health, &state.health, &mut self.avoid);
         self.adopt_overlay(state.overlay);
         self.generation = self.generation.max(state.generation);
+        self.surveyor.begin();
         // Until the end of a pass the hardware may hold what no plan says.
         self.tells_push = self.config.shares_store;
         self.reregister = if state.reregister {

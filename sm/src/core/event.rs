@@ -18,6 +18,7 @@ use crate::alias_guids::AliasGuids;
 use crate::avoid::{Part, Reason};
 use crate::expected::{Accept, Expected};
 use crate::findings::Finding;
+use crate::footprint::Footprints;
 use crate::health::PortErrors;
 use crate::m_keys::Generations;
 use crate::overlay::{Change, ChangeError};
@@ -97,6 +98,8 @@ pub enum EpochEvent {
     Seen(Option<Epoch>),
     /// The number of the last plan of the master, which is another manager, as the store shows it.
     Planned(u64),
+    /// The footprints of its last plans, as the store shows them; before [`EpochEvent::Planned`].
+    Footprints(Footprints),
     /// The LIDs of ports as another manager, which holds the epoch, has stored them.
     Claims(Arc<Claims>),
     /// The host order as another manager, which holds the epoch, has stored it.

@@ -1,8 +1,10 @@
 //! A standby's knowledge of the subnet of a master that shares its store, and how it keeps up.
 //!
-//! The store has the number of the master's last plan. Whenever that changes, the standby reads the
-//! whole subnet again, Gets only and few at a time. A reading that began after the master had
-//! stored the number of a plan, and no push since, is what a takeover can start from.
+//! The store has the number of the master's last plan, and the [footprints](crate::footprint) of the
+//! last ones. Whenever that number changes, the standby reads again what they name, Gets only and
+//! few at a time; where they do not lead back to what it has read, the whole subnet. A reading that
+//! began after the master had stored the number of a plan, and no push since, is what a takeover can
+//! start from.
 
 use std::time::Duration;
 
@@ -11,11 +13,17 @@ use rsm_mad::Time;
 use super::role::Role;
 use super::scouting::Scouting;
 use super::{Core, SavedCoreState};
+use crate::footprint::{Footprints, Parts};
+use crate::sweep::{Sweep, SweepScope};
 
-/// Time between the end of a reading and the begin of the next one.
+/// Why the standby reads.
+pub(super) const MASTER_CHANGED: &str = "the master has changed the subnet";
+
+/// Time between the end of a reading and the begin of the next one of the whole subnet.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// The same after a reading that did not reach all nodes.
+/// Time to the next reading after one that did not reach all nodes; and to one of the whole subnet
+/// while the master writes hardware, whose footprint comes at the end.
 const LONG_PAUSE: Duration = Duration::from_secs(30);
 
 /// Gets that a standby hands to the client ahead of their sending, so that it takes little of the
@@ -27,20 +35,36 @@ pub(super) const AHEAD: usize = 64;
 pub struct Following {
     /// The number of the last plan that the store has; `None`: the store has not shown it yet.
     pub planned: Option<u64>,
-    /// That number when the last complete reading of the subnet began; `None`: there is none.
+    /// The number of the plan that the subnet was read as of; `None`: it was not.
     pub read: Option<u64>,
+}
+
+/// A reading that is due.
+#[derive(Debug)]
+enum Due {
+    /// What changed up to this plan.
+    Parts(u64, Parts),
+    Everything,
 }
 
 /// The readings of a standby.
 #[derive(Default, Debug)]
 pub(super) struct Follower {
     pub(super) state: Following,
-    /// The number of the plan when the reading under way began.
+    /// The footprints that the store has.
+    pub(super) footprints: Footprints,
+    /// When the store showed that number.
+    shown_at: Option<Time>,
+    /// The master is writing hardware, as the store shows it.
+    pub(super) is_pushing: bool,
+    /// The next reading, and when it begins.
+    due: Option<(Due, Time)>,
+    /// It waits in the queue of work.
+    is_queued: bool,
+    /// The number of the plan that the reading under way is of.
     reading: Option<u64>,
-    /// A reading waits to begin.
-    is_due: bool,
-    /// No reading begins before.
-    not_before: Option<Time>,
+    /// When the last reading ended, and whether it reached all nodes.
+    ended: Option<(Time, bool)>,
     /// The state of the last grant was that of the last reading.
     pub(super) is_current: bool,
     /// The reading ahead while the master is silent; `None` without one that counts.
@@ -52,9 +76,9 @@ pub(super) struct Follower {
 impl Follower {
     /// When [`Core::follow_master`] has something to do.
     pub(super) fn deadline(&self) -> Option<Time> {
-        self.not_before
-            .filter(|_| !self.is_due && self.reading.is_none() && self.is_behind())
-            .filter(|_| !self.keys_change)
+        let (_, begins) = self.due.as_ref()?;
+        let is_free = !self.is_queued && self.reading.is_none() && !self.keys_change;
+        is_free.then_some(*begins)
     }
 
     /// Whether a reading is under way.
@@ -75,6 +99,33 @@ impl Follower {
     pub(super) fn has_read(&self, state: &SavedCoreState) -> bool {
         !state.is_pushing && self.state.read == Some(state.generation)
     }
+
+    /// What was read no longer counts.
+    pub(super) fn lose_reading(&mut self, now: Time) {
+        self.state.read = None;
+        self.schedule(now);
+    }
+
+    /// Decides what to read next, and when.
+    fn schedule(&mut self, now: Time) {
+        self.due = None;
+        if !self.is_behind() {
+            return;
+        }
+        let parts = self.state.read.and_then(|read| self.footprints.since(read));
+        let (due, pause) = match parts {
+            Some((plan, parts)) => (Due::Parts(plan, parts), Duration::ZERO),
+            None => (Due::Everything, PAUSE),
+        };
+        let rested = self.ended.map(|(ended, is_complete)| match is_complete {
+            true => ended + pause,
+            false => ended + LONG_PAUSE,
+        });
+        let waits = matches!(due, Due::Everything) && self.is_pushing;
+        let written = self.shown_at.filter(|_| waits).map(|at| at + LONG_PAUSE);
+        let begins = [rested, written].into_iter().flatten().fold(now, Time::max);
+        self.due = Some((due, begins));
+    }
 }
 
 impl Core {
@@ -86,11 +137,14 @@ impl Core {
 
     /// The store shows the number of the master's last plan.
     pub(super) fn on_planned_elsewhere(&mut self, plan: u64, now: Time) {
-        if self.follower.state.planned == Some(plan) {
+        // Footprints may be of a later plan, whose number is on its way.
+        let plan = self.follower.footprints.last().max(Some(plan));
+        if self.follower.state.planned == plan {
             return;
         }
-        self.follower.state.planned = Some(plan);
-        self.follower.not_before.get_or_insert(now);
+        self.follower.state.planned = plan;
+        self.follower.shown_at = Some(now);
+        self.follower.schedule(now);
         self.follow_master(now);
         if self.following().is_some() {
             self.publish(now);
@@ -103,12 +157,15 @@ impl Core {
         self.follower.deadline().filter(|_| is_standby)
     }
 
-    /// Begins to read the subnet again, if the master has changed it since the last reading.
+    /// Begins to read what the master has changed since the last reading, if that is due.
     pub(super) fn follow_master(&mut self, now: Time) {
-        if self.following_due().is_some_and(|due| due <= now) {
-            self.follower.is_due = true;
-            self.work
-                .sweep_everything(true, "the master has changed the subnet");
+        if self.following_due().is_none_or(|due| due > now) {
+            return;
+        }
+        self.follower.is_queued = true;
+        match &self.follower.due {
+            Some((Due::Parts(..), _)) => self.work.follow(),
+            _ => self.work.sweep_everything(true, MASTER_CHANGED),
         }
     }
 
@@ -116,8 +173,23 @@ impl Core {
     pub(super) fn begin_reading(&mut self, audit: bool) {
         let is_standby = matches!(self.role, Role::Standby { .. });
         self.follower.state.read = None;
-        self.follower.is_due = false;
+        self.follower.is_queued = false;
         self.follower.reading = self.follower.state.planned.filter(|_| is_standby && audit);
+    }
+
+    /// The sweep of what the master has changed.
+    pub(super) fn begin_following(&mut self, now: Time) -> Option<Sweep> {
+        self.follower.is_queued = false;
+        if !matches!(self.role, Role::Standby { .. }) {
+            return None;
+        }
+        let Some((Due::Parts(plan, parts), _)) = &self.follower.due else {
+            // News of the store came between.
+            self.follower.schedule(now);
+            return None;
+        };
+        self.follower.reading = Some(*plan);
+        Some(Sweep::start_following(&mut self.inventory, parts))
     }
 
     /// A sweep has ended: the number of the plan that it is of, if it was a reading.
@@ -125,18 +197,27 @@ impl Core {
         self.follower.reading.take()
     }
 
-    /// A reading has ended, and this manager stands by.
-    pub(super) fn end_reading(&mut self, read: Option<u64>, now: Time) {
+    /// A sweep of a standby has ended; `read` is the plan that it is of, if it was a reading.
+    pub(super) fn end_reading(&mut self, read: Option<u64>, sweep: &Sweep, now: Time) {
         if read.is_none() {
-            return;
+            return self.follower.schedule(now);
         }
-        if self.uncovered.is_some() {
-            self.follower.not_before = Some(now + LONG_PAUSE);
-            return;
+        let is_complete = match sweep.scope() {
+            SweepScope::Full { .. } => self.uncovered.is_none(),
+            _ => !sweep.owes_more(&self.inventory),
+        };
+        if sweep.is_contradicted(&self.inventory) {
+            // What is read next does not belong to a plan.
+            return self.follower.lose_reading(now);
         }
-        self.follower.not_before = Some(now + PAUSE);
-        self.follower.state.read = read;
-        self.prepare();
-        self.publish(now);
+        self.follower.ended = Some((now, is_complete));
+        if is_complete {
+            self.follower.state.read = read;
+        }
+        self.follower.schedule(now);
+        if is_complete {
+            self.prepare();
+            self.publish(now);
+        }
     }
 }

@@ -200,6 +200,7 @@ impl Core {
         self.adopt_generations(stored);
         let is_standby = matches!(self.role, Role::Standby { .. });
         let is_news = self.generations() != before && is_standby && self.guards_gets();
+        self.follower.is_pushing = is_pushing;
         self.follower.keys_change = is_pushing && (self.follower.keys_change || is_news);
         if self.follower.keys_change && self.follower.is_reading() {
             self.drop_stage();

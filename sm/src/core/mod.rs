@@ -101,6 +101,7 @@ use crate::diff::{Looked, LookedMulticast, NotKept, Reregister};
 use crate::expected::{Cabling, Expected};
 use crate::fabric::Fabric;
 use crate::findings::Finding;
+use crate::footprint::{Footprints, Surveyor};
 use crate::habits::DeviceHabits;
 use crate::health::{Health, SavedHealth, SlowLinks};
 use crate::m_keys::{Generations, KeyHolder};
@@ -164,6 +165,8 @@ pub struct SavedCoreState {
     pub overlay: Arc<Overlay>,
     /// Number of the last plan.
     pub generation: u64,
+    /// Footprints of the last plans; kept only where a store is shared.
+    pub footprints: Footprints,
     /// Whether hardware was being written; kept only where a store is shared.
     pub is_pushing: bool,
     /// Whether the store lost the registrations of hosts with the SA: hosts must register anew,
@@ -206,6 +209,8 @@ pub struct Core {
     succession: Succession,
     /// The store has been told that hardware is being written.
     tells_push: bool,
+    /// Notes what changes in the hardware, for managers that share the store.
+    surveyor: Surveyor,
     /// The last published snapshot says that the subnet converges.
     shows_converging: bool,
     /// A rotation of M_Keys that the store has been told of.
@@ -337,6 +342,7 @@ impl Core {
             preparation: Preparation::default(),
             succession: Succession::default(),
             tells_push: config.shares_store && remembered.is_pushing,
+            surveyor: Surveyor::default(),
             shows_converging: false,
             rotation: None,
             stage: Stage::Idle,

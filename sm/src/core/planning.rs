@@ -188,6 +188,7 @@ impl Core {
             Outcome::Unchanged(_) => {
                 self.stage = Stage::Idle;
                 self.meter.discard();
+                self.tell_end_of_push();
             }
             Outcome::Plan(plan) => {
                 self.pass_trial();

@@ -92,9 +92,10 @@ impl Core {
         if let (Some(basis), Outcome::Plan(plan)) = (basis, outcome) {
             // Which lanes the switches hold, only the plan of the master knows.
             let is_single = plan.routing.lanes.is_single();
+            let before = self.preparation.last.take();
             self.preparation.last = is_single.then(|| Prepared {
                 basis,
-                looked: self.compare_ahead(&plan),
+                looked: self.compare_ahead(&plan, before.map(|before| before.looked)),
                 plan,
             });
         }
@@ -103,8 +104,8 @@ impl Core {
         }
     }
 
-    /// The comparison of the hardware with a plan that is not in force.
-    fn compare_ahead(&self, plan: &Arc<Plan>) -> Looked {
+    /// The comparison of the hardware with a plan that is not in force, from the one before it.
+    fn compare_ahead(&self, plan: &Arc<Plan>, before: Option<Looked>) -> Looked {
         let comparison = Comparison {
             inventory: &self.inventory,
             fabric: &self.fabric,
@@ -113,7 +114,10 @@ impl Core {
             not_kept: &self.not_kept,
             reregister: &Reregister::default(),
         };
-        Looked::new(&comparison.changes(None), &comparison)
+        let scope = before.and_then(|before| before.scope(&comparison).ok());
+        let changes = comparison.changes(scope.as_ref());
+        debug_assert!(scope.is_none() || changes == comparison.changes(None));
+        Looked::new(&changes, &comparison)
     }
 
     /// Goes on from the plan ahead, at a takeover with the state of the store: if it has the same

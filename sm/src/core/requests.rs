@@ -53,9 +53,12 @@ impl Core {
                 Stage::Sweeping(sweep) => {
                     sweep.poll_ask(&mut self.inventory).map(|ask| self.get(ask))
                 }
-                Stage::Pushing(push) => push
-                    .poll_order(&mut self.inventory)
-                    .map(|order| self.set(&order)),
+                Stage::Pushing(push) => push.poll_order(&mut self.inventory).map(|order| {
+                    if self.config.shares_store {
+                        self.surveyor.note_set(&order.task);
+                    }
+                    self.set(&order)
+                }),
                 Stage::Idle | Stage::Planning { .. } | Stage::HandingOver(_) => None,
             };
             let request = request.or_else(|| {

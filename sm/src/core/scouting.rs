@@ -100,7 +100,7 @@ impl Core {
     }
 
     /// Ends the reading ahead, if the sweep that has ended was one. Returns whether it was.
-    pub(super) fn end_scouting(&mut self, sweep: &mut Sweep) -> bool {
+    pub(super) fn end_scouting(&mut self, sweep: &mut Sweep, now: Time) -> bool {
         let number = self.inventory.epoch;
         let scouting = self.follower.scouting.as_mut();
         let Some(scouting) = scouting.filter(|scouting| scouting.sweep == number) else {
@@ -116,7 +116,7 @@ impl Core {
             self.follower.scouting = None;
             // The subnet is not as it was read: it is read again, by this manager as the standby or
             // as the master.
-            self.follower.state.read = None;
+            self.follower.lose_reading(now);
         }
         true
     }

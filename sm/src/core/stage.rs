@@ -8,6 +8,7 @@ use super::convergence::Part;
 use super::damping::count_flaps;
 use super::election::HandingOver;
 use super::epoch::Holding;
+use super::following::MASTER_CHANGED;
 use super::requests::Context;
 use super::role::{self, ElectionOutcome, Role};
 use super::work::Next;
@@ -134,6 +135,7 @@ impl Core {
             Next::Master => "polling the master".to_owned(),
             Next::Groups => "multicast groups changed".to_owned(),
             Next::Scouting => "the master does not answer".to_owned(),
+            Next::Following => MASTER_CHANGED.to_owned(),
             Next::Rebalance => "load taken off the fullest links".to_owned(),
             Next::RouteAdaptively => "adaptive routing beside the forwarding tables".to_owned(),
             _ => self.work.take_cause(),
@@ -181,6 +183,10 @@ impl Core {
             }
             Next::Succession => self.begin_succession(now),
             Next::Scouting => match self.begin_scouting(now) {
+                Some(sweep) => sweep,
+                None => return self.meter.discard(),
+            },
+            Next::Following => match self.begin_following(now) {
                 Some(sweep) => sweep,
                 None => return self.meter.discard(),
             },
@@ -278,12 +284,12 @@ impl Core {
         self.slow_links.follow(&self.fabric, &fabric);
         self.expect(&delta, &fabric, now);
         self.fabric = fabric;
-        if self.end_scouting(&mut sweep) {
+        if self.end_scouting(&mut sweep, now) {
             return;
         }
         if !self.settle_role(sweep.scope(), now) {
             if matches!(self.role, Role::Standby { .. }) {
-                self.end_reading(reading, now);
+                self.end_reading(reading, &sweep, now);
             }
             return;
         }

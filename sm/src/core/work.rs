@@ -24,6 +24,7 @@ pub struct Work {
     everything: Option<bool>,
     succession: bool,
     scouting: bool,
+    following: bool,
     lightly: bool,
     master: bool,
     plan: bool,
@@ -68,6 +69,8 @@ pub enum Next {
     Succession,
     /// Ask for the same while the master is silent.
     Scouting,
+    /// Read again what the master has changed since this manager read it.
+    Following,
     /// Ask all switches for SwitchInfo.
     Lightly,
     /// Ask whether the master is still there.
@@ -98,6 +101,11 @@ impl Work {
     /// Ask for the same ahead of a takeover.
     pub fn scout(&mut self) {
         self.scouting = true;
+    }
+
+    /// Read again what the master has changed.
+    pub fn follow(&mut self) {
+        self.following = true;
     }
 
     /// Ask every switch whether anything changed.
@@ -263,6 +271,7 @@ impl Work {
         self.lightly
             || self.master
             || self.scouting
+            || self.following
             || self.groups
             || self.rebalance
             || self.route_adaptively
@@ -302,15 +311,19 @@ impl Work {
             self.unread.clear();
             self.later.clear();
             (self.lightly, self.master, self.repair, self.rebalance) = (false, false, false, false);
-            (self.succession, self.scouting) = (false, false);
+            (self.succession, self.scouting, self.following) = (false, false, false);
             return Some(Next::Everything { audit });
         }
         if std::mem::take(&mut self.succession) {
-            (self.master, self.rebalance, self.scouting) = (false, false, false);
+            (self.master, self.rebalance) = (false, false);
+            (self.scouting, self.following) = (false, false);
             return Some(Next::Succession);
         }
         if std::mem::take(&mut self.scouting) {
             return Some(Next::Scouting);
+        }
+        if std::mem::take(&mut self.following) {
+            return Some(Next::Following);
         }
         if self.repair
             || !self.switches.is_empty()

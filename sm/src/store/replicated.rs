@@ -13,6 +13,7 @@ pub const FOLLOWED_TABLES: &[&str] = &[
     "gpu-seen",
     "history",
     CABLING,
+    "footprints",
     "m-keys",
     "positions",
     "pushing",

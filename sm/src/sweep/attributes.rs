@@ -355,7 +355,11 @@ impl Sweep {
         }
         let wanted = match self.scope {
             SweepScope::Full { .. } => !confirmed || retrained,
-            _ => record.peer.is_none() || retrained,
+            // An audited port may have another neighbour, as the master knows.
+            _ => {
+                let is_moved = !confirmed && self.audited.contains(&key);
+                record.peer.is_none() || retrained || is_moved
+            }
         };
         let hopeless = matches!(
             inventory.faults.port(key),

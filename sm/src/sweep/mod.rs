@@ -317,6 +317,9 @@ pub struct Sweep {
     /// In a sweep ahead of a takeover: the switches that show PortStateChange, of which no more is
     /// read.
     ahead: Option<BTreeSet<Guid>>,
+    /// Ports that this sweep reads in full, as a sweep of everything does in an audit; port 0 stands
+    /// for what a node has besides.
+    audited: BTreeSet<PortKey>,
     moves: Moves,
     /// See [`Sweep::moved_hosts`].
     moved_hosts: BTreeSet<PortKey>,
@@ -367,6 +370,7 @@ impl Sweep {
             changed: false,
             stale: false,
             ahead: None,
+            audited: BTreeSet::new(),
             moves: Moves::default(),
             moved_hosts: BTreeSet::new(),
             answered: 0,
@@ -401,6 +405,11 @@ impl Sweep {
     /// The scope of the sweep.
     pub fn scope(&self) -> SweepScope {
         self.scope
+    }
+
+    /// Whether tables of the port are read although they are known.
+    fn audits(&self, key: PortKey) -> bool {
+        matches!(self.scope, SweepScope::Full { audit: true }) || self.audited.contains(&key)
     }
 
     /// Nodes that answered so far.

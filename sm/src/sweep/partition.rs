@@ -13,7 +13,7 @@ use rsm_mad::wire::attr::{PKeyTable, PortInfo, PortState};
 use super::inventory::{Inventory, InventoryNode, PortKey};
 use super::managed::{Origin, Source};
 use super::p_keys::{self, PKeyImage};
-use super::{Query, Sweep, SweepScope, reset};
+use super::{Query, Sweep, reset};
 
 impl Sweep {
     /// After a port answered, with `before` as its answer before: asks for unknown blocks of its
@@ -129,7 +129,7 @@ impl Sweep {
             _ if info.lid() == Lid::NONE => blocks.min(1),
             _ => blocks,
         };
-        let audit = matches!(self.scope, SweepScope::Full { audit: true });
+        let audit = self.audits(key);
         let image = port.p_keys.as_deref();
         for block in 0..wanted {
             if audit || !image.is_some_and(|image| image.is_known(block)) {
@@ -168,6 +168,7 @@ mod tests {
     use super::super::AgentAnswer;
     use super::super::inventory::InventoryPort;
     use super::*;
+    use crate::sweep::SweepScope;
 
     const PORT: PortKey = PortKey::new(Guid(7), PortNum(1));
 

@@ -9,7 +9,7 @@ use rsm_mad::wire::header::Status;
 
 use super::inventory::{Inventory, PortKey};
 use super::managed::{BlockKey, Origin, Source, is_rate_limit_planned};
-use super::{Query, Sweep, SweepScope};
+use super::{Query, Sweep};
 use crate::habits::DeviceKind;
 
 /// How many Sets of the limits of one virtual port a device may refuse with a status that may say
@@ -75,7 +75,7 @@ impl Sweep {
         if inventory.rate_limits.is_none() {
             return;
         }
-        let audit = matches!(self.scope, SweepScope::Full { audit: true });
+        let audit = self.audits(port);
         let source = Source::of_sweep(inventory);
         for key in source.blocks(port, Origin::RateLimits) {
             let record = inventory.port(port);

@@ -11,7 +11,7 @@ use rsm_mad::wire::attr::SlToVlMapping;
 
 use super::image::{BlockTable, Image};
 use super::inventory::{Inventory, InventoryNode, PortKey};
-use super::{Query, Sweep, SweepScope};
+use super::{Query, Sweep};
 
 /// The lane of each service level.
 pub type VlBySl = [u8; SlToVlMapping::ENTRIES];
@@ -48,7 +48,7 @@ impl Sweep {
         if switch.info.linear_fdb_top() == Lid::NONE {
             return;
         }
-        let audit = matches!(self.scope, SweepScope::Full { audit: true });
+        let audit = self.audits(PortKey::new(guid, PortNum::ZERO));
         for (input, output) in pairs(node) {
             let concerns = only.is_none_or(|port| port == input || port == output);
             if concerns && (audit || !switch.sl2vl.is_known((input, output))) {

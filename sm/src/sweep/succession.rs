@@ -1,13 +1,15 @@
-//! The sweeps of a standby that takes over and had read the whole subnet before.
+//! The sweeps of a standby that has read the whole subnet before: what the master changed since, and
+//! what a takeover asks.
 
 use std::collections::BTreeSet;
 
-use rsm_ids::Guid;
+use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::SwitchInfo;
 
 use super::inventory::Inventory;
 use super::lft_image::LFT_BLOCK;
 use super::{Query, Sweep, SweepScope};
+use crate::footprint::Parts;
 
 impl Sweep {
     /// Asks each switch for SwitchInfo and for these blocks of its forwarding table; returns the
@@ -49,6 +51,36 @@ impl Sweep {
     /// Switches that showed PortStateChange to a sweep ahead of a takeover, once.
     pub fn take_reported(&mut self) -> BTreeSet<Guid> {
         self.ahead.take().unwrap_or_default()
+    }
+
+    /// Reads these parts of the subnet again. Nodes that are not known are met behind their
+    /// neighbours' ports, which have changed with them.
+    pub fn start_following(inventory: &mut Inventory, parts: &Parts) -> Sweep {
+        let mut sweep = Sweep::empty(SweepScope::Targets, inventory);
+        for &key in &parts.ports {
+            let Some(node) = inventory.node(key.node) else {
+                continue;
+            };
+            let is_switch = node.is_switch();
+            if key.port == PortNum::ZERO {
+                sweep.ask(Query::Description(key.node));
+            }
+            if key.port == PortNum::ZERO && is_switch {
+                sweep.ask(Query::Switch(key.node));
+            }
+            if key.port != PortNum::ZERO || is_switch {
+                sweep.ask(Query::Port(key));
+            }
+            inventory.forget_vports(key);
+        }
+        sweep.audited.clone_from(&parts.ports);
+        for &(switch, block) in &parts.blocks {
+            sweep.ask(Query::Table(switch, block));
+        }
+        for &(switch, at) in &parts.masks {
+            sweep.ask(Query::Multicast(switch, at));
+        }
+        sweep
     }
 
     /// Asks these queries.

@@ -144,6 +144,15 @@ impl Inventory {
         })
     }
 
+    /// Forgets the virtual ports of a port: they are read with its next PortInfo.
+    pub(super) fn forget_vports(&mut self, key: PortKey) {
+        if self.port(key).is_some_and(|port| port.vports.is_some())
+            && let Some(port) = self.port_mut(key)
+        {
+            port.vports = None;
+        }
+    }
+
     /// Records that the virtual ports of a port may have changed. Returns whether it has any.
     pub fn doubt_vports(&mut self, key: PortKey) -> bool {
         let has_any = self.port(key).is_some_and(|port| port.vports.is_some());
@@ -316,7 +325,7 @@ impl Sweep {
                 vports.vports.clear();
             }
         }
-        if matches!(self.scope, SweepScope::Full { audit: true }) {
+        if self.audits(key) {
             self.audit_vport_guids(inventory, key);
         }
         let is_stale = inventory.vport_reading.stale.remove(&key);

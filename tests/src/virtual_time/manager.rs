@@ -62,6 +62,7 @@ pub struct Manager {
     /// While it is stopped: the packets in its sockets.
     paused: Option<VecDeque<Event>>,
     sets: u64,
+    gets: u64,
     foreseen: Option<Vec<Foreseen>>,
     /// Requests to the shared store that the world has not taken.
     requests: Vec<EpochRequest>,
@@ -92,6 +93,7 @@ impl Manager {
             declined: Vec::new(),
             paused: None,
             sets: 0,
+            gets: 0,
             foreseen: None,
             requests: Vec::new(),
             unstored: None,
@@ -172,6 +174,12 @@ impl Manager {
     #[must_use]
     pub fn sets(&self) -> u64 {
         self.sets
+    }
+
+    /// Gets that it has sent, retries included, but for those of SMInfo.
+    #[must_use]
+    pub fn gets(&self) -> u64 {
+        self.gets
     }
 
     /// The Sets of a dry run, once it has planned.
@@ -391,7 +399,8 @@ impl Manager {
             count += 1;
             match effect {
                 Effect::Send { datagram, timeout } => {
-                    self.sets += u64::from(is_set(&datagram));
+                    self.sets += u64::from(is_smp(&datagram, Method::SET));
+                    self.gets += u64::from(is_smp(&datagram, Method::GET));
                     if let Some(ledger) = &mut ledger {
                         ledger.enter(sim, self.attach, &datagram);
                     }
@@ -440,10 +449,10 @@ impl Manager {
 }
 
 /// Whether a datagram writes hardware.
-fn is_set(datagram: &Datagram) -> bool {
+fn is_smp(datagram: &Datagram, method: Method) -> bool {
     let smp = Smp::from_bytes(&datagram.mad);
     let header = smp.header();
     header.class().is_subnet_management()
-        && header.method() == Method::SET
+        && header.method() == method
         && header.attribute() != SmInfo::ID
 }

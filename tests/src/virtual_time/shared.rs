@@ -363,6 +363,7 @@ impl World {
                     generations: store.state.generations,
                     is_pushing: store.state.is_pushing,
                 },
+                EpochEvent::Footprints(store.state.footprints.clone()),
                 EpochEvent::Planned(plan),
             ];
             for event in events {

@@ -69,6 +69,7 @@ mod sim_error_correction;
 mod sim_fast_recovery;
 mod sim_fdr10;
 mod sim_fencing;
+mod sim_following;
 mod sim_guids;
 mod sim_harness;
 mod sim_health;

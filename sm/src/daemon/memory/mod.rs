@@ -7,6 +7,7 @@ mod acknowledged;
 mod cabling;
 mod capabilities;
 mod drains;
+mod footprints;
 mod gpu_files;
 mod gpus;
 mod group_ids;
@@ -46,6 +47,7 @@ use super::gpu_hosts::SavedGpus;
 use super::sa::AckJournal;
 use crate::core::SavedCoreState;
 use crate::diff::NotKept;
+use crate::footprint::Footprints;
 use crate::habits::{DeviceHabits, DeviceKind, PortRole};
 use crate::plan::lids::{Claim, Claims};
 use crate::port_info::FieldMask;
@@ -419,6 +421,8 @@ fn remembered(persisted: &Persisted, clock: &impl UnixClock) -> SavedCoreState {
         habits,
         capabilities: Arc::new(capabilities::remembered(persisted)),
         group_ids: group_ids::remembered(persisted),
+        // Of the master before: the first one of this is of everything.
+        footprints: Footprints::default(),
         generations: m_keys::remembered(persisted),
         local: m_keys::remembered_port(persisted),
         generation: persisted.plan_generation,
@@ -509,6 +513,8 @@ fn changes(
     } = *remembered;
     m_keys::changes(persisted, generations, local, &mut changes);
     pushing::changes(persisted, remembered.is_pushing, &mut changes);
+    let footprints = known.map(|known| &known.footprints);
+    footprints::changes(persisted, footprints, &remembered.footprints, &mut changes);
     if !changes.is_empty() {
         changes.set_plan_generation(remembered.generation);
     }

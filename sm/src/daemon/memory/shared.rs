@@ -20,7 +20,8 @@ use tokio::sync::mpsc;
 
 use super::shared_history::{self, SharedHistory};
 use super::{
-    Keeping, Mailbox, acknowledged, cabling, guids, m_keys, pushing, remembered, sa_state,
+    Keeping, Mailbox, acknowledged, cabling, footprints, guids, m_keys, pushing, remembered,
+    sa_state,
 };
 use crate::core::{EpochEvent, EpochRequest, Event, SavedCoreState};
 use crate::daemon::clock::Clock;
@@ -615,6 +616,7 @@ impl Keeping {
             generations,
             is_pushing: pushing::remembered(rows),
         });
+        shared.tell(EpochEvent::Footprints(footprints::remembered(rows)));
         if let Some(hosts) = shared.gpus.get() {
             hosts.adopt(self.gpus.reader.read(rows));
         }

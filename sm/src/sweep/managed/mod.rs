@@ -22,7 +22,7 @@ use rsm_mad::wire::header::{AttrId, Status};
 
 use super::image::BlockTable;
 use super::inventory::{Inventory, InventoryPort, PortKey};
-use super::{Query, Sweep, SweepScope};
+use super::{Query, Sweep};
 use crate::config::RateLimits;
 use crate::habits::{DeviceHabit, DeviceKind};
 use crate::plan::Plan;
@@ -328,7 +328,7 @@ impl Sweep {
     /// After a port answered: asks for the planned blocks that are not known.
     pub(super) fn see_managed(&mut self, inventory: &Inventory, port: PortKey) {
         let source = Source::of_sweep(inventory);
-        let audit = matches!(self.scope, SweepScope::Full { audit: true });
+        let audit = self.audits(port);
         let mut blocks = source.blocks(port, Origin::Hosts);
         if was_managed(inventory, port) {
             blocks.extend(source.blocks(port, Origin::Qos));

@@ -1,0 +1,318 @@
+//! Footprints of plans: the parts of the hardware that changed up to a plan, for a standby.
+//!
+//! ```text
+//! master: Sets sent, nodes that differ ──▶ Footprint ── at the end of a push ──▶ Footprints
+//!                                                                                   │ store
+//! standby: the parts to read again ◀── since the plan that it has read ◀────────────┘
+//! ```
+//!
+//! A standby that reads these parts again knows the subnet as the master left it, at the cost of
+//! the change. Where the way back to what it has read is not complete, it reads everything.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use rsm_ids::{Guid, PortNum};
+
+use crate::fabric::{Fabric, Node};
+use crate::push::Task;
+use crate::sweep::inventory::PortKey;
+use crate::sweep::mft_image::MftBlock;
+
+/// The most parts in one footprint; more are everything. Reading them one by one costs a tenth of
+/// reading a subnet of 11,000 hosts.
+pub const PARTS_MAX: usize = 32_768;
+
+/// The most footprints that are kept. A standby looks once per second.
+const KEPT: usize = 256;
+
+/// The most parts in all footprints that are kept.
+const PARTS_KEPT: usize = 4 * PARTS_MAX;
+
+/// Parts of the hardware, to be read one by one.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Parts {
+    /// Ports. Port 0 stands for the node: its description, and all of a switch but its external
+    /// ports and forwarding tables.
+    pub ports: BTreeSet<PortKey>,
+    /// Blocks of forwarding tables.
+    pub blocks: BTreeSet<(Guid, u16)>,
+    /// Blocks of multicast forwarding tables.
+    pub masks: BTreeSet<(Guid, MftBlock)>,
+}
+
+impl Parts {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ports.len() + self.blocks.len() + self.masks.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn extend(&mut self, other: &Parts) {
+        self.ports.extend(&other.ports);
+        self.blocks.extend(&other.blocks);
+        self.masks.extend(&other.masks);
+    }
+
+    fn note_set(&mut self, task: &Task) {
+        match *task {
+            Task::Block { switch, block, .. } => {
+                self.blocks.insert((switch, block));
+            }
+            Task::Multicast { switch, at, .. } => {
+                self.masks.insert((switch, at));
+            }
+            _ => {
+                self.ports.insert(task.port());
+            }
+        }
+    }
+
+    /// Adds the ports in which a node differs, and the node if it differs itself.
+    fn note_node(&mut self, before: Option<&Node>, now: Option<&Node>) {
+        // A node that is gone shows at the ports of its neighbours.
+        let Some(now) = now else { return };
+        let Some(before) = before else {
+            self.ports.insert(PortKey::new(now.guid, PortNum::ZERO));
+            return;
+        };
+        let itself = |node: &Node| (node.info, node.switch, node.reported().to_owned());
+        if itself(before) != itself(now) {
+            self.ports.insert(PortKey::new(now.guid, PortNum::ZERO));
+        }
+        for (number, port) in (0..=u8::MAX).map(PortNum).zip(&now.ports) {
+            if before.ports.get(number.index()) != Some(port) {
+                self.ports.insert(PortKey::new(now.guid, number));
+            }
+        }
+    }
+}
+
+/// The parts that changed from one plan to another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Footprint {
+    /// The number of the earlier plan; `None`: from before the manager became master.
+    pub since: Option<u64>,
+    /// The number of the later plan.
+    pub plan: u64,
+    /// What changed after the earlier one up to the later one; `None`: more than [`PARTS_MAX`], or
+    /// adaptive routing, whose tables are read with everything else.
+    pub parts: Option<Parts>,
+}
+
+/// The last footprints, oldest first; clones share them.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Footprints(Arc<VecDeque<Arc<Footprint>>>);
+
+impl Footprints {
+    /// Footprints as they were stored, in any order.
+    pub fn restored(mut all: Vec<Footprint>) -> Footprints {
+        all.sort_by_key(|footprint| footprint.plan);
+        Footprints(Arc::new(all.into_iter().map(Arc::new).collect()))
+    }
+
+    /// The number of the last plan.
+    pub fn last(&self) -> Option<u64> {
+        self.0.back().map(|footprint| footprint.plan)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Footprint> {
+        self.0.iter().map(|footprint| &**footprint)
+    }
+
+    /// Whether `other` is the same list, without a look at its content.
+    pub fn is_same(&self, other: &Footprints) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// What changed after plan `read`, and the number of the last plan here; `None` where that is
+    /// not known in full.
+    pub fn since(&self, read: u64) -> Option<(u64, Parts)> {
+        let mut parts = Parts::default();
+        let mut known = read;
+        let new = self.iter().filter(|footprint| footprint.plan > read);
+        for footprint in new {
+            if footprint.since? > known {
+                return None;
+            }
+            parts.extend(footprint.parts.as_ref()?);
+            if parts.len() > PARTS_MAX {
+                return None;
+            }
+            known = footprint.plan;
+        }
+        (known > read).then_some((known, parts))
+    }
+
+    fn push(&mut self, footprint: Footprint) {
+        let all = Arc::make_mut(&mut self.0);
+        all.push_back(Arc::new(footprint));
+        let size = |footprint: &Footprint| footprint.parts.as_ref().map_or(0, Parts::len);
+        let mut kept: usize = all.iter().map(|footprint| size(footprint)).sum();
+        while all.len() > KEPT || kept > PARTS_KEPT {
+            let Some(oldest) = all.pop_front() else { break };
+            kept -= size(&oldest);
+        }
+    }
+}
+
+/// What a master notes for the next footprint.
+#[derive(Debug, Default)]
+pub struct Surveyor {
+    all: Footprints,
+    /// The model at the last footprint; `None` before the first one.
+    fabric: Option<Arc<Fabric>>,
+    /// Parts that were set since; `None`: too many, or adaptive routing.
+    written: Option<Parts>,
+    /// The number of the last plan that the store was told.
+    told: u64,
+}
+
+impl Surveyor {
+    /// The last footprints.
+    pub fn footprints(&self) -> &Footprints {
+        &self.all
+    }
+
+    /// The number of the last plan with a footprint.
+    pub fn last(&self) -> Option<u64> {
+        self.all.last()
+    }
+
+    /// Begins anew, as a manager that becomes master: the first footprint is of everything.
+    pub fn begin(&mut self) {
+        *self = Surveyor::default();
+    }
+
+    /// The store is told plan `plan`.
+    pub fn tell(&mut self, plan: u64) {
+        self.told = plan;
+    }
+
+    /// Whether the store was told a plan that has no footprint yet.
+    pub fn is_behind(&self) -> bool {
+        self.last().is_none_or(|last| last < self.told)
+    }
+
+    /// A Set is about to be sent.
+    pub fn note_set(&mut self, task: &Task) {
+        let Some(written) = &mut self.written else {
+            return;
+        };
+        written.note_set(task);
+        // A takeover with adaptive routing reads the whole subnet anyway.
+        let is_adaptive = matches!(task, Task::Adaptive(..) | Task::AdaptiveRouting(_));
+        if is_adaptive || written.len() > PARTS_MAX {
+            self.written = None;
+        }
+    }
+
+    /// The hardware holds plan `plan`, and `fabric` is the model of it.
+    pub fn conclude(&mut self, plan: u64, fabric: &Arc<Fabric>) {
+        let before = self.fabric.replace(fabric.clone());
+        let mut parts = self.written.replace(Parts::default());
+        if let (Some(parts), Some(before)) = (&mut parts, &before) {
+            for (before, now) in before.differing(fabric) {
+                parts.note_node(before, now);
+            }
+        }
+        let parts = parts.filter(|parts| before.is_some() && parts.len() <= PARTS_MAX);
+        let since = self.last().filter(|_| before.is_some());
+        self.all.push(Footprint { since, plan, parts });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn footprint(since: Option<u64>, plan: u64, block: Option<u16>) -> Footprint {
+        let parts = block.map(|block| Parts {
+            blocks: BTreeSet::from([(Guid(1), block)]),
+            ..Parts::default()
+        });
+        Footprint { since, plan, parts }
+    }
+
+    fn blocks(all: &Footprints, read: u64) -> Option<(u64, Vec<u16>)> {
+        let (plan, parts) = all.since(read)?;
+        Some((plan, parts.blocks.iter().map(|&(_, block)| block).collect()))
+    }
+
+    #[test]
+    fn the_way_from_what_was_read_is_complete_or_not_known() {
+        let all = Footprints::restored(vec![
+            footprint(Some(7), 9, Some(2)),
+            footprint(Some(4), 7, Some(1)),
+            footprint(None, 4, None),
+            footprint(Some(9), 12, Some(2)),
+        ]);
+        assert_eq!(blocks(&all, 4), Some((12, vec![1, 2])));
+        // The reading began while the plan after it was being written.
+        assert_eq!(blocks(&all, 5), Some((12, vec![1, 2])));
+        assert_eq!(blocks(&all, 9), Some((12, vec![2])));
+        assert_eq!(blocks(&all, 12), None, "nothing is new");
+        assert_eq!(blocks(&all, 3), None, "the first one is of everything");
+        let broken = vec![
+            footprint(Some(4), 7, Some(1)),
+            footprint(Some(9), 12, Some(2)),
+        ];
+        assert_eq!(blocks(&Footprints::restored(broken), 4), None);
+        let whole = vec![footprint(Some(4), 7, Some(1)), footprint(Some(7), 9, None)];
+        assert_eq!(blocks(&Footprints::restored(whole), 4), None);
+    }
+
+    #[test]
+    fn a_footprint_has_the_sets_since_the_one_before_and_the_first_is_of_everything() {
+        let fabric = Arc::new(Fabric::default());
+        let mut surveyor = Surveyor::default();
+        let set = |block| Task::Block {
+            switch: Guid(1),
+            block,
+            interim: None,
+        };
+        surveyor.note_set(&set(1));
+        surveyor.conclude(3, &fabric);
+        surveyor.note_set(&set(2));
+        surveyor.conclude(5, &fabric);
+        surveyor.conclude(6, &fabric);
+        assert_eq!(blocks(surveyor.footprints(), 3), Some((6, vec![2])));
+        assert_eq!(blocks(surveyor.footprints(), 5), Some((6, vec![])));
+        assert_eq!(blocks(surveyor.footprints(), 2), None);
+        surveyor.note_set(&Task::AdaptiveRouting(Guid(1)));
+        surveyor.conclude(8, &fabric);
+        assert_eq!(blocks(surveyor.footprints(), 6), None);
+        surveyor.conclude(9, &fabric);
+        assert_eq!(blocks(surveyor.footprints(), 8), Some((9, vec![])));
+        surveyor.begin();
+        surveyor.conclude(10, &fabric);
+        assert_eq!(blocks(surveyor.footprints(), 9), None);
+    }
+
+    #[test]
+    fn more_parts_than_are_worth_their_gets_are_everything_and_old_footprints_go() {
+        let fabric = Arc::new(Fabric::default());
+        let mut surveyor = Surveyor::default();
+        surveyor.conclude(1, &fabric);
+        for block in 0..=PARTS_MAX {
+            surveyor.note_set(&Task::Block {
+                switch: Guid(block as u64),
+                block: 0,
+                interim: None,
+            });
+        }
+        surveyor.conclude(2, &fabric);
+        assert_eq!(surveyor.footprints().since(1), None);
+        for plan in 3..2000 {
+            surveyor.conclude(plan, &fabric);
+        }
+        assert_eq!(surveyor.footprints().iter().count(), KEPT);
+        assert_eq!(surveyor.footprints().since(2), None);
+        assert!(surveyor.footprints().since(1900).is_some());
+    }
+}
