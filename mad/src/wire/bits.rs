@@ -1,4 +1,7 @@
 //! The accessor macro of the wire views, and its two traits.
+//!
+//! Everything that an accessor is made of is `#[inline]`: other crates then read a field with a few
+//! instructions, without calls.
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use zerocopy::byteorder::network_endian::{U16, U32, U64};
@@ -27,11 +30,13 @@ macro_rules! words {
         impl Word for $word {
             const WIDTH: u32 = <$native>::BITS;
 
+            #[inline]
             fn load(self) -> u64 {
                 let get: fn($word) -> $native = $get;
                 u64::from(get(self))
             }
 
+            #[inline]
             fn store(value: u64) -> Self {
                 let new: fn($native) -> $word = $new;
                 new(value as $native)
@@ -50,10 +55,12 @@ words! {
 macro_rules! number_fields {
     ($($type:ty),*) => {$(
         impl Field for $type {
+            #[inline]
             fn from_bits(bits: u64) -> Self {
                 bits as $type
             }
 
+            #[inline]
             fn to_bits(self) -> u64 {
                 self as u64
             }
@@ -64,20 +71,24 @@ macro_rules! number_fields {
 number_fields!(u8, u16, u32, u64);
 
 impl Field for bool {
+    #[inline]
     fn from_bits(bits: u64) -> Self {
         bits != 0
     }
 
+    #[inline]
     fn to_bits(self) -> u64 {
         u64::from(self)
     }
 }
 
 impl Field for Lmc {
+    #[inline]
     fn from_bits(bits: u64) -> Self {
         Lmc::from_bits(bits as u8)
     }
 
+    #[inline]
     fn to_bits(self) -> u64 {
         u64::from(self.get())
     }
@@ -87,10 +98,12 @@ impl Field for Lmc {
 macro_rules! newtype_fields {
     ($($type:ident: $native:ty),* $(,)?) => {$(
         impl $crate::wire::bits::Field for $type {
+            #[inline]
             fn from_bits(bits: u64) -> Self {
                 $type(bits as $native)
             }
 
+            #[inline]
             fn to_bits(self) -> u64 {
                 u64::from(self.0)
             }
@@ -107,12 +120,14 @@ const fn ones(width: u32) -> u64 {
 }
 
 /// Bits `HIGH` down to `LOW` of `word`. A range that does not fit the word does not compile.
+#[inline]
 pub(crate) fn get<const HIGH: u32, const LOW: u32, W: Word, F: Field>(word: W) -> F {
     const { assert!(LOW <= HIGH && HIGH < W::WIDTH) };
     F::from_bits((word.load() >> LOW) & ones(HIGH - LOW + 1))
 }
 
 /// Replaces bits `HIGH` down to `LOW` of `word`, and no others.
+#[inline]
 pub(crate) fn set<const HIGH: u32, const LOW: u32, W: Word, F: Field>(word: &mut W, value: F) {
     const { assert!(LOW <= HIGH && HIGH < W::WIDTH) };
     let mask = ones(HIGH - LOW + 1) << LOW;

@@ -60,10 +60,12 @@ macro_rules! code_enum {
         }
 
         impl $crate::wire::bits::Field for $name {
+            #[inline]
             fn from_bits(bits: u64) -> Self {
                 Self::from_code(bits as u8)
             }
 
+            #[inline]
             fn to_bits(self) -> u64 {
                 u64::from(self.code())
             }

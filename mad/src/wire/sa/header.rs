@@ -69,6 +69,7 @@ impl SaHeader {
     }
 
     /// The header of `message`, and the data behind it; `None` if it is too short for one.
+    #[inline]
     pub fn split(message: &[u8]) -> Option<(&SaHeader, &[u8])> {
         SaHeader::ref_from_prefix(message).ok()
     }

@@ -98,6 +98,7 @@ macro_rules! record {
             const LEN: usize = size_of::<$view>();
             const COMPONENTS: &'static [$crate::wire::sa::Component] = $view::COMPONENT_TABLE;
 
+            #[inline]
             fn from_prefix(data: &[u8]) -> Option<&Self> {
                 let (view, _) = <$view as zerocopy::FromBytes>::ref_from_prefix(data).ok()?;
                 Some(view)
@@ -108,12 +109,14 @@ macro_rules! record {
                 Some(view)
             }
 
+            #[inline]
             fn as_bytes(&self) -> &[u8] {
                 zerocopy::IntoBytes::as_bytes(self)
             }
         }
 
         impl Default for $view {
+            #[inline]
             fn default() -> Self {
                 zerocopy::FromZeros::new_zeroed()
             }
