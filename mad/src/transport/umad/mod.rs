@@ -477,8 +477,10 @@ impl std::fmt::Debug for UmadTransport {
 
 /// The kernel counts in milliseconds. Rounded up, for 0 means that no response is expected.
 fn whole_milliseconds(timeout: Duration) -> u32 {
-    let milliseconds = timeout.as_nanos().div_ceil(1_000_000);
-    u32::try_from(milliseconds).unwrap_or(u32::MAX)
+    // Not by `as_nanos`, whose 128 bits take a long division for each datagram.
+    let rest = timeout.subsec_nanos().div_ceil(1_000_000);
+    let milliseconds = timeout.as_secs().saturating_mul(1_000);
+    u32::try_from(milliseconds.saturating_add(rest.into())).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
