@@ -173,7 +173,7 @@ impl Storm {
         let send = |index: usize, mad: &SaMad| {
             let remote = RemoteAddress::gsi(hosts[index].lid, 0);
             let mad = *mad.as_bytes();
-            sink(SaInbound::Datagram(Datagram { mad, remote }));
+            sink(SaInbound::Datagram(Box::new(Datagram { mad, remote })));
         };
         let mut crowd = Crowd::new(hosts, send, answers);
         crowd.wait_until_it_answers();

@@ -14,13 +14,10 @@ use crate::wire::header::{Class, MadHeader};
 
 /// An event that a transport delivers for the SA.
 #[derive(Debug, Clone)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all of them are datagrams; a box each would cost more than the copy"
-)]
 pub enum SaInbound {
-    /// A single datagram, perhaps a segment of a longer message: the transport does no RMPP.
-    Datagram(Datagram),
+    /// A single datagram, perhaps a segment of a longer message: the transport does no RMPP. In a
+    /// box, so that the messages of those that do, as the kernel, are moved as a few words.
+    Datagram(Box<Datagram>),
     /// A whole message: the transport does RMPP.
     Message(Message),
     /// The transport gave up on a request.
@@ -100,7 +97,7 @@ impl Sinks {
             (Inbound::Mad(datagram), Some(_))
                 if MadHeader::of(&datagram.mad).class() == Class::SUBNET_ADMINISTRATION =>
             {
-                SaInbound::Datagram(*datagram)
+                SaInbound::Datagram(Box::new(*datagram))
             }
             (&Inbound::SendFailed { class, tid, kind }, Some(_))
                 if class == Class::SUBNET_ADMINISTRATION =>
@@ -117,7 +114,7 @@ impl Sinks {
     pub fn deliver_to_sa(&mut self, for_sa: SaInbound) {
         match (&mut self.sa, for_sa) {
             (Some(sink), for_sa) => sink(for_sa),
-            (None, SaInbound::Datagram(datagram)) => (self.others)(Inbound::Mad(datagram)),
+            (None, SaInbound::Datagram(datagram)) => (self.others)(Inbound::Mad(*datagram)),
             (None, SaInbound::SendFailed { tid, kind }) => (self.others)(Inbound::SendFailed {
                 class: Class::SUBNET_ADMINISTRATION,
                 tid,

@@ -288,7 +288,7 @@ fn datagrams_of_the_sa_suffer_the_same_faults() {
         let came = came.clone();
         faults.sa_sink(Box::new(move |inbound| {
             if let SaInbound::Datagram(datagram) = inbound {
-                came.0.lock().push(datagram);
+                came.0.lock().push(*datagram);
             }
         }))
     };
@@ -298,7 +298,7 @@ fn datagrams_of_the_sa_suffer_the_same_faults() {
         let mut mad = [0; 256];
         mad[8..16].copy_from_slice(&tid.to_be_bytes());
         port.send(&mad, &remote, Duration::ZERO).unwrap();
-        sink(SaInbound::Datagram(Datagram { mad, remote }));
+        sink(SaInbound::Datagram(Box::new(Datagram { mad, remote })));
     }
     let counts = port.counts();
     assert_eq!((counts.sent, counts.received), (COUNT, COUNT));

@@ -110,7 +110,7 @@ impl End {
         if self.deaf {
             return;
         }
-        (self.sink)(SaInbound::Datagram(datagram));
+        (self.sink)(SaInbound::Datagram(Box::new(datagram)));
         while let Some(what) = self.inbox.lock().pop_front() {
             self.messenger.handle(what, now);
         }
